@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "device/allocated.h"
+#include "device/podres.h"
 #include "kern/sys/caps.h"
 #include "server/confine.h"
 #include "server/prometheus.h"
@@ -31,7 +32,8 @@ const struct cmd agent_cmds[] = {
 static void apply(struct agent *a, struct agent_conf *c)
 {
 	struct ipam_api_conf api;
-	struct node_pools_conf lender;
+	struct node_pools_conf node_pools;
+	struct nri_policy policy = agent_nri_policy(c);
 
 	/* Other parts keep pointers to the strings of the first settings. */
 	if (!a->first.own.v)
@@ -40,12 +42,14 @@ static void apply(struct agent *a, struct agent_conf *c)
 		agent_conf_done(&a->conf);
 	a->conf = *c;
 	daemon_log(a->conf.log_level, a->conf.log_format, NULL);
-	lender = agent_lender_conf(a);
-	node_pools_settings(a->lender, &lender);
+	node_pools = agent_node_pools_conf(a);
+	node_pools_settings(a->node_pools, &node_pools);
 	gc_settings(a->gc, !settings_yes(a->conf.gc), a->conf.gc_grace_ms);
 	api = agent_api_conf(a);
-	kept_settings(a->kept, a->conf.gc_grace_ms, &api.identity);
+	retained_settings(a->retained, a->conf.gc_grace_ms, &api.identity);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
+	if (a->nri)
+		nri_settings(a->nri, &policy);
 }
 
 static void reload(void *arg)
@@ -60,13 +64,14 @@ static void reload(void *arg)
 	if (r == 0 && agent_conf_hostname(&c, &e) < 0)
 		agent_conf_done(&c);
 	if (e.code < 0) {
-		log_error("settings are not valid, those read before stay in force",
+		log_error("settings file rejected, keeping the current settings",
 			  LOG_S("error", e.text));
 		return;
 	}
 	needs = settings_needs_restart(&agent_settings, a->first.own.v ? &a->first : &a->conf, &c);
 	if (needs)
-		log_warn("a setting changes with the next start only", LOG_S("setting", needs));
+		log_warn("changed setting takes effect after a restart only",
+			 LOG_S("setting", needs));
 	apply(a, &c);
 	log_info("settings read", LOG_S("file", a->conf.config));
 }
@@ -83,7 +88,7 @@ static void end(void *arg)
 {
 	struct agent *a = arg;
 
-	ipam_api_hurry(a->api);
+	ipam_api_drain(a->api);
 	listener_hide(&a->listener);
 	http_server_drain(a->http, DRAIN_MS, on_drained, a);
 	listener_close(&a->listener);
@@ -100,19 +105,19 @@ static int listen_on(struct agent *a, struct err *e)
 
 /* A damaged journal is treated as lost: its blocks stay unused until the inventory of the node's
  * pods is complete. `why` describes the damage. */
-static int begin_anew(struct agent *a, const struct ipam_paths *paths, const struct err *why,
-		      struct err *e)
+static int recreate_state(struct agent *a, const struct ipam_paths *paths, const struct err *cause,
+			  struct err *e)
 {
 	auto_free char *log = blocks_log_path(a->conf.state_dir);
 	auto_fd int lock = -1;
 	int r = blocks_lock(&a->root, a->conf.state_dir, &lock, e);
 
 	if (r >= 0)
-		r = ipam_begin_anew(&a->root, paths, log, &a->aside, e);
+		r = ipam_recreate(&a->root, paths, log, &a->aside, e);
 	if (r == 0 && a->aside)
-		log_error("the journal is damaged and was moved aside: blocks of this node stay "
-			  "unused until every pod of the node is accounted for",
-			  LOG_S("file", a->aside), LOG_S("error", why->text));
+		log_error("journal damaged and renamed: blocks of this node stay unused until the "
+			  "address of every pod on this node is known",
+			  LOG_S("file", a->aside), LOG_S("error", cause->text));
 	return r;
 }
 
@@ -121,18 +126,47 @@ static int try_store(struct agent *a, struct err *e)
 {
 	const struct ipam_paths paths = agent_api_conf(a).paths;
 	struct ipam *store = NULL;
-	struct err why = ERR_INIT;
-	int r = ipam_open(&store, &a->root, &paths, &why);
+	struct err cause = ERR_INIT;
+	int r = ipam_open(&store, &a->root, &paths, &cause);
 
 	if (r == -EBADMSG) {
-		r = begin_anew(a, &paths, &why, e);
+		r = recreate_state(a, &paths, &cause, e);
 		if (r == 0)
 			r = ipam_open(&store, &a->root, &paths, e);
 	} else if (r < 0) {
-		*e = why;
+		*e = cause;
 	}
 	ipam_close(store);
 	return r;
+}
+
+static void confine_devices(const struct agent *a, struct confine *c)
+{
+	const char *dirs[] = {a->conf.device_plugin_dir, a->conf.device_registry_dir};
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (file_exists(&a->root, dirs[i]))
+			confine_dir(c, dirs[i], SANDBOX_SOCKETS);
+	confine_file(c, a->conf.device_config, SANDBOX_READ);
+	confine_dir(c, "/sys", SANDBOX_READ);
+	confine_dir(c, "/proc/self/net", SANDBOX_READ);
+	/* UUIDs of GPUs; "nvidia" in it appears with the driver, which may be loaded later. */
+	if (file_exists(&a->root, "/proc/driver"))
+		confine_dir(c, "/proc/driver", SANDBOX_READ);
+	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
+}
+
+/* The file is replaced, so its directory is read. */
+static void confine_drift(const struct agent *a, struct confine *c)
+{
+	const char *slash = strrchr(a->conf.host_drift, '/');
+	auto_free char *dir = NULL;
+
+	if (!slash || slash == a->conf.host_drift)
+		return;
+	dir = span_dup((struct span){a->conf.host_drift, (size_t)(slash - a->conf.host_drift)});
+	dir_make(&a->root, dir, 0755, NULL);
+	confine_dir(c, dir, SANDBOX_READ);
 }
 
 static void confine(struct agent *a)
@@ -144,15 +178,22 @@ static void confine(struct agent *a)
 	kube_conf_files(&a->kube_conf, files);
 	confine_server(&c, a->kube_conf.host, files,
 		       a->kube_conf.exec.argv ? a->kube_conf.exec.argv[0] : NULL);
-	confine_folder(&c, a->conf.state_dir, SANDBOX_WRITE);
-	confine_folder(&c, a->conf.hostlocal_dir, SANDBOX_WRITE);
-	confine_folder(&c, a->conf.cni_cache_dir, SANDBOX_READ);
-	confine_folder(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
-	confine_folder(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
+	confine_dir(&c, a->conf.state_dir, SANDBOX_WRITE);
+	confine_dir(&c, a->conf.hostlocal_dir, SANDBOX_WRITE);
+	confine_dir(&c, a->conf.cni_cache_dir, SANDBOX_READ);
+	confine_dir(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
+	confine_dir(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
 	/* Read if the kubelet has no PodResources API. */
 	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)
 		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
+	if (a->nri) {
+		dir_make(&a->root, RAILS_DIR, 0755, NULL);
+		confine_dir(&c, RAILS_DIR, SANDBOX_READ);
+	}
+	if (a->devices)
+		confine_devices(a, &c);
+	confine_drift(a, &c);
 	confine_file(&c, a->conf.pid_file, SANDBOX_REMOVE);
 	confine_enter(&c, a->conf.sandbox, a->unconfined, sizeof(a->unconfined));
 }
@@ -175,7 +216,7 @@ static int start(struct agent *a, struct err *e)
 	if (r == 0)
 		r = try_store(a, e);
 	if (r == 0)
-		r = agent_know_cluster(a, e);
+		r = agent_connect(a, e);
 	if (r == 0)
 		r = agent_serve(a, e);
 	if (r < 0)
@@ -189,7 +230,7 @@ static int start(struct agent *a, struct err *e)
 
 static void stop(struct agent *a)
 {
-	agent_part_from(a);
+	agent_teardown(a);
 	listener_close(&a->listener);
 	daemon_free(a->daemon);
 	loop_free(a->loop);
@@ -243,7 +284,7 @@ static void on_pools(void *arg)
 {
 	struct agent *a = arg;
 
-	node_pools_pools_changed(a->lender);
+	node_pools_pools_changed(a->node_pools);
 	if (a->api)
 		ipam_api_changed(a->api, ""); /* requests waiting for a pool to be created */
 	ipam_api_touch(a->api);
@@ -255,8 +296,8 @@ static void on_node(void *arg, const char *uid)
 	struct err e = ERR_INIT;
 
 	(void)uid;
-	if (node_pools_node_changed(a->lender, &e) < 0) {
-		log_error("this node's blocks cannot be had", LOG_S("error", e.text));
+	if (node_pools_node_changed(a->node_pools, &e) < 0) {
+		log_error("cannot open this node's blocks, stopping", LOG_S("error", e.text));
 		loop_stop(a->loop, 1);
 		return;
 	}
@@ -288,14 +329,14 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 
 	if (a->endpoints)
 		endpoints_pod_changed(a->endpoints);
-	if (is && !was && a->lender)
+	if (is && !was && a->node_pools)
 		expect_pod(&(struct expect){.cluster = a->cluster,
 					    .node = a->conf.node,
 					    .conf = pools_conf(a),
 					    .pool = cluster_synced(a->cluster, CLUSTER_PODS)
 							    ? on_expected
 							    : on_found,
-					    .arg = a->lender},
+					    .arg = a->node_pools},
 			   is);
 }
 
@@ -304,8 +345,8 @@ static void on_etcd_restored(void *arg)
 {
 	struct agent *a = arg;
 
-	if (a->lender && node_pools_blocks(a->lender))
-		blocks_etcd_restored(node_pools_blocks(a->lender));
+	if (a->node_pools && node_pools_blocks(a->node_pools))
+		blocks_etcd_restored(node_pools_blocks(a->node_pools));
 }
 
 static void on_more(void *arg, const char *pool)
@@ -325,6 +366,39 @@ static void on_settings(void *arg, const struct pod_facts *pod, struct json_out 
 
 /* --- events of the store --- */
 
+static void put_devices(const struct device_serve *d, struct buf *b)
+{
+	const struct device_serve_count c = device_serve_count(d);
+
+	sample_gauge(b, "unirail_device_resources", (int64_t)c.resources,
+		     "Resources that this node advertises to the kubelet.");
+	sample_gauge(b, "unirail_device_resources_registered", (int64_t)c.registered,
+		     "Resources that the kubelet has registered.");
+	sample_gauge(b, "unirail_devices", (int64_t)c.devices, "Device ids of all resources.");
+	sample_gauge(b, "unirail_devices_unhealthy", (int64_t)c.unhealthy,
+		     "Device ids that are unhealthy.");
+}
+
+static void put_drift(const struct host_drift_state *s, struct buf *b)
+{
+	if (!s->known)
+		return;
+	sample_gauge(b, "unirail_host_drift_steps", s->steps,
+		     "Steps of host preparation that 'unirail host watch' has not carried out.");
+	sample_gauge(b, "unirail_host_drift_blocked_steps", s->blocked,
+		     "Those of them that are blocked.");
+}
+
+static void put_nri(const struct nri *n, struct buf *b)
+{
+	const struct nri_counters c = nri_count(n);
+
+	sample_gauge(b, "unirail_nri_connected", c.connected,
+		     "Whether the container runtime has registered unirail's NRI plugin.");
+	sample_counter(b, "unirail_nri_containers_adjusted_total", c.adjusted,
+		       "Containers with RDMA devices that got a memlock limit or variables.");
+}
+
 static void answer_scrape(struct agent *a, struct ipam *store)
 {
 	auto_buf struct buf b;
@@ -332,17 +406,24 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 	a->scraped = false;
 	buf_init(&b, METRICS_TEXT_MAX);
 	metrics_text(&b, &a->metrics);
-	gauges_text(&b, store, a->cluster, a->lender);
+	gauges_text(&b, store, a->cluster, a->node_pools);
 	if (a->cni)
-		sample_gauge(&b, "unirail_cni_config_used", cni_watch_used(a->cni),
-			     "Whether the container runtime uses unirail's CNI configuration.");
+		sample_gauge(
+			&b, "unirail_cni_config_used", cni_watch_used(a->cni),
+			"1 if the container runtime uses unirail's CNI configuration, otherwise 0.");
+	if (a->nri)
+		put_nri(a->nri, &b);
+	if (a->devices)
+		put_devices(a->devices, &b);
+	if (a->drift)
+		put_drift(host_drift_state(a->drift), &b);
 	ports_metrics(a->ports, buf_span(&b));
 }
 
 /* Returns whether the journal is known to have all addresses of pods. */
 static bool is_whole(const struct agent *a)
 {
-	const struct blocks *b = node_pools_blocks(a->lender);
+	const struct blocks *b = node_pools_blocks(a->node_pools);
 
 	return b && blocks_ready(b) && blocks_unadopted_count(b) == 0;
 }
@@ -351,7 +432,7 @@ static void on_begin(void *arg, struct ipam *store)
 {
 	struct agent *a = arg;
 
-	migration_begin(a->handover, store);
+	migration_begin(a->migration, store);
 }
 
 static void on_batch(void *arg, struct ipam *store)
@@ -359,17 +440,17 @@ static void on_batch(void *arg, struct ipam *store)
 	struct agent *a = arg;
 
 	gc_batch(a->gc, store);
-	foreign_batch(a->foreign, store);
+	adopt_batch(a->adoption, store);
 	endpoints_hold(a->endpoints, !is_whole(a));
-	kept_batch(a->kept, store);
-	migration_batch(a->handover, store, is_whole(a));
-	node_pools_leases(a->lender, ipam_leases(store));
+	retained_batch(a->retained, store);
+	migration_batch(a->migration, store, is_whole(a));
+	node_pools_leases(a->node_pools, ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
 		answer_scrape(a, store);
 }
 
-static void on_failed(void *arg, const struct pod_facts *pod, const struct err *why)
+static void on_failed(void *arg, const struct pod_facts *pod, const struct err *cause)
 {
 	struct agent *a = arg;
 
@@ -380,7 +461,7 @@ static void on_failed(void *arg, const struct pod_facts *pod, const struct err *
 							.uid = pod->uid,
 							.warning = true,
 							.reason = "FailedAllocateIPs",
-							.message = why->text});
+							.message = cause->text});
 }
 
 static void on_scrape(void *arg)
@@ -399,7 +480,7 @@ static void on_due(void *arg)
 }
 
 /* A name's addresses have been migrated here: retry the pending requests. */
-static void on_came(void *arg)
+static void on_imported(void *arg)
 {
 	struct agent *a = arg;
 
@@ -412,13 +493,23 @@ static int on_ready(void *arg, struct err *e)
 	struct agent *a = arg;
 	int r;
 
-	r = node_pools_ready(a->lender, e);
+	r = node_pools_ready(a->node_pools, e);
 	return r < 0 ? r : cni_watch_ready(a->cni, e);
 }
 
 /* --- set-up --- */
 
-struct node_pools_conf agent_lender_conf(struct agent *a)
+struct nri_policy agent_nri_policy(const struct agent_conf *c)
+{
+	return (struct nri_policy){
+		.memlock = c->memlock,
+		.environment = settings_yes(c->rdma_environment),
+		.nccl_net_ib = strcmp(c->nccl_net, "IB") == 0,
+		.primary = c->primary,
+	};
+}
+
+struct node_pools_conf agent_node_pools_conf(struct agent *a)
 {
 	return (struct node_pools_conf){
 		.kube = a->kube,
@@ -437,6 +528,11 @@ struct node_pools_conf agent_lender_conf(struct agent *a)
 	};
 }
 
+static void write_devices(void *arg, struct json_out *o)
+{
+	device_serve_write(arg, o);
+}
+
 struct ipam_api_conf agent_api_conf(struct agent *a)
 {
 	return (struct ipam_api_conf){
@@ -448,16 +544,18 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 		.no_release_conflict_ips = !settings_yes(a->conf.release_conflict),
 		.metrics = &a->metrics,
 		.cluster = a->cluster,
-		.lender = a->lender,
-		.handover = a->handover,
+		.node_pools = a->node_pools,
+		.migration = a->migration,
 		.nets = a->nets,
 		.cni = a->cni,
+		.put_devices = a->devices ? write_devices : NULL,
+		.devices_arg = a->devices,
 		.unconfined = a->unconfined,
 		.wait_ms = a->conf.wait_ms,
 		.pools = pools_conf(a),
 		.identity = {.statefulset = settings_yes(a->conf.statefulset),
 			     .kubevirt = settings_yes(a->conf.kubevirt)},
-		.hooks = {.begin = on_begin, .batch = on_batch, .failed = on_failed, .arg = a},
+		.callbacks = {.begin = on_begin, .batch = on_batch, .failed = on_failed, .arg = a},
 	};
 }
 
@@ -479,7 +577,14 @@ int agent_open_ports(struct agent *a, struct err *e)
 			 e);
 }
 
-int agent_know_cluster(struct agent *a, struct err *e)
+static const char *agent_namespace(const struct agent *a)
+{
+	if (a->conf.ns)
+		return a->conf.ns;
+	return a->kube_conf.ns ? a->kube_conf.ns : "default";
+}
+
+int agent_connect(struct agent *a, struct err *e)
 {
 	const struct kube_where where = {&a->root, a->conf.kubeconfig, a->conf.context};
 	int r = kube_conf_load(&a->kube_conf, &where, e);
@@ -493,28 +598,26 @@ int agent_know_cluster(struct agent *a, struct err *e)
 		.kube = a->kube,
 		.root = &a->root,
 		.node = a->conf.node,
-		.ns = a->conf.ns	? a->conf.ns
-		      : a->kube_conf.ns ? a->kube_conf.ns
-					: "default",
+		.ns = agent_namespace(a),
 		.state_dir = a->conf.state_dir,
 		.pod_changed = on_pod,
 		.pools_changed = on_pools,
 		.node_changed = on_node,
-		.set_back = on_etcd_restored,
+		.etcd_restored = on_etcd_restored,
 		.arg = a,
 	});
 	return 0;
 }
 
-static void tell_of_journal(struct agent *a)
+static void report_journal(struct agent *a)
 {
 	auto_free char *text = NULL;
 
 	if (!a->aside)
 		return;
-	text = xasprintf("unirail's journal on this node was damaged and was moved to '%s': the "
-			 "addresses of its blocks stay unused until every pod of the node is "
-			 "accounted for; look for errors of the node's disk",
+	text = xasprintf("unirail's journal on this node was damaged and renamed to '%s': the "
+			 "addresses of the node's blocks stay unused until the address of every "
+			 "pod on this node is known; check the node's disk for errors",
 			 a->aside);
 	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
 							.kind = "Node",
@@ -525,12 +628,146 @@ static void tell_of_journal(struct agent *a)
 							.message = text});
 }
 
+static void on_device_event(void *arg, bool is_warning, const char *reason, const char *resource,
+			    const char *text)
+{
+	struct agent *a = arg;
+	auto_free char *message = resource ? xasprintf("%s: %s", resource, text) : xstrdup(text);
+
+	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
+							.kind = "Node",
+							.name = a->conf.node,
+							.uid = a->conf.node,
+							.warning = is_warning,
+							.reason = reason,
+							.message = message});
+}
+
+static void on_configmaps(void *arg)
+{
+	const struct agent *a = arg;
+
+	if (a->devices)
+		device_serve_reload(a->devices);
+}
+
+static void on_configmap_event(void *arg, bool is_warning, const char *text)
+{
+	on_device_event(arg, is_warning, "ResourceConfig", NULL, text);
+}
+
+static int open_configmaps(struct agent *a, struct err *e)
+{
+	return device_configmaps_new(
+		&a->configmaps,
+		&(struct device_configmaps_conf){.kube = a->kube,
+						 .root = &a->root,
+						 .names = a->conf.device_configmap,
+						 .ns = agent_namespace(a),
+						 .node = a->conf.node,
+						 .state_dir = a->conf.state_dir,
+						 .changed = on_configmaps,
+						 .event = on_configmap_event,
+						 .arg = a},
+		e);
+}
+
+static size_t served_names(void *arg, const char **v, size_t max)
+{
+	const struct agent *a = arg;
+
+	return device_serve_names(a->devices, v, max);
+}
+
+static void on_served(void *arg)
+{
+	device_sweep_changed(((struct agent *)arg)->sweep);
+}
+
+static void on_sweep_event(void *arg, bool is_warning, const char *text)
+{
+	on_device_event(arg, is_warning,
+			is_warning ? "StaleResourceNotRemoved" : "StaleResourceRemoved", NULL,
+			text);
+}
+
+static void on_drift_event(void *arg, bool is_warning, const char *reason, const char *text)
+{
+	on_device_event(arg, is_warning, reason, NULL, text);
+}
+
+static void open_drift(struct agent *a)
+{
+	if (*a->conf.host_drift)
+		a->drift = host_drift_new(&(struct host_drift_conf){.kube = a->kube,
+								    .root = &a->root,
+								    .node = a->conf.node,
+								    .path = a->conf.host_drift,
+								    .event = on_drift_event,
+								    .arg = a});
+}
+
+static void open_sweep(struct agent *a)
+{
+	if (a->conf.device_sweep_ms > 0)
+		a->sweep = device_sweep_new(
+			&(struct device_sweep_conf){.kube = a->kube,
+						    .root = &a->root,
+						    .node = a->conf.node,
+						    .state_dir = a->conf.state_dir,
+						    .prefixes = a->conf.device_sweep_prefixes,
+						    .grace_ms = a->conf.device_sweep_ms,
+						    .served = served_names,
+						    .event = on_sweep_event,
+						    .arg = a});
+}
+
+static int open_devices(struct agent *a, size_t n_sources, struct err *e)
+{
+	const struct device_serve_conf conf = {
+		.loop = a->loop,
+		.root = &a->root,
+		.sources = a->device_sources,
+		.n_sources = n_sources,
+		.optional = true,
+		.plan = !a->configmaps,
+		.node = a->conf.node,
+		.podres = PODRES_SOCKET,
+		.plugins = {.dir = a->conf.device_plugin_dir,
+			    .registry = a->conf.device_registry_dir},
+		.event = on_device_event,
+		.changed = on_served,
+		.arg = a,
+	};
+
+	return device_serve_new(&a->devices, &conf, e);
+}
+
+static int serve_devices(struct agent *a, struct err *e)
+{
+	size_t n = 0;
+	int r;
+
+	if (!settings_yes(a->conf.device_plugin))
+		return 0;
+	r = open_configmaps(a, e);
+	if (r < 0)
+		return r;
+	a->device_sources[n++] = a->conf.device_config;
+	for (size_t i = 0; i < device_configmaps_count(a->configmaps); i++)
+		a->device_sources[n++] = device_configmaps_dir(a->configmaps, i);
+	r = open_devices(a, n, e);
+	if (r == 0)
+		open_sweep(a);
+	return r;
+}
+
 int agent_serve(struct agent *a, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_INIT;
-	struct node_pools_conf lender = agent_lender_conf(a);
+	struct node_pools_conf node_pools = agent_node_pools_conf(a);
 	struct ipam_api_conf api;
-	int r = node_pools_new(&a->lender, &lender, e);
+	int r = node_pools_new(&a->node_pools, &node_pools, e);
 
 	if (r == 0)
 		r = daemon_connections(a->conf.conns, FD_RESERVE, e);
@@ -538,7 +775,8 @@ int agent_serve(struct agent *a, struct err *e)
 		return r;
 	limits.max_conns = r;
 	a->events = kube_events_new(a->kube, "unirail-agent", a->conf.node);
-	tell_of_journal(a);
+	report_journal(a);
+	open_drift(a);
 	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,
 							      .cluster = a->cluster,
 							      .node = a->conf.node,
@@ -551,19 +789,19 @@ int agent_serve(struct agent *a, struct err *e)
 					 .grace_ms = a->conf.gc_grace_ms,
 					 .touch = on_due,
 					 .arg = a});
-	a->kept = kept_new(&(struct kept_conf){.kube = a->kube,
-					       .node = a->conf.node,
-					       .grace_ms = a->conf.gc_grace_ms,
-					       .identity = agent_api_conf(a).identity,
-					       .touch = on_due,
-					       .arg = a});
-	a->handover = migration_new(&(struct migration_conf){.kube = a->kube,
-							     .cluster = a->cluster,
-							     .lender = a->lender,
-							     .node = a->conf.node,
-							     .touch = on_due,
-							     .changed = on_came,
-							     .arg = a});
+	a->retained = retained_new(&(struct retained_conf){.kube = a->kube,
+							   .node = a->conf.node,
+							   .grace_ms = a->conf.gc_grace_ms,
+							   .identity = agent_api_conf(a).identity,
+							   .touch = on_due,
+							   .arg = a});
+	a->migration = migration_new(&(struct migration_conf){.kube = a->kube,
+							      .cluster = a->cluster,
+							      .node_pools = a->node_pools,
+							      .node = a->conf.node,
+							      .touch = on_due,
+							      .changed = on_imported,
+							      .arg = a});
 	a->nets = nets_new(&(struct nets_conf){.loop = a->loop,
 					       .root = &a->root,
 					       .kube = a->kube,
@@ -572,15 +810,15 @@ int agent_serve(struct agent *a, struct err *e)
 					       .state_dir = a->conf.state_dir,
 					       .settings = on_settings,
 					       .settings_arg = a});
-	a->foreign = foreign_new(&(struct foreign_conf){.loop = a->loop,
-							.cluster = a->cluster,
-							.lender = a->lender,
-							.endpoints = a->endpoints,
-							.root = &a->root,
-							.cni_cache_dir = a->conf.cni_cache_dir,
-							.hold_ms = a->conf.gc_grace_ms,
-							.touch = on_due,
-							.arg = a});
+	a->adoption = adopt_new(&(struct adopt_conf){.loop = a->loop,
+						     .cluster = a->cluster,
+						     .node_pools = a->node_pools,
+						     .endpoints = a->endpoints,
+						     .root = &a->root,
+						     .cni_cache_dir = a->conf.cni_cache_dir,
+						     .hold_ms = a->conf.gc_grace_ms,
+						     .touch = on_due,
+						     .arg = a});
 	if (a->conf.cni_name && *a->conf.cni_name) {
 		r = cni_watch_new(&a->cni,
 				  &(struct cni_watch_conf){.loop = a->loop,
@@ -598,6 +836,15 @@ int agent_serve(struct agent *a, struct err *e)
 									.root = &a->root,
 									.cni_dir = a->conf.cni_dir,
 									.socket = a->conf.socket});
+	if (settings_yes(a->conf.nri))
+		a->nri = nri_new(&(struct nri_conf){.loop = a->loop,
+						    .root = &a->root,
+						    .socket = a->conf.nri_socket,
+						    .fd = -1,
+						    .policy = agent_nri_policy(&a->conf)});
+	r = serve_devices(a, e);
+	if (r < 0)
+		return r;
 	api = agent_api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -606,21 +853,26 @@ int agent_serve(struct agent *a, struct err *e)
 			       e);
 }
 
-void agent_part_from(struct agent *a)
+void agent_teardown(struct agent *a)
 {
 	ports_free(a->ports);
 	http_server_free(a->http);
 	ipam_api_free(a->api);
-	foreign_free(a->foreign);
+	adopt_free(a->adoption);
 	gc_free(a->gc);
-	kept_free(a->kept);
-	migration_free(a->handover);
+	retained_free(a->retained);
+	migration_free(a->migration);
 	nets_free(a->nets);
 	cluster_network_free(a->network);
 	cni_watch_free(a->cni);
+	nri_free(a->nri);
+	device_configmaps_free(a->configmaps);
+	device_sweep_free(a->sweep);
+	host_drift_free(a->drift);
+	device_serve_free(a->devices);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);
-	node_pools_free(a->lender);
+	node_pools_free(a->node_pools);
 	cluster_free(a->cluster);
 	kube_free(a->kube);
 	kube_conf_done(&a->kube_conf);

@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include "agent/blocks/cni_cache.h"
+#include "agent/nri/nri.h"
 #include "base/alloc.h"
-#include "host/cni_config.h"
+#include "device/plugin/plugin.h"
+#include "device/serve/serve.h"
+#include "host/cni/cni_config.h"
 #include "ipam/ipam.h"
 #include "server/confine.h"
 
@@ -32,12 +35,12 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	X("hostlocal-dir", OPT_STR, "DIR", "directory of host-local's allocations", hostlocal_dir,        \
 	  0, 0, IPAM_HOSTLOCAL_DIR, "UNIRAIL_HOSTLOCAL_DIR", 0)                                           \
 	X("cni-cache-dir", OPT_STR, "DIR",                                                                \
-	  "directory of the CNI result caches results and multus/results, which are read when the "       \
+	  "directory whose CNI result caches (results, multus/results) are read after the "               \
 	  "journal was lost or damaged",                                                                  \
 	  cni_cache_dir, 0, 0, CNI_CACHE_DIR, "UNIRAIL_CNI_CACHE_DIR", 0)                                 \
 	X("cni-conf-name", OPT_STR, "NAME.conflist",                                                      \
-	  "CNI configuration for the container runtime that this agent generates; it has to sort "        \
-	  "before all others of the folder; empty: none is written",                                      \
+	  "file name of the CNI configuration that the agent generates; it must sort before all "         \
+	  "other files of cni-conf-dir; empty: generate none",                                            \
 	  cni_name, 0, 0, "", "UNIRAIL_CNI_CONF_NAME", 0)                                                 \
 	X("cni-conf-dir", OPT_STR, "DIR",                                                                 \
 	  "directory from which the container runtime reads CNI configurations", cni_dir, 0, 0,           \
@@ -61,11 +64,11 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  "probe each address for conflicts before it is used", conflict_detection, 0, 0, "no",           \
 	  "UNIRAIL_CONFLICT_DETECTION", 1)                                                                \
 	X("gateway-detection", OPT_CHOICE, SETTINGS_YES_NO,                                               \
-	  "probe whether the gateway is reachable", gateway_detection, 0, 0, "no",                        \
+	  "probe whether the gateway of each address is reachable", gateway_detection, 0, 0, "no",        \
 	  "UNIRAIL_GATEWAY_DETECTION", 1)                                                                 \
 	X("release-conflict-ips", OPT_CHOICE, SETTINGS_YES_NO,                                            \
-	  "let a plugin release addresses that are in conflict", release_conflict, 0, 0, "yes",           \
-	  "SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS", 1)                                                   \
+	  "allow CNI plugins to release addresses that are in conflict", release_conflict, 0, 0,          \
+	  "yes", "SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS", 1)                                            \
 	X("enable-ipv4", OPT_CHOICE, SETTINGS_YES_NO, "allocate addresses of IPv4 pools", ipv4, 0,        \
 	  0, "yes", "UNIRAIL_ENABLE_IPV4", 1)                                                             \
 	X("enable-ipv6", OPT_CHOICE, SETTINGS_YES_NO, "allocate addresses of IPv6 pools", ipv6, 0,        \
@@ -80,11 +83,61 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  "create pools from SpiderSubnets for pods that request them", subnet, 0, 0, "yes",              \
 	  "UNIRAIL_SUBNET", 1)                                                                            \
 	X("gc", OPT_CHOICE, SETTINGS_YES_NO,                                                              \
-	  "release the addresses of deleted pods that got no CNI DEL", gc, 0, 0, "yes",                   \
+	  "release addresses of deleted pods for which no CNI DEL arrived", gc, 0, 0, "yes",              \
 	  "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 1)                                                       \
 	X("gc-grace", OPT_DUR, "TIME",                                                                    \
-	  "time after a pod's deletion before gc releases its addresses", gc_grace_ms, 1000,              \
+	  "time after the deletion of a pod before gc releases its addresses", gc_grace_ms, 1000,         \
 	  DAY_MS, "60s", "UNIRAIL_GC_GRACE", 1)                                                           \
+	X("device-plugin", OPT_CHOICE, SETTINGS_YES_NO,                                                   \
+	  "advertise RDMA devices and VFs to the kubelet", device_plugin, 0, 0, "yes",                    \
+	  "UNIRAIL_DEVICE_PLUGIN", 0)                                                                     \
+	X("device-config", OPT_STR, "PATH",                                                               \
+	  "file or directory of resource configurations (configList, resourceList); without "             \
+	  "one, resources are named by rail",                                                             \
+	  device_config, 0, 0, DEVICE_SERVE_CONFIG_DIR, "UNIRAIL_DEVICE_CONFIG", 0)                       \
+	X("device-configmap", OPT_STR, "[NAMESPACE/]NAME[,...]",                                          \
+	  "ConfigMaps of the cluster with resource configurations: the key with the node's name, "        \
+	  "else config.json, else *.json; then no resources are named by rail",                           \
+	  device_configmap, 0, 0, "", "UNIRAIL_DEVICE_CONFIGMAP", 0)                                      \
+	X("device-sweep", OPT_DUR, "TIME",                                                                \
+	  "time after which an extended resource of this node that no device plugin serves any "          \
+	  "more (capacity 0) is removed from its Node object; 0: never",                                  \
+	  device_sweep_ms, 0, DAY_MS, "5m", "UNIRAIL_DEVICE_SWEEP", 0)                                    \
+	X("device-sweep-prefixes", OPT_STR, "PREFIX[,...]",                                               \
+	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep "           \
+	  "removes those that other programs served before, too",                                         \
+	  device_sweep_prefixes, 0, 0, "", "UNIRAIL_DEVICE_SWEEP_PREFIXES", 0)                            \
+	X("host-drift", OPT_STR, "PATH",                                                                  \
+	  "file in which 'unirail host watch' reports drift of this node: metrics, events and the "       \
+	  "Node's condition HostDrift; empty: none",                                                      \
+	  host_drift, 0, 0, "/var/lib/unirail/host/drift.json", "UNIRAIL_HOST_DRIFT", 0)                  \
+	X("device-plugin-dir", OPT_STR, "DIR",                                                            \
+	  "directory of the kubelet's socket for device plugins", device_plugin_dir, 0, 0,                \
+	  DEVICE_PLUGIN_DIR, "UNIRAIL_DEVICE_PLUGIN_DIR", 0)                                              \
+	X("device-registry-dir", OPT_STR, "DIR",                                                          \
+	  "directory in which the kubelet detects plugins; used instead of device-plugin-dir if "         \
+	  "it exists",                                                                                    \
+	  device_registry_dir, 0, 0, DEVICE_PLUGIN_REGISTRY, "UNIRAIL_DEVICE_REGISTRY_DIR", 0)            \
+	X("nri", OPT_CHOICE, SETTINGS_YES_NO,                                                             \
+	  "register as an NRI plugin of the container runtime", nri, 0, 0, "yes", "UNIRAIL_NRI",          \
+	  0)                                                                                              \
+	X("nri-socket", OPT_STR, "PATH", "path of the container runtime's NRI socket", nri_socket,        \
+	  0, 0, NRI_SOCKET, "UNIRAIL_NRI_SOCKET", 0)                                                      \
+	X("rdma-memlock", OPT_STR, "BYTES",                                                               \
+	  "limit of locked memory of containers with RDMA devices, set through NRI: unlimited, "          \
+	  "a number of bytes, or no (do not change it)",                                                  \
+	  rdma_memlock, 0, 0, "unlimited", "UNIRAIL_RDMA_MEMLOCK", 1)                                     \
+	X("rdma-environment", OPT_CHOICE, SETTINGS_YES_NO,                                                \
+	  "set the variables of NCCL, UCX, NVSHMEM and Gloo in containers with RDMA devices, "            \
+	  "through NRI",                                                                                  \
+	  rdma_environment, 0, 0, "yes", "UNIRAIL_RDMA_ENVIRONMENT", 1)                                   \
+	X("nccl-net", OPT_CHOICE, "auto|IB",                                                              \
+	  "IB: set NCCL_NET=IB, with which NCCL fails instead of using TCP; a pod requests it "           \
+	  "by the annotation unirail.io/nccl-net",                                                        \
+	  nccl_net, 0, 0, "auto", "UNIRAIL_NCCL_NET", 1)                                                  \
+	X("primary-interface", OPT_STR, "NAME",                                                           \
+	  "name of the interface of a pod's primary network", primary, 0, 0, "eth0",                      \
+	  "UNIRAIL_PRIMARY_INTERFACE", 1)                                                                 \
 	SETTINGS_SANDBOX(X)                                                                               \
 	SETTINGS_PID_FILE(X)
 
@@ -110,6 +163,8 @@ int agent_conf_read(struct agent_conf *ret, const struct root *root, const struc
 	struct agent_conf c = {0};
 	int r = settings_read(&agent_settings, &c, root, env, argc, argv, e);
 
+	if (r == 0)
+		r = nri_memlock_parse(c.rdma_memlock, &c.memlock, e);
 	if (r == 0)
 		r = coordinator_settings_read(root, c.config, &c.coordinator, e);
 	if (r < 0) {

@@ -9,12 +9,17 @@
 #include "agent/blocks/pools.h"
 #include "agent/cluster/network.h"
 #include "agent/conf.h"
+#include "agent/device/configmap.h"
+#include "agent/device/host_drift.h"
+#include "agent/device/sweep.h"
 #include "agent/endpoint/endpoints.h"
 #include "agent/gc/gc.h"
-#include "agent/gc/kept.h"
+#include "agent/gc/retained.h"
 #include "agent/migration/migration.h"
 #include "agent/network/cni_watch.h"
 #include "agent/network/network.h"
+#include "agent/nri/nri.h"
+#include "device/serve/serve.h"
 #include "kube/config.h"
 #include "server/daemon.h"
 #include "server/health.h"
@@ -31,16 +36,22 @@ struct agent {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct cluster *cluster;
-	struct node_pools *lender;
+	struct node_pools *node_pools;
 	struct endpoints *endpoints;
 	struct gc *gc;
-	struct foreign *foreign;
-	struct kept *kept;
-	struct migration *handover;
+	struct adoption *adoption;
+	struct retained *retained;
+	struct migration *migration;
 	struct kube_events *events;
 	struct nets *nets;
 	struct cni_watch *cni; /* NULL: no configuration is generated */
 	struct cluster_network *network;
+	struct device_serve *devices;	      /* NULL: the setting is no */
+	struct device_sweep *sweep;	      /* NULL: off */
+	struct device_configmaps *configmaps; /* NULL: none is set */
+	const char *device_sources[1 + DEVICE_CONFIGMAPS_MAX];
+	struct host_drift *drift; /* NULL: the setting is empty */
+	struct nri *nri;	  /* NULL: the setting is no */
 	struct ipam_api *api;
 	struct listener listener;
 	struct http_server *http;
@@ -53,13 +64,14 @@ struct agent {
 	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are */
 };
 
-struct node_pools_conf agent_lender_conf(struct agent *a);
+struct node_pools_conf agent_node_pools_conf(struct agent *a);
 struct ipam_api_conf agent_api_conf(struct agent *a);
+struct nri_policy agent_nri_policy(const struct agent_conf *c);
 
-/* Called in this order; agent_part_from() undoes whatever was done. */
+/* Called in this order; agent_teardown() undoes whatever was done. */
 int agent_open_ports(struct agent *a, struct err *e);
-int agent_know_cluster(struct agent *a, struct err *e);
+int agent_connect(struct agent *a, struct err *e);
 int agent_serve(struct agent *a, struct err *e);
-void agent_part_from(struct agent *a);
+void agent_teardown(struct agent *a);
 
 #endif

@@ -50,8 +50,8 @@ static const struct opt serve_opts[] = {
 	{"log-format", 0, OPT_CHOICE, "logfmt|json", "format of log lines (logfmt)",
 	 offsetof(struct serve_opts, log_format), 0, 0},
 	{"sandbox", 0, OPT_CHOICE, SETTINGS_ON_OFF_LOG,
-	 "refuse system calls and files that it does not need (seccomp, Landlock); log: only let the "
-	 "kernel log them (on, or UNIRAIL_SANDBOX)",
+	 "deny system calls and files that the server does not need (seccomp, Landlock); log: the "
+	 "kernel only logs them (on, or UNIRAIL_SANDBOX)",
 	 offsetof(struct serve_opts, sandbox), 0, 0},
 	{"pid-file", 0, OPT_STR, "FILE", "file that holds the process id from readiness until exit",
 	 offsetof(struct serve_opts, pid_file), 0, 0},
@@ -161,16 +161,16 @@ static void confine(struct server *s)
 {
 	struct confine c = {.root = &s->root, .mode = SANDBOX_IPAM_SERVE};
 	const struct serve_opts *o = s->o;
-	char words[256];
+	char message[256];
 
 	confine_file(&c, o->config ? o->config : AGENT_CONF, SANDBOX_READ);
-	confine_folder(&c, o->pool_dir ? o->pool_dir : IPAM_POOL_DIR, SANDBOX_READ);
-	confine_folder(&c, o->state_dir ? o->state_dir : IPAM_STATE_DIR, SANDBOX_WRITE);
-	confine_folder(&c, o->hostlocal_dir ? o->hostlocal_dir : IPAM_HOSTLOCAL_DIR, SANDBOX_WRITE);
+	confine_dir(&c, o->pool_dir ? o->pool_dir : IPAM_POOL_DIR, SANDBOX_READ);
+	confine_dir(&c, o->state_dir ? o->state_dir : IPAM_STATE_DIR, SANDBOX_WRITE);
+	confine_dir(&c, o->hostlocal_dir ? o->hostlocal_dir : IPAM_HOSTLOCAL_DIR, SANDBOX_WRITE);
 	if (s->listener.path)
 		confine_file(&c, s->listener.path, SANDBOX_REMOVE);
 	confine_file(&c, o->pid_file, SANDBOX_REMOVE);
-	confine_enter(&c, o->sandbox, words, sizeof(words));
+	confine_enter(&c, o->sandbox, message, sizeof(message));
 }
 
 static int start(struct server *s, struct err *e)
@@ -261,12 +261,13 @@ int ipam_main(int argc, char **argv)
 		.conns = 256, .log_level = "info", .log_format = "logfmt", .sandbox = "on"};
 	struct err e = ERR_INIT;
 	const struct cmd *c;
-	int words, r = cmd_pick("unirail ipam", ipam_cmds, argc, argv, &c, &words, &e);
+	int message, r = cmd_pick("unirail ipam", ipam_cmds, argc, argv, &c, &message, &e);
 
 	if (r == 0)
 		r = sandbox_from_env(&o, &e);
 	if (r == 0)
-		r = opt_parse(c, "unirail ipam serve", argc - 1 - words, argv + 1 + words, &o, &e);
+		r = opt_parse(c, "unirail ipam serve", argc - 1 - message, argv + 1 + message, &o,
+			      &e);
 	if (r < 0)
 		return opt_exit("unirail ipam", r, &e);
 	return serve(&o);

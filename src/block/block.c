@@ -13,7 +13,7 @@ static uint8_t default_prefix(const struct ipnet *subnet, bool one_node)
 	return (uint8_t)(ip_bits(&subnet->ip) - (host < most ? host : most));
 }
 
-int block_cut_choose(const struct ipnet *subnet, uint8_t asked, bool one_node,
+int block_cut_choose(const struct ipnet *subnet, uint8_t requested, bool one_node,
 		     struct block_cut *ret, struct err *e)
 {
 	unsigned int bits = ip_bits(&subnet->ip);
@@ -21,13 +21,13 @@ int block_cut_choose(const struct ipnet *subnet, uint8_t asked, bool one_node,
 
 	if (least < subnet->len)
 		least = subnet->len;
-	if (asked && (asked < least || asked > bits))
+	if (requested && (requested < least || requested > bits))
 		return err_kind(e, ERR_CONF, -ERANGE,
 				"blocks of prefix length %u do not fit a subnet of prefix length "
 				"%u: wants %u to %u",
-				asked, subnet->len, least, bits);
+				requested, subnet->len, least, bits);
 	ret->subnet = ipnet_network(subnet);
-	ret->prefix = asked ? asked : default_prefix(subnet, one_node);
+	ret->prefix = requested ? requested : default_prefix(subnet, one_node);
 	return 0;
 }
 

@@ -19,9 +19,9 @@
  *	claim	create the object             then log it, then use it
  *	leave	log it, stop using            then delete the object (by UID), or, while other nodes
  *	                                      borrow addresses of it, remove its owner (an orphan)
- *	cede	log the address, stop using   then add it to `ceded`, for any node ("*") or for the
+ *	release	log the address, stop using   then add it to `ceded`, for any node ("*") or for the
  *	                                      node that has just requested some ("@node*")
- *	uncede	remove it from `ceded`        then log it, then use it
+ *	reclaim	remove it from `ceded`        then log it, then use it
  *	borrow	log the attempt, set the      then log it as held, then use it
  *	        entry to this node
  *	return	log it, stop using            then remove this node's entry from `ceded`
@@ -76,7 +76,7 @@ struct block_cut {
  * user, 0 for none. one_node: the pool belongs to one node and becomes one block, up to
  * BLOCK_BITS_MAX. Kind ERR_CONF: the prefix length does not fit the subnet.
  */
-int block_cut_choose(const struct ipnet *subnet, uint8_t asked, bool one_node,
+int block_cut_choose(const struct ipnet *subnet, uint8_t requested, bool one_node,
 		     struct block_cut *ret, struct err *e);
 u128 block_count(const struct block_cut *c);
 /* Returns false if the address is outside the subnet. */

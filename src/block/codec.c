@@ -43,7 +43,7 @@ static char *uid_of(const struct json *spec)
 	return xstrdup(uid && strcmp(uid, "-") != 0 ? uid : "");
 }
 
-static int read_ceded(const struct json *list, struct block_object *o, struct err *e)
+static int read_released(const struct json *list, struct block_object *o, struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
@@ -55,13 +55,14 @@ static int read_ceded(const struct json *list, struct block_object *o, struct er
 		struct ipaddr a;
 
 		if (ip_parse(span_of(key), &a) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL, "spec.ceded: '%.60s' is no address",
-					key);
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"spec.ceded: '%.60s' is not an address", key);
 		if (!json_string(v))
 			return json_wants(v, "spec.ceded[...]", "a string", e);
-		VEC_PUSH(o->ceded, o->n_ceded) =
+		VEC_PUSH(o->released, o->n_released) =
 			(struct block_entry){.ip = a, .to = xstrdup(json_string(v))};
 	}
+	block_entries_sort(o);
 	return 0;
 }
 
@@ -75,8 +76,8 @@ static void read_wanted(const struct json *list, struct block_object *o)
 
 	while ((v = json_walk_next(&w, &key)))
 		if (key && json_int(v, &n) >= 0 && n > 0 && n <= UINT32_MAX)
-			VEC_PUSH(o->wanted, o->n_wanted) =
-				(struct block_wish){.node = xstrdup(key), .count = (uint32_t)n};
+			VEC_PUSH(o->wanted, o->n_wanted) = (struct block_requested){
+				.node = xstrdup(key), .count = (uint32_t)n};
 }
 
 /* A malformed value is treated as absent. */
@@ -86,7 +87,7 @@ static void read_busy(const struct json *v, struct block_object *o)
 
 	if (!v || json_int(v, &n) < 0 || n < 0 || n > UINT32_MAX)
 		return;
-	o->told = true;
+	o->reports = true;
 	o->busy = (uint32_t)n;
 }
 
@@ -119,7 +120,7 @@ static int read_all(const struct json *v, struct block_object *o, struct err *e)
 	if (r >= 0)
 		r = read_net(spec, o, e);
 	if (r >= 0)
-		r = read_ceded(json_get(spec, "ceded"), o, e);
+		r = read_released(json_get(spec, "ceded"), o, e);
 	if (r >= 0) {
 		read_wanted(json_get(spec, "wanted"), o);
 		read_busy(json_get(spec, "busy"), o);
@@ -141,17 +142,17 @@ int block_object_read(const struct json *v, struct block_object *ret, struct err
 	return 0;
 }
 
-#define NOBODY	   "-"
+#define NO_NODE	   "-"
 #define LABEL_PATH "/metadata/labels/unirail.io~1node"
 
-enum { LABEL_KEPT = 46, REQUEST_MAX = 1 << 20 };
+enum { LABEL_RETAINED = 46, REQUEST_MAX = 1 << 20 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX])
 {
 	if (strlen(name) < BLOCK_LABEL_MAX)
 		snprintf(ret, BLOCK_LABEL_MAX, "%s", name);
 	else
-		snprintf(ret, BLOCK_LABEL_MAX, "%.*s-%016" PRIx64, LABEL_KEPT, name,
+		snprintf(ret, BLOCK_LABEL_MAX, "%.*s-%016" PRIx64, LABEL_RETAINED, name,
 			 xxh64(name, strlen(name)));
 	return ret;
 }
@@ -249,7 +250,7 @@ static void put_owner(struct json_out *o, const char *node, const char *node_uid
 	put_step(o, "replace", "/spec/node", node, 0);
 	put_step(o, "add", "/spec/nodeUID", node_uid, 0);
 	put_step(o, "replace", "/spec/claim", claim, 0);
-	if (strcmp(node, NOBODY) == 0)
+	if (strcmp(node, NO_NODE) == 0)
 		put_step(o, "remove", LABEL_PATH, NULL, 0);
 	else
 		put_step(o, "add", LABEL_PATH, block_label(node, text), 0);
@@ -264,20 +265,20 @@ static void put_busy(struct json_out *o, uint32_t n)
 	jo_end_obj(o);
 }
 
-static void put_cede(struct json_out *o, const struct block_op *op)
+static void put_release(struct json_out *o, const struct block_op *op)
 {
-	auto_buf struct buf wish;
+	auto_buf struct buf request;
 	char path[128];
 
-	buf_init(&wish, 700);
+	buf_init(&request, 700);
 	for (size_t i = 0; i < op->n_ips; i++)
 		put_step(o, "add", entry_path(&op->ips[i], path), op->to, 0);
-	if (op->tells)
+	if (op->report)
 		put_busy(o, op->count);
-	if (!*op->wish_of)
+	if (!*op->request_of)
 		return;
-	put_pointer(&wish, "/spec/wanted/", op->wish_of);
-	put_step(o, "remove", wish.p, NULL, 0);
+	put_pointer(&request, "/spec/wanted/", op->request_of);
+	put_step(o, "remove", request.p, NULL, 0);
 }
 
 static void put_borrow(struct json_out *o, const struct block_op *op)
@@ -290,21 +291,22 @@ static void put_borrow(struct json_out *o, const struct block_op *op)
 		put_step(o, "replace", entry_path(&op->ips[i], path), op->to, 0);
 }
 
-static void put_wish(struct json_out *o, const struct block_op *op, const char *node)
+static void put_requested(struct json_out *o, const struct block_op *op, const char *node)
 {
-	auto_buf struct buf wish;
-	char key[BLOCK_WISH_MAX];
+	auto_buf struct buf request;
+	char key[BLOCK_REQUESTED_MAX];
 
-	buf_init(&wish, 700);
-	put_pointer(&wish, "/spec/wanted/",
-		    op->ip.family ? block_wish_key(node, &op->ip, key) : block_wish_any(node, key));
-	put_step(o, "add", wish.p, NULL, op->count);
+	buf_init(&request, 700);
+	put_pointer(&request, "/spec/wanted/",
+		    op->ip.family ? block_requested_key(node, &op->ip, key)
+				  : block_requested_any(node, key));
+	put_step(o, "add", request.p, NULL, op->count);
 }
 
 static bool is_bound(enum block_op_kind k)
 {
 	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_ASSERT || k == OP_DISOWN ||
-	       k == OP_CEDE || k == OP_TOUCH;
+	       k == OP_RELEASE || k == OP_TOUCH;
 }
 
 static void put_patch(struct json_out *o, const struct block_op *op, const char *node,
@@ -315,27 +317,27 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	jo_arr(o);
 	if (is_bound(op->kind))
 		put_step(o, "test", "/metadata/resourceVersion", op->version, 0);
-	if (op->kind == OP_UNCEDE || op->kind == OP_RETURN)
+	if (op->kind == OP_RECLAIM || op->kind == OP_RETURN)
 		put_step(o, "test", entry_path(&op->ip, path), op->from, 0);
 	if (op->kind == OP_TAKE_OVER) {
-		put_step(o, "test", "/spec/node", NOBODY, 0);
+		put_step(o, "test", "/spec/node", NO_NODE, 0);
 		put_owner(o, node, node_uid, op->token);
 	} else if (op->kind == OP_ADOPT) {
 		put_owner(o, node, node_uid, op->token);
-		put_cede(o, op);
+		put_release(o, op);
 	} else if (op->kind == OP_DISOWN) {
-		put_owner(o, NOBODY, NOBODY, NOBODY);
-		put_cede(o, op);
-	} else if (op->kind == OP_CEDE || op->kind == OP_ASSERT) {
-		put_cede(o, op);
+		put_owner(o, NO_NODE, NO_NODE, NO_NODE);
+		put_release(o, op);
+	} else if (op->kind == OP_RELEASE || op->kind == OP_ASSERT) {
+		put_release(o, op);
 	} else if (op->kind == OP_BORROW) {
 		put_borrow(o, op);
-	} else if ((op->kind == OP_UNCEDE || op->kind == OP_RETURN) && *op->to) {
+	} else if ((op->kind == OP_RECLAIM || op->kind == OP_RETURN) && *op->to) {
 		put_step(o, "replace", path, op->to, 0);
-	} else if (op->kind == OP_UNCEDE || op->kind == OP_RETURN) {
+	} else if (op->kind == OP_RECLAIM || op->kind == OP_RETURN) {
 		put_step(o, "remove", path, NULL, 0);
-	} else if (op->kind == OP_WISH) {
-		put_wish(o, op, node);
+	} else if (op->kind == OP_REQUEST) {
+		put_requested(o, op, node);
 	}
 	jo_end_arr(o);
 }

@@ -17,8 +17,8 @@
 #define BLOCK_PATH	 "/apis/unirail.io/v1/spideripblocks"
 #define BLOCK_NODE_LABEL "unirail.io/node"
 /* An annotation: when the owner's agent saw that etcd was restored from a backup. */
-#define BLOCK_SET_BACK_NOTE "unirail.io/set-back"
-#define BLOCK_POOL_LABEL    "unirail.io/pool"
+#define BLOCK_RESTORED_ANNOTATION "unirail.io/set-back"
+#define BLOCK_POOL_LABEL	  "unirail.io/pool"
 enum { BLOCK_LABEL_MAX = 64 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX]);

@@ -21,16 +21,16 @@ int block_log_read(struct block_log *l, struct block_table *t, struct span text,
 /* A copy of a claim with its own strings: the table frees its strings when the claim changes. */
 struct draft {
 	struct block_claim c;
-	struct ipaddr *ceded;
+	struct ipaddr *released;
 };
-/* `more`: room for this many further entries in ceded. */
+/* `more`: room for this many further entries in released. */
 struct draft op_draft_of(const struct block_claim *c, size_t more);
 void op_draft_done(struct draft *d);
 #define auto_draft __attribute__((cleanup(op_draft_done)))
 
-/* Logs the loan of op->ip in the given state, if there is such a loan. */
-int op_put_loan(struct block_log *l, struct block_table *t, const struct block_op *op,
-		enum loan_state state, struct err *e);
+/* Logs the given state of op->ip, if this node borrows it. */
+int op_put_borrowed(struct block_log *l, struct block_table *t, const struct block_op *op,
+		    enum borrow_state state, struct err *e);
 int op_drop_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		  struct err *e);
 void op_forget(struct block_table *t, const char *name);
@@ -60,10 +60,10 @@ const struct block_need *plan_need(const struct block_facts *f, const char *pool
 bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net);
 
 /* Requests of peers (plan_lend.c). */
-void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		     const struct block_need *need);
-void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		    const struct block_need *need);
+void plan_answer_requested(struct planner *p, const struct block_claim *c,
+			   const struct block_object *o, const struct block_need *need);
+void plan_report_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		      const struct block_need *need);
 /* Addresses of a claim that no pod has and that have no entry in the object, highest first (the
  * lowest are allocated first). At most max; the caller frees *ret. */
 size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
@@ -71,30 +71,31 @@ size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 		    struct ipaddr **ret);
 
 /* Borrowed addresses (plan_lend.c). */
-void plan_loan(struct planner *p, const struct block_loan *l);
-void plan_strays(struct planner *p);
+void plan_borrowed_entry(struct planner *p, const struct block_borrowed *l);
+void plan_leftovers(struct planner *p);
 /* returns whether a list is due */
-bool plan_look(struct planner *p, const struct block_need *need);
+bool plan_rescan(struct planner *p, const struct block_need *need);
 /* Adds all addresses of op->net except those of local pods to op->ips. */
 void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, struct block_op *op);
 /* According to the object another node has the address, and the object is trusted. */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
-/* Returns an entry of this node that has no loan in the log. */
-void plan_stray(struct planner *p, const char *pool, const char *block,
-		const struct block_entry *x);
+/* Returns an entry of this node that is not borrowed in the log. */
+void plan_leftover(struct planner *p, const char *pool, const char *block,
+		   const struct block_entry *x);
 /*
- * plan_named(): gets an address that was requested by name. plan_grant_named(): answers such
+ * plan_named(): gets an address that was requested by name. plan_answer_named(): answers such
  * requests of peers for a block of this node; returns whether it planned something
  * (plan_acquire.c).
  */
 void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
-bool plan_grant_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		      const struct block_need *need);
+bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		       const struct block_need *need);
 /* Gets the addresses that a pool lacks (plan_acquire.c). */
 void plan_want(struct planner *p, const struct block_need *need);
 void plan_list(struct planner *p, const struct block_need *need);
 /* No block is available: borrows from peers, using a view that is not stale (plan_acquire.c). */
-void plan_ask_others(struct planner *p, const struct block_need *need, const struct block_view *v);
+void plan_request_from_peers(struct planner *p, const struct block_need *need,
+			     const struct block_view *v);
 
 #endif

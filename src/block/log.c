@@ -56,7 +56,7 @@ void block_log_close(struct block_log *l)
 	*l = (struct block_log){0};
 }
 
-int block_log_begin_anew(const struct root *r, const char *path, const char *node, struct err *e)
+int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e)
 {
 	struct block_table t = {0}, empty;
 	struct block_log l;
@@ -80,9 +80,9 @@ static struct block_claim copy_claim(const struct block_claim *c)
 	n.name = xstrdup(c->name);
 	n.pool = xstrdup(c->pool);
 	n.uid = xstrdup(c->uid);
-	n.ceded = xcalloc(c->n_ceded + 1, sizeof(*n.ceded));
-	if (c->n_ceded)
-		memcpy(n.ceded, c->ceded, c->n_ceded * sizeof(*n.ceded));
+	n.released = xcalloc(c->n_released + 1, sizeof(*n.released));
+	if (c->n_released)
+		memcpy(n.released, c->released, c->n_released * sizeof(*n.released));
 	return n;
 }
 
@@ -91,17 +91,17 @@ static void claim_clear(struct block_claim *c)
 	free(c->name);
 	free(c->pool);
 	free(c->uid);
-	free(c->ceded);
+	free(c->released);
 }
 
 /* Returns whether the change would give this node more addresses. */
 static bool is_gain(const struct block_claim *was, const struct block_claim *c)
 {
 	return c->state == CLAIM_HELD &&
-	       (!was || was->state != CLAIM_HELD || c->n_ceded < was->n_ceded);
+	       (!was || was->state != CLAIM_HELD || c->n_released < was->n_released);
 }
 
-/* A failed write may have reached the file all the same. So on failure the table takes the smaller
+/* A failed write may have reached the file nevertheless. So on failure the table takes the smaller
  * state: a gain is not applied, a release is. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e)
@@ -112,7 +112,7 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 	int r;
 
 	if (!was)
-		old.state = CLAIM_GONE;
+		old.state = CLAIM_REMOVED;
 	block_claim_put(t, c);
 	r = block_log_write(l, t, e);
 	if (r < 0 && gain)
@@ -121,48 +121,48 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 	return r;
 }
 
-static struct block_loan copy_loan(const struct block_loan *l)
+static struct block_borrowed copy_borrowed(const struct block_borrowed *l)
 {
-	struct block_loan n = *l;
+	struct block_borrowed n = *l;
 
 	n.block = xstrdup(l->block);
 	n.pool = xstrdup(l->pool);
 	return n;
 }
 
-int block_log_loans(struct block_log *l, struct block_table *t, const struct block_loan *v,
-		    size_t n, struct err *e)
+int block_log_borrowed_all(struct block_log *l, struct block_table *t,
+			   const struct block_borrowed *v, size_t n, struct err *e)
 {
-	auto_free struct block_loan *old = xcalloc(n + 1, sizeof(*old));
+	auto_free struct block_borrowed *old = xcalloc(n + 1, sizeof(*old));
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct block_loan *was = block_loan_find(t, &v[i].ip);
+		const struct block_borrowed *was = block_borrowed_find(t, &v[i].ip);
 
-		old[i] = copy_loan(was ? was : &v[i]);
+		old[i] = copy_borrowed(was ? was : &v[i]);
 		if (!was)
-			old[i].state = LOAN_GONE;
-		block_loan_put(t, &v[i]);
+			old[i].state = BORROW_REMOVED;
+		block_borrowed_put(t, &v[i]);
 	}
 	r = block_log_write(l, t, e);
 	for (size_t i = 0; i < n; i++) {
-		if (r < 0 && (v[i].state == LOAN_HELD || old[i].state == LOAN_GONE))
-			block_loan_put(t, &old[i]);
+		if (r < 0 && (v[i].state == BORROW_HELD || old[i].state == BORROW_REMOVED))
+			block_borrowed_put(t, &old[i]);
 		free(old[i].block);
 		free(old[i].pool);
 	}
 	return r;
 }
 
-int block_log_loan(struct block_log *l, struct block_table *t, const struct block_loan *n,
-		   struct err *e)
+int block_log_borrowed(struct block_log *l, struct block_table *t, const struct block_borrowed *n,
+		       struct err *e)
 {
-	return block_log_loans(l, t, n, 1, e);
+	return block_log_borrowed_all(l, t, n, 1, e);
 }
 
 bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x)
 {
-	return block_entry_is_of(x, node) && block_log_is_ours(l, x->to + strlen(node) + 1);
+	return block_entry_is_of(x, node) && block_log_has_token(l, x->to + strlen(node) + 1);
 }
 
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e)
@@ -173,10 +173,10 @@ int block_log_node(struct block_log *l, struct block_table *t, const char *uid, 
 		return 0;
 	free(t->node_uid);
 	t->node_uid = xstrdup(uid);
-	for (size_t i = 0; recreated && i < t->n_loans; i++)
-		if (t->loans[i].state == LOAN_HELD) {
-			t->loans[i].state = LOAN_ASKING;
-			block_log_token(l, t->loans[i].token);
+	for (size_t i = 0; recreated && i < t->n_borrowed; i++)
+		if (t->borrowed[i].state == BORROW_HELD) {
+			t->borrowed[i].state = BORROW_REQUESTED;
+			block_log_token(l, t->borrowed[i].token);
 		}
 	return block_log_write(l, t, e);
 }
@@ -188,9 +188,9 @@ int block_log_sync(struct block_log *l, const struct block_table *t, struct err 
 
 int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e)
 {
-	if (l->set_back == on)
+	if (l->etcd_restored == on)
 		return 0;
-	l->set_back = on;
+	l->etcd_restored = on;
 	if (on)
 		l->seen = 0;
 	return block_log_write(l, t, e);
@@ -201,7 +201,7 @@ void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX])
 	snprintf(ret, BLOCK_TOKEN_MAX, "%s-%" PRIx64, l->id, l->tokens++);
 }
 
-bool block_log_is_ours(const struct block_log *l, const char *token)
+bool block_log_has_token(const struct block_log *l, const char *token)
 {
 	size_t n = strlen(l->id);
 
@@ -210,9 +210,9 @@ bool block_log_is_ours(const struct block_log *l, const char *token)
 
 /* The log's file: log.h has its format. */
 
-static const char *const claim_words[] = {[CLAIM_HELD] = "held", [CLAIM_LEAVING] = "leaving"};
-static const char *const loan_words[] =
-	{[LOAN_ASKING] = "asking", [LOAN_HELD] = "held", [LOAN_RETURNING] = "returning"};
+static const char *const claim_state_names[] = {[CLAIM_HELD] = "held", [CLAIM_LEAVING] = "leaving"};
+static const char *const borrow_state_names[] =
+	{[BORROW_REQUESTED] = "asking", [BORROW_HELD] = "held", [BORROW_RETURNING] = "returning"};
 
 /* --- writing --- */
 
@@ -226,16 +226,16 @@ static void put_claim(struct json_out *o, const struct block_claim *c)
 	jo_kstr(o, "uid", c->uid);
 	jo_kstr(o, "token", c->token);
 	jo_kstr(o, "net", ipnet_str(&c->net, text));
-	jo_kstr(o, "state", claim_words[c->state]);
+	jo_kstr(o, "state", claim_state_names[c->state]);
 	jo_key(o, "ceded");
 	jo_arr(o);
-	for (size_t i = 0; i < c->n_ceded; i++)
-		jo_str(o, ip_str(&c->ceded[i], text));
+	for (size_t i = 0; i < c->n_released; i++)
+		jo_str(o, ip_str(&c->released[i], text));
 	jo_end_arr(o);
 	jo_end_obj(o);
 }
 
-static void put_loan(struct json_out *o, const struct block_loan *l)
+static void put_borrowed(struct json_out *o, const struct block_borrowed *l)
 {
 	char text[IP_TEXT_MAX];
 
@@ -244,8 +244,8 @@ static void put_loan(struct json_out *o, const struct block_loan *l)
 	jo_kstr(o, "pool", l->pool);
 	jo_kstr(o, "ip", ip_str(&l->ip, text));
 	jo_kstr(o, "token", l->token);
-	jo_kstr(o, "state", loan_words[l->state]);
-	if (l->said)
+	jo_kstr(o, "state", borrow_state_names[l->state]);
+	if (l->asserted)
 		jo_kbool(o, "said", true);
 	jo_end_obj(o);
 }
@@ -270,7 +270,7 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_kstr(o, "id", l->id);
 	jo_kint(o, "tokens", (int64_t)l->tokens);
 	jo_kint(o, "seen", (int64_t)seen(l, t));
-	if (l->set_back)
+	if (l->etcd_restored)
 		jo_kbool(o, "setBack", true);
 	jo_key(o, "claims");
 	jo_arr(o);
@@ -279,8 +279,8 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_end_arr(o);
 	jo_key(o, "loans");
 	jo_arr(o);
-	for (size_t i = 0; i < t->n_loans; i++)
-		put_loan(o, &t->loans[i]);
+	for (size_t i = 0; i < t->n_borrowed; i++)
+		put_borrowed(o, &t->borrowed[i]);
 	jo_end_arr(o);
 	jo_end_obj(o);
 }
@@ -309,109 +309,121 @@ int block_log_write(struct block_log *l, const struct block_table *t, struct err
 struct raw_claim {
 	const char *name, *pool, *uid, *token, *state;
 	struct ipnet net;
-	struct json_strs ceded;
+	struct json_strs released;
 };
-#define FIELD(st, key, kind, ...)                                                                  \
-	{                                                                                          \
-		.name = #key, .type = kind, .offset = offsetof(struct st, key), .required = true,  \
-		__VA_ARGS__                                                                        \
-	}
-static const struct json_field claim_fields[] = {
-	FIELD(raw_claim, name, J_STR),	 FIELD(raw_claim, pool, J_STR),
-	FIELD(raw_claim, uid, J_STR),	 FIELD(raw_claim, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
-	FIELD(raw_claim, state, J_STR),	 FIELD(raw_claim, net, J_NET),
-	FIELD(raw_claim, ceded, J_STRS), {0},
-};
-static const struct json_table claim_table = {claim_fields, 0, sizeof(struct raw_claim)};
-
-struct raw_loan {
+struct raw_borrowed {
 	const char *block, *pool, *token, *state;
 	struct ipaddr ip;
-	bool said;
+	bool asserted;
 };
-static const struct json_field loan_fields[] = {
-	FIELD(raw_loan, block, J_STR),
-	FIELD(raw_loan, pool, J_STR),
-	FIELD(raw_loan, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
-	FIELD(raw_loan, state, J_STR),
-	FIELD(raw_loan, ip, J_IP),
-	{.name = "said", .type = J_BOOL, .offset = offsetof(struct raw_loan, said)},
-	{0},
-};
-static const struct json_table loan_table = {loan_fields, 0, sizeof(struct raw_loan)};
-
 struct raw {
 	int64_t version, tokens, seen;
-	bool setBack;
-	const char *node, *nodeUID, *id;
-	struct json_list claims, loans;
+	bool restored;
+	const char *node, *node_uid, *id;
+	struct json_list claims, borrowed;
 };
-static const struct json_field fields[] = {
-	FIELD(raw, tokens, J_INT, .min = 0, .max = INT64_MAX),
-	{.name = "seen", .type = J_INT, .offset = offsetof(struct raw, seen), .max = INT64_MAX},
-	{.name = "setBack", .type = J_BOOL, .offset = offsetof(struct raw, setBack)},
-	FIELD(raw, node, J_STR),
-	{.name = "nodeUID", .type = J_STR, .offset = offsetof(struct raw, nodeUID)},
-	FIELD(raw, id, J_STR, .max = BLOCK_ID_MAX - 1),
-	FIELD(raw, claims, J_OBJS, .sub = &claim_table),
-	FIELD(raw, loans, J_OBJS, .sub = &loan_table),
-	{0},
-};
-static const struct json_table table = {fields, 0, sizeof(struct raw)};
 
-static int word_of(const char *word, const char *const *words, size_t n, struct err *e)
+#define FIELD(st, key, member, kind, ...)                                                          \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct st, member), __VA_ARGS__                      \
+	}
+#define MUST(st, key, kind, ...) FIELD(st, #key, key, kind, .required = true, __VA_ARGS__)
+
+/* The three tables for one spelling of the members that have two. */
+#define TABLES(set, released_key, borrowed_key, restored_key, asserted_key)                        \
+	static const struct json_field set##_claim_fields[] = {                                    \
+		MUST(raw_claim, name, J_STR),                                                      \
+		MUST(raw_claim, pool, J_STR),                                                      \
+		MUST(raw_claim, uid, J_STR),                                                       \
+		MUST(raw_claim, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),                         \
+		MUST(raw_claim, state, J_STR),                                                     \
+		MUST(raw_claim, net, J_NET),                                                       \
+		FIELD(raw_claim, released_key, released, J_STRS, .required = true),                \
+		{0},                                                                               \
+	};                                                                                         \
+	static const struct json_table set##_claim_table = {set##_claim_fields, 0,                 \
+							    sizeof(struct raw_claim)};             \
+	static const struct json_field set##_borrowed_fields[] = {                                 \
+		MUST(raw_borrowed, block, J_STR),                                                  \
+		MUST(raw_borrowed, pool, J_STR),                                                   \
+		MUST(raw_borrowed, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),                      \
+		MUST(raw_borrowed, state, J_STR),                                                  \
+		MUST(raw_borrowed, ip, J_IP),                                                      \
+		FIELD(raw_borrowed, asserted_key, asserted, J_BOOL),                               \
+		{0},                                                                               \
+	};                                                                                         \
+	static const struct json_table set##_borrowed_table = {set##_borrowed_fields, 0,           \
+							       sizeof(struct raw_borrowed)};       \
+	static const struct json_field set##_fields[] = {                                          \
+		MUST(raw, tokens, J_INT, .min = 0, .max = INT64_MAX),                              \
+		FIELD(raw, "seen", seen, J_INT, .max = INT64_MAX),                                 \
+		FIELD(raw, restored_key, restored, J_BOOL),                                        \
+		MUST(raw, node, J_STR),                                                            \
+		FIELD(raw, "nodeUID", node_uid, J_STR),                                            \
+		MUST(raw, id, J_STR, .max = BLOCK_ID_MAX - 1),                                     \
+		MUST(raw, claims, J_OBJS, .sub = &set##_claim_table),                              \
+		FIELD(raw, borrowed_key, borrowed, J_OBJS, .required = true,                       \
+		      .sub = &set##_borrowed_table),                                               \
+		{0},                                                                               \
+	};                                                                                         \
+	static const struct json_table set##_table = {set##_fields, 0, sizeof(struct raw)}
+
+TABLES(current, "ceded", "loans", "setBack", "said");
+TABLES(next, "released", "borrowed", "restored", "asserted");
+
+static int word_of(const char *word, const char *const *message, size_t n, struct err *e)
 {
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(words[i], word) == 0)
+		if (strcmp(message[i], word) == 0)
 			return (int)i;
-	return err_set(e, -EBADMSG, "'%s' is no state", word);
+	return err_set(e, -EBADMSG, "'%s' is not a known state", word);
 }
 
 static int take_claim(struct block_table *t, const struct raw_claim *x, struct err *e)
 {
-	int state = word_of(x->state, claim_words, ARRAY_LEN(claim_words), e);
+	int state = word_of(x->state, claim_state_names, ARRAY_LEN(claim_state_names), e);
 	struct block_claim c = {.name = (char *)x->name,
 				.pool = (char *)x->pool,
 				.uid = (char *)x->uid,
 				.net = x->net};
-	auto_free struct ipaddr *ceded = xcalloc(x->ceded.n + 1, sizeof(*ceded));
+	auto_free struct ipaddr *released = xcalloc(x->released.n + 1, sizeof(*released));
 
 	if (state < 0)
 		return state;
 	c.state = (enum claim_state)state;
-	c.ceded = ceded;
+	c.released = released;
 	str_copy(c.token, sizeof(c.token), x->token);
-	for (size_t i = 0; i < x->ceded.n; i++)
-		if (ip_parse(span_of(x->ceded.v[i]), &ceded[c.n_ceded++]) < 0)
-			return err_set(e, -EBADMSG, "'%s' is no address", x->ceded.v[i]);
+	for (size_t i = 0; i < x->released.n; i++)
+		if (ip_parse(span_of(x->released.v[i]), &released[c.n_released++]) < 0)
+			return err_set(e, -EBADMSG, "'%s' is not an address", x->released.v[i]);
 	block_claim_put(t, &c);
 	return 0;
 }
 
-static int take_loan(struct block_table *t, const struct raw_loan *x, struct err *e)
+static int take_borrowed(struct block_table *t, const struct raw_borrowed *x, struct err *e)
 {
-	int state = word_of(x->state, loan_words, ARRAY_LEN(loan_words), e);
-	struct block_loan l = {.block = (char *)x->block, .pool = (char *)x->pool, .ip = x->ip};
+	int state = word_of(x->state, borrow_state_names, ARRAY_LEN(borrow_state_names), e);
+	struct block_borrowed l = {.block = (char *)x->block, .pool = (char *)x->pool, .ip = x->ip};
 
 	if (state < 0)
 		return state;
-	l.state = (enum loan_state)state;
-	l.said = x->said;
+	l.state = (enum borrow_state)state;
+	l.asserted = x->asserted;
 	str_copy(l.token, sizeof(l.token), x->token);
-	block_loan_put(t, &l);
+	block_borrowed_put(t, &l);
 	return 0;
 }
 
 static int take_lists(struct block_table *t, const struct raw *x, struct err *e)
 {
 	const struct raw_claim *claims = x->claims.v;
-	const struct raw_loan *loans = x->loans.v;
+	const struct raw_borrowed *borrowed = x->borrowed.v;
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < x->claims.n; i++)
 		r = take_claim(t, &claims[i], e);
-	for (size_t i = 0; r >= 0 && i < x->loans.n; i++)
-		r = take_loan(t, &loans[i], e);
+	for (size_t i = 0; r >= 0 && i < x->borrowed.n; i++)
+		r = take_borrowed(t, &borrowed[i], e);
 	return r;
 }
 
@@ -420,12 +432,18 @@ static int read_version(const struct json *v, struct err *e)
 	int64_t version;
 
 	if (json_int(json_get(v, "version"), &version) < 0)
-		return err_set(e, -EBADMSG, "there is no version");
+		return err_set(e, -EBADMSG, "version is missing");
 	if (version == BLOCK_LOG_FORMAT)
 		return 0;
 	return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
-			"format %" PRId64 " is a later release's, this one reads format %d",
+			"format %" PRId64 "is of a later release, this one reads format %d",
 			version, BLOCK_LOG_FORMAT);
+}
+
+/* A file has all of its members in one spelling; `borrowed` is required. */
+static const struct json_table *table_of(const struct json *root)
+{
+	return json_get(root, "borrowed") ? &next_table : &current_table;
 }
 
 int block_log_read(struct block_log *l, struct block_table *t, struct span text, struct err *e)
@@ -437,20 +455,20 @@ int block_log_read(struct block_log *l, struct block_table *t, struct span text,
 	if (r >= 0)
 		r = read_version(json_root(d), e);
 	if (r >= 0)
-		r = json_read(d, json_root(d), &table, &x, "blocks", e);
+		r = json_read(d, json_root(d), table_of(json_root(d)), &x, "blocks", e);
 	if (r < 0)
 		return r;
 	if (strcmp(x.node, t->node) != 0)
 		return err_kind(
 			e, ERR_CONF, -EXDEV,
-			"it is of node '%s', this is '%s': every node needs a state folder "
-			"of its own (if this one was renamed, drain it and remove the file)",
+			"it belongs to node '%s', this is '%s': each node needs its own state "
+			"directory (if this node was renamed, drain it and remove the file)",
 			x.node, t->node);
 	str_copy(l->id, sizeof(l->id), x.id);
 	l->tokens = (uint64_t)x.tokens;
 	l->seen = (uint64_t)x.seen;
-	l->set_back = x.setBack;
+	l->etcd_restored = x.restored;
 	free(t->node_uid);
-	t->node_uid = xstrdup(x.nodeUID ? x.nodeUID : "");
+	t->node_uid = xstrdup(x.node_uid ? x.node_uid : "");
 	return take_lists(t, &x, e);
 }

@@ -18,7 +18,7 @@ static bool is_here(const struct migration_facts *f)
 	bool here;
 
 	ip_set_add(&one, &(struct ip_range){f->ip, f->ip});
-	block_mine(f->table, f->pool->name, &one, &mine);
+	block_usable(f->table, f->pool->name, &one, &mine);
 	here = ip_set_has(&mine, &f->ip);
 	ip_set_done(&one);
 	ip_set_done(&mine);
@@ -40,7 +40,7 @@ static enum migration_step borrow(const struct migration_facts *f, const struct 
 	fill(f, OP_BORROW, index, op);
 	VEC_PUSH(op->ips, op->n_ips) = f->ip;
 	str_copy(op->from, sizeof(op->from), x->to);
-	return HANDOVER_OP;
+	return MIGRATION_OP;
 }
 
 /* No node has taken it yet, whichever node it is reserved for. */
@@ -53,10 +53,10 @@ static bool is_offer(const struct block_entry *x)
 static enum migration_step take_back(const struct migration_facts *f, const struct block_entry *x,
 				     u128 index, struct block_op *op)
 {
-	fill(f, OP_UNCEDE, index, op);
+	fill(f, OP_RECLAIM, index, op);
 	op->ip = f->ip;
 	str_copy(op->from, sizeof(op->from), x->to);
-	return HANDOVER_OP;
+	return MIGRATION_OP;
 }
 
 static enum migration_step take_over(const struct migration_facts *f, u128 index,
@@ -64,10 +64,10 @@ static enum migration_step take_over(const struct migration_facts *f, u128 index
 {
 	fill(f, OP_TAKE_OVER, index, op);
 	str_copy(op->version, sizeof(op->version), f->block->version);
-	return HANDOVER_OP;
+	return MIGRATION_OP;
 }
 
-void migration_holder(const struct migration_facts *f, char ret[static 254])
+void migration_owner(const struct migration_facts *f, char ret[static 254])
 {
 	const struct block_entry *x = f->block ? block_entry_find(f->block, &f->ip) : NULL;
 	const char *slash = x ? strchr(x->to, '/') : NULL;
@@ -83,7 +83,7 @@ void migration_holder(const struct migration_facts *f, char ret[static 254])
 
 /* Returns whether the request on the endpoint is by this node and pod. Otherwise there is none, or
  * it was made for an earlier pod of the name. */
-static bool is_our_ask(const struct migration_facts *f)
+static bool is_local_request(const struct migration_facts *f)
 {
 	const struct migration_place *p = f->place;
 
@@ -92,26 +92,26 @@ static bool is_our_ask(const struct migration_facts *f)
 }
 
 /* The request on the endpoint is for a pod that no longer exists, and would still be answered. */
-static bool is_old_ask(const struct migration_facts *f)
+static bool is_old_request(const struct migration_facts *f)
 {
-	char holder[254];
+	char owner[254];
 
-	migration_holder(f, holder);
-	return *holder && f->place->for_node && !is_our_ask(f);
+	migration_owner(f, owner);
+	return *owner && f->place->for_node && !is_local_request(f);
 }
 
-static enum migration_step ask(const struct migration_facts *f)
+static enum migration_step request(const struct migration_facts *f)
 {
-	char label[BLOCK_LABEL_MAX], holder[254];
+	char label[BLOCK_LABEL_MAX], owner[254];
 
-	if (!is_our_ask(f))
-		return HANDOVER_ASK;
+	if (!is_local_request(f))
+		return MIGRATION_REQUEST;
 	if (f->place->refused)
-		return HANDOVER_NEVER;
-	migration_holder(f, holder);
-	return f->place->from && strcmp(f->place->from, block_label(holder, label)) == 0
-		       ? HANDOVER_WAIT
-		       : HANDOVER_ASK;
+		return MIGRATION_NEVER;
+	migration_owner(f, owner);
+	return f->place->from && strcmp(f->place->from, block_label(owner, label)) == 0
+		       ? MIGRATION_WAIT
+		       : MIGRATION_REQUEST;
 }
 
 static enum migration_step by_block(const struct migration_facts *f, u128 index,
@@ -119,28 +119,28 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 {
 	const struct block_object *o = f->block;
 	const struct block_entry *x = o ? block_entry_find(o, &f->ip) : NULL;
-	const struct block_loan *loan = block_loan_find(f->table, &f->ip);
+	const struct block_borrowed *borrowed = block_borrowed_find(f->table, &f->ip);
 
 	if (!o) {
 		fill(f, OP_CREATE, index, op);
-		return HANDOVER_OP;
+		return MIGRATION_OP;
 	}
-	if (loan)
-		return HANDOVER_WAIT; /* requested, or being returned */
-	if (is_old_ask(f))
-		return HANDOVER_ASK;
+	if (borrowed)
+		return MIGRATION_WAIT; /* requested, or being returned */
+	if (is_old_request(f))
+		return MIGRATION_REQUEST;
 	if (strcmp(o->node, f->table->node) == 0 && x && is_offer(x))
 		return take_back(f, x, index, op);
 	if (x && block_entry_free_for(x, f->table->node))
 		return borrow(f, x, index, op);
 	if (x && strcmp(x->to, "?") == 0)
-		return HANDOVER_WAIT;
+		return MIGRATION_WAIT;
 	if (!*o->node && (!x || is_offer(x)))
 		return take_over(f, index, op);
 	if (!x && strcmp(o->node, f->table->node) == 0)
 		/* about to become usable, or claimed by another log of this node */
-		return HANDOVER_WAIT;
-	return ask(f);
+		return MIGRATION_WAIT;
+	return request(f);
 }
 
 enum migration_step migration_next(const struct migration_facts *f, struct block_op *op)
@@ -151,31 +151,32 @@ enum migration_step migration_next(const struct migration_facts *f, struct block
 	*op = (struct block_op){0};
 	if (!f->pool ||
 	    (!ip_set_has(&f->pool->open, &f->ip) && !ip_set_has(&f->pool->adopted, &f->ip)))
-		return HANDOVER_NEVER;
+		return MIGRATION_NEVER;
 	if (is_here(f))
-		return HANDOVER_HERE;
+		return MIGRATION_HERE;
 	if (!block_index(&f->pool->cut, &f->ip, &index) ||
 	    block_name(f->pool->name, index, name) < 0)
-		return HANDOVER_NEVER;
+		return MIGRATION_NEVER;
 	if (!f->pool->cut_is_written)
-		return HANDOVER_WAIT;
-	if (!f->looked) {
+		return MIGRATION_WAIT;
+	if (!f->rescanned) {
 		fill(f, OP_READ, index, op);
-		return HANDOVER_LOOK;
+		return MIGRATION_READ;
 	}
 	return by_block(f, index, op);
 }
 
-void migration_words(const struct migration_facts *f, const struct identity *who, struct buf *b)
+void migration_describe(const struct migration_facts *f, const struct identity *owner,
+			struct buf *b)
 {
 	char ip[IP_TEXT_MAX], node[254];
 
-	migration_holder(f, node);
+	migration_owner(f, node);
 	buf_printf(
 		b,
-		"%s of '%s/%s' is kept on node '%s', which has not given it up: it does when the "
-		"name's former container there has ended (is that node's agent running?)",
-		ip_str(&f->ip, ip), who->ns, who->name, *node ? node : f->place->node);
+		"%s of '%s/%s' is retained on node '%s' and not released yet: that node releases "
+		"it when the pod's former container has ended (is its agent running?)",
+		ip_str(&f->ip, ip), owner->ns, owner->name, *node ? node : f->place->node);
 }
 
 /* --- on the node that has it --- */
@@ -184,14 +185,14 @@ enum migration_answer migration_answer(const struct migration_place *p, const ch
 				       const char *name, const struct lease *l)
 {
 	if (!l || l->state == LEASE_FREE)
-		return HANDOVER_GIVE;
-	if (l->state != LEASE_KEPT && l->state != LEASE_USED)
-		return HANDOVER_REFUSE;
+		return MIGRATION_EXPORT;
+	if (l->state != LEASE_RETAINED && l->state != LEASE_USED)
+		return MIGRATION_REFUSE;
 	if (strcmp(l->pod_namespace, ns) != 0 || strcmp(l->pod_name, name) != 0)
-		return HANDOVER_REFUSE;
-	if (l->state == LEASE_KEPT)
-		return HANDOVER_GIVE;
-	return p->migration ? HANDOVER_REFUSE : HANDOVER_LATER;
+		return MIGRATION_REFUSE;
+	if (l->state == LEASE_RETAINED)
+		return MIGRATION_EXPORT;
+	return p->migration ? MIGRATION_REFUSE : MIGRATION_LATER;
 }
 
 static const struct block_claim *claim_of(const struct block_table *t, const struct ipaddr *ip)
@@ -202,8 +203,8 @@ static const struct block_claim *claim_of(const struct block_table *t, const str
 	return NULL;
 }
 
-static bool give_own(const struct block_table *t, const struct block_claim *c,
-		     const struct ipaddr *ip, const char *node, struct block_op *op)
+static bool release_own(const struct block_table *t, const struct block_claim *c,
+			const struct ipaddr *ip, const char *node, struct block_op *op)
 {
 	const struct block_object *o = block_object_find(t, c->name);
 
@@ -213,9 +214,9 @@ static bool give_own(const struct block_table *t, const struct block_claim *c,
 		return false; /* it can already be taken */
 	/* If another pod of the name did not take it, it is reserved for this one directly:
 	 * releasing it in between would let any node take it. */
-	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_ceded(c, ip)))
+	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_released(c, ip)))
 		return false;
-	op->kind = x ? OP_UNCEDE : OP_CEDE;
+	op->kind = x ? OP_RECLAIM : OP_RELEASE;
 	str_copy(op->name, sizeof(op->name), c->name);
 	str_copy(op->pool, sizeof(op->pool), c->pool);
 	str_copy(op->uid, sizeof(op->uid), o->uid);
@@ -233,38 +234,35 @@ static bool give_own(const struct block_table *t, const struct block_claim *c,
 }
 
 /* A borrowed address goes directly to the next node. */
-static bool give_loan(const struct block_table *t, const struct block_loan *l, const char *node,
-		      struct block_op *op)
+static bool give_borrowed(const struct block_table *t, const struct block_borrowed *l,
+			  const char *node, struct block_op *op)
 {
-	if (l->state != LOAN_HELD)
+	if (l->state != BORROW_HELD)
 		return false;
 	op->kind = OP_RETURN;
 	str_copy(op->name, sizeof(op->name), l->block);
 	str_copy(op->pool, sizeof(op->pool), l->pool);
 	op->ip = l->ip;
-	block_entry_ours(t->node, l->token, op->from);
+	block_entry_local(t->node, l->token, op->from);
 	op->to[0] = '@';
 	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
 }
 
-bool migration_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
-		    struct block_op *op)
+bool migration_export(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
+		      struct block_op *op)
 {
-	const struct block_loan *l = block_loan_find(t, ip);
+	const struct block_borrowed *l = block_borrowed_find(t, ip);
 	const struct block_claim *c = l ? NULL : claim_of(t, ip);
 
 	*op = (struct block_op){0};
 	if (l)
-		return give_loan(t, l, to_node, op);
-	return c && give_own(t, c, ip, to_node, op);
+		return give_borrowed(t, l, to_node, op);
+	return c && release_own(t, c, ip, to_node, op);
 }
 
-static bool is_among(const struct ipaddr *v, size_t n, const struct ipaddr *a)
+static int by_address(const void *a, const void *b)
 {
-	for (size_t i = 0; i < n; i++)
-		if (ip_eq(&v[i], a))
-			return true;
-	return false;
+	return ip_cmp(a, b);
 }
 
 bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
@@ -276,14 +274,15 @@ bool migration_take_back(const struct block_table *t, const struct ipaddr *leave
 
 		if (c->state != CLAIM_HELD || !block_agrees(t, c, o))
 			continue;
-		for (size_t k = 0; k < o->n_ceded; k++) {
-			const struct block_entry *x = &o->ceded[k];
+		for (size_t k = 0; k < o->n_released; k++) {
+			const struct block_entry *x = &o->released[k];
 
 			/* block_plan() takes back those reserved for any pod of a node. */
-			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_KEPT) == 0 ||
-			    block_entry_promised(x) || is_among(leave, n, &x->ip))
+			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_RETAINED) == 0 ||
+			    block_entry_reserved(x) ||
+			    (n > 0 && bsearch(&x->ip, leave, n, sizeof(*leave), by_address)))
 				continue;
-			*op = (struct block_op){.kind = OP_UNCEDE, .net = c->net, .ip = x->ip};
+			*op = (struct block_op){.kind = OP_RECLAIM, .net = c->net, .ip = x->ip};
 			str_copy(op->name, sizeof(op->name), c->name);
 			str_copy(op->pool, sizeof(op->pool), c->pool);
 			str_copy(op->from, sizeof(op->from), x->to);
@@ -300,7 +299,7 @@ bool migration_is_stale(const struct block_table *t, const struct lease *l)
 	const struct block_claim *c = claim_of(t, &l->address.ip);
 	const struct block_object *o = c ? block_object_find(t, c->name) : NULL;
 
-	if (l->state != LEASE_KEPT || block_loan_find(t, &l->address.ip))
+	if (l->state != LEASE_RETAINED || block_borrowed_find(t, &l->address.ip))
 		return false;
 	return !c || (block_agrees(t, c, o) && block_entry_find(o, &l->address.ip));
 }
@@ -308,7 +307,7 @@ bool migration_is_stale(const struct block_table *t, const struct lease *l)
 bool migration_is_superseded(const struct migration_place *p, const char *node,
 			     const struct lease *l)
 {
-	if (l->state != LEASE_KEPT || !*p->node || strcmp(p->node, node) == 0 || p->n == 0)
+	if (l->state != LEASE_RETAINED || !*p->node || strcmp(p->node, node) == 0 || p->n == 0)
 		return false;
 	for (size_t i = 0; i < p->n; i++)
 		if (ip_eq(&p->v[i].ip, &l->address.ip))
@@ -351,7 +350,7 @@ static void add_ip(struct migration_place *p, const struct json *v, const char *
 						     xstrdup(text_of(v, pool_key)), net.ip};
 }
 
-static void read_note(struct migration_place *p, const char *text)
+static void read_annotation(struct migration_place *p, const char *text)
 {
 	struct span rest = span_of(text), node, uid;
 
@@ -382,9 +381,10 @@ int migration_place_read(const struct json *endpoint, struct migration_place *re
 		add_ip(&p, v, "ipv4", "ipv4Pool");
 		add_ip(&p, v, "ipv6", "ipv6Pool");
 	}
-	read_note(&p, json_string(json_get(json_get(meta, "annotations"), HANDOVER_NOTE)));
-	if (json_string(json_get(json_get(meta, "labels"), HANDOVER_LABEL)))
-		p.from = xstrdup(json_string(json_get(json_get(meta, "labels"), HANDOVER_LABEL)));
+	read_annotation(&p,
+			json_string(json_get(json_get(meta, "annotations"), MIGRATION_ANNOTATION)));
+	if (json_string(json_get(json_get(meta, "labels"), MIGRATION_LABEL)))
+		p.from = xstrdup(json_string(json_get(json_get(meta, "labels"), MIGRATION_LABEL)));
 	*ret = p;
 	return 0;
 }
@@ -408,7 +408,7 @@ static void put_one(struct json_out *o, const char *what, const char *key, const
 	jo_end_obj(o);
 }
 
-static void put_patch(const char *label, const char *note, struct buf *b)
+static void put_patch(const char *label, const char *annotation, struct buf *b)
 {
 	struct json_out o;
 
@@ -416,8 +416,8 @@ static void put_patch(const char *label, const char *note, struct buf *b)
 	jo_obj(&o);
 	jo_key(&o, "metadata");
 	jo_obj(&o);
-	put_one(&o, "labels", HANDOVER_LABEL, label);
-	put_one(&o, "annotations", HANDOVER_NOTE, note);
+	put_one(&o, "labels", MIGRATION_LABEL, label);
+	put_one(&o, "annotations", MIGRATION_ANNOTATION, annotation);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 }
@@ -425,18 +425,18 @@ static void put_patch(const char *label, const char *note, struct buf *b)
 void migration_request_patch(const char *from, const char *node, const char *uid, bool migrating,
 			     struct buf *b)
 {
-	auto_free char *note = xasprintf("%s %s%s", node, uid, migrating ? " migration" : "");
+	auto_free char *annotation = xasprintf("%s %s%s", node, uid, migrating ? " migration" : "");
 	char label[BLOCK_LABEL_MAX];
 
-	put_patch(block_label(from, label), note, b);
+	put_patch(block_label(from, label), annotation, b);
 }
 
 /* Removes the label: the request is answered. */
 void migration_refuse_patch(const struct migration_place *p, struct buf *b)
 {
-	auto_free char *note = xasprintf("%s %s refused", p->for_node, p->for_uid);
+	auto_free char *annotation = xasprintf("%s %s refused", p->for_node, p->for_uid);
 
-	put_patch(NULL, note, b);
+	put_patch(NULL, annotation, b);
 }
 
 void migration_clear_patch(struct buf *b)

@@ -21,7 +21,7 @@
  *						     runs here (REFUSE for a migrating
  *						     virtual machine: its former pod
  *						     ends after the new one started)
- *						  GIVE: migration_give() releases the
+ *						  GIVE: migration_export() releases the
  *						     address to "@node", logged first;
  *						     the journal forgets it when the
  *						     object shows it
@@ -57,8 +57,8 @@
 
 struct json;
 
-#define HANDOVER_NOTE  "unirail.io/wanted-by"	/* "NODE UID", "... migration", "... refused" */
-#define HANDOVER_LABEL "unirail.io/wanted-from" /* block_label() of the node that is asked */
+#define MIGRATION_ANNOTATION "unirail.io/wanted-by" /* "NODE UID", "... migration", "... refused" */
+#define MIGRATION_LABEL	     "unirail.io/wanted-from" /* block_label() of the node that is asked */
 
 /* --- the endpoint --- */
 
@@ -95,14 +95,14 @@ void migration_clear_patch(struct buf *b);
 /* --- where the pod is now --- */
 
 enum migration_step {
-	HANDOVER_HERE, /* this node may use it: add it to `had` */
+	MIGRATION_HERE, /* this node may use it: add it to `had` */
 	/* no pool of the request has it, or another pod has it: use any other address */
-	HANDOVER_NEVER,
-	HANDOVER_LOOK, /* carry out op, which reads the block; then call again with `looked` */
-	HANDOVER_OP,   /* carry out op; then call again without `looked` */
-	/* write migration_request_patch() for migration_holder() to the endpoint; then wait */
-	HANDOVER_ASK,
-	HANDOVER_WAIT, /* call again a little later */
+	MIGRATION_NEVER,
+	MIGRATION_READ, /* carry out op, which reads the block; then call again with `looked` */
+	MIGRATION_OP,	/* carry out op; then call again without `looked` */
+	/* write migration_request_patch() for migration_owner() to the endpoint; then wait */
+	MIGRATION_REQUEST,
+	MIGRATION_WAIT, /* call again a little later */
 };
 
 struct migration_facts {
@@ -112,21 +112,22 @@ struct migration_facts {
 	struct ipaddr ip;
 	const struct migration_place *place;
 	const char *uid;		  /* of the pod that requests the address */
-	bool looked;			  /* whether the address's block was read: */
+	bool rescanned;			  /* whether the address's block was read: */
 	const struct block_object *block; /* NULL: the object does not exist */
 };
 
 /* Returns the next step; fills op for LOOK and OP, block_op_done() frees it. */
 enum migration_step migration_next(const struct migration_facts *f, struct block_op *op);
 /* The node that has the address according to its block; "": none. */
-void migration_holder(const struct migration_facts *f, char ret[static 254]);
+void migration_owner(const struct migration_facts *f, char ret[static 254]);
 /* Describes what is waited for, for an error message: "10.6.0.5 of 'ns/web-0' is kept on node
  * 'n1', which has not given it up: ...". */
-void migration_words(const struct migration_facts *f, const struct identity *who, struct buf *b);
+void migration_describe(const struct migration_facts *f, const struct identity *owner,
+			struct buf *b);
 
 /* --- on the node that has it --- */
 
-enum migration_answer { HANDOVER_GIVE, HANDOVER_LATER, HANDOVER_REFUSE };
+enum migration_answer { MIGRATION_EXPORT, MIGRATION_LATER, MIGRATION_REFUSE };
 
 /* Decides whether the address with lease l may go to the node that requests it for ns/name. */
 enum migration_answer migration_answer(const struct migration_place *p, const char *ns,
@@ -136,15 +137,15 @@ enum migration_answer migration_answer(const struct migration_place *p, const ch
  * node or borrowed itself; it may have been released to another node before, which did not take it.
  * Returns false if it is not possible (another node has it, or the object is not known now).
  */
-bool migration_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
-		    struct block_op *op);
+bool migration_export(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
+		      struct block_op *op);
 /*
  * Fills op with the request that takes back an address which was released to a node that did not
- * take it. leave: addresses not to take back: those that endpoints with this node's label request,
- * and those that the caller first saw released less than HANDOVER_LEAVE_MS ago (a request to a
+ * take it. leave: addresses not to take back, sorted: those that endpoints with this node's label request,
+ * and those that the caller first saw released less than MIGRATION_LEAVE_MS ago (a request to a
  * borrower does not carry this node's label). Returns false if there is none.
  */
-enum { HANDOVER_LEAVE_MS = 600 * 1000 };
+enum { MIGRATION_LEAVE_MS = 600 * 1000 };
 bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
 			 struct block_op *op);
 /* Returns whether l is a retained lease of an address that was released to another node. The

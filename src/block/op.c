@@ -14,17 +14,17 @@ void block_op_done(struct block_op *op)
 
 void op_draft_done(struct draft *d)
 {
-	free(d->ceded);
+	free(d->released);
 }
 
 struct draft op_draft_of(const struct block_claim *c, size_t more)
 {
 	struct draft d = {.c = *c};
 
-	d.ceded = xcalloc(c->n_ceded + more + 1, sizeof(*d.ceded));
-	if (c->n_ceded)
-		memcpy(d.ceded, c->ceded, c->n_ceded * sizeof(*d.ceded));
-	d.c.ceded = d.ceded;
+	d.released = xcalloc(c->n_released + more + 1, sizeof(*d.released));
+	if (c->n_released)
+		memcpy(d.released, c->released, c->n_released * sizeof(*d.released));
+	d.c.released = d.released;
 	return d;
 }
 
@@ -41,46 +41,49 @@ static int begin_leave(struct block_log *l, struct block_table *t, const struct 
 	return block_log_claim(l, t, &n, e);
 }
 
-static int begin_cede(struct block_log *l, struct block_table *t, const struct block_op *op,
-		      struct err *e)
+static int begin_release(struct block_log *l, struct block_table *t, const struct block_op *op,
+			 struct err *e)
 {
 	const struct block_claim *c = block_claim_find(t, op->name);
 	auto_draft struct draft d = {0};
 	size_t before;
 
 	if (!c || c->state != CLAIM_HELD)
-		return err_set(e, -ESTALE, "cede of '%s': it is not ours any more", op->name);
+		return err_set(e, -ESTALE,
+			       "release addresses of block '%s': this node no longer "
+			       "owns it",
+			       op->name);
 	d = op_draft_of(c, op->n_ips);
-	before = d.c.n_ceded;
+	before = d.c.n_released;
 	for (size_t i = 0; i < op->n_ips; i++)
-		if (!block_is_ceded(c, &op->ips[i]))
-			d.ceded[d.c.n_ceded++] = op->ips[i];
-	return d.c.n_ceded == before ? 0 : block_log_claim(l, t, &d.c, e);
+		if (!block_is_released(c, &op->ips[i]))
+			d.released[d.c.n_released++] = op->ips[i];
+	return d.c.n_released == before ? 0 : block_log_claim(l, t, &d.c, e);
 }
 
-int op_put_loan(struct block_log *l, struct block_table *t, const struct block_op *op,
-		enum loan_state state, struct err *e)
+int op_put_borrowed(struct block_log *l, struct block_table *t, const struct block_op *op,
+		    enum borrow_state state, struct err *e)
 {
-	const struct block_loan *was = block_loan_find(t, &op->ip);
-	struct block_loan n = {
+	const struct block_borrowed *was = block_borrowed_find(t, &op->ip);
+	struct block_borrowed n = {
 		.block = (char *)op->name, .pool = (char *)op->pool, .ip = op->ip, .state = state};
 
-	if ((!was && state != LOAN_ASKING) || (was && was->state == state))
+	if ((!was && state != BORROW_REQUESTED) || (was && was->state == state))
 		return 0;
 	str_copy(n.token, sizeof(n.token), was ? was->token : op->token);
-	n.said = was && was->said;
-	return block_log_loan(l, t, &n, e);
+	n.asserted = was && was->asserted;
+	return block_log_borrowed(l, t, &n, e);
 }
 
-/* Objects of peers are needed only while there are loans from them. */
+/* Objects of peers are needed only while addresses are borrowed from them. */
 void op_forget(struct block_table *t, const char *name)
 {
 	const struct block_object *o = block_object_find(t, name);
 
 	if (!o || strcmp(o->node, t->node) == 0 || block_claim_find(t, name))
 		return;
-	for (size_t i = 0; i < t->n_loans; i++)
-		if (strcmp(t->loans[i].block, name) == 0)
+	for (size_t i = 0; i < t->n_borrowed; i++)
+		if (strcmp(t->borrowed[i].block, name) == 0)
 			return;
 	block_object_remove(t, name);
 }
@@ -90,18 +93,18 @@ int op_drop_claim(struct block_log *l, struct block_table *t, const struct block
 {
 	struct block_claim n = *c;
 
-	n.state = CLAIM_GONE;
+	n.state = CLAIM_REMOVED;
 	return block_log_claim(l, t, &n, e);
 }
 
-static int forget_ours(struct block_log *l, struct block_table *t, const struct block_op *op,
-		       struct err *e)
+static int forget_local(struct block_log *l, struct block_table *t, const struct block_op *op,
+			struct err *e)
 {
 	const struct block_claim *c = block_claim_find(t, op->name);
 	int r = 0;
 
 	if (op->ip.family)
-		r = op_put_loan(l, t, op, LOAN_GONE, e);
+		r = op_put_borrowed(l, t, op, BORROW_REMOVED, e);
 	else if (c)
 		r = op_drop_claim(l, t, c, e);
 	op_forget(t, op->name);
@@ -109,28 +112,28 @@ static int forget_ours(struct block_log *l, struct block_table *t, const struct 
 }
 
 /* All get one token, because they are requested together. Asserted addresses and those of a
- * claim's pods get a new token whatever loans exist, since an older request may be in flight. */
-static int begin_loans(struct block_log *l, struct block_table *t, struct block_op *op,
-		       struct err *e)
+ * claim's pods get a new token whatever is borrowed, since an older request may be in flight. */
+static int begin_borrowed(struct block_log *l, struct block_table *t, struct block_op *op,
+			  struct err *e)
 {
-	auto_free struct block_loan *v = xcalloc(op->n_ips + 1, sizeof(*v));
+	auto_free struct block_borrowed *v = xcalloc(op->n_ips + 1, sizeof(*v));
 	size_t n = 0;
 
 	op->first = !*op->token;
 	if (op->first)
 		block_log_token(l, op->token);
-	block_entry_ours(t->node, op->token, op->to);
+	block_entry_local(t->node, op->token, op->to);
 	for (size_t i = 0; i < op->n_ips; i++) {
-		if (block_loan_find(t, &op->ips[i]) && (op->kind == OP_BORROW || !op->first))
+		if (block_borrowed_find(t, &op->ips[i]) && (op->kind == OP_BORROW || !op->first))
 			continue;
 		v[n].block = op->name;
 		v[n].pool = op->pool;
 		v[n].ip = op->ips[i];
-		v[n].state = LOAN_ASKING;
-		v[n].said = op->kind == OP_ASSERT;
+		v[n].state = BORROW_REQUESTED;
+		v[n].asserted = op->kind == OP_ASSERT;
 		str_copy(v[n++].token, sizeof(v->token), op->token);
 	}
-	return n ? block_log_loans(l, t, v, n, e) : 0;
+	return n ? block_log_borrowed_all(l, t, v, n, e) : 0;
 }
 
 int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *op, struct err *e)
@@ -145,24 +148,18 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	case OP_TAKE_OVER: block_log_token(l, op->token); return 0;
 	case OP_DELETE:
 	case OP_DISOWN: return begin_leave(l, t, op, e);
-	case OP_CEDE: return begin_cede(l, t, op, e);
+	case OP_RELEASE: return begin_release(l, t, op, e);
 	case OP_BORROW:
-	case OP_ASSERT: return begin_loans(l, t, op, e);
-	case OP_FORGET: return forget_ours(l, t, op, e);
-	case OP_RETURN: return op_put_loan(l, t, op, LOAN_RETURNING, e);
+	case OP_ASSERT: return begin_borrowed(l, t, op, e);
+	case OP_FORGET: return forget_local(l, t, op, e);
+	case OP_RETURN: return op_put_borrowed(l, t, op, BORROW_RETURNING, e);
 	default: return 0;
 	}
 }
 
 /* The end of a request, and what follows from it. */
 
-enum { WISH_FORGET_MS = 60 * 1000 };
-
-static void add_ceded(struct draft *d, const struct ipaddr *a)
-{
-	if (!block_is_ceded(&d->c, a))
-		d->ceded[d->c.n_ceded++] = *a;
-}
+enum { REQUEST_FORGET_MS = 60 * 1000 };
 
 /*
  * The object belongs to this node by a token of this log. Without a claim only the answer to the
@@ -174,17 +171,18 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 		  enum block_op_kind kind, struct err *e)
 {
 	const struct block_claim *was = block_claim_find(t, o->name);
-	struct block_claim fresh = {.name = o->name, .pool = o->pool};
-	bool asked = kind == OP_CREATE || kind == OP_TAKE_OVER || kind == OP_ADOPT;
+	struct block_claim new = {.name = o->name, .pool = o->pool};
+	bool requested = kind == OP_CREATE || kind == OP_TAKE_OVER || kind == OP_ADOPT;
 	auto_draft struct draft d = {0};
 
-	if (strcmp(o->node, t->node) != 0 || !block_log_is_ours(l, o->claim) ||
+	if (strcmp(o->node, t->node) != 0 || !block_log_has_token(l, o->claim) ||
 	    (was && block_is_of(t, was, o)) || (was && was->state == CLAIM_LEAVING) ||
-	    (!was && !asked))
+	    (!was && !requested))
 		return 0;
-	d = op_draft_of(was ? was : &fresh, o->n_ceded);
-	for (size_t i = 0; i < o->n_ceded; i++)
-		add_ceded(&d, &o->ceded[i].ip);
+	d = op_draft_of(was ? was : &new, o->n_released);
+	for (size_t i = 0; i < o->n_released; i++)
+		if (!was || !block_is_released(was, &o->released[i].ip))
+			d.released[d.c.n_released++] = o->released[i].ip;
 	d.c.uid = o->uid;
 	d.c.net = o->net;
 	d.c.state = CLAIM_HELD;
@@ -194,37 +192,37 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 }
 
 /*
- * The state of a loan according to a recently read object. A held loan stays held whatever the
+ * The state of a borrowed address according to a recently read object. A held one stays held whatever the
  * object says (etcd may have been restored): it ends when no pod has the address, which
  * block_plan() checks.
  */
-static enum loan_state loan_of(const struct block_log *l, const struct block_table *t,
-			       const struct block_loan *x, const struct block_object *o)
+static enum borrow_state borrowed_of(const struct block_log *l, const struct block_table *t,
+				     const struct block_borrowed *x, const struct block_object *o)
 {
 	const struct block_entry *entry = block_entry_find(o, &x->ip);
-	char ours[BLOCK_ENTRY_MAX];
+	char local[BLOCK_ENTRY_MAX];
 
-	if (x->state == LOAN_HELD ||
-	    (entry && strcmp(entry->to, block_entry_ours(t->node, x->token, ours)) == 0))
-		return LOAN_HELD;
+	if (x->state == BORROW_HELD ||
+	    (entry && strcmp(entry->to, block_entry_local(t->node, x->token, local)) == 0))
+		return BORROW_HELD;
 	if (entry &&
 	    (block_entry_free_for(entry, t->node) || block_log_has_made(l, t->node, entry)))
-		return LOAN_ASKING;
-	return LOAN_GONE;
+		return BORROW_REQUESTED;
+	return BORROW_REMOVED;
 }
 
-static int put_loans(struct block_log *l, struct block_table *t, struct block_loan *v, size_t n,
-		     struct err *e)
+static int put_borrowed_all(struct block_log *l, struct block_table *t, struct block_borrowed *v,
+			    size_t n, struct err *e)
 {
 	int r = 0;
 
-	/* Copies the strings: the table frees its own when the loan changes. */
+	/* Copies the strings: the table frees its own when the state changes. */
 	for (size_t i = 0; i < n; i++) {
 		v[i].block = xstrdup(v[i].block);
 		v[i].pool = xstrdup(v[i].pool);
 	}
 	if (n)
-		r = block_log_loans(l, t, v, n, e);
+		r = block_log_borrowed_all(l, t, v, n, e);
 	for (size_t i = 0; i < n; i++) {
 		free(v[i].block);
 		free(v[i].pool);
@@ -232,44 +230,44 @@ static int put_loans(struct block_log *l, struct block_table *t, struct block_lo
 	return r;
 }
 
-static int settle_loans(struct block_log *l, struct block_table *t, const struct block_object *o,
-			struct err *e)
+static int settle_borrowed(struct block_log *l, struct block_table *t, const struct block_object *o,
+			   struct err *e)
 {
-	auto_free struct block_loan *v = xcalloc(t->n_loans + 1, sizeof(*v));
+	auto_free struct block_borrowed *v = xcalloc(t->n_borrowed + 1, sizeof(*v));
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->n_loans; i++) {
-		const struct block_loan *x = &t->loans[i];
-		enum loan_state state = x->state;
+	for (size_t i = 0; i < t->n_borrowed; i++) {
+		const struct block_borrowed *x = &t->borrowed[i];
+		enum borrow_state state = x->state;
 
-		if (state != LOAN_RETURNING && strcmp(x->block, o->name) == 0)
-			state = loan_of(l, t, x, o);
+		if (state != BORROW_RETURNING && strcmp(x->block, o->name) == 0)
+			state = borrowed_of(l, t, x, o);
 		if (state == x->state)
 			continue;
 		v[n] = *x;
 		v[n++].state = state;
 	}
-	return put_loans(l, t, v, n, e);
+	return put_borrowed_all(l, t, v, n, e);
 }
 
-/* Drops the loans of a block that were not obtained: the request was refused, or the block does
+/* Drops the borrowed addresses of a block that were not obtained: the request was refused, or the block does
  * not exist. */
-static int drop_loans(struct block_log *l, struct block_table *t, const char *block,
-		      const char *token, struct err *e)
+static int drop_borrowed(struct block_log *l, struct block_table *t, const char *block,
+			 const char *token, struct err *e)
 {
-	auto_free struct block_loan *v = xcalloc(t->n_loans + 1, sizeof(*v));
+	auto_free struct block_borrowed *v = xcalloc(t->n_borrowed + 1, sizeof(*v));
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->n_loans; i++) {
-		const struct block_loan *x = &t->loans[i];
+	for (size_t i = 0; i < t->n_borrowed; i++) {
+		const struct block_borrowed *x = &t->borrowed[i];
 
-		if (x->state == LOAN_HELD || strcmp(x->block, block) != 0 ||
+		if (x->state == BORROW_HELD || strcmp(x->block, block) != 0 ||
 		    (token && strcmp(x->token, token) != 0))
 			continue;
 		v[n] = *x;
-		v[n++].state = LOAN_GONE;
+		v[n++].state = BORROW_REMOVED;
 	}
-	return put_loans(l, t, v, n, e);
+	return put_borrowed_all(l, t, v, n, e);
 }
 
 /* Records whether the block exists, according to a recent read. */
@@ -279,9 +277,9 @@ static void mark(struct block_table *t, const char *block, bool absent)
 
 	if (c)
 		c->absent = absent;
-	for (size_t i = 0; i < t->n_loans; i++)
-		if (strcmp(t->loans[i].block, block) == 0)
-			t->loans[i].absent = absent;
+	for (size_t i = 0; i < t->n_borrowed; i++)
+		if (strcmp(t->borrowed[i].block, block) == 0)
+			t->borrowed[i].absent = absent;
 }
 
 /* Applies a recently read object. */
@@ -291,10 +289,11 @@ static int learn(struct block_log *l, struct block_table *t, const struct block_
 	int r = gained(l, t, o, kind, e);
 
 	mark(t, o->name, false);
-	return r < 0 ? r : settle_loans(l, t, o, e);
+	return r < 0 ? r : settle_borrowed(l, t, o, e);
 }
 
-static int claim_gone(struct block_log *l, struct block_table *t, const char *name, struct err *e)
+static int claim_removed(struct block_log *l, struct block_table *t, const char *name,
+			 struct err *e)
 {
 	const struct block_claim *c = block_claim_find(t, name);
 
@@ -302,7 +301,7 @@ static int claim_gone(struct block_log *l, struct block_table *t, const char *na
 }
 
 /*
- * Addresses that an answered write made usable again: those the object no longer shows. OP_UNCEDE
+ * Addresses that an answered write made usable again: those the object no longer shows. OP_RECLAIM
  * recovers only the address it was sent for, OP_TOUCH all; it is not sent while the object may be
  * an old version.
  */
@@ -316,13 +315,13 @@ static int unceded(struct block_log *l, struct block_table *t, const struct bloc
 	if (!c || c->state != CLAIM_HELD || !block_agrees(t, c, o))
 		return 0;
 	d = op_draft_of(c, 0);
-	for (size_t i = 0; i < d.c.n_ceded; i++)
-		if (block_entry_find(o, &d.ceded[i]) ||
-		    (op->kind == OP_UNCEDE && !ip_eq(&d.ceded[i], &op->ip)))
-			d.ceded[n++] = d.ceded[i];
-	if (n == d.c.n_ceded)
+	for (size_t i = 0; i < d.c.n_released; i++)
+		if (block_entry_find(o, &d.released[i]) ||
+		    (op->kind == OP_RECLAIM && !ip_eq(&d.released[i], &op->ip)))
+			d.released[n++] = d.released[i];
+	if (n == d.c.n_released)
 		return 0;
-	d.c.n_ceded = n;
+	d.c.n_released = n;
 	return block_log_claim(l, t, &d.c, e);
 }
 
@@ -332,18 +331,18 @@ static int asserted(struct block_log *l, struct block_table *t, const struct blo
 		    struct err *e)
 {
 	const struct block_claim *c = block_claim_find(t, op->name);
-	auto_free struct block_loan *v = xcalloc(op->n_ips + 1, sizeof(*v));
+	auto_free struct block_borrowed *v = xcalloc(op->n_ips + 1, sizeof(*v));
 	int r;
 
 	for (size_t i = 0; i < op->n_ips; i++) {
 		v[i].block = (char *)op->name;
 		v[i].pool = (char *)op->pool;
 		v[i].ip = op->ips[i];
-		v[i].state = LOAN_HELD;
-		v[i].said = true;
+		v[i].state = BORROW_HELD;
+		v[i].asserted = true;
 		str_copy(v[i].token, sizeof(v[i].token), op->token);
 	}
-	r = block_log_loans(l, t, v, op->n_ips, e);
+	r = block_log_borrowed_all(l, t, v, op->n_ips, e);
 	return r >= 0 && c ? op_drop_claim(l, t, c, e) : r;
 }
 
@@ -352,10 +351,10 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 {
 	switch (op->kind) {
 	case OP_DELETE:
-	case OP_DISOWN: return claim_gone(l, t, op->name, e);
-	case OP_UNCEDE:
+	case OP_DISOWN: return claim_removed(l, t, op->name, e);
+	case OP_RECLAIM:
 	case OP_TOUCH: return unceded(l, t, op, o, e);
-	case OP_RETURN: return op_put_loan(l, t, op, LOAN_GONE, e);
+	case OP_RETURN: return op_put_borrowed(l, t, op, BORROW_REMOVED, e);
 	case OP_ASSERT: return asserted(l, t, op, e);
 	default: return o ? learn(l, t, o, op->kind, e) : 0;
 	}
@@ -371,11 +370,11 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 		block_view_taken(t, op->pool, op->name);
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
-		return drop_loans(l, t, op->name, op->token, e);
+		return drop_borrowed(l, t, op->name, op->token, e);
 	/* These learn only that the object exists. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
-	return op->kind == OP_RETURN ? op_put_loan(l, t, op, LOAN_GONE, e) : 0;
+	return op->kind == OP_RETURN ? op_put_borrowed(l, t, op, BORROW_REMOVED, e) : 0;
 }
 
 static int absent(struct block_log *l, struct block_table *t, const struct block_op *op,
@@ -387,50 +386,50 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 		block_view_stale(t, op->pool);
 	block_object_remove(t, op->name);
 	if (c && c->state == CLAIM_LEAVING)
-		return claim_gone(l, t, op->name, e);
+		return claim_removed(l, t, op->name, e);
 	mark(t, op->name, true);
-	return drop_loans(l, t, op->name, NULL, e);
+	return drop_borrowed(l, t, op->name, NULL, e);
 }
 
 /* Long after the last request, the search starts over. */
-static void wished(struct block_view *v, const char *block, int64_t now_ms)
+static void requested(struct block_view *v, const char *block, int64_t now_ms)
 {
-	if (now_ms - v->wished_ms >= WISH_FORGET_MS)
-		v->wished = v->rounds = 0;
-	v->wished++;
-	v->wished_ms = now_ms;
-	for (size_t i = 0; i < v->n_others; i++)
-		if (strcmp(v->others[i].name, block) == 0) {
-			v->others[i].wished_ms = now_ms;
-			v->others[i].looked_ms = now_ms;
-			v->others[i].looks = 0;
+	if (now_ms - v->requested_ms >= REQUEST_FORGET_MS)
+		v->requested = v->rounds = 0;
+	v->requested++;
+	v->requested_ms = now_ms;
+	for (size_t i = 0; i < v->n_peers; i++)
+		if (strcmp(v->peers[i].name, block) == 0) {
+			v->peers[i].requested_ms = now_ms;
+			v->peers[i].read_ms = now_ms;
+			v->peers[i].reads = 0;
 		}
 }
 
-/* Whatever the answer was, the stray is not returned again before the next list. */
-static void drop_stray(struct block_view *v, const struct ipaddr *a)
+/* Whatever the answer was, the leftover entry is not returned again before the next list. */
+static void drop_leftover(struct block_view *v, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < v->n_strays; i++)
-		if (ip_eq(&v->strays[i].ip, a)) {
-			free(v->strays[i].block);
-			free(v->strays[i].to);
-			v->strays[i] = v->strays[--v->n_strays];
+	for (size_t i = 0; i < v->n_leftovers; i++)
+		if (ip_eq(&v->leftovers[i].ip, a)) {
+			free(v->leftovers[i].block);
+			free(v->leftovers[i].to);
+			v->leftovers[i] = v->leftovers[--v->n_leftovers];
 			return;
 		}
 }
 
 /* Records which node has an address that was requested by name. Any other request may have changed
  * the block. */
-static void look_for_named(struct block_table *t, const struct block_op *op, enum block_outcome r,
-			   const struct block_object *o, int64_t now_ms)
+static void lookup_named(struct block_table *t, const struct block_op *op, enum block_outcome r,
+			 const struct block_object *o, int64_t now_ms)
 {
-	bool look = op->ip.family && (op->kind == OP_READ || op->kind == OP_WISH);
+	bool rescan = op->ip.family && (op->kind == OP_READ || op->kind == OP_REQUEST);
 
-	if (look && ((r == BLOCK_OK && o) || r == BLOCK_ABSENT))
-		block_seen_put(t, op->name, &op->ip, r == BLOCK_OK ? o : NULL, op->kind == OP_WISH,
-			       now_ms);
+	if (rescan && ((r == BLOCK_OK && o) || r == BLOCK_ABSENT))
+		block_lookup_put(t, op->name, &op->ip, r == BLOCK_OK ? o : NULL,
+				 op->kind == OP_REQUEST, now_ms);
 	else if (*op->name)
-		block_seen_drop(t, op->name);
+		block_lookup_drop(t, op->name);
 }
 
 int block_op_end(struct block_log *l, struct block_table *t, const struct block_op *op,
@@ -439,16 +438,16 @@ int block_op_end(struct block_log *l, struct block_table *t, const struct block_
 	struct block_view *v = block_view_find(t, op->pool);
 	int n = 0;
 
-	look_for_named(t, op, r, o, now_ms);
+	lookup_named(t, op, r, o, now_ms);
 	if (r == BLOCK_ABSENT || (r == BLOCK_OK && o && op->kind != OP_LIST))
 		block_view_see(t, op->pool, op->name, r == BLOCK_OK ? o : NULL, now_ms);
-	if (v && op->kind == OP_WISH && !op->ip.family)
-		wished(v, op->name, now_ms);
+	if (v && op->kind == OP_REQUEST && !op->ip.family)
+		requested(v, op->name, now_ms);
 	if (v && op->kind == OP_BORROW && r == BLOCK_OK)
 		v->rounds = 0;
 	if (v && op->kind == OP_RETURN && r != BLOCK_UNKNOWN)
-		drop_stray(v, &op->ip);
-	if (op->kind == OP_LIST || op->kind == OP_WISH)
+		drop_leftover(v, &op->ip);
+	if (op->kind == OP_LIST || op->kind == OP_REQUEST)
 		return 0;
 	if (r == BLOCK_OK)
 		n = answered(l, t, op, o, e);

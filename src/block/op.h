@@ -23,20 +23,20 @@ enum block_op_kind {
 	OP_ADOPT,
 	OP_DELETE, /* if uid and version match */
 	OP_DISOWN, /* node and claim "", adds the entries ips -> to; if the version matches */
-	/* adds the entries ips -> to; removes wish_of; if `tells`, sets busy to `count`; if the
+	/* adds the entries ips -> to; removes request_of; if `tells`, sets busy to `count`; if the
 	 * version matches */
-	OP_CEDE,
-	OP_UNCEDE, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
+	OP_RELEASE,
+	OP_RECLAIM, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
 	/* writes the claim from token to the same token, if the version matches: ends all requests
 	 * in flight that are bound to an older version */
 	OP_TOUCH,
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
-	OP_WISH,   /* wanted["<this node>@*"] = count; wanted["<this node>@ip"] if ip is given */
-	OP_ASSERT, /* sets the entries of ips, which local pods have, if the version matches */
-	OP_READ,   /* GET; ip, if given: to see which node has it */
-	OP_LIST,   /* the pool's blocks; ends with block_view_put() */
-	/* no request, begin does it all: another node has the claim, or the loan of ip */
+	OP_REQUEST, /* wanted["<this node>@*"] = count; wanted["<this node>@ip"] if ip is given */
+	OP_ASSERT,  /* sets the entries of ips, which local pods have, if the version matches */
+	OP_READ,    /* GET; ip, if given: to see which node has it */
+	OP_LIST,    /* the pool's blocks; ends with block_view_put() */
+	/* no request, begin does it all: another node has the claim, or the borrowed ip */
 	OP_FORGET,
 };
 
@@ -46,13 +46,13 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	struct ipaddr *ips; /* OP_ADOPT, OP_CEDE, OP_BORROW, OP_ASSERT; other kinds use ip */
+	struct ipaddr *ips; /* OP_ADOPT, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use ip */
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
-	char wish_of[BLOCK_WISH_MAX]; /* the key in `wanted`; "": none */
+	char request_of[BLOCK_REQUESTED_MAX]; /* the key in `wanted`; "": none */
 	uint32_t count;
-	bool tells;
+	bool report;
 	bool first; /* OP_BORROW: no earlier request for these can be in flight */
 };
 void block_op_done(struct block_op *op);

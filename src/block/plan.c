@@ -8,7 +8,7 @@
 #include "block/internal.h"
 
 /* Much longer than a node takes to borrow what was reserved for it. */
-enum { PROMISE_MS = 6000 };
+enum { RESERVED_MAX_MS = 6000 };
 
 /* --- requests --- */
 
@@ -64,33 +64,33 @@ struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const ch
 
 /* Returns whether a node borrows addresses that only it can return, or an address is reserved for
  * a pod. */
-static bool has_borrowers(const struct block_object *o)
+static bool lends_any(const struct block_object *o)
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (strchr(o->ceded[i].to, '/') ||
-		    (strchr("?@", o->ceded[i].to[0]) && !block_entry_promised(&o->ceded[i])))
+	for (size_t i = 0; i < o->n_released; i++)
+		if (strchr(o->released[i].to, '/') ||
+		    (strchr("?@", o->released[i].to[0]) && !block_entry_reserved(&o->released[i])))
 			return true;
 	return false;
 }
 
 static void leave(struct planner *p, const struct block_object *o)
 {
-	plan_bound(p, has_borrowers(o) ? OP_DISOWN : OP_DELETE, o);
+	plan_bound(p, lends_any(o) ? OP_DISOWN : OP_DELETE, o);
 }
 
 static bool lacks_entry(const struct block_claim *c, const struct block_object *o)
 {
-	for (size_t i = 0; i < c->n_ceded; i++)
-		if (!block_entry_find(o, &c->ceded[i]))
+	for (size_t i = 0; i < c->n_released; i++)
+		if (!block_entry_find(o, &c->released[i]))
 			return true;
 	return false;
 }
 
 static const struct block_entry *takes_back(const struct block_object *o)
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (block_entry_open(&o->ceded[i]))
-			return &o->ceded[i];
+	for (size_t i = 0; i < o->n_released; i++)
+		if (block_entry_open(&o->released[i]))
+			return &o->released[i];
 	return NULL;
 }
 
@@ -100,7 +100,7 @@ static bool is_ours(const struct planner *p, const struct block_entry *x)
 	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
 
 	return block_has_pod(p->f, &x->ip) &&
-	       (strchr("*?", *x->to) || block_entry_promised(x) ||
+	       (strchr("*?", *x->to) || block_entry_reserved(x) ||
 		(strchr(x->to, '/') && !made && !plan_is_anothers(p, x)));
 }
 
@@ -109,66 +109,67 @@ static bool is_ours(const struct planner *p, const struct block_entry *x)
  * unknown use, and this log did not release it: the object is an old version from before this node
  * owned the block.
  */
-static const struct block_entry *given_up_by_mistake(const struct planner *p,
+static const struct block_entry *released_by_mistake(const struct planner *p,
 						     const struct block_claim *c,
 						     const struct block_object *o)
 {
 	const char *open = p->f->hold ? "*@" : "*@?";
 
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (is_ours(p, &o->ceded[i]))
-			return &o->ceded[i];
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (strchr(open, *o->ceded[i].to) && !block_is_ceded(c, &o->ceded[i].ip))
-			return &o->ceded[i];
+	for (size_t i = 0; i < o->n_released; i++)
+		if (is_ours(p, &o->released[i]))
+			return &o->released[i];
+	for (size_t i = 0; i < o->n_released; i++)
+		if (strchr(open, *o->released[i].to) && !block_is_released(c, &o->released[i].ip))
+			return &o->released[i];
 	return NULL;
 }
 
 /* A reserved address that the node did not borrow in time. */
-static const struct block_entry *broken_promise(const struct planner *p,
-						const struct block_object *o)
+static const struct block_entry *expired_reservation(const struct planner *p,
+						     const struct block_object *o)
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (block_entry_promised(&o->ceded[i]) && o->ceded[i].since_ms &&
-		    p->f->now_ms - o->ceded[i].since_ms >= PROMISE_MS)
-			return &o->ceded[i];
+	for (size_t i = 0; i < o->n_released; i++)
+		if (block_entry_reserved(&o->released[i]) && o->released[i].since_ms &&
+		    p->f->now_ms - o->released[i].since_ms >= RESERVED_MAX_MS)
+			return &o->released[i];
 	return NULL;
 }
 
 /* Released addresses that the object, an old version, does not show. It is unknown which node has
  * them ("?"); that node asserts them. */
-static void cede_again(struct planner *p, const struct block_claim *c, const struct block_object *o)
+static void release_retry(struct planner *p, const struct block_claim *c,
+			  const struct block_object *o)
 {
-	struct block_op *op = plan_bound(p, OP_CEDE, o);
+	struct block_op *op = plan_bound(p, OP_RELEASE, o);
 
 	if (!op)
 		return;
-	for (size_t i = 0; i < c->n_ceded; i++)
-		if (!block_entry_find(o, &c->ceded[i]))
-			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
+	for (size_t i = 0; i < c->n_released; i++)
+		if (!block_entry_find(o, &c->released[i]))
+			VEC_PUSH(op->ips, op->n_ips) = c->released[i];
 	str_copy(op->to, sizeof(op->to), "?");
 }
 
 static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
 	const struct block_need *need = plan_need(p->f, c->pool);
-	const struct block_entry *wrong = given_up_by_mistake(p, c, o), *back = takes_back(o);
-	const struct block_entry *broken = broken_promise(p, o);
+	const struct block_entry *wrong = released_by_mistake(p, c, o), *back = takes_back(o);
+	const struct block_entry *broken = expired_reservation(p, o);
 
 	if (wrong)
-		plan_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
+		plan_entry(p, OP_RECLAIM, c->pool, c->name, &wrong->ip, wrong->to);
 	else if (lacks_entry(c, o) && p->f->hold)
-		cede_again(p, c, o);
+		release_retry(p, c, o);
 	else if (lacks_entry(c, o))
 		plan_bound(p, OP_TOUCH, o);
 	else if (broken && !p->f->hold)
-		plan_entry(p, OP_UNCEDE, c->pool, c->name, &broken->ip, broken->to);
+		plan_entry(p, OP_RECLAIM, c->pool, c->name, &broken->ip, broken->to);
 	else if (need && need->want && back && !p->f->hold)
-		plan_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
+		plan_entry(p, OP_RECLAIM, c->pool, c->name, &back->ip, back->to);
 	else if (need && o->n_wanted && !p->f->hold)
-		plan_grant_wish(p, c, o, need);
+		plan_answer_requested(p, c, o, need);
 	else if (need && !p->f->hold)
-		plan_tell_idle(p, c, o, need);
+		plan_report_idle(p, c, o, need);
 }
 
 static bool has_ip(const struct block_op *op, const struct ipaddr *a)
@@ -184,7 +185,7 @@ static bool has_ip(const struct block_op *op, const struct ipaddr *a)
  * owned the block since, with pods that are not known yet: then all addresses that no local pod has
  * are marked "?", as for a block that this node only borrowed from.
  */
-static void make_anew(struct planner *p, const struct block_claim *c)
+static void recreate(struct planner *p, const struct block_claim *c)
 {
 	const struct block_need *need = plan_need(p->f, c->pool);
 	struct block_op *op = plan_add(p, OP_CREATE, c->pool, c->name);
@@ -195,14 +196,14 @@ static void make_anew(struct planner *p, const struct block_claim *c)
 	str_copy(op->to, sizeof(op->to), "?");
 	if (p->f->hold && need)
 		plan_all_but_pods(p, need->usable, op);
-	for (size_t i = 0; i < c->n_ceded; i++)
-		if (!has_ip(op, &c->ceded[i]))
-			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
+	for (size_t i = 0; i < c->n_released; i++)
+		if (!has_ip(op, &c->released[i]))
+			VEC_PUSH(op->ips, op->n_ips) = c->released[i];
 }
 
 /* --- blocks that belong to this node by the log and to another by the object --- */
 
-/* Local pods keep their addresses as loans from the block's owner: it sees the entries, and a node
+/* Local pods keep their addresses as borrowed from the block's owner: it sees the entries, and a node
  * that takes the block over honours them. */
 static void assert_pods(struct planner *p, const struct block_claim *c,
 			const struct block_object *o)
@@ -228,12 +229,12 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 static void plan_disputed(struct planner *p, const struct block_claim *c,
 			  const struct block_object *o)
 {
-	bool ours = strcmp(o->node, p->f->table->node) == 0 &&
-		    block_log_is_ours(p->f->log, o->claim);
+	bool local = strcmp(o->node, p->f->table->node) == 0 &&
+		     block_log_has_token(p->f->log, o->claim);
 
-	if (ours && c->state == CLAIM_LEAVING)
+	if (local && c->state == CLAIM_LEAVING)
 		leave(p, o);
-	else if (ours)
+	else if (local)
 		plan_add(p, OP_READ, c->pool, c->name);
 	else if (c->state == CLAIM_LEAVING || !plan_net_has_pods(p->f, &c->net))
 		plan_add(p, OP_FORGET, c->pool, c->name);
@@ -245,8 +246,8 @@ static void plan_disputed(struct planner *p, const struct block_claim *c,
 
 static void plan_absent(struct planner *p, const struct block_claim *c)
 {
-	if (c->n_ceded || plan_net_has_pods(p->f, &c->net))
-		make_anew(p, c);
+	if (c->n_released || plan_net_has_pods(p->f, &c->net))
+		recreate(p, c);
 	else
 		plan_add(p, OP_FORGET, c->pool, c->name);
 }
@@ -268,7 +269,7 @@ static void plan_unclaimed(struct planner *p, const struct block_object *o)
 		return;
 	}
 	op = plan_bound(p, OP_ADOPT, o);
-	if (!op || !need || !(p->f->hold || p->f->look_ms))
+	if (!op || !need || !(p->f->hold || p->f->rescan_ms))
 		return;
 	str_copy(op->to, sizeof(op->to), "?");
 	plan_all_but_pods(p, need->usable, op);
@@ -330,17 +331,17 @@ void block_plan(const struct block_facts *f, struct block_plan *ret)
 	for (size_t i = 0; i < t->n_objects; i++)
 		if (strcmp(t->objects[i].node, t->node) == 0 &&
 		    !block_claim_find(t, t->objects[i].name) &&
-		    (f->alone || !block_is_foreign(f, &t->objects[i])))
+		    (f->alone || !block_is_unadopted(f, &t->objects[i])))
 			plan_unclaimed(&p, &t->objects[i]);
-	for (size_t i = 0; i < t->n_loans; i++)
-		plan_loan(&p, &t->loans[i]);
-	if (!f->hold || f->look_ms)
-		plan_strays(&p);
+	for (size_t i = 0; i < t->n_borrowed; i++)
+		plan_borrowed_entry(&p, &t->borrowed[i]);
+	if (!f->hold || f->rescan_ms)
+		plan_leftovers(&p);
 	for (size_t i = 0; i < f->n_needs; i++)
 		if (f->needs[i].under_way)
 			continue;
 		else if (f->hold)
-			plan_look(&p, &f->needs[i]);
+			plan_rescan(&p, &f->needs[i]);
 		else
 			plan_want(&p, &f->needs[i]);
 	for (size_t i = 0; i < t->n_claims; i++)
@@ -357,12 +358,16 @@ void block_plan_done(struct block_plan *p)
 
 /* Predicates on the state of an address, a net or an object. */
 
+static int by_address(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < f->n_pins; i++)
-		if (ip_eq(&f->pins[i], a))
-			return true;
-	return block_has_lease(f, a);
+	return (f->n_reserved > 0 &&
+		bsearch(a, f->reserved, f->n_reserved, sizeof(*f->reserved), by_address) != NULL) ||
+	       block_has_lease(f, a);
 }
 
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a)
@@ -382,7 +387,7 @@ bool block_has_pod(const struct block_facts *f, const struct ipaddr *a)
 {
 	const struct lease *l = lease_find(f->leases, a);
 
-	return l && (l->state == LEASE_USED || l->state == LEASE_KEPT);
+	return l && (l->state == LEASE_USED || l->state == LEASE_RETAINED);
 }
 
 bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net)
@@ -404,15 +409,15 @@ bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
 		if (ipnet_contains(net, a) && block_is_busy(f, a))
 			return true;
 	}
-	for (size_t i = 0; i < f->n_pins; i++)
-		if (ipnet_contains(net, &f->pins[i]))
+	for (size_t i = 0; i < f->n_reserved; i++)
+		if (ipnet_contains(net, &f->reserved[i]))
 			return true;
 	return false;
 }
 
-bool block_is_foreign(const struct block_facts *f, const struct block_object *o)
+bool block_is_unadopted(const struct block_facts *f, const struct block_object *o)
 {
-	return strcmp(o->node, f->table->node) == 0 && !block_log_is_ours(f->log, o->claim);
+	return strcmp(o->node, f->table->node) == 0 && !block_log_has_token(f->log, o->claim);
 }
 
 const struct block_need *plan_need(const struct block_facts *f, const char *pool)

@@ -35,9 +35,9 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	const struct ipaddr
-		*pins; /* addresses about to be assigned to a pod (migration.h, names): busy */
-	size_t n_pins;
+	const struct ipaddr *
+		reserved; /* sorted; addresses about to be assigned to a pod (migration.h, names): busy */
+	size_t n_reserved;
 	uint64_t seed;	 /* differs between nodes and between calls */
 	int64_t now_ms;	 /* monotonic, the loop's; for views and requests */
 	int64_t real_ms; /* since the epoch, for leases */
@@ -49,14 +49,14 @@ struct block_facts {
 	 * This agent observed the restore itself, so no other node can have taken over what its log
 	 * has: entries of other nodes for addresses of local pods are outdated and are overwritten.
 	 */
-	bool witness;
+	bool observed_restore;
 	/*
 	 * Time of the restore. From then on objects of peers may again contain entries of this node
 	 * that it has returned since. To find them, each pool whose last list is older is listed
 	 * once. A pod of an unknown node may have such an address, so its entry becomes "?". 0: no
 	 * rescan needed.
 	 */
-	int64_t look_ms;
+	int64_t rescan_ms;
 	/* Every pod of this node has a lease, and no other agent uses its name: blocks and entries
 	 * of earlier logs of this node may be adopted or returned. */
 	bool alone;
@@ -72,21 +72,21 @@ struct block_plan {
 
 /*
  * Plans at most one request per block; requests that finish earlier ones come first. A failed claim
- * or loan leads to a list, the list to the available addresses, and if there are none, to requests
+ * or borrowing leads to a list, the list to the available addresses, and if there are none, to requests
  * to peers.
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);
-/* Returns whether every pool was listed since look_ms and all entries found in peers' objects are
+/* Returns whether every pool was listed since rescan_ms and all entries found in peers' objects are
  * returned. */
-bool block_has_looked(const struct block_facts *f);
+bool block_has_rescanned(const struct block_facts *f);
 
 /*
  * Returns whether the object belongs to this node but not to this log: it is unknown which of its
  * addresses pods have. A caller that has the complete inventory of the node's pods may delete or
  * adopt it.
  */
-bool block_is_foreign(const struct block_facts *f, const struct block_object *o);
+bool block_is_unadopted(const struct block_facts *f, const struct block_object *o);
 /* Returns whether the address is used, retained, in quarantine or in its reuse delay. */
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
 /* The same, or the address is in pins. */

@@ -197,10 +197,10 @@ static bool is_scarce(const struct planner *p, const struct block_need *need)
 	const struct block_table *t = p->f->table;
 
 	for (size_t i = 0; i < t->n_claims; i++)
-		if (t->claims[i].n_ceded && strcmp(t->claims[i].pool, need->pool) == 0)
+		if (t->claims[i].n_released && strcmp(t->claims[i].pool, need->pool) == 0)
 			return true;
-	for (size_t i = 0; i < t->n_loans; i++)
-		if (strcmp(t->loans[i].pool, need->pool) == 0)
+	for (size_t i = 0; i < t->n_borrowed; i++)
+		if (strcmp(t->borrowed[i].pool, need->pool) == 0)
 			return true;
 	return false;
 }
@@ -218,7 +218,7 @@ static void plan_ahead(struct planner *p, const struct block_need *need)
 		plan_list(p, need);
 }
 
-static void plan_asks(struct planner *p, const struct block_need *need)
+static void plan_peer_requests(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
 
@@ -227,7 +227,7 @@ static void plan_asks(struct planner *p, const struct block_need *need)
 	if (!v || v->stale)
 		plan_list(p, need);
 	else
-		plan_ask_others(p, need, v);
+		plan_request_from_peers(p, need, v);
 }
 
 void plan_want(struct planner *p, const struct block_need *need)
@@ -235,8 +235,8 @@ void plan_want(struct planner *p, const struct block_need *need)
 	for (size_t i = 0; i < need->n_names; i++)
 		plan_named(p, need, &need->names[i]);
 	if (need->want)
-		plan_asks(p, need);
-	else if (!plan_look(p, need) && need->ahead)
+		plan_peer_requests(p, need);
+	else if (!plan_rescan(p, need) && need->ahead)
 		plan_ahead(p, need);
 }
 
@@ -253,29 +253,30 @@ void plan_want(struct planner *p, const struct block_need *need)
  */
 enum {
 	BORROW_MOST = 64,
-	WISH_MOST = 4,
+	REQUEST_MAX = 4,
 	FIRST_MS = 600,
 	ROUND_MS = 200,
 	ROUND_MOST = 15,      /* maximum factor */
-	LOOK_MS = 150,	      /* until the answer is read; doubled each time */
+	RESCAN_MS = 150,      /* until the answer is read; doubled each time */
 	ANSWER_MS = 5 * 1000, /* later no answer is expected */
-	WISH_AGAIN_MS = 3 * 1000,
+	REQUEST_RETRY_MS = 3 * 1000,
 	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
-	WISH_FORGET_MS = 60 * 1000,
-	PROMISED_MS = 4000, /* how long a reservation certainly lasts (the owner: PROMISE_MS) */
+	REQUEST_FORGET_MS = 60 * 1000,
+	RESERVED_MIN_MS =
+		4000, /* how long a reservation certainly lasts (the owner: RESERVED_MAX_MS) */
 };
 
-static const struct block_other *other(const struct block_view *v, const char *block)
+static const struct block_peer *peer(const struct block_view *v, const char *block)
 {
-	for (size_t i = 0; i < v->n_others; i++)
-		if (strcmp(v->others[i].name, block) == 0)
-			return &v->others[i];
+	for (size_t i = 0; i < v->n_peers; i++)
+		if (strcmp(v->peers[i].name, block) == 0)
+			return &v->peers[i];
 	return NULL;
 }
 
-static bool was_asked(const struct planner *p, const struct block_other *x, int64_t ms)
+static bool was_requested(const struct planner *p, const struct block_peer *x, int64_t ms)
 {
-	return x && x->wished_ms && p->f->now_ms - x->wished_ms < ms;
+	return x && x->requested_ms && p->f->now_ms - x->requested_ms < ms;
 }
 
 /* Addresses of one block with the same entry text go into one request. */
@@ -296,36 +297,38 @@ static bool add_offer(struct planner *p, const struct block_need *need, const st
 	return true;
 }
 
-enum offer_kind { PROMISED, OF_ASKED, OF_ANY };
+enum offer_kind { OFFER_RESERVED, OFFER_OF_REQUESTED, OFFER_OF_ANY };
 
 static enum offer_kind kind_of(const struct planner *p, const struct block_view *v,
 			       const struct block_offer *x)
 {
 	if (strcmp(x->to, "*") != 0)
-		return PROMISED;
-	return was_asked(p, other(v, x->block), WISH_FORGET_MS) ? OF_ASKED : OF_ANY;
+		return OFFER_RESERVED;
+	return was_requested(p, peer(v, x->block), REQUEST_FORGET_MS) ? OFFER_OF_REQUESTED
+								      : OFFER_OF_ANY;
 }
 
 static bool lasts(const struct planner *p, const struct block_offer *x, enum offer_kind kind)
 {
-	return p->f->now_ms - x->at_ms < (kind == PROMISED ? PROMISED_MS : p->f->view_ms);
+	return p->f->now_ms - x->at_ms < (kind == OFFER_RESERVED ? RESERVED_MIN_MS : p->f->view_ms);
 }
 
 /* Addresses reserved for this node come first; other nodes compete for the rest. */
 static bool borrow(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
-	size_t asked = 0;
+	size_t requested = 0;
 
-	for (enum offer_kind kind = PROMISED; kind <= OF_ANY; kind++) {
-		for (size_t i = 0; i < v->n_offers && asked < need->want; i++) {
-			const struct block_offer *x = &v->offers[(i + p->f->seed) % v->n_offers];
+	for (enum offer_kind kind = OFFER_RESERVED; kind <= OFFER_OF_ANY; kind++) {
+		for (size_t i = 0; i < v->n_available && requested < need->want; i++) {
+			const struct block_offer *x =
+				&v->available[(i + p->f->seed) % v->n_available];
 
 			if (kind_of(p, v, x) == kind && lasts(p, x, kind) &&
 			    ip_set_has(need->usable, &x->ip) &&
-			    !block_loan_find(p->f->table, &x->ip))
-				asked += add_offer(p, need, x);
+			    !block_borrowed_find(p->f->table, &x->ip))
+				requested += add_offer(p, need, x);
 		}
-		if (asked)
+		if (requested)
 			return true;
 	}
 	return false;
@@ -361,67 +364,68 @@ static bool is_old(const struct planner *p, const struct block_view *v)
  * peer. */
 static bool is_first(const struct planner *p, const struct block_view *v)
 {
-	return !v->again && !v->wished_ms && p->f->now_ms - v->at_ms < FIRST_MS;
+	return !v->again && !v->requested_ms && p->f->now_ms - v->at_ms < FIRST_MS;
 }
 
 static bool is_due(const struct planner *p, const struct block_view *v)
 {
 	if (is_first(p, v))
 		return p->f->now_ms - v->at_ms >= of_this_node(p, FIRST_MS, 0);
-	return v->at_ms <= v->wished_ms || is_old(p, v);
+	return v->at_ms <= v->requested_ms || is_old(p, v);
 }
 
 /* Returns whether an answer may still come. Reads each asked block from time to time. */
-static bool is_asking(struct planner *p, const struct block_need *need, const struct block_view *v)
+static bool is_requesting(struct planner *p, const struct block_need *need,
+			  const struct block_view *v)
 {
 	bool pending = false;
 
-	for (size_t i = 0; i < v->n_others; i++) {
-		const struct block_other *x = &v->others[i];
+	for (size_t i = 0; i < v->n_peers; i++) {
+		const struct block_peer *x = &v->peers[i];
 
-		if (!x->pending || !was_asked(p, x, ANSWER_MS))
+		if (!x->pending || !was_requested(p, x, ANSWER_MS))
 			continue;
 		pending = true;
-		if (p->f->now_ms - x->looked_ms >= (int64_t)LOOK_MS << x->looks)
+		if (p->f->now_ms - x->read_ms >= (int64_t)RESCAN_MS << x->reads)
 			plan_add(p, OP_READ, need->pool, x->name);
 	}
-	return pending || (v->wished_ms && p->f->now_ms - v->wished_ms < round_ms(p, v));
+	return pending || (v->requested_ms && p->f->now_ms - v->requested_ms < round_ms(p, v));
 }
 
 /* The capacity that the owner reports, less what other nodes request. Without a report: the fewer
  * of its addresses are lent, the more it can probably give. */
-static int64_t hope(const struct block_other *x)
+static int64_t hope(const struct block_peer *x)
 {
 	return (int64_t)x->spare - x->crowd;
 }
 
 /* By its report; without one, if it was not asked recently. */
-static bool is_hopeful(const struct planner *p, const struct block_other *x)
+static bool is_hopeful(const struct planner *p, const struct block_peer *x)
 {
-	return x->told ? hope(x) > 0 : !was_asked(p, x, WISH_FORGET_MS);
+	return x->reports ? hope(x) > 0 : !was_requested(p, x, REQUEST_FORGET_MS);
 }
 
 /* The peer that probably has the most; if none has any, the one that was asked longest ago. */
-static bool is_better(const struct planner *p, const struct block_other *x,
-		      const struct block_other *than)
+static bool is_better(const struct planner *p, const struct block_peer *x,
+		      const struct block_peer *than)
 {
 	bool hopeful = is_hopeful(p, x), before = is_hopeful(p, than);
 
 	if (hopeful && before)
 		return hope(x) > hope(than);
-	return hopeful == before ? x->wished_ms < than->wished_ms : hopeful;
+	return hopeful == before ? x->requested_ms < than->requested_ms : hopeful;
 }
 
 /* The best peer that was not asked recently; the order of equal ones differs between nodes. */
-static const struct block_other *best(const struct planner *p, const struct block_view *v)
+static const struct block_peer *best(const struct planner *p, const struct block_view *v)
 {
 	size_t from = (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
-	const struct block_other *ret = NULL;
+	const struct block_peer *ret = NULL;
 
-	for (size_t i = 0; i < v->n_others; i++) {
-		const struct block_other *x = &v->others[(from + i) % v->n_others];
+	for (size_t i = 0; i < v->n_peers; i++) {
+		const struct block_peer *x = &v->peers[(from + i) % v->n_peers];
 
-		if (x->room && !was_asked(p, x, WISH_AGAIN_MS) && !plan_has(p, x->name) &&
+		if (x->room && !was_requested(p, x, REQUEST_RETRY_MS) && !plan_has(p, x->name) &&
 		    (!ret || is_better(p, x, ret)))
 			ret = x;
 	}
@@ -429,28 +433,29 @@ static const struct block_other *best(const struct planner *p, const struct bloc
 }
 
 /* How many addresses to request from it: what it reports, or a part of the demand. */
-static uint32_t part(const struct block_other *x, uint32_t want, uint32_t left, uint32_t n)
+static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, uint32_t n)
 {
 	uint32_t part = (want + n - 1) / n;
 
-	if (x->told && hope(x) > 0)
+	if (x->reports && hope(x) > 0)
 		part = (uint32_t)hope(x);
 	return part < left ? part : left;
 }
 
-static void wish(struct planner *p, const struct block_need *need, const struct block_view *v)
+static void request_spread(struct planner *p, const struct block_need *need,
+			   const struct block_view *v)
 {
-	uint32_t n = v->rounds < 6 ? 1u << (v->rounds / 3) : WISH_MOST, left = need->want;
-	bool in_vain = p->f->now_ms - v->wished_ms >= IN_VAIN * round_ms(p, v);
-	const struct block_other *x;
+	uint32_t n = v->rounds < 6 ? 1u << (v->rounds / 3) : REQUEST_MAX, left = need->want;
+	bool in_vain = p->f->now_ms - v->requested_ms >= IN_VAIN * round_ms(p, v);
+	const struct block_peer *x;
 
-	for (uint32_t i = 0; i < WISH_MOST && left && (x = best(p, v)); i++) {
-		bool sure = x->told && hope(x) > 0;
+	for (uint32_t i = 0; i < REQUEST_MAX && left && (x = best(p, v)); i++) {
+		bool sure = x->reports && hope(x) > 0;
 		struct block_op *op;
 
-		if ((!sure && i >= n) || (x->told && !sure && !in_vain))
+		if ((!sure && i >= n) || (x->reports && !sure && !in_vain))
 			return;
-		op = plan_add(p, OP_WISH, need->pool, x->name);
+		op = plan_add(p, OP_REQUEST, need->pool, x->name);
 		if (!op)
 			return;
 		op->count = part(x, need->want, left, n);
@@ -459,14 +464,15 @@ static void wish(struct planner *p, const struct block_need *need, const struct 
 }
 
 /* Each round begins with a list, which shows the peers with free addresses. */
-void plan_ask_others(struct planner *p, const struct block_need *need, const struct block_view *v)
+void plan_request_from_peers(struct planner *p, const struct block_need *need,
+			     const struct block_view *v)
 {
-	if (borrow(p, need, v) || is_asking(p, need, v))
+	if (borrow(p, need, v) || is_requesting(p, need, v))
 		return;
 	if (is_due(p, v))
 		plan_list(p, need);
 	else if (!is_first(p, v))
-		wish(p, need, v);
+		request_spread(p, need, v);
 }
 
 /* An address requested by name: its block is claimed if it has no owner, otherwise the owner is
@@ -474,7 +480,7 @@ void plan_ask_others(struct planner *p, const struct block_need *need, const str
 
 /* Intervals for reading its block: while an answer is expected, and while another node has the
  * address. */
-enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_SEEN_MS };
+enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_LOOKUP_MS };
 
 /* Takes an address of this node's own block back, unless another node borrowed it. */
 static void take_back(struct planner *p, const struct block_claim *c, const struct block_object *o,
@@ -486,26 +492,26 @@ static void take_back(struct planner *p, const struct block_claim *c, const stru
 	if (c->state != CLAIM_HELD || !x || !block_entry_open(x) ||
 	    !block_agrees(p->f->table, c, o))
 		return;
-	op = plan_add(p, OP_UNCEDE, c->pool, c->name);
+	op = plan_add(p, OP_RECLAIM, c->pool, c->name);
 	if (!op)
 		return;
 	op->ip = *a;
 	str_copy(op->from, sizeof(op->from), x->to);
 }
 
-static void ask(struct planner *p, enum block_op_kind kind, const struct block_need *need,
-		const char *block, const struct ipaddr *a)
+static void request_named(struct planner *p, enum block_op_kind kind, const struct block_need *need,
+			  const char *block, const struct ipaddr *a)
 {
 	struct block_op *op = plan_add(p, kind, need->pool, block);
 
 	if (!op)
 		return;
 	op->ip = *a;
-	op->count = kind == OP_WISH;
+	op->count = kind == OP_REQUEST;
 }
 
 static void block_plan_named_borrow(struct planner *p, const struct block_need *need,
-				    const struct block_seen *s)
+				    const struct block_lookup *s)
 {
 	struct block_op *op = plan_add(p, OP_BORROW, need->pool, s->block);
 
@@ -517,7 +523,7 @@ static void block_plan_named_borrow(struct planner *p, const struct block_need *
 
 /* Of a block that does not exist, or of an orphan. */
 static void block_plan_named_claim(struct planner *p, const struct block_need *need,
-				   const struct block_seen *s, u128 index)
+				   const struct block_lookup *s, u128 index)
 {
 	struct block_op *op =
 		plan_add(p, s->absent ? OP_CREATE : OP_TAKE_OVER, need->pool, s->block);
@@ -531,14 +537,14 @@ static void block_plan_named_claim(struct planner *p, const struct block_need *n
 void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a)
 {
 	const struct block_table *t = p->f->table;
-	const struct block_seen *s = block_seen_find(t, a);
+	const struct block_lookup *s = block_lookup_find(t, a);
 	const struct block_object *o;
 	const struct block_claim *c;
 	char name[BLOCK_NAME_MAX + 1];
 	int64_t age = s ? p->f->now_ms - s->at_ms : 0;
 	u128 index;
 
-	if (block_loan_find(t, a) || !block_index(&need->cut, a, &index) ||
+	if (block_borrowed_find(t, a) || !block_index(&need->cut, a, &index) ||
 	    block_name(need->pool, index, name) < 0)
 		return;
 	o = block_object_find(t, name);
@@ -549,17 +555,17 @@ void plan_named(struct planner *p, const struct block_need *need, const struct i
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)
-		plan_stray(p, need->pool, name, &(struct block_entry){.ip = s->ip, .to = s->to});
-	if (!s || age >= (s->wished ? BLOCK_PLAN_NAMED_ANSWER_MS : AGAIN_MS))
-		ask(p, OP_READ, need, name, a);
-	else if (s->refused || s->wished)
+		plan_leftover(p, need->pool, name, &(struct block_entry){.ip = s->ip, .to = s->to});
+	if (!s || age >= (s->requested ? BLOCK_PLAN_NAMED_ANSWER_MS : AGAIN_MS))
+		request_named(p, OP_READ, need, name, a);
+	else if (s->refused || s->requested)
 		return;
 	else if (s->to)
 		block_plan_named_borrow(p, need, s);
 	else if (s->absent || !*s->node)
 		block_plan_named_claim(p, need, s, index);
 	else if (strcmp(s->node, t->node) != 0)
-		ask(p, OP_WISH, need, name, a);
+		request_named(p, OP_REQUEST, need, name, a);
 }
 
 /* --- the owner's side --- */
@@ -574,7 +580,7 @@ static bool is_void(const struct planner *p, const struct block_claim *c,
 
 	return !ipnet_contains(&c->net, a) ||
 	       !(ip_set_has(need->usable, a) || (need->adopted && ip_set_has(need->adopted, a))) ||
-	       block_is_ceded(c, a) || block_entry_find(o, a) || block_has_pod(p->f, a) ||
+	       block_is_released(c, a) || block_entry_find(o, a) || block_has_pod(p->f, a) ||
 	       (l && l->state == LEASE_QUARANTINED && block_is_busy(p->f, a)) ||
 	       (strncmp(key, p->f->table->node, n) == 0 && key[n] == '@');
 }
@@ -584,8 +590,8 @@ static bool is_void(const struct planner *p, const struct block_claim *c,
  * any other. A request that cannot be granted is removed, which is the answer. While the address is
  * in its reuse delay, or this node itself lacks addresses, the request stays and is answered later.
  */
-bool plan_grant_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		      const struct block_need *need)
+bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		       const struct block_need *need)
 {
 	for (size_t i = 0; i < o->n_wanted; i++) {
 		const char *key = o->wanted[i].node;
@@ -593,18 +599,18 @@ bool plan_grant_named(struct planner *p, const struct block_claim *c, const stru
 		struct ipaddr a;
 		bool no;
 
-		if (!block_wish_named(key, &a))
+		if (!block_requested_named(key, &a))
 			continue;
 		no = is_void(p, c, o, need, key, &a);
 		if (!no && (need->want || block_is_busy(p->f, &a)))
 			continue;
-		op = plan_bound(p, OP_CEDE, o);
+		op = plan_bound(p, OP_RELEASE, o);
 		if (!op)
 			return true;
 		if (!no)
 			VEC_PUSH(op->ips, op->n_ips) = a;
 		str_copy(op->to, sizeof(op->to), "*");
-		str_copy(op->wish_of, sizeof(op->wish_of), key);
+		str_copy(op->request_of, sizeof(op->request_of), key);
 		return true;
 	}
 	return false;

@@ -20,7 +20,7 @@ size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 	for (size_t i = s.n; i-- > 0 && n < max;)
 		for (u128 k = ip_num(&s.v[i].last) + 1; k > ip_num(&s.v[i].first) && n < max; k--) {
 			a = ip_from_num(s.family, k - 1);
-			if (!block_is_ceded(c, &a) && !block_entry_find(o, &a) &&
+			if (!block_is_released(c, &a) && !block_entry_find(o, &a) &&
 			    !block_is_busy(f, &a))
 				VEC_PUSH(*ret, n) = a;
 		}
@@ -32,18 +32,18 @@ static size_t offered(const struct block_object *o)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < o->n_ceded; i++)
-		n += block_entry_open(&o->ceded[i]);
+	for (size_t i = 0; i < o->n_released; i++)
+		n += block_entry_open(&o->released[i]);
 	return n;
 }
 
 /* The first request for any addresses. NULL: there is none. */
-static const struct block_wish *first_wish(const struct block_object *o)
+static const struct block_requested *first_requested(const struct block_object *o)
 {
 	struct ipaddr a;
 
 	for (size_t i = 0; i < o->n_wanted; i++)
-		if (!block_wish_named(o->wanted[i].node, &a))
+		if (!block_requested_named(o->wanted[i].node, &a))
 			return &o->wanted[i];
 	return NULL;
 }
@@ -70,19 +70,19 @@ static size_t to_give(const struct planner *p, const struct block_claim *c,
 	return n > need->keep ? n - need->keep : 0;
 }
 
-static void tell(struct block_op *op, const struct block_object *o, size_t idle)
+static void report(struct block_op *op, const struct block_object *o, size_t idle)
 {
 	uint32_t room = block_room(o);
 
-	op->tells = true;
+	op->report = true;
 	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
 }
 
 /* Gives n of the `idle` addresses. */
-static void answer(struct planner *p, const struct block_object *o, const struct block_wish *w,
+static void answer(struct planner *p, const struct block_object *o, const struct block_requested *w,
 		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
 {
-	struct block_op *op = plan_bound(p, OP_CEDE, o);
+	struct block_op *op = plan_bound(p, OP_RELEASE, o);
 
 	if (!op) {
 		free(ips);
@@ -91,14 +91,14 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 	op->ips = ips;
 	op->n_ips = n;
 	str_copy(op->to, sizeof(op->to), to);
-	str_copy(op->wish_of, sizeof(op->wish_of), w->node);
-	tell(op, o, idle - n);
+	str_copy(op->request_of, sizeof(op->request_of), w->node);
+	report(op, o, idle - n);
 }
 
 /* For a node of an older release: it searches entries for any node ("*"). Those that exist already
  * count, and the request stays until there are some. */
-static void grant_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		      const struct block_need *need, const struct block_wish *w)
+static void answer_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		       const struct block_need *need, const struct block_requested *w)
 {
 	size_t there = offered(o), n = w->count > there ? w->count - there : 0, idle;
 	struct ipaddr *ips;
@@ -116,55 +116,55 @@ static void grant_any(struct planner *p, const struct block_claim *c, const stru
  * reserved for it and no other node tries to take them. Removing the request without a reservation
  * means no.
  */
-void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		     const struct block_need *need)
+void plan_answer_requested(struct planner *p, const struct block_claim *c,
+			   const struct block_object *o, const struct block_need *need)
 {
-	const struct block_wish *w;
+	const struct block_requested *w;
 	char to[BLOCK_NAME_MAX + 3];
 	struct ipaddr *ips;
 	size_t idle, n;
 
-	if (plan_grant_named(p, c, o, need) || !(w = first_wish(o)))
+	if (plan_answer_named(p, c, o, need) || !(w = first_requested(o)))
 		return;
-	if (!block_wish_may_promise(w->node, to)) {
-		grant_any(p, c, o, need, w);
+	if (!block_requested_may_reserve(w->node, to)) {
+		answer_any(p, c, o, need, w);
 		return;
 	}
 	idle = to_give(p, c, o, need, (size_t)w->count + IDLE_MOST, &ips);
 	n = w->count < idle ? w->count : idle;
 	/* This node's own request, made while another node owned the block. */
-	if (block_wish_is_of(w->node, p->f->table->node))
+	if (block_requested_is_of(w->node, p->f->table->node))
 		n = 0;
 	answer(p, o, w, to, ips, idle, n);
 }
 
 /* The owner reported no free capacity and has some now: update the report that waiting nodes look
  * for. */
-void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		    const struct block_need *need)
+void plan_report_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		      const struct block_need *need)
 {
 	struct ipaddr *ips;
 	struct block_op *op;
 	size_t idle;
 
-	if (!o->told || block_spare(o) || !block_room(o))
+	if (!o->reports || block_spare(o) || !block_room(o))
 		return;
 	idle = to_give(p, c, o, need, IDLE_MOST, &ips);
 	free(ips);
-	op = idle ? plan_bound(p, OP_CEDE, o) : NULL;
+	op = idle ? plan_bound(p, OP_RELEASE, o) : NULL;
 	if (op)
-		tell(op, o, idle);
+		report(op, o, idle);
 }
 
-/* Addresses of peers' blocks: loans, and leftover entries of this node. */
+/* Addresses of peers' blocks: borrowed ones, and leftover entries of this node. */
 
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
 {
 	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x) &&
-	       !(p->f->hold && p->f->witness);
+	       !(p->f->hold && p->f->observed_restore);
 }
 
-static void plan_again(struct planner *p, const struct block_loan *l, const char *from)
+static void plan_again(struct planner *p, const struct block_borrowed *l, const char *from)
 {
 	struct block_op *op = plan_add(p, OP_BORROW, l->pool, l->block);
 
@@ -178,31 +178,32 @@ static void plan_again(struct planner *p, const struct block_loan *l, const char
 /*
  * An outdated entry of this node, returned or taken back since: another node may have the address.
  */
-static void give_up(struct planner *p, const char *pool, const char *block,
-		    const struct block_entry *x)
+static void release_all(struct planner *p, const char *pool, const char *block,
+			const struct block_entry *x)
 {
 	struct block_op *op = plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
 
-	if (op && p->f->look_ms)
+	if (op && p->f->rescan_ms)
 		str_copy(op->to, sizeof(op->to), "?");
 }
 
-static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
+static void plan_requested(struct planner *p, const struct block_borrowed *l,
+			   const struct block_object *o)
 {
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
 	bool made = x && block_log_has_made(p->f->log, p->f->table->node, x);
 
 	if (!x || (!made && !block_entry_free_for(x, p->f->table->node)))
 		plan_add(p, OP_READ, l->pool, l->block);
-	else if (made && p->f->look_ms && !block_has_pod(p->f, &l->ip))
-		give_up(p, l->pool, l->block, x);
+	else if (made && p->f->rescan_ms && !block_has_pod(p->f, &l->ip))
+		release_all(p, l->pool, l->block, x);
 	else if (made || !p->f->hold)
 		plan_again(p, l, x->to);
 }
 
 /* A pod has the address, and the object does not show this node's entry. */
-static void assert_loan(struct planner *p, const struct block_loan *l, const struct block_object *o,
-			const struct block_entry *x)
+static void assert_borrowed(struct planner *p, const struct block_borrowed *l,
+			    const struct block_object *o, const struct block_entry *x)
 {
 	struct block_op *op;
 
@@ -221,7 +222,8 @@ static void assert_loan(struct planner *p, const struct block_loan *l, const str
 
 /* No pod has it, and the object does not show this node's entry. "?" is borrowed first, so that it
  * can be returned. */
-static void end_loan(struct planner *p, const struct block_loan *l, const struct block_entry *x)
+static void end_borrowed(struct planner *p, const struct block_borrowed *l,
+			 const struct block_entry *x)
 {
 	struct block_op *op;
 
@@ -255,7 +257,8 @@ void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, str
  * so they get "?": the nodes of their pods assert them, and the controller removes the entries of
  * unused ones.
  */
-static void claim_lost(struct planner *p, const struct block_loan *l, const struct block_need *need)
+static void claim_lost(struct planner *p, const struct block_borrowed *l,
+		       const struct block_need *need)
 {
 	struct block_op *op;
 	u128 index;
@@ -270,12 +273,12 @@ static void claim_lost(struct planner *p, const struct block_loan *l, const stru
 	plan_all_but_pods(p, need->usable, op);
 }
 
-static void plan_unseen(struct planner *p, const struct block_loan *l)
+static void plan_unseen(struct planner *p, const struct block_borrowed *l)
 {
 	const struct block_need *need = plan_need(p->f, l->pool);
 
 	if (l->absent && !block_has_pod(p->f, &l->ip))
-		end_loan(p, l, NULL);
+		end_borrowed(p, l, NULL);
 	else if (l->absent && need)
 		claim_lost(p, l, need);
 	else
@@ -284,129 +287,130 @@ static void plan_unseen(struct planner *p, const struct block_loan *l)
 
 /* The block belongs to this node by now and has no entry for the address: it is used like any
  * other of the block. */
-static bool is_of_our_own(const struct planner *p, const struct block_loan *l,
+static bool is_of_our_own(const struct planner *p, const struct block_borrowed *l,
 			  const struct block_object *o)
 {
 	const struct block_claim *c = block_claim_find(p->f->table, l->block);
 
 	return c && c->state == CLAIM_HELD && block_agrees(p->f->table, c, o) &&
-	       !block_is_ceded(c, &l->ip);
+	       !block_is_released(c, &l->ip);
 }
 
 /* Returns whether the address can be returned: no pod here needs it. An asserted one (said) is
  * never given to another pod, so waiting requests do not count. */
-static bool is_to_spare(const struct planner *p, const struct block_loan *l,
+static bool is_to_spare(const struct planner *p, const struct block_borrowed *l,
 			const struct block_need *need)
 {
-	if (l->said)
+	if (l->asserted)
 		return !block_has_lease(p->f, &l->ip);
 	return (!need || !(need->want || need->keep)) && !block_is_busy(p->f, &l->ip);
 }
 
-static void plan_borrowed(struct planner *p, const struct block_loan *l,
+static void plan_borrowed(struct planner *p, const struct block_borrowed *l,
 			  const struct block_object *o)
 {
 	const struct block_need *need = plan_need(p->f, l->pool);
 	const struct block_entry *x = block_entry_find(o, &l->ip);
-	char ours[BLOCK_ENTRY_MAX];
+	char local[BLOCK_ENTRY_MAX];
 
-	block_entry_ours(p->f->table->node, l->token, ours);
-	if (x && strcmp(x->to, ours) == 0) {
+	block_entry_local(p->f->table->node, l->token, local);
+	if (x && strcmp(x->to, local) == 0) {
 		/* Borrowed addresses are not pre-allocated: peers could not request them. */
 		if (!p->f->hold && is_to_spare(p, l, need))
-			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, local);
 	} else if (!x && is_of_our_own(p, l, o)) {
-		end_loan(p, l, NULL);
+		end_borrowed(p, l, NULL);
 	} else if (block_has_pod(p->f, &l->ip)) {
-		assert_loan(p, l, o, x);
+		assert_borrowed(p, l, o, x);
 	} else {
-		end_loan(p, l, x);
+		end_borrowed(p, l, x);
 	}
 }
 
-void plan_loan(struct planner *p, const struct block_loan *l)
+void plan_borrowed_entry(struct planner *p, const struct block_borrowed *l)
 {
 	const struct block_object *o = block_object_find(p->f->table, l->block);
-	char ours[BLOCK_ENTRY_MAX];
+	char local[BLOCK_ENTRY_MAX];
 
-	if (l->state == LOAN_ASKING) {
-		plan_asked(p, l, o);
-	} else if (l->state == LOAN_HELD && !o) {
+	if (l->state == BORROW_REQUESTED) {
+		plan_requested(p, l, o);
+	} else if (l->state == BORROW_HELD && !o) {
 		plan_unseen(p, l);
-	} else if (l->state == LOAN_HELD) {
+	} else if (l->state == BORROW_HELD) {
 		plan_borrowed(p, l, o);
 	} else {
-		block_entry_ours(p->f->table->node, l->token, ours);
-		plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+		block_entry_local(p->f->table->node, l->token, local);
+		plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, local);
 	}
 }
 
-/* An entry of this log without a loan: returned or released long ago, or a request was carried out
+/* An entry of this log that is not borrowed: returned or released long ago, or a request was carried out
  * late. */
-static bool is_stray(const struct block_facts *f, const struct block_entry *x)
+static bool is_leftover(const struct block_facts *f, const struct block_entry *x)
 {
 	return (block_log_has_made(f->log, f->table->node, x) ||
 		(f->alone && block_entry_is_of(x, f->table->node))) &&
-	       !block_loan_find(f->table, &x->ip) && !block_has_pod(f, &x->ip);
+	       !block_borrowed_find(f->table, &x->ip) && !block_has_pod(f, &x->ip);
 }
 
-void plan_stray(struct planner *p, const char *pool, const char *block, const struct block_entry *x)
+void plan_leftover(struct planner *p, const char *pool, const char *block,
+		   const struct block_entry *x)
 {
-	if (is_stray(p->f, x))
-		give_up(p, pool, block, x);
+	if (is_leftover(p->f, x))
+		release_all(p, pool, block, x);
 }
 
-void plan_strays(struct planner *p)
+void plan_leftovers(struct planner *p)
 {
 	const struct block_table *t = p->f->table;
 
 	for (size_t i = 0; i < t->n_objects; i++)
-		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
-			plan_stray(p, t->objects[i].pool, t->objects[i].name,
-				   &t->objects[i].ceded[k]);
+		for (size_t k = 0; k < t->objects[i].n_released; k++)
+			plan_leftover(p, t->objects[i].pool, t->objects[i].name,
+				      &t->objects[i].released[k]);
 	for (size_t i = 0; i < t->n_views; i++)
-		for (size_t k = 0; k < t->views[i].n_strays; k++) {
-			const struct block_offer *x = &t->views[i].strays[k];
+		for (size_t k = 0; k < t->views[i].n_leftovers; k++) {
+			const struct block_offer *x = &t->views[i].leftovers[k];
 			const struct block_entry entry = {.ip = x->ip, .to = x->to};
 
-			plan_stray(p, t->views[i].pool, x->block, &entry);
+			plan_leftover(p, t->views[i].pool, x->block, &entry);
 		}
 }
 
 /* A pool without a block size has no blocks. */
-static bool was_looked_at(const struct block_facts *f, const struct block_need *need)
+static bool was_listed(const struct block_facts *f, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(f->table, need->pool);
 
-	return !need->cut.prefix || (v && v->at_ms >= f->look_ms);
+	return !need->cut.prefix || (v && v->at_ms >= f->rescan_ms);
 }
 
-/* All strays of the view are entries of this node. */
-static bool has_strays(const struct block_facts *f, const struct block_view *v)
+/* All leftovers of the view are entries of this node. */
+static bool has_leftovers(const struct block_facts *f, const struct block_view *v)
 {
-	for (size_t i = 0; i < v->n_strays; i++)
-		if (is_stray(f,
-			     &(struct block_entry){.ip = v->strays[i].ip, .to = v->strays[i].to}))
+	for (size_t i = 0; i < v->n_leftovers; i++)
+		if (is_leftover(f, &(struct block_entry){.ip = v->leftovers[i].ip,
+							 .to = v->leftovers[i].to}))
 			return true;
 	return false;
 }
 
-bool block_has_looked(const struct block_facts *f)
+bool block_has_rescanned(const struct block_facts *f)
 {
 	const struct block_table *t = f->table;
 
 	for (size_t i = 0; i < f->n_needs; i++)
-		if (!was_looked_at(f, &f->needs[i]))
+		if (!was_listed(f, &f->needs[i]))
 			return false;
 	for (size_t i = 0; i < t->n_views; i++)
-		if (has_strays(f, &t->views[i]))
+		if (has_leftovers(f, &t->views[i]))
 			return false;
 	return true;
 }
 
-bool plan_look(struct planner *p, const struct block_need *need)
+bool plan_rescan(struct planner *p, const struct block_need *need)
 {
-	bool due = p->f->look_ms && p->f->now_ms >= p->f->look_ms && !was_looked_at(p->f, need);
+	bool due = p->f->rescan_ms && p->f->now_ms >= p->f->rescan_ms && !was_listed(p->f, need);
 
 	if (due)
 		plan_list(p, need);

@@ -9,47 +9,47 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(a, b);
 }
 
-static bool is_kept(const struct block_release *f, const struct ipaddr *a)
+static bool is_retained(const struct block_release *f, const struct ipaddr *a)
 {
-	return f->n_kept && bsearch(a, f->kept, f->n_kept, sizeof(*a), by_ip);
+	return f->n_retained && bsearch(a, f->retained, f->n_retained, sizeof(*a), by_ip);
 }
 
 /* --- entries --- */
 
 /* Returns whether the entry is obsolete; sets *kept if the address is retained for a name. */
-static bool is_void(const struct block_entry *x, const struct block_release *f, bool *kept)
+static bool is_void(const struct block_entry *x, const struct block_release *f, bool *retained)
 {
 	char node[BLOCK_NAME_MAX + 1];
 
-	*kept = is_kept(f, &x->ip);
-	if (strcmp(x->to, BLOCK_ENTRY_KEPT) == 0)
-		return !*kept;
+	*retained = is_retained(f, &x->ip);
+	if (strcmp(x->to, BLOCK_ENTRY_RETAINED) == 0)
+		return !*retained;
 	if (strcmp(x->to, "?") == 0)
 		return f->is_lost(f->arg, &x->ip);
-	return block_entry_node(x, node) && f->is_gone(f->arg, node, "");
+	return block_entry_node(x, node) && f->is_deleted(f->arg, node, "");
 }
 
 static const struct block_entry *void_entry(const struct block_object *o,
-					    const struct block_release *f, bool *kept)
+					    const struct block_release *f, bool *retained)
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (is_void(&o->ceded[i], f, kept))
-			return &o->ceded[i];
+	for (size_t i = 0; i < o->n_released; i++)
+		if (is_void(&o->released[i], f, retained))
+			return &o->released[i];
 	return NULL;
 }
 
 /* A node has the address, or it is retained for a name. An available address is neither. */
-static bool is_somebodys(const struct block_entry *x, const struct block_release *f)
+static bool has_owner(const struct block_entry *x, const struct block_release *f)
 {
-	bool kept;
+	bool retained;
 
-	return !block_entry_offered(x) && (!is_void(x, f, &kept) || kept);
+	return !block_entry_offered(x) && (!is_void(x, f, &retained) || retained);
 }
 
-static bool has_borrowers(const struct block_object *o, const struct block_release *f)
+static bool lends_any(const struct block_object *o, const struct block_release *f)
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (is_somebodys(&o->ceded[i], f))
+	for (size_t i = 0; i < o->n_released; i++)
+		if (has_owner(&o->released[i], f))
 			return true;
 	return false;
 }
@@ -71,8 +71,8 @@ static void begin(const struct block_object *o, enum block_op_kind kind, struct 
  * entries. */
 static void keep(const struct block_object *o, const struct block_release *f, struct block_op *op)
 {
-	for (size_t i = 0; i < f->n_kept; i++) {
-		const struct ipaddr *a = &f->kept[i];
+	for (size_t i = 0; i < f->n_retained; i++) {
+		const struct ipaddr *a = &f->retained[i];
 		const struct block_entry *x;
 
 		if (!ipnet_contains(&o->net, a))
@@ -82,7 +82,7 @@ static void keep(const struct block_object *o, const struct block_release *f, st
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
 	if (op->n_ips)
-		str_copy(op->to, sizeof(op->to), BLOCK_ENTRY_KEPT);
+		str_copy(op->to, sizeof(op->to), BLOCK_ENTRY_RETAINED);
 }
 
 static void release(const struct block_object *o, const struct block_release *f,
@@ -90,7 +90,7 @@ static void release(const struct block_object *o, const struct block_release *f,
 {
 	begin(o, OP_DISOWN, op);
 	keep(o, f, op);
-	if (!op->n_ips && !has_borrowers(o, f))
+	if (!op->n_ips && !lends_any(o, f))
 		op->kind = OP_DELETE;
 }
 
@@ -98,22 +98,22 @@ bool block_release_next(const struct block_object *o, const struct block_release
 			struct block_op *op)
 {
 	const struct block_entry *x;
-	bool kept;
+	bool retained;
 
 	*op = (struct block_op){0};
-	if (*o->node && f->is_gone(f->arg, o->node, o->node_uid)) {
+	if (*o->node && f->is_deleted(f->arg, o->node, o->node_uid)) {
 		release(o, f, op);
 		return true;
 	}
-	x = void_entry(o, f, &kept);
+	x = void_entry(o, f, &retained);
 	if (x) {
 		begin(o, OP_RETURN, op);
 		op->ip = x->ip;
 		str_copy(op->from, sizeof(op->from), x->to);
-		str_copy(op->to, sizeof(op->to), kept ? BLOCK_ENTRY_KEPT : "");
+		str_copy(op->to, sizeof(op->to), retained ? BLOCK_ENTRY_RETAINED : "");
 		return true;
 	}
-	if (*o->node || has_borrowers(o, f))
+	if (*o->node || lends_any(o, f))
 		return false;
 	begin(o, OP_DELETE, op);
 	return true;

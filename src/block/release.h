@@ -24,17 +24,17 @@
 
 #include "block/op.h"
 
-#define BLOCK_ENTRY_KEPT "@-"
+#define BLOCK_ENTRY_RETAINED "@-"
 
 struct block_release {
 	/* The machine no longer runs. uid: of the Node object that owns the block; "": unknown. */
-	bool (*is_gone)(void *arg, const char *node, const char *uid);
+	bool (*is_deleted)(void *arg, const char *node, const char *uid);
 	/* No node has the address, confirmed by all that had to be asked. */
 	bool (*is_lost)(void *arg, const struct ipaddr *ip);
 	void *arg;
 	/* Addresses retained for pod names, in the order of ip_cmp(). */
-	const struct ipaddr *kept;
-	size_t n_kept;
+	const struct ipaddr *retained;
+	size_t n_retained;
 };
 
 /* Fills op with the next request about the block; block_op_done() frees it. Returns false if there

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 
 /* --- lookup --- */
 
@@ -14,10 +15,10 @@ static void claim_done(struct block_claim *c)
 	free(c->name);
 	free(c->pool);
 	free(c->uid);
-	free(c->ceded);
+	free(c->released);
 }
 
-static void loan_done(struct block_loan *l)
+static void borrowed_done(struct block_borrowed *l)
 {
 	free(l->block);
 	free(l->pool);
@@ -32,9 +33,9 @@ void block_object_done(struct block_object *o)
 	free(o->node);
 	free(o->node_uid);
 	free(o->claim);
-	for (size_t i = 0; i < o->n_ceded; i++)
-		free(o->ceded[i].to);
-	free(o->ceded);
+	for (size_t i = 0; i < o->n_released; i++)
+		free(o->released[i].to);
+	free(o->released);
 	for (size_t i = 0; i < o->n_wanted; i++)
 		free(o->wanted[i].node);
 	free(o->wanted);
@@ -44,85 +45,130 @@ void block_object_done(struct block_object *o)
 void block_table_done(struct block_table *t)
 {
 	block_views_done(t);
-	block_seen_done(t);
+	block_lookup_done(t);
 	for (size_t i = 0; i < t->n_claims; i++)
 		claim_done(&t->claims[i]);
-	for (size_t i = 0; i < t->n_loans; i++)
-		loan_done(&t->loans[i]);
+	for (size_t i = 0; i < t->n_borrowed; i++)
+		borrowed_done(&t->borrowed[i]);
 	for (size_t i = 0; i < t->n_objects; i++)
 		block_object_done(&t->objects[i]);
 	free(t->claims);
-	free(t->loans);
+	free(t->borrowed);
 	free(t->objects);
 	free(t->node);
 	free(t->node_uid);
 	*t = (struct block_table){0};
 }
 
-struct block_claim *block_claim_find(const struct block_table *t, const char *name)
+/* The lists are sorted: claims and objects by name, borrowed addresses and entries by address. These return the
+ * position of the first element that is not before the key. */
+
+static size_t claim_at(const struct block_table *t, const char *name)
 {
-	for (size_t i = 0; i < t->n_claims; i++)
-		if (strcmp(t->claims[i].name, name) == 0)
-			return &t->claims[i];
-	return NULL;
+	return LOWER_BOUND(i, t->n_claims, strcmp(t->claims[i].name, name) < 0);
 }
 
-struct block_loan *block_loan_find(const struct block_table *t, const struct ipaddr *a)
+static size_t loan_at(const struct block_table *t, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < t->n_loans; i++)
-		if (ip_eq(&t->loans[i].ip, a))
-			return &t->loans[i];
-	return NULL;
+	return LOWER_BOUND(i, t->n_borrowed, ip_cmp(&t->borrowed[i].ip, a) < 0);
+}
+
+static size_t object_at(const struct block_table *t, const char *name)
+{
+	return LOWER_BOUND(i, t->n_objects, strcmp(t->objects[i].name, name) < 0);
+}
+
+struct block_claim *block_claim_find(const struct block_table *t, const char *name)
+{
+	size_t i = claim_at(t, name);
+
+	return i < t->n_claims && strcmp(t->claims[i].name, name) == 0 ? &t->claims[i] : NULL;
+}
+
+struct block_borrowed *block_borrowed_find(const struct block_table *t, const struct ipaddr *a)
+{
+	size_t i = loan_at(t, a);
+
+	return i < t->n_borrowed && ip_eq(&t->borrowed[i].ip, a) ? &t->borrowed[i] : NULL;
 }
 
 struct block_object *block_object_find(const struct block_table *t, const char *name)
 {
-	for (size_t i = 0; i < t->n_objects; i++)
-		if (strcmp(t->objects[i].name, name) == 0)
-			return &t->objects[i];
-	return NULL;
+	size_t i = object_at(t, name);
+
+	return i < t->n_objects && strcmp(t->objects[i].name, name) == 0 ? &t->objects[i] : NULL;
 }
 
 /* --- changes --- */
 
-/* Replaces the removed element by the last one: the order has no meaning. */
-#define DROP(list, n, x) (*(x) = (list)[--(n)])
+/* Makes room for an element at a position. */
+#define INSERT(list, n, at)                                                                        \
+	(VEC_PUSH(list, n) = (__typeof__(*(list))){0},                                             \
+	 memmove(&(list)[(at) + 1], &(list)[at], ((n)-1 - (at)) * sizeof(*(list))), &(list)[at])
+#define DROP(list, n, x) memmove((x), (x) + 1, (size_t)(&(list)[--(n)] - (x)) * sizeof(*(list)))
+
+static int by_address(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+static int by_entry(const void *a, const void *b)
+{
+	const struct block_entry *x = a, *y = b;
+	int order = ip_cmp(&x->ip, &y->ip);
+
+	return order ? order : strcmp(x->to, y->to);
+}
+
+void block_entries_sort(struct block_object *o)
+{
+	size_t i = 1;
+
+	while (i < o->n_released && by_entry(&o->released[i - 1], &o->released[i]) < 0)
+		i++;
+	if (i < o->n_released)
+		qsort(o->released, o->n_released, sizeof(*o->released), by_entry);
+}
 
 void block_claim_put(struct block_table *t, const struct block_claim *c)
 {
 	struct block_claim *x = block_claim_find(t, c->name), n = *c;
+	size_t at = claim_at(t, c->name);
 
 	n.name = xstrdup(c->name);
 	n.pool = xstrdup(c->pool);
 	n.uid = xstrdup(c->uid);
-	n.ceded = xcalloc(c->n_ceded + 1, sizeof(*n.ceded));
-	if (c->n_ceded)
-		memcpy(n.ceded, c->ceded, c->n_ceded * sizeof(*n.ceded));
+	n.released = xcalloc(c->n_released + 1, sizeof(*n.released));
+	if (c->n_released)
+		memcpy(n.released, c->released, c->n_released * sizeof(*n.released));
+	if (c->n_released > 1)
+		qsort(n.released, n.n_released, sizeof(*n.released), by_address);
 	if (x)
 		claim_done(x);
 	else
-		x = &VEC_PUSH(t->claims, t->n_claims);
+		x = INSERT(t->claims, t->n_claims, at);
 	*x = n;
-	if (n.state == CLAIM_GONE) {
+	if (n.state == CLAIM_REMOVED) {
 		claim_done(x);
 		DROP(t->claims, t->n_claims, x);
 	}
 }
 
-void block_loan_put(struct block_table *t, const struct block_loan *l)
+void block_borrowed_put(struct block_table *t, const struct block_borrowed *l)
 {
-	struct block_loan *x = block_loan_find(t, &l->ip), n = *l;
+	struct block_borrowed *x = block_borrowed_find(t, &l->ip), n = *l;
+	size_t at = loan_at(t, &l->ip);
 
 	n.block = xstrdup(l->block);
 	n.pool = xstrdup(l->pool);
 	if (x)
-		loan_done(x);
+		borrowed_done(x);
 	else
-		x = &VEC_PUSH(t->loans, t->n_loans);
+		x = INSERT(t->borrowed, t->n_borrowed, at);
 	*x = n;
-	if (n.state == LOAN_GONE) {
-		loan_done(x);
-		DROP(t->loans, t->n_loans, x);
+	if (n.state == BORROW_REMOVED) {
+		borrowed_done(x);
+		DROP(t->borrowed, t->n_borrowed, x);
 	}
 }
 
@@ -134,13 +180,13 @@ static bool is_older(const char *a, const char *b)
 	return n != m ? n < m : strcmp(a, b) < 0;
 }
 
-static void keep_times(struct block_object *o, const struct block_object *was)
+static void copy_times(struct block_object *o, const struct block_object *was)
 {
-	for (size_t i = 0; i < o->n_ceded; i++) {
-		const struct block_entry *x = block_entry_find(was, &o->ceded[i].ip);
+	for (size_t i = 0; i < o->n_released; i++) {
+		const struct block_entry *x = block_entry_find(was, &o->released[i].ip);
 
-		if (x && strcmp(x->to, o->ceded[i].to) == 0)
-			o->ceded[i].since_ms = x->since_ms;
+		if (x && strcmp(x->to, o->released[i].to) == 0)
+			o->released[i].since_ms = x->since_ms;
 	}
 }
 
@@ -151,26 +197,28 @@ void block_table_stamp(struct block_table *t, int64_t now_ms)
 
 		if (strcmp(o->node, t->node) != 0)
 			continue;
-		for (size_t k = 0; k < o->n_ceded; k++)
-			if (!o->ceded[k].since_ms)
-				o->ceded[k].since_ms = now_ms;
+		for (size_t k = 0; k < o->n_released; k++)
+			if (!o->released[k].since_ms)
+				o->released[k].since_ms = now_ms;
 	}
 }
 
 void block_object_put(struct block_table *t, struct block_object *o)
 {
 	struct block_object *x = block_object_find(t, o->name);
+	size_t at = object_at(t, o->name);
 
+	block_entries_sort(o);
 	if (x && strcmp(x->uid, o->uid) == 0 && is_older(o->version, x->version)) {
 		block_object_done(o);
 		return;
 	}
 	if (x && strcmp(x->uid, o->uid) == 0)
-		keep_times(o, x);
+		copy_times(o, x);
 	if (x)
 		block_object_done(x);
 	else
-		x = &VEC_PUSH(t->objects, t->n_objects);
+		x = INSERT(t->objects, t->n_objects, at);
 	*x = *o;
 	*o = (struct block_object){0};
 }
@@ -187,7 +235,7 @@ void block_object_remove(struct block_table *t, const char *name)
 
 /* --- entries --- */
 
-const char *block_entry_ours(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX])
+const char *block_entry_local(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX])
 {
 	snprintf(ret, BLOCK_ENTRY_MAX, "%s/%s", node, token);
 	return ret;
@@ -195,10 +243,9 @@ const char *block_entry_ours(const char *node, const char *token, char ret[stati
 
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (ip_eq(&o->ceded[i].ip, a))
-			return &o->ceded[i];
-	return NULL;
+	size_t low = LOWER_BOUND(i, o->n_released, ip_cmp(&o->released[i].ip, a) < 0);
+
+	return low < o->n_released && ip_eq(&o->released[low].ip, a) ? &o->released[low] : NULL;
 }
 
 bool block_entry_open(const struct block_entry *x)
@@ -214,7 +261,7 @@ bool block_entry_is_of(const struct block_entry *x, const char *node)
 }
 
 /* A node name contains neither '@' nor '*'. */
-bool block_entry_promised(const struct block_entry *x)
+bool block_entry_reserved(const struct block_entry *x)
 {
 	size_t n = strlen(x->to);
 
@@ -223,7 +270,7 @@ bool block_entry_promised(const struct block_entry *x)
 
 bool block_entry_offered(const struct block_entry *x)
 {
-	return block_entry_open(x) || block_entry_promised(x);
+	return block_entry_open(x) || block_entry_reserved(x);
 }
 
 bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1])
@@ -231,7 +278,7 @@ bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MA
 	const char *from = *x->to == '@' ? x->to + 1 : x->to, *slash = strchr(from, '/');
 	size_t n = slash ? (size_t)(slash - from) : strlen(from);
 
-	if (block_entry_promised(x))
+	if (block_entry_reserved(x))
 		n--;
 	if ((!slash && *x->to != '@') || n > BLOCK_NAME_MAX)
 		return false;
@@ -264,12 +311,10 @@ bool block_agrees(const struct block_table *t, const struct block_claim *c,
 	       (!t->node_uid || !*t->node_uid || strcmp(o->node_uid, t->node_uid) == 0);
 }
 
-bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a)
+bool block_is_released(const struct block_claim *c, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < c->n_ceded; i++)
-		if (ip_eq(&c->ceded[i], a))
-			return true;
-	return false;
+	return c->n_released > 0 &&
+	       bsearch(a, c->released, c->n_released, sizeof(*c->released), by_address) != NULL;
 }
 
 static void collect_one(struct ip_set *s, const struct ipaddr *a)
@@ -282,63 +327,74 @@ static void collect_one(struct ip_set *s, const struct ipaddr *a)
 static void add_claim(const struct block_claim *c, const struct block_object *o,
 		      const struct ip_set *usable, struct ip_set *ret)
 {
-	struct ip_set s = {.family = usable->family}, ceded = {0};
+	struct ip_set s = {.family = usable->family}, released = {0};
 
 	block_addresses(usable, &c->net, &s);
-	for (size_t i = 0; i < c->n_ceded; i++)
-		collect_one(&ceded, &c->ceded[i]);
-	for (size_t i = 0; i < o->n_ceded; i++)
-		collect_one(&ceded, &o->ceded[i].ip);
-	ip_set_merge(&ceded);
-	ip_set_minus(&s, &ceded);
+	for (size_t i = 0; i < c->n_released; i++)
+		collect_one(&released, &c->released[i]);
+	for (size_t i = 0; i < o->n_released; i++)
+		collect_one(&released, &o->released[i].ip);
+	ip_set_merge(&released);
+	ip_set_minus(&s, &released);
 	for (size_t i = 0; i < s.n; i++)
 		ip_set_collect(ret, &s.v[i]);
 	ip_set_done(&s);
-	ip_set_done(&ceded);
+	ip_set_done(&released);
 }
 
-static bool loan_agrees(const struct block_table *t, const struct block_loan *l)
+static bool borrowed_agrees(const struct block_table *t, const struct block_borrowed *l)
 {
 	const struct block_object *o = block_object_find(t, l->block);
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
-	char ours[BLOCK_ENTRY_MAX];
+	char local[BLOCK_ENTRY_MAX];
 
-	return x && strcmp(x->to, block_entry_ours(t->node, l->token, ours)) == 0;
+	return x && strcmp(x->to, block_entry_local(t->node, l->token, local)) == 0;
 }
 
-static void add_loans(const struct block_table *t, const char *pool, const struct ip_set *usable,
-		      bool said, struct ip_set *ret)
+static void add_borrowed(const struct block_table *t, const char *pool, const struct ip_set *usable,
+			 bool asserted, struct ip_set *ret)
 {
-	for (size_t i = 0; i < t->n_loans; i++) {
-		const struct block_loan *l = &t->loans[i];
-		const struct ip_range one = {l->ip, l->ip};
+	for (size_t k = 0; k < usable->n; k++)
+		for (size_t i = loan_at(t, &usable->v[k].first);
+		     i < t->n_borrowed && ip_cmp(&t->borrowed[i].ip, &usable->v[k].last) <= 0;
+		     i++) {
+			const struct block_borrowed *l = &t->borrowed[i];
+			const struct ip_range one = {l->ip, l->ip};
 
-		if (l->state == LOAN_HELD && l->said == said && strcmp(l->pool, pool) == 0 &&
-		    ip_set_has(usable, &l->ip) && loan_agrees(t, l))
-			ip_set_collect(ret, &one);
-	}
+			if (l->state == BORROW_HELD && l->asserted == asserted &&
+			    strcmp(l->pool, pool) == 0 && borrowed_agrees(t, l))
+				ip_set_collect(ret, &one);
+		}
 	ip_set_merge(ret);
 }
 
-void block_said(const struct block_table *t, const char *pool, const struct ip_set *usable,
-		struct ip_set *ret)
+void block_asserted(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		    struct ip_set *ret)
 {
 	ret->family = usable->family;
-	add_loans(t, pool, usable, true, ret);
+	add_borrowed(t, pool, usable, true, ret);
 }
 
-void block_mine(const struct block_table *t, const char *pool, const struct ip_set *usable,
-		struct ip_set *ret)
+void block_usable(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		  struct ip_set *ret)
 {
-	ret->family = usable->family;
-	for (size_t i = 0; i < t->n_claims; i++) {
-		const struct block_claim *c = &t->claims[i];
-		const struct block_object *o = block_object_find(t, c->name);
+	size_t n = strlen(pool);
 
-		if (c->state == CLAIM_HELD && strcmp(c->pool, pool) == 0 && block_agrees(t, c, o))
+	ret->family = usable->family;
+	/* The names of a pool's blocks begin with the pool's: block_name(). */
+	for (size_t i = claim_at(t, pool);
+	     i < t->n_claims && strncmp(t->claims[i].name, pool, n) == 0; i++) {
+		const struct block_claim *c = &t->claims[i];
+
+		const struct block_object *o;
+
+		if (c->state != CLAIM_HELD || strcmp(c->pool, pool) != 0)
+			continue;
+		o = block_object_find(t, c->name);
+		if (block_agrees(t, c, o))
 			add_claim(c, o, usable, ret);
 	}
-	add_loans(t, pool, usable, false, ret);
+	add_borrowed(t, pool, usable, false, ret);
 }
 
 /* Views: what lists of the pools' blocks showed, and what was requested from peers since. */
@@ -347,19 +403,19 @@ static void view_done(struct block_view *v)
 {
 	free(v->pool);
 	free(v->taken);
-	for (size_t i = 0; i < v->n_others; i++)
-		free(v->others[i].name);
-	free(v->others);
-	for (size_t i = 0; i < v->n_offers; i++) {
-		free(v->offers[i].block);
-		free(v->offers[i].to);
+	for (size_t i = 0; i < v->n_peers; i++)
+		free(v->peers[i].name);
+	free(v->peers);
+	for (size_t i = 0; i < v->n_available; i++) {
+		free(v->available[i].block);
+		free(v->available[i].to);
 	}
-	free(v->offers);
-	for (size_t i = 0; i < v->n_strays; i++) {
-		free(v->strays[i].block);
-		free(v->strays[i].to);
+	free(v->available);
+	for (size_t i = 0; i < v->n_leftovers; i++) {
+		free(v->leftovers[i].block);
+		free(v->leftovers[i].to);
 	}
-	free(v->strays);
+	free(v->leftovers);
 	for (size_t i = 0; i < v->n_orphans; i++) {
 		free(v->orphans[i].name);
 		free(v->orphans[i].version);
@@ -415,16 +471,16 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
 	qsort(v->taken, v->n_taken, sizeof(*v->taken), by_index);
 }
 
-static void add_offers(struct block_view *v, const struct block_object *o, const char *node,
-		       int64_t now_ms)
+static void add_available(struct block_view *v, const struct block_object *o, const char *node,
+			  int64_t now_ms)
 {
 	/* An address reserved for this node ("@node") is for one particular pod (migration.h). */
-	for (size_t i = 0; i < o->n_ceded; i++) {
-		const struct block_entry *x = &o->ceded[i];
+	for (size_t i = 0; i < o->n_released; i++) {
+		const struct block_entry *x = &o->released[i];
 
 		if (block_entry_open(x) ||
-		    (block_entry_promised(x) && block_entry_free_for(x, node)))
-			VEC_PUSH(v->offers, v->n_offers) = (struct block_offer){
+		    (block_entry_reserved(x) && block_entry_free_for(x, node)))
+			VEC_PUSH(v->available, v->n_available) = (struct block_offer){
 				xstrdup(o->name), x->ip, xstrdup(x->to), now_ms};
 	}
 }
@@ -434,7 +490,7 @@ uint32_t block_room(const struct block_object *o)
 	unsigned int bits = ip_bits(&o->net.ip) - o->net.len;
 	uint32_t size = bits < 31 ? 1u << bits : 1u << 31;
 
-	return size > o->n_ceded ? size - (uint32_t)o->n_ceded : 0;
+	return size > o->n_released ? size - (uint32_t)o->n_released : 0;
 }
 
 uint32_t block_spare(const struct block_object *o)
@@ -444,11 +500,11 @@ uint32_t block_spare(const struct block_object *o)
 	return room > o->busy ? room - o->busy : 0;
 }
 
-static bool has_wish(const struct block_object *o, const char *node)
+static bool has_requested(const struct block_object *o, const char *node)
 {
-	char key[BLOCK_WISH_MAX];
+	char key[BLOCK_REQUESTED_MAX];
 
-	block_wish_any(node, key);
+	block_requested_any(node, key);
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (strcmp(o->wanted[i].node, key) == 0)
 			return true;
@@ -456,55 +512,56 @@ static bool has_wish(const struct block_object *o, const char *node)
 }
 
 /* An orphan has no owner that answers requests. */
-static void set_room(struct block_other *x, const struct block_object *o, const char *node)
+static void set_room(struct block_peer *x, const struct block_object *o, const char *node)
 {
 	uint64_t crowd = 0;
 
 	x->room = *o->node ? block_room(o) : 0;
 	x->spare = *o->node ? block_spare(o) : 0;
-	x->told = o->told;
+	x->reports = o->reports;
 	for (size_t i = 0; i < o->n_wanted; i++)
-		if (!block_wish_is_of(o->wanted[i].node, node))
+		if (!block_requested_is_of(o->wanted[i].node, node))
 			crowd += o->wanted[i].count;
-	x->pending = *o->node && has_wish(o, node);
+	x->pending = *o->node && has_requested(o, node);
 	x->crowd = crowd < UINT32_MAX ? (uint32_t)crowd : UINT32_MAX;
 }
 
 static void view_add(struct block_view *v, const struct block_object *o, const char *node,
 		     int64_t now_ms)
 {
-	struct block_other *x;
+	struct block_peer *x;
 
 	if (strcmp(o->node, node) == 0)
 		return;
 	if (!*o->node)
 		VEC_PUSH(v->orphans, v->n_orphans) =
 			(struct block_orphan){xstrdup(o->name), xstrdup(o->version), o->net};
-	x = &VEC_PUSH(v->others, v->n_others);
-	*x = (struct block_other){.name = xstrdup(o->name)};
+	x = &VEC_PUSH(v->peers, v->n_peers);
+	*x = (struct block_peer){.name = xstrdup(o->name)};
 	set_room(x, o, node);
-	add_offers(v, o, node, now_ms);
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (block_entry_is_of(&o->ceded[i], node))
-			VEC_PUSH(v->strays, v->n_strays) = (struct block_offer){
-				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to), now_ms};
+	add_available(v, o, node, now_ms);
+	for (size_t i = 0; i < o->n_released; i++)
+		if (block_entry_is_of(&o->released[i], node))
+			VEC_PUSH(v->leftovers, v->n_leftovers) =
+				(struct block_offer){xstrdup(o->name), o->released[i].ip,
+						     xstrdup(o->released[i].to), now_ms};
 }
 
-static struct block_other *find_other(const struct block_view *v, const char *block)
+static struct block_peer *find_other(const struct block_view *v, const char *block)
 {
-	for (size_t i = 0; i < v->n_others; i++)
-		if (strcmp(v->others[i].name, block) == 0)
-			return &v->others[i];
+	for (size_t i = 0; i < v->n_peers; i++)
+		if (strcmp(v->peers[i].name, block) == 0)
+			return &v->peers[i];
 	return NULL;
 }
 
-static void drop_offers(struct block_view *v, const char *block)
+static void drop_available(struct block_view *v, const char *block)
 {
-	for (size_t i = v->n_offers; i-- > 0;)
-		if (strcmp(v->offers[i].block, block) == 0) {
-			free(v->offers[i].block);
-			free(v->offers[i].to);
-			v->offers[i] = v->offers[--v->n_offers];
+	for (size_t i = v->n_available; i-- > 0;)
+		if (strcmp(v->available[i].block, block) == 0) {
+			free(v->available[i].block);
+			free(v->available[i].to);
+			v->available[i] = v->available[--v->n_available];
 		}
 }
 
@@ -512,36 +569,36 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms)
 {
 	struct block_view *v = block_view_find(t, pool);
-	struct block_other *x = v ? find_other(v, block) : NULL;
+	struct block_peer *x = v ? find_other(v, block) : NULL;
 
 	if (!x)
 		return;
-	x->looked_ms = now_ms;
-	x->looks++;
+	x->read_ms = now_ms;
+	x->reads++;
 	x->room = x->spare = 0;
 	x->pending = false;
-	drop_offers(v, block);
+	drop_available(v, block);
 	if (!o || strcmp(o->node, t->node) == 0)
 		return;
 	set_room(x, o, t->node);
-	add_offers(v, o, t->node, now_ms);
+	add_available(v, o, t->node, now_ms);
 }
 
 /* Carries over which peers were asked, and when. */
-static void keep_wishes(struct block_view *is, const struct block_view *was)
+static void keep_requests(struct block_view *is, const struct block_view *was)
 {
-	is->wished_ms = was->wished_ms;
-	is->wished = was->wished;
+	is->requested_ms = was->requested_ms;
+	is->requested = was->requested;
 	is->again = was->at_ms != 0;
-	is->rounds = was->rounds + (was->wished_ms != 0);
-	for (size_t i = 0; i < was->n_others; i++) {
-		const struct block_other *x = &was->others[i];
-		struct block_other *same = x->wished_ms ? find_other(is, x->name) : NULL;
+	is->rounds = was->rounds + (was->requested_ms != 0);
+	for (size_t i = 0; i < was->n_peers; i++) {
+		const struct block_peer *x = &was->peers[i];
+		struct block_peer *same = x->requested_ms ? find_other(is, x->name) : NULL;
 
 		if (same) {
-			same->wished_ms = x->wished_ms;
-			same->looked_ms = x->looked_ms;
-			same->looks = x->looks;
+			same->requested_ms = x->requested_ms;
+			same->read_ms = x->read_ms;
+			same->reads = x->reads;
 		}
 	}
 }
@@ -563,7 +620,7 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 	}
 	qsort(new.taken, new.n_taken, sizeof(*new.taken), by_index);
 	if (x) {
-		keep_wishes(&new, x);
+		keep_requests(&new, x);
 		view_done(x);
 	} else {
 		x = &VEC_PUSH(t->views, t->n_views);
@@ -573,30 +630,30 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 
 /* Addresses requested by name: the request keys, and the state of each address. */
 
-const char *block_wish_key(const char *node, const struct ipaddr *a,
-			   char ret[static BLOCK_WISH_MAX])
+const char *block_requested_key(const char *node, const struct ipaddr *a,
+				char ret[static BLOCK_REQUESTED_MAX])
 {
 	char text[IP_TEXT_MAX];
 
-	snprintf(ret, BLOCK_WISH_MAX, "%s@%s", node, ip_str(a, text));
+	snprintf(ret, BLOCK_REQUESTED_MAX, "%s@%s", node, ip_str(a, text));
 	return ret;
 }
 
 /* A node name contains no '@'. */
-bool block_wish_named(const char *key, struct ipaddr *a)
+bool block_requested_named(const char *key, struct ipaddr *a)
 {
 	const char *at = strrchr(key, '@');
 
 	return at && ip_parse(span_of(at + 1), a) == 0;
 }
 
-const char *block_wish_any(const char *node, char ret[static BLOCK_WISH_MAX])
+const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTED_MAX])
 {
-	snprintf(ret, BLOCK_WISH_MAX, "%s@*", node);
+	snprintf(ret, BLOCK_REQUESTED_MAX, "%s@*", node);
 	return ret;
 }
 
-bool block_wish_may_promise(const char *key, char ret[static BLOCK_NAME_MAX + 3])
+bool block_requested_may_reserve(const char *key, char ret[static BLOCK_NAME_MAX + 3])
 {
 	size_t n = strlen(key);
 
@@ -609,7 +666,7 @@ bool block_wish_may_promise(const char *key, char ret[static BLOCK_NAME_MAX + 3]
 	return true;
 }
 
-bool block_wish_is_of(const char *key, const char *node)
+bool block_requested_is_of(const char *key, const char *node)
 {
 	size_t n = strlen(node);
 
@@ -618,7 +675,7 @@ bool block_wish_is_of(const char *key, const char *node)
 
 /* --- state of addresses requested by name --- */
 
-static void done(struct block_seen *s)
+static void done(struct block_lookup *s)
 {
 	free(s->block);
 	free(s->node);
@@ -626,7 +683,7 @@ static void done(struct block_seen *s)
 	free(s->to);
 }
 
-void block_seen_done(struct block_table *t)
+void block_lookup_done(struct block_table *t)
 {
 	for (size_t i = 0; i < t->n_seen; i++)
 		done(&t->seen[i]);
@@ -635,7 +692,7 @@ void block_seen_done(struct block_table *t)
 	t->n_seen = 0;
 }
 
-static struct block_seen *find(const struct block_table *t, const struct ipaddr *a)
+static struct block_lookup *find(const struct block_table *t, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < t->n_seen; i++)
 		if (ip_eq(&t->seen[i].ip, a))
@@ -643,12 +700,12 @@ static struct block_seen *find(const struct block_table *t, const struct ipaddr 
 	return NULL;
 }
 
-const struct block_seen *block_seen_find(const struct block_table *t, const struct ipaddr *a)
+const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a)
 {
 	return find(t, a);
 }
 
-void block_seen_drop(struct block_table *t, const char *block)
+void block_lookup_drop(struct block_table *t, const char *block)
 {
 	for (size_t i = t->n_seen; i-- > 0;)
 		if (strcmp(t->seen[i].block, block) == 0) {
@@ -657,12 +714,12 @@ void block_seen_drop(struct block_table *t, const char *block)
 		}
 }
 
-static bool block_named_has_wish(const struct block_table *t, const struct block_object *o,
-				 const struct ipaddr *a)
+static bool block_named_has_requested(const struct block_table *t, const struct block_object *o,
+				      const struct ipaddr *a)
 {
-	char key[BLOCK_WISH_MAX];
+	char key[BLOCK_REQUESTED_MAX];
 
-	block_wish_key(t->node, a, key);
+	block_requested_key(t->node, a, key);
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (strcmp(o->wanted[i].node, key) == 0)
 			return true;
@@ -671,23 +728,24 @@ static bool block_named_has_wish(const struct block_table *t, const struct block
 
 /* Refused by the address's entry; or by the owner, which removed the request without releasing the
  * address. */
-static bool is_refused(const struct block_table *t, const struct block_seen *was,
-		       const struct block_seen *is)
+static bool is_refused(const struct block_table *t, const struct block_lookup *was,
+		       const struct block_lookup *is)
 {
 	const struct block_entry x = {.ip = is->ip, .to = is->to};
 
 	/* An orphan has no owner that takes back a reservation, so "@node*" there is no refusal. */
 	if (is->to)
 		return !block_entry_free_for(&x, t->node) &&
-		       (*is->node || !block_entry_promised(&x));
-	return was && was->wished && !is->wished && *is->node && strcmp(was->node, is->node) == 0;
+		       (*is->node || !block_entry_reserved(&x));
+	return was && was->requested && !is->requested && *is->node &&
+	       strcmp(was->node, is->node) == 0;
 }
 
-void block_seen_put(struct block_table *t, const char *block, const struct ipaddr *a,
-		    const struct block_object *o, bool wish, int64_t now_ms)
+void block_lookup_put(struct block_table *t, const char *block, const struct ipaddr *a,
+		      const struct block_object *o, bool request, int64_t now_ms)
 {
 	const struct block_entry *x = o ? block_entry_find(o, a) : NULL;
-	struct block_seen *was = find(t, a), s = {.ip = *a, .at_ms = now_ms, .absent = !o};
+	struct block_lookup *was = find(t, a), s = {.ip = *a, .at_ms = now_ms, .absent = !o};
 
 	s.block = xstrdup(block);
 	s.node = xstrdup(o ? o->node : "");
@@ -696,7 +754,7 @@ void block_seen_put(struct block_table *t, const char *block, const struct ipadd
 	if (o) {
 		s.net = o->net;
 		/* An orphan has no owner that answers requests. */
-		s.wished = *o->node && (wish || block_named_has_wish(t, o, a));
+		s.requested = *o->node && (request || block_named_has_requested(t, o, a));
 		s.refused = is_refused(t, was, &s);
 	}
 	if (was)
@@ -708,18 +766,18 @@ void block_seen_put(struct block_table *t, const char *block, const struct ipadd
 
 /* --- which node has it --- */
 
-static void say_holder(const char *to, const char *node, struct buf *w)
+static void put_owner_name(const char *to, const char *node, struct buf *w)
 {
 	const struct block_entry x = {.to = (char *)to};
-	char holder[BLOCK_NAME_MAX + 1];
-	bool known = block_entry_node(&x, holder);
+	char owner[BLOCK_NAME_MAX + 1];
+	bool known = block_entry_node(&x, owner);
 
 	if (known && *to != '@')
-		buf_printf(w, "node '%s' has it, out of a block of node '%s'", holder, node);
+		buf_printf(w, "node '%s' has borrowed it from node '%s'", owner, node);
 	else if (known)
-		buf_printf(w, "it is promised to node '%s'", holder);
+		buf_printf(w, "it is reserved for node '%s'", owner);
 	else
-		buf_printf(w, "it was given up by node '%s', and is not to be had yet", node);
+		buf_printf(w, "it was released by node '%s' and is not available yet", node);
 }
 
 /* An address of this node's block that a peer has. */
@@ -738,17 +796,17 @@ static const char *lent_to(const struct block_table *t, const struct ipaddr *a)
 bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
 		      struct buf *w)
 {
-	const struct block_seen *s = find(t, a);
+	const struct block_lookup *s = find(t, a);
 	const char *to = lent_to(t, a);
 
 	if (w && to)
-		say_holder(to, t->node, w);
+		put_owner_name(to, t->node, w);
 	if (to)
 		return true;
-	if (!s || !s->refused || now_ms - s->at_ms >= BLOCK_SEEN_MS)
+	if (!s || !s->refused || now_ms - s->at_ms >= BLOCK_LOOKUP_MS)
 		return false;
 	if (w && s->to)
-		say_holder(s->to, s->node, w);
+		put_owner_name(s->to, s->node, w);
 	else if (w)
 		buf_printf(w, "node '%s' has it", s->node);
 	return true;

@@ -3,8 +3,8 @@
 #define UNIRAIL_BLOCK_TABLE_H
 
 /*
- * What a node knows of blocks: its own claims and loans (borrowed addresses) as in its log, and the
- * objects as last seen in the API server. block_mine() combines the two: what may be allocated now.
+ * What a node knows of blocks: its own claims and borrowed addresses as in its log, and the
+ * objects as last seen in the API server. block_usable() combines the two: what may be allocated now.
  */
 
 #include "block/block.h"
@@ -25,10 +25,10 @@ struct block_entry {
 
 /*
  * An entry of `wanted`: a node that found no free block requests `count` addresses. The key is
- * "node@*"; or "node" (an older release, no reservation possible, see block_wish_may_promise()); or
- * "node@address" for exactly this address (block_wish_key()).
+ * "node@*"; or "node" (an older release, no reservation possible, see block_requested_may_reserve()); or
+ * "node@address" for exactly this address (block_requested_key()).
  */
-struct block_wish {
+struct block_requested {
 	char *node; /* the key */
 	uint32_t count;
 };
@@ -38,18 +38,18 @@ struct block_object {
 	char *name, *pool, *uid, *version; /* version: resourceVersion */
 	struct ipnet net;
 	char *node, *node_uid, *claim; /* node "": an orphan */
-	struct block_entry *ceded;
-	size_t n_ceded;
-	struct block_wish *wanted;
+	struct block_entry *released;  /* sorted by address: block_entries_sort() */
+	size_t n_released;
+	struct block_requested *wanted;
 	size_t n_wanted;
-	bool told;     /* the owner reports its free capacity, in: */
+	bool reports;  /* the owner reports its free capacity, in: */
 	uint32_t busy; /* number of unreleased addresses that the owner cannot give */
 };
 
 enum claim_state {
 	CLAIM_HELD,
 	CLAIM_LEAVING, /* being given up: none of its addresses is used again */
-	CLAIM_GONE,    /* only for the log: remove from the table */
+	CLAIM_REMOVED, /* only for the log: remove from the table */
 };
 
 /* A block of this node, as in the log. */
@@ -58,31 +58,32 @@ struct block_claim {
 	char token[BLOCK_TOKEN_MAX]; /* the object's `claim` */
 	struct ipnet net;
 	enum claim_state state;
-	struct ipaddr *ceded; /* released, whether or not the object shows it yet */
-	size_t n_ceded;
+	struct ipaddr
+		*released; /* sorted in the table; released, whether or not the object shows it */
+	size_t n_released;
 	bool absent; /* not logged: a recent read found no object */
 };
 
-enum loan_state {
-	LOAN_ASKING, /* the request may be in flight */
-	LOAN_HELD,
-	LOAN_RETURNING,
-	LOAN_GONE, /* only for the log: remove from the table */
+enum borrow_state {
+	BORROW_REQUESTED, /* the request may be in flight */
+	BORROW_HELD,
+	BORROW_RETURNING,
+	BORROW_REMOVED, /* only for the log: remove from the table */
 };
 
 /* An address borrowed from the block of a peer. */
-struct block_loan {
+struct block_borrowed {
 	char *block, *pool;
 	struct ipaddr ip;
 	char token[BLOCK_TOKEN_MAX];
-	enum loan_state state;
+	enum borrow_state state;
 	/*
 	 * Not borrowed from the owner: a local pod already used the address and the node asserted
 	 * it (OP_ASSERT). The block's owner may have allocated it as well (the node was fenced, or
 	 * etcd restored), so it stays with that pod, is returned after it, and is given to no other
 	 * pod here.
 	 */
-	bool said;
+	bool asserted;
 	bool absent; /* not logged: a recent read found no block */
 };
 
@@ -95,15 +96,15 @@ struct block_offer {
 };
 
 /* The block of a peer. */
-struct block_other {
+struct block_peer {
 	char *name;
 	uint32_t room;	/* unreleased addresses; the owner's pods may use them */
 	uint32_t spare; /* of these, the owner can give, as reported; all, if it reports nothing */
-	bool told;	/* the owner reports its capacity */
+	bool reports;	/* the owner reports its capacity */
 	uint32_t crowd; /* number of addresses other nodes request */
-	int64_t wished_ms; /* when this node last sent a request; 0: never */
-	int64_t looked_ms; /* when the object was last read after that */
-	unsigned int looks;
+	int64_t requested_ms; /* when this node last sent a request; 0: never */
+	int64_t read_ms;      /* when the object was last read after that */
+	unsigned int reads;
 	bool pending; /* the request is not answered yet */
 };
 
@@ -120,58 +121,58 @@ struct block_view {
 	size_t n_taken;
 	struct block_orphan *orphans;
 	size_t n_orphans;
-	struct block_other *others;
-	size_t n_others;
-	struct block_offer *offers;
-	size_t n_offers;
-	struct block_offer *strays; /* entries of this node, see block_view_put() */
-	size_t n_strays;
+	struct block_peer *peers;
+	size_t n_peers;
+	struct block_offer *available;
+	size_t n_available;
+	struct block_offer *leftovers; /* entries of this node, see block_view_put() */
+	size_t n_leftovers;
 	int64_t at_ms;
-	bool stale;	     /* a claim or loan failed since */
-	unsigned int misses; /* claims that failed since the last list */
-	int64_t wished_ms;   /* when the last request was sent to a peer; 0: never */
-	size_t wished;	     /* number of blocks asked so far */
-	unsigned int rounds; /* lists without success since the first request */
-	bool again;	     /* there was a list before this one */
+	bool stale;	      /* a claim or borrowing failed since */
+	unsigned int misses;  /* claims that failed since the last list */
+	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
+	size_t requested;     /* number of blocks asked so far */
+	unsigned int rounds;  /* lists without success since the first request */
+	bool again;	      /* there was a list before this one */
 };
 
 /* State of an address that was requested by name and belongs to the block of a peer or to an
  * orphan. */
-struct block_seen {
+struct block_lookup {
 	char *block, *node, *version; /* node "": an orphan */
 	char *to;		      /* the address's entry; NULL: none */
 	struct ipnet net;
 	struct ipaddr ip;
 	int64_t at_ms;
-	bool absent;  /* the block does not exist */
-	bool wished;  /* its owner was asked and has not answered */
-	bool refused; /* another node or pod has it */
+	bool absent;	/* the block does not exist */
+	bool requested; /* its owner was asked and has not answered */
+	bool refused;	/* another node or pod has it */
 };
 
 struct block_table {
-	char *node, *node_uid; /* node_uid "": unknown, not compared */
-	struct block_claim *claims;
+	char *node, *node_uid;	    /* node_uid "": unknown, not compared */
+	struct block_claim *claims; /* sorted by name */
 	size_t n_claims;
-	struct block_loan *loans;
-	size_t n_loans;
-	struct block_object *objects; /* own blocks, and those borrowed from */
+	struct block_borrowed *borrowed; /* sorted by address */
+	size_t n_borrowed;
+	struct block_object *objects; /* sorted by name: own blocks, and those borrowed from */
 	size_t n_objects;
 	bool synced; /* the objects were listed: one that is missing does not exist */
 	struct block_view *views;
 	size_t n_views;
-	struct block_seen *seen;
+	struct block_lookup *seen;
 	size_t n_seen;
 };
 
 void block_table_done(struct block_table *t);
 struct block_claim *block_claim_find(const struct block_table *t, const char *name);
-struct block_loan *block_loan_find(const struct block_table *t, const struct ipaddr *a);
+struct block_borrowed *block_borrowed_find(const struct block_table *t, const struct ipaddr *a);
 struct block_object *block_object_find(const struct block_table *t, const char *name);
 
-/* Applies a change of the log (strings are copied): a new claim or loan, or a new state of one;
+/* Applies a change of the log (strings are copied): a new claim or borrowed address, or a new state of one;
  * state GONE removes it. */
 void block_claim_put(struct block_table *t, const struct block_claim *c);
-void block_loan_put(struct block_table *t, const struct block_loan *l);
+void block_borrowed_put(struct block_table *t, const struct block_borrowed *l);
 /* Stores the object; its contents are moved in. An object with an older version is dropped. */
 void block_object_put(struct block_table *t, struct block_object *o);
 void block_object_remove(struct block_table *t, const char *name);
@@ -184,8 +185,8 @@ struct block_view *block_view_find(const struct block_table *t, const char *pool
 void block_view_stale(struct block_table *t, const char *pool);
 /* Marks the block as owned by another node, after a claim that came too late. */
 void block_view_taken(struct block_table *t, const char *pool, const char *block);
-/* Sets the view of a pool from a list of its blocks; v stays the caller's. The view's strays are
- * entries of this node in peers' blocks. */
+/* Sets the view of a pool from a list of its blocks; v stays the caller's. The view's
+ * leftovers are entries of this node in peers' blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
 /* Updates the view by a recent read of a peer's block; o NULL: it does not exist. */
@@ -198,29 +199,31 @@ uint32_t block_room(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 
 void block_object_done(struct block_object *o);
+/* What block_entry_find() wants. block_object_read() and block_object_put() call it. */
+void block_entries_sort(struct block_object *o);
 /* Records when each entry of this node's objects was first seen (since_ms). */
 void block_table_stamp(struct block_table *t, int64_t now_ms);
 
 /* --- addresses asked for by name (table.c) --- */
 
-enum { BLOCK_WISH_MAX = BLOCK_NAME_MAX + 1 + IP_TEXT_MAX };
-const char *block_wish_key(const char *node, const struct ipaddr *a,
-			   char ret[static BLOCK_WISH_MAX]);
+enum { BLOCK_REQUESTED_MAX = BLOCK_NAME_MAX + 1 + IP_TEXT_MAX };
+const char *block_requested_key(const char *node, const struct ipaddr *a,
+				char ret[static BLOCK_REQUESTED_MAX]);
 /* Returns false if the request is for any address. */
-bool block_wish_named(const char *key, struct ipaddr *a);
-const char *block_wish_any(const char *node, char ret[static BLOCK_WISH_MAX]);
+bool block_requested_named(const char *key, struct ipaddr *a);
+const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTED_MAX]);
 /* Returns whether the requester understands reservations, and the text of such an entry. */
-bool block_wish_may_promise(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
-bool block_wish_is_of(const char *key, const char *node);
-const struct block_seen *block_seen_find(const struct block_table *t, const struct ipaddr *a);
-/* Stores the state of a block's object as just read; o NULL: it does not exist. wish: the object
+bool block_requested_may_reserve(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
+bool block_requested_is_of(const char *key, const char *node);
+const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a);
+/* Stores the state of a block's object as just read; o NULL: it does not exist. request: the object
  * is the answer to this node's request. */
-void block_seen_put(struct block_table *t, const char *block, const struct ipaddr *a,
-		    const struct block_object *o, bool wish, int64_t now_ms);
+void block_lookup_put(struct block_table *t, const char *block, const struct ipaddr *a,
+		      const struct block_object *o, bool request, int64_t now_ms);
 /* Forgets what was seen of the block, since it may have changed. */
-void block_seen_drop(struct block_table *t, const char *block);
-void block_seen_done(struct block_table *t);
-enum { BLOCK_SEEN_MS = 1000 }; /* lifetime of such a state */
+void block_lookup_drop(struct block_table *t, const char *block);
+void block_lookup_done(struct block_table *t);
+enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of such a state */
 /* Returns whether another node is known to have the address; describes it in w (may be NULL):
  * "node 'b' has it". */
 bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
@@ -228,12 +231,13 @@ bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64
 
 /* Entry texts. */
 enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
-const char *block_entry_ours(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX]);
+const char *block_entry_local(const char *node, const char *token,
+			      char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
 /* Returns whether any node may take it now: "*". */
 bool block_entry_open(const struct block_entry *x);
 /* Returns whether it is reserved for any pod of a node: "@node*". */
-bool block_entry_promised(const struct block_entry *x);
+bool block_entry_reserved(const struct block_entry *x);
 /* Returns whether it is either of the two. A node that tries to take it learns if it is no longer
  * available. */
 bool block_entry_offered(const struct block_entry *x);
@@ -251,18 +255,18 @@ bool block_is_of(const struct block_table *t, const struct block_claim *c,
  * deleted nodes, so a node that was recreated under the same name renews its blocks first. */
 bool block_agrees(const struct block_table *t, const struct block_claim *c,
 		  const struct block_object *o);
-bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a);
+bool block_is_released(const struct block_claim *c, const struct ipaddr *a);
 
 /*
  * Adds to ret the addresses of a pool that this node may allocate now: those of held claims that
- * agree with their object, except the ones released by either; and held loans that the object
- * confirms, except asserted ones (block_loan.said).
+ * agree with their object, except the ones released by either; and held borrowed addresses that the object
+ * confirms, except asserted ones (block_borrowed.said).
  */
-void block_mine(const struct block_table *t, const char *pool, const struct ip_set *usable,
-		struct ip_set *ret);
-/* Adds to ret the asserted addresses (block_loan.said): for the pods that have them or that they
+void block_usable(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		  struct ip_set *ret);
+/* Adds to ret the asserted addresses (block_borrowed.said): for the pods that have them or that they
  * are retained for. */
-void block_said(const struct block_table *t, const char *pool, const struct ip_set *usable,
-		struct ip_set *ret);
+void block_asserted(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		    struct ip_set *ret);
 
 #endif

@@ -25,11 +25,6 @@ static struct need *find(const struct needs *n, const char *pool)
 	return NULL;
 }
 
-const struct need *needs_find(const struct needs *n, const char *pool)
-{
-	return find(n, pool);
-}
-
 static struct need *get(struct needs *n, const char *pool)
 {
 	struct need *x = find(n, pool);
@@ -44,6 +39,32 @@ static struct need *get(struct needs *n, const char *pool)
 void needs_add(struct needs *n, const char *pool, uint32_t count)
 {
 	get(n, pool)->count += count;
+}
+
+static int by_pool(const void *a, const void *b)
+{
+	const struct need *const *x = a, *const *y = b;
+
+	return strcmp((*x)->pool, (*y)->pool);
+}
+
+void needs_sum(const struct needs *const *v, size_t n, struct needs *ret)
+{
+	const struct need **all = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < v[i]->n; k++)
+			if (v[i]->v[k].count)
+				VEC_PUSH(all, count) = &v[i]->v[k];
+	if (count > 0)
+		qsort(all, count, sizeof(*all), by_pool);
+	for (size_t i = 0; i < count; i++) {
+		if (i == 0 || strcmp(all[i - 1]->pool, all[i]->pool) != 0)
+			VEC_PUSH(ret->v, ret->n).pool = xstrdup(all[i]->pool);
+		ret->v[ret->n - 1].count += all[i]->count;
+	}
+	free(all);
 }
 
 /* Number of addresses of the pool that could be allocated; counts no further than `enough`. */
@@ -68,27 +89,27 @@ static uint32_t count_of(const struct needs *n, const char *pool)
 }
 
 static bool is_left(const struct select_facts *f, const struct pool *p,
-		    const struct needs *promised, const struct needs *own)
+		    const struct needs *reserved, const struct needs *own)
 {
-	uint32_t gone = count_of(promised, p->name) + count_of(own, p->name);
+	uint32_t deleted = count_of(reserved, p->name) + count_of(own, p->name);
 
-	return here(f, p, gone + 1) > gone;
+	return here(f, p, deleted + 1) > deleted;
 }
 
-static bool has_one(const struct ipam *i, const struct ipam_ask *a, uint8_t family)
+static bool has_one(const struct ipam *i, const struct ip_request *a, uint8_t family)
 {
 	for (size_t k = 0; k < i->j.leases.n; k++) {
 		const struct lease *l = &i->j.leases.v[k];
 
 		if (l->address.ip.family != family)
 			continue;
-		if (l->state == LEASE_USED && lease_is(l, a->who.container_id, a->who.ifname))
+		if (l->state == LEASE_USED && lease_is(l, a->owner.container_id, a->owner.ifname))
 			return true;
-		if (a->sticky && l->state == LEASE_KEPT && a->who.pod_name &&
-		    strcmp(l->pod_name, a->who.pod_name) == 0 &&
-		    strcmp(l->pod_namespace, a->who.pod_namespace ? a->who.pod_namespace : "") ==
-			    0 &&
-		    strcmp(l->ifname, a->who.ifname) == 0)
+		if (a->sticky && l->state == LEASE_RETAINED && a->owner.pod_name &&
+		    strcmp(l->pod_name, a->owner.pod_name) == 0 &&
+		    strcmp(l->pod_namespace,
+			   a->owner.pod_namespace ? a->owner.pod_namespace : "") == 0 &&
+		    strcmp(l->ifname, a->owner.ifname) == 0)
 			return true;
 	}
 	return false;
@@ -97,8 +118,8 @@ static bool has_one(const struct ipam *i, const struct ipam_ask *a, uint8_t fami
 struct work {
 	struct ipam *i;
 	struct select_facts f;
-	const struct needs *promised;
-	bool (*is_dry)(void *arg, const char *pool);
+	const struct needs *reserved;
+	bool (*is_exhausted)(void *arg, const char *pool);
 	void *arg;
 	bool no_own;
 	struct needs *ret;
@@ -111,8 +132,8 @@ static void choose(struct work *w, const struct pool_list *l)
 	struct need *x;
 
 	for (size_t k = 0; k < l->n; k++) {
-		left = is_left(&w->f, l->v[k], w->promised, w->ret);
-		if (!left && w->is_dry(w->arg, l->v[k]->name))
+		left = is_left(&w->f, l->v[k], w->reserved, w->ret);
+		if (!left && w->is_exhausted(w->arg, l->v[k]->name))
 			continue;
 		p = l->v[k];
 		break;
@@ -130,7 +151,10 @@ static bool is_here(const struct pool_list *l, const struct ipaddr *a)
 	return false;
 }
 
-/* Adds nothing of a pool that is not shared: its `open` is empty. */
+/*
+ * Adds a requested address that a peer may own. `open` of a pool that is not shared is empty, so
+ * none of it is added.
+ */
 static void name(struct work *w, const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n && !is_here(l, a); i++)
@@ -141,7 +165,7 @@ static void name(struct work *w, const struct pool_list *l, const struct ipaddr 
 		}
 }
 
-static void any_or_own(struct work *w, const struct ipam_ask *a, const struct pool_list *l)
+static void any_or_own(struct work *w, const struct ip_request *a, const struct pool_list *l)
 {
 	const struct pool *p;
 	struct ipaddr own;
@@ -156,7 +180,7 @@ static void any_or_own(struct work *w, const struct ipam_ask *a, const struct po
 		choose(w, l);
 }
 
-static bool wants_any(const struct ipam_ask *a, uint8_t family)
+static bool wants_any(const struct ip_request *a, uint8_t family)
 {
 	for (size_t i = 0; i < a->n_want; i++)
 		if (a->want[i].family == family)
@@ -164,7 +188,7 @@ static bool wants_any(const struct ipam_ask *a, uint8_t family)
 	return true;
 }
 
-static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, struct err *e)
+static int need_of(struct work *w, const struct ip_request *a, uint8_t family, struct err *e)
 {
 	struct pool_list l = {0};
 	int r;
@@ -181,13 +205,13 @@ static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, str
 	return r;
 }
 
-int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,
-	       bool (*is_dry)(void *arg, const char *pool), void *arg, bool no_own,
-	       struct needs *ret, struct err *e)
+int ipam_needs(struct ipam *i, const struct ip_request *requests, size_t n,
+	       const struct needs *reserved, bool (*is_exhausted)(void *arg, const char *pool),
+	       void *arg, bool no_own, struct needs *ret, struct err *e)
 {
 	struct work w = {.i = i,
-			 .promised = promised,
-			 .is_dry = is_dry,
+			 .reserved = reserved,
+			 .is_exhausted = is_exhausted,
 			 .arg = arg,
 			 .no_own = no_own,
 			 .ret = ret};
@@ -199,9 +223,9 @@ int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const stru
 		return r;
 	w.f = store_facts(i);
 	for (size_t k = 0; k < n && r == 0; k++) {
-		r = need_of(&w, &asks[k], 4, e);
+		r = need_of(&w, &requests[k], 4, e);
 		if (r == 0)
-			r = need_of(&w, &asks[k], 6, e);
+			r = need_of(&w, &requests[k], 6, e);
 	}
 	for (size_t k = 0; k < ret->n; k++)
 		missing += (int)ret->v[k].missing;

@@ -3,8 +3,8 @@
 #define UNIRAIL_IPAM_DEMAND_H
 
 /*
- * Computes how many addresses of which pools requests need, before the allocation: in a cluster a
- * node owns a part of each pool, and can get more. Without this a request would use its backup
+ * Computes how many addresses of each pool the requests need, before the allocation: in a cluster a
+ * node owns a part of each pool, and can get more. Without this step a request would use its backup
  * pools whenever this node has no free address of the first pool.
  */
 
@@ -30,22 +30,26 @@ struct needs {
 };
 
 void needs_done(struct needs *n);
-const struct need *needs_find(const struct needs *n, const char *pool);
 /* Adds to a pool's count. */
 void needs_add(struct needs *n, const char *pool, uint32_t count);
+/*
+ * Fills ret, which must be empty, with the sums of n needs: one entry for each pool whose count is
+ * not 0, sorted by name, without addresses requested by name. Costs n log n of all entries.
+ */
+void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
 
 /*
  * Fills ret, which must be empty. For each request and family it takes the first pool, in order of
  * preference, that has a free address or is not known to be exhausted; if all are exhausted, the
- * first. promised: the needs of earlier requests. Addresses requested by name that are in a pool
+ * first. reserved: the needs of earlier requests. Addresses requested by name that are in a pool
  * but not in this node's part of it go to ret->names and count as missing; so do those that pods
  * had before unirail was installed, unless no_own: then any other address is used. A request needs
  * nothing if its owner already has addresses, or if an address retained for its pod, or used by it
  * before, is available here. Returns the number of missing addresses, or an error as
  * ipam_allocate() would return it.
  */
-int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,
-	       bool (*is_dry)(void *arg, const char *pool), void *arg, bool no_own,
-	       struct needs *ret, struct err *e);
+int ipam_needs(struct ipam *i, const struct ip_request *requests, size_t n,
+	       const struct needs *reserved, bool (*is_exhausted)(void *arg, const char *pool),
+	       void *arg, bool no_own, struct needs *ret, struct err *e);
 
 #endif

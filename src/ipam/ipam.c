@@ -8,17 +8,18 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "ipam/store.h"
 
 /* Allocation: the state comes from the store, select_addresses() decides, the journal makes it
  * durable. */
 
-static void add_route(struct ipam_grant *g, const struct ipnet *dst, const struct ipaddr *gw)
+static void add_route(struct ip_allocation *g, const struct ipnet *dst, const struct ipaddr *gw)
 {
 	VEC_PUSH(g->routes, g->n_routes) = (struct pool_route){*dst, *gw};
 }
 
-static void fill_from_pool(struct ipam_grant *g, bool clean_gateway)
+static void fill_from_pool(struct ip_allocation *g, bool clean_gateway)
 {
 	const struct pool *p = g->pool;
 	struct ipnet everywhere;
@@ -34,21 +35,22 @@ static void fill_from_pool(struct ipam_grant *g, bool clean_gateway)
 	add_route(g, &everywhere, &p->gateway);
 }
 
-static struct ipam_grant *grants_of(const struct decision *d, const struct ipam_ask *asks)
+static struct ip_allocation *allocations_of(const struct decision *d,
+					    const struct ip_request *requests)
 {
-	struct ipam_grant *v = xcalloc(d->n_picks + 1, sizeof(*v));
+	struct ip_allocation *v = xcalloc(d->n_picks + 1, sizeof(*v));
 
 	for (size_t i = 0; i < d->n_picks; i++) {
 		const struct select_pick *p = &d->picks[i];
 
-		v[i] = (struct ipam_grant){
-			.ask = p->ask,
+		v[i] = (struct ip_allocation){
+			.request = p->request,
 			.address = p->address,
 			.pool = p->pool,
-			.ifname = asks[p->ask].who.ifname,
+			.ifname = requests[p->request].owner.ifname,
 			.was_there = p->was_there,
 		};
-		fill_from_pool(&v[i], asks[p->ask].clean_gateway);
+		fill_from_pool(&v[i], requests[p->request].clean_gateway);
 	}
 	return v;
 }
@@ -57,10 +59,10 @@ static int no_pools(const struct ipam *i, struct err *e)
 {
 	if (i->pools.of_cluster)
 		return err_kind(e, ERR_CONF, -ENOENT,
-				"no SpiderIPPool that can be used: make one, such as spec {subnet: "
+				"no valid SpiderIPPool: create one, such as spec {subnet: "
 				"172.16.1.0/24, ips: [172.16.1.10-172.16.1.99], default: true}%s%s",
-				i->pools.n_out ? "; one that cannot: " : "",
-				i->pools.n_out ? i->pools.out[0].why : "");
+				i->pools.n_out ? "; an invalid one: " : "",
+				i->pools.n_out ? i->pools.out[0].cause : "");
 	return err_kind(
 		e, ERR_CONF, -ENOENT,
 		"no pool in '%s': put a file there, such as rails.conf with '[pool rail0]', "
@@ -68,7 +70,7 @@ static int no_pools(const struct ipam *i, struct err *e)
 		i->pool_dir);
 }
 
-static int decide(struct ipam *i, const struct ipam_ask *asks, size_t n, struct decision *ret,
+static int decide(struct ipam *i, const struct ip_request *requests, size_t n, struct decision *ret,
 		  struct err *e)
 {
 	struct select_facts facts;
@@ -81,46 +83,46 @@ static int decide(struct ipam *i, const struct ipam_ask *asks, size_t n, struct 
 	if (r < 0)
 		return r;
 	facts = store_facts(i);
-	return select_addresses(&facts, asks, n, ret, e);
+	return select_addresses(&facts, requests, n, ret, e);
 }
 
-int ipam_try(struct ipam *i, const struct ipam_ask *asks, size_t n, struct err *e)
+int ipam_try(struct ipam *i, const struct ip_request *requests, size_t n, struct err *e)
 {
 	struct decision d = {0};
-	int r = decide(i, asks, n, &d, e);
+	int r = decide(i, requests, n, &d, e);
 
 	decision_done(&d);
 	return r;
 }
 
-int ipam_allocate(struct ipam *i, const struct ipam_ask *asks, size_t n, struct ipam_grant **ret,
-		  size_t *n_ret, struct err *e)
+int ipam_allocate(struct ipam *i, const struct ip_request *requests, size_t n,
+		  struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
 	struct decision d;
-	int r = decide(i, asks, n, &d, e);
+	int r = decide(i, requests, n, &d, e);
 
 	if (r < 0)
 		return r;
 	r = store_commit(i, d.changes, d.n_changes, e);
 	if (r == 0) {
-		*ret = grants_of(&d, asks);
+		*ret = allocations_of(&d, requests);
 		*n_ret = d.n_picks;
 	}
 	decision_done(&d);
 	return r;
 }
 
-void ipam_grants_free(struct ipam_grant *g, size_t n)
+void ip_allocations_free(struct ip_allocation *g, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		free(g[i].routes);
 	free(g);
 }
 
-int ipam_held(struct ipam *i, const char *container_id, const char *ifname, struct ipam_grant **ret,
-	      size_t *n_ret, struct err *e)
+int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
+	      struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
-	struct ipam_grant *v = NULL;
+	struct ip_allocation *v = NULL;
 	size_t n = 0;
 
 	(void)e;
@@ -128,7 +130,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname, stru
 	ipam_load_pools(i, NULL);
 	for (size_t k = 0; k < i->j.leases.n; k++) {
 		const struct lease *l = &i->j.leases.v[k];
-		struct ipam_grant *g;
+		struct ip_allocation *g;
 
 		if (l->state != LEASE_USED || !lease_is(l, container_id, ifname))
 			continue;
@@ -164,7 +166,7 @@ static void give_back(const struct ipam *i, const struct lease *l, struct change
 
 	n.address = l->address;
 	n.at_ms = i->now_ms();
-	n.state = l->sticky ? LEASE_KEPT : LEASE_FREE;
+	n.state = l->sticky ? LEASE_RETAINED : LEASE_FREE;
 	if (l->sticky) {
 		n.sticky = true;
 		n.pod_namespace = l->pod_namespace;
@@ -214,21 +216,15 @@ static const struct ipam_valid *owner_from(const struct owners *o, const char *c
 					   const char *ifname)
 {
 	const struct ipam_valid key = {container_id, ifname};
-	size_t low = 0, high = o->n;
+	size_t low = LOWER_BOUND(i, o->n, by_owner(&o->v[i], &key) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (by_owner(&o->v[mid], &key) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < o->n && strcmp(o->v[low].container_id, container_id) == 0 ? &o->v[low] : NULL;
 }
 
-/* Matches by interface. Records of early releases have no interface and match every one of their
- * container. */
+/*
+ * Matches container and interface. Records of early releases have no interface and match every
+ * interface of their container.
+ */
 static bool named_owner(const struct owners *o, const char *container_id, const char *ifname)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, ifname);
@@ -249,8 +245,10 @@ static bool any_owner(const struct owners *o, const char *container_id, const ch
 	return named_owner(o, container_id, ifname) || whole_owner(o, container_id);
 }
 
-/* If only the container is given, only addresses of our pools are released: the one of eth0 is not
- * ours. */
+/*
+ * If only the container is given, only addresses of this node's pools are released: the address of
+ * eth0 may belong to another network.
+ */
 static bool adopted_by_owner(const void *arg, const char *network, const struct ipaddr *a,
 			     const char *container_id, const char *ifname)
 {
@@ -284,7 +282,7 @@ int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, stru
 	r = store_commit(i, c.v, c.n, e);
 	if (r < 0)
 		return r;
-	/* host-local's directory is read only for addresses that are not in our journal. */
+	/* host-local's directory is read only for addresses that are not in the journal. */
 	if (whole_container(&o))
 		ipam_load_pools(i, NULL);
 	if (c.n < n || whole_container(&o))
@@ -299,32 +297,32 @@ int ipam_release(struct ipam *i, const char *container_id, const char *ifname, s
 	return ipam_release_many(i, &v, 1, e);
 }
 
-static bool is_kept_as(const struct lease *l, const struct ipam_owner *who)
+static bool is_retained_as(const struct lease *l, const struct ipam_owner *owner)
 {
-	return l->state == LEASE_KEPT && strcmp(l->pod_namespace, who->pod_namespace) == 0 &&
-	       strcmp(l->pod_name, who->pod_name) == 0 && strcmp(l->ifname, who->ifname) == 0;
+	return l->state == LEASE_RETAINED && strcmp(l->pod_namespace, owner->pod_namespace) == 0 &&
+	       strcmp(l->pod_name, owner->pod_name) == 0 && strcmp(l->ifname, owner->ifname) == 0;
 }
 
-int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
-	      struct err *e)
+int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *owner,
+	      const char *pool, struct err *e)
 {
 	const struct lease *l = lease_find(&i->j.leases, &a->ip);
 	struct lease n = LEASE_INIT;
 	char text[IP_TEXT_MAX];
 
-	if (l && is_kept_as(l, who))
+	if (l && is_retained_as(l, owner))
 		return 0;
 	if (l && l->state != LEASE_FREE)
 		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
-				"%s is not to be kept for '%s/%s': somebody else has it",
-				ip_str(&a->ip, text), who->pod_namespace, who->pod_name);
+				"cannot retain %s for '%s/%s': it has another owner",
+				ip_str(&a->ip, text), owner->pod_namespace, owner->pod_name);
 	n.address = *a;
-	n.state = LEASE_KEPT;
+	n.state = LEASE_RETAINED;
 	n.sticky = true;
 	n.at_ms = i->now_ms();
-	n.pod_namespace = who->pod_namespace;
-	n.pod_name = who->pod_name;
-	n.ifname = who->ifname;
+	n.pod_namespace = owner->pod_namespace;
+	n.pod_name = owner->pod_name;
+	n.ifname = owner->ifname;
 	n.pool = pool;
 	return store_commit(i, &n, 1, e);
 }
@@ -363,8 +361,8 @@ struct gc {
 	const struct owners *valid;
 };
 
-static bool adopted_and_gone(const void *arg, const char *network, const struct ipaddr *a,
-			     const char *container_id, const char *ifname)
+static bool adopted_and_deleted(const void *arg, const char *network, const struct ipaddr *a,
+				const char *container_id, const char *ifname)
 {
 	const struct gc *g = arg;
 
@@ -392,7 +390,7 @@ int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, siz
 	if (r < 0)
 		return r;
 	ipam_load_pools(i, NULL);
-	adopted = adopt_remove(i, adopted_and_gone, &g, e);
+	adopted = adopt_remove(i, adopted_and_deleted, &g, e);
 	return adopted < 0 ? adopted : (int)c.n + adopted;
 }
 
@@ -414,12 +412,12 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 	int adopted;
 
 	if (!l || l->state == LEASE_ADOPTED || l->state == LEASE_FREE) {
-		/* host-local's addresses outside of our pools are not ours. */
+		/* host-local's addresses outside of this node's pools are not released here. */
 		ipam_load_pools(i, NULL);
 		adopted = pool_of(&i->pools, a) ? adopt_remove(i, adopted_address, a, e) : 0;
 		if (adopted != 0)
 			return adopted < 0 ? adopted : 0;
-		return err_set(e, -ENOENT, "nobody holds %s", ip_str(a, text));
+		return err_set(e, -ENOENT, "%s has no owner", ip_str(a, text));
 	}
 	n.address = l->address;
 	n.state = LEASE_FREE;
@@ -440,13 +438,13 @@ struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
 	l.address = k->address;
 	l.state = LEASE_USED;
 	l.at_ms = i->now_ms();
-	l.container_id = k->who.container_id;
-	l.ifname = k->who.ifname;
-	l.pod_namespace = text(k->who.pod_namespace);
-	l.pod_name = text(k->who.pod_name);
-	l.pod_uid = text(k->who.pod_uid);
-	l.netns = text(k->who.netns);
-	l.network = text(k->who.network);
+	l.container_id = k->owner.container_id;
+	l.ifname = k->owner.ifname;
+	l.pod_namespace = text(k->owner.pod_namespace);
+	l.pod_name = text(k->owner.pod_name);
+	l.pod_uid = text(k->owner.pod_uid);
+	l.netns = text(k->owner.netns);
+	l.network = text(k->owner.network);
 	l.pool = text(k->pool);
 	return l;
 }
@@ -472,7 +470,7 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 
 /* Listing: the owner of each address, and the free ones. */
 
-/* The state as a word, or NULL if the address is free; *until: when the state ends by itself. */
+/* The name of the state, or NULL if the address is free; *until: when the state ends by itself. */
 static const char *state_word(const struct select_facts *f, const struct lease *l,
 			      const struct pool *p, int64_t *until)
 {
@@ -480,7 +478,7 @@ static const char *state_word(const struct select_facts *f, const struct lease *
 
 	switch (l->state) {
 	case LEASE_USED: return "used";
-	case LEASE_KEPT: return "sticky";
+	case LEASE_RETAINED: return "sticky";
 	case LEASE_ADOPTED: return "adopted";
 	case LEASE_FREE:
 		*until = l->at_ms + rest;
@@ -585,7 +583,8 @@ static int check_pool(const struct ipam *i, const struct lease *l, struct buf *b
 	if (!p) {
 		subject(l, b);
 		buf_printf(b,
-			   "is in no pool any more, it came from '%s': it stays with its owner\n",
+			   "is no longer in a pool, it was allocated from '%s': it stays with its "
+			   "owner\n",
 			   l->pool);
 		return 1;
 	}
@@ -596,9 +595,8 @@ static int check_pool(const struct ipam *i, const struct lease *l, struct buf *b
 	}
 	if (is_away(p, &l->address.ip)) {
 		subject(l, b);
-		buf_printf(b,
-			   "is in no block of this node now: another node may hand it out; if that "
-			   "lasts, delete the pod\n");
+		buf_printf(b, "is in no block of this node: another node may allocate it; if this "
+			      "persists, delete the pod\n");
 		return 1;
 	}
 	return 0;
@@ -611,7 +609,7 @@ static int check_owner(const struct ipam *i, const struct lease *l, struct buf *
 	ip_str(&l->address.ip, text);
 	if (!*l->container_id) {
 		buf_printf(b,
-			   "%s is held back since the journal was repaired: give it back with "
+			   "%s is reserved since the repair of the journal: release it with "
 			   "'unirail pool release %s' when no running pod has it\n",
 			   text, text);
 		return 1;
@@ -619,8 +617,8 @@ static int check_owner(const struct ipam *i, const struct lease *l, struct buf *
 	if (*l->netns == '/' && !file_exists(i->root, l->netns)) {
 		subject(l, b);
 		buf_printf(b,
-			   "has no namespace any more ('%s'): if its pod is gone, 'unirail pool "
-			   "release %s'\n",
+			   "is allocated, but its network namespace '%s' does not exist: if its "
+			   "pod was deleted, run 'unirail pool release %s'\n",
 			   l->netns, text);
 		return 1;
 	}
@@ -631,7 +629,7 @@ static int check_lease(const struct ipam *i, const struct lease *l, struct buf *
 {
 	if (l->state == LEASE_USED)
 		return check_pool(i, l, b) + check_owner(i, l, b);
-	return l->state == LEASE_KEPT ? check_pool(i, l, b) : 0;
+	return l->state == LEASE_RETAINED ? check_pool(i, l, b) : 0;
 }
 
 static int check_pools(struct ipam *i, struct buf *b)
@@ -654,8 +652,9 @@ static int check_tail(const struct ipam *i, struct buf *b)
 	if (i->j.size <= i->j.end)
 		return 0;
 	buf_printf(b,
-		   "journal '%s' ends in %" PRId64 " bytes that a crash tore: nobody had been told "
-		   "of them, and the next change cuts them\n",
+		   "journal '%s' ends in %" PRId64 " incomplete bytes after a crash: they were "
+		   "never acknowledged, and the next write removes "
+		   "them\n",
 		   i->j.path, i->j.size - i->j.end);
 	return 1;
 }
@@ -674,9 +673,9 @@ int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir,
 {
 	struct ipam_pools n = {0};
 
-	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.why);
+	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.cause);
 	if (n.r < 0 && e)
-		*e = n.why;
+		*e = n.cause;
 	/* Keep pools that were read successfully before. */
 	if (n.r < 0 && p->r == 0 && p->set.n > 0)
 		return n.r;
@@ -696,7 +695,7 @@ void ipam_attach_pools(struct ipam *i, struct ipam_pools *p)
 {
 	i->pools_tried = true;
 	i->pools_r = p->r;
-	i->pools_err = p->why;
+	i->pools_err = p->cause;
 	if (p->r == 0)
 		i->pools = p->set;
 }

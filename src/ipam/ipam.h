@@ -10,8 +10,8 @@
  * An address belongs to (container id, interface). The same request again returns the same address.
  * A new container of a pod of the same name is a new owner, unless the address is sticky.
  *
- * Addresses of our pools that host-local allocated (its files are in hostlocal_dir) count as used
- * ("adopted") until DEL of their owner.
+ * Addresses of this node's pools that host-local allocated (its files are in hostlocal_dir) count
+ * as used ("adopted") until DEL of their owner.
  */
 
 #include "spec/pod.h"
@@ -55,9 +55,9 @@ struct ipam_owner {
 };
 
 /* The request of one interface. */
-struct ipam_ask {
-	struct ipam_owner who;
-	const char *const *pools4; /* names or wildcards in order of preference */
+struct ip_request {
+	struct ipam_owner owner;
+	const char *const *pools4; /* pool names or wildcards in order of preference */
 	size_t n_pools4;
 	const char *const *pools6;
 	size_t n_pools6; /* both lists empty: the default pools of each family */
@@ -69,7 +69,7 @@ struct ipam_ask {
 	bool match_subnet; /* only pools whose subnet holds one of `nets` (matchMasterSubnet) */
 	const struct ipnet *nets; /* the master's (or PF's) addresses */
 	size_t n_nets;
-	const char *master;	   /* its name, for error messages */
+	const char *master;	   /* name of the master, for error messages */
 	bool sticky;		   /* retain for (namespace, pod, interface) after release */
 	bool clean_gateway;	   /* no default route from the pool's gateway */
 	const struct ipaddr *want; /* addresses requested by name; must be free and in a pool */
@@ -81,8 +81,8 @@ struct ipam_ask {
 };
 
 /* One address of one interface. */
-struct ipam_grant {
-	size_t ask;		   /* index into the asks; ipam_held(): 0 */
+struct ip_allocation {
+	size_t request;		   /* index into the asks; ipam_held(): 0 */
 	struct ipnet address;	   /* with the subnet's prefix length */
 	struct ipaddr gateway;	   /* family 0: none */
 	const struct pool *pool;   /* borrowed from the open store; NULL: the pool was deleted */
@@ -97,18 +97,22 @@ struct ipam_grant {
  * number of addresses and their owners; kind ERR_AGAIN), pool not found, or all pools filtered out,
  * with the reasons (kind ERR_CONF). Results are in the order of the requests, IPv4 before IPv6.
  */
-int ipam_allocate(struct ipam *i, const struct ipam_ask *asks, size_t n, struct ipam_grant **ret,
-		  size_t *n_ret, struct err *e);
+int ipam_allocate(struct ipam *i, const struct ip_request *requests, size_t n,
+		  struct ip_allocation **ret, size_t *n_ret, struct err *e);
 /* Returns whether ipam_allocate() would succeed now; changes nothing. */
-int ipam_try(struct ipam *i, const struct ipam_ask *asks, size_t n, struct err *e);
-void ipam_grants_free(struct ipam_grant *g, size_t n);
+int ipam_try(struct ipam *i, const struct ip_request *requests, size_t n, struct err *e);
+void ip_allocations_free(struct ip_allocation *g, size_t n);
 
-/* Addresses of (container, interface); ifname NULL: all interfaces. None: returns 0. Routes are
- * those without clean_gateway, which the store does not record. */
-int ipam_held(struct ipam *i, const char *container_id, const char *ifname, struct ipam_grant **ret,
-	      size_t *n_ret, struct err *e);
-/* Releases the addresses (sticky ones are retained for their pod); ifname NULL: all interfaces.
- * Returns how many, 0 if there are none. Several owners are one change of the journal. */
+/*
+ * Addresses of (container, interface); ifname NULL: all interfaces. Returns 0 if there are none.
+ * Routes include the default route, since the store does not record clean_gateway.
+ */
+int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
+	      struct ip_allocation **ret, size_t *n_ret, struct err *e);
+/*
+ * Releases the addresses (sticky ones are retained for their pod); ifname NULL: all interfaces.
+ * Returns the number, 0 if there are none. Releasing several owners is one change of the journal.
+ */
 int ipam_release(struct ipam *i, const char *container_id, const char *ifname, struct err *e);
 struct ipam_valid {
 	const char *container_id, *ifname;
@@ -119,8 +123,8 @@ int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, stru
  * address: it was migrated from another node (block/migration.h). -EADDRINUSE: it is used, or
  * retained for another owner.
  */
-int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
-	      struct err *e);
+int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *owner,
+	      const char *pool, struct err *e);
 /*
  * Records addresses of pods that this journal does not know (the earlier one was lost) as used, in
  * one change. An address that is already used, retained or in quarantine is not changed. v is in
@@ -128,11 +132,14 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *wh
  */
 struct ipam_known {
 	struct ipnet address;
-	struct ipam_owner who; /* container_id: any string that is no container's */
+	struct ipam_owner owner; /* container_id: any string that is no container's */
 	const char *pool;
 };
 int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e);
-/* Takes a conflicting address from its owner and out of use for the quarantine time. */
+/*
+ * Removes a conflicting address from its owner; it is not allocated again before the quarantine
+ * time is over.
+ */
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e);
 /* The same for several, as one change; no address may occur twice. */
 struct ipam_conflict {
@@ -149,7 +156,7 @@ int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, siz
 /* For `unirail pool`. */
 struct ipam_record {
 	struct ipaddr ip;
-	const char *pool;  /* "": it is in no pool any more */
+	const char *pool;  /* "": no pool has the address now */
 	const char *state; /* "used" "resting" "quarantined" "sticky" "adopted" */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *network;
 	const char *other;	    /* quarantined: the MAC that answered; else "" */
@@ -172,15 +179,15 @@ int ipam_check(struct ipam *i, struct buf *b, struct err *e);
  * the cluster knows as well. First the log of its blocks (`blocks`: its path) is replaced, so that
  * they count as blocks of a lost log; then journal and anchor are moved aside. Each step is durable
  * before the next: after a crash in between the journal is still refused. *aside: the journal's new
- * path, freed by the caller; NULL: the journal is intact. The latest ANEW_KEPT such files are kept.
+ * path, freed by the caller; NULL: the journal is intact. The latest RECREATED_RETAINED such files are kept.
  * No agent may run.
  */
-enum { ANEW_KEPT = 8 };
-int ipam_begin_anew(const struct root *r, const struct ipam_paths *p, const char *blocks,
-		    char **aside, struct err *e);
+enum { RECREATED_RETAINED = 8 };
+int ipam_recreate(const struct root *r, const struct ipam_paths *p, const char *blocks,
+		  char **aside, struct err *e);
 /* Repairs a damaged journal that ipam_open() refuses (-EBADMSG); see journal.h. `found`: addresses
  * found in the pods themselves; those in no pool are ignored if there are pools. */
 int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct ipam_known *found,
-		size_t n_found, struct buf *said, struct err *e);
+		size_t n_found, struct buf *message, struct err *e);
 
 #endif

@@ -3,22 +3,16 @@
 #define UNIRAIL_IPAM_LEND_H
 
 /*
- * For long-running processes: pools are read when the process wants it, and attached to the store
- * each time it is opened, instead of being read again.
- *
- *	ipam_open(&i, ...);
- *	ipam_attach_pools(i, &pools);
- *	ipam_allocate(i, ...);
- *	ipam_detach_pools(i, &pools);
- *	ipam_close(i);
+ * For long-running processes: pools are read on request, and attached to the store each time it is
+ * opened, instead of being read again.
  */
 
 #include "ipam/ipam.h"
 
 struct ipam_pools {
 	struct pool_set set;
-	int r; /* why there are none, with `why`; 0: there are some */
-	struct err why;
+	int r; /* 0: pools were read; otherwise the error, with its text in `why` */
+	struct err cause;
 };
 
 /* Reads the directory. On failure, pools that were read before stay in use; if there are none, the
@@ -29,7 +23,7 @@ void ipam_pools_done(struct ipam_pools *p);
 void ipam_attach_pools(struct ipam *i, struct ipam_pools *p);
 void ipam_detach_pools(struct ipam *i, struct ipam_pools *p);
 
-/* Returns whether the container has an address that is to be retained for its pod. */
+/* Returns whether the container has an address that will be retained for its pod. */
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);
 /* The leases; valid while the store is open and unchanged. */
 const struct lease_table *ipam_leases(const struct ipam *i);

@@ -9,11 +9,12 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/sorted.h"
 #include "base/table.h"
 
 /* The commands by name; commands that change or verify the store. */
 
-enum { SAID_MAX = 1 << 20 };
+enum { MESSAGE_MAX = 1 << 20 };
 
 int report_address(const char *text, struct ipaddr *ret, struct err *e)
 {
@@ -42,24 +43,24 @@ static bool find_record(const struct report *o, const struct ipaddr *a, struct i
 static void say_release(const struct report *o, const struct ipam_record *rec, bool done)
 {
 	char text[IP_TEXT_MAX];
-	auto_buf struct buf who;
+	auto_buf struct buf owner;
 	struct json_out j;
 
-	buf_init(&who, 1024);
-	report_owner_words(rec, &who);
+	buf_init(&owner, 1024);
+	report_describe_owner(rec, &owner);
 	ip_str(&rec->ip, text);
 	if (o->json) {
 		jo_init(&j, o->out, 4);
 		jo_obj(&j);
 		jo_kstr(&j, "address", text);
 		jo_kstr(&j, "state", rec->state);
-		jo_kstr(&j, "owner", who.p);
+		jo_kstr(&j, "owner", owner.p);
 		jo_kbool(&j, "released", done);
 		jo_end_obj(&j);
 		buf_char(o->out, '\n');
 	} else {
 		buf_printf(o->out, "%s %s (%s%s%s)\n", done ? "released" : "would release", text,
-			   rec->state, who.len ? " by " : "", who.p);
+			   rec->state, owner.len ? " by " : "", owner.p);
 	}
 }
 
@@ -74,15 +75,15 @@ int report_release(const struct report *o, const char *address, enum report_rele
 	if (r < 0)
 		return r;
 	if (!find_record(o, &a, &rec, &r, e))
-		return r < 0 ? r : err_set(e, -ENOENT, "nobody holds %s", address);
+		return r < 0 ? r : err_set(e, -ENOENT, "%s has no owner", address);
 	if (how != REPORT_DO)
 		say_release(o, &rec, false);
-	if (how == REPORT_ASK)
+	if (how == REPORT_CONFIRM)
 		return err_set(e, -EPERM,
-			       "say --yes when no running pod has %s any more: another pod may get "
-			       "it at once",
+			       "repeat with --yes if no running pod has %s: another pod may get it "
+			       "at once",
 			       address);
-	if (how == REPORT_DRY)
+	if (how == REPORT_DRY_RUN)
 		return 0;
 	r = ipam_release_ip(o->store, &a, e);
 	if (r >= 0)
@@ -139,7 +140,7 @@ int report_check(const struct report *o, struct err *e)
 	size_t n_records = 0;
 	int n;
 
-	buf_init(&found, SAID_MAX);
+	buf_init(&found, MESSAGE_MAX);
 	n = ipam_check(o->store, &found, e);
 	if (n < 0)
 		return n;
@@ -151,7 +152,7 @@ int report_check(const struct report *o, struct err *e)
 	return report_findings(o, checked, &found, n);
 }
 
-/* --- by name --- */
+/* --- commands by name --- */
 
 static const struct known {
 	const char *name;
@@ -169,20 +170,20 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 		return err_set(e, -ENOSYS,
 			       "'%.50s' is none of list, show, free, owner, release, check",
 			       c->command);
-	if (c->n_words < k->least || c->n_words > k->most)
-		return err_set(e, -EINVAL, "'%s' wants %zu to %zu words, not %zu", k->name,
-			       k->least, k->most, c->n_words);
+	if (c->n_message < k->least || c->n_message > k->most)
+		return err_set(e, -EINVAL, "'%s' takes %zu to %zu operands, not %zu", k->name,
+			       k->least, k->most, c->n_message);
 	if (strcmp(k->name, "list") == 0)
 		return report_list(o, e);
 	if (strcmp(k->name, "check") == 0)
 		return report_check(o, e);
 	if (strcmp(k->name, "show") == 0)
-		return report_show(o, c->words[0], e);
+		return report_show(o, c->message[0], e);
 	if (strcmp(k->name, "free") == 0)
-		return report_free(o, c->words[0], c->n_words > 1 ? c->words[1] : "10", e);
+		return report_free(o, c->message[0], c->n_message > 1 ? c->message[1] : "10", e);
 	if (strcmp(k->name, "owner") == 0)
-		return report_owner(o, c->words[0], e);
-	return report_release(o, c->words[0], c->release, e);
+		return report_owner(o, c->message[0], e);
+	return report_release(o, c->message[0], c->release, e);
 }
 
 /* `unirail pool list`. */
@@ -247,16 +248,8 @@ static int by_pool(const void *a, const void *b)
 /* The records are sorted by_pool(): only those of the pool are visited. */
 static struct report_tally tally_sorted(const struct pool *p, const struct ipam_record *v, size_t n)
 {
-	size_t low = 0, high = n, end;
+	size_t low = LOWER_BOUND(i, n, strcmp(v[i].pool, p->name) < 0), end;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (strcmp(v[mid].pool, p->name) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (end = low; end < n && strcmp(v[end].pool, p->name) == 0; end++)
 		;
 	return report_tally_of(p, v + low, end - low);
@@ -376,7 +369,7 @@ static const char *time_text(int64_t ms, char buf[static WHEN_MAX])
 	return buf;
 }
 
-void report_owner_words(const struct ipam_record *r, struct buf *b)
+void report_describe_owner(const struct ipam_record *r, struct buf *b)
 {
 	if (*r->pod_name)
 		buf_printf(b, "%s/%s", r->pod_namespace, r->pod_name);
@@ -518,20 +511,21 @@ static void owner_json(const struct report *o, const struct ipam_record *rec)
 	buf_char(o->out, '\n');
 }
 
-static int nobody(const struct report *o, const char *address, const struct ipaddr *a,
-		  struct err *e)
+static int no_lease(const struct report *o, const char *address, const struct ipaddr *a,
+		    struct err *e)
 {
 	const struct pool *p = pool_of(ipam_pools(o->store), a);
 
 	if (!p)
-		return err_set(e, -ENOENT, "nobody holds %s: it is in no pool", address);
+		return err_set(e, -ENOENT, "%s has no owner: it is in no pool", address);
 	if (!ip_set_has(&p->usable, a) && ip_set_has(&p->open, a))
 		return err_set(e, -ENOENT,
-			       "nobody holds %s here: this node has that part of pool '%s' not",
+			       "%s has no owner on this node: this node does not own that part of "
+			       "pool '%s'",
 			       address, p->name);
 	if (!ip_set_has(&p->usable, a))
-		return err_set(e, -ENOENT, "nobody holds %s: it is reserved", address);
-	return err_set(e, -ENOENT, "nobody holds %s: it is free in pool '%s'", address, p->name);
+		return err_set(e, -ENOENT, "%s has no owner: it is reserved", address);
+	return err_set(e, -ENOENT, "%s has no owner: it is free in pool '%s'", address, p->name);
 }
 
 int report_owner(const struct report *o, const char *address, struct err *e)
@@ -551,7 +545,7 @@ int report_owner(const struct report *o, const char *address, struct err *e)
 		if (ip_eq(&v[i].ip, &a))
 			found = &v[i];
 	if (!found)
-		return nobody(o, address, &a, e);
+		return no_lease(o, address, &a, e);
 	if (o->json) {
 		owner_json(o, found);
 		return 0;
@@ -613,8 +607,7 @@ int report_free(const struct report *o, const char *name, const char *count, str
 	for (size_t i = 0; i < n; i++)
 		buf_printf(o->out, "%s\n", ip_str(&v[i], text));
 	if (n == 0)
-		buf_printf(o->aside,
-			   "no address of pool '%s' is free: see 'unirail pool show %s'\n", p->name,
-			   p->name);
+		buf_printf(o->aside, "pool '%s' is exhausted: see 'unirail pool show %s'\n",
+			   p->name, p->name);
 	return 0;
 }

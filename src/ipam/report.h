@@ -26,7 +26,7 @@ int report_owner(const struct report *r, const char *address, struct err *e);
 int report_check(const struct report *r, struct err *e);
 /* Releases an address regardless of its owner. DRY: only reports what would happen; ASK: reports
  * that confirmation is needed and fails with -EPERM. */
-enum report_release { REPORT_ASK, REPORT_DRY, REPORT_DO };
+enum report_release { REPORT_CONFIRM, REPORT_DRY_RUN, REPORT_DO };
 int report_release(const struct report *r, const char *address, enum report_release how,
 		   struct err *e);
 
@@ -34,8 +34,8 @@ int report_release(const struct report *r, const char *address, enum report_rele
  * number of arguments. */
 struct report_call {
 	const char *command;
-	const char *const *words;
-	size_t n_words;
+	const char *const *message;
+	size_t n_message;
 	enum report_release release;
 };
 int report_run(const struct report *r, const struct report_call *c, struct err *e);
@@ -55,6 +55,6 @@ int report_address(const char *text, struct ipaddr *ret, struct err *e);
 /* Parses the number of addresses to show, like report_address(). */
 int report_count(const char *text, uint64_t *ret, struct err *e);
 /* "default/pod-a net1" or "container 0123456789ab net1" */
-void report_owner_words(const struct ipam_record *r, struct buf *b);
+void report_describe_owner(const struct ipam_record *r, struct buf *b);
 
 #endif

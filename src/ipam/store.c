@@ -14,7 +14,10 @@
 #include "base/loop.h"
 #include "block/log.h"
 
-/* Two hundred pods that start at once wait for each other, one fsync each. */
+/*
+ * Sufficient for two hundred pods that start at once: they wait for each other, with one fsync
+ * each.
+ */
 enum { LOCK_MS = 30 * 1000 };
 
 static char *path_or(const char *given, const char *otherwise)
@@ -141,7 +144,7 @@ static void compact(struct ipam *i)
 			rest = i->pools.v[k].rest_ms;
 	if (journal_compact(&i->j, i->now_ms(), rest,
 			    known ? i->pools.quarantine_ms : POOL_QUARANTINE_MAX_MS, &e) < 0)
-		log_warn("journal stays long", LOG_S("error", e.text));
+		log_warn("failed to compact the journal", LOG_S("error", e.text));
 }
 
 int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e)
@@ -158,7 +161,7 @@ int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e)
 }
 
 int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct ipam_known *found,
-		size_t n_found, struct buf *said, struct err *e)
+		size_t n_found, struct buf *message, struct err *e)
 {
 	auto_ipam struct ipam *i = xcalloc(1, sizeof(*i));
 	auto_free struct lease *v = xcalloc(n_found + 1, sizeof(*v));
@@ -182,7 +185,7 @@ int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct i
 		v[count++] = l;
 	}
 	path = store_journal_path(i);
-	return journal_repair(r, path, i->now_ms(), v, count, said, e);
+	return journal_repair(r, path, i->now_ms(), v, count, message, e);
 }
 
 /* Addresses that host-local allocated before its network was moved to unirail. */
@@ -275,7 +278,7 @@ static int adopt_one(void *arg, struct found *f, struct err *e)
 	struct lease l = LEASE_INIT;
 
 	(void)e;
-	if (!p || (there && (there->state == LEASE_USED || there->state == LEASE_KEPT)))
+	if (!p || (there && (there->state == LEASE_USED || there->state == LEASE_RETAINED)))
 		return 0;
 	if (read_owner(i->root, f) < 0)
 		return 0;
@@ -297,7 +300,7 @@ int store_adopt(struct ipam *i, struct err *e)
 		return 0;
 	r = each(i, adopt_one, i, e);
 	if (r < 0)
-		return err_wrap(e, r, "look for host-local's addresses");
+		return err_wrap(e, r, "read host-local's addresses");
 	i->adopted = true;
 	return 0;
 }
@@ -344,7 +347,7 @@ int adopt_remove(const struct ipam *i, adopt_match match, const void *arg, struc
 	struct removal m = {i, match, arg, 0};
 	int r = each(i, remove_one, &m, e);
 
-	return r < 0 ? err_wrap(e, r, "give back host-local's address") : m.n;
+	return r < 0 ? err_wrap(e, r, "release host-local's address") : m.n;
 }
 
 struct conflicts {
@@ -363,11 +366,11 @@ static int conflict_one(void *arg, struct found *f, struct err *e)
 	if (!l || l->state != LEASE_USED || read_owner(c->i->root, f) < 0 ||
 	    lease_is(l, f->id, *f->ifname ? f->ifname : NULL))
 		return 0;
-	buf_printf(c->b, "%s is held by ", ip_str(&f->ip, text));
+	buf_printf(c->b, "%s is allocated to ", ip_str(&f->ip, text));
 	lease_owner_str(l, c->b);
 	buf_printf(c->b,
-		   " and, says '%s', by container %.12s %s: remove that file if its pod is gone, "
-		   "else delete one of the two pods\n",
+		   " and, according to '%s', to container %.12s %s: remove that file if its pod "
+		   "was deleted, else delete one of the two pods\n",
 		   f->path, f->id, f->ifname);
 	c->n++;
 	return 0;
@@ -395,7 +398,10 @@ static bool is_aside(const char *name, bool anchor)
 	return strncmp(name, aside_name, sizeof(aside_name) - 1) == 0 && is_anchor == anchor;
 }
 
-/* A disk that fails again and again must not fill up. The names sort by time. */
+/*
+ * Limits the number of these files, so that a disk that fails repeatedly does not fill up. The
+ * names sort by time.
+ */
 static void drop_oldest(const struct ipam *i, bool anchor)
 {
 	char **names = NULL;
@@ -406,7 +412,7 @@ static void drop_oldest(const struct ipam *i, bool anchor)
 	for (size_t k = n; k-- > 0;) {
 		auto_free char *path = xasprintf("%s/%s", i->state_dir, names[k]);
 
-		if (is_aside(names[k], anchor) && ++count > ANEW_KEPT)
+		if (is_aside(names[k], anchor) && ++count > RECREATED_RETAINED)
 			(void)file_remove(i->root, path, NULL);
 	}
 	str_list_free(names, n);
@@ -441,8 +447,8 @@ static int move_aside(const struct ipam *i, const char *journal, char **aside, s
 	return 0;
 }
 
-int ipam_begin_anew(const struct root *r, const struct ipam_paths *p, const char *blocks,
-		    char **aside, struct err *e)
+int ipam_recreate(const struct root *r, const struct ipam_paths *p, const char *blocks,
+		  char **aside, struct err *e)
 {
 	auto_ipam struct ipam *i = xcalloc(1, sizeof(*i));
 	auto_free char *path = NULL;
@@ -459,8 +465,8 @@ int ipam_begin_anew(const struct root *r, const struct ipam_paths *p, const char
 	if (n != -EBADMSG)
 		return n;
 	err_clear(e);
-	n = block_log_begin_anew(r, blocks, i->node, e);
+	n = block_log_recreate(r, blocks, i->node, e);
 	if (n >= 0)
 		n = move_aside(i, path, aside, e);
-	return n < 0 ? err_wrap(e, n, "begin anew without the damaged journal '%s'", path) : 0;
+	return n < 0 ? err_wrap(e, n, "start without the damaged journal '%s'", path) : 0;
 }

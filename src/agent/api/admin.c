@@ -20,7 +20,7 @@
 
 static const struct json_field fields[] = {
 	{"command", J_STR, .offset = offsetof(struct api_pools_args, command)},
-	{"words", J_STRS, .offset = offsetof(struct api_pools_args, words)},
+	{"words", J_STRS, .offset = offsetof(struct api_pools_args, message)},
 	{"json", J_BOOL, .offset = offsetof(struct api_pools_args, json)},
 	{"release", J_STR, .offset = offsetof(struct api_pools_args, release)},
 	{0}};
@@ -38,7 +38,7 @@ static enum report_release release_of(const char *text)
 {
 	if (text && strcmp(text, "do") == 0)
 		return REPORT_DO;
-	return text && strcmp(text, "dry") == 0 ? REPORT_DRY : REPORT_ASK;
+	return text && strcmp(text, "dry") == 0 ? REPORT_DRY_RUN : REPORT_CONFIRM;
 }
 
 static void put_text(struct json_out *o, const char *key, const struct buf *b)
@@ -54,10 +54,10 @@ void api_pools(struct api_call *c, struct ipam *store)
 				      .json = p->json,
 				      .out = &out,
 				      .aside = &aside,
-				      .empty = "there is no pool\n"};
+				      .empty = "no pool is known\n"};
 	const struct report_call call = {.command = p->command,
-					 .words = (const char *const *)p->words.v,
-					 .n_words = p->words.n,
+					 .message = (const char *const *)p->message.v,
+					 .n_message = p->message.n,
 					 .release = release_of(p->release)};
 	struct err e = ERR_INIT;
 	struct json_out o;
@@ -68,7 +68,7 @@ void api_pools(struct api_call *c, struct ipam *store)
 	buf_init(&answer, API_ANSWER_MAX);
 	r = report_run(&report, &call, &e);
 	if (out.over) {
-		api_refuse(c, 500, 500, "the answer is longer than %d MiB: ask for one pool",
+		api_refuse(c, 500, 500, "the response is longer than %d MiB: request one pool",
 			   API_ANSWER_MAX >> 21);
 		return;
 	}
@@ -126,7 +126,7 @@ static void put_blocks(struct json_out *o, const struct blocks *b)
 	jo_key(o, "blocks");
 	jo_obj(o);
 	jo_kint(o, "own", (int64_t)s.claims);
-	jo_kint(o, "loans", (int64_t)s.loans);
+	jo_kint(o, "loans", (int64_t)s.borrowed_now);
 	jo_kint(o, "foreign", b ? (int64_t)blocks_unadopted_count(b) : 0);
 	jo_end_obj(o);
 }
@@ -166,23 +166,51 @@ void api_status(struct api_call *c, struct ipam *store)
 	bool ready;
 
 	buf_init(&b, API_ANSWER_MAX);
-	if (!a->conf.lender) {
-		api_refuse(c, 404, 404, "this server is no node's of a cluster");
+	if (!a->conf.node_pools) {
+		api_refuse(c, 404, 404, "this server is not the agent of a cluster's node");
 		return;
 	}
-	ready = node_pools_ready(a->conf.lender, &e) == 0 && cni_watch_ready(a->conf.cni, &e) == 0;
+	ready = node_pools_ready(a->conf.node_pools, &e) == 0 &&
+		cni_watch_ready(a->conf.cni, &e) == 0;
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	jo_kstr(&o, "node", ipam_node(store));
 	jo_kbool(&o, "ready", ready);
 	jo_kstr(&o, "why", e.text);
 	put_pools(&o, store);
-	put_blocks(&o, node_pools_blocks(a->conf.lender));
-	jo_kint(&o, "waiting", count_calls(a->parked) + count_calls(a->fetching));
+	put_blocks(&o, node_pools_blocks(a->conf.node_pools));
+	jo_kint(&o, "waiting", count_calls(a->pending) + count_calls(a->fetching));
 	put_kinds(&o, a->conf.cluster);
 	jo_key(&o, "cni");
 	cni_watch_put(a->conf.cni, &o);
 	jo_kstr(&o, "unconfined", a->conf.unconfined ? a->conf.unconfined : "");
+	jo_end_obj(&o);
+	buf_char(&b, '\n');
+	api_json(c, &b);
+}
+
+/*
+ * GET /v1/unirail/devices: the resources of this node, for `unirail device list` (device/serve/serve.h).
+ *
+ * {"resources": [{"resource": "prefix/name", "registered", "reason": why it is not, or "",
+ *	"devices": [{"id": PCI address or auxiliary device, "unhealthy": the reason, or ""}]}]}
+ */
+
+void api_devices(struct api_call *c)
+{
+	const struct ipam_api_conf *conf = &c->api->conf;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, API_ANSWER_MAX);
+	if (!conf->put_devices) {
+		api_refuse(c, 404, 404, "this server has no device plugin");
+		return;
+	}
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_key(&o, "resources");
+	conf->put_devices(conf->devices_arg, &o);
 	jo_end_obj(&o);
 	buf_char(&b, '\n');
 	api_json(c, &b);

@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "spec/network_annotation.h"
 
-/* Addresses on a node of a cluster: there is its part of each pool, and there may be more of it (pending.c). */
+/*
+ * Addresses on a node of a cluster: there is its part of each pool, and there may be more of it
+ * (pending.c).
+ */
 
 static int64_t now(const struct ipam_api *a)
 {
@@ -21,9 +24,9 @@ static bool may_wait(const struct api_call *c)
 	return c->api->conf.wait_ms > 0 && (!c->waited || c->deadline > now(c->api));
 }
 
-/* How many are missing, or why none can be had. What a pod had before is waited for as long as there is
- * time left to find it another. */
-static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+/* Number of missing addresses, or the error. The request waits for the pod's former address as long
+ * as there is time left to allocate another one. */
+static int scan(struct api_call *c, struct ipam *store, const struct ip_request *requests, size_t n,
 		struct err *e)
 {
 	bool no_own = !may_wait(c) || (c->waited && now(c->api) >= c->own_until);
@@ -31,8 +34,8 @@ static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *a
 	int r;
 
 	needs_done(&c->needs);
-	api_promised(c, &before);
-	r = ipam_needs(store, asks, n, &before, api_is_dry, c->api, no_own, &c->needs, e);
+	api_reserved(c, &before);
+	r = ipam_needs(store, requests, n, &before, api_is_exhausted, c->api, no_own, &c->needs, e);
 	needs_done(&before);
 	for (size_t i = 0; i < c->needs.n_names; i++)
 		if (c->needs.names[i].own)
@@ -40,27 +43,29 @@ static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *a
 	return r;
 }
 
-/* Whether a requested address was refused by its owner; one that is migrating to this node is not. */
+/*
+ * Whether a requested address was refused by its owner; one that is migrating to this node is not.
+ */
 static bool is_refused(const struct api_call *c)
 {
 	for (size_t i = 0; i < c->needs.n_names; i++)
 		if (!c->needs.names[i].own &&
-		    node_pools_refused(c->api->conf.lender, &c->needs.names[i]))
+		    node_pools_refused(c->api->conf.node_pools, &c->needs.names[i]))
 			return true;
 	return false;
 }
 
 /* "all IP addresses used out: ...", and where else was looked. */
-static void add_words(struct api_call *c, struct err *e)
+static void add_message(struct api_call *c, struct err *e)
 {
 	auto_buf struct buf w;
 
 	buf_init(&w, 600);
 	for (size_t i = 0; i < c->needs.n; i++)
 		if (c->needs.v[i].missing)
-			node_pools_words(c->api->conf.lender, c->needs.v[i].pool, &w);
+			node_pools_describe(c->api->conf.node_pools, c->needs.v[i].pool, &w);
 	for (size_t i = 0; i < c->needs.n_names; i++)
-		node_pools_name_words(c->api->conf.lender, &c->needs.names[i].ip, &w);
+		node_pools_describe_name(c->api->conf.node_pools, &c->needs.names[i].ip, &w);
 	if (w.len)
 		err_kind(e, e->kind, e->code, "%s%s", e->text, w.p);
 }
@@ -74,10 +79,10 @@ static void count_times(struct api_call *c, int64_t from)
 	metrics_phase_time(m, METRICS_STORE, now_mono_us() - from);
 	metrics_phase_time(m, METRICS_QUEUE, c->queue_us);
 	if (c->waited)
-		metrics_phase_time(m, METRICS_BLOCKS, from - c->park_us);
+		metrics_phase_time(m, METRICS_BLOCKS, from - c->pending_us);
 }
 
-static bool has_own(const struct api_call *c, const struct ipam_grant *g, size_t n)
+static bool has_own(const struct api_call *c, const struct ip_allocation *g, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (ip_eq(&g[i].address.ip, &c->own))
@@ -85,26 +90,25 @@ static bool has_own(const struct api_call *c, const struct ipam_grant *g, size_t
 	return !c->own.family;
 }
 
-/* It asked for none by name, so another will do; but it had one. */
+/* It requests no address by name, so any will do; but it had one before. */
 static void say_not_own(const struct api_call *c)
 {
 	char text[IP_TEXT_MAX];
-	auto_buf struct buf why;
+	auto_buf struct buf cause;
 
-	buf_init(&why, 500);
-	node_pools_name_words(c->api->conf.lender, &c->own, &why);
-	log_limited(
-		LOG_WARN, 2,
-		"a pod gets another address than it had before, which was not to be had in time",
-		LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
-		LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", why.len ? why.p : ""));
+	buf_init(&cause, 500);
+	node_pools_describe_name(c->api->conf.node_pools, &c->own, &cause);
+	log_limited(LOG_WARN, 2,
+		    "allocating a new address: the pod's former address was not available in time",
+		    LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
+		    LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", cause.len ? cause.p : ""));
 }
 
-static int take_now(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		    struct ipam_grant **ret, size_t *n_ret, struct err *e)
+static int take_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		    size_t n, struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
 	int64_t from = now_mono_us();
-	int r = ipam_allocate(store, asks, n, ret, n_ret, e);
+	int r = ipam_allocate(store, requests, n, ret, n_ret, e);
 
 	count_times(c, from);
 	if (r == 0 && !has_own(c, *ret, *n_ret))
@@ -115,7 +119,7 @@ static int take_now(struct api_call *c, struct ipam *store, const struct ipam_as
 /* Pods and pools are read within moments of the start. */
 static int is_ready(const struct ipam_api *a, struct err *e)
 {
-	int r = node_pools_ready(a->conf.lender, e);
+	int r = node_pools_ready(a->conf.node_pools, e);
 
 	if (r == 0 && !cluster_pools_are_old(a->conf.cluster) &&
 	    !cluster_synced(a->conf.cluster, CLUSTER_NAMESPACES))
@@ -123,88 +127,88 @@ static int is_ready(const struct ipam_api *a, struct err *e)
 	return r;
 }
 
-static int allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		    struct ipam_grant **ret, size_t *n_ret, struct err *e)
+static int allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		    size_t n, struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
-	int r = look(c, store, asks, n, e);
+	int r = scan(c, store, requests, n, e);
 
 	if (r > 0 && may_wait(c) && !is_refused(c)) {
 		api_pending_add(c);
-		return API_PARKED;
+		return API_PENDING;
 	}
 	if (r >= 0)
-		r = take_now(c, store, asks, n, ret, n_ret, e);
+		r = take_now(c, store, requests, n, ret, n_ret, e);
 	if (r == -ENOSPC || r == -EADDRNOTAVAIL)
-		add_words(c, e);
+		add_message(c, e);
 	return r;
 }
 
-/* What the pod's name had on another node is waited for: API_PARKED, or an error. */
-static int await_kept(struct api_call *c, struct ipam *store, const struct api_asks *asks,
-		      struct err *e)
+/* Waits for the addresses of the pod's name on another node: API_PENDING, or an error. */
+static int await_retained(struct api_call *c, struct ipam *store,
+			  const struct api_requests *requests, struct err *e)
 {
 	struct ipam_api *a = c->api;
-	struct identity who;
+	struct identity owner;
 	int r;
 
-	identity_of(&c->pod, &a->conf.identity, &who);
-	if (!a->conf.handover || c->pod_is_asked || !identity_is_sticky(&who))
+	identity_of(&c->pod, &a->conf.identity, &owner);
+	if (!a->conf.migration || c->pod_is_requested || !identity_is_sticky(&owner))
 		return 0;
-	r = migration_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n,
+	r = migration_wait(a->conf.migration, store, &owner, c->pod.uid, requests->v, requests->n,
 			   !may_wait(c), e);
 	if (r > 0) {
 		needs_done(&c->needs);
 		api_pending_add(c);
-		return API_PARKED;
+		return API_PENDING;
 	}
 	return r;
 }
 
-static void kept_came(struct api_call *c)
+static void retained_imported(struct api_call *c)
 {
-	struct identity who;
+	struct identity owner;
 
-	identity_of(&c->pod, &c->api->conf.identity, &who);
-	if (c->api->conf.handover && identity_is_sticky(&who))
-		migration_came(c->api->conf.handover, &who);
+	identity_of(&c->pod, &c->api->conf.identity, &owner);
+	if (c->api->conf.migration && identity_is_sticky(&owner))
+		migration_imported(c->api->conf.migration, &owner);
 }
 
-int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		 bool whole, struct ipam_grant **ret, size_t *n_ret, struct err *e)
+int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		 size_t n, bool whole, struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
 	struct ipam_api *a = c->api;
-	struct api_asks wished;
+	struct api_requests requested;
 	int r;
 
-	if (!a->conf.lender)
-		return take_now(c, store, asks, n, ret, n_ret, e);
+	if (!a->conf.node_pools)
+		return take_now(c, store, requests, n, ret, n_ret, e);
 	r = is_ready(a, e);
 	if (r < 0 && may_wait(c)) {
 		needs_done(&c->needs);
 		api_pending_add(c);
-		return API_PARKED;
+		return API_PENDING;
 	}
 	if (r < 0)
 		return r;
 	if (!c->has_pod)
-		return allocate(c, store, asks, n, ret, n_ret, e);
-	r = api_asks_make(c, store, asks, n, whole, &wished, e);
+		return allocate(c, store, requests, n, ret, n_ret, e);
+	r = api_requests_make(c, store, requests, n, whole, &requested, e);
 	if (r == -EAGAIN && may_wait(c)) {
 		/* A pool that is being made, a namespace that was not seen yet. */
-		api_asks_done(&wished);
+		api_requests_done(&requested);
 		needs_done(&c->needs);
 		api_pending_add(c);
-		return API_PARKED;
+		return API_PENDING;
 	}
 	if (r == 0)
-		r = await_kept(c, store, &wished, e);
+		r = await_retained(c, store, &requested, e);
 	if (r == 0)
-		r = allocate(c, store, wished.v, n, ret, n_ret, e);
+		r = allocate(c, store, requested.v, n, ret, n_ret, e);
 	if (r == 0) {
-		kept_came(c);
-		api_asks_routes(c, store, &wished, *ret, *n_ret);
+		retained_imported(c);
+		api_requests_routes(c, store, &requested, *ret, *n_ret);
 	}
-	api_asks_done(&wished);
+	api_requests_done(&requested);
 	return r;
 }
 
@@ -253,8 +257,11 @@ static const struct labels *ns_annotations(const struct api_call *c)
 {
 	const struct labels *l = cluster_ns_annotations(c->api->conf.cluster, c->pod.ns);
 
-	/* Without the API server the namespace's annotations count as empty: take_asked() has logged it. */
-	return l || !c->pod_is_asked ? l : &no_labels;
+	/*
+	 * Without the API server the namespace's annotations count as empty: take_requested() has
+	 * logged it.
+	 */
+	return l || !c->pod_is_requested ? l : &no_labels;
 }
 
 /* Interfaces of the container that have addresses, in the order in which they got them. */
@@ -279,12 +286,12 @@ static size_t held_names(struct ipam *store, const char *container, const char *
 	return n;
 }
 
-static int position(struct ipam *store, const struct ipam_owner *who)
+static int position(struct ipam *store, const struct ipam_owner *owner)
 {
 	auto_free const char **held = NULL;
-	size_t n = held_names(store, who->container_id, &held);
+	size_t n = held_names(store, owner->container_id, &held);
 
-	return pod_nic_position(held, n, who->ifname);
+	return pod_nic_position(held, n, owner->ifname);
 }
 
 /* --- pools made for applications --- */
@@ -300,10 +307,10 @@ static void make_pool(void *arg, const struct app_id *app, const char *subnet, c
 	cluster_make_pool(arg, app, subnet, ifname, family, count, reclaim);
 }
 
-/* --- wishes --- */
+/* --- requests --- */
 
-static int ask_pools(struct api_call *c, struct ipam *store, const struct api_asks *a, size_t n,
-		     bool whole, struct err *e)
+static int request_pools(struct api_call *c, struct ipam *store, const struct api_requests *a,
+			 size_t n, bool whole, struct err *e)
 {
 	auto_free struct pod_nic *nics = xcalloc(n, sizeof(*nics));
 	auto_free const char **names = xcalloc(n, sizeof(*names));
@@ -320,12 +327,12 @@ static int ask_pools(struct api_call *c, struct ipam *store, const struct api_as
 	};
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ipam_ask *x = &a->v[i];
+		const struct ip_request *x = &a->v[i];
 
-		names[i] = x->who.ifname;
+		names[i] = x->owner.ifname;
 		nics[i] = (struct pod_nic){
-			.ifname = x->who.ifname,
-			.position = whole ? (int)i : position(store, &x->who),
+			.ifname = x->owner.ifname,
+			.position = whole ? (int)i : position(store, &x->owner),
 			.conf4 = x->pools4,
 			.conf6 = x->pools6,
 			.n_conf4 = x->n_pools4,
@@ -333,67 +340,67 @@ static int ask_pools(struct api_call *c, struct ipam *store, const struct api_as
 			.conf_clean = x->clean_gateway,
 		};
 	}
-	return pod_pools_ask(&f, nics, n, a->wishes, e);
+	return pod_pools_request(&f, nics, n, a->requests, e);
 }
 
-int api_asks_make(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		  bool whole, struct api_asks *ret, struct err *e)
+int api_requests_make(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		      size_t n, bool whole, struct api_requests *ret, struct err *e)
 {
 	struct cluster *cluster = c->api->conf.cluster;
-	struct identity who;
+	struct identity owner;
 	int r;
 
-	*ret = (struct api_asks){.v = xcalloc(n, sizeof(*asks)),
-				 .wishes = xcalloc(n, sizeof(struct pod_wish)),
-				 .places = xcalloc(n, sizeof(struct place_facts)),
-				 .networks = xcalloc(n, sizeof(char *)),
-				 .n = n};
-	memcpy(ret->v, asks, n * sizeof(*asks));
+	*ret = (struct api_requests){.v = xcalloc(n, sizeof(*requests)),
+				     .requests = xcalloc(n, sizeof(struct pod_pool_request)),
+				     .places = xcalloc(n, sizeof(struct place_facts)),
+				     .networks = xcalloc(n, sizeof(char *)),
+				     .n = n};
+	memcpy(ret->v, requests, n * sizeof(*requests));
 	r = pod_routes_read(&c->pod, &ret->routes, &ret->n_routes, e);
 	if (r == 0)
-		r = ask_pools(c, store, ret, n, whole, e);
+		r = request_pools(c, store, ret, n, whole, e);
 	if (r < 0)
 		return r;
-	ret->wished = true;
-	identity_of(&c->pod, &c->api->conf.identity, &who);
+	ret->requested = true;
+	identity_of(&c->pod, &c->api->conf.identity, &owner);
 	for (size_t i = 0; i < n; i++) {
-		struct ipam_ask *a = &ret->v[i];
+		struct ip_request *a = &ret->v[i];
 
-		ret->networks[i] = network_of(c, a->who.ifname);
+		ret->networks[i] = network_of(c, a->owner.ifname);
 		ret->places[i] = (struct place_facts){
 			.node_labels = cluster_node_labels(cluster),
 			.ns_labels = cluster_ns_labels(cluster, c->pod.ns),
 			.ns_annotations = ns_annotations(c),
 			.network = ret->networks[i],
 		};
-		pod_wish_put(&ret->wishes[i], a);
+		pod_pool_request_put(&ret->requests[i], a);
 		a->pod = &c->pod;
 		a->place = &ret->places[i];
-		a->who.pod_name = who.name;
-		a->who.pod_uid = c->pod.uid;
-		a->sticky |= identity_is_sticky(&who);
+		a->owner.pod_name = owner.name;
+		a->owner.pod_uid = c->pod.uid;
+		a->sticky |= identity_is_sticky(&owner);
 	}
 	return 0;
 }
 
-void api_asks_done(struct api_asks *a)
+void api_requests_done(struct api_requests *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
-		if (a->wished)
-			pod_wish_done(&a->wishes[i]);
+		if (a->requested)
+			pod_pool_request_done(&a->requests[i]);
 		free(a->networks[i]);
 	}
 	free(a->v);
-	free(a->wishes);
+	free(a->requests);
 	free(a->places);
 	free(a->networks);
 	free(a->routes);
-	*a = (struct api_asks){0};
+	*a = (struct api_requests){0};
 }
 
 /* --- annotation ipam.spidernet.io/routes --- */
 
-static size_t held_nets(struct ipam *store, const char *container, const struct ipam_grant *g,
+static size_t held_nets(struct ipam *store, const char *container, const struct ip_allocation *g,
 			size_t n, struct ipnet **ret)
 {
 	const struct lease_table *t = ipam_leases(store);
@@ -415,15 +422,15 @@ static size_t held_nets(struct ipam *store, const char *container, const struct 
 	return count;
 }
 
-void api_asks_routes(struct api_call *c, struct ipam *store, const struct api_asks *a,
-		     struct ipam_grant *g, size_t n)
+void api_requests_routes(struct api_call *c, struct ipam *store, const struct api_requests *a,
+			 struct ip_allocation *g, size_t n)
 {
 	auto_free struct ipnet *had = NULL;
 	size_t n_had, left;
 
 	if (a->n_routes == 0)
 		return;
-	n_had = held_nets(store, a->v[0].who.container_id, g, n, &had);
+	n_had = held_nets(store, a->v[0].owner.container_id, g, n, &had);
 	left = pod_routes_give(a->routes, a->n_routes, had, n_had, g, n);
 	if (left > 0)
 		log_limited(LOG_INFO, 2, "routes of a pod have no interface yet",
@@ -440,35 +447,37 @@ static const char *text(const char *s)
 
 static void answer_failure(struct api_call *c, const struct err *e)
 {
-	log_limited(LOG_WARN, 1, "no addresses given", LOG_S("path", c->route->path),
+	log_limited(LOG_WARN, 1, "no addresses allocated", LOG_S("path", c->route->path),
 		    LOG_S("error", e->text));
 	api_call_fail(c, e);
 	api_call_free(c);
 }
 
-static int judge(const struct pod_facts *p, const struct api_pod *asked, struct err *e)
+static int judge(const struct pod_facts *p, const struct api_pod *requested, struct err *e)
 {
-	if (*text(asked->uid) && strcmp(asked->uid, p->uid) != 0 && !pod_is_static(p))
+	if (*text(requested->uid) && strcmp(requested->uid, p->uid) != 0 && !pod_is_static(p))
 		return err_kind(e, ERR_AGAIN, -ESTALE,
-				"pod '%s/%s' has UID %s at the API server, the runtime asks for "
-				"%.64s: another pod of that name took its place",
-				p->ns, p->name, p->uid, asked->uid);
+				"pod '%s/%s' has UID %s at the API server, but the container "
+				"runtime sent UID %.64s: the pod was replaced by another of the "
+				"same name",
+				p->ns, p->name, p->uid, requested->uid);
 	return pod_check_alive(p, e);
 }
 
 /* While the API server is unavailable, the pod is known by the runtime's arguments only. */
-static void take_asked(struct api_call *c, const struct api_pod *asked, const struct err *why)
+static void take_requested(struct api_call *c, const struct api_pod *requested,
+			   const struct err *cause)
 {
 	log_limited(LOG_WARN, 2,
-		    "a pod is not known while the API server is away: its pools are those of the "
+		    "cannot read the pod, the API server is unavailable: using the pools of the "
 		    "network's configuration",
-		    LOG_S("namespace", asked->ns), LOG_S("pod", asked->name),
-		    LOG_S("error", why->text));
-	c->pod = (struct pod_facts){.ns = xstrdup(asked->ns),
-				    .name = xstrdup(asked->name),
-				    .uid = xstrdup(asked->uid),
+		    LOG_S("namespace", requested->ns), LOG_S("pod", requested->name),
+		    LOG_S("error", cause->text));
+	c->pod = (struct pod_facts){.ns = xstrdup(requested->ns),
+				    .name = xstrdup(requested->name),
+				    .uid = xstrdup(requested->uid),
 				    .node = xstrdup("")};
-	c->has_pod = c->pod_is_asked = true;
+	c->has_pod = c->pod_is_requested = true;
 }
 
 static void unlink_fetching(struct api_call *c)
@@ -498,20 +507,20 @@ static void take_app(struct api_call *c, const struct app_id *app)
 	app_id_labels(app, &c->pod.labels); /* which its pools' podAffinity is about */
 }
 
-static void on_app(void *arg, const struct app_id *app, const struct err *why)
+static void on_app(void *arg, const struct app_id *app, const struct err *cause)
 {
 	struct api_call *c = arg;
 	struct err e;
 
-	if (!c->ask) { /* from within */
+	if (!c->request) { /* from within */
 		take_app(c, app);
 		return;
 	}
-	c->ask = NULL;
+	c->request = NULL;
 	unlink_fetching(c);
-	if (why) {
-		e = *why;
-		err_wrap(&e, why->code, "look for what made pod '%s/%s'", c->pod.ns, c->pod.name);
+	if (cause) {
+		e = *cause;
+		err_wrap(&e, cause->code, "find the owner of pod '%s/%s'", c->pod.ns, c->pod.name);
 		answer_failure(c, &e);
 		return;
 	}
@@ -521,85 +530,86 @@ static void on_app(void *arg, const struct app_id *app, const struct err *why)
 }
 
 /* True: it goes on when that is known. */
-static bool ask_app(struct api_call *c)
+static bool lookup_app(struct api_call *c)
 {
 	const struct labels *l = &c->pod.annotations;
 
-	if (!c->api->conf.pools.subnets || c->pod_is_asked ||
+	if (!c->api->conf.pools.subnets || c->pod_is_requested ||
 	    (!labels_get(l, AUTO_POOL_SUBNET) && !labels_get(l, AUTO_POOL_SUBNETS)))
 		return false;
-	c->ask = cluster_ask_app(c->api->conf.cluster, &c->pod, on_app, c);
-	if (!c->ask)
+	c->request = cluster_lookup_app(c->api->conf.cluster, &c->pod, on_app, c);
+	if (!c->request)
 		return false;
 	c->next = c->api->fetching;
 	c->api->fetching = c;
 	return true;
 }
 
-static void on_pod(void *arg, const struct pod_facts *p, const struct err *why)
+static void on_pod(void *arg, const struct pod_facts *p, const struct err *cause)
 {
 	struct err e = ERR_INIT;
 	struct api_call *c = arg;
 	struct metrics *m = c->api->conf.metrics;
-	struct api_pod asked;
+	struct api_pod requested;
 	int r = 0;
 
 	c->fetch = NULL;
 	unlink_fetching(c);
-	c->route->pod(c, &asked);
+	c->route->pod(c, &requested);
 	if (m)
 		metrics_phase_time(m, METRICS_FACTS, now_mono_us() - c->begin_us);
 	if (p) {
 		pod_facts_copy(p, &c->pod);
 		c->has_pod = true;
-		r = judge(p, &asked, &e);
-	} else if (is_away(why) && *text(asked.uid)) {
-		take_asked(c, &asked, why);
+		r = judge(p, &requested, &e);
+	} else if (is_away(cause) && *text(requested.uid)) {
+		take_requested(c, &requested, cause);
 	} else {
-		e = *why;
-		r = err_wrap(&e, why->code, "look for pod '%s/%s'", asked.ns, asked.name);
+		e = *cause;
+		r = err_wrap(&e, cause->code, "read pod '%s/%s'", requested.ns, requested.name);
 	}
 	if (r < 0) {
 		answer_failure(c, &e);
 		return;
 	}
 	c->late = true;
-	if (!ask_app(c))
+	if (!lookup_app(c))
 		api_enqueue(c);
 }
 
-static bool is_known(const struct pod_facts *p, const struct api_pod *asked)
+static bool is_known(const struct pod_facts *p, const struct api_pod *requested)
 {
-	return p && (!*text(asked->uid) || strcmp(p->uid, asked->uid) == 0 || pod_is_static(p));
+	return p &&
+	       (!*text(requested->uid) || strcmp(p->uid, requested->uid) == 0 || pod_is_static(p));
 }
 
-bool api_gather(struct api_call *c)
+bool api_collect(struct api_call *c)
 {
 	struct cluster *cluster = c->api->conf.cluster;
 	const struct pod_facts *p;
 	struct err e = ERR_INIT;
-	struct api_pod asked;
+	struct api_pod requested;
 
-	if (!cluster || !c->route->pod || !c->route->pod(c, &asked))
+	if (!cluster || !c->route->pod || !c->route->pod(c, &requested))
 		return false;
-	if (!*text(asked.ns) || !*text(asked.name)) {
+	if (!*text(requested.ns) || !*text(requested.name)) {
 		err_kind(&e, ERR_ENV, -EINVAL,
-			 "the request names no pod: the runtime must pass K8S_POD_NAMESPACE and "
-			 "K8S_POD_NAME in CNI_ARGS");
+			 "no pod in the request: CNI_ARGS must contain K8S_POD_NAMESPACE and "
+			 "K8S_POD_NAME");
 		answer_failure(c, &e);
 		return true;
 	}
-	p = cluster_pod(cluster, asked.ns, asked.name);
-	if (is_known(p, &asked)) {
+	p = cluster_pod(cluster, requested.ns, requested.name);
+	if (is_known(p, &requested)) {
 		pod_facts_copy(p, &c->pod);
 		c->has_pod = true;
-		if (judge(p, &asked, &e) == 0)
-			return ask_app(c);
+		if (judge(p, &requested, &e) == 0)
+			return lookup_app(c);
 		answer_failure(c, &e);
 		return true;
 	}
 	c->next = c->api->fetching;
 	c->api->fetching = c;
-	c->fetch = cluster_fetch_pod(cluster, asked.ns, asked.name, on_pod, c);
+	c->fetch = cluster_fetch_pod(cluster, requested.ns, requested.name, on_pod, c);
 	return true;
 }

@@ -21,7 +21,7 @@ enum {
 	STINT_MS = 400,
 	GAP_MS = 60,
 	LOCK_MS = 1,	     /* the loop must not stand still */
-	RETRY_MS = 5,	     /* somebody else has the store */
+	RETRY_MS = 5,	     /* another process has the store */
 	WAIT_MS = 30 * 1000, /* as long as a CNI process waits */
 };
 
@@ -36,7 +36,7 @@ struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
 	if (!a->conf.settings)
 		a->conf.settings = AGENT_CONF;
 	a->end = &a->first;
-	if (a->conf.lender)
+	if (a->conf.node_pools)
 		coordinator_settings_init(&a->settings);
 	else
 		ipam_api_reload(a);
@@ -76,7 +76,7 @@ void ipam_api_free(struct ipam_api *a)
 		a->first = c->next;
 		api_call_free(c);
 	}
-	api_park_free(a);
+	api_pending_free(a);
 	loop_del_timer(a->timer);
 	ipam_pools_done(&a->pools);
 	coordinator_settings_done(&a->settings);
@@ -93,8 +93,8 @@ static void reload_pools(struct ipam_api *a)
 	if (ipam_pools_read(&a->pools, a->conf.root, a->conf.paths.pool_dir, &e) == 0)
 		log_info("pools read", LOG_I("pools", (int64_t)a->pools.set.n));
 	else
-		log_error(had ? "pools are not valid, the ones read before stay in force"
-			      : "pools are not valid, no address can be given out",
+		log_error(had ? "pool files rejected, keeping the current pools"
+			      : "pool files rejected, no address can be allocated",
 			  LOG_S("error", e.text));
 }
 
@@ -108,7 +108,7 @@ static void reload_settings(struct ipam_api *a)
 		a->settings = s;
 		return;
 	}
-	log_error("coordinator settings are not valid, the ones read before stay in force",
+	log_error("coordinator settings rejected, keeping the current ones",
 		  LOG_S("error", e.text));
 }
 
@@ -175,14 +175,14 @@ static struct api_call *dequeue(struct ipam_api *a)
 
 static void drop(struct api_call *c)
 {
-	http_answer_error(c->q, 503, 503, "the caller is gone");
+	http_answer_error(c->q, 503, 503, "the client has disconnected");
 	api_call_free(c);
 }
 
 void api_call_fail(struct api_call *c, const struct err *e)
 {
 	struct metrics *m = c->api->conf.metrics;
-	const struct ipam_api_hooks *h = &c->api->conf.hooks;
+	const struct ipam_api_callbacks *h = &c->api->conf.callbacks;
 
 	c->failed = true;
 	if (m && c->route->count)
@@ -194,7 +194,8 @@ void api_call_fail(struct api_call *c, const struct err *e)
 
 static void fail(struct api_call *c, const struct err *e)
 {
-	log_error("store", LOG_S("path", c->route->path), LOG_S("error", e->text));
+	log_error("address store unavailable", LOG_S("path", c->route->path),
+		  LOG_S("error", e->text));
 	api_call_fail(c, e);
 	api_call_free(c);
 }
@@ -213,9 +214,9 @@ static void not_now(struct ipam_api *a, int r, const struct err *e)
 		schedule(a, r == -EWOULDBLOCK ? RETRY_MS : STINT_MS);
 	a->gap_at = now;
 	/* Its next start moves the journal aside and asks the cluster what it said. */
-	if (r == -EBADMSG && a->conf.lender) {
-		log_error("the journal was damaged while the agent ran: it ends, and begins anew "
-			  "with its next start",
+	if (r == -EBADMSG && a->conf.node_pools) {
+		log_error("journal damaged while the agent was running: stopping, the next start "
+			  "recovers it",
 			  LOG_S("error", e->text));
 		loop_stop(a->conf.loop, 1);
 	}
@@ -233,32 +234,32 @@ static int64_t others_turn(struct ipam_api *a)
 
 static void run_one(struct api_call *c, struct ipam *store)
 {
-	if (c->route->for_caller && http_request_is_gone(c->q)) {
+	if (c->route->for_caller && http_request_is_closed(c->q)) {
 		drop(c);
 		return;
 	}
 	c->route->run(c, store);
-	if (!c->parked)
+	if (!c->pending)
 		api_call_free(c);
 }
 
 /* The folder's, or the cluster's as far as they are this node's. */
 static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
-	if (a->conf.lender)
-		node_pools_take(a->conf.lender, p);
-	ipam_attach_pools(store, a->conf.lender ? p : &a->pools);
-	if (a->conf.hooks.begin)
-		a->conf.hooks.begin(a->conf.hooks.arg, store);
+	if (a->conf.node_pools)
+		node_pools_take(a->conf.node_pools, p);
+	ipam_attach_pools(store, a->conf.node_pools ? p : &a->pools);
+	if (a->conf.callbacks.begin)
+		a->conf.callbacks.begin(a->conf.callbacks.arg, store);
 }
 
 static void take_back(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
-	if (a->conf.hooks.batch)
-		a->conf.hooks.batch(a->conf.hooks.arg, store);
-	ipam_detach_pools(store, a->conf.lender ? p : &a->pools);
-	if (a->conf.lender)
-		node_pools_give_back(a->conf.lender, p);
+	if (a->conf.callbacks.batch)
+		a->conf.callbacks.batch(a->conf.callbacks.arg, store);
+	ipam_detach_pools(store, a->conf.node_pools ? p : &a->pools);
+	if (a->conf.node_pools)
+		node_pools_detach(a->conf.node_pools, p);
 }
 
 static void on_turn(void *arg)

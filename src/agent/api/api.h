@@ -3,13 +3,13 @@
 #define UNIRAIL_AGENT_API_API_H
 
 /*
- * Spiderpool's agent API, and ours, on the local store.
+ * Spiderpool's agent API, and that of unirail, on the local store.
  *
  *	GET    /v1/ipam/healthy
  *	POST   /v1/ipam/ip		addresses for one interface
- *	DELETE /v1/ipam/ip		gives them back
+ *	DELETE /v1/ipam/ip		releases them
  *	POST   /v1/ipam/ips		nothing, as there
- *	DELETE /v1/ipam/ips		gives back what a container has
+ *	DELETE /v1/ipam/ips		releases what a container has
  *	GET    /v1/workloadendpoint	?podNamespace=&podName=
  *	GET    /v1/coordinator/config
  *	GET    /v1/runtime/startup, readiness, liveness
@@ -19,24 +19,27 @@
  *
  *	POST   /v1/unirail/pods/networks  which networks a pod has, on a node of a cluster
  *	POST   /v1/unirail/pods/plan	  addresses for all rails of a pod: all of them, or none
- *	POST   /v1/unirail/pods/done	  what the pod's side found: addresses in conflict, and what is to
- *					  be written at the pod
+ *	POST   /v1/unirail/pods/report	  what the plugin found: addresses in conflict, and the network
+ *					  status of the pod. Also as pods/done: plugins of this release
+ *					  send that, since they may talk to an agent of an earlier one
  *	POST   /v1/unirail/pods/check	  what a container holds
- *	POST   /v1/unirail/pods/release	  gives back some rails of a container, or all
- *	POST   /v1/unirail/networks/gc	  gives back all that is not valid any more
- *	GET    /v1/unirail/status	  how this node stands in its cluster
+ *	POST   /v1/unirail/pods/release	  releases some rails of a container, or all
+ *	POST   /v1/unirail/networks/gc	  releases all that is no longer valid
+ *	GET    /v1/unirail/status	  state of this node in its cluster
+ *	GET    /v1/unirail/devices	  the node's resources and the health of their devices
  *	POST   /v1/unirail/pools	  `unirail pool` on this store
  *
- * These are closed (a key that is not known is an error, so that no wish goes unheard); their
- * failures are 500 and {"code": the CNI code, "message"}. What changes their meaning will be
- * another path. pods.c, pods.c, admin.c and
- * admin.c have the bodies.
+ * An unknown key is an error, so that no request is ignored, unless it begins with '~': a later
+ * version adds such a key if an older agent may ignore it, so that plugin and agent may differ by
+ * one minor version. The same holds for the networks in the answer of pods/networks; plugins ignore
+ * other unknown keys of answers. A change of meaning gets another path. Failures are 500 and
+ * {"code": the CNI code, "message"}. The bodies are in plan.c, pods.c and admin.c.
  *
- * On a node of a cluster (`lender` is set) addresses are the cluster's: pools come lent for each batch,
+ * On a node of a cluster (`node_pools` is set) addresses are the cluster's: pools are attached for each batch,
  * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request
  * that finds this node's part of a pool empty waits until there is more (agent/blocks/blocks.h), in the
- * order of arrival by pool, without holding up others. A request whose first pool cannot be had
- * for a third of its time goes on to the next one of its list. Giving back waits for nothing.
+ * order of arrival by pool, without delaying others. A request that gets no address of its first
+ * pool for a third of its time continues with the next one of its list. A release never waits.
  *
  * The store is opened for a batch of requests and closed after it, never held: CNI processes that
  * use it directly wait no longer than for each other. Where such a one has it, requests wait their
@@ -55,11 +58,12 @@ struct cni_watch;
 struct migration;
 struct ipam_api;
 struct nets;
+struct json_out;
 
 enum { IPAM_API_WAIT_MS = 15 * 1000 };
 
-/* What else is to be done about what happens to pods; each may be NULL. */
-struct ipam_api_hooks {
+/* Hooks for events of pods; each may be NULL. */
+struct ipam_api_callbacks {
 	/* A batch begins. */
 	void (*begin)(void *arg, struct ipam *store);
 	/* A batch is over; the store is still open. */
@@ -80,14 +84,20 @@ struct ipam_api_conf {
 
 	/* --- of a cluster --- */
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
-	struct node_pools *lender;
+	struct node_pools *node_pools;
 	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
 	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
-	struct migration *handover;  /* NULL: kept addresses stay on their node */
+	struct migration *migration; /* NULL: retained addresses stay on their node */
 	int64_t wait_ms;	     /* for pods and addresses */
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
-	struct ipam_api_hooks hooks;
+	struct ipam_api_callbacks callbacks;
+	/*
+	 * For GET devices: writes the resources of the device plugins, an array. NULL: no device
+	 * plugin is served.
+	 */
+	void (*put_devices)(void *arg, struct json_out *o);
+	void *devices_arg;
 	struct nets *
 		nets; /* which networks pods have (agent/network/network.h); NULL: no cluster is known */
 };
@@ -95,21 +105,23 @@ struct ipam_api_conf {
 /* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* requests that wait are forgotten, not answered */
-/* More may be had now of a pool, or of any (NULL), or there is another pool (""); for
- * node_pools_conf.changed. */
+/* A pool may have more addresses now, or any pool (NULL), or there is another pool (""); for
+ * node_pools_conf.changed. With a name the requests are retried in the next iteration of the loop. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
-/* Runs the batch's hook soon, as after a request. */
+/* Schedules the batch's hook, as after a request. */
 void ipam_api_touch(struct ipam_api *a);
-/* The end is near: nobody waits any more. */
-void ipam_api_hurry(struct ipam_api *a);
-/* Other settings: wait_ms, pools, identity, no_release_conflict_ips; a cluster's coordinator ones are moved in. */
+/* The agent stops: pending requests are answered now. */
+void ipam_api_drain(struct ipam_api *a);
+/*
+ * Other settings: wait_ms, pools, identity, no_release_conflict_ips; a cluster's coordinator ones
+ * are moved in.
+ */
 void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s);
 /* What the coordinators of a pod (NULL: not known) are told, as an object. */
-struct json_out;
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *o);
-/* Reads pools and settings anew; what cannot be read stays as it was, and the log says so. */
+/* Reads pools and settings again; what cannot be read stays as it was and is logged. */
 void ipam_api_reload(struct ipam_api *a);
 /* An http_handler; arg is the struct ipam_api. */
 void ipam_api_handle(void *arg, struct http_request *q);

@@ -22,10 +22,10 @@ struct api_route {
 	/* Answers without the store; NULL: run() does, with it. */
 	void (*now)(struct api_call *c);
 	void (*run)(struct api_call *c, struct ipam *store);
-	/* Answers when the store cannot be had. */
+	/* Answers if the store cannot be opened. */
 	void (*fail)(struct api_call *c, const struct err *e);
-	bool for_caller; /* means nothing when the caller is gone: allocations */
-	/* Which pod it is about, for one that allocates; false: none. NULL: it does not allocate. */
+	bool for_caller; /* skipped if the caller has disconnected: allocations */
+	/* The pod of an allocation; false: none. NULL: not an allocation. */
 	bool (*pod)(const struct api_call *c, struct api_pod *ret);
 	struct metrics_ipam *(*count)(struct metrics *m); /* as what it counts; may be NULL */
 };
@@ -35,8 +35,8 @@ struct api_pod {
 	const char *ns, *name, *uid;
 };
 
-/* A pool that could not be had a moment ago: asks go on to their next one. */
-struct api_dry {
+/* A pool that had no address a moment ago: requests continue with their next one. */
+struct api_exhausted {
 	char *pool;
 	int64_t until_ms;
 };
@@ -47,19 +47,24 @@ struct ipam_api {
 	struct coordinator_settings settings;
 	struct api_call *first, **end; /* waiting for the store */
 	struct loop_timer *timer;
-	int64_t turn_end; /* when we last let go of the store */
-	int64_t gap_at;	  /* when others last had it, or had the time to */
-	bool touched;	  /* a batch is wanted though nobody asks */
+	int64_t turn_end; /* when this process last closed the store */
+	int64_t gap_at;	  /* when other processes last used it, or could have */
+	bool touched;	  /* a batch is due without a request */
 
 	/* --- of a cluster --- */
 	uint64_t seq;
 	struct api_call *fetching; /* waiting for their pod */
-	struct api_call *parked;   /* waiting for addresses, in order */
-	struct loop_timer *park_timer;
-	struct needs wanted; /* as the lender was told */
-	bool named;	     /* it was told of addresses that are asked for by name */
-	struct api_dry *dry;
-	size_t n_dry;
+	struct api_call *pending;  /* waiting for addresses, in order */
+	struct api_call *last_pending;
+	struct loop_timer *pending_timer, *report_timer;
+	char **changed; /* pools that may have more now, in this iteration of the loop */
+	size_t n_changed;
+	struct loop_timer *changed_timer;
+	int64_t pending_ms;  /* when pending_timer is due */
+	struct needs wanted; /* as reported to node_pools, by pool */
+	bool named;	     /* addresses requested by name were reported to it */
+	struct api_exhausted *exhausted;
+	size_t n_exhausted;
 };
 
 struct api_call {
@@ -77,14 +82,14 @@ struct api_call {
 	/* --- of a cluster --- */
 	uint64_t seq; /* the order of arrival */
 	struct pod_facts pod;
-	bool has_pod, pod_is_asked; /* asked: as the request has it, no API server was there */
+	bool has_pod, pod_is_requested; /* asked: as the request has it, no API server was there */
 	struct cluster_fetch *fetch;
 	struct app_id app; /* what made the pod, where a pool is made for that */
 	bool has_app;
-	struct cluster_ask *ask;
-	bool parked, waited, late;	  /* late: others may have come to the queue since */
-	int64_t park_us, deadline, stage; /* loop's time, ms */
-	int64_t own_until; /* how long an address that the pod had before is waited for */
+	struct cluster_lookup *request;
+	bool pending, waited, late;	     /* late: others may have come to the queue since */
+	int64_t pending_us, deadline, stage; /* loop's time, ms */
+	int64_t own_until; /* how long a request waits for the pod's former address */
 	struct ipaddr own; /* which; family 0: none */
 	struct needs needs;
 };
@@ -119,42 +124,45 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 /* --- addresses --- */
 
 /*
- * ipam_allocate(), or on a node of a cluster what comes before it. API_PARKED: the call is not to be
+ * ipam_allocate(), or on a node of a cluster what comes before it. API_PENDING: the call is not to be
  * answered now, its run() comes again. whole: these are all interfaces of the pod, in their order.
  */
-enum { API_PARKED = 1 };
-int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		 bool whole, struct ipam_grant **ret, size_t *n_ret, struct err *e);
+enum { API_PENDING = 1 };
+int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		 size_t n, bool whole, struct ip_allocation **ret, size_t *n_ret, struct err *e);
 
-/* Asks with what the pod's annotations say instead of the network's configuration. */
-struct api_asks {
-	struct ipam_ask *v;
-	struct pod_wish *wishes;
+/*
+ * Requests with the values of the pod's annotations instead of those of the network's
+ * configuration.
+ */
+struct api_requests {
+	struct ip_request *v;
+	struct pod_pool_request *requests;
 	struct place_facts *places;
 	char **networks;
 	size_t n;
-	bool wished;
+	bool requested;
 	struct pool_route *routes; /* of its own annotation */
 	size_t n_routes;
 };
-/* Of a call that has its pod. To be ended in any case. */
-int api_asks_make(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		  bool whole, struct api_asks *ret, struct err *e);
-void api_asks_done(struct api_asks *a);
+/* Of a call that has its pod. Must be freed in any case. */
+int api_requests_make(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		      size_t n, bool whole, struct api_requests *ret, struct err *e);
+void api_requests_done(struct api_requests *a);
 /* Adds the routes of the pod's annotation to the grants. */
-void api_asks_routes(struct api_call *c, struct ipam *store, const struct api_asks *a,
-		     struct ipam_grant *g, size_t n);
-/* Before the queue: true when the call goes on by itself, now or later. */
-bool api_gather(struct api_call *c);
+void api_requests_routes(struct api_call *c, struct ipam *store, const struct api_requests *a,
+			 struct ip_allocation *g, size_t n);
+/* Before the queue: true if the call continues by itself, now or later. */
+bool api_collect(struct api_call *c);
 /* Into the queue, by order of arrival. */
 void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
-void api_park_free(struct ipam_api *a);
-/* The call comes back when there is more, or its time is up. */
+void api_pending_free(struct ipam_api *a);
+/* The call is retried when there are more addresses, or its time is over. */
 void api_pending_add(struct api_call *c);
-/* What those have been promised that came before. */
-void api_promised(const struct api_call *c, struct needs *ret);
-bool api_is_dry(void *api, const char *pool);
+/* Addresses reserved for earlier requests. */
+void api_reserved(const struct api_call *c, struct needs *ret);
+bool api_is_exhausted(void *api, const char *pool);
 /* Answers with the route's failure. */
 void api_call_fail(struct api_call *c, const struct err *e);
 
@@ -189,6 +197,7 @@ int api_read_coordinator(struct api_call *c);
 void api_coordinator(struct api_call *c);
 void api_ready(struct api_call *c);
 void api_status(struct api_call *c, struct ipam *store);
+void api_devices(struct api_call *c);
 
 /* Ours; the bodies are in api_pods.c. */
 struct api_plan_args {
@@ -210,14 +219,14 @@ struct api_networks_args {
 int api_read_networks(struct api_call *c);
 void api_networks(struct api_call *c);
 
-struct api_done_args {
+struct api_report_args {
 	const char *container_id;
 	struct json_list conflicts;
 	const char *pod_namespace, *pod_name, *pod_uid, *status, *message; /* pods.c */
 };
-void api_networks_done(struct api_call *c, const struct api_done_args *p);
-int api_read_done(struct api_call *c);
-void api_done(struct api_call *c, struct ipam *store);
+void api_networks_report(struct api_call *c, const struct api_report_args *p);
+int api_read_report(struct api_call *c);
+void api_report(struct api_call *c, struct ipam *store);
 
 struct api_release_args {
 	const char *container_id;
@@ -230,7 +239,7 @@ void api_check(struct api_call *c, struct ipam *store);
 
 struct api_pools_args {
 	const char *command, *release;
-	struct json_strs words;
+	struct json_strs message;
 	bool json;
 };
 int api_read_pools(struct api_call *c);
@@ -247,10 +256,10 @@ void api_gc(struct api_call *c, struct ipam *store);
 /* 422 unless it is 1 to 64. */
 int api_rails_count(struct api_call *c, size_t n);
 /* One element of our "rails". */
-void api_put_rail(struct json_out *o, const char *ifname, const struct ipam_grant *g, size_t n,
-		  size_t ask, const struct pool_set *pools);
+void api_put_rail(struct json_out *o, const char *ifname, const struct ip_allocation *g, size_t n,
+		  size_t request, const struct pool_set *pools);
 /* "ips":[...],"routes":[...] of one interface, as in IpamAddResponse. */
-void api_put_grants(struct json_out *o, const struct ipam_grant *g, size_t n, size_t ask,
-		    const struct pool_set *pools);
+void api_put_allocations(struct json_out *o, const struct ip_allocation *g, size_t n,
+			 size_t request, const struct pool_set *pools);
 
 #endif

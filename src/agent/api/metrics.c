@@ -58,27 +58,15 @@ void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited)
 
 /* --- text --- */
 
-static void counter(struct buf *b, const char *prefix, const char *name, uint64_t n,
-		    const char *help)
-{
-	auto_free char *full = xasprintf("%s_%s_total", prefix, name);
-
-	sample_counter(b, full, n, help);
-}
-
 static void add_seconds(struct buf *b, int64_t us)
 {
 	buf_printf(b, "%lld.%06lld", (long long)(us / 1000000), (long long)(us % 1000000));
 }
 
-static void seconds_gauge(struct buf *b, const char *prefix, const char *which, const char *what,
-			  int64_t us)
+static void seconds_gauge(struct buf *b, const struct metric *m, int64_t us)
 {
-	auto_free char *name = xasprintf("%s_%s_%sduration_seconds", prefix, which, what);
-	auto_free char *help = xasprintf("The %s so far.", which);
-
-	sample_name(b, name, "gauge", help);
-	buf_printf(b, "%s ", name);
+	sample_name(b, m);
+	buf_printf(b, "%s ", m->name);
 	add_seconds(b, us);
 	buf_char(b, '\n');
 }
@@ -105,63 +93,85 @@ static void histogram(struct buf *b, const char *name, const char *label, const 
 	buf_printf(b, "\n%s_count%s %llu\n", name, braces, (unsigned long long)t->count);
 }
 
-static void times(struct buf *b, const char *prefix, const char *what, const char *help,
-		  const struct metrics_times *t)
+static void times(struct buf *b, const struct metric *m, const struct metrics_times *t)
 {
-	auto_free char *name = xasprintf("%s_%sduration_seconds", prefix, what);
-
-	sample_name(b, name, "histogram", help);
-	histogram(b, name, "", whole, t);
-	seconds_gauge(b, prefix, "average", what, t->count ? t->sum / (int64_t)t->count : 0);
-	seconds_gauge(b, prefix, "max", what, t->max);
-	seconds_gauge(b, prefix, "min", what, t->min);
-	seconds_gauge(b, prefix, "latest", what, t->latest);
+	sample_name(b, m);
+	histogram(b, m->name, "", whole, t);
 }
+
+/* The histogram, and Spiderpool's gauges of the same. */
+#define TIMES(b, verb, what, help, t)                                                              \
+	do {                                                                                       \
+		times(b, METRIC(TIMES_NAME(verb, "", what), "histogram", help), t);                \
+		seconds_gauge(                                                                     \
+			b, METRIC(TIMES_NAME(verb, "average_", what), "gauge", "Average: " help),  \
+			(t)->count ? (t)->sum / (int64_t)(t)->count : 0);                          \
+		seconds_gauge(b,                                                                   \
+			      METRIC(TIMES_NAME(verb, "max_", what), "gauge", "Maximum: " help),   \
+			      (t)->max);                                                           \
+		seconds_gauge(b,                                                                   \
+			      METRIC(TIMES_NAME(verb, "min_", what), "gauge", "Minimum: " help),   \
+			      (t)->min);                                                           \
+		seconds_gauge(b,                                                                   \
+			      METRIC(TIMES_NAME(verb, "latest_", what), "gauge", "Latest: " help), \
+			      (t)->latest);                                                        \
+	} while (0)
+#define TIMES_NAME(verb, which, what) "spiderpool_ipam_" verb "_" which what "duration_seconds"
 
 static void add_allocation(struct buf *b, const struct metrics_ipam *m)
 {
-	const char *p = "spiderpool_ipam_allocation";
-
-	counter(b, p, "counts", m->done + m->failed, "Requests for addresses.");
-	counter(b, p, "failure_counts", m->failed, "Those that failed.");
-	counter(b, p, "err_internal_counts", m->internal, "Failed for no reason below.");
-	counter(b, p, "err_no_available_pool_counts", m->no_pool, "No pool was left to choose.");
-	counter(b, p, "err_retries_exhausted_counts", m->retries,
-		"The cluster was asked for addresses in vain.");
-	counter(b, p, "err_ip_used_out_counts", m->used_out, "All addresses were in use.");
-	times(b, p, "", "From request to answer.", &m->all);
-	times(b, p, "limit_", "Waiting for the store.", &m->queued);
+	sample_counter(b, "spiderpool_ipam_allocation_counts_total", m->done + m->failed,
+		       "Requests for addresses.");
+	sample_counter(b, "spiderpool_ipam_allocation_failure_counts_total", m->failed,
+		       "Requests for addresses that failed.");
+	sample_counter(b, "spiderpool_ipam_allocation_err_internal_counts_total", m->internal,
+		       "Requests for addresses that failed for another reason.");
+	sample_counter(b, "spiderpool_ipam_allocation_err_no_available_pool_counts_total",
+		       m->no_pool, "Requests for addresses that failed because no pool matched.");
+	sample_counter(
+		b, "spiderpool_ipam_allocation_err_retries_exhausted_counts_total", m->retries,
+		"Requests for addresses that the cluster could not supply within the time limit.");
+	sample_counter(b, "spiderpool_ipam_allocation_err_ip_used_out_counts_total", m->used_out,
+		       "Requests for addresses that failed because the pools were exhausted.");
+	TIMES(b, "allocation", "", "time from a request for addresses to its answer.", &m->all);
+	TIMES(b, "allocation", "limit_", "time that a request waits for the store.", &m->queued);
 }
 
 static void add_release(struct buf *b, const struct metrics_ipam *m)
 {
-	const char *p = "spiderpool_ipam_release";
-
-	counter(b, p, "counts", m->done + m->failed, "Requests to give addresses back.");
-	counter(b, p, "failure_counts", m->failed, "Those that failed.");
-	counter(b, p, "err_internal_counts", m->internal, "Failed for no reason below.");
-	counter(b, p, "err_retries_exhausted_counts", m->retries, "Always 0: nothing is retried.");
-	times(b, p, "", "From request to answer.", &m->all);
-	times(b, p, "limit_", "Waiting for the store.", &m->queued);
+	sample_counter(b, "spiderpool_ipam_release_counts_total", m->done + m->failed,
+		       "Requests to release addresses.");
+	sample_counter(b, "spiderpool_ipam_release_failure_counts_total", m->failed,
+		       "Requests to release addresses that failed.");
+	sample_counter(b, "spiderpool_ipam_release_err_internal_counts_total", m->internal,
+		       "Requests to release addresses that failed.");
+	sample_counter(b, "spiderpool_ipam_release_err_retries_exhausted_counts_total", m->retries,
+		       "Always 0: a release is not retried.");
+	TIMES(b, "release", "", "time from a request to release addresses to its answer.", &m->all);
+	TIMES(b, "release", "limit_", "time that a request waits for the store.", &m->queued);
 }
 
 void metrics_text(struct buf *b, const struct metrics *m)
 {
-	static const char name[] = "unirail_ipam_phase_duration_seconds";
+	const struct metric *phases = METRIC("unirail_ipam_phase_duration_seconds", "histogram",
+					     "Time of each phase of a pod's ADD in the agent.");
 
 	add_allocation(b, &m->allocation);
 	add_release(b, &m->release);
-	sample_name(b, name, "histogram", "Where a pod's ADD spends its time in the agent.");
+	sample_name(b, phases);
 	for (int i = 0; i < METRICS_PHASES; i++) {
 		auto_free char *label = xasprintf("phase=\"%s\"", phase_names[i]);
 
-		histogram(b, name, label, fine, &m->phases[i]);
+		histogram(b, phases->name, label, fine, &m->phases[i]);
 	}
-	counter(b, "spiderpool_ip_gc", "counts", m->gc, "Addresses freed of pods that are gone.");
-	counter(b, "spiderpool_ip_gc", "failure_counts", m->gc_failed, "Those that could not be.");
-	counter(b, "unirail_endpoint", "writes", m->endpoints, "SpiderEndpoints written.");
-	counter(b, "unirail_endpoint", "write_failures", m->endpoints_failed,
-		"Those that could not be; they are tried again.");
+	sample_counter(b, "spiderpool_ip_gc_counts_total", m->gc,
+		       "Addresses of deleted pods and nodes released by garbage collection.");
+	sample_counter(b, "spiderpool_ip_gc_failure_counts_total", m->gc_failed,
+		       "Failed releases of addresses by garbage collection.");
+	sample_counter(b, "unirail_endpoint_writes_total", m->endpoints,
+		       "Writes of SpiderEndpoints.");
+	sample_counter(b, "unirail_endpoint_write_failures_total", m->endpoints_failed,
+		       "Failed writes of SpiderEndpoints, each of which is retried.");
 }
 
 /* Pools are many and leases too: each lease finds its pool among those that have any. */
@@ -200,15 +210,15 @@ static int64_t count_free(struct ipam *store, const struct pool *p)
 }
 
 static void put(struct buf *b, const struct pool_set *s, const struct gauges_pool *v, size_t member,
-		const char *name, const char *help)
+		const struct metric *m)
 {
 	int shown = 0;
 
-	sample_name(b, name, "gauge", help);
+	sample_name(b, m);
 	for (size_t i = 0; i < s->n && shown < METRICS_POOLS_MAX; i++) {
 		if (v[i].used == 0 && s->v[i].usable.n == 0)
 			continue;
-		sample_value(b, name, "pool", s->v[i].name,
+		sample_value(b, m->name, "pool", s->v[i].name,
 			     *(const int64_t *)((const char *)&v[i] + member));
 		shown++;
 	}
@@ -231,50 +241,56 @@ static void put_pools(struct buf *b, struct ipam *store)
 	auto_free struct gauges_pool *v = xcalloc(s->n + 1, sizeof(*v));
 
 	gauges_pools(store, v);
-	put(b, s, v, offsetof(struct gauges_pool, used), "unirail_ippool_used_ips",
-	    "Addresses of the pool that pods of this node have.");
-	put(b, s, v, offsetof(struct gauges_pool, free), "unirail_ippool_free_ips",
-	    "Addresses of the pool that this node can give out at once.");
-	put(b, s, v, offsetof(struct gauges_pool, total), "unirail_ippool_total_ips",
-	    "Addresses of the pool, of all nodes.");
-	sample_name(b, "unirail_ippools", "gauge", "Pools in the cluster that can be used.");
-	sample_value(b, "unirail_ippools", NULL, NULL, (int64_t)s->n);
-}
-
-static void one(struct buf *b, const char *name, const char *type, const char *help, uint64_t n)
-{
-	sample_name(b, name, type, help);
-	sample_value(b, name, NULL, NULL, (int64_t)n);
+	put(b, s, v, offsetof(struct gauges_pool, used),
+	    METRIC("unirail_ippool_used_ips", "gauge",
+		   "Addresses of a pool that are allocated to pods of this node."));
+	put(b, s, v, offsetof(struct gauges_pool, free),
+	    METRIC("unirail_ippool_free_ips", "gauge",
+		   "Addresses of a pool that this node can allocate without a request to the cluster."));
+	put(b, s, v, offsetof(struct gauges_pool, total),
+	    METRIC("unirail_ippool_total_ips", "gauge", "Addresses of a pool on all nodes."));
+	sample_gauge(b, "unirail_ippools", s->n, "Usable pools of the cluster.");
 }
 
 static void put_blocks(struct buf *b, const struct blocks *blocks)
 {
 	struct blocks_stats s = blocks_stats(blocks);
 
-	one(b, "spiderpool_ipam_allocation_update_ippool_conflict_counts_total", "counter",
-	    "Requests for blocks where another node was first.", s.refused);
-	one(b, "unirail_block_requests_total", "counter", "Requests about blocks.", s.requests);
-	one(b, "unirail_block_unanswered_total", "counter", "Those that got no answer.",
-	    s.unanswered);
-	one(b, "unirail_blocks_claimed_total", "counter", "Blocks that became ours.", s.claimed);
-	one(b, "unirail_blocks_left_total", "counter", "Blocks that were given back.", s.left);
-	one(b, "unirail_addresses_ceded_total", "counter", "Addresses given to other nodes.",
-	    s.ceded);
-	one(b, "unirail_addresses_borrowed_total", "counter", "Addresses had from other nodes.",
-	    s.borrowed);
-	one(b, "unirail_blocks", "gauge", "Blocks of this node.", s.claims);
-	one(b, "unirail_addresses_on_loan", "gauge", "Addresses of other nodes' blocks.", s.loans);
-	one(b, "unirail_blocks_foreign", "gauge", "Blocks of this node that another agent claimed.",
-	    blocks_unadopted_count(blocks));
+	sample_counter(b, "spiderpool_ipam_allocation_update_ippool_conflict_counts_total",
+		       s.refused, "Claims of blocks that another node had claimed first.");
+	sample_counter(b, "unirail_block_requests_total", s.requests,
+		       "Requests to the API server about blocks.");
+	sample_counter(b, "unirail_block_unanswered_total", s.unanswered,
+		       "Requests about blocks without an answer.");
+	sample_counter(b, "unirail_blocks_claimed_total", s.claimed, "Blocks claimed.");
+	sample_counter(b, "unirail_blocks_left_total", s.left, "Blocks released.");
+	sample_counter(b, "unirail_addresses_released_total", s.released,
+		       "Addresses released to other nodes.");
+	sample_counter(b, "unirail_addresses_ceded_total", s.released,
+		       "Old name of unirail_addresses_released_total, removed in a later release.");
+	sample_counter(b, "unirail_addresses_borrowed_total", s.borrowed,
+		       "Addresses borrowed from other nodes.");
+	sample_gauge(b, "unirail_blocks", s.claims, "Blocks that this node owns.");
+	sample_gauge(b, "unirail_addresses_borrowed", s.borrowed_now,
+		     "Addresses borrowed from blocks of other nodes.");
+	sample_gauge(b, "unirail_addresses_on_loan", s.borrowed_now,
+		     "Old name of unirail_addresses_borrowed, removed in a later release.");
+	sample_gauge(
+		b, "unirail_blocks_unadopted", blocks_unadopted_count(blocks),
+		"Blocks of this node that another agent claimed and this one has not adopted.");
+	sample_gauge(b, "unirail_blocks_foreign", blocks_unadopted_count(blocks),
+		     "Old name of unirail_blocks_unadopted, removed in a later release.");
 }
 
 static void put_cluster(struct buf *b, const struct cluster *c)
 {
-	static const char behind[] = "unirail_watch_behind_seconds";
+	const struct metric *behind =
+		METRIC("unirail_watch_behind_seconds", "gauge",
+		       "Time since the last successful watch of a kind; 0: watching.");
 
-	sample_name(b, behind, "gauge", "How long a kind has not been followed.");
+	sample_name(b, behind);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
-		sample_value(b, behind, "kind", cluster_kind_name(k),
+		sample_value(b, behind->name, "kind", cluster_kind_name(k),
 			     cluster_behind_ms(c, k) / 1000);
 }
 

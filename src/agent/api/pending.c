@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that wait for more of their pools, and what the cluster is told of them. */
+/* Requests waiting for addresses, and the demand they report to the block manager. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/api/internal.h"
 #include "base/alloc.h"
 
-enum { DRY_MS = 10 * 1000, DRY_MAX = 256 };
+enum { EXHAUSTED_MS = 10 * 1000, EXHAUSTED_MAX = 256 };
 
 static void retime(struct ipam_api *a);
 
@@ -17,129 +18,173 @@ static int64_t now(const struct ipam_api *a)
 
 /* --- pools that could not be had --- */
 
-bool api_is_dry(void *arg, const char *pool)
+bool api_is_exhausted(void *arg, const char *pool)
 {
 	const struct ipam_api *a = arg;
 
-	for (size_t i = 0; i < a->n_dry; i++)
-		if (strcmp(a->dry[i].pool, pool) == 0)
-			return a->dry[i].until_ms > now(a);
+	for (size_t i = 0; i < a->n_exhausted; i++)
+		if (strcmp(a->exhausted[i].pool, pool) == 0)
+			return a->exhausted[i].until_ms > now(a);
 	return false;
 }
 
-static void set_dry(struct ipam_api *a, const char *pool)
+static void set_exhausted(struct ipam_api *a, const char *pool)
 {
 	size_t i = 0;
 
-	while (i < a->n_dry && strcmp(a->dry[i].pool, pool) != 0)
+	while (i < a->n_exhausted && strcmp(a->exhausted[i].pool, pool) != 0)
 		i++;
-	if (i == a->n_dry) {
-		if (a->n_dry == DRY_MAX) {
-			free(a->dry[0].pool);
-			memmove(a->dry, a->dry + 1, --a->n_dry * sizeof(*a->dry));
+	if (i == a->n_exhausted) {
+		if (a->n_exhausted == EXHAUSTED_MAX) {
+			free(a->exhausted[0].pool);
+			memmove(a->exhausted, a->exhausted + 1,
+				--a->n_exhausted * sizeof(*a->exhausted));
 			i--;
 		}
-		VEC_PUSH(a->dry, a->n_dry) = (struct api_dry){.pool = xstrdup(pool)};
+		VEC_PUSH(a->exhausted, a->n_exhausted) =
+			(struct api_exhausted){.pool = xstrdup(pool)};
 	}
-	a->dry[i].until_ms = now(a) + DRY_MS;
+	a->exhausted[i].until_ms = now(a) + EXHAUSTED_MS;
 }
 
 /* --- what is wanted of the cluster --- */
 
-static uint32_t waiting_for(const struct ipam_api *a, const char *pool)
+/* The sum of the needs of all pending calls before one; NULL: of all. */
+static void sum_before(const struct ipam_api *a, const struct api_call *end, struct needs *ret)
 {
-	uint32_t n = 0;
+	auto_free const struct needs **v = NULL;
+	size_t n = 0;
 
-	for (const struct api_call *c = a->parked; c; c = c->next) {
-		const struct need *x = needs_find(&c->needs, pool);
-
-		n += x ? x->count : 0;
-	}
-	return n;
+	for (const struct api_call *c = a->pending; c && (!end || c->seq < end->seq); c = c->next)
+		VEC_PUSH(v, n) = &c->needs;
+	needs_sum(v, n, ret);
 }
 
-/* Tells the lender what changed. */
-static void tell(struct ipam_api *a, const char *pool)
+/* Reports the pools whose demand has changed; both lists are in the order of names. */
+static void report_pools(struct ipam_api *a)
 {
-	uint32_t n = waiting_for(a, pool);
-	const struct need *told = needs_find(&a->wanted, pool);
+	struct needs old = a->wanted;
+	size_t i = 0, k = 0;
 
-	if (n == (told ? told->count : 0))
-		return;
-	needs_add(&a->wanted, pool, n - (told ? told->count : 0));
-	node_pools_want(a->conf.lender, pool, n);
+	a->wanted = (struct needs){0};
+	sum_before(a, NULL, &a->wanted);
+	while (i < old.n || k < a->wanted.n) {
+		int order = i == old.n	       ? 1
+			    : k == a->wanted.n ? -1
+					       : strcmp(old.v[i].pool, a->wanted.v[k].pool);
+		uint32_t was = order <= 0 ? old.v[i].count : 0;
+		uint32_t is = order >= 0 ? a->wanted.v[k].count : 0;
+
+		if (was != is)
+			node_pools_want(a->conf.node_pools,
+					order <= 0 ? old.v[i].pool : a->wanted.v[k].pool, is);
+		i += order <= 0;
+		k += order >= 0;
+	}
+	needs_done(&old);
 }
 
 /* The strings are the calls'. */
-static void tell_names(struct ipam_api *a)
+static void report_names(struct ipam_api *a)
 {
 	auto_free struct need_name *v = NULL;
 	size_t n = 0;
 
-	for (const struct api_call *c = a->parked; c; c = c->next)
+	for (const struct api_call *c = a->pending; c; c = c->next)
 		for (size_t i = 0; i < c->needs.n_names; i++)
 			VEC_PUSH(v, n) = c->needs.names[i];
 	if (n || a->named)
-		node_pools_names(a->conf.lender, v, n);
+		node_pools_names(a->conf.node_pools, v, n);
 	a->named = n > 0;
 }
 
-static void tell_all(struct ipam_api *a)
+static void on_report(void *arg)
 {
-	tell_names(a);
-	for (size_t i = 0; i < a->wanted.n; i++)
-		tell(a, a->wanted.v[i].pool);
-	for (const struct api_call *c = a->parked; c; c = c->next)
-		for (size_t i = 0; i < c->needs.n; i++)
-			tell(a, c->needs.v[i].pool);
+	struct ipam_api *a = arg;
+
+	a->report_timer = NULL;
+	report_names(a);
+	report_pools(a);
 }
 
-void api_promised(const struct api_call *c, struct needs *ret)
+/* Once for all calls of this iteration of the loop: many pods may begin or end waiting together. */
+static void report_all(struct ipam_api *a)
 {
-	for (const struct api_call *p = c->api->parked; p && p->seq < c->seq; p = p->next)
-		for (size_t i = 0; i < p->needs.n; i++)
-			needs_add(ret, p->needs.v[i].pool, p->needs.v[i].count);
+	if (!a->report_timer)
+		a->report_timer = loop_add_timer(a->conf.loop, 0, on_report, a);
+}
+
+void api_reserved(const struct api_call *c, struct needs *ret)
+{
+	sum_before(c->api, c, ret);
 }
 
 /* --- waiting --- */
 
+static void on_pending_timer(void *arg);
+
+static int64_t next_of(const struct api_call *c)
+{
+	return c->stage < c->deadline ? c->stage : c->deadline;
+}
+
+static void set_timer(struct ipam_api *a, int64_t ms)
+{
+	int64_t wait = ms - now(a);
+
+	loop_del_timer(a->pending_timer);
+	a->pending_timer = loop_add_timer(a->conf.loop, wait > 0 ? wait : 0, on_pending_timer, a);
+	a->pending_ms = ms;
+}
+
 void api_pending_add(struct api_call *c)
 {
 	struct ipam_api *a = c->api;
-	struct api_call **at = &a->parked;
+	struct api_call **at = &a->pending;
 
+	/* Mostly it came last; one that waits again may not have. */
+	if (a->last_pending && a->last_pending->seq < c->seq)
+		at = &a->last_pending->next;
 	if (!c->waited) {
-		c->park_us = now_mono_us();
+		c->pending_us = now_mono_us();
 		c->deadline = now(a) + a->conf.wait_ms;
 		c->own_until = now(a) + a->conf.wait_ms / 3;
 	}
 	c->stage = now(a) + a->conf.wait_ms / 3;
-	c->waited = c->parked = true;
+	c->waited = c->pending = true;
 	while (*at && (*at)->seq < c->seq)
 		at = &(*at)->next;
 	c->next = *at;
 	*at = c;
-	tell_all(a);
-	retime(a);
+	if (!c->next)
+		a->last_pending = c;
+	report_all(a);
+	if (!a->pending_timer || next_of(c) < a->pending_ms)
+		set_timer(a, next_of(c));
 }
 
 /* Back into the queue. */
-static void pending_remove(struct api_call **at)
+static void pending_remove(struct ipam_api *a, struct api_call **at)
 {
 	struct api_call *c = *at;
 
+	if (a->last_pending == c)
+		a->last_pending =
+			at == &a->pending
+				? NULL
+				: (struct api_call *)((char *)at - offsetof(struct api_call, next));
 	*at = c->next;
-	c->parked = false;
+	c->pending = false;
 	c->late = true;
 	api_enqueue(c);
 }
 
-static void on_park_timer(void *arg)
+static void on_pending_timer(void *arg)
 {
 	struct ipam_api *a = arg;
-	struct api_call **at = &a->parked;
+	struct api_call **at = &a->pending;
 
-	a->park_timer = NULL;
+	a->pending_timer = NULL;
 	while (*at) {
 		struct api_call *c = *at;
 
@@ -149,73 +194,117 @@ static void on_park_timer(void *arg)
 		}
 		for (size_t i = 0; i < c->needs.n; i++)
 			if (c->needs.v[i].missing)
-				set_dry(a, c->needs.v[i].pool);
-		pending_remove(at);
+				set_exhausted(a, c->needs.v[i].pool);
+		pending_remove(a, at);
 	}
-	tell_all(a);
+	report_all(a);
 	retime(a);
 }
 
 static void retime(struct ipam_api *a)
 {
-	int64_t next = INT64_MAX, wait;
+	int64_t next = INT64_MAX;
 
-	loop_del_timer(a->park_timer);
-	a->park_timer = NULL;
-	for (const struct api_call *c = a->parked; c; c = c->next) {
-		next = c->stage < next ? c->stage : next;
-		next = c->deadline < next ? c->deadline : next;
-	}
-	if (!a->parked)
-		return;
-	wait = next - now(a);
-	a->park_timer = loop_add_timer(a->conf.loop, wait > 0 ? wait : 0, on_park_timer, a);
+	loop_del_timer(a->pending_timer);
+	a->pending_timer = NULL;
+	for (const struct api_call *c = a->pending; c; c = c->next)
+		next = next_of(c) < next ? next_of(c) : next;
+	if (a->pending)
+		set_timer(a, next);
 }
 
-static bool waits_for(const struct api_call *c, const char *pool)
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool has_changed(const struct ipam_api *a, const char *pool)
+{
+	return bsearch(&pool, a->changed, a->n_changed, sizeof(*a->changed), by_text) != NULL;
+}
+
+static bool waits(const struct api_call *c)
 {
 	for (size_t i = 0; i < c->needs.n_names; i++)
-		if (strcmp(c->needs.names[i].pool, pool) == 0)
+		if (has_changed(c->api, c->needs.names[i].pool))
 			return true;
-	return c->needs.n == 0 || needs_find(&c->needs, pool);
+	for (size_t i = 0; i < c->needs.n; i++)
+		if (has_changed(c->api, c->needs.v[i].pool))
+			return true;
+	return c->needs.n == 0;
 }
 
-void ipam_api_changed(struct ipam_api *a, const char *pool)
+static void retry(struct ipam_api *a, bool all)
 {
-	struct api_call **at = &a->parked;
+	struct api_call **at = &a->pending;
 
 	while (*at) {
-		if (!pool || waits_for(*at, pool))
-			pending_remove(at);
+		if (all || waits(*at))
+			pending_remove(a, at);
 		else
 			at = &(*at)->next;
 	}
-	tell_all(a);
+	report_all(a);
 	retime(a);
 }
 
-void ipam_api_hurry(struct ipam_api *a)
+static void forget_changed(struct ipam_api *a)
+{
+	loop_del_timer(a->changed_timer);
+	a->changed_timer = NULL;
+	for (size_t i = 0; i < a->n_changed; i++)
+		free(a->changed[i]);
+	free(take(a->changed));
+	a->n_changed = 0;
+}
+
+static void on_changed(void *arg)
+{
+	struct ipam_api *a = arg;
+
+	a->changed_timer = NULL;
+	qsort(a->changed, a->n_changed, sizeof(*a->changed), by_text);
+	retry(a, false);
+	forget_changed(a);
+}
+
+/* Once for all pools of this iteration of the loop: after a relist all of them may have more. */
+void ipam_api_changed(struct ipam_api *a, const char *pool)
+{
+	if (!pool) {
+		forget_changed(a);
+		retry(a, true);
+	} else if (a->pending) {
+		VEC_PUSH(a->changed, a->n_changed) = xstrdup(pool);
+		if (!a->changed_timer)
+			a->changed_timer = loop_add_timer(a->conf.loop, 0, on_changed, a);
+	}
+}
+
+void ipam_api_drain(struct ipam_api *a)
 {
 	a->conf.wait_ms = 0;
 	ipam_api_changed(a, NULL);
 }
 
-void api_park_free(struct ipam_api *a)
+void api_pending_free(struct ipam_api *a)
 {
-	struct api_call *lists[] = {a->parked, a->fetching};
+	struct api_call *lists[] = {a->pending, a->fetching};
 
-	loop_del_timer(a->park_timer);
+	forget_changed(a);
+	loop_del_timer(a->pending_timer);
+	loop_del_timer(a->report_timer);
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		while (lists[i]) {
 			struct api_call *c = lists[i];
 
 			lists[i] = c->next;
 			cluster_fetch_cancel(c->fetch);
-			cluster_ask_cancel(c->ask);
+			cluster_lookup_cancel(c->request);
 			api_call_free(c);
 		}
 	needs_done(&a->wanted);
-	for (size_t i = 0; i < a->n_dry; i++)
-		free(a->dry[i].pool);
-	free(a->dry);
+	for (size_t i = 0; i < a->n_exhausted; i++)
+		free(a->exhausted[i].pool);
+	free(a->exhausted);
 }

@@ -96,7 +96,7 @@ static int check_names(struct api_call *c, const struct plan_rail *v, size_t n)
 		for (size_t k = 0; k < i && r == 0; k++)
 			if (strcmp(v[i].ifname, v[k].ifname) == 0) {
 				api_refuse(c, 422, 611,
-					   "rails.ifName '%.100s' in body is there twice",
+					   "rails.ifName '%.100s' in body occurs twice",
 					   v[i].ifname);
 				r = -EINVAL;
 			}
@@ -127,18 +127,18 @@ bool api_pod_of_plan(const struct api_call *c, struct api_pod *ret)
 	return !p->dry_run || p->pod_name;
 }
 
-static struct ipam_ask ask_of(const struct api_call *c, const struct plan_rail *r)
+static struct ip_request request_from(const struct api_call *c, const struct plan_rail *r)
 {
 	const struct api_plan_args *p = c->args;
 
-	return (struct ipam_ask){
-		.who = {.container_id = p->container_id,
-			.ifname = r->ifname,
-			.pod_namespace = p->pod_namespace,
-			.pod_name = p->pod_name,
-			.pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
-			.netns = p->netns,
-			.network = r->network},
+	return (struct ip_request){
+		.owner = {.container_id = p->container_id,
+			  .ifname = r->ifname,
+			  .pod_namespace = p->pod_namespace,
+			  .pod_name = p->pod_name,
+			  .pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
+			  .netns = p->netns,
+			  .network = r->network},
 		.pools4 = r->pools4.v,
 		.n_pools4 = r->pools4.n,
 		.pools6 = r->pools6.v,
@@ -154,32 +154,32 @@ static struct ipam_ask ask_of(const struct api_call *c, const struct plan_rail *
 	};
 }
 
-static bool is_fresh(const struct ipam_grant *g, size_t n, size_t ask)
+static bool is_new(const struct ip_allocation *g, size_t n, size_t request)
 {
 	for (size_t i = 0; i < n; i++)
-		if (g[i].ask == ask && !g[i].was_there)
+		if (g[i].request == request && !g[i].was_there)
 			return true;
 	return false;
 }
 
-void api_put_rail(struct json_out *o, const char *ifname, const struct ipam_grant *g, size_t n,
-		  size_t ask, const struct pool_set *pools)
+void api_put_rail(struct json_out *o, const char *ifname, const struct ip_allocation *g, size_t n,
+		  size_t request, const struct pool_set *pools)
 {
 	jo_obj(o);
 	jo_kstr(o, "ifName", ifname);
-	api_put_grants(o, g, n, ask, pools);
-	jo_kbool(o, "fresh", is_fresh(g, n, ask));
+	api_put_allocations(o, g, n, request, pools);
+	jo_kbool(o, "fresh", is_new(g, n, request));
 	jo_kbool(o, "enableIPConflictDetection", pools->conflict_detection);
 	jo_kbool(o, "enableGatewayDetection", pools->gateway_detection);
 	jo_end_obj(o);
 }
 
-static void log_grants(const struct api_plan_args *p, const struct ipam_grant *g, size_t n)
+static void log_allocations(const struct api_plan_args *p, const struct ip_allocation *g, size_t n)
 {
 	if (log_threshold > LOG_DEBUG)
 		return;
 	for (size_t i = 0; i < n; i++)
-		log_debug("address given", LOG_S("container_id", p->container_id),
+		log_debug("address allocated", LOG_S("container_id", p->container_id),
 			  LOG_S("ifname", g[i].ifname),
 			  LOG_S("ip", ipnet_str(&g[i].address, (char[IP_TEXT_MAX]){0})));
 }
@@ -187,20 +187,20 @@ static void log_grants(const struct api_plan_args *p, const struct ipam_grant *g
 static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct err *e)
 {
 	const struct api_plan_args *p = c->args;
-	auto_free struct ipam_ask *asks = xcalloc(p->rails.n, sizeof(*asks));
+	auto_free struct ip_request *requests = xcalloc(p->rails.n, sizeof(*requests));
 	const struct plan_rail *rails = p->rails.v;
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	struct json_out o;
 	size_t n = 0;
 	int r;
 
 	for (size_t i = 0; i < p->rails.n; i++)
-		asks[i] = ask_of(c, &rails[i]);
-	r = p->dry_run ? ipam_try(store, asks, p->rails.n, e)
-		       : api_allocate(c, store, asks, p->rails.n, true, &g, &n, e);
+		requests[i] = request_from(c, &rails[i]);
+	r = p->dry_run ? ipam_try(store, requests, p->rails.n, e)
+		       : api_allocate(c, store, requests, p->rails.n, true, &g, &n, e);
 	if (r != 0)
 		return r;
-	log_grants(p, g, n);
+	log_allocations(p, g, n);
 	jo_init(&o, b, 0);
 	jo_obj(&o);
 	jo_key(&o, "rails");
@@ -209,7 +209,7 @@ static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct er
 		api_put_rail(&o, rails[i].ifname, g, n, i, ipam_pools(store));
 	jo_end_arr(&o);
 	jo_end_obj(&o);
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	return 0;
 }
 
@@ -227,10 +227,10 @@ void api_plan(struct api_call *c, struct ipam *store)
 	if (parsed == 0)
 		r = plan(c, store, &b, &e);
 	rails_free(&p->rails);
-	if (parsed < 0 || r == API_PARKED)
+	if (parsed < 0 || r == API_PENDING)
 		return;
 	if (r < 0) {
-		log_limited(LOG_WARN, 1, "no addresses given",
+		log_limited(LOG_WARN, 1, "no addresses allocated",
 			    LOG_S("container_id", p->container_id), LOG_S("error", e.text));
 		api_call_fail(c, &e);
 		return;

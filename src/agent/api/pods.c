@@ -59,33 +59,38 @@ static const struct json_field conflict_fields[] = {
 static const struct json_table conflict_table = {conflict_fields, JSON_CLOSED,
 						 sizeof(struct ipam_conflict)};
 static const struct json_field done_fields[] = {
-	{"containerID", J_STR, .offset = offsetof(struct api_done_args, container_id)},
-	{"conflicts", J_OBJS, .offset = offsetof(struct api_done_args, conflicts),
+	{"containerID", J_STR, .offset = offsetof(struct api_report_args, container_id)},
+	{"conflicts", J_OBJS, .offset = offsetof(struct api_report_args, conflicts),
 	 .sub = &conflict_table},
-	{"podNamespace", J_STR, .offset = offsetof(struct api_done_args, pod_namespace)},
-	{"podName", J_STR, .offset = offsetof(struct api_done_args, pod_name)},
-	{"podUID", J_STR, .offset = offsetof(struct api_done_args, pod_uid)},
-	{"networkStatus", J_STR, .offset = offsetof(struct api_done_args, status)},
-	{"message", J_STR, .offset = offsetof(struct api_done_args, message)},
+	{"podNamespace", J_STR, .offset = offsetof(struct api_report_args, pod_namespace)},
+	{"podName", J_STR, .offset = offsetof(struct api_report_args, pod_name)},
+	{"podUID", J_STR, .offset = offsetof(struct api_report_args, pod_uid)},
+	{"networkStatus", J_STR, .offset = offsetof(struct api_report_args, status)},
+	{"message", J_STR, .offset = offsetof(struct api_report_args, message)},
 	{0}};
 static const struct json_table done_table = {done_fields, JSON_CLOSED, 0};
 
-int api_read_done(struct api_call *c)
+int api_read_report(struct api_call *c)
 {
 	int r = api_body(c, "done", &done_table);
 
 	return r < 0 ? r
 		     : api_not_empty(c, "containerID",
-				     ((struct api_done_args *)c->args)->container_id);
+				     ((struct api_report_args *)c->args)->container_id);
 }
 
+/* If an address is reported twice, the report with a MAC comes first, then that with the lowest. */
 static int by_address(const void *a, const void *b)
 {
-	return ip_cmp(&((const struct ipam_conflict *)a)->address,
-		      &((const struct ipam_conflict *)b)->address);
+	const struct ipam_conflict *x = a, *y = b;
+	int r = ip_cmp(&x->address, &y->address);
+
+	if (r == 0 && !x->other.len != !y->other.len)
+		return x->other.len ? -1 : 1;
+	return r ? r : mac_cmp(&x->other, &y->other);
 }
 
-/* A report that comes late must not take an address from whoever has it by now. */
+/* A late report must not take the address from its present owner. */
 static bool holds(const struct ipam *store, const char *container_id, const struct ipaddr *a)
 {
 	const struct lease *l = lease_find(ipam_leases(store), a);
@@ -93,23 +98,24 @@ static bool holds(const struct ipam *store, const char *container_id, const stru
 	return l && l->state == LEASE_USED && lease_is(l, container_id, NULL);
 }
 
-/* Records each reported address once and all in one journal commit: the caller chooses the length of the list. */
-void api_done(struct api_call *c, struct ipam *store)
+/* Records each reported address once, with the MAC of the report that by_address() puts first, and
+ * all in one journal commit: the caller chooses the length of the list. */
+void api_report(struct api_call *c, struct ipam *store)
 {
-	const struct api_done_args *p = c->args;
+	const struct api_report_args *p = c->args;
 	struct ipam_conflict *v = p->conflicts.v;
 	struct err e = ERR_INIT;
 	size_t count = 0;
 	int r;
 
-	api_networks_done(c, p);
+	api_networks_report(c, p);
 	if (p->conflicts.n > 0)
 		qsort(v, p->conflicts.n, sizeof(*v), by_address);
 	for (size_t i = 0; i < p->conflicts.n; i++) {
 		if ((count > 0 && ip_eq(&v[count - 1].address, &v[i].address)) ||
 		    !holds(store, p->container_id, &v[i].address))
 			continue;
-		log_warn("address in conflict", LOG_S("container_id", p->container_id),
+		log_warn("address in conflict, quarantined", LOG_S("container_id", p->container_id),
 			 LOG_S("ip", ip_str(&v[i].address, (char[IP_TEXT_MAX]){0})),
 			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
 		v[count++] = v[i];
@@ -156,8 +162,8 @@ void api_release(struct api_call *c, struct ipam *store)
 		v[i] = (struct ipam_valid){p->container_id, p->has_rails ? p->rails.v[i] : NULL};
 	r = ipam_release_many(store, v, n, &e);
 	if (r < 0) {
-		log_limited(LOG_WARN, 1, "nothing given back",
-			    LOG_S("container_id", p->container_id), LOG_S("error", e.text));
+		log_limited(LOG_WARN, 1, "nothing released", LOG_S("container_id", p->container_id),
+			    LOG_S("error", e.text));
 		api_call_fail(c, &e);
 		return;
 	}
@@ -175,53 +181,53 @@ static bool is_listed(const struct api_release_args *p, const char *ifname)
 /* `ask`: the place a grant has. */
 static int by_interface(const void *a, const void *b)
 {
-	const struct ipam_grant *x = a, *y = b;
+	const struct ip_allocation *x = a, *y = b;
 	int r = strcmp(x->ifname, y->ifname);
 
-	return r ? r : (x->ask > y->ask) - (x->ask < y->ask);
+	return r ? r : (x->request > y->request) - (x->request < y->request);
 }
 
 /* As they are in a row with those of the same `ask`: `was` is where a grant was. */
 struct ordered {
-	struct ipam_grant grant;
+	struct ip_allocation allocation;
 	size_t was;
 };
 
-static int by_ask(const void *a, const void *b)
+static int by_request(const void *a, const void *b)
 {
 	const struct ordered *x = a, *y = b;
 
-	if (x->grant.ask != y->grant.ask)
-		return x->grant.ask < y->grant.ask ? -1 : 1;
+	if (x->allocation.request != y->allocation.request)
+		return x->allocation.request < y->allocation.request ? -1 : 1;
 	return (x->was > y->was) - (x->was < y->was);
 }
 
 /* Grants of one interface become one "ask", the index of its first, and stand together. */
-static void group(struct ipam_grant *g, size_t n)
+static void group(struct ip_allocation *g, size_t n)
 {
 	auto_free struct ordered *v = xcalloc(n + 1, sizeof(*v));
 
 	for (size_t i = 0; i < n; i++)
-		g[i].ask = i;
+		g[i].request = i;
 	if (n > 0)
 		qsort(g, n, sizeof(*g), by_interface);
 	for (size_t i = 0; i < n; i++) {
-		v[i] = (struct ordered){g[i], g[i].ask};
+		v[i] = (struct ordered){g[i], g[i].request};
 		if (i > 0 && strcmp(g[i].ifname, g[i - 1].ifname) == 0)
-			v[i].grant.ask = v[i - 1].grant.ask;
+			v[i].allocation.request = v[i - 1].allocation.request;
 	}
 	if (n > 0)
-		qsort(v, n, sizeof(*v), by_ask);
+		qsort(v, n, sizeof(*v), by_request);
 	for (size_t i = 0; i < n; i++)
-		g[i] = v[i].grant;
+		g[i] = v[i].allocation;
 }
 
 /* How many from here on are of one interface. */
-static size_t run_of(const struct ipam_grant *g, size_t n)
+static size_t run_of(const struct ip_allocation *g, size_t n)
 {
 	size_t k = 1;
 
-	while (k < n && g[k].ask == g[0].ask)
+	while (k < n && g[k].request == g[0].request)
 		k++;
 	return k;
 }
@@ -229,7 +235,7 @@ static size_t run_of(const struct ipam_grant *g, size_t n)
 void api_check(struct api_call *c, struct ipam *store)
 {
 	const struct api_release_args *p = c->args;
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
 	struct json_out o;
@@ -248,11 +254,11 @@ void api_check(struct api_call *c, struct ipam *store)
 	for (size_t i = 0, k; i < n; i += k) {
 		k = run_of(&g[i], n - i);
 		if (is_listed(p, g[i].ifname))
-			api_put_rail(&o, g[i].ifname, &g[i], k, g[i].ask, ipam_pools(store));
+			api_put_rail(&o, g[i].ifname, &g[i], k, g[i].request, ipam_pools(store));
 	}
 	jo_end_arr(&o);
 	jo_end_obj(&o);
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	api_json(c, &b);
 }
 
@@ -271,7 +277,7 @@ static const struct json_field gc_fields[] = {
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
-/* No list is no wish to free everything. */
+/* A missing list does not request the release of everything. */
 int api_read_gc(struct api_call *c)
 {
 	const struct api_gc_args *p = c->args;
@@ -356,7 +362,7 @@ void api_networks(struct api_call *c)
 {
 	static const char *system_ns[] = {"kube-system"};
 	const struct api_networks_args *p = c->args;
-	const struct net_wish w = {
+	const struct net_request w = {
 		.ifname = or_else(p->ifname, "eth0"),
 		.pod_uid = p->pod_uid,
 		.own = p->own,
@@ -371,22 +377,24 @@ void api_networks(struct api_call *c)
 	struct json_doc *doc = c->doc;
 
 	if (!c->api->conf.nets) {
-		api_refuse(c, 404, 404, "this server knows no cluster, and no pod's networks");
+		api_refuse(c, 404, 404,
+			   "this server is not connected to a cluster: the networks "
+			   "of pods are not known here");
 		return;
 	}
 	c->doc = NULL;
-	nets_ask(c->api->conf.nets, c->q, doc, p->pod_namespace, p->pod_name, &w);
+	nets_request(c->api->conf.nets, c->q, doc, p->pod_namespace, p->pod_name, &w);
 }
 
-void api_networks_done(struct api_call *c, const struct api_done_args *p)
+void api_networks_report(struct api_call *c, const struct api_report_args *p)
 {
 	const struct nets_status s = {.container_id = p->container_id,
 				      .ns = or_else(p->pod_namespace, ""),
 				      .name = or_else(p->pod_name, ""),
 				      .uid = or_else(p->pod_uid, ""),
 				      .annotation = p->status,
-				      .words = p->message};
+				      .message = p->message};
 
 	if (p->status && c->api->conf.nets && *s.ns && *s.name)
-		nets_tell(c->api->conf.nets, &s);
+		nets_notify(c->api->conf.nets, &s);
 }

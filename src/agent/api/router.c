@@ -61,7 +61,7 @@ void ipam_api_handle(void *arg, struct http_request *q)
 	struct api_call *c;
 
 	if (http1_target(http_request_msg(q)->target, &path, &query) < 0) {
-		http_answer_error(q, 400, 400, "the request's target is no path");
+		http_answer_error(q, 400, 400, "the request target is not a path");
 		return;
 	}
 	route = route_of(q, path);
@@ -78,7 +78,7 @@ void ipam_api_handle(void *arg, struct http_request *q)
 		api_call_free(c);
 	} else {
 		c->begin_us = now_mono_us();
-		if (!api_gather(c))
+		if (!api_collect(c))
 			api_enqueue(c);
 	}
 }
@@ -103,7 +103,7 @@ void api_ok(struct api_call *c)
 void api_json(struct api_call *c, const struct buf *b)
 {
 	if (b->over)
-		api_refuse(c, 500, 500, "the answer is longer than %d MiB", API_ANSWER_MAX >> 20);
+		api_refuse(c, 500, 500, "the response is longer than %d MiB", API_ANSWER_MAX >> 20);
 	else
 		answer(c, 200, buf_span(b));
 }
@@ -152,7 +152,7 @@ static bool is_json_type(struct span v)
 	return type.n == strlen(JSON_TYPE) && strncasecmp(type.p, JSON_TYPE, type.n) == 0;
 }
 
-/* A body that nobody says the type of is taken for JSON; curl says it is a form. */
+/* A body without a Content-Type counts as JSON; curl sends the type of a form. */
 static int check_type(struct api_call *c)
 {
 	struct span v;
@@ -213,10 +213,10 @@ void api_ready(struct api_call *c)
 	const struct ipam_pools *p = &c->api->pools;
 	struct err e = ERR_INIT;
 
-	if (c->api->conf.lender && node_pools_ready(c->api->conf.lender, &e) < 0)
+	if (c->api->conf.node_pools && node_pools_ready(c->api->conf.node_pools, &e) < 0)
 		api_fail_string(c, &e);
 	else if (p->r < 0)
-		api_fail_string(c, &p->why);
+		api_fail_string(c, &p->cause);
 	else
 		api_ok(c);
 }
@@ -232,7 +232,7 @@ static struct metrics_ipam *as_release(struct metrics *m)
 }
 
 #define V1	  "/v1/"
-#define OURS	  "/v1/unirail/"
+#define ROUTE	  "/v1/unirail/"
 #define STRING	  .fail = api_fail_string
 #define OBJECT	  .fail = api_fail_object
 #define ARGS(of)  .args_size = sizeof(struct api_##of##_args)
@@ -254,16 +254,20 @@ const struct api_route api_routes[] = {
 	{"GET", V1 "runtime/readiness", .now = api_ready},
 	{"GET", V1 "runtime/liveness", .now = api_ok},
 
-	{"POST", OURS "pods/networks", ARGS(networks), api_read_networks, .now = api_networks},
-	{"POST", OURS "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT, GIVES(plan)},
-	{"POST", OURS "pods/done", ARGS(done), api_read_done, .run = api_done, OBJECT},
-	{"POST", OURS "pods/check", ARGS(release), api_read_release, .run = api_check, OBJECT,
+	{"POST", ROUTE "pods/networks", ARGS(networks), api_read_networks, .now = api_networks},
+	{"POST", ROUTE "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT,
+	 GIVES(plan)},
+	{"POST", ROUTE "pods/report", ARGS(report), api_read_report, .run = api_report, OBJECT},
+	/* its name for plugins of this release and of earlier ones */
+	{"POST", ROUTE "pods/done", ARGS(report), api_read_report, .run = api_report, OBJECT},
+	{"POST", ROUTE "pods/check", ARGS(release), api_read_release, .run = api_check, OBJECT,
 	 .for_caller = true},
-	{"POST", OURS "pods/release", ARGS(release), api_read_release, .run = api_release, OBJECT,
+	{"POST", ROUTE "pods/release", ARGS(release), api_read_release, .run = api_release, OBJECT,
 	 TAKES},
-	{"GET", OURS "status", .run = api_status, OBJECT, .for_caller = true},
-	{"POST", OURS "pools", ARGS(pools), api_read_pools, .run = api_pools, OBJECT,
+	{"GET", ROUTE "status", .run = api_status, OBJECT, .for_caller = true},
+	{"GET", ROUTE "devices", .now = api_devices},
+	{"POST", ROUTE "pools", ARGS(pools), api_read_pools, .run = api_pools, OBJECT,
 	 .for_caller = true},
-	{"POST", OURS "networks/gc", ARGS(gc), api_read_gc, .run = api_gc, OBJECT},
+	{"POST", ROUTE "networks/gc", ARGS(gc), api_read_gc, .run = api_gc, OBJECT},
 	{0},
 };

@@ -79,7 +79,7 @@ static const char *last_text(const struct ipaddr *a, char buf[static IP_TEXT_MAX
 	return a->family ? ip_str(a, buf) : NULL;
 }
 
-static void put_ip(struct json_out *o, const struct ipam_grant *g, const struct pool_set *pools)
+static void put_ip(struct json_out *o, const struct ip_allocation *g, const struct pool_set *pools)
 {
 	char text[IP_TEXT_MAX];
 	const char *gateway = last_text(&g->gateway, text);
@@ -99,7 +99,7 @@ static void put_ip(struct json_out *o, const struct ipam_grant *g, const struct 
 	jo_end_obj(o);
 }
 
-static void put_routes(struct json_out *o, const struct ipam_grant *g)
+static void put_routes(struct json_out *o, const struct ip_allocation *g)
 {
 	for (size_t i = 0; i < g->n_routes; i++) {
 		jo_obj(o);
@@ -110,19 +110,19 @@ static void put_routes(struct json_out *o, const struct ipam_grant *g)
 	}
 }
 
-void api_put_grants(struct json_out *o, const struct ipam_grant *g, size_t n, size_t ask,
-		    const struct pool_set *pools)
+void api_put_allocations(struct json_out *o, const struct ip_allocation *g, size_t n,
+			 size_t request, const struct pool_set *pools)
 {
 	jo_key(o, "ips");
 	jo_arr(o);
 	for (size_t i = 0; i < n; i++)
-		if (g[i].ask == ask)
+		if (g[i].request == request)
 			put_ip(o, &g[i], pools);
 	jo_end_arr(o);
 	jo_key(o, "routes");
 	jo_arr(o);
 	for (size_t i = 0; i < n; i++)
-		if (g[i].ask == ask)
+		if (g[i].request == request)
 			put_routes(o, &g[i]);
 	jo_end_arr(o);
 }
@@ -139,27 +139,27 @@ static int no_match(const struct api_pod_args *p, struct err *e)
 	if (!p->match_subnet)
 		return 0;
 	return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-			"matchMasterSubnet: this server does not enter pods' namespaces; unirail's "
-			"own spiderpool plugin tells it the master's addresses");
+			"matchMasterSubnet: the request has no addresses of the master: use "
+			"unirail's spiderpool plugin, which sends them");
 }
 
 void api_add(struct api_call *c, struct ipam *store)
 {
 	const struct api_pod_args *p = c->args;
-	struct ipam_ask ask = {
-		.who = {.container_id = p->container_id,
-			.ifname = p->ifname,
-			.pod_namespace = p->pod_namespace,
-			.pod_name = p->pod_name,
-			.pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
-			.netns = p->netns},
+	struct ip_request request = {
+		.owner = {.container_id = p->container_id,
+			  .ifname = p->ifname,
+			  .pod_namespace = p->pod_namespace,
+			  .pod_name = p->pod_name,
+			  .pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
+			  .netns = p->netns},
 		.pools4 = p->pools4.v,
 		.n_pools4 = p->pools4.n,
 		.pools6 = p->pools6.v,
 		.n_pools6 = p->pools6.n,
 		.clean_gateway = p->clean_gateway,
 	};
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
 	struct json_out o;
@@ -168,20 +168,20 @@ void api_add(struct api_call *c, struct ipam *store)
 
 	buf_init(&b, API_ANSWER_MAX);
 	if (r == 0)
-		r = api_allocate(c, store, &ask, 1, false, &g, &n, &e);
-	if (r == API_PARKED)
+		r = api_allocate(c, store, &request, 1, false, &g, &n, &e);
+	if (r == API_PENDING)
 		return;
 	if (r < 0) {
-		log_failure(p, "no address given", &e);
+		log_failure(p, "no address allocated", &e);
 		api_call_fail(c, &e);
 		return;
 	}
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
-	api_put_grants(&o, g, n, 0, ipam_pools(store));
+	api_put_allocations(&o, g, n, 0, ipam_pools(store));
 	jo_end_obj(&o);
 	buf_char(&b, '\n');
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	api_json(c, &b);
 }
 
@@ -191,7 +191,7 @@ static void release(struct api_call *c, struct ipam *store, const char *ifname)
 	struct err e = ERR_INIT;
 
 	if (ipam_release(store, p->container_id, ifname, &e) < 0) {
-		log_failure(p, "nothing given back", &e);
+		log_failure(p, "nothing released", &e);
 		api_call_fail(c, &e);
 		return;
 	}
@@ -228,7 +228,7 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* The object's, then the file's; networks that nobody found for the object are the file's too. */
+/* The object's, then the file's; networks that were not found for the object are the file's too. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
 {
@@ -247,7 +247,7 @@ void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod
 	coordinator_settings_json(&s, out);
 }
 
-static const struct pod_facts *asked_pod(const struct api_call *c)
+static const struct pod_facts *requested_pod(const struct api_call *c)
 {
 	const struct api_coordinator_args *p = c->args;
 
@@ -263,7 +263,7 @@ void api_coordinator(struct api_call *c)
 
 	buf_init(&b, API_ANSWER_MAX);
 	jo_init(&o, &b, 0);
-	ipam_api_put_settings(c->api, asked_pod(c), &o);
+	ipam_api_put_settings(c->api, requested_pod(c), &o);
 	buf_char(&b, '\n');
 	api_json(c, &b);
 }
@@ -292,7 +292,7 @@ int api_read_endpoint(struct api_call *c)
 		     : read_query(c, "podNamespace", p->pod_namespace, sizeof(p->pod_namespace));
 }
 
-static void put_address(struct json_out *o, const struct ipam_grant *g)
+static void put_address(struct json_out *o, const struct ip_allocation *g)
 {
 	bool v6 = ip_bits(&g->address.ip) != 32;
 
@@ -316,7 +316,7 @@ static void api_endpoint_put_routes(struct json_out *o, const char *ifname, cons
 	}
 }
 
-static void put_interface(struct json_out *o, const struct ipam_grant *g, size_t n, size_t first)
+static void put_interface(struct json_out *o, const struct ip_allocation *g, size_t n, size_t first)
 {
 	const char *name = g[first].ifname;
 
@@ -334,7 +334,7 @@ static void put_interface(struct json_out *o, const struct ipam_grant *g, size_t
 	jo_end_obj(o);
 }
 
-static bool seen(const struct ipam_grant *g, size_t at)
+static bool seen(const struct ip_allocation *g, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
 		if (strcmp(g[i].ifname, g[at].ifname) == 0)
@@ -343,7 +343,7 @@ static bool seen(const struct ipam_grant *g, size_t at)
 }
 
 static void put_endpoint(struct json_out *o, const struct ipam_record *pod, const char *node,
-			 const struct ipam_grant *g, size_t n)
+			 const struct ip_allocation *g, size_t n)
 {
 	jo_obj(o);
 	jo_key(o, "interfaces");
@@ -378,7 +378,7 @@ void api_endpoint(struct api_call *c, struct ipam *store)
 	const struct api_endpoint_args *p = c->args;
 	auto_free struct ipam_record *records = NULL;
 	const struct ipam_record *pod;
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	struct err e = ERR_INIT;
 	size_t n_records = 0, n = 0;
 	auto_free char *none =
@@ -402,6 +402,6 @@ void api_endpoint(struct api_call *c, struct ipam *store)
 	jo_init(&o, &b, 0);
 	put_endpoint(&o, pod, ipam_node(store), g, n);
 	buf_char(&b, '\n');
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	api_json(c, &b);
 }

@@ -8,31 +8,33 @@
 #include "agent/blocks/cni_cache.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "ipam/journal/lease.h"
 #include "wire/json/json.h"
 
 enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 
-struct foreign {
-	struct foreign_conf conf;
+struct adoption {
+	struct adopt_conf conf;
 	struct loop_timer *timer;
 	/* loop time; since: when the first one was seen, 0: there are none */
-	int64_t since, looked;
-	char *said;	  /* pods without a trace, as logged */
-	char *said_cache; /* what is wrong with the CNI result cache, as logged */
+	int64_t since, rescanned;
+	char *logged;	    /* pods without a trace, as logged */
+	char *logged_cache; /* what is wrong with the CNI result cache, as logged */
+	bool logged_no_cache;
 };
 
 /* --- traces --- */
 
-void foreign_traces_done(struct foreign_traces *t)
+void adopt_traces_done(struct adopt_traces *t)
 {
 	for (size_t i = 0; i < t->n; i++)
 		free(t->v[i].ifname);
 	free(t->v);
-	*t = (struct foreign_traces){0};
+	*t = (struct adopt_traces){0};
 }
 
-static int add(struct foreign_traces *t, const char *address, const char *ifname, bool written,
+static int add(struct adopt_traces *t, const char *address, const char *ifname, bool written,
 	       struct err *e)
 {
 	struct ipnet net;
@@ -40,7 +42,7 @@ static int add(struct foreign_traces *t, const char *address, const char *ifname
 	if (ipnet_parse_loose(span_of(address), &net) < 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", address);
 	VEC_PUSH(t->v, t->n) =
-		(struct foreign_address){net.ip, xstrdup(ifname ? ifname : ""), written, false};
+		(struct adopt_address){net.ip, xstrdup(ifname ? ifname : ""), written, false};
 	return 0;
 }
 
@@ -56,7 +58,7 @@ static int read_list(const char *text, struct json_doc **doc, const struct json 
 	return r;
 }
 
-int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e)
+int adopt_read_status(const char *text, struct adopt_traces *t, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	const struct json *list, *v, *ip;
@@ -76,7 +78,7 @@ int foreign_read_status(const char *text, struct foreign_traces *t, struct err *
 	return r;
 }
 
-int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e)
+int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *e)
 {
 	static const char *const keys[] = {"ipv4", "ipv6"};
 	auto_json struct json_doc *doc = NULL;
@@ -108,26 +110,41 @@ static bool is_endpoint_of(const char *status, const char *uid)
 	return s && strcmp(s, uid) == 0;
 }
 
-static bool has_leases(const struct lease_table *t, const struct pod_facts *p)
+static int by_text(const void *a, const void *b)
 {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+size_t adopt_uids(const struct lease_table *t, const char ***ret)
+{
+	size_t n = 0;
+
+	*ret = xcalloc(t->n + 1, sizeof(**ret));
 	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i].state == LEASE_USED && strcmp(t->v[i].pod_uid, p->uid) == 0)
-			return true;
-	return false;
+		if (t->v[i].state == LEASE_USED)
+			(*ret)[n++] = t->v[i].pod_uid;
+	if (n > 1)
+		qsort(*ret, n, sizeof(**ret), by_text);
+	return n;
+}
+
+bool adopt_has_leases(const char *const *uids, size_t n, const char *uid)
+{
+	return n > 0 && bsearch(&uid, uids, n, sizeof(*uids), by_text) != NULL;
 }
 
 /* Returns whether the pod left any trace; adds its addresses to t. */
-static bool trace(const struct foreign *f, const struct lease_table *leases,
-		  const struct pod_facts *p, struct foreign_traces *t)
+static bool trace(const struct adoption *f, bool has_leases, const struct pod_facts *p,
+		  struct adopt_traces *t)
 {
 	const char *status = labels_get(&p->annotations, "k8s.v1.cni.cncf.io/network-status");
 	const char *endpoint = endpoints_status(f->conf.endpoints, p->ns, p->name);
-	bool found = has_leases(leases, p);
+	bool found = has_leases;
 
-	if (status && foreign_read_status(status, t, NULL) == 0)
+	if (status && adopt_read_status(status, t, NULL) == 0)
 		found = true;
 	if (endpoint && is_endpoint_of(endpoint, p->uid) &&
-	    foreign_read_endpoint(endpoint, t, NULL) == 0)
+	    adopt_read_endpoint(endpoint, t, NULL) == 0)
 		found = true;
 	return found || p->host_network || p->finished;
 }
@@ -136,7 +153,7 @@ static bool trace(const struct foreign *f, const struct lease_table *leases,
 
 static int by_address(const void *a, const void *b)
 {
-	const struct foreign_claim *x = a, *y = b;
+	const struct adopt_claim *x = a, *y = b;
 	int order = ip_cmp(&x->ip, &y->ip);
 
 	if (order == 0 && x->cached != y->cached)
@@ -146,7 +163,7 @@ static int by_address(const void *a, const void *b)
 	return order ? order : (x->pod > y->pod) - (x->pod < y->pod);
 }
 
-size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at)
+size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at)
 {
 	size_t kept = 0;
 
@@ -154,7 +171,7 @@ size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at
 	if (n > 1)
 		qsort(v, n, sizeof(*v), by_address);
 	for (size_t i = 0; i < n; i++) {
-		const struct foreign_claim *last = kept ? &v[kept - 1] : NULL;
+		const struct adopt_claim *last = kept ? &v[kept - 1] : NULL;
 
 		if (!last || !ip_eq(&last->ip, &v[i].ip)) {
 			v[kept++] = v[i];
@@ -171,14 +188,14 @@ size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at
 /* --- inventory --- */
 
 struct account {
-	struct foreign_claim *claims; /* borrow from traces and blocks */
+	struct adopt_claim *claims; /* borrow from traces and blocks */
 	size_t n_claims;
 	struct ipam_known *known;
 	size_t n;
 	const struct block_object **blocks; /* in the order of their addresses */
 	size_t n_blocks;
 	const struct lease_table *leases;
-	struct foreign_traces *traces; /* one per pod */
+	struct adopt_traces *traces; /* one per pod */
 	size_t n_traces;
 	struct cni_cache cache;
 	struct buf missing; /* pods without a trace, or with another pod's address */
@@ -194,44 +211,29 @@ static int by_net(const void *a, const void *b)
 static void list_blocks(const struct blocks *b, struct account *x)
 {
 	const struct block_object *o;
+	size_t at = 0;
 
-	for (size_t i = 0; (o = blocks_unadopted_at(b, i)); i++)
+	while ((o = blocks_unadopted_next(b, &at)))
 		VEC_PUSH(x->blocks, x->n_blocks) = o;
 	if (x->n_blocks > 1)
 		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), by_net);
 }
 
-static bool is_ceded(const struct block_object *o, const struct ipaddr *a)
-{
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (ip_eq(&o->ceded[i].ip, a))
-			return true;
-	return false;
-}
-
 /* The last block that begins at or before the address. */
 static const struct block_object *block_of(const struct account *x, const struct ipaddr *a)
 {
-	size_t low = 0, high = x->n_blocks;
+	size_t behind = LOWER_BOUND(i, x->n_blocks, ip_cmp(&x->blocks[i]->net.ip, a) <= 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ip_cmp(&x->blocks[mid]->net.ip, a) <= 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == 0 || x->blocks[low - 1]->net.ip.family != a->family ||
-	    !ipnet_contains(&x->blocks[low - 1]->net, a))
+	if (behind == 0 || x->blocks[behind - 1]->net.ip.family != a->family ||
+	    !ipnet_contains(&x->blocks[behind - 1]->net, a))
 		return NULL;
-	return x->blocks[low - 1];
+	return x->blocks[behind - 1];
 }
 
 /* In no unadopted block: the lost log borrowed it from a peer's block, and it is returned when no
  * lease here has it (block/plan_lend.c). Only a SpiderEndpoint tells it from a false annotation. */
-static void note_loan(const struct foreign *f, struct account *x, size_t pod,
-		      const struct foreign_address *a)
+static void record_borrowed(const struct adoption *f, struct account *x, size_t pod,
+			    const struct adopt_address *a)
 {
 	const struct pool_set *s = cluster_pools(f->conf.cluster);
 	const struct pool *pool = s ? pool_of(s, &a->ip) : NULL;
@@ -239,35 +241,35 @@ static void note_loan(const struct foreign *f, struct account *x, size_t pod,
 
 	if (!pool || (l && l->state != LEASE_FREE))
 		return;
-	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
+	VEC_PUSH(x->claims, x->n_claims) = (struct adopt_claim){
 		.ip = a->ip,
 		.ifname = a->ifname,
 		.pod = pod,
 		.written = a->written,
 		.cached = a->cached,
-		.loan = true,
+		.borrowed = true,
 		.pool = pool->name,
 		.len = pool->subnet.len,
 	};
 }
 
-static void note(const struct foreign *f, struct account *x, size_t pod,
-		 const struct foreign_address *a)
+static void record(const struct adoption *f, struct account *x, size_t pod,
+		   const struct adopt_address *a)
 {
 	const struct pool_set *s = cluster_pools(f->conf.cluster);
 	const struct block_object *o = block_of(x, &a->ip);
 	const struct pool *pool = o && s ? pool_find(s, o->pool) : NULL;
 
 	if (!o) {
-		note_loan(f, x, pod, a);
+		record_borrowed(f, x, pod, a);
 		return;
 	}
-	if (is_ceded(o, &a->ip))
+	if (block_entry_find(o, &a->ip))
 		return;
 	/* What an agent wrote counts even if the pool no longer has the address. */
 	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
 		return;
-	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
+	VEC_PUSH(x->claims, x->n_claims) = (struct adopt_claim){
 		.ip = a->ip,
 		.ifname = a->ifname,
 		.pod = pod,
@@ -280,15 +282,15 @@ static void note(const struct foreign *f, struct account *x, size_t pod,
 
 static void say_conflict(struct account *x, size_t at)
 {
-	const struct ipam_owner *a = &x->known[at].who, *b = &x->known[at + 1].who;
+	const struct ipam_owner *a = &x->known[at].owner, *b = &x->known[at + 1].owner;
 	char ip[IP_TEXT_MAX];
 
-	buf_printf(&x->missing, "%s%s/%s and %s/%s (both name %s)", x->missing.len ? ", " : "",
+	buf_printf(&x->missing, "%s%s/%s and %s/%s (both report %s)", x->missing.len ? ", " : "",
 		   a->pod_namespace, a->pod_name, b->pod_namespace, b->pod_name,
 		   ip_str(&x->known[at].address.ip, ip));
 }
 
-static void say_unsure(struct account *x, const struct pod_facts *p, const struct foreign_claim *c)
+static void say_unsure(struct account *x, const struct pod_facts *p, const struct adopt_claim *c)
 {
 	char ip[IP_TEXT_MAX];
 
@@ -297,26 +299,26 @@ static void say_unsure(struct account *x, const struct pod_facts *p, const struc
 		   x->missing.len ? ", " : "", p->ns, p->name, ip_str(&c->ip, ip));
 }
 
-static void settle(const struct foreign *f, struct account *x)
+static void settle(const struct adoption *f, struct account *x)
 {
 	size_t at = 0;
 	bool clear;
 
-	x->n_claims = foreign_settle(x->claims, x->n_claims, &clear, &at);
+	x->n_claims = adopt_resolve(x->claims, x->n_claims, &clear, &at);
 	for (size_t i = 0; i < x->n_claims; i++) {
-		const struct foreign_claim *c = &x->claims[i];
+		const struct adopt_claim *c = &x->claims[i];
 		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, c->pod);
 
 		VEC_PUSH(x->known, x->n) = (struct ipam_known){
 			.address = {c->ip, c->len},
-			.who = {.container_id = p->uid,
-				.ifname = c->ifname,
-				.pod_namespace = p->ns,
-				.pod_name = p->name,
-				.pod_uid = p->uid},
+			.owner = {.container_id = p->uid,
+				  .ifname = c->ifname,
+				  .pod_namespace = p->ns,
+				  .pod_name = p->name,
+				  .pod_uid = p->uid},
 			.pool = c->pool,
 		};
-		if (c->loan && !c->written)
+		if (c->borrowed && !c->written)
 			say_unsure(x, p, c);
 	}
 	if (!clear)
@@ -325,25 +327,24 @@ static void settle(const struct foreign *f, struct account *x)
 
 /* --- the CNI result cache --- */
 
-/* A static pod has another UID at the API server than in its container. */
-static bool is_record_of(const struct cni_cached *c, const struct pod_facts *p)
+bool adopt_is_record_of(const struct cni_cached *c, const struct pod_facts *p)
 {
 	return !*c->uid || strcmp(c->uid, p->uid) == 0 || pod_is_static(p);
 }
 
-static void note_cached(const struct foreign *f, struct account *x, size_t pod)
+static void record_cached(const struct adoption *f, struct account *x, size_t pod)
 {
 	const struct pod_facts *p = cluster_pod_at(f->conf.cluster, pod);
 	const struct cni_cache *all = &x->cache;
 
 	for (size_t i = cni_cache_find(all, p->ns, p->name); i < all->n; i++) {
 		const struct cni_cached *c = &all->v[i];
-		const struct foreign_address a = {c->ip, c->ifname, c->granted, c->granted};
+		const struct adopt_address a = {c->ip, c->ifname, c->allocated, c->allocated};
 
 		if (strcmp(c->ns, p->ns) != 0 || strcmp(c->pod, p->name) != 0)
 			return;
-		if (is_record_of(c, p))
-			note(f, x, pod, &a);
+		if (adopt_is_record_of(c, p))
+			record(f, x, pod, &a);
 	}
 }
 
@@ -356,45 +357,60 @@ static int check_owners(const struct account *x, struct err *e)
 		const struct cni_cached *c = &x->cache.v[i];
 		const struct block_object *o = *c->ns && *c->pod ? NULL : block_of(x, &c->ip);
 
-		if (o && !is_ceded(o, &c->ip))
-			return err_set(e, -EINVAL, "file '%s' records %s, but no pod", c->file,
+		if (o && !block_entry_find(o, &c->ip))
+			return err_set(e, -EINVAL, "file '%s' records %s without a pod", c->file,
 				       ip_str(&c->ip, ip));
 	}
 	return 0;
 }
 
-static int account_cache(const struct foreign *f, struct account *x, struct err *e)
+/* Adoption goes on: libcni creates the directory with the first result. */
+static void log_no_cache(struct adoption *f)
+{
+	if (!f->logged_no_cache)
+		log_warn("blocks: no CNI result cache found: addresses that pods got while the API "
+			 "server was unavailable are not recovered; mount the container runtime's "
+			 "cache into the agent (results and multus/results), or set "
+			 "UNIRAIL_CNI_CACHE_DIR to its directory",
+			 LOG_S("dir", f->conf.cni_cache_dir));
+	f->logged_no_cache = true;
+}
+
+static int account_cache(struct adoption *f, struct account *x, struct err *e)
 {
 	int r = cni_cache_read(&x->cache, f->conf.root, f->conf.cni_cache_dir, e);
 
+	if (r == 0 && x->cache.n_dirs == 0)
+		log_no_cache(f);
 	if (r == 0)
 		r = check_owners(x, e);
 	for (size_t i = 0; r == 0 && i < x->n_traces; i++)
-		note_cached(f, x, i);
+		record_cached(f, x, i);
 	return r;
 }
 
 /* --- all together --- */
 
 /* Negative: the CNI result cache cannot be read. */
-static int account(const struct foreign *f, const struct lease_table *leases, struct account *x,
+static int account(struct adoption *f, const struct lease_table *leases, struct account *x,
 		   struct err *e)
 {
+	auto_free const char **uids = NULL;
+	size_t n = cluster_pod_count(f->conf.cluster), n_uids = adopt_uids(leases, &uids);
 	int r = 0;
-	size_t n = cluster_pod_count(f->conf.cluster);
 
 	*x = (struct account){
 		.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n, .leases = leases};
 	buf_init(&x->missing, NAMES_MAX);
-	list_blocks(node_pools_blocks(f->conf.lender), x);
+	list_blocks(node_pools_blocks(f->conf.node_pools), x);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, i);
 
-		if (!trace(f, leases, p, &x->traces[i]))
+		if (!trace(f, adopt_has_leases(uids, n_uids, p->uid), p, &x->traces[i]))
 			buf_printf(&x->missing, "%s%s/%s", x->missing.len ? ", " : "", p->ns,
 				   p->name);
 		for (size_t k = 0; k < x->traces[i].n; k++)
-			note(f, x, i, &x->traces[i].v[k]);
+			record(f, x, i, &x->traces[i].v[k]);
 	}
 	if (!x->missing.len)
 		r = account_cache(f, x, e);
@@ -405,7 +421,7 @@ static int account(const struct foreign *f, const struct lease_table *leases, st
 static void account_done(struct account *x)
 {
 	for (size_t i = 0; i < x->n_traces; i++)
-		foreign_traces_done(&x->traces[i]);
+		adopt_traces_done(&x->traces[i]);
 	free(x->traces);
 	free(x->claims);
 	free(x->known);
@@ -416,49 +432,49 @@ static void account_done(struct account *x)
 
 /* --- adopting --- */
 
-static void say_missing(struct foreign *f, const char *pods)
+static void say_missing(struct adoption *f, const char *pods)
 {
-	if (f->said && strcmp(f->said, pods) == 0)
+	if (f->logged && strcmp(f->logged, pods) == 0)
 		return;
-	free(f->said);
-	f->said = xstrdup(pods);
-	log_warn(
-		"blocks of a lost log stay unused: nobody knows what these pods have, which left "
-		"neither a network-status nor a SpiderEndpoint, or name an address that another one "
-		"names or that nothing confirms; delete them, or wait for their end",
-		LOG_S("pods", pods));
+	free(f->logged);
+	f->logged = xstrdup(pods);
+	log_warn("blocks of a lost log stay unused: the addresses of these pods are unknown (no "
+		 "network-status or SpiderEndpoint), reported by two pods, or unconfirmed; delete "
+		 "the pods, or wait until they end",
+		 LOG_S("pods", pods));
 }
 
-static void say_cache(struct foreign *f, const char *error)
+static void say_cache(struct adoption *f, const char *error)
 {
-	if (f->said_cache && strcmp(f->said_cache, error) == 0)
+	if (f->logged_cache && strcmp(f->logged_cache, error) == 0)
 		return;
-	free(f->said_cache);
-	f->said_cache = xstrdup(error);
-	log_warn(
-		"blocks of a lost log stay unused: which addresses this node's pods have is not known, "
-		"since the CNI result cache cannot be read; remove the file if its container does not exist",
-		LOG_S("error", error));
+	free(f->logged_cache);
+	f->logged_cache = xstrdup(error);
+	log_warn("blocks of a lost log stay unused: the addresses of this node's pods are unknown "
+		 "because the CNI result cache cannot be read; remove the file if its container "
+		 "does not exist",
+		 LOG_S("error", error));
 }
 
-static void adopt(struct foreign *f, struct ipam *store, const struct account *x)
+static void adopt(struct adoption *f, struct ipam *store, const struct account *x)
 {
-	struct blocks *b = node_pools_blocks(f->conf.lender);
+	struct blocks *b = node_pools_blocks(f->conf.node_pools);
 	struct err e = ERR_INIT;
 
 	if (ipam_know(store, x->known, x->n, &e) < 0) {
-		log_error("addresses of pods cannot be written down, blocks stay unused",
+		log_error("cannot record the addresses of pods, blocks of a lost log stay unused",
 			  LOG_S("error", e.text));
 		return;
 	}
-	log_info("every pod of this node is accounted for: blocks of a lost log are adopted",
+	log_info("the addresses of all pods on this node are known: blocks of a lost log are "
+		 "adopted",
 		 LOG_I("blocks", (int64_t)blocks_unadopted_count(b)),
 		 LOG_I("addresses", (int64_t)x->n));
-	node_pools_leases(f->conf.lender, ipam_leases(store));
+	node_pools_leases(f->conf.node_pools, ipam_leases(store));
 	blocks_inventory_complete(b);
 }
 
-static void run(struct foreign *f, struct ipam *store)
+static void run(struct adoption *f, struct ipam *store)
 {
 	struct err e = ERR_INIT;
 	struct account x;
@@ -474,15 +490,15 @@ static void run(struct foreign *f, struct ipam *store)
 
 /* --- timer --- */
 
-static int64_t now(const struct foreign *f)
+static int64_t now(const struct adoption *f)
 {
 	return loop_now_ms(f->conf.loop);
 }
 
 static void on_tick(void *arg)
 {
-	struct foreign *f = arg;
-	struct blocks *b = node_pools_blocks(f->conf.lender);
+	struct adoption *f = arg;
+	struct blocks *b = node_pools_blocks(f->conf.node_pools);
 
 	f->timer = loop_add_timer(f->conf.loop, TICK_MS, on_tick, f);
 	if (!b || blocks_unadopted_count(b) == 0)
@@ -493,40 +509,40 @@ static void on_tick(void *arg)
 		f->conf.touch(f->conf.arg);
 }
 
-static bool is_known(const struct foreign *f)
+static bool is_known(const struct adoption *f)
 {
 	return cluster_pools(f->conf.cluster) && cluster_synced(f->conf.cluster, CLUSTER_PODS) &&
 	       cluster_behind_ms(f->conf.cluster, CLUSTER_PODS) == 0 &&
 	       endpoints_synced(f->conf.endpoints);
 }
 
-void foreign_batch(struct foreign *f, struct ipam *store)
+void adopt_batch(struct adoption *f, struct ipam *store)
 {
-	struct blocks *b = node_pools_blocks(f->conf.lender);
+	struct blocks *b = node_pools_blocks(f->conf.node_pools);
 
-	if (!f->since || now(f) - f->since < f->conf.hold_ms || now(f) - f->looked < TICK_MS)
+	if (!f->since || now(f) - f->since < f->conf.hold_ms || now(f) - f->rescanned < TICK_MS)
 		return;
 	if (!b || blocks_unadopted_count(b) == 0 || blocks_unadopted_alive(b) || !is_known(f))
 		return;
-	f->looked = now(f);
+	f->rescanned = now(f);
 	run(f, store);
 }
 
-struct foreign *foreign_new(const struct foreign_conf *c)
+struct adoption *adopt_new(const struct adopt_conf *c)
 {
-	struct foreign *f = xcalloc(1, sizeof(*f));
+	struct adoption *f = xcalloc(1, sizeof(*f));
 
 	f->conf = *c;
 	f->timer = loop_add_timer(c->loop, TICK_MS, on_tick, f);
 	return f;
 }
 
-void foreign_free(struct foreign *f)
+void adopt_free(struct adoption *f)
 {
 	if (!f)
 		return;
 	loop_del_timer(f->timer);
-	free(f->said);
-	free(f->said_cache);
+	free(f->logged);
+	free(f->logged_cache);
 	free(f);
 }

@@ -32,19 +32,21 @@
  * an agent allocated take precedence over SpiderEndpoints, which may be older; others count like
  * annotations. A file with another UID is not the pod's, unless the pod is static. A file that
  * cannot be read, or that records an address of these blocks for no pod, delays the adoption; the
- * log names the file.
+ * log names the file. If neither directory of the cache exists, the log says so once: then addresses
+ * of sandboxes that were recreated while the API server was unavailable are not recovered.
  */
 
 #include "agent/cluster/cluster.h"
 #include "agent/endpoint/endpoints.h"
+#include "agent/blocks/cni_cache.h"
 #include "agent/blocks/pools.h"
 
-struct foreign;
+struct adoption;
 
-struct foreign_conf {
+struct adopt_conf {
 	struct loop *loop;
 	struct cluster *cluster;
-	struct node_pools *lender;
+	struct node_pools *node_pools;
 	struct endpoints *endpoints;
 	const struct root *root;
 	const char *cni_cache_dir;
@@ -54,37 +56,44 @@ struct foreign_conf {
 	void *arg;
 };
 
-struct foreign *foreign_new(const struct foreign_conf *c);
-void foreign_free(struct foreign *f); /* NULL is fine */
+struct adoption *adopt_new(const struct adopt_conf *c);
+void adopt_free(struct adoption *f); /* NULL is fine */
 /* Call it within a batch. */
-void foreign_batch(struct foreign *f, struct ipam *store);
+void adopt_batch(struct adoption *f, struct ipam *store);
 
 /* --- parts that need no cluster --- */
 
-struct foreign_address {
+struct adopt_address {
 	struct ipaddr ip;
 	char *ifname;
 	bool written; /* by an agent: in a SpiderEndpoint, or allocated by one */
 	bool cached;  /* also in this node's CNI result cache: newer than any SpiderEndpoint */
 };
-struct foreign_traces {
-	struct foreign_address *v;
+struct adopt_traces {
+	struct adopt_address *v;
 	size_t n;
 };
-void foreign_traces_done(struct foreign_traces *t);
+void adopt_traces_done(struct adopt_traces *t);
 /* Adds the addresses of a network-status annotation to t. Negative: it cannot be read, and is no
  * trace of the pod. */
-int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e);
+int adopt_read_status(const char *text, struct adopt_traces *t, struct err *e);
 /* The same for status.current.ips of an endpoint's status. */
-int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e);
+int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *e);
+
+/*
+ * Returns whether a record of the CNI result cache is of this pod, whose namespace and name it has.
+ * A record without a UID is; one with another UID is of a former pod of the name, unless the pod is
+ * static: then the UID in its container differs from the API server's.
+ */
+bool adopt_is_record_of(const struct cni_cached *c, const struct pod_facts *p);
 
 /* An address that a pod names; pod: its index in a list. */
-struct foreign_claim {
+struct adopt_claim {
 	struct ipaddr ip;
 	const char *ifname;
 	size_t pod;
-	bool written, cached; /* as foreign_address */
-	bool loan;	      /* in no unadopted block */
+	bool written, cached; /* as adopt_address */
+	bool borrowed;	      /* in no unadopted block */
 	const char *pool;
 	uint8_t len; /* prefix length */
 };
@@ -93,6 +102,10 @@ struct foreign_claim {
  * returns how many; O(n log n). *clear is false if annotations alone, or two CNI result cache
  * files, give two pods the same address: v[*at] and v[*at + 1].
  */
-size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at);
+size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at);
+
+/* The UIDs of the pods that have leases, sorted; free(*ret), whose strings belong to the table. */
+size_t adopt_uids(const struct lease_table *t, const char ***ret);
+bool adopt_has_leases(const char *const *uids, size_t n, const char *uid);
 
 #endif

@@ -2,6 +2,7 @@
 #include "agent/blocks/blocks.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,12 +17,17 @@ enum { LOCK_MS = 5000 };
 
 /* --- pools --- */
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct blocks_pool *)a)->name, ((const struct blocks_pool *)b)->name);
+}
+
 struct blocks_pool *blocks_pool_find(const struct blocks *b, const char *name)
 {
-	for (size_t i = 0; i < b->n_pools; i++)
-		if (strcmp(b->pools[i]->name, name) == 0)
-			return b->pools[i];
-	return NULL;
+	const struct blocks_pool key = {.name = (char *)name};
+	struct blocks_pool *const *found = tfind(&key, &b->pools_by_name, by_name);
+
+	return found ? *found : NULL;
 }
 
 struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name)
@@ -33,6 +39,8 @@ struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name)
 	p = xcalloc(1, sizeof(*p));
 	p->b = b;
 	p->name = xstrdup(name);
+	if (!tsearch(p, &b->pools_by_name, by_name))
+		abort(); /* as any other lack of memory */
 	VEC_PUSH(b->pools, b->n_pools) = p;
 	return p;
 }
@@ -42,7 +50,7 @@ static void copy_set(struct ip_set *to, const struct ip_set *s)
 	ip_set_done(to);
 	*to = (struct ip_set){.family = s->family};
 	for (size_t i = 0; i < s->n; i++)
-		ip_set_add(to, &s->v[i]);
+		ip_set_collect(to, &s->v[i]);
 }
 
 static void take_pool(struct blocks *b, const struct pool *x)
@@ -79,9 +87,15 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 	/* Claims of a deleted pool are released as they become idle. */
 	for (size_t i = 0; i < b->t.n_claims; i++)
 		blocks_pool_get(b, b->t.claims[i].pool);
-	for (size_t i = 0; i < b->t.n_loans; i++)
-		blocks_pool_get(b, b->t.loans[i].pool);
+	for (size_t i = 0; i < b->t.n_borrowed; i++)
+		blocks_pool_get(b, b->t.borrowed[i].pool);
 	blocks_schedule(b, 0);
+}
+
+/* Of the tree: the list owns the pools. */
+static void keep_pool(void *p)
+{
+	(void)p;
 }
 
 static void pool_free(struct blocks_pool *p)
@@ -96,17 +110,30 @@ static void pool_free(struct blocks_pool *p)
 
 /* --- leases and demand --- */
 
-/* Copies only address, state and time: the strings belong to the store. */
+static int by_lease_address(const void *a, const void *b)
+{
+	const struct lease *const *x = a, *const *y = b;
+
+	return ip_cmp(&(*x)->address.ip, &(*y)->address.ip);
+}
+
+/* Copies only address, state and time: the strings belong to the store. In the order of addresses,
+ * so that those of a pool are found without a walk through all (demand.c). */
 void blocks_leases(struct blocks *b, const struct lease_table *t)
 {
+	auto_free const struct lease **v = xcalloc(t->n + 1, sizeof(*v));
 	struct lease l = LEASE_INIT;
 
 	lease_table_done(&b->leases);
 	lease_table_reserve(&b->leases, t->n);
+	for (size_t i = 0; i < t->n; i++)
+		v[i] = &t->v[i];
+	if (t->n > 0)
+		qsort(v, t->n, sizeof(*v), by_lease_address);
 	for (size_t i = 0; i < t->n; i++) {
-		l.address = t->v[i].address;
-		l.state = t->v[i].state;
-		l.at_ms = t->v[i].at_ms;
+		l.address = v[i]->address;
+		l.state = v[i]->state;
+		l.at_ms = v[i]->at_ms;
 		lease_put(&b->leases, &l);
 	}
 	b->leases_known = true;
@@ -140,13 +167,13 @@ void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count)
 void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set *usable,
 		   struct ip_set *ret)
 {
-	block_mine(&b->t, pool, usable, ret);
+	block_usable(&b->t, pool, usable, ret);
 }
 
-void blocks_pinned_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
-			struct ip_set *ret)
+void blocks_reserved_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
+			  struct ip_set *ret)
 {
-	block_said(&b->t, pool, usable, ret);
+	block_asserted(&b->t, pool, usable, ret);
 }
 
 bool blocks_ready(const struct blocks *b)
@@ -203,8 +230,8 @@ int blocks_lock(const struct root *root, const char *state_dir, int *fd, struct 
 		r = lock_take(root, path, LOCK_MS, fd, e);
 	if (r == -EWOULDBLOCK)
 		return err_kind(e, ERR_AGAIN, r,
-				"another agent runs with the state folder '%s': one of the two "
-				"must end, or have a folder and a node of its own",
+				"state directory '%s' is locked by another agent: stop one of them "
+				"or use a separate --state-dir and --node",
 				state_dir);
 	return r;
 }
@@ -225,7 +252,7 @@ static int open_all(struct blocks *b, struct err *e)
 	r = block_log_open(&b->log, b->c.root, path, b->node, &b->t, e);
 	if (r < 0 || !*b->node_uid)
 		return r;
-	b->made_anew = *b->t.node_uid && strcmp(b->t.node_uid, b->node_uid) != 0;
+	b->recreated = *b->t.node_uid && strcmp(b->t.node_uid, b->node_uid) != 0;
 	return block_log_node(&b->log, &b->t, b->node_uid, e);
 }
 
@@ -258,20 +285,21 @@ void blocks_free(struct blocks *b)
 {
 	if (!b)
 		return;
-	blocks_drop_flights(b);
+	blocks_drop_in_flight(b);
 	blocks_etcd_restored_stop(b);
 	kube_informer_free(b->informer);
 	loop_del_timer(b->tick);
 	loop_del_timer(b->trust);
-	loop_del_timer(b->look);
+	loop_del_timer(b->scan);
+	tdestroy(b->pools_by_name, keep_pool);
 	for (size_t i = 0; i < b->n_pools; i++)
 		pool_free(b->pools[i]);
 	free(b->pools);
-	for (size_t i = 0; i < b->n_rests; i++)
-		free(b->rests[i].key);
-	free(b->rests);
+	for (size_t i = 0; i < b->n_backoffs; i++)
+		free(b->backoffs[i].key);
+	free(b->backoffs);
 	lease_table_done(&b->leases);
-	free(b->pins);
+	free(b->reserved);
 	free(b->named);
 	free(b->busy);
 	blocks_drop_owners(b);
@@ -291,25 +319,25 @@ const struct block_table *blocks_table(const struct blocks *b)
 	return &b->t;
 }
 
-static bool may_ask(struct blocks *b, const struct block_op *op)
+static bool may_request(struct blocks *b, const struct block_op *op)
 {
 	return b->leases_known && b->pools_known && b->t.synced &&
 	       kube_informer_behind_ms(b->informer) == 0 &&
-	       !blocks_backoff_until(b, BLOCKS_DISK_KEY) && b->n_flights < BLOCKS_FLIGHTS_MAX &&
+	       !blocks_backoff_until(b, BLOCKS_DISK_KEY) && b->n_in_flight < BLOCKS_IN_FLIGHT_MAX &&
 	       (op->kind == OP_READ || !blocks_is_held(b)) && !blocks_is_under_way(b, op->name);
 }
 
 bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg)
 {
-	struct blocks_flight *f;
+	struct blocks_in_flight *f;
 
-	if (!may_ask(b, op)) {
+	if (!may_request(b, op)) {
 		block_op_done(op);
 		return false;
 	}
 	if (!blocks_start(b, op))
 		return false;
-	f = b->flights[b->n_flights - 1];
+	f = b->in_flight[b->n_in_flight - 1];
 	f->fn = fn;
 	f->arg = arg;
 	return true;
@@ -317,18 +345,18 @@ bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, vo
 
 void blocks_cancel(struct blocks *b, const void *arg)
 {
-	for (size_t i = 0; i < b->n_flights; i++)
-		if (b->flights[i]->arg == arg)
-			b->flights[i]->fn = NULL;
+	for (size_t i = 0; i < b->n_in_flight; i++)
+		if (b->in_flight[i]->arg == arg)
+			b->in_flight[i]->fn = NULL;
 }
 
-void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n)
+void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
 {
-	free(b->pins);
-	b->pins = n ? xcalloc(n, sizeof(*v)) : NULL;
-	b->n_pins = n;
+	free(b->reserved);
+	b->reserved = n ? xcalloc(n, sizeof(*v)) : NULL;
+	b->n_reserved = n;
 	if (n)
-		memcpy(b->pins, v, n * sizeof(*v));
+		memcpy(b->reserved, v, n * sizeof(*v));
 	blocks_schedule(b, 0);
 }
 
@@ -339,37 +367,67 @@ void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n)
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 
-static void pin(struct blocks *b, const struct ipaddr *a, int64_t ms)
+/* Pins of an address: the one that was added last counts. */
+static int by_address(const void *a, const void *b)
 {
-	size_t i = 0;
+	const struct blocks_reservation *x = a, *y = b;
+	int r = ip_cmp(&x->ip, &y->ip);
 
-	while (i < b->n_named && !ip_eq(&b->named[i].ip, a))
-		i++;
-	if (i == b->n_named)
-		VEC_PUSH(b->named, b->n_named).ip = *a;
-	b->named[i].until_ms = blocks_now(b) + ms;
+	return r ? r : x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-size_t blocks_pinned(struct blocks *b)
+void blocks_reservations_add(struct blocks_reservation **v, size_t *n, const struct ipaddr *a,
+			     int64_t until_ms)
 {
-	size_t n = b->n_pins;
+	VEC_PUSH(*v, *n) = (struct blocks_reservation){.ip = *a, .until_ms = until_ms, .seq = *n};
+}
 
-	for (size_t i = b->n_named; i-- > 0;)
-		if (b->named[i].until_ms <= blocks_now(b))
-			b->named[i] = b->named[--b->n_named];
+void blocks_reservations_merge(struct blocks_reservation *v, size_t *n)
+{
+	size_t kept = 0;
+
+	if (*n > 1)
+		qsort(v, *n, sizeof(*v), by_address);
+	for (size_t i = 0; i < *n; i++) {
+		kept -= kept > 0 && ip_eq(&v[kept - 1].ip, &v[i].ip);
+		v[kept] = v[i];
+		v[kept].seq = kept;
+		kept++;
+	}
+	*n = kept;
+}
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+size_t blocks_reserved(struct blocks *b)
+{
+	size_t n = b->n_reserved;
+
+	size_t kept = 0;
+
+	for (size_t i = 0; i < b->n_named; i++)
+		if (b->named[i].until_ms > blocks_now(b))
+			b->named[kept++] = b->named[i];
+	b->n_named = kept;
 	free(b->busy);
 	b->busy = xcalloc(n + b->n_named + 1, sizeof(*b->busy));
 	if (n)
-		memcpy(b->busy, b->pins, n * sizeof(*b->busy));
+		memcpy(b->busy, b->reserved, n * sizeof(*b->busy));
 	for (size_t i = 0; i < b->n_named; i++)
 		b->busy[n++] = b->named[i].ip;
+	if (n > 1)
+		qsort(b->busy, n, sizeof(*b->busy), by_ip);
 	return n;
 }
 
 static void drop_names(struct blocks *b, struct blocks_pool *p)
 {
 	for (size_t i = 0; i < p->n_names; i++)
-		pin(b, &p->names[i], PIN_MS);
+		blocks_reservations_add(&b->named, &b->n_named, &p->names[i],
+					blocks_now(b) + PIN_MS);
 	free(p->names);
 	p->names = NULL;
 	p->n_names = 0;
@@ -383,51 +441,53 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
 		struct blocks_pool *p = blocks_pool_get(b, v[i].pool);
 
 		VEC_PUSH(p->names, p->n_names) = v[i].ip;
-		pin(b, &v[i].ip, PIN_NAMED_MS);
+		blocks_reservations_add(&b->named, &b->n_named, &v[i].ip,
+					blocks_now(b) + PIN_NAMED_MS);
 	}
+	blocks_reservations_merge(b->named, &b->n_named);
 	if (n)
 		blocks_schedule(b, 0);
 }
 
 /* Backoffs: of a block, of a pool's search, or of the log. */
 
-static struct blocks_backoff_set *rest_find(const struct blocks *b, const char *key)
+static struct blocks_backoff_set *backoff_find(const struct blocks *b, const char *key)
 {
-	for (size_t i = 0; i < b->n_rests; i++)
-		if (strcmp(b->rests[i].key, key) == 0)
-			return &b->rests[i];
+	for (size_t i = 0; i < b->n_backoffs; i++)
+		if (strcmp(b->backoffs[i].key, key) == 0)
+			return &b->backoffs[i];
 	return NULL;
 }
 
 void blocks_backoff_set(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms)
 {
-	struct blocks_backoff_set *x = rest_find(b, key);
+	struct blocks_backoff_set *x = backoff_find(b, key);
 	int64_t ms;
 
 	if (!x) {
-		x = &VEC_PUSH(b->rests, b->n_rests);
+		x = &VEC_PUSH(b->backoffs, b->n_backoffs);
 		x->key = xstrdup(key);
 	}
 	x->backoff.base = base_ms;
 	x->backoff.most = most_ms;
-	ms = kube_backoff_next(&x->backoff);
+	ms = backoff_next(&x->backoff);
 	x->until_ms = blocks_now(b) + ms;
 	blocks_schedule(b, ms);
 }
 
 void blocks_backoff_clear(struct blocks *b, const char *key)
 {
-	struct blocks_backoff_set *x = rest_find(b, key);
+	struct blocks_backoff_set *x = backoff_find(b, key);
 
 	if (!x)
 		return;
 	free(x->key);
-	*x = b->rests[--b->n_rests];
+	*x = b->backoffs[--b->n_backoffs];
 }
 
 int64_t blocks_backoff_until(const struct blocks *b, const char *key)
 {
-	const struct blocks_backoff_set *x = rest_find(b, key);
+	const struct blocks_backoff_set *x = backoff_find(b, key);
 
 	return x && x->until_ms > blocks_now(b) ? x->until_ms : 0;
 }

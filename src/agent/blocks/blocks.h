@@ -97,7 +97,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
  * been looked up by then as far as possible. */
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 /* Describes in w where the address is, or which node was asked for it. */
-void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
+void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w);
 /* Pods of this node will probably request `count` addresses of the pool soon (predict.h): these
  * are claimed in addition to the pre-allocated ones. */
 void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
@@ -106,21 +106,22 @@ void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
  * it at each batch: an address is removed before the request that releases it is sent. */
 void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set *usable,
 		   struct ip_set *ret);
-/* Addresses asserted by this node after a restore (block_said()). They stay with their current or
+/* Addresses asserted by this node after a restore (block_asserted()). They stay with their current or
  * retained owner and are never allocated to another pod. */
-void blocks_pinned_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
-			struct ip_set *ret);
+void blocks_reserved_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
+			  struct ip_set *ret);
 /* Returns whether the node's blocks were listed once; or the log has blocks and the API server did
  * not answer for some seconds. */
 bool blocks_ready(const struct blocks *b);
 /* Describes in w, for an error, what was tried to get addresses: "all 25 blocks of the pool are
  * claimed, by 20 nodes; 3 addresses were asked of 6 of them, none was ceded". */
-void blocks_words(const struct blocks *b, const char *pool, struct buf *w);
+void blocks_describe(const struct blocks *b, const char *pool, struct buf *w);
 
 /* --- unadopted ("foreign") blocks --- */
 
 size_t blocks_unadopted_count(const struct blocks *b);
-const struct block_object *blocks_unadopted_at(const struct blocks *b, size_t i);
+/* The next one from *at on, which starts at 0 and is moved past it; NULL: no more. */
+const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at);
 /*
  * Returns whether another agent with this node's name was seen running: an unadopted block was
  * created, claimed again, or got fewer releases while this agent watched. Then nothing is adopted;
@@ -152,14 +153,14 @@ bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, vo
 void blocks_cancel(struct blocks *b, const void *arg); /* fn is not called any more */
 /* Sets the addresses that a pod is about to get: they count as busy. Copied; replaces the previous
  * ones. */
-void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n);
+void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n);
 
 /* --- metrics --- */
 
 struct blocks_stats {
 	uint64_t requests, refused, unanswered; /* refused: another node was faster */
-	uint64_t claimed, left, ceded, borrowed, returned, listed;
-	size_t claims, loans, under_way;
+	uint64_t claimed, left, released, borrowed, returned, listed;
+	size_t claims, borrowed_now, under_way;
 };
 struct blocks_stats blocks_stats(const struct blocks *b);
 

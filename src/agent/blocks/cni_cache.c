@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "wire/json/json.h"
 #include "wire/tls/base64.h"
 
@@ -29,7 +30,7 @@ void cni_cache_done(struct cni_cache *c)
 
 struct result_file {
 	const char *file, *ns, *pod, *uid, *ifname;
-	bool granted;
+	bool allocated;
 };
 
 /* [["K8S_POD_NAME", "pod"], ...] */
@@ -81,7 +82,7 @@ static void find_types(struct ipam_types *t, const struct json *v)
 		find_types(t, member);
 }
 
-static bool is_granted(const char *config)
+static bool is_allocated(const char *config)
 {
 	auto_json struct json_doc *doc = NULL;
 	auto_free char *text = NULL;
@@ -114,7 +115,7 @@ static int add(struct cni_cache *c, const struct result_file *f, const struct js
 		.uid = xstrdup(f->uid ? f->uid : ""),
 		.ifname = xstrdup(f->ifname ? f->ifname : ""),
 		.ip = net.ip,
-		.granted = f->granted,
+		.allocated = f->allocated,
 	};
 	return 0;
 }
@@ -157,7 +158,7 @@ int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, s
 	if (json_kind(json_get(root, "kind")) == JSON_NULL)
 		return read_result(ret, &f, root, e);
 	f.ifname = json_string(json_get(root, "ifName"));
-	f.granted = is_granted(json_string(json_get(root, "config")));
+	f.allocated = is_allocated(json_string(json_get(root, "config")));
 	read_args(&f, json_get(root, "cniArgs"));
 	r = read_result(ret, &f, json_get(root, "result"), e);
 	if (r == 0)
@@ -183,27 +184,29 @@ static int read_file(int dir, const char *name, size_t max, struct buf *into, st
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, -errno, "open");
 	if (!S_ISREG(st.st_mode) || !is_roots(&st))
-		return err_set(e, -EPERM, "it is not a regular file that only root can change");
+		return err_set(e, -EPERM,
+			       "not a regular file that only root can write (chown "
+			       "root, chmod go-w)");
 	return fd_read_all(fd, max, into, e);
 }
 
-static int read_one(struct cni_cache *c, int dir, const char *folder, const char *name,
+static int read_one(struct cni_cache *c, int dir_fd, const char *dir, const char *name,
 		    size_t *left, struct err *e)
 {
-	auto_free char *path = xasprintf("%s/%s", folder, name);
+	auto_free char *path = xasprintf("%s/%s", dir, name);
 	size_t max = *left < CNI_CACHE_FILE_MAX ? *left : CNI_CACHE_FILE_MAX;
 	auto_buf struct buf text;
 	int r;
 
 	buf_init(&text, max + 1);
-	r = read_file(dir, name, max, &text, e);
+	r = read_file(dir_fd, name, max, &text, e);
 	if (r == 0)
 		r = cni_cache_parse(c, path, buf_span(&text), e);
 	*left -= text.len < *left ? text.len : *left;
 	return r < 0 ? err_wrap(e, r, "file '%s'", path) : 0;
 }
 
-static int open_folder(const struct root *r, const char *path, struct err *e)
+static int open_dir(const struct root *r, const char *path, struct err *e)
 {
 	auto_fd int fd = file_open(r, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, e);
 	struct stat st;
@@ -215,30 +218,32 @@ static int open_folder(const struct root *r, const char *path, struct err *e)
 	if (!is_roots(&st))
 		return err_set(
 			e, -EPERM,
-			"folder '%s' can be changed by others than root (chown root, chmod go-w)",
+			"directory '%s' is writable by users other than root (chown root, chmod "
+			"go-w)",
 			path);
 	return take_fd(&fd);
 }
 
-static int read_folder(struct cni_cache *c, const struct root *r, const char *path, size_t *left,
-		       struct err *e)
+static int read_dir(struct cni_cache *c, const struct root *r, const char *path, size_t *left,
+		    struct err *e)
 {
-	auto_fd int dir = open_folder(r, path, e);
+	auto_fd int fd = open_dir(r, path, e);
 	char **names = NULL;
 	size_t n = 0;
 	int code;
 
-	if (dir == -ENOENT) {
+	if (fd == -ENOENT) {
 		err_clear(e);
 		return 0;
 	}
-	code = dir < 0 ? dir : dir_list(r, path, &names, &n, e);
+	c->n_dirs += fd >= 0;
+	code = fd < 0 ? fd : dir_list(r, path, &names, &n, e);
 	if (code == 0 && n > CNI_CACHE_FILES_MAX)
-		code = err_set(e, -E2BIG, "folder '%s' has %zu files, the limit is %d", path, n,
+		code = err_set(e, -E2BIG, "directory '%s' has %zu files, the limit is %d", path, n,
 			       CNI_CACHE_FILES_MAX);
 	for (size_t i = 0; code == 0 && i < n; i++)
 		if (*names[i] != '.')
-			code = read_one(c, dir, path, names[i], left, e);
+			code = read_one(c, fd, path, names[i], left, e);
 	str_list_free(names, n);
 	return code;
 }
@@ -261,30 +266,22 @@ static int by_pod(const void *a, const void *b)
 
 size_t cni_cache_find(const struct cni_cache *c, const char *ns, const char *pod)
 {
-	size_t low = 0, high = c->n;
+	size_t low = LOWER_BOUND(i, c->n, compare(&c->v[i], ns, pod) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (compare(&c->v[mid], ns, pod) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < c->n && compare(&c->v[low], ns, pod) == 0 ? low : c->n;
 }
 
 int cni_cache_read(struct cni_cache *ret, const struct root *r, const char *dir, struct err *e)
 {
-	static const char *const folders[] = {"/results", "/multus/results"};
+	static const char *const dirs[] = {"/results", "/multus/results"};
 	struct cni_cache c = {0};
 	size_t left = CNI_CACHE_TOTAL_MAX;
 	int code = 0;
 
-	for (size_t i = 0; code == 0 && i < ARRAY_LEN(folders); i++) {
-		auto_free char *path = xasprintf("%s%s", dir, folders[i]);
+	for (size_t i = 0; code == 0 && i < ARRAY_LEN(dirs); i++) {
+		auto_free char *path = xasprintf("%s%s", dir, dirs[i]);
 
-		code = read_folder(&c, r, path, &left, e);
+		code = read_dir(&c, r, path, &left, e);
 	}
 	if (code < 0) {
 		cni_cache_done(&c);

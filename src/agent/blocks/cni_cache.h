@@ -41,16 +41,18 @@ struct cni_cached {
 	 * address. Otherwise the author of the configuration may have chosen it (IPAM plugin
 	 * static).
 	 */
-	bool granted;
+	bool allocated;
 };
 
 struct cni_cache {
 	struct cni_cached *v;
 	size_t n;
+	size_t n_dirs; /* how many of the two directories exist */
 };
 
 /*
- * Reads all addresses, sorted by namespace and pod. If the directory does not exist there are none.
+ * Reads all addresses, sorted by namespace and pod. A directory that does not exist has none; if
+ * ret->n_dirs is 0, the caller reads in the wrong place, or its mounts are missing.
  * One file that cannot be read fails the whole call, and the error names it, because an address of
  * an unknown pod may be in it; *ret is unchanged then.
  */

@@ -5,6 +5,7 @@
 #include "agent/blocks/internal.h"
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/sorted.h"
 
 /* State of each pool on this node: how many addresses it lacks, how many it can release. */
 
@@ -17,7 +18,14 @@ struct count {
 	uint32_t taken; /* number of used addresses, without retained ones */
 };
 
-/* Counts leases, not addresses: a pool may be a /64. */
+/* The first lease at the address or after. */
+static size_t lease_at_or_after(const struct lease_table *t, const struct ipaddr *a)
+{
+	return LOWER_BOUND(i, t->n, ip_cmp(&t->v[i].address.ip, a) < 0);
+}
+
+/* Counts leases, not addresses: a pool may be a /64. Only those of the pool, since it is called for
+ * each pool. */
 static struct count count_pool(const struct blocks *b, const struct block_facts *f,
 			       const struct blocks_pool *p)
 {
@@ -25,15 +33,19 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
 	struct count n = {0};
 	uint64_t busy = 0;
 
-	block_mine(&b->t, p->name, &p->usable, &mine);
-	for (size_t i = 0; i < b->leases.n; i++) {
-		const struct lease *l = &b->leases.v[i];
+	block_usable(&b->t, p->name, &p->usable, &mine);
+	for (size_t k = 0; k < p->usable.n; k++) {
+		const struct ip_range *r = &p->usable.v[k];
 
-		if (!ip_set_has(&p->usable, &l->address.ip))
-			continue;
-		n.in_use |= l->state == LEASE_USED || l->state == LEASE_KEPT;
-		n.taken += l->state == LEASE_USED;
-		busy += ip_set_has(&mine, &l->address.ip) && block_is_busy(f, &l->address.ip);
+		for (size_t i = lease_at_or_after(&b->leases, &r->first);
+		     i < b->leases.n && ip_cmp(&b->leases.v[i].address.ip, &r->last) <= 0; i++) {
+			const struct lease *l = &b->leases.v[i];
+
+			n.in_use |= l->state == LEASE_USED || l->state == LEASE_RETAINED;
+			n.taken += l->state == LEASE_USED;
+			busy += ip_set_has(&mine, &l->address.ip) &&
+				block_is_busy(f, &l->address.ip);
+		}
 	}
 	n.idle = (uint64_t)ip_set_count(&mine) - busy;
 	ip_set_done(&mine);
@@ -44,17 +56,17 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
  * minute later. */
 static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 {
-	int64_t length = b->c.idle_ms / BLOCKS_SPARE_PARTS + 1;
+	int64_t length = b->c.idle_ms / BLOCKS_IDLE_PARTS + 1;
 	int64_t part = blocks_now(b) / length;
 	uint32_t least = now;
 
 	if (!p->spare_part)
 		p->spare_part = part;
 	for (; p->spare_part < part; p->spare_part++)
-		p->spare[(p->spare_part + 1) % BLOCKS_SPARE_PARTS] = now;
-	if (now < p->spare[part % BLOCKS_SPARE_PARTS])
-		p->spare[part % BLOCKS_SPARE_PARTS] = now;
-	for (size_t i = 0; i < BLOCKS_SPARE_PARTS; i++)
+		p->spare[(p->spare_part + 1) % BLOCKS_IDLE_PARTS] = now;
+	if (now < p->spare[part % BLOCKS_IDLE_PARTS])
+		p->spare[part % BLOCKS_IDLE_PARTS] = now;
+	for (size_t i = 0; i < BLOCKS_IDLE_PARTS; i++)
 		if (p->spare[i] < least)
 			least = p->spare[i];
 	return least;
@@ -75,12 +87,12 @@ static uint32_t expected_of(struct blocks *b, struct blocks_pool *p, uint32_t ta
 
 static bool is_searching(const struct blocks *b, const char *pool)
 {
-	for (size_t i = 0; i < b->n_flights; i++) {
-		const struct block_op *op = &b->flights[i]->op;
+	for (size_t i = 0; i < b->n_in_flight; i++) {
+		const struct block_op *op = &b->in_flight[i]->op;
 
 		if (strcmp(op->pool, pool) == 0 &&
 		    (op->kind == OP_CREATE || op->kind == OP_TAKE_OVER || op->kind == OP_BORROW ||
-		     op->kind == OP_LIST || op->kind == OP_WISH))
+		     op->kind == OP_LIST || op->kind == OP_REQUEST))
 			return true;
 	}
 	return blocks_backoff_until(b, pool) != 0;
@@ -88,8 +100,8 @@ static bool is_searching(const struct blocks *b, const char *pool)
 
 static bool is_claiming(const struct blocks *b, const char *pool)
 {
-	for (size_t i = 0; i < b->n_flights; i++) {
-		const struct blocks_flight *f = b->flights[i];
+	for (size_t i = 0; i < b->n_in_flight; i++) {
+		const struct blocks_in_flight *f = b->in_flight[i];
 
 		if (f->op.kind == OP_CREATE && strcmp(f->op.pool, pool) == 0 &&
 		    blocks_now(b) - f->since_ms < LEAD_MS)
@@ -153,7 +165,7 @@ size_t blocks_demand(struct blocks *b, struct block_need *needs)
 
 struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n)
 {
-	size_t n_pins = blocks_pinned(b);
+	size_t n_reserved = blocks_reserved(b);
 
 	b->seed = b->seed * 6364136223846793005u + 1442695040888963407u;
 	return (struct block_facts){
@@ -162,8 +174,8 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 		.needs = needs,
 		.n_needs = n,
 		.leases = &b->leases,
-		.pins = b->busy,
-		.n_pins = n_pins,
+		.reserved = b->busy,
+		.n_reserved = n_reserved,
 		.seed = b->seed >> 20,
 		.now_ms = blocks_now(b),
 		.real_ms = blocks_real_ms(b),
@@ -172,8 +184,8 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 		.view_ms = VIEW_MS,
 		.ahead_ms = AHEAD_MS,
 		.hold = blocks_is_held(b),
-		.witness = b->witness,
-		.look_ms = b->log.set_back ? b->look_ms : 0,
+		.observed_restore = b->observed_restore,
+		.rescan_ms = b->log.etcd_restored ? b->rescan_ms : 0,
 		.alone = b->accounted && !b->other_alive,
 	};
 }

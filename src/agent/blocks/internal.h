@@ -11,10 +11,10 @@
 #include "kube/list.h"
 
 enum {
-	BLOCKS_SPARE_PARTS = 4,
-	BLOCKS_SAID_MAX = 256,
+	BLOCKS_IDLE_PARTS = 4,
+	BLOCKS_ERROR_MAX = 256,
 	BLOCKS_REQUEST_MS = 15000,
-	BLOCKS_FLIGHTS_MAX = 16,
+	BLOCKS_IN_FLIGHT_MAX = 16,
 	BLOCKS_EXPECTED_MAX = 64,
 };
 
@@ -41,16 +41,17 @@ struct blocks_pool {
 	int64_t expected_ms;
 	uint32_t taken; /* number of its addresses that pods had when last counted */
 	/* The least that was free in each quarter of idle_ms; the minimum of all counts. */
-	uint32_t spare[BLOCKS_SPARE_PARTS];
+	uint32_t spare[BLOCKS_IDLE_PARTS];
 	int64_t spare_part;
-	uint32_t idle;		    /* as last counted */
-	char said[BLOCKS_SAID_MAX]; /* last error */
+	uint32_t idle;		       /* as last counted */
+	char logged[BLOCKS_ERROR_MAX]; /* last error */
 };
 
 /* An address that is, or recently was, requested by name: not returned before the pod has it. */
-struct blocks_pin {
+struct blocks_reservation {
 	struct ipaddr ip;
 	int64_t until_ms;
+	size_t seq; /* the order in which they were added */
 };
 
 /* Which pod has an address that was refused, according to its pool's status. */
@@ -63,7 +64,7 @@ struct blocks_owner {
 };
 
 /* A request in flight. */
-struct blocks_flight {
+struct blocks_in_flight {
 	struct blocks *b;
 	struct block_op op;
 	struct kube_call *call;
@@ -78,7 +79,7 @@ struct blocks_flight {
 /* Backoff of a block, or of a pool's search. */
 struct blocks_backoff_set {
 	char *key;
-	struct kube_backoff backoff;
+	struct backoff backoff;
 	int64_t until_ms;
 };
 
@@ -91,34 +92,35 @@ struct blocks {
 	struct block_table t;
 	struct blocks_pool **pools;
 	size_t n_pools;
+	void *pools_by_name; /* the same (tsearch) */
 	/* the Node object was recreated since the log was written: its blocks are released */
-	bool made_anew;
+	bool recreated;
 	bool pools_known, leases_known, trusted, other_alive, accounted;
-	int64_t hold_until; /* end of the freeze; 0: etcd was not restored */
-	bool witness;	    /* as block_facts has it */
-	int64_t look_ms;    /* as block_facts has it, while log.set_back */
-	/* Used by blocks_notify_etcd_restored(). tell_at: real time, 0: nothing to report. */
+	int64_t hold_until;    /* end of the freeze; 0: etcd was not restored */
+	bool observed_restore; /* as block_facts has it */
+	int64_t rescan_ms;     /* as block_facts has it, while log.etcd_restored */
+	/* Used by blocks_notify_etcd_restored(). report_at: real time, 0: nothing to report. */
 	struct kube_call *telling;
-	struct loop_timer *tell_again;
-	int64_t tell_at;
-	/* the objects of lenders are being read since the watch began, see blocks_is_held() */
-	bool looking;
+	struct loop_timer *report_retry;
+	int64_t report_at;
+	/* the objects of peers are being read since the watch began, see blocks_is_held() */
+	bool rescanning;
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
-	struct lease_table leases;
-	struct ipaddr *pins; /* set by the migration, blocks_pin() */
-	size_t n_pins;
-	struct blocks_pin *named;
+	struct lease_table leases;	/* in the order of addresses */
+	struct ipaddr *reserved;	/* set by the migration, blocks_reservation() */
+	size_t n_reserved;
+	struct blocks_reservation *named;
 	size_t n_named;
-	struct ipaddr *busy; /* both, see blocks_pinned() */
-	struct blocks_owner **holders;
-	size_t n_holders;
+	struct ipaddr *busy; /* both, see blocks_reserved() */
+	struct blocks_owner **owners;
+	size_t n_owners;
 	struct kube_informer *informer;
-	struct loop_timer *tick, *trust, *look;
+	struct loop_timer *tick, *trust, *scan;
 	int64_t tick_ms; /* when it is due */
-	struct blocks_flight **flights;
-	size_t n_flights;
-	struct blocks_backoff_set *rests;
-	size_t n_rests;
+	struct blocks_in_flight **in_flight;
+	size_t n_in_flight;
+	struct blocks_backoff_set *backoffs;
+	size_t n_backoffs;
 	uint64_t seed;
 	bool log_fails; /* logged */
 	struct blocks_stats stats;
@@ -139,8 +141,14 @@ void blocks_notify(struct blocks *b, const char *pool);
 void blocks_notify_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);
 
+/* blocks.c: a list of pins: any number is added, then merged once, which leaves the last pin of each
+ * address, by address. Costs n log n. */
+void blocks_reservations_add(struct blocks_reservation **v, size_t *n, const struct ipaddr *a,
+			     int64_t until_ms);
+void blocks_reservations_merge(struct blocks_reservation *v, size_t *n);
+
 /* blocks.c: fills b->busy with all pinned addresses; returns how many. */
-size_t blocks_pinned(struct blocks *b);
+size_t blocks_reserved(struct blocks *b);
 
 /* report.c: returns whether the lookup of the pod that has a refused address has ended. If not,
  * starts one, and blocks_notify() follows. */
@@ -157,7 +165,7 @@ void blocks_reconcile(struct blocks *b);
 bool blocks_is_under_way(const struct blocks *b, const char *name);
 /* Always takes op's contents. Returns false if the request could not be started. */
 bool blocks_start(struct blocks *b, struct block_op *op);
-void blocks_drop_flights(struct blocks *b);
+void blocks_drop_in_flight(struct blocks *b);
 /* Records an error: logged once and shown in errors of requests. */
 void blocks_report_error(struct blocks *b, const char *pool, const struct err *e);
 
@@ -170,7 +178,7 @@ int64_t blocks_backoff_until(const struct blocks *b, const char *key); /* 0: non
 void blocks_watch(struct blocks *b);
 /* Returns whether claims are frozen because etcd was, or may have been, restored from a backup. */
 bool blocks_is_held(struct blocks *b);
-/* A lender's object was read. */
+/* A peer's object was read. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op);
 
 /*

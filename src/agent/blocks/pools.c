@@ -30,7 +30,7 @@ static void set_up(const struct node_pools *l, struct pool_set *s)
 	s->gateway_detection = l->conf.gateway_detection;
 }
 
-static void tell_pools(struct node_pools *l)
+static void report_pools(struct node_pools *l)
 {
 	struct pool_set *s = cluster_pools(l->conf.cluster);
 
@@ -76,7 +76,7 @@ int node_pools_new(struct node_pools **ret, const struct node_pools_conf *c, str
 		node_pools_free(l);
 		return r;
 	}
-	tell_pools(l);
+	report_pools(l);
 	*ret = l;
 	return 0;
 }
@@ -96,12 +96,12 @@ void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c)
 	l->conf.quarantine_ms = c->quarantine_ms;
 	l->conf.conflict_detection = c->conflict_detection;
 	l->conf.gateway_detection = c->gateway_detection;
-	tell_pools(l);
+	report_pools(l);
 }
 
 void node_pools_pools_changed(struct node_pools *l)
 {
-	tell_pools(l);
+	report_pools(l);
 	l->conf.changed(l->conf.arg, NULL);
 }
 
@@ -110,7 +110,7 @@ int node_pools_node_changed(struct node_pools *l, struct err *e)
 	int r = open_blocks(l, e);
 
 	if (r == 0) {
-		tell_pools(l);
+		report_pools(l);
 		l->conf.changed(l->conf.arg, NULL);
 	}
 	return r;
@@ -124,7 +124,10 @@ int node_pools_ready(const struct node_pools *l, struct err *e)
 		r = cluster_sync_error(l->conf.cluster, CLUSTER_POOLS, e);
 		if (r == 0)
 			r = cluster_sync_error(l->conf.cluster, CLUSTER_RESERVED, e);
-		return r < 0 ? r : err_kind(e, ERR_AGAIN, -EAGAIN, "pools are not read yet");
+		return r < 0 ? r
+			     : err_kind(e, ERR_AGAIN, -EAGAIN,
+					"pools are not read from the API server "
+					"yet");
 	}
 	if (!l->blocks) {
 		r = cluster_sync_error(l->conf.cluster, CLUSTER_NODE, e);
@@ -150,8 +153,8 @@ static void cut(const struct node_pools *l, struct pool *p)
 		blocks_usable(l->blocks, p->name, &p->open, &open);
 		blocks_usable(l->blocks, p->name, &p->adopted, &adopted);
 		/* Both stay with their owner and are never allocated to another pod. */
-		blocks_pinned_only(l->blocks, p->name, &p->open, &adopted);
-		blocks_pinned_only(l->blocks, p->name, &p->adopted, &adopted);
+		blocks_reserved_only(l->blocks, p->name, &p->open, &adopted);
+		blocks_reserved_only(l->blocks, p->name, &p->adopted, &adopted);
 	}
 	pool_kube_cut(p, &open, &adopted);
 }
@@ -162,9 +165,9 @@ static int no_pools(const struct node_pools *l, struct err *e)
 
 	if (s->n_out > 0)
 		return err_kind(e, ERR_CONF, -ENOENT, "none of the %zu pools can be used: %s: %s",
-				s->n_out, s->out[0].name, s->out[0].why);
+				s->n_out, s->out[0].name, s->out[0].cause);
 	return err_kind(e, ERR_CONF, -ENOENT,
-			"there is no SpiderIPPool in the cluster: make one (kubectl apply)");
+			"the cluster has no SpiderIPPool: create one (kubectl apply)");
 }
 
 void node_pools_take(struct node_pools *l, struct ipam_pools *ret)
@@ -173,7 +176,7 @@ void node_pools_take(struct node_pools *l, struct ipam_pools *ret)
 
 	*ret = (struct ipam_pools){0};
 	if (!s || s->n == 0) {
-		ret->r = s ? no_pools(l, &ret->why) : node_pools_ready(l, &ret->why);
+		ret->r = s ? no_pools(l, &ret->cause) : node_pools_ready(l, &ret->cause);
 		return;
 	}
 	for (size_t i = 0; i < s->n; i++)
@@ -181,7 +184,7 @@ void node_pools_take(struct node_pools *l, struct ipam_pools *ret)
 	ret->set = *s;
 }
 
-void node_pools_give_back(struct node_pools *l, struct ipam_pools *p)
+void node_pools_detach(struct node_pools *l, struct ipam_pools *p)
 {
 	if (p->r == 0)
 		*cluster_pools(l->conf.cluster) = p->set;
@@ -211,14 +214,14 @@ bool node_pools_refused(const struct node_pools *l, const struct need_name *x)
 	return l->blocks && blocks_refused(l->blocks, x->pool, &x->ip);
 }
 
-void node_pools_name_words(const struct node_pools *l, const struct ipaddr *a, struct buf *w)
+void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w)
 {
 	auto_buf struct buf b;
 	char text[IP_TEXT_MAX];
 
 	buf_init(&b, 400);
 	if (l->blocks)
-		blocks_name_words(l->blocks, a, &b);
+		blocks_describe_name(l->blocks, a, &b);
 	if (b.len)
 		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
 }
@@ -229,13 +232,13 @@ void node_pools_expect(struct node_pools *l, const char *pool, uint32_t count)
 		blocks_prefetch(l->blocks, pool, count);
 }
 
-void node_pools_words(const struct node_pools *l, const char *pool, struct buf *w)
+void node_pools_describe(const struct node_pools *l, const char *pool, struct buf *w)
 {
 	auto_buf struct buf b;
 
 	buf_init(&b, 400);
 	if (l->blocks)
-		blocks_words(l->blocks, pool, &b);
+		blocks_describe(l->blocks, pool, &b);
 	if (b.len)
 		buf_printf(w, " (pool '%s': %s)", pool, b.p);
 }

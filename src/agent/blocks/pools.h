@@ -44,9 +44,9 @@ int node_pools_node_changed(struct node_pools *l, struct err *e);
 /* Returns 0 if pools and blocks are known; negative, kind ERR_AGAIN, with the reason if not yet. */
 int node_pools_ready(const struct node_pools *l, struct err *e);
 /* For one batch: node_pools_take() gives the pools to attach to the store; pass them back to
- * node_pools_give_back() when they are detached. */
+ * node_pools_detach() when they are detached. */
 void node_pools_take(struct node_pools *l, struct ipam_pools *ret);
-void node_pools_give_back(struct node_pools *l, struct ipam_pools *p);
+void node_pools_detach(struct node_pools *l, struct ipam_pools *p);
 /* Call it after each batch, and once before the first. */
 void node_pools_leases(struct node_pools *l, const struct lease_table *t);
 
@@ -56,12 +56,12 @@ void node_pools_want(struct node_pools *l, const char *pool, uint32_t count);
 void node_pools_names(struct node_pools *l, const struct need_name *v, size_t n);
 bool node_pools_refused(const struct node_pools *l, const struct need_name *x);
 /* Describes, in brackets, where an address is that was requested by name. */
-void node_pools_name_words(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
+void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
 void node_pools_expect(struct node_pools *l, const char *pool,
 		       uint32_t count); /* as blocks_prefetch() */
 /* Describes in w, in brackets, where addresses of the pool were searched; writes nothing if
  * nowhere. */
-void node_pools_words(const struct node_pools *l, const char *pool, struct buf *w);
+void node_pools_describe(const struct node_pools *l, const char *pool, struct buf *w);
 struct blocks *node_pools_blocks(struct node_pools *l); /* NULL: not created yet */
 
 #endif

@@ -59,7 +59,7 @@ static const struct json *ipam_of(const struct json *config)
 	return found;
 }
 
-static void add(struct nics *l, const struct expect *x, const struct net_ask *a)
+static void add(struct nics *l, const struct expect *x, const struct network_request *a)
 {
 	const struct cluster_nad *d = cluster_nad(x->cluster, a->ns, a->name);
 	struct nic *n = &VEC_PUSH(l->v, l->n);
@@ -87,7 +87,7 @@ static void networks_of(const struct expect *x, const struct pod_facts *pod, str
 }
 
 /* Only the first pool: the others are used when it is exhausted. */
-static void say(const struct expect *x, const struct ipam_ask *a, uint8_t family)
+static void say(const struct expect *x, const struct ip_request *a, uint8_t family)
 {
 	const struct select_facts f = {.pools = cluster_pools(x->cluster), .node = x->node};
 	struct pool_list l;
@@ -99,8 +99,8 @@ static void say(const struct expect *x, const struct ipam_ask *a, uint8_t family
 	free(l.v);
 }
 
-static void look(const struct expect *x, const struct pod_facts *pod, const struct nic *n,
-		 const struct pod_wish *w)
+static void scan(const struct expect *x, const struct pod_facts *pod, const struct nic *n,
+		 const struct pod_pool_request *w)
 {
 	const struct place_facts place = {
 		.node_labels = cluster_node_labels(x->cluster),
@@ -108,9 +108,9 @@ static void look(const struct expect *x, const struct pod_facts *pod, const stru
 		.ns_annotations = cluster_ns_annotations(x->cluster, pod->ns),
 		.network = n->network,
 	};
-	struct ipam_ask a = {.who = {.ifname = n->ifname}, .pod = pod, .place = &place};
+	struct ip_request a = {.owner = {.ifname = n->ifname}, .pod = pod, .place = &place};
 
-	pod_wish_put(w, &a);
+	pod_pool_request_put(w, &a);
 	say(x, &a, 4);
 	say(x, &a, 6);
 }
@@ -122,13 +122,13 @@ void expect_pod(const struct expect *x, const struct pod_facts *pod)
 				    .conf = x->conf};
 	auto_nics struct nics l = {0};
 	auto_free struct pod_nic *nics = NULL;
-	auto_free struct pod_wish *wishes = NULL;
+	auto_free struct pod_pool_request *requests = NULL;
 
 	if (pod->host_network || pod->finished || pod->deleting || !cluster_pools(x->cluster))
 		return;
 	networks_of(x, pod, &l);
 	nics = xcalloc(l.n + 1, sizeof(*nics));
-	wishes = xcalloc(l.n + 1, sizeof(*wishes));
+	requests = xcalloc(l.n + 1, sizeof(*requests));
 	for (size_t i = 0; i < l.n; i++)
 		nics[i] = (struct pod_nic){.ifname = l.v[i].ifname,
 					   .position = (int)i,
@@ -136,10 +136,10 @@ void expect_pod(const struct expect *x, const struct pod_facts *pod)
 					   .conf6 = l.v[i].pools6,
 					   .n_conf4 = l.v[i].n_pools4,
 					   .n_conf6 = l.v[i].n_pools6};
-	if (l.n == 0 || pod_pools_ask(&f, nics, l.n, wishes, NULL) < 0)
+	if (l.n == 0 || pod_pools_request(&f, nics, l.n, requests, NULL) < 0)
 		return;
 	for (size_t i = 0; i < l.n; i++) {
-		look(x, pod, &l.v[i], &wishes[i]);
-		pod_wish_done(&wishes[i]);
+		scan(x, pod, &l.v[i], &requests[i]);
+		pod_pool_request_done(&requests[i]);
 	}
 }

@@ -14,39 +14,39 @@ static void say_view(const struct block_view *v, const struct blocks_pool *p, st
 {
 	size_t full = 0;
 
-	for (size_t i = 0; i < v->n_others; i++)
-		full += v->others[i].told && !v->others[i].spare;
+	for (size_t i = 0; i < v->n_peers; i++)
+		full += v->peers[i].reports && !v->peers[i].spare;
 	buf_printf(w, "%zu blocks of the pool are claimed", v->n_taken);
 	if (full)
-		buf_printf(w, ", %zu have none to spare", full);
-	if (v->wished_ms)
-		buf_printf(w, "; of %zu of them addresses were asked for, %s",
-			   v->wished < v->n_others ? v->wished : v->n_others,
-			   v->n_offers ? "some are on offer" : "none is given up yet");
+		buf_printf(w, ", %zu have no free address", full);
+	if (v->requested_ms)
+		buf_printf(w, "; addresses of %zu of them were requested, %s",
+			   v->requested < v->n_peers ? v->requested : v->n_peers,
+			   v->n_available ? "some are available" : "none is released yet");
 	else if (v->n_taken == block_count(&p->cut))
-		buf_str(w, ", that is all");
+		buf_str(w, ", which are all its blocks");
 }
 
-void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
+void blocks_describe(const struct blocks *b, const char *pool, struct buf *w)
 {
 	const struct blocks_pool *p = blocks_pool_find(b, pool);
 	const struct block_view *v = block_view_find(&b->t, pool);
 
 	if (!blocks_ready(b))
-		buf_str(w, "the API server has not told which blocks this node has");
+		buf_str(w, "this node's blocks are not read from the API server yet");
 	else if (b->log_fails)
-		buf_printf(w, "'%s' cannot be written, so nothing can be claimed", b->log.path);
+		buf_printf(w, "'%s' cannot be written, so no block can be claimed", b->log.path);
 	else if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
-		buf_str(w, "the API server does not answer, so no more addresses can be claimed");
+		buf_str(w, "the API server is unavailable, so no more addresses can be claimed");
 	else if (p && !p->is_cut)
-		buf_printf(w, "the pool is not cut into blocks yet%s%s", *p->said ? ": " : "",
-			   p->said);
+		buf_printf(w, "the pool is not divided into blocks yet%s%s", *p->logged ? ": " : "",
+			   p->logged);
 	else if (v && v->n_taken && v->at_ms)
 		say_view(v, p, w);
 	else
 		buf_str(w, "a block is being claimed");
-	if (p && p->is_cut && *p->said)
-		buf_printf(w, "; %s", p->said);
+	if (p && p->is_cut && *p->logged)
+		buf_printf(w, "; %s", p->logged);
 }
 
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a)
@@ -55,37 +55,37 @@ bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a)
 	       blocks_owner_known(b, pool, a);
 }
 
-static void say_holder(const struct blocks *b, const struct ipaddr *a, struct buf *w)
+static void put_owner_name(const struct blocks *b, const struct ipaddr *a, struct buf *w)
 {
 	const char *pod = blocks_owner(b, a);
 
 	if (pod)
-		buf_printf(w, ", for pod '%s' by the pool's status", pod);
+		buf_printf(w, ", for pod '%s' according to the pool's status", pod);
 }
 
-void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w)
+void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w)
 {
-	const struct block_seen *s = block_seen_find(&b->t, a);
+	const struct block_lookup *s = block_lookup_find(&b->t, a);
 
 	if (block_is_refused(&b->t, a, blocks_now(b), w)) {
-		say_holder(b, a, w);
+		put_owner_name(b, a, w);
 		return;
 	}
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
-		buf_str(w, "the API server does not answer, so its block cannot be looked for");
-	else if (s && s->wished)
-		buf_printf(w, "node '%s' was asked for it and has not answered", s->node);
+		buf_str(w, "the API server is unavailable, so its block cannot be read");
+	else if (s && s->requested)
+		buf_printf(w, "it was requested from node '%s', which has not responded", s->node);
 	else if (s && *s->node)
 		buf_printf(w, "it lies in block '%s' of node '%s'", s->block, s->node);
 	else
-		buf_str(w, s ? "its block is being claimed" : "its block is being looked at");
+		buf_str(w, s ? "its block is being claimed" : "its block is being read");
 }
 
 /* --- unadopted blocks --- */
 
-static bool is_foreign(const struct blocks *b, const struct block_object *o)
+static bool is_unadopted(const struct blocks *b, const struct block_object *o)
 {
-	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
+	return strcmp(o->node, b->node) == 0 && !block_log_has_token(&b->log, o->claim);
 }
 
 size_t blocks_unadopted_count(const struct blocks *b)
@@ -93,15 +93,18 @@ size_t blocks_unadopted_count(const struct blocks *b)
 	size_t n = 0;
 
 	for (size_t i = 0; i < b->t.n_objects; i++)
-		n += is_foreign(b, &b->t.objects[i]);
+		n += is_unadopted(b, &b->t.objects[i]);
 	return n;
 }
 
-const struct block_object *blocks_unadopted_at(const struct blocks *b, size_t at)
+const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at)
 {
-	for (size_t i = 0; i < b->t.n_objects; i++)
-		if (is_foreign(b, &b->t.objects[i]) && at-- == 0)
-			return &b->t.objects[i];
+	while (*at < b->t.n_objects) {
+		const struct block_object *o = &b->t.objects[(*at)++];
+
+		if (is_unadopted(b, o))
+			return o;
+	}
 	return NULL;
 }
 
@@ -121,21 +124,21 @@ struct blocks_stats blocks_stats(const struct blocks *b)
 	struct blocks_stats s = b->stats;
 
 	s.claims = b->t.n_claims;
-	s.loans = b->t.n_loans;
-	s.under_way = b->n_flights;
+	s.borrowed_now = b->t.n_borrowed;
+	s.under_way = b->n_in_flight;
 	return s;
 }
 
 /* Which pod has a refused address: a block's object names only nodes; the pool's status, which the
  * controller maintains, names pods. It is read once per address, and only for error messages. */
 
-enum { HOLDER_MS = 10 * 1000, HOLDERS_MAX = 64, ASK_MS = 2000, STATUS_MAX = 4 << 20 };
+enum { OWNER_MS = 10 * 1000, OWNERS_MAX = 64, LOOKUP_MS = 2000, STATUS_MAX = 4 << 20 };
 
 static struct blocks_owner *find(const struct blocks *b, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < b->n_holders; i++)
-		if (ip_eq(&b->holders[i]->ip, a))
-			return b->holders[i];
+	for (size_t i = 0; i < b->n_owners; i++)
+		if (ip_eq(&b->owners[i]->ip, a))
+			return b->owners[i];
 	return NULL;
 }
 
@@ -149,18 +152,18 @@ static void drop(struct blocks_owner *h)
 
 void blocks_drop_owners(struct blocks *b)
 {
-	while (b->n_holders)
-		drop(b->holders[--b->n_holders]);
-	free(b->holders);
-	b->holders = NULL;
+	while (b->n_owners)
+		drop(b->owners[--b->n_owners]);
+	free(b->owners);
+	b->owners = NULL;
 }
 
 static void forget(struct blocks *b)
 {
-	for (size_t i = b->n_holders; i-- > 0;)
-		if (!b->holders[i]->call && blocks_now(b) - b->holders[i]->at_ms >= HOLDER_MS) {
-			drop(b->holders[i]);
-			b->holders[i] = b->holders[--b->n_holders];
+	for (size_t i = b->n_owners; i-- > 0;)
+		if (!b->owners[i]->call && blocks_now(b) - b->owners[i]->at_ms >= OWNER_MS) {
+			drop(b->owners[i]);
+			b->owners[i] = b->owners[--b->n_owners];
 		}
 }
 
@@ -192,12 +195,12 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 
 bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
-	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = ASK_MS, .once = true};
+	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS, .once = true};
 	struct blocks_owner *h;
 
 	forget(b);
 	h = find(b, a);
-	if (h || b->n_holders >= HOLDERS_MAX)
+	if (h || b->n_owners >= OWNERS_MAX)
 		return !h || !h->call;
 	h = xcalloc(1, sizeof(*h));
 	h->b = b;
@@ -205,7 +208,7 @@ bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr 
 	h->pool = xstrdup(pool);
 	r.on = (struct kube_ref){.kind = &blocks_pools_kind, .name = pool};
 	h->call = kube_send(b->c.kube, &r, on_read, h);
-	VEC_PUSH(b->holders, b->n_holders) = h;
+	VEC_PUSH(b->owners, b->n_owners) = h;
 	return false;
 }
 

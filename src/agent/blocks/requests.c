@@ -9,7 +9,7 @@
 #include "block/codec.h"
 
 enum {
-	WANTED_MS = 200, /* interval of reconciles while requests of pods are pending */
+	REQUIRED_MS = 200, /* interval of reconciles while requests of pods are pending */
 	TICK_MS = 5000,
 	LOST_MS = 200, /* after a request that was not answered */
 	LOST_MOST_MS = 15000,
@@ -25,18 +25,18 @@ void blocks_report_error(struct blocks *b, const char *pool, const struct err *e
 {
 	struct blocks_pool *p = blocks_pool_get(b, pool);
 
-	if (strncmp(p->said, e->text, sizeof(p->said) - 1) == 0)
+	if (strncmp(p->logged, e->text, sizeof(p->logged) - 1) == 0)
 		return;
-	str_copy(p->said, sizeof(p->said), e->text);
-	log_warn("blocks: not done for now, will be tried again", LOG_S("pool", pool),
+	str_copy(p->logged, sizeof(p->logged), e->text);
+	log_warn("blocks: request failed, will retry", LOG_S("pool", pool),
 		 LOG_S("error", e->text));
 }
 
 static void log_failed(struct blocks *b, const struct err *e)
 {
 	if (!b->log_fails)
-		log_error("blocks: what is ours cannot be written down: no address is claimed or "
-			  "given up until it can",
+		log_error("blocks: cannot write the block log: no address is claimed or released "
+			  "until it is writable",
 			  LOG_S("error", e->text));
 	b->log_fails = true;
 	blocks_backoff_set(b, BLOCKS_DISK_KEY, DISK_MS, DISK_MOST_MS);
@@ -45,7 +45,7 @@ static void log_failed(struct blocks *b, const struct err *e)
 static void log_works(struct blocks *b)
 {
 	if (b->log_fails)
-		log_info("blocks: what is ours is written down again");
+		log_info("blocks: block log is writable again");
 	b->log_fails = false;
 	blocks_backoff_clear(b, BLOCKS_DISK_KEY);
 }
@@ -55,7 +55,7 @@ static void log_works(struct blocks *b)
 static bool is_search(enum block_op_kind k)
 {
 	return k == OP_CREATE || k == OP_TAKE_OVER || k == OP_BORROW || k == OP_LIST ||
-	       k == OP_WISH;
+	       k == OP_REQUEST;
 }
 
 /* A search has one backoff per pool: its next request is for another block. */
@@ -74,7 +74,7 @@ static void count(struct blocks *b, const struct block_op *op, enum block_outcom
 		return;
 	s->claimed += op->kind == OP_CREATE || op->kind == OP_TAKE_OVER;
 	s->left += op->kind == OP_DELETE || op->kind == OP_DISOWN;
-	s->ceded += op->kind == OP_CEDE ? op->n_ips : 0;
+	s->released += op->kind == OP_RELEASE ? op->n_ips : 0;
 	s->borrowed += op->kind == OP_BORROW ? op->n_ips : 0;
 	s->returned += op->kind == OP_RETURN;
 	s->listed += op->kind == OP_LIST;
@@ -92,7 +92,7 @@ static void pace(struct blocks *b, const struct block_op *op, enum block_outcome
 		blocks_backoff_clear(b, key);
 }
 
-static void flight_free(struct blocks_flight *f)
+static void in_flight_free(struct blocks_in_flight *f)
 {
 	kube_cancel(f->call);
 	kube_list_cancel(f->list);
@@ -103,16 +103,16 @@ static void flight_free(struct blocks_flight *f)
 	free(f);
 }
 
-static void land(struct blocks_flight *f)
+static void land(struct blocks_in_flight *f)
 {
 	struct blocks *b = f->b;
 
-	for (size_t i = 0; i < b->n_flights; i++)
-		if (b->flights[i] == f)
-			b->flights[i] = b->flights[--b->n_flights];
+	for (size_t i = 0; i < b->n_in_flight; i++)
+		if (b->in_flight[i] == f)
+			b->in_flight[i] = b->in_flight[--b->n_in_flight];
 }
 
-static void ended(struct blocks_flight *f, enum block_outcome r, struct block_object *o)
+static void ended(struct blocks_in_flight *f, enum block_outcome r, struct block_object *o)
 {
 	struct blocks *b = f->b;
 	struct err e = ERR_INIT;
@@ -127,15 +127,15 @@ static void ended(struct blocks_flight *f, enum block_outcome r, struct block_ob
 	count(b, &f->op, r);
 	pace(b, &f->op, r);
 	if (r == BLOCK_OK)
-		*blocks_pool_get(b, f->op.pool)->said = '\0';
+		*blocks_pool_get(b, f->op.pool)->logged = '\0';
 	blocks_notify(b, f->op.pool);
-	flight_free(f);
+	in_flight_free(f);
 	blocks_schedule(b, 0);
 }
 
 /* A 404 for the resource type instead of the object says nothing about the object; neither does an
  * answer that was truncated after its head. */
-static enum block_outcome outcome(const struct blocks_flight *f, int status, const struct err *e)
+static enum block_outcome outcome(const struct blocks_in_flight *f, int status, const struct err *e)
 {
 	if (e && ((status == 404 && e->kind == ERR_UNAVAILABLE) || status < 300))
 		status = 0;
@@ -144,7 +144,7 @@ static enum block_outcome outcome(const struct blocks_flight *f, int status, con
 
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct blocks_flight *f = arg;
+	struct blocks_in_flight *f = arg;
 	struct block_object o = {0};
 	struct err bad = ERR_INIT;
 	enum block_outcome r = outcome(f, status, e);
@@ -164,7 +164,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 
 static int on_item(void *arg, const struct json *object, struct err *e)
 {
-	struct blocks_flight *f = arg;
+	struct blocks_in_flight *f = arg;
 	struct block_object o;
 	int r = block_object_read(object, &o, e);
 
@@ -176,7 +176,7 @@ static int on_item(void *arg, const struct json *object, struct err *e)
 
 static void on_listed(void *arg, const char *version, const struct err *e)
 {
-	struct blocks_flight *f = arg;
+	struct blocks_in_flight *f = arg;
 	struct blocks *b = f->b;
 	const struct blocks_pool *p = blocks_pool_find(b, f->op.pool);
 
@@ -189,7 +189,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 	ended(f, e ? BLOCK_UNKNOWN : BLOCK_OK, NULL);
 }
 
-static void send_list(struct blocks_flight *f)
+static void send_list(struct blocks_in_flight *f)
 {
 	static const struct kube_list_ops ops = {on_item, on_listed};
 	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_POOL_LABEL) + 1 + BLOCK_LABEL_MAX];
@@ -216,7 +216,7 @@ static enum kube_verb verb_of(const struct block_request *q)
 	return KUBE_GET;
 }
 
-static void send(struct blocks_flight *f)
+static void send(struct blocks_in_flight *f)
 {
 	struct blocks *b = f->b;
 	struct block_request q;
@@ -233,31 +233,31 @@ static void send(struct blocks_flight *f)
 
 bool blocks_is_under_way(const struct blocks *b, const char *name)
 {
-	for (size_t i = 0; i < b->n_flights; i++)
-		if (strcmp(b->flights[i]->op.name, name) == 0)
+	for (size_t i = 0; i < b->n_in_flight; i++)
+		if (strcmp(b->in_flight[i]->op.name, name) == 0)
 			return true;
 	return false;
 }
 
 bool blocks_start(struct blocks *b, struct block_op *op)
 {
-	struct blocks_flight *f = xcalloc(1, sizeof(*f));
+	struct blocks_in_flight *f = xcalloc(1, sizeof(*f));
 	struct err e = ERR_INIT;
 
-	*f = (struct blocks_flight){.b = b, .op = *op, .since_ms = blocks_now(b)};
+	*f = (struct blocks_in_flight){.b = b, .op = *op, .since_ms = blocks_now(b)};
 	*op = (struct block_op){0};
 	if (block_op_begin(&b->log, &b->t, &f->op, &e) < 0) {
 		log_failed(b, &e);
-		flight_free(f);
+		in_flight_free(f);
 		return false;
 	}
 	log_works(b);
 	if (f->op.kind == OP_FORGET) {
-		flight_free(f);
+		in_flight_free(f);
 		blocks_schedule(b, 0);
 		return true;
 	}
-	VEC_PUSH(b->flights, b->n_flights) = f;
+	VEC_PUSH(b->in_flight, b->n_in_flight) = f;
 	b->stats.requests++;
 	if (f->op.kind == OP_LIST)
 		send_list(f);
@@ -266,24 +266,24 @@ bool blocks_start(struct blocks *b, struct block_op *op)
 	return true;
 }
 
-void blocks_drop_flights(struct blocks *b)
+void blocks_drop_in_flight(struct blocks *b)
 {
-	for (size_t i = 0; i < b->n_flights; i++) {
-		struct blocks_flight *f = b->flights[i];
+	for (size_t i = 0; i < b->n_in_flight; i++) {
+		struct blocks_in_flight *f = b->in_flight[i];
 
 		if (f->fn)
 			f->fn(f->arg, BLOCK_UNKNOWN, NULL);
-		flight_free(f);
+		in_flight_free(f);
 	}
-	free(b->flights);
-	b->flights = NULL;
-	b->n_flights = 0;
+	free(b->in_flight);
+	b->in_flight = NULL;
+	b->n_in_flight = 0;
 }
 
 /* A plan may have several requests of one search: they are sent together. */
 static void carry_out(struct blocks *b, struct block_plan *plan)
 {
-	for (size_t i = 0; i < plan->n && b->n_flights < BLOCKS_FLIGHTS_MAX; i++) {
+	for (size_t i = 0; i < plan->n && b->n_in_flight < BLOCKS_IN_FLIGHT_MAX; i++) {
 		struct block_op *op = &plan->v[i];
 
 		if (op->kind != OP_LIST && blocks_is_under_way(b, op->name))
@@ -304,25 +304,25 @@ static bool is_wanted(const struct blocks *b)
 	return false;
 }
 
-static void end_set_back(struct blocks *b, const struct block_facts *f)
+static void end_recovery(struct blocks *b, const struct block_facts *f)
 {
-	if (!b->log.set_back || f->hold || !block_has_looked(f))
+	if (!b->log.etcd_restored || f->hold || !block_has_rescanned(f))
 		return;
-	log_info("blocks: all pools are as they were before the API server's data was set back");
+	log_info("blocks: recovery from the etcd restore is complete");
 	block_log_etcd_restored(&b->log, &b->t, false, NULL);
-	b->witness = false;
+	b->observed_restore = false;
 }
 
 /* Delay until the next reconcile unless an event triggers it earlier: the earliest backoff expiry,
  * or the poll interval. */
 static int64_t next_ms(const struct blocks *b)
 {
-	int64_t ms = is_wanted(b) ? WANTED_MS : kube_jitter(TICK_MS / 2, TICK_MS);
+	int64_t ms = is_wanted(b) ? REQUIRED_MS : kube_jitter(TICK_MS / 2, TICK_MS);
 	int64_t now = blocks_now(b);
 
-	for (size_t i = 0; i < b->n_rests; i++)
-		if (b->rests[i].until_ms > now && b->rests[i].until_ms - now < ms)
-			ms = b->rests[i].until_ms - now;
+	for (size_t i = 0; i < b->n_backoffs; i++)
+		if (b->backoffs[i].until_ms > now && b->backoffs[i].until_ms - now < ms)
+			ms = b->backoffs[i].until_ms - now;
 	return ms;
 }
 
@@ -336,7 +336,7 @@ void blocks_reconcile(struct blocks *b)
 		return;
 	/* Whether etcd was restored is known only when the watch is connected again. */
 	if (kube_informer_behind_ms(b->informer) > 0) {
-		blocks_schedule(b, WANTED_MS);
+		blocks_schedule(b, REQUIRED_MS);
 		return;
 	}
 	if (blocks_backoff_until(b, BLOCKS_DISK_KEY)) {
@@ -345,7 +345,7 @@ void blocks_reconcile(struct blocks *b)
 	}
 	block_table_stamp(&b->t, blocks_now(b));
 	f = blocks_facts(b, needs, blocks_demand(b, needs));
-	end_set_back(b, &f);
+	end_recovery(b, &f);
 	block_plan(&f, &plan);
 	carry_out(b, &plan);
 	block_plan_done(&plan);

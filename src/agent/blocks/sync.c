@@ -10,10 +10,10 @@
 #include "block/codec.h"
 #include "kube/time.h"
 
-/* Keeps the objects up to date: this node's blocks by a watch, lenders' (peers' blocks it borrows
+/* Keeps the objects up to date: this node's blocks by a watch, peers' (blocks it borrows
  * from) by periodic reads. */
 
-enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000, UNSAID_MS = 5000 };
+enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, RESCAN_MS = 60 * 1000, UNSAID_MS = 5000 };
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -25,33 +25,33 @@ static void drop(void *value)
 	block_object_done(value);
 }
 
-static bool is_foreign(const struct blocks *b, const struct block_object *o)
+static bool is_unadopted(const struct blocks *b, const struct block_object *o)
 {
-	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
+	return strcmp(o->node, b->node) == 0 && !block_log_has_token(&b->log, o->claim);
 }
 
-static void say_foreign(const struct block_object *o)
+static void log_unadopted(const struct block_object *o)
 {
 	char net[IP_TEXT_MAX];
 
-	log_warn("blocks: a block of this node was claimed by another log (the state folder was "
-		 "lost, or a second agent runs under this node's name): none of its addresses is "
-		 "handed out; it is taken over when every pod of the node is accounted for",
+	log_warn("blocks: a block of this node was claimed with another log (the state directory "
+		 "was lost, or a second agent runs under this node's name): none of its addresses "
+		 "is allocated until the addresses of all pods on this node are known",
 		 LOG_S("block", o->name), LOG_S("net", ipnet_str(&o->net, net)),
 		 LOG_S("claim", o->claim));
 }
 
 /* Other nodes only add requests. Any other change of an unadopted block was made by an agent with
  * its log. */
-static void look_for_another(struct blocks *b, const struct block_object *was,
-			     const struct block_object *is)
+static void find_another(struct blocks *b, const struct block_object *was,
+			 const struct block_object *is)
 {
 	if (!b->t.synced || b->other_alive ||
-	    (was && strcmp(was->claim, is->claim) == 0 && was->n_ceded <= is->n_ceded))
+	    (was && strcmp(was->claim, is->claim) == 0 && was->n_released <= is->n_released))
 		return;
 	b->other_alive = true;
-	log_error("blocks: another agent claims blocks under this node's name: end one of the two "
-		  "(both go on with blocks of their own)",
+	log_error("blocks: another agent claims blocks under this node's name: stop one of the two "
+		  "(each continues with its own blocks)",
 		  LOG_S("node", b->node), LOG_S("block", is->name));
 }
 
@@ -60,41 +60,42 @@ static void put(struct blocks *b, struct block_object *o)
 	const struct block_object *was = block_object_find(&b->t, o->name);
 	auto_free char *pool = xstrdup(o->pool);
 
-	if (is_foreign(b, o)) {
-		if (!was || !is_foreign(b, was))
-			say_foreign(o);
-		look_for_another(b, was, o);
+	if (is_unadopted(b, o)) {
+		if (!was || !is_unadopted(b, was))
+			log_unadopted(o);
+		find_another(b, was, o);
 	}
 	block_object_put(&b->t, o);
 	blocks_notify(b, pool);
 }
 
-static void on_look(void *arg);
+static void on_rescan(void *arg);
 
-static void look_in(struct blocks *b, int64_t ms)
+static void schedule_in(struct blocks *b, int64_t ms)
 {
-	loop_del_timer(b->look);
-	b->look = loop_add_timer(b->loop, kube_jitter(ms / 2, ms), on_look, b);
+	loop_del_timer(b->scan);
+	b->scan = loop_add_timer(b->loop, kube_jitter(ms / 2, ms), on_rescan, b);
 }
 
 /*
  * etcd was restored: objects are old, the logs of the nodes are not. Every node asserts the
  * addresses of its pods again, and no node gains anything meanwhile. It also searches peers'
- * objects for old entries of its own, at a random time within LOOK_MS so that not all nodes do so
+ * objects for old entries of its own, at a random time within RESCAN_MS so that not all nodes do so
  * at once.
  */
 static void hold(struct blocks *b, bool sure)
 {
 	if (blocks_now(b) >= b->hold_until)
-		log_warn(sure ? "blocks: the API server's data was set back: what pods here "
-				"have is said again; nothing is claimed or given up meanwhile"
-			      : "blocks: the API server's data was set back, or this node was "
-				"given up meanwhile (fenced): what pods here have is said again; "
-				"nothing is claimed or given up meanwhile",
+		log_warn(sure ? "blocks: etcd was restored from a backup: asserting the addresses "
+				"of this node's pods again; claims and releases are frozen "
+				"meanwhile"
+			      : "blocks: etcd was restored from a backup, or this node was fenced "
+				"meanwhile: asserting the addresses of this node's pods again; "
+				"claims and releases are frozen meanwhile",
 			 LOG_I("ms", HOLD_MS));
 	b->hold_until = blocks_now(b) + HOLD_MS;
-	b->look_ms = blocks_now(b) + kube_jitter(0, LOOK_MS);
-	look_in(b, UNSAID_MS);
+	b->rescan_ms = blocks_now(b) + kube_jitter(0, RESCAN_MS);
+	schedule_in(b, UNSAID_MS);
 	/* If this write fails, it is repeated before the next request. */
 	block_log_etcd_restored(&b->log, &b->t, true, NULL);
 	blocks_notify_etcd_restored(b);
@@ -105,17 +106,17 @@ void blocks_etcd_restored(struct blocks *b)
 {
 	for (size_t i = 0; i < b->t.n_views; i++)
 		block_view_stale(&b->t, b->t.views[i].pool);
-	b->witness = true;
+	b->observed_restore = true;
 	hold(b, true);
 }
 
 /* The watch will deliver all objects again. */
-static void set_back(void *arg)
+static void etcd_restored(void *arg)
 {
 	struct blocks *b = arg;
 
 	while (b->t.n_objects)
-		block_object_remove(&b->t, b->t.objects[0].name);
+		block_object_remove(&b->t, b->t.objects[b->t.n_objects - 1].name);
 	blocks_etcd_restored(b);
 }
 
@@ -136,9 +137,9 @@ static bool is_behind(const struct blocks *b)
 /*
  * The restore happened while no agent ran here, or the previous agent did not finish the recovery.
  */
-static bool was_set_back(const struct blocks *b)
+static bool was_etcd_restored(const struct blocks *b)
 {
-	return b->log.set_back || is_behind(b);
+	return b->log.etcd_restored || is_behind(b);
 }
 
 /* A watch delivers the versions of an object in order. */
@@ -166,7 +167,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	auto_free char *pool = NULL;
 
 	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
-		set_back(b);
+		etcd_restored(b);
 	blocks_schedule(b, 0);
 	/* The table owns the value from now on; the informer keeps its name and version. */
 	if (is) {
@@ -201,7 +202,7 @@ static void trust_claim(struct blocks *b, const struct block_claim *c)
 	block_object_put(&b->t, &o);
 }
 
-static void trust_loan(struct blocks *b, const struct block_loan *l)
+static void trust_borrowed(struct blocks *b, const struct block_borrowed *l)
 {
 	struct block_object *o = block_object_find(&b->t, l->block);
 	struct block_object new = {.name = xstrdup(l->block),
@@ -219,8 +220,8 @@ static void trust_loan(struct blocks *b, const struct block_loan *l)
 		block_object_put(&b->t, &new);
 		o = block_object_find(&b->t, l->block);
 	}
-	VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){
-		.ip = l->ip, .to = xstrdup(block_entry_ours(b->node, l->token, ours))};
+	VEC_PUSH(o->released, o->n_released) = (struct block_entry){
+		.ip = l->ip, .to = xstrdup(block_entry_local(b->node, l->token, ours))};
 }
 
 static void on_trust(void *arg)
@@ -230,18 +231,22 @@ static void on_trust(void *arg)
 	b->trust = NULL;
 	if (b->t.synced)
 		return;
-	log_warn("blocks: the API server does not answer: what the log says is ours is handed out",
-		 LOG_I("blocks", (int64_t)b->t.n_claims), LOG_I("loans", (int64_t)b->t.n_loans));
+	log_warn("blocks: the API server is unavailable: allocating from the blocks of the block "
+		 "log",
+		 LOG_I("blocks", (int64_t)b->t.n_claims),
+		 LOG_I("borrowed", (int64_t)b->t.n_borrowed));
 	b->trusted = true;
 	for (size_t i = 0; i < b->t.n_claims; i++)
 		trust_claim(b, &b->t.claims[i]);
-	for (size_t i = 0; i < b->t.n_loans; i++)
-		if (b->t.loans[i].state == LOAN_HELD)
-			trust_loan(b, &b->t.loans[i]);
+	for (size_t i = 0; i < b->t.n_borrowed; i++)
+		if (b->t.borrowed[i].state == BORROW_HELD)
+			trust_borrowed(b, &b->t.borrowed[i]);
+	for (size_t i = 0; i < b->t.n_objects; i++)
+		block_entries_sort(&b->t.objects[i]);
 	blocks_notify_all(b);
 }
 
-/* Now the real objects count. Those of lenders are read when the plan asks for them. */
+/* Now the real objects count. Those of peers are read when the plan asks for them. */
 static void synced(void *arg)
 {
 	struct blocks *b = arg;
@@ -250,17 +255,17 @@ static void synced(void *arg)
 		if (!*b->t.objects[i].version)
 			block_object_remove(&b->t, b->t.objects[i].name);
 	b->t.synced = true;
-	b->looking = true;
-	if (was_set_back(b))
+	b->rescanning = true;
+	if (was_etcd_restored(b))
 		hold(b, true);
 	blocks_notify_all(b);
 	blocks_schedule(b, 0);
 }
 
-/* --- objects of lenders --- */
+/* --- objects of peers --- */
 
 /* Returns whether the object shows this node's entry; true as long as the object is unknown. */
-static bool is_said(const struct blocks *b, const struct block_loan *l)
+static bool is_asserted(const struct blocks *b, const struct block_borrowed *l)
 {
 	const struct block_object *o = block_object_find(&b->t, l->block);
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
@@ -268,38 +273,39 @@ static bool is_said(const struct blocks *b, const struct block_loan *l)
 	return o ? x && block_log_has_made(&b->log, b->node, x) : !l->absent;
 }
 
-/* The entry of a held loan is removed only by this node. If it is missing, the API server has lost
+/* The entry of a held borrowed address is removed only by this node. If it is missing, the API server has lost
  * it. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op)
 {
-	if (op->kind != OP_READ || b->made_anew || b->log.set_back)
+	if (op->kind != OP_READ || b->recreated || b->log.etcd_restored)
 		return;
-	for (size_t i = 0; i < b->t.n_loans; i++) {
-		const struct block_loan *l = &b->t.loans[i];
+	for (size_t i = 0; i < b->t.n_borrowed; i++) {
+		const struct block_borrowed *l = &b->t.borrowed[i];
 
-		if (l->state == LOAN_HELD && strcmp(l->block, op->name) == 0 && !is_said(b, l)) {
+		if (l->state == BORROW_HELD && strcmp(l->block, op->name) == 0 &&
+		    !is_asserted(b, l)) {
 			hold(b, false);
 			return;
 		}
 	}
 }
 
-/* Until the objects of all lenders were read, it is unknown whether the API server was restored. */
+/* Until the objects of all peers were read, it is unknown whether the API server was restored. */
 bool blocks_is_held(struct blocks *b)
 {
 	bool unseen = false;
 
-	for (size_t i = 0; i < b->t.n_loans && b->looking; i++) {
-		const struct block_loan *l = &b->t.loans[i];
+	for (size_t i = 0; i < b->t.n_borrowed && b->rescanning; i++) {
+		const struct block_borrowed *l = &b->t.borrowed[i];
 
-		unseen |= l->state == LOAN_HELD && !l->absent &&
+		unseen |= l->state == BORROW_HELD && !l->absent &&
 			  !block_object_find(&b->t, l->block);
 	}
-	b->looking = unseen;
+	b->rescanning = unseen;
 	return unseen || blocks_now(b) < b->hold_until;
 }
 
-/* The watch delivers all own objects again; those of lenders are read again. */
+/* The watch delivers all own objects again; those of peers are read again. */
 static void relisted(void *arg)
 {
 	struct blocks *b = arg;
@@ -307,11 +313,11 @@ static void relisted(void *arg)
 	for (size_t i = b->t.n_objects; i-- > 0;)
 		if (strcmp(b->t.objects[i].node, b->node) != 0)
 			block_object_remove(&b->t, b->t.objects[i].name);
-	b->looking = true;
+	b->rescanning = true;
 	blocks_schedule(b, 0);
 }
 
-static void look(struct blocks *b, const struct block_loan *l)
+static void scan(struct blocks *b, const struct block_borrowed *l)
 {
 	struct block_op op = {.kind = OP_READ};
 
@@ -323,25 +329,25 @@ static void look(struct blocks *b, const struct block_loan *l)
 }
 
 /* A peer's entry may prevent an assertion for the time being. */
-static bool is_all_said(const struct blocks *b)
+static bool is_all_asserted(const struct blocks *b)
 {
-	for (size_t i = 0; i < b->t.n_loans; i++)
-		if (b->t.loans[i].state == LOAN_HELD && !is_said(b, &b->t.loans[i]))
+	for (size_t i = 0; i < b->t.n_borrowed; i++)
+		if (b->t.borrowed[i].state == BORROW_HELD && !is_asserted(b, &b->t.borrowed[i]))
 			return false;
 	return true;
 }
 
-static void on_look(void *arg)
+static void on_rescan(void *arg)
 {
 	struct blocks *b = arg;
 
-	b->look = NULL;
-	look_in(b, b->log.set_back && !is_all_said(b) ? UNSAID_MS : LOOK_MS);
+	b->scan = NULL;
+	schedule_in(b, b->log.etcd_restored && !is_all_asserted(b) ? UNSAID_MS : RESCAN_MS);
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > 0)
 		return;
-	for (size_t i = 0; i < b->t.n_loans; i++)
-		if (b->t.loans[i].state == LOAN_HELD)
-			look(b, &b->t.loans[i]);
+	for (size_t i = 0; i < b->t.n_borrowed; i++)
+		if (b->t.borrowed[i].state == BORROW_HELD)
+			scan(b, &b->t.borrowed[i]);
 }
 
 void blocks_watch(struct blocks *b)
@@ -354,8 +360,8 @@ void blocks_watch(struct blocks *b)
 					     .drop = drop,
 					     .changed = changed,
 					     .synced = synced,
-					     .set_back = set_back,
-					     .wary = true,
+					     .etcd_restored = etcd_restored,
+					     .verify_after_reconnect = true,
 					     .relisted = relisted,
 					     .arg = b};
 
@@ -363,7 +369,7 @@ void blocks_watch(struct blocks *b)
 	strcat(select, block_label(b->node, label));
 	b->informer = kube_informer_new(b->c.kube, &c);
 	b->trust = loop_add_timer(b->loop, TRUST_MS, on_trust, b);
-	look_in(b, LOOK_MS);
+	schedule_in(b, RESCAN_MS);
 }
 
 /* Reports a restore of etcd to the controller, which may not have observed it. */
@@ -374,13 +380,13 @@ static void try(void *arg);
 
 static void later(struct blocks *b)
 {
-	if (!b->tell_again)
-		b->tell_again =
+	if (!b->report_retry)
+		b->report_retry =
 			loop_add_timer(b->loop, kube_jitter(AGAIN_MS / 2, AGAIN_MS), try, b);
 }
 
 /* The block may have been deleted; the report is retried while it is of interest. */
-static void on_told(void *arg, int status, const struct json *object, const struct err *e)
+static void on_reported(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct blocks *b = arg;
 
@@ -390,7 +396,7 @@ static void on_told(void *arg, int status, const struct json *object, const stru
 	if (e)
 		later(b);
 	else
-		b->tell_at = 0;
+		b->report_at = 0;
 }
 
 /* A block that the API server has; one that only the log has must be written first. */
@@ -402,7 +408,7 @@ static const struct block_object *own(const struct blocks *b)
 	return NULL;
 }
 
-static void tell(struct blocks *b, const struct block_object *o)
+static void report(struct blocks *b, const struct block_object *o)
 {
 	char at[KUBE_TIME_MAX];
 	auto_free char *body = NULL;
@@ -411,11 +417,11 @@ static void tell(struct blocks *b, const struct block_object *o)
 				 .timeout_ms = BLOCKS_REQUEST_MS,
 				 .once = true};
 
-	kube_time_text(b->tell_at, at);
-	body = xasprintf("{\"metadata\":{\"annotations\":{\"" BLOCK_SET_BACK_NOTE "\":\"%s\"}}}",
-			 at);
+	kube_time_text(b->report_at, at);
+	body = xasprintf(
+		"{\"metadata\":{\"annotations\":{\"" BLOCK_RESTORED_ANNOTATION "\":\"%s\"}}}", at);
 	r.body = span_of(body);
-	b->telling = kube_send(b->c.kube, &r, on_told, b);
+	b->telling = kube_send(b->c.kube, &r, on_reported, b);
 }
 
 static void try(void *arg)
@@ -423,24 +429,24 @@ static void try(void *arg)
 	struct blocks *b = arg;
 	const struct block_object *o = own(b);
 
-	b->tell_again = NULL;
-	if (!b->log.set_back || !b->tell_at || b->telling)
+	b->report_retry = NULL;
+	if (!b->log.etcd_restored || !b->report_at || b->telling)
 		return;
 	if (o)
-		tell(b, o);
+		report(b, o);
 	else
 		later(b);
 }
 
 void blocks_notify_etcd_restored(struct blocks *b)
 {
-	b->tell_at = blocks_real_ms(b);
-	loop_del_timer(b->tell_again);
-	b->tell_again = loop_add_timer(b->loop, 0, try, b);
+	b->report_at = blocks_real_ms(b);
+	loop_del_timer(b->report_retry);
+	b->report_retry = loop_add_timer(b->loop, 0, try, b);
 }
 
 void blocks_etcd_restored_stop(struct blocks *b)
 {
 	kube_cancel(b->telling);
-	loop_del_timer(b->tell_again);
+	loop_del_timer(b->report_retry);
 }

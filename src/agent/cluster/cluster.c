@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,17 +23,17 @@ static void on_etcd_restored(void *arg)
 {
 	const struct cluster_watch *w = arg;
 
-	if (w->c->conf.set_back)
-		w->c->conf.set_back(w->c->conf.arg);
+	if (w->c->conf.etcd_restored)
+		w->c->conf.etcd_restored(w->c->conf.arg);
 }
 
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
 	struct cluster_watch *w = arg;
 
-	kube_sync_error_is(&w->trouble, why);
+	kube_sync_error_is(&w->sync_error, cause);
 	/* If the CRD does not exist, no address is reserved. */
-	if (why && why->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
+	if (cause && cause->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
 		cluster_pools_changed(w->c);
 }
 
@@ -48,11 +49,55 @@ static void know_node(struct cluster *c, const char *uid)
 		c->conf.node_changed(c->conf.arg, uid);
 }
 
+/* --- pods by UID --- */
+
+static int by_uid(const void *a, const void *b)
+{
+	const struct pod_facts *x = a, *y = b;
+
+	return strcmp(x->uid, y->uid);
+}
+
+void cluster_uid_changed(struct cluster *c, const struct pod_facts *was, const struct pod_facts *is)
+{
+	const struct pod_facts **node = was ? tfind(was, &c->uids, by_uid) : NULL;
+
+	if (node && *node == was)
+		tdelete(was, &c->uids, by_uid);
+	if (!is)
+		return;
+	node = tsearch(is, &c->uids, by_uid);
+	if (!node)
+		abort();
+	*node = is;
+}
+
+static void keep(void *pod)
+{
+	(void)pod; /* the informer's */
+}
+
+void cluster_uids_done(struct cluster *c)
+{
+	tdestroy(c->uids, keep);
+	c->uids = NULL;
+}
+
+const struct pod_facts *cluster_pod_by_uid(const struct cluster *c, const char *uid)
+{
+	const struct pod_facts key = {.uid = (char *)uid};
+	const struct pod_facts *const *node = tfind(&key, &c->uids, by_uid);
+
+	return node ? *node : NULL;
+}
+
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	struct cluster_watch *w = arg;
 	struct cluster *c = w->c;
 
+	if (w->kind == CLUSTER_PODS)
+		cluster_uid_changed(c, was ? was->value : NULL, is ? is->value : NULL);
 	if (w->kind == CLUSTER_PODS && c->conf.pod_changed)
 		c->conf.pod_changed(c->conf.arg, was ? was->value : NULL, is ? is->value : NULL);
 	if (w->kind == CLUSTER_NODE && is) {
@@ -102,8 +147,8 @@ static void start(struct cluster *c, enum cluster_kind kind)
 		.drop = d->drop,
 		.changed = on_changed,
 		.synced = on_synced,
-		.set_back = on_etcd_restored,
-		.trouble = on_sync_error,
+		.etcd_restored = on_etcd_restored,
+		.sync_error = on_sync_error,
 		.arg = w,
 	};
 
@@ -114,7 +159,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 	else if (kind == CLUSTER_COORDINATORS)
 		conf.select.fields = "metadata.name=default";
 	*w = (struct cluster_watch){.c = c, .kind = kind};
-	kube_sync_errors_add(&c->troubles, &w->trouble, d->kind, d->ours);
+	kube_sync_errors_add(&c->sync_errors, &w->sync_error, d->kind, d->of_unirail);
 	w->i = kube_informer_new(c->conf.kube, &conf);
 }
 
@@ -124,7 +169,7 @@ struct cluster *cluster_new(const struct cluster_conf *conf)
 
 	c->conf = *conf;
 	c->nads = cluster_nads_room;
-	kube_sync_errors_init(&c->troubles, kube_loop(conf->kube), "agent");
+	kube_sync_errors_init(&c->sync_errors, kube_loop(conf->kube), "agent");
 	cluster_pools_open(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		start(c, k);
@@ -136,9 +181,10 @@ void cluster_free(struct cluster *c)
 	if (!c)
 		return;
 	cluster_fetch_drop_all(c);
-	cluster_asks_drop_all(c);
-	kube_sync_errors_done(&c->troubles);
+	cluster_lookups_drop_all(c);
+	kube_sync_errors_done(&c->sync_errors);
 	cluster_pools_close(c);
+	cluster_uids_done(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		kube_informer_free(c->watch[k].i);
 	kube_spent_done(&c->nads);
@@ -159,7 +205,7 @@ int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind)
 
 int cluster_sync_error(const struct cluster *c, enum cluster_kind kind, struct err *e)
 {
-	return kube_sync_error_words(&c->watch[kind].trouble, cluster_synced(c, kind), e);
+	return kube_sync_error_describe(&c->watch[kind].sync_error, cluster_synced(c, kind), e);
 }
 
 static const void *value_of(const struct cluster *c, enum cluster_kind kind, const char *ns,
@@ -338,7 +384,8 @@ void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 	if (!n->left_out && !kube_spent_more(&c->nads, o->ns, nad_bytes(n)))
 		leave_out(n);
 	if (n->left_out)
-		log_limited(LOG_WARN, 2, "a network-attachment-definition is too large to be kept",
+		log_limited(LOG_WARN, 2,
+			    "ignoring a network-attachment-definition: it is too large",
 			    LOG_S("namespace", o->ns), LOG_S("name", o->name),
 			    LOG_I("bytes", (int64_t)n->left_out), LOG_I("allowed", CONFIG_MAX),
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
@@ -401,7 +448,7 @@ struct cluster_fetch {
 	struct kube_call *call;
 	cluster_pod_fn fn;
 	void *arg;
-	char *words; /* "ns/name" */
+	char *message; /* "ns/name" */
 	struct cluster_fetch *next;
 };
 
@@ -415,7 +462,7 @@ static void fetch_free(struct cluster_fetch *f)
 			*p = f->next;
 			break;
 		}
-	free(f->words);
+	free(f->message);
 	free(f);
 }
 
@@ -427,27 +474,26 @@ static int judge(const struct cluster_fetch *f, const struct pod_facts *p, struc
 		return 0;
 	if (!*p->node)
 		return err_kind(e, ERR_AGAIN, -EAGAIN, "pod '%s' is not bound to a node yet",
-				f->words);
+				f->message);
 	return err_kind(e, ERR_CONF, -EXDEV,
-			"pod '%s' is of node '%s', and this is '%s': name this node as the API "
-			"server does (NODE_NAME, or 'node' in the agent's settings)",
-			f->words, p->node, node);
+			"pod '%s' is on node '%s', and this agent's node is '%s': set the node's "
+			"name as at the API server (NODE_NAME, or 'node' in the agent's settings)",
+			f->message, p->node, node);
 }
 
-static void on_pod(void *arg, int status, const struct json *object, const struct err *why)
+static void on_pod(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct cluster_fetch *f = arg;
 	struct pod_facts p = {0};
 	struct err e = ERR_INIT;
 	int r;
 
-	if (why) {
-		e = *why;
-		r = why->code;
+	if (cause) {
+		e = *cause;
+		r = cause->code;
 		/* The pod is missing, not the namespace: kube_status has the message. */
 		if (status == 404)
-			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist (any more)",
-				     f->words);
+			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist", f->message);
 	} else {
 		r = pod_facts_read(object, &p, &e);
 		if (r == 0)
@@ -467,7 +513,7 @@ struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const
 	struct cluster_fetch *f = xcalloc(1, sizeof(*f));
 
 	*f = (struct cluster_fetch){.c = c, .fn = fn, .arg = arg, .next = c->fetches};
-	f->words = xasprintf("%s/%s", ns, name);
+	f->message = xasprintf("%s/%s", ns, name);
 	c->fetches = f;
 	f->call = kube_send(c->conf.kube, &r, on_pod, f);
 	return f;

@@ -48,7 +48,7 @@ struct cluster_conf {
 	/* A kind was listed for the first time. Each callback may be NULL. */
 	void (*synced)(void *arg, enum cluster_kind kind);
 	/* etcd was restored: objects of some kind are older than before. Called once per kind. */
-	void (*set_back)(void *arg);
+	void (*etcd_restored)(void *arg);
 	void *arg;
 };
 
@@ -75,6 +75,8 @@ int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind);
 const struct pod_facts *cluster_pod(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_pod_count(const struct cluster *c);
 const struct pod_facts *cluster_pod_at(const struct cluster *c, size_t i);
+/* The one with that UID, under whatever name. */
+const struct pod_facts *cluster_pod_by_uid(const struct cluster *c, const char *uid);
 
 /* p is NULL if e is set; code -ENOENT: the API server has no such pod. Valid during the call. */
 typedef void (*cluster_pod_fn)(void *arg, const struct pod_facts *p, const struct err *e);
@@ -90,11 +92,11 @@ void cluster_fetch_cancel(struct cluster_fetch *f); /* call it before the answer
 /* The topmost owner: the Deployment of a ReplicaSet, the CronJob of a Job. app NULL: an error (e
  * is set), or the pod has no owner. Valid during the call. */
 typedef void (*cluster_app_fn)(void *arg, const struct app_id *app, const struct err *e);
-struct cluster_ask;
+struct cluster_lookup;
 /* Sends at most one GET. NULL: fn was already called. */
-struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p, cluster_app_fn fn,
-				    void *arg);
-void cluster_ask_cancel(struct cluster_ask *a); /* call it before the answer; NULL is fine */
+struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_facts *p,
+					  cluster_app_fn fn, void *arg);
+void cluster_lookup_cancel(struct cluster_lookup *a); /* call it before the answer; NULL is fine */
 /* The automatic pool of an application's interface, by auto_pool_key_of(); NULL: none. */
 const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family);
 /* Creates a pool without addresses for an application that the controller does not watch; the

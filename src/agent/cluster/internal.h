@@ -7,22 +7,23 @@
 #include "agent/cluster/cluster.h"
 #include "kube/informer.h"
 #include "kube/spent.h"
-#include "kube/trouble.h"
+#include "kube/sync_error.h"
 #include "spec/pod.h"
 
 struct cluster_watch {
 	struct cluster *c;
 	enum cluster_kind kind;
 	struct kube_informer *i;
-	struct kube_sync_error trouble;
+	struct kube_sync_error sync_error;
 };
 
 struct cluster {
 	struct cluster_conf conf;
 	struct cluster_watch watch[CLUSTER_KINDS];
 	struct cluster_fetch *fetches;
-	struct cluster_ask *asks;
-	struct kube_sync_errors troubles;
+	struct cluster_lookup *requests;
+	void *uids; /* tree of the pods (tsearch), by UID */
+	struct kube_sync_errors sync_errors;
 	struct kube_spent nads; /* memory used by networks */
 	/* pools */
 	struct pool_set pools;
@@ -46,7 +47,7 @@ struct cluster_decoder {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool ours; /* a CRD that is installed with unirail */
+	bool of_unirail; /* a CRD that is installed with unirail */
 };
 extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
 
@@ -55,6 +56,13 @@ extern const struct kube_spent cluster_nads_room;
  * one. */
 void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
 void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
+
+/* --- pods --- */
+
+/* Adds, replaces or removes a pod (NULL: none) in the tree of UIDs. */
+void cluster_uid_changed(struct cluster *c, const struct pod_facts *was,
+			 const struct pod_facts *is);
+void cluster_uids_done(struct cluster *c);
 
 /* --- pools --- */
 
@@ -67,6 +75,6 @@ void cluster_save_schedule(struct cluster *c);
 /* --- fetches --- */
 
 void cluster_fetch_drop_all(struct cluster *c);
-void cluster_asks_drop_all(struct cluster *c);
+void cluster_lookups_drop_all(struct cluster *c);
 
 #endif

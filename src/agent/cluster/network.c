@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 
 enum { NAME_SIZE_MAX = 4096 };
 

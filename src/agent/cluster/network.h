@@ -9,7 +9,7 @@
  *	DIRECTORY OF THE AGENT'S SOCKET/public/cluster-network		(mode 0644, one line: the name)
  *
  * is replaced when the name changes, and removed when there is no network. The name is that of the first valid
- * configuration that is neither unirail's nor Multus' (host/cni_config.h). Only this subdirectory is mounted into the
+ * configuration that is neither unirail's nor Multus' (host/cni/cni_config.h). Only this subdirectory is mounted into the
  * controller's pod, so that the agent's socket is out of its reach.
  *
  * The CNI directory is read at the start and every 30 s. An error is logged once and retried.

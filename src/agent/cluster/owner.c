@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-enum { ASK_MS = 10 * 1000, BODY_MAX = 64 << 10 };
+enum { LOOKUP_MS = 10 * 1000, BODY_MAX = 64 << 10 };
 
 static const struct kube_kind replicasets = {"apps", "v1", "replicasets", "replicaset", true};
 static const struct kube_kind subnets = {"spiderpool.spidernet.io", "v2beta1", "spidersubnets",
@@ -16,7 +16,7 @@ static const struct kube_kind subnets = {"spiderpool.spidernet.io", "v2beta1", "
 static const struct kube_kind pools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
 				       "spiderippool", false};
 
-struct cluster_ask {
+struct cluster_lookup {
 	struct cluster *c;
 	struct kube_call *call;
 	struct app_id app; /* as far as known */
@@ -27,12 +27,12 @@ struct cluster_ask {
 	uint8_t family;
 	uint32_t count;
 	bool reclaim;
-	struct cluster_ask *next;
+	struct cluster_lookup *next;
 };
 
-static void ask_free(struct cluster_ask *a)
+static void request_free(struct cluster_lookup *a)
 {
-	for (struct cluster_ask **p = &a->c->asks; *p; p = &(*p)->next)
+	for (struct cluster_lookup **p = &a->c->requests; *p; p = &(*p)->next)
 		if (*p == a) {
 			*p = a->next;
 			break;
@@ -45,25 +45,25 @@ static void ask_free(struct cluster_ask *a)
 	free(a);
 }
 
-void cluster_ask_cancel(struct cluster_ask *a)
+void cluster_lookup_cancel(struct cluster_lookup *a)
 {
 	if (a)
-		ask_free(a);
+		request_free(a);
 }
 
-void cluster_asks_drop_all(struct cluster *c)
+void cluster_lookups_drop_all(struct cluster *c)
 {
-	while (c->asks)
-		ask_free(c->asks);
+	while (c->requests)
+		request_free(c->requests);
 }
 
-static struct cluster_ask *begin(struct cluster *c, const struct app_id *app)
+static struct cluster_lookup *begin(struct cluster *c, const struct app_id *app)
 {
-	struct cluster_ask *a = xcalloc(1, sizeof(*a));
+	struct cluster_lookup *a = xcalloc(1, sizeof(*a));
 
-	*a = (struct cluster_ask){.c = c, .next = c->asks};
+	*a = (struct cluster_lookup){.c = c, .next = c->requests};
 	app_id_copy(app, &a->app);
-	c->asks = a;
+	c->requests = a;
 	return a;
 }
 
@@ -88,10 +88,10 @@ static const struct json *controller_of(const struct json *object)
 	return NULL;
 }
 
-static void on_owner(void *arg, int status, const struct json *object, const struct err *why)
+static void on_owner(void *arg, int status, const struct json *object, const struct err *cause)
 {
-	struct cluster_ask *a = arg;
-	const struct json *o = why ? NULL : controller_of(object);
+	struct cluster_lookup *a = arg;
+	const struct json *o = cause ? NULL : controller_of(object);
 	struct app_id top = {.ns = a->app.ns};
 
 	(void)status;
@@ -102,17 +102,17 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 		top.name = (char *)text(o, "name");
 		top.uid = (char *)text(o, "uid");
 	}
-	a->fn(a->arg, why ? NULL : o ? &top : &a->app, why);
-	ask_free(a);
+	a->fn(a->arg, cause ? NULL : o ? &top : &a->app, cause);
+	request_free(a);
 }
 
-struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p, cluster_app_fn fn,
-				    void *arg)
+struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_facts *p,
+					  cluster_app_fn fn, void *arg)
 {
 	struct app_id app = {p->owner_api, p->owner_kind, p->ns, p->owner_name, p->owner_uid};
 	struct kube_kind jobs = {"batch", "v1", "jobs", "job", true};
-	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = ASK_MS};
-	struct cluster_ask *a;
+	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS};
+	struct cluster_lookup *a;
 
 	if (!p->owner_kind || !p->owner_api || !p->owner_name || !p->owner_uid) {
 		fn(arg, NULL, NULL);
@@ -157,19 +157,18 @@ const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family)
 	return p ? p->name : NULL;
 }
 
-static void on_made(void *arg, int status, const struct json *object, const struct err *why)
+static void on_made(void *arg, int status, const struct json *object, const struct err *cause)
 {
-	struct cluster_ask *a = arg;
+	struct cluster_lookup *a = arg;
 
 	(void)status;
 	(void)object;
 	a->call = NULL;
-	if (why && why->code != -EEXIST)
-		log_limited(LOG_WARN, 3,
-			    "a pool cannot be made for an application, or not of its size",
+	if (cause && cause->code != -EEXIST)
+		log_limited(LOG_WARN, 3, "failed to create or resize the pool of an application",
 			    LOG_S("namespace", a->app.ns), LOG_S("kind", a->app.kind),
-			    LOG_S("name", a->app.name), LOG_S("error", why->text));
-	ask_free(a);
+			    LOG_S("name", a->app.name), LOG_S("error", cause->text));
+	request_free(a);
 }
 
 static void put_labels(struct json_out *o, const char *key, const struct labels *l)
@@ -181,7 +180,7 @@ static void put_labels(struct json_out *o, const char *key, const struct labels 
 	jo_end_obj(o);
 }
 
-static void put_pool(const struct cluster_ask *a, const struct json *subnet, struct buf *b)
+static void put_pool(const struct cluster_lookup *a, const struct json *subnet, struct buf *b)
 {
 	const struct json *spec = json_get(subnet, "spec");
 	auto_free char *number = xasprintf("%u", a->count);
@@ -205,7 +204,7 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	jo_obj(&o);
 	jo_kstr(&o, "name", a->pool);
 	put_labels(&o, "labels", &l);
-	auto_pool_put_notes(&a->app, number, &o);
+	auto_pool_put_annotations(&a->app, number, &o);
 	jo_end_obj(&o);
 	jo_key(&o, "spec");
 	jo_obj(&o);
@@ -227,15 +226,15 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	labels_done(&app);
 }
 
-static void on_subnet(void *arg, int status, const struct json *object, const struct err *why)
+static void on_subnet(void *arg, int status, const struct json *object, const struct err *cause)
 {
-	struct cluster_ask *a = arg;
+	struct cluster_lookup *a = arg;
 	struct kube_request r = {.verb = KUBE_CREATE, .on = {.kind = &pools, .name = a->pool}};
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (why) {
-		on_made(a, status, NULL, why);
+	if (cause) {
+		on_made(a, status, NULL, cause);
 		return;
 	}
 	put_pool(a, object, &b);
@@ -244,7 +243,7 @@ static void on_subnet(void *arg, int status, const struct json *object, const st
 }
 
 /* The requested number has changed: the controller follows what the pool says. */
-static void resize(struct cluster_ask *a)
+static void resize(struct cluster_lookup *a)
 {
 	auto_free char *body = xasprintf(
 		"{\"metadata\":{\"annotations\":{\"" AUTO_POOL_NUMBER "\":\"%u\"}}}", a->count);
@@ -262,14 +261,14 @@ void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *
 	auto_free char *key = auto_pool_key_of(subnet, app->uid, ifname);
 	const struct pool *is = pool_for(c, key, family);
 	char name[AUTO_POOL_NAME_MAX + 1];
-	struct cluster_ask *a;
+	struct cluster_lookup *a;
 
 	if (is && is->made_count == count)
 		return;
 	auto_pool_name(app, ifname, family, name);
 	if (is)
 		str_copy(name, sizeof(name), is->name);
-	for (a = c->asks; a; a = a->next)
+	for (a = c->requests; a; a = a->next)
 		if (a->pool && !strcmp(a->pool, name))
 			return;
 	a = begin(c, app);

@@ -23,7 +23,7 @@ static void report_error(struct cluster *c)
 
 	buf_init(&b, COMPLAINT_MAX);
 	for (size_t i = 0; i < s->n_out; i++)
-		buf_printf(&b, "%s%s: %s", i ? "; " : "", s->out[i].name, s->out[i].why);
+		buf_printf(&b, "%s%s: %s", i ? "; " : "", s->out[i].name, s->out[i].cause);
 	buf_str(&b, "");
 	if (strcmp(b.p ? b.p : "", c->complaint) == 0) {
 		buf_done(&b);
@@ -32,9 +32,9 @@ static void report_error(struct cluster *c)
 	free(c->complaint);
 	c->complaint = buf_take(&b);
 	if (*c->complaint)
-		log_error("pools are left out", LOG_S("error", c->complaint));
+		log_error("ignoring invalid pools", LOG_S("error", c->complaint));
 	else
-		log_info("all pools can be used");
+		log_info("all pools are valid");
 }
 
 static void replace(struct cluster *c, const char *const *texts, size_t n, bool old)
@@ -54,7 +54,7 @@ static bool is_known(const struct cluster *c)
 {
 	return cluster_synced(c, CLUSTER_POOLS) &&
 	       (cluster_synced(c, CLUSTER_RESERVED) ||
-		c->watch[CLUSTER_RESERVED].trouble.why.code == -ENOENT);
+		c->watch[CLUSTER_RESERVED].sync_error.reason.code == -ENOENT);
 }
 
 static void collect(const struct cluster *c, enum cluster_kind kind, const char ***texts, size_t *n)
@@ -106,7 +106,7 @@ static char *file_text(const struct cluster *c)
 	buf_str(&b, "\n]}\n");
 	if (!b.over)
 		return buf_take(&b);
-	log_error("pools are too many to be saved", LOG_I("pools", (int64_t)n));
+	log_error("pools are not saved: too many", LOG_I("pools", (int64_t)n));
 	buf_done(&b);
 	return NULL;
 }
@@ -121,8 +121,8 @@ static void save(void *arg)
 	if (!text || (c->pools_text && strcmp(c->pools_text, text) == 0))
 		return;
 	if (file_replace(c->conf.root, c->pools_path, span_of(text), 0600, &e) < 0) {
-		log_error("pools are not saved: a restart while the API server is away would know "
-			  "none",
+		log_error("failed to save pools: after a restart while the API server is "
+			  "unavailable no pool would be known",
 			  LOG_S("error", e.text));
 		return;
 	}
@@ -158,13 +158,13 @@ static int take_file(struct cluster *c, const struct json *root, struct err *e)
 	size_t n = 0;
 
 	if (json_int(json_get(root, "version"), &version) < 0 || version != FORMAT)
-		return err_set(e, -EPROTO, "version is not %d: of another release", FORMAT);
+		return err_set(e, -EPROTO, "version is not %d: written by another release", FORMAT);
 	while ((v = json_walk_next(&w, NULL)))
 		VEC_PUSH(texts, n) = text_of(v);
 	replace(c, (const char *const *)texts, n, true);
 	if (uid && *uid && labels_read(json_get(node, "labels"), "", NULL, &c->node_labels, e) == 0)
 		c->node_uid = xstrdup(uid);
-	log_info("pools as last seen, until the API server tells",
+	log_info("using saved pools until the API server is available",
 		 LOG_I("pools", (int64_t)c->pools.n), LOG_S("path", c->pools_path));
 	str_list_free(texts, n);
 	return 0;
@@ -186,8 +186,8 @@ static void read_file(struct cluster *c)
 	if (r >= 0)
 		r = take_file(c, json_root(doc), &e);
 	if (r < 0)
-		log_warn("pools as last seen cannot be read: none are known until the API server "
-			 "tells",
+		log_warn("cannot read saved pools: no pool is known until the API server is "
+			 "available",
 			 LOG_S("path", c->pools_path), LOG_S("error", e.text));
 }
 

@@ -20,12 +20,12 @@ static void endpoint_done(struct endpoint *p)
 	free(p->ips);
 }
 
-void endpoints_wanted_done(struct endpoints_wanted *w)
+void endpoints_required_done(struct endpoints_required *w)
 {
 	for (size_t i = 0; i < w->n; i++)
 		endpoint_done(&w->v[i]);
 	free(w->v);
-	*w = (struct endpoints_wanted){0};
+	*w = (struct endpoints_required){0};
 }
 
 static int by_name(const void *a, const void *b)
@@ -36,8 +36,8 @@ static int by_name(const void *a, const void *b)
 	return r ? r : strcmp(x->name, y->name);
 }
 
-const struct endpoint *endpoints_wanted_find(const struct endpoints_wanted *w, const char *ns,
-					     const char *name)
+const struct endpoint *endpoints_required_find(const struct endpoints_required *w, const char *ns,
+					       const char *name)
 {
 	const struct endpoint key = {.ns = (char *)ns, .name = (char *)name};
 
@@ -46,7 +46,7 @@ const struct endpoint *endpoints_wanted_find(const struct endpoints_wanted *w, c
 
 static bool counts(const struct lease *l)
 {
-	return (l->state == LEASE_USED || l->state == LEASE_KEPT) && *l->pod_name &&
+	return (l->state == LEASE_USED || l->state == LEASE_RETAINED) && *l->pod_name &&
 	       *l->pod_namespace;
 }
 
@@ -192,18 +192,18 @@ static struct endpoint endpoint_of(const struct part *name, const struct pool_se
 		.name = xstrdup(any->pod_name),
 		.uid = xstrdup(c.n ? c.v[0]->pod_uid : any->pod_uid),
 		.ips = c.n ? ips_of(&c, s) : xstrdup("[]"),
-		.kept = c.n == 0,
+		.retained = c.n == 0,
 		.sticky = sticky,
 	};
 }
 
-void endpoints_wanted(const struct lease_table *t, const struct pool_set *s,
-		      struct endpoints_wanted *ret)
+void endpoints_required(const struct lease_table *t, const struct pool_set *s,
+			struct endpoints_required *ret)
 {
 	auto_free const struct lease **v = xcalloc(t->n + 1, sizeof(*v));
 	size_t n = 0;
 
-	*ret = (struct endpoints_wanted){0};
+	*ret = (struct endpoints_required){0};
 	for (size_t i = 0; i < t->n; i++)
 		if (counts(&t->v[i]))
 			v[n++] = &t->v[i];
@@ -293,12 +293,12 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
 	/* The pod that requested the addresses has them now. */
 	if (!create)
-		jo_kstr(o, HANDOVER_LABEL, NULL);
+		jo_kstr(o, MIGRATION_LABEL, NULL);
 	jo_end_obj(o);
 	if (!create) {
 		jo_key(o, "annotations");
 		jo_obj(o);
-		jo_kstr(o, HANDOVER_NOTE, NULL);
+		jo_kstr(o, MIGRATION_ANNOTATION, NULL);
 		jo_end_obj(o);
 	}
 	jo_key(o, "ownerReferences");

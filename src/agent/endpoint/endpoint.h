@@ -21,11 +21,11 @@ struct endpoint {
 	char *ns, *name, *uid; /* uid: of the pod */
 	char *ips;	       /* JSON: status.current.ips */
 	/* no address is used, some are retained: the object stays unchanged */
-	bool kept;
+	bool retained;
 	bool sticky; /* used addresses will be retained */
 };
 
-struct endpoints_wanted {
+struct endpoints_required {
 	struct endpoint *v; /* sorted by namespace and name */
 	size_t n;
 };
@@ -36,11 +36,11 @@ struct endpoints_wanted {
  * addresses, those of one request in the natural order of their names; IPv4 and IPv6 of an
  * interface are together.
  */
-void endpoints_wanted(const struct lease_table *t, const struct pool_set *s,
-		      struct endpoints_wanted *ret);
-void endpoints_wanted_done(struct endpoints_wanted *w);
-const struct endpoint *endpoints_wanted_find(const struct endpoints_wanted *w, const char *ns,
-					     const char *name);
+void endpoints_required(const struct lease_table *t, const struct pool_set *s,
+			struct endpoints_required *ret);
+void endpoints_required_done(struct endpoints_required *w);
+const struct endpoint *endpoints_required_find(const struct endpoints_required *w, const char *ns,
+					       const char *name);
 
 /* The status as JSON with sorted keys, to be compared with endpoint_status_of(). ownerController*:
  * the pod's controller; for a ReplicaSet of a Deployment, the Deployment. */

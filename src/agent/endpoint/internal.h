@@ -5,7 +5,7 @@
 /* Shared by the files of this directory. */
 
 #include "agent/endpoint/endpoints.h"
-#include "agent/endpoint/settled.h"
+#include "agent/endpoint/recent_writes.h"
 #include "base/backoff.h"
 #include "block/codec.h"
 #include "kube/informer.h"
@@ -31,19 +31,21 @@ struct endpoints {
 	struct endpoints_conf conf;
 	char label[BLOCK_LABEL_MAX];
 	struct kube_informer *informer;
-	struct endpoints_wanted wanted;
-	bool known; /* the leases are known */
+	struct endpoints_required wanted;
+	size_t next; /* in `wanted`: where the search for the next write begins */
+	bool known;  /* the leases are known */
 	bool hold;
 	struct kube_call *call;
 	struct endpoints_job job;
-	struct settled settled; /* until the watch shows it; refused ones: until the retry */
+	struct recent_writes
+		recent_writes; /* until the watch shows it; refused ones: until the retry */
 	struct loop_timer *timer;
 	int64_t at; /* when it fires */
-	struct kube_backoff backoff;
+	struct backoff backoff;
 	/* An endpoint that exists but that this node did not write (or has not seen yet): patched
 	 * instead of created. */
 	char *taken;
-	bool said;
+	bool logged;
 };
 
 /* Schedules a reconcile within ms. */

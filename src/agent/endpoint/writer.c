@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/endpoint/settled.h"
+#include "agent/endpoint/recent_writes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int read_there(void *value, const struct json *object, struct err *e)
 	(void)e;
 	t->status = endpoint_status_of(object);
 	t->wanted = json_get(json_get(json_get(object, "metadata"), "annotations"),
-			     HANDOVER_NOTE) != NULL;
+			     MIGRATION_ANNOTATION) != NULL;
 	return 0;
 }
 
@@ -44,13 +44,13 @@ static void on_synced(void *arg)
 }
 
 /* agent/cluster/cluster.c logs it for the other kinds of that API group. */
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg;
-	if (why && why->code == -EPERM)
+	if (cause && cause->code == -EPERM)
 		log_error("the agent may not read spiderendpoints: allow it to 'list' and 'watch' "
 			  "spiderendpoints.spiderpool.spidernet.io",
-			  LOG_S("error", why->text));
+			  LOG_S("error", cause->text));
 }
 
 /* --- interface --- */
@@ -69,13 +69,13 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 		c->kube, &(struct kube_informer_conf){.kind = &endpoints_kind,
 						      .select = {.labels = select},
 						      .cached = true,
-						      .wary = true,
+						      .verify_after_reconnect = true,
 						      .size = sizeof(struct endpoints_there),
 						      .decode = read_there,
 						      .drop = drop_there,
 						      .changed = on_changed,
 						      .synced = on_synced,
-						      .trouble = on_sync_error,
+						      .sync_error = on_sync_error,
 						      .arg = e});
 	return e;
 }
@@ -89,15 +89,15 @@ void endpoints_free(struct endpoints *e)
 	loop_del_timer(e->timer);
 	endpoints_job_done(e);
 	free(e->taken);
-	recent_writes_done(&e->settled);
-	endpoints_wanted_done(&e->wanted);
+	recent_writes_done(&e->recent_writes);
+	endpoints_required_done(&e->wanted);
 	free(e);
 }
 
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s)
 {
-	endpoints_wanted_done(&e->wanted);
-	endpoints_wanted(t, s, &e->wanted);
+	endpoints_required_done(&e->wanted);
+	endpoints_required(t, s, &e->wanted);
 	e->known = true;
 	endpoints_schedule(e, 0);
 }
@@ -126,9 +126,9 @@ const char *endpoints_status(const struct endpoints *e, const char *ns, const ch
 
 /* One request at a time: writes what is missing, deletes what is idle. */
 
-/* GONE_MS: a pod whose sandbox is recreated releases its addresses and gets others. */
+/* DELETED_MS: a pod whose sandbox is recreated releases its addresses and gets others. */
 enum {
-	GONE_MS = 5 * 1000,
+	DELETED_MS = 5 * 1000,
 	SHOWN_MS = 10 * 1000,
 	CHANGED_MS = 2 * 1000, /* by another client meanwhile */
 	REFUSED_MS = 60 * 1000
@@ -141,7 +141,7 @@ static int64_t now(const struct endpoints *e)
 
 static void settle(struct endpoints *e, int64_t ms)
 {
-	recent_writes_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
+	recent_writes_add(&e->recent_writes, e->job.ns, e->job.name, e->job.status, now(e) + ms);
 }
 
 void endpoints_job_done(struct endpoints *e)
@@ -153,42 +153,42 @@ void endpoints_job_done(struct endpoints *e)
 	e->call = NULL;
 }
 
-static void say_failure(struct endpoints *e, const struct err *why)
+static void say_failure(struct endpoints *e, const struct err *cause)
 {
 	if (e->conf.metrics)
 		e->conf.metrics->endpoints_failed++;
-	if (e->said)
+	if (e->logged)
 		return;
-	e->said = true;
-	log_warn("a SpiderEndpoint is not written for now", LOG_S("namespace", e->job.ns),
-		 LOG_S("name", e->job.name), LOG_S("error", why->text));
+	e->logged = true;
+	log_warn("failed to write a SpiderEndpoint, will retry", LOG_S("namespace", e->job.ns),
+		 LOG_S("name", e->job.name), LOG_S("error", cause->text));
 }
 
-static void on_written(void *arg, int status, const struct json *object, const struct err *why)
+static void on_written(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct endpoints *e = arg;
-	bool gone = status == 404, there = why && why->code == -EEXIST && e->job.create;
+	bool deleted = status == 404, there = cause && cause->code == -EEXIST && e->job.create;
 	bool refused = status >= 400 && status < 500 && status != 429, changed;
 
 	(void)object;
 	free(take(e->taken));
-	if (!why || (gone && e->job.removal)) {
+	if (!cause || (deleted && e->job.removal)) {
 		if (e->conf.metrics && !e->job.removal)
 			e->conf.metrics->endpoints++;
-		kube_backoff_reset(&e->backoff);
-		e->said = false;
+		backoff_reset(&e->backoff);
+		e->logged = false;
 		settle(e, SHOWN_MS);
 	} else if (there) {
 		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
 	} else {
-		say_failure(e, why);
+		say_failure(e, cause);
 		/* The other endpoints need not wait for this one. */
-		changed = gone || why->kind == ERR_AGAIN;
+		changed = deleted || cause->kind == ERR_AGAIN;
 		if (refused)
 			settle(e, changed ? CHANGED_MS : REFUSED_MS);
 	}
 	endpoints_job_done(e);
-	endpoints_schedule(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
+	endpoints_schedule(e, !cause || there || refused ? 0 : backoff_next(&e->backoff));
 }
 
 static void send(struct endpoints *e, const struct kube_request *r, const char *status,
@@ -231,26 +231,24 @@ static const struct pod_facts *pod_of(const struct endpoints *e, const struct en
 
 	if (pod && strcmp(pod->uid, p->uid) == 0)
 		return pod;
-	for (size_t i = 0; i < cluster_pod_count(e->conf.cluster); i++) {
-		pod = cluster_pod_at(e->conf.cluster, i);
-		if (strcmp(pod->uid, p->uid) == 0)
-			return pod;
-	}
-	return NULL;
+	return cluster_pod_by_uid(e->conf.cluster, p->uid);
 }
 
+/* Continues behind the one written last: n writes render each status about twice, not n times. */
 static bool write_next(struct endpoints *e)
 {
-	for (size_t i = 0; i < e->wanted.n; i++) {
+	for (size_t k = 0; k < e->wanted.n; k++) {
+		size_t i = (e->next + k) % e->wanted.n;
 		const struct endpoint *p = &e->wanted.v[i];
 		const struct kube_object *o = kube_informer_get(e->informer, p->ns, p->name);
-		const struct pod_facts *pod = p->kept ? NULL : pod_of(e, p);
+		const struct pod_facts *pod = p->retained ? NULL : pod_of(e, p);
 		auto_free char *status = pod ? endpoint_status(p, pod, e->conf.node) : NULL;
 
-		if (!pod || recent_writes_has(&e->settled, p->ns, p->name, status) ||
+		if (!pod || recent_writes_has(&e->recent_writes, p->ns, p->name, status) ||
 		    (o && strcmp(((struct endpoints_there *)o->value)->status, status) == 0))
 			continue;
 		write_one(e, p, pod, status, o || is_taken(e, p));
+		e->next = i + 1;
 		return true;
 	}
 	return false;
@@ -262,18 +260,18 @@ static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 	struct endpoints_there *t = o->value;
 	int64_t due;
 
-	if (endpoints_wanted_find(&e->wanted, o->ns, o->name)) {
+	if (endpoints_required_find(&e->wanted, o->ns, o->name)) {
 		t->idle_since = 0;
 		return -1;
 	}
-	if (recent_writes_has(&e->settled, o->ns, o->name, ""))
+	if (recent_writes_has(&e->recent_writes, o->ns, o->name, ""))
 		return -1;
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
 	/*
 	 * It is the last record of the name's addresses until the other node has written its own.
 	 */
-	due = t->idle_since + (t->wanted ? HANDOVER_LEAVE_MS : GONE_MS);
+	due = t->idle_since + (t->wanted ? MIGRATION_LEAVE_MS : DELETED_MS);
 	return due > now(e) ? due - now(e) : 0;
 }
 
@@ -304,14 +302,14 @@ static void work(void *arg)
 	int64_t wait = -1, next;
 
 	e->timer = NULL;
-	recent_writes_forget(&e->settled, now(e));
+	recent_writes_forget(&e->recent_writes, now(e));
 	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
 	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
 	/* Retry refused writes. */
-	next = recent_writes_next(&e->settled);
+	next = recent_writes_next(&e->recent_writes);
 	if (next && (wait < 0 || wait > next - now(e)))
 		wait = next - now(e);
 	if (wait > 0)
@@ -340,27 +338,28 @@ static void one_free(struct recent_writes_one *x)
 	free(x->what);
 }
 
-void recent_writes_add(struct settled *s, const char *ns, const char *name, const char *what,
+void recent_writes_add(struct recent_writes *s, const char *ns, const char *name, const char *what,
 		       int64_t until)
 {
 	VEC_PUSH(s->v, s->n) =
 		(struct recent_writes_one){xstrdup(ns), xstrdup(name), xstrdup(what), until};
 }
 
-void recent_writes_forget(struct settled *s, int64_t now)
+void recent_writes_forget(struct recent_writes *s, int64_t now)
 {
-	size_t kept = 0;
+	size_t retained = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->v[i].until > now)
-			s->v[kept++] = s->v[i];
+			s->v[retained++] = s->v[i];
 		else
 			one_free(&s->v[i]);
 	}
-	s->n = kept;
+	s->n = retained;
 }
 
-bool recent_writes_has(const struct settled *s, const char *ns, const char *name, const char *what)
+bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
+		       const char *what)
 {
 	for (size_t i = s->n; i-- > 0;) {
 		const struct recent_writes_one *x = &s->v[i];
@@ -371,7 +370,7 @@ bool recent_writes_has(const struct settled *s, const char *ns, const char *name
 	return false;
 }
 
-int64_t recent_writes_next(const struct settled *s)
+int64_t recent_writes_next(const struct recent_writes *s)
 {
 	int64_t first = 0;
 
@@ -381,9 +380,9 @@ int64_t recent_writes_next(const struct settled *s)
 	return first;
 }
 
-void recent_writes_done(struct settled *s)
+void recent_writes_done(struct recent_writes *s)
 {
 	recent_writes_forget(s, INT64_MAX);
 	free(s->v);
-	*s = (struct settled){0};
+	*s = (struct recent_writes){0};
 }

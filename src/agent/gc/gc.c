@@ -12,30 +12,31 @@
 #include "ipam/lend.h"
 #include "kube/time.h"
 
-enum { TICK_MS = 15 * 1000, SOON_MS = 500, LOOK_MOST = 4 };
+enum { TICK_MS = 15 * 1000, RECONCILE_MS = 500, RESCAN_MAX = 4 };
 
-enum suspect_state { SUSPECT_WAITS, SUSPECT_ASKED, SUSPECT_SURE };
+enum suspect_state { SUSPECT_WAITS, SUSPECT_REQUESTED, SUSPECT_SURE };
 
-/* A container whose pod seems to be gone. */
+/* A container whose pod seems to be deleted. */
 struct suspect {
 	struct gc *g;
 	char *container, *ns, *name, *uid;
 	int64_t since;
 	bool seen;	 /* in this round */
+	bool is_new;	 /* since this round */
 	bool unobserved; /* which namespace it had is not known */
 	enum suspect_state state;
-	const char *why;
+	const char *cause;
 	struct cluster_fetch *fetch;
 };
 
 struct gc {
 	struct gc_conf conf;
-	struct suspect **v;
-	size_t n;
+	struct suspect **v; /* sorted by container, from n_sorted on as they came */
+	size_t n, n_sorted;
 	struct loop_timer *timer;
-	int64_t at;	/* when it fires */
-	int64_t looked; /* loop's time of the last round; 0: never */
-	bool due;	/* something is sure */
+	int64_t at;	   /* when it fires */
+	int64_t rescanned; /* loop's time of the last round; 0: never */
+	bool due;	   /* something is sure */
 };
 
 static void on_tick(void *arg);
@@ -46,7 +47,7 @@ static int64_t now(const struct gc *g)
 }
 
 /* Never later than it was to be. */
-static void soon(struct gc *g, int64_t ms)
+static void schedule(struct gc *g, int64_t ms)
 {
 	if (g->timer && g->at <= now(g) + ms)
 		return;
@@ -67,12 +68,24 @@ static void suspect_free(struct suspect *s)
 	free(s);
 }
 
+static int by_container(const void *a, const void *b)
+{
+	const struct suspect *const *x = a, *const *y = b;
+	int order = strcmp((*x)->container, (*y)->container);
+
+	/* The known one is first: clear() keeps it. */
+	return order ? order : (*x)->is_new - (*y)->is_new;
+}
+
 static struct suspect *find(const struct gc *g, const char *container)
 {
-	for (size_t i = 0; i < g->n; i++)
-		if (strcmp(g->v[i]->container, container) == 0)
-			return g->v[i];
-	return NULL;
+	const struct suspect key = {.container = (char *)container}, *of = &key;
+	struct suspect **s;
+
+	if (g->n_sorted == 0)
+		return NULL;
+	s = bsearch(&of, g->v, g->n_sorted, sizeof(*g->v), by_container);
+	return s ? *s : NULL;
 }
 
 static void suspect(struct gc *g, const struct lease *l)
@@ -87,24 +100,31 @@ static void suspect(struct gc *g, const struct lease *l)
 				      .name = xstrdup(l->pod_name),
 				      .uid = xstrdup(l->pod_uid),
 				      .unobserved = *l->netns != '/',
+				      .is_new = true,
 				      .since = now(g)};
 		VEC_PUSH(g->v, g->n) = s;
 	}
 	s->seen = true;
 }
 
-/* Those that were not suspected again are innocent, or have nothing any more. */
+/* Containers that were not added again are running, or have no lease any more. A container whose
+ * leases are not adjacent was added more than once. */
 static void clear(struct gc *g)
 {
 	size_t kept = 0;
 
+	if (g->n > 1)
+		qsort(g->v, g->n, sizeof(*g->v), by_container);
 	for (size_t i = 0; i < g->n; i++) {
-		if (g->v[i]->seen)
-			g->v[kept++] = g->v[i];
+		struct suspect *s = g->v[i];
+
+		s->is_new = false;
+		if (s->seen && !(kept && strcmp(g->v[kept - 1]->container, s->container) == 0))
+			g->v[kept++] = s;
 		else
-			suspect_free(g->v[i]);
+			suspect_free(s);
 	}
-	g->n = kept;
+	g->n = g->n_sorted = kept;
 }
 
 static void drop_all(struct gc *g)
@@ -116,7 +136,10 @@ static void drop_all(struct gc *g)
 
 /* --- a round --- */
 
-/* By now it was to have ended, and only its object is held (by a finalizer, or by a kubelet that lost it). */
+/*
+ * By now it was to have ended, and only its object is held (by a finalizer, or by a kubelet that
+ * lost it).
+ */
 static bool is_over(const struct pod_facts *p)
 {
 	int64_t ends;
@@ -130,15 +153,10 @@ static const struct pod_facts *pod_of(const struct gc *g, const struct lease *l)
 {
 	const struct pod_facts *p = cluster_pod(g->conf.cluster, l->pod_namespace, l->pod_name);
 
-	/* A static pod lives on when the kubelet writes its object anew. */
+	/* A static pod lives on when the kubelet creates its object again. */
 	if (p && (!*l->pod_uid || strcmp(p->uid, l->pod_uid) == 0 || pod_is_static(p)))
 		return p;
-	for (size_t i = 0; i < cluster_pod_count(g->conf.cluster); i++) {
-		p = cluster_pod_at(g->conf.cluster, i);
-		if (*l->pod_uid && strcmp(p->uid, l->pod_uid) == 0)
-			return p;
-	}
-	return NULL;
+	return *l->pod_uid ? cluster_pod_by_uid(g->conf.cluster, l->pod_uid) : NULL;
 }
 
 static bool is_live(const struct gc *g, const struct lease *l)
@@ -148,7 +166,7 @@ static bool is_live(const struct gc *g, const struct lease *l)
 	return p && !p->finished && !(is_over(p) && *l->netns == '/');
 }
 
-/* As long as it is there a process may be in it, whatever the API server says. */
+/* As long as the namespace exists a process may be in it, whatever the API server reports. */
 static bool has_namespace(const struct gc *g, const struct lease *l)
 {
 	return *l->netns == '/' && file_exists(g->conf.root, l->netns);
@@ -160,7 +178,7 @@ static bool is_followed(const struct gc *g)
 	       cluster_behind_ms(g->conf.cluster, CLUSTER_PODS) == 0;
 }
 
-static void look(struct gc *g, const struct lease_table *t)
+static void scan(struct gc *g, const struct lease_table *t)
 {
 	const struct lease *last = NULL;
 
@@ -180,16 +198,16 @@ static void look(struct gc *g, const struct lease_table *t)
 			suspect(g, l);
 	}
 	clear(g);
-	g->looked = now(g);
+	g->rescanned = now(g);
 }
 
 /* --- asking --- */
 
-static void decide(struct suspect *s, const char *why)
+static void decide(struct suspect *s, const char *cause)
 {
-	s->state = why ? SUSPECT_SURE : SUSPECT_WAITS;
-	s->why = why;
-	if (!why)
+	s->state = cause ? SUSPECT_SURE : SUSPECT_WAITS;
+	s->cause = cause;
+	if (!cause)
 		s->since = now(s->g);
 }
 
@@ -200,15 +218,15 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *e)
 
 	s->fetch = NULL;
 	if (p && *s->uid && strcmp(p->uid, s->uid) != 0 && !pod_is_static(p))
-		decide(s, "another pod of that name took its place");
+		decide(s, "the pod was replaced by another of the same name");
 	else if (p && p->finished)
 		decide(s, "the pod has finished");
 	else if (p && is_over(p) && !s->unobserved)
-		decide(s, "the pod was to have ended by now, and its containers are gone");
+		decide(s, "the pod's deletion is overdue and its containers do not exist");
 	else if (e && e->code == -ENOENT)
 		decide(s, "the pod does not exist");
 	else if (e && e->code == -EXDEV)
-		decide(s, "the pod of that name is another node's");
+		decide(s, "the pod of that name is on another node");
 	else
 		decide(s, NULL);
 	if (s->state == SUSPECT_SURE) {
@@ -217,20 +235,20 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *e)
 	}
 }
 
-static void ask(struct gc *g)
+static void request(struct gc *g)
 {
-	size_t asked = 0;
+	size_t requested = 0;
 
 	for (size_t i = 0; i < g->n; i++)
-		asked += g->v[i]->state == SUSPECT_ASKED;
-	for (size_t i = 0; i < g->n && asked < LOOK_MOST; i++) {
+		requested += g->v[i]->state == SUSPECT_REQUESTED;
+	for (size_t i = 0; i < g->n && requested < RESCAN_MAX; i++) {
 		struct suspect *s = g->v[i];
 
 		if (s->state != SUSPECT_WAITS || now(g) - s->since < g->conf.grace_ms)
 			continue;
-		s->state = SUSPECT_ASKED;
+		s->state = SUSPECT_REQUESTED;
 		s->fetch = cluster_fetch_pod(g->conf.cluster, s->ns, s->name, on_pod, s);
-		asked++;
+		requested++;
 	}
 }
 
@@ -247,14 +265,14 @@ static void give_back(struct suspect *s, struct ipam *store)
 	if (m && r < 0)
 		m->gc_failed++;
 	if (r < 0)
-		log_error("addresses of a pod that is gone are not freed for now",
+		log_error("failed to release addresses of a deleted pod, will retry",
 			  LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("error", e.text));
 	else
-		log_info("addresses freed of a pod that is gone, without a DEL",
+		log_info("released addresses of a deleted pod that got no DEL",
 			 LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("uid", s->uid),
-			 LOG_S("container_id", s->container), LOG_S("why", s->why),
+			 LOG_S("container_id", s->container), LOG_S("why", s->cause),
 			 LOG_I("addresses", r));
-	/* Freed ones are no suspects in the next round; others are asked about again. */
+	/* Released ones are not checked in the next round; others are checked again. */
 	decide(s, NULL);
 }
 
@@ -264,15 +282,15 @@ void gc_batch(struct gc *g, struct ipam *store)
 		drop_all(g);
 		return;
 	}
-	/* What is due was judged before: by now it may have a pod again. */
-	if (g->due || now(g) - g->looked >= TICK_MS)
-		look(g, ipam_leases(store));
+	/* The decision was made before: meanwhile it may have a pod again. */
+	if (g->due || now(g) - g->rescanned >= TICK_MS)
+		scan(g, ipam_leases(store));
 	g->due = false;
 	for (size_t i = 0; i < g->n; i++)
 		if (g->v[i]->state == SUSPECT_SURE)
 			give_back(g->v[i], store);
 	if (g->n > 0)
-		soon(g, SOON_MS);
+		schedule(g, RECONCILE_MS);
 }
 
 static void on_tick(void *arg)
@@ -281,10 +299,10 @@ static void on_tick(void *arg)
 
 	g->timer = NULL;
 	if (g->n > 0 && is_followed(g))
-		ask(g);
-	if (now(g) - g->looked >= TICK_MS)
+		request(g);
+	if (now(g) - g->rescanned >= TICK_MS)
 		g->conf.touch(g->conf.arg);
-	soon(g, g->n > 0 ? SOON_MS : TICK_MS);
+	schedule(g, g->n > 0 ? RECONCILE_MS : TICK_MS);
 }
 
 /* --- life --- */
@@ -294,7 +312,7 @@ struct gc *gc_new(const struct gc_conf *c)
 	struct gc *g = xcalloc(1, sizeof(*g));
 
 	g->conf = *c;
-	soon(g, TICK_MS);
+	schedule(g, TICK_MS);
 	return g;
 }
 

@@ -5,12 +5,12 @@
 /*
  * Addresses of pods that are gone, whose DEL never came: the node lost power, a runtime its state.
  *
- * A container's addresses go back when all of this holds, for the time of grace: the watch of this
- * node's pods is up to date and shows no pod of that UID that still runs; the namespace the container
- * had is not there; and a request about the pod, made at the end of that time, says so too: there is
- * none of that name, or another took its place, or it has finished, or the time is over in which it was
- * to end (deletionTimestamp, where its grace is counted already). Whatever is not known keeps
- * everything as it is. A lease without a pod's name is nobody's business here.
+ * A container's addresses are released when all of this is true for the grace time: the watch of this
+ * node's pods is up to date and shows no pod of that UID that still runs; the container's network
+ * namespace does not exist; and a request about the pod, made at the end of that time, confirms it:
+ * no pod of that name exists, or another one replaced it, or it has finished, or its deletion is
+ * overdue (deletionTimestamp, which includes its grace period). As long as anything is unknown,
+ * nothing is released. A lease without a pod's name is ignored here.
  */
 
 #include "agent/cluster/cluster.h"
@@ -33,7 +33,7 @@ struct gc_conf {
 struct gc *gc_new(const struct gc_conf *c);
 void gc_free(struct gc *g); /* before cluster_free(); NULL is fine */
 void gc_settings(struct gc *g, bool off, int64_t grace_ms);
-/* Within a batch: looks at the journal, gives back what is due. */
+/* Within a batch: reads the journal, releases what is due. */
 void gc_batch(struct gc *g, struct ipam *store);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/gc/kept.h"
-#include "agent/gc/kept_question.h"
+#include "agent/gc/retained.h"
+#include "agent/gc/owner_lookup.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,92 +12,111 @@
 
 enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
 
-/* A name that has addresses kept here. */
-struct holder {
+/* A name with addresses retained here. */
+struct owner {
 	char *ns, *name;
 	int64_t due;		      /* loop's time: to be asked about */
-	int64_t kept_ms;	      /* the journal's time of the latest of its leases */
+	int64_t retained_ms;	      /* the journal's time of the latest of its leases */
 	bool seen;		      /* in this round */
-	const char *why;	      /* to be given back; NULL: not */
+	const char *cause;	      /* why it is released; NULL: it is not */
 	struct migration_place place; /* with `elsewhere`: which of them are */
 	bool elsewhere;
 };
 
-struct kept {
-	struct kept_conf conf;
-	struct holder *v;
-	size_t n;
+struct retained {
+	struct retained_conf conf;
+	struct owner *v; /* sorted by name, from n_sorted on as they came */
+	size_t n, n_sorted;
 	struct loop_timer *timer;
 	struct kube_call *call;
 	/* who is asked about */
 	char *ns, *name;
-	struct kept_question q;
-	char *said; /* the last trouble, as logged */
+	struct owner_lookup q;
+	char *logged; /* the last error, as logged */
 };
 
-static void next(struct kept *k);
+static void next(struct retained *k);
 
-static int64_t now(const struct kept *k)
+static int64_t now(const struct retained *k)
 {
 	return loop_now_ms(kube_loop(k->conf.kube));
 }
 
 /* --- names --- */
 
-static void holder_done(struct holder *h)
+static void owner_done(struct owner *h)
 {
 	free(h->ns);
 	free(h->name);
 	migration_place_done(&h->place);
 }
 
-static struct holder *find(const struct kept *k, const char *ns, const char *name)
+static int by_name(const void *a, const void *b)
 {
-	for (size_t i = 0; i < k->n; i++)
-		if (strcmp(k->v[i].name, name) == 0 && strcmp(k->v[i].ns, ns) == 0)
-			return &k->v[i];
-	return NULL;
+	const struct owner *x = a, *y = b;
+	int order = strcmp(x->ns, y->ns);
+
+	return order ? order : strcmp(x->name, y->name);
 }
 
-static void note(struct kept *k, const struct lease *l)
+static struct owner *find(const struct retained *k, const char *ns, const char *name)
 {
-	struct holder *h = find(k, l->pod_namespace, l->pod_name);
+	const struct owner key = {.ns = (char *)ns, .name = (char *)name};
+
+	return k->n_sorted ? bsearch(&key, k->v, k->n_sorted, sizeof(*k->v), by_name) : NULL;
+}
+
+static void record(struct retained *k, const struct lease *l)
+{
+	struct owner *h = find(k, l->pod_namespace, l->pod_name);
 
 	if (!h) {
 		h = &VEC_PUSH(k->v, k->n);
-		*h = (struct holder){.ns = xstrdup(l->pod_namespace),
-				     .name = xstrdup(l->pod_name),
-				     .due = now(k) + k->conf.grace_ms};
+		*h = (struct owner){.ns = xstrdup(l->pod_namespace),
+				    .name = xstrdup(l->pod_name),
+				    .due = now(k) + k->conf.grace_ms};
 	}
-	/* Kept anew: its pod came and went. */
-	if (l->at_ms > h->kept_ms && h->kept_ms)
+	/* Retained again: its pod was created and deleted meanwhile. */
+	if (l->at_ms > h->retained_ms && h->retained_ms)
 		h->due = now(k) + k->conf.grace_ms;
-	if (l->at_ms > h->kept_ms)
-		h->kept_ms = l->at_ms;
+	if (l->at_ms > h->retained_ms)
+		h->retained_ms = l->at_ms;
 	h->seen = true;
 }
 
-static void look(struct kept *k, const struct lease_table *t)
+/* The same name, noted twice: its leases are of one round. */
+static bool is_same(struct owner *was, const struct owner *h)
+{
+	if (by_name(was, h) != 0)
+		return false;
+	if (h->retained_ms > was->retained_ms)
+		was->retained_ms = h->retained_ms;
+	return true;
+}
+
+static void scan(struct retained *k, const struct lease_table *t)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < k->n; i++)
 		k->v[i].seen = false;
 	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i].state == LEASE_KEPT && *t->v[i].pod_name && *t->v[i].pod_namespace)
-			note(k, &t->v[i]);
+		if (t->v[i].state == LEASE_RETAINED && *t->v[i].pod_name && *t->v[i].pod_namespace)
+			record(k, &t->v[i]);
+	if (k->n > 1)
+		qsort(k->v, k->n, sizeof(*k->v), by_name);
 	for (size_t i = 0; i < k->n; i++) {
-		if (k->v[i].seen)
+		if (k->v[i].seen && !(n && is_same(&k->v[n - 1], &k->v[i])))
 			k->v[n++] = k->v[i];
 		else
-			holder_done(&k->v[i]);
+			owner_done(&k->v[i]);
 	}
-	k->n = n;
+	k->n = k->n_sorted = n;
 }
 
 /* --- one name at a time --- */
 
-static void over(struct kept *k)
+static void over(struct retained *k)
 {
 	free(take(k->ns));
 	free(take(k->name));
@@ -106,38 +125,38 @@ static void over(struct kept *k)
 	next(k);
 }
 
-/* Once for each trouble: nothing is lost meanwhile. */
-static void say(struct kept *k, const struct err *e)
+/* Logs each error once: nothing is released meanwhile. */
+static void say(struct retained *k, const struct err *e)
 {
-	if (k->said && strcmp(k->said, e->text) == 0)
+	if (k->logged && strcmp(k->logged, e->text) == 0)
 		return;
-	free(k->said);
-	k->said = xstrdup(e->text);
-	log_warn("whether kept addresses are still wanted is not known: they stay",
+	free(k->logged);
+	k->logged = xstrdup(e->text);
+	log_warn("cannot check owner of retained addresses, keeping them",
 		 LOG_S("namespace", k->ns), LOG_S("name", k->name), LOG_S("error", e->text));
 }
 
-static void judge(struct kept *k)
+static void judge(struct retained *k)
 {
-	struct holder *h = find(k, k->ns, k->name);
+	struct owner *h = find(k, k->ns, k->name);
 
 	if (h && identity_is_over(k->name, &k->conf.identity, &k->q.set, &k->q.machine)) {
-		h->why = "no pod of that name will come";
+		h->cause = "no pod of that name will be created";
 	} else if (h && k->q.place.n && strcmp(k->q.place.node, k->conf.node) != 0) {
 		migration_place_done(&h->place);
 		h->place = k->q.place;
 		k->q.place = (struct migration_place){0};
 		h->elsewhere = true;
 	}
-	if (h && (h->why || h->elsewhere))
+	if (h && (h->cause || h->elsewhere))
 		k->conf.touch(k->conf.arg);
 }
 
-static void ask(struct kept *k);
+static void request(struct retained *k);
 
 static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct kept *k = arg;
+	struct retained *k = arg;
 
 	(void)status;
 	k->call = NULL;
@@ -147,20 +166,20 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 		over(k);
 		return;
 	}
-	kept_question_learn(&k->q, e ? NULL : object);
+	owner_lookup_learn(&k->q, e ? NULL : object);
 	k->q.step++;
-	ask(k);
+	request(k);
 }
 
-static void ask(struct kept *k)
+static void request(struct retained *k)
 {
 	struct kube_request r = {.verb = KUBE_GET};
 	char set[254];
 
-	while (k->q.step < KEPT_END &&
-	       !kept_question_subject(&k->q, &k->conf.identity, k->ns, k->name, &r.on, set))
+	while (k->q.step < OWNER_LOOKUP_END &&
+	       !owner_lookup_subject(&k->q, &k->conf.identity, k->ns, k->name, &r.on, set))
 		k->q.step++;
-	if (k->q.step < KEPT_END) {
+	if (k->q.step < OWNER_LOOKUP_END) {
 		k->call = kube_send(k->conf.kube, &r, on_answer, k);
 		return;
 	}
@@ -170,26 +189,26 @@ static void ask(struct kept *k)
 
 static void on_tick(void *arg)
 {
-	struct kept *k = arg;
+	struct retained *k = arg;
+	struct owner *h = NULL;
 
 	k->timer = NULL;
-	for (size_t i = 0; i < k->n && !k->ns; i++) {
-		struct holder *h = &k->v[i];
-
-		if (h->due > now(k))
-			continue;
-		h->due = now(k) + AGAIN_TIMES * k->conf.grace_ms;
-		k->ns = xstrdup(h->ns);
-		k->name = xstrdup(h->name);
-		k->q = (struct kept_question){0};
-	}
-	if (k->ns)
-		ask(k);
-	else
+	/* The one that is due longest: one name in TICK_MS may be less than become due. */
+	for (size_t i = 0; i < k->n; i++)
+		if (k->v[i].due <= now(k) && (!h || k->v[i].due < h->due))
+			h = &k->v[i];
+	if (!h) {
 		next(k);
+		return;
+	}
+	h->due = now(k) + AGAIN_TIMES * k->conf.grace_ms;
+	k->ns = xstrdup(h->ns);
+	k->name = xstrdup(h->name);
+	k->q = (struct owner_lookup){0};
+	request(k);
 }
 
-static void next(struct kept *k)
+static void next(struct retained *k)
 {
 	if (!k->timer && !k->ns && k->n > 0)
 		k->timer = loop_add_timer(kube_loop(k->conf.kube), TICK_MS, on_tick, k);
@@ -197,15 +216,15 @@ static void next(struct kept *k)
 
 /* --- giving back --- */
 
-static bool is_due(const struct kept *k, const struct holder *h, const struct lease *l)
+static bool is_due(const struct retained *k, const struct owner *h, const struct lease *l)
 {
-	if (l->state != LEASE_KEPT || l->at_ms > h->kept_ms || strcmp(l->pod_name, h->name) != 0 ||
-	    strcmp(l->pod_namespace, h->ns) != 0)
+	if (l->state != LEASE_RETAINED || l->at_ms > h->retained_ms ||
+	    strcmp(l->pod_name, h->name) != 0 || strcmp(l->pod_namespace, h->ns) != 0)
 		return false;
-	return h->why || migration_is_superseded(&h->place, k->conf.node, l);
+	return h->cause || migration_is_superseded(&h->place, k->conf.node, l);
 }
 
-static void give_back(struct kept *k, struct holder *h, struct ipam *store)
+static void give_back(struct retained *k, struct owner *h, struct ipam *store)
 {
 	const struct lease_table *t = ipam_leases(store);
 	struct err e = ERR_INIT;
@@ -217,63 +236,66 @@ static void give_back(struct kept *k, struct holder *h, struct ipam *store)
 		if (!is_due(k, h, &t->v[i]))
 			continue;
 		if (ipam_release_ip(store, &ip, &e) < 0)
-			log_error("an address that is kept for nobody is not freed for now",
+			log_error("failed to release a retained address, will retry",
 				  LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
 		else
-			log_info("an address is not kept any more",
-				 LOG_S("address", ip_str(&ip, text)), LOG_S("namespace", h->ns),
-				 LOG_S("name", h->name),
-				 LOG_S("why",
-				       h->why ? h->why : "the name has others on another node"));
+			log_info("released a retained address", LOG_S("address", ip_str(&ip, text)),
+				 LOG_S("namespace", h->ns), LOG_S("name", h->name),
+				 LOG_S("why", h->cause ? h->cause
+						       : "the pod has other addresses on another "
+							 "node"));
 	}
-	h->why = NULL;
+	h->cause = NULL;
 	h->elsewhere = false;
 	migration_place_done(&h->place);
 }
 
-void kept_batch(struct kept *k, struct ipam *store)
+void retained_batch(struct retained *k, struct ipam *store)
 {
-	/* By the journal as it was when they were judged: what came since is not given back. */
+	/* Releases only leases that the journal had at the time of the decision, not later ones. */
 	for (size_t i = 0; i < k->n; i++)
-		if (k->v[i].why || k->v[i].elsewhere)
+		if (k->v[i].cause || k->v[i].elsewhere)
 			give_back(k, &k->v[i], store);
-	look(k, ipam_leases(store));
+	scan(k, ipam_leases(store));
 	next(k);
 }
 
 /* --- life --- */
 
-struct kept *kept_new(const struct kept_conf *c)
+struct retained *retained_new(const struct retained_conf *c)
 {
-	struct kept *k = xcalloc(1, sizeof(*k));
+	struct retained *k = xcalloc(1, sizeof(*k));
 
 	k->conf = *c;
 	return k;
 }
 
-void kept_settings(struct kept *k, int64_t grace_ms, const struct identity_conf *c)
+void retained_settings(struct retained *k, int64_t grace_ms, const struct identity_conf *c)
 {
 	k->conf.grace_ms = grace_ms;
 	k->conf.identity = *c;
 }
 
-void kept_free(struct kept *k)
+void retained_free(struct retained *k)
 {
 	if (!k)
 		return;
 	kube_cancel(k->call);
 	loop_del_timer(k->timer);
 	for (size_t i = 0; i < k->n; i++)
-		holder_done(&k->v[i]);
+		owner_done(&k->v[i]);
 	free(k->v);
 	free(k->ns);
 	free(k->name);
-	free(k->said);
+	free(k->logged);
 	migration_place_done(&k->q.place);
 	free(k);
 }
 
-/* Whether the owner of a retained address still exists: the requests to the API server and what their answers mean. */
+/*
+ * Whether the owner of a retained address still exists: the requests to the API server and what
+ * their answers mean.
+ */
 
 static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
 static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
@@ -307,43 +329,43 @@ static bool is_deleting(const struct json *object)
 	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp")) != NULL;
 }
 
-void kept_question_learn(struct kept_question *q, const struct json *object)
+void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
 {
 	switch (q->step) {
-	case KEPT_SET: q->set = read_set(object); break;
-	case KEPT_VMI:
+	case OWNER_LOOKUP_SET: q->set = read_set(object); break;
+	case OWNER_LOOKUP_VMI:
 		q->machine.vmi_exists = object != NULL;
 		q->machine.vmi_deleting = is_deleting(object);
 		break;
-	case KEPT_VM:
+	case OWNER_LOOKUP_VM:
 		q->machine.known = true;
 		q->machine.vm_exists = object != NULL;
 		q->machine.vm_deleting = is_deleting(object);
 		break;
-	case KEPT_ENDPOINT:
+	case OWNER_LOOKUP_ENDPOINT:
 		if (object)
 			migration_place_read(object, &q->place, NULL);
 		break;
-	case KEPT_END: break;
+	case OWNER_LOOKUP_END: break;
 	}
 }
 
-bool kept_question_subject(const struct kept_question *q, const struct identity_conf *c,
-			   const char *ns, const char *name, struct kube_ref *ret,
-			   char set[static 254])
+bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
+			  const char *ns, const char *name, struct kube_ref *ret,
+			  char set[static 254])
 {
 	uint64_t ordinal;
 
 	*ret = (struct kube_ref){.ns = ns, .name = name};
 	switch (q->step) {
-	case KEPT_SET:
+	case OWNER_LOOKUP_SET:
 		ret->kind = &sets;
 		ret->name = set;
 		return c->statefulset && identity_ordinal(name, set, &ordinal);
-	case KEPT_VMI: ret->kind = &vmis; return c->kubevirt;
-	case KEPT_VM: ret->kind = &vms; return c->kubevirt;
-	case KEPT_ENDPOINT: ret->kind = &endpoints; return true;
-	case KEPT_END: break;
+	case OWNER_LOOKUP_VMI: ret->kind = &vmis; return c->kubevirt;
+	case OWNER_LOOKUP_VM: ret->kind = &vms; return c->kubevirt;
+	case OWNER_LOOKUP_ENDPOINT: ret->kind = &endpoints; return true;
+	case OWNER_LOOKUP_END: break;
 	}
 	return false;
 }

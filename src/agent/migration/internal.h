@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_AGENT_MIGRATION_INTERNAL_H
 #define UNIRAIL_AGENT_MIGRATION_INTERNAL_H
 
-/* Between the handover*.c files: _come is where the pod is now, _give where its addresses are. */
+/*
+ * Shared by the files of this directory: import runs where the pod is, export where its addresses
+ * are.
+ */
 
 #include "agent/migration/migration.h"
 #include "base/backoff.h"
@@ -10,30 +13,30 @@
 #include "kube/informer.h"
 
 /* A name whose addresses are being fetched. */
-struct coming {
+struct import {
 	struct migration *h;
 	char *ns, *name, *pod, *uid;
 	char *ifname; /* for an endpoint that has no names of interfaces */
 	bool migrating;
 	struct migration_place place;
 	bool done;
-	int64_t asked_ms; /* when its pod last asked */
+	int64_t requested_ms; /* when its pod last asked */
 	/* this round */
 	bool in_round;
 	size_t at;	    /* of place.v */
 	bool tried;	    /* a request for it was carried out */
-	bool open;	    /* some are to be had yet */
-	bool waits;	    /* the node that has one was asked */
-	char holder[254];   /* whom to ask; "": nobody */
+	bool open;	    /* some may become available */
+	bool waits;	    /* the node that has one got a request */
+	char owner[254];    /* the node to request them from; "": none */
 	struct block_op op; /* to be carried out next, with has_op */
 	bool has_op;
 	struct kube_call *call;
 	struct loop_timer *timer;
-	struct kube_backoff backoff;
-	char *why; /* what is waited for */
+	struct backoff backoff;
+	char *cause; /* what is waited for */
 };
 
-/* An address that was given to a node which has not come for it. */
+/* An address released to a node that has not taken it yet. */
 struct given {
 	struct ipaddr ip;
 	int64_t since;
@@ -42,14 +45,14 @@ struct given {
 
 struct migration {
 	struct migration_conf conf;
-	struct coming **v;
+	struct import **v;
 	size_t n;
 	struct kube_informer *informer; /* of struct migration_place */
 	struct kube_call *refusing;
 	struct loop_timer *sweep;
-	struct kube_backoff again;
+	struct backoff again;
 	struct given *given;
-	size_t n_given;
+	size_t n_exported;
 };
 
 extern const struct kube_kind migration_kind;
@@ -60,14 +63,17 @@ static inline int64_t migration_now(const struct migration *h)
 }
 
 /* migration.c */
-struct coming *coming_new(struct migration *h, const struct identity *who, const char *uid,
+struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
 			  const char *ifname);
-/* Another pod of the name: what came so far stays pinned. */
-void coming_renew(struct coming *c, const struct identity *who, const char *uid);
-void coming_free(struct coming *c);
-/* Between borrowing and the lease addresses would be given back at once. */
-void coming_pin(struct migration *h);
+/* Another pod of the name: the addresses imported so far stay reserved. */
+void import_renew(struct import *c, const struct identity *owner, const char *uid);
+void import_free(struct import *c);
+/* Reserves borrowed addresses until they have a lease; otherwise they would be returned at once. */
+void import_pin(struct migration *h);
 /* migration.c */
 void migration_watch(struct migration *h);
+
+/* Updates the list of exported addresses from the entries of this node's objects. */
+void migration_scan(struct migration *h, const struct block_table *t);
 
 #endif

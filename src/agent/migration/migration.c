@@ -16,7 +16,7 @@ const struct kube_kind migration_kind = {"spiderpool.spidernet.io", "v2beta1", "
 
 /* --- what requests want --- */
 
-static struct coming *find(const struct migration *h, const char *ns, const char *name)
+static struct import *find(const struct migration *h, const char *ns, const char *name)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (strcmp(h->v[i]->name, name) == 0 && strcmp(h->v[i]->ns, ns) == 0)
@@ -24,7 +24,7 @@ static struct coming *find(const struct migration *h, const char *ns, const char
 	return NULL;
 }
 
-/* One that is kept, but was given up a moment ago, is as good as none. */
+/* A retained address that was released a moment ago counts as missing. */
 static bool is_here(struct ipam *store, const struct lease *l)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
@@ -33,24 +33,24 @@ static bool is_here(struct ipam *store, const struct lease *l)
 	       ip_set_has(&p->adopted_here, &l->address.ip);
 }
 
-static bool is_of(struct ipam *store, const struct lease *l, const struct identity *who,
+static bool is_of(struct ipam *store, const struct lease *l, const struct identity *owner,
 		  const char *ifname)
 {
-	return (l->state == LEASE_USED || (l->state == LEASE_KEPT && is_here(store, l))) &&
-	       strcmp(l->pod_name, who->name) == 0 && strcmp(l->pod_namespace, who->ns) == 0 &&
+	return (l->state == LEASE_USED || (l->state == LEASE_RETAINED && is_here(store, l))) &&
+	       strcmp(l->pod_name, owner->name) == 0 && strcmp(l->pod_namespace, owner->ns) == 0 &&
 	       strcmp(l->ifname, ifname) == 0;
 }
 
-/* Whether the journal has something for each of the asks. */
-static bool is_known(struct ipam *store, const struct identity *who, const struct ipam_ask *asks,
-		     size_t n)
+/* Whether the journal has an address for each of the requests. */
+static bool is_known(struct ipam *store, const struct identity *owner,
+		     const struct ip_request *requests, size_t n)
 {
 	const struct lease_table *t = ipam_leases(store);
 
 	for (size_t i = 0; i < n; i++) {
 		size_t k = 0;
 
-		while (k < t->n && !is_of(store, &t->v[k], who, asks[i].who.ifname))
+		while (k < t->n && !is_of(store, &t->v[k], owner, requests[i].owner.ifname))
 			k++;
 		if (k == t->n)
 			return false;
@@ -58,54 +58,55 @@ static bool is_known(struct ipam *store, const struct identity *who, const struc
 	return true;
 }
 
-int migration_wait(struct migration *h, struct ipam *store, const struct identity *who,
-		   const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
+int migration_wait(struct migration *h, struct ipam *store, const struct identity *owner,
+		   const char *uid, const struct ip_request *requests, size_t n, bool last,
+		   struct err *e)
 {
-	struct coming *c = find(h, who->ns, who->name);
+	struct import *c = find(h, owner->ns, owner->name);
 
 	if (c && strcmp(c->uid, uid) != 0)
-		coming_renew(c, who, uid);
-	if (!c && is_known(store, who, asks, n))
+		import_renew(c, owner, uid);
+	if (!c && is_known(store, owner, requests, n))
 		return 0;
 	if (!c)
-		c = coming_new(h, who, uid, asks[0].who.ifname);
-	c->asked_ms = migration_now(h);
+		c = import_new(h, owner, uid, requests[0].owner.ifname);
+	c->requested_ms = migration_now(h);
 	if (c->done || (last && c->migrating))
 		return 0;
 	if (!last)
 		return 1;
-	return err_kind(e, ERR_AGAIN, -EAGAIN, "addresses that are kept for '%s/%s': %s", who->ns,
-			who->name,
-			c->why ? c->why : "what it had is not read from the API server yet");
+	return err_kind(
+		e, ERR_AGAIN, -EAGAIN, "retained addresses of '%s/%s': %s", owner->ns, owner->name,
+		c->cause ? c->cause : "its SpiderEndpoint is not read from the API server yet");
 }
 
-void migration_came(struct migration *h, const struct identity *who)
+void migration_imported(struct migration *h, const struct identity *owner)
 {
-	struct coming *c = find(h, who->ns, who->name);
+	struct import *c = find(h, owner->ns, owner->name);
 
 	if (!c)
 		return;
-	coming_free(c);
-	coming_pin(h);
+	import_free(c);
+	import_pin(h);
 }
 
 /* --- what came --- */
 
-static void keep(const struct coming *c, const struct migration_ip *x, struct ipam *store)
+static void keep(const struct import *c, const struct migration_ip *x, struct ipam *store)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &x->ip);
 	const struct lease *l = lease_find(ipam_leases(store), &x->ip);
-	const struct ipam_owner who = {.pod_namespace = c->ns,
-				       .pod_name = c->name,
-				       .ifname = *x->ifname ? x->ifname : c->ifname};
+	const struct ipam_owner owner = {.pod_namespace = c->ns,
+					 .pod_name = c->name,
+					 .ifname = *x->ifname ? x->ifname : c->ifname};
 	struct err e = ERR_INIT;
 	struct ipnet net;
 
 	if (!p || !ip_set_has(&p->usable, &x->ip) || (l && l->state != LEASE_FREE))
 		return;
 	net = (struct ipnet){x->ip, p->subnet.len};
-	if (ipam_keep(store, &net, &who, p->name, &e) < 0)
-		log_error("an address that came from another node is not kept",
+	if (ipam_keep(store, &net, &owner, p->name, &e) < 0)
+		log_error("failed to retain an address imported from another node",
 			  LOG_S("namespace", c->ns), LOG_S("name", c->name),
 			  LOG_S("error", e.text));
 }
@@ -133,9 +134,9 @@ void migration_free(struct migration *h)
 	if (!h)
 		return;
 	while (h->n)
-		coming_free(h->v[h->n - 1]);
-	if (node_pools_blocks(h->conf.lender))
-		blocks_cancel(node_pools_blocks(h->conf.lender), h);
+		import_free(h->v[h->n - 1]);
+	if (node_pools_blocks(h->conf.node_pools))
+		blocks_cancel(node_pools_blocks(h->conf.node_pools), h);
 	free(h->v);
 	kube_informer_free(h->informer);
 	kube_cancel(h->refusing);
@@ -150,17 +151,17 @@ enum {
 	AGAIN_MS = 100,
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
-	GONE_MS = 10 * 1000,
+	DELETED_MS = 10 * 1000,
 	PATIENCE_MS = 60 * 1000, /* a kubelet tries again within that */
 };
 
-static void later(struct coming *c, int64_t ms);
+static void later(struct import *c, int64_t ms);
 
 /* --- names --- */
 
-void coming_pin(struct migration *h)
+void import_pin(struct migration *h)
 {
-	struct blocks *b = node_pools_blocks(h->conf.lender);
+	struct blocks *b = node_pools_blocks(h->conf.node_pools);
 	struct ipaddr *v = NULL;
 	size_t n = 0;
 
@@ -168,14 +169,14 @@ void coming_pin(struct migration *h)
 		for (size_t k = 0; k < h->v[i]->place.n; k++)
 			VEC_PUSH(v, n) = h->v[i]->place.v[k].ip;
 	if (b)
-		blocks_pin(b, v, n);
+		blocks_reservation(b, v, n);
 	free(v);
 }
 
-void coming_free(struct coming *c)
+void import_free(struct import *c)
 {
 	struct migration *h = c->h;
-	struct blocks *b = node_pools_blocks(h->conf.lender);
+	struct blocks *b = node_pools_blocks(h->conf.node_pools);
 
 	for (size_t i = 0; i < h->n; i++)
 		if (h->v[i] == c)
@@ -191,19 +192,19 @@ void coming_free(struct coming *c)
 	free(c->pod);
 	free(c->uid);
 	free(c->ifname);
-	free(c->why);
+	free(c->cause);
 	free(c);
 }
 
-static void say(struct coming *c, const char *why)
+static void say(struct import *c, const char *cause)
 {
-	free(c->why);
-	c->why = xstrdup(why);
+	free(c->cause);
+	c->cause = xstrdup(cause);
 }
 
 /* --- one address after the other --- */
 
-static struct migration_facts facts_of(const struct coming *c, const struct blocks *b)
+static struct migration_facts facts_of(const struct import *c, const struct blocks *b)
 {
 	const struct pool_set *s = cluster_pools(c->h->conf.cluster);
 	const struct ipaddr *ip = &c->place.v[c->at].ip;
@@ -218,20 +219,20 @@ static struct migration_facts facts_of(const struct coming *c, const struct bloc
 	};
 }
 
-static void next(struct coming *c)
+static void next(struct import *c)
 {
 	c->at++;
 	c->tried = false;
 }
 
-/* Not to be had now. */
-static void leave_open(struct coming *c, const struct migration_facts *f)
+/* Not available now. */
+static void leave_open(struct import *c, const struct migration_facts *f)
 {
-	const struct identity who = {.ns = c->ns, .name = c->name};
+	const struct identity owner = {.ns = c->ns, .name = c->name};
 	auto_buf struct buf b;
 
 	buf_init(&b, 600);
-	migration_words(f, &who, &b);
+	migration_describe(f, &owner, &b);
 	say(c, b.p);
 	c->open = true;
 	next(c);
@@ -239,13 +240,13 @@ static void leave_open(struct coming *c, const struct migration_facts *f)
 
 static void on_tried(void *arg, enum block_outcome r, const struct block_object *o)
 {
-	struct coming *c = arg;
+	struct import *c = arg;
 
 	(void)r, (void)o;
 	later(c, 0);
 }
 
-static bool try(struct coming *c, struct blocks *b)
+static bool try(struct import *c, struct blocks *b)
 {
 	struct block_op op = c->op;
 
@@ -254,38 +255,38 @@ static bool try(struct coming *c, struct blocks *b)
 	return blocks_request(b, &op, on_tried, c);
 }
 
-static void on_looked(void *arg, enum block_outcome r, const struct block_object *o)
+static void on_rescanned(void *arg, enum block_outcome r, const struct block_object *o)
 {
-	struct coming *c = arg;
-	struct blocks *b = node_pools_blocks(c->h->conf.lender);
+	struct import *c = arg;
+	struct blocks *b = node_pools_blocks(c->h->conf.node_pools);
 	struct migration_facts f;
 
 	later(c, 0);
 	if (!b)
 		return;
 	f = facts_of(c, b);
-	f.looked = true;
+	f.rescanned = true;
 	f.block = r == BLOCK_OK ? o : NULL;
 	if (r != BLOCK_OK && r != BLOCK_ABSENT) {
 		leave_open(c, &f);
 		return;
 	}
 	switch (migration_next(&f, &c->op)) {
-	case HANDOVER_HERE:
-	case HANDOVER_NEVER: next(c); return;
-	case HANDOVER_OP: c->has_op = true; return;
-	case HANDOVER_ASK:
-		if (!*c->holder)
-			migration_holder(&f, c->holder);
+	case MIGRATION_HERE:
+	case MIGRATION_NEVER: next(c); return;
+	case MIGRATION_OP: c->has_op = true; return;
+	case MIGRATION_REQUEST:
+		if (!*c->owner)
+			migration_owner(&f, c->owner);
 		break;
-	case HANDOVER_WAIT: c->waits |= c->place.from != NULL; break;
-	case HANDOVER_LOOK: break;
+	case MIGRATION_WAIT: c->waits |= c->place.from != NULL; break;
+	case MIGRATION_READ: break;
 	}
 	leave_open(c, &f);
 }
 
 /* False: a request is under way. */
-static bool step(struct coming *c, struct blocks *b)
+static bool step(struct import *c, struct blocks *b)
 {
 	struct migration_facts f = facts_of(c, b);
 	struct block_op op;
@@ -296,10 +297,10 @@ static bool step(struct coming *c, struct blocks *b)
 			return false;
 	}
 	switch (migration_next(&f, &op)) {
-	case HANDOVER_HERE:
-	case HANDOVER_NEVER: next(c); return true;
-	case HANDOVER_LOOK:
-		if (!c->tried && blocks_request(b, &op, on_looked, c))
+	case MIGRATION_HERE:
+	case MIGRATION_NEVER: next(c); return true;
+	case MIGRATION_READ:
+		if (!c->tried && blocks_request(b, &op, on_rescanned, c))
 			return false;
 		break;
 	default: break;
@@ -310,18 +311,18 @@ static bool step(struct coming *c, struct blocks *b)
 
 /* --- rounds --- */
 
-static void on_asked(void *arg, int status, const struct json *object, const struct err *e)
+static void on_requested(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct coming *c = arg;
+	struct import *c = arg;
 
 	(void)status, (void)object;
 	c->call = NULL;
 	if (e)
 		say(c, e->text);
-	later(c, kube_backoff_next(&c->backoff));
+	later(c, backoff_next(&c->backoff));
 }
 
-static void ask(struct coming *c)
+static void request(struct import *c)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &migration_kind, .ns = c->ns, .name = c->name},
@@ -329,45 +330,45 @@ static void ask(struct coming *c)
 	auto_buf struct buf b;
 
 	buf_init(&b, 2000);
-	migration_request_patch(c->holder, c->h->conf.node, c->uid, c->migrating, &b);
+	migration_request_patch(c->owner, c->h->conf.node, c->uid, c->migrating, &b);
 	r.body = buf_span(&b);
-	log_info("kept addresses are asked for at the node that has them",
-		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("holder", c->holder));
-	c->call = kube_send(c->h->conf.kube, &r, on_asked, c);
+	log_info("requesting retained addresses from the node that has them",
+		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("holder", c->owner));
+	c->call = kube_send(c->h->conf.kube, &r, on_requested, c);
 }
 
 /* Whether its pod is still there: one that is gone must not ask on, the next one of the name may on
  * another node. */
-static bool is_wanted(const struct coming *c)
+static bool is_wanted(const struct import *c)
 {
 	const struct pod_facts *p = cluster_pod(c->h->conf.cluster, c->ns, c->pod);
 
 	if (!p) /* not shown yet */
-		return migration_now(c->h) - c->asked_ms < GONE_MS;
+		return migration_now(c->h) - c->requested_ms < DELETED_MS;
 	return strcmp(p->uid, c->uid) == 0 && !p->deleting;
 }
 
-static void is_done(struct coming *c)
+static void is_done(struct import *c)
 {
 	c->done = true;
 	later(c, PATIENCE_MS);
 	c->h->conf.changed(c->h->conf.arg);
 }
 
-static void end_round(struct coming *c)
+static void end_round(struct import *c)
 {
 	c->in_round = false;
 	if (!c->open)
 		is_done(c);
-	else if (*c->holder && !c->waits && is_wanted(c))
-		ask(c);
+	else if (*c->owner && !c->waits && is_wanted(c))
+		request(c);
 	else
-		later(c, kube_backoff_next(&c->backoff));
+		later(c, backoff_next(&c->backoff));
 }
 
-static void go_on(struct coming *c)
+static void go_on(struct import *c)
 {
-	struct blocks *b = node_pools_blocks(c->h->conf.lender);
+	struct blocks *b = node_pools_blocks(c->h->conf.node_pools);
 
 	if (!cluster_pools(c->h->conf.cluster))
 		b = NULL;
@@ -380,17 +381,17 @@ static void go_on(struct coming *c)
 
 static void on_place(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct coming *c = arg;
+	struct import *c = arg;
 	struct migration_place p = {0};
 
 	(void)status;
 	c->call = NULL;
 	if (e && e->code != -ENOENT) {
 		say(c, e->text);
-		later(c, kube_backoff_next(&c->backoff));
+		later(c, backoff_next(&c->backoff));
 		return;
 	}
-	/* One that is gone since was seen; one without addresses is none. */
+	/* A pod deleted meanwhile was seen; one without addresses does not count. */
 	if (!e && migration_place_read(object, &p, NULL) == 0) {
 		migration_place_done(&c->place);
 		c->place = p;
@@ -398,14 +399,14 @@ static void on_place(void *arg, int status, const struct json *object, const str
 	c->in_round = true;
 	c->at = 0;
 	c->tried = c->open = c->waits = false;
-	*c->holder = '\0';
-	coming_pin(c->h);
+	*c->owner = '\0';
+	import_pin(c->h);
 	go_on(c);
 }
 
 static void on_timer(void *arg)
 {
-	struct coming *c = arg;
+	struct import *c = arg;
 	struct migration *h = c->h;
 	const struct kube_request r = {
 		.verb = KUBE_GET,
@@ -413,9 +414,9 @@ static void on_timer(void *arg)
 		.timeout_ms = REQUEST_MS};
 
 	c->timer = NULL;
-	if (migration_now(h) - c->asked_ms >= PATIENCE_MS) {
-		coming_free(c);
-		coming_pin(h);
+	if (migration_now(h) - c->requested_ms >= PATIENCE_MS) {
+		import_free(c);
+		import_pin(h);
 	} else if (c->done) {
 		later(c, PATIENCE_MS);
 	} else if (c->in_round) {
@@ -425,7 +426,7 @@ static void on_timer(void *arg)
 	}
 }
 
-static void later(struct coming *c, int64_t ms)
+static void later(struct import *c, int64_t ms)
 {
 	loop_del_timer(c->timer);
 	c->timer = loop_add_timer(kube_loop(c->h->conf.kube), ms, on_timer, c);
@@ -433,32 +434,32 @@ static void later(struct coming *c, int64_t ms)
 
 /* --- from the first ask on --- */
 
-struct coming *coming_new(struct migration *h, const struct identity *who, const char *uid,
+struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
 			  const char *ifname)
 {
-	struct coming *c = xcalloc(1, sizeof(*c));
+	struct import *c = xcalloc(1, sizeof(*c));
 
-	*c = (struct coming){.h = h,
-			     .ns = xstrdup(who->ns),
-			     .name = xstrdup(who->name),
-			     .pod = xstrdup(who->pod),
+	*c = (struct import){.h = h,
+			     .ns = xstrdup(owner->ns),
+			     .name = xstrdup(owner->name),
+			     .pod = xstrdup(owner->pod),
 			     .uid = xstrdup(uid),
 			     .ifname = xstrdup(ifname),
-			     .migrating = who->migrating,
+			     .migrating = owner->migrating,
 			     .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
 	VEC_PUSH(h->v, h->n) = c;
 	later(c, 0);
 	return c;
 }
 
-void coming_renew(struct coming *c, const struct identity *who, const char *uid)
+void import_renew(struct import *c, const struct identity *owner, const char *uid)
 {
 	free(c->pod);
 	free(c->uid);
-	c->pod = xstrdup(who->pod);
+	c->pod = xstrdup(owner->pod);
 	c->uid = xstrdup(uid);
-	c->migrating = who->migrating;
-	kube_backoff_reset(&c->backoff);
+	c->migrating = owner->migrating;
+	backoff_reset(&c->backoff);
 	if (!c->done)
 		return;
 	c->done = false;
@@ -467,7 +468,11 @@ void coming_renew(struct coming *c, const struct identity *who, const char *uid)
 
 /* Where the addresses are: answers who asks for them. */
 
-enum { SWEEP_MS = 30 * 1000, HANDOVER_GIVE_AGAIN_MS = 200, HANDOVER_GIVE_REQUEST_MS = 10 * 1000 };
+enum {
+	SWEEP_MS = 30 * 1000,
+	MIGRATION_EXPORT_RETRY_MS = 200,
+	MIGRATION_EXPORT_REQUEST_MS = 10 * 1000
+};
 
 /* --- who asks --- */
 
@@ -491,9 +496,9 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 }
 
 /* agent/endpoint/writer.c says it. */
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
-	(void)arg, (void)why;
+	(void)arg, (void)cause;
 }
 
 static void sweep_in(struct migration *h, int64_t ms);
@@ -517,7 +522,7 @@ void migration_watch(struct migration *h)
 {
 	char label[BLOCK_LABEL_MAX];
 	auto_free char *select =
-		xasprintf("%s=%s", HANDOVER_LABEL, block_label(h->conf.node, label));
+		xasprintf("%s=%s", MIGRATION_LABEL, block_label(h->conf.node, label));
 
 	h->informer = kube_informer_new(
 		h->conf.kube, &(struct kube_informer_conf){.kind = &migration_kind,
@@ -527,21 +532,21 @@ void migration_watch(struct migration *h)
 							   .decode = decode,
 							   .drop = drop,
 							   .changed = on_changed,
-							   .trouble = on_sync_error,
+							   .sync_error = on_sync_error,
 							   .arg = h});
-	h->again = (struct kube_backoff){HANDOVER_GIVE_AGAIN_MS, SWEEP_MS, 0};
+	h->again = (struct backoff){MIGRATION_EXPORT_RETRY_MS, SWEEP_MS, 0};
 	sweep_in(h, SWEEP_MS);
 }
 
 /* --- answers --- */
 
-static void on_given(void *arg, enum block_outcome r, const struct block_object *o)
+static void on_exported(void *arg, enum block_outcome r, const struct block_object *o)
 {
 	struct migration *h = arg;
 
 	(void)o;
 	if (r == BLOCK_OK)
-		kube_backoff_reset(&h->again);
+		backoff_reset(&h->again);
 	/* There may be more, in the same block. */
 	h->conf.touch(h->conf.arg);
 }
@@ -553,15 +558,14 @@ static void on_refused(void *arg, int status, const struct json *object, const s
 	(void)status, (void)object;
 	h->refusing = NULL;
 	if (e)
-		log_warn("that kept addresses are not given cannot be said for now",
-			 LOG_S("error", e->text));
+		log_warn("failed to record the refusal on the endpoint", LOG_S("error", e->text));
 }
 
 static void refuse(struct migration *h, const struct kube_object *o)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &migration_kind, .ns = o->ns, .name = o->name},
-				 .timeout_ms = HANDOVER_GIVE_REQUEST_MS};
+				 .timeout_ms = MIGRATION_EXPORT_REQUEST_MS};
 	auto_buf struct buf b;
 
 	if (h->refusing)
@@ -585,16 +589,16 @@ static void answer(struct migration *h, const struct kube_object *o, struct bloc
 		struct block_op op;
 
 		switch (migration_answer(p, o->ns, o->name, lease_find(leases, ip))) {
-		case HANDOVER_LATER: more = true; continue;
-		case HANDOVER_REFUSE: refused = true; continue;
-		case HANDOVER_GIVE: break;
+		case MIGRATION_LATER: more = true; continue;
+		case MIGRATION_REFUSE: refused = true; continue;
+		case MIGRATION_EXPORT: break;
 		}
-		if (!migration_give(blocks_table(b), ip, p->for_node, &op))
+		if (!migration_export(blocks_table(b), ip, p->for_node, &op))
 			continue;
 		more = true;
 		/* Something else is done about the block. */
-		if (!blocks_request(b, &op, on_given, h))
-			sweep_in(h, kube_backoff_next(&h->again));
+		if (!blocks_request(b, &op, on_exported, h))
+			sweep_in(h, backoff_next(&h->again));
 	}
 	if (refused && !more)
 		refuse(h, o);
@@ -614,42 +618,62 @@ static void forget(const struct block_table *t, struct ipam *store)
 		if (!migration_is_stale(t, &leases->v[i]))
 			continue;
 		if (ipam_release_ip(store, &ip, &e) < 0)
-			log_error("an address that was given to another node is not forgotten",
+			log_error("failed to remove an address exported to another node",
 				  LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
 		else
-			log_info("a kept address went to another node",
+			log_info("exported a retained address to another node",
 				 LOG_S("address", ip_str(&ip, text)));
 	}
 }
 
-static void note(struct migration *h, const struct ipaddr *ip)
+static int by_ip(const void *a, const void *b)
 {
-	for (size_t i = 0; i < h->n_given; i++)
-		if (ip_eq(&h->given[i].ip, ip)) {
-			h->given[i].seen = true;
-			return;
-		}
-	VEC_PUSH(h->given, h->n_given) = (struct given){*ip, migration_now(h), true};
+	const struct given *x = a, *y = b;
+
+	return ip_cmp(&x->ip, &y->ip);
 }
 
-static void look(struct migration *h, const struct block_table *t)
+/* sorted: how many of the list were known before and are in order. */
+static void record(struct migration *h, size_t sorted, const struct ipaddr *ip)
 {
-	size_t n = 0;
+	struct given key = {.ip = *ip};
+	struct given *known = sorted ? bsearch(&key, h->given, sorted, sizeof(*h->given), by_ip)
+				     : NULL;
 
-	for (size_t i = 0; i < h->n_given; i++)
+	if (known)
+		known->seen = true;
+	else
+		VEC_PUSH(h->given, h->n_exported) = (struct given){*ip, migration_now(h), true};
+}
+
+void migration_scan(struct migration *h, const struct block_table *t)
+{
+	size_t n = 0, sorted = h->n_exported;
+
+	for (size_t i = 0; i < h->n_exported; i++)
 		h->given[i].seen = false;
 	for (size_t i = 0; i < t->n_objects; i++)
-		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
-			if (*t->objects[i].ceded[k].to == '@' &&
-			    !block_entry_promised(&t->objects[i].ceded[k]))
-				note(h, &t->objects[i].ceded[k].ip);
-	for (size_t i = 0; i < h->n_given; i++)
-		if (h->given[i].seen)
+		for (size_t k = 0; k < t->objects[i].n_released; k++)
+			if (*t->objects[i].released[k].to == '@' &&
+			    !block_entry_reserved(&t->objects[i].released[k]))
+				record(h, sorted, &t->objects[i].released[k].ip);
+	if (h->n_exported > 1)
+		qsort(h->given, h->n_exported, sizeof(*h->given), by_ip);
+	for (size_t i = 0; i < h->n_exported; i++)
+		if (h->given[i].seen && !(n && ip_eq(&h->given[n - 1].ip, &h->given[i].ip)))
 			h->given[n++] = h->given[i];
-	h->n_given = n;
+	h->n_exported = n;
 }
 
-/* An exported address that no node imported in time, and that no node requests, is this node's again. */
+static int by_address(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+/*
+ * An exported address that no node imported in time, and that no node requests, is this node's
+ * again.
+ */
 static void take_back(struct migration *h, struct blocks *b)
 {
 	struct ipaddr *leave = NULL;
@@ -662,24 +686,26 @@ static void take_back(struct migration *h, struct blocks *b)
 		for (size_t k = 0; k < p->n; k++)
 			VEC_PUSH(leave, n) = p->v[k].ip;
 	}
-	for (size_t i = 0; i < h->n_given; i++)
-		if (migration_now(h) - h->given[i].since < HANDOVER_LEAVE_MS)
+	for (size_t i = 0; i < h->n_exported; i++)
+		if (migration_now(h) - h->given[i].since < MIGRATION_LEAVE_MS)
 			VEC_PUSH(leave, n) = h->given[i].ip;
+	if (n > 1)
+		qsort(leave, n, sizeof(*leave), by_address);
 	if (migration_take_back(blocks_table(b), leave, n, &op))
-		blocks_request(b, &op, on_given, h);
+		blocks_request(b, &op, on_exported, h);
 	free(leave);
 }
 
 void migration_batch(struct migration *h, struct ipam *store, bool whole)
 {
-	struct blocks *b = node_pools_blocks(h->conf.lender);
+	struct blocks *b = node_pools_blocks(h->conf.node_pools);
 
 	if (!b || !whole || !blocks_table(b)->synced)
 		return;
 	forget(blocks_table(b), store);
 	for (size_t i = 0; i < kube_informer_count(h->informer); i++)
 		answer(h, kube_informer_at(h->informer, i), b, ipam_leases(store));
-	look(h, blocks_table(b));
+	migration_scan(h, blocks_table(b));
 	if (kube_informer_synced(h->informer))
 		take_back(h, b);
 }

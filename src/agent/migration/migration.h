@@ -3,15 +3,15 @@
 #define UNIRAIL_AGENT_MIGRATION_MIGRATION_H
 
 /*
- * Kept addresses that follow their pod's name from node to node: both sides of ipam/handover.h.
+ * Retained addresses that follow their pod's name from node to node: both sides of block/migration.h.
  *
- * The node where the pod is now: a pod whose addresses are kept comes, and the journal does not know
- * its name. Its SpiderEndpoint is read, and one after the other what it names is fetched: looked at,
- * borrowed or claimed, asked for at the node that has it. Meanwhile the pod's request waits; when it
- * waits no longer it fails, and finds at its next try what came until then: a name goes on being
- * fetched for a while. A machine that migrates gets other addresses instead. What a name's pod had is
- * fetched as a whole, though its interfaces may be asked for one by one: the endpoint is written anew
- * after the first.
+ * The node where the pod is now: a pod with retained addresses arrives, and the journal does not
+ * have its name. The agent reads its SpiderEndpoint and imports its addresses one after the other:
+ * it reads the block, borrows or claims, or sends a request to the node that has the address.
+ * Meanwhile the pod's request waits; after its time limit it fails, and the next try finds the
+ * addresses imported until then: the import of a name continues for a while. A machine that migrates gets other addresses instead. All
+ * addresses of a name are imported together, even if its interfaces are requested one by one: the
+ * endpoint is written again after the first.
  *
  * The node that has them watches the endpoints that bear its label, and answers in each batch, when
  * what its containers have is known.
@@ -28,7 +28,7 @@ struct migration;
 struct migration_conf {
 	struct kube *kube;
 	struct cluster *cluster;
-	struct node_pools *lender;
+	struct node_pools *node_pools;
 	const char *node;
 	void (*touch)(void *arg);   /* a batch is wanted */
 	void (*changed)(void *arg); /* a name need not wait any more; from the loop */
@@ -39,18 +39,21 @@ struct migration *migration_new(const struct migration_conf *c); /* texts are bo
 void migration_free(struct migration *h); /* before node_pools_free(); NULL is fine */
 
 /*
- * Within a batch, for asks of a pod whose addresses are kept. 0: no more is to be waited for. 1: wait
- * for changed(), and ask again. Negative, kind ERR_AGAIN, when `last`: it cannot wait any longer.
+ * Within a batch, for requests of a pod with retained addresses. 0: nothing to wait for. 1: wait
+ * for changed(), and retry. Negative, kind ERR_AGAIN, when `last`: it cannot wait any longer.
  */
-int migration_wait(struct migration *h, struct ipam *store, const struct identity *who,
-		   const char *uid, const struct ipam_ask *asks, size_t n, bool last,
+int migration_wait(struct migration *h, struct ipam *store, const struct identity *owner,
+		   const char *uid, const struct ip_request *requests, size_t n, bool last,
 		   struct err *e);
 /* The name's pod has its addresses. */
-void migration_came(struct migration *h, const struct identity *who);
+void migration_imported(struct migration *h, const struct identity *owner);
 
-/* Before a batch's first request: what came is kept for its name before anybody else asks. */
+/*
+ * Before a batch's first request: imported addresses are retained for their name before other
+ * requests.
+ */
 void migration_begin(struct migration *h, struct ipam *store);
-/* After its last one: answers others. whole: the journal is all that there is. */
+/* After its last one: answers other nodes. whole: the journal is complete. */
 void migration_batch(struct migration *h, struct ipam *store, bool whole);
 
 #endif

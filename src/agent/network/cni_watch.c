@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-enum { WHY_MAX = 700, FORGET_MS = 10 * 60 * 1000, BACKOFF_MIN_MS = 1000 };
+enum { REASON_MAX = 700, FORGET_MS = 10 * 60 * 1000, BACKOFF_MIN_MS = 1000 };
 
 #define CHANGES                                                                                    \
 	(IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |   \
@@ -28,7 +28,7 @@ struct cni_watch {
 	bool waits; /* there is no network to wrap: the node is not ready and reports that itself */
 	bool wrote; /* the generated file existed at the last scan */
 	char *network;
-	char *why;
+	char *cause;
 	/* by another program, repeatedly */
 	int removals;
 	int64_t removed_ms, backoff_ms;
@@ -38,7 +38,7 @@ static void schedule(struct cni_watch *w, int64_t ms);
 
 /* --- reports --- */
 
-static void tell(struct cni_watch *w, bool warning, const char *text)
+static void report(struct cni_watch *w, bool warning, const char *text)
 {
 	if (w->conf.events)
 		kube_events_add(w->conf.events,
@@ -53,25 +53,28 @@ static void tell(struct cni_watch *w, bool warning, const char *text)
 }
 
 /* event: an administrator must act. */
-static void take_state(struct cni_watch *w, bool used, const char *why, bool event)
+static void take_state(struct cni_watch *w, bool used, const char *cause, bool event)
 {
-	bool told = w->why && *w->why, changed = !w->why || strcmp(w->why, why) != 0;
+	bool was_reported = w->cause && *w->cause,
+	     changed = !w->cause || strcmp(w->cause, cause) != 0;
 
 	w->used = used;
 	if (!changed)
 		return;
-	free(w->why);
-	w->why = xstrdup(why);
-	if (*why) {
-		log_warn("the CNI configuration is not as it has to be", LOG_S("why", why));
+	free(w->cause);
+	w->cause = xstrdup(cause);
+	if (*cause) {
+		log_warn("the container runtime does not use unirail's CNI configuration as "
+			 "intended",
+			 LOG_S("why", cause));
 		if (event)
-			tell(w, true, why);
+			report(w, true, cause);
 		return;
 	}
 	log_info("the container runtime uses unirail's CNI configuration",
 		 LOG_S("file", w->conf.name), LOG_S("network", w->network));
-	if (told)
-		tell(w, false, "the container runtime uses unirail's CNI configuration");
+	if (was_reported)
+		report(w, false, "the container runtime uses unirail's CNI configuration");
 }
 
 /* --- one scan --- */
@@ -119,46 +122,46 @@ static void describe_removal(const struct cni_watch *w, const struct cni_config_
 {
 	const char *as = renamed(l);
 
-	buf_printf(b, "another program removes '%s/%s' again and again", w->conf.dir, w->conf.name);
+	buf_printf(b, "another program repeatedly removes '%s/%s'", w->conf.dir, w->conf.name);
 	if (as)
 		buf_printf(b, " (it renamed it to '%s'): install Cilium with cni.exclusive=false",
 			   as);
 	else
-		buf_str(b, ": keep that program from it, pods get no rails meanwhile");
+		buf_str(b, ": stop that program from removing it; pods get no rails meanwhile");
 }
 
-static void look_at(struct cni_watch *w, const struct cni_config_files *l,
+static void inspect(struct cni_watch *w, const struct cni_config_files *l,
 		    struct cni_config_plan *p)
 {
 	int64_t now = loop_now_ms(w->conf.loop), left;
-	bool gone = w->wrote && p->write && !is_there(l, w->conf.name);
+	bool deleted = w->wrote && p->write && !is_there(l, w->conf.name);
 	struct err e = ERR_INIT;
-	auto_buf struct buf why;
+	auto_buf struct buf cause;
 
-	buf_init(&why, WHY_MAX);
-	if (gone)
+	buf_init(&cause, REASON_MAX);
+	if (deleted)
 		count_removal(w, now);
 	left = p->write && w->removals ? w->removed_ms + w->backoff_ms - now : 0;
 	w->wrote = p->text.len > 0 && !p->write;
 	if (left > 0) {
 		schedule(w, left);
 	} else if (cni_config_apply(w->conf.root, w->conf.dir, w->conf.name, p, &e) < 0) {
-		buf_printf(&why, "%s; mount '%s' writable into the agent's pod", e.text,
+		buf_printf(&cause, "%s; mount '%s' writable into the agent's pod", e.text,
 			   w->conf.dir);
 	} else {
 		w->wrote = p->text.len > 0;
 	}
-	if (!why.len)
-		cni_config_describe(p, w->conf.dir, w->conf.name, &why);
-	if (!why.len && (left > 0 || is_removed_again(w, now)))
-		describe_removal(w, l, &why);
+	if (!cause.len)
+		cni_config_describe(p, w->conf.dir, w->conf.name, &cause);
+	if (!cause.len && (left > 0 || is_removed_again(w, now)))
+		describe_removal(w, l, &cause);
 	free(w->network);
 	w->network = xstrdup(p->state == CNI_CONFIG_IS_FIRST && p->file ? p->file : "");
 	w->waits = p->state == CNI_CONFIG_NO_NETWORK && !e.code;
 	take_state(w,
 		   p->state == CNI_CONFIG_IS_WRITTEN ||
 			   (p->state == CNI_CONFIG_IS_FIRST && w->wrote),
-		   why.len ? buf_span(&why).p : "", !w->waits);
+		   cause.len ? buf_span(&cause).p : "", !w->waits);
 }
 
 /*
@@ -167,10 +170,10 @@ static void look_at(struct cni_watch *w, const struct cni_config_files *l,
 static void follow(struct cni_watch *w)
 {
 	if (w->fd >= 0 && inotify_add_watch(w->fd, w->conf.dir, CHANGES) < 0 && errno != ENOENT)
-		log_debug("a folder is not watched, it is looked at", LOG_S("folder", w->conf.dir));
+		log_debug("cannot watch a directory, polling it", LOG_S("folder", w->conf.dir));
 }
 
-static void look(struct cni_watch *w)
+static void scan(struct cni_watch *w)
 {
 	auto_cni_config struct cni_config_files files = {0};
 	struct cni_config_plan p;
@@ -192,7 +195,7 @@ static void look(struct cni_watch *w)
 		return;
 	}
 	cni_config_plan(&files, w->conf.dir, w->conf.name, w->conf.socket, &p);
-	look_at(w, &files, &p);
+	inspect(w, &files, &p);
 	cni_config_plan_done(&p);
 }
 
@@ -204,7 +207,7 @@ static void on_time(void *arg)
 
 	w->timer = NULL;
 	schedule(w, CNI_WATCH_EVERY_MS);
-	look(w);
+	scan(w);
 }
 
 /* Keeps an earlier schedule. */
@@ -242,7 +245,7 @@ int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct
 	w = xcalloc(1, sizeof(*w));
 	*w = (struct cni_watch){.conf = *c, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
 	if (w->fd < 0)
-		log_warn("changes of CNI's folder are seen late: no inotify",
+		log_warn("changes of the CNI configuration directory are noticed late: no inotify",
 			 LOG_S("error", strerror(errno)));
 	else if (loop_add_fd(c->loop, w->fd, EPOLLIN, on_changes, w, &w->watch, e) < 0) {
 		cni_watch_free(w);
@@ -261,7 +264,7 @@ void cni_watch_free(struct cni_watch *w)
 	loop_del_fd(w->watch);
 	cleanup_fd(&w->fd);
 	free(w->network);
-	free(w->why);
+	free(w->cause);
 	free(w);
 }
 
@@ -276,7 +279,7 @@ int cni_watch_ready(const struct cni_watch *w, struct err *e)
 {
 	if (!w || w->used || w->waits)
 		return 0;
-	return err_kind(e, ERR_AGAIN, -EAGAIN, "%s", w->why);
+	return err_kind(e, ERR_AGAIN, -EAGAIN, "%s", w->cause);
 }
 
 void cni_watch_put(const struct cni_watch *w, struct json_out *o)
@@ -289,6 +292,6 @@ void cni_watch_put(const struct cni_watch *w, struct json_out *o)
 	jo_kbool(o, "used", w->used);
 	jo_kstr(o, "file", w->conf.name);
 	jo_kstr(o, "network", w->network ? w->network : "");
-	jo_kstr(o, "why", w->why ? w->why : "");
+	jo_kstr(o, "why", w->cause ? w->cause : "");
 	jo_end_obj(o);
 }

@@ -3,7 +3,7 @@
 #define UNIRAIL_AGENT_NETWORK_CNI_WATCH_H
 
 /*
- * Keeps the generated CNI configuration (host/cni_config.h) up to date while the agent runs. The
+ * Keeps the generated CNI configuration (host/cni/cni_config.h) up to date while the agent runs. The
  * directory is watched (inotify, and a scan every 30 s). The file is rewritten when the
  * configuration of the cluster's own network changes, or when another program removed it; if that
  * happens repeatedly (Cilium with cni.exclusive=true), after a backoff of 1 s to 60 s.
@@ -15,7 +15,7 @@
 
 #include "base/loop.h"
 #include "kube/events.h"
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 #include "wire/json/json.h"
 
 enum {

@@ -6,17 +6,17 @@
 
 #include "agent/network/network.h"
 
-struct nets_ask;
+struct nets_request;
 struct nets_patch;
 
 struct nets {
 	struct nets_conf conf;
-	struct nets_ask *asks;
+	struct nets_request *requests;
 	struct child *child; /* queries the kubelet; one at a time */
 	uint64_t seq;
 	struct nets_patch *patches; /* the oldest first */
 	size_t n_patches, n_running;
-	struct loop_timer *look; /* scans for status files that were not reported */
+	struct loop_timer *scan; /* scans for status files that were not reported */
 };
 
 void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,
@@ -25,8 +25,8 @@ void nets_status_free(struct nets *n);
 bool nets_status_has(const struct nets *n, const char *container_id);
 
 /* status.c */
-void nets_late_start(struct nets *n);
+void status_recovery_start(struct nets *n);
 /* The container's status was written, or never will be. */
-void nets_late_forget(const struct nets *n, const char *container_id);
+void status_recovery_forget(const struct nets *n, const char *container_id);
 
 #endif

@@ -18,18 +18,22 @@
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
 
-struct nets_ask {
+struct nets_request {
 	struct nets *nets;
 	struct http_request *q;
 	struct json_doc *doc; /* has the strings of the request */
 	const char *ns, *name;
-	struct net_wish wish;
+	struct net_request request;
 	struct net_plan plan;
 	struct pod_facts pod;
 	struct cluster_fetch *fetch;
 	uint64_t seq;
-	enum { ASK_NO_DEVICES, ASK_WAITS, ASK_RUNS } devices; /* ASK_RUNS: the child has it */
-	struct nets_ask *next;
+	enum {
+		ASK_NO_DEVICES,
+		LOOKUP_WAITS,
+		LOOKUP_RUNS
+	} devices; /* LOOKUP_RUNS: the child has it */
+	struct nets_request *next;
 };
 
 struct nets *nets_new(const struct nets_conf *c)
@@ -37,13 +41,13 @@ struct nets *nets_new(const struct nets_conf *c)
 	struct nets *n = xcalloc(1, sizeof(*n));
 
 	n->conf = *c;
-	nets_late_start(n);
+	status_recovery_start(n);
 	return n;
 }
 
-static void ask_free(struct nets_ask *a)
+static void request_free(struct nets_request *a)
 {
-	struct nets_ask **p = &a->nets->asks;
+	struct nets_request **p = &a->nets->requests;
 
 	while (*p != a)
 		p = &(*p)->next;
@@ -60,10 +64,10 @@ void nets_free(struct nets *n)
 	if (!n)
 		return;
 	child_cancel(n->child);
-	while (n->asks)
-		ask_free(n->asks);
+	while (n->requests)
+		request_free(n->requests);
 	nets_status_free(n);
-	loop_del_timer(n->look);
+	loop_del_timer(n->scan);
 	free(n);
 }
 
@@ -82,15 +86,15 @@ void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const
 
 /* --- answer --- */
 
-static void fail(struct nets_ask *a, const struct err *e)
+static void fail(struct nets_request *a, const struct err *e)
 {
-	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", a->ns),
-		    LOG_S("pod", a->name), LOG_S("error", e->text));
+	log_limited(LOG_WARN, 2, "cannot determine the networks of a pod",
+		    LOG_S("namespace", a->ns), LOG_S("pod", a->name), LOG_S("error", e->text));
 	http_answer_error(a->q, 500, cni_code(e), e->text);
-	ask_free(a);
+	request_free(a);
 }
 
-static void answer(struct nets_ask *a)
+static void answer(struct nets_request *a)
 {
 	const struct nets_conf *c = &a->nets->conf;
 	auto_buf struct buf b;
@@ -105,17 +109,17 @@ static void answer(struct nets_ask *a)
 	jo_kstr(&o, "stateDir", c->state_dir);
 	jo_end_obj(&o);
 	if (b.over)
-		http_answer_error(a->q, 500, 999, "the answer is longer than 4 MiB");
+		http_answer_error(a->q, 500, 999, "the response is longer than 4 MiB");
 	else
 		http_answer(a->q, &(struct http1_response){.status = 200,
 							   .type = "application/json",
 							   .body = buf_span(&b)});
-	ask_free(a);
+	request_free(a);
 }
 
 /* --- devices --- */
 
-static void put_devices(const struct nets_ask *a, const struct kubelet *k, struct buf *b)
+static void put_devices(const struct nets_request *a, const struct kubelet *k, struct buf *b)
 {
 	auto_allocated struct allocated found = {0};
 	struct err e = ERR_INIT;
@@ -140,8 +144,8 @@ static int find_devices(void *arg)
 	buf_init(&b, DEVICES_MAX);
 	if (r < 0)
 		buf_str(&b, e.text);
-	for (const struct nets_ask *a = n->asks; a && r >= 0; a = a->next)
-		if (a->devices == ASK_RUNS)
+	for (const struct nets_request *a = n->requests; a && r >= 0; a = a->next)
+		if (a->devices == LOOKUP_RUNS)
 			put_devices(a, &k, &b);
 	return fd_write_all(STDOUT_FILENO, b.p, b.len, NULL) < 0 || r < 0;
 }
@@ -161,18 +165,18 @@ static struct span part_of(struct span out, uint64_t seq)
 	return part;
 }
 
-static int take_devices(struct nets_ask *a, int status, struct span out, const struct err *why,
-			struct err *e)
+static int take_devices(struct nets_request *a, int status, struct span out,
+			const struct err *cause, struct err *e)
 {
 	auto_allocated struct allocated found = {0};
 	struct span part = status == 0 ? part_of(out, a->seq) : out;
 
-	if (why) {
-		*e = *why;
-		return err_wrap(e, why->code, "ask the kubelet");
+	if (cause) {
+		*e = *cause;
+		return err_wrap(e, cause->code, "query the kubelet");
 	}
 	if (!part.p)
-		return err_set(e, -EPROTO, "the kubelet was asked in vain");
+		return err_set(e, -EPROTO, "the kubelet's response lacks the pod");
 	if (status != 0 || span_has_prefix(part, "!"))
 		return err_set(e, -EIO, "%.*s", (int)(part.n < 800 ? part.n : 800), part.p);
 	allocated_parse(&found, part);
@@ -182,30 +186,31 @@ static int take_devices(struct nets_ask *a, int status, struct span out, const s
 
 static void ask_kubelet(struct nets *n);
 
-static void end_devices(struct nets_ask *a, int status, struct span out, const struct err *why)
+static void end_devices(struct nets_request *a, int status, struct span out,
+			const struct err *cause)
 {
 	struct err e = ERR_INIT;
-	int r = take_devices(a, status, out, why, &e);
+	int r = take_devices(a, status, out, cause, &e);
 
 	if (r == 0) {
 		answer(a);
 		return;
 	}
-	err_wrap(&e, r, "pod '%s/%s': which devices it has", a->ns, a->name);
+	err_wrap(&e, r, "pod '%s/%s': read its devices", a->ns, a->name);
 	e.kind = ERR_AGAIN;
 	fail(a, &e);
 }
 
-static void on_devices(void *arg, int status, struct span out, const struct err *why)
+static void on_devices(void *arg, int status, struct span out, const struct err *cause)
 {
 	struct nets *n = arg;
-	struct nets_ask *next;
+	struct nets_request *next;
 
 	n->child = NULL;
-	for (struct nets_ask *a = n->asks; a; a = next) {
+	for (struct nets_request *a = n->requests; a; a = next) {
 		next = a->next;
-		if (a->devices == ASK_RUNS)
-			end_devices(a, status, out, why);
+		if (a->devices == LOOKUP_RUNS)
+			end_devices(a, status, out, cause);
 	}
 	ask_kubelet(n);
 }
@@ -220,9 +225,9 @@ static void ask_kubelet(struct nets *n)
 
 	if (n->child)
 		return;
-	for (struct nets_ask *a = n->asks; a; a = a->next)
-		if (a->devices == ASK_WAITS) {
-			a->devices = ASK_RUNS;
+	for (struct nets_request *a = n->requests; a; a = a->next)
+		if (a->devices == LOOKUP_WAITS) {
+			a->devices = LOOKUP_RUNS;
 			any = true;
 		}
 	if (any && child_start(&n->child, n->conf.loop, &c, on_devices, n, &e) < 0)
@@ -235,10 +240,10 @@ static void ask_kubelet(struct nets *n)
 static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
-	const char *said = annotations ? labels_get(annotations, DEFINITION_TRUST) : NULL;
+	const char *logged = annotations ? labels_get(annotations, DEFINITION_TRUST) : NULL;
 
-	ret->trusted = annotations && definition_trusted(ns, said, cluster_ns(c));
-	ret->distrusted = !ret->trusted && (!annotations || said);
+	ret->trusted = annotations && definition_trusted(ns, logged, cluster_ns(c));
+	ret->distrusted = !ret->trusted && (!annotations || logged);
 }
 
 static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad *ret)
@@ -255,28 +260,28 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 }
 
 /* A definition that is missing may exist as long as definitions were not listed. */
-static void judge_lack(struct nets_ask *a, struct err *e)
+static void judge_lack(struct nets_request *a, struct err *e)
 {
 	struct cluster *c = a->nets->conf.cluster;
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 
 	if (cluster_synced(c, CLUSTER_NADS)) {
 		nets_event(a->nets, &a->pod, true, "NoNetworkFound", e->text);
 		return;
 	}
-	if (cluster_sync_error(c, CLUSTER_NADS, &why) == 0)
-		err_set(&why, -EAGAIN, "they are not listed yet");
-	err_kind(e, ERR_AGAIN, why.code,
+	if (cluster_sync_error(c, CLUSTER_NADS, &cause) == 0)
+		err_set(&cause, -EAGAIN, "they are not listed yet");
+	err_kind(e, ERR_AGAIN, cause.code,
 		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,
-		 why.text);
+		 cause.text);
 }
 
-static void on_pod(struct nets_ask *a)
+static void on_pod(struct nets_request *a)
 {
 	const struct net_lookup lookup = {find_nad, a->nets};
 	struct allocated none = {0};
 	struct err e = ERR_INIT;
-	int r = net_plan_make(&a->wish, &a->pod, &lookup, &a->plan, &e);
+	int r = net_plan_make(&a->request, &a->pod, &lookup, &a->plan, &e);
 
 	if (r < 0) {
 		if (a->plan.lacks_nad)
@@ -285,7 +290,7 @@ static void on_pod(struct nets_ask *a)
 		return;
 	}
 	if (net_plan_wants_devices(&a->plan)) {
-		a->devices = ASK_WAITS;
+		a->devices = LOOKUP_WAITS;
 		ask_kubelet(a->nets);
 		return;
 	}
@@ -293,9 +298,9 @@ static void on_pod(struct nets_ask *a)
 	answer(a);
 }
 
-static void on_fetched(void *arg, const struct pod_facts *p, const struct err *why)
+static void on_fetched(void *arg, const struct pod_facts *p, const struct err *cause)
 {
-	struct nets_ask *a = arg;
+	struct nets_request *a = arg;
 	struct err e = ERR_INIT;
 
 	a->fetch = NULL;
@@ -304,32 +309,32 @@ static void on_fetched(void *arg, const struct pod_facts *p, const struct err *w
 		on_pod(a);
 		return;
 	}
-	e = *why;
-	err_wrap(&e, why->code, "look for pod '%s/%s'", a->ns, a->name);
+	e = *cause;
+	err_wrap(&e, cause->code, "read pod '%s/%s'", a->ns, a->name);
 	fail(a, &e);
 }
 
-static bool is_it(const struct pod_facts *p, const struct net_wish *w)
+static bool is_it(const struct pod_facts *p, const struct net_request *w)
 {
 	return p &&
 	       (!w->pod_uid || !*w->pod_uid || strcmp(p->uid, w->pod_uid) == 0 || pod_is_static(p));
 }
 
-void nets_ask(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
-	      const char *name, const struct net_wish *w)
+void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
+		  const char *name, const struct net_request *w)
 {
 	const struct pod_facts *p = cluster_pod(n->conf.cluster, ns, name);
-	struct nets_ask *a = xcalloc(1, sizeof(*a));
+	struct nets_request *a = xcalloc(1, sizeof(*a));
 
-	*a = (struct nets_ask){.nets = n,
-			       .q = q,
-			       .doc = doc,
-			       .ns = ns,
-			       .name = name,
-			       .wish = *w,
-			       .seq = ++n->seq,
-			       .next = n->asks};
-	n->asks = a;
+	*a = (struct nets_request){.nets = n,
+				   .q = q,
+				   .doc = doc,
+				   .ns = ns,
+				   .name = name,
+				   .request = *w,
+				   .seq = ++n->seq,
+				   .next = n->requests};
+	n->requests = a;
 	if (is_it(p, w)) {
 		pod_facts_copy(p, &a->pod);
 		on_pod(a);

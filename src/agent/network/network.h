@@ -46,15 +46,14 @@ struct nets *nets_new(const struct nets_conf *c);
 void nets_free(struct nets *n);
 
 /* Answers q later. `doc`, owned by the callee from here on, has the strings of w. */
-void nets_ask(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
-	      const char *name, const struct net_wish *w);
+void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
+		  const char *name, const struct net_request *w);
 
 struct nets_status {
 	const char *container_id;
-	const char *ns, *name, *uid;	/* uid may be "" */
-	const char *annotation, *words; /* words NULL or "": no event */
+	const char *ns, *name, *uid;	  /* uid may be "" */
+	const char *annotation, *message; /* words NULL or "": no event */
 };
-void nets_tell(struct nets *n, const struct nets_status *s);
-size_t nets_waiting(const struct nets *n); /* number of statuses not written yet */
+void nets_notify(struct nets *n, const struct nets_status *s);
 
 #endif

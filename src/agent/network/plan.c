@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 
+/* CONFIG_MAX: of all networks of a pod together. */
 enum { CONFIG_MAX = 1 << 20, RESOURCES_MAX = 300 };
 
 void net_plan_done(struct net_plan *p)
@@ -26,12 +27,12 @@ void net_plan_done(struct net_plan *p)
 	free(p->v);
 	free(p->warnings);
 	net_select_done(&p->first);
-	net_select_done(&p->asked);
+	net_select_done(&p->requested);
 	*p = (struct net_plan){0};
 }
 
 struct planning {
-	const struct net_wish *w;
+	const struct net_request *w;
 	const struct pod_facts *pod;
 	const struct net_lookup *l;
 	struct net_plan *p;
@@ -52,14 +53,22 @@ static char *label(const struct net_choice *c)
 
 /* --- one network --- */
 
-/* Whitespace alone is no configuration. */
-static int take_config(struct net_choice *c, const char *text, struct err *e)
+/* Whitespace alone is no configuration. A pod may name one large definition for each of its
+ * interfaces, and each is parsed. */
+static int take_config(const struct planning *t, struct net_choice *c, const char *text,
+		       struct err *e)
 {
 	struct span s = span_trim(span_of(text));
 	int r;
 
 	if (!s.n)
 		return 0;
+	t->p->config_bytes += s.n;
+	if (t->p->config_bytes > CONFIG_MAX)
+		return err_kind(e, ERR_CONF, -E2BIG,
+				"the configurations of the pod's networks together exceed %d "
+				"bytes: request fewer networks, or make their definitions smaller",
+				CONFIG_MAX);
 	r = json_parse(&c->config, s, CONFIG_MAX, e);
 	if (r < 0 && e)
 		e->kind = ERR_CONF;
@@ -90,32 +99,32 @@ static int take_nad(const struct planning *t, const struct net_nad *nad, struct 
 	if (nad->left_out)
 		return err_kind(
 			e, ERR_CONF, -EFBIG,
-			"the network-attachment-definition takes %zu bytes, which the agent does not "
-			"keep: 256 KiB are allowed for one, 1 MiB for all of a namespace, 8 MiB for all: "
-			"make it smaller, or delete others and change it",
+			"the network-attachment-definition takes %zu bytes, more than the agent "
+			"stores (256 KiB for one, 1 MiB for a namespace, 8 MiB in all): make it "
+			"smaller, or delete others and change it",
 			nad->left_out);
 	c->trusted = nad->trusted || (!nad->distrusted && strcmp(c->ns, t->w->multus_ns) == 0);
 	c->resource = nad->resource && *nad->resource ? xstrdup(nad->resource) : NULL;
-	return take_config(c, nad->config, e);
+	return take_config(t, c, nad->config, e);
 }
 
-static int add_asked(const struct planning *t, const struct net_ask *ask, const char *annotation,
-		     struct err *e)
+static int add_requested(const struct planning *t, const struct network_request *request,
+			 const char *annotation, struct err *e)
 {
-	struct net_choice *c = push(t, ask->ns, ask->name);
+	struct net_choice *c = push(t, request->ns, request->name);
 	struct net_nad nad = {0};
 	int r = 0;
 
-	c->ask = ask;
-	if (t->l->nad(t->l->arg, ask->ns, ask->name, &nad)) {
+	c->request = request;
+	if (t->l->nad(t->l->arg, request->ns, request->name, &nad)) {
 		r = take_nad(t, &nad, c, e);
 	} else {
 		t->p->lacks_nad = true;
 		r = err_kind(e, ERR_CONF, -ENOENT,
 			     "cannot find a network-attachment-definition (%s) in namespace (%s)",
-			     ask->name, ask->ns);
+			     request->name, request->ns);
 	}
-	return r < 0 ? err_wrap(e, r, "network '%s/%s' (annotation %s)", ask->ns, ask->name,
+	return r < 0 ? err_wrap(e, r, "network '%s/%s' (annotation %s)", request->ns, request->name,
 				annotation)
 		     : 0;
 }
@@ -160,7 +169,7 @@ static int choose_first(const struct planning *t, struct err *e)
 	p->has_first = p->first.n || t->w->cluster_network;
 	p->replaces_first = p->first.n && t->w->own > 0;
 	if (p->first.n)
-		return add_asked(t, p->first.v, NET_FIRST, e);
+		return add_requested(t, p->first.v, NET_FIRST, e);
 	return t->w->cluster_network ? add_named(t, t->w->cluster_network, "clusterNetwork", e) : 0;
 }
 
@@ -185,7 +194,7 @@ static bool is_global(const char *list, const char *ns)
 	return false;
 }
 
-static int check_isolation(const struct planning *t, const struct net_ask *a, struct err *e)
+static int check_isolation(const struct planning *t, const struct network_request *a, struct err *e)
 {
 	if (!t->w->isolation || strcmp(a->ns, t->pod->ns) == 0 || is_global(t->w->global_ns, a->ns))
 		return 0;
@@ -195,15 +204,15 @@ static int check_isolation(const struct planning *t, const struct net_ask *a, st
 			t->pod->ns, a->ns, a->name);
 }
 
-static int choose_asked(const struct planning *t, struct err *e)
+static int choose_requested(const struct planning *t, struct err *e)
 {
-	struct net_select *s = &t->p->asked;
+	struct net_select *s = &t->p->requested;
 	int r = select_from(t, NET_ANNOTATION, t->pod->ns, s, e);
 
 	for (size_t i = 0; r == 0 && i < s->n; i++) {
 		r = check_isolation(t, &s->v[i], e);
 		if (r == 0)
-			r = add_asked(t, &s->v[i], NET_ANNOTATION, e);
+			r = add_requested(t, &s->v[i], NET_ANNOTATION, e);
 	}
 	return r;
 }
@@ -216,17 +225,18 @@ static void name_interfaces(const struct planning *t)
 	size_t place = t->w->own > 0 ? (size_t)t->w->own : 1;
 
 	for (size_t i = 0; i < p->n; i++) {
-		const struct net_ask *ask = p->v[i].ask;
+		const struct network_request *request = p->v[i].request;
 		bool first = i == 0 && p->has_first;
 
-		if (ask && ask->ifname)
-			p->v[i].ifname = xstrdup(ask->ifname);
+		if (request && request->ifname)
+			p->v[i].ifname = xstrdup(request->ifname);
 		else if (!first)
 			p->v[i].ifname = xasprintf("net%zu", place);
 		place += !first;
 	}
 }
 
+/* Each with each: NET_SELECT_MAX and defaultNetworks limit their number. */
 static int check_interfaces(const struct planning *t, struct err *e)
 {
 	const struct net_plan *p = t->p;
@@ -235,16 +245,19 @@ static int check_interfaces(const struct planning *t, struct err *e)
 		for (size_t k = 0; k <= i; k++) {
 			const char *is = p->v[i].ifname ? p->v[i].ifname : t->w->ifname;
 			const char *other = p->v[k].ifname ? p->v[k].ifname : t->w->ifname;
-			auto_free char *a = label(&p->v[k]), *b = label(&p->v[i]);
+			auto_free char *a = NULL, *b = NULL;
 
-			if (i == k && !p->has_first && strcmp(is, t->w->ifname) == 0)
+			if (i == k ? p->has_first || strcmp(is, t->w->ifname) != 0
+				   : strcmp(is, other) != 0)
+				continue;
+			a = label(&p->v[k]);
+			b = label(&p->v[i]);
+			if (i == k)
 				return err_kind(e, ERR_CONF, -EEXIST,
-						"network '%s' asks for interface '%s', which the "
-						"pod's first network has",
+						"network '%s' requests interface '%s', which the "
+						"pod's first network uses",
 						b, is);
-			if (i != k && strcmp(is, other) == 0)
-				return err_kind(
-					e, ERR_CONF, -EEXIST,
+			return err_kind(e, ERR_CONF, -EEXIST,
 					"interface '%s' is used twice, for network '%s' and "
 					"for network '%s'",
 					is, a, b);
@@ -264,8 +277,8 @@ static int check_uid(const struct planning *t, struct err *e)
 			"expected pod UID \"%s\" but got \"%s\" from Kube API", uid, t->pod->uid);
 }
 
-int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const struct net_lookup *l,
-		  struct net_plan *ret, struct err *e)
+int net_plan_make(const struct net_request *w, const struct pod_facts *pod,
+		  const struct net_lookup *l, struct net_plan *ret, struct err *e)
 {
 	const struct planning t = {w, pod, l, ret};
 	int r;
@@ -277,7 +290,7 @@ int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const s
 	if (r == 0)
 		r = choose_defaults(&t, e);
 	if (r == 0)
-		r = choose_asked(&t, e);
+		r = choose_requested(&t, e);
 	if (r == 0) {
 		name_interfaces(&t);
 		r = check_interfaces(&t, e);
@@ -289,7 +302,7 @@ int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const s
 
 static const char *requested_device(const struct net_choice *c)
 {
-	return c->ask ? c->ask->device_id : NULL;
+	return c->request ? c->request->device_id : NULL;
 }
 
 bool net_plan_wants_devices(const struct net_plan *p)
@@ -389,7 +402,7 @@ static void put_strs(struct json_out *o, const char *key, const struct json_strs
 	jo_end_arr(o);
 }
 
-static void put_ask(struct json_out *o, const struct net_ask *a)
+static void put_request(struct json_out *o, const struct network_request *a)
 {
 	put_text(o, "mac", a->mac);
 	put_text(o, "infinibandGUID", a->guid);
@@ -411,8 +424,8 @@ static void put_choice(struct json_out *o, const struct net_choice *c)
 	put_text(o, "resource", c->resource);
 	put_text(o, "deviceID", c->device);
 	put_text(o, "requestedDeviceID", c->requested);
-	if (c->ask)
-		put_ask(o, c->ask);
+	if (c->request)
+		put_request(o, c->request);
 	if (c->config)
 		put_val(o, "config", json_root(c->config));
 	if (c->trusted)

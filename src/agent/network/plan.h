@@ -30,7 +30,7 @@
 #define NET_STATUS     "k8s.v1.cni.cncf.io/network-status"
 
 /* From the netconf; strings are borrowed. */
-struct net_wish {
+struct net_request {
 	const char *ifname;		   /* CNI_IFNAME */
 	const char *pod_uid;		   /* from the runtime; NULL or "": unknown */
 	int64_t own;			   /* number of networks in the netconf itself */
@@ -56,12 +56,12 @@ struct net_lookup {
 struct net_choice {
 	/* ns NULL: name is a CNI configuration file, or a path if it contains '/' */
 	char *ns, *name;
-	char *ifname;		   /* NULL: CNI_IFNAME */
-	struct json_doc *config;   /* NULL: the CNI configuration file `name` */
-	char *resource, *device;   /* device: allocated for it; NULL: none */
-	char *requested;	   /* the annotation's deviceID, authorized; NULL: none */
-	bool trusted;		   /* an administrator wrote the configuration */
-	const struct net_ask *ask; /* NULL: not from an annotation */
+	char *ifname;		 /* NULL: CNI_IFNAME */
+	struct json_doc *config; /* NULL: the CNI configuration file `name` */
+	char *resource, *device; /* device: allocated for it; NULL: none */
+	char *requested;	 /* the annotation's deviceID, authorized; NULL: none */
+	bool trusted;		 /* an administrator wrote the configuration */
+	const struct network_request *request; /* NULL: not from an annotation */
 };
 
 struct net_plan {
@@ -70,15 +70,16 @@ struct net_plan {
 	bool has_first;	     /* v[0] is the pod's first network, */
 	bool replaces_first; /* replacing the netconf's */
 	bool lacks_nad;	     /* the error is a missing definition */
-	struct net_select first, asked;
+	struct net_select first, requested;
 	char **warnings;
 	size_t n_warnings;
+	size_t config_bytes; /* of the definitions of all networks */
 };
 
 /* Errors are one line that begins with the pod. On failure only net_plan_done() and lacks_nad may
  * be used. */
-int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const struct net_lookup *l,
-		  struct net_plan *ret, struct err *e);
+int net_plan_make(const struct net_request *w, const struct pod_facts *pod,
+		  const struct net_lookup *l, struct net_plan *ret, struct err *e);
 void net_plan_done(struct net_plan *p);
 #define auto_net_plan __attribute__((cleanup(net_plan_done)))
 

@@ -49,7 +49,7 @@ static void patch_free(struct nets_patch *p)
 /* Nothing more is done for this pod. */
 static void settle(struct nets_patch *p)
 {
-	nets_late_forget(p->nets, p->container_id);
+	status_recovery_forget(p->nets, p->container_id);
 	patch_free(p);
 }
 
@@ -64,38 +64,33 @@ bool nets_status_has(const struct nets *n, const char *container_id)
 void nets_status_free(struct nets *n)
 {
 	if (n->n_patches)
-		log_warn("network-status of pods is written when the agent is back",
+		log_warn("pending network-status of pods will be written after the restart",
 			 LOG_I("pods", (int64_t)n->n_patches));
 	while (n->patches)
 		patch_free(n->patches);
 }
 
-size_t nets_waiting(const struct nets *n)
-{
-	return n->n_patches;
-}
-
-static void say(const struct nets_patch *p, const char *what, const char *why)
+static void say(const struct nets_patch *p, const char *what, const char *cause)
 {
 	log_limited(LOG_WARN, 2, what, LOG_S("namespace", p->ns), LOG_S("pod", p->name),
-		    LOG_S("error", why));
+		    LOG_S("error", cause));
 }
 
-static void drop(struct nets_patch *p, const char *why)
+static void drop(struct nets_patch *p, const char *cause)
 {
-	say(p, "network-status is not written", why);
+	say(p, "dropped a pod's network-status", cause);
 	settle(p);
 }
 
 /* The periodic scan finds its file later. */
-static void put_off(struct nets_patch *p, const char *why)
+static void put_off(struct nets_patch *p, const char *cause)
 {
-	say(p, "network-status is not written yet", why);
+	say(p, "deferred a pod's network-status", cause);
 	patch_free(p);
 }
 
 /* Another pod of this name was seen, or the watch shows that it was deleted. */
-static bool is_gone(const struct nets_patch *p)
+static bool is_deleted(const struct nets_patch *p)
 {
 	struct cluster *c = p->nets->conf.cluster;
 	const struct pod_facts *pod = cluster_pod(c, p->ns, p->name);
@@ -121,7 +116,7 @@ static void again(struct nets_patch *p, const struct err *e)
 		put_off(p, e->text);
 		return;
 	}
-	log_debug("network-status is tried again", LOG_S("pod", p->name), LOG_S("error", e->text));
+	log_debug("retrying network-status", LOG_S("pod", p->name), LOG_S("error", e->text));
 	p->timer = loop_add_timer(l, p->wait_ms, on_again, p);
 	p->wait_ms = p->wait_ms * 2 < LONGEST_MS ? p->wait_ms * 2 : LONGEST_MS;
 }
@@ -148,7 +143,7 @@ static void on_patched(void *arg, int status, const struct json *object, const s
 	else if (is_passing(status, e))
 		again(p, e);
 	else
-		drop(p, status == 404 || is_gone(p) ? "the pod is gone" : e->text);
+		drop(p, status == 404 || is_deleted(p) ? "the pod was deleted" : e->text);
 	start_some(n);
 }
 
@@ -188,8 +183,8 @@ static void start_some(struct nets *n)
 		next = p->next;
 		if (p->call || p->timer)
 			continue;
-		if (is_gone(p))
-			drop(p, "the pod is gone");
+		if (is_deleted(p))
+			drop(p, "the pod was deleted");
 		else
 			send_patch(p);
 	}
@@ -211,11 +206,11 @@ static void add(struct nets *n, const struct nets_status *s, const char *uid)
 
 	while ((former = find(n, s))) {
 		if (strcmp(former->container_id, s->container_id) != 0)
-			nets_late_forget(n, former->container_id);
+			status_recovery_forget(n, former->container_id);
 		patch_free(former);
 	}
 	if (n->n_patches >= NETS_STATUS_WAITING)
-		put_off(n->patches, "too many others wait");
+		put_off(n->patches, "too many are pending");
 	while (*end)
 		end = &(*end)->next;
 	*p = (struct nets_patch){.nets = n,
@@ -238,15 +233,15 @@ static const char *uid_of(const struct nets *n, const struct nets_status *s)
 	return pod && (!*s->uid || pod_is_static(pod)) ? pod->uid : s->uid;
 }
 
-void nets_tell(struct nets *n, const struct nets_status *s)
+void nets_notify(struct nets *n, const struct nets_status *s)
 {
 	const char *uid = uid_of(n, s);
 	const struct pod_facts pod = {
 		.ns = (char *)s->ns, .name = (char *)s->name, .uid = (char *)uid};
 
 	add(n, s, uid);
-	if (s->words && *s->words)
-		nets_event(n, &pod, false, "AddedInterface", s->words);
+	if (s->message && *s->message)
+		nets_event(n, &pod, false, "AddedInterface", s->message);
 	start_some(n);
 }
 
@@ -270,13 +265,14 @@ static bool is_name(const char *s)
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) < 256;
 }
 
-void nets_late_forget(const struct nets *n, const char *container_id)
+void status_recovery_forget(const struct nets *n, const char *container_id)
 {
 	auto_free char *path = is_name(container_id) ? path_of(n, container_id) : NULL;
 	struct err e = ERR_INIT;
 
 	if (path && file_remove(n->conf.root, path, &e) < 0)
-		log_warn("a status that is written is not forgotten", LOG_S("error", e.text));
+		log_warn("failed to remove the file of a written network-status",
+			 LOG_S("error", e.text));
 }
 
 static const struct json_field fields[] = {
@@ -285,7 +281,7 @@ static const struct json_field fields[] = {
 	{"podName", J_STR, .offset = offsetof(struct nets_status, name)},
 	{"podUID", J_STR, .offset = offsetof(struct nets_status, uid)},
 	{"networkStatus", J_STR, .offset = offsetof(struct nets_status, annotation)},
-	{"message", J_STR, .offset = offsetof(struct nets_status, words)},
+	{"message", J_STR, .offset = offsetof(struct nets_status, message)},
 	{0}};
 static const struct json_table table = {fields, 0, 0};
 
@@ -303,7 +299,7 @@ static int read_status(const struct nets *n, const char *path, const char *name,
 		r = json_read(*doc, json_root(*doc), &table, ret, "status", e);
 	if (r == 0 && (!ret->container_id || strcmp(ret->container_id, name) != 0 || !ret->ns ||
 		       !ret->name || !ret->uid || !ret->annotation))
-		r = err_set(e, -EINVAL, "it is not the status of a pod's container");
+		r = err_set(e, -EINVAL, "not the status of a pod's container");
 	return r;
 }
 
@@ -323,26 +319,26 @@ static void take_up(struct nets *n, const char *name)
 	struct err e = ERR_INIT;
 
 	if (read_status(n, path, name, &doc, &s, &e) == 0) {
-		log_info("a pod's network-status is made good for", LOG_S("namespace", s.ns),
+		log_info("recovering a pod's network-status", LOG_S("namespace", s.ns),
 			 LOG_S("pod", s.name));
-		nets_tell(n, &s);
+		nets_notify(n, &s);
 	} else if (is_old(n, path)) {
-		log_warn("a pod's network-status is not known", LOG_S("file", path),
+		log_warn("cannot recover a pod's network-status", LOG_S("file", path),
 			 LOG_S("error", e.text));
-		nets_late_forget(n, name);
+		status_recovery_forget(n, name);
 	}
 }
 
-static void on_look(void *arg)
+static void on_rescan(void *arg)
 {
 	struct nets *n = arg;
 	bool known = cluster_synced(n->conf.cluster, CLUSTER_PODS);
-	auto_free char *folder = path_of(n, "");
+	auto_free char *dir = path_of(n, "");
 	char **names = NULL;
 	size_t count = 0;
 
-	n->look = loop_add_timer(n->conf.loop, known ? EVERY_MS : UNTIL_KNOWN_MS, on_look, n);
-	if (!known || dir_list(n->conf.root, folder, &names, &count, NULL) < 0)
+	n->scan = loop_add_timer(n->conf.loop, known ? EVERY_MS : UNTIL_KNOWN_MS, on_rescan, n);
+	if (!known || dir_list(n->conf.root, dir, &names, &count, NULL) < 0)
 		return;
 	for (size_t i = 0; i < count && n->n_patches < NETS_STATUS_WAITING; i++)
 		if (is_name(names[i]) && !nets_status_has(n, names[i]))
@@ -350,12 +346,14 @@ static void on_look(void *arg)
 	str_list_free(names, count);
 }
 
-void nets_late_start(struct nets *n)
+void status_recovery_start(struct nets *n)
 {
-	auto_free char *folder = path_of(n, "");
+	auto_free char *dir = path_of(n, "");
 	struct err e = ERR_INIT;
 
-	if (dir_make(n->conf.root, folder, 0700, &e) < 0)
-		log_warn("statuses are lost when the agent dies", LOG_S("error", e.text));
-	n->look = loop_add_timer(n->conf.loop, UNTIL_KNOWN_MS, on_look, n);
+	if (dir_make(n->conf.root, dir, 0700, &e) < 0)
+		log_warn("pending network-status of pods would be lost in a crash: cannot create "
+			 "their directory",
+			 LOG_S("error", e.text));
+	n->scan = loop_add_timer(n->conf.loop, UNTIL_KNOWN_MS, on_rescan, n);
 }

@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "ipam/hostlocal/hostlocal_dir.h"
 
-/* The folder: lock, address files, who has what. */
+/* The directory: lock, address files, and their owners. */
 
 enum { LOCK_MS = 10000, RECORD_MAX = 4096 };
 
@@ -75,7 +76,7 @@ void hostlocal_close(struct hostlocal *h)
 	errno = saved;
 }
 
-/* "<id>\r\n<ifname>", white space around it aside. */
+/* Parses "<id>\r\n<ifname>"; surrounding white space is ignored. */
 static void record_parse(struct span text, struct hostlocal_record *r)
 {
 	const char *end;
@@ -90,7 +91,7 @@ static void record_parse(struct span text, struct hostlocal_record *r)
 	r->ifname = span_dup((struct span){end + 2, text.n - (size_t)(end - text.p) - 2});
 }
 
-int hostlocal_look(const struct hostlocal *h, const struct ipaddr *a, struct hostlocal_record *ret,
+int hostlocal_scan(const struct hostlocal *h, const struct ipaddr *a, struct hostlocal_record *ret,
 		   struct err *e)
 {
 	struct hostlocal_record rec = {.ip = *a};
@@ -116,7 +117,10 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&x->ip, &y->ip);
 }
 
-/* ".10.0.0.1.0123abcd.tmp": what a kill left of hostlocal_write(). We hold the lock: nobody's. */
+/*
+ * Removes ".10.0.0.1.0123abcd.tmp", left by a process that was killed in hostlocal_write(). No
+ * process is writing it: the caller holds the lock.
+ */
 static void sweep(const struct hostlocal *h, const char *name)
 {
 	auto_free char *path = hostlocal_path(h, name);
@@ -128,7 +132,9 @@ static void sweep(const struct hostlocal *h, const char *name)
 		file_remove(h->root, path, NULL);
 }
 
-/* And never will be, as against a failure to read it. */
+/*
+ * Whether the error means that the file cannot be a record, rather than that it cannot be read now.
+ */
 static bool is_no_record(int r)
 {
 	return r == -EFBIG || r == -EISDIR || r == -ELOOP || r == -ENXIO || r == -ENOENT;
@@ -155,8 +161,8 @@ int hostlocal_records(struct hostlocal *h, struct err *e)
 			sweep(h, names[i]);
 			continue;
 		}
-		r = hostlocal_look(h, &ip, &rec, e);
-		/* What is no record is taken too: its name says so. */
+		r = hostlocal_scan(h, &ip, &rec, e);
+		/* A file named by an address marks it as allocated, whatever the file is. */
 		if (is_no_record(r))
 			rec = (struct hostlocal_record){ip, xstrdup(""), NULL};
 		else if (r < 0)
@@ -174,10 +180,10 @@ int hostlocal_records(struct hostlocal *h, struct err *e)
 	return 0;
 }
 
-bool hostlocal_is_of(const struct hostlocal_record *r, const struct hostlocal_owner *who)
+bool hostlocal_is_of(const struct hostlocal_record *r, const struct hostlocal_owner *owner)
 {
-	return strcmp(r->container_id, who->container_id) == 0 && r->ifname &&
-	       strcmp(r->ifname, who->ifname) == 0;
+	return strcmp(r->container_id, owner->container_id) == 0 && r->ifname &&
+	       strcmp(r->ifname, owner->ifname) == 0;
 }
 
 struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct ipaddr *a)
@@ -187,22 +193,22 @@ struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct 
 	return h->n ? bsearch(&key, h->v, h->n, sizeof(*h->v), by_ip) : NULL;
 }
 
-int hostlocal_write(struct hostlocal *h, const struct ipaddr *a, const struct hostlocal_owner *who,
-		    struct err *e)
+int hostlocal_write(struct hostlocal *h, const struct ipaddr *a,
+		    const struct hostlocal_owner *owner, struct err *e)
 {
 	auto_free char *path = ip_path(h, a), *text = NULL;
 	int r;
 
-	text = xasprintf("%s\r\n%s", who->container_id, who->ifname);
+	text = xasprintf("%s\r\n%s", owner->container_id, owner->ifname);
 	r = file_replace(h->root, path, span_of(text), 0600, e);
 	if (r < 0) {
-		/* It may have its name already: the folder's fsync comes last. */
+		/* The file may have got its name: the fsync of the directory comes last. */
 		file_remove(h->root, path, NULL);
 		err_default_kind(e, ERR_IO);
 		return r;
 	}
 	VEC_PUSH(h->v, h->n) =
-		(struct hostlocal_record){*a, xstrdup(who->container_id), xstrdup(who->ifname)};
+		(struct hostlocal_record){*a, xstrdup(owner->container_id), xstrdup(owner->ifname)};
 	qsort(h->v, h->n, sizeof(*h->v), by_ip);
 	return 0;
 }
@@ -224,8 +230,8 @@ int hostlocal_free(struct hostlocal *h, const struct ipaddr *a, struct err *e)
 	return 0;
 }
 
-/* Records of the owner, or (legacy) those that only have its container id. */
-static int release(struct hostlocal *h, const struct hostlocal_owner *who, bool legacy,
+/* Releases the records of the owner, or (legacy) those that have only its container id. */
+static int release(struct hostlocal *h, const struct hostlocal_owner *owner, bool legacy,
 		   struct err *e)
 {
 	int freed = 0;
@@ -234,8 +240,8 @@ static int release(struct hostlocal *h, const struct hostlocal_owner *who, bool 
 		const struct hostlocal_record *rec = &h->v[i];
 		struct ipaddr ip = rec->ip;
 		bool his = legacy ? !rec->ifname &&
-					    strcmp(rec->container_id, who->container_id) == 0
-				  : hostlocal_is_of(rec, who);
+					    strcmp(rec->container_id, owner->container_id) == 0
+				  : hostlocal_is_of(rec, owner);
 		int r = his ? hostlocal_free(h, &ip, e) : 0;
 
 		if (r < 0)
@@ -245,13 +251,13 @@ static int release(struct hostlocal *h, const struct hostlocal_owner *who, bool 
 	return freed;
 }
 
-int hostlocal_release(struct hostlocal *h, const struct hostlocal_owner *who, struct err *e)
+int hostlocal_release(struct hostlocal *h, const struct hostlocal_owner *owner, struct err *e)
 {
 	int r = hostlocal_records(h, e);
 
 	if (r == 0)
-		r = release(h, who, false, e);
-	return r ? r : release(h, who, true, e);
+		r = release(h, owner, false, e);
+	return r ? r : release(h, owner, true, e);
 }
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
@@ -269,7 +275,7 @@ static int check_subnet(const struct ipnet *n, struct err *e)
 
 	if (n->ip.family == 0)
 		return bad(e, "IP <nil> not v4 nor v6");
-	/* Two bits at least: a network, an address, a broadcast. */
+	/* At least two host bits: room for a network, a host and a broadcast address. */
 	if (n->len > ip_bits(&n->ip) - 2)
 		return bad(e, "Network %s too small to allocate from", ipnet_str(n, text));
 	if (!ipnet_has_host_bits(n))
@@ -301,7 +307,9 @@ static int range_check(struct hostlocal_range *r, struct err *e)
 		return n;
 	if (r->gateway.family == 0)
 		r->gateway = offset(r->subnet.ip, 1);
-	/* Of a range turned round the original blames the side that it looks at first. */
+	/*
+	 * For a reversed range the original reports RangeStart if it is given, otherwise RangeEnd.
+	 */
 	if (r->first.family && (!ipnet_contains(&r->subnet, &r->first) ||
 				(r->last.family && ip_cmp(&r->first, &r->last) > 0)))
 		return outside("RangeStart", &r->first, &r->subnet, e);
@@ -347,11 +355,11 @@ void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b)
 	}
 }
 
-/* --- which ranges overlap: a sweep in the order of their first addresses --- */
+/* --- overlapping sets: the ranges of all sets, sorted by first address --- */
 
 struct piece {
 	const struct hostlocal_range *r;
-	size_t group; /* of one group no two overlap */
+	size_t group; /* index of the set; ranges of one set do not overlap */
 };
 
 static int by_first(const void *a, const void *b)
@@ -359,10 +367,10 @@ static int by_first(const void *a, const void *b)
 	return ip_cmp(&((const struct piece *)a)->r->first, &((const struct piece *)b)->r->first);
 }
 
-/* The lowest group that overlaps another; SIZE_MAX: none. */
+/* The lowest set that overlaps another one; SIZE_MAX: none. */
 static size_t first_overlapping(const struct piece *v, size_t n)
 {
-	const struct ipaddr *last = NULL; /* of all before */
+	const struct ipaddr *last = NULL; /* highest last address of the ranges before v[i] */
 	size_t group = SIZE_MAX;
 
 	for (size_t i = 0; i < n; i++) {
@@ -377,19 +385,11 @@ static size_t first_overlapping(const struct piece *v, size_t n)
 	return group;
 }
 
-/* Whether one of those, which are sorted and disjoint, overlaps r. */
+/* Whether one of the ranges, which are sorted and disjoint, overlaps r. */
 static bool overlaps_any(const struct piece *v, size_t n, const struct hostlocal_range *r)
 {
-	size_t low = 0, high = n;
+	size_t low = LOWER_BOUND(i, n, ip_cmp(&v[i].r->last, &r->first) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ip_cmp(&v[mid].r->last, &r->first) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < n && ip_cmp(&v[low].r->first, &r->last) <= 0;
 }
 
@@ -429,7 +429,7 @@ bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *
 	return found;
 }
 
-/* v: sorted. */
+/* v: sorted by first address. */
 static void set_index(struct hostlocal_set *s, const struct piece *v)
 {
 	free(s->by_first);
@@ -503,7 +503,7 @@ const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 	return NULL;
 }
 
-/* Which address is next: host-local's round robin. */
+/* The next address: host-local's round robin. */
 
 static char *last_path(const struct hostlocal *h, size_t set_index)
 {
@@ -513,7 +513,7 @@ static char *last_path(const struct hostlocal *h, size_t set_index)
 	return hostlocal_path(h, name);
 }
 
-/* Where the last ADD stood; an odd or missing file only loses the place. */
+/* The address that the last ADD allocated. Without a valid file the round robin starts again. */
 static bool last_read(const struct hostlocal *h, size_t set_index, struct ipaddr *ret)
 {
 	auto_free char *path = last_path(h, set_index);
@@ -523,7 +523,7 @@ static bool last_read(const struct hostlocal *h, size_t set_index, struct ipaddr
 	       ip_parse(span_of(text), ret) == 0;
 }
 
-/* Not synced: losing it costs nothing. */
+/* Without fsync: if the file is lost the round robin only starts again. */
 static int last_write(const struct hostlocal *h, size_t set_index, const struct ipaddr *a,
 		      struct err *e)
 {
@@ -558,7 +558,7 @@ static void step(struct cursor *c)
 	}
 }
 
-/* The one after the last that was handed out, or the first of all. */
+/* The address after the one that was allocated last, or the first of the set. */
 static struct cursor start(const struct hostlocal *h, const struct hostlocal_set *s, size_t index)
 {
 	struct cursor c = {s, 0, s->v[0].first};
@@ -576,7 +576,7 @@ static struct cursor start(const struct hostlocal *h, const struct hostlocal_set
 	return c;
 }
 
-/* Once around, so the last one handed out is tried last. */
+/* Searches the whole set once, so that the address allocated last is tried last. */
 static bool next_free(const struct hostlocal *h, struct cursor *c)
 {
 	const struct ipaddr first = c->at;
@@ -590,66 +590,66 @@ static bool next_free(const struct hostlocal *h, struct cursor *c)
 }
 
 static int check_duplicate(const struct hostlocal *h, const struct hostlocal_set *s,
-			   const struct hostlocal_owner *who, struct err *e)
+			   const struct hostlocal_owner *owner, struct err *e)
 {
 	char text[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < h->n; i++) {
 		const struct hostlocal_record *rec = &h->v[i];
 
-		if (strcmp(rec->container_id, who->container_id) != 0 ||
-		    (rec->ifname && strcmp(rec->ifname, who->ifname) != 0))
+		if (strcmp(rec->container_id, owner->container_id) != 0 ||
+		    (rec->ifname && strcmp(rec->ifname, owner->ifname) != 0))
 			continue;
 		if (hostlocal_set_find(s, &rec->ip))
 			return err_set(e, -EEXIST,
 				       "%s has been allocated to %s, duplicate allocation is not "
 				       "allowed",
-				       ip_str(&rec->ip, text), who->container_id);
+				       ip_str(&rec->ip, text), owner->container_id);
 	}
 	return 0;
 }
 
-/* "words: 10.0.0.1-10.0.0.9" */
-static int fail_set(struct err *e, enum err_kind kind, int code, const char *words,
+/* "MESSAGE 10.0.0.1-10.0.0.9" */
+static int fail_set(struct err *e, enum err_kind kind, int code, const char *message,
 		    const struct hostlocal_set *s)
 {
 	auto_buf struct buf b;
 
 	buf_init(&b, ERR_TEXT_MAX);
 	hostlocal_set_str(s, &b);
-	return err_kind(e, kind, code, "%s %s", words, b.p);
+	return err_kind(e, kind, code, "%s %s", message, b.p);
 }
 
 static int check_wanted(const struct hostlocal *h, const struct hostlocal_set *s,
 			const struct ipaddr *want, struct err *e)
 {
 	const struct hostlocal_range *r = hostlocal_set_find(s, want);
-	char ip[IP_TEXT_MAX], words[128];
+	char ip[IP_TEXT_MAX], message[128];
 
 	ip_str(want, ip);
 	if (!r) {
-		snprintf(words, sizeof(words), "%s not in range set", ip);
-		return fail_set(e, ERR_CONF, -EINVAL, words, s);
+		snprintf(message, sizeof(message), "%s not in range set", ip);
+		return fail_set(e, ERR_CONF, -EINVAL, message, s);
 	}
 	if (ip_eq(want, &r->gateway))
 		return err_kind(e, ERR_CONF, -EINVAL, "requested ip %s is subnet's gateway", ip);
 	if (hostlocal_find(h, want)) {
-		snprintf(words, sizeof(words),
+		snprintf(message, sizeof(message),
 			 "requested IP address %s is not available in range set", ip);
-		return fail_set(e, ERR_AGAIN, -EADDRINUSE, words, s);
+		return fail_set(e, ERR_AGAIN, -EADDRINUSE, message, s);
 	}
 	return 0;
 }
 
 int hostlocal_take(struct hostlocal *h, const struct hostlocal_set *s, size_t set_index,
-		   const struct hostlocal_owner *who, const struct ipaddr *want,
+		   const struct hostlocal_owner *owner, const struct ipaddr *want,
 		   struct ipnet *address, struct ipaddr *gateway, struct err *e)
 {
 	struct cursor c = {.set = s};
 	int r = hostlocal_records(h, e);
 
 	if (r == 0)
-		r = want ? check_wanted(h, s, want, e) : check_duplicate(h, s, who, e);
+		r = want ? check_wanted(h, s, want, e) : check_duplicate(h, s, owner, e);
 	if (r < 0)
 		return r;
 	if (want) {
@@ -661,7 +661,7 @@ int hostlocal_take(struct hostlocal *h, const struct hostlocal_set *s, size_t se
 			return fail_set(e, ERR_AGAIN, -ENOSPC,
 					"no IP addresses available in range set:", s);
 	}
-	r = hostlocal_write(h, &c.at, who, e);
+	r = hostlocal_write(h, &c.at, owner, e);
 	if (r < 0)
 		return r;
 	r = last_write(h, set_index, &c.at, e);

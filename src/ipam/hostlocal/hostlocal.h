@@ -3,13 +3,15 @@
 #define UNIRAIL_IPAM_HOSTLOCAL_HOSTLOCAL_H
 
 /*
- * host-local's folder of addresses, shared with the program of that name: under
- * <data dir>/<network> one file an address, named by it, that holds "<container id>\r\n<ifname>"
- * (or the container id only, from long ago); `lock`, taken by flock; `last_reserved_ip.<set>`,
- * where the round robin of a range set stands. Either program may run next on it.
+ * host-local's directory of addresses, shared with the program of that name. <data dir>/<network>
+ * has one file for each address, named by it, with the content "<container id>\r\n<ifname>" (early
+ * releases of host-local: only the container id); `lock`, held with flock(); and
+ * `last_reserved_ip.<set>`, the address that the round robin of a range set allocated last. Either
+ * program may use the directory next.
  *
- * An address file is written whole or not at all. One that is empty all the same (the original
- * and a power loss) is taken and belongs to nobody: hostlocal_records() shows it.
+ * An address file is written as a whole or not at all. The original may leave an empty file after a
+ * power failure: its address counts as allocated, without an owner, and hostlocal_records() reports
+ * it.
  */
 
 #include "base/file.h"
@@ -17,24 +19,29 @@
 
 struct hostlocal_range {
 	struct ipnet subnet;
-	struct ipaddr first, last, gateway; /* family 0: by default, until hostlocal_set_check() */
+	struct ipaddr first, last, gateway; /* family 0: hostlocal_set_check() sets the default */
 };
 
 struct hostlocal_set {
 	struct hostlocal_range *v; /* borrowed */
 	size_t n;
 	const struct hostlocal_range *
-		*by_first; /* for hostlocal_set_find(), by hostlocal_set_check(); NULL: none */
+		*by_first; /* sorted index, built by hostlocal_set_check(); NULL: none */
 };
 void hostlocal_set_done(struct hostlocal_set *s);
 
-/* Fills in what was left out (gateway and first: the network's first address; last: the one
- * before the broadcast address) and refuses what cannot be. Kind ERR_CONF, the original's words. */
+/*
+ * Sets defaults (gateway and first: the network's first address; last: the address before the
+ * broadcast address) and rejects invalid ranges: kind ERR_CONF, with the original's messages.
+ */
 int hostlocal_set_check(struct hostlocal_set *s, struct err *e);
 bool hostlocal_sets_meet(const struct hostlocal_set *a, const struct hostlocal_set *b);
-/* The first set that has an address of another, and the first of those, after hostlocal_set_check() of each. */
+/*
+ * Finds the first set *i that shares an address with another one, and the first such set *j. Call
+ * hostlocal_set_check() for each set before.
+ */
 bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *i, size_t *j);
-/* Costs log n in a set that was checked. */
+/* The range that contains the address; NULL: none. Costs log n after hostlocal_set_check(). */
 const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 						 const struct ipaddr *a);
 void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-d" */
@@ -42,7 +49,7 @@ void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-
 struct hostlocal_record {
 	struct ipaddr ip;
 	char *container_id; /* "" : the file is empty */
-	char *ifname;	    /* NULL: written long ago, without one */
+	char *ifname;	    /* NULL: record of an early release of host-local */
 };
 
 /* An open store: locked from open to close. */
@@ -59,7 +66,7 @@ struct hostlocal {
 		.lock = -1                                                                         \
 	}
 
-/* `create` false: no folder is -ENOENT, and nothing is made. */
+/* Takes the lock. `create` false: -ENOENT if the directory does not exist; nothing is created. */
 int hostlocal_open(struct hostlocal *h, const struct root *r, const char *data_dir,
 		   const char *network, bool create, struct err *e);
 void hostlocal_close(struct hostlocal *h);
@@ -69,26 +76,30 @@ struct hostlocal_owner {
 	const char *container_id, *ifname;
 };
 
-/* Reads the folder, once; h->v and h->n are valid after it. */
+/* Reads the directory, once; sets h->v and h->n. */
 int hostlocal_records(struct hostlocal *h, struct err *e);
-/* The record of an address, once they are read; NULL: none. */
+/* The record of an address; NULL: none. Requires hostlocal_records(). */
 struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct ipaddr *a);
-bool hostlocal_is_of(const struct hostlocal_record *r, const struct hostlocal_owner *who);
+bool hostlocal_is_of(const struct hostlocal_record *r, const struct hostlocal_owner *owner);
 
 /*
- * One address of the set, `want` or (NULL) the next of the round robin. Exhausted or taken:
- * ERR_AGAIN; the owner has one of this set already: -EEXIST; not to be had at all: ERR_CONF.
+ * Allocates one address of the set: `want` or (NULL) the next one of the round robin. Kind
+ * ERR_AGAIN: the set is exhausted or `want` is allocated; -EEXIST: the owner already has an address
+ * of this set (checked only without `want`); kind ERR_CONF: `want` is not in the set, or is a
+ * gateway.
  */
 int hostlocal_take(struct hostlocal *h, const struct hostlocal_set *s, size_t set_index,
-		   const struct hostlocal_owner *who, const struct ipaddr *want,
+		   const struct hostlocal_owner *owner, const struct ipaddr *want,
 		   struct ipnet *address, struct ipaddr *gateway, struct err *e);
-/* What one file says, without reading the others; -ENOENT when there is none. */
-int hostlocal_look(const struct hostlocal *h, const struct ipaddr *a, struct hostlocal_record *ret,
+/* Reads the record of one address only; -ENOENT: there is none. */
+int hostlocal_scan(const struct hostlocal *h, const struct ipaddr *a, struct hostlocal_record *ret,
 		   struct err *e);
 void hostlocal_record_done(struct hostlocal_record *r);
 int hostlocal_free(struct hostlocal *h, const struct ipaddr *a, struct err *e);
-/* Frees all that the owner has, and what is only under its container id when there is nothing
- * else. Returns the number. */
-int hostlocal_release(struct hostlocal *h, const struct hostlocal_owner *who, struct err *e);
+/*
+ * Releases all addresses of the owner; if there are none, those recorded with its container id
+ * only. Returns the number.
+ */
+int hostlocal_release(struct hostlocal *h, const struct hostlocal_owner *owner, struct err *e);
 
 #endif

@@ -24,23 +24,23 @@ static void read_word(struct span word, struct journal_anchor *a)
 		const char *key;
 		uint64_t *hex;
 		int64_t *number;
-	} words[] = {
+	} message[] = {
 		{"journal=", &a->now.journal, NULL}, {"end=", NULL, &a->now.end},
 		{"line=", &a->now.line, NULL},	     {"next=", &a->next.journal, NULL},
 		{"next_end=", NULL, &a->next.end},
 	};
 	uint64_t seq;
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		size_t n = strlen(words[i].key);
+	for (size_t i = 0; i < ARRAY_LEN(message); i++) {
+		size_t n = strlen(message[i].key);
 		struct span value = {word.p + n, word.n - n};
 
-		if (!span_has_prefix(word, words[i].key))
+		if (!span_has_prefix(word, message[i].key))
 			continue;
-		if (words[i].hex)
-			(void)num_hex(value, UINT64_MAX, words[i].hex);
+		if (message[i].hex)
+			(void)num_hex(value, UINT64_MAX, message[i].hex);
 		else
-			(void)num_i64(value, 0, INT64_MAX, words[i].number);
+			(void)num_i64(value, 0, INT64_MAX, message[i].number);
 		return;
 	}
 	if (span_has_prefix(word, "seq=") &&

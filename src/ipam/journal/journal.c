@@ -89,11 +89,12 @@ int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
 	if (num_u64(word, 0, UINT32_MAX, &format) < 0)
 		return damaged(j, 1, e);
 	if (format > JOURNAL_FORMAT)
-		return err_kind(
-			e, ERR_UNAVAILABLE, -EPROTO,
-			"journal '%s' has format %" PRIu64 ", this unirail reads format %d: use "
-			"the release that wrote it, or drain the node and remove its folder",
-			j->path, format, JOURNAL_FORMAT);
+		return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
+				"journal '%s' has format %" PRIu64
+				", this release reads format %d: use the "
+				"release that wrote it, or drain the "
+				"node and remove its directory",
+				j->path, format, JOURNAL_FORMAT);
 	if (!line_is_whole(line, n) || !span_cut(&rest, ' ', &word) ||
 	    !span_has_prefix(word, "base=") ||
 	    num_u64((struct span){word.p + 5, word.n - 5}, 0, JOURNAL_MAX, &base) < 0)
@@ -108,29 +109,29 @@ int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
 static int lost(const struct journal *j, struct err *e, const char *what)
 {
 	return err_kind(e, ERR_IO, -EBADMSG,
-			"journal '%s' %s: addresses that are in use may be missing in it: see "
-			"'unirail pool check', which tells how to go on",
+			"journal '%s' %s: addresses in use may be missing from it: run 'unirail "
+			"pool check', which names the remedy",
 			j->path, what);
 }
 
 static int check_anchor(const struct journal *j, struct err *e)
 {
 	const struct anchor_mark *m = anchor_of(&j->anchor, j->name);
-	char words[96];
+	char message[96];
 
 	if (m && j->reached)
 		return 0;
 	if (m) {
-		snprintf(words, sizeof(words), "is cut short (%" PRId64 " of %" PRId64 " bytes)",
-			 j->end, m->end);
-		return lost(j, e, words);
+		snprintf(message, sizeof(message),
+			 "is truncated (%" PRId64 " of %" PRId64 " bytes)", j->end, m->end);
+		return lost(j, e, message);
 	}
 	if (j->has_id)
 		return lost(j, e,
-			    j->anchor.seq ? "is not the one that its anchor tells of"
-					  : "has lost its anchor, the file beside it");
+			    j->anchor.seq ? "is not the one named in its anchor"
+					  : "has no anchor, the file beside it");
 	if (j->anchor.now.journal)
-		log_warn("journal was written anew by an earlier release", LOG_S("file", j->path));
+		log_warn("journal was rewritten by an earlier release", LOG_S("file", j->path));
 	return 0;
 }
 
@@ -217,7 +218,7 @@ int journal_open(struct journal *j, const struct root *r, const char *path, bool
 	if (ret > 0)
 		ret = replay(&n, text, e);
 	else if (ret == 0 && n.anchor.now.journal)
-		ret = lost(&n, e, "is gone");
+		ret = lost(&n, e, "is missing");
 	if (ret < 0) {
 		journal_close(&n);
 		err_default_kind(e, ERR_IO);
@@ -251,7 +252,7 @@ static bool is_named(const struct journal *j)
 }
 
 /*
- * The new file may have the name all the same, because the directory's fsync follows the rename. If
+ * The new file may have the name nevertheless, because the directory's fsync follows the rename. If
  * there was no journal before, the new one is removed. An old journal has the same content, but the
  * open file may no longer have a name, and lines appended to it would be lost.
  */
@@ -297,11 +298,11 @@ static int64_t reserve(const struct journal *j, size_t more)
 static int no_room(const struct journal *j, int code, struct err *e)
 {
 	return err_sys(e, code, "write to journal '%s'%s", j->path,
-		       code == -ENOSPC || code == -EDQUOT ? " (make room there)" : "");
+		       code == -ENOSPC || code == -EDQUOT ? " (free space there)" : "");
 }
 
 /* Creates a new journal file with the space that it will need. */
-static int write_anew(const struct journal *j, struct span text, int64_t room, struct err *e)
+static int rewrite(const struct journal *j, struct span text, int64_t room, struct err *e)
 {
 	auto_file_temp struct file_temp t = FILE_TEMP_INIT;
 	int n = file_temp_open(j->root, j->path, 0600, &t, e);
@@ -349,14 +350,14 @@ int journal_rewrite(struct journal *j, struct span body, int64_t base, struct er
 	buf_printf(&b, " #%016" PRIx64 "\n", next.journal);
 	buf_add(&b, body.p, body.n);
 	if (b.over)
-		return err_set(e, -EFBIG, "journal '%s' would pass %d MiB", j->path,
+		return err_set(e, -EFBIG, "journal '%s' would exceed %d MiB", j->path,
 			       JOURNAL_MAX >> 20);
 	next.end = (int64_t)b.len;
 	/* The first change is not in the table yet. */
 	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
 	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
 	if (n == 0)
-		n = write_anew(j, buf_span(&b), room, e);
+		n = rewrite(j, buf_span(&b), room, e);
 	if (n < 0)
 		return rewrite_failed(j, n);
 	fd = file_open(j->root, j->path, O_RDWR, 0, e);
@@ -391,7 +392,7 @@ static int write_at(int fd, const char *p, size_t n, int64_t at)
 	return 0;
 }
 
-/* Removes what a failed write left. If that certainly succeeded, the journal is unchanged. */
+/* Removes the remains of a failed write. If that certainly succeeded, the journal is unchanged. */
 static void take_back(struct journal *j, int code, bool synced)
 {
 	struct stat st;
@@ -402,17 +403,20 @@ static void take_back(struct journal *j, int code, bool synced)
 		j->size = j->end;
 		return;
 	}
-	/* Data that may have reached the disk must not count as allocated; a second fsync would
-	 * prove nothing. */
+	/*
+	 * A change that was reported as failed may have reached the disk and must not take effect
+	 * at the next start. A second fsync would not prove that it was removed.
+	 */
 	j->broken = true;
 	j->size = INT64_MAX;
 	if (ftruncate(j->fd, j->end) == 0)
 		fdatasync(j->fd);
 }
 
-static int append(struct journal *j, struct span line, size_t grants, struct err *e)
+static int append(struct journal *j, struct span line, size_t allocations, struct err *e)
 {
-	int64_t at = j->end, want = (int64_t)line.n + 1 + (grants ? reserve(j, grants) : 0);
+	int64_t at = j->end,
+		want = (int64_t)line.n + 1 + (allocations ? reserve(j, allocations) : 0);
 	bool synced = false;
 	int n = 0;
 
@@ -421,7 +425,7 @@ static int append(struct journal *j, struct span line, size_t grants, struct err
 		n = ftruncate(j->fd, j->end) < 0 ? -errno : 0;
 		j->room = 0;
 	}
-	if (n == 0 && j->room < want && grants) {
+	if (n == 0 && j->room < want && allocations) {
 		n = keep_room(j->fd, j->end, want + RESERVE_MIN);
 		if (n < 0)
 			return no_room(j, n, e);
@@ -451,7 +455,7 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
 {
 	struct line_writer w;
 	auto_buf struct buf b;
-	size_t grants = 0;
+	size_t allocations = 0;
 	char *text;
 	int r;
 
@@ -463,10 +467,11 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
 	line_begin(&w, &b);
 	for (size_t i = 0; i < n; i++) {
 		line_put(&w, &v[i]);
-		grants += v[i].state == LEASE_USED;
+		allocations += v[i].state == LEASE_USED;
 	}
 	line_end(&w);
-	r = j->fd < 0 ? journal_rewrite(j, buf_span(&b), 0, e) : append(j, buf_span(&b), grants, e);
+	r = j->fd < 0 ? journal_rewrite(j, buf_span(&b), 0, e)
+		      : append(j, buf_span(&b), allocations, e);
 	if (r < 0) {
 		err_default_kind(e, ERR_IO);
 		return r;
@@ -530,7 +535,7 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 	buf_init(&b, BODY_MAX);
 	journal_render(live, n, &b);
 	r = journal_rewrite(j, buf_span(&b), (int64_t)b.len, e);
-	return r < 0 ? err_wrap(e, r, "write journal anew") : 0;
+	return r < 0 ? err_wrap(e, r, "rewrite the journal") : 0;
 }
 
 /* Repair, on request of the user. */
@@ -545,7 +550,7 @@ struct repair {
 	struct ipnet *doubtful;
 	size_t n_doubtful;
 	size_t damaged; /* number of lines */
-	struct buf *said;
+	struct buf *message;
 };
 
 /* Keys of a damaged line cannot be trusted, but its addresses are treated as used. */
@@ -556,12 +561,12 @@ static void salvage(struct repair *p, const char *line, size_t n, size_t number)
 	char text[IP_TEXT_MAX];
 
 	p->damaged++;
-	buf_printf(p->said, "line %zu is damaged", number);
+	buf_printf(p->message, "line %zu is damaged", number);
 	for (size_t i = 0; i < count; i++) {
-		buf_printf(p->said, "%s%s", i ? ", " : ": held back ", ipnet_str(&v[i], text));
+		buf_printf(p->message, "%s%s", i ? ", " : ": reserved ", ipnet_str(&v[i], text));
 		VEC_PUSH(p->doubtful, p->n_doubtful) = v[i];
 	}
-	buf_str(p->said, count ? "\n" : ": no address can be read in it\n");
+	buf_str(p->message, count ? "\n" : ": no address in it is readable\n");
 }
 
 /* The header, or the line in its place. Returns 1 if the line is to be read like any other. */
@@ -576,7 +581,7 @@ static int first_line(struct repair *p, const char *line, size_t n, struct err *
 	 * read, but it counts as damage. */
 	if (line_is_whole(line, n) && !journal_is_header(line, n)) {
 		p->damaged++;
-		buf_str(p->said, "the first line is missing\n");
+		buf_str(p->message, "the first line is missing\n");
 		return 1;
 	}
 	salvage(p, line, n, 1);
@@ -607,15 +612,17 @@ static int walk(struct repair *p, char *text, struct err *e)
 	return 0;
 }
 
-/* After all lines, regardless of their order: rather one address too many is treated as used than
- * one too few. */
+/*
+ * Adds doubtful addresses after all lines, regardless of their order: treating a free address as
+ * used is safer than allocating a used one.
+ */
 static void hold_back(struct repair *p)
 {
 	for (size_t i = 0; i < p->n_doubtful; i++) {
 		struct lease l = LEASE_INIT, *there;
 
 		there = lease_find(&p->j.leases, &p->doubtful[i].ip);
-		if (there && (there->state == LEASE_USED || there->state == LEASE_KEPT))
+		if (there && (there->state == LEASE_USED || there->state == LEASE_RETAINED))
 			continue;
 		l.address = p->doubtful[i];
 		l.at_ms = p->now_ms;
@@ -626,12 +633,12 @@ static void hold_back(struct repair *p)
 				   *there = lease_find(&p->j.leases, &f->address.ip);
 		char text[IP_TEXT_MAX];
 
-		if (there && (there->state == LEASE_KEPT ||
+		if (there && (there->state == LEASE_RETAINED ||
 			      (there->state == LEASE_USED && *there->container_id)))
 			continue;
-		buf_printf(p->said, "%s is in use: ", ip_str(&f->address.ip, text));
-		lease_owner_str(f, p->said);
-		buf_printf(p->said, "%s%s\n", *f->netns ? " in " : "", f->netns);
+		buf_printf(p->message, "%s is in use: ", ip_str(&f->address.ip, text));
+		lease_owner_str(f, p->message);
+		buf_printf(p->message, "%s%s\n", *f->netns ? " in " : "", f->netns);
 		p->n_doubtful += !*f->container_id;
 		lease_put(&p->j.leases, f);
 	}
@@ -657,55 +664,55 @@ static int replace(struct repair *p, struct err *e)
 	n = journal_rewrite(&p->j, buf_span(&body), (int64_t)body.len, e);
 	if (n < 0)
 		return n;
-	buf_printf(p->said, "journal written anew with %zu records", p->j.leases.n);
+	buf_printf(p->message, "journal rewritten with %zu records", p->j.leases.n);
 	if (was_there)
-		buf_printf(p->said, ", the old one is '%s'", aside);
-	buf_char(p->said, '\n');
+		buf_printf(p->message, ", the old one is '%s'", aside);
+	buf_char(p->message, '\n');
 	if (p->n_doubtful > 0)
-		buf_str(p->said,
-			"addresses held back show no owner in 'unirail pool show': give each back "
+		buf_str(p->message,
+			"reserved addresses show no owner in 'unirail pool show': release each "
 			"with 'unirail pool release ADDRESS' when no running pod has it\n");
 	return 0;
 }
 
 /* Returns whether the file is complete, as far as its anchor shows. */
-static int look_whole(const struct root *r, const char *path, struct buf *said, bool *ret,
+static int read_whole(const struct root *r, const char *path, struct buf *message, bool *ret,
 		      struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 	struct journal j;
-	int n = journal_open(&j, r, path, true, &why);
+	int n = journal_open(&j, r, path, true, &cause);
 
 	*ret = n >= 0;
 	if (n >= 0)
 		journal_close(&j);
 	else if (n != -EBADMSG && e)
-		*e = why;
+		*e = cause;
 	else if (n == -EBADMSG)
-		buf_printf(said, "%s\n", why.text);
+		buf_printf(message, "%s\n", cause.text);
 	return n == -EBADMSG ? 0 : n;
 }
 
 int journal_repair(const struct root *r, const char *path, int64_t now_ms,
-		   const struct lease *found, size_t n_found, struct buf *said, struct err *e)
+		   const struct lease *found, size_t n_found, struct buf *message, struct err *e)
 {
 	struct repair p = {.j = {.root = r, .path = xstrdup(path), .fd = -1},
 			   .now_ms = now_ms,
 			   .found = found,
 			   .n_found = n_found,
-			   .said = said};
+			   .message = message};
 	char *text = NULL;
 	bool whole;
 	int n = anchor_open(&p.j.anchor, r, path, false, e);
 
 	if (n >= 0)
-		n = look_whole(r, path, said, &whole, e);
+		n = read_whole(r, path, message, &whole, e);
 	if (n >= 0)
 		n = journal_read(&p.j, &text, e);
 	if (n > 0)
 		n = walk(&p, text, e);
 	if (n == 0 && p.damaged == 0 && whole) {
-		buf_printf(said, "journal '%s' is not damaged\n", path);
+		buf_printf(message, "journal '%s' is not damaged\n", path);
 	} else if (n == 0) {
 		hold_back(&p);
 		n = replace(&p, e);

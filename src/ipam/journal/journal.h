@@ -93,6 +93,6 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
  * file is kept beside it. Describes in `said` what was done.
  */
 int journal_repair(const struct root *r, const char *path, int64_t now_ms,
-		   const struct lease *found, size_t n_found, struct buf *said, struct err *e);
+		   const struct lease *found, size_t n_found, struct buf *message, struct err *e);
 
 #endif

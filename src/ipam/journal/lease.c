@@ -93,7 +93,7 @@ void lease_owner_str(const struct lease *l, struct buf *b)
 	else if (*l->container_id)
 		buf_printf(b, "container %.*s", ID_SHOWN, l->container_id);
 	else
-		buf_str(b, "nobody known");
+		buf_str(b, "unknown owner");
 	if (*l->ifname)
 		buf_printf(b, " %s", l->ifname);
 }

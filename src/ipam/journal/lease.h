@@ -10,7 +10,7 @@
 enum lease_state {
 	LEASE_USED,
 	LEASE_FREE,	   /* released at at_ms; not reused for a while (reuse delay) */
-	LEASE_KEPT,	   /* released, retained for its pod (sticky) */
+	LEASE_RETAINED,	   /* released, retained for its pod (sticky) */
 	LEASE_QUARANTINED, /* another host answered for it at at_ms */
 	LEASE_ADOPTED,	   /* in host-local's directory; never in the journal */
 };
@@ -19,7 +19,7 @@ struct lease {
 	struct ipnet address; /* with the subnet's prefix length */
 	enum lease_state state;
 	bool sticky;
-	int64_t at_ms; /* when it entered this state, since the epoch */
+	int64_t at_ms; /* when the address entered this state, since the epoch */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *netns, *network,
 		*pool;
 	const char *other; /* quarantined: the MAC that answered, as text */
@@ -46,12 +46,12 @@ struct lease *lease_find(const struct lease_table *t, const struct ipaddr *a);
 /* Adds the lease, or replaces the one of its address. */
 void lease_put(struct lease_table *t, const struct lease *l);
 bool lease_is(const struct lease *l, const char *container_id, const char *ifname);
-/* "default/pod-a net1", "container 0123456789ab net1" or "nobody known" */
+/* "default/pod-a net1", "container 0123456789ab net1" or "unknown owner" */
 void lease_owner_str(const struct lease *l, struct buf *b);
 /*
- * Returns whether the period of the state is not over yet. A time in the future comes from a clock
- * that was set back: the period counts as over, since reuse delay and quarantine are precautions;
- * safety does not depend on them.
+ * Returns whether the period of the state is not over yet. A time in the future was written before
+ * the clock was moved backwards: the period counts as over, since reuse delay and quarantine are
+ * precautions; safety does not depend on them.
  */
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms);
 

@@ -12,11 +12,11 @@
 #include "base/hash.h"
 #include "base/num.h"
 
-/* The words of the states; states without a word come from host-local and are never written. */
-static const char *const words[] = {
+/* Names of the states. A state without a name comes from host-local and is never written. */
+static const char *const message[] = {
 	[LEASE_USED] = "grant",
 	[LEASE_FREE] = "free",
-	[LEASE_KEPT] = "keep",
+	[LEASE_RETAINED] = "keep",
 	[LEASE_QUARANTINED] = "quarantine",
 };
 
@@ -74,7 +74,7 @@ void line_begin(struct line_writer *w, struct buf *b)
 /* A state's word clears all keys. */
 static void put_word(struct line_writer *w, const struct lease *l)
 {
-	buf_printf(w->b, "%s%s t=%" PRId64, w->begun ? " " : "", words[l->state], l->at_ms);
+	buf_printf(w->b, "%s%s t=%" PRId64, w->begun ? " " : "", message[l->state], l->at_ms);
 	w->last = (struct lease)LEASE_INIT;
 	w->last.state = l->state;
 	w->last.at_ms = l->at_ms;
@@ -163,8 +163,8 @@ static int apply_word(const char *token, struct lease *l, bool *ignored, struct 
 	*ignored = token[0] == '~';
 	if (*ignored)
 		return 0;
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (strcmp(words[i], token) == 0) {
+	for (size_t i = 0; i < ARRAY_LEN(message); i++)
+		if (strcmp(message[i], token) == 0) {
 			*l = (struct lease)LEASE_INIT;
 			l->state = (enum lease_state)i;
 			return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ipam/pool/pool.h"
+#include "ipam/pool/pool_conflict.h"
 #include "ipam/pool/pool_draft.h"
 
 #include <errno.h>
@@ -109,7 +110,7 @@ void pool_set_done(struct pool_set *s)
 	free(s->v);
 	for (size_t i = 0; i < s->n_out; i++) {
 		free(s->out[i].name);
-		free(s->out[i].why);
+		free(s->out[i].cause);
 	}
 	free(s->out);
 	ip_set_done(&s->reserved4);
@@ -131,11 +132,11 @@ const struct pool *pool_find(const struct pool_set *s, const char *name)
 	return NULL;
 }
 
-const char *pool_why_out(const struct pool_set *s, const char *name)
+const char *pool_reason_out(const struct pool_set *s, const char *name)
 {
 	for (size_t i = 0; i < s->n_out; i++)
 		if (strcmp(s->out[i].name, name) == 0)
-			return s->out[i].why;
+			return s->out[i].cause;
 	return NULL;
 }
 
@@ -161,7 +162,7 @@ const char *pool_nearest(const struct pool_set *s, const char *name)
 
 	for (size_t i = 0; i < s->n; i++)
 		names[i] = s->v[i].name;
-	return opt_nearest(name, names, s->n);
+	return opt_suggest(name, names, s->n);
 }
 
 int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p)
@@ -169,50 +170,18 @@ int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p)
 	return p->rest_ms >= 0 ? p->rest_ms : s->rest_ms;
 }
 
-static int check_pair(const struct pool *a, const struct pool *b, struct err *e)
-{
-	char x[IP_TEXT_MAX], y[IP_TEXT_MAX];
-	struct ipaddr both;
-
-	if (strcmp(a->name, b->name) == 0)
-		return err_kind(e, ERR_CONF, -EEXIST, "%s: pool '%s' is there already, in %s",
-				b->where, b->name, a->where);
-	if (a->family != b->family || !ipnet_overlaps(&a->subnet, &b->subnet))
-		return 0;
-	if (!ipnet_eq(&a->subnet, &b->subnet))
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"%s: pool '%s': subnet %s overlaps subnet %s of pool '%s' in %s: make "
-			"them equal or disjoint",
-			b->where, b->name, ipnet_str(&b->subnet, x), ipnet_str(&a->subnet, y),
-			a->name, a->where);
-	if (ip_set_meets(&a->ips, &b->ips, &both))
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"%s: pool '%s': address %s is also in pool '%s' in %s: exclude it in "
-			"one of them",
-			b->where, b->name, ip_str(&both, x), a->name, a->where);
-	return 0;
-}
-
-int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e)
-{
-	for (size_t i = 0; i < n; i++) {
-		int r = check_pair(&s->v[i], p, e);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
 static int check_pairs(const struct pool_set *s, struct err *e)
 {
-	int r = 0;
+	auto_free const struct pool **v = xcalloc(s->n + 1, sizeof(*v));
+	auto_free size_t *other = xcalloc(s->n + 1, sizeof(*other));
+	size_t i = 0;
 
-	for (size_t i = 1; i < s->n && r == 0; i++)
-		r = pool_set_fits(s, i, &s->v[i], e);
-	return r;
+	for (size_t k = 0; k < s->n; k++)
+		v[k] = &s->v[k];
+	pool_conflicts(v, s->n, other);
+	while (i < s->n && other[i] == s->n)
+		i++;
+	return i < s->n ? pool_conflict_error(v[other[i]], v[i], e) : 0;
 }
 
 void pool_set_take_out_reserved(struct pool_set *s)
@@ -248,7 +217,7 @@ static int read_file(struct pool_set *s, const struct root *r, const char *dir, 
 		return 0;
 	if (ends_with(name, ".yaml") || ends_with(name, ".yml"))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s: YAML is not read here: convert it with 'kubectl create "
+				"%s: YAML is not supported here: convert it with 'kubectl create "
 				"--dry-run=client -o json -f %s'",
 				name, name);
 	if (!ini && !json)
@@ -285,7 +254,7 @@ int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, s
 	if (n < 0) {
 		pool_set_done(&s);
 		err_default_kind(e, ERR_IO);
-		return err_wrap(e, n, "pool folder '%s'", dir);
+		return err_wrap(e, n, "pool directory '%s'", dir);
 	}
 	pool_set_take_out_reserved(&s);
 	pool_set_index(&s);
@@ -362,16 +331,16 @@ int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e
 	for (size_t i = 0; i < ips->n; i++) {
 		const char *text = ips->v[i].text;
 		uint8_t family = strchr(text, ':') ? 6 : 4;
-		struct err why = ERR_INIT;
+		struct err cause = ERR_INIT;
 		struct ip_range r;
-		int n = ip_range_parse(span_of(text), family, &r, &why);
+		int n = ip_range_parse(span_of(text), family, &r, &cause);
 
 		if (n == 0) {
 			ip_set_collect(family == 4 ? &s->reserved4 : &s->reserved6, &r);
 		} else if (ret == 0) {
 			ret = n;
 			if (e)
-				*e = why;
+				*e = cause;
 			err_wrap(e, n, "%s", ips->v[i].place);
 		}
 	}
@@ -428,8 +397,8 @@ static int build_subnet(const struct pool_draft *d, struct pool *p, struct err *
 		return pool_wrong(t, e, "'%s' is not a subnet such as 172.16.1.0/24", t->text);
 	p->subnet = ipnet_network(&as_written);
 	p->family = p->subnet.ip.family;
-	if (ipnet_has_host_bits(&as_written) && !d->quiet)
-		log_warn("subnet has host bits set, its network is taken", LOG_S("place", t->place),
+	if (ipnet_has_host_bits(&as_written) && !d->conflict_free)
+		log_warn("subnet has host bits set, using its network", LOG_S("place", t->place),
 			 LOG_S("subnet", t->text), LOG_S("network", ipnet_str(&p->subnet, buf)));
 	if (d->version.place &&
 	    (num_u64(span_of(d->version.text), 4, 6, &version) < 0 || version != p->family))

@@ -101,7 +101,7 @@ uint64_t pool_record_key(const char *text);
 
 /* A pool that cannot be used, and the reason. */
 struct pool_out {
-	char *name, *why;
+	char *name, *cause;
 };
 
 struct pool_index;
@@ -129,7 +129,7 @@ void pool_done(struct pool *p);
 /* Both searches take O(log n) in a loaded set (or one of pool_kube_set()). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
 /* The reason why the pool of that name was left out; NULL: it was not. */
-const char *pool_why_out(const struct pool_set *s, const char *name);
+const char *pool_reason_out(const struct pool_set *s, const char *name);
 /* The pool that has *a among its addresses (reserved or not), or NULL. */
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
 /* The pool name most similar to `name`, or NULL. */

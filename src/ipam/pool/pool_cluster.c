@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/num.h"
+#include "ipam/pool/pool_conflict.h"
 #include "ipam/pool/pool_spec.h"
 #include "spec/subnet_annotation.h"
 
@@ -19,7 +20,7 @@ struct member {
 	bool changed; /* the spec was changed after its creation */
 	bool built;   /* pool is valid */
 	struct pool pool;
-	char *why; /* it is left out */
+	char *cause; /* reason why the pool is left out; NULL: usable */
 };
 
 struct build {
@@ -40,35 +41,35 @@ static const char *text_of(const struct json *v)
 	return json_string(v) ? json_string(v) : "";
 }
 
-static void put_out(struct pool_set *s, const char *name, const char *why)
+static void put_out(struct pool_set *s, const char *name, const char *cause)
 {
-	VEC_PUSH(s->out, s->n_out) = (struct pool_out){xstrdup(name), xstrdup(why)};
+	VEC_PUSH(s->out, s->n_out) = (struct pool_out){xstrdup(name), xstrdup(cause)};
 }
 
 static void leave_out(struct member *m, const struct err *e)
 {
-	if (!m->why)
-		m->why = xstrdup(e->text);
+	if (!m->cause)
+		m->cause = xstrdup(e->text);
 }
 
 /* --- one pool --- */
 
 static int read_cut(struct member *m, const struct json *object, struct err *e)
 {
-	const struct json *v = meta(object, POOL_BLOCK_PREFIX_NOTE);
+	const struct json *v = meta(object, POOL_BLOCK_PREFIX_ANNOTATION);
 	struct pool *p = &m->pool;
-	uint64_t asked = 0;
+	uint64_t requested = 0;
 	int r;
 
-	if (json_string(v) && num_u64(span_of(json_string(v)), 1, 128, &asked) < 0)
+	if (json_string(v) && num_u64(span_of(json_string(v)), 1, 128, &requested) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s: annotation " POOL_BLOCK_PREFIX_NOTE
-				" '%.60s' is no prefix length",
+				"%s: annotation " POOL_BLOCK_PREFIX_ANNOTATION
+				" '%.60s' is not a prefix length",
 				p->where, json_string(v));
-	r = block_cut_choose(&p->subnet, (uint8_t)asked, p->n_nodes == 1, &p->cut, e);
+	r = block_cut_choose(&p->subnet, (uint8_t)requested, p->n_nodes == 1, &p->cut, e);
 	if (r < 0)
-		return err_wrap(e, r, "%s: annotation " POOL_BLOCK_PREFIX_NOTE, p->where);
-	p->cut_is_written = asked != 0;
+		return err_wrap(e, r, "%s: annotation " POOL_BLOCK_PREFIX_ANNOTATION, p->where);
+	p->cut_is_written = requested != 0;
 	return 0;
 }
 
@@ -94,15 +95,18 @@ static int read_records(struct member *m, const struct json *object, struct err 
 	if (r < 0)
 		return err_wrap(
 			e, r,
-			"SpiderIPPool '%s': status.allocatedIPs (or annotation " POOL_ADOPTED_NOTE
-			") does not tell which addresses are in use",
+			"SpiderIPPool '%s': status.allocatedIPs (or annotation " POOL_ADOPTED_ANNOTATION
+			") is invalid, so the addresses in use are unknown",
 			m->name);
 	if (p->n_records > 0)
 		qsort(p->records, p->n_records, sizeof(*p->records), by_ip);
 	return 0;
 }
 
-/* What can be read of a pool counts even if it is left out: its addresses are not free. */
+/*
+ * The readable addresses of a pool are used even if the pool is left out: they must not be assumed
+ * to be free.
+ */
 static void read_spec(struct build *b, struct member *m, const struct json *object)
 {
 	auto_free char *where = xasprintf("SpiderIPPool '%s'", m->name);
@@ -172,28 +176,57 @@ static void first_open(struct member *m)
 		VEC_PUSH(p->open.v, p->open.n) = p->ips.v[i];
 }
 
+/*
+ * A change of an older pool may have caused the conflict: that pool loses the addresses that
+ * younger pools also have.
+ */
+static void close_changed(struct member *const *m, const struct pool *const *v, size_t n)
+{
+	auto_free struct ip_set *open = xcalloc(n, sizeof(*open));
+
+	pool_conflicts_open(v, n, open);
+	for (size_t i = 0; i < n; i++) {
+		struct ip_set rest = open[i];
+
+		if (m[i]->changed) {
+			rest = m[i]->pool.open;
+			m[i]->pool.open = open[i];
+		}
+		ip_set_done(&rest);
+	}
+}
+
 /* v is sorted by age. */
 static void check_pairs(struct build *b)
 {
-	for (size_t i = 1; i < b->n; i++)
-		for (size_t j = 0; j < i && b->v[i].built; j++) {
-			struct member *old = &b->v[j], *m = &b->v[i];
-			struct pool_set one = {.v = &old->pool, .n = 1};
-			/* set if there is an error: avoids formatting for many pairs */
-			struct err e;
+	auto_free struct member **m = xcalloc(b->n + 1, sizeof(*m));
+	auto_free const struct pool **v = xcalloc(b->n + 1, sizeof(*v));
+	auto_free size_t *older = xcalloc(b->n + 1, sizeof(*older));
+	bool any = false;
+	size_t n = 0;
 
-			if (!old->built || pool_set_fits(&one, 1, &m->pool, &e) == 0)
-				continue;
-			leave_out(m, &e);
-			/* The change of the older pool may have caused the conflict. */
-			if (old->changed)
-				ip_set_minus(&old->pool.open, &m->pool.ips);
+	for (size_t i = 0; i < b->n; i++)
+		if (b->v[i].built) {
+			m[n] = &b->v[i];
+			v[n++] = &b->v[i].pool;
 		}
+	pool_conflicts(v, n, older);
+	for (size_t i = 0; i < n; i++) {
+		struct err e = ERR_INIT;
+
+		if (older[i] == n)
+			continue;
+		any = true;
+		pool_conflict_error(v[older[i]], v[i], &e);
+		leave_out(m[i], &e);
+	}
+	if (any)
+		close_changed(m, v, n);
 }
 
 /* --- addresses that are not free --- */
 
-static void note_strays(struct build *b, const struct member *m)
+static void log_leftovers(struct build *b, const struct member *m)
 {
 	for (size_t i = 0; i < m->pool.n_records; i++) {
 		const struct ipaddr *a = &m->pool.records[i].ip;
@@ -226,8 +259,8 @@ static void close_up(const struct build *b, struct pool *p)
 
 static void add_member(struct build *b, struct member *m)
 {
-	if (m->why) {
-		put_out(b->set, m->name, m->why);
+	if (m->cause) {
+		put_out(b->set, m->name, m->cause);
 		free(m->pool.records);
 		m->pool.records = NULL;
 		if (m->built)
@@ -236,12 +269,12 @@ static void add_member(struct build *b, struct member *m)
 		close_up(b, &m->pool);
 		VEC_PUSH(b->set->v, b->set->n) = m->pool;
 	}
-	free(m->why);
+	free(m->cause);
 	free(m->name);
 	free(m->created);
 }
 
-/* --- all together --- */
+/* --- the whole set --- */
 
 static void reserve(struct build *b, const struct json *object)
 {
@@ -287,7 +320,7 @@ void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, str
 		first_open(&b.v[i]);
 	check_pairs(&b);
 	for (size_t i = 0; i < b.n; i++)
-		note_strays(&b, &b.v[i]);
+		log_leftovers(&b, &b.v[i]);
 	ip_set_merge(&b.taken4);
 	ip_set_merge(&b.taken6);
 	if (b.n > 0)
@@ -310,7 +343,7 @@ void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted)
 	*open = *adopted = (struct ip_set){0};
 }
 
-/* From an object to the line that is kept. */
+/* Converts an object to the line that is stored. */
 
 static const struct json *pool_kube_line_meta(const struct json *object, const char *key)
 {
@@ -325,14 +358,14 @@ static void put_if_text(struct json_out *o, const char *key, const struct json *
 
 /* --- effective records --- */
 
-struct strays {
+struct leftovers {
 	struct json_out o;
 	const struct ip_set *own;
 };
 
 static void put_record(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
 {
-	struct strays *s = arg;
+	struct leftovers *s = arg;
 	char text[IP_TEXT_MAX];
 
 	if (s->own && ip_set_has(s->own, ip))
@@ -363,10 +396,10 @@ static void own_ips(const struct json *object, struct pool_set *ret)
 static char *records_text(const struct json *object)
 {
 	const char *noted = json_string(
-		json_get(pool_kube_line_meta(object, "annotations"), POOL_ADOPTED_NOTE));
+		json_get(pool_kube_line_meta(object, "annotations"), POOL_ADOPTED_ANNOTATION));
 	const char *status = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
 	struct pool_set own = {0};
-	struct strays s = {0};
+	struct leftovers s = {0};
 	struct buf b;
 
 	if (!noted || !status || !*status)
@@ -408,7 +441,7 @@ static void put_metadata(struct json_out *o, const struct json *object)
 {
 	auto_free char *key = made_for(object);
 	const struct json *prefix =
-		json_get(pool_kube_line_meta(object, "annotations"), POOL_BLOCK_PREFIX_NOTE);
+		json_get(pool_kube_line_meta(object, "annotations"), POOL_BLOCK_PREFIX_ANNOTATION);
 	const struct json *count =
 		json_get(pool_kube_line_meta(object, "annotations"), AUTO_POOL_NUMBER);
 	int64_t generation;
@@ -422,7 +455,7 @@ static void put_metadata(struct json_out *o, const struct json *object)
 	put_if_text(o, "deletionTimestamp", pool_kube_line_meta(object, "deletionTimestamp"));
 	if (json_int(pool_kube_line_meta(object, "generation"), &generation) == 0)
 		jo_kint(o, "generation", generation);
-	put_if_text(o, POOL_BLOCK_PREFIX_NOTE, prefix);
+	put_if_text(o, POOL_BLOCK_PREFIX_ANNOTATION, prefix);
 	if (key)
 		jo_kstr(o, "madeFor", key);
 	if (key && json_string(count) &&

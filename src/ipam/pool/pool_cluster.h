@@ -25,8 +25,8 @@
 
 #include "ipam/pool/pool.h"
 
-#define POOL_ADOPTED_NOTE      "unirail.io/adopted"
-#define POOL_BLOCK_PREFIX_NOTE "unirail.io/block-prefix"
+#define POOL_ADOPTED_ANNOTATION	     "unirail.io/adopted"
+#define POOL_BLOCK_PREFIX_ANNOTATION "unirail.io/block-prefix"
 
 struct json;
 

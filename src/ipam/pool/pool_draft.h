@@ -21,9 +21,12 @@ struct pool_draft {
 	char *name, *where;
 	struct pool_text subnet, gateway, is_default, disable, rest, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
-	/* of a cluster, whose webhook has warned: do not log unusual spellings at each reading */
-	bool quiet;
-	bool ips_optional; /* no ips: all usable ones (INI); otherwise none */
+	/*
+	 * object of a cluster, whose webhook has warned the user: do not log unusual spellings at
+	 * each reading
+	 */
+	bool conflict_free;
+	bool ips_optional; /* without `ips` the pool has all usable addresses (INI); otherwise none */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	struct pool_texts networks;
 };
@@ -39,8 +42,6 @@ int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e);
 /* Builds the pool of the draft, adds it to the set, and empties the draft. */
 int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
-/* Verifies that a pool does not conflict with the first n of the set. */
-int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e);
 /* Computes `usable` of all pools; call it once, when the set is complete. */
 void pool_set_take_out_reserved(struct pool_set *s);
 /* Builds the index for pool_find() and pool_of(), when all pools are added. `v`, names and `ips`

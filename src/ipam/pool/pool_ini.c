@@ -161,7 +161,7 @@ static const struct key *key_find(struct ini_reader *p, const struct key *keys, 
 		buf_printf(&all, "%s%s", n > 0 ? ", " : "", k->name);
 		names[n++] = k->name;
 	}
-	near = opt_nearest(name, names, n);
+	near = opt_suggest(name, names, n);
 	if (near)
 		wrong(p, "key '%.100s' is not known here; did you mean '%s'?", name, near);
 	else
@@ -245,7 +245,7 @@ int pool_read_ini(struct pool_set *s, const char *file, struct span text, struct
 
 	if (p.r == 0 && bad > 0) {
 		p.line = bad;
-		wrong(&p, "is neither 'key = value' nor a section nor a comment");
+		wrong(&p, "is not 'key = value', a section or a comment");
 	}
 	section_end(&p);
 	if (p.r == 0)

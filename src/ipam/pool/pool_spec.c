@@ -96,7 +96,7 @@ static int get_strings(const struct pool_spec *o, const char *key, struct pool_t
 	return 0;
 }
 
-/* Manifests carry "to" and "via" as well. */
+/* Existing manifests also use "to" and "via". */
 static const char *route_end(const struct pool_spec *o, const struct json *v, size_t i,
 			     const char *key, const char *other)
 {
@@ -108,8 +108,8 @@ static const char *route_end(const struct pool_spec *o, const struct json *v, si
 	if (o->agent_ns) /* the webhook has warned */
 		return json_string(json_get(v, other));
 	place = place_of(o, "routes", i, true);
-	log_warn("a route's key is taken as another", LOG_S("place", place), LOG_S("key", other),
-		 LOG_S("taken_as", key));
+	log_warn("accepting another spelling of a route's key", LOG_S("place", place),
+		 LOG_S("key", other), LOG_S("taken_as", key));
 	return json_string(json_get(v, other));
 }
 
@@ -153,8 +153,8 @@ static int refuse_selectors(const struct pool_spec *o, struct err *e)
 		if (json_kind(v) != JSON_NULL && json_len(v) > 0)
 			return pool_spec_wrong(
 				o, e,
-				"spec.%s needs the API server, which a local pool folder does not "
-				"ask: %s",
+				"spec.%s needs the API server, which pools of a local directory do "
+				"not use: %s",
 				keys[i].key, keys[i].instead);
 	}
 	return 0;
@@ -215,7 +215,7 @@ static int check_keys(const struct pool_spec *o, const char *const *known, size_
 			i++;
 		if (i < n)
 			continue;
-		near = opt_nearest(key, known, n);
+		near = opt_suggest(key, known, n);
 		if (near)
 			return pool_spec_wrong(o, e, "spec.%.100s is not known; did you mean '%s'?",
 					       key, near);
@@ -236,7 +236,7 @@ int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *
 	 * not free. */
 	int n = o->agent_ns ? 0 : check_keys(o, known, ARRAY_LEN(known), e);
 
-	d->quiet = o->agent_ns != NULL;
+	d->conflict_free = o->agent_ns != NULL;
 	if (n == 0 && !o->agent_ns)
 		n = refuse_selectors(o, e);
 	if (n == 0)

@@ -62,7 +62,7 @@ static int check_key(const char *key, const char *place, struct err *e)
 {
 	if (is_label_key(key))
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "%s: '%.100s' is no name of a label", place, key);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s: '%.100s' is not a label key", place, key);
 }
 
 bool selector_is_label_value(const char *value)
@@ -75,8 +75,8 @@ static int check_value(const char *value, const char *place, struct err *e)
 	if (selector_is_label_value(value))
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"%s: '%.100s' is no value of a label (at most %d letters, digits, '-', "
-			"'_', '.')",
+			"%s: '%.100s' is not a label value (at most %d letters, digits, '-', '_', "
+			"'.')",
 			place, value, LABEL_MAX);
 }
 
@@ -111,7 +111,7 @@ static int read_op(const struct json *v, const char *place, enum selector_op *re
 			*ret = (enum selector_op)i;
 			return 0;
 		}
-	near = text ? opt_nearest(text, ops, ARRAY_LEN(ops)) : NULL;
+	near = text ? opt_suggest(text, ops, ARRAY_LEN(ops)) : NULL;
 	if (near)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s.operator '%.60s' is not known; did you mean '%s'?", place, text,

@@ -13,7 +13,7 @@ struct choice {
 	struct lease_table given; /* the addresses of the picks, as an index */
 	/* per pool: no address below it is free; family 0: not searched yet */
 	struct ipaddr *from;
-	/* leases of a requesting container, or sticky ones; found in one pass */
+	/* leases of the requesting containers, and sticky ones; found in one pass */
 	const struct lease **near;
 	size_t n_near;
 };
@@ -21,21 +21,22 @@ struct choice {
 const char *select_text(const char *s); /* maps NULL to "" */
 /* Returns whether this call has already allocated the address. */
 bool choice_has(const struct choice *c, const struct ipaddr *a);
-void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, const struct pool *p,
-		 bool was_there);
+void choice_pick(struct choice *c, size_t request, const struct ipnet *address,
+		 const struct pool *p, bool was_there);
 /* Adds a new lease for the request's owner. */
-void choice_grant(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool *p,
-		  const struct ipaddr *ip);
+void choice_allocation(struct choice *c, const struct ip_request *a, size_t request,
+		       const struct pool *p, const struct ipaddr *ip);
 
 /* Returns 1 if the owner already has addresses of this family from an earlier request. */
-int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+int choose_held(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
 		struct err *e);
-bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-		 const struct pool_list *l);
+bool choose_retained(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
+		     const struct pool_list *l);
 /* Picks the address that the pod had before: one of `had`, or by the pool's records. */
-bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool_list *l);
-bool wants_family(const struct ipam_ask *a, uint8_t family);
-int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
+		const struct pool_list *l);
+bool wants_family(const struct ip_request *a, uint8_t family);
+int choose_wanted(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
 		  const struct pool_list *l, struct err *e);
 
 #endif

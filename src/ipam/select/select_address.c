@@ -9,7 +9,7 @@
 /* Selects the address: one already allocated, requested by name, retained for the pod or used by
  * it before, or the lowest free one. */
 
-enum { FULL_WORDS_MAX = 620 };
+enum { FULL_MESSAGE_MAX = 620 };
 
 const char *select_text(const char *s)
 {
@@ -36,32 +36,32 @@ bool choice_has(const struct choice *c, const struct ipaddr *a)
 	return lease_find(&c->given, a) != NULL;
 }
 
-void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, const struct pool *p,
-		 bool was_there)
+void choice_pick(struct choice *c, size_t request, const struct ipnet *address,
+		 const struct pool *p, bool was_there)
 {
 	VEC_PUSH(c->d.picks, c->d.n_picks) = (struct select_pick){
-		.ask = ask, .address = *address, .pool = p, .was_there = was_there};
+		.request = request, .address = *address, .pool = p, .was_there = was_there};
 	lease_put(&c->given, &(struct lease){.address = *address});
 }
 
-void choice_grant(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool *p,
-		  const struct ipaddr *ip)
+void choice_allocation(struct choice *c, const struct ip_request *a, size_t request,
+		       const struct pool *p, const struct ipaddr *ip)
 {
 	struct ipnet net = {*ip, p->subnet.len};
 
-	choice_pick(c, ask, &net, p, false);
+	choice_pick(c, request, &net, p, false);
 	VEC_PUSH(c->d.changes, c->d.n_changes) = (struct lease){
 		.address = net,
 		.state = LEASE_USED,
 		.sticky = a->sticky,
 		.at_ms = c->f->now_ms,
-		.container_id = a->who.container_id,
-		.ifname = a->who.ifname,
-		.pod_namespace = select_text(a->who.pod_namespace),
-		.pod_name = select_text(a->who.pod_name),
-		.pod_uid = select_text(a->who.pod_uid),
-		.netns = select_text(a->who.netns),
-		.network = select_text(a->who.network),
+		.container_id = a->owner.container_id,
+		.ifname = a->owner.ifname,
+		.pod_namespace = select_text(a->owner.pod_namespace),
+		.pod_name = select_text(a->owner.pod_name),
+		.pod_uid = select_text(a->owner.pod_uid),
+		.netns = select_text(a->owner.netns),
+		.network = select_text(a->owner.network),
 		.pool = p->name,
 		.other = "",
 	};
@@ -83,7 +83,7 @@ static bool lowest(struct choice *c, const struct pool *p, struct ipaddr *ret)
 	return false;
 }
 
-static bool longest_rested(const struct choice *c, const struct pool *p, struct ipaddr *ret)
+static bool longest_unused(const struct choice *c, const struct pool *p, struct ipaddr *ret)
 {
 	const struct lease *best = NULL;
 
@@ -100,146 +100,151 @@ static bool longest_rested(const struct choice *c, const struct pool *p, struct 
 	return best != NULL;
 }
 
-static int used_out(const struct choice *c, const struct ipam_ask *a, uint8_t family,
+static int used_out(const struct choice *c, const struct ip_request *a, uint8_t family,
 		    const struct pool_list *l, struct err *e)
 {
-	auto_buf struct buf names, words;
+	auto_buf struct buf names, message;
 
 	buf_init(&names, 200);
-	buf_init(&words, FULL_WORDS_MAX);
-	select_words_pools(l, &names);
+	buf_init(&message, FULL_MESSAGE_MAX);
+	select_describe_pools(l, &names);
 	for (size_t i = 0; i < l->n; i++) {
-		buf_str(&words, i ? "; " : "");
-		select_words_full(c->f, l->v[i], l->n == 1 ? 4 : 1, &words);
+		buf_str(&message, i ? "; " : "");
+		select_describe_full(c->f, l->v[i], l->n == 1 ? 4 : 1, &message);
 	}
 	return err_kind(
 		e, ERR_AGAIN, -ENOSPC,
 		"failed to allocate any IPv%u IP address to NIC %s from IPPools %s: all IP "
-		"addresses used out: %s%s: add addresses, or see who has them: 'unirail pool "
+		"addresses used out: %s%s: add addresses, or list their owners with 'unirail pool "
 		"show %s'",
-		family, a->who.ifname, names.p, words.p,
+		family, a->owner.ifname, names.p, message.p,
 		c->d.n_changes > 0 ? " (and other rails of this pod)" : "", l->v[0]->name);
 }
 
-static int choose_new(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+static int choose_new(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
 		      const struct pool_list *l, struct err *e)
 {
 	struct ipaddr ip;
 
 	for (size_t i = 0; i < l->n; i++)
-		if (lowest(c, l->v[i], &ip) || longest_rested(c, l->v[i], &ip)) {
-			choice_grant(c, a, ask, l->v[i], &ip);
+		if (lowest(c, l->v[i], &ip) || longest_unused(c, l->v[i], &ip)) {
+			choice_allocation(c, a, request, l->v[i], &ip);
 			return 0;
 		}
 	return used_out(c, a, family, l, e);
 }
 
-static int choose_family(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-			 struct err *e)
+static int choose_family(struct choice *c, const struct ip_request *a, size_t request,
+			 uint8_t family, struct err *e)
 {
 	struct pool_list l = {0};
-	int r = choose_held(c, a, ask, family, e);
+	int r = choose_held(c, a, request, family, e);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
 	r = select_pools(c->f, a, family, &l, e);
 	if (r == 0 && wants_family(a, family))
-		r = choose_wanted(c, a, ask, family, &l, e);
-	else if (r == 0 && l.n > 0 && !choose_kept(c, a, ask, family, &l) &&
-		 !choose_own(c, a, ask, &l))
-		r = choose_new(c, a, ask, family, &l, e);
+		r = choose_wanted(c, a, request, family, &l, e);
+	else if (r == 0 && l.n > 0 && !choose_retained(c, a, request, family, &l) &&
+		 !choose_own(c, a, request, &l))
+		r = choose_new(c, a, request, family, &l, e);
 	free(l.v);
 	return r;
 }
 
-static int no_defaults(const struct select_facts *f, const struct ipam_ask *a, struct err *e)
+static int no_defaults(const struct select_facts *f, const struct ip_request *a, struct err *e)
 {
 	const char *family = a->no4 ? "IPv6 " : a->no6 ? "IPv4 " : "";
 	auto_buf struct buf out;
 
 	buf_init(&out, 400);
 	if (f->pools->n_out > 0)
-		buf_printf(&out, "; %zu cannot be used: %s", f->pools->n_out, f->pools->out[0].why);
+		buf_printf(&out, "; %zu cannot be used: %s", f->pools->n_out,
+			   f->pools->out[0].cause);
 	return err_kind(
 		e, ERR_CONF, -ENOENT,
 		"no IPPool available, no pool selection rules of any type are specified: name "
-		"pools for NIC %s, or make one of the %zu %spools default%s",
-		a->who.ifname, f->pools->n, family, out.len ? out.p : "");
+		"pools for NIC %s, or set default: true in one of the %zu %spools%s",
+		a->owner.ifname, f->pools->n, family, out.len ? out.p : "");
 }
 
-static int nothing_asked(const struct select_facts *f, const struct ipam_ask *a, struct err *e)
+static int nothing_requested(const struct select_facts *f, const struct ip_request *a,
+			     struct err *e)
 {
 	auto_buf struct buf names;
 
 	buf_init(&names, 300);
 	if (a->no4 && a->no6)
-		return err_kind(e, ERR_CONF, -ENOENT, "NIC %s asks for no family of addresses",
-				a->who.ifname);
+		return err_kind(e, ERR_CONF, -ENOENT, "NIC %s requests neither IPv4 nor IPv6",
+				a->owner.ifname);
 	if (a->n_pools4 + a->n_pools6 == 0)
 		return no_defaults(f, a, e);
-	select_words_names(a->pools4, a->n_pools4, &names);
-	select_words_names(a->pools6, a->n_pools6, &names);
+	select_describe_names(a->pools4, a->n_pools4, &names);
+	select_describe_names(a->pools6, a->n_pools6, &names);
 	return err_kind(e, ERR_CONF, -ENOENT,
 			"no IPPool available: none of the %zu pools matches %s for NIC %s",
-			f->pools->n, names.p, a->who.ifname);
+			f->pools->n, names.p, a->owner.ifname);
 }
 
-static int choose(struct choice *c, const struct ipam_ask *asks, size_t ask, struct err *e)
+static int choose(struct choice *c, const struct ip_request *requests, size_t request,
+		  struct err *e)
 {
-	const struct ipam_ask *a = &asks[ask];
+	const struct ip_request *a = &requests[request];
 	size_t before = c->d.n_picks;
 	int r;
 
-	for (size_t i = 0; i < ask; i++)
-		if (strcmp(asks[i].who.container_id, a->who.container_id) == 0 &&
-		    strcmp(asks[i].who.ifname, a->who.ifname) == 0)
-			return err_kind(e, ERR_CONF, -EINVAL, "NIC %s is asked for twice",
-					a->who.ifname);
-	if (a->sticky && !select_text(a->who.pod_name)[0])
+	for (size_t i = 0; i < request; i++)
+		if (strcmp(requests[i].owner.container_id, a->owner.container_id) == 0 &&
+		    strcmp(requests[i].owner.ifname, a->owner.ifname) == 0)
+			return err_kind(e, ERR_CONF, -EINVAL, "NIC %s is requested twice",
+					a->owner.ifname);
+	if (a->sticky && !select_text(a->owner.pod_name)[0])
 		return err_kind(e, ERR_ENV, -EINVAL,
 				"sticky addresses need K8S_POD_NAME in CNI_ARGS (NIC %s)",
-				a->who.ifname);
-	r = choose_family(c, a, ask, 4, e);
+				a->owner.ifname);
+	r = choose_family(c, a, request, 4, e);
 	if (r == 0)
-		r = choose_family(c, a, ask, 6, e);
+		r = choose_family(c, a, request, 6, e);
 	if (r == 0 && c->d.n_picks == before)
-		r = nothing_asked(c->f, a, e);
+		r = nothing_requested(c->f, a, e);
 	return r;
 }
 
 /*
- * Mostly all requests of a call have one container: the thousands of other leases are passed once.
+ * Whether a request may use this lease again. Usually all requests of a call have one container, so
+ * each of the thousands of leases is compared once.
  */
-static bool concerns(const struct lease *l, const struct ipam_ask *asks, size_t n)
+static bool concerns(const struct lease *l, const struct ip_request *requests, size_t n)
 {
-	if (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky))
+	if (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky))
 		return true;
 	if (l->state != LEASE_USED)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if ((i == 0 || asks[i].who.container_id != asks[i - 1].who.container_id) &&
-		    lease_is(l, asks[i].who.container_id, NULL))
+		if ((i == 0 ||
+		     requests[i].owner.container_id != requests[i - 1].owner.container_id) &&
+		    lease_is(l, requests[i].owner.container_id, NULL))
 			return true;
 	return false;
 }
 
-static void gather(struct choice *c, const struct ipam_ask *asks, size_t n)
+static void collect(struct choice *c, const struct ip_request *requests, size_t n)
 {
 	for (size_t i = 0; i < c->f->leases->n; i++)
-		if (concerns(&c->f->leases->v[i], asks, n))
+		if (concerns(&c->f->leases->v[i], requests, n))
 			VEC_PUSH(c->near, c->n_near) = &c->f->leases->v[i];
 }
 
-int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, size_t n,
+int select_addresses(const struct select_facts *f, const struct ip_request *requests, size_t n,
 		     struct decision *ret, struct err *e)
 {
 	struct choice c = {.f = f};
 	int r = 0;
 
 	c.from = xcalloc(f->pools->n + 1, sizeof(*c.from));
-	gather(&c, asks, n);
+	collect(&c, requests, n);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = choose(&c, asks, i, e);
+		r = choose(&c, requests, i, e);
 	free(c.from);
 	free(c.near);
 	lease_table_done(&c.given);
@@ -268,8 +273,10 @@ static const struct pool *pool_with(const struct pool_list *l, const struct ipad
 	return NULL;
 }
 
-/* An adopted address that the pod got from unirail stays its own, although no other pod may have
- * it. */
+/*
+ * The pool of an address that the pod already has. Adopted addresses are included: one that unirail
+ * allocated to the pod stays allocated to it, although other pods cannot get it.
+ */
 static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
 {
 	const struct pool *p = pool_with(l, a);
@@ -281,12 +288,12 @@ static const struct pool *pool_keeping(const struct pool_list *l, const struct i
 }
 
 /* Returns whether a lease is, or was, the sticky one of the request's pod and interface. */
-static bool is_kept_for(const struct lease *l, const struct ipam_owner *who)
+static bool is_retained_for(const struct lease *l, const struct ipam_owner *owner)
 {
-	return (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky)) &&
-	       strcmp(l->ifname, who->ifname) == 0 &&
-	       strcmp(l->pod_name, select_text(who->pod_name)) == 0 &&
-	       strcmp(l->pod_namespace, select_text(who->pod_namespace)) == 0;
+	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
+	       strcmp(l->ifname, owner->ifname) == 0 &&
+	       strcmp(l->pod_name, select_text(owner->pod_name)) == 0 &&
+	       strcmp(l->pod_namespace, select_text(owner->pod_namespace)) == 0;
 }
 
 static void give_back(struct choice *c, const struct lease *l)
@@ -299,7 +306,7 @@ static void give_back(struct choice *c, const struct lease *l)
 	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
 }
 
-/* In a pool that nodes share, but not in this node's part of it at present. */
+/* Whether the address is in a shared pool, but at present not in this node's part of it. */
 static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -310,28 +317,28 @@ static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 }
 
 /*
- * The address retained for this pod, even if its former container still has it: two pods of one
- * name do not run at the same time. It is released if the pod may not have it any more, or does not
- * want it (other pools, no longer sticky).
+ * Picks the address retained for this pod, even if its former container still has it: two pods of
+ * one name do not run at the same time. A retained address is released if the pod is not permitted
+ * to use it now or no longer requests it (other pools, not sticky).
  */
-bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-		 const struct pool_list *l)
+bool choose_retained(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
+		     const struct pool_list *l)
 {
 	bool found = false;
 
-	if (!select_text(a->who.pod_name)[0])
+	if (!select_text(a->owner.pod_name)[0])
 		return false;
 	for (size_t i = 0; i < c->n_near; i++) {
 		const struct lease *s = c->near[i];
 		const struct pool *p;
 
-		if (s->address.ip.family != family || !is_kept_for(s, &a->who))
+		if (s->address.ip.family != family || !is_retained_for(s, &a->owner))
 			continue;
 		p = a->sticky && !found ? pool_keeping(l, &s->address.ip) : NULL;
 		if (p && !choice_has(c, &s->address.ip)) {
-			choice_grant(c, a, ask, p, &s->address.ip);
+			choice_allocation(c, a, request, p, &s->address.ip);
 			found = true;
-		} else if (s->state == LEASE_KEPT &&
+		} else if (s->state == LEASE_RETAINED &&
 			   !(a->sticky && !found && is_away(l, &s->address.ip))) {
 			give_back(c, s);
 		}
@@ -340,17 +347,17 @@ bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t
 }
 
 /*
- * The same UID is the same pod; another pod of the name is its successor, and gets the address if
- * it is sticky. Records do not name interfaces: two interfaces of a pod in one pool take its
- * addresses in turn.
+ * Whether the record's address is for this pod. With the same UID it is the same pod; another pod
+ * of the same name is its successor, and gets the address if it is sticky. Records do not name
+ * interfaces: two interfaces of a pod in one pool use its addresses in turn.
  */
-static bool is_adopted_by(const struct pool_record *r, const struct ipam_ask *a, uint64_t pod,
+static bool is_adopted_by(const struct pool_record *r, const struct ip_request *a, uint64_t pod,
 			  uint64_t uid)
 {
-	return r->pod == pod && (a->sticky || (*select_text(a->who.pod_uid) && r->uid == uid));
+	return r->pod == pod && (a->sticky || (*select_text(a->owner.pod_uid) && r->uid == uid));
 }
 
-/* c may be NULL: outside of a call. */
+/* Whether the address can be allocated now; c NULL: no call is in progress. */
 static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
 			 const struct ip_set *s, const struct ipaddr *ip)
 {
@@ -358,7 +365,7 @@ static bool is_to_be_had(const struct select_facts *f, const struct choice *c, c
 	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
-/* away: in the pool's part of other nodes, as far as is known. */
+/* The adopted addresses to search. away: also those that may be in blocks of other nodes. */
 static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
 					 bool away)
 {
@@ -366,15 +373,15 @@ static const struct ip_set *adopted_part(const struct pool *p, const struct pool
 }
 
 static const struct pool *adopted_of(const struct select_facts *f, const struct choice *c,
-				     const struct ipam_ask *a, const struct pool_list *l, bool away,
-				     struct ipaddr *ret)
+				     const struct ip_request *a, const struct pool_list *l,
+				     bool away, struct ipaddr *ret)
 {
-	uint64_t uid = pool_record_key(select_text(a->who.pod_uid)), pod;
-	auto_free char *name =
-		xasprintf("%s/%s", select_text(a->who.pod_namespace), select_text(a->who.pod_name));
+	uint64_t uid = pool_record_key(select_text(a->owner.pod_uid)), pod;
+	auto_free char *name = xasprintf("%s/%s", select_text(a->owner.pod_namespace),
+					 select_text(a->owner.pod_name));
 
 	pod = pool_record_key(name);
-	for (size_t i = 0; i < l->n && *select_text(a->who.pod_name); i++)
+	for (size_t i = 0; i < l->n && *select_text(a->owner.pod_name); i++)
 		for (size_t k = 0; k < l->v[i]->n_records; k++) {
 			const struct pool_record *r = &l->v[i]->records[k];
 
@@ -388,7 +395,7 @@ static const struct pool *adopted_of(const struct select_facts *f, const struct 
 }
 
 static const struct pool *had_by(const struct select_facts *f, const struct choice *c,
-				 const struct ipam_ask *a, const struct pool_list *l,
+				 const struct ip_request *a, const struct pool_list *l,
 				 struct ipaddr *ret)
 {
 	for (size_t k = 0; k < a->n_had; k++)
@@ -403,7 +410,7 @@ static const struct pool *had_by(const struct select_facts *f, const struct choi
 	return NULL;
 }
 
-const struct pool *select_own(const struct select_facts *f, const struct ipam_ask *a,
+const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret)
 {
 	const struct pool *p = had_by(f, NULL, a, l, ret);
@@ -411,13 +418,14 @@ const struct pool *select_own(const struct select_facts *f, const struct ipam_as
 	return p ? p : adopted_of(f, NULL, a, l, false, ret);
 }
 
-const struct pool *select_own_away(const struct select_facts *f, const struct ipam_ask *a,
+const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,
 				   const struct pool_list *l, struct ipaddr *ret)
 {
 	return adopted_of(f, NULL, a, l, true, ret);
 }
 
-bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool_list *l)
+bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
+		const struct pool_list *l)
 {
 	struct ipaddr ip;
 	const struct pool *p = had_by(c->f, c, a, l, &ip);
@@ -425,12 +433,12 @@ bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const st
 	if (!p)
 		p = adopted_of(c->f, c, a, l, false, &ip);
 	if (p)
-		choice_grant(c, a, ask, p, &ip);
+		choice_allocation(c, a, request, p, &ip);
 	return p != NULL;
 }
 
 /* Existing allocations must match the request: no address requested by name, or exactly these. */
-static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t family,
+static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
 		      const struct lease *held, struct err *e)
 {
 	char want[IP_TEXT_MAX], has[IP_TEXT_MAX];
@@ -438,13 +446,13 @@ static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t 
 	for (size_t i = 0; i < a->n_want; i++)
 		if (a->want[i].family == family && !choice_has(c, &a->want[i]))
 			return err_kind(e, ERR_CONF, -EEXIST,
-					"NIC %s asks for %s but holds %s already: DEL comes first",
-					a->who.ifname, ip_str(&a->want[i], want),
+					"NIC %s requests %s but has %s: run DEL first",
+					a->owner.ifname, ip_str(&a->want[i], want),
 					ip_str(&held->address.ip, has));
 	return 1;
 }
 
-int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+int choose_held(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
 		struct err *e)
 {
 	const struct lease *held = NULL;
@@ -453,15 +461,15 @@ int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t 
 		const struct lease *l = c->near[i];
 
 		if (l->state != LEASE_USED || l->address.ip.family != family ||
-		    !lease_is(l, a->who.container_id, a->who.ifname))
+		    !lease_is(l, a->owner.container_id, a->owner.ifname))
 			continue;
-		choice_pick(c, ask, &l->address, pool_of(c->f->pools, &l->address.ip), true);
+		choice_pick(c, request, &l->address, pool_of(c->f->pools, &l->address.ip), true);
 		held = l;
 	}
 	return held ? check_held(c, a, family, held, e) : 0;
 }
 
-bool wants_family(const struct ipam_ask *a, uint8_t family)
+bool wants_family(const struct ip_request *a, uint8_t family)
 {
 	for (size_t i = 0; i < a->n_want; i++)
 		if (a->want[i].family == family)
@@ -469,27 +477,33 @@ bool wants_family(const struct ipam_ask *a, uint8_t family)
 	return false;
 }
 
-static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const struct ipaddr *ip,
-			 const struct pool *p, struct err *e)
+static int not_to_be_had(const struct choice *c, const struct ip_request *a,
+			 const struct ipaddr *ip, const struct pool *p, struct err *e)
 {
 	const struct lease *l = lease_find(c->f->leases, ip);
 	char addr[IP_TEXT_MAX];
-	auto_buf struct buf who;
+	auto_buf struct buf owner;
 
-	buf_init(&who, 400);
+	buf_init(&owner, 400);
 	ip_str(ip, addr);
 	if (l && l->state == LEASE_QUARANTINED)
 		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
-				"NIC %s asks for %s, which is in quarantine after a conflict",
-				a->who.ifname, addr);
+				"NIC %s requests %s, which is in quarantine after a conflict",
+				a->owner.ifname, addr);
 	if (l && !choice_has(c, ip))
-		lease_owner_str(l, &who);
-	return err_kind(e, ERR_AGAIN, -EADDRINUSE, "NIC %s asks for %s of pool '%s', which %s has",
-			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");
+		lease_owner_str(l, &owner);
+	return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+			"NIC %s requests %s of pool '%s', which is "
+			"allocated to %s",
+			a->owner.ifname, addr, p->name,
+			owner.len ? owner.p : "another rail of this pod");
 }
 
-/* Not in the pools of this node, or in another node's part of one. */
-static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const struct pool_list *l,
+/*
+ * The error for a requested address that is in none of the request's pools, or in another node's
+ * part of one.
+ */
+static int not_here(const struct ip_request *a, const struct ipaddr *ip, const struct pool_list *l,
 		    struct err *e)
 {
 	char addr[IP_TEXT_MAX];
@@ -500,17 +514,17 @@ static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const str
 	for (size_t i = 0; i < l->n; i++)
 		if (ip_set_has(&l->v[i]->open, ip))
 			return err_kind(e, ERR_AGAIN, -EADDRNOTAVAIL,
-					"NIC %s asks for %s of pool '%s', which this node does not "
-					"have",
-					a->who.ifname, addr, l->v[i]->name);
-	select_words_pools(l, &names);
+					"NIC %s requests %s of pool '%s', which is in no block of "
+					"this node",
+					a->owner.ifname, addr, l->v[i]->name);
+	select_describe_pools(l, &names);
 	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
-			"NIC %s asks for %s, which none of its pools %s can give", a->who.ifname,
+			"NIC %s requests %s, which is in none of its pools %s", a->owner.ifname,
 			addr, names.p);
 }
 
-/* Addresses requested by name: from any of the request's pools that has them. */
-int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+/* Allocates addresses requested by name, from any of the request's pools that contains them. */
+int choose_wanted(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
 		  const struct pool_list *l, struct err *e)
 {
 	for (size_t i = 0; i < a->n_want; i++) {
@@ -523,7 +537,7 @@ int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_
 			return not_here(a, ip, l, e);
 		if (choice_has(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
 			return not_to_be_had(c, a, ip, p, e);
-		choice_grant(c, a, ask, p, ip);
+		choice_allocation(c, a, request, p, ip);
 	}
 	return 0;
 }

@@ -10,15 +10,15 @@
 #include "base/glob.h"
 #include "base/log.h"
 
-/* Which pools: names, wildcards, filters, order. */
+/* Selects the pools of a request: names, wildcards, filters, order. */
 
 /* Each wildcard is matched against all pools. */
-enum { WHY_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
+enum { REASON_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 
 struct listing {
 	const struct select_facts *f;
 	struct pool_list *l;
-	bool *is_in; /* by pool of the set */
+	bool *is_in; /* indexed by the pools of the set */
 };
 
 static void add_once(struct listing *x, const struct pool *p)
@@ -70,16 +70,14 @@ static int add_matches(struct listing *x, const char *pattern, uint8_t family, s
 
 static int no_such_pool(const struct select_facts *f, const char *name, struct err *e)
 {
-	const char *near = pool_nearest(f->pools, name), *why = pool_why_out(f->pools, name);
+	const char *near = pool_nearest(f->pools, name), *cause = pool_reason_out(f->pools, name);
 
-	if (why)
-		return err_kind(e, ERR_CONF, -EINVAL, "pool '%s' cannot be used: %s", name, why);
+	if (cause)
+		return err_kind(e, ERR_CONF, -EINVAL, "pool '%s' is invalid: %s", name, cause);
 	if (near)
 		return err_kind(e, ERR_CONF, -ENOENT, "no pool '%s'; did you mean '%s'?", name,
 				near);
-	return err_kind(e, ERR_CONF, -ENOENT,
-			"no pool '%s' among the %zu there are: see 'unirail "
-			"pool list'",
+	return err_kind(e, ERR_CONF, -ENOENT, "no pool '%s' among %zu: see 'unirail pool list'",
 			name, f->pools->n);
 }
 
@@ -140,145 +138,146 @@ static bool holds_any(const struct pool *p, const struct ipnet *nets, size_t n)
 	return false;
 }
 
-static void words_master(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+static void describe_master(const struct ip_request *a, const struct pool *p, struct buf *cause)
 {
 	char text[IP_TEXT_MAX];
 
-	buf_printf(why, "the ippool's subnet \"%s\" of %s not found on master \"%s\", which has ",
+	buf_printf(cause, "the ippool's subnet \"%s\" of %s not found on master \"%s\", which has ",
 		   ipnet_str(&p->subnet, text), p->name, a->master ? a->master : "");
 	for (size_t i = 0; i < a->n_nets; i++)
-		buf_printf(why, "%s%s", i ? " " : "", ipnet_str(&a->nets[i], text));
+		buf_printf(cause, "%s%s", i ? " " : "", ipnet_str(&a->nets[i], text));
 	if (a->n_nets == 0)
-		buf_str(why, "no address");
+		buf_str(cause, "no address");
 }
 
-static void words_networks(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+static void describe_networks(const struct ip_request *a, const struct pool *p, struct buf *cause)
 {
 	const char *network = a->place ? a->place->network : NULL;
 
-	buf_printf(why, "the spec.multusName ");
-	select_words_names((const char *const *)p->networks, p->n_networks, why);
-	buf_printf(why, " in the IPPool %s used by the Pod interface %s is not matched with ",
-		   p->name, a->who.ifname);
+	buf_printf(cause, "the spec.multusName ");
+	select_describe_names((const char *const *)p->networks, p->n_networks, cause);
+	buf_printf(cause, " in the IPPool %s used by the Pod interface %s is not matched with ",
+		   p->name, a->owner.ifname);
 	if (network)
-		buf_printf(why, "the multusCR %s specified by the Pod", network);
+		buf_printf(cause, "the multusCR %s specified by the Pod", network);
 	else
-		buf_str(why, "the network of the interface, which is not known");
+		buf_str(cause, "the network of the interface, which is not known");
 }
 
-static void words_affinity(const struct selector *s, bool known, const char *what,
-			   const struct pool *p, struct buf *why)
+static void describe_affinity(const struct selector *s, bool known, const char *what,
+			      const struct pool *p, struct buf *cause)
 {
-	auto_buf struct buf words;
+	auto_buf struct buf message;
 
-	buf_init(&words, 200);
-	selector_str(s, &words);
-	buf_printf(why, "unmatched %s affinity of IPPool %s (%s%s)", what, p->name,
-		   words.len ? words.p : "", known ? "" : ": the labels are not known");
+	buf_init(&message, 200);
+	selector_str(s, &message);
+	buf_printf(cause, "unmatched %s affinity of IPPool %s (%s%s)", what, p->name,
+		   message.len ? message.p : "", known ? "" : ": the labels are not known");
 }
 
 /*
  * Matches a selector against labels, which may be unknown; writes the reason if it does not match.
  */
 static bool agrees(const struct selector *s, const struct labels *l, const char *what,
-		   const struct pool *p, struct buf *why)
+		   const struct pool *p, struct buf *cause)
 {
 	if (!s->given || (l && selector_matches(s, l)))
 		return true;
-	words_affinity(s, l != NULL, what, p, why);
+	describe_affinity(s, l != NULL, what, p, cause);
 	return false;
 }
 
 /* Names take precedence over labels: with nodeName, nodeAffinity is ignored. */
-static bool of_node(const struct select_facts *f, const struct ipam_ask *a, const struct pool *p,
-		    struct buf *why)
+static bool of_node(const struct select_facts *f, const struct ip_request *a, const struct pool *p,
+		    struct buf *cause)
 {
 	if (p->n_nodes == 0)
 		return agrees(&p->node_affinity, a->place ? a->place->node_labels : NULL, "Node", p,
-			      why);
+			      cause);
 	if (has_name(p->nodes, p->n_nodes, f->node))
 		return true;
-	buf_printf(why, "unmatched Node name of IPPool %s (this node is '%s')", p->name,
+	buf_printf(cause, "unmatched Node name of IPPool %s (this node is '%s')", p->name,
 		   f->node ? f->node : "");
 	return false;
 }
 
-static bool of_namespace(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+static bool of_namespace(const struct ip_request *a, const struct pool *p, struct buf *cause)
 {
 	if (p->n_namespaces == 0)
 		return agrees(&p->namespace_affinity, a->place ? a->place->ns_labels : NULL,
-			      "Namespace", p, why);
-	if (has_name(p->namespaces, p->n_namespaces, a->who.pod_namespace))
+			      "Namespace", p, cause);
+	if (has_name(p->namespaces, p->n_namespaces, a->owner.pod_namespace))
 		return true;
-	buf_printf(why, "unmatched Namespace name of IPPool %s", p->name);
+	buf_printf(cause, "unmatched Namespace name of IPPool %s", p->name);
 	return false;
 }
 
 /* A pool bound to this network needs no matching subnet. */
-static bool of_network(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+static bool of_network(const struct ip_request *a, const struct pool *p, struct buf *cause)
 {
 	const char *network = a->place ? a->place->network : NULL;
 
 	if (p->n_networks > 0) {
 		if (network && has_name(p->networks, p->n_networks, network))
 			return true;
-		words_networks(a, p, why);
+		describe_networks(a, p, cause);
 		return false;
 	}
 	if (!a->match_subnet || holds_any(p, a->nets, a->n_nets))
 		return true;
-	words_master(a, p, why);
+	describe_master(a, p, cause);
 	return false;
 }
 
 /* Spiderpool's filters, in its order and with its messages. */
-static bool passes(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
-		   const struct pool *p, struct buf *why)
+static bool passes(const struct select_facts *f, const struct ip_request *a, uint8_t family,
+		   const struct pool *p, struct buf *cause)
 {
-	if (why->len > 0)
-		buf_str(why, ", ");
+	if (cause->len > 0)
+		buf_str(cause, ", ");
 	if (p->terminating)
-		buf_printf(why, "terminating IPPool %s", p->name);
+		buf_printf(cause, "terminating IPPool %s", p->name);
 	else if (p->disabled)
-		buf_printf(why, "disabled IPPool %s", p->name);
+		buf_printf(cause, "disabled IPPool %s", p->name);
 	else if (p->family != family)
-		buf_printf(why, "expect an IPv%u IPPool, but the version of the IPPool %s is IPv%u",
+		buf_printf(cause,
+			   "expect an IPv%u IPPool, but the version of the IPPool %s is IPv%u",
 			   family, p->name, p->family);
 	else
-		return of_node(f, a, p, why) && of_namespace(a, p, why) &&
-		       agrees(&p->pod_affinity, a->pod ? &a->pod->labels : NULL, "Pod", p, why) &&
-		       of_network(a, p, why);
+		return of_node(f, a, p, cause) && of_namespace(a, p, cause) &&
+		       agrees(&p->pod_affinity, a->pod ? &a->pod->labels : NULL, "Pod", p, cause) &&
+		       of_network(a, p, cause);
 	return false;
 }
 
-static int filter(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
+static int filter(const struct select_facts *f, const struct ip_request *a, uint8_t family,
 		  struct pool_list *l, struct err *e)
 {
-	auto_buf struct buf why, names;
-	size_t kept = 0;
+	auto_buf struct buf cause, names;
+	size_t retained = 0;
 
-	buf_init(&why, WHY_MAX);
-	buf_init(&names, WHY_MAX);
-	select_words_pools(l, &names);
+	buf_init(&cause, REASON_MAX);
+	buf_init(&names, REASON_MAX);
+	select_describe_pools(l, &names);
 	for (size_t i = 0; i < l->n; i++) {
-		size_t before = why.len;
+		size_t before = cause.len;
 
-		if (!passes(f, a, family, l->v[i], &why))
+		if (!passes(f, a, family, l->v[i], &cause))
 			continue;
-		if (why.len > before)
-			why.p[why.len = before] = '\0';
-		l->v[kept++] = l->v[i];
+		if (cause.len > before)
+			cause.p[cause.len = before] = '\0';
+		l->v[retained++] = l->v[i];
 	}
-	l->n = kept;
-	if (kept == 0)
+	l->n = retained;
+	if (retained == 0)
 		return err_kind(
 			e, ERR_CONF, -ENOENT,
 			"no IPPool available, all IPv%u IPPools %s of %s filtered out: [%s%s]",
-			family, names.p, a->who.ifname, why.p, why.over ? "..." : "");
+			family, names.p, a->owner.ifname, cause.p, cause.over ? "..." : "");
 	return 0;
 }
 
-/* Depends only on which bindings a pool has, not on how narrow they are. */
+/* The priority depends only on the kinds of bindings of a pool, not on how specific they are. */
 static int priority(const struct pool *p)
 {
 	return p->pod_affinity.given << 5 | (p->n_nodes > 0) << 4 | p->node_affinity.given << 3 |
@@ -301,7 +300,7 @@ static void order(struct pool_list *l)
 	l->v = v;
 }
 
-int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
+int select_pools(const struct select_facts *f, const struct ip_request *a, uint8_t family,
 		 struct pool_list *ret, struct err *e)
 {
 	const char *const *names = family == 4 ? a->pools4 : a->pools6;
@@ -321,7 +320,7 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 	else
 		r = named(&x, names, n, family, e);
 	if (r < 0)
-		err_wrap(e, r, "choose pools for '%s'", a->who.ifname);
+		err_wrap(e, r, "choose pools for '%s'", a->owner.ifname);
 	if (r == 0 && l.n > 0)
 		r = filter(f, a, family, &l, e);
 	if (r < 0) {
@@ -336,10 +335,10 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 /* The error message when a pool is exhausted. */
 
 struct tally {
-	uint64_t used, adopted, kept, quarantined, resting;
+	uint64_t used, adopted, retained, quarantined, resting;
 };
 
-void select_words_names(const char *const *names, size_t n, struct buf *b)
+void select_describe_names(const char *const *names, size_t n, struct buf *b)
 {
 	buf_char(b, '[');
 	for (size_t i = 0; i < n; i++)
@@ -347,7 +346,7 @@ void select_words_names(const char *const *names, size_t n, struct buf *b)
 	buf_char(b, ']');
 }
 
-void select_words_pools(const struct pool_list *l, struct buf *b)
+void select_describe_pools(const struct pool_list *l, struct buf *b)
 {
 	buf_char(b, '[');
 	for (size_t i = 0; i < l->n; i++)
@@ -361,7 +360,7 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	switch (l->state) {
 	case LEASE_USED: return &t->used;
 	case LEASE_ADOPTED: return &t->adopted;
-	case LEASE_KEPT: return &t->kept;
+	case LEASE_RETAINED: return &t->retained;
 	case LEASE_QUARANTINED:
 		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? &t->quarantined : NULL;
 	case LEASE_FREE:
@@ -388,15 +387,15 @@ static void add_part(struct buf *b, uint64_t n, const char *what)
 		buf_printf(b, ", %" PRIu64 " %s", n, what);
 }
 
-void select_words_full(const struct select_facts *f, const struct pool *p, size_t owners,
-		       struct buf *b)
+void select_describe_full(const struct select_facts *f, const struct pool *p, size_t owners,
+			  struct buf *b)
 {
 	uint64_t total = (uint64_t)ip_set_count(&p->ips);
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), open, adopted;
 	struct tally t = {0};
-	auto_buf struct buf who;
+	auto_buf struct buf owner;
 
-	buf_init(&who, 400);
+	buf_init(&owner, 400);
 	for (size_t i = 0; i < f->leases->n; i++) {
 		const struct lease *l = &f->leases->v[i];
 		uint64_t *count;
@@ -408,14 +407,14 @@ void select_words_full(const struct select_facts *f, const struct pool *p, size_
 			continue;
 		++*count;
 		if (count == &t.used)
-			add_owner(l, t.used, owners, &who);
+			add_owner(l, t.used, owners, &owner);
 	}
 	buf_printf(b, "pool '%s' has %" PRIu64 " addresses: %" PRIu64 " in use", p->name, total,
 		   t.used);
 	if (t.used > 0 && owners > 0)
-		buf_printf(b, " (%s%s)", who.p, t.used > owners ? ", ..." : "");
+		buf_printf(b, " (%s%s)", owner.p, t.used > owners ? ", ..." : "");
 	add_part(b, t.adopted, "in use by host-local");
-	add_part(b, t.kept, "kept for sticky pods");
+	add_part(b, t.retained, "retained for sticky pods");
 	add_part(b, t.quarantined, "in quarantine after a conflict");
 	add_part(b, t.resting, "resting");
 	if (!p->shared) {
@@ -425,7 +424,7 @@ void select_words_full(const struct select_facts *f, const struct pool *p, size_
 	/* Addresses that peers own are reported by agent/blocks. */
 	open = (uint64_t)ip_set_count(&p->open);
 	adopted = (uint64_t)ip_set_count(&p->adopted);
-	add_part(b, adopted, "with pods of before");
+	add_part(b, adopted, "allocated before unirail");
 	add_part(b, total - open - adopted, "reserved");
-	buf_printf(b, ", %" PRIu64 " are this node's to hand out", usable);
+	buf_printf(b, ", %" PRIu64 " are in blocks of this node", usable);
 }

@@ -34,11 +34,11 @@ struct pool_list {
  * is not requested (nothing listed, or only wildcards without a match). Kind ERR_CONF: a pool does
  * not exist, a wildcard is invalid, or all pools are filtered out.
  */
-int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
+int select_pools(const struct select_facts *f, const struct ip_request *a, uint8_t family,
 		 struct pool_list *ret, struct err *e);
 
 struct select_pick {
-	size_t ask;
+	size_t request;
 	struct ipnet address;
 	/* NULL: an address already allocated from a pool that was deleted */
 	const struct pool *pool;
@@ -53,24 +53,26 @@ struct decision {
 	size_t n_changes;
 };
 
-int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, size_t n,
+int select_addresses(const struct select_facts *f, const struct ip_request *requests, size_t n,
 		     struct decision *ret, struct err *e);
 void decision_done(struct decision *d);
 
 /* The address of these pools that the request gets because its pod had it before; NULL: none. */
-const struct pool *select_own(const struct select_facts *f, const struct ipam_ask *a,
+const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret);
-/* If there is none: an address that its pod has by the pool's records, and that this node does not
- * own. */
-const struct pool *select_own_away(const struct select_facts *f, const struct ipam_ask *a,
+/*
+ * If there is none: an address that the pools' records assign to the pod, but that this node does
+ * not own.
+ */
+const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,
 				   const struct pool_list *l, struct ipaddr *ret);
 
 /* "pool 'rail0' has 90 addresses: 88 in use (default/a net1 172.16.1.10, ...), 2 in quarantine" */
-void select_words_full(const struct select_facts *f, const struct pool *p, size_t owners,
-		       struct buf *b);
+void select_describe_full(const struct select_facts *f, const struct pool *p, size_t owners,
+			  struct buf *b);
 /* Go's %v of a list: "[a b]" */
-void select_words_names(const char *const *names, size_t n, struct buf *b);
-void select_words_pools(const struct pool_list *l, struct buf *b);
+void select_describe_names(const char *const *names, size_t n, struct buf *b);
+void select_describe_pools(const struct pool_list *l, struct buf *b);
 
 /* Returns whether an address may be allocated now. */
 enum select_state { SEL_FREE, SEL_RESTING, SEL_TAKEN };

@@ -10,18 +10,18 @@
 #include "ipam/whereabouts/internal.h"
 #include "ipam/whereabouts/whereabouts.h"
 
-/* whereabouts' ranges: "10.0.0.0/24", "10.0.0.5-10.0.0.9/24", and what is left out of them. */
+/* whereabouts' ranges, "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24", and their excluded addresses. */
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-enum { SLOPPY_MAX = 128 }; /* longer than any address, some zeros included */
+enum { SLOPPY_MAX = 128 }; /* longer than any address, with some leading zeros */
 
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-/* Where the dotted part of an address begins; s.n when there is none. */
+/* Index of the dotted part of an address; s.n: none. */
 static size_t dotted_at(struct span s)
 {
 	size_t at = 0;
@@ -34,11 +34,11 @@ static size_t dotted_at(struct span s)
 	return at;
 }
 
-/* Without the zeros in front of an octet; hex groups keep theirs. */
+/* Removes leading zeros of octets; hexadecimal groups keep theirs. */
 static int without_zeros(struct span s, char ret[static SLOPPY_MAX], struct span *out)
 {
 	size_t dotted = dotted_at(s), n = 0;
-	bool begins = true; /* of an octet */
+	bool begins = true; /* at the begin of an octet */
 
 	for (size_t i = 0; i < s.n; i++) {
 		if (i >= dotted && begins && s.p[i] == '0' && i + 1 < s.n && is_digit(s.p[i + 1]))
@@ -91,7 +91,7 @@ static void warn_outside(const char *which, const char *text, const struct where
 		 LOG_S("address", text), LOG_S("range", ipnet_str(&r->net, net)));
 }
 
-/* "FIRST-LAST/LEN"; family 0 in *first and *last means that it is a plain CIDR. */
+/* Parses "FIRST-LAST/LEN", or a plain CIDR, which leaves r->first and r->last at family 0. */
 static int parse_range(const char *text, struct whereabouts_range *r, struct err *e)
 {
 	struct span rest = span_of(text), first;
@@ -117,8 +117,8 @@ static int parse_range(const char *text, struct whereabouts_range *r, struct err
 }
 
 /*
- * range_start or range_end, where the range's text does not give it. One outside the network is
- * ignored with a warning, as the original ignores it: such configurations serve in clusters.
+ * range_start or range_end; ignored if the range itself has the bound. One outside the network is
+ * ignored with a warning, as in the original: existing clusters have such configurations.
  */
 static int parse_bound(const char *which, const char *text, const struct whereabouts_range *r,
 		       struct ipaddr *ret, struct err *e)
@@ -137,7 +137,7 @@ static int parse_bound(const char *which, const char *text, const struct whereab
 	return 0;
 }
 
-/* Within the network's own first and last usable address, which are also the default. */
+/* Limits the range to the network's usable addresses, which are also the default. */
 static int clamp(struct whereabouts_range *r, struct err *e)
 {
 	struct ipaddr low = ipnet_first(&r->net), high = ipnet_last(&r->net), odd = {0};
@@ -150,7 +150,7 @@ static int clamp(struct whereabouts_range *r, struct err *e)
 	if (r->last.family && ip_cmp(&r->last, &low) < 0)
 		odd = r->last;
 	if (odd.family)
-		return bad(e, "range of %s: nothing can be given out from %s on%s",
+		return bad(e, "range of %s: no address can be allocated from %s on%s",
 			   ipnet_str(&r->net, net), ip_str(&odd, a),
 			   ip_cmp(&odd, &low) < 0 ? " down" : "");
 	if (!r->first.family || ip_cmp(&r->first, &low) < 0)
@@ -175,7 +175,7 @@ static int set_bounds(struct whereabouts_range *r, struct err *e)
 	return clamp(r, e);
 }
 
-/* A network, or one address. */
+/* Parses an excluded network or address. */
 static int exclude(const struct whereabouts_range *r, const char *text, struct ip_set *out,
 		   struct err *e)
 {
@@ -186,7 +186,7 @@ static int exclude(const struct whereabouts_range *r, const char *text, struct i
 		if (whereabouts_ip_parse(s, &net.ip) < 0)
 			return bad(
 				e,
-				"could not parse exclude range, err: \"invalid CIDR address: %s\"",
+				ORIG("could not parse exclude range, err: \"invalid CIDR address: %s\""),
 				text);
 		net = ipnet_host(&net.ip);
 	}
@@ -239,14 +239,15 @@ void whereabouts_range_done(struct whereabouts_range *r)
 	ip_set_done(&r->usable);
 }
 
-/* What is held, and giving it back: the engine's own verbs, for each pool. */
+/* Existing allocations and their release: calls of the engine for each pool. */
 
 static bool within(const struct whereabouts_range *r, const struct ipaddr *ip)
 {
 	return ip_cmp(ip, &r->first) >= 0 && ip_cmp(ip, &r->last) <= 0;
 }
 
-bool whereabouts_counts_for(const struct whereabouts_ask *a, size_t range, const struct ipaddr *ip)
+bool whereabouts_counts_for(const struct whereabouts_request *a, size_t range,
+			    const struct ipaddr *ip)
 {
 	const struct whereabouts_range *r = &a->ranges[range];
 
@@ -258,49 +259,52 @@ bool whereabouts_counts_for(const struct whereabouts_ask *a, size_t range, const
 	return true;
 }
 
-/* The grant that counts for a range and for no earlier one. */
-static struct ipnet of_range(const struct whereabouts_ask *a, size_t range,
-			     const struct ipam_grant *g, size_t n, const struct ipnet *before)
+/* The allocation that belongs to this range and was not returned for an earlier one. */
+static struct ipnet of_range(const struct whereabouts_request *a, size_t range,
+			     const struct ip_allocation *g, size_t n, const struct ipnet *before)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct ipaddr *ip = &g[i].address.ip;
-		bool told = !whereabouts_counts_for(a, range, ip);
+		bool counted = !whereabouts_counts_for(a, range, ip);
 
-		for (size_t k = 0; k < range && !told; k++)
-			told = ip_eq(&before[k].ip, ip);
-		if (!told)
+		for (size_t k = 0; k < range && !counted; k++)
+			counted = ip_eq(&before[k].ip, ip);
+		if (!counted)
 			return g[i].address;
 	}
 	return (struct ipnet){0};
 }
 
-int whereabouts_held(struct whereabouts *w, const struct whereabouts_ask *a, struct ipnet *ret,
+int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a, struct ipnet *ret,
 		     struct err *e)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < a->n_ranges && r == 0; i++) {
 		size_t n = 0, pool = whereabouts_find(w, &a->ranges[i].net, a->network_name);
-		struct ipam_grant *g = NULL;
+		struct ip_allocation *g = NULL;
 
 		ret[i] = (struct ipnet){0};
 		if (pool == w->n)
 			continue;
-		r = ipam_held(w->v[pool].store, a->who.container_id, a->who.ifname, &g, &n, e);
+		r = ipam_held(w->v[pool].store, a->owner.container_id, a->owner.ifname, &g, &n, e);
 		if (r == 0)
 			ret[i] = of_range(a, i, g, n, ret);
-		ipam_grants_free(g, n);
+		ip_allocations_free(g, n);
 	}
 	return r;
 }
 
-/* Every pool gets its chance, whatever one says; the first failure is told. */
-static int sum(int total, int r, const struct err *why, struct err *e)
+/*
+ * Adds up the results: an error of one pool does not stop the others, and the first error is
+ * returned.
+ */
+static int sum(int total, int r, const struct err *cause, struct err *e)
 {
 	if (total < 0 || r >= 0)
 		return total < 0 ? total : total + r;
 	if (e)
-		*e = *why;
+		*e = *cause;
 	return r;
 }
 
@@ -310,10 +314,10 @@ int whereabouts_release(struct whereabouts *w, const char *container_id, const c
 	int total = 0;
 
 	for (size_t i = 0; i < w->n; i++) {
-		struct err why = ERR_INIT;
-		int r = ipam_release(w->v[i].store, container_id, ifname, &why);
+		struct err cause = ERR_INIT;
+		int r = ipam_release(w->v[i].store, container_id, ifname, &cause);
 
-		total = sum(total, r, &why, e);
+		total = sum(total, r, &cause, e);
 	}
 	return total;
 }
@@ -324,15 +328,15 @@ int whereabouts_collect(struct whereabouts *w, const char *network, const struct
 	int total = 0;
 
 	for (size_t i = 0; i < w->n; i++) {
-		struct err why = ERR_INIT;
-		int r = ipam_gc(w->v[i].store, network, v, n, &why);
+		struct err cause = ERR_INIT;
+		int r = ipam_gc(w->v[i].store, network, v, n, &cause);
 
-		total = sum(total, r, &why, e);
+		total = sum(total, r, &cause, e);
 	}
 	return total;
 }
 
-/* The folders of whereabouts' pools: an engine's store each, all under one lock. */
+/* The directories of whereabouts' pools: each is a store of the engine, all under one lock. */
 
 enum { LOCK_MS = 30 * 1000, NAME_BYTES = 512 };
 
@@ -346,7 +350,7 @@ char *whereabouts_pool_name(const struct ipnet *net, const char *network_name)
 	return *network_name ? xasprintf("%s@%s", text, network_name) : xstrdup(text);
 }
 
-/* Whether a folder's name is that of a pool; *network_name points into it. */
+/* Whether this is the name of a pool's directory; *network_name points into it. */
 static bool is_pool(const char *name, const char **network_name)
 {
 	const char *at = strchrnul(name, '@');
@@ -370,7 +374,7 @@ bool whereabouts_pool_is_of(const struct whereabouts_pool *p, const char *networ
 	return is_pool(p->name, &own) && strcmp(own, network_name) == 0;
 }
 
-/* What the tool must be told to work on this pool's journal goes with the error that names it. */
+/* Adds the --state-dir with which `unirail pool` can repair a damaged journal. */
 static int fail_pool(const char *dir, int code, struct err *e)
 {
 	if (code == -EBADMSG)
@@ -378,7 +382,7 @@ static int fail_pool(const char *dir, int code, struct err *e)
 	return err_wrap(e, code, "address store of whereabouts");
 }
 
-/* The engine's other folders are in the same place, where neither pools nor host-local's are. */
+/* The store needs no pools and no directory of host-local: these paths do not exist. */
 static int open_pool(struct whereabouts *w, const char *name, struct err *e)
 {
 	auto_free char *dir = xasprintf("%s/%s", w->dir, name);
@@ -431,7 +435,10 @@ static int open_lock(struct whereabouts *w, const struct root *r, const char *st
 	return 0;
 }
 
-/* The folders of one network name, or (NULL) all. */
+/*
+ * Opens the pools of one network name, or (NULL) of all. Errors of pools of another name than
+ * must_name are only logged.
+ */
 static int open_there(struct whereabouts *w, const char *network_name, const char *must_name,
 		      struct err *e)
 {
@@ -441,24 +448,24 @@ static int open_there(struct whereabouts *w, const char *network_name, const cha
 	int r = dir_list(w->root, w->dir, &names, &n, e);
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		struct err why = ERR_INIT;
+		struct err cause = ERR_INIT;
 
 		if (!is_pool(names[i], &own) || (network_name && strcmp(own, network_name) != 0))
 			continue;
-		r = open_pool(w, names[i], &why);
+		r = open_pool(w, names[i], &cause);
 		if (r < 0 && strcmp(own, must_name) != 0) {
-			log_warn("addresses of another network are left alone",
-				 LOG_S("error", why.text));
+			log_warn("ignoring the addresses of another network",
+				 LOG_S("error", cause.text));
 			r = 0;
 		} else if (r < 0 && e) {
-			*e = why;
+			*e = cause;
 		}
 	}
 	str_list_free(names, n);
 	return r;
 }
 
-static int open_ranges(struct whereabouts *w, const struct whereabouts_ask *a, struct err *e)
+static int open_ranges(struct whereabouts *w, const struct whereabouts_request *a, struct err *e)
 {
 	int r = 0;
 
@@ -472,7 +479,7 @@ static int open_ranges(struct whereabouts *w, const struct whereabouts_ask *a, s
 }
 
 int whereabouts_open(struct whereabouts *w, const struct root *r, const char *state_dir,
-		     const struct whereabouts_ask *a, struct err *e)
+		     const struct whereabouts_request *a, struct err *e)
 {
 	struct whereabouts n = WHEREABOUTS_INIT;
 	int ret = open_lock(&n, r, state_dir, true, e);
@@ -522,21 +529,21 @@ void whereabouts_close(struct whereabouts *w)
 	errno = saved;
 }
 
-/* Which address of each range, and making it so. */
+/* Selects an address of each range and writes the allocations. */
 
 enum { OWNERS_SHOWN = 3 };
 
-/* One range's address on its way. */
+/* The address selected for one range. */
 struct pick {
 	size_t pool;
 	struct ipnet address;
-	struct lease old; /* what the journal says of the address, when `known` */
+	struct lease old; /* the journal's lease of the address, if `known` */
 	bool known, done;
 };
 
 struct choice {
 	const struct whereabouts *w;
-	const struct whereabouts_ask *a;
+	const struct whereabouts_request *a;
 	struct pick *v;
 	size_t n;
 };
@@ -556,15 +563,18 @@ static const struct lease_table *leases(const struct whereabouts *w, size_t pool
 	return &w->v[pool].store->j.leases;
 }
 
-/* A pod of the same name counts whatever its container: its sandbox may have been made anew. */
-static bool is_his(const struct lease *l, const struct ipam_owner *who)
+/*
+ * Whether the lease belongs to the owner. The pod's name is sufficient: its sandbox may have been
+ * recreated with another container id.
+ */
+static bool is_his(const struct lease *l, const struct ipam_owner *owner)
 {
-	if (l->state != LEASE_USED || !same(l->ifname, who->ifname))
+	if (l->state != LEASE_USED || !same(l->ifname, owner->ifname))
 		return false;
-	if (same(l->container_id, who->container_id))
+	if (same(l->container_id, owner->container_id))
 		return true;
-	return *l->pod_name && same(l->pod_name, who->pod_name) &&
-	       same(l->pod_namespace, who->pod_namespace);
+	return *l->pod_name && same(l->pod_name, owner->pod_name) &&
+	       same(l->pod_namespace, owner->pod_namespace);
 }
 
 static bool is_picked(const struct choice *c, const struct ipaddr *a)
@@ -582,7 +592,7 @@ static bool is_held(const struct whereabouts *w, size_t pool, const struct ipadd
 	return l && l->state != LEASE_FREE;
 }
 
-/* In another range of the network name, which is what enable_overlapping_ranges is about. */
+/* Whether another range of the network name has the address (enable_overlapping_ranges). */
 static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct ipaddr *a)
 {
 	for (size_t i = 0; c->a->overlapping && i < c->w->n; i++)
@@ -593,10 +603,11 @@ static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct 
 }
 
 /*
- * What he has of the range already. To a new container it is given again only when it could be
- * given out anew: it may have been excluded since, or be somebody else's in another range.
+ * The address of the range that the pod already has. again: also one of an earlier container of the
+ * pod, but only if it could be allocated now: it may have been excluded since, or allocated in
+ * another range. Otherwise only one of the same container.
  */
-static const struct lease *held(const struct choice *c, size_t range, size_t pool, bool anew)
+static const struct lease *held(const struct choice *c, size_t range, size_t pool, bool again)
 {
 	const struct ip_set *usable = &c->a->ranges[range].usable;
 	const struct lease_table *t = leases(c->w, pool);
@@ -605,10 +616,10 @@ static const struct lease *held(const struct choice *c, size_t range, size_t poo
 		const struct lease *l = &t->v[i];
 		const struct ipaddr *ip = &l->address.ip;
 
-		if (!is_his(l, &c->a->who) || is_picked(c, ip))
+		if (!is_his(l, &c->a->owner) || is_picked(c, ip))
 			continue;
-		if (anew ? ip_set_has(usable, ip) && !is_held_elsewhere(c, pool, ip)
-			 : same(l->container_id, c->a->who.container_id) &&
+		if (again ? ip_set_has(usable, ip) && !is_held_elsewhere(c, pool, ip)
+			  : same(l->container_id, c->a->owner.container_id) &&
 				    whereabouts_counts_for(c->a, range, ip))
 			return l;
 	}
@@ -636,44 +647,44 @@ static bool lowest_free(const struct choice *c, const struct whereabouts_range *
 static void describe_full(const struct choice *c, size_t pool, struct buf *b)
 {
 	const struct lease_table *t = leases(c->w, pool);
-	auto_buf struct buf who;
+	auto_buf struct buf owner;
 	char ip[IP_TEXT_MAX];
 	size_t n = 0;
 
-	buf_init(&who, ERR_DETAILS_MAX);
+	buf_init(&owner, ERR_DETAILS_MAX);
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->v[i].state == LEASE_FREE)
 			continue;
 		if (n++ >= OWNERS_SHOWN)
 			continue;
-		buf_str(&who, n > 1 ? ", " : "");
-		lease_owner_str(&t->v[i], &who);
-		buf_printf(&who, " %s", ip_str(&t->v[i].address.ip, ip));
+		buf_str(&owner, n > 1 ? ", " : "");
+		lease_owner_str(&t->v[i], &owner);
+		buf_printf(&owner, " %s", ip_str(&t->v[i].address.ip, ip));
 	}
 	buf_printf(b, "%zu in use", n);
 	if (n)
-		buf_printf(b, ": %s%s", who.p, n > OWNERS_SHOWN ? ", ..." : "");
+		buf_printf(b, ": %s%s", owner.p, n > OWNERS_SHOWN ? ", ..." : "");
 }
 
 static int full(const struct choice *c, const struct whereabouts_range *r, size_t pool,
 		struct err *e)
 {
 	char first[IP_TEXT_MAX], last[IP_TEXT_MAX], net[IP_TEXT_MAX];
-	auto_buf struct buf excludes, why;
+	auto_buf struct buf excludes, cause;
 
 	buf_init(&excludes, ERR_TEXT_MAX);
-	buf_init(&why, ERR_DETAILS_MAX);
+	buf_init(&cause, ERR_DETAILS_MAX);
 	buf_char(&excludes, '[');
 	for (size_t i = 0; i < r->n_exclude; i++)
 		buf_printf(&excludes, "%s%s", i ? " " : "", r->exclude[i]);
 	buf_char(&excludes, ']');
-	/* Nothing left by the configuration alone: asking again does not help. */
+	/* If the configuration leaves no address, retrying does not help. */
 	err_kind(e, r->usable.n ? ERR_AGAIN : ERR_CONF, -ENOSPC,
 		 "Could not allocate IP in range: ip: %s / - %s / range: %s / excludeRanges: %s",
 		 ip_str(&r->first, first), ip_str(&r->last, last), ipnet_str(&r->net, net),
 		 excludes.p);
-	describe_full(c, pool, &why);
-	err_details(e, "%s", why.p);
+	describe_full(c, pool, &cause);
+	err_details(e, "%s", cause.p);
 	return -ENOSPC;
 }
 
@@ -708,26 +719,26 @@ static int choose_all(struct choice *c, struct err *e)
 	return r;
 }
 
-static struct lease granted(const struct choice *c, const struct pick *p)
+static struct lease allocated(const struct choice *c, const struct pick *p)
 {
-	const struct ipam_owner *who = &c->a->who;
+	const struct ipam_owner *owner = &c->a->owner;
 	struct lease l = LEASE_INIT;
 
 	l.address = p->address;
 	l.at_ms = c->w->v[p->pool].store->now_ms();
-	l.container_id = who->container_id;
-	l.ifname = who->ifname;
-	l.pod_namespace = text(who->pod_namespace);
-	l.pod_name = text(who->pod_name);
-	l.pod_uid = text(who->pod_uid);
-	l.netns = text(who->netns);
-	l.network = text(who->network);
+	l.container_id = owner->container_id;
+	l.ifname = owner->ifname;
+	l.pod_namespace = text(owner->pod_namespace);
+	l.pod_name = text(owner->pod_name);
+	l.pod_uid = text(owner->pod_uid);
+	l.netns = text(owner->netns);
+	l.network = text(owner->network);
 	l.pool = c->w->v[p->pool].name;
 	return l;
 }
 
-/* The journal says it already: the same ADD again. */
-static bool is_said(const struct pick *p, const struct lease *l)
+/* Whether the journal already has this allocation: the same ADD was repeated. */
+static bool is_logged(const struct pick *p, const struct lease *l)
 {
 	const struct lease *o = &p->old;
 
@@ -737,7 +748,7 @@ static bool is_said(const struct pick *p, const struct lease *l)
 	       same(o->network, l->network) && same(o->netns, l->netns);
 }
 
-/* All picks of one pool are one change. */
+/* Writes the selected addresses of one pool as one change. */
 static int commit_pool(struct choice *c, size_t pool, struct err *e)
 {
 	auto_free struct lease *v = xcalloc(c->n + 1, sizeof(*v));
@@ -747,8 +758,8 @@ static int commit_pool(struct choice *c, size_t pool, struct err *e)
 	for (size_t i = 0; i < c->n; i++) {
 		if (c->v[i].pool != pool)
 			continue;
-		v[n] = granted(c, &c->v[i]);
-		c->v[i].done = !is_said(&c->v[i], &v[n]);
+		v[n] = allocated(c, &c->v[i]);
+		c->v[i].done = !is_logged(&c->v[i], &v[n]);
 		n += c->v[i].done;
 	}
 	r = store_commit(c->w->v[pool].store, v, n, e);
@@ -758,7 +769,7 @@ static int commit_pool(struct choice *c, size_t pool, struct err *e)
 	return r;
 }
 
-/* Each address becomes what it was: free, or the earlier container's. */
+/* Restores the earlier state of each address: free, or allocated to the earlier container. */
 static void undo(struct choice *c)
 {
 	for (size_t i = c->n; i-- > 0;) {
@@ -775,7 +786,7 @@ static void undo(struct choice *c)
 		if (p->known)
 			l = p->old;
 		if (store_commit(store, &l, 1, &e) < 0)
-			log_warn("give back address", LOG_S("error", e.text));
+			log_warn("release address", LOG_S("error", e.text));
 	}
 }
 
@@ -790,8 +801,8 @@ static int commit(struct choice *c, struct err *e)
 	return r;
 }
 
-int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_ask *a, struct ipnet *ret,
-			 struct err *e)
+int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request *a,
+			 struct ipnet *ret, struct err *e)
 {
 	struct choice c = {.w = w, .a = a};
 	int r = choose_all(&c, e);
@@ -804,7 +815,7 @@ int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_ask *a,
 	return r;
 }
 
-int whereabouts_try(struct whereabouts *w, const struct whereabouts_ask *a, struct err *e)
+int whereabouts_try(struct whereabouts *w, const struct whereabouts_request *a, struct err *e)
 {
 	struct choice c = {.w = w, .a = a};
 	int r = choose_all(&c, e);

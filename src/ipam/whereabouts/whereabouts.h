@@ -3,31 +3,32 @@
 #define UNIRAIL_IPAM_WHEREABOUTS_WHEREABOUTS_H
 
 /*
- * whereabouts' ranges, and the local store of what was given out of them.
+ * whereabouts' ranges, and the local store of addresses allocated from them.
  *
- * In a cluster an IPPool object holds the allocations of one range of one network name, and a
- * reservation object an address that goes to several ranges. The local store keeps that shape: each
- * IPPool is a folder of its own with the engine's lock and journal (ipam/ipam.h, ipam/journal/journal.h),
+ * In a cluster whereabouts has an IPPool object for the allocations of each range and network name,
+ * and a reservation object for an address of several ranges. The local store has the same
+ * structure: for each IPPool a directory with lock and journal of the IPAM engine (ipam/ipam.h,
+ * ipam/journal/journal.h),
  *
  *	<state dir>/whereabouts/lock
  *	<state dir>/whereabouts/10.0.0.0-24/{lock,journal}
  *	<state dir>/whereabouts/fd00::-64@blue/{lock,journal}	network_name "blue"
  *
- * and not the journal of the pools: there an address has one holder in the whole node, here two
- * network names may each give it out, and so may two ranges of one name that overlap when
- * enable_overlapping_ranges is false. When it is true (the default) the lock above lies over all
- * folders and an address is taken when any folder of the network name says so. That needs no
- * reservation that could be forgotten or outlive its pod. `unirail pool` works on such a folder
- * when it is given as --state-dir.
+ * It is separate from the journal of the pools, in which an address has one owner on the whole
+ * node. Here two network names may each allocate the same address, and so may two overlapping
+ * ranges of one name if enable_overlapping_ranges is false. If it is true (the default), an address
+ * counts as allocated if any directory of the network name has it; the lock above protects all
+ * directories. So no reservation is needed, which could be left behind when its pod is deleted.
+ * `unirail pool --state-dir` works on each of these directories.
  *
- * An address belongs to (container id, interface); the same pod name and interface ask for the
- * same address again, whatever the container, and the new container owns it from then on. The
- * lowest free address comes first, as in the original, and a freed one is not rested.
+ * An address belongs to (container id, interface). If a new container of the same pod name requests
+ * an address for the same interface, it becomes the owner of the pod's address. As in the original,
+ * the lowest free address is allocated, and a released one may be reused at once.
  */
 
 #include "ipam/ipam.h"
 
-/* A range as written. NULL or "" is "not given". */
+/* A range as configured. NULL or "": not given. */
 struct whereabouts_text {
 	const char *range; /* "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24" */
 	const char *start, *end;
@@ -36,32 +37,34 @@ struct whereabouts_text {
 };
 
 struct whereabouts_range {
-	struct ipnet net;	    /* the network's address */
-	struct ipaddr first, last;  /* neither the network's address nor the last one */
-	struct ip_set usable;	    /* first to last without what is excluded */
-	const char *const *exclude; /* borrowed, for words */
+	struct ipnet net;	    /* the network, without host bits */
+	struct ipaddr first, last;  /* without network and broadcast address */
+	struct ip_set usable;	    /* first to last without the excluded addresses */
+	const char *const *exclude; /* borrowed, for error messages */
 	size_t n_exclude;
 };
 
-/* Addresses as the original reads them: octets may have leading zeros and stay decimal. */
+/* Parses addresses as the original does: octets may have leading zeros and are decimal. */
 int whereabouts_ip_parse(struct span s, struct ipaddr *ret);
 int whereabouts_net_parse(struct span s, struct ipnet *ret);
 
 /*
- * Judges one range; `place` names it ("conf.ipam"). Kind ERR_CONF. Refused, where the original
- * says nothing and takes the whole network: a first or last address that is none, lies outside of
- * the network, or after the other. Excludes are judged here, not at the first ADD.
+ * Validates one range; `place` names it in errors ("conf.ipam"), kind ERR_CONF. range_start and
+ * range_end outside the network are ignored with a warning, as in the original. Rejected, where the
+ * original silently uses the whole network: a bound that is not an address, a start in `range`
+ * outside the network, a start after the end, and bounds without a usable address between them.
+ * Excludes are validated here, not at the first ADD.
  */
 int whereabouts_range_make(const struct whereabouts_text *t, const char *place,
 			   struct whereabouts_range *ret, struct err *e);
 void whereabouts_range_done(struct whereabouts_range *r);
 
 struct whereabouts_pool {
-	char *name; /* of the folder */
+	char *name; /* name of the directory */
 	struct ipam *store;
 };
 
-/* The open store, locked from open to close. */
+/* An open store; holds the lock from open to close. */
 struct whereabouts {
 	const struct root *root;
 	char *dir;
@@ -74,40 +77,42 @@ struct whereabouts {
 		.lock = -1                                                                         \
 	}
 
-struct whereabouts_ask {
-	struct ipam_owner who;
+struct whereabouts_request {
+	struct ipam_owner owner;
 	const char *network_name; /* "": none */
 	bool overlapping;	  /* enable_overlapping_ranges */
 	const struct whereabouts_range *ranges;
 	size_t n_ranges;
 };
 
-/* What ask needs, made when it is not there. */
+/* Opens the pools that the request needs, and creates missing ones. */
 int whereabouts_open(struct whereabouts *w, const struct root *r, const char *state_dir,
-		     const struct whereabouts_ask *a, struct err *e);
+		     const struct whereabouts_request *a, struct err *e);
 /*
- * Every pool that is there, for giving back: what a pod holds does not depend on what its
- * configuration says by now. Nothing is made; no store is an empty one. A pool of another network
- * name that cannot be read is logged and left out.
+ * Opens every existing pool, to release addresses: a pod's addresses do not depend on its present
+ * configuration. Nothing is created; without a store there are no pools. A pool of another network
+ * name that cannot be read is logged and ignored.
  */
 int whereabouts_open_all(struct whereabouts *w, const struct root *r, const char *state_dir,
 			 const char *network_name, struct err *e);
 void whereabouts_close(struct whereabouts *w);
 #define auto_whereabouts __attribute__((cleanup(whereabouts_close)))
 
-/* An address of each range into ret[], all or none, durable. Exhausted is kind ERR_AGAIN, in the
- * original's words; who holds the range's addresses is in the details. */
-int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_ask *a, struct ipnet *ret,
-			 struct err *e);
-/* Whether that would succeed now. */
-int whereabouts_try(struct whereabouts *w, const struct whereabouts_ask *a, struct err *e);
-/* What (container, interface) holds of each range: ret[i] has family 0 where it is nothing. */
-int whereabouts_held(struct whereabouts *w, const struct whereabouts_ask *a, struct ipnet *ret,
+/*
+ * Allocates an address of each range into ret[]: all or none, durable. Exhausted: kind ERR_AGAIN,
+ * with the original's message; the owners of the range's addresses are in the details.
+ */
+int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request *a,
+			 struct ipnet *ret, struct err *e);
+/* Returns whether whereabouts_allocate() would succeed now; changes nothing. */
+int whereabouts_try(struct whereabouts *w, const struct whereabouts_request *a, struct err *e);
+/* The address of (container, interface) in each range; ret[i] of family 0: none. */
+int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a, struct ipnet *ret,
 		     struct err *e);
-/* Frees all of it, in every pool that is open; the number. */
+/* Releases all addresses of (container, interface) in all open pools; returns the number. */
 int whereabouts_release(struct whereabouts *w, const char *container_id, const char *ifname,
 			struct err *e);
-/* Frees what `network` (CNI's name) holds for others than the valid ones; the number. */
+/* Releases the addresses of `network` (CNI's name) whose owner is not in v; returns the number. */
 int whereabouts_collect(struct whereabouts *w, const char *network, const struct ipam_valid *v,
 			size_t n, struct err *e);
 

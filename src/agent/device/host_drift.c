@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/device/host_drift.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "kube/patch.h"
+#include "kube/time.h"
+
+enum { CHECK_MS = 10 * 1000, RETRY_MS = 5 * 60 * 1000, REPORT_MAX = 1 << 20, SHOWN = 3 };
+
+struct host_drift {
+	struct host_drift_conf conf;
+	struct host_drift_state now, published, sent;
+	struct loop_timer *timer;
+	struct kube_call *call;
+	int64_t retry_ms; /* not before, after a failure */
+	bool has_published, refused;
+};
+
+static const char *text_of(const struct json *v, const char *key)
+{
+	const char *s = json_string(json_get(v, key));
+
+	return s ? s : "";
+}
+
+int host_drift_read(struct span text, struct host_drift_state *ret)
+{
+	struct host_drift_state s = {.known = true};
+	auto_json struct json_doc *doc = NULL;
+	const struct json *root, *step;
+	struct json_walk w;
+	struct buf b;
+	size_t n = 0;
+
+	if (json_parse(&doc, text, REPORT_MAX, NULL) < 0)
+		return -EINVAL;
+	root = json_root(doc);
+	if (json_int(json_get(root, "steps"), &s.steps) < 0 ||
+	    json_int(json_get(root, "blocked"), &s.blocked) < 0)
+		return -EINVAL;
+	buf_init(&b, HOST_DRIFT_MESSAGE_MAX - 1);
+	buf_str(&b, text_of(root, "error"));
+	for (w = json_walk_start(json_get(root, "drift")); (step = json_walk_next(&w, NULL)); n++)
+		if (n < SHOWN)
+			buf_printf(&b, "%s%s %s: %.200s, wants %.200s", b.len ? "; " : "",
+				   text_of(step, "kind"), text_of(step, "subject"),
+				   text_of(step, "now"), text_of(step, "want"));
+	if (n > SHOWN)
+		buf_printf(&b, "; and %zu more", n - SHOWN);
+	if (!b.len)
+		buf_str(&b, "the host is as host.conf wants it");
+	str_copy(s.message, sizeof(s.message), b.p);
+	str_copy(s.reason, sizeof(s.reason),
+		 *text_of(root, "error") ? "RoundFailed"
+		 : s.steps		 ? "StepsLeft"
+					 : "InSync");
+	buf_done(&b);
+	*ret = s;
+	return 0;
+}
+
+void host_drift_stopped(struct host_drift_state *s)
+{
+	*s = (struct host_drift_state){.known = false};
+	str_copy(s->reason, sizeof(s->reason), "NotWatched");
+	str_copy(s->message, sizeof(s->message),
+		 "'unirail host watch' has ended: nothing compares the host with host.conf");
+}
+
+static bool is_drift(const struct host_drift_state *s)
+{
+	return s->known && strcmp(s->reason, "InSync") != 0;
+}
+
+bool host_drift_plan(const struct host_drift_state *s, const struct json *node, int64_t now_ms,
+		     struct kube_patch *patch)
+{
+	const struct json *list = json_get(json_get(node, "status"), "conditions"), *c = NULL;
+	struct json_walk w = json_walk_start(list);
+	const char *status = !s->known ? "Unknown" : is_drift(s) ? "True" : "False";
+	char now[KUBE_TIME_MAX], place[24];
+	struct json_out *o;
+	size_t at = 0;
+
+	while ((c = json_walk_next(&w, NULL)) &&
+	       strcmp(text_of(c, "type"), HOST_DRIFT_CONDITION) != 0)
+		at++;
+	if (c && !strcmp(text_of(c, "status"), status) &&
+	    !strcmp(text_of(c, "reason"), s->reason) && !strcmp(text_of(c, "message"), s->message))
+		return false;
+	kube_time_text(now_ms, now);
+	snprintf(place, sizeof(place), "%zu", at);
+	if (c) {
+		o = kube_patch_add(patch, "test", "status", "conditions", place, "type", NULL);
+		jo_str(o, HOST_DRIFT_CONDITION);
+	}
+	o = c ? kube_patch_add(patch, "replace", "status", "conditions", place, NULL)
+	      : kube_patch_add(patch, "add", "status", "conditions", "-", NULL);
+	jo_obj(o);
+	jo_kstr(o, "type", HOST_DRIFT_CONDITION);
+	jo_kstr(o, "status", status);
+	jo_kstr(o, "reason", s->reason);
+	jo_kstr(o, "message", s->message);
+	jo_kstr(o, "lastHeartbeatTime", now);
+	jo_kstr(o, "lastTransitionTime",
+		c && !strcmp(text_of(c, "status"), status) ? text_of(c, "lastTransitionTime")
+							   : now);
+	jo_end_obj(o);
+	return true;
+}
+
+/* --- observe and act --- */
+
+static void failed(struct host_drift *d, const struct err *e)
+{
+	if (!d->refused)
+		log_warn("cannot write the Node's condition " HOST_DRIFT_CONDITION
+			 "; allow the agent to 'get' nodes and to 'patch' nodes/status",
+			 LOG_S("error", e->text));
+	d->refused = true;
+	/* Each node of the cluster does so. */
+	d->retry_ms =
+		loop_now_ms(kube_loop(d->conf.kube)) + (e->code == -EPERM ? RETRY_MS : CHECK_MS);
+}
+
+static void on_patched(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct host_drift *d = arg;
+
+	(void)status, (void)object;
+	d->call = NULL;
+	if (e) {
+		failed(d, e);
+		return;
+	}
+	d->refused = false;
+	d->published = d->sent;
+	d->has_published = true;
+}
+
+static void on_node(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct host_drift *d = arg;
+	struct kube_patch patch;
+
+	(void)status;
+	d->call = NULL;
+	if (e) {
+		failed(d, e);
+		return;
+	}
+	kube_patch_init(&patch);
+	if (host_drift_plan(&d->sent, object, now_real_ms(), &patch)) {
+		d->call = kube_send(d->conf.kube,
+				    &(struct kube_request){.verb = KUBE_JSON_PATCH,
+							   .on = {.kind = &kube_nodes,
+								  .name = d->conf.node,
+								  .sub = "status"},
+							   .body = kube_patch_end(&patch)},
+				    on_patched, d);
+	} else {
+		d->published = d->sent;
+		d->has_published = true;
+	}
+	kube_patch_done(&patch);
+}
+
+static void publish(struct host_drift *d)
+{
+	if (d->call || (d->has_published && !strcmp(d->published.reason, d->now.reason) &&
+			!strcmp(d->published.message, d->now.message)))
+		return;
+	if (loop_now_ms(kube_loop(d->conf.kube)) < d->retry_ms)
+		return;
+	d->sent = d->now;
+	d->call =
+		kube_send(d->conf.kube,
+			  &(struct kube_request){.verb = KUBE_GET,
+						 .on = {.kind = &kube_nodes, .name = d->conf.node}},
+			  on_node, d);
+}
+
+static void report(struct host_drift *d, const struct host_drift_state *was)
+{
+	bool drift = is_drift(&d->now);
+
+	if (!d->now.known || (was->known ? !strcmp(was->message, d->now.message) : !drift))
+		return;
+	d->conf.event(d->conf.arg, drift,
+		      !drift				      ? "HostRestored"
+		      : !strcmp(d->now.reason, "RoundFailed") ? "HostWatchFailed"
+							      : "HostDrift",
+		      d->now.message);
+}
+
+static void on_check(void *arg)
+{
+	struct host_drift *d = arg;
+	struct host_drift_state was = d->now;
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, REPORT_MAX);
+	d->timer = loop_add_timer(kube_loop(d->conf.kube), CHECK_MS, on_check, d);
+	r = file_read(d->conf.root, d->conf.path, REPORT_MAX, &b, NULL);
+	if (r == -ENOENT && *was.reason)
+		host_drift_stopped(&d->now);
+	else if (r < 0 || host_drift_read(buf_span(&b), &d->now) < 0)
+		return;
+	report(d, &was);
+	publish(d);
+}
+
+struct host_drift *host_drift_new(const struct host_drift_conf *conf)
+{
+	struct host_drift *d = xcalloc(1, sizeof(*d));
+
+	d->conf = *conf;
+	d->timer = loop_add_timer(kube_loop(conf->kube), 0, on_check, d);
+	return d;
+}
+
+void host_drift_free(struct host_drift *d)
+{
+	if (!d)
+		return;
+	kube_cancel(d->call);
+	loop_del_timer(d->timer);
+	free(d);
+}
+
+const struct host_drift_state *host_drift_state(const struct host_drift *d)
+{
+	return &d->now;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_GC_RETAINED_H
+#define UNIRAIL_AGENT_GC_RETAINED_H
+
+/*
+ * Releases addresses that are retained for a pod's name (spec/identity.h) when no pod will use them.
+ * After the grace time, and then after every ten times that, the owner is read: the StatefulSet, the
+ * KubeVirt machine, and the SpiderEndpoint, which shows whether the name has other addresses on
+ * another node. If one of them cannot be read, the addresses stay retained.
+ */
+
+#include "spec/identity.h"
+#include "ipam/ipam.h"
+#include "kube/client.h"
+
+struct retained;
+
+struct retained_conf {
+	struct kube *kube;
+	const char *node;
+	int64_t grace_ms;
+	struct identity_conf identity;
+	void (*touch)(void *arg); /* schedules a batch: retained_batch() has something to do */
+	void *arg;
+};
+
+struct retained *retained_new(const struct retained_conf *c); /* node is borrowed */
+void retained_free(struct retained *k);			      /* before kube_free(); NULL is fine */
+void retained_settings(struct retained *k, int64_t grace_ms, const struct identity_conf *c);
+/* Call it within a batch: releases what is due. */
+void retained_batch(struct retained *k, struct ipam *store);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_NRI_NRI_H
+#define UNIRAIL_AGENT_NRI_NRI_H
+
+/*
+ * unirail as a plugin of NRI, the container runtime's interface for node resources (containerd
+ * from 1.7, CRI-O): a container that gets RDMA devices gets unlimited locked memory and the
+ * environment of its rails (agent/nri/adjust.h), so that no administrator edits the runtime's
+ * configuration. Serves both generations of the protocol: 0.12 has an RPC for each event, earlier
+ * ones StateChange.
+ *
+ * Connects to the runtime's socket, and again after the runtime restarts; each attempt waits
+ * longer, NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The
+ * plugin answers from memory and one small file (rails.json on tmpfs), since a runtime disconnects a
+ * plugin that takes more than two seconds and goes on without it.
+ */
+
+#include "agent/nri/adjust.h"
+#include "base/applet.h"
+#include "base/file.h"
+#include "base/loop.h"
+
+#define NRI_SOCKET "/var/run/nri/nri.sock"
+/* Plugins are called in the order of their index. */
+#define NRI_INDEX "10"
+#define NRI_NAME  "unirail"
+/* In the environment of a plugin that the runtime starts: its connection's descriptor. */
+#define NRI_FD_VARIABLE "NRI_PLUGIN_SOCKET"
+
+enum { NRI_RETRY_MS = 15 * 1000 };
+
+struct nri_conf {
+	struct loop *loop;
+	const struct root *root;
+	const char *socket; /* kept until nri_free() */
+	int fd;		    /* -1; else the runtime's connection, not renewed when it ends */
+	struct nri_policy policy;
+	/* The connection of fd ended; NULL is fine. */
+	void (*ended)(void *arg);
+	void *arg;
+};
+
+struct nri;
+
+struct nri *nri_new(const struct nri_conf *c);
+void nri_free(struct nri *n); /* NULL is fine */
+void nri_settings(struct nri *n, const struct nri_policy *p);
+
+struct nri_counters {
+	bool connected;	   /* the runtime has configured the plugin */
+	uint64_t adjusted; /* containers */
+};
+struct nri_counters nri_count(const struct nri *n);
+
+/* `unirail nri`, in the applet table of main.c. */
+int nri_main(int argc, char **argv);
+extern const struct cmd nri_cmds[];
+
+/* One request of the runtime, as ttrpc_ops.request; arg is a struct nri. For tests. */
+int nri_request(void *arg, const char *service, const char *method, struct span message,
+		struct buf *reply, struct err *e);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `unirail nri`: the plugin without an agent. A container runtime starts what it finds as
+ * /opt/nri/plugins/NN-NAME with its connection as descriptor NRI_PLUGIN_SOCKET; started by a person
+ * it connects to the runtime's socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/nri/nri.h"
+#include "base/num.h"
+#include "kern/sys/caps.h"
+#include "server/confine.h"
+#include "server/daemon.h"
+
+struct nri_opts {
+	const char *socket, *log_level, *log_format, *primary, *nccl_net;
+	const char *memlock;
+	bool no_environment;
+};
+
+#define O(m) offsetof(struct nri_opts, m)
+static const struct opt opts[] = {
+	{"socket", 0, OPT_STR, "PATH", "path of the container runtime's NRI socket", O(socket), 0,
+	 0},
+	{"rdma-memlock", 0, OPT_STR, "BYTES",
+	 "limit to locked memory: unlimited, no (it stays as it is), or bytes", O(memlock), 0, 0},
+	{"no-environment", 0, OPT_FLAG, NULL, "set no variables of NCCL, UCX, NVSHMEM and Gloo",
+	 O(no_environment), 0, 0},
+	{"nccl-net", 0, OPT_CHOICE, "auto|IB",
+	 "IB: NCCL fails where it would use TCP instead of RDMA", O(nccl_net), 0, 0},
+	{"primary-interface", 0, OPT_STR, "NAME", "interface of a pod's primary network",
+	 O(primary), 0, 0},
+	{"log-level", 0, OPT_STR, "LEVEL", "lowest level that is logged: debug, info, warn, error",
+	 O(log_level), 0, 0},
+	{"log-format", 0, OPT_CHOICE, "logfmt|json", "format of the log", O(log_format), 0, 0},
+	{0},
+};
+
+const struct cmd nri_cmds[] = {
+	{NULL, NULL, "unlimited locked memory and variables for containers that have RDMA devices",
+	 opts, 0, 0},
+	{0},
+};
+
+/* The descriptor that the runtime passes; -1: none. */
+static int inherited(struct err *e)
+{
+	const char *text = getenv(NRI_FD_VARIABLE);
+	int64_t fd;
+
+	if (!text)
+		return -1;
+	if (num_i64(span_of(text), 0, 1 << 20, &fd) < 0)
+		return err_set(e, -EINVAL,
+			       "variable " NRI_FD_VARIABLE " is '%.32s', wants a number", text);
+	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+		return err_sys(e, -errno, "descriptor %d of " NRI_FD_VARIABLE, (int)fd);
+	return (int)fd;
+}
+
+/* No settings file. */
+static void reload(void *arg)
+{
+	(void)arg;
+}
+
+static void stop(void *arg)
+{
+	loop_stop(arg, 0);
+}
+
+static void confine(const struct root *root)
+{
+	struct confine c = {.root = root, .mode = SANDBOX_AGENT};
+	char unconfined[256];
+
+	dir_make(root, RAILS_DIR, 0755, NULL);
+	confine_dir(&c, RAILS_DIR, SANDBOX_READ);
+	confine_enter(&c, "on", unconfined, sizeof(unconfined));
+}
+
+static int serve(const struct nri_opts *o, int fd, struct err *e)
+{
+	static const struct daemon_ops ops = {reload, stop};
+	struct nri_conf conf = {
+		.socket = o->socket,
+		.fd = fd,
+		.policy = {.environment = !o->no_environment,
+			   .nccl_net_ib = *o->nccl_net == 'I',
+			   .primary = o->primary},
+		.ended = stop,
+	};
+	struct loop *loop = NULL;
+	struct daemon *daemon = NULL;
+	struct root root = {.fd = -1};
+	struct nri *n = NULL;
+	int r = nri_memlock_parse(o->memlock, &conf.policy.memlock, e);
+
+	if (r == 0)
+		r = daemon_log(o->log_level, o->log_format, e);
+
+	if (r == 0)
+		r = root_open(&root, NULL, e);
+	if (r == 0)
+		r = loop_new(&loop, e);
+	if (r == 0)
+		r = daemon_new(&daemon, loop, &ops, loop, e);
+	if (r == 0)
+		r = caps_files_only(e);
+	if (r == 0) {
+		confine(&root);
+		conf.loop = loop;
+		conf.root = &root;
+		conf.arg = loop;
+		n = nri_new(&conf);
+		r = loop_run(loop);
+	}
+	nri_free(n);
+	daemon_free(daemon);
+	loop_free(loop);
+	if (root.fd >= 0)
+		root_close(&root);
+	return r;
+}
+
+int nri_main(int argc, char **argv)
+{
+	struct nri_opts o = {.socket = NRI_SOCKET,
+			     .memlock = "unlimited",
+			     .log_level = "info",
+			     .log_format = "logfmt",
+			     .primary = "eth0",
+			     .nccl_net = "auto"};
+	struct err e = ERR_INIT;
+	int fd, r = opt_parse(&nri_cmds[0], "unirail nri", argc - 1, argv + 1, &o, &e);
+
+	if (r < 0)
+		return opt_exit("unirail nri", r, &e);
+	fd = inherited(&e);
+	if (e.code == 0)
+		r = serve(&o, fd, &e);
+	if (e.code == 0)
+		return r;
+	fprintf(stderr, "unirail nri: %s\n", e.text);
+	return 1;
+}
