@@ -29,7 +29,7 @@ struct defaults {
 	bool unknown; /* the network's name is unknown, and this was logged */
 	struct kube_call *call;
 	struct loop_timer *again;
-	struct kube_backoff backoff;
+	struct backoff backoff;
 };
 
 /* --- the objects --- */
@@ -91,7 +91,7 @@ bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *
 	if (calico) {
 		jo_key(&o, "annotations");
 		jo_obj(&o);
-		jo_kstr(&o, NAD_NAME_NOTE, network);
+		jo_kstr(&o, NAD_NAME_ANNOTATION, network);
 		jo_end_obj(&o);
 	}
 	jo_end_obj(&o);
@@ -127,19 +127,18 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	 * wait for it.
 	 */
 	if (e && status == 422)
-		log_error("what a new cluster is given is refused: mend the settings",
+		log_error("a default object was refused: correct the settings",
 			  LOG_S("error", e->text));
 	if (e && status != 409 && status != 422) {
-		log_error("what a new cluster is given cannot be made yet",
-			  LOG_S("error", e->text));
-		d->again = loop_add_timer(d->loop, kube_backoff_next(&d->backoff), on_again, d);
+		log_error("failed to create a default object, will retry", LOG_S("error", e->text));
+		d->again = loop_add_timer(d->loop, backoff_next(&d->backoff), on_again, d);
 		return;
 	}
 	if (!e)
-		log_info("made, as there was none",
+		log_info("created a default object",
 			 LOG_S("kind", json_string(json_get(object, "kind"))),
 			 LOG_S("name", json_string(json_get(meta, "name"))));
-	kube_backoff_reset(&d->backoff);
+	backoff_reset(&d->backoff);
 	d->step++;
 	go_on(d);
 }
@@ -160,20 +159,20 @@ static bool make_coordinator(struct defaults *d)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!d->c.coordinator || cluster_cache_count(d->c.world, WORLD_COORDINATORS) > 0)
+	if (!d->c.coordinator || cluster_cache_count(d->c.cache, CLUSTER_CACHE_COORDINATORS) > 0)
 		return false;
 	defaults_coordinator(&b, &d->c);
 	create(d, &kube_coordinators, &b);
 	return true;
 }
 
-/* Under either name, and by whoever. */
+/* Under either name, created by any program. */
 static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;
 
-	return cluster_cache_get(d->c.world, WORLD_MULTUSCONFIGS, d->c.ns, name) ||
-	       cluster_cache_get(d->c.world, WORLD_NADS, d->c.ns, network);
+	return cluster_cache_get(d->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, d->c.ns, name) ||
+	       cluster_cache_get(d->c.cache, CLUSTER_CACHE_NADS, d->c.ns, network);
 }
 
 static bool make_network(struct defaults *d)
@@ -186,7 +185,8 @@ static bool make_network(struct defaults *d)
 	/* The last step, so that the others do not wait for the agent to publish the name. */
 	if (d->c.network && cidr_network(d->c.root, &d->c.cni, &network, &e) < 0) {
 		if (!d->unknown)
-			log_warn("the cluster's network gets no SpiderMultusConfig yet",
+			log_warn("cannot create the SpiderMultusConfig of the cluster's network "
+				 "yet, will retry",
 				 LOG_S("error", e.text));
 		d->unknown = true;
 		d->again = loop_add_timer(d->loop, UNKNOWN_MS, on_again, d);
@@ -195,8 +195,8 @@ static bool make_network(struct defaults *d)
 	if (!network || is_there(d, network))
 		return false;
 	if (!defaults_network(&b, &d->c, network)) {
-		log_warn("the cluster's network gets no SpiderMultusConfig: no object can have its "
-			 "name",
+		log_warn("cannot create the SpiderMultusConfig of the cluster's network: its name "
+			 "is not a valid object name",
 			 LOG_S("network", network));
 		return false;
 	}
@@ -209,7 +209,8 @@ static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!p->name || !p->subnet || cluster_cache_get(d->c.world, WORLD_SUBNETS, "", p->subnet))
+	if (!p->name || !p->subnet ||
+	    cluster_cache_get(d->c.cache, CLUSTER_CACHE_SUBNETS, "", p->subnet))
 		return false;
 	defaults_subnet(&b, p);
 	create(d, &kube_subnets, &b);
@@ -221,7 +222,7 @@ static bool make_pool(struct defaults *d, const struct defaults_pool *p)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!p->name || cluster_cache_get(d->c.world, WORLD_POOLS, "", p->name))
+	if (!p->name || cluster_cache_get(d->c.cache, CLUSTER_CACHE_POOLS, "", p->name))
 		return false;
 	defaults_pool(&b, p);
 	create(d, &kube_ippools, &b);
@@ -250,14 +251,16 @@ static bool make_pool6(struct defaults *d)
 
 static void go_on(struct defaults *d)
 {
-	static const enum cluster_cache_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS,
-							WORLD_NADS, WORLD_SUBNETS, WORLD_POOLS};
+	static const enum cluster_cache_kind needs[] = {CLUSTER_CACHE_COORDINATORS,
+							CLUSTER_CACHE_MULTUSCONFIGS,
+							CLUSTER_CACHE_NADS, CLUSTER_CACHE_SUBNETS,
+							CLUSTER_CACHE_POOLS};
 	/* Each returns true if a request is in flight or a timer runs. */
 	static bool (*const steps[])(struct defaults * d) = {
 		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
 
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
-		if (!cluster_cache_synced(d->c.world, needs[i])) {
+		if (!cluster_cache_synced(d->c.cache, needs[i])) {
 			d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
 			return;
 		}

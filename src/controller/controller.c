@@ -47,13 +47,14 @@ static void reload(void *arg)
 	const char *needs;
 
 	if (controller_conf_read(&conf, &c->root, NULL, c->argc, c->argv, &e) < 0) {
-		log_error("settings are not valid, those read before stay in force",
+		log_error("settings file rejected, keeping the current settings",
 			  LOG_S("error", e.text));
 		return;
 	}
 	needs = settings_needs_restart(&controller_settings, controller_first(c), &conf);
 	if (needs)
-		log_warn("a setting changes with the next start only", LOG_S("setting", needs));
+		log_warn("changed setting takes effect after a restart only",
+			 LOG_S("setting", needs));
 	/* other modules borrow strings of the first configuration */
 	if (!c->first.own.v)
 		c->first = c->conf;
@@ -61,7 +62,7 @@ static void reload(void *arg)
 		controller_conf_done(&c->conf);
 	c->conf = conf;
 	daemon_log(c->conf.log_level, c->conf.log_format, NULL);
-	controller_tell_settings(c);
+	controller_notify_settings(c);
 	log_info("settings read", LOG_S("file", c->conf.config));
 }
 
@@ -72,17 +73,17 @@ static void on_gained(void *arg)
 	struct controller *c = arg;
 
 	c->gained++;
-	log_info("this replica leads");
+	log_info("this replica is the leader");
 	if (kube_lease_silent_ms(c->lease) > SILENT_MS)
-		cluster_cache_listen(c->world, controller_first(c)->hold_ms);
+		cluster_cache_listen(c->cache, controller_first(c)->hold_ms);
 	controller_lead(c);
 }
 
-static void on_lost(void *arg, const struct err *why)
+static void on_lost(void *arg, const struct err *cause)
 {
 	struct controller *c = arg;
 
-	log_warn("this replica does not lead any more", LOG_S("error", why->text));
+	log_warn("this replica is no longer the leader", LOG_S("error", cause->text));
 	controller_follow(c);
 }
 
@@ -186,7 +187,7 @@ static int know_cluster(struct controller *c, struct err *e)
 	log_info("API server", LOG_S("host", c->kube_conf.host), LOG_I("port", c->kube_conf.port),
 		 LOG_S("by", c->kube_conf.from), LOG_S("name", c->conf.name));
 	c->kube = kube_new(c->loop, &c->root, &c->kube_conf, &(struct kube_settings){0});
-	c->world = cluster_cache_new(c->kube);
+	c->cache = cluster_cache_new(c->kube);
 	c->events = kube_events_new(c->kube, "unirail-controller", c->conf.name);
 	return 0;
 }
@@ -195,20 +196,20 @@ static void confine(struct controller *c)
 {
 	struct confine s = {.root = &c->root, .mode = SANDBOX_CONTROLLER};
 	const char *files[KUBE_CONF_FILES];
-	char words[256];
+	char message[256];
 
 	confine_file(&s, c->conf.config, SANDBOX_READ);
 	kube_conf_files(&c->kube_conf, files);
 	confine_server(&s, c->kube_conf.host, files,
 		       c->kube_conf.exec.argv ? c->kube_conf.exec.argv[0] : NULL);
-	confine_folder(&s, c->conf.cni_dir, SANDBOX_READ);
+	confine_dir(&s, c->conf.cni_dir, SANDBOX_READ);
 	confine_file(&s, c->conf.network_file, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_cert, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_key, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_ca, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_client_ca, SANDBOX_READ);
 	confine_file(&s, c->conf.pid_file, SANDBOX_REMOVE);
-	confine_enter(&s, c->conf.sandbox, words, sizeof(words));
+	confine_enter(&s, c->conf.sandbox, message, sizeof(message));
 }
 
 static int start(struct controller *c, struct err *e)
@@ -245,7 +246,7 @@ static void stop(struct controller *c)
 	controller_part_from(c);
 	ports_free(c->ports);
 	kube_events_free(c->events);
-	cluster_cache_free(c->world);
+	cluster_cache_free(c->cache);
 	kube_free(c->kube);
 	kube_conf_done(&c->kube_conf);
 	daemon_free(c->daemon);
@@ -303,7 +304,7 @@ static int start_nads(struct controller *c, void **ret, struct err *e)
 	(void)e;
 	if (settings_yes(controller_first(c)->multus))
 		*ret = nads_new(&(
-			struct nads_conf){.kube = c->kube, .world = c->world, .events = c->events});
+			struct nads_conf){.kube = c->kube, .cache = c->cache, .events = c->events});
 	return 0;
 }
 
@@ -317,12 +318,14 @@ static void metrics_nads(void *part, struct buf *b)
 	const struct nads_counts n = nads_counts(part);
 
 	sample_counter(b, "unirail_nads_writes_total", n.written,
-		       "Writes of NetworkAttachmentDefinitions and of their owners' status.");
+		       "Writes of NetworkAttachmentDefinitions and their owners' status.");
 	sample_counter(b, "unirail_nads_write_failures_total", n.failed,
-		       "Those that failed; they are tried again.");
-	sample_counter(b, "unirail_nads_removed_total", n.removed, "Removed, of an old name.");
+		       "Failed writes of NetworkAttachmentDefinitions, each of which is retried.");
+	sample_counter(
+		b, "unirail_nads_removed_total", n.removed,
+		"NetworkAttachmentDefinitions removed because their SpiderMultusConfig names another.");
 	sample_gauge(b, "unirail_nads_wrong", (int64_t)n.wrong,
-		     "SpiderMultusConfigs that are without their network now.");
+		     "SpiderMultusConfigs without an up-to-date NetworkAttachmentDefinition.");
 }
 
 /* --- the cluster's CIDRs --- */
@@ -336,7 +339,7 @@ static int start_coordinators(struct controller *c, void **ret, struct err *e)
 		*ret = coordinators_new(
 			&(struct coordinators_conf){.kube = c->kube,
 						    .root = &c->root,
-						    .world = c->world,
+						    .cache = c->cache,
 						    .events = c->events,
 						    .cni = {f->cni_dir, f->network_file},
 						    .cilium = f->cilium});
@@ -354,9 +357,9 @@ static void metrics_coordinators(void *part, struct buf *b)
 
 	coordinators_counts(part, &written, &failed);
 	sample_counter(b, "unirail_coordinator_writes_total", written,
-		       "Writes of SpiderCoordinators' status.");
+		       "Writes of a SpiderCoordinator's status.");
 	sample_counter(b, "unirail_coordinator_write_failures_total", failed,
-		       "Those that failed; they are tried again.");
+		       "Failed writes of a SpiderCoordinator's status, each of which is retried.");
 }
 
 /* --- default objects --- */
@@ -369,7 +372,7 @@ static int start_defaults(struct controller *c, void **ret, struct err *e)
 	*ret = defaults_new(&(struct defaults_conf){
 		.kube = c->kube,
 		.root = &c->root,
-		.world = c->world,
+		.cache = c->cache,
 		.ns = f->ns,
 		.cni = {f->cni_dir, f->network_file},
 		.coordinator = settings_yes(f->make_coordinator),
@@ -401,7 +404,7 @@ static int start_uninjected(struct controller *c, void **ret, struct err *e)
 	c->uninjected = NULL;
 	if (c->webhooks)
 		c->uninjected = uninjected_new(
-			&(struct uninjected_conf){.world = c->world,
+			&(struct uninjected_conf){.cache = c->cache,
 						  .events = c->events,
 						  .injects = injects,
 						  .arg = c->webhooks,
@@ -429,7 +432,7 @@ static int start_addresses(struct controller *c, void **ret, struct err *e)
 	(void)e;
 	*ret = c->addresses = addresses_new(&(struct addresses_conf){
 		.kube = c->kube,
-		.world = c->world,
+		.cache = c->cache,
 		.events = c->events,
 		.gc = settings_yes(f->gc),
 		.grace_ms = f->gc_grace_ms + f->gc_delay_ms,
@@ -455,7 +458,7 @@ static void addresses_text(void *part, struct buf *b)
 
 static int serve_webhooks(struct controller *c, void **ret, struct err *e)
 {
-	const struct webhooks_conf conf = {c->kube, c->world, &c->root, &c->conf};
+	const struct webhooks_conf conf = {c->kube, c->cache, &c->root, &c->conf};
 	int r = c->conf.webhook_port ? webhooks_new(&c->webhooks, &conf, e) : 0;
 
 	*ret = c->webhooks;
@@ -511,8 +514,8 @@ static int start_subnets(struct controller *c, void **ret, struct err *e)
 	const struct controller_conf *f = controller_first(c);
 	struct subnets_conf s = {
 		.kube = c->kube,
-		.world = c->world,
-		.census = addresses_census(c->addresses),
+		.cache = c->cache,
+		.gc_cache = addresses_cache(c->addresses),
 		.events = c->events,
 		.more = (uint32_t)f->subnet_more,
 		.rest_ms = f->subnet_rest_ms,
@@ -597,17 +600,17 @@ void controller_follow(struct controller *c)
 
 /* --- all of them --- */
 
-static void tell_settings(struct controller *c, const struct part *p, void **at)
+static void notify_settings(struct controller *c, const struct part *p, void **at)
 {
 	for (; p->start; p++, at++)
 		if (*at && p->settings)
 			p->settings(*at, c);
 }
 
-void controller_tell_settings(struct controller *c)
+void controller_notify_settings(struct controller *c)
 {
-	tell_settings(c, every, c->every);
-	tell_settings(c, leads, c->leads);
+	notify_settings(c, every, c->every);
+	notify_settings(c, leads, c->leads);
 }
 
 /*
@@ -622,7 +625,7 @@ static int is_registered(struct controller *c, struct err *e)
 		return 0;
 	if (!*kube_lease_holder(c->lease))
 		return err_kind(e, ERR_AGAIN, -EAGAIN,
-				"no replica leads yet, which registers the webhooks");
+				"no replica is the leader yet, which registers the webhooks");
 	r = webhooks_registered(c->webhooks, e);
 	c->registered = r == 0;
 	return r;
@@ -634,18 +637,18 @@ static int is_registered(struct controller *c, struct err *e)
  */
 int controller_ready(struct controller *c, struct err *e)
 {
-	for (int k = 0; k < WORLD_KINDS; k++) {
-		int r = cluster_cache_synced(c->world, k)
+	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++) {
+		int r = cluster_cache_synced(c->cache, k)
 				? 0
-				: cluster_cache_sync_error(c->world, k, e);
+				: cluster_cache_sync_error(c->cache, k, e);
 
 		if (r < 0 && r != -ENOENT)
 			return r;
 	}
 	err_clear(e);
 	for (size_t i = 0; every[i].start; i++) {
-		bool asks = c->every[i] && every[i].ready;
-		int r = asks ? every[i].ready(c->every[i], e) : 0;
+		bool requests = c->every[i] && every[i].ready;
+		int r = requests ? every[i].ready(c->every[i], e) : 0;
 
 		if (r < 0)
 			return r;
@@ -662,15 +665,17 @@ static void add_metrics(const struct part *p, void **at, struct buf *b)
 
 void controller_metrics(struct controller *c, struct buf *b)
 {
-	static const char objects[] = "unirail_controller_objects";
+	const struct metric *objects = METRIC("unirail_controller_objects", "gauge",
+					      "Objects in the cluster cache of this replica.");
 
 	sample_gauge(b, "unirail_controller_leads", kube_lease_is_held(c->lease),
-		     "Whether this replica leads.");
-	sample_counter(b, "unirail_controller_led_total", c->gained, "How often it came to lead.");
-	sample_name(b, objects, "gauge", "Objects that this replica knows.");
-	for (int k = 0; k < WORLD_KINDS; k++)
-		sample_value(b, objects, "kind", cluster_cache_kind_name(k),
-			     (int64_t)cluster_cache_count(c->world, k));
+		     "1 if this replica is the leader, otherwise 0.");
+	sample_counter(b, "unirail_controller_led_total", c->gained,
+		       "Times that this replica became leader.");
+	sample_name(b, objects);
+	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)
+		sample_value(b, objects->name, "kind", cluster_cache_kind_name(k),
+			     (int64_t)cluster_cache_count(c->cache, k));
 	add_metrics(every, c->every, b);
 	add_metrics(leads, c->leads, b);
 }

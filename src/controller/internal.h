@@ -27,7 +27,7 @@ struct controller {
 	struct ports *ports;
 	struct kube_conf kube_conf;
 	struct kube *kube;
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	struct webhooks *webhooks;     /* NULL: disabled */
 	struct addresses *addresses;   /* while this replica is the leader */
 	struct uninjected *uninjected; /* the same; NULL: no webhooks */
@@ -52,7 +52,7 @@ void controller_part_from(struct controller *c);
 void controller_lead(struct controller *c);
 void controller_follow(struct controller *c);
 /* The settings have changed. */
-void controller_tell_settings(struct controller *c);
+void controller_notify_settings(struct controller *c);
 /* Error with the reason why this replica is not ready; 0: it is. */
 int controller_ready(struct controller *c, struct err *e);
 void controller_metrics(struct controller *c, struct buf *b);

@@ -8,10 +8,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "controller/admission/hook.h"
-#include "controller/injection/hook.h"
-#include "controller/registration/hooks.h"
-#include "controller/registration/hooks_bare.h"
+#include "controller/admission/webhook.h"
+#include "controller/injection/webhook.h"
+#include "controller/registration/registration.h"
+#include "controller/registration/tokenless.h"
 #include "controller/registration/match_condition.h"
 #include "controller/webhook/certs.h"
 #include "controller/webhook/dispatch.h"
@@ -46,11 +46,11 @@ struct webhooks {
 	struct http_server *server; /* NULL: no certificate or no token yet */
 	struct reviews *reviews;
 	struct review_route *routes;
-	struct admit_hook *admit;
-	struct inject_hook *inject;
+	struct admit_webhook *admit;
+	struct inject_webhook *inject;
 	struct certs *certs;
 	struct tokens *tokens;
-	struct hooks_bare *bare;
+	struct tokenless *bare;
 	char *client_ca;	/* PEM; NULL: none */
 	char *names[NAMES_MAX]; /* names in the certificate */
 	size_t n_names;
@@ -58,8 +58,8 @@ struct webhooks {
 	char *exclude;
 	/* leader only */
 	bool leads;
-	struct hooks *hooks;
-	struct quiet *quiet;
+	struct registration *registration;
+	struct match_condition *match_condition;
 	uint64_t healed; /* reverts by earlier registrations */
 	struct loop_timer *linger;
 	void (*drained)(void *arg);
@@ -113,50 +113,51 @@ static void name_it(struct webhooks *w)
 
 /* --- registration --- */
 
-static struct hooks_form form_of(const struct webhooks *w)
+static struct registration_form form_of(const struct webhooks *w)
 {
 	const struct controller_conf *c = w->conf.conf;
 
-	return (struct hooks_form){.url = w->first.webhook_url,
-				   .ns = w->first.ns,
-				   .service = w->first.webhook_service,
-				   .port = (int)w->first.webhook_port,
-				   .token = tokens_current(w->tokens),
-				   .ca = certs_ca(w->certs),
-				   .scope = &w->scope,
-				   .pods = settings_yes(c->inject),
-				   .pods_fail_closed = !strcmp(c->pod_failure, "Fail"),
-				   .condition = w->quiet ? quiet_condition(w->quiet) : NULL};
+	return (struct registration_form){
+		.url = w->first.webhook_url,
+		.ns = w->first.ns,
+		.service = w->first.webhook_service,
+		.port = (int)w->first.webhook_port,
+		.token = tokens_current(w->tokens),
+		.ca = certs_ca(w->certs),
+		.scope = &w->scope,
+		.pods = settings_yes(c->inject),
+		.pods_fail_closed = !strcmp(c->pod_failure, "Fail"),
+		.condition = w->match_condition ? match_condition_text(w->match_condition) : NULL};
 }
 
 static void register_again(void *arg)
 {
 	struct webhooks *w = arg;
-	const struct hooks_form f = form_of(w);
+	const struct registration_form f = form_of(w);
 
-	if (w->hooks)
-		hooks_look(w->hooks, &f);
+	if (w->registration)
+		registration_update(w->registration, &f);
 }
 
-static void start_hooks(struct webhooks *w)
+static void start_registration(struct webhooks *w)
 {
-	if (!w->leads || !serves(w) || w->hooks)
+	if (!w->leads || !serves(w) || w->registration)
 		return;
-	w->quiet = quiet_new(w->loop, w->conf.world, register_again, w);
-	w->hooks = hooks_new(&(struct hooks_conf){w->conf.kube, form_of(w)});
+	w->match_condition = match_condition_new(w->loop, w->conf.cache, register_again, w);
+	w->registration = registration_new(&(struct registration_conf){w->conf.kube, form_of(w)});
 }
 
 void webhooks_lead(struct webhooks *w, bool leads)
 {
 	w->leads = leads;
 	if (!leads) {
-		w->healed += w->hooks ? hooks_healed(w->hooks) : 0;
-		hooks_free(w->hooks);
-		quiet_free(w->quiet);
-		w->hooks = NULL;
-		w->quiet = NULL;
+		w->healed += w->registration ? registration_healed(w->registration) : 0;
+		registration_free(w->registration);
+		match_condition_free(w->match_condition);
+		w->registration = NULL;
+		w->match_condition = NULL;
 	}
-	start_hooks(w);
+	start_registration(w);
 	certs_lead(w->certs, leads);
 	tokens_lead(w->tokens, leads);
 }
@@ -167,7 +168,7 @@ static bool is_trusted(void *arg, const char *ca)
 {
 	const struct webhooks *w = arg;
 
-	return w->hooks && hooks_trust(w->hooks, ca);
+	return w->registration && registration_trusts(w->registration, ca);
 }
 
 static int open_server(struct webhooks *w, struct err *e)
@@ -195,14 +196,14 @@ static bool have_registered(void *arg, const char *token)
 {
 	const struct webhooks *w = arg;
 
-	return w->hooks && hooks_have(w->hooks, token);
+	return w->registration && registration_has(w->registration, token);
 }
 
 static bool accept_path(void *arg, struct span *path)
 {
 	const struct webhooks *w = arg;
 
-	return tokens_accept(w->tokens, path) || hooks_bare_accept(w->bare, *path);
+	return tokens_accept(w->tokens, path) || tokenless_accept(w->bare, *path);
 }
 
 /* The certificate or the token has changed. */
@@ -218,7 +219,7 @@ static void on_certs(void *arg)
 		return;
 	}
 	http_server_use_tls(w->server, certs_tls(w->certs));
-	start_hooks(w);
+	start_registration(w);
 	register_again(w);
 }
 
@@ -234,43 +235,44 @@ static void start_certs(struct webhooks *w)
 						     .changed = on_certs,
 						     .registered = have_registered,
 						     .arg = w});
-	w->bare = hooks_bare_new(w->conf.kube, c->settle_ms / 1000);
-	w->certs = certs_new(&(struct certs_conf){.kube = w->conf.kube,
-						  .root = w->conf.root,
-						  .ns = c->ns,
-						  .secret = c->webhook_secret,
-						  .ca_secret = c->webhook_ca_secret,
-						  .cert_file = c->webhook_cert,
-						  .key_file = c->webhook_key,
-						  .ca_file = c->webhook_ca,
-						  .client_ca = w->client_ca,
-						  .wish = {.name = HOOKS_NAME,
+	w->bare = tokenless_new(w->conf.kube, c->settle_ms / 1000);
+	w->certs =
+		certs_new(&(struct certs_conf){.kube = w->conf.kube,
+					       .root = w->conf.root,
+					       .ns = c->ns,
+					       .secret = c->webhook_secret,
+					       .ca_secret = c->webhook_ca_secret,
+					       .cert_file = c->webhook_cert,
+					       .key_file = c->webhook_key,
+					       .ca_file = c->webhook_ca,
+					       .client_ca = w->client_ca,
+					       .request = {.name = REGISTRATION_NAME,
 							   .names = (const char *const *)w->names,
 							   .n_names = w->n_names,
 							   .ca_life = c->ca_life_ms / 1000,
 							   .life = c->cert_life_ms / 1000,
 							   .settle = c->settle_ms / 1000},
-						  .changed = on_certs,
-						  .trusted = is_trusted,
-						  .arg = w});
+					       .changed = on_certs,
+					       .trusted = is_trusted,
+					       .arg = w});
 }
 
 /* --- handlers --- */
 
-static struct review_route route_of(const struct webhooks *w, const struct hook *h)
+static struct review_route route_of(const struct webhooks *w, const struct webhook *h)
 {
-	static const review_hook by[] = {[HOOK_DEFAULT] = admit_hook_default,
-					 [HOOK_CHECK] = admit_hook_check,
-					 [HOOK_INJECT] = inject_hook_review};
+	static const review_webhook by[] = {[WEBHOOK_DEFAULT] = admit_webhook_default,
+					    [WEBHOOK_CHECK] = admit_webhook_check,
+					    [WEBHOOK_INJECT] = inject_webhook_review};
 
 	return (struct review_route){
 		.path = h->path,
 		.group = h->group,
 		.version = h->version,
 		.kind = h->kind,
-		.hook = by[h->by],
-		.trial = h->by == HOOK_INJECT ? inject_hook_try : admit_hook_try,
-		.arg = h->by == HOOK_INJECT ? (void *)w->inject : (void *)w->admit};
+		.webhook = by[h->by],
+		.trial = h->by == WEBHOOK_INJECT ? inject_webhook_try : admit_webhook_try,
+		.arg = h->by == WEBHOOK_INJECT ? (void *)w->inject : (void *)w->admit};
 }
 
 /* Pods of the controller's own namespace must start while no replica replies. */
@@ -284,43 +286,43 @@ static void read_scope(struct webhooks *w)
 	w->scope = (struct inject_scope){.include = c->include, .exclude = w->exclude};
 }
 
-static struct admit_hook_conf admit_conf(const struct webhooks *w)
+static struct admit_webhook_conf admit_conf(const struct webhooks *w)
 {
 	const struct controller_conf *c = w->conf.conf;
 
-	return (struct admit_hook_conf){.kube = w->conf.kube,
-					.world = w->conf.world,
-					.ns = w->first.ns,
-					.no_ipv4 = !settings_yes(c->ipv4),
-					.no_ipv6 = !settings_yes(c->ipv6),
-					.keep_used = settings_yes(c->keep_used)};
+	return (struct admit_webhook_conf){.kube = w->conf.kube,
+					   .cache = w->conf.cache,
+					   .ns = w->first.ns,
+					   .no_ipv4 = !settings_yes(c->ipv4),
+					   .no_ipv6 = !settings_yes(c->ipv6),
+					   .keep_used = settings_yes(c->keep_used)};
 }
 
 static void start_hosts(struct webhooks *w)
 {
-	const struct admit_hook_conf admit = admit_conf(w);
+	const struct admit_webhook_conf admit = admit_conf(w);
 
-	w->admit = admit_hook_new(&admit);
-	w->inject = inject_hook_new(
-		&(struct inject_hook_conf){.loop = w->loop,
-					   .world = w->conf.world,
-					   .scope = w->scope,
-					   .ipc_lock = settings_yes(w->conf.conf->ipc_lock)});
-	w->routes = xcalloc(hooks_count, sizeof(*w->routes));
-	for (size_t i = 0; i < hooks_count; i++)
-		w->routes[i] = route_of(w, &hooks_table[i]);
-	w->reviews = reviews_new(w->loop, w->routes, hooks_count, accept_path, w);
+	w->admit = admit_webhook_new(&admit);
+	w->inject = inject_webhook_new(
+		&(struct inject_webhook_conf){.loop = w->loop,
+					      .cache = w->conf.cache,
+					      .scope = w->scope,
+					      .ipc_lock = settings_yes(w->conf.conf->ipc_lock)});
+	w->routes = xcalloc(registration_count, sizeof(*w->routes));
+	for (size_t i = 0; i < registration_count; i++)
+		w->routes[i] = route_of(w, &registration_table[i]);
+	w->reviews = reviews_new(w->loop, w->routes, registration_count, accept_path, w);
 }
 
 void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)
 {
-	struct admit_hook_conf admit;
+	struct admit_webhook_conf admit;
 
 	w->conf.conf = conf;
 	read_scope(w);
 	admit = admit_conf(w);
-	admit_hook_settings(w->admit, &admit);
-	inject_hook_settings(w->inject, &w->scope, settings_yes(conf->ipc_lock));
+	admit_webhook_settings(w->admit, &admit);
+	inject_webhook_settings(w->inject, &w->scope, settings_yes(conf->ipc_lock));
 	register_again(w);
 }
 
@@ -338,7 +340,7 @@ static int read_client_ca(const struct webhooks_conf *c, char **ret, struct err 
 		return 0;
 	r = file_read(c->root, path, CLIENT_CA_MAX, &b, e);
 	if (r == 0)
-		r = x509_look(buf_span(&b), &f, e);
+		r = x509_inspect(buf_span(&b), &f, e);
 	if (r < 0)
 		return err_wrap(e, r, "webhook-client-ca");
 	*ret = buf_take(&b);
@@ -376,13 +378,13 @@ void webhooks_free(struct webhooks *w)
 	webhooks_lead(w, false);
 	loop_del_timer(w->linger);
 	/* Denies the waiting reviews of both. */
-	inject_hook_free(w->inject);
-	admit_hook_free(w->admit);
+	inject_webhook_free(w->inject);
+	admit_webhook_free(w->admit);
 	reviews_free(w->reviews);
 	http_server_free(w->server);
 	certs_free(w->certs);
 	tokens_free(w->tokens);
-	hooks_bare_free(w->bare);
+	tokenless_free(w->bare);
 	cleanup_fd(&w->fd);
 	free(w->routes);
 	free(w->exclude);
@@ -424,15 +426,15 @@ const char *webhooks_namespace(const struct webhooks *w)
 
 int webhooks_registered(const struct webhooks *w, struct err *e)
 {
-	const char *missing = w->hooks ? hooks_missing(w->hooks) : NULL;
+	const char *missing = w->registration ? registration_missing(w->registration) : NULL;
 
-	if (!w->leads || (w->hooks && hooks_registered(w->hooks)))
+	if (!w->leads || (w->registration && registration_complete(w->registration)))
 		return 0;
 	if (missing)
 		return err_kind(e, ERR_AGAIN, -EAGAIN,
-				"the %s '" HOOKS_NAME
-				"' is missing, and this account may not make it: "
-				"kubectl apply -f deploy/controller.yaml",
+				"the %s '" REGISTRATION_NAME
+				"' is missing and this account may not create it: kubectl apply -f "
+				"deploy/controller.yaml",
 				missing);
 	return err_kind(e, ERR_AGAIN, -EAGAIN,
 			"the webhooks are not registered at the API server yet");
@@ -450,12 +452,12 @@ int webhooks_ready(struct webhooks *w, struct err *e)
 void webhooks_metrics(struct webhooks *w, struct buf *b)
 {
 	sample_gauge(b, "unirail_controller_certificate_end_seconds", certs_end(w->certs),
-		     "When the webhooks' certificate expires, since the epoch.");
+		     "Expiry of the webhooks' certificate, seconds since the epoch.");
 	sample_gauge(b, "unirail_controller_certificate_trouble",
 		     certs_sync_error(w->certs, NULL) != 0,
-		     "Whether the one that is there cannot be used or believed.");
+		     "1 if the webhooks' certificate is not usable, otherwise 0.");
 	sample_counter(b, "unirail_controller_webhooks_healed_total",
-		       w->healed + (w->hooks ? hooks_healed(w->hooks) : 0),
-		       "Changes by others to the webhook configurations that were put right.");
+		       w->healed + (w->registration ? registration_healed(w->registration) : 0),
+		       "Changes of the webhook configurations by others that were reverted.");
 	reviews_metrics(w->reviews, b);
 }

@@ -205,7 +205,7 @@ static int unknown(struct reading *p, const char *key)
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		names[i] = table[i].key;
-	near = opt_nearest(key, names, ARRAY_LEN(names));
+	near = opt_suggest(key, names, ARRAY_LEN(names));
 	return err_kind(p->e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
@@ -253,7 +253,7 @@ static int parse(const char *path, const char *text, struct coordinator_settings
 		return 0;
 	if (p.r == 0)
 		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
-			       "is neither 'key = value' nor a section nor a comment");
+			       "is not 'key = value', a section or a comment");
 	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
 }
 

@@ -18,7 +18,7 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	/* "default" is also what own_ns is where nobody named it. */
+	/* own_ns is "default" as well where no setting names it. */
 	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
 		own_ns = "kube-system";
 	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
@@ -45,7 +45,7 @@ static bool is_nodes(const char *type)
 	       strcmp(type, "ifacer") == 0;
 }
 
-/* Ours, and those of containernetworking that take an "ipam" or change an interface. */
+/* unirail's, and those of containernetworking that take an "ipam" or change an interface. */
 bool definition_is_interface_plugin(const char *type)
 {
 	static const char *const types[] = {
@@ -179,7 +179,7 @@ static int check_installed(const struct walk *w, const char *type)
 static int check_type(const struct walk *w, const char *type, const char *outer, enum mode mode)
 {
 	if (!*type)
-		return 0; /* whoever reads it says that it is missing */
+		return 0; /* the reader reports that it is missing */
 	if (mode != IS_OTHER && !name_ok(type))
 		return REFUSE(w,
 			      "%s is '%.*s', wants a plugin's name: letters, digits, '_', '.', '-'",
@@ -240,7 +240,7 @@ static int check_member(struct walk *w, const char *key, const struct json *v, c
 	const struct host_key *k = host_key(key);
 
 	if (!is_ascii(key))
-		return REFUSE(w, "%s is no key of a plugin: wants ASCII", w->place);
+		return REFUSE(w, "%s is not a key of a plugin: wants ASCII", w->place);
 	if (strcasecmp(key, "type") == 0 && json_string(v))
 		return check_type(w, json_string(v), outer, mode);
 	if (k)

@@ -31,7 +31,8 @@
 /* Annotation of a Namespace: "true" or "false". */
 #define DEFINITION_TRUST "unirail.io/trusted-definitions"
 
-/* annotation: DEFINITION_TRUST of the namespace, NULL: absent; then kube-system and own_ns (ours) are trusted,
+/* annotation: DEFINITION_TRUST of the namespace, NULL: absent; then kube-system and own_ns
+ * (unirail's namespace) are trusted,
  * but never "default". */
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);
 

@@ -54,7 +54,7 @@ static int mismatch(const char *word, struct err *e)
 			word);
 }
 
-static int check_item(const struct net_ask *a, struct err *e)
+static int check_item(const struct network_request *a, struct err *e)
 {
 	if (!is_label(a->ns))
 		return mismatch(a->ns, e);
@@ -73,7 +73,8 @@ static size_t count(struct span s, char c)
 }
 
 /* [ns/]name[@interface] */
-static int parse_item(struct span item, const char *pod_ns, struct net_ask *ret, struct err *e)
+static int parse_item(struct span item, const char *pod_ns, struct network_request *ret,
+		      struct err *e)
 {
 	struct span rest = item, ns, name;
 
@@ -220,7 +221,7 @@ static int check_raw(const struct raw *raw, const char *place, struct err *e)
 static int parse_element(struct net_select *s, const struct json *v, const char *pod_ns,
 			 const char *place, struct err *e)
 {
-	struct net_ask *a = &VEC_PUSH(s->v, s->n);
+	struct network_request *a = &VEC_PUSH(s->v, s->n);
 	struct raw raw = {0};
 	const char *ifname;
 	int r;
@@ -233,17 +234,17 @@ static int parse_element(struct net_select *s, const struct json *v, const char 
 	if (r < 0)
 		return r;
 	ifname = if_set(raw.ifname) ? raw.ifname : if_set(raw.old_ifname);
-	*a = (struct net_ask){.ns = xstrdup(if_set(raw.ns) ? raw.ns : pod_ns),
-			      .name = xstrdup(raw.name),
-			      .ifname = ifname ? xstrdup(ifname) : NULL,
-			      .mac = if_set(raw.mac),
-			      .guid = if_set(raw.guid),
-			      .device_id = if_set(raw.device_id),
-			      .ips = raw.ips,
-			      .routes = raw.routes,
-			      .ports = raw.ports,
-			      .bandwidth = raw.bandwidth,
-			      .cni_args = raw.cni_args};
+	*a = (struct network_request){.ns = xstrdup(if_set(raw.ns) ? raw.ns : pod_ns),
+				      .name = xstrdup(raw.name),
+				      .ifname = ifname ? xstrdup(ifname) : NULL,
+				      .mac = if_set(raw.mac),
+				      .guid = if_set(raw.guid),
+				      .device_id = if_set(raw.device_id),
+				      .ips = raw.ips,
+				      .routes = raw.routes,
+				      .ports = raw.ports,
+				      .bandwidth = raw.bandwidth,
+				      .cni_args = raw.cni_args};
 	return ifname && !link_name_ok(ifname) ? bad_ifname(ifname, e) : 0;
 }
 

@@ -17,7 +17,7 @@
 #include "wire/json/json.h"
 
 /* Borrowed members belong to the selection's document; NULL: absent. */
-struct net_ask {
+struct network_request {
 	char *ns, *name, *ifname;     /* owned; ifname NULL: by position */
 	const char *mac, *guid;	      /* guid: of InfiniBand */
 	const char *device_id;	      /* requested device; agent/network/plan.h decides on it */
@@ -30,7 +30,7 @@ struct net_ask {
 
 struct net_select {
 	struct json_doc *doc; /* NULL: list form */
-	struct net_ask *v;
+	struct network_request *v;
 	size_t n;
 };
 

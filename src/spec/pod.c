@@ -10,28 +10,16 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/sorted.h"
 #include "wire/json/json.h"
 
 /* Where the key is, or would be put. */
 static size_t position(const struct labels *l, const char *key, bool *there)
 {
-	size_t lo = 0, hi = l->n;
+	size_t at = LOWER_BOUND(i, l->n, strcmp(l->v[i].key, key) < 0);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		int c = strcmp(l->v[mid].key, key);
-
-		if (c == 0) {
-			*there = true;
-			return mid;
-		}
-		if (c < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	*there = false;
-	return lo;
+	*there = at < l->n && strcmp(l->v[at].key, key) == 0;
+	return at;
 }
 
 const char *labels_get(const struct labels *l, const char *key)
@@ -166,7 +154,7 @@ int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
 
 	if (json_len(v) <= LABELS_MAX || json_kind(v) != JSON_OBJECT)
 		return labels_read(v, "metadata.labels", NULL, ret, e);
-	log_limited(LOG_WARN, 2, "an object has too many labels: none is looked at",
+	log_limited(LOG_WARN, 2, "an object has too many labels: ignoring all of them",
 		    LOG_S("namespace", word(metadata, "namespace")),
 		    LOG_S("name", word(metadata, "name")), LOG_I("labels", (int64_t)json_len(v)),
 		    LOG_I("allowed", LABELS_MAX));
@@ -351,7 +339,7 @@ static bool identity_in_group(const char *api, const char *group)
 	return api && strncmp(api, group, n) == 0 && api[n] == '/';
 }
 
-/* The owner tells; where nobody wrote one, what KubeVirt notes on its pods. */
+/* From ownerReferences; without any, from KubeVirt's labels on its pods. */
 static const char *machine_of(const struct pod_facts *p)
 {
 	const char *name = NULL;

@@ -37,11 +37,12 @@ void labels_done(struct labels *l);
  * ERR_DECODE). keep: which keys are kept, NULL: all. *ret is overwritten on success. */
 int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
 		struct labels *ret, struct err *e);
-/* metadata.labels of an object that a tenant writes: past LABELS_MAX none is kept, which a limited log line tells. So
+/* metadata.labels of an object that a tenant writes: past LABELS_MAX none is kept, and a limited
+ * log line says so. So
  * no pool is given by a label of such an object; 60,000 labels would be 6 MB in each agent. */
 enum { LABELS_MAX = 1 << 10 };
 int labels_of(const struct json *metadata, struct labels *ret, struct err *e);
-/* The annotations that anything of ours looks at: of the groups ipam.spidernet.io,
+/* The annotations that unirail reads: of the groups ipam.spidernet.io,
  * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io (and below), and
  * where the pod comes from. */
 bool pod_annotation_counts(const char *key);

@@ -13,14 +13,14 @@
 
 /* Which source of pools counts for a pod's interfaces. */
 
-void pod_wish_done(struct pod_wish *w)
+void pod_pool_request_done(struct pod_pool_request *w)
 {
 	str_list_free(w->pools4, w->n_pools4);
 	str_list_free(w->pools6, w->n_pools6);
-	*w = (struct pod_wish){0};
+	*w = (struct pod_pool_request){0};
 }
 
-void pod_wish_put(const struct pod_wish *w, struct ipam_ask *a)
+void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a)
 {
 	a->pools4 = (const char *const *)w->pools4;
 	a->n_pools4 = w->n_pools4;
@@ -56,26 +56,26 @@ static const struct pod_entry *entry_named(const struct pod_entries *l, const ch
 	return NULL;
 }
 
-static int not_named(const struct multus_cache_entry *n, const struct pod_entries *l,
-		     const char *ifname, struct err *e)
+static int not_named(const struct annotation *n, const struct pod_entries *l, const char *ifname,
+		     struct err *e)
 {
 	auto_free const char **names = xcalloc(l->n, sizeof(*names));
 	const char *near;
 
 	for (size_t i = 0; i < l->n; i++)
 		names[i] = l->v[i].ifname;
-	near = opt_nearest(ifname, names, l->n);
+	near = opt_suggest(ifname, names, l->n);
 	if (near)
-		return multus_cache_wrong(
+		return annotation_error(
 			n, e,
 			"interface %s must be specified: is '%s' meant for it? Else add "
 			"an entry for it",
 			ifname, near);
-	return multus_cache_wrong(n, e, "interface %s must be specified: add an entry for it",
-				  ifname);
+	return annotation_error(n, e, "interface %s must be specified: add an entry for it",
+				ifname);
 }
 
-static int entry_for(const struct pod_pools_facts *f, const struct multus_cache_entry *n,
+static int entry_for(const struct pod_pools_facts *f, const struct annotation *n,
 		     const struct pod_entries *l, const struct pod_nic *nic,
 		     const struct pod_entry **ret, struct err *e)
 {
@@ -90,13 +90,13 @@ static int entry_for(const struct pod_pools_facts *f, const struct multus_cache_
 		return *ret ? 0 : not_named(n, l, nic->ifname, e);
 	}
 	if (at < 0)
-		return multus_cache_wrong(
+		return annotation_error(
 			n, e,
-			"which of its %zu entries is for interface %s cannot be told: "
+			"which of its %zu entries is for interface %s is ambiguous: "
 			"give each entry its \"interface\"",
 			l->n, nic->ifname);
 	if ((size_t)at >= l->n)
-		return multus_cache_wrong(
+		return annotation_error(
 			n, e,
 			"it has %zu entries, and interface %s is the pod's number %d that "
 			"gets addresses: add an entry for it",
@@ -105,7 +105,7 @@ static int entry_for(const struct pod_pools_facts *f, const struct multus_cache_
 	return 0;
 }
 
-static void warn_strangers(const struct pod_pools_facts *f, const struct multus_cache_entry *n,
+static void warn_strangers(const struct pod_pools_facts *f, const struct annotation *n,
 			   const struct pod_entries *l)
 {
 	for (size_t i = 0; i < l->n && f->n_names > 0 && l->v[0].ifname; i++) {
@@ -123,47 +123,52 @@ static void warn_strangers(const struct pod_pools_facts *f, const struct multus_
 }
 
 static int from_entries(const struct pod_pools_facts *f, const struct pod_entries *l,
-			const struct pod_nic *nics, size_t n, struct pod_wish *ret, struct err *e)
+			const struct pod_nic *nics, size_t n, struct pod_pool_request *ret,
+			struct err *e)
 {
-	bool list = labels_get(&f->pod->annotations, NOTE_IPPOOLS) != NULL;
-	struct multus_cache_entry note = {list ? NOTE_IPPOOLS : NOTE_IPPOOL, NULL, false,
-					  f->pod->ns, f->pod->name};
+	bool list = labels_get(&f->pod->annotations, ANNOTATION_IPPOOLS) != NULL;
+	struct annotation annotation = {list ? ANNOTATION_IPPOOLS : ANNOTATION_IPPOOL, NULL, false,
+					f->pod->ns, f->pod->name};
 
-	warn_strangers(f, &note, l);
+	warn_strangers(f, &annotation, l);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_entry *x;
-		int r = entry_for(f, &note, l, &nics[i], &x, e);
+		int r = entry_for(f, &annotation, l, &nics[i], &x, e);
 
 		if (r < 0)
 			return r;
-		copy(&ret[i].pools4, &ret[i].n_pools4, (const char *const *)x->wish.pools4,
-		     x->wish.n_pools4);
-		copy(&ret[i].pools6, &ret[i].n_pools6, (const char *const *)x->wish.pools6,
-		     x->wish.n_pools6);
-		ret[i].clean_gateway = l->each ? nics[i].conf_clean : x->wish.clean_gateway;
-		ret[i].from = list ? "annotation " NOTE_IPPOOLS : "annotation " NOTE_IPPOOL;
+		copy(&ret[i].pools4, &ret[i].n_pools4, (const char *const *)x->request.pools4,
+		     x->request.n_pools4);
+		copy(&ret[i].pools6, &ret[i].n_pools6, (const char *const *)x->request.pools6,
+		     x->request.n_pools6);
+		ret[i].clean_gateway = l->each ? nics[i].conf_clean : x->request.clean_gateway;
+		ret[i].from = list ? "annotation " ANNOTATION_IPPOOLS
+				   : "annotation " ANNOTATION_IPPOOL;
 	}
 	return 0;
 }
 
 /* --- the namespace, the configuration --- */
 
-static int from_namespace(const struct pod_pools_facts *f, struct pod_wish *ret, struct err *e)
+static int from_namespace(const struct pod_pools_facts *f, struct pod_pool_request *ret,
+			  struct err *e)
 {
-	struct multus_cache_entry n = {NOTE_DEFAULT4, labels_get(f->ns_annotations, NOTE_DEFAULT4),
-				       true, f->pod->ns, f->pod->name};
+	struct annotation n = {ANNOTATION_DEFAULT4,
+			       labels_get(f->ns_annotations, ANNOTATION_DEFAULT4), true, f->pod->ns,
+			       f->pod->name};
 	int r = n.value ? pod_names_read(&n, &ret->pools4, &ret->n_pools4, e) : 0;
 
-	n.key = NOTE_DEFAULT6;
-	n.value = labels_get(f->ns_annotations, NOTE_DEFAULT6);
+	n.key = ANNOTATION_DEFAULT6;
+	n.value = labels_get(f->ns_annotations, ANNOTATION_DEFAULT6);
 	if (r == 0 && n.value)
 		r = pod_names_read(&n, &ret->pools6, &ret->n_pools6, e);
-	ret->from = "annotations " NOTE_DEFAULT4 " and " NOTE_DEFAULT6 " of the namespace";
+	ret->from = "annotations " ANNOTATION_DEFAULT4 " and " ANNOTATION_DEFAULT6
+		    " of the namespace";
 	return r;
 }
 
 static int from_others(const struct pod_pools_facts *f, const struct pod_nic *nic,
-		       struct pod_wish *ret, struct err *e)
+		       struct pod_pool_request *ret, struct err *e)
 {
 	int r;
 
@@ -195,7 +200,7 @@ static void drop(char ***v, size_t *n)
 
 /* A family that is off is not asked for; nothing left must not turn into the defaults. */
 static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *nic,
-			 struct pod_wish *w, struct err *e)
+			 struct pod_pool_request *w, struct err *e)
 {
 	bool listed = w->n_pools4 + w->n_pools6 > 0;
 
@@ -214,8 +219,8 @@ static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *
 		f->pod->ns, f->pod->name, nic->ifname, w->from, w->no4 ? 4 : 6);
 }
 
-static int ask(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-	       struct pod_wish *ret, struct err *e)
+static int request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+		   struct pod_pool_request *ret, struct err *e)
 {
 	struct pod_entries l = {0};
 	int made = pod_pools_check_subnets(f, e), r = made;
@@ -235,15 +240,15 @@ static int ask(const struct pod_pools_facts *f, const struct pod_nic *nics, size
 	return r;
 }
 
-int pod_pools_ask(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-		  struct pod_wish *ret, struct err *e)
+int pod_pools_request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+		      struct pod_pool_request *ret, struct err *e)
 {
-	auto_free struct pod_wish *v = xcalloc(n + 1, sizeof(*v));
-	int r = ask(f, nics, n, v, e);
+	auto_free struct pod_pool_request *v = xcalloc(n + 1, sizeof(*v));
+	int r = request(f, nics, n, v, e);
 
 	for (size_t i = 0; i < n; i++)
 		if (r < 0)
-			pod_wish_done(&v[i]);
+			pod_pool_request_done(&v[i]);
 		else
 			ret[i] = v[i];
 	return r;
@@ -272,18 +277,18 @@ int pod_check_alive(const struct pod_facts *p, struct err *e)
 int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
 {
 	const struct labels *l = &f->pod->annotations;
-	const char *key = labels_get(l, NOTE_SUBNETS)  ? NOTE_SUBNETS
-			  : labels_get(l, NOTE_SUBNET) ? NOTE_SUBNET
-						       : NULL;
+	const char *key = labels_get(l, ANNOTATION_SUBNETS)  ? ANNOTATION_SUBNETS
+			  : labels_get(l, ANNOTATION_SUBNET) ? ANNOTATION_SUBNET
+							     : NULL;
 
 	if (!key)
 		return 0;
 	if (f->conf.subnets && !f->conf.auto_pools)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"pod '%s/%s': it's invalid to use '" NOTE_SUBNETS
-				"' or '" NOTE_SUBNET
+				"pod '%s/%s': it's invalid to use '" ANNOTATION_SUBNETS
+				"' or '" ANNOTATION_SUBNET
 				"' annotation when Auto-Pool feature is disabled: name pools with "
-				"annotation '" NOTE_IPPOOL "'",
+				"annotation '" ANNOTATION_IPPOOL "'",
 				f->pod->ns, f->pod->name);
 	if (!f->conf.subnets) {
 		log_limited(LOG_WARN, 3, "an annotation does not count: SpiderSubnet is off",
@@ -300,8 +305,8 @@ int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
 	return 1;
 }
 
-static int not_made(const struct pod_pools_facts *f, const struct auto_wish *w, const char *subnet,
-		    const char *ifname, uint8_t family, struct err *e)
+static int not_made(const struct pod_pools_facts *f, const struct auto_pool_request *w,
+		    const char *subnet, const char *ifname, uint8_t family, struct err *e)
 {
 	const struct app_id *app = f->autos.app;
 
@@ -321,8 +326,9 @@ static int not_made(const struct pod_pools_facts *f, const struct auto_wish *w, 
 		subnet, app->uid, ifname, family, subnet, app->kind, app->ns, app->name);
 }
 
-static int made_for(const struct pod_pools_facts *f, const struct auto_wish *w, const char *subnet,
-		    const char *ifname, uint8_t family, struct pod_wish *ret, struct err *e)
+static int made_for(const struct pod_pools_facts *f, const struct auto_pool_request *w,
+		    const char *subnet, const char *ifname, uint8_t family,
+		    struct pod_pool_request *ret, struct err *e)
 {
 	auto_free char *key = NULL;
 	const char *pool;
@@ -344,7 +350,7 @@ static int made_for(const struct pod_pools_facts *f, const struct auto_wish *w, 
 }
 
 /* `subnet` is one pool for each interface that asks. */
-static const struct auto_nic *nic_of(const struct auto_wish *w, const char *ifname)
+static const struct auto_nic *nic_of(const struct auto_pool_request *w, const char *ifname)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (w->single || !strcmp(w->v[i].ifname, ifname))
@@ -352,15 +358,15 @@ static const struct auto_nic *nic_of(const struct auto_wish *w, const char *ifna
 	return NULL;
 }
 
-static int from_subnet(const struct pod_pools_facts *f, const struct auto_wish *w,
-		       const struct pod_nic *nic, struct pod_wish *ret, struct err *e)
+static int from_subnet(const struct pod_pools_facts *f, const struct auto_pool_request *w,
+		       const struct pod_nic *nic, struct pod_pool_request *ret, struct err *e)
 {
 	const struct auto_nic *x = nic_of(w, nic->ifname);
 	int r;
 
 	if (!x)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"pod '%s/%s': wrong input, annotation '" NOTE_SUBNETS
+				"pod '%s/%s': wrong input, annotation '" ANNOTATION_SUBNETS
 				"': interface %s must be specified: add an entry for it",
 				f->pod->ns, f->pod->name, nic->ifname);
 	ret->clean_gateway = nic->conf_clean;
@@ -372,23 +378,23 @@ static int from_subnet(const struct pod_pools_facts *f, const struct auto_wish *
 }
 
 int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-			   struct pod_wish *ret, struct err *e)
+			   struct pod_pool_request *ret, struct err *e)
 {
-	struct auto_wish w = {0};
-	int r = auto_wish_read(&f->pod->annotations, 0, &w, e);
+	struct auto_pool_request w = {0};
+	int r = auto_pool_request_read(&f->pod->annotations, 0, &w, e);
 
 	if (r < 0)
 		return err_wrap(e, r, "pod '%s/%s': wrong input", f->pod->ns, f->pod->name);
 	r = 0;
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = from_subnet(f, &w, &nics[i], &ret[i], e);
-	auto_wish_done(&w);
+	auto_pool_request_done(&w);
 	return r;
 }
 
 /* What annotations about pools say. */
 
-int multus_cache_wrong(const struct multus_cache_entry *n, struct err *e, const char *fmt, ...)
+int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list ap;
@@ -407,19 +413,19 @@ int multus_cache_wrong(const struct multus_cache_entry *n, struct err *e, const 
 			n->ns, n->name, n->key, text);
 }
 
-void multus_cache_taken(const struct multus_cache_entry *n, const char *what, const char *as)
+void annotation_log_default(const struct annotation *n, const char *what, const char *as)
 {
 	log_limited(LOG_WARN, 3, "an annotation is taken as it must be meant",
 		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
 		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
 }
 
-int multus_cache_parse(const struct multus_cache_entry *n, struct json_doc **ret, struct err *e)
+int annotation_parse(const struct annotation *n, struct json_doc **ret, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (json_parse(ret, span_of(n->value), POD_NOTE_MAX, &why) < 0)
-		return multus_cache_wrong(n, e, "%s", why.text);
+	if (json_parse(ret, span_of(n->value), ANNOTATIONS_MAX, &reason) < 0)
+		return annotation_error(n, e, "%s", reason.text);
 	return 0;
 }
 
@@ -432,7 +438,7 @@ void pod_names_add(char ***v, size_t *n, const char *name)
 }
 
 /* A list of names, or one name. place: "[1].ipv4" or "". */
-static int read_names(const struct multus_cache_entry *n, const struct json *v, const char *place,
+static int read_names(const struct annotation *n, const struct json *v, const char *place,
 		      char ***ret, size_t *count, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);
@@ -441,25 +447,25 @@ static int read_names(const struct multus_cache_entry *n, const struct json *v, 
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_string(v) && *json_string(v)) {
-		multus_cache_taken(n, "a name", "a list of one name");
+		annotation_log_default(n, "a name", "a list of one name");
 		pod_names_add(ret, count, json_string(v));
 		return 0;
 	}
 	if (json_kind(v) != JSON_ARRAY)
-		return multus_cache_wrong(
-			n, e, "%s%sis %s, wants a list of pool names such as [\"rail0\"]", place,
-			*place ? " " : "it ", json_kind_name(v));
+		return annotation_error(n, e,
+					"%s%sis %s, wants a list of pool names such as [\"rail0\"]",
+					place, *place ? " " : "it ", json_kind_name(v));
 	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
 		if (!json_string(x) || !*json_string(x))
-			return multus_cache_wrong(n, e, "%s[%zu] is %s, wants the name of a pool",
-						  place, i,
-						  json_string(x) ? "empty" : json_kind_name(x));
+			return annotation_error(n, e, "%s[%zu] is %s, wants the name of a pool",
+						place, i,
+						json_string(x) ? "empty" : json_kind_name(x));
 		pod_names_add(ret, count, json_string(x));
 	}
 	return 0;
 }
 
-int pod_names_read(const struct multus_cache_entry *n, char ***ret, size_t *count, struct err *e)
+int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct span text = span_trim(span_of(n->value));
@@ -470,15 +476,15 @@ int pod_names_read(const struct multus_cache_entry *n, char ***ret, size_t *coun
 	/* A name that is no JSON at all. */
 	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
 	    strcmp(n->value, "null") != 0) {
-		multus_cache_taken(n, "a name", "a list of one name");
+		annotation_log_default(n, "a name", "a list of one name");
 		pod_names_add(ret, count, n->value);
 		return 0;
 	}
-	r = multus_cache_parse(n, &doc, e);
+	r = annotation_parse(n, &doc, e);
 	return r < 0 ? r : read_names(n, json_root(doc), "", ret, count, e);
 }
 
-static void warn_unknown(const struct multus_cache_entry *n, const struct json *v)
+static void warn_unknown(const struct annotation *n, const struct json *v)
 {
 	static const char *const known[] = {"interface", "ipv4", "ipv6", "cleangateway"};
 	struct json_walk w = json_walk_start(v);
@@ -496,8 +502,8 @@ static void warn_unknown(const struct multus_cache_entry *n, const struct json *
 	}
 }
 
-static int read_lists(const struct multus_cache_entry *n, const struct json *v, const char *at,
-		      struct pod_wish *w, struct err *e)
+static int read_lists(const struct annotation *n, const struct json *v, const char *at,
+		      struct pod_pool_request *w, struct err *e)
 {
 	char place[64];
 	int r;
@@ -508,56 +514,55 @@ static int read_lists(const struct multus_cache_entry *n, const struct json *v, 
 	if (r == 0)
 		r = read_names(n, json_get_go(v, "ipv6"), place, &w->pools6, &w->n_pools6, e);
 	if (r == 0 && w->n_pools4 + w->n_pools6 == 0)
-		r = multus_cache_wrong(
-			n, e, "%s%snames no pool: give \"ipv4\" or \"ipv6\" a list of names", at,
-			*at ? " " : "it ");
+		r = annotation_error(n, e,
+				     "%s%snames no pool: give \"ipv4\" or \"ipv6\" a list of names",
+				     at, *at ? " " : "it ");
 	return r;
 }
 
-static int read_entry(const struct multus_cache_entry *n, const struct json *v, const char *at,
+static int read_entry(const struct annotation *n, const struct json *v, const char *at,
 		      struct pod_entry *x, struct err *e)
 {
 	const struct json *ifname = json_get_go(v, "interface");
 	const struct json *clean = json_get_go(v, "cleangateway");
 
 	if (json_kind(v) != JSON_OBJECT)
-		return multus_cache_wrong(
-			n, e, "%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}", at,
-			*at ? " " : "it ", json_kind_name(v));
+		return annotation_error(n, e,
+					"%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}",
+					at, *at ? " " : "it ", json_kind_name(v));
 	warn_unknown(n, v);
 	if (json_kind(ifname) != JSON_NULL && !json_string(ifname))
-		return multus_cache_wrong(n, e, "%s.interface is %s, wants a string", at,
-					  json_kind_name(ifname));
+		return annotation_error(n, e, "%s.interface is %s, wants a string", at,
+					json_kind_name(ifname));
 	if (json_kind(clean) != JSON_NULL && json_kind(clean) != JSON_BOOL)
-		return multus_cache_wrong(n, e, "%s.cleangateway is %s, wants true or false", at,
-					  json_kind_name(clean));
+		return annotation_error(n, e, "%s.cleangateway is %s, wants true or false", at,
+					json_kind_name(clean));
 	if (json_string(ifname) && *json_string(ifname))
 		x->ifname = xstrdup(json_string(ifname));
-	x->wish.clean_gateway = json_bool(clean);
-	return read_lists(n, v, at, &x->wish, e);
+	x->request.clean_gateway = json_bool(clean);
+	return read_lists(n, v, at, &x->request, e);
 }
 
-static int check_names(const struct multus_cache_entry *n, const struct pod_entries *l,
-		       struct err *e)
+static int check_names(const struct annotation *n, const struct pod_entries *l, struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (!l->v[i].ifname != !l->v[0].ifname)
-			return multus_cache_wrong(
+			return annotation_error(
 				n, e,
 				"NIC should be either all specified or all unspecified: "
 				"[%zu] names %s interface",
 				i, l->v[i].ifname ? "its" : "no");
 		for (size_t j = 0; j < i && l->v[i].ifname; j++)
 			if (strcmp(l->v[i].ifname, l->v[j].ifname) == 0)
-				return multus_cache_wrong(
+				return annotation_error(
 					n, e, "duplicate interface %s: [%zu] and [%zu] name it",
 					l->v[i].ifname, j, i);
 	}
 	return 0;
 }
 
-static int read_list(const struct multus_cache_entry *n, const struct json *list,
-		     struct pod_entries *ret, struct err *e)
+static int read_list(const struct annotation *n, const struct json *list, struct pod_entries *ret,
+		     struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
@@ -570,12 +575,12 @@ static int read_list(const struct multus_cache_entry *n, const struct json *list
 		r = read_entry(n, v, at, &VEC_PUSH(ret->v, ret->n), e);
 	}
 	if (r == 0 && ret->n == 0)
-		return multus_cache_wrong(n, e, "value requires at least one item");
+		return annotation_error(n, e, "value requires at least one item");
 	return r == 0 ? check_names(n, ret, e) : r;
 }
 
-static int read_one(const struct multus_cache_entry *n, const struct json *v,
-		    struct pod_entries *ret, struct err *e)
+static int read_one(const struct annotation *n, const struct json *v, struct pod_entries *ret,
+		    struct err *e)
 {
 	int r = read_entry(n, v, "", &VEC_PUSH(ret->v, ret->n), e);
 
@@ -584,37 +589,37 @@ static int read_one(const struct multus_cache_entry *n, const struct json *v,
 }
 
 /* Which of the two it is shows by its value. */
-static int read_note(const struct multus_cache_entry *n, bool is_list, struct pod_entries *ret,
-		     struct err *e)
+static int read_annotation(const struct annotation *n, bool is_list, struct pod_entries *ret,
+			   struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
-	int r = multus_cache_parse(n, &doc, e);
+	int r = annotation_parse(n, &doc, e);
 	const struct json *v;
 
 	if (r < 0)
 		return r;
 	v = json_root(doc);
 	if (is_list && json_kind(v) == JSON_OBJECT)
-		multus_cache_taken(n, "an object",
-				   json_get_go(v, "interface") ? "a list of one" : NOTE_IPPOOL);
+		annotation_log_default(n, "an object",
+				       json_get_go(v, "interface") ? "a list of one"
+								   : ANNOTATION_IPPOOL);
 	else if (!is_list && json_kind(v) == JSON_ARRAY)
-		multus_cache_taken(n, "a list", NOTE_IPPOOLS);
+		annotation_log_default(n, "a list", ANNOTATION_IPPOOLS);
 	else if (json_kind(v) != JSON_OBJECT && json_kind(v) != JSON_ARRAY)
-		return multus_cache_wrong(
-			n, e, "it is %s, wants %s", json_kind_name(v),
-			is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
-				: "{\"ipv4\":[\"rail0\"]}");
+		return annotation_error(n, e, "it is %s, wants %s", json_kind_name(v),
+					is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
+						: "{\"ipv4\":[\"rail0\"]}");
 	return json_kind(v) == JSON_ARRAY ? read_list(n, v, ret, e) : read_one(n, v, ret, e);
 }
 
 int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
 {
-	const char *list = labels_get(&p->annotations, NOTE_IPPOOLS);
-	const char *one = labels_get(&p->annotations, NOTE_IPPOOL);
-	struct multus_cache_entry n = {list ? NOTE_IPPOOLS : NOTE_IPPOOL, list ? list : one, false,
-				       p->ns, p->name};
+	const char *list = labels_get(&p->annotations, ANNOTATION_IPPOOLS);
+	const char *one = labels_get(&p->annotations, ANNOTATION_IPPOOL);
+	struct annotation n = {list ? ANNOTATION_IPPOOLS : ANNOTATION_IPPOOL, list ? list : one,
+			       false, p->ns, p->name};
 	struct pod_entries l = {0};
-	int r = n.value ? read_note(&n, list != NULL, &l, e) : 0;
+	int r = n.value ? read_annotation(&n, list != NULL, &l, e) : 0;
 
 	if (r < 0) {
 		pod_entries_done(&l);
@@ -628,7 +633,7 @@ void pod_entries_done(struct pod_entries *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->v[i].ifname);
-		pod_wish_done(&l->v[i].wish);
+		pod_pool_request_done(&l->v[i].request);
 	}
 	free(l->v);
 	*l = (struct pod_entries){0};

@@ -73,19 +73,19 @@ struct pod_pools_facts {
 };
 
 /* The pools of one interface. Both lists empty: the default pools. */
-struct pod_wish {
+struct pod_pool_request {
 	char **pools4, **pools6; /* each name once */
 	size_t n_pools4, n_pools6;
 	bool no4, no6, clean_gateway;
 	const char *from; /* for words: "annotation ipam.spidernet.io/ippools"; static */
 };
 
-/* Of one interface or many: ret is an array of n, for pod_wish_done() each. */
-int pod_pools_ask(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-		  struct pod_wish *ret, struct err *e);
-void pod_wish_done(struct pod_wish *w);
+/* Of one interface or many: ret is an array of n, for pod_pool_request_done() each. */
+int pod_pools_request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+		      struct pod_pool_request *ret, struct err *e);
+void pod_pool_request_done(struct pod_pool_request *w);
 /* Into the ask, which borrows the lists. */
-void pod_wish_put(const struct pod_wish *w, struct ipam_ask *a);
+void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a);
 
 /*
  * The position of an interface that asks on its own: `held` are the interfaces of the pod that have
@@ -106,6 +106,6 @@ int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *
  * before these grants and so have such routes already. Returns how many have no interface (yet).
  */
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
-		       struct ipam_grant *grants, size_t n_grants);
+		       struct ip_allocation *grants, size_t n_grants);
 
 #endif

@@ -8,19 +8,19 @@
 #include "spec/internal.h"
 
 /* Manifests carry "to" and "via" as well. */
-static const char *end_of(const struct multus_cache_entry *n, const struct json *v, const char *key,
+static const char *end_of(const struct annotation *n, const struct json *v, const char *key,
 			  const char *other)
 {
 	const char *s = json_string(json_get_go(v, key));
 
 	if (s || !json_string(json_get_go(v, other)))
 		return s ? s : "";
-	multus_cache_taken(n, other, key);
+	annotation_log_default(n, other, key);
 	return json_string(json_get_go(v, other));
 }
 
-static int read_route(const struct multus_cache_entry *n, const struct json *v,
-		      struct pool_route *ret, struct err *e)
+static int read_route(const struct annotation *n, const struct json *v, struct pool_route *ret,
+		      struct err *e)
 {
 	const char *dst = end_of(n, v, "dst", "to"), *gw = end_of(n, v, "gw", "via");
 	struct ipnet net;
@@ -28,28 +28,28 @@ static int read_route(const struct multus_cache_entry *n, const struct json *v,
 
 	if (ipnet_parse(span_of(dst), &net) < 0 || ip_parse(span_of(gw), &via) < 0 ||
 	    net.ip.family != via.family)
-		return multus_cache_wrong(n, e,
-					  "invalid route format 'dst: %.60s, gw: %.60s': wants "
-					  "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.6.0.1\"}",
-					  dst, gw);
+		return annotation_error(n, e,
+					"invalid route format 'dst: %.60s, gw: %.60s': wants "
+					"{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.6.0.1\"}",
+					dst, gw);
 	*ret = (struct pool_route){ipnet_network(&net), via};
 	return 0;
 }
 
-static int read_list(const struct multus_cache_entry *n, const struct json *v,
-		     struct pool_route **ret, size_t *count, struct err *e)
+static int read_list(const struct annotation *n, const struct json *v, struct pool_route **ret,
+		     size_t *count, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);
 	const struct json *x;
 	int r = 0;
 
 	if (json_kind(v) == JSON_OBJECT) {
-		multus_cache_taken(n, "an object", "a list of one");
+		annotation_log_default(n, "an object", "a list of one");
 		return read_route(n, v, &VEC_PUSH(*ret, *count), e);
 	}
 	if (json_kind(v) != JSON_ARRAY && json_kind(v) != JSON_NULL)
-		return multus_cache_wrong(n, e, "it is %s, wants a list of {\"dst\", \"gw\"}",
-					  json_kind_name(v));
+		return annotation_error(n, e, "it is %s, wants a list of {\"dst\", \"gw\"}",
+					json_kind_name(v));
 	while (r == 0 && (x = json_walk_next(&w, NULL)))
 		r = read_route(n, x, &VEC_PUSH(*ret, *count), e);
 	return r;
@@ -57,15 +57,16 @@ static int read_list(const struct multus_cache_entry *n, const struct json *v,
 
 int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e)
 {
-	struct multus_cache_entry note = {NOTE_ROUTES, labels_get(&p->annotations, NOTE_ROUTES),
-					  false, p->ns, p->name};
+	struct annotation annotation = {ANNOTATION_ROUTES,
+					labels_get(&p->annotations, ANNOTATION_ROUTES), false,
+					p->ns, p->name};
 	auto_json struct json_doc *doc = NULL;
 	struct pool_route *v = NULL;
 	size_t count = 0;
-	int r = note.value ? multus_cache_parse(&note, &doc, e) : 0;
+	int r = annotation.value ? annotation_parse(&annotation, &doc, e) : 0;
 
-	if (r == 0 && note.value)
-		r = read_list(&note, json_root(doc), &v, &count, e);
+	if (r == 0 && annotation.value)
+		r = read_list(&annotation, json_root(doc), &v, &count, e);
 	if (r < 0) {
 		free(v);
 		return r;
@@ -75,7 +76,7 @@ int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *
 	return 0;
 }
 
-static bool has_route(const struct ipam_grant *g, const struct pool_route *r)
+static bool has_route(const struct ip_allocation *g, const struct pool_route *r)
 {
 	for (size_t i = 0; i < g->n_routes; i++)
 		if (ipnet_eq(&g->routes[i].dst, &r->dst))
@@ -83,7 +84,7 @@ static bool has_route(const struct ipam_grant *g, const struct pool_route *r)
 	return false;
 }
 
-static void put_route(struct ipam_grant *g, const struct pool_route *r)
+static void put_route(struct ip_allocation *g, const struct pool_route *r)
 {
 	size_t at = g->n_routes;
 
@@ -105,7 +106,7 @@ static bool holds(const struct ipnet *v, size_t n, const struct ipaddr *gw)
 }
 
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
-		       struct ipam_grant *grants, size_t n_grants)
+		       struct ip_allocation *grants, size_t n_grants)
 {
 	size_t homeless = 0;
 

@@ -15,7 +15,7 @@
 
 /* What an application's template says of its pools. */
 
-enum { NOTE_MAX = 64 << 10, NICS_MAX = 64, NUMBER_MAX = 1 << 20 };
+enum { ANNOTATION_MAX = 64 << 10, NICS_MAX = 64, NUMBER_MAX = 1 << 20 };
 
 struct raw {
 	const char *ifname;
@@ -29,7 +29,7 @@ static const struct json_field fields[] = {{"interface", J_STR,
 					   {0}};
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
-void auto_wish_done(struct auto_wish *w)
+void auto_pool_request_done(struct auto_pool_request *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		free(w->v[i].ifname);
@@ -37,7 +37,7 @@ void auto_wish_done(struct auto_wish *w)
 		free(w->v[i].subnet6);
 	}
 	free(w->v);
-	*w = (struct auto_wish){0};
+	*w = (struct auto_pool_request){0};
 }
 
 static char *first_of(const struct json_strs *l)
@@ -45,8 +45,8 @@ static char *first_of(const struct json_strs *l)
 	return l->n && *l->v[0] ? xstrdup(l->v[0]) : NULL;
 }
 
-static int add_nic(struct json_doc *d, const struct json *v, const char *place, struct auto_wish *w,
-		   struct err *e)
+static int add_nic(struct json_doc *d, const struct json *v, const char *place,
+		   struct auto_pool_request *w, struct err *e)
 {
 	struct raw raw = {0};
 	struct auto_nic *nic;
@@ -75,7 +75,7 @@ static int add_nic(struct json_doc *d, const struct json *v, const char *place, 
 }
 
 /* An object in place of a list of one, and the other way round, is taken as meant. */
-static int read_nics(struct json_doc *d, struct auto_wish *w, struct err *e)
+static int read_nics(struct json_doc *d, struct auto_pool_request *w, struct err *e)
 {
 	const struct json *root = json_root(d), *v;
 	struct json_walk walk = json_walk_start(root);
@@ -93,10 +93,11 @@ static int read_nics(struct json_doc *d, struct auto_wish *w, struct err *e)
 	return r;
 }
 
-static int read_note(const char *key, const char *text, struct auto_wish *w, struct err *e)
+static int read_annotation(const char *key, const char *text, struct auto_pool_request *w,
+			   struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
-	int r = json_parse(&d, span_of(text), NOTE_MAX, e);
+	int r = json_parse(&d, span_of(text), ANNOTATION_MAX, e);
 
 	if (r == 0)
 		r = read_nics(d, w, e);
@@ -107,7 +108,7 @@ static int read_note(const char *key, const char *text, struct auto_wish *w, str
 	return r;
 }
 
-static int read_number(const struct labels *l, struct auto_wish *w, struct err *e)
+static int read_number(const struct labels *l, struct auto_pool_request *w, struct err *e)
 {
 	const char *text = labels_get(l, AUTO_POOL_NUMBER);
 	struct span s = span_trim(span_of(text));
@@ -133,16 +134,16 @@ static int read_number(const struct labels *l, struct auto_wish *w, struct err *
 	return 0;
 }
 
-static bool is_one_of(const char *text, const char *const *words, size_t n)
+static bool is_one_of(const char *text, const char *const *describe, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!strcmp(text, words[i]))
+		if (!strcmp(text, describe[i]))
 			return true;
 	return false;
 }
 
 /* As Go's strconv.ParseBool. */
-static int read_reclaim(const struct labels *l, struct auto_wish *w, struct err *e)
+static int read_reclaim(const struct labels *l, struct auto_pool_request *w, struct err *e)
 {
 	static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"};
 	static const char *const no[] = {"0", "f", "F", "FALSE", "false", "False"};
@@ -159,16 +160,17 @@ static int read_reclaim(const struct labels *l, struct auto_wish *w, struct err 
 	return 0;
 }
 
-int auto_wish_read(const struct labels *l, uint32_t more, struct auto_wish *ret, struct err *e)
+int auto_pool_request_read(const struct labels *l, uint32_t more, struct auto_pool_request *ret,
+			   struct err *e)
 {
 	const char *many = labels_get(l, AUTO_POOL_SUBNETS);
 	const char *one = labels_get(l, AUTO_POOL_SUBNET);
-	struct auto_wish w = {.single = !many, .number = more, .reclaim = true};
+	struct auto_pool_request w = {.single = !many, .number = more, .reclaim = true};
 	int r;
 
 	if (!many && !one)
 		return 0;
-	r = read_note(many ? AUTO_POOL_SUBNETS : AUTO_POOL_SUBNET, many ? many : one, &w, e);
+	r = read_annotation(many ? AUTO_POOL_SUBNETS : AUTO_POOL_SUBNET, many ? many : one, &w, e);
 	if (r == 0 && w.single && w.n > 1)
 		w.single = false; /* a list in `subnet` */
 	if (r == 0)
@@ -176,7 +178,7 @@ int auto_wish_read(const struct labels *l, uint32_t more, struct auto_wish *ret,
 	if (r == 0)
 		r = read_reclaim(l, &w, e);
 	if (r < 0) {
-		auto_wish_done(&w);
+		auto_pool_request_done(&w);
 		return r;
 	}
 	*ret = w;
@@ -279,7 +281,7 @@ void auto_pool_labels(const struct app_id *a, const char *subnet, const char *ci
 	labels_put(l, AUTO_POOL_CIDR, cidr_label);
 }
 
-void auto_pool_put_notes(const struct app_id *a, const char *number, struct json_out *o)
+void auto_pool_put_annotations(const struct app_id *a, const char *number, struct json_out *o)
 {
 	jo_key(o, "annotations");
 	jo_obj(o);

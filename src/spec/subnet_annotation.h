@@ -58,7 +58,7 @@ struct auto_nic {
 	char *subnet4, *subnet6; /* NULL: none of that family */
 };
 
-struct auto_wish {
+struct auto_pool_request {
 	bool single; /* of `subnet` */
 	struct auto_nic *v;
 	size_t n;
@@ -69,9 +69,9 @@ struct auto_wish {
 
 /* 1: there is one; 0: no such annotation. Kind ERR_CONF; *ret is left alone then. `more`: addresses
  * beyond the pods' number where nothing is said. */
-int auto_wish_read(const struct labels *annotations, uint32_t more, struct auto_wish *ret,
-		   struct err *e);
-void auto_wish_done(struct auto_wish *w);
+int auto_pool_request_read(const struct labels *annotations, uint32_t more,
+			   struct auto_pool_request *ret, struct err *e);
+void auto_pool_request_done(struct auto_pool_request *w);
 
 enum { AUTO_POOL_NAME_MAX = 253 };
 /* "auto4-web-eth0-2b6c1" */
@@ -84,7 +84,7 @@ void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
  */
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
 		      const char *ifname, bool reclaim, struct labels *l);
-void auto_pool_put_notes(const struct app_id *a, const char *number, struct json_out *o);
+void auto_pool_put_annotations(const struct app_id *a, const char *number, struct json_out *o);
 /* Whether a label's value stands for the name. */
 bool auto_pool_label_is(const char *label, const char *name);
 /* As a label's value: first three '.', first seven ':', first '/' become '-'. */

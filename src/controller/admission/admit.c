@@ -122,7 +122,7 @@ const struct json *admit_meta(const struct json *object, const char *key)
 	return json_get(json_get(object, "metadata"), key);
 }
 
-const struct json *admit_note(const struct json *object, const char *key)
+const struct json *admit_annotation(const struct json *object, const char *key)
 {
 	return json_get(admit_meta(object, "annotations"), key);
 }
@@ -168,7 +168,8 @@ static void drop_warnings(struct admit_answer *r)
 	r->n_warnings = 0;
 }
 
-void admit_default(const struct admit_world *w, const struct admit_ask *q, struct admit_answer *ret)
+void admit_default(const struct admit_cache *w, const struct admit_request *q,
+		   struct admit_answer *ret)
 {
 	const struct kind *k = kind_of(q->kind);
 	struct admit a = {w, q, ret};
@@ -187,12 +188,33 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 	write_patch(ret, q->object, t);
 }
 
+struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_request *q)
+{
+	const struct kind *k = kind_of(q->kind);
+	struct admit_answer answer = {0};
+	struct admit a = {w, q, &answer};
+	auto_tree struct json_tree *t = NULL;
+	struct json_doc *doc = NULL;
+	auto_buf struct buf text;
+	struct json_out o;
+
+	buf_init(&text, OBJECT_MAX);
+	if (!k || json_kind(q->object) != JSON_OBJECT)
+		return NULL;
+	t = json_tree_over(q->object);
+	k->fill(&a, t);
+	admit_answer_done(&answer);
+	jo_init(&o, &text, 0);
+	json_tree_write(t, &o);
+	return !text.over && json_parse(&doc, buf_span(&text), OBJECT_MAX, NULL) == 0 ? doc : NULL;
+}
+
 bool admit_spec_stays(const struct admit *a)
 {
-	const struct admit_ask *q = a->ask;
-	struct admit_ask of_old = {q->kind, ADMIT_UPDATE, q->ns, q->name, q->old, NULL, NULL};
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, &of_old, &nobody};
+	const struct admit_request *q = a->request;
+	struct admit_request of_old = {q->kind, ADMIT_UPDATE, q->ns, q->name, q->old, NULL, NULL};
+	struct admit_answer ignored = {0};
+	struct admit silent = {a->cache, &of_old, &ignored};
 	auto_tree struct json_tree *t = NULL;
 	bool same;
 
@@ -201,17 +223,17 @@ bool admit_spec_stays(const struct admit *a)
 	if (json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
 		return true;
 	t = json_tree_over(q->old);
-	kind_of(q->kind)->fill(&quiet, t);
+	kind_of(q->kind)->fill(&silent, t);
 	same = json_tree_same(json_tree_member(t, "spec"), json_get(q->object, "spec"));
-	admit_answer_done(&nobody);
+	admit_answer_done(&ignored);
 	return same;
 }
 
 /* What only says more about an object is no matter of what it says itself. */
 static bool is_untouched(const struct admit *a)
 {
-	return admit_spec_stays(a) && json_same(admit_meta(a->ask->object, "annotations"),
-						admit_meta(a->ask->old, "annotations"));
+	return admit_spec_stays(a) && json_same(admit_meta(a->request->object, "annotations"),
+						admit_meta(a->request->old, "annotations"));
 }
 
 /* Of `was` as many are no fault of this change. */
@@ -248,7 +270,7 @@ static int check_lists(struct admit *a, const char *place, const struct json *v,
 static int check_sizes(struct admit *a)
 {
 	static const char *const maps[] = {"labels", "annotations"};
-	const struct admit_ask *q = a->ask;
+	const struct admit_request *q = a->request;
 	int r = 0;
 
 	if (q->operation == ADMIT_DELETE || admit_is_going(q->object))
@@ -264,7 +286,8 @@ static int check_sizes(struct admit *a)
 	return r;
 }
 
-void admit_check(const struct admit_world *w, const struct admit_ask *q, struct admit_answer *ret)
+void admit_check(const struct admit_cache *w, const struct admit_request *q,
+		 struct admit_answer *ret)
 {
 	const struct kind *k = kind_of(q->kind);
 	struct admit a = {w, q, ret};
@@ -280,7 +303,7 @@ void admit_check(const struct admit_world *w, const struct admit_ask *q, struct 
 /* Stands where the judge names the object, and is taken off again. */
 #define NOWHERE "-"
 
-static int judge(const struct admit_world *w, const char *name, const struct json *spec,
+static int judge(const struct admit_cache *w, const char *name, const struct json *spec,
 		 struct pool_set *set, struct err *e)
 {
 	struct pool_spec o = {NOWHERE, spec, w->agent_ns ? w->agent_ns : ""};
@@ -298,7 +321,7 @@ int admit_pool_of(struct admit *a, const char *name, const struct json *spec, st
 	struct pool_set set = {0};
 	struct err e = ERR_INIT;
 	const char *text = e.text;
-	int r = judge(a->world, *name ? name : "-", spec, &set, &e);
+	int r = judge(a->cache, *name ? name : "-", spec, &set, &e);
 
 	if (r == 0) {
 		*ret = set.v[0];
@@ -314,14 +337,14 @@ int admit_pool_of(struct admit *a, const char *name, const struct json *spec, st
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret)
 {
-	bool same_kind = strcmp(kind, a->ask->kind) == 0;
+	bool same_kind = strcmp(kind, a->request->kind) == 0;
 
 	*ret = (struct pool_set){0};
 	for (size_t i = 0; i < n; i++) {
 		const char *name = admit_text(admit_meta(list[i], "name"));
 
-		if (!same_kind || strcmp(name, a->ask->name) != 0)
-			judge(a->world, name, json_get(list[i], "spec"), ret, NULL);
+		if (!same_kind || strcmp(name, a->request->name) != 0)
+			judge(a->cache, name, json_get(list[i], "spec"), ret, NULL);
 	}
 }
 
@@ -365,10 +388,10 @@ void admit_overlap_hint(const struct pool *p, const struct pool *other, struct b
 
 int admit_check_family(struct admit *a, uint8_t family)
 {
-	if (family == 4 ? !a->world->no_ipv4 : !a->world->no_ipv6)
+	if (family == 4 ? !a->cache->no_ipv4 : !a->cache->no_ipv6)
 		return 0;
 	return admit_refuse(a, ADMIT_FORBIDDEN,
-			    "spec.ipVersion: IPv%u is disabled: switch it on in the settings "
+			    "spec.ipVersion: IPv%u is disabled: enable it in the settings "
 			    "(enableIPv%u) of controller and agents",
 			    family, family);
 }
@@ -386,21 +409,21 @@ static bool same_net(const char *a, const char *b)
 
 int admit_check_fixed(struct admit *a)
 {
-	const struct json *is = json_get(a->ask->object, "spec");
-	const struct json *was = json_get(a->ask->old, "spec");
+	const struct json *is = json_get(a->request->object, "spec");
+	const struct json *was = json_get(a->request->old, "spec");
 	const char *subnet = admit_text(json_get(is, "subnet"));
 	const char *old = admit_text(json_get(was, "subnet"));
 
 	if (*old && !same_net(subnet, old))
 		return admit_refuse(a, ADMIT_FORBIDDEN,
-				    "spec.subnet: is not changeable: it was '%.60s'; make another "
-				    "%s for '%.60s'",
-				    old, a->ask->kind, subnet);
+				    "spec.subnet: is immutable: it was '%.60s'; create another %s "
+				    "for '%.60s'",
+				    old, a->request->kind, subnet);
 	if (json_kind(json_get(was, "ipVersion")) != JSON_NULL &&
 	    !json_same(json_get(is, "ipVersion"), json_get(was, "ipVersion")))
 		return admit_refuse(a, ADMIT_FORBIDDEN,
-				    "spec.ipVersion: is not changeable: make another %s",
-				    a->ask->kind);
+				    "spec.ipVersion: is immutable: create another %s",
+				    a->request->kind);
 	return 0;
 }
 
@@ -448,7 +471,7 @@ static bool has_ranges(const char *kind)
 	return strcmp(kind, "SpiderIPPool") == 0 || strcmp(kind, "SpiderSubnet") == 0;
 }
 
-bool admit_is_contended(const struct admit_ask *q)
+bool admit_is_contended(const struct admit_request *q)
 {
 	static const char *const keys[] = {"subnet", "ips", "excludeIPs"};
 
@@ -491,19 +514,19 @@ static bool is_made(const struct json *pool)
 	return true;
 }
 
-static bool stays(const struct admit_ask *q, const char *key)
+static bool stays(const struct admit_request *q, const char *key)
 {
 	return json_same(admit_meta(q->object, key), admit_meta(q->old, key));
 }
 
-static bool may_change(const struct admit_ask *q, const char *note)
+static bool may_change(const struct admit_request *q, const char *annotation)
 {
-	if (strcmp(note, POOL_BLOCK_PREFIX_NOTE) == 0)
-		return !admit_note(q->old, note);
-	return strcmp(note, AUTO_POOL_NUMBER) == 0 && is_made(q->object);
+	if (strcmp(annotation, POOL_BLOCK_PREFIX_ANNOTATION) == 0)
+		return !admit_annotation(q->old, annotation);
+	return strcmp(annotation, AUTO_POOL_NUMBER) == 0 && is_made(q->object);
 }
 
-static bool notes_are_allowed(const struct admit_ask *q)
+static bool annotations_are_allowed(const struct admit_request *q)
 {
 	const struct json *is = admit_meta(q->object, "annotations");
 	const struct json *was = admit_meta(q->old, "annotations");
@@ -525,7 +548,7 @@ static bool notes_are_allowed(const struct admit_ask *q)
 
 int admit_check_agent(struct admit *a)
 {
-	const struct admit_ask *q = a->ask;
+	const struct admit_request *q = a->request;
 
 	if (!admit_is_agent(q->user) || strcmp(q->kind, "SpiderIPPool") != 0)
 		return 0;
@@ -535,16 +558,16 @@ int admit_check_agent(struct admit *a)
 	    (!is_made(q->object) || json_len(json_get(json_get(q->object, "spec"), "ips"))))
 		return admit_forbid(
 			a,
-			"an agent's account may make pools for applications only (labels " AUTO_POOL_GROUP
+			"an agent's account may create pools for applications only (labels " AUTO_POOL_GROUP
 			"owner-*), without addresses (spec.ips)");
 	if (q->operation == ADMIT_UPDATE &&
 	    !(json_same(json_get(q->object, "spec"), json_get(q->old, "spec")) &&
 	      stays(q, "labels") && stays(q, "finalizers") && stays(q, "ownerReferences") &&
-	      notes_are_allowed(q)))
+	      annotations_are_allowed(q)))
 		return admit_forbid(
 			a,
-			"an agent's account may change nothing of a pool but the annotation " POOL_BLOCK_PREFIX_NOTE
+			"an agent's account may change nothing of a pool but the annotation " POOL_BLOCK_PREFIX_ANNOTATION
 			", where there is none, and " AUTO_POOL_NUMBER
-			" of a pool that was made for an application");
+			" of a pool that was created for an application");
 	return 0;
 }

@@ -58,7 +58,7 @@ enum { ADMIT_LIST_MAX = 1 << 14, ADMIT_LABELS_MAX = 1 << 10 };
 enum admit_operation { ADMIT_CREATE, ADMIT_UPDATE, ADMIT_DELETE };
 
 /* Borrowed. */
-struct admit_ask {
+struct admit_request {
 	const char *kind; /* "SpiderIPPool" */
 	enum admit_operation operation;
 	const char *ns, *name; /* name "": generateName */
@@ -75,7 +75,7 @@ enum admit_nad {
 };
 
 /* State of the cluster; borrowed. */
-struct admit_world {
+struct admit_cache {
 	const char *agent_ns;		   /* namespace for a network that multusName gives without
 	                                  * one */
 	bool no_ipv4, no_ipv6;		   /* disabled for the whole cluster */
@@ -119,16 +119,19 @@ bool admit_is_agent(const char *user);
 
 bool admit_knows(const char *kind);
 /* *ret is overwritten; free it with admit_answer_done(). */
-void admit_default(const struct admit_world *w, const struct admit_ask *q,
+void admit_default(const struct admit_cache *w, const struct admit_request *q,
 		   struct admit_answer *ret);
-void admit_check(const struct admit_world *w, const struct admit_ask *q, struct admit_answer *ret);
+void admit_check(const struct admit_cache *w, const struct admit_request *q,
+		 struct admit_answer *ret);
 void admit_answer_done(struct admit_answer *a);
+/* The object with the patch of admit_default() applied; NULL: the kind is not known, or the object is too large. */
+struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_request *q);
 
 /*
  * Whether the decision may conflict with concurrent requests: the object adds ranges that it did
  * not have before.
  */
-bool admit_is_contended(const struct admit_ask *q);
+bool admit_is_contended(const struct admit_request *q);
 /* Value of the CIDR labels: "10-6-0-0-16" for "10.6.0.0/16". The caller frees it. */
 char *admit_cidr_label(const char *subnet);
 

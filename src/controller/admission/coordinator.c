@@ -33,15 +33,15 @@ struct reading {
 	const char *place;
 };
 
-static int check_word(const struct reading *r, const char *key, const char *const *words,
+static int check_word(const struct reading *r, const char *key, const char *const *message,
 		      const char *want)
 {
 	const char *text = json_string(json_get(r->spec, key));
 
 	if (!text)
 		return 0;
-	for (; *words; words++)
-		if (strcmp(*words, text) == 0)
+	for (; *message; message++)
+		if (strcmp(*message, text) == 0)
 			return 0;
 	return admit_refuse(r->a, ADMIT_NOT_SUPPORTED, "%s.%s: '%.60s' is not known, wants %s",
 			    r->place, key, text, want);
@@ -76,8 +76,8 @@ static int check_nets(const struct reading *r)
 		if (ipnet_parse_loose(span_of(admit_text(v)), &net) < 0)
 			return admit_refuse(
 				r->a, ADMIT_INVALID,
-				"%s.hijackCIDR[%zu]: '%.60s' is neither an address nor a "
-				"CIDR such as 10.6.0.0/16",
+				"%s.hijackCIDR[%zu]: '%.60s' is not an address or a CIDR such as "
+				"10.6.0.0/16",
 				r->place, i, admit_text(v));
 	return 0;
 }
@@ -90,13 +90,13 @@ static int check_route(const struct reading *r, const struct json *v, size_t i)
 
 	if (ipnet_parse_loose(span_of(dst), &net) < 0)
 		return admit_refuse(r->a, ADMIT_INVALID,
-				    "%s.policyRoutes[%zu].dst: '%.60s' is neither an address nor a "
-				    "CIDR such as 10.6.0.0/16",
+				    "%s.policyRoutes[%zu].dst: '%.60s' is not an address or a CIDR "
+				    "such as 10.6.0.0/16",
 				    r->place, i, dst);
 	if (ip_parse(span_of(gw), &via) < 0)
 		return admit_refuse(r->a, ADMIT_INVALID,
-				    "%s.policyRoutes[%zu].gw: '%.60s' is no address", r->place, i,
-				    gw);
+				    "%s.policyRoutes[%zu].gw: '%.60s' is not an address", r->place,
+				    i, gw);
 	if (via.family != net.ip.family)
 		return admit_refuse(r->a, ADMIT_INVALID,
 				    "%s.policyRoutes[%zu].gw: '%.60s' is not IPv%u as the "
@@ -128,17 +128,17 @@ static int check_texts(const struct reading *r)
 		     num_hex((struct span){mac, 2}, 0xff, &first) < 0 ||
 		     num_hex((struct span){mac + 3, 2}, 0xff, &second) < 0 || first & 1))
 		return admit_refuse(r->a, ADMIT_INVALID,
-				    "%s.podMACPrefix: '%.60s' is no beginning of a MAC: wants two "
-				    "bytes of a unicast one (the first even), such as 0a:1b",
+				    "%s.podMACPrefix: '%.60s' is not a MAC prefix: wants the first "
+				    "two bytes of a unicast MAC (the first even), such as 0a:1b",
 				    r->place, mac);
 	if (*address && ip_parse(span_of(address), &ip) < 0)
 		return admit_refuse(r->a, ADMIT_INVALID,
-				    "%s.vethLinkAddress: '%.60s' is no address, such as "
+				    "%s.vethLinkAddress: '%.60s' is not an address such as "
 				    "169.254.100.1",
 				    r->place, address);
 	if (strlen(nic) > IFNAME_MAX || strpbrk(nic, "/ \t"))
 		return admit_refuse(r->a, ADMIT_INVALID,
-				    "%s.podDefaultRouteNIC: '%.60s' is no name of an interface",
+				    "%s.podDefaultRouteNIC: '%.60s' is not an interface name",
 				    r->place, nic);
 	return 0;
 }
@@ -169,9 +169,9 @@ int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const
 
 int admit_check_coordinator(struct admit *a)
 {
-	const struct json *spec = json_get(a->ask->object, "spec");
+	const struct json *spec = json_get(a->request->object, "spec");
 
-	if (a->ask->operation == ADMIT_DELETE || admit_is_going(a->ask->object))
+	if (a->request->operation == ADMIT_DELETE || admit_is_going(a->request->object))
 		return 0;
 	if (!json_string(json_get(spec, "podCIDRType")))
 		return admit_refuse(a, ADMIT_REQUIRED,

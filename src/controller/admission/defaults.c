@@ -38,7 +38,7 @@ static void add_finalizer(struct json_tree *object)
 		json_tree_push_text(json_tree_member(meta, "finalizers"), ADMIT_FINALIZER);
 }
 
-/* Of a kind that nobody takes it off again. */
+/* Of a kind whose finalizer no controller removes. */
 void admit_drop_finalizer(struct json_tree *object)
 {
 	struct json_tree *meta = json_tree_member(object, "metadata");
@@ -82,7 +82,7 @@ static void squeeze(struct admit *a, struct json_tree *v, const char *place, boo
 	for (const char *p = text; *p; p++)
 		if (!strchr(" \t\n", *p))
 			*end++ = *p;
-	admit_warn(a, "%s: '%.60s' is taken as '%.60s'", place, text, to);
+	admit_warn(a, "%s: '%.60s' is read as '%.60s'", place, text, to);
 	if (!is_range || !is_readable(text))
 		json_tree_set_text(v, to);
 }
@@ -108,10 +108,10 @@ static void route_key(struct admit *a, const struct json_tree *route, size_t i, 
 	if (!text)
 		return;
 	if (own && strcmp(own, text) != 0)
-		admit_warn(a, "spec.routes[%zu].%s: '%.60s' is not used: '%s' says '%.60s'", i,
-			   other, text, key, own);
+		admit_warn(a, "spec.routes[%zu].%s: '%.60s' is ignored: '%s' is '%.60s'", i, other,
+			   text, key, own);
 	else
-		admit_warn(a, "spec.routes[%zu].%s is taken as '%s': write that", i, other, key);
+		admit_warn(a, "spec.routes[%zu].%s is read as '%s': use that name", i, other, key);
 }
 
 static void fill_routes(struct admit *a, const struct json_tree *spec)
@@ -129,20 +129,20 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
 			   const char *network)
 {
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, a->ask, &nobody};
+	struct admit_answer ignored = {0};
+	struct admit silent = {a->cache, a->request, &ignored};
 	char meant[IP_TEXT_MAX];
 	struct pool p = {0};
 	struct ipnet net;
 	bool found = false;
 
-	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->object, "spec"), &p) == 0)
+	if (admit_pool_of(&silent, a->request->name, json_get(a->request->object, "spec"), &p) == 0)
 		found = admit_narrower(&p, &net) && ipnet_contains(&net, &written->ip);
-	admit_warn(a, "spec.subnet: '%s' has host bits, its network '%s' is taken%s%s%s", text,
+	admit_warn(a, "spec.subnet: '%s' has host bits, its network '%s' is used%s%s%s", text,
 		   network, found ? ": did you mean " : "", found ? ipnet_str(&net, meant) : "",
 		   found ? "?" : "");
 	pool_done(&p);
-	admit_answer_done(&nobody);
+	admit_answer_done(&ignored);
 }
 
 /* The subnet's network; false: there is none that could be read. */
@@ -178,7 +178,7 @@ static void number_version(struct admit *a, struct json_tree *spec)
 
 	if (!text || ip_family_parse(span_of(text), &family) < 0)
 		return;
-	admit_warn(a, "spec.ipVersion: '%.60s' is taken as the number %u", text, family);
+	admit_warn(a, "spec.ipVersion: '%.60s' is read as the number %u", text, family);
 	json_tree_put_int(spec, "ipVersion", family);
 }
 
@@ -260,8 +260,8 @@ static void inherit(struct json_tree *object, const struct json *subnet)
 /* Of several the first, by name: it can be no more than one, but for what an old webhook let in. */
 static void fill_owner(struct admit *a, struct json_tree *object, const struct ipnet *net)
 {
-	for (size_t i = 0; i < a->world->n_subnets; i++) {
-		const struct json *subnet = a->world->subnets[i];
+	for (size_t i = 0; i < a->cache->n_subnets; i++) {
+		const struct json *subnet = a->cache->subnets[i];
 
 		if (!is_of(subnet, net) || admit_is_going(subnet))
 			continue;
@@ -276,7 +276,7 @@ void admit_default_pool(struct admit *a, struct json_tree *object)
 {
 	struct ipnet net;
 
-	if (admit_is_going(a->ask->object))
+	if (admit_is_going(a->request->object))
 		return;
 	add_finalizer(object);
 	if (!fill_ranges(a, object, LABEL_POOL_CIDR, &net))
@@ -289,7 +289,7 @@ void admit_default_subnet(struct admit *a, struct json_tree *object)
 	struct ipnet net;
 
 	admit_drop_finalizer(object);
-	if (admit_is_going(a->ask->object) || !fill_ranges(a, object, LABEL_SUBNET_CIDR, &net))
+	if (admit_is_going(a->request->object) || !fill_ranges(a, object, LABEL_SUBNET_CIDR, &net))
 		return;
 }
 

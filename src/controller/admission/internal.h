@@ -12,17 +12,17 @@
 
 /* admit.c and the files by kind. */
 
-#define LABEL_POOL_CIDR	  "ipam.spidernet.io/ippool-cidr"
-#define LABEL_SUBNET_CIDR "ipam.spidernet.io/subnet-cidr"
-#define LABEL_OWNER	  "ipam.spidernet.io/owner-spider-subnet"
-#define LABEL_APP_NAME	  "ipam.spidernet.io/owner-application-name"
-#define NOTE_NAD_NAME	  "multus.spidernet.io/cr-name"
-#define NOTE_CNI_VERSION  "multus.spidernet.io/cni-version"
-#define NOTE_CNI_NAME	  "cni.spidernet.io/cniconfig-name"
+#define LABEL_POOL_CIDR	       "ipam.spidernet.io/ippool-cidr"
+#define LABEL_SUBNET_CIDR      "ipam.spidernet.io/subnet-cidr"
+#define LABEL_OWNER	       "ipam.spidernet.io/owner-spider-subnet"
+#define LABEL_APP_NAME	       "ipam.spidernet.io/owner-application-name"
+#define ANNOTATION_NAD_NAME    "multus.spidernet.io/cr-name"
+#define ANNOTATION_CNI_VERSION "multus.spidernet.io/cni-version"
+#define ANNOTATION_CNI_NAME    "cni.spidernet.io/cniconfig-name"
 
 struct admit {
-	const struct admit_world *world;
-	const struct admit_ask *ask;
+	const struct admit_cache *cache;
+	const struct admit_request *request;
 	struct admit_answer *answer;
 };
 
@@ -37,10 +37,11 @@ int admit_forbid(struct admit *a, const char *fmt, ...) __attribute__((format(pr
 void admit_warn(struct admit *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 const struct json *admit_meta(const struct json *object, const char *key);
-const struct json *admit_note(const struct json *object, const char *key); /* value of an annotation
+const struct json *admit_annotation(const struct json *object,
+				    const char *key); /* value of an annotation
                                                                             */
-const char *admit_text(const struct json *v);				   /* "": not a string */
-bool admit_is_going(const struct json *object); /* has a deletionTimestamp */
+const char *admit_text(const struct json *v);	      /* "": not a string */
+bool admit_is_going(const struct json *object);	      /* has a deletionTimestamp */
 /* Whether an update leaves the spec unchanged, apart from defaults. */
 bool admit_spec_stays(const struct admit *a);
 
@@ -101,21 +102,21 @@ const char *admit_block_of(const char *type);
 
 /* range_locks.c. */
 
-enum { CLAIMS_GONE_MAX = 256, CLAIMS_UID_MAX = 64 };
+enum { CLAIMS_REMOVED_MAX = 256, CLAIMS_UID_MAX = 64 };
 
 struct range_locks {
 	struct kube *k;
 	const char *ns;
-	char gone[CLAIMS_GONE_MAX][CLAIMS_UID_MAX]; /* ring buffer */
-	size_t next_gone;
+	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* ring buffer */
+	size_t next_removed;
 	struct claim *first;
 	/* removal of claims without effect */
-	struct kube_call *tidy;
-	struct loop_timer *tidy_timer;
+	struct kube_call *clean_up;
+	struct loop_timer *cleanup_timer;
 };
 
 /* Whether the watch has shown the deletion of the object; uid may be NULL. */
-bool range_locks_is_gone(const struct range_locks *c, const char *uid);
-void range_locks_tidy_stop(struct range_locks *c);
+bool range_locks_is_removed(const struct range_locks *c, const char *uid);
+void range_locks_cleanup_stop(struct range_locks *c);
 
 #endif

@@ -18,9 +18,9 @@ static const char *const inject_keys[] = {
 	"cni.spidernet.io/network-resource-inject",
 };
 
-static const struct json *note(const struct admit *a, const char *key)
+static const struct json *annotation(const struct admit *a, const char *key)
 {
-	return admit_note(a->ask->object, key);
+	return admit_annotation(a->request->object, key);
 }
 
 /* --- the NetworkAttachmentDefinition's name --- */
@@ -42,14 +42,15 @@ static bool is_dns_name(const char *s)
 /* A new name would leave the NAD of the old name behind. */
 static int check_renamed(struct admit *a)
 {
-	const char *is = json_string(note(a, NOTE_NAD_NAME));
-	const char *was = json_string(admit_note(a->ask->old, NOTE_NAD_NAME));
+	const char *is = json_string(annotation(a, ANNOTATION_NAD_NAME));
+	const char *was = json_string(admit_annotation(a->request->old, ANNOTATION_NAD_NAME));
 
-	if (a->ask->operation != ADMIT_UPDATE || !is || (was && strcmp(is, was) == 0))
+	if (a->request->operation != ADMIT_UPDATE || !is || (was && strcmp(is, was) == 0))
 		return 0;
 	return admit_refuse(a, ADMIT_INVALID,
-			    "metadata.annotations[" NOTE_NAD_NAME
-			    "]: '%.100s' cannot be %s afterwards: make another SpiderMultusConfig",
+			    "metadata.annotations[" ANNOTATION_NAD_NAME
+			    "]: '%.100s' cannot be %s after creation: create another "
+			    "SpiderMultusConfig",
 			    is, was ? "changed" : "given");
 }
 
@@ -59,41 +60,43 @@ static int check_renamed(struct admit *a)
  */
 static int check_taken(struct admit *a, const char *nad)
 {
-	const char *owner = "", *was = json_string(admit_note(a->ask->old, NOTE_NAD_NAME));
+	const char *owner = "",
+		   *was = json_string(admit_annotation(a->request->old, ANNOTATION_NAD_NAME));
 	enum admit_nad found = ADMIT_NAD_NONE;
 
-	if (a->ask->operation == ADMIT_UPDATE && strcmp(nad, was ? was : a->ask->name) == 0)
+	if (a->request->operation == ADMIT_UPDATE && strcmp(nad, was ? was : a->request->name) == 0)
 		return 0;
-	if (a->world->nad)
-		found = a->world->nad(a->world->arg, a->ask->ns, nad, a->ask->name, &owner);
+	if (a->cache->nad)
+		found = a->cache->nad(a->cache->arg, a->request->ns, nad, a->request->name, &owner);
 	if (found == ADMIT_NAD_TAKEN)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "metadata.%s: the NetworkAttachmentDefinition %s/%s already "
 				    "exists and is managed by SpiderMultusConfig %s/%s: choose "
 				    "another name",
-				    note(a, NOTE_NAD_NAME) ? "annotations[" NOTE_NAD_NAME "]"
-							   : "name",
-				    a->ask->ns, nad, a->ask->ns, owner);
+				    annotation(a, ANNOTATION_NAD_NAME)
+					    ? "annotations[" ANNOTATION_NAD_NAME "]"
+					    : "name",
+				    a->request->ns, nad, a->request->ns, owner);
 	if (found == ADMIT_NAD_FREE)
 		admit_warn(a,
-			   "the NetworkAttachmentDefinition %s/%s that is there gets this object's "
-			   "content",
-			   a->ask->ns, nad);
+			   "the existing NetworkAttachmentDefinition %s/%s is replaced with this "
+			   "object's content",
+			   a->request->ns, nad);
 	return 0;
 }
 
 static int check_name(struct admit *a)
 {
-	const char *given = json_string(note(a, NOTE_NAD_NAME));
+	const char *given = json_string(annotation(a, ANNOTATION_NAD_NAME));
 	int r = check_renamed(a);
 
 	if (r == 0 && given && !is_dns_name(given))
 		return admit_refuse(a, ADMIT_INVALID,
-				    "metadata.annotations[" NOTE_NAD_NAME
+				    "metadata.annotations[" ANNOTATION_NAD_NAME
 				    "]: invalid custom net-attach-def resource name '%.100s': "
 				    "wants lower case letters, digits, '-' and '.'",
 				    given);
-	return r == 0 ? check_taken(a, given ? given : a->ask->name) : r;
+	return r == 0 ? check_taken(a, given ? given : a->request->name) : r;
 }
 
 /* --- other annotations --- */
@@ -101,7 +104,7 @@ static int check_name(struct admit *a)
 static int check_version(struct admit *a)
 {
 	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
-	const char *v = json_string(note(a, NOTE_CNI_VERSION));
+	const char *v = json_string(annotation(a, ANNOTATION_CNI_VERSION));
 
 	for (size_t i = 0; v && i < ARRAY_LEN(known); i++)
 		if (strcmp(v, known[i]) == 0)
@@ -109,8 +112,8 @@ static int check_version(struct admit *a)
 	if (!v)
 		return 0;
 	return admit_refuse(a, ADMIT_NOT_SUPPORTED,
-			    "metadata.annotations[" NOTE_CNI_VERSION
-			    "]: '%.60s' is no CNI version: wants 0.3.0, 0.3.1, 0.4.0, 1.0.0 or "
+			    "metadata.annotations[" ANNOTATION_CNI_VERSION
+			    "]: '%.60s' is not a CNI version: wants 0.3.0, 0.3.1, 0.4.0, 1.0.0 or "
 			    "1.1.0",
 			    v);
 }
@@ -120,13 +123,13 @@ static int check_cni_name(struct admit *a)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789_.-";
-	const char *v = json_string(note(a, NOTE_CNI_NAME));
+	const char *v = json_string(annotation(a, ANNOTATION_CNI_NAME));
 
 	if (!v || !*v || (strspn(v, letters) == strlen(v) && !strchr("_.-", *v)))
 		return 0;
 	return admit_refuse(a, ADMIT_INVALID,
-			    "metadata.annotations[" NOTE_CNI_NAME
-			    "]: '%.100s' is no name of a network: wants letters, digits, '-', '_' "
+			    "metadata.annotations[" ANNOTATION_CNI_NAME
+			    "]: '%.100s' is not a network name: wants letters, digits, '-', '_' "
 			    "and '.', a letter or digit first",
 			    v);
 }
@@ -140,7 +143,7 @@ static size_t count_pools(const struct json *block)
 	return json_len(json_get(pools, "ipv4")) + json_len(json_get(pools, "ipv6"));
 }
 
-/* What a container is given to have it; NULL: there is no such thing. */
+/* The resource that a container requests for it; NULL: none. */
 static const char *resource_key(const char *block)
 {
 	static const struct {
@@ -166,8 +169,8 @@ static int check_injected(struct admit *a, const struct json *spec, const char *
 	if (!resource)
 		return admit_refuse(
 			a, ADMIT_FORBIDDEN,
-			"metadata.annotations[%s]: cniType %s does not support RDMA "
-			"resource or network resource injected: take the annotation out",
+			"metadata.annotations[%s]: cniType %s does not support RDMA resource or "
+			"network resource injected: remove the annotation",
 			key, type);
 	if (!*admit_text(json_get(b, resource))) {
 		if (!rdma)
@@ -190,7 +193,7 @@ static int check_inject(struct admit *a, const struct json *spec)
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(inject_keys) && r == 0; i++)
-		if (note(a, inject_keys[i]))
+		if (annotation(a, inject_keys[i]))
 			r = check_injected(a, spec, inject_keys[i], i == 0);
 	return r;
 }
@@ -210,15 +213,14 @@ static int check_custom(struct admit *a, const struct json *spec)
 				    "spec.customCNI: is %zu bytes long, %d are allowed",
 				    strlen(text), NAD_CONFIG_MAX);
 	if (json_parse(&doc, span_of(text), NAD_CONFIG_MAX, &e) < 0)
-		return admit_refuse(a, ADMIT_FORBIDDEN, "spec.customCNI: is no JSON: %s", e.text);
+		return admit_refuse(a, ADMIT_FORBIDDEN, "spec.customCNI: is not JSON: %s", e.text);
 	if (json_kind(json_root(doc)) != JSON_OBJECT)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "spec.customCNI: is %s, wants a CNI configuration such as "
 				    "{\"cniVersion\":\"0.3.1\",\"type\":\"macvlan\",...}",
 				    json_kind_name(json_root(doc)));
 	if (!json_get(json_root(doc), "type") && !json_get(json_root(doc), "plugins"))
-		admit_warn(a,
-			   "spec.customCNI has neither 'type' nor 'plugins': no plugin is named");
+		admit_warn(a, "spec.customCNI has no 'type' and no 'plugins': name a plugin");
 	return admit_check_definition(a, json_root(doc), "spec.customCNI");
 }
 
@@ -230,7 +232,7 @@ static int check_chained(struct admit *a, const struct json *v, size_t i)
 
 	if (!json_string(v) || json_parse(&doc, span_of(json_string(v)), SIZE_MAX, &e) < 0)
 		return admit_refuse(a, ADMIT_FORBIDDEN,
-				    "spec.chainCNIJsonData[%zu]: is no JSON: %s", i,
+				    "spec.chainCNIJsonData[%zu]: is not JSON: %s", i,
 				    json_string(v) ? e.text : json_kind_name(v));
 	if (!*admit_text(json_get(json_root(doc), "type")))
 		return admit_refuse(a, ADMIT_FORBIDDEN,
@@ -290,7 +292,7 @@ static int check_type(struct admit *a, const struct json *spec, const char *type
 {
 	static const char *const types[] = {"macvlan",	"ipvlan", "vlan", "sriov",
 					    "ib-sriov", "ipoib",  "ovs",  "custom"};
-	const char *near = opt_nearest(type, types, ARRAY_LEN(types));
+	const char *near = opt_suggest(type, types, ARRAY_LEN(types));
 
 	if (!block && strcmp(type, "custom") != 0)
 		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
@@ -310,17 +312,17 @@ static void say_unused(struct admit *a, const struct json *spec, const char *blo
 {
 	if (block && json_bool(json_get(spec, "disableIPAM")) &&
 	    count_pools(json_get(spec, block)) > 0)
-		admit_warn(a, "spec.%s.ippools is not used: disableIPAM is true", block);
+		admit_warn(a, "spec.%s.ippools is ignored: disableIPAM is true", block);
 }
 
 int admit_check_network(struct admit *a)
 {
-	const struct json *spec = json_get(a->ask->object, "spec");
+	const struct json *spec = json_get(a->request->object, "spec");
 	const struct json *c = json_get(spec, "coordinator");
 	const char *type = json_string(json_get(spec, "cniType")), *block;
 	int r;
 
-	if (a->ask->operation == ADMIT_DELETE || admit_is_going(a->ask->object))
+	if (a->request->operation == ADMIT_DELETE || admit_is_going(a->request->object))
 		return 0;
 	type = type ? type : "custom";
 	block = admit_block_of(type);
@@ -408,8 +410,8 @@ static int check_mode(const struct block *b)
 			"spec.vlan.vlanMode: '%.60s' is not known, wants manual or auto", mode);
 	if (strcmp(mode, "auto") == 0 && json_kind(get(b, "vlanID")) != JSON_NULL)
 		return admit_refuse(b->a, ADMIT_FORBIDDEN,
-				    "spec.vlan.vlanID: is not for vlanMode auto, which finds it "
-				    "out: take one of the two out");
+				    "spec.vlan.vlanID: does not go with vlanMode auto, which "
+				    "detects it: remove one of the two");
 	if (strcmp(mode, "auto") != 0 && json_int(get(b, "vlanID"), &n) < 0)
 		return admit_refuse(b->a, ADMIT_REQUIRED,
 				    "spec.vlan.vlanID: is missing: vlanMode manual wants it");
@@ -422,8 +424,8 @@ static int check_match(const struct block *b)
 		return 0;
 	return admit_refuse(
 		b->a, ADMIT_INVALID,
-		"spec.%s.ippools.matchMasterSubnet: MatchMasterSubnet feature is not "
-		"supported for %s: take it out, or use cniType sriov, macvlan or ipvlan",
+		"spec.%s.ippools.matchMasterSubnet: MatchMasterSubnet feature is not supported for "
+		"%s: remove it, or use cniType sriov, macvlan or ipvlan",
 		b->name, b->type);
 }
 
@@ -437,7 +439,7 @@ static int check_bond(const struct block *b, size_t n_masters)
 
 	if (n_masters < 2) {
 		if (json_kind(bond) != JSON_NULL)
-			admit_warn(b->a, "spec.%s.bond is not used: there is one master", b->name);
+			admit_warn(b->a, "spec.%s.bond is ignored: there is one master", b->name);
 		return 0;
 	}
 	if (json_kind(bond) == JSON_NULL)
@@ -448,7 +450,7 @@ static int check_bond(const struct block *b, size_t n_masters)
 	if (!*name || strlen(name) > IFNAME_MAX)
 		return admit_refuse(
 			b->a, ADMIT_INVALID,
-			"spec.%s.bond.name: '%.60s' is no name of a bond: wants 1 to 15 "
+			"spec.%s.bond.name: '%.60s' is not an interface name: wants 1 to 15 "
 			"characters, such as bond0",
 			b->name, name);
 	if (json_int(json_get(bond, "mode"), &mode) < 0 || mode < 0 || mode > BOND_MODE_MAX)
@@ -473,8 +475,7 @@ static int check_masters(const struct block *b)
 		if (!*admit_text(v) || strlen(admit_text(v)) > IFNAME_MAX ||
 		    strpbrk(admit_text(v), "/ \t"))
 			return admit_refuse(b->a, ADMIT_INVALID,
-					    "spec.%s.master[%zu]: '%.60s' is no name of an "
-					    "interface",
+					    "spec.%s.master[%zu]: '%.60s' is not an interface name",
 					    b->name, i, admit_text(v));
 	return check_bond(b, json_len(list));
 }
@@ -540,7 +541,7 @@ static int check_pkey(const struct block *b)
 	if (!*text || (r == 0 && n > 0 && n != FULL_MEMBER))
 		return 0;
 	return admit_refuse(b->a, ADMIT_INVALID,
-			    "spec.ibsriov.pkey: '%.60s' is no partition key: wants 0x0001 to "
+			    "spec.ibsriov.pkey: '%.60s' is not a partition key: wants 0x0001 to "
 			    "0x7fff, with or without the membership bit 0x8000",
 			    text);
 }
@@ -630,7 +631,7 @@ int admit_check_block(struct admit *a, const char *type, const char *name, const
 
 static bool is_trusted(const struct admit *a)
 {
-	return a->world->trusts && a->world->trusts(a->world->arg, a->ask->ns);
+	return a->cache->trusts && a->cache->trusts(a->cache->arg, a->request->ns);
 }
 
 int admit_check_definition(struct admit *a, const struct json *config, const char *place)
@@ -641,7 +642,7 @@ int admit_check_definition(struct admit *a, const struct json *config, const cha
 	if (is_trusted(a) || definition_check(config, &rules, &e) == 0 || admit_spec_stays(a))
 		return 0;
 	return admit_refuse(a, ADMIT_FORBIDDEN, "%s: namespace '%s' is not trusted: %s", place,
-			    a->ask->ns, e.text);
+			    a->request->ns, e.text);
 }
 
 int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec)
@@ -659,9 +660,9 @@ int admit_check_ifacer(struct admit *a, const char *block, const struct json *sp
 		return 0;
 	return admit_refuse(
 		a, ADMIT_FORBIDDEN,
-		"spec.%s.%s: makes an interface on each node, which only a definition of a trusted "
-		"namespace may: set the annotation " DEFINITION_TRUST
+		"spec.%s.%s: creates an interface on each node, which only a definition of a "
+		"trusted namespace may do: set the annotation " DEFINITION_TRUST
 		"=true on Namespace '%s', or %s",
-		block, vlan ? "vlanID" : "master", a->ask->ns,
+		block, vlan ? "vlanID" : "master", a->request->ns,
 		vlan ? "use cniType vlan" : "name one master");
 }

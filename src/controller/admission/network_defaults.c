@@ -58,7 +58,7 @@ static bool says_nothing(const struct json_tree *v)
 
 /*
  * The field gets what the spelling says, which stays beside it: so kubectl apply finds what it sends, and
- * reports `unchanged`. Of a spelling that stayed and a field that somebody changed since, the field counts
+ * reports `unchanged`. Of a spelling that stayed and a field that was changed since, the field counts
  * and the spelling goes; the next kubectl apply brings it back, and it counts then, as for any field.
  */
 static void take_as(struct admit *a, const struct move *m)
@@ -73,15 +73,15 @@ static void take_as(struct admit *a, const struct move *m)
 	if (!nothing && json_same(v, json_get(m->old_from, m->key))) {
 		if (stays)
 			return;
-		admit_warn(a, "%s.%s is dropped: %s.%s was changed", m->from_place, m->key,
+		admit_warn(a, "%s.%s is removed: %s.%s was changed", m->from_place, m->key,
 			   m->to_place, m->to_key);
 		json_tree_drop(m->at, m->key);
 	} else if (nothing || stays) {
-		admit_warn(a, "%s.%s is taken as %s.%s: write that", m->from_place, m->key,
+		admit_warn(a, "%s.%s is read as %s.%s: use that name", m->from_place, m->key,
 			   m->to_place, m->to_key);
 		json_tree_put(m->to, m->to_key, json_tree_of(v));
 	} else {
-		admit_warn(a, "%s.%s is not used: %s.%s says it", m->from_place, m->key,
+		admit_warn(a, "%s.%s is ignored: %s.%s takes precedence", m->from_place, m->key,
 			   m->to_place, m->to_key);
 	}
 }
@@ -139,7 +139,7 @@ static void take_resource(struct admit *a, const struct spellings *s)
 					  "rdmaResourceName", key, "spec", place, s->old,
 					  json_get(s->old, s->block)});
 	else if (*(json_tree_text(json_tree_member(s->tree, "rdmaResourceName")) ?: ""))
-		admit_warn(a, "spec.rdmaResourceName has no meaning for spec.%s", s->block);
+		admit_warn(a, "spec.rdmaResourceName has no effect for spec.%s", s->block);
 }
 
 /* Spelling of releases up to 0.9. */
@@ -157,8 +157,8 @@ static void take_rdma(struct admit *a, const struct spellings *s)
 	if (!json_tree_true(json_tree_member(b, "enableRdma")) || (resource && *resource))
 		return;
 	admit_warn(a,
-		   "spec.%s.enableRdma is of old releases: name the resource of the device plugin "
-		   "in spec.%s.rdmaResourceName",
+		   "spec.%s.enableRdma is deprecated: set the resource of the device plugin in "
+		   "spec.%s.rdmaResourceName",
 		   s->block, s->block);
 }
 
@@ -171,15 +171,15 @@ static void take_pkey(struct admit *a, struct json_tree *block)
 	if (json_tree_int(json_tree_member(block, "pkey"), &n) < 0 || n < 0)
 		return;
 	text = xasprintf("0x%04llx", (unsigned long long)n);
-	admit_warn(a, "spec.ibsriov.pkey: the number %lld is taken as '%s': write it as a string",
+	admit_warn(a, "spec.ibsriov.pkey: the number %lld is read as '%s': write it as a string",
 		   (long long)n, text);
 	json_tree_put_text(block, "pkey", text);
 }
 
 static void take_spellings(struct admit *a, struct json_tree *spec, const char *block)
 {
-	const struct spellings s = {json_get(a->ask->object, "spec"), json_get(a->ask->old, "spec"),
-				    spec, block};
+	const struct spellings s = {json_get(a->request->object, "spec"),
+				    json_get(a->request->old, "spec"), spec, block};
 
 	take_pools(a, &s);
 	take_match(a, &s);
@@ -201,7 +201,7 @@ struct fill {
 
 /*
  * Spiderpool's webhook's, and the definition's for who has made one without. But for its empty texts: API
- * servers up to 1.20 at least take one for null, and what is absent means the same to everybody.
+ * servers up to 1.20 at least take one for null, and what is absent means the same to every reader.
  */
 static const struct fill fills[] = {
 	{"macvlan ipvlan", "vlanID", JSON_NUMBER, 0, NULL},
@@ -225,9 +225,9 @@ static const struct fill fills[] = {
 	{"coordinator-new", "policyRoutes", JSON_ARRAY, 0, NULL},
 };
 
-static bool is_word_of(const char *words, const char *word)
+static bool is_word_of(const char *message, const char *word)
 {
-	struct span rest = span_of(words), one;
+	struct span rest = span_of(message), one;
 
 	while (span_cut(&rest, ' ', &one))
 		if (span_eq(one, word))
@@ -279,8 +279,8 @@ static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custo
 
 	if (custom) {
 		if (!is_new)
-			admit_warn(a, "spec.coordinator is not used: a custom configuration has a "
-				      "coordinator of its own among its plugins, or none");
+			admit_warn(a, "spec.coordinator is ignored: a custom configuration has its "
+				      "own coordinator plugin, or none");
 		json_tree_put_bool(spec, "enableCoordinator", false);
 		return;
 	}
@@ -293,10 +293,10 @@ static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custo
 
 /* --- what pods are matched by --- */
 
-/* The label that stands for the annotation goes with it; a label that somebody set without one stays. */
+/* The label that stands for the annotation goes with it; a label that was set without one stays. */
 static void mirror(struct admit *a, struct json_tree *object, const char *key)
 {
-	const struct json *old = admit_note(a->ask->old, key);
+	const struct json *old = admit_annotation(a->request->old, key);
 	struct json_tree *meta = json_tree_member_object(object, "metadata");
 	const char *value =
 		json_tree_text(json_tree_member(json_tree_member(meta, "annotations"), key));

@@ -18,17 +18,18 @@
 /* The addresses that this update adds. */
 static void added_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
 {
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, a->ask, &nobody};
+	struct admit_answer ignored = {0};
+	struct admit silent = {a->cache, a->request, &ignored};
 	struct pool old = {0};
 
 	admit_set_copy(&p->ips, ret);
-	if (a->ask->operation == ADMIT_UPDATE &&
-	    admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &old) == 0) {
+	if (a->request->operation == ADMIT_UPDATE &&
+	    admit_pool_of(&silent, a->request->name, json_get(a->request->old, "spec"), &old) ==
+		    0) {
 		ip_set_minus(ret, &old.ips);
 		pool_done(&old);
 	}
-	admit_answer_done(&nobody);
+	admit_answer_done(&ignored);
 }
 
 /* --- other pools --- */
@@ -45,7 +46,7 @@ static int overlap_net(struct admit *a, const struct pool *p, const struct pool 
 		"spec.subnet: overlap with IPPool %s which 'spec.subnet' is %s: make "
 		"the two equal or disjoint%s%s",
 		other->name, ipnet_str(&other->subnet, text),
-		p->subnet.len > other->subnet.len ? " (a part of it is said by 'spec.ips')" : "",
+		p->subnet.len > other->subnet.len ? " (a part of it is set in 'spec.ips')" : "",
 		hint.len ? hint.p : "");
 }
 
@@ -58,7 +59,7 @@ static int check_other(struct admit *a, const struct pool *p, const struct ip_se
 	if (p->family != other->family || !ipnet_overlaps(&p->subnet, &other->subnet))
 		return 0;
 	if (!ipnet_eq(&p->subnet, &other->subnet))
-		return a->ask->operation == ADMIT_CREATE ? overlap_net(a, p, other) : 0;
+		return a->request->operation == ADMIT_CREATE ? overlap_net(a, p, other) : 0;
 	admit_set_common(added, &other->ips, &common);
 	if (common.n == 0)
 		return 0;
@@ -67,19 +68,19 @@ static int check_other(struct admit *a, const struct pool *p, const struct ip_se
 	ip_set_done(&common);
 	return admit_refuse(a, ADMIT_FORBIDDEN,
 			    "spec.ips: overlap with IPPool %s in IP ranges %s, " JOINTLY
-			    ": leave them out of one of the two",
+			    ": remove them from one of the two",
 			    other->name, text.p);
 }
 
 static int check_others(struct admit *a, const struct pool *p, const struct ip_set *added)
 {
-	struct pool_set others;
+	struct pool_set peers;
 	int r = 0;
 
-	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &others);
-	for (size_t i = 0; i < others.n && r == 0; i++)
-		r = check_other(a, p, added, &others.v[i]);
-	pool_set_done(&others);
+	admit_others(a, a->cache->pools, a->cache->n_pools, "SpiderIPPool", &peers);
+	for (size_t i = 0; i < peers.n && r == 0; i++)
+		r = check_other(a, p, added, &peers.v[i]);
+	pool_set_done(&peers);
 	return r;
 }
 
@@ -107,10 +108,10 @@ static bool is_auto(const struct json *object)
 static int check_auto(struct admit *a, const struct json *subnet)
 {
 	auto_json struct json_doc *doc = NULL;
-	const struct json *noted = auto_ips(subnet, a->ask->name, &doc);
+	const struct json *noted = auto_ips(subnet, a->request->name, &doc);
 
-	if (!is_auto(a->ask->object) ||
-	    json_same(noted, json_get(json_get(a->ask->object, "spec"), "ips")))
+	if (!is_auto(a->request->object) ||
+	    json_same(noted, json_get(json_get(a->request->object, "spec"), "ips")))
 		return 0;
 	return admit_refuse(
 		a, ADMIT_FORBIDDEN,
@@ -123,16 +124,16 @@ static int check_within(struct admit *a, const struct json *subnet, const struct
 			const struct ip_set *added)
 {
 	const char *name = admit_text(admit_meta(subnet, "name"));
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, a->ask, &nobody};
+	struct admit_answer ignored = {0};
+	struct admit silent = {a->cache, a->request, &ignored};
 	struct pool whole = {0};
 	struct ip_set out;
 	auto_buf struct buf text = {0};
 	int r = 0;
 
-	if (admit_pool_of(&quiet, name, json_get(subnet, "spec"), &whole) < 0 ||
+	if (admit_pool_of(&silent, name, json_get(subnet, "spec"), &whole) < 0 ||
 	    !ipnet_eq(&whole.subnet, &p->subnet)) {
-		admit_answer_done(&nobody);
+		admit_answer_done(&ignored);
 		pool_done(&whole);
 		return 0;
 	}
@@ -156,15 +157,15 @@ static int check_subnets(struct admit *a, const struct pool *p, const struct ip_
 {
 	int r = 0;
 
-	for (size_t i = 0; i < a->world->n_subnets && r == 0; i++)
-		r = check_within(a, a->world->subnets[i], p, added);
+	for (size_t i = 0; i < a->cache->n_subnets && r == 0; i++)
+		r = check_within(a, a->cache->subnets[i], p, added);
 	return r;
 }
 
 /* --- addresses in use --- */
 
 struct use {
-	const struct ip_set *gone;
+	const struct ip_set *deleted;
 	char address[IP_TEXT_MAX];
 	char *pod;
 	int64_t n; /* number of records */
@@ -176,7 +177,7 @@ static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const 
 
 	(void)uid;
 	u->n++;
-	if (u->pod || !ip_set_has(u->gone, ip))
+	if (u->pod || !ip_set_has(u->deleted, ip))
 		return;
 	ip_str(ip, u->address);
 	u->pod = xstrdup(pod);
@@ -184,17 +185,18 @@ static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const 
 
 /* None of the addresses that are gone is a pod's. The status has only so many records; who has the rest
  * it does not say. */
-static int check_gone(struct admit *a, const struct ip_set *gone)
+static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 {
-	const struct json *old = a->ask->old, *status = json_get(old, "status");
-	struct use u = {.gone = gone};
+	const struct json *old = a->request->old, *status = json_get(old, "status");
+	struct use u = {.deleted = deleted};
 	int64_t count = 0, listed;
 	int r = 0;
 
 	json_int(json_get(status, "allocatedIPCount"), &count);
 	pool_records_read(admit_text(json_get(status, "allocatedIPs")), find_use, &u, NULL);
 	listed = u.n;
-	pool_records_read(admit_text(admit_note(old, POOL_ADOPTED_NOTE)), find_use, &u, NULL);
+	pool_records_read(admit_text(admit_annotation(old, POOL_ADOPTED_ANNOTATION)), find_use, &u,
+			  NULL);
 	if (u.pod)
 		r = admit_refuse(
 			a, ADMIT_FORBIDDEN,
@@ -213,17 +215,18 @@ static int check_gone(struct admit *a, const struct ip_set *gone)
 
 static int check_use(struct admit *a, const struct pool *p)
 {
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, a->ask, &nobody};
+	struct admit_answer ignored = {0};
+	struct admit silent = {a->cache, a->request, &ignored};
 	struct pool was = {0};
 	int r = 0;
 
-	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &was) == 0) {
+	if (admit_pool_of(&silent, a->request->name, json_get(a->request->old, "spec"), &was) ==
+	    0) {
 		ip_set_minus(&was.ips, &p->ips);
-		r = was.ips.n ? check_gone(a, &was.ips) : 0;
+		r = was.ips.n ? check_removed_ips(a, &was.ips) : 0;
 	}
 	pool_done(&was);
-	admit_answer_done(&nobody);
+	admit_answer_done(&ignored);
 	return r;
 }
 
@@ -242,9 +245,9 @@ static int check_affinity(struct admit *a, const struct pool *p)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "spec.podAffinity: empty podAffinity is invalid for "
 				    "SpiderIPPool: give it labels, or leave it out for all pods");
-	if (!is_auto(a->ask->object))
+	if (!is_auto(a->request->object))
 		return 0;
-	v = json_get(json_get(a->ask->object, "spec"), "podAffinity");
+	v = json_get(json_get(a->request->object, "spec"), "podAffinity");
 	if (json_len(json_get(v, "matchExpressions")) > 0)
 		return admit_refuse(a, ADMIT_FORBIDDEN,
 				    "spec.podAffinity.matchExpressions: it's invalid to add "
@@ -256,8 +259,8 @@ static int check_affinity(struct admit *a, const struct pool *p)
 			return admit_refuse(
 				a, ADMIT_FORBIDDEN,
 				"spec.podAffinity.matchLabels: it's invalid to add additional "
-				"podAffinity matchLabels for auto-created SpiderIPPool: take "
-				"'%.100s' out",
+				"podAffinity matchLabels for auto-created SpiderIPPool: remove "
+				"'%.100s'",
 				key);
 	return 0;
 }
@@ -265,14 +268,12 @@ static int check_affinity(struct admit *a, const struct pool *p)
 static void say_unused(struct admit *a, const struct pool *p)
 {
 	if (p->ips.n == 0)
-		admit_warn(a, "spec.ips: the pool has no address: give it some, such as '%s'",
+		admit_warn(a, "spec.ips: the pool has no address: add some, such as '%s'",
 			   p->family == 4 ? "10.6.0.10-10.6.0.99" : "fd00::10-fd00::99");
 	if (p->node_affinity.given && p->n_nodes > 0)
-		admit_warn(a, "spec.nodeAffinity is not looked at where there is a nodeName");
+		admit_warn(a, "spec.nodeAffinity is ignored because nodeName is set");
 	if (p->namespace_affinity.given && p->n_namespaces > 0)
-		admit_warn(
-			a,
-			"spec.namespaceAffinity is not looked at where there is a namespaceName");
+		admit_warn(a, "spec.namespaceAffinity is ignored because namespaceName is set");
 }
 
 /* --- its name --- */
@@ -285,25 +286,25 @@ static int check_name(struct admit *a, const struct pool *p)
 	u128 last, n;
 	int room = BLOCK_NAME_MAX - 1;
 
-	if (a->ask->operation != ADMIT_CREATE ||
+	if (a->request->operation != ADMIT_CREATE ||
 	    block_cut_choose(&p->subnet, 0, false, &cut, NULL) < 0)
 		return 0;
 	last = block_count(&cut) - 1;
-	if (block_name(a->ask->name, last, name) == 0)
+	if (block_name(a->request->name, last, name) == 0)
 		return 0;
 	for (n = last, room--; n >= 16; n /= 16)
 		room--;
 	return admit_refuse(a, ADMIT_INVALID,
 			    "metadata.name: has %zu characters, wants %d at most: the pool's "
 			    "SpiderIPBlocks are named after it",
-			    strlen(a->ask->name), room);
+			    strlen(a->request->name), room);
 }
 
 /* --- all of it --- */
 
 static int check_valid(struct admit *a, const struct pool *p)
 {
-	bool is_update = a->ask->operation == ADMIT_UPDATE;
+	bool is_update = a->request->operation == ADMIT_UPDATE;
 	struct ip_set added;
 	int r;
 
@@ -329,39 +330,39 @@ static int check_deletion(struct admit *a)
 {
 	int64_t n = 0;
 
-	json_int(json_get(json_get(a->ask->old, "status"), "allocatedIPCount"), &n);
+	json_int(json_get(json_get(a->request->old, "status"), "allocatedIPCount"), &n);
 	if (n <= 0)
 		return 0;
-	if (a->world->keep_used)
+	if (a->cache->keep_used)
 		return admit_forbid(a,
 				    "cannot delete an IPPool with allocated IPs(%" PRId64
 				    "): delete their pods first",
 				    n);
 	admit_warn(a,
-		   "%" PRId64 " addresses of IPPool %s are in use: it hands out nothing more, and "
-		   "goes when the last is free",
-		   n, a->ask->name);
+		   "%" PRId64 " addresses of IPPool %s are in use: no more are allocated, and the "
+		   "pool is removed when the last is released",
+		   n, a->request->name);
 	return 0;
 }
 
 int admit_check_pool(struct admit *a)
 {
-	const struct json *spec = json_get(a->ask->object, "spec");
+	const struct json *spec = json_get(a->request->object, "spec");
 	struct pool p = {0};
 	int r = 0;
 
-	if (a->ask->operation == ADMIT_DELETE)
+	if (a->request->operation == ADMIT_DELETE)
 		return check_deletion(a);
-	if (a->ask->operation == ADMIT_UPDATE) {
+	if (a->request->operation == ADMIT_UPDATE) {
 		if (admit_spec_stays(a))
 			return 0;
-		if (admit_is_going(a->ask->old))
-			return admit_forbid(a, "cannot update a terminating IPPool: it goes when "
-					       "its last address is free");
+		if (admit_is_going(a->request->old))
+			return admit_forbid(a, "cannot update a terminating IPPool: it is removed "
+					       "when its last address is released");
 		r = admit_check_fixed(a);
 	}
 	if (r == 0)
-		r = admit_pool_of(a, a->ask->name, spec, &p);
+		r = admit_pool_of(a, a->request->name, spec, &p);
 	if (r == 0)
 		r = check_valid(a, &p);
 	pool_done(&p);
@@ -374,27 +375,27 @@ static int check_other_subnets(struct admit *a, const struct pool *p)
 {
 	auto_buf struct buf hint;
 	char text[IP_TEXT_MAX];
-	struct pool_set others;
+	struct pool_set peers;
 	int r = 0;
 
 	buf_init(&hint, 256);
-	admit_others(a, a->world->subnets, a->world->n_subnets, "SpiderSubnet", &others);
-	for (size_t i = 0; i < others.n && r == 0; i++) {
-		const struct pool *o = &others.v[i];
+	admit_others(a, a->cache->subnets, a->cache->n_subnets, "SpiderSubnet", &peers);
+	for (size_t i = 0; i < peers.n && r == 0; i++) {
+		const struct pool *o = &peers.v[i];
 
 		if (o->family != p->family || !ipnet_overlaps(&o->subnet, &p->subnet))
 			continue;
 		admit_overlap_hint(p, o, &hint);
 		r = admit_refuse(a, ADMIT_INVALID,
 				 "spec.subnet: overlap with Subnet %s which 'spec.subnet' is %s: "
-				 "two SpiderSubnets have nothing in common%s",
+				 "two SpiderSubnets must not overlap%s",
 				 o->name, ipnet_str(&o->subnet, text), hint.len ? hint.p : "");
 	}
-	pool_set_done(&others);
+	pool_set_done(&peers);
 	return r;
 }
 
-/* A pool's addresses are the subnet's, or what is taken from it is nobody's. */
+/* A pool's addresses are the subnet's; otherwise an address taken from the pool has no subnet. */
 static int check_pool_of_subnet(struct admit *a, const struct pool *p, const struct pool *pool)
 {
 	char text[IP_TEXT_MAX];
@@ -421,7 +422,7 @@ static int check_pool_of_subnet(struct admit *a, const struct pool *p, const str
 		r = admit_refuse(a, ADMIT_INVALID,
 				 "spec.ips: SpiderIPPool '%s' owns some IP addresses that "
 				 "SpiderSubnet '%s' can't control: add %s",
-				 pool->name, a->ask->name, ranges.p);
+				 pool->name, a->request->name, ranges.p);
 	ip_set_done(&out);
 	return r;
 }
@@ -441,9 +442,9 @@ static int check_removed(struct admit *a, const struct ip_set *removed, const st
 	if (common.n > 0)
 		r = admit_refuse(
 			a, ADMIT_FORBIDDEN,
-			"spec.ips: remove some IP ranges %s that is being used by IPPool "
-			"%s, total IP addresses of an Subnet are jointly determined by "
-			"'spec.ips' and 'spec.excludeIPs': take them out of the pool first",
+			"spec.ips: remove some IP ranges %s that is being used by IPPool %s, total "
+			"IP addresses of an Subnet are jointly determined by 'spec.ips' and "
+			"'spec.excludeIPs': remove them from the pool first",
 			ranges.p, pool->name);
 	ip_set_done(&common);
 	return r;
@@ -451,27 +452,28 @@ static int check_removed(struct admit *a, const struct ip_set *removed, const st
 
 static void removed_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
 {
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, a->ask, &nobody};
+	struct admit_answer ignored = {0};
+	struct admit silent = {a->cache, a->request, &ignored};
 	struct pool old = {0};
 
 	*ret = (struct ip_set){0};
-	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &old) == 0) {
+	if (admit_pool_of(&silent, a->request->name, json_get(a->request->old, "spec"), &old) ==
+	    0) {
 		admit_set_copy(&old.ips, ret);
 		ip_set_minus(ret, &p->ips);
 		pool_done(&old);
 	}
-	admit_answer_done(&nobody);
+	admit_answer_done(&ignored);
 }
 
 static int check_pools(struct admit *a, const struct pool *p)
 {
-	bool is_update = a->ask->operation == ADMIT_UPDATE;
+	bool is_update = a->request->operation == ADMIT_UPDATE;
 	struct ip_set removed = {0};
 	struct pool_set pools;
 	int r = 0;
 
-	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &pools);
+	admit_others(a, a->cache->pools, a->cache->n_pools, "SpiderIPPool", &pools);
 	if (is_update)
 		removed_ips(a, p, &removed);
 	for (size_t i = 0; i < pools.n && r == 0; i++)
@@ -485,7 +487,7 @@ static int check_pools(struct admit *a, const struct pool *p)
 /* Number of addresses in the subnet's pools. */
 static int64_t taken(const struct admit *a)
 {
-	const char *cidr = admit_text(json_get(json_get(a->ask->old, "spec"), "subnet"));
+	const char *cidr = admit_text(json_get(json_get(a->request->old, "spec"), "subnet"));
 	struct pool_set pools;
 	struct ipnet net;
 	u128 n = 0;
@@ -493,7 +495,7 @@ static int64_t taken(const struct admit *a)
 	if (ipnet_parse(span_of(cidr), &net) < 0)
 		return 0;
 	net = ipnet_network(&net);
-	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &pools);
+	admit_others(a, a->cache->pools, a->cache->n_pools, "SpiderIPPool", &pools);
 	for (size_t i = 0; i < pools.n; i++)
 		if (ipnet_eq(&pools.v[i].subnet, &net))
 			n += ip_set_count(&pools.v[i].ips);
@@ -509,41 +511,41 @@ static int admit_subnet_check_deletion(struct admit *a)
 {
 	int64_t n = 0, m = taken(a);
 
-	json_int(json_get(json_get(a->ask->old, "status"), "allocatedIPCount"), &n);
+	json_int(json_get(json_get(a->request->old, "status"), "allocatedIPCount"), &n);
 	if (n < m)
 		n = m;
-	if (n > 0 && a->world->keep_used)
+	if (n > 0 && a->cache->keep_used)
 		return admit_forbid(a,
 				    "cannot delete an Subnet with allocated IPs(%" PRId64
 				    "): delete its pools first",
 				    n);
 	if (n > 0)
 		admit_warn(a,
-			   "%" PRId64 " addresses of Subnet %s are in use: its pools go with it, "
-			   "each when its last address is free",
-			   n, a->ask->name);
+			   "%" PRId64 " addresses of Subnet %s are in use: its pools are removed "
+			   "with it, each when its last address is released",
+			   n, a->request->name);
 	return 0;
 }
 
 int admit_check_subnet(struct admit *a)
 {
-	const struct json *spec = json_get(a->ask->object, "spec");
-	bool is_update = a->ask->operation == ADMIT_UPDATE;
+	const struct json *spec = json_get(a->request->object, "spec");
+	bool is_update = a->request->operation == ADMIT_UPDATE;
 	struct pool p = {0};
 	int r = 0;
 
-	if (a->ask->operation == ADMIT_DELETE)
+	if (a->request->operation == ADMIT_DELETE)
 		return admit_subnet_check_deletion(a);
 	if (is_update) {
 		if (admit_spec_stays(a))
 			return 0;
-		if (admit_is_going(a->ask->old))
-			return admit_forbid(a, "cannot update a terminating Subnet: it goes when "
-					       "its pools are gone");
+		if (admit_is_going(a->request->old))
+			return admit_forbid(a, "cannot update a terminating Subnet: it is removed "
+					       "when its pools are removed");
 		r = admit_check_fixed(a);
 	}
 	if (r == 0)
-		r = admit_pool_of(a, a->ask->name, spec, &p);
+		r = admit_pool_of(a, a->request->name, spec, &p);
 	if (r == 0)
 		r = admit_check_family(a, p.family);
 	if (r == 0 && !is_update)
@@ -568,8 +570,8 @@ static int check_reserved_range(struct admit *a, const struct json *v, size_t i,
 		return 0;
 	if (strstr(e.text, "as the subnet is"))
 		return admit_refuse(a, ADMIT_INVALID,
-				    "spec.ips[%zu]: '%.100s' is not IPv%u as spec.ipVersion says: "
-				    "make a SpiderReservedIP for each family",
+				    "spec.ips[%zu]: '%.100s' is not IPv%u as in spec.ipVersion: "
+				    "create a SpiderReservedIP for each family",
 				    i, json_string(v), family);
 	return admit_refuse(a, ADMIT_INVALID, "spec.ips[%zu]: %s", i, e.text);
 }
@@ -593,21 +595,21 @@ static int check_versionless(struct admit *a, const struct json *spec)
 	if (first && check_reserved_range(a, first, 0, strchr(admit_text(first), ':') ? 6 : 4) < 0)
 		return -EINVAL;
 	return admit_refuse(a, ADMIT_REQUIRED,
-			    "spec.ips: is empty: give addresses such as 10.6.0.1 or "
+			    "spec.ips: is empty: add addresses such as 10.6.0.1 or "
 			    "10.6.0.1-10.6.0.9");
 }
 
 int admit_check_reserved(struct admit *a)
 {
-	const struct json *spec = json_get(a->ask->object, "spec");
+	const struct json *spec = json_get(a->request->object, "spec");
 	int64_t version = 0;
 	int r;
 
-	if (a->ask->operation == ADMIT_DELETE)
+	if (a->request->operation == ADMIT_DELETE)
 		return 0;
 	if (admit_spec_stays(a))
 		return 0;
-	if (a->ask->operation == ADMIT_UPDATE && admit_is_going(a->ask->old))
+	if (a->request->operation == ADMIT_UPDATE && admit_is_going(a->request->old))
 		return admit_forbid(a, "cannot update a terminating ReservedIP");
 	if (json_string(json_get(spec, "ipVersion")))
 		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
@@ -618,7 +620,7 @@ int admit_check_reserved(struct admit *a)
 	if (version != 4 && version != 6)
 		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
 				    "spec.ipVersion: is %" PRId64 ", wants 4 or 6", version);
-	r = a->ask->operation == ADMIT_UPDATE ? admit_check_fixed(a) : 0;
+	r = a->request->operation == ADMIT_UPDATE ? admit_check_fixed(a) : 0;
 	if (r == 0)
 		r = admit_check_family(a, (uint8_t)version);
 	return r == 0 ? check_reserved_ranges(a, spec, (uint8_t)version) : r;

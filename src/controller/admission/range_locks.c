@@ -16,7 +16,7 @@
 
 /* One decision per request: read, compare, write, and retry when another writer was faster. */
 
-enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
+enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, CHECK_RETRY_MS = 100 };
 
 struct claim {
 	struct range_locks *c;
@@ -31,7 +31,7 @@ struct claim {
 };
 
 static void read_map(void *arg);
-static void look(struct claim *m);
+static void scan(struct claim *m);
 
 static const char *name_of(const struct json *object)
 {
@@ -64,13 +64,11 @@ static void end(struct claim *m, const struct err *e)
 	q.done(q.arg, e);
 }
 
-static void fail(struct claim *m, const struct err *why)
+static void fail(struct claim *m, const struct err *cause)
 {
-	struct err e = *why;
+	struct err e = *cause;
 
-	err_wrap(&e, e.code,
-		 "it is not known what else is being decided about addresses, so nothing is: try "
-		 "again");
+	err_wrap(&e, e.code, "cannot lock the addresses against concurrent changes: try again");
 	end(m, &e);
 }
 
@@ -147,19 +145,18 @@ static void unsettled(struct claim *m)
 	if (age >= CLAIMS_RUN_OUT_MS) {
 		c->drop = true;
 		m->at++;
-		look(m);
+		scan(m);
 		return;
 	}
-	if (loop_now_ms(kube_loop(m->c->k)) < m->patience_ms && left_ms(m) > LOOK_AGAIN_MS) {
-		again(m, LOOK_AGAIN_MS);
+	if (loop_now_ms(kube_loop(m->c->k)) < m->patience_ms && left_ms(m) > CHECK_RETRY_MS) {
+		again(m, CHECK_RETRY_MS);
 		return;
 	}
-	err_kind(
-		&e, ERR_AGAIN, -EAGAIN,
-		"%s '%.100s' was taken in %lld s ago with some of these addresses and is not there "
-		"(yet): try again in %lld s",
-		json_string(json_get(json_root(c->doc), "kind")), name_of(json_root(c->doc)),
-		(long long)(age / 1000), (long long)((CLAIMS_RUN_OUT_MS - age) / 1000 + 1));
+	err_kind(&e, ERR_AGAIN, -EAGAIN,
+		 "%s '%.100s' was admitted %lld s ago with some of these addresses and does not "
+		 "exist yet: try again in %lld s",
+		 json_string(json_get(json_root(c->doc), "kind")), name_of(json_root(c->doc)),
+		 (long long)(age / 1000), (long long)((CLAIMS_RUN_OUT_MS - age) / 1000 + 1));
 	end(m, &e);
 }
 
@@ -178,7 +175,7 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 	struct claim *m = arg;
 	const struct json *claim = json_root(m->list.v[m->at].doc);
 	const struct json *other = json_at(json_get(list, "items"), 0);
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 
 	(void)status;
 	m->call = NULL;
@@ -186,8 +183,9 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 		fail(m, e);
 		return;
 	}
-	if (other && m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), other, &why) < 0) {
-		end(m, &why);
+	if (other &&
+	    m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), other, &cause) < 0) {
+		end(m, &cause);
 		return;
 	}
 	if (!other || !is_settled(&m->list.v[m->at], other)) {
@@ -195,7 +193,7 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 		return;
 	}
 	m->at++;
-	look(m);
+	scan(m);
 }
 
 /*
@@ -240,13 +238,13 @@ static bool is_in_the_way(const struct claim *m, const struct range_locks_entry 
 	const char *uid = json_string(json_get(json_get(claim, "metadata"), "uid"));
 	struct err e;
 
-	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_KEPT_MS &&
-	       !range_locks_is_gone(m->c, uid) &&
+	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_RETAINED_MS &&
+	       !range_locks_is_removed(m->c, uid) &&
 	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0 &&
 	       !is_known(m, c);
 }
 
-static void look(struct claim *m)
+static void scan(struct claim *m)
 {
 	struct err e = ERR_INIT;
 
@@ -256,8 +254,8 @@ static void look(struct claim *m)
 			return;
 		}
 	if (range_locks_are_full(&m->list, now_real_ms())) {
-		err_kind(&e, ERR_AGAIN, -EAGAIN, "%d decisions about addresses in %d s", CLAIMS_MAX,
-			 CLAIMS_RUN_OUT_MS / 1000);
+		err_kind(&e, ERR_AGAIN, -EAGAIN, "more than %d changes of addresses in %d s",
+			 CLAIMS_MAX, CLAIMS_RUN_OUT_MS / 1000);
 		fail(m, &e);
 		return;
 	}
@@ -277,7 +275,7 @@ static bool is_written(const struct claim *m)
 static void on_map(void *arg, int status, const struct json *map, const struct err *e)
 {
 	struct claim *m = arg;
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
 
 	m->call = NULL;
@@ -290,12 +288,12 @@ static void on_map(void *arg, int status, const struct json *map, const struct e
 	m->version = !e && version ? xstrdup(version) : NULL;
 	range_locks_read(e ? NULL : map, &m->list);
 	m->at = 0;
-	if (m->q.judge(m->q.arg, m->q.kind, NULL, &why) < 0)
-		end(m, &why);
+	if (m->q.judge(m->q.arg, m->q.kind, NULL, &cause) < 0)
+		end(m, &cause);
 	else if (is_written(m))
 		end(m, NULL);
 	else
-		look(m);
+		scan(m);
 }
 
 static void read_map(void *arg)
@@ -337,10 +335,10 @@ void range_locks_free(struct range_locks *c)
 
 	if (!c)
 		return;
-	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica ends: try again");
+	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica is stopping: try again");
 	while (c->first)
 		end(c->first, &e);
-	range_locks_tidy_stop(c);
+	range_locks_cleanup_stop(c);
 	free(c);
 }
 
@@ -523,13 +521,13 @@ static void put_own(struct json_out *map, const struct range_locks_request *q, i
 	jo_kstr(map, q->id, text.p);
 }
 
-static int64_t kept_ms(const struct range_locks_list *l)
+static int64_t retained_ms(const struct range_locks_list *l)
 {
 	size_t len = 0;
 
 	for (size_t i = 0; i < l->n; i++)
 		len += l->v[i].len;
-	return l->n < CLAIMS_MANY && len < CLAIMS_LONG ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
+	return l->n < CLAIMS_MANY && len < CLAIMS_LONG ? CLAIMS_RETAINED_MS : CLAIMS_RUN_OUT_MS;
 }
 
 bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms)
@@ -544,7 +542,7 @@ bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms)
 void range_locks_write(const struct range_locks_list *l, const struct range_locks_request *q,
 		       const char *ns, const char *version, int64_t now_ms, struct buf *ret)
 {
-	int64_t keep = kept_ms(l);
+	int64_t keep = retained_ms(l);
 	struct json_walk w = json_walk_start(l->metadata ? json_root(l->metadata) : NULL);
 	const struct json *v;
 	const char *key;
@@ -584,54 +582,54 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
  * finds nothing to remove.
  */
 
-enum { SOON_MIN_MS = 50, SOON_MAX_MS = 250, TIDY_TIME_MS = 5000 };
+enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };
 
-bool range_locks_is_gone(const struct range_locks *c, const char *uid)
+bool range_locks_is_removed(const struct range_locks *c, const char *uid)
 {
-	for (size_t i = 0; uid && *uid && i < CLAIMS_GONE_MAX; i++)
-		if (strcmp(c->gone[i], uid) == 0)
+	for (size_t i = 0; uid && *uid && i < CLAIMS_REMOVED_MAX; i++)
+		if (strcmp(c->deleted[i], uid) == 0)
 			return true;
 	return false;
 }
 
-static void range_locks_tidy_send(struct range_locks *c, enum kube_verb verb, struct span body,
-				  kube_done_fn fn)
+static void range_locks_cleanup_send(struct range_locks *c, enum kube_verb verb, struct span body,
+				     kube_done_fn fn)
 {
 	struct kube_request r = {.verb = verb,
 				 .on = {&kube_configmaps, c->ns, CLAIMS_NAME, NULL},
 				 .body = body,
-				 .timeout_ms = TIDY_TIME_MS};
+				 .timeout_ms = CLEANUP_TIME_MS};
 
-	c->tidy = kube_send(c->k, &r, fn, c);
+	c->clean_up = kube_send(c->k, &r, fn, c);
 }
 
-static void range_locks_tidy_on_written(void *arg, int status, const struct json *map,
-					const struct err *e)
+static void range_locks_cleanup_on_written(void *arg, int status, const struct json *map,
+					   const struct err *e)
 {
 	struct range_locks *c = arg;
 
 	(void)map;
 	(void)e;
-	c->tidy = NULL;
+	c->clean_up = NULL;
 	if (status == 409)
-		range_locks_gone(c, "");
+		range_locks_removed(c, "");
 }
 
-static bool drop_gone(const struct range_locks *c, struct range_locks_list *l)
+static bool drop_removed(const struct range_locks *c, struct range_locks_list *l)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct json *meta = json_get(json_root(l->v[i].doc), "metadata");
 
-		l->v[i].drop = range_locks_is_gone(c, json_string(json_get(meta, "uid")));
+		l->v[i].drop = range_locks_is_removed(c, json_string(json_get(meta, "uid")));
 		any |= l->v[i].drop;
 	}
 	return any;
 }
 
-static void range_locks_tidy_on_map(void *arg, int status, const struct json *map,
-				    const struct err *e)
+static void range_locks_cleanup_on_map(void *arg, int status, const struct json *map,
+				       const struct err *e)
 {
 	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
 	struct range_locks *c = arg;
@@ -639,15 +637,15 @@ static void range_locks_tidy_on_map(void *arg, int status, const struct json *ma
 	auto_buf struct buf body;
 
 	(void)status;
-	c->tidy = NULL;
+	c->clean_up = NULL;
 	if (e || !version)
 		return;
 	range_locks_read(map, &list);
 	buf_init(&body, KUBE_BODY_MAX);
-	if (drop_gone(c, &list)) {
+	if (drop_removed(c, &list)) {
 		range_locks_write(&list, NULL, c->ns, version, now_real_ms(), &body);
-		range_locks_tidy_send(c, KUBE_REPLACE, buf_span(&body),
-				      range_locks_tidy_on_written);
+		range_locks_cleanup_send(c, KUBE_REPLACE, buf_span(&body),
+					 range_locks_cleanup_on_written);
 	}
 	range_locks_list_done(&list);
 }
@@ -656,26 +654,27 @@ static void on_timer(void *arg)
 {
 	struct range_locks *c = arg;
 
-	c->tidy_timer = NULL;
-	if (c->tidy)
-		range_locks_gone(c, "");
+	c->cleanup_timer = NULL;
+	if (c->clean_up)
+		range_locks_removed(c, "");
 	else
-		range_locks_tidy_send(c, KUBE_GET, (struct span){0}, range_locks_tidy_on_map);
+		range_locks_cleanup_send(c, KUBE_GET, (struct span){0}, range_locks_cleanup_on_map);
 }
 
-void range_locks_gone(struct range_locks *c, const char *uid)
+void range_locks_removed(struct range_locks *c, const char *uid)
 {
 	if (*uid) {
-		str_copy(c->gone[c->next_gone], CLAIMS_UID_MAX, uid);
-		c->next_gone = (c->next_gone + 1) % CLAIMS_GONE_MAX;
+		str_copy(c->deleted[c->next_removed], CLAIMS_UID_MAX, uid);
+		c->next_removed = (c->next_removed + 1) % CLAIMS_REMOVED_MAX;
 	}
-	if (!c->tidy_timer)
-		c->tidy_timer = loop_add_timer(kube_loop(c->k),
-					       kube_jitter(SOON_MIN_MS, SOON_MAX_MS), on_timer, c);
+	if (!c->cleanup_timer)
+		c->cleanup_timer = loop_add_timer(kube_loop(c->k),
+						  kube_jitter(SCHEDULE_MIN_MS, SCHEDULE_MAX_MS),
+						  on_timer, c);
 }
 
-void range_locks_tidy_stop(struct range_locks *c)
+void range_locks_cleanup_stop(struct range_locks *c)
 {
-	kube_cancel(c->tidy);
-	loop_del_timer(c->tidy_timer);
+	kube_cancel(c->clean_up);
+	loop_del_timer(c->cleanup_timer);
 }

@@ -20,7 +20,7 @@
  * object does not exist (its request is in flight, or was denied by another webhook), the decision
  * waits a moment; then the request is denied and may be retried. After CLAIMS_RUN_OUT_MS no request
  * can be in flight any more, and a claim without its object is ignored; the claim itself is stored
- * for CLAIMS_KEPT_MS, for replicas whose watch lags. An object whose deletion this replica has seen
+ * for CLAIMS_RETAINED_MS, for replicas whose watch lags. An object whose deletion this replica has seen
  * is ignored, since its uid never returns; its claims are removed, so that a replica started later
  * does not wait for it.
  */
@@ -35,7 +35,7 @@
 /* RUN_OUT: the API server's request timeout of 60 s, and clock differences. */
 enum {
 	CLAIMS_RUN_OUT_MS = 75 * 1000,
-	CLAIMS_KEPT_MS = 600 * 1000,
+	CLAIMS_RETAINED_MS = 600 * 1000,
 	CLAIMS_TIME_MS = 7000,	   /* limit for one decision: the API server waits 10 s */
 	CLAIMS_PATIENCE_MS = 2000, /* wait for the object of a conflicting claim */
 	/*
@@ -53,7 +53,7 @@ struct range_locks *range_locks_new(struct kube *k, const char *ns); /* ns is bo
 /* Waiting requests fail with an error. Call before kube_free(). Accepts NULL. */
 void range_locks_free(struct range_locks *c);
 /* The watch has shown the deletion of the object. */
-void range_locks_gone(struct range_locks *c, const char *uid);
+void range_locks_removed(struct range_locks *c, const char *uid);
 
 struct range_locks_request {
 	const char *id; /* uid of the request */

@@ -13,14 +13,14 @@
 
 /* Watches, listeners, and errors of a watch. */
 
-static const struct kube_kind *const kinds[WORLD_KINDS] = {
-	[WORLD_POOLS] = &kube_ippools,
-	[WORLD_SUBNETS] = &kube_subnets,
-	[WORLD_RESERVED] = &kube_reservedips,
-	[WORLD_MULTUSCONFIGS] = &kube_multusconfigs,
-	[WORLD_COORDINATORS] = &kube_coordinators,
-	[WORLD_NADS] = &kube_nads,
-	[WORLD_NAMESPACES] = &kube_namespaces,
+static const struct kube_kind *const kinds[CLUSTER_CACHE_KINDS] = {
+	[CLUSTER_CACHE_POOLS] = &kube_ippools,
+	[CLUSTER_CACHE_SUBNETS] = &kube_subnets,
+	[CLUSTER_CACHE_RESERVED] = &kube_reservedips,
+	[CLUSTER_CACHE_MULTUSCONFIGS] = &kube_multusconfigs,
+	[CLUSTER_CACHE_COORDINATORS] = &kube_coordinators,
+	[CLUSTER_CACHE_NADS] = &kube_nads,
+	[CLUSTER_CACHE_NAMESPACES] = &kube_namespaces,
 };
 
 const char *cluster_cache_kind_name(enum cluster_cache_kind kind)
@@ -35,11 +35,11 @@ const char *cluster_cache_kind_name(enum cluster_cache_kind kind)
 	{                                                                                          \
 		return cluster_cache_decode(kind, value, object, e);                               \
 	}
-DECODE(read_pool, WORLD_POOLS)
-DECODE(read_namespace, WORLD_NAMESPACES)
-DECODE(read_config, WORLD_MULTUSCONFIGS)
-DECODE(read_nad, WORLD_NADS)
-DECODE(read_other, WORLD_RESERVED)
+DECODE(read_pool, CLUSTER_CACHE_POOLS)
+DECODE(read_namespace, CLUSTER_CACHE_NAMESPACES)
+DECODE(read_config, CLUSTER_CACHE_MULTUSCONFIGS)
+DECODE(read_nad, CLUSTER_CACHE_NADS)
+DECODE(read_other, CLUSTER_CACHE_RESERVED)
 
 static void drop(void *value)
 {
@@ -53,15 +53,15 @@ static void on_etcd_restored(void *arg)
 	cluster_cache_etcd_restored(((struct cluster_cache_watch *)arg)->w, now_real_ms());
 }
 
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
-	kube_sync_error_is(&((struct cluster_cache_watch *)arg)->trouble, why);
+	kube_sync_error_is(&((struct cluster_cache_watch *)arg)->sync_error, cause);
 }
 
 /* --- listeners --- */
 
-static void tell(struct cluster_cache_watch *v, const struct kube_object *was,
-		 const struct kube_object *is)
+static void report(struct cluster_cache_watch *v, const struct kube_object *was,
+		   const struct kube_object *is)
 {
 	for (size_t i = 0, n = v->n; i < n; i++)
 		if (v->v[i].fn)
@@ -76,12 +76,12 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		cluster_cache_spend_back(v->w, v->kind, was);
 	if (is)
 		cluster_cache_spend(v->w, v->kind, is);
-	tell(v, was, is);
+	report(v, was, is);
 }
 
 static void on_synced(void *arg)
 {
-	tell(arg, NULL, NULL);
+	report(arg, NULL, NULL);
 }
 
 void cluster_cache_on(struct cluster_cache *w, enum cluster_cache_kind kind, cluster_cache_fn fn,
@@ -99,7 +99,7 @@ void cluster_cache_on(struct cluster_cache *w, enum cluster_cache_kind kind, clu
 
 void cluster_cache_off(struct cluster_cache *w, const void *arg)
 {
-	for (int k = 0; k < WORLD_KINDS; k++)
+	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)
 		for (size_t i = 0; i < w->watch[k].n; i++)
 			if (w->watch[k].v[i].arg == arg)
 				w->watch[k].v[i] = (struct cluster_cache_listener){0};
@@ -112,23 +112,23 @@ static void start(struct cluster_cache *w, enum cluster_cache_kind kind)
 	struct cluster_cache_watch *v = &w->watch[kind];
 
 	*v = (struct cluster_cache_watch){.w = w, .kind = kind};
-	kube_sync_errors_add(&w->troubles, &v->trouble, kinds[kind], true);
-	v->i = kube_informer_new(w->kube,
-				 &(struct kube_informer_conf){
-					 .kind = kinds[kind],
-					 .size = sizeof(struct cluster_cache_object),
-					 .decode = kind == WORLD_POOLS		 ? read_pool
-						   : kind == WORLD_NAMESPACES	 ? read_namespace
-						   : kind == WORLD_MULTUSCONFIGS ? read_config
-						   : kind == WORLD_NADS		 ? read_nad
+	kube_sync_errors_add(&w->sync_errors, &v->sync_error, kinds[kind], true);
+	v->i = kube_informer_new(
+		w->kube, &(struct kube_informer_conf){
+				 .kind = kinds[kind],
+				 .size = sizeof(struct cluster_cache_object),
+				 .decode = kind == CLUSTER_CACHE_POOLS		 ? read_pool
+					   : kind == CLUSTER_CACHE_NAMESPACES	 ? read_namespace
+					   : kind == CLUSTER_CACHE_MULTUSCONFIGS ? read_config
+					   : kind == CLUSTER_CACHE_NADS		 ? read_nad
 										 : read_other,
-					 .drop = drop,
-					 .changed = on_changed,
-					 .synced = on_synced,
-					 .set_back = on_etcd_restored,
-					 .trouble = on_sync_error,
-					 .arg = v,
-				 });
+				 .drop = drop,
+				 .changed = on_changed,
+				 .synced = on_synced,
+				 .etcd_restored = on_etcd_restored,
+				 .sync_error = on_sync_error,
+				 .arg = v,
+			 });
 }
 
 struct cluster_cache *cluster_cache_new(struct kube *k)
@@ -136,9 +136,10 @@ struct cluster_cache *cluster_cache_new(struct kube *k)
 	struct cluster_cache *w = xcalloc(1, sizeof(*w));
 
 	w->kube = k;
-	w->spent = (struct kube_spent){WORLD_NS_MAX, WORLD_TOTAL_MAX, WORLD_SMALL, NULL, 0, 0};
-	kube_sync_errors_init(&w->troubles, kube_loop(k), "controller");
-	for (int kind = 0; kind < WORLD_KINDS; kind++)
+	w->spent = (struct kube_spent){
+		CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX, CLUSTER_CACHE_SMALL, NULL, 0, 0};
+	kube_sync_errors_init(&w->sync_errors, kube_loop(k), "controller");
+	for (int kind = 0; kind < CLUSTER_CACHE_KINDS; kind++)
 		start(w, kind);
 	return w;
 }
@@ -147,8 +148,8 @@ void cluster_cache_free(struct cluster_cache *w)
 {
 	if (!w)
 		return;
-	kube_sync_errors_done(&w->troubles);
-	for (int k = 0; k < WORLD_KINDS; k++) {
+	kube_sync_errors_done(&w->sync_errors);
+	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++) {
 		kube_informer_free(w->watch[k].i);
 		free(w->watch[k].v);
 	}
@@ -166,7 +167,8 @@ bool cluster_cache_synced(const struct cluster_cache *w, enum cluster_cache_kind
 int cluster_cache_sync_error(const struct cluster_cache *w, enum cluster_cache_kind kind,
 			     struct err *e)
 {
-	return kube_sync_error_words(&w->watch[kind].trouble, cluster_cache_synced(w, kind), e);
+	return kube_sync_error_describe(&w->watch[kind].sync_error, cluster_cache_synced(w, kind),
+					e);
 }
 
 const struct kube_object *cluster_cache_get(const struct cluster_cache *w,
@@ -198,18 +200,18 @@ static int64_t now_of(const struct cluster_cache *w)
 	return loop_now_ms(kube_loop(w->kube));
 }
 
-static int64_t since_set_back(const struct cluster_cache *w)
+static int64_t since_etcd_restored(const struct cluster_cache *w)
 {
-	return w->set_back ? now_of(w) - w->set_back : INT64_MAX;
+	return w->etcd_restored ? now_of(w) - w->etcd_restored : INT64_MAX;
 }
 
 enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w)
 {
-	int64_t ms = since_set_back(w);
+	int64_t ms = since_etcd_restored(w);
 
 	if (now_of(w) < w->listens_until || ms < HEARS_MS)
-		return WORLD_HEARS;
-	return ms < KEEPS_MS ? WORLD_KEEPS : WORLD_SURE;
+		return CLUSTER_CACHE_HEARS;
+	return ms < KEEPS_MS ? CLUSTER_CACHE_KEEPS : CLUSTER_CACHE_SURE;
 }
 
 /*
@@ -223,23 +225,21 @@ void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms)
 	if (ago >= KEEPS_MS || ago <= -KEEPS_MS)
 		return;
 	at = now_of(w) - (ago > 0 ? ago : 0);
-	if (w->set_back && at <= w->set_back)
+	if (w->etcd_restored && at <= w->etcd_restored)
 		return;
-	if (since_set_back(w) > SAME_MS)
-		log_warn(
-			"the API server's data was set back: pools are counted when agents have said "
-			"again what pods have, and nothing is cleared up until nodes and pods are "
-			"known again",
-			LOG_I("ms", KEEPS_MS));
-	w->set_back = at > 0 ? at : 1;
+	if (since_etcd_restored(w) > SAME_MS)
+		log_warn("etcd was restored from a backup: pool counters wait until agents have "
+			 "asserted their addresses again, and gc until nodes and pods are listed "
+			 "again",
+			 LOG_I("ms", KEEPS_MS));
+	w->etcd_restored = at > 0 ? at : 1;
 }
 
 void cluster_cache_listen(struct cluster_cache *w, int64_t ms)
 {
 	if (ms <= 0)
 		return;
-	log_info("nobody led for a while: agents are listened to before anything is counted or "
-		 "cleared up",
+	log_info("no replica led for a while: pool counters and gc wait for reports of the agents",
 		 LOG_I("ms", ms));
 	w->listens_until = now_of(w) + ms;
 }
@@ -282,12 +282,12 @@ static void put_meta(struct json_out *o, const struct json *v, bool namespace)
 
 	jo_obj(o);
 	while ((v = json_walk_next(&w, &key))) {
-		bool notes = strcmp(key, "annotations") == 0;
+		bool annotations = strcmp(key, "annotations") == 0;
 
-		if (!notes && !is_of(key, namespace ? few : all))
+		if (!annotations && !is_of(key, namespace ? few : all))
 			continue;
 		jo_key(o, key);
-		if (notes)
+		if (annotations)
 			put_annotations(o, v, namespace);
 		else
 			jo_val(o, v, false);
@@ -312,7 +312,7 @@ static void put_without(struct json_out *o, const struct json *v, const char *wi
 void cluster_cache_trim(enum cluster_cache_kind kind, const struct json *object, struct buf *b)
 {
 	const struct json *spec = json_get(object, "spec"), *status = json_get(object, "status");
-	bool namespace = kind == WORLD_NAMESPACES;
+	bool namespace = kind == CLUSTER_CACHE_NAMESPACES;
 	struct json_out o;
 
 	jo_init(&o, b, 0);
@@ -325,7 +325,7 @@ void cluster_cache_trim(enum cluster_cache_kind kind, const struct json *object,
 	}
 	if (status && !namespace) {
 		jo_key(&o, "status");
-		if (kind == WORLD_POOLS)
+		if (kind == CLUSTER_CACHE_POOLS)
 			put_without(&o, status, "allocatedIPs");
 		else
 			jo_val(&o, status, false);
@@ -376,8 +376,8 @@ void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *o
 					    "deletionTimestamp",
 					    "ownerReferences",
 					    NULL};
-	static const char *const notes[] = {NAD_NAME_NOTE, NULL}, *const status[] = {"status",
-										     NULL};
+	static const char *const nad_name[] = {NAD_NAME_ANNOTATION, NULL}, *const status[] = {
+										   "status", NULL};
 	const struct json *meta = json_get(object, "metadata");
 	const struct json *annotations = json_get(meta, "annotations");
 	struct json_out o;
@@ -388,15 +388,15 @@ void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *o
 	jo_obj(&o);
 	put_short(&o, meta, names);
 	jo_key(&o, "annotations");
-	if (kind == WORLD_NAMESPACES && is_short(annotations, NOTES_MAX)) {
+	if (kind == CLUSTER_CACHE_NAMESPACES && is_short(annotations, NOTES_MAX)) {
 		put_annotations(&o, annotations, true);
 	} else {
 		jo_obj(&o);
-		put_short(&o, annotations, notes);
+		put_short(&o, annotations, nad_name);
 		jo_end_obj(&o);
 	}
 	jo_end_obj(&o);
-	if (kind == WORLD_MULTUSCONFIGS)
+	if (kind == CLUSTER_CACHE_MULTUSCONFIGS)
 		put_short(&o, object, status);
 	jo_end_obj(&o);
 }
@@ -419,9 +419,9 @@ static size_t cost_of(struct span text)
 
 static size_t max_of(enum cluster_cache_kind kind)
 {
-	if (kind == WORLD_NAMESPACES)
-		return WORLD_LABELS_MAX;
-	return cluster_cache_is_tenants(kind) ? WORLD_OBJECT_MAX : SIZE_MAX;
+	if (kind == CLUSTER_CACHE_NAMESPACES)
+		return CLUSTER_CACHE_LABELS_MAX;
+	return cluster_cache_is_tenants(kind) ? CLUSTER_CACHE_OBJECT_MAX : SIZE_MAX;
 }
 
 static uint64_t digest_of(const struct json *object)
@@ -434,7 +434,7 @@ static uint64_t digest_of(const struct json *object)
 static int keep(struct cluster_cache_object *v, const struct buf *text, struct err *e)
 {
 	struct json_doc *doc;
-	int r = json_parse(&doc, buf_span(text), WORLD_TEXT_MAX, e);
+	int r = json_parse(&doc, buf_span(text), CLUSTER_CACHE_TEXT_MAX, e);
 
 	if (r < 0)
 		return r;
@@ -452,22 +452,22 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 	size_t cost;
 	int r;
 
-	buf_init(&b, WORLD_TEXT_MAX);
+	buf_init(&b, CLUSTER_CACHE_TEXT_MAX);
 	cluster_cache_trim(kind, object, &b);
-	cost = b.over ? (size_t)WORLD_TEXT_MAX : cost_of(buf_span(&b));
+	cost = b.over ? (size_t)CLUSTER_CACHE_TEXT_MAX : cost_of(buf_span(&b));
 	if (cost > max_of(kind)) {
 		v->large = cost;
 		buf_done(&b);
-		buf_init(&b, WORLD_TEXT_MAX);
+		buf_init(&b, CLUSTER_CACHE_TEXT_MAX);
 		cluster_cache_trim_large(kind, object, &b);
 	}
 	if (b.over)
-		return err_set(e, -EFBIG, "is longer than %d bytes", WORLD_TEXT_MAX);
+		return err_set(e, -EFBIG, "is longer than %d bytes", CLUSTER_CACHE_TEXT_MAX);
 	r = keep(v, &b, e);
 	if (r < 0)
 		return r;
 	v->deleting = json_get(json_get(v->json, "metadata"), "deletionTimestamp");
-	v->allocated = kind == WORLD_POOLS ? digest_of(object) : 0;
+	v->allocated = kind == CLUSTER_CACHE_POOLS ? digest_of(object) : 0;
 	return 0;
 }
 
@@ -475,7 +475,7 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 
 static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 {
-	log_limited(LOG_WARN, 2, "an object is too large to be kept: nothing is made of it",
+	log_limited(LOG_WARN, 2, "ignoring an object: it is too large",
 		    LOG_S("kind", cluster_cache_kind_name(kind)), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name),
 		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));
@@ -490,7 +490,7 @@ void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 	if (cluster_cache_is_tenants(kind) && !v->large &&
 	    !kube_spent_more(&w->spent, o->ns, v->bytes)) {
 		v->large = v->bytes;
-		buf_init(&b, WORLD_TEXT_MAX);
+		buf_init(&b, CLUSTER_CACHE_TEXT_MAX);
 		cluster_cache_trim_large(kind, v->json, &b);
 		keep(v, &b, NULL); /* cannot fail: part of an object that was parsed before */
 	}

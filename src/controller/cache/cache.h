@@ -21,16 +21,16 @@
  *
  * Tenants write SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and
  * could exhaust the memory of every replica. So an object is cached as a large one when it exceeds
- * WORLD_OBJECT_MAX (a namespace: WORLD_LABELS_MAX), when it brings its namespace past WORLD_NS_MAX,
- * or when it is bigger than WORLD_SMALL and brings all namespaces together past WORLD_TOTAL_MAX. It
+ * CLUSTER_CACHE_OBJECT_MAX (a namespace: CLUSTER_CACHE_LABELS_MAX), when it brings its namespace past CLUSTER_CACHE_NS_MAX,
+ * or when it is bigger than CLUSTER_CACHE_SMALL and brings all namespaces together past CLUSTER_CACHE_TOTAL_MAX. It
  * stays large until it changes. A module that needs the missing part rejects the object with an
  * error (cluster_cache_object.large).
  *
  * 	static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is);
  *
- * 	cluster_cache_on(w, WORLD_POOLS, on_pool, part);
- * 	for (size_t i = 0; i < cluster_cache_count(w, WORLD_POOLS); i++)
- * 		look(part, cluster_cache_json(cluster_cache_at(w, WORLD_POOLS, i)));
+ * 	cluster_cache_on(w, CLUSTER_CACHE_POOLS, on_pool, part);
+ * 	for (size_t i = 0; i < cluster_cache_count(w, CLUSTER_CACHE_POOLS); i++)
+ * 		look(part, cluster_cache_json(cluster_cache_at(w, CLUSTER_CACHE_POOLS, i)));
  * 	...
  * 	cluster_cache_off(w, part);
  */
@@ -40,25 +40,25 @@
 #include "wire/json/json.h"
 
 enum cluster_cache_kind {
-	WORLD_POOLS,
-	WORLD_SUBNETS,
-	WORLD_RESERVED,
-	WORLD_MULTUSCONFIGS,
-	WORLD_COORDINATORS,
-	WORLD_NADS,
-	WORLD_NAMESPACES,
-	WORLD_KINDS
+	CLUSTER_CACHE_POOLS,
+	CLUSTER_CACHE_SUBNETS,
+	CLUSTER_CACHE_RESERVED,
+	CLUSTER_CACHE_MULTUSCONFIGS,
+	CLUSTER_CACHE_COORDINATORS,
+	CLUSTER_CACHE_NADS,
+	CLUSTER_CACHE_NAMESPACES,
+	CLUSTER_CACHE_KINDS
 };
 
 /* Limits in bytes of memory. */
 enum {
-	WORLD_OBJECT_MAX =
+	CLUSTER_CACHE_OBJECT_MAX =
 		768 << 10, /* 256 KiB of configuration with every byte escaped, and the rest of the
 		        * object */
-	WORLD_LABELS_MAX = 128 << 10, /* for a namespace object */
-	WORLD_NS_MAX = 4 << 20,
-	WORLD_TOTAL_MAX = 64 << 20,
-	WORLD_SMALL = 16 << 10,
+	CLUSTER_CACHE_LABELS_MAX = 128 << 10, /* for a namespace object */
+	CLUSTER_CACHE_NS_MAX = 4 << 20,
+	CLUSTER_CACHE_TOTAL_MAX = 64 << 20,
+	CLUSTER_CACHE_SMALL = 16 << 10,
 };
 
 /* The value of each cached object (kube_object.value). */
@@ -92,22 +92,22 @@ int cluster_cache_sync_error(const struct cluster_cache *w, enum cluster_cache_k
  * lack nodes and pods that still run. Agents report the addresses of their pods again within their
  * hold of 30 s (agent/blocks/blocks.h).
  *
- * 	WORLD_HEARS	agents are still reporting: pools are not counted and nothing is freed
- * 	WORLD_KEEPS	for ten minutes after the restore: pools are counted, nothing is freed
- * 	WORLD_SURE	no recent restore
+ * 	CLUSTER_CACHE_HEARS	agents are still reporting: pools are not counted and nothing is freed
+ * 	CLUSTER_CACHE_KEEPS	for ten minutes after the restore: pools are counted, nothing is freed
+ * 	CLUSTER_CACHE_SURE	no recent restore
  *
  * A restore is detected by a watch that spans it (every replica), or by an agent, whose log is not
  * stored in etcd: the agent writes the time into an annotation of one of its blocks. Neither may
  * have happened yet if no replica was leader for a while. So a new leader first waits for reports
  * in that case (the setting `hold`).
  */
-enum cluster_cache_hold { WORLD_SURE, WORLD_KEEPS, WORLD_HEARS };
+enum cluster_cache_hold { CLUSTER_CACHE_SURE, CLUSTER_CACHE_KEEPS, CLUSTER_CACHE_HEARS };
 enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w);
 /*
  * Reports a restore detected at real_ms (ms since 1970). Ignored when it is older than ten minutes.
  */
 void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms);
-/* A restore may have happened undetected: cluster_cache_hold() returns WORLD_HEARS for the next ms. */
+/* A restore may have happened undetected: cluster_cache_hold() returns CLUSTER_CACHE_HEARS for the next ms. */
 void cluster_cache_listen(struct cluster_cache *w, int64_t ms);
 
 /*

@@ -7,9 +7,9 @@
 #include "controller/cache/cache.h"
 #include "kube/informer.h"
 #include "kube/spent.h"
-#include "kube/trouble.h"
+#include "kube/sync_error.h"
 
-enum { WORLD_TEXT_MAX = 4 << 20 };
+enum { CLUSTER_CACHE_TEXT_MAX = 4 << 20 };
 
 struct cluster_cache_listener {
 	cluster_cache_fn fn; /* NULL: removed */
@@ -22,22 +22,22 @@ struct cluster_cache_watch {
 	struct kube_informer *i;
 	struct cluster_cache_listener *v;
 	size_t n;
-	struct kube_sync_error trouble;
+	struct kube_sync_error sync_error;
 };
 
 struct cluster_cache {
 	struct kube *kube;
-	struct cluster_cache_watch watch[WORLD_KINDS];
-	struct kube_sync_errors troubles;
+	struct cluster_cache_watch watch[CLUSTER_CACHE_KINDS];
+	struct kube_sync_errors sync_errors;
 	struct kube_spent spent; /* memory used by objects that tenants write */
 	/* times of the loop's clock; 0: never */
-	int64_t set_back, listens_until;
+	int64_t etcd_restored, listens_until;
 };
 
 /* Kinds that can be written with rights in one namespace only. */
 static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
 {
-	return kind == WORLD_MULTUSCONFIGS || kind == WORLD_NADS;
+	return kind == CLUSTER_CACHE_MULTUSCONFIGS || kind == CLUSTER_CACHE_NADS;
 }
 
 /*

@@ -157,9 +157,9 @@ void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f)
 }
 
 /* Finds "--key=value", or the word after "--key". */
-static void add_option(struct cidr_list *l, const struct json *words, const char *key)
+static void add_option(struct cidr_list *l, const struct json *message, const char *key)
 {
-	struct json_walk w = json_walk_start(words);
+	struct json_walk w = json_walk_start(message);
 	const struct json *v;
 	size_t n = strlen(key);
 	bool next = false;
@@ -183,10 +183,10 @@ void cidr_of_manager(const struct json *object, struct cidr_facts *f)
 
 	while ((c = json_walk_next(&w, NULL)))
 		for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-			const struct json *words = json_get(c, places[i]);
+			const struct json *message = json_get(c, places[i]);
 
-			add_option(&f->pods, words, "--cluster-cidr");
-			add_option(&f->services, words, "--service-cluster-ip-range");
+			add_option(&f->pods, message, "--cluster-cidr");
+			add_option(&f->services, message, "--service-cluster-ip-range");
 		}
 	set_since(object, f);
 }
@@ -236,11 +236,6 @@ void cidr_of_cilium_pool(const struct json *object, struct cidr_facts *f)
 /* --- types --- */
 
 static const char *const types[] = {"auto", "cluster", "calico", "cilium", "none"};
-
-const char *cidr_type_name(enum cidr_type t)
-{
-	return types[t];
-}
 
 int cidr_type_parse(const char *text, enum cidr_type *ret)
 {
@@ -393,7 +388,7 @@ struct source {
 	struct cidr_sources *s;
 	enum cidr_source at;
 	struct kube_informer *i; /* NULL: not watched */
-	struct err why;		 /* code 0: no error */
+	struct err cause;	 /* code 0: no error */
 };
 
 struct cidr_sources {
@@ -450,16 +445,16 @@ static void on_synced(void *arg)
 }
 
 /* A kind that is not installed is no error: it has no objects. */
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
 	struct source *v = arg;
 
-	if (why && why->code == v->why.code)
+	if (cause && cause->code == v->cause.code)
 		return;
-	if (why && why->code != -ENOENT && why->kind != ERR_AGAIN)
-		log_warn("where the cluster's CIDRs are to be found cannot be read",
-			 LOG_S("error", why->text));
-	v->why = why ? *why : (struct err)ERR_INIT;
+	if (cause && cause->code != -ENOENT && cause->kind != ERR_AGAIN)
+		log_warn("cannot read the sources of the cluster's CIDRs",
+			 LOG_S("error", cause->text));
+	v->cause = cause ? *cause : (struct err)ERR_INIT;
 	v->s->changed(v->s->arg);
 }
 
@@ -476,13 +471,13 @@ static void follow(struct source *v)
 		.drop = drop,
 		.changed = on_changed,
 		.synced = on_synced,
-		.trouble = on_sync_error,
+		.sync_error = on_sync_error,
 		.arg = v,
 	};
 
 	if (v->at == CIDR_CILIUM_CONFIG)
 		c.select = (struct kube_select){.ns = v->s->cilium_ns, .fields = v->s->cilium_name};
-	err_clear(&v->why);
+	err_clear(&v->cause);
 	v->i = kube_informer_new(v->s->k, &c);
 }
 
@@ -527,9 +522,9 @@ static enum cidr_state state_of(const struct source *v)
 		return CIDR_UNKNOWN;
 	if (kube_informer_synced(v->i))
 		return CIDR_KNOWN;
-	if (v->why.code == -ENOENT)
+	if (v->cause.code == -ENOENT)
 		return CIDR_ABSENT;
-	return v->why.code < 0 && v->why.kind != ERR_AGAIN ? CIDR_FAILED : CIDR_UNKNOWN;
+	return v->cause.code < 0 && v->cause.kind != ERR_AGAIN ? CIDR_FAILED : CIDR_UNKNOWN;
 }
 
 static void collect(const struct source *v, struct cidr_known *ret)
@@ -537,7 +532,7 @@ static void collect(const struct source *v, struct cidr_known *ret)
 	size_t n = v->i ? kube_informer_count(v->i) : 0;
 	const struct cidr_facts **list = xcalloc(n, sizeof(*list));
 
-	*ret = (struct cidr_known){.state = state_of(v), .why = v->why.text, .objects = n};
+	*ret = (struct cidr_known){.state = state_of(v), .cause = v->cause.text, .objects = n};
 	for (size_t i = 0; i < n; i++)
 		list[i] = kube_informer_at(v->i, i)->value;
 	sort(list, n);

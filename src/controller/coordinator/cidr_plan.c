@@ -11,7 +11,7 @@ struct planner {
 };
 
 /* Requests the source; returns whether its state is known. */
-static bool is_asked(struct planner *a, enum cidr_source s)
+static bool is_requested(struct planner *a, enum cidr_source s)
 {
 	a->p->wants |= 1u << s;
 	if (a->known[s].state == CIDR_UNKNOWN)
@@ -19,16 +19,16 @@ static bool is_asked(struct planner *a, enum cidr_source s)
 	return a->known[s].state != CIDR_UNKNOWN;
 }
 
-static void not_ready(struct planner *a, const char *what, const char *why)
+static void not_ready(struct planner *a, const char *what, const char *cause)
 {
 	if (a->p->phase == CIDR_SYNCED)
 		a->p->phase = CIDR_NOT_READY;
-	snprintf(a->p->reason, sizeof(a->p->reason), "%s%s%.200s", what, why ? ": " : "",
-		 why ? why : "");
+	snprintf(a->p->reason, sizeof(a->p->reason), "%s%s%.200s", what, cause ? ": " : "",
+		 cause ? cause : "");
 }
 
 /* What is wrong with the pods' part is said first. */
-static void note(struct planner *a, const char *what)
+static void annotation(struct planner *a, const char *what)
 {
 	if (!a->p->reason[0])
 		snprintf(a->p->reason, sizeof(a->p->reason), "%s", what);
@@ -41,7 +41,7 @@ static bool first_of(struct planner *a, const enum cidr_source *list, size_t n, 
 	for (size_t i = 0; i < n && ret->n == 0; i++) {
 		const struct cidr_facts *f = &a->known[list[i]].facts;
 
-		if (!is_asked(a, list[i]))
+		if (!is_requested(a, list[i]))
 			return false;
 		cidr_list_copy(ret, services ? &f->services : &f->pods);
 	}
@@ -53,9 +53,11 @@ static void plan_cluster(struct planner *a)
 	static const enum cidr_source list[] = {CIDR_KUBEADM, CIDR_MANAGER, CIDR_NODES};
 
 	if (first_of(a, list, 3, false, &a->p->pods) && a->p->pods.n == 0)
-		note(a, "the pods' CIDRs are not known (no kubeadm-config, kube-controller-manager "
-			"or podCIDRs of nodes): add them to spec.hijackCIDR if pods are to be "
-			"reached by the node");
+		annotation(
+			a,
+			"the pods' CIDRs are not known (no kubeadm-config, kube-controller-manager "
+			"or podCIDRs of nodes): add them to spec.hijackCIDR if pods must be "
+			"reached through the node");
 }
 
 /*
@@ -66,13 +68,13 @@ static bool is_there(struct planner *a, enum cidr_source s, const char *what)
 {
 	const struct cidr_known *k = &a->known[s];
 
-	if (!is_asked(a, s))
+	if (!is_requested(a, s))
 		return false;
 	if (k->state == CIDR_KNOWN && k->objects > 0)
 		return true;
 	if (k->state == CIDR_FAILED) {
 		a->p->unread = true;
-		not_ready(a, what, k->why);
+		not_ready(a, what, k->cause);
 	} else if (a->automatic) {
 		plan_cluster(a);
 	} else {
@@ -87,12 +89,11 @@ static void plan_cilium(struct planner *a)
 	char what[160];
 
 	if (!is_there(a, CIDR_CILIUM_CONFIG,
-		      "podCIDRType is cilium, and its ConfigMap is not to be had"))
+		      "podCIDRType is cilium, but its ConfigMap cannot be read"))
 		return;
 	if (f->mode && strcmp(f->mode, "multi-pool") == 0) {
 		if (is_there(a, CIDR_CILIUM_POOLS,
-			     "Cilium's ipam is multi-pool, and its CiliumPodIPPools are not to be "
-			     "had"))
+			     "Cilium's ipam is multi-pool, but its CiliumPodIPPools cannot be read"))
 			cidr_list_copy(&a->p->pods, &a->known[CIDR_CILIUM_POOLS].facts.pods);
 	} else if (f->pods.n > 0) {
 		cidr_list_copy(&a->p->pods, &f->pods);
@@ -100,8 +101,8 @@ static void plan_cilium(struct planner *a)
 		plan_cluster(a);
 	} else {
 		snprintf(what, sizeof(what),
-			 "Cilium's ipam '%.40s' has no pods' CIDRs to be read: set podCIDRType to "
-			 "none and name them in hijackCIDR",
+			 "Cilium's ipam '%.40s' publishes no CIDRs of pods: set podCIDRType to "
+			 "none and list them in hijackCIDR",
 			 f->mode);
 		not_ready(a, what, NULL);
 	}
@@ -113,15 +114,16 @@ static void plan_pods(struct planner *a, enum cidr_type type)
 	case CIDR_CLUSTER: plan_cluster(a); return;
 	case CIDR_CALICO:
 		if (is_there(a, CIDR_CALICO_POOLS,
-			     "podCIDRType is calico, and Calico's IPPools are not to be had"))
+			     "podCIDRType is calico, but Calico's IPPools cannot be read"))
 			cidr_list_copy(&a->p->pods, &a->known[CIDR_CALICO_POOLS].facts.pods);
 		return;
 	case CIDR_CILIUM: plan_cilium(a); return;
 	case CIDR_UNREADABLE:
-		note(a,
-		     "the pods' CIDRs are not known (the CNI configuration on the controller's node "
-		     "is readable by root only, and no agent there has published the network's "
-		     "name): set spec.podCIDRType");
+		annotation(
+			a,
+			"the pods' CIDRs are not known (the CNI configuration on the controller's node "
+			"is readable by root only, and no agent there has published the network's "
+			"name): set spec.podCIDRType");
 		return;
 	default: return;
 	}
@@ -133,8 +135,9 @@ static void plan_services(struct planner *a)
 						CIDR_MANAGER};
 
 	if (first_of(a, list, 4, true, &a->p->services) && a->p->services.n == 0)
-		note(a, "the services' CIDRs are not known (no ServiceCIDR, kubeadm-config or "
-			"kube-controller-manager): add them to spec.hijackCIDR");
+		annotation(a,
+			   "the services' CIDRs are not known (no ServiceCIDR, kubeadm-config or "
+			   "kube-controller-manager): add them to spec.hijackCIDR");
 }
 
 void cidr_plan(enum cidr_type type, enum cidr_type cni,

@@ -47,7 +47,7 @@ enum cidr_state {
 
 struct cidr_known {
 	enum cidr_state state;
-	const char *why;
+	const char *cause;
 	struct cidr_facts facts; /* of all its objects, oldest first */
 	size_t objects;
 };

@@ -53,7 +53,6 @@ enum cidr_type { CIDR_AUTO, CIDR_CLUSTER, CIDR_CALICO, CIDR_CILIUM, CIDR_NONE, C
 
 /* -EINVAL: unknown type. */
 int cidr_type_parse(const char *text, enum cidr_type *ret);
-const char *cidr_type_name(enum cidr_type t);
 
 /* Where the CNI of this node is configured; borrowed. */
 struct cidr_cni {

@@ -13,16 +13,16 @@
 #define FINALIZER "spiderpool.spidernet.io"
 
 /*
- * LOOK_MS: groups changes. PROBE_MS: the node's CNI may change. UNREADABLE_MS: how long to wait for
+ * RESCAN_MS: groups changes. PROBE_MS: the node's CNI may change. UNREADABLE_MS: how long to wait for
  * the agent of a new node, with a probe each UNREADABLE_PROBE_MS.
  */
 enum {
 	BODY_MAX = 256 << 10,
-	LOOK_MS = 200,
+	RESCAN_MS = 200,
 	PROBE_MS = 60 * 1000,
 	UNREADABLE_MS = 60 * 1000,
 	UNREADABLE_PROBE_MS = 2000,
-	SOON_MS = 500,
+	SCHEDULE_MS = 500,
 	AGAIN_MS = 1000,
 	AGAIN_MOST_MS = 60 * 1000
 };
@@ -31,15 +31,15 @@ struct coordinators {
 	struct coordinators_conf c;
 	struct loop *loop;
 	struct cidr_sources *sources;
-	struct loop_timer *look, *probe;
-	int64_t look_ms;	/* next expiry */
+	struct loop_timer *scan, *probe;
+	int64_t rescan_ms;	/* next expiry */
 	int64_t unreadable_ms;	/* since when the CNI is unknown; 0: known */
 	struct kube_call *call; /* one at a time: normally there is one object */
-	struct kube_backoff backoff;
+	struct backoff backoff;
 	uint64_t written, failed;
 };
 
-static void look_in(struct coordinators *c, int64_t ms);
+static void schedule_in(struct coordinators *c, int64_t ms);
 
 /* --- a write --- */
 
@@ -51,18 +51,19 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	c->call = NULL;
 	if (!e) {
 		c->written++;
-		kube_backoff_reset(&c->backoff);
-		look_in(c, SOON_MS);
+		backoff_reset(&c->backoff);
+		schedule_in(c, SCHEDULE_MS);
 		return;
 	}
 	/* Another writer was faster: the watch delivers the change. */
 	if (status == 409 || status == 404) {
-		look_in(c, SOON_MS);
+		schedule_in(c, SCHEDULE_MS);
 		return;
 	}
 	c->failed++;
-	log_error("a SpiderCoordinator cannot be written", LOG_S("error", e->text));
-	look_in(c, kube_backoff_next(&c->backoff));
+	log_error("failed to write the status of a SpiderCoordinator, will retry",
+		  LOG_S("error", e->text));
+	schedule_in(c, backoff_next(&c->backoff));
 }
 
 static void begin(struct json_out *o, struct buf *b, const struct kube_object *at)
@@ -123,7 +124,7 @@ static const char *phase_name(const struct cidr_plan *p)
 	return p->phase == CIDR_SYNCED ? "Synced" : "NotReady";
 }
 
-static bool is_said(const struct json *status, const struct cidr_plan *p)
+static bool is_logged(const struct json *status, const struct cidr_plan *p)
 {
 	/* A source that may not be read now was read before: the status stays. */
 	if (p->unread && same_text(json_get(status, "phase"), "Synced"))
@@ -134,7 +135,7 @@ static bool is_said(const struct json *status, const struct cidr_plan *p)
 	       same_list(json_get(status, "serviceCIDR"), &p->services);
 }
 
-static void tell(struct coordinators *c, const struct kube_object *o, const struct cidr_plan *p)
+static void report(struct coordinators *c, const struct kube_object *o, const struct cidr_plan *p)
 {
 	log_info("the cluster's CIDRs", LOG_S("coordinator", o->name),
 		 LOG_S("phase", phase_name(p)), LOG_S("reason", p->reason));
@@ -232,15 +233,15 @@ static enum cidr_type probe(struct coordinators *c, bool *wait)
 		return cni;
 	}
 	if (!c->unreadable_ms) {
-		log_warn("the cluster's CNI is not detected", LOG_S("error", e.text));
+		log_warn("cannot detect the cluster's CNI", LOG_S("error", e.text));
 		c->unreadable_ms = now;
 	}
 	*wait = now - c->unreadable_ms < UNREADABLE_MS;
-	look_in(c, UNREADABLE_PROBE_MS);
+	schedule_in(c, UNREADABLE_PROBE_MS);
 	return cni;
 }
 
-static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
+static unsigned int inspect(struct coordinators *c, const struct kube_object *o,
 			    const struct cidr_known *known)
 {
 	bool wait;
@@ -261,8 +262,8 @@ static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
 		return 0;
 	cidr_plan(type, cni, known, &p);
 	if (p.phase != CIDR_WAIT && !c->call &&
-	    !is_said(json_get(cluster_cache_json(o), "status"), &p)) {
-		tell(c, o, &p);
+	    !is_logged(json_get(cluster_cache_json(o), "status"), &p)) {
+		report(c, o, &p);
 		put_status(c, o, &p);
 	}
 	wants = p.wants;
@@ -270,40 +271,41 @@ static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
 	return wants;
 }
 
-static void on_look(void *arg)
+static void on_rescan(void *arg)
 {
 	struct coordinators *c = arg;
 	struct cidr_known known[CIDR_SOURCES];
 	unsigned int wants = 0;
 
-	c->look = NULL;
+	c->scan = NULL;
 	cidr_sources_known(c->sources, known);
-	for (size_t i = 0; i < cluster_cache_count(c->c.world, WORLD_COORDINATORS); i++)
-		wants |= look_at(c, cluster_cache_at(c->c.world, WORLD_COORDINATORS, i), known);
+	for (size_t i = 0; i < cluster_cache_count(c->c.cache, CLUSTER_CACHE_COORDINATORS); i++)
+		wants |= inspect(c, cluster_cache_at(c->c.cache, CLUSTER_CACHE_COORDINATORS, i),
+				 known);
 	cidr_known_done(known);
 	cidr_sources_want(c->sources, wants);
 }
 
-static void look_in(struct coordinators *c, int64_t ms)
+static void schedule_in(struct coordinators *c, int64_t ms)
 {
 	int64_t at = loop_now_ms(c->loop) + ms;
 
-	if (c->look && c->look_ms <= at)
+	if (c->scan && c->rescan_ms <= at)
 		return;
-	loop_del_timer(c->look);
-	c->look_ms = at;
-	c->look = loop_add_timer(c->loop, ms, on_look, c);
+	loop_del_timer(c->scan);
+	c->rescan_ms = at;
+	c->scan = loop_add_timer(c->loop, ms, on_rescan, c);
 }
 
 static void on_source(void *arg)
 {
-	look_in(arg, LOOK_MS);
+	schedule_in(arg, RESCAN_MS);
 }
 
 static void on_coordinator(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	(void)was, (void)is;
-	look_in(arg, 0);
+	schedule_in(arg, 0);
 }
 
 static void on_probe(void *arg)
@@ -311,7 +313,7 @@ static void on_probe(void *arg)
 	struct coordinators *c = arg;
 
 	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
-	look_in(c, 0);
+	schedule_in(c, 0);
 }
 
 /* --- life --- */
@@ -324,8 +326,8 @@ struct coordinators *coordinators_new(const struct coordinators_conf *conf)
 		.c = *conf, .loop = kube_loop(conf->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
 	c->sources = cidr_sources_new(conf->kube, conf->cilium, on_source, c);
 	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
-	cluster_cache_on(conf->world, WORLD_COORDINATORS, on_coordinator, c);
-	look_in(c, 0);
+	cluster_cache_on(conf->cache, CLUSTER_CACHE_COORDINATORS, on_coordinator, c);
+	schedule_in(c, 0);
 	return c;
 }
 
@@ -333,9 +335,9 @@ void coordinators_free(struct coordinators *c)
 {
 	if (!c)
 		return;
-	cluster_cache_off(c->c.world, c);
+	cluster_cache_off(c->c.cache, c);
 	kube_cancel(c->call);
-	loop_del_timer(c->look);
+	loop_del_timer(c->scan);
 	loop_del_timer(c->probe);
 	cidr_sources_free(c->sources);
 	free(c);

@@ -3,32 +3,36 @@
 
 #include <stdlib.h>
 
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/gc/confirm.h"
 #include "controller/gc/gc.h"
 #include "controller/gc/pool_status.h"
 #include "controller/gc/uninjected.h"
+#include "controller/gc/unserved.h"
 #include "server/prometheus.h"
 
 enum { POOLS_SHOWN = 1000 };
 
 struct addresses {
 	struct addresses_conf conf;
-	struct census *census;
-	struct liveness *asks;
+	struct gc_cache *gc_cache;
+	struct liveness *requests;
 	struct pool_status *counts;
 	struct cluster_gc *gc; /* NULL: disabled */
+	struct unserved *unserved;
 };
 
-static void on_changed(void *arg, enum census_kind kind, const struct kube_object *was,
+static void on_changed(void *arg, enum gc_cache_kind kind, const struct kube_object *was,
 		       const struct kube_object *is)
 {
 	struct addresses *a = arg;
 
-	if (kind == CENSUS_BLOCKS && is && census_block(is)->set_back)
-		cluster_cache_etcd_restored(a->conf.world, census_block(is)->set_back);
-	if (kind == CENSUS_PODS && a->conf.uninjected)
+	if (kind == GC_CACHE_BLOCKS && is && gc_cache_block(is)->etcd_restored)
+		cluster_cache_etcd_restored(a->conf.cache, gc_cache_block(is)->etcd_restored);
+	if (kind == GC_CACHE_PODS && a->conf.uninjected)
 		uninjected_pod(a->conf.uninjected, was, is);
+	if (kind == GC_CACHE_NODES && a->unserved)
+		unserved_node(a->unserved, was, is);
 	pool_status_changed(a->counts, kind, was, is);
 	if (a->gc)
 		cluster_gc_changed(a->gc, kind, was, is);
@@ -47,9 +51,9 @@ static void start_counts(struct addresses *a)
 {
 	const struct addresses_conf *c = &a->conf;
 	const struct pool_status_conf conf = {.kube = c->kube,
-					      .world = c->world,
-					      .census = a->census,
-					      .asks = a->asks,
+					      .cache = c->cache,
+					      .gc_cache = a->gc_cache,
+					      .requests = a->requests,
 					      .events = c->events,
 					      .records_max = c->records_max,
 					      .gc = c->gc,
@@ -62,9 +66,9 @@ static void start_gc(struct addresses *a)
 {
 	const struct addresses_conf *c = &a->conf;
 	const struct cluster_gc_conf conf = {.kube = c->kube,
-					     .world = c->world,
-					     .census = a->census,
-					     .asks = a->asks,
+					     .cache = c->cache,
+					     .gc_cache = a->gc_cache,
+					     .requests = a->requests,
 					     .events = c->events,
 					     .grace_ms = c->grace_ms,
 					     .interval_ms = c->interval_ms};
@@ -77,17 +81,19 @@ struct addresses *addresses_new(const struct addresses_conf *c)
 	struct addresses *a = xcalloc(1, sizeof(*a));
 
 	a->conf = *c;
-	a->census =
-		census_new(&(struct census_conf){.kube = c->kube, .changed = on_changed, .arg = a});
+	a->gc_cache = gc_cache_new(
+		&(struct gc_cache_conf){.kube = c->kube, .changed = on_changed, .arg = a});
 	if (c->uninjected)
-		uninjected_census(c->uninjected, a->census);
-	a->asks = liveness_new(&(struct liveness_conf){.kube = c->kube,
-						       .identity = c->identity,
-						       .again_ms = c->interval_ms / 2,
-						       .answered = on_answered,
-						       .arg = a});
+		uninjected_set_cache(c->uninjected, a->gc_cache);
+	a->requests = liveness_new(&(struct liveness_conf){.kube = c->kube,
+							   .identity = c->identity,
+							   .again_ms = c->interval_ms / 2,
+							   .answered = on_answered,
+							   .arg = a});
 	start_counts(a);
 	start_gc(a);
+	a->unserved = unserved_new(&(struct unserved_conf){
+		.kube = c->kube, .cache = c->cache, .gc_cache = a->gc_cache, .events = c->events});
 	return a;
 }
 
@@ -95,18 +101,19 @@ void addresses_free(struct addresses *a)
 {
 	if (!a)
 		return;
+	unserved_free(a->unserved);
 	cluster_gc_free(a->gc);
 	pool_status_free(a->counts);
-	liveness_free(a->asks);
+	liveness_free(a->requests);
 	if (a->conf.uninjected)
-		uninjected_census(a->conf.uninjected, NULL);
-	census_free(a->census);
+		uninjected_set_cache(a->conf.uninjected, NULL);
+	gc_cache_free(a->gc_cache);
 	free(a);
 }
 
-const struct census *addresses_census(const struct addresses *a)
+const struct gc_cache *addresses_cache(const struct addresses *a)
 {
-	return a->census;
+	return a->gc_cache;
 }
 
 /* --- metrics --- */
@@ -115,58 +122,63 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 		   const struct pool_status_stats *c)
 {
 	sample_counter(b, "spiderpool_ip_gc_counts_total", g->addresses + c->freed,
-		       "Addresses freed of pods and nodes that are gone.");
+		       "Addresses of deleted pods and nodes released by garbage collection.");
 	sample_counter(b, "spiderpool_ip_gc_failure_counts_total", g->failures,
-		       "Requests of it that failed; they are tried again.");
-	sample_counter(b, "unirail_gc_blocks_total", g->blocks, "Blocks released.");
-	sample_counter(b, "unirail_gc_entries_total", g->entries, "Entries removed from blocks.");
-	sample_counter(b, "unirail_gc_endpoints_total", g->endpoints, "SpiderEndpoints deleted.");
+		       "Failed releases of addresses by garbage collection.");
+	sample_counter(b, "unirail_gc_blocks_total", g->blocks,
+		       "Blocks of deleted nodes released by garbage collection.");
+	sample_counter(b, "unirail_gc_entries_total", g->entries,
+		       "Entries removed from blocks by garbage collection.");
+	sample_counter(b, "unirail_gc_endpoints_total", g->endpoints,
+		       "SpiderEndpoints deleted by garbage collection.");
 	sample_counter(b, "unirail_gc_finalizers_total", g->finalizers,
-		       "Spiderpool's finalizers taken off SpiderEndpoints.");
-	sample_counter(b, "unirail_gc_full_scans_total", g->scans, "Full scans.");
-	sample_gauge(b, "unirail_gc_nodes_gone", (int64_t)g->nodes_gone,
-		     "Nodes that are gone and that something still names.");
+		       "Finalizers of Spiderpool removed from SpiderEndpoints.");
+	sample_counter(b, "unirail_gc_full_scans_total", g->scans,
+		       "Full scans by garbage collection.");
+	sample_gauge(b, "unirail_gc_nodes_gone", (int64_t)g->nodes_deleted,
+		     "Deleted nodes that objects still refer to.");
 	sample_gauge(b, "unirail_gc_addresses_with_two_pods", (int64_t)g->doubles,
-		     "By the last full scan.");
+		     "Addresses that two pods use, by the last full scan.");
 	sample_gauge(
 		b, "unirail_gc_addresses_unknown", (int64_t)g->unknown,
-		"Addresses that nobody is known to have since etcd was restored, by the last full scan.");
-	sample_gauge(b, "unirail_gc_addresses_without_block", (int64_t)g->strays,
-		     "Addresses of pods whose node has no block of them, by the last full scan.");
+		"Addresses without a known owner since etcd was restored, by the last full scan.");
+	sample_gauge(b, "unirail_gc_addresses_without_block", (int64_t)g->leftovers,
+		     "Addresses of pods whose node owns no block of them, by the last full scan.");
 }
 
 static void add_counts(struct buf *b, const struct pool_status_stats *c)
 {
 	sample_counter(b, "spiderpool_ipam_release_update_ippool_conflict_counts_total",
-		       c->conflicts, "Writes of pools that somebody else was faster with.");
-	sample_counter(b, "unirail_pool_writes_total", c->writes, "Writes of pools.");
+		       c->conflicts,
+		       "Writes of a pool's status that conflicted with another write.");
+	sample_counter(b, "unirail_pool_writes_total", c->writes, "Writes of a pool's status.");
 	sample_counter(b, "unirail_pool_write_failures_total", c->failures,
-		       "Those that failed; they are tried again.");
+		       "Failed writes of a pool's status, each of which is retried.");
 }
 
 /* Allocated addresses of each pool; left: the free ones instead. */
-static void add_pools(struct buf *b, const struct pool_status *c, const char *name, bool left,
-		      const char *help)
+static void add_pools(struct buf *b, const struct pool_status *c, const struct metric *m, bool left)
 {
 	struct pool_status_pool_stats p;
 
-	sample_name(b, name, "gauge", help);
+	sample_name(b, m);
 	for (size_t i = 0; i < POOLS_SHOWN && pool_status_pool_at(c, i, &p); i++)
 		if (p.known)
-			sample_value(b, name, "SpiderIPPool", p.name,
+			sample_value(b, m->name, "SpiderIPPool", p.name,
 				     left ? p.total - p.allocated : p.total);
 }
 
-static void add_census(struct buf *b, const struct census *c)
+static void add_cache(struct buf *b, const struct gc_cache *c)
 {
-	static const char *const names[CENSUS_KINDS] = {"nodes", "pods", "spiderendpoints",
-							"spideripblocks"};
-	static const char name[] = "unirail_controller_leader_objects";
+	static const char *const names[GC_CACHE_KINDS] = {"nodes", "pods", "spiderendpoints",
+							  "spideripblocks"};
+	const struct metric *m = METRIC("unirail_controller_leader_objects", "gauge",
+					"Objects that only the leader caches.");
 
-	sample_name(b, name, "gauge", "Objects that the leader knows besides.");
-	for (int k = 0; k < CENSUS_KINDS; k++)
-		sample_value(b, name, "kind", names[k],
-			     (int64_t)census_count(c, (enum census_kind)k));
+	sample_name(b, m);
+	for (int k = 0; k < GC_CACHE_KINDS; k++)
+		sample_value(b, m->name, "kind", names[k],
+			     (int64_t)gc_cache_count(c, (enum gc_cache_kind)k));
 }
 
 void addresses_metrics(const struct addresses *a, struct buf *b)
@@ -177,12 +189,19 @@ void addresses_metrics(const struct addresses *a, struct buf *b)
 	add_gc(b, &g, &c);
 	add_counts(b, &c);
 	sample_gauge(b, "spiderpool_total_ippool_counts",
-		     (int64_t)cluster_cache_count(a->conf.world, WORLD_POOLS), "SpiderIPPools.");
+		     (int64_t)cluster_cache_count(a->conf.cache, CLUSTER_CACHE_POOLS),
+		     "SpiderIPPools.");
 	sample_gauge(b, "spiderpool_total_subnet_counts",
-		     (int64_t)cluster_cache_count(a->conf.world, WORLD_SUBNETS), "SpiderSubnets.");
-	add_pools(b, a->counts, "spiderpool_debug_ippool_total_ip_counts", false,
-		  "Addresses of a pool.");
-	add_pools(b, a->counts, "spiderpool_debug_ippool_available_ip_counts", true,
-		  "Those that no pod has.");
-	add_census(b, a->census);
+		     (int64_t)cluster_cache_count(a->conf.cache, CLUSTER_CACHE_SUBNETS),
+		     "SpiderSubnets.");
+	add_pools(b, a->counts,
+		  METRIC("spiderpool_debug_ippool_total_ip_counts", "gauge",
+			 "Addresses of a pool."),
+		  false);
+	add_pools(b, a->counts,
+		  METRIC("spiderpool_debug_ippool_available_ip_counts", "gauge",
+			 "Addresses of a pool that are not allocated."),
+		  true);
+	add_cache(b, a->gc_cache);
+	unserved_metrics(a->unserved, b);
 }

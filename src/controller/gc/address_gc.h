@@ -4,7 +4,7 @@
 
 /*
  * Address management of the leader: owns the cache of nodes, pods, endpoints and blocks
- * (controller/gc/census.h), the pools' status computed from it (controller/gc/pool_status.h) and
+ * (controller/gc/gc_cache.h), the pools' status computed from it (controller/gc/pool_status.h) and
  * garbage collection (controller/gc/gc.h).
  */
 
@@ -17,7 +17,7 @@ struct uninjected;
 
 struct addresses_conf {
 	struct kube *kube; /* borrowed, like world and events */
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	struct kube_events *events;
 	bool gc;		       /* false: pools are counted, nothing is deleted or released
 	                                */
@@ -29,8 +29,8 @@ struct addresses_conf {
 
 struct addresses *addresses_new(const struct addresses_conf *c);
 void addresses_free(struct addresses *a); /* accepts NULL */
-struct census;
-const struct census *addresses_census(const struct addresses *a);
+struct gc_cache;
+const struct gc_cache *addresses_cache(const struct addresses *a);
 /*
  * Metrics have the names that Spiderpool documents; those that Spiderpool does not have begin with
  * unirail_.

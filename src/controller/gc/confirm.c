@@ -5,14 +5,15 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "controller/gc/census.h"
+#include "base/sorted.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/gc/internal.h"
 
 /*
- * FRESH_MS: validity of ASKS_GONE, so that a caller acts only on a recent answer. FAILED_MS:
- * validity of a failure. WANTED_MS: an entry unused for so long is dropped.
+ * FRESH_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer. FAILED_MS:
+ * validity of a failure. REQUIRED_MS: an entry unused for so long is dropped.
  */
-enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, WANTED_MS = 120 * 1000 };
+enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, REQUIRED_MS = 120 * 1000 };
 
 static void next(struct liveness *a);
 
@@ -51,22 +52,8 @@ static int compare(const struct liveness_question *q, enum liveness_about about,
 static bool find(const struct liveness *a, enum liveness_about about, const char *ns,
 		 const char *name, const char *uid, size_t *at)
 {
-	size_t low = 0, high = a->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = compare(a->v[mid], about, ns, name, uid);
-
-		*at = mid;
-		if (r == 0)
-			return true;
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	*at = low;
-	return false;
+	*at = LOWER_BOUND(i, a->n, compare(a->v[i], about, ns, name, uid) < 0);
+	return *at < a->n && compare(a->v[*at], about, ns, name, uid) == 0;
 }
 
 static struct liveness_question *get(struct liveness *a, enum liveness_about about, const char *ns,
@@ -91,15 +78,15 @@ static struct liveness_question *get(struct liveness *a, enum liveness_about abo
 
 static void forget_old(struct liveness *a)
 {
-	size_t kept = 0;
+	size_t retained = 0;
 
 	for (size_t i = 0; i < a->n; i++) {
-		if (a->v[i]->asked || a->v[i]->wanted + WANTED_MS > now(a))
-			a->v[kept++] = a->v[i];
+		if (a->v[i]->requested || a->v[i]->wanted + REQUIRED_MS > now(a))
+			a->v[retained++] = a->v[i];
 		else
 			question_free(a->v[i]);
 	}
-	a->n = kept;
+	a->n = retained;
 }
 
 /* --- answers --- */
@@ -109,25 +96,25 @@ static void answer(struct liveness_question *q, enum liveness_answer r)
 	struct liveness *a = q->a;
 
 	q->answer = r;
-	q->asked = false;
-	q->until = now(a) + (r == ASKS_GONE    ? FRESH_MS
-			     : r == ASKS_THERE ? a->conf.again_ms
-					       : FAILED_MS);
-	if (r == ASKS_THERE)
-		q->gone_since = 0;
-	else if (r == ASKS_GONE && !q->gone_since)
-		q->gone_since = now(a) > 0 ? now(a) : 1;
+	q->requested = false;
+	q->until = now(a) + (r == LIVENESS_DELETED ? FRESH_MS
+			     : r == LIVENESS_THERE ? a->conf.again_ms
+						   : FAILED_MS);
+	if (r == LIVENESS_THERE)
+		q->deleted_since = 0;
+	else if (r == LIVENESS_DELETED && !q->deleted_since)
+		q->deleted_since = now(a) > 0 ? now(a) : 1;
 	a->conf.answered(a->conf.arg);
 }
 
 /* Logs an error once until it changes. */
 static void say(struct liveness *a, const struct err *e)
 {
-	if (a->said && strcmp(a->said, e->text) == 0)
+	if (a->logged && strcmp(a->logged, e->text) == 0)
 		return;
-	free(a->said);
-	a->said = xstrdup(e->text);
-	log_warn("whether something is gone is not known: it counts as there",
+	free(a->logged);
+	a->logged = xstrdup(e->text);
+	log_warn("cannot confirm a deletion, assuming the object still exists",
 		 LOG_S("error", e->text));
 }
 
@@ -147,18 +134,18 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 	if (e && e->code != -ENOENT) {
 		say(a, e);
 		a->under_way--;
-		answer(q, ASKS_UNKNOWN);
+		answer(q, LIVENESS_UNKNOWN);
 		next(a);
 		return;
 	}
-	if (q->about == ASKS_NAME) {
+	if (q->about == LIVENESS_NAME) {
 		liveness_learn(q, v);
 		q->step++;
 		send(q);
 		return;
 	}
 	a->under_way--;
-	answer(q, q->about == ASKS_POD ? liveness_judge_pod(q, v) : liveness_judge_node(v));
+	answer(q, q->about == LIVENESS_POD ? liveness_judge_pod(q, v) : liveness_judge_node(v));
 	next(a);
 }
 
@@ -168,15 +155,16 @@ static void send_name(struct liveness_question *q)
 	struct liveness *a = q->a;
 	char set[254];
 
-	while (q->step < ASKS_STEP_END && !liveness_subject(q, &r.on, set))
+	while (q->step < LIVENESS_STEP_END && !liveness_subject(q, &r.on, set))
 		q->step++;
-	if (q->step < ASKS_STEP_END) {
+	if (q->step < LIVENESS_STEP_END) {
 		q->call = kube_send(a->conf.kube, &r, on_answer, q);
 		return;
 	}
 	a->under_way--;
-	answer(q, identity_is_over(q->name, &a->conf.identity, &q->set, &q->machine) ? ASKS_GONE
-										     : ASKS_THERE);
+	answer(q, identity_is_over(q->name, &a->conf.identity, &q->set, &q->machine)
+			  ? LIVENESS_DELETED
+			  : LIVENESS_THERE);
 	next(a);
 }
 
@@ -184,12 +172,12 @@ static void send(struct liveness_question *q)
 {
 	const struct kube_request r = {
 		.verb = KUBE_GET,
-		.on = {.kind = q->about == ASKS_POD ? &kube_pods : &kube_nodes,
+		.on = {.kind = q->about == LIVENESS_POD ? &kube_pods : &kube_nodes,
 		       .ns = q->ns,
 		       .name = q->name},
 	};
 
-	if (q->about == ASKS_NAME)
+	if (q->about == LIVENESS_NAME)
 		send_name(q);
 	else
 		q->call = kube_send(q->a->conf.kube, &r, on_answer, q);
@@ -208,10 +196,10 @@ static void on_timer(void *arg)
 	for (size_t i = 0, n = a->n; i < n && a->under_way < UNDER_WAY_MAX; i++) {
 		struct liveness_question *q = a->v[a->next++ % n];
 
-		if (!q->asked || q->call)
+		if (!q->requested || q->call)
 			continue;
 		a->under_way++;
-		q->step = ASKS_STEP_SET;
+		q->step = LIVENESS_STEP_SET;
 		q->set = (struct identity_set){0};
 		q->machine = (struct identity_machine){0};
 		send(q);
@@ -226,45 +214,45 @@ static void next(struct liveness *a)
 
 /* --- public functions --- */
 
-static enum liveness_answer ask(struct liveness *a, enum liveness_about about, const char *ns,
-				const char *name, const char *uid)
+static enum liveness_answer request(struct liveness *a, enum liveness_about about, const char *ns,
+				    const char *name, const char *uid)
 {
 	struct liveness_question *q = get(a, about, ns, name, uid);
 
 	q->wanted = now(a);
 	if (q->until > now(a))
 		return q->answer;
-	if (!q->asked) {
-		q->asked = true;
+	if (!q->requested) {
+		q->requested = true;
 		next(a);
 	}
-	return ASKS_UNKNOWN;
+	return LIVENESS_UNKNOWN;
 }
 
 enum liveness_answer liveness_pod(struct liveness *a, const char *ns, const char *name,
 				  const char *uid)
 {
-	return ask(a, ASKS_POD, ns, name, uid);
+	return request(a, LIVENESS_POD, ns, name, uid);
 }
 
 enum liveness_answer liveness_node(struct liveness *a, const char *name)
 {
-	return ask(a, ASKS_NODE, "", name, "");
+	return request(a, LIVENESS_NODE, "", name, "");
 }
 
 enum liveness_answer liveness_name(struct liveness *a, const char *ns, const char *name)
 {
-	return ask(a, ASKS_NAME, ns, name, "");
+	return request(a, LIVENESS_NAME, ns, name, "");
 }
 
-int64_t liveness_pod_gone_ms(const struct liveness *a, const char *ns, const char *name,
-			     const char *uid)
+int64_t liveness_pod_deleted_ms(const struct liveness *a, const char *ns, const char *name,
+				const char *uid)
 {
 	size_t at;
 
-	if (!find(a, ASKS_POD, ns, name, uid, &at) || !a->v[at]->gone_since)
+	if (!find(a, LIVENESS_POD, ns, name, uid, &at) || !a->v[at]->deleted_since)
 		return 0;
-	return now(a) - a->v[at]->gone_since;
+	return now(a) - a->v[at]->deleted_since;
 }
 
 struct liveness *liveness_new(const struct liveness_conf *c)
@@ -282,7 +270,7 @@ void liveness_free(struct liveness *a)
 	for (size_t i = 0; i < a->n; i++)
 		question_free(a->v[i]);
 	free(a->v);
-	free(a->said);
+	free(a->logged);
 	loop_del_timer(a->timer);
 	free(a);
 }
@@ -302,13 +290,13 @@ bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret, c
 
 	*ret = (struct kube_ref){.ns = q->ns, .name = q->name};
 	switch (q->step) {
-	case ASKS_STEP_SET:
+	case LIVENESS_STEP_SET:
 		ret->kind = &sets;
 		ret->name = set;
 		return c->statefulset && identity_ordinal(q->name, set, &ordinal);
-	case ASKS_STEP_VMI: ret->kind = &vmis; return c->kubevirt;
-	case ASKS_STEP_VM: ret->kind = &vms; return c->kubevirt;
-	case ASKS_STEP_END: break;
+	case LIVENESS_STEP_VMI: ret->kind = &vmis; return c->kubevirt;
+	case LIVENESS_STEP_VM: ret->kind = &vms; return c->kubevirt;
+	case LIVENESS_STEP_END: break;
 	}
 	return false;
 }
@@ -332,20 +320,20 @@ enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
 	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
 
 	if (!object || (*q->uid && uid && strcmp(uid, q->uid) != 0))
-		return ASKS_GONE;
+		return LIVENESS_DELETED;
 	return phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0)
-		       ? ASKS_GONE
-		       : ASKS_THERE;
+		       ? LIVENESS_DELETED
+		       : LIVENESS_THERE;
 }
 
 enum liveness_answer liveness_judge_node(const struct json *object)
 {
-	struct census_node n = {0};
+	struct gc_cache_node n = {0};
 
 	if (!object)
-		return ASKS_GONE;
-	census_read_node(object, &n);
-	return n.fenced && !n.ready ? ASKS_GONE : ASKS_THERE;
+		return LIVENESS_DELETED;
+	gc_cache_read_node(object, &n);
+	return n.fenced && !n.ready ? LIVENESS_DELETED : LIVENESS_THERE;
 }
 
 void liveness_learn(struct liveness_question *q, const struct json *object)
@@ -353,21 +341,21 @@ void liveness_learn(struct liveness_question *q, const struct json *object)
 	const struct json *spec = json_get(object, "spec");
 
 	switch (q->step) {
-	case ASKS_STEP_SET:
+	case LIVENESS_STEP_SET:
 		q->set.known = true;
 		q->set.exists = object;
 		q->set.start = number(json_get(json_get(spec, "ordinals"), "start"), 0);
 		q->set.replicas = number(json_get(spec, "replicas"), 1);
 		break;
-	case ASKS_STEP_VMI:
+	case LIVENESS_STEP_VMI:
 		q->machine.vmi_exists = object;
 		q->machine.vmi_deleting = is_deleting(object);
 		break;
-	case ASKS_STEP_VM:
+	case LIVENESS_STEP_VM:
 		q->machine.known = true;
 		q->machine.vm_exists = object;
 		q->machine.vm_deleting = is_deleting(object);
 		break;
-	case ASKS_STEP_END: break;
+	case LIVENESS_STEP_END: break;
 	}
 }

@@ -5,8 +5,8 @@
 /*
  * Confirms with a GET that an object seen as deleted by the watch is gone: a watch may lag, and an
  * address released too early would be assigned twice. The caller repeats the call: the first one
- * sends the request and returns ASKS_UNKNOWN, a later one returns the answer. An answer expires
- * (ASKS_GONE after 15 s) and is then requested again. An entry that no caller has used for two
+ * sends the request and returns LIVENESS_UNKNOWN, a later one returns the answer. An answer expires
+ * (LIVENESS_DELETED after 15 s) and is then requested again. An entry that no caller has used for two
  * minutes is dropped. At most four confirmations run at a time.
  */
 
@@ -18,7 +18,7 @@ struct liveness;
 struct liveness_conf {
 	struct kube *kube;
 	struct identity_conf identity;
-	int64_t again_ms; /* validity of the answer ASKS_THERE, in ms */
+	int64_t again_ms; /* validity of the answer LIVENESS_THERE, in ms */
 	void (*answered)(void *arg);
 	void *arg;
 };
@@ -27,26 +27,26 @@ struct liveness *liveness_new(const struct liveness_conf *c);
 void liveness_free(struct liveness *a); /* call before kube_free(); accepts NULL */
 
 enum liveness_answer {
-	ASKS_UNKNOWN, /* no answer yet, or the request failed: the caller changes nothing */
-	ASKS_THERE,
-	ASKS_GONE,
+	LIVENESS_UNKNOWN, /* no answer yet, or the request failed: the caller changes nothing */
+	LIVENESS_THERE,
+	LIVENESS_DELETED,
 };
 
 /*
- * ASKS_GONE: no pod with that UID runs any more: no pod of the name exists, another pod has the
+ * LIVENESS_DELETED: no pod with that UID runs any more: no pod of the name exists, another pod has the
  * name, or the pod has finished. uid "": any UID.
  */
 enum liveness_answer liveness_pod(struct liveness *a, const char *ns, const char *name,
 				  const char *uid);
 /*
- * ASKS_GONE: the Node object does not exist, or the node is fenced (taint
+ * LIVENESS_DELETED: the Node object does not exist, or the node is fenced (taint
  * node.kubernetes.io/out-of-service) and not Ready.
  */
 enum liveness_answer liveness_node(struct liveness *a, const char *name);
-/* ASKS_GONE: no future pod can use the addresses retained for this name, see identity_is_over(). */
+/* LIVENESS_DELETED: no future pod can use the addresses retained for this name, see identity_is_over(). */
 enum liveness_answer liveness_name(struct liveness *a, const char *ns, const char *name);
 /* Time in ms since the pod was first confirmed gone; 0 if it is not. */
-int64_t liveness_pod_gone_ms(const struct liveness *a, const char *ns, const char *name,
-			     const char *uid);
+int64_t liveness_pod_deleted_ms(const struct liveness *a, const char *ns, const char *name,
+				const char *uid);
 
 #endif

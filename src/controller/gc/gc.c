@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "controller/gc/internal.h"
 #include "ipam/journal/record.h"
 #include "kube/kinds.h"
@@ -39,19 +40,19 @@ void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
 
 /* --- requests --- */
 
-static void flight_free(struct cluster_gc_request *f)
+static void in_flight_free(struct cluster_gc_request *f)
 {
 	kube_cancel(f->call);
 	free(f->ns);
 	free(f->name);
 	free(f->version);
 	free(f->reason);
-	free(f->words);
+	free(f->message);
 	free(f->about);
 	free(f);
 }
 
-static bool is_about(const struct cluster_gc_request *f, enum census_kind kind,
+static bool is_about(const struct cluster_gc_request *f, enum gc_cache_kind kind,
 		     const struct kube_object *o)
 {
 	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
@@ -60,56 +61,57 @@ static bool is_about(const struct cluster_gc_request *f, enum census_kind kind,
 /* Removes flights that are completed and whose effect is visible or overdue. */
 static void sweep(struct cluster_gc *g)
 {
-	size_t kept = 0;
+	size_t retained = 0;
 
-	for (size_t i = 0; i < g->n_flights; i++) {
-		struct cluster_gc_request *f = g->flights[i];
-		const struct kube_object *o = census_get(g->conf.census, f->kind, f->ns, f->name);
+	for (size_t i = 0; i < g->n_in_flight; i++) {
+		struct cluster_gc_request *f = g->in_flight[i];
+		const struct kube_object *o =
+			gc_cache_get(g->conf.gc_cache, f->kind, f->ns, f->name);
 
 		if (f->call ||
 		    (f->until > cluster_gc_now(g) && o && strcmp(o->version, f->version) == 0))
-			g->flights[kept++] = f;
+			g->in_flight[retained++] = f;
 		else
-			flight_free(f);
+			in_flight_free(f);
 	}
-	g->n_flights = kept;
+	g->n_in_flight = retained;
 }
 
-bool cluster_gc_is_free(const struct cluster_gc *g, enum census_kind kind,
+bool cluster_gc_is_free(const struct cluster_gc *g, enum gc_cache_kind kind,
 			const struct kube_object *o)
 {
 	size_t under_way = 0;
 
-	for (size_t i = 0; i < g->n_flights; i++) {
-		under_way += g->flights[i]->call != NULL;
-		if (is_about(g->flights[i], kind, o))
+	for (size_t i = 0; i < g->n_in_flight; i++) {
+		under_way += g->in_flight[i]->call != NULL;
+		if (is_about(g->in_flight[i], kind, o))
 			return false;
 	}
-	return under_way < REAP_FLIGHTS_MAX;
+	return under_way < GC_IN_FLIGHT_MAX;
 }
 
-static void tell(const struct cluster_gc_request *f)
+static void report(const struct cluster_gc_request *f)
 {
 	const char *kind = f->about ? "SpiderIPPool" : "SpiderEndpoint";
 
-	log_info("cleared up", LOG_S("what", f->words), LOG_S("reason", f->reason));
+	log_info("released by gc", LOG_S("what", f->message), LOG_S("reason", f->reason));
 	kube_events_add(f->g->conf.events,
 			&(struct kube_event){.api_version = SPIDERPOOL_API,
 					     .kind = kind,
 					     .ns = f->ns,
 					     .name = f->about ? f->about : f->name,
 					     .reason = f->reason,
-					     .message = f->words});
+					     .message = f->message});
 }
 
 static void say_failure(struct cluster_gc *g, const struct err *e)
 {
 	g->stats.failures++;
-	if (g->said && strcmp(g->said, e->text) == 0)
+	if (g->logged && strcmp(g->logged, e->text) == 0)
 		return;
-	free(g->said);
-	g->said = xstrdup(e->text);
-	log_warn("not cleared up for now, will be tried again", LOG_S("error", e->text));
+	free(g->logged);
+	g->logged = xstrdup(e->text);
+	log_warn("cleanup failed, will retry", LOG_S("error", e->text));
 }
 
 /*
@@ -128,15 +130,15 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	if (!e) {
 		++*f->count;
 		g->stats.addresses += f->addresses;
-		if (f->words)
-			tell(f);
+		if (f->message)
+			report(f);
 	} else if (!stale) {
 		say_failure(g, e);
 	}
 	cluster_gc_schedule(g, 0);
 }
 
-struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum census_kind kind,
+struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum gc_cache_kind kind,
 					    const struct kube_object *o,
 					    const struct kube_request *r)
 {
@@ -147,7 +149,7 @@ struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum census_ki
 					 .ns = xstrdup(o->ns),
 					 .name = xstrdup(o->name),
 					 .version = xstrdup(o->version)};
-	VEC_PUSH(g->flights, g->n_flights) = f;
+	VEC_PUSH(g->in_flight, g->n_in_flight) = f;
 	f->call = kube_send(g->conf.kube, r, on_done, f);
 	return f;
 }
@@ -158,8 +160,8 @@ struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum census_ki
 static void watch_ready(struct cluster_gc *g)
 {
 	g->cut_off = NULL;
-	for (size_t i = 0; i < census_count(g->conf.census, CENSUS_NODES); i++) {
-		const struct kube_object *o = census_at(g->conf.census, CENSUS_NODES, i);
+	for (size_t i = 0; i < gc_cache_count(g->conf.gc_cache, GC_CACHE_NODES); i++) {
+		const struct kube_object *o = gc_cache_at(g->conf.gc_cache, GC_CACHE_NODES, i);
 
 		if (cluster_gc_node_is_cut_off(g, o->name))
 			g->cut_off = o->name;
@@ -175,8 +177,9 @@ static void on_timer(void *arg)
 	struct cluster_gc *g = arg;
 
 	g->timer = NULL;
-	if (!census_is_whole(g->conf.census) || !cluster_cache_synced(g->conf.world, WORLD_POOLS) ||
-	    cluster_cache_hold(g->conf.world) != WORLD_SURE) {
+	if (!gc_cache_is_whole(g->conf.gc_cache) ||
+	    !cluster_cache_synced(g->conf.cache, CLUSTER_CACHE_POOLS) ||
+	    cluster_cache_hold(g->conf.cache) != CLUSTER_CACHE_SURE) {
 		/* A node may have been not Ready while its watch did not work. */
 		g->ready_since = 0;
 		cluster_gc_schedule(g, PASS_MS);
@@ -185,7 +188,7 @@ static void on_timer(void *arg)
 	g->passed = cluster_gc_now(g);
 	sweep(g);
 	watch_ready(g);
-	cluster_gc_nodes_look(g);
+	cluster_gc_nodes_check(g);
 	cluster_gc_blocks_pass(g);
 	cluster_gc_endpoints_pass(g);
 	if (!g->scanned || cluster_gc_now(g) - g->scanned >= g->conf.interval_ms) {
@@ -201,23 +204,23 @@ static void on_timer(void *arg)
 /* Filters heartbeats: a node updates its status every few minutes. */
 static bool is_news(const struct kube_object *was, const struct kube_object *is)
 {
-	const struct census_node *a = was ? census_node(was) : NULL;
-	const struct census_node *b = is ? census_node(is) : NULL;
+	const struct gc_cache_node *a = was ? gc_cache_node(was) : NULL;
+	const struct gc_cache_node *b = is ? gc_cache_node(is) : NULL;
 
 	return !a || !b || a->ready != b->ready || a->fenced != b->fenced;
 }
 
-void cluster_gc_changed(struct cluster_gc *g, enum census_kind kind, const struct kube_object *was,
-			const struct kube_object *is)
+void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
+			const struct kube_object *was, const struct kube_object *is)
 {
-	if (kind == CENSUS_BLOCKS && was && is)
-		cluster_gc_block_changed(census_block(was), census_block(is));
+	if (kind == GC_CACHE_BLOCKS && was && is)
+		cluster_gc_block_changed(gc_cache_block(was), gc_cache_block(is));
 	/* Normally agents clean up after pods and endpoints: the next tick is early enough. */
-	if ((kind == CENSUS_NODES && is_news(was, is)) ||
-	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
-	    (kind == CENSUS_PODS && g->n_nodes > 0 && was && !is))
+	if ((kind == GC_CACHE_NODES && is_news(was, is)) ||
+	    (kind == GC_CACHE_BLOCKS && g->n_nodes > 0) ||
+	    (kind == GC_CACHE_PODS && g->n_nodes > 0 && was && !is))
 		cluster_gc_schedule(g, 0);
-	if (kind == CENSUS_ENDPOINTS && is && census_endpoint(is)->deleting)
+	if (kind == GC_CACHE_ENDPOINTS && is && gc_cache_endpoint(is)->deleting)
 		cluster_gc_schedule(g, 0);
 }
 
@@ -240,13 +243,13 @@ void cluster_gc_free(struct cluster_gc *g)
 	if (!g)
 		return;
 	loop_del_timer(g->timer);
-	for (size_t i = 0; i < g->n_flights; i++)
-		flight_free(g->flights[i]);
-	free(g->flights);
+	for (size_t i = 0; i < g->n_in_flight; i++)
+		in_flight_free(g->in_flight[i]);
+	free(g->in_flight);
 	cluster_gc_nodes_done(g);
-	free(g->kept);
+	free(g->retained);
 	free(g->findings);
-	free(g->said);
+	free(g->logged);
 	free(g);
 }
 
@@ -260,7 +263,7 @@ struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g)
  * not resolve.
  */
 
-enum { SAID_MOST = 10 };
+enum { LOGGED_MAX = 10 };
 
 struct held {
 	struct ipaddr ip;
@@ -273,7 +276,7 @@ struct scan {
 	const struct block_object **blocks; /* sorted by their first address */
 	size_t n_held, n_blocks;
 	uint64_t *findings;
-	size_t n_findings, said;
+	size_t n_findings, logged;
 };
 
 /* --- input --- */
@@ -292,19 +295,20 @@ static int by_net(const void *a, const void *b)
 
 static void collect(struct scan *s)
 {
-	const struct census *c = s->g->conf.census;
+	const struct gc_cache *c = s->g->conf.gc_cache;
 
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
-		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
-		const struct census_endpoint *x = census_endpoint(o);
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = gc_cache_at(c, GC_CACHE_ENDPOINTS, i);
+		const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
-		for (size_t k = 0; x->ours && k < x->n; k++)
+		for (size_t k = 0; x->by_unirail && k < x->n; k++)
 			VEC_PUSH(s->held, s->n_held) = (struct held){x->v[k].ip, o};
 	}
 	if (s->n_held)
 		qsort(s->held, s->n_held, sizeof(*s->held), by_ip);
-	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++)
-		VEC_PUSH(s->blocks, s->n_blocks) = &census_block(census_at(c, CENSUS_BLOCKS, i))->o;
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++)
+		VEC_PUSH(s->blocks, s->n_blocks) =
+			&gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 	if (s->n_blocks)
 		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), by_net);
 }
@@ -314,16 +318,8 @@ static void collect(struct scan *s)
  */
 static const struct block_object *block_of(const struct scan *s, const struct ipaddr *ip)
 {
-	size_t low = 0, high = s->n_blocks;
+	size_t low = LOWER_BOUND(i, s->n_blocks, ip_cmp(&s->blocks[i]->net.ip, ip) <= 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ip_cmp(&s->blocks[mid]->net.ip, ip) <= 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low > 0 && ipnet_contains(&s->blocks[low - 1]->net, ip) ? s->blocks[low - 1] : NULL;
 }
 
@@ -355,13 +351,13 @@ static void say(struct scan *s, const char *what, const struct held *h, const ch
 	auto_free char *name = xasprintf("%s/%s", h->o->ns, h->o->name);
 	char ip[IP_TEXT_MAX];
 
-	if (s->said++ >= SAID_MOST)
+	if (s->logged++ >= LOGGED_MAX)
 		return;
 	log_error(what, LOG_S("address", ip_str(&h->ip, ip)), LOG_S("pod", name),
-		  LOG_S("node", census_endpoint(h->o)->node), LOG_S("other", other));
+		  LOG_S("node", gc_cache_endpoint(h->o)->node), LOG_S("other", other));
 }
 
-static void look_for_doubles(struct scan *s)
+static void find_doubles(struct scan *s)
 {
 	for (size_t i = 1; i < s->n_held; i++) {
 		const struct held *a = &s->held[i - 1], *b = &s->held[i];
@@ -379,7 +375,7 @@ static bool is_covered(const struct scan *s, const struct held *h)
 {
 	const struct block_object *o = block_of(s, &h->ip);
 	const struct block_entry *x = o ? block_entry_find(o, &h->ip) : NULL;
-	const char *node = census_endpoint(h->o)->node;
+	const char *node = gc_cache_endpoint(h->o)->node;
 
 	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
 }
@@ -387,12 +383,14 @@ static bool is_covered(const struct scan *s, const struct held *h)
 /* An address retained for a name is not reported: no pod uses it. */
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
-	const struct kube_object *pod = census_get(s->g->conf.census, CENSUS_PODS, o->ns, o->name);
+	const struct kube_object *pod =
+		gc_cache_get(s->g->conf.gc_cache, GC_CACHE_PODS, o->ns, o->name);
 
-	return pod && !census_pod(pod)->finished && strcmp(pod->uid, census_endpoint(o)->uid) == 0;
+	return pod && !gc_cache_pod(pod)->finished &&
+	       strcmp(pod->uid, gc_cache_endpoint(o)->uid) == 0;
 }
 
-static void look_for_strays(struct scan *s)
+static void find_leftovers(struct scan *s)
 {
 	for (size_t i = 0; i < s->n_held; i++) {
 		const struct held *h = &s->held[i];
@@ -401,10 +399,10 @@ static void look_for_strays(struct scan *s)
 		if (is_covered(s, h) || !is_live(s, h->o) || !is_again(s, 's', h))
 			continue;
 		o = block_of(s, &h->ip);
-		s->g->stats.strays++;
+		s->g->stats.leftovers++;
 		say(s,
-		    "full scan: a pod has an address that its node has no block of: the node's "
-		    "agent says so again when it runs",
+		    "full scan: a pod has an address whose block belongs to another node: the "
+		    "node's agent corrects it when it runs",
 		    h, o ? o->name : "no block");
 	}
 }
@@ -420,7 +418,7 @@ static void count_unknown(const struct scan *s)
 	for (size_t i = 0; i < s->n_blocks; i++)
 		g->stats.unknown += cluster_gc_unknown(s->blocks[i]);
 	if (g->stats.unknown && g->cut_off)
-		log_warn("full scan: addresses that nobody is known to have stay so until all "
+		log_warn("full scan: addresses without a known owner are not reused until all "
 			 "nodes are Ready: repair this one, delete its Node object, or set the "
 			 "taint node.kubernetes.io/out-of-service",
 			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
@@ -431,9 +429,9 @@ void cluster_gc_scan(struct cluster_gc *g)
 	struct scan s = {.g = g};
 
 	collect(&s);
-	g->stats.doubles = g->stats.strays = 0;
-	look_for_doubles(&s);
-	look_for_strays(&s);
+	g->stats.doubles = g->stats.leftovers = 0;
+	find_doubles(&s);
+	find_leftovers(&s);
 	count_unknown(&s);
 	free(g->findings);
 	g->findings = s.findings;
@@ -442,11 +440,11 @@ void cluster_gc_scan(struct cluster_gc *g)
 		qsort(g->findings, g->n_findings, sizeof(*g->findings), by_number);
 	g->stats.scans++;
 	log_info("full scan",
-		 LOG_I("endpoints", (int64_t)census_count(g->conf.census, CENSUS_ENDPOINTS)),
+		 LOG_I("endpoints", (int64_t)gc_cache_count(g->conf.gc_cache, GC_CACHE_ENDPOINTS)),
 		 LOG_I("addresses", (int64_t)s.n_held), LOG_I("blocks", (int64_t)s.n_blocks),
-		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_gone),
+		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_deleted),
 		 LOG_I("doubles", (int64_t)g->stats.doubles),
-		 LOG_I("strays", (int64_t)g->stats.strays),
+		 LOG_I("strays", (int64_t)g->stats.leftovers),
 		 LOG_I("unknown", (int64_t)g->stats.unknown));
 	free(s.held);
 	free(s.blocks);

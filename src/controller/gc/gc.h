@@ -28,7 +28,7 @@
  * it runs, reports the address within a minute. The log names a node that blocks this.
  *
  * A SpiderEndpoint whose pod is confirmed gone is deleted when its node is gone, when Spiderpool
- * wrote it, or when two scan intervals have passed, since its agent had the time to do it. An
+ * wrote it, or when two scan intervals have passed, since by then its agent could have deleted it. An
  * endpoint with retained addresses is deleted only when no pod of that name can return.
  * Spiderpool's finalizer is removed.
  *
@@ -40,7 +40,7 @@
  */
 
 #include "controller/gc/confirm.h"
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/cache/cache.h"
 #include "kube/events.h"
 
@@ -48,9 +48,9 @@ struct cluster_gc;
 
 struct cluster_gc_conf {
 	struct kube *kube;
-	struct cluster_cache *world;
-	struct census *census;
-	struct liveness *asks;
+	struct cluster_cache *cache;
+	struct gc_cache *gc_cache;
+	struct liveness *requests;
 	struct kube_events *events;
 	int64_t grace_ms, interval_ms; /* interval of full scans */
 };
@@ -59,8 +59,8 @@ struct cluster_gc *cluster_gc_new(const struct cluster_gc_conf *c);
 void cluster_gc_free(
 	struct cluster_gc *g); /* call before freeing what cluster_gc_conf borrows; accepts NULL */
 
-void cluster_gc_changed(struct cluster_gc *g, enum census_kind kind, const struct kube_object *was,
-			const struct kube_object *is);
+void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
+			const struct kube_object *was, const struct kube_object *is);
 void cluster_gc_answered(struct cluster_gc *g);
 
 struct cluster_gc_stats {
@@ -70,7 +70,7 @@ struct cluster_gc_stats {
 	uint64_t endpoints;  /* deleted */
 	uint64_t finalizers; /* removed */
 	uint64_t failures, scans;
-	size_t nodes_gone, doubles, strays, unknown; /* of the last pass or scan */
+	size_t nodes_deleted, doubles, leftovers, unknown; /* of the last pass or scan */
 };
 struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g);
 

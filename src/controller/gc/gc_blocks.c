@@ -17,7 +17,7 @@ enum { ANEW_GRACES = 10 };
 
 /* --- state --- */
 
-static bool has_in(const struct census_endpoint *x, const struct ipnet *net)
+static bool has_in(const struct gc_cache_endpoint *x, const struct ipnet *net)
 {
 	for (size_t i = 0; i < x->n; i++)
 		if (ipnet_contains(net, &x->v[i].ip))
@@ -28,11 +28,11 @@ static bool has_in(const struct census_endpoint *x, const struct ipnet *net)
 /* Whether an endpoint of the node has an address in net; node NULL: an endpoint of any node. */
 static bool is_used(const struct cluster_gc *g, const char *node, const struct ipnet *net)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
-		const struct census_endpoint *x =
-			census_endpoint(census_at(c, CENSUS_ENDPOINTS, i));
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct gc_cache_endpoint *x =
+			gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i));
 
 		if ((!node || strcmp(x->node, node) == 0) && has_in(x, net))
 			return true;
@@ -41,9 +41,9 @@ static bool is_used(const struct cluster_gc *g, const char *node, const struct i
 }
 
 /* Whether the node was recreated under the same name (other UID) and has not renewed the block. */
-static bool is_left_behind(struct cluster_gc *g, struct census_block *b)
+static bool is_left_behind(struct cluster_gc *g, struct gc_cache_block *b)
 {
-	const struct kube_object *n = census_get(g->conf.census, CENSUS_NODES, "", b->o.node);
+	const struct kube_object *n = gc_cache_get(g->conf.gc_cache, GC_CACHE_NODES, "", b->o.node);
 
 	if (!n || !*b->o.node_uid || strcmp(n->uid, b->o.node_uid) == 0) {
 		b->since = 0;
@@ -55,11 +55,11 @@ static bool is_left_behind(struct cluster_gc *g, struct census_block *b)
 	       !is_used(g, b->o.node, &b->o.net);
 }
 
-static bool is_gone(void *arg, const char *node, const char *uid)
+static bool is_deleted(void *arg, const char *node, const char *uid)
 {
 	const struct cluster_gc *g = arg;
 
-	return cluster_gc_node_is_gone(g, node) || (*uid && g->anew);
+	return cluster_gc_node_is_deleted(g, node) || (*uid && g->recreated);
 }
 
 static bool is_lost(void *arg, const struct ipaddr *ip)
@@ -72,7 +72,7 @@ static bool is_lost(void *arg, const struct ipaddr *ip)
 		return false;
 	if (g->ready_since > from)
 		from = g->ready_since;
-	return cluster_gc_now(g) - from >= REAP_SCANS * g->conf.interval_ms &&
+	return cluster_gc_now(g) - from >= GC_SCANS * g->conf.interval_ms &&
 	       !is_used(g, NULL, &one);
 }
 
@@ -85,15 +85,15 @@ size_t cluster_gc_unknown(const struct block_object *o)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < o->n_ceded; i++)
-		n += is_unknown(&o->ceded[i]);
+	for (size_t i = 0; i < o->n_released; i++)
+		n += is_unknown(&o->released[i]);
 	return n;
 }
 
-static void watch_lost(struct cluster_gc *g, struct census_block *b)
+static void watch_lost(struct cluster_gc *g, struct gc_cache_block *b)
 {
-	for (size_t i = 0; i < b->o.n_ceded; i++) {
-		struct block_entry *x = &b->o.ceded[i];
+	for (size_t i = 0; i < b->o.n_released; i++) {
+		struct block_entry *x = &b->o.released[i];
 
 		if (is_unknown(x) && !x->since_ms)
 			x->since_ms = cluster_gc_now(g) > 0 ? cluster_gc_now(g) : 1;
@@ -101,12 +101,12 @@ static void watch_lost(struct cluster_gc *g, struct census_block *b)
 }
 
 /* Requests and entries of peers change a block all the time: unchanged parts keep their times. */
-void cluster_gc_block_changed(const struct census_block *was, struct census_block *is)
+void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is)
 {
 	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
 		is->since = was->since;
-	for (size_t i = 0; i < is->o.n_ceded; i++) {
-		struct block_entry *x = &is->o.ceded[i];
+	for (size_t i = 0; i < is->o.n_released; i++) {
+		struct block_entry *x = &is->o.released[i];
 		const struct block_entry *y = block_entry_find(&was->o, &x->ip);
 
 		if (is_unknown(x) && y && is_unknown(y))
@@ -123,28 +123,28 @@ static int by_ip(const void *a, const void *b)
 
 static bool is_wanted(struct cluster_gc *g, const struct kube_object *o)
 {
-	const struct census_endpoint *x = census_endpoint(o);
+	const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
 	return !x->owned && x->n > 0 &&
-	       !(cluster_gc_node_is_gone(g, x->node) &&
-		 liveness_name(g->conf.asks, o->ns, o->name) == ASKS_GONE);
+	       !(cluster_gc_node_is_deleted(g, x->node) &&
+		 liveness_name(g->conf.requests, o->ns, o->name) == LIVENESS_DELETED);
 }
 
-static void collect_kept(struct cluster_gc *g)
+static void collect_retained(struct cluster_gc *g)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 
-	free(take(g->kept));
-	g->n_kept = 0;
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
-		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
-		const struct census_endpoint *x = census_endpoint(o);
+	free(take(g->retained));
+	g->n_retained = 0;
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = gc_cache_at(c, GC_CACHE_ENDPOINTS, i);
+		const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
 		for (size_t k = 0; is_wanted(g, o) && k < x->n; k++)
-			VEC_PUSH(g->kept, g->n_kept) = x->v[k].ip;
+			VEC_PUSH(g->retained, g->n_retained) = x->v[k].ip;
 	}
-	if (g->n_kept)
-		qsort(g->kept, g->n_kept, sizeof(*g->kept), by_ip);
+	if (g->n_retained)
+		qsort(g->retained, g->n_retained, sizeof(*g->retained), by_ip);
 }
 
 /* --- requests --- */
@@ -158,23 +158,23 @@ static void describe(struct cluster_gc_request *f, const struct block_object *o,
 	if (op->kind == OP_RETURN) {
 		f->count = &f->g->stats.entries;
 		f->reason = xstrdup("AddressFreed");
-		f->words = xasprintf("%s of block '%s' is no longer '%s'", ip_str(&op->ip, text),
-				     o->name, op->from);
+		f->message = xasprintf("%s of block '%s' is no longer '%s'", ip_str(&op->ip, text),
+				       o->name, op->from);
 		return;
 	}
 	f->count = &f->g->stats.blocks;
 	f->reason = xstrdup("BlockReleased");
 	if (*o->node)
-		f->words = xasprintf("block '%s' (%s) is released: node '%s' is gone", o->name,
-				     ipnet_str(&o->net, text), o->node);
+		f->message = xasprintf("block '%s' (%s) is released: node '%s' was deleted",
+				       o->name, ipnet_str(&o->net, text), o->node);
 	else
-		f->words = xasprintf("block '%s' (%s) is free: nobody has an address of it",
-				     o->name, ipnet_str(&o->net, text));
+		f->message = xasprintf("block '%s' (%s) is free: no pod has an address of it",
+				       o->name, ipnet_str(&o->net, text));
 }
 
 static void begin(struct cluster_gc *g, const struct kube_object *k, const struct block_op *op)
 {
-	const struct block_object *o = &census_block(k)->o;
+	const struct block_object *o = &gc_cache_block(k)->o;
 	struct kube_request r = {.verb = op->kind == OP_DELETE ? KUBE_DELETE : KUBE_JSON_PATCH,
 				 .on = {.kind = &kube_ipblocks, .name = op->name},
 				 .once = true};
@@ -182,7 +182,7 @@ static void begin(struct cluster_gc *g, const struct kube_object *k, const struc
 
 	block_request(op, "", "", &q);
 	r.body = buf_span(&q.body);
-	describe(cluster_gc_begin(g, CENSUS_BLOCKS, k, &r), o, op);
+	describe(cluster_gc_begin(g, GC_CACHE_BLOCKS, k, &r), o, op);
 	block_request_done(&q);
 }
 
@@ -190,50 +190,51 @@ static void begin(struct cluster_gc *g, const struct kube_object *k, const struc
  * Whether a block may have to be released or has a retained entry. Normally none, and collecting
  * retained addresses is skipped.
  */
-static bool may_need_kept(const struct cluster_gc *g)
+static bool may_need_retained(const struct cluster_gc *g)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 
-	if (g->stats.nodes_gone)
+	if (g->stats.nodes_deleted)
 		return true;
-	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++) {
-		const struct block_object *o = &census_block(census_at(c, CENSUS_BLOCKS, i))->o;
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++) {
+		const struct block_object *o =
+			&gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 
-		for (size_t k = 0; k < o->n_ceded; k++)
-			if (strcmp(o->ceded[k].to, BLOCK_ENTRY_KEPT) == 0)
+		for (size_t k = 0; k < o->n_released; k++)
+			if (strcmp(o->released[k].to, BLOCK_ENTRY_RETAINED) == 0)
 				return true;
-		if (*o->node_uid && census_block(census_at(c, CENSUS_BLOCKS, i))->since)
+		if (*o->node_uid && gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->since)
 			return true;
 	}
 	return false;
 }
 
-static void look(struct cluster_gc *g, const struct kube_object *k)
+static void scan(struct cluster_gc *g, const struct kube_object *k)
 {
-	struct census_block *b = census_block(k);
-	const struct block_release f = {.is_gone = is_gone,
+	struct gc_cache_block *b = gc_cache_block(k);
+	const struct block_release f = {.is_deleted = is_deleted,
 					.is_lost = is_lost,
 					.arg = g,
-					.kept = g->kept,
-					.n_kept = g->n_kept};
+					.retained = g->retained,
+					.n_retained = g->n_retained};
 	struct block_op op;
 
 	watch_lost(g, b);
 	g->block = b;
-	g->anew = is_left_behind(g, b);
-	if (block_release_next(&b->o, &f, &op) && cluster_gc_is_free(g, CENSUS_BLOCKS, k))
+	g->recreated = is_left_behind(g, b);
+	if (block_release_next(&b->o, &f, &op) && cluster_gc_is_free(g, GC_CACHE_BLOCKS, k))
 		begin(g, k, &op);
 	block_op_done(&op);
 }
 
 void cluster_gc_blocks_pass(struct cluster_gc *g)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 
-	free(take(g->kept));
-	g->n_kept = 0;
-	if (may_need_kept(g))
-		collect_kept(g);
-	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++)
-		look(g, census_at(c, CENSUS_BLOCKS, i));
+	free(take(g->retained));
+	g->n_retained = 0;
+	if (may_need_retained(g))
+		collect_retained(g);
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++)
+		scan(g, gc_cache_at(c, GC_CACHE_BLOCKS, i));
 }

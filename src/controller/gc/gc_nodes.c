@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
@@ -11,41 +12,27 @@
 
 static bool find(const struct cluster_gc *g, const char *name, size_t *at)
 {
-	size_t low = 0, high = g->n_nodes;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = strcmp(g->nodes[mid].name, name);
-
-		*at = mid;
-		if (r == 0)
-			return true;
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	*at = low;
-	return false;
+	*at = LOWER_BOUND(i, g->n_nodes, strcmp(g->nodes[i].name, name) < 0);
+	return *at < g->n_nodes && strcmp(g->nodes[*at].name, name) == 0;
 }
 
-static const struct census_node *node_of(const struct cluster_gc *g, const char *name)
+static const struct gc_cache_node *node_of(const struct cluster_gc *g, const char *name)
 {
-	const struct kube_object *o = census_get(g->conf.census, CENSUS_NODES, "", name);
+	const struct kube_object *o = gc_cache_get(g->conf.gc_cache, GC_CACHE_NODES, "", name);
 
-	return o ? census_node(o) : NULL;
+	return o ? gc_cache_node(o) : NULL;
 }
 
 static bool is_there(const struct cluster_gc *g, const char *name)
 {
-	const struct census_node *n = node_of(g, name);
+	const struct gc_cache_node *n = node_of(g, name);
 
 	return n && !(n->fenced && !n->ready);
 }
 
 bool cluster_gc_node_is_cut_off(const struct cluster_gc *g, const char *name)
 {
-	const struct census_node *n = node_of(g, name);
+	const struct gc_cache_node *n = node_of(g, name);
 
 	return n && !n->ready && !n->fenced;
 }
@@ -70,7 +57,7 @@ struct looker {
 	const char *last;
 };
 
-static void look_at(struct looker *l, const char *name)
+static void inspect(struct looker *l, const char *name)
 {
 	if (!*name || strcmp(name, "-") == 0 || (l->last && strcmp(l->last, name) == 0))
 		return;
@@ -79,7 +66,7 @@ static void look_at(struct looker *l, const char *name)
 		suspect(l->g, name);
 }
 
-static void look_at_entry(struct looker *l, const char *to)
+static void inspect_entry(struct looker *l, const char *to)
 {
 	const struct block_entry x = {.to = (char *)to};
 	char name[BLOCK_NAME_MAX + 1];
@@ -87,38 +74,39 @@ static void look_at_entry(struct looker *l, const char *to)
 	if (!block_entry_node(&x, name))
 		return;
 	l->last = NULL;
-	look_at(l, name);
+	inspect(l, name);
 	l->last = NULL;
 }
 
-static void look_at_all(struct cluster_gc *g)
+static void inspect_all(struct cluster_gc *g)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 	struct looker l = {.g = g};
 
-	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++) {
-		const struct block_object *o = &census_block(census_at(c, CENSUS_BLOCKS, i))->o;
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++) {
+		const struct block_object *o =
+			&gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 
-		look_at(&l, o->node);
-		for (size_t k = 0; k < o->n_ceded; k++)
-			look_at_entry(&l, o->ceded[k].to);
+		inspect(&l, o->node);
+		for (size_t k = 0; k < o->n_released; k++)
+			inspect_entry(&l, o->released[k].to);
 	}
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++)
-		look_at(&l, census_endpoint(census_at(c, CENSUS_ENDPOINTS, i))->node);
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++)
+		inspect(&l, gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i))->node);
 }
 
 /* Removes nodes that exist again or that no object names any more. */
 static void clear(struct cluster_gc *g)
 {
-	size_t kept = 0;
+	size_t retained = 0;
 
 	for (size_t i = 0; i < g->n_nodes; i++) {
 		if (g->nodes[i].seen)
-			g->nodes[kept++] = g->nodes[i];
+			g->nodes[retained++] = g->nodes[i];
 		else
 			free(g->nodes[i].name);
 	}
-	g->n_nodes = kept;
+	g->n_nodes = retained;
 }
 
 /*
@@ -128,26 +116,26 @@ static void clear(struct cluster_gc *g)
  */
 static bool may_have_addresses(const struct cluster_gc *g, const struct kube_object *o)
 {
-	const struct census_pod *p = census_pod(o);
+	const struct gc_cache_pod *p = gc_cache_pod(o);
 	const struct kube_object *x;
 
 	if (p->finished || p->host_network)
 		return false;
 	if (p->deleting || !node_of(g, p->node))
 		return true;
-	x = census_get(g->conf.census, CENSUS_ENDPOINTS, o->ns, o->name);
-	return x && census_endpoint(x)->n > 0;
+	x = gc_cache_get(g->conf.gc_cache, GC_CACHE_ENDPOINTS, o->ns, o->name);
+	return x && gc_cache_endpoint(x)->n > 0;
 }
 
-static void look_for_pods(struct cluster_gc *g)
+static void find_pods(struct cluster_gc *g)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 	size_t at;
 
-	for (size_t i = 0; g->n_nodes && i < census_count(c, CENSUS_PODS); i++) {
-		const struct kube_object *o = census_at(c, CENSUS_PODS, i);
+	for (size_t i = 0; g->n_nodes && i < gc_cache_count(c, GC_CACHE_PODS); i++) {
+		const struct kube_object *o = gc_cache_at(c, GC_CACHE_PODS, i);
 
-		if (find(g, census_pod(o)->node, &at) && may_have_addresses(g, o))
+		if (find(g, gc_cache_pod(o)->node, &at) && may_have_addresses(g, o))
 			g->nodes[at].pod = o;
 	}
 }
@@ -156,23 +144,23 @@ static void say_waits(struct cluster_gc_node *n)
 {
 	auto_free char *pod = xasprintf("%s/%s", n->pod->ns, n->pod->name);
 
-	if (!n->said)
-		log_warn("a node is gone, and a pod that is bound to it is not: its addresses stay "
-			 "until that is deleted (kubectl delete pod --force)",
+	if (!n->logged)
+		log_warn("keeping the addresses of a deleted node: a pod is still bound to it "
+			 "(kubectl delete pod --force)",
 			 LOG_S("node", n->name), LOG_S("pod", pod));
-	n->said = true;
+	n->logged = true;
 }
 
-void cluster_gc_nodes_look(struct cluster_gc *g)
+void cluster_gc_nodes_check(struct cluster_gc *g)
 {
 	for (size_t i = 0; i < g->n_nodes; i++) {
 		g->nodes[i].seen = g->nodes[i].sure = false;
 		g->nodes[i].pod = NULL;
 	}
-	look_at_all(g);
+	inspect_all(g);
 	clear(g);
-	look_for_pods(g);
-	g->stats.nodes_gone = 0;
+	find_pods(g);
+	g->stats.nodes_deleted = 0;
 	for (size_t i = 0; i < g->n_nodes; i++) {
 		struct cluster_gc_node *n = &g->nodes[i];
 
@@ -180,12 +168,12 @@ void cluster_gc_nodes_look(struct cluster_gc *g)
 			continue;
 		if (n->pod)
 			say_waits(n);
-		n->sure = !n->pod && liveness_node(g->conf.asks, n->name) == ASKS_GONE;
-		g->stats.nodes_gone += n->sure;
+		n->sure = !n->pod && liveness_node(g->conf.requests, n->name) == LIVENESS_DELETED;
+		g->stats.nodes_deleted += n->sure;
 	}
 }
 
-bool cluster_gc_node_is_gone(const struct cluster_gc *g, const char *name)
+bool cluster_gc_node_is_deleted(const struct cluster_gc *g, const char *name)
 {
 	size_t at;
 
@@ -207,23 +195,24 @@ void cluster_gc_nodes_done(struct cluster_gc *g)
 
 static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 {
-	const struct kube_object *pod = census_get(g->conf.census, CENSUS_PODS, o->ns, o->name);
-	const char *uid = census_endpoint(o)->uid;
+	const struct kube_object *pod =
+		gc_cache_get(g->conf.gc_cache, GC_CACHE_PODS, o->ns, o->name);
+	const char *uid = gc_cache_endpoint(o)->uid;
 
-	return pod && !census_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
+	return pod && !gc_cache_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
 }
 
 /* How long the pod has to be gone before the controller deletes the endpoint, in ms. */
-static int64_t patience(const struct cluster_gc *g, const struct census_endpoint *x)
+static int64_t patience(const struct cluster_gc *g, const struct gc_cache_endpoint *x)
 {
-	if (!x->ours || x->deleting || cluster_gc_node_is_gone(g, x->node))
+	if (!x->by_unirail || x->deleting || cluster_gc_node_is_deleted(g, x->node))
 		return g->conf.grace_ms;
-	return REAP_SCANS * g->conf.interval_ms;
+	return GC_SCANS * g->conf.interval_ms;
 }
 
 static bool is_due(struct cluster_gc *g, const struct kube_object *o)
 {
-	struct census_endpoint *x = census_endpoint(o);
+	struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 	int64_t wait;
 
 	if (is_live(g, o) || cluster_gc_node_is_cut_off(g, x->node)) {
@@ -235,9 +224,9 @@ static bool is_due(struct cluster_gc *g, const struct kube_object *o)
 	wait = x->since + patience(g, x) - cluster_gc_now(g);
 	if (wait > 0)
 		return false;
-	if (liveness_pod(g->conf.asks, o->ns, o->name, x->uid) != ASKS_GONE)
+	if (liveness_pod(g->conf.requests, o->ns, o->name, x->uid) != LIVENESS_DELETED)
 		return false;
-	return x->owned || liveness_name(g->conf.asks, o->ns, o->name) == ASKS_GONE;
+	return x->owned || liveness_name(g->conf.requests, o->ns, o->name) == LIVENESS_DELETED;
 }
 
 /* Removes Spiderpool's finalizer, which unirail does not need; the others stay. */
@@ -254,12 +243,12 @@ static void take_off(struct cluster_gc *g, const struct kube_object *o)
 	jo_kstr(&j, "resourceVersion", o->version);
 	jo_key(&j, "finalizers");
 	jo_arr(&j);
-	for (const char *f = census_endpoint(o)->others; *f; f += strlen(f) + 1)
+	for (const char *f = gc_cache_endpoint(o)->peers; *f; f += strlen(f) + 1)
 		jo_str(&j, f);
 	jo_end_arr(&j);
 	jo_end_obj(&j);
 	jo_end_obj(&j);
-	cluster_gc_begin(g, CENSUS_ENDPOINTS, o,
+	cluster_gc_begin(g, GC_CACHE_ENDPOINTS, o,
 			 &(struct kube_request){
 				 .verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
@@ -271,9 +260,9 @@ static void take_off(struct cluster_gc *g, const struct kube_object *o)
 
 static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 {
-	const struct census_endpoint *x = census_endpoint(o);
+	const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 	struct cluster_gc_request *f = cluster_gc_begin(
-		g, CENSUS_ENDPOINTS, o,
+		g, GC_CACHE_ENDPOINTS, o,
 		&(struct kube_request){
 			.verb = KUBE_DELETE,
 			.on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
@@ -286,21 +275,22 @@ static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 	 * Addresses of Spiderpool are counted when their records are removed, addresses of a live
 	 * node by its agent.
 	 */
-	f->addresses = x->ours && cluster_gc_node_is_gone(g, x->node) ? x->n : 0;
+	f->addresses = x->by_unirail && cluster_gc_node_is_deleted(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");
-	f->words = xasprintf("pod '%s/%s' is gone%s; it had %zu addresses", o->ns, o->name,
-			     cluster_gc_node_is_gone(g, x->node) ? ", and its node too" : "", x->n);
+	f->message = xasprintf("pod '%s/%s' was deleted%s; it had %zu addresses", o->ns, o->name,
+			       cluster_gc_node_is_deleted(g, x->node) ? ", and its node too" : "",
+			       x->n);
 }
 
 void cluster_gc_endpoints_pass(struct cluster_gc *g)
 {
-	const struct census *c = g->conf.census;
+	const struct gc_cache *c = g->conf.gc_cache;
 
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
-		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
-		const struct census_endpoint *x = census_endpoint(o);
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = gc_cache_at(c, GC_CACHE_ENDPOINTS, i);
+		const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
-		if (!is_due(g, o) || !cluster_gc_is_free(g, CENSUS_ENDPOINTS, o))
+		if (!is_due(g, o) || !cluster_gc_is_free(g, GC_CACHE_ENDPOINTS, o))
 			continue;
 		if (x->finalizer)
 			take_off(g, o);

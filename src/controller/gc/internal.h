@@ -11,20 +11,20 @@
 
 /* confirm.c: entries and their requests. */
 
-enum liveness_about { ASKS_POD, ASKS_NODE, ASKS_NAME };
-enum liveness_step { ASKS_STEP_SET, ASKS_STEP_VMI, ASKS_STEP_VM, ASKS_STEP_END };
+enum liveness_about { LIVENESS_POD, LIVENESS_NODE, LIVENESS_NAME };
+enum liveness_step { LIVENESS_STEP_SET, LIVENESS_STEP_VMI, LIVENESS_STEP_VM, LIVENESS_STEP_END };
 
 struct liveness_question {
 	struct liveness *a;
 	enum liveness_about about;
 	char *ns, *name, *uid;
 	enum liveness_answer answer;
-	bool asked;	    /* waiting for its request to be sent or answered */
-	int64_t until;	    /* the answer expires */
-	int64_t wanted;	    /* last use by a caller */
-	int64_t gone_since; /* 0: not gone */
+	bool requested;	       /* waiting for its request to be sent or answered */
+	int64_t until;	       /* the answer expires */
+	int64_t wanted;	       /* last use by a caller */
+	int64_t deleted_since; /* 0: not gone */
 	struct kube_call *call;
-	/* ASKS_NAME only */
+	/* LIVENESS_NAME only */
 	enum liveness_step step;
 	struct identity_set set;
 	struct identity_machine machine;
@@ -37,17 +37,17 @@ struct liveness {
 	size_t next; /* index of the next entry to send, round-robin */
 	size_t under_way;
 	struct loop_timer *timer;
-	char *said;
+	char *logged;
 };
 
-/* The object to GET in the current step of an ASKS_NAME entry; false: the step is skipped. */
+/* The object to GET in the current step of an LIVENESS_NAME entry; false: the step is skipped. */
 bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
 		      char set[static 254]);
 /* object NULL: it does not exist. */
 enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
 					const struct json *object);
 enum liveness_answer liveness_judge_node(const struct json *object);
-/* Records the result of the current step of an ASKS_NAME entry. */
+/* Records the result of the current step of an LIVENESS_NAME entry. */
 void liveness_learn(struct liveness_question *q, const struct json *object);
 
 /* pool_status.c and pool_status_write.c only. */
@@ -65,7 +65,7 @@ struct pool_status_pool {
 	char *name;
 	bool dirty;
 	bool adopted;	 /* has adopted (Spiderpool's) records: checked again and again */
-	bool looked;	 /* total and allocated are valid */
+	bool checked;	 /* total and allocated are valid */
 	bool due;	 /* part of the current pass */
 	int64_t next_ms; /* earliest time of the next write */
 	char *base;	 /* version that the last write was based on and the watch still shows; or
@@ -74,7 +74,7 @@ struct pool_status_pool {
 	struct kube_call *call;
 	int64_t pace_ms; /* delay of the next write after the one in flight */
 	unsigned int failures;
-	char *said;
+	char *logged;
 	char *got, *got_version; /* status.allocatedIPs written by Spiderpool, and the version it
 	                          * was read in */
 	char **freed;		 /* event messages to send when the call in flight succeeds */
@@ -95,7 +95,7 @@ struct pool_status {
 
 int64_t pool_status_now(const struct pool_status *c);
 void pool_status_schedule(struct pool_status *c, int64_t ms);
-void pool_status_said(struct pool_status_pool *p, const struct err *e);
+void pool_status_logged(struct pool_status_pool *p, const struct err *e);
 
 /*
  * pool_status.c: removes records whose pod is gone from r and returns their number. Their events
@@ -107,13 +107,13 @@ void pool_status_freed(struct pool_status_pool *p, bool done);
 /* pool_status_write.c: accessors of pool objects, and the writes. A write is sent at once. */
 const struct json *pool_status_meta(const struct json *object, const char *key);
 const char *
-pool_status_note(const struct json *object); /* adopted records; NULL: not adopted yet */
+pool_status_annotation(const struct json *object); /* adopted records; NULL: not adopted yet */
 bool pool_status_is_deleting(const struct json *object);
 bool pool_status_has_finalizer(const struct json *object);
 bool pool_status_wants_finalizer(const struct json *object);
 /* note NULL: leaves the annotation unchanged. */
-void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object, const char *note,
-			    bool finalizer);
+void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
+			    const char *annotation, bool finalizer);
 /* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
 bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
 			      const char *text);
@@ -126,7 +126,7 @@ void pool_status_act(struct pool_status_pool *p, const struct kube_object *o);
 
 /* gc*.c only. */
 
-enum { REAP_FLIGHTS_MAX = 8, REAP_SCANS = 2 };
+enum { GC_IN_FLIGHT_MAX = 8, GC_SCANS = 2 };
 
 /* A node that a block or an endpoint names and that is not in the cache, or is fenced. */
 struct cluster_gc_node {
@@ -135,20 +135,20 @@ struct cluster_gc_node {
 	const struct kube_object *pod; /* of the current pass: a pod that may have addresses on the
 	                                * node */
 	bool seen, sure;	       /* of the current pass; sure: confirmed gone */
-	bool said;
+	bool logged;
 };
 
 /* A request in flight or completed; remembered until the watch shows its effect. */
 struct cluster_gc_request {
 	struct cluster_gc *g;
 	struct kube_call *call; /* NULL: completed */
-	enum census_kind kind;
+	enum gc_cache_kind kind;
 	char *ns, *name, *version;
 	int64_t until;	 /* expires then, even if the watch does not show the effect */
 	uint64_t *count; /* statistic to increment on success */
 	uint64_t addresses;
-	char *reason, *words; /* of the event; NULL: none */
-	char *about;	      /* pool that the event is about; NULL: the endpoint */
+	char *reason, *message; /* of the event; NULL: none */
+	char *about;		/* pool that the event is about; NULL: the endpoint */
 };
 
 struct cluster_gc {
@@ -156,28 +156,28 @@ struct cluster_gc {
 	struct cluster_gc_stats stats;
 	struct cluster_gc_node *nodes; /* sorted by name */
 	size_t n_nodes;
-	struct cluster_gc_request **flights;
-	size_t n_flights;
-	struct ipaddr *kept; /* retained addresses, of the current pass */
-	size_t n_kept;
-	const struct census_block *block; /* block being processed */
-	bool anew;			  /* its node was recreated under the same name and has not
+	struct cluster_gc_request **in_flight;
+	size_t n_in_flight;
+	struct ipaddr *retained; /* retained addresses, of the current pass */
+	size_t n_retained;
+	const struct gc_cache_block *block; /* block being processed */
+	bool recreated;	     /* its node was recreated under the same name and has not
 	                                   * renewed the block */
-	const char *cut_off;		  /* of the current pass: a node that is not Ready; NULL:
+	const char *cut_off; /* of the current pass: a node that is not Ready; NULL:
 	                                   * all are Ready */
-	int64_t ready_since;		  /* since when all nodes are Ready; 0: not all are */
+	int64_t ready_since; /* since when all nodes are Ready; 0: not all are */
 	struct loop_timer *timer;
 	int64_t at, passed, scanned;
 	uint64_t *findings; /* of the last scan, sorted */
 	size_t n_findings;
-	char *said;
+	char *logged;
 };
 
 int64_t cluster_gc_now(const struct cluster_gc *g);
 void cluster_gc_schedule(struct cluster_gc *g, int64_t ms);
 
-void cluster_gc_nodes_look(struct cluster_gc *g);
-bool cluster_gc_node_is_gone(const struct cluster_gc *g, const char *name);
+void cluster_gc_nodes_check(struct cluster_gc *g);
+bool cluster_gc_node_is_deleted(const struct cluster_gc *g, const char *name);
 /* Not Ready and not fenced: its containers may still run. */
 bool cluster_gc_node_is_cut_off(const struct cluster_gc *g, const char *name);
 void cluster_gc_nodes_done(struct cluster_gc *g);
@@ -185,7 +185,7 @@ void cluster_gc_nodes_done(struct cluster_gc *g);
 /* gc_blocks.c, gc_nodes.c: send the requests that are due. */
 void cluster_gc_blocks_pass(struct cluster_gc *g);
 /* Carries the times of the block's unchanged parts over to the new version. */
-void cluster_gc_block_changed(const struct census_block *was, struct census_block *is);
+void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is);
 size_t
 cluster_gc_unknown(const struct block_object *o); /* number of entries whose owner is unknown ("?")
                                                     */
@@ -198,9 +198,9 @@ void cluster_gc_scan(struct cluster_gc *g);
  * gc.c: cluster_gc_is_free(): whether a request about the object may be sent now. cluster_gc_begin() sends it;
  * the caller may fill in the returned flight until it returns to the loop.
  */
-bool cluster_gc_is_free(const struct cluster_gc *g, enum census_kind kind,
+bool cluster_gc_is_free(const struct cluster_gc *g, enum gc_cache_kind kind,
 			const struct kube_object *o);
-struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum census_kind kind,
+struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum gc_cache_kind kind,
 					    const struct kube_object *o,
 					    const struct kube_request *r);
 

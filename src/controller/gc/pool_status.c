@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "controller/gc/internal.h"
 #include "ipam/journal/record.h"
 #include "ipam/pool/pool_cluster.h"
@@ -17,7 +18,7 @@
  * HINTS: interfaces of a pod whose pool is remembered; the next endpoint mostly has the same pools
  * in the same order.
  */
-enum { TICK_MS = 15 * 1000, SOON_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
+enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
 
 static void on_timer(void *arg);
 
@@ -47,26 +48,15 @@ static void pool_free(struct pool_status_pool *p)
 	free(p->base);
 	free(p->got);
 	free(p->got_version);
-	free(p->said);
+	free(p->logged);
 	free(p);
 }
 
 static struct pool_status_pool *find(const struct pool_status *c, const char *name)
 {
-	size_t low = 0, high = c->n;
+	size_t at = LOWER_BOUND(i, c->n, strcmp(c->v[i]->name, name) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = strcmp(c->v[mid]->name, name);
-
-		if (r == 0)
-			return c->v[mid];
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return NULL;
+	return at < c->n && strcmp(c->v[at]->name, name) == 0 ? c->v[at] : NULL;
 }
 
 static struct pool_status_pool *pool_new(struct pool_status *c, const char *name)
@@ -80,11 +70,11 @@ static struct pool_status_pool *pool_new(struct pool_status *c, const char *name
 /* Rebuilds the list in the order of the cluster cache, keeping the state of known pools. */
 static void take_pools(struct pool_status *c)
 {
-	size_t n = cluster_cache_count(c->conf.world, WORLD_POOLS), at = 0;
+	size_t n = cluster_cache_count(c->conf.cache, CLUSTER_CACHE_POOLS), at = 0;
 	struct pool_status_pool **v = xcalloc(n + 1, sizeof(struct pool_status_pool *));
 
 	for (size_t i = 0; i < n; i++) {
-		const char *name = cluster_cache_at(c->conf.world, WORLD_POOLS, i)->name;
+		const char *name = cluster_cache_at(c->conf.cache, CLUSTER_CACHE_POOLS, i)->name;
 
 		while (at < c->n && strcmp(c->v[at]->name, name) < 0)
 			pool_free(c->v[at++]);
@@ -100,13 +90,13 @@ static void take_pools(struct pool_status *c)
 	c->n = n;
 }
 
-void pool_status_said(struct pool_status_pool *p, const struct err *e)
+void pool_status_logged(struct pool_status_pool *p, const struct err *e)
 {
-	if (p->said && strcmp(p->said, e->text) == 0)
+	if (p->logged && strcmp(p->logged, e->text) == 0)
 		return;
-	free(p->said);
-	p->said = xstrdup(e->text);
-	log_warn("a pool's status is not kept for now", LOG_S("pool", p->name),
+	free(p->logged);
+	p->logged = xstrdup(e->text);
+	log_warn("failed to update a pool's status, will retry", LOG_S("pool", p->name),
 		 LOG_S("error", e->text));
 }
 
@@ -129,7 +119,7 @@ static size_t choose(struct pool_status *c)
 		struct pool_status_pool *p = c->v[i];
 
 		p->due = p->dirty && !p->call && p->next_ms <= pool_status_now(c) &&
-			 is_shown(p, cluster_cache_at(c->conf.world, WORLD_POOLS, i));
+			 is_shown(p, cluster_cache_at(c->conf.cache, CLUSTER_CACHE_POOLS, i));
 		n += p->due;
 	}
 	return n;
@@ -138,7 +128,7 @@ static size_t choose(struct pool_status *c)
 static void collect_one(struct pool_status *c, const struct kube_object *o,
 			struct pool_status_pool *hints[static HINTS])
 {
-	const struct census_endpoint *x = census_endpoint(o);
+	const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
 	for (size_t i = 0; i < x->n; i++) {
 		struct pool_status_pool **p = &hints[i % HINTS];
@@ -156,10 +146,10 @@ static void collect(struct pool_status *c)
 {
 	struct pool_status_pool *hints[HINTS] = {0};
 
-	for (size_t i = 0; i < census_count(c->conf.census, CENSUS_ENDPOINTS); i++) {
-		const struct kube_object *o = census_at(c->conf.census, CENSUS_ENDPOINTS, i);
+	for (size_t i = 0; i < gc_cache_count(c->conf.gc_cache, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = gc_cache_at(c->conf.gc_cache, GC_CACHE_ENDPOINTS, i);
 
-		if (census_endpoint(o)->ours)
+		if (gc_cache_endpoint(o)->by_unirail)
 			collect_one(c, o, hints);
 	}
 }
@@ -183,8 +173,8 @@ static int64_t wait_of(const struct pool_status *c)
 
 		if (!p->dirty || p->call)
 			continue;
-		if (ms < SOON_MS)
-			ms = SOON_MS;
+		if (ms < SCHEDULE_MS)
+			ms = SCHEDULE_MS;
 		if (ms < wait)
 			wait = ms;
 	}
@@ -196,9 +186,10 @@ static void on_timer(void *arg)
 	struct pool_status *c = arg;
 
 	c->timer = NULL;
-	if (!cluster_cache_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census) ||
-	    cluster_cache_hold(c->conf.world) == WORLD_HEARS) {
-		pool_status_schedule(c, SOON_MS);
+	if (!cluster_cache_synced(c->conf.cache, CLUSTER_CACHE_POOLS) ||
+	    !gc_cache_is_whole(c->conf.gc_cache) ||
+	    cluster_cache_hold(c->conf.cache) == CLUSTER_CACHE_HEARS) {
+		pool_status_schedule(c, SCHEDULE_MS);
 		return;
 	}
 	take_pools(c);
@@ -211,7 +202,7 @@ static void on_timer(void *arg)
 		if (!p->due)
 			continue;
 		p->dirty = false;
-		pool_status_act(p, cluster_cache_at(c->conf.world, WORLD_POOLS, i));
+		pool_status_act(p, cluster_cache_at(c->conf.cache, CLUSTER_CACHE_POOLS, i));
 		records_done(&p->own);
 	}
 	pool_status_schedule(c, wait_of(c));
@@ -221,9 +212,9 @@ static void on_timer(void *arg)
 
 static void mark(struct pool_status *c, const struct kube_object *o)
 {
-	const struct census_endpoint *x = o ? census_endpoint(o) : NULL;
+	const struct gc_cache_endpoint *x = o ? gc_cache_endpoint(o) : NULL;
 
-	for (size_t i = 0; x && x->ours && i < x->n; i++) {
+	for (size_t i = 0; x && x->by_unirail && i < x->n; i++) {
 		struct pool_status_pool *p = find(c, x->v[i].pool);
 
 		if (p)
@@ -231,16 +222,16 @@ static void mark(struct pool_status *c, const struct kube_object *o)
 	}
 }
 
-void pool_status_changed(struct pool_status *c, enum census_kind kind,
+void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 			 const struct kube_object *was, const struct kube_object *is)
 {
-	if (kind == CENSUS_ENDPOINTS) {
+	if (kind == GC_CACHE_ENDPOINTS) {
 		mark(c, was);
 		mark(c, is);
-		pool_status_schedule(c, SOON_MS);
+		pool_status_schedule(c, SCHEDULE_MS);
 	}
 	/* A recreated pod gets its record back; a deleted one may lose it. */
-	if (kind == CENSUS_PODS && (!was || !is))
+	if (kind == GC_CACHE_PODS && (!was || !is))
 		pool_status_answered(c);
 }
 
@@ -253,7 +244,7 @@ void pool_status_answered(struct pool_status *c)
 		any |= c->v[i]->adopted;
 	}
 	if (any)
-		pool_status_schedule(c, SOON_MS);
+		pool_status_schedule(c, SCHEDULE_MS);
 }
 
 static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -264,7 +255,7 @@ static void on_pool(void *arg, const struct kube_object *was, const struct kube_
 	(void)was;
 	if (p)
 		p->dirty = true;
-	pool_status_schedule(c, SOON_MS);
+	pool_status_schedule(c, SCHEDULE_MS);
 }
 
 /* --- life --- */
@@ -274,7 +265,7 @@ struct pool_status *pool_status_new(const struct pool_status_conf *conf)
 	struct pool_status *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
-	cluster_cache_on(conf->world, WORLD_POOLS, on_pool, c);
+	cluster_cache_on(conf->cache, CLUSTER_CACHE_POOLS, on_pool, c);
 	pool_status_schedule(c, 0);
 	return c;
 }
@@ -283,7 +274,7 @@ void pool_status_free(struct pool_status *c)
 {
 	if (!c)
 		return;
-	cluster_cache_off(c->conf.world, c);
+	cluster_cache_off(c->conf.cache, c);
 	loop_del_timer(c->timer);
 	for (size_t i = 0; i < c->n; i++)
 		pool_free(c->v[i]);
@@ -300,7 +291,7 @@ bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_stat
 {
 	if (i >= c->n)
 		return false;
-	*ret = (struct pool_status_pool_stats){c->v[i]->name, c->v[i]->looked, c->v[i]->total,
+	*ret = (struct pool_status_pool_stats){c->v[i]->name, c->v[i]->checked, c->v[i]->total,
 					       c->v[i]->allocated};
 	return true;
 }
@@ -322,59 +313,61 @@ static bool name_of(const struct record *r, char **ns, const char **name)
 /* The pod's node is not Ready and not fenced: its containers may still run. */
 static bool is_cut_off(const struct pool_status *c, const char *ns, const char *name)
 {
-	const struct kube_object *x = census_get(c->conf.census, CENSUS_ENDPOINTS, ns, name), *n;
+	const struct kube_object *x = gc_cache_get(c->conf.gc_cache, GC_CACHE_ENDPOINTS, ns, name),
+				 *n;
 
-	if (!x || !*census_endpoint(x)->node)
+	if (!x || !*gc_cache_endpoint(x)->node)
 		return false;
-	n = census_get(c->conf.census, CENSUS_NODES, "", census_endpoint(x)->node);
-	return n && !census_node(n)->ready && !census_node(n)->fenced;
+	n = gc_cache_get(c->conf.gc_cache, GC_CACHE_NODES, "", gc_cache_endpoint(x)->node);
+	return n && !gc_cache_node(n)->ready && !gc_cache_node(n)->fenced;
 }
 
-static bool is_gone(const struct pool_status *c, const struct record *r)
+static bool is_deleted(const struct pool_status *c, const struct record *r)
 {
 	auto_free char *ns = NULL;
 	const struct kube_object *pod;
-	bool gone, name_gone, long_gone;
+	bool deleted, name_deleted, long_deleted;
 	const char *name;
 
 	if (!name_of(r, &ns, &name))
 		return false;
-	pod = census_get(c->conf.census, CENSUS_PODS, ns, name);
-	if (pod && !census_pod(pod)->finished && (!*r->uid || strcmp(pod->uid, r->uid) == 0))
+	pod = gc_cache_get(c->conf.gc_cache, GC_CACHE_PODS, ns, name);
+	if (pod && !gc_cache_pod(pod)->finished && (!*r->uid || strcmp(pod->uid, r->uid) == 0))
 		return false;
 	if (is_cut_off(c, ns, name))
 		return false;
 	/* All three run before the result is used, so that their requests are sent in parallel. */
-	gone = liveness_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE;
-	name_gone = liveness_name(c->conf.asks, ns, name) == ASKS_GONE;
-	long_gone = liveness_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms;
-	return gone && name_gone && long_gone;
+	deleted = liveness_pod(c->conf.requests, ns, name, r->uid) == LIVENESS_DELETED;
+	name_deleted = liveness_name(c->conf.requests, ns, name) == LIVENESS_DELETED;
+	long_deleted = liveness_pod_deleted_ms(c->conf.requests, ns, name, r->uid) >=
+		       c->conf.grace_ms;
+	return deleted && name_deleted && long_deleted;
 }
 
 /* The event is sent when the write has succeeded. */
-static void note(struct pool_status_pool *p, const struct record *r)
+static void annotation(struct pool_status_pool *p, const struct record *r)
 {
 	char ip[IP_TEXT_MAX];
 
-	VEC_PUSH(p->freed, p->n_freed) = xasprintf("%s is free again: pod '%s' (UID %s) is gone",
+	VEC_PUSH(p->freed, p->n_freed) = xasprintf("%s is released: pod '%s' (UID %s) was deleted",
 						   ip_str(&r->ip, ip), r->pod, r->uid);
 }
 
 size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
 {
 	const struct pool_status *c = p->c;
-	size_t kept = 0, gone;
+	size_t retained = 0, deleted;
 
 	for (size_t i = 0; i < r->n; i++) {
-		if (!c->conf.gc || cluster_cache_hold(c->conf.world) != WORLD_SURE ||
-		    !is_gone(c, &r->v[i]))
-			r->v[kept++] = r->v[i];
+		if (!c->conf.gc || cluster_cache_hold(c->conf.cache) != CLUSTER_CACHE_SURE ||
+		    !is_deleted(c, &r->v[i]))
+			r->v[retained++] = r->v[i];
 		else
-			note(p, &r->v[i]);
+			annotation(p, &r->v[i]);
 	}
-	gone = r->n - kept;
-	r->n = kept;
-	return gone;
+	deleted = r->n - retained;
+	r->n = retained;
+	return deleted;
 }
 
 void pool_status_freed(struct pool_status_pool *p, bool done)
@@ -382,7 +375,7 @@ void pool_status_freed(struct pool_status_pool *p, bool done)
 	struct pool_status *c = p->c;
 
 	for (size_t i = 0; done && i < p->n_freed; i++) {
-		log_info("an old record is dropped", LOG_S("pool", p->name),
+		log_info("removing an obsolete record of Spiderpool", LOG_S("pool", p->name),
 			 LOG_S("why", p->freed[i]));
 		kube_events_add(c->conf.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
 								     .kind = "SpiderIPPool",
@@ -433,8 +426,8 @@ static int read_old(struct pool_status_pool *p, const char *text, struct old *re
 	int r = pool_records_read(text, keep_old, ret, &e);
 
 	if (r < 0) {
-		err_wrap(&e, r, "status.allocatedIPs (or annotation " POOL_ADOPTED_NOTE ")");
-		pool_status_said(p, &e);
+		err_wrap(&e, r, "status.allocatedIPs (or annotation " POOL_ADOPTED_ANNOTATION ")");
+		pool_status_logged(p, &e);
 	}
 	p->adopted = ret->r.n > 0;
 	return r;
@@ -457,7 +450,7 @@ static char *merge(struct pool_status_pool *p, const struct old *o)
 		records_add(&p->own, &o->r.v[i]);
 	records_sort(&p->own);
 	p->allocated = (int64_t)p->own.n;
-	p->looked = true;
+	p->checked = true;
 	return records_text(&p->own, p->c->conf.records_max);
 }
 
@@ -469,12 +462,12 @@ static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k
 	auto_free char *text = NULL;
 	bool want;
 
-	if (read_old(p, pool_status_note(object), &o) < 0)
+	if (read_old(p, pool_status_annotation(object), &o) < 0)
 		return;
 	if (pool_status_judge(p, &o.r) > 0) {
-		auto_free char *note = text_or_empty(&o.r);
+		auto_free char *annotation = text_or_empty(&o.r);
 
-		pool_status_patch_meta(p, object, note, pool_status_wants_finalizer(object));
+		pool_status_patch_meta(p, object, annotation, pool_status_wants_finalizer(object));
 		return;
 	}
 	text = merge(p, &o);
@@ -482,7 +475,7 @@ static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k
 		return;
 	want = pool_status_wants_finalizer(object) &&
 	       (!pool_status_is_deleting(object) || p->allocated > 0 ||
-		cluster_cache_hold(p->c->conf.world) != WORLD_SURE);
+		cluster_cache_hold(p->c->conf.cache) != CLUSTER_CACHE_SURE);
 	if (pool_status_has_finalizer(object) != want)
 		pool_status_patch_meta(p, object, NULL, want);
 }
@@ -507,7 +500,7 @@ static void act_on_many(struct pool_status_pool *p, const struct json *object, s
 static void act_on_first(struct pool_status_pool *p, const struct json *object)
 {
 	auto_old struct old o = {0};
-	auto_free char *note = NULL;
+	auto_free char *annotation = NULL;
 
 	if (read_old(p, p->got, &o) < 0)
 		return;
@@ -515,8 +508,8 @@ static void act_on_first(struct pool_status_pool *p, const struct json *object)
 		act_on_many(p, object, &o);
 		return;
 	}
-	note = text_or_empty(&o.r);
-	pool_status_patch_meta(p, object, note, pool_status_wants_finalizer(object));
+	annotation = text_or_empty(&o.r);
+	pool_status_patch_meta(p, object, annotation, pool_status_wants_finalizer(object));
 }
 
 static void on_got(void *arg, int status, const struct json *object, const struct err *e)
@@ -529,7 +522,7 @@ static void on_got(void *arg, int status, const struct json *object, const struc
 	p->call = NULL;
 	p->dirty = true;
 	if (e) {
-		pool_status_said(p, e);
+		pool_status_logged(p, e);
 		p->next_ms = pool_status_now(p->c) + FAILED_MS;
 	} else if (version) {
 		free(p->got);
@@ -551,7 +544,7 @@ static void fetch(struct pool_status_pool *p)
 void pool_status_act(struct pool_status_pool *p, const struct kube_object *o)
 {
 	const struct json *object = cluster_cache_json(o);
-	bool noted = pool_status_note(object),
+	bool noted = pool_status_annotation(object),
 	     got = p->got && strcmp(p->got_version, o->version) == 0;
 
 	if (noted || !got) {

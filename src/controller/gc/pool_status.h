@@ -30,7 +30,7 @@
  */
 
 #include "controller/gc/confirm.h"
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/cache/cache.h"
 #include "kube/events.h"
 
@@ -38,9 +38,9 @@ struct pool_status;
 
 struct pool_status_conf {
 	struct kube *kube;
-	struct cluster_cache *world;
-	struct census *census;
-	struct liveness *asks;
+	struct cluster_cache *cache;
+	struct gc_cache *gc_cache;
+	struct liveness *requests;
 	struct kube_events *events;
 	size_t records_max; /* 0: status.allocatedIPs stays empty */
 	bool gc;	    /* remove adopted records whose pod is gone */
@@ -50,8 +50,8 @@ struct pool_status_conf {
 struct pool_status *pool_status_new(const struct pool_status_conf *c);
 void pool_status_free(struct pool_status *c); /* accepts NULL */
 
-/* For census_conf.changed. */
-void pool_status_changed(struct pool_status *c, enum census_kind kind,
+/* For gc_cache_conf.changed. */
+void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 			 const struct kube_object *was, const struct kube_object *is);
 void pool_status_answered(struct pool_status *c); /* for liveness_conf.answered */
 

@@ -32,9 +32,10 @@ const struct json *pool_status_meta(const struct json *object, const char *key)
 	return json_get(json_get(object, "metadata"), key);
 }
 
-const char *pool_status_note(const struct json *object)
+const char *pool_status_annotation(const struct json *object)
 {
-	return json_string(json_get(pool_status_meta(object, "annotations"), POOL_ADOPTED_NOTE));
+	return json_string(
+		json_get(pool_status_meta(object, "annotations"), POOL_ADOPTED_ANNOTATION));
 }
 
 /* --- the end of a write --- */
@@ -51,7 +52,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	if (!e) {
 		c->stats.writes++;
 		p->failures = 0;
-		free(take(p->said));
+		free(take(p->logged));
 	} else {
 		free(take(p->base));
 		c->stats.conflicts += status == 409;
@@ -59,7 +60,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		wait = status == 409 ? RIVAL_MS : (int64_t)FAILED_MS << p->failures;
 		p->failures += status != 409 && p->failures < FAILED_MOST;
 		if (status != 409 && status != 404)
-			pool_status_said(p, e);
+			pool_status_logged(p, e);
 		p->dirty = true;
 	}
 	p->next_ms = pool_status_now(c) + wait;
@@ -121,8 +122,8 @@ static void put_finalizers(struct json_out *o, const struct json *object, bool w
 }
 
 /* note NULL: leaves the annotation unchanged. */
-void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object, const char *note,
-			    bool finalizer)
+void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
+			    const char *annotation, bool finalizer)
 {
 	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
@@ -134,10 +135,10 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 	jo_key(&o, "metadata");
 	jo_obj(&o);
 	jo_kstr(&o, "resourceVersion", version);
-	if (note) {
+	if (annotation) {
 		jo_key(&o, "annotations");
 		jo_obj(&o);
-		jo_kstr(&o, POOL_ADOPTED_NOTE, note);
+		jo_kstr(&o, POOL_ADOPTED_ANNOTATION, annotation);
 		jo_end_obj(&o);
 	}
 	if (finalizer != pool_status_has_finalizer(object))
@@ -146,7 +147,7 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 	jo_end_obj(&o);
 	p->dirty = true;
 	/* Paced as well: every node watches pools and receives the annotation. */
-	patch(p, version, NULL, b.p, note ? lasts(strlen(note)) : 0);
+	patch(p, version, NULL, b.p, annotation ? lasts(strlen(annotation)) : 0);
 }
 
 bool pool_status_is_deleting(const struct json *object)

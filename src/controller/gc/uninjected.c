@@ -9,11 +9,11 @@
 
 struct uninjected {
 	struct uninjected_conf conf;
-	const struct census *census;
+	const struct gc_cache *gc_cache;
 	uint64_t n;
 };
 
-bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key)
+bool uninjected_requests(unsigned int own, unsigned int ns, enum inject_key *key)
 {
 	for (enum inject_key k = 0; k < INJECT_KEYS; k++) {
 		/*
@@ -22,7 +22,7 @@ bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key)
 		 */
 		unsigned int from = own & INJECT_HAS(k) ? own : ns;
 
-		if (from & INJECT_ASKS(k)) {
+		if (from & INJECT_REQUESTS(k)) {
 			*key = k;
 			return true;
 		}
@@ -30,33 +30,36 @@ bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key)
 	return false;
 }
 
-static unsigned int ns_asks(const struct uninjected *u, const char *ns)
+static unsigned int ns_requests(const struct uninjected *u, const char *ns)
 {
-	const struct kube_object *o = cluster_cache_get(u->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct kube_object *o =
+		cluster_cache_get(u->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
-	return o ? inject_asks(json_get(json_get(cluster_cache_json(o), "metadata"), "annotations"))
+	return o ? inject_requests(
+			   json_get(json_get(cluster_cache_json(o), "metadata"), "annotations"))
 		 : 0;
 }
 
 static bool is_one(const struct uninjected *u, const struct kube_object *o, enum inject_key *key)
 {
-	const struct census_pod *p = census_pod(o);
+	const struct gc_cache_pod *p = gc_cache_pod(o);
 
 	return !p->networks && !p->host_network && !p->finished && !p->deleting &&
-	       uninjected_asks(p->asks, ns_asks(u, o->ns), key) &&
+	       uninjected_requests(p->requests, ns_requests(u, o->ns), key) &&
 	       u->conf.injects(u->conf.arg, o->ns);
 }
 
-static void tell(struct uninjected *u, const struct kube_object *o, enum inject_key key)
+static void report(struct uninjected *u, const struct kube_object *o, enum inject_key key)
 {
 	auto_free char *message = xasprintf(
-		"annotation %s asks for networks, but the pod was created without them: no webhook of "
-		"unirail-controller answered at that time; delete the pod, so that it is created again "
-		"(before that: kubectl -n %s rollout status deployment/unirail-controller)",
+		"annotation %s requests networks, but the pod was created without them: no webhook "
+		"of unirail-controller answered at that time; delete the pod, so that it is "
+		"created again (before that: kubectl -n %s rollout status "
+		"deployment/unirail-controller)",
 		inject_key_name(key), u->conf.ns);
 
 	u->n++;
-	log_warn("a pod was created without the networks that it asks for", LOG_S("ns", o->ns),
+	log_warn("a pod was created without the networks that it requests", LOG_S("ns", o->ns),
 		 LOG_S("pod", o->name), LOG_S("annotation", inject_key_name(key)));
 	kube_events_add(u->conf.events, &(struct kube_event){.api_version = "v1",
 							     .kind = "Pod",
@@ -77,9 +80,9 @@ void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 	 * Only new pods: a pod gets its annotations when it is created, and older ones were checked
 	 * before. If namespaces are not listed yet, on_namespaces() checks the pod later.
 	 */
-	if (is && !was && cluster_cache_synced(u->conf.world, WORLD_NAMESPACES) &&
+	if (is && !was && cluster_cache_synced(u->conf.cache, CLUSTER_CACHE_NAMESPACES) &&
 	    is_one(u, is, &key))
-		tell(u, is, key);
+		report(u, is, key);
 }
 
 static void on_namespaces(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -87,16 +90,16 @@ static void on_namespaces(void *arg, const struct kube_object *was, const struct
 	struct uninjected *u = arg;
 	enum inject_key key;
 
-	if (was || is || !u->census)
+	if (was || is || !u->gc_cache)
 		return;
-	for (size_t i = 0; i < census_count(u->census, CENSUS_PODS); i++)
-		if (is_one(u, census_at(u->census, CENSUS_PODS, i), &key))
-			tell(u, census_at(u->census, CENSUS_PODS, i), key);
+	for (size_t i = 0; i < gc_cache_count(u->gc_cache, GC_CACHE_PODS); i++)
+		if (is_one(u, gc_cache_at(u->gc_cache, GC_CACHE_PODS, i), &key))
+			report(u, gc_cache_at(u->gc_cache, GC_CACHE_PODS, i), key);
 }
 
-void uninjected_census(struct uninjected *u, const struct census *c)
+void uninjected_set_cache(struct uninjected *u, const struct gc_cache *c)
 {
-	u->census = c;
+	u->gc_cache = c;
 }
 
 struct uninjected *uninjected_new(const struct uninjected_conf *c)
@@ -104,7 +107,7 @@ struct uninjected *uninjected_new(const struct uninjected_conf *c)
 	struct uninjected *u = xcalloc(1, sizeof(*u));
 
 	u->conf = *c;
-	cluster_cache_on(c->world, WORLD_NAMESPACES, on_namespaces, u);
+	cluster_cache_on(c->cache, CLUSTER_CACHE_NAMESPACES, on_namespaces, u);
 	return u;
 }
 
@@ -112,12 +115,12 @@ void uninjected_free(struct uninjected *u)
 {
 	if (!u)
 		return;
-	cluster_cache_off(u->conf.world, u);
+	cluster_cache_off(u->conf.cache, u);
 	free(u);
 }
 
 void uninjected_metrics(const struct uninjected *u, struct buf *b)
 {
 	sample_counter(b, "unirail_controller_pods_uninjected_total", u->n,
-		       "Pods that ask for networks by annotation and were created without them.");
+		       "Pods that request networks by annotation and were created without them.");
 }

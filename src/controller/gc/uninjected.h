@@ -15,7 +15,7 @@
  */
 
 #include "base/buf.h"
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/injection/inject.h"
 #include "controller/cache/cache.h"
 #include "kube/events.h"
@@ -23,7 +23,7 @@
 struct uninjected;
 
 struct uninjected_conf { /* borrowed */
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	struct kube_events *events;
 	/* Whether pods of this namespace are injected. */
 	bool (*injects)(const void *arg, const char *ns);
@@ -34,16 +34,16 @@ struct uninjected_conf { /* borrowed */
 struct uninjected *uninjected_new(const struct uninjected_conf *c);
 void uninjected_free(struct uninjected *u); /* call before cluster_cache_free(); accepts NULL */
 /* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
-void uninjected_census(struct uninjected *u, const struct census *c);
-/* A pod changed; arguments as in census_conf.changed. */
+void uninjected_set_cache(struct uninjected *u, const struct gc_cache *c);
+/* A pod changed; arguments as in gc_cache_conf.changed. */
 void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 		    const struct kube_object *is);
 void uninjected_metrics(const struct uninjected *u, struct buf *b);
 
 /*
- * Whether a pod without networks should have been given some: `own` and `ns` are inject_asks() of
+ * Whether a pod without networks should have been given some: `own` and `ns` are inject_requests() of
  * the annotations of the pod and of its namespace. Sets *key to the annotation that requests them.
  */
-bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key);
+bool uninjected_requests(unsigned int own, unsigned int ns, enum inject_key *key);
 
 #endif

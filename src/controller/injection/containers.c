@@ -92,7 +92,7 @@ static const struct json *quantity_of(const struct json *container, const char *
 }
 
 /* Whether a container requests the resource already; warns the user if it requests too few. */
-static bool is_held(const struct inject_ask *q, const struct need *need)
+static bool is_held(const struct inject_request *q, const struct need *need)
 {
 	struct each i = {.pod = q->pod};
 	const struct json *c, *v;
@@ -114,8 +114,8 @@ static bool is_held(const struct inject_ask *q, const struct need *need)
 	}
 	if (held && clear && sum < need->count)
 		inject_warn(q,
-			    "the pod's containers have %llu of resource '%s' and its networks take "
-			    "%llu: they are left as they are",
+			    "the pod's containers request %llu of resource '%s' but its networks "
+			    "need %llu: requests are not changed",
 			    (unsigned long long)sum, need->resource,
 			    (unsigned long long)need->count);
 	return held;
@@ -235,7 +235,7 @@ static bool holds_any(const struct json *container, const struct needs *needs)
 	return false;
 }
 
-static int write_locks(const struct inject_ask *q, const struct needs *needs, bool to_first,
+static int write_locks(const struct inject_request *q, const struct needs *needs, bool to_first,
 		       struct kube_patch *p)
 {
 	struct each i = {.pod = q->pod};
@@ -252,7 +252,7 @@ static int write_locks(const struct inject_ask *q, const struct needs *needs, bo
 	return n;
 }
 
-int inject_containers(const struct inject_ask *q, const struct inject_nets *nets,
+int inject_containers(const struct inject_request *q, const struct inject_nets *nets,
 		      struct kube_patch *p)
 {
 	const struct json *first = json_at(json_get(json_get(q->pod, "spec"), "containers"), 0);

@@ -9,7 +9,7 @@
 
 enum { WARNING_MAX = 1024 };
 
-void inject_warn(const struct inject_ask *q, const char *fmt, ...)
+void inject_warn(const struct inject_request *q, const char *fmt, ...)
 {
 	auto_buf struct buf b;
 	va_list ap;
@@ -30,7 +30,7 @@ static bool any_value(const char *text)
 	return inject_next_value(&rest, &v);
 }
 
-bool inject_is_asked(const struct json *annotations)
+bool inject_is_requested(const struct json *annotations)
 {
 	for (enum inject_key k = 0; k < INJECT_KEYS; k++)
 		if (any_value(json_string(json_get(annotations, inject_key_name(k)))))
@@ -38,7 +38,7 @@ bool inject_is_asked(const struct json *annotations)
 	return false;
 }
 
-unsigned int inject_asks(const struct json *annotations)
+unsigned int inject_requests(const struct json *annotations)
 {
 	unsigned int bits = 0;
 
@@ -46,40 +46,41 @@ unsigned int inject_asks(const struct json *annotations)
 		const char *text = json_string(json_get(annotations, inject_key_name(k)));
 
 		bits |= text ? INJECT_HAS(k) : 0;
-		bits |= any_value(text) ? INJECT_ASKS(k) : 0;
+		bits |= any_value(text) ? INJECT_REQUESTS(k) : 0;
 	}
 	return bits;
 }
 
-static struct inject_wish wish_for(const struct inject_ask *q, enum inject_key key)
+static struct inject_choice request_for(const struct inject_request *q, enum inject_key key)
 {
 	const struct json *annotations = json_get(json_get(q->pod, "metadata"), "annotations");
 	const char *own = json_string(json_get(annotations, inject_key_name(key)));
-	struct inject_wish w = {key, own ? own : q->ns_group[key], !own};
+	struct inject_choice w = {key, own ? own : q->ns_group[key], !own};
 
 	if (!any_value(w.value))
 		w.value = NULL;
 	return w;
 }
 
-static const char *whose(const struct inject_wish *w)
+static const char *whose(const struct inject_choice *w)
 {
 	return w->of_ns ? "the namespace's" : "the pod's";
 }
 
-/* The first key counts; a wish that does not is told of when it is nearer to the pod. */
-static struct inject_wish wish_of(const struct inject_ask *q)
+/* The first key counts; a request that does not is reported when it is nearer to the pod. */
+static struct inject_choice request_of(const struct inject_request *q)
 {
-	struct inject_wish rdma = wish_for(q, INJECT_RDMA), net = wish_for(q, INJECT_NETWORK);
+	struct inject_choice rdma = request_for(q, INJECT_RDMA),
+			     net = request_for(q, INJECT_NETWORK);
 
 	if (rdma.value && net.value && !net.of_ns)
-		inject_warn(q, "%s annotation '%s' is not looked at: %s '%s' counts before it",
+		inject_warn(q, "%s annotation '%s' is ignored: %s '%s' takes precedence",
 			    whose(&net), inject_key_name(INJECT_NETWORK), whose(&rdma),
 			    inject_key_name(INJECT_RDMA));
 	return rdma.value ? rdma : net;
 }
 
-static int inject(const struct inject_ask *q, const struct inject_wish *w,
+static int inject(const struct inject_request *q, const struct inject_choice *w,
 		  const struct inject_nets *nets, struct kube_patch *patch, struct err *e)
 {
 	int n = inject_list(q, w, nets, patch, e);
@@ -87,9 +88,9 @@ static int inject(const struct inject_ask *q, const struct inject_wish *w,
 	return n < 0 ? n : n + inject_containers(q, nets, patch);
 }
 
-int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err *e)
+int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e)
 {
-	struct inject_wish w = wish_of(q);
+	struct inject_choice w = request_of(q);
 	struct inject_nets nets = {0};
 	int r;
 
@@ -97,9 +98,7 @@ int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err 
 		return 0;
 	if (json_bool(json_get(json_get(q->pod, "spec"), "hostNetwork"))) {
 		if (!w.of_ns)
-			inject_warn(q,
-				    "annotation '%s' of a pod on the host's network: it has no "
-				    "networks of its own, nothing is injected",
+			inject_warn(q, "ignoring annotation '%s': the pod is on the host's network",
 				    inject_key_name(w.key));
 		return 0;
 	}
@@ -195,8 +194,8 @@ static void put_values(struct buf *b, const struct inject_nets *nets, enum injec
 	free(v);
 }
 
-static int not_there(const struct inject_ask *q, const struct inject_wish *w, struct span value,
-		     struct err *e)
+static int not_there(const struct inject_request *q, const struct inject_choice *w,
+		     struct span value, struct err *e)
 {
 	enum inject_key other = w->key == INJECT_RDMA ? INJECT_NETWORK : INJECT_RDMA;
 	size_t elsewhere = members(&q->nets, other, value);
@@ -208,8 +207,8 @@ static int not_there(const struct inject_ask *q, const struct inject_wish *w, st
 		buf_printf(&b, "; %zu have '%.*s' as '%s'", elsewhere, (int)value.n, value.p,
 			   inject_key_name(other));
 	return err_kind(e, ERR_CONF, -ENOENT,
-			"no spidermultusconfigs with annotation: %s:%.*s found, which %s%s%s asks "
-			"for%s",
+			"no spidermultusconfigs with annotation: %s:%.*s found, requested by "
+			"%s%s%s%s",
 			inject_key_name(w->key), (int)value.n, value.p,
 			w->of_ns ? "namespace '" : "the pod", w->of_ns ? q->ns : "",
 			w->of_ns ? "'" : "", b.p);
@@ -217,34 +216,35 @@ static int not_there(const struct inject_ask *q, const struct inject_wish *w, st
 
 /* --- errors about networks that cannot be injected --- */
 
-static int refuse(const struct inject_net *n, enum inject_key key, const char *why, struct err *e)
+static int refuse(const struct inject_net *n, enum inject_key key, const char *cause, struct err *e)
 {
 	return err_kind(e, ERR_CONF, -EINVAL, "SpiderMultusConfig '%s/%s' with annotation '%s': %s",
-			n->ns, n->name, inject_key_name(key), why);
+			n->ns, n->name, inject_key_name(key), cause);
 }
 
 static int check(const struct inject_net *n, enum inject_key key, struct err *e)
 {
 	bool ipoib = !strcmp(n->type, "ipoib"); /* uses its parent's device, not one of a device
 	                                         * plugin */
-	auto_free char *why = NULL;
+	auto_free char *cause = NULL;
 
 	if (!strcmp(n->type, "ovs") || !strcmp(n->type, "custom")) {
-		why = xasprintf("RDMA resource injection does not support cniType: %s, remove the "
-				"annotation from it",
-				n->type);
-		return refuse(n, key, why, e);
+		cause = xasprintf(
+			"RDMA resource injection does not support cniType: %s, remove the "
+			"annotation from it",
+			n->type);
+		return refuse(n, key, cause, e);
 	}
 	if (key == INJECT_RDMA && !n->resource && !ipoib) {
-		why = xasprintf("it has no resource to inject, set spec.%s.%s",
-				!strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type,
-				n->takes ? "resourceName" : "rdmaResourceName");
-		return refuse(n, key, why, e);
+		cause = xasprintf("it has no resource to inject, set spec.%s.%s",
+				  !strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type,
+				  n->takes ? "resourceName" : "rdmaResourceName");
+		return refuse(n, key, cause, e);
 	}
 	if (!n->pools && (key == INJECT_RDMA || n->resource)) {
-		why = xasprintf("it names no pool, set spec.%s.ippools.ipv4 or ipv6",
-				!strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type);
-		return refuse(n, key, why, e);
+		cause = xasprintf("it names no pool, set spec.%s.ippools.ipv4 or ipv6",
+				  !strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type);
+		return refuse(n, key, cause, e);
 	}
 	return 0;
 }
@@ -270,8 +270,8 @@ static bool has_nad(const struct inject_nets *l, const struct inject_net *n)
 	return false;
 }
 
-static int add_group(const struct inject_ask *q, const struct inject_wish *w, struct span value,
-		     struct inject_nets *ret, struct err *e)
+static int add_group(const struct inject_request *q, const struct inject_choice *w,
+		     struct span value, struct inject_nets *ret, struct err *e)
 {
 	bool any = false;
 	int r = 0;
@@ -289,8 +289,8 @@ static int add_group(const struct inject_ask *q, const struct inject_wish *w, st
 	return r == 0 && !any ? not_there(q, w, value, e) : r;
 }
 
-int inject_choose(const struct inject_ask *q, const struct inject_wish *w, struct inject_nets *ret,
-		  struct err *e)
+int inject_choose(const struct inject_request *q, const struct inject_choice *w,
+		  struct inject_nets *ret, struct err *e)
 {
 	struct inject_nets l = {0};
 	struct span rest = span_of(w->value), value;
@@ -321,7 +321,8 @@ static const struct json *annotations_of(const struct json *pod)
  * Whether the list has the same networks in the same order: from an earlier injection or written by
  * the user.
  */
-static bool is_same(const struct inject_ask *q, const char *text, const struct inject_nets *nets)
+static bool is_same(const struct inject_request *q, const char *text,
+		    const struct inject_nets *nets)
 {
 	struct net_select has = {0};
 	bool same;
@@ -367,7 +368,7 @@ static void write_list(const struct json *annotations, const char *text, struct 
 	jo_str(to, text);
 }
 
-int inject_list(const struct inject_ask *q, const struct inject_wish *w,
+int inject_list(const struct inject_request *q, const struct inject_choice *w,
 		const struct inject_nets *nets, struct kube_patch *p, struct err *e)
 {
 	const struct json *annotations = annotations_of(q->pod);
@@ -383,12 +384,11 @@ int inject_list(const struct inject_ask *q, const struct inject_wish *w,
 	if (text && is_same(q, text, nets))
 		return 0;
 	if (text && *text)
-		inject_warn(
-			q,
-			"the pod's annotation '%s' (%.*s) is overwritten with the networks that "
-			"%s annotation '%s' injects: use one of the two",
-			INJECT_NETWORKS, QUOTE_MAX, text,
-			w->of_ns ? "the namespace's" : "the pod's", inject_key_name(w->key));
+		inject_warn(q,
+			    "the pod's annotation '%s' (%.*s) is replaced with the networks of %s "
+			    "annotation '%s': use one of the two",
+			    INJECT_NETWORKS, QUOTE_MAX, text,
+			    w->of_ns ? "the namespace's" : "the pod's", inject_key_name(w->key));
 	jo_init(&o, &b, 0);
 	put_networks(&o, nets);
 	write_list(annotations, b.p, p);

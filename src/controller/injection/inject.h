@@ -55,7 +55,7 @@ struct inject_nets { /* unordered */
 	size_t n;
 };
 
-struct inject_ask {
+struct inject_request {
 	const struct json *pod;		   /* the pod to create; may have no name yet */
 	const char *ns;			   /* from the request: the object may have none */
 	const char *ns_group[INJECT_KEYS]; /* annotations of the namespace; NULL: absent */
@@ -70,14 +70,14 @@ struct inject_ask {
  * served is denied: negative, class ERR_CONF, e names the annotation and what exists. The patch is
  * unusable then.
  */
-int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err *e);
+int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e);
 
 /* Whether these annotations (an object of strings) of a pod or namespace request anything. */
-bool inject_is_asked(const struct json *annotations);
-/* The same as bits: INJECT_HAS(key): the annotation exists; INJECT_ASKS(key): it names a group. */
-unsigned int inject_asks(const struct json *annotations);
-#define INJECT_HAS(key)	 (1U << (2 * (key)))
-#define INJECT_ASKS(key) (2U << (2 * (key)))
+bool inject_is_requested(const struct json *annotations);
+/* The same as bits: INJECT_HAS(key): the annotation exists; INJECT_REQUESTS(key): it names a group. */
+unsigned int inject_requests(const struct json *annotations);
+#define INJECT_HAS(key)	     (1U << (2 * (key)))
+#define INJECT_REQUESTS(key) (2U << (2 * (key)))
 
 /*
  * Namespaces whose pods are injected: lists like "kube-system, metallb-*", where a name may end in

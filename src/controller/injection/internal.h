@@ -10,13 +10,13 @@
 #define INJECT_NETWORKS "k8s.v1.cni.cncf.io/networks"
 
 /* The request of a pod. */
-struct inject_wish {
+struct inject_choice {
 	enum inject_key key;
 	const char *value; /* borrowed; NULL: nothing requested */
 	bool of_ns;	   /* annotation of the namespace */
 };
 
-void inject_warn(const struct inject_ask *q, const char *fmt, ...)
+void inject_warn(const struct inject_request *q, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Iterates over the items of "a, b"; empty ones are skipped. */
@@ -26,18 +26,18 @@ bool inject_next_value(struct span *rest, struct span *ret);
  * The networks of the request, sorted, without duplicates. Fails if a group does not exist or a
  * network cannot be injected. The caller frees ret->v.
  */
-int inject_choose(const struct inject_ask *q, const struct inject_wish *w, struct inject_nets *ret,
-		  struct err *e);
+int inject_choose(const struct inject_request *q, const struct inject_choice *w,
+		  struct inject_nets *ret, struct err *e);
 
 /*
  * Writes `nets` as the pod's network annotation. A different list is overwritten with a warning,
  * also an invalid one. Returns 1: an operation was written; 0: the list is the same.
  */
-int inject_list(const struct inject_ask *q, const struct inject_wish *w,
+int inject_list(const struct inject_request *q, const struct inject_choice *w,
 		const struct inject_nets *nets, struct kube_patch *p, struct err *e);
 
 /* Writes resources and capabilities of the containers; returns the number of operations. */
-int inject_containers(const struct inject_ask *q, const struct inject_nets *nets,
+int inject_containers(const struct inject_request *q, const struct inject_nets *nets,
 		      struct kube_patch *p);
 
 #endif

@@ -68,7 +68,7 @@ static void put_owner(struct json_out *o, const struct json *smc)
 
 /* --- a new one --- */
 
-static void put_notes(struct json_out *o, const struct labels *l)
+static void put_annotations(struct json_out *o, const struct labels *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		jo_kstr(o, l->v[i].key, l->v[i].value);
@@ -88,7 +88,7 @@ void nad_put(struct buf *b, const struct nad *n, const struct json *smc)
 	jo_kstr(&o, "namespace", text(meta(smc, "namespace")));
 	jo_key(&o, "annotations");
 	jo_obj(&o);
-	put_notes(&o, &n->annotations);
+	put_annotations(&o, &n->annotations);
 	jo_end_obj(&o);
 	put_owner(&o, smc);
 	jo_end_obj(&o);
@@ -102,7 +102,7 @@ void nad_put(struct buf *b, const struct nad *n, const struct json *smc)
 
 /* --- one that is there --- */
 
-static bool same_notes(const struct labels *l, const struct json *there)
+static bool same_annotations(const struct labels *l, const struct json *there)
 {
 	auto_json_index struct json_index x = json_index_of(there);
 
@@ -120,14 +120,14 @@ static bool same_notes(const struct labels *l, const struct json *there)
 	return true;
 }
 
-static void patch_notes(struct json_out *o, const struct labels *l, const struct json *there)
+static void patch_annotations(struct json_out *o, const struct labels *l, const struct json *there)
 {
 	struct json_walk w = json_walk_start(there);
 	const char *key;
 
 	jo_key(o, "annotations");
 	jo_obj(o);
-	put_notes(o, l);
+	put_annotations(o, l);
 	while (json_walk_next(&w, &key))
 		if (!labels_get(l, key)) {
 			jo_key(o, key);
@@ -154,8 +154,8 @@ static void begin_patch(struct json_out *o, struct buf *b, const struct json *ob
 
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc, const struct json *there)
 {
-	const struct json *notes = meta(there, "annotations");
-	bool owned = is_owned(there, smc), noted = same_notes(&n->annotations, notes);
+	const struct json *annotations = meta(there, "annotations");
+	bool owned = is_owned(there, smc), noted = same_annotations(&n->annotations, annotations);
 	bool configured = same_config(n, there);
 	struct json_out o;
 
@@ -163,7 +163,7 @@ bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc, const
 		return false;
 	begin_patch(&o, b, there);
 	if (!noted)
-		patch_notes(&o, &n->annotations, notes);
+		patch_annotations(&o, &n->annotations, annotations);
 	if (!owned)
 		put_owner(&o, smc);
 	jo_end_obj(&o);

@@ -12,7 +12,7 @@
 /* Internals of render.c. */
 
 /* Inputs of a rendering. */
-struct nad_ask {
+struct nad_request {
 	const struct json *spec, *block;
 	const char *type;
 };
@@ -39,7 +39,7 @@ static inline const char *nad_text(const struct json *v, const char *fallback)
 /* Key of a type's block in the spec: "ibsriov" for "ib-sriov"; NULL: unknown type. */
 const char *nad_block(const char *type);
 /* Writes [ifacer] and the main plugin. */
-int nad_put_main(struct json_out *o, const struct nad_ask *q, struct err *e);
+int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e);
 
 /* Internals of reconcile.c. */
 
@@ -58,8 +58,8 @@ struct nads_job {
 	struct nads_job *before, *after; /* neighbours in the queue */
 	bool failed;			 /* the status reports a failed write */
 	bool no_status;			 /* the last status write returned 404 */
-	char *said;			 /* last error logged; NULL: none */
-	struct kube_backoff backoff;
+	char *logged;			 /* last error logged; NULL: none */
+	struct backoff backoff;
 	struct loop_timer *again;
 };
 
@@ -73,7 +73,7 @@ struct nads {
 		owned; /* existing NADs by namespace, uid of the SpiderMultusConfig, name of the NAD
 		        */
 	struct nads_job *first, *last;
-	size_t flying;
+	size_t in_flight;
 	struct loop_timer *pump;
 	int64_t no_status_until;
 	struct nads_counts counts;
@@ -90,6 +90,6 @@ void nads_answered(struct nads_job *j);
 /* Sets the name of the NAD that the job wants. */
 void nads_want(struct nads_job *j, const char *nad);
 /* Carries out the next step of the job; at most one request. */
-void nads_look_at(struct nads_job *j);
+void nads_inspect(struct nads_job *j);
 
 #endif

@@ -20,7 +20,7 @@ struct nads;
 
 struct nads_conf {
 	struct kube *kube;
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	struct kube_events *events;
 };
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "controller/nad/diff.h"
 #include "controller/nad/internal.h"
 #include "kube/kinds.h"
@@ -14,7 +15,7 @@
 /* Queue of the SpiderMultusConfigs to process. */
 
 /* LOOKS: jobs per turn of the loop. */
-enum { AT_ONCE = 8, LOOKS = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
+enum { AT_ONCE = 8, BATCH_MAX = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 
 /* --- jobs --- */
 
@@ -55,7 +56,7 @@ static void drop(struct nads_job *j)
 	free(j->name);
 	free(j->nad);
 	free(j->about);
-	free(j->said);
+	free(j->logged);
 	free(j);
 }
 
@@ -78,7 +79,7 @@ void nads_want(struct nads_job *j, const char *nad)
 static void remove_job(struct nads *n, struct nads_job *j)
 {
 	if (j->call)
-		n->flying--;
+		n->in_flight--;
 	unqueue(j);
 	forget_want(j);
 	nads_index_remove(&n->jobs, j->ns, "", j->name);
@@ -87,8 +88,8 @@ static void remove_job(struct nads *n, struct nads_job *j)
 
 static bool is_known(const struct nads *n)
 {
-	return cluster_cache_synced(n->c.world, WORLD_MULTUSCONFIGS) &&
-	       cluster_cache_synced(n->c.world, WORLD_NADS);
+	return cluster_cache_synced(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS) &&
+	       cluster_cache_synced(n->c.cache, CLUSTER_CACHE_NADS);
 }
 
 static void pump(void *arg)
@@ -96,16 +97,16 @@ static void pump(void *arg)
 	struct nads *n = arg;
 
 	n->pump = NULL;
-	for (int looks = 0; n->first && n->flying < AT_ONCE && is_known(n); looks++) {
+	for (int batches = 0; n->first && n->in_flight < AT_ONCE && is_known(n); batches++) {
 		struct nads_job *j = n->first;
 
-		if (looks == LOOKS) {
+		if (batches == BATCH_MAX) {
 			nads_pump_schedule(n);
 			return;
 		}
 		unqueue(j);
 		if (!j->call)
-			nads_look_at(j);
+			nads_inspect(j);
 	}
 }
 
@@ -162,8 +163,8 @@ static void add(struct nads *n, const struct kube_object *o)
 
 static void add_all(struct nads *n)
 {
-	for (size_t i = 0; i < cluster_cache_count(n->c.world, WORLD_MULTUSCONFIGS); i++)
-		add(n, cluster_cache_at(n->c.world, WORLD_MULTUSCONFIGS, i));
+	for (size_t i = 0; i < cluster_cache_count(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++)
+		add(n, cluster_cache_at(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, i));
 }
 
 static void mark_name(struct nads *n, const char *ns, const char *name)
@@ -248,10 +249,10 @@ struct nads *nads_new(const struct nads_conf *c)
 
 	n->c = *c;
 	n->loop = kube_loop(c->kube);
-	cluster_cache_on(c->world, WORLD_MULTUSCONFIGS, on_smc, n);
-	cluster_cache_on(c->world, WORLD_NADS, on_nad, n);
-	for (size_t i = 0; i < cluster_cache_count(c->world, WORLD_NADS); i++)
-		know(n, cluster_cache_at(c->world, WORLD_NADS, i));
+	cluster_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_smc, n);
+	cluster_cache_on(c->cache, CLUSTER_CACHE_NADS, on_nad, n);
+	for (size_t i = 0; i < cluster_cache_count(c->cache, CLUSTER_CACHE_NADS); i++)
+		know(n, cluster_cache_at(c->cache, CLUSTER_CACHE_NADS, i));
 	add_all(n);
 	return n;
 }
@@ -260,7 +261,7 @@ void nads_free(struct nads *n)
 {
 	if (!n)
 		return;
-	cluster_cache_off(n->c.world, n);
+	cluster_cache_off(n->c.cache, n);
 	loop_del_timer(n->pump);
 	for (size_t i = 0; i < n->jobs.n; i++)
 		drop(n->jobs.v[i]->job);
@@ -282,17 +283,17 @@ struct nads_counts nads_counts(const struct nads *n)
 /* Processing of one SpiderMultusConfig, one request at a time, and reporting. */
 
 /*
- * SOON_MS: lets the watch deliver changes in progress first. STATUS_MS: retry interval if the CRD
+ * SCHEDULE_MS: lets the watch deliver changes in progress first. STATUS_MS: retry interval if the CRD
  * has no status.
  */
-enum { BODY_MAX = 512 << 10, SOON_MS = 500, STATUS_MS = 10 * 60 * 1000 };
+enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
 /* --- reporting --- */
 
-static void tell(const struct nads_job *j, bool warning, const char *reason, const char *message)
+static void report(const struct nads_job *j, bool warning, const char *reason, const char *message)
 {
 	const struct kube_object *o =
-		cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
 
 	if (o)
 		kube_events_add(j->n->c.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
@@ -308,37 +309,37 @@ static void tell(const struct nads_job *j, bool warning, const char *reason, con
 /* Reports each error once until it changes. */
 static void report_error(struct nads_job *j, const char *reason, const char *message)
 {
-	if (j->said && strcmp(j->said, message) == 0)
+	if (j->logged && strcmp(j->logged, message) == 0)
 		return;
-	free(j->said);
-	j->said = xstrdup(message);
-	log_limited(LOG_ERROR, 2, "a SpiderMultusConfig has no network", LOG_S("namespace", j->ns),
-		    LOG_S("name", j->name), LOG_S("error", message));
-	tell(j, true, reason, message);
+	free(j->logged);
+	j->logged = xstrdup(message);
+	log_limited(LOG_ERROR, 2, "cannot write the network of a SpiderMultusConfig",
+		    LOG_S("namespace", j->ns), LOG_S("name", j->name), LOG_S("error", message));
+	report(j, true, reason, message);
 }
 
 static void content(struct nads_job *j)
 {
-	free(j->said);
-	j->said = NULL;
+	free(j->logged);
+	j->logged = NULL;
 }
 
 static const struct done {
-	const char *reason, *words;
+	const char *reason, *message;
 } done[] = {
 	[STEP_CREATE] = {"NADCreated", "made"},
-	[STEP_PATCH] = {"NADUpdated", "brought up to date"},
-	[STEP_REMOVE] = {"NADDeleted", "removed: it has another name now"},
+	[STEP_PATCH] = {"NADUpdated", "updated"},
+	[STEP_REMOVE] = {"NADDeleted", "removed: the network was renamed"},
 };
 
-static void tell_done(const struct nads_job *j, enum nads_step step)
+static void report_done(const struct nads_job *j, enum nads_step step)
 {
 	const struct done *d = &done[step];
 	auto_free char *message =
-		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->ns, j->about, d->words);
+		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->ns, j->about, d->message);
 
 	log_info(message, LOG_S("for", j->name));
-	tell(j, false, d->reason, message);
+	report(j, false, d->reason, message);
 }
 
 /* --- requests --- */
@@ -348,8 +349,8 @@ static void put_status(struct nads_job *j, const struct json *smc, const struct 
 static void no_status(struct nads *n, const struct err *e)
 {
 	if (n->no_status_until == 0)
-		log_warn("SpiderMultusConfigs get no status: install the definitions of this "
-			 "release (kubectl apply -f deploy/crds)",
+		log_warn("cannot write the status of SpiderMultusConfigs: install the definitions "
+			 "of this release (kubectl apply -f deploy/crds)",
 			 LOG_S("error", e->text));
 	n->no_status_until = loop_now_ms(n->loop) + STATUS_MS;
 }
@@ -358,10 +359,10 @@ static void no_status(struct nads *n, const struct err *e)
  * Reported once until a write succeeds: the watch delivers the status that was written, which
  * triggers the next attempt.
  */
-static void tell_failed(struct nads_job *j, const char *message)
+static void report_failed(struct nads_job *j, const char *message)
 {
 	const struct kube_object *o =
-		cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
 	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
 
 	j->wrong = true;
@@ -382,7 +383,7 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 	if (status == 409 || (status == 404 && step != STEP_CREATE && !again)) {
 		j->no_status = status == 404 && step == STEP_STATUS;
 		j->failed &= step != STEP_STATUS;
-		nads_again(j, kube_jitter(SOON_MS, 2 * SOON_MS));
+		nads_again(j, kube_jitter(SCHEDULE_MS, 2 * SCHEDULE_MS));
 		return;
 	}
 	j->n->counts.failed++;
@@ -391,9 +392,9 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 		return;
 	}
 	report_error(j, "NADFailed", e->text);
-	nads_again(j, kube_backoff_next(&j->backoff));
+	nads_again(j, backoff_next(&j->backoff));
 	if (step != STEP_STATUS)
-		tell_failed(j, e->text);
+		report_failed(j, e->text);
 }
 
 static void on_written(struct nads_job *j, enum nads_step step)
@@ -403,12 +404,12 @@ static void on_written(struct nads_job *j, enum nads_step step)
 	j->no_status &= step != STEP_STATUS;
 	if (step != STEP_STATUS) {
 		j->failed = false;
-		kube_backoff_reset(&j->backoff);
-		tell_done(j, step);
+		backoff_reset(&j->backoff);
+		report_done(j, step);
 	}
 	/* normally the watch is faster */
 	if (!j->again)
-		nads_again(j, 2 * SOON_MS);
+		nads_again(j, 2 * SCHEDULE_MS);
 }
 
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
@@ -419,7 +420,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	(void)object;
 	j->call = NULL;
 	j->step = STEP_NONE;
-	j->n->flying--;
+	j->n->in_flight--;
 	if (e)
 		on_failed(j, step, status, e);
 	else
@@ -432,7 +433,7 @@ static void send(struct nads_job *j, enum nads_step step, const struct kube_requ
 	j->step = step;
 	free(j->about);
 	j->about = xstrdup(r->on.name);
-	j->n->flying++;
+	j->n->in_flight++;
 	j->call = kube_send(j->n->c.kube, r, on_done, j);
 }
 
@@ -477,7 +478,7 @@ static const struct kube_object *orphan(const struct nads_job *j, const char *sm
 	for (size_t i = nads_index_at(x, j->ns, smc_uid, ""); nads_index_is(x, i, j->ns, smc_uid);
 	     i++) {
 		const struct kube_object *o =
-			cluster_cache_get(j->n->c.world, WORLD_NADS, j->ns, x->v[i]->name);
+			cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, x->v[i]->name);
 
 		if (o && strcmp(o->name, nad) != 0 && !cluster_cache_object(o)->deleting)
 			return o;
@@ -503,7 +504,7 @@ static const char *other_owner(const struct nads_job *j, const struct json *nad)
 
 	if (!owner || strcmp(owner, j->name) == 0)
 		return NULL;
-	o = cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, owner);
+	o = cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, owner);
 	return o && strcmp(o->uid, uid) == 0 ? owner : NULL;
 }
 
@@ -528,32 +529,32 @@ static bool put_nad(struct nads_job *j, const struct json *smc, const struct nad
 static void reconcile_one(struct nads_job *j, const struct kube_object *o, const struct nad *n)
 {
 	const struct kube_object *there =
-		cluster_cache_get(j->n->c.world, WORLD_NADS, j->ns, n->name);
+		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, n->name);
 	const char *other = there ? other_owner(j, cluster_cache_json(there)) : NULL;
 	const struct nad_state ready = {n->name, true, "Written", ""};
-	auto_free char *words = NULL;
+	auto_free char *message = NULL;
 
 	if (there && cluster_cache_object(there)->large) {
-		words = xasprintf(
-			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete "
-			"it, and it is made anew",
+		message = xasprintf(
+			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete it, "
+			"then it is created again",
 			j->ns, n->name, cluster_cache_object(there)->large);
-		is_wrong(j, cluster_cache_json(o), "NADTooLarge", words);
+		is_wrong(j, cluster_cache_json(o), "NADTooLarge", message);
 		return;
 	}
 	if (there && cluster_cache_object(there)->deleting) {
-		words = xasprintf(
-			"NetworkAttachmentDefinition '%s/%s' is being deleted: it is made "
-			"anew when it is gone",
+		message = xasprintf(
+			"NetworkAttachmentDefinition '%s/%s' is being deleted: it is created again "
+			"afterwards",
 			j->ns, n->name);
-		is_wrong(j, cluster_cache_json(o), "Terminating", words);
+		is_wrong(j, cluster_cache_json(o), "Terminating", message);
 		return;
 	}
 	if (other) {
-		words = xasprintf("NetworkAttachmentDefinition '%s/%s' is of SpiderMultusConfig "
-				  "'%s': give this one another name (annotation %s)",
-				  j->ns, n->name, other, NAD_NAME_NOTE);
-		is_wrong(j, cluster_cache_json(o), "NameTaken", words);
+		message = xasprintf("NetworkAttachmentDefinition '%s/%s' belongs to "
+				    "SpiderMultusConfig '%s': choose another name (annotation %s)",
+				    j->ns, n->name, other, NAD_NAME_ANNOTATION);
+		is_wrong(j, cluster_cache_json(o), "NameTaken", message);
 		return;
 	}
 	j->wrong = false;
@@ -570,22 +571,22 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 static void is_large(struct nads_job *j, const struct kube_object *o)
 {
 	size_t bytes = cluster_cache_object(o)->large;
-	auto_free char *words =
-		bytes > WORLD_OBJECT_MAX
+	auto_free char *message =
+		bytes > CLUSTER_CACHE_OBJECT_MAX
 			? xasprintf("the object takes %zu bytes, %d are allowed: make it smaller",
-				    bytes, WORLD_OBJECT_MAX)
-			: xasprintf(
-				  "the object takes %zu bytes, which its namespace or the cluster has "
-				  "not left (%d, %d): delete others, then change this one",
-				  bytes, WORLD_NS_MAX, WORLD_TOTAL_MAX);
+				    bytes, CLUSTER_CACHE_OBJECT_MAX)
+			: xasprintf("the object takes %zu bytes, which exceeds the limit of its "
+				    "namespace or of the cluster (%d, %d): delete others, then "
+				    "change this one",
+				    bytes, CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX);
 
-	is_wrong(j, cluster_cache_json(o), "TooLarge", words);
+	is_wrong(j, cluster_cache_json(o), "TooLarge", message);
 }
 
-void nads_look_at(struct nads_job *j)
+void nads_inspect(struct nads_job *j)
 {
 	const struct kube_object *o =
-		cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
 	struct err e = ERR_INIT;
 	struct nad n;
 
@@ -616,17 +617,7 @@ static int compare(const struct nads_key *k, const char *ns, const char *what, c
 
 size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what, const char *name)
 {
-	size_t low = 0, high = x->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (compare(x->v[mid], ns, what, name) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return LOWER_BOUND(i, x->n, compare(x->v[i], ns, what, name) < 0);
 }
 
 bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what)

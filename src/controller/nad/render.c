@@ -9,11 +9,11 @@
 #include "base/alloc.h"
 #include "controller/nad/internal.h"
 
-#define VERSION_NOTE "multus.spidernet.io/cni-version"
-#define CONFIG_NOTE  "cni.spidernet.io/cniconfig-name"
-#define OVS_RESOURCE "ovs-cni.network.kubevirt.io/"
+#define VERSION_ANNOTATION "multus.spidernet.io/cni-version"
+#define CONFIG_ANNOTATION  "cni.spidernet.io/cniconfig-name"
+#define OVS_RESOURCE	   "ovs-cni.network.kubevirt.io/"
 
-static const struct json *note(const struct json *smc, const char *key)
+static const struct json *annotation(const struct json *smc, const char *key)
 {
 	return json_get(json_get(json_get(smc, "metadata"), "annotations"), key);
 }
@@ -22,17 +22,17 @@ const char *nad_name(const struct json *smc)
 {
 	const struct json *own = json_get(json_get(smc, "metadata"), "name");
 
-	return nad_text(note(smc, NAD_NAME_NOTE), nad_text(own, ""));
+	return nad_text(annotation(smc, NAD_NAME_ANNOTATION), nad_text(own, ""));
 }
 
 /* --- spec.config --- */
 
-static bool is_type(const struct nad_ask *q, const char *type)
+static bool is_type(const struct nad_request *q, const char *type)
 {
 	return strcmp(q->type, type) == 0;
 }
 
-static bool isolates(const struct nad_ask *q)
+static bool isolates(const struct nad_request *q)
 {
 	const struct json *v = json_get(q->block, "rdmaIsolation");
 
@@ -71,7 +71,7 @@ static int put_chain(struct json_out *o, const struct json *list, struct err *e)
 	return 0;
 }
 
-static int put_plugins(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_plugins(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	int64_t mtu = is_type(q, "sriov") ? nad_int(json_get(q->block, "mtu"), 0) : 0;
 	int r = nad_put_main(o, q, e);
@@ -90,15 +90,16 @@ static int put_plugins(struct json_out *o, const struct nad_ask *q, struct err *
 	return 0;
 }
 
-static int put_list(struct buf *b, const struct json *smc, const struct nad_ask *q, struct err *e)
+static int put_list(struct buf *b, const struct json *smc, const struct nad_request *q,
+		    struct err *e)
 {
 	struct json_out o;
 	int r;
 
 	jo_init(&o, b, 0);
 	jo_obj(&o);
-	jo_kstr(&o, "cniVersion", nad_text(note(smc, VERSION_NOTE), "0.3.1"));
-	jo_kstr(&o, "name", nad_text(note(smc, CONFIG_NOTE), nad_name(smc)));
+	jo_kstr(&o, "cniVersion", nad_text(annotation(smc, VERSION_ANNOTATION), "0.3.1"));
+	jo_kstr(&o, "name", nad_text(annotation(smc, CONFIG_ANNOTATION), nad_name(smc)));
 	jo_key(&o, "plugins");
 	jo_arr(&o);
 	r = put_plugins(&o, q, e);
@@ -126,7 +127,7 @@ static int custom(const struct json *spec, char **ret, struct err *e)
 	return 0;
 }
 
-static int ask_of(const struct json *smc, struct nad_ask *q, struct err *e)
+static int request_from(const struct json *smc, struct nad_request *q, struct err *e)
 {
 	const char *block;
 
@@ -143,12 +144,12 @@ static int ask_of(const struct json *smc, struct nad_ask *q, struct err *e)
 	q->block = json_get(q->spec, block);
 	if (json_kind(q->block) != JSON_OBJECT)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.%s is missing: cniType is '%s', whose settings stand there",
-				block, q->type);
+				"spec.%s is missing: it has the settings of cniType '%s'", block,
+				q->type);
 	return 0;
 }
 
-static int config_of(const struct json *smc, const struct nad_ask *q, char **ret, struct err *e)
+static int config_of(const struct json *smc, const struct nad_request *q, char **ret, struct err *e)
 {
 	struct buf b;
 	int r;
@@ -165,21 +166,21 @@ static int config_of(const struct json *smc, const struct nad_ask *q, char **ret
 
 /* --- annotations --- */
 
-static void put_resource(struct labels *l, const struct nad_ask *q)
+static void put_resource(struct labels *l, const struct nad_request *q)
 {
 	const char *name = nad_text(json_get(q->block, "resourceName"), NULL);
 
 	if ((is_type(q, "sriov") || is_type(q, "ib-sriov")) && name)
-		labels_put(l, NAD_RESOURCE_NOTE, name);
+		labels_put(l, NAD_RESOURCE_ANNOTATION, name);
 	if (is_type(q, "ovs") && nad_text(json_get(q->block, "deviceID"), NULL)) {
 		auto_free char *bridge =
 			xasprintf(OVS_RESOURCE "%s", nad_text(json_get(q->block, "bridge"), ""));
 
-		labels_put(l, NAD_RESOURCE_NOTE, bridge);
+		labels_put(l, NAD_RESOURCE_ANNOTATION, bridge);
 	}
 }
 
-static void put_notes(struct labels *l, const struct json *smc, const struct nad_ask *q)
+static void put_annotations(struct labels *l, const struct json *smc, const struct nad_request *q)
 {
 	struct json_walk w = json_walk_start(json_get(json_get(smc, "metadata"), "annotations"));
 	const struct json *v;
@@ -194,16 +195,16 @@ static void put_notes(struct labels *l, const struct json *smc, const struct nad
 
 int nad_write(const struct json *smc, struct nad *ret, struct err *e)
 {
-	struct nad_ask q = {0};
+	struct nad_request q = {0};
 	struct nad n = {0};
-	int r = ask_of(smc, &q, e);
+	int r = request_from(smc, &q, e);
 
 	if (r == 0)
 		r = config_of(smc, &q, &n.config, e);
 	if (r < 0)
 		return r;
 	n.name = xstrdup(nad_name(smc));
-	put_notes(&n.annotations, smc, &q);
+	put_annotations(&n.annotations, smc, &q);
 	*ret = n;
 	return 0;
 }
@@ -221,14 +222,14 @@ void nad_done(struct nad *n)
 /* --- shared by several types --- */
 
 /* Also accepts the field one level up, where some manifests have it. */
-static const struct json *pools_of(const struct nad_ask *q)
+static const struct json *pools_of(const struct nad_request *q)
 {
 	const struct json *v = json_get(q->block, "ippools");
 
 	return v ? v : json_get(q->spec, "ippools");
 }
 
-static bool matches_master(const struct nad_ask *q)
+static bool matches_master(const struct nad_request *q)
 {
 	return nad_bool(json_get(pools_of(q), "matchMasterSubnet"), false) ||
 	       nad_bool(json_get(q->block, "matchMasterSubnet"), false) ||
@@ -250,7 +251,7 @@ static void put_pools(struct json_out *o, const char *key, const struct json *na
 	jo_val(o, names, false);
 }
 
-static void put_ipam(struct json_out *o, const struct nad_ask *q)
+static void put_ipam(struct json_out *o, const struct nad_request *q)
 {
 	const struct json *pools = pools_of(q);
 
@@ -266,40 +267,40 @@ static void put_ipam(struct json_out *o, const struct nad_ask *q)
 	jo_end_obj(o);
 }
 
-static int64_t number(const struct nad_ask *q, const char *key)
+static int64_t number(const struct nad_request *q, const char *key)
 {
 	return nad_int(json_get(q->block, key), 0);
 }
 
 /* --- masters --- */
 
-static size_t masters(const struct nad_ask *q)
+static size_t masters(const struct nad_request *q)
 {
 	return json_len(json_get(q->block, "master"));
 }
 
-static const struct json *bond_of(const struct nad_ask *q)
+static const struct json *bond_of(const struct nad_request *q)
 {
 	const struct json *bond = json_get(q->block, "bond");
 
 	return json_kind(bond) == JSON_OBJECT ? bond : NULL;
 }
 
-static int check_masters(const struct nad_ask *q, struct err *e)
+static int check_masters(const struct nad_request *q, struct err *e)
 {
 	if (masters(q) == 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"spec.%s.master is empty, wants the node's interface", q->type);
 	if (masters(q) > 1 && !nad_text(json_get(bond_of(q), "name"), NULL))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.%s.bond.name is missing: several masters are made one by a "
-				"bond, which wants a name and a mode",
+				"spec.%s.bond.name is missing: several masters need a bond with "
+				"name and mode",
 				q->type);
 	return 0;
 }
 
 /* The interface that ifacer creates, or the master. */
-static void put_master(struct json_out *o, const struct nad_ask *q, int64_t vlan)
+static void put_master(struct json_out *o, const struct nad_request *q, int64_t vlan)
 {
 	const char *name = masters(q) == 1 ? nad_text(json_at(json_get(q->block, "master"), 0), "")
 					   : nad_text(json_get(bond_of(q), "name"), "");
@@ -308,7 +309,7 @@ static void put_master(struct json_out *o, const struct nad_ask *q, int64_t vlan
 	jo_kstr(o, "master", vlan ? tagged : name);
 }
 
-static void put_ifacer(struct json_out *o, const struct nad_ask *q, int64_t vlan)
+static void put_ifacer(struct json_out *o, const struct nad_request *q, int64_t vlan)
 {
 	const struct json *bond = bond_of(q);
 
@@ -331,7 +332,7 @@ static void put_ifacer(struct json_out *o, const struct nad_ask *q, int64_t vlan
 
 /* --- one function per type --- */
 
-static int put_macvlan(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_macvlan(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	int64_t vlan = number(q, "vlanID");
 	int r = check_masters(q, e);
@@ -350,7 +351,7 @@ static int put_macvlan(struct json_out *o, const struct nad_ask *q, struct err *
 }
 
 /* The vlan plugin tags packets itself. */
-static int put_vlan(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_vlan(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const char *mode = nad_text(json_get(q->block, "vlanMode"), "manual");
 	int r = check_masters(q, e);
@@ -369,7 +370,7 @@ static int put_vlan(struct json_out *o, const struct nad_ask *q, struct err *e)
 	return 0;
 }
 
-static int put_sriov(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_sriov(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	(void)e;
 	jo_obj(o);
@@ -381,7 +382,7 @@ static int put_sriov(struct json_out *o, const struct nad_ask *q, struct err *e)
 }
 
 /* A number where the CRD has a string is converted to its digits. */
-static int put_ib_sriov(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_ib_sriov(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const struct json *pkey = json_get(q->block, "pkey");
 	char digits[32] = "";
@@ -400,7 +401,7 @@ static int put_ib_sriov(struct json_out *o, const struct nad_ask *q, struct err 
 	return 0;
 }
 
-static int put_ipoib(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_ipoib(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const char *master = nad_text(json_get(q->block, "master"), NULL);
 
@@ -434,7 +435,7 @@ static void put_trunk(struct json_out *o, const struct json *trunk)
 	jo_end_arr(o);
 }
 
-static int put_ovs(struct json_out *o, const struct nad_ask *q, struct err *e)
+static int put_ovs(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const char *bridge = nad_text(json_get(q->block, "bridge"), NULL);
 	const char *device = nad_text(json_get(q->block, "deviceID"), NULL);
@@ -453,7 +454,8 @@ static int put_ovs(struct json_out *o, const struct nad_ask *q, struct err *e)
 
 static const struct kind {
 	const char *type, *block;
-	int (*put)(struct json_out *o, const struct nad_ask *q, struct err *e); /* writes the fields
+	int (*put)(struct json_out *o, const struct nad_request *q,
+		   struct err *e); /* writes the fields
 	                                                                         * before ipam */
 } kinds[] = {
 	{"macvlan", "macvlan", put_macvlan},
@@ -480,7 +482,7 @@ const char *nad_block(const char *type)
 	return k ? k->block : NULL;
 }
 
-int nad_put_main(struct json_out *o, const struct nad_ask *q, struct err *e)
+int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	int r = kind_of(q->type)->put(o, q, e);
 

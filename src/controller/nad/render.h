@@ -25,9 +25,9 @@
 #include "spec/pod.h"
 #include "wire/json/json.h"
 
-#define NAD_NAME_NOTE	  "multus.spidernet.io/cr-name"
-#define NAD_RESOURCE_NOTE "k8s.v1.cni.cncf.io/resourceName"
-#define NAD_LAST_APPLIED  "kubectl.kubernetes.io/last-applied-configuration"
+#define NAD_NAME_ANNOTATION	"multus.spidernet.io/cr-name"
+#define NAD_RESOURCE_ANNOTATION "k8s.v1.cni.cncf.io/resourceName"
+#define NAD_LAST_APPLIED	"kubectl.kubernetes.io/last-applied-configuration"
 
 enum { NAD_CONFIG_MAX = 256 << 10 };
 

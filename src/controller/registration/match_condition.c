@@ -7,9 +7,9 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 
-struct quiet {
+struct match_condition {
 	struct loop *loop;
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	void (*changed)(void *arg);
 	void *arg;
 	char **names; /* sorted; those in the condition */
@@ -18,7 +18,7 @@ struct quiet {
 	struct loop_timer *timer;
 };
 
-void quiet_write(const char *const *names, size_t n, struct buf *ret)
+void match_condition_write(const char *const *names, size_t n, struct buf *ret)
 {
 	buf_str(ret, "has(object.metadata.annotations) && (");
 	for (int k = 0; k < INJECT_KEYS; k++)
@@ -29,19 +29,19 @@ void quiet_write(const char *const *names, size_t n, struct buf *ret)
 	for (size_t i = 0; i < n; i++)
 		buf_printf(ret, "%s'%s'", i ? "," : "", names[i]);
 	buf_str(ret, "])");
-	if (ret->over || ret->len > QUIET_TEXT_MAX)
+	if (ret->over || ret->len > MATCH_CONDITION_TEXT_MAX)
 		buf_reset(ret);
 }
 
-static bool is_quiet(const struct kube_object *o)
+static bool is_unmatched(const struct kube_object *o)
 {
 	const struct json *meta = json_get(cluster_cache_json(o), "metadata");
 
 	return !cluster_cache_object(o)->deleting &&
-	       !inject_is_asked(json_get(meta, "annotations"));
+	       !inject_is_requested(json_get(meta, "annotations"));
 }
 
-static void forget(struct quiet *q)
+static void forget(struct match_condition *q)
 {
 	for (size_t i = 0; i < q->n; i++)
 		free(q->names[i]);
@@ -51,21 +51,22 @@ static void forget(struct quiet *q)
 }
 
 /* Adds all namespaces that do not request networks now. */
-static void take_all(struct quiet *q)
+static void take_all(struct match_condition *q)
 {
 	struct buf b;
 
 	loop_del_timer(q->timer);
 	q->timer = NULL;
 	forget(q);
-	for (size_t i = 0; i < cluster_cache_count(q->world, WORLD_NAMESPACES); i++) {
-		const struct kube_object *o = cluster_cache_at(q->world, WORLD_NAMESPACES, i);
+	for (size_t i = 0; i < cluster_cache_count(q->cache, CLUSTER_CACHE_NAMESPACES); i++) {
+		const struct kube_object *o =
+			cluster_cache_at(q->cache, CLUSTER_CACHE_NAMESPACES, i);
 
-		if (is_quiet(o))
+		if (is_unmatched(o))
 			VEC_PUSH(q->names, q->n) = xstrdup(o->name);
 	}
-	buf_init(&b, QUIET_TEXT_MAX * 2);
-	quiet_write((const char *const *)q->names, q->n, &b);
+	buf_init(&b, MATCH_CONDITION_TEXT_MAX * 2);
+	match_condition_write((const char *const *)q->names, q->n, &b);
 	free(q->condition);
 	q->condition = b.len ? xstrdup(b.p) : NULL;
 	buf_done(&b);
@@ -73,7 +74,7 @@ static void take_all(struct quiet *q)
 
 static void on_time(void *arg)
 {
-	struct quiet *q = arg;
+	struct match_condition *q = arg;
 
 	q->timer = NULL;
 	take_all(q);
@@ -85,7 +86,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_listed(const struct quiet *q, const char *name)
+static bool is_listed(const struct match_condition *q, const char *name)
 {
 	return q->n && bsearch(&name, q->names, q->n, sizeof(*q->names), by_name);
 }
@@ -93,15 +94,15 @@ static bool is_listed(const struct quiet *q, const char *name)
 static void on_namespace(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	const struct kube_object *o = is ? is : was;
-	struct quiet *q = arg;
-	bool quiet = is && is_quiet(is);
+	struct match_condition *q = arg;
+	bool unmatched = is && is_unmatched(is);
 
-	if (o && quiet == is_listed(q, o->name))
+	if (o && unmatched == is_listed(q, o->name))
 		return;
 	/*
 	 * The initial list is taken at once; afterwards removals are immediate, additions delayed.
 	 */
-	if (!o || !quiet) {
+	if (!o || !unmatched) {
 		take_all(q);
 		q->changed(q->arg);
 	} else if (!q->timer) {
@@ -109,30 +110,30 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 	}
 }
 
-struct quiet *quiet_new(struct loop *l, struct cluster_cache *w, void (*changed)(void *arg),
-			void *arg)
+struct match_condition *match_condition_new(struct loop *l, struct cluster_cache *w,
+					    void (*changed)(void *arg), void *arg)
 {
-	struct quiet *q = xcalloc(1, sizeof(*q));
+	struct match_condition *q = xcalloc(1, sizeof(*q));
 
-	*q = (struct quiet){.loop = l, .world = w, .changed = changed, .arg = arg};
-	cluster_cache_on(w, WORLD_NAMESPACES, on_namespace, q);
-	if (cluster_cache_synced(w, WORLD_NAMESPACES))
+	*q = (struct match_condition){.loop = l, .cache = w, .changed = changed, .arg = arg};
+	cluster_cache_on(w, CLUSTER_CACHE_NAMESPACES, on_namespace, q);
+	if (cluster_cache_synced(w, CLUSTER_CACHE_NAMESPACES))
 		take_all(q);
 	return q;
 }
 
-void quiet_free(struct quiet *q)
+void match_condition_free(struct match_condition *q)
 {
 	if (!q)
 		return;
-	cluster_cache_off(q->world, q);
+	cluster_cache_off(q->cache, q);
 	loop_del_timer(q->timer);
 	forget(q);
 	free(q->condition);
 	free(q);
 }
 
-const char *quiet_condition(const struct quiet *q)
+const char *match_condition_text(const struct match_condition *q)
 {
 	return q->condition;
 }

@@ -17,21 +17,21 @@
 #include "controller/injection/inject.h"
 #include "controller/cache/cache.h"
 
-enum { QUIET_MS = 60 * 1000, QUIET_TEXT_MAX = 60000 };
+enum { QUIET_MS = 60 * 1000, MATCH_CONDITION_TEXT_MAX = 60000 };
 
-struct quiet;
+struct match_condition;
 
 /* changed: called when the condition is a different one. */
-struct quiet *quiet_new(struct loop *l, struct cluster_cache *w, void (*changed)(void *arg),
-			void *arg);
-void quiet_free(struct quiet *q); /* accepts NULL */
+struct match_condition *match_condition_new(struct loop *l, struct cluster_cache *w,
+					    void (*changed)(void *arg), void *arg);
+void match_condition_free(struct match_condition *q); /* accepts NULL */
 /*
  * NULL: no condition is possible (namespaces are not listed yet, or too many). Valid until
  * `changed`.
  */
-const char *quiet_condition(const struct quiet *q);
+const char *match_condition_text(const struct match_condition *q);
 
 /* Writes the condition for these namespaces in CEL; *ret stays empty if it would be too long. */
-void quiet_write(const char *const *names, size_t n, struct buf *ret);
+void match_condition_write(const char *const *names, size_t n, struct buf *ret);
 
 #endif

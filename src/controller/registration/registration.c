@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/registration/hooks.h"
-#include "controller/registration/hooks_bare.h"
+#include "controller/registration/registration.h"
+#include "controller/registration/tokenless.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,10 +15,11 @@
 
 enum { CALM_MS = 50, QUIET_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
-static const struct kube_kind kinds[2] = {{HOOKS_GROUP, "v1", "mutatingwebhookconfigurations",
-					   "mutatingwebhookconfiguration", false},
-					  {HOOKS_GROUP, "v1", "validatingwebhookconfigurations",
-					   "validatingwebhookconfiguration", false}};
+static const struct kube_kind kinds[2] = {
+	{REGISTRATION_GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration",
+	 false},
+	{REGISTRATION_GROUP, "v1", "validatingwebhookconfigurations",
+	 "validatingwebhookconfiguration", false}};
 
 /* --- watched objects --- */
 
@@ -33,7 +34,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	auto_buf struct buf b;
 	struct json_out o;
 
-	buf_init(&b, HOOKS_TEXT_MAX);
+	buf_init(&b, REGISTRATION_TEXT_MAX);
 	jo_init(&o, &b, 0);
 	if (list) {
 		jo_val(&o, list, false);
@@ -43,7 +44,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(injectors); i++)
 		t->injected |= json_get(json_get(meta, "annotations"), injectors[i]) != NULL;
-	return json_parse(&t->doc, buf_span(&b), HOOKS_TEXT_MAX, e);
+	return json_parse(&t->doc, buf_span(&b), REGISTRATION_TEXT_MAX, e);
 }
 
 static void drop(void *value)
@@ -53,7 +54,7 @@ static void drop(void *value)
 
 static const struct kube_object *now(const struct side *s)
 {
-	return kube_informer_get(s->informer, "", HOOKS_NAME);
+	return kube_informer_get(s->informer, "", REGISTRATION_NAME);
 }
 
 static const struct json *list_of(const struct kube_object *o)
@@ -77,55 +78,55 @@ static char *ca_there(const struct kube_object *o)
 
 static void put_wanted(const struct side *s, const struct kube_object *o, struct json_out *out)
 {
-	struct hooks_form f = s->h->conf.form;
+	struct registration_form f = s->h->conf.form;
 	auto_free char *injected = NULL;
 
 	if (s->no_conditions)
 		f.condition = NULL;
 	if (o && ((const struct there *)o->value)->injected)
 		f.ca = injected = ca_there(o);
-	hooks_write(&f, s->validating, out);
+	registration_write(&f, s->validating, out);
 }
 
-static void look(struct side *s);
+static void scan(struct side *s);
 
 static void on_time(void *arg)
 {
 	struct side *s = arg;
 
 	s->timer = NULL;
-	look(s);
+	scan(s);
 }
 
-void hooks_look_in(struct side *s, int64_t ms)
+void registration_schedule(struct side *s, int64_t ms)
 {
 	loop_del_timer(s->timer);
 	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
 }
 
 /* Counts and logs a change by another writer to content that we had written. */
-static void note_change(struct side *s, const char *what)
+static void log_change(struct side *s, const char *what)
 {
 	int64_t at = loop_now_ms(s->h->loop);
 
 	if (at - s->healed_at > QUIET_MS)
-		kube_backoff_reset(&s->calm);
+		backoff_reset(&s->calm);
 	s->healed_at = at;
-	s->not_before = at + kube_backoff_next(&s->calm);
+	s->not_before = at + backoff_next(&s->calm);
 	s->h->healed++;
-	log_warn("webhooks were changed by somebody else: put right",
+	log_warn("webhooks were changed by another program, correcting them",
 		 LOG_S("object", s->kind->name), LOG_S("what", what));
 }
 
-static void look(struct side *s)
+static void scan(struct side *s)
 {
 	const struct kube_object *o;
 	auto_buf struct buf want, what;
 	auto_json struct json_doc *d = NULL;
 	struct json_out out;
 
-	buf_init(&want, HOOKS_TEXT_MAX);
-	buf_init(&what, HOOKS_WHAT_MAX);
+	buf_init(&want, REGISTRATION_TEXT_MAX);
+	buf_init(&what, REGISTRATION_WHAT_MAX);
 	if (s->call || !kube_informer_synced(s->informer))
 		return;
 	o = now(s);
@@ -137,19 +138,19 @@ static void look(struct side *s)
 	put_wanted(s, o, &out);
 	if (!o) {
 		buf_str(&what, "deleted");
-	} else if (json_parse(&d, buf_span(&want), HOOKS_TEXT_MAX, NULL) == 0) {
-		hooks_differ(list_of(o), json_root(d), !s->no_conditions, &what);
+	} else if (json_parse(&d, buf_span(&want), REGISTRATION_TEXT_MAX, NULL) == 0) {
+		registration_differ(list_of(o), json_root(d), !s->no_conditions, &what);
 	}
-	if (what.len && !(o && hooks_is_kept(s, list_of(o), want.p))) {
-		bool theirs = s->right && s->sent && !strcmp(s->sent, want.p);
+	if (what.len && !(o && registration_is_stored(s, list_of(o), want.p))) {
+		bool of_other = s->right && s->sent && !strcmp(s->sent, want.p);
 
-		if (theirs && s->not_before > loop_now_ms(s->h->loop)) {
-			hooks_look_in(s, s->not_before - loop_now_ms(s->h->loop));
+		if (of_other && s->not_before > loop_now_ms(s->h->loop)) {
+			registration_schedule(s, s->not_before - loop_now_ms(s->h->loop));
 			return;
 		}
-		if (theirs)
-			note_change(s, what.p);
-		hooks_send(s, want.p, o ? o->version : NULL);
+		if (of_other)
+			log_change(s, what.p);
+		registration_send(s, want.p, o ? o->version : NULL);
 		return;
 	}
 	if (!s->sent || strcmp(s->sent, want.p)) {
@@ -171,7 +172,7 @@ static void forget_version(struct side *s)
 static void on_etcd_restored(void *arg)
 {
 	forget_version(arg);
-	hooks_look_in(arg, 0);
+	registration_schedule(arg, 0);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -182,22 +183,22 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (!is)
 		forget_version(s);
 	/* Deferred: the informer stores the object only after this callback. */
-	hooks_look_in(s, 0);
+	registration_schedule(s, 0);
 }
 
 static void on_synced(void *arg)
 {
-	hooks_look_in(arg, 0);
+	registration_schedule(arg, 0);
 }
 
-void hooks_look(struct hooks *h, const struct hooks_form *f)
+void registration_update(struct registration *h, const struct registration_form *f)
 {
 	h->conf.form = *f;
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
-		hooks_look_in(&h->sides[i], 0);
+		registration_schedule(&h->sides[i], 0);
 }
 
-bool hooks_trust(const struct hooks *h, const char *ca)
+bool registration_trusts(const struct registration *h, const char *ca)
 {
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
 		const struct kube_object *o = now(&h->sides[i]);
@@ -209,7 +210,7 @@ bool hooks_trust(const struct hooks *h, const char *ca)
 	return true;
 }
 
-bool hooks_registered(const struct hooks *h)
+bool registration_complete(const struct registration *h)
 {
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
 		const struct kube_object *o = now(&h->sides[i]);
@@ -220,7 +221,7 @@ bool hooks_registered(const struct hooks *h)
 	return true;
 }
 
-const char *hooks_missing(const struct hooks *h)
+const char *registration_missing(const struct registration *h)
 {
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
 		if (h->sides[i].missing)
@@ -228,7 +229,7 @@ const char *hooks_missing(const struct hooks *h)
 	return NULL;
 }
 
-bool hooks_have(const struct hooks *h, const char *token)
+bool registration_has(const struct registration *h, const char *token)
 {
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
 		const struct kube_object *o = now(&h->sides[i]);
@@ -243,14 +244,14 @@ bool hooks_have(const struct hooks *h, const char *token)
 	return true;
 }
 
-uint64_t hooks_healed(const struct hooks *h)
+uint64_t registration_healed(const struct registration *h)
 {
 	return h->healed;
 }
 
 /* --- life --- */
 
-static void start(struct side *s, struct hooks *h, bool validating)
+static void start(struct side *s, struct registration *h, bool validating)
 {
 	*s = (struct side){.h = h,
 			   .kind = &kinds[validating],
@@ -258,21 +259,21 @@ static void start(struct side *s, struct hooks *h, bool validating)
 			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS},
 			   .calm = {.base = CALM_MS, .most = MOST_WAIT_MS}};
 	s->informer = kube_informer_new(
-		h->conf.kube,
-		&(struct kube_informer_conf){.kind = s->kind,
-					     .select = {.fields = "metadata.name=" HOOKS_NAME},
-					     .size = sizeof(struct there),
-					     .decode = decode,
-					     .drop = drop,
-					     .changed = on_changed,
-					     .synced = on_synced,
-					     .set_back = on_etcd_restored,
-					     .arg = s});
+		h->conf.kube, &(struct kube_informer_conf){
+				      .kind = s->kind,
+				      .select = {.fields = "metadata.name=" REGISTRATION_NAME},
+				      .size = sizeof(struct there),
+				      .decode = decode,
+				      .drop = drop,
+				      .changed = on_changed,
+				      .synced = on_synced,
+				      .etcd_restored = on_etcd_restored,
+				      .arg = s});
 }
 
-struct hooks *hooks_new(const struct hooks_conf *c)
+struct registration *registration_new(const struct registration_conf *c)
 {
-	struct hooks *h = xcalloc(1, sizeof(*h));
+	struct registration *h = xcalloc(1, sizeof(*h));
 
 	h->conf = *c;
 	h->loop = kube_loop(c->kube);
@@ -281,7 +282,7 @@ struct hooks *hooks_new(const struct hooks_conf *c)
 	return h;
 }
 
-void hooks_free(struct hooks *h)
+void registration_free(struct registration *h)
 {
 	if (!h)
 		return;
@@ -293,7 +294,7 @@ void hooks_free(struct hooks *h)
 		loop_del_timer(s->timer);
 		free(s->sent);
 		free(s->version);
-		free(s->kept);
+		free(s->stored);
 	}
 	free(h);
 }
@@ -309,12 +310,14 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 	const char *kind = s->validating ? "ValidatingWebhookConfiguration"
 					 : "MutatingWebhookConfiguration";
 
-	buf_printf(b, "{\"apiVersion\":\"" HOOKS_GROUP "/v1\",\"kind\":\"%s\",\"metadata\":{",
+	buf_printf(b,
+		   "{\"apiVersion\":\"" REGISTRATION_GROUP "/v1\",\"kind\":\"%s\",\"metadata\":{",
 		   kind);
 	if (version)
 		buf_printf(b, "\"resourceVersion\":\"%s\",", version);
 	buf_printf(b,
-		   "\"name\":\"" HOOKS_NAME "\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		   "\"name\":\"" REGISTRATION_NAME
+		   "\",\"labels\":{\"app.kubernetes.io/managed-by\":"
 		   "\"unirail-controller\"}},\"webhooks\":%s}",
 		   webhooks);
 }
@@ -323,18 +326,19 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 static void learn(struct side *s, const struct json *object)
 {
 	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
-	const struct json *hook;
-	bool kept = false;
+	const struct json *webhook;
+	bool stored = false;
 
 	if (!s->h->conf.form.condition || !s->h->conf.form.pods || s->validating ||
 	    s->no_conditions)
 		return;
-	while ((hook = json_walk_next(&w, NULL)))
-		kept |= json_get(hook, "matchConditions") != NULL;
-	if (kept)
+	while ((webhook = json_walk_next(&w, NULL)))
+		stored |= json_get(webhook, "matchConditions") != NULL;
+	if (stored)
 		return;
 	s->no_conditions = true;
-	log_info("the API server has no matchConditions (1.28): all pods in scope are sent");
+	log_info("the API server does not support matchConditions (since 1.28): it sends all pods "
+		 "in scope");
 }
 
 static char *text_of(const struct json *v)
@@ -342,61 +346,60 @@ static char *text_of(const struct json *v)
 	auto_buf struct buf b;
 	struct json_out o;
 
-	buf_init(&b, HOOKS_TEXT_MAX);
+	buf_init(&b, REGISTRATION_TEXT_MAX);
 	jo_init(&o, &b, 0);
 	jo_val(&o, v, true);
 	return buf_take(&b);
 }
 
 /* If the server normalizes the content, its form is accepted: writing again would not change it. */
-static void note_kept(struct side *s, const struct json *webhooks)
+static void log_kept(struct side *s, const struct json *webhooks)
 {
 	auto_json struct json_doc *d = NULL;
 	auto_buf struct buf what;
 
-	buf_init(&what, HOOKS_WHAT_MAX);
-	free(s->kept);
-	s->kept = NULL;
-	if (json_parse(&d, span_of(s->sent), HOOKS_TEXT_MAX, NULL) < 0)
+	buf_init(&what, REGISTRATION_WHAT_MAX);
+	free(s->stored);
+	s->stored = NULL;
+	if (json_parse(&d, span_of(s->sent), REGISTRATION_TEXT_MAX, NULL) < 0)
 		return;
-	hooks_differ(webhooks, json_root(d), !s->no_conditions, &what);
+	registration_differ(webhooks, json_root(d), !s->no_conditions, &what);
 	if (!what.len)
 		return;
-	log_warn("the API server keeps a webhook otherwise", LOG_S("object", s->kind->name),
+	log_warn("the API server stores a webhook differently", LOG_S("object", s->kind->name),
 		 LOG_S("what", what.p));
-	s->kept = text_of(webhooks);
+	s->stored = text_of(webhooks);
 }
 
-bool hooks_is_kept(const struct side *s, const struct json *webhooks, const char *want)
+bool registration_is_stored(const struct side *s, const struct json *webhooks, const char *want)
 {
-	auto_free char *text = s->kept && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
+	auto_free char *text = s->stored && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
 
-	return text && !strcmp(text, s->kept);
+	return text && !strcmp(text, s->stored);
 }
 
 /* Masks the token, which the server may echo in its error message. */
 static void log_failure(const struct side *s, const struct err *e)
 {
 	const char *token = s->h->conf.form.token;
-	struct err said = *e;
+	struct err logged = *e;
 	char *at;
 
-	while (*token && (at = strstr(said.text, token)))
+	while (*token && (at = strstr(logged.text, token)))
 		memset(at, '*', strlen(token));
-	log_error("webhooks cannot be registered", LOG_S("error", said.text));
+	log_error("failed to register the webhooks, will retry", LOG_S("error", logged.text));
 }
 
 /*
  * deploy/controller.yaml creates the object, so that the account needs no permission to create
  * others.
  */
-static void note_missing(struct side *s)
+static void log_missing(struct side *s)
 {
 	if (!s->missing)
-		log_error(
-			"a webhook configuration is missing, and this account may not make it: kubectl "
-			"apply -f deploy/controller.yaml",
-			LOG_S("object", s->kind->name), LOG_S("name", HOOKS_NAME));
+		log_error("a webhook configuration is missing and this account may not create it: "
+			  "kubectl apply -f deploy/controller.yaml",
+			  LOG_S("object", s->kind->name), LOG_S("name", REGISTRATION_NAME));
 	s->missing = true;
 }
 
@@ -405,7 +408,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct side *s = arg;
 
 	s->call = NULL;
-	hooks_look_in(s, 0);
+	registration_schedule(s, 0);
 	if (!e) {
 		const char *version =
 			json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
@@ -414,8 +417,8 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		s->version = version ? xstrdup(version) : NULL;
 		s->right = true;
 		learn(s, object);
-		note_kept(s, json_get(object, "webhooks"));
-		kube_backoff_reset(&s->backoff);
+		log_kept(s, json_get(object, "webhooks"));
+		backoff_reset(&s->backoff);
 		log_info("webhooks registered", LOG_S("object", s->kind->name));
 		return;
 	}
@@ -423,21 +426,21 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
 		return;
 	if (s->making && status == FORBIDDEN)
-		note_missing(s);
+		log_missing(s);
 	else
 		log_failure(s, e);
 	if (status == 422 && s->h->conf.form.condition && !s->validating)
 		s->no_conditions = true;
-	hooks_look_in(s, kube_backoff_next(&s->backoff));
+	registration_schedule(s, backoff_next(&s->backoff));
 }
 
-void hooks_send(struct side *s, const char *webhooks, const char *version)
+void registration_send(struct side *s, const char *webhooks, const char *version)
 {
 	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
-				 .on = {s->kind, NULL, HOOKS_NAME, NULL}};
+				 .on = {s->kind, NULL, REGISTRATION_NAME, NULL}};
 	auto_buf struct buf b;
 
-	buf_init(&b, HOOKS_TEXT_MAX);
+	buf_init(&b, REGISTRATION_TEXT_MAX);
 	put_object(s, webhooks, version, &b);
 	r.body = buf_span(&b);
 	s->right = false;
@@ -456,26 +459,26 @@ void hooks_send(struct side *s, const char *webhooks, const char *version)
 	 "v2beta1",                                                                                \
 	 kind,                                                                                     \
 	 resource "s",                                                                             \
-	 HOOK_CREATE | HOOK_UPDATE,                                                                \
-	 HOOK_DEFAULT},                                                                            \
+	 WEBHOOK_CREATE | WEBHOOK_UPDATE,                                                          \
+	 WEBHOOK_DEFAULT},                                                                         \
 	{                                                                                          \
 		resource ".spiderpool.spidernet.io",                                               \
 			"/validate-spiderpool-spidernet-io-v2beta1-" resource,                     \
 			"spiderpool.spidernet.io", "v2beta1", kind, resource "s", operations,      \
-			HOOK_CHECK                                                                 \
+			WEBHOOK_CHECK                                                              \
 	}
 
-const struct hook hooks_table[] = {
-	SPIDER("SpiderIPPool", "spiderippool", HOOK_CREATE | HOOK_UPDATE | HOOK_DELETE),
-	SPIDER("SpiderSubnet", "spidersubnet", HOOK_CREATE | HOOK_UPDATE | HOOK_DELETE),
-	SPIDER("SpiderReservedIP", "spiderreservedip", HOOK_CREATE | HOOK_UPDATE),
-	SPIDER("SpiderMultusConfig", "spidermultusconfig", HOOK_CREATE | HOOK_UPDATE),
-	SPIDER("SpiderCoordinator", "spidercoordinator", HOOK_CREATE | HOOK_UPDATE),
-	{"pods.spiderpool.spidernet.io", "/mutate--v1-pod", "", "v1", "Pod", "pods", HOOK_CREATE,
-	 HOOK_INJECT},
+const struct webhook registration_table[] = {
+	SPIDER("SpiderIPPool", "spiderippool", WEBHOOK_CREATE | WEBHOOK_UPDATE | WEBHOOK_DELETE),
+	SPIDER("SpiderSubnet", "spidersubnet", WEBHOOK_CREATE | WEBHOOK_UPDATE | WEBHOOK_DELETE),
+	SPIDER("SpiderReservedIP", "spiderreservedip", WEBHOOK_CREATE | WEBHOOK_UPDATE),
+	SPIDER("SpiderMultusConfig", "spidermultusconfig", WEBHOOK_CREATE | WEBHOOK_UPDATE),
+	SPIDER("SpiderCoordinator", "spidercoordinator", WEBHOOK_CREATE | WEBHOOK_UPDATE),
+	{"pods.spiderpool.spidernet.io", "/mutate--v1-pod", "", "v1", "Pod", "pods", WEBHOOK_CREATE,
+	 WEBHOOK_INJECT},
 };
 
-const size_t hooks_count = ARRAY_LEN(hooks_table);
+const size_t registration_count = ARRAY_LEN(registration_table);
 
 /*
  * Writes a webhook configuration with every field that the API server would default, since absent
@@ -484,7 +487,7 @@ const size_t hooks_count = ARRAY_LEN(hooks_table);
 
 enum { TIMEOUT_S = 10, TEXT_MAX = 1 << 20 };
 
-static void words(struct json_out *o, const char *key, const char *one)
+static void message(struct json_out *o, const char *key, const char *one)
 {
 	jo_key(o, key);
 	jo_arr(o);
@@ -492,7 +495,8 @@ static void words(struct json_out *o, const char *key, const char *one)
 	jo_end_arr(o);
 }
 
-static void put_client(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+static void put_client(const struct registration_form *f, const struct webhook *h,
+		       struct json_out *o)
 {
 	auto_free char *ca = f->ca ? base64_encode(span_of(f->ca)) : NULL;
 	auto_free char *path = xasprintf("/%s%s", f->token, h->path);
@@ -516,31 +520,32 @@ static void put_client(const struct hooks_form *f, const struct hook *h, struct 
 	jo_end_obj(o);
 }
 
-static void put_rules(const struct hook *h, struct json_out *o)
+static void put_rules(const struct webhook *h, struct json_out *o)
 {
 	static const char *const names[] = {"CREATE", "UPDATE", "DELETE"};
 
 	jo_key(o, "rules");
 	jo_arr(o);
 	jo_obj(o);
-	words(o, "apiGroups", h->group);
-	words(o, "apiVersions", h->version);
+	message(o, "apiGroups", h->group);
+	message(o, "apiVersions", h->version);
 	jo_key(o, "operations");
 	jo_arr(o);
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
 		if (h->operations & 1u << i)
 			jo_str(o, names[i]);
 	jo_end_arr(o);
-	words(o, "resources", h->resource);
+	message(o, "resources", h->resource);
 	jo_kstr(o, "scope", "*");
 	jo_end_obj(o);
 	jo_end_arr(o);
 }
 
-static void put_selectors(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+static void put_selectors(const struct registration_form *f, const struct webhook *h,
+			  struct json_out *o)
 {
 	jo_key(o, "namespaceSelector");
-	if (h->by == HOOK_INJECT) {
+	if (h->by == WEBHOOK_INJECT) {
 		inject_scope_write(f->scope, o);
 	} else {
 		jo_obj(o);
@@ -551,9 +556,10 @@ static void put_selectors(const struct hooks_form *f, const struct hook *h, stru
 	jo_end_obj(o);
 }
 
-static void put_conditions(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+static void put_conditions(const struct registration_form *f, const struct webhook *h,
+			   struct json_out *o)
 {
-	if (h->by != HOOK_INJECT || !f->condition)
+	if (h->by != WEBHOOK_INJECT || !f->condition)
 		return;
 	jo_key(o, "matchConditions");
 	jo_arr(o);
@@ -564,9 +570,10 @@ static void put_conditions(const struct hooks_form *f, const struct hook *h, str
 	jo_end_arr(o);
 }
 
-static void put_hook(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+static void put_webhook(const struct registration_form *f, const struct webhook *h,
+			struct json_out *o)
 {
-	bool open = h->by == HOOK_INJECT && !f->pods_fail_closed;
+	bool open = h->by == WEBHOOK_INJECT && !f->pods_fail_closed;
 
 	jo_obj(o);
 	jo_kstr(o, "name", h->name);
@@ -576,22 +583,22 @@ static void put_hook(const struct hooks_form *f, const struct hook *h, struct js
 	jo_kstr(o, "matchPolicy", "Equivalent");
 	put_selectors(f, h, o);
 	put_conditions(f, h, o);
-	jo_kstr(o, "sideEffects", h->by == HOOK_CHECK ? "NoneOnDryRun" : "None");
+	jo_kstr(o, "sideEffects", h->by == WEBHOOK_CHECK ? "NoneOnDryRun" : "None");
 	jo_kint(o, "timeoutSeconds", TIMEOUT_S);
-	words(o, "admissionReviewVersions", "v1");
-	if (h->by != HOOK_CHECK)
+	message(o, "admissionReviewVersions", "v1");
+	if (h->by != WEBHOOK_CHECK)
 		jo_kstr(o, "reinvocationPolicy", "Never");
 	jo_end_obj(o);
 }
 
-void hooks_write(const struct hooks_form *f, bool validating, struct json_out *o)
+void registration_write(const struct registration_form *f, bool validating, struct json_out *o)
 {
 	jo_arr(o);
-	for (size_t i = 0; i < hooks_count; i++) {
-		const struct hook *h = &hooks_table[i];
+	for (size_t i = 0; i < registration_count; i++) {
+		const struct webhook *h = &registration_table[i];
 
-		if ((h->by == HOOK_CHECK) == validating && (f->pods || h->by != HOOK_INJECT))
-			put_hook(f, h, o);
+		if ((h->by == WEBHOOK_CHECK) == validating && (f->pods || h->by != WEBHOOK_INJECT))
+			put_webhook(f, h, o);
 	}
 	jo_end_arr(o);
 }
@@ -619,9 +626,9 @@ static bool same(const struct json *a, const struct json *b)
 	return is;
 }
 
-static const char *name_of(const struct json *hook)
+static const char *name_of(const struct json *webhook)
 {
-	const char *name = json_string(json_get(hook, "name"));
+	const char *name = json_string(json_get(webhook, "name"));
 
 	return name ? name : "";
 }
@@ -653,8 +660,8 @@ static const char *field_differs(const struct json *have, const struct json *wan
 	return json_get(have, known) && !json_get(want, known) ? known : NULL;
 }
 
-void hooks_differ(const struct json *have, const struct json *want, bool conditions,
-		  struct buf *ret)
+void registration_differ(const struct json *have, const struct json *want, bool conditions,
+			 struct buf *ret)
 {
 	struct json_walk w = json_walk_start(want);
 	const struct json *h;
@@ -669,17 +676,18 @@ void hooks_differ(const struct json *have, const struct json *want, bool conditi
 		}
 	}
 	if (json_len(have) != json_len(want))
-		buf_str(ret, "a webhook that is not ours");
+		buf_str(ret, "a webhook of another owner");
 }
 
-static const struct kube_kind hooks_bare_kinds[2] = {
-	{HOOKS_GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration", false},
-	{HOOKS_GROUP, "v1", "validatingwebhookconfigurations", "validatingwebhookconfiguration",
-	 false}};
+static const struct kube_kind tokenless_kinds[2] = {
+	{REGISTRATION_GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration",
+	 false},
+	{REGISTRATION_GROUP, "v1", "validatingwebhookconfigurations",
+	 "validatingwebhookconfiguration", false}};
 
-struct hooks_bare {
+struct tokenless {
 	struct loop *loop;
-	struct kube_informer *informers[ARRAY_LEN(hooks_bare_kinds)];
+	struct kube_informer *informers[ARRAY_LEN(tokenless_kinds)];
 	int64_t settle;
 	int64_t until; /* accepted until then; time of the loop */
 };
@@ -688,8 +696,8 @@ struct hooks_bare {
 
 static bool is_ours(struct span path)
 {
-	for (size_t i = 0; i < hooks_count; i++)
-		if (span_eq(path, hooks_table[i].path))
+	for (size_t i = 0; i < registration_count; i++)
+		if (span_eq(path, registration_table[i].path))
 			return true;
 	return false;
 }
@@ -703,7 +711,7 @@ static struct span path_of(const char *url)
 	return at ? (struct span){at, strcspn(at, "?#")} : (struct span){0};
 }
 
-bool hooks_have_bare(const struct json *webhooks)
+bool tokenless_found(const struct json *webhooks)
 {
 	struct json_walk w = json_walk_start(webhooks);
 	const struct json *h;
@@ -719,17 +727,18 @@ bool hooks_have_bare(const struct json *webhooks)
 	return false;
 }
 
-static int hooks_bare_decode(void *value, const struct json *object, struct err *e)
+static int tokenless_decode(void *value, const struct json *object, struct err *e)
 {
 	(void)e;
-	*(bool *)value = hooks_have_bare(json_get(object, "webhooks"));
+	*(bool *)value = tokenless_found(json_get(object, "webhooks"));
 	return 0;
 }
 
-static bool is_bare(const struct hooks_bare *b)
+static bool is_bare(const struct tokenless *b)
 {
-	for (size_t i = 0; i < ARRAY_LEN(hooks_bare_kinds); i++) {
-		const struct kube_object *o = kube_informer_get(b->informers[i], "", HOOKS_NAME);
+	for (size_t i = 0; i < ARRAY_LEN(tokenless_kinds); i++) {
+		const struct kube_object *o =
+			kube_informer_get(b->informers[i], "", REGISTRATION_NAME);
 
 		if (o && *(const bool *)o->value)
 			return true;
@@ -737,49 +746,49 @@ static bool is_bare(const struct hooks_bare *b)
 	return false;
 }
 
-static void hooks_bare_on_changed(void *arg, const struct kube_object *was,
-				  const struct kube_object *is)
+static void tokenless_on_changed(void *arg, const struct kube_object *was,
+				 const struct kube_object *is)
 {
-	struct hooks_bare *b = arg;
+	struct tokenless *b = arg;
 	bool before = was && *(const bool *)was->value, now = is && *(const bool *)is->value;
 
 	if (before && !now)
 		b->until = loop_now_ms(b->loop) + b->settle * 1000;
 	if (now && !before)
-		log_warn("webhooks are registered without a token, by a controller from before: "
-			 "requests without one are accepted until this changes");
+		log_warn("webhooks are registered without a token by an earlier release: accepting "
+			 "requests without one until this changes");
 }
 
-bool hooks_bare_accept(const struct hooks_bare *b, struct span path)
+bool tokenless_accept(const struct tokenless *b, struct span path)
 {
 	return is_ours(path) && (is_bare(b) || loop_now_ms(b->loop) < b->until);
 }
 
 /* --- life --- */
 
-struct hooks_bare *hooks_bare_new(struct kube *k, int64_t settle)
+struct tokenless *tokenless_new(struct kube *k, int64_t settle)
 {
-	struct hooks_bare *b = xcalloc(1, sizeof(*b));
+	struct tokenless *b = xcalloc(1, sizeof(*b));
 
 	b->loop = kube_loop(k);
 	b->settle = settle;
-	for (size_t i = 0; i < ARRAY_LEN(hooks_bare_kinds); i++)
+	for (size_t i = 0; i < ARRAY_LEN(tokenless_kinds); i++)
 		b->informers[i] = kube_informer_new(
 			k, &(struct kube_informer_conf){
-				   .kind = &hooks_bare_kinds[i],
-				   .select = {.fields = "metadata.name=" HOOKS_NAME},
+				   .kind = &tokenless_kinds[i],
+				   .select = {.fields = "metadata.name=" REGISTRATION_NAME},
 				   .size = sizeof(bool),
-				   .decode = hooks_bare_decode,
-				   .changed = hooks_bare_on_changed,
+				   .decode = tokenless_decode,
+				   .changed = tokenless_on_changed,
 				   .arg = b});
 	return b;
 }
 
-void hooks_bare_free(struct hooks_bare *b)
+void tokenless_free(struct tokenless *b)
 {
 	if (!b)
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(hooks_bare_kinds); i++)
+	for (size_t i = 0; i < ARRAY_LEN(tokenless_kinds); i++)
 		kube_informer_free(b->informers[i]);
 	free(b);
 }

@@ -28,8 +28,8 @@ static void drop(void *value)
 	struct subnets_app *a = value;
 
 	app_id_done(&a->id);
-	auto_wish_done(&a->wish);
-	free(a->trouble);
+	auto_pool_request_done(&a->request);
+	free(a->sync_error);
 }
 
 static bool has_controller(const struct json *object)
@@ -62,25 +62,26 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 		     struct err *e)
 {
 	const struct json *template = template_of(k, object), *meta = json_get(object, "metadata");
-	struct labels notes = {0};
-	struct err why = ERR_INIT;
+	struct labels annotations = {0};
+	struct err cause = ERR_INIT;
 	int r;
 
 	if ((k->alone && has_controller(object)) ||
 	    json_bool(json_get(json_get(template, "spec"), "hostNetwork")))
 		return 1;
 	r = labels_read(json_get(json_get(template, "metadata"), "annotations"),
-			"spec.template.metadata.annotations", pod_annotation_counts, &notes, e);
+			"spec.template.metadata.annotations", pod_annotation_counts, &annotations,
+			e);
 	if (r < 0)
 		return r;
-	r = auto_wish_read(&notes, 0, &a->wish, &why);
-	if (r == 1 && !labels_get(&notes, AUTO_POOL_NUMBER))
-		a->wish.number = UINT32_MAX; /* default of the settings */
-	labels_done(&notes);
+	r = auto_pool_request_read(&annotations, 0, &a->request, &cause);
+	if (r == 1 && !labels_get(&annotations, AUTO_POOL_NUMBER))
+		a->request.number = UINT32_MAX; /* default of the settings */
+	labels_done(&annotations);
 	if (r == 0)
 		return 1;
 	if (r < 0)
-		a->trouble = xstrdup(why.text);
+		a->sync_error = xstrdup(cause.text);
 	a->id = (struct app_id){xasprintf("%s/%s", k->kind.group, k->kind.version),
 				xstrdup(k->name), xstrdup(text(json_get(meta, "namespace"))),
 				xstrdup(text(json_get(meta, "name"))),
@@ -109,9 +110,9 @@ static void forget(struct subnets *s, const struct subnets_app *a)
 	char name[AUTO_POOL_NAME_MAX + 1];
 
 	subnets_forget(s, a->id.uid);
-	for (size_t i = 0; i < a->wish.n; i++)
+	for (size_t i = 0; i < a->request.n; i++)
 		for (uint8_t family = 4; family <= 6; family += 2) {
-			auto_pool_name(&a->id, a->wish.v[i].ifname, family, name);
+			auto_pool_name(&a->id, a->request.v[i].ifname, family, name);
 			subnets_forget(s, name);
 		}
 }
@@ -122,10 +123,10 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 	if (was && !is)
 		forget(arg, was->value);
-	if (a && a->trouble) {
+	if (a && a->sync_error) {
 		struct err e = ERR_INIT;
 
-		err_set(&e, -EINVAL, "%s", a->trouble);
+		err_set(&e, -EINVAL, "%s", a->sync_error);
 		subnets_say(arg, a->id.uid, &a->id, "InvalidSubnetAnnotation", &e);
 	}
 	subnets_wake(arg, 10);
@@ -136,14 +137,14 @@ static void on_synced(void *arg)
 	subnets_wake(arg, 10);
 }
 
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
 	struct subnets *s = arg;
 
-	if (why && why->code == -ENOENT && strstr(why->text, "cronjobs"))
+	if (cause && cause->code == -ENOENT && strstr(cause->text, "cronjobs"))
 		s->old_cronjobs = true;
-	else if (why)
-		log_warn("applications are not followed for now", LOG_S("error", why->text));
+	else if (cause)
+		log_warn("cannot watch applications, will retry", LOG_S("error", cause->text));
 	subnets_wake(s, 10);
 }
 
@@ -158,7 +159,7 @@ static void start(struct subnets *s, size_t i)
 					     .drop = drop,
 					     .changed = on_change,
 					     .synced = on_synced,
-					     .trouble = on_sync_error,
+					     .sync_error = on_sync_error,
 					     .arg = s};
 
 	s->apps[i] = kube_informer_new(s->conf.kube, &c);
@@ -194,13 +195,14 @@ bool subnets_apps_known(struct subnets *s)
 
 static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
 {
-	const struct kube_object *o = cluster_cache_get(s->conf.world, WORLD_SUBNETS, "", name);
+	const struct kube_object *o =
+		cluster_cache_get(s->conf.cache, CLUSTER_CACHE_SUBNETS, "", name);
 	int is = o && strchr(subnets_spec(o, "subnet"), ':') ? 6 : 4;
 
 	if (!o)
 		return err_kind(
 			e, ERR_CONF, -ENOENT,
-			"there is no SpiderSubnet '%s': make it, or name another in the pod "
+			"SpiderSubnet '%s' does not exist: create it, or name another in the pod "
 			"template's annotation",
 			name);
 	if (cluster_cache_object(o)->deleting)
@@ -234,8 +236,8 @@ void subnets_apps_check(struct subnets *s)
 		for (size_t i = 0; i < subnets_app_count(s, kind); i++) {
 			const struct subnets_app *a = subnets_app_at(s, kind, i);
 
-			for (size_t n = 0; n < a->wish.n; n++) {
-				const struct auto_nic *nic = &a->wish.v[n];
+			for (size_t n = 0; n < a->request.n; n++) {
+				const struct auto_nic *nic = &a->request.v[n];
 
 				check_nic(s, a, nic->ifname, nic->subnet4, 4);
 				check_nic(s, a, nic->ifname, nic->subnet6, 6);

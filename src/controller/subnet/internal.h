@@ -24,8 +24,8 @@ extern const struct kube_kind subnets_pools, subnets_subnets, subnets_blocks;
 struct subnets_app {
 	struct app_id id;
 	uint64_t size;
-	struct auto_wish wish;
-	char *trouble; /* error of its annotations; wish is empty then */
+	struct auto_pool_request request;
+	char *sync_error; /* error of its annotations; request is empty then */
 };
 
 /* A request in flight, or completed and not visible in the watch yet. */
@@ -36,7 +36,7 @@ struct subnets_op {
 		SUBNETS_STATUS, /* write of a subnet's status */
 		SUBNETS_POOL,	/* any write of a pool */
 		SUBNETS_USED,	/* read of a pool's addresses in use */
-		SUBNETS_LOOK,	/* read of the blocks of a pool */
+		SUBNETS_INPUTS, /* read of the blocks of a pool */
 		SUBNETS_OWNER,	/* read of a pool's owner */
 	} kind;
 	char *name, *was; /* was: the version before the write; "": the object did not exist */
@@ -45,17 +45,17 @@ struct subnets_op {
 };
 
 /* State of a pool kept between passes. */
-struct subnets_pool_note {
+struct subnets_pool_error {
 	char *pool;
 	int64_t since; /* start of the wait: the pool lacks its held addresses, or does not exist;
 	                * 0: not waiting */
 	bool seen;     /* it existed at some time since this replica became leader */
 	bool clear;    /* the last read found no block with an address of `looked` */
-	struct ip_set looked;
+	struct ip_set checked;
 	struct ip_set used;
 	int64_t used_at; /* 0: unknown */
 	bool orphan;	 /* the last read found no owner */
-	char *said;	 /* last error logged */
+	char *logged;	 /* last error logged */
 };
 
 struct subnets {
@@ -63,7 +63,8 @@ struct subnets {
 	struct loop *loop;
 	struct kube_informer *apps[SUBNETS_APP_KINDS]; /* NULL: not watched */
 	bool old_cronjobs; /* the server lacks CronJobs of batch/v1 (before 1.21) */
-	void *ops, *notes; /* tsearch trees of struct subnets_op and struct subnets_pool_note */
+	void *ops,
+		*pool_errors; /* tsearch trees of struct subnets_op and struct subnets_pool_error */
 	struct loop_timer *timer;
 	int64_t due;
 	uint64_t made, resized, reclaimed, failed;
@@ -74,11 +75,11 @@ int64_t subnets_now(const struct subnets *s);
 bool subnets_is_sure(const struct subnets *s);
 /* Schedules a pass over all subnets in at most ms. */
 void subnets_wake(struct subnets *s, int64_t ms);
-struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool);
+struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool);
 void subnets_forget(struct subnets *s, const char *pool);
-void subnets_notes_done(struct subnets *s);
+void subnets_errors_done(struct subnets *s);
 void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
-		 const struct err *why);
+		 const struct err *cause);
 
 /* --- applications --- */
 
@@ -109,15 +110,15 @@ struct subnets_turn {
 		const struct kube_object *o;
 	} * pools;
 	size_t n_pools;
-	struct subnets_turn_wish {
+	struct subnets_turn_request {
 		const char *subnet;
 		uint8_t family;
 		size_t order;
 		const struct subnets_app *app;
 		const struct auto_nic *nic;
-	} * wishes;
-	size_t n_wishes;
-	struct subnet_stray *ips; /* addresses of all SpiderEndpoints */
+	} * requests;
+	size_t n_requests;
+	struct subnet_leftover *ips; /* addresses of all SpiderEndpoints */
 	size_t n_ips;
 	bool ips_are_known;
 };
@@ -127,15 +128,15 @@ void subnets_turn_done(struct subnets_turn *t);
 const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
 						   size_t *n);
 /* Applications that request pools of the subnet. */
-const struct subnets_turn_wish *subnets_turn_wishes(const struct subnets_turn *t,
-						    const char *subnet, uint8_t family, size_t *n);
+const struct subnets_turn_request *
+subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t family, size_t *n);
 /* The addresses of pods within the set. The caller frees *ret. */
-void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_stray **ret,
+void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_leftover **ret,
 		      size_t *n);
 
 /* --- one subnet --- */
 
-struct subnets_look {
+struct subnets_inputs {
 	struct subnets *s;
 	struct subnets_turn *turn;
 	const struct kube_object *subnet;
@@ -152,15 +153,15 @@ struct subnets_look {
 	struct subnets_target *targets; /* of wants, same order */
 	struct app_id *apps;
 	size_t n_wants, n_apps;
-	struct subnet_stray *strays;
-	size_t n_strays;
-	bool strays_known;
+	struct subnet_leftover *leftovers;
+	size_t n_leftovers;
+	bool leftovers_known;
 	struct subnet_entries is, wanted;
 };
-void subnets_look_init(struct subnets_look *k); /* Sets the callbacks of the plan. */
-void subnets_gather_pools(struct subnets_look *k);
-void subnets_gather_wants(struct subnets_look *k);
-void subnets_look_done(struct subnets_look *k);
+void subnets_inputs_init(struct subnets_inputs *k); /* Sets the callbacks of the plan. */
+void subnets_collect_pools(struct subnets_inputs *k);
+void subnets_collect_wants(struct subnets_inputs *k);
+void subnets_inputs_done(struct subnets_inputs *k);
 /* Whether the pool stays when its application is deleted, for an application of the same name. */
 bool subnets_stays(const struct kube_object *pool);
 
@@ -189,7 +190,7 @@ void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
 struct subnets_target {
 	const char *name, *ifname;
 	const struct app_id *app;
-	const struct auto_wish *wish; /* NULL: application of a kind that is not watched */
+	const struct auto_pool_request *request; /* NULL: application of a kind that is not watched */
 	uint64_t count;
 };
 void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
@@ -205,10 +206,10 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
  */
 bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 		       const struct kube_object *subnet);
-void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *why);
-void subnets_ask_used(struct subnets *s, const char *pool);
-void subnets_ask_blocks(struct subnets *s, const char *pool, const struct ip_set *of);
-void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id *app);
+void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *cause);
+void subnets_lookup_used(struct subnets *s, const char *pool);
+void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of);
+void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_id *app);
 
 /* --- objects --- */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "wire/json/json.h"
 
 /* --- sizes --- */
@@ -53,12 +54,12 @@ struct plan {
 	struct ip_set open; /* free addresses; ranges before `next` have been assigned */
 	size_t next;
 	u128 left; /* number of addresses in open */
-	struct plan_stray {
+	struct plan_leftover {
 		struct ipaddr ip;
 		const char *pool;
 		size_t slot; /* index in `taken`; equal for equal addresses */
-	} * strays;	     /* within open, sorted by pool */
-	size_t n_strays;
+	} * leftovers;	     /* within open, sorted by pool */
+	size_t n_leftovers;
 	bool *taken; /* assigned to the pool that they came from */
 };
 
@@ -134,7 +135,7 @@ static void set_app(struct subnet_entry *x, const char *app)
 	x->app = app ? xstrdup(app) : NULL;
 }
 
-static void gather_held(const struct subnet_entries *l, struct ip_set *ret)
+static void collect_held(const struct subnet_entries *l, struct ip_set *ret)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		for (size_t k = 0; k < l->v[i].ips.n; k++)
@@ -165,7 +166,7 @@ static void take_lost(struct plan *p, const struct subnet_pool *const *lost, siz
 {
 	struct ip_set *sets = xcalloc(n + 1, sizeof(*sets));
 
-	gather_held(p->l, &sets[0]);
+	collect_held(p->l, &sets[0]);
 	for (size_t i = 0; i < n; i++)
 		subnet_meet(&lost[i]->ips, &p->f->total, &sets[i + 1]);
 	ip_sets_part(sets, n + 1);
@@ -200,81 +201,74 @@ static void take_pools(struct plan *p)
 
 /* --- free addresses --- */
 
-static int stray_by_ip(const void *a, const void *b)
+static int leftover_by_ip(const void *a, const void *b)
 {
-	return ip_cmp(&((const struct plan_stray *)a)->ip, &((const struct plan_stray *)b)->ip);
+	return ip_cmp(&((const struct plan_leftover *)a)->ip,
+		      &((const struct plan_leftover *)b)->ip);
 }
 
-static int stray_by_pool(const void *a, const void *b)
+static int leftover_by_pool(const void *a, const void *b)
 {
-	return strcmp(((const struct plan_stray *)a)->pool, ((const struct plan_stray *)b)->pool);
+	return strcmp(((const struct plan_leftover *)a)->pool,
+		      ((const struct plan_leftover *)b)->pool);
 }
 
 /* Addresses that pods use are not free; a growing pool may get those that its own pods use. */
-static void gather_strays(struct plan *p, const struct subnet_stray *v, size_t n)
+static void collect_leftovers(struct plan *p, const struct subnet_leftover *v, size_t n)
 {
 	struct ip_set had = {.family = p->open.family};
 	size_t slots = 0;
 
-	p->strays = xcalloc(n + 1, sizeof(*p->strays));
+	p->leftovers = xcalloc(n + 1, sizeof(*p->leftovers));
 	for (size_t i = 0; i < n; i++)
 		if (ip_set_has(&p->open, &v[i].ip)) {
-			p->strays[p->n_strays++] = (struct plan_stray){v[i].ip, v[i].pool, 0};
+			p->leftovers[p->n_leftovers++] =
+				(struct plan_leftover){v[i].ip, v[i].pool, 0};
 			ip_set_collect(&had, &(struct ip_range){v[i].ip, v[i].ip});
 		}
 	ip_set_merge(&had);
 	ip_set_minus(&p->open, &had);
 	ip_set_done(&had);
-	qsort(p->strays, p->n_strays, sizeof(p->strays[0]), stray_by_ip);
-	for (size_t i = 0; i < p->n_strays; i++) {
-		slots += i > 0 && !ip_eq(&p->strays[i].ip, &p->strays[i - 1].ip);
-		p->strays[i].slot = slots;
+	qsort(p->leftovers, p->n_leftovers, sizeof(p->leftovers[0]), leftover_by_ip);
+	for (size_t i = 0; i < p->n_leftovers; i++) {
+		slots += i > 0 && !ip_eq(&p->leftovers[i].ip, &p->leftovers[i - 1].ip);
+		p->leftovers[i].slot = slots;
 	}
 	p->taken = xcalloc(slots + 1, sizeof(*p->taken));
-	qsort(p->strays, p->n_strays, sizeof(p->strays[0]), stray_by_pool);
+	qsort(p->leftovers, p->n_leftovers, sizeof(p->leftovers[0]), leftover_by_pool);
 }
 
 /* False: not known yet. */
 static bool know_open(struct plan *p)
 {
 	struct ip_set held = {.family = p->f->total.family};
-	const struct subnet_stray *v;
+	const struct subnet_leftover *v;
 	size_t n;
 
 	if (p->open_is_known)
 		return true;
-	if (!p->f->strays(p->f->arg, &v, &n))
+	if (!p->f->leftovers(p->f->arg, &v, &n))
 		return false;
 	subnet_set_copy(&p->f->total, &p->open);
 	ip_set_minus(&p->open, &p->f->reserved);
-	gather_held(p->l, &held);
+	collect_held(p->l, &held);
 	ip_set_minus(&p->open, &held);
 	ip_set_done(&held);
-	gather_strays(p, v, n);
+	collect_leftovers(p, v, n);
 	p->left = ip_set_count(&p->open);
 	p->open_is_known = true;
 	return true;
 }
 
-/* Index of the first stray address of the pool. */
-static size_t strays_of(const struct plan *p, const char *pool)
+/* Index of the first leftover address of the pool. */
+static size_t leftovers_of(const struct plan *p, const char *pool)
 {
-	size_t low = 0, high = p->n_strays;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (strcmp(p->strays[mid].pool, pool) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return LOWER_BOUND(i, p->n_leftovers, strcmp(p->leftovers[i].pool, pool) < 0);
 }
 
-static bool is_stray_of(const struct plan *p, size_t i, const char *pool)
+static bool is_leftover_of(const struct plan *p, size_t i, const char *pool)
 {
-	return i < p->n_strays && strcmp(p->strays[i].pool, pool) == 0;
+	return i < p->n_leftovers && strcmp(p->leftovers[i].pool, pool) == 0;
 }
 
 /* --- growing and shrinking --- */
@@ -359,15 +353,16 @@ static void grow(struct plan *p, const struct subnet_want *w, struct subnet_entr
 
 	if (!know_open(p))
 		return;
-	first = strays_of(p, x->pool);
-	for (size_t i = first; is_stray_of(p, i, x->pool); i++)
-		if (!p->taken[p->strays[i].slot])
-			ip_set_collect(&own, &(struct ip_range){p->strays[i].ip, p->strays[i].ip});
+	first = leftovers_of(p, x->pool);
+	for (size_t i = first; is_leftover_of(p, i, x->pool); i++)
+		if (!p->taken[p->leftovers[i].slot])
+			ip_set_collect(&own,
+				       &(struct ip_range){p->leftovers[i].ip, p->leftovers[i].ip});
 	ip_set_merge(&own);
 	take_more(p, w, x, &own);
-	for (size_t i = first; is_stray_of(p, i, x->pool); i++)
-		if (ip_set_has(&x->ips, &p->strays[i].ip))
-			p->taken[p->strays[i].slot] = true;
+	for (size_t i = first; is_leftover_of(p, i, x->pool); i++)
+		if (ip_set_has(&x->ips, &p->leftovers[i].ip))
+			p->taken[p->leftovers[i].slot] = true;
 	ip_set_done(&own);
 }
 
@@ -424,7 +419,7 @@ static bool is_over(const struct plan *p, const struct subnet_entry *x)
 
 	if (subnet_pool_find(p->f, x->pool))
 		return !x->app && empty;
-	return is_wanted(p, x->pool) ? empty : p->f->is_gone(p->f->arg, x);
+	return is_wanted(p, x->pool) ? empty : p->f->is_deleted(p->f->arg, x);
 }
 
 static void drop_entries(struct plan *p)
@@ -458,7 +453,7 @@ void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l)
 		meet_want(&p, &f->wants[i]);
 	drop_entries(&p);
 	free(p.wanted);
-	free(p.strays);
+	free(p.leftovers);
 	free(p.taken);
 	ip_set_done(&p.open);
 }

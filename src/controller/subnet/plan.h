@@ -60,7 +60,7 @@ struct subnet_want {
 };
 
 /* An address that a pod has and no entry contains, and the pool it was allocated from. */
-struct subnet_stray {
+struct subnet_leftover {
 	struct ipaddr ip;
 	const char *pool;
 };
@@ -77,16 +77,16 @@ struct subnet_facts {
 	 * All such addresses; they exist after an etcd restore or when a pool was deleted by force.
 	 * A growing pool gets its own first and never those of other pools. False: not known yet.
 	 */
-	bool (*strays)(void *arg, const struct subnet_stray **ret, size_t *n);
+	bool (*leftovers)(void *arg, const struct subnet_leftover **ret, size_t *n);
 	/* Whether the held addresses of an entry may be given to other pools now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
 	/*
 	 * For a pool that does not exist and is not requested: whether it will not be created any
 	 * more and its addresses may be given to other pools now.
 	 */
-	bool (*is_gone)(void *arg, const struct subnet_entry *x);
+	bool (*is_deleted)(void *arg, const struct subnet_entry *x);
 	/* The request cannot be satisfied; w is an element of `wants`. */
-	void (*failed)(void *arg, const struct subnet_want *w, const struct err *why);
+	void (*failed)(void *arg, const struct subnet_want *w, const struct err *cause);
 	void *arg;
 };
 

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "block/codec.h"
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/subnet/internal.h"
 #include "ipam/pool/pool_cluster.h"
 
@@ -13,7 +14,7 @@
 
 enum { USED_MS = 5000, FAILED_MS = 5000 };
 
-void subnets_look_done(struct subnets_look *k)
+void subnets_inputs_done(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++) {
 		free((char *)k->pools[i].app);
@@ -22,9 +23,9 @@ void subnets_look_done(struct subnets_look *k)
 	for (size_t i = 0; i < k->n_wants; i++) {
 		free((char *)k->wants[i].pool);
 		free((char *)k->wants[i].app);
-		if (!k->targets[i].wish)
+		if (!k->targets[i].request)
 			app_id_done((struct app_id *)k->targets[i].app);
-		if (!k->targets[i].wish)
+		if (!k->targets[i].request)
 			free((struct app_id *)k->targets[i].app);
 	}
 	free(k->pools);
@@ -34,7 +35,7 @@ void subnets_look_done(struct subnets_look *k)
 	free(k->keys);
 	free(k->wants);
 	free(k->targets);
-	free(k->strays);
+	free(k->leftovers);
 	ip_set_done(&k->f.total);
 	subnet_entries_done(&k->is);
 	subnet_entries_done(&k->wanted);
@@ -49,7 +50,7 @@ static bool is_auto(const struct kube_object *pool)
 /*
  * An application finds its own pool by UID, and a retained pool of an earlier application by name.
  */
-static void add_key(struct subnets_look *k, size_t pool, char *key)
+static void add_key(struct subnets_inputs *k, size_t pool, char *key)
 {
 	VEC_PUSH(k->keys, k->n_keys) = (struct subnets_pool_key){key, pool};
 }
@@ -64,7 +65,7 @@ static char *key_of_name(const char *ns, const char *label, const char *ifname)
 	return xasprintf("name %s/%s/%s", ns, label, ifname);
 }
 
-static void add_keys(struct subnets_look *k, size_t pool)
+static void add_keys(struct subnets_inputs *k, size_t pool)
 {
 	const struct kube_object *o = k->objects[pool];
 	const char *uid = subnets_label(o, AUTO_POOL_UID);
@@ -88,27 +89,17 @@ static int by_key(const void *a, const void *b)
 	return r ? r : x->pool < y->pool ? -1 : x->pool > y->pool;
 }
 
-static size_t first_key(const struct subnets_look *k, const char *key)
+static size_t first_key(const struct subnets_inputs *k, const char *key)
 {
-	size_t low = 0, high = k->n_keys;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (strcmp(k->keys[mid].key, key) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return LOWER_BOUND(i, k->n_keys, strcmp(k->keys[i].key, key) < 0);
 }
 
-static bool is_key(const struct subnets_look *k, size_t i, const char *key)
+static bool is_key(const struct subnets_inputs *k, size_t i, const char *key)
 {
 	return i < k->n_keys && strcmp(k->keys[i].key, key) == 0;
 }
 
-static void add_pool(struct subnets_look *k, const struct kube_object *o)
+static void add_pool(struct subnets_inputs *k, const struct kube_object *o)
 {
 	struct subnet_pool p = {.name = o->name, .deleting = cluster_cache_object(o)->deleting};
 	size_t at = k->n_pools;
@@ -120,13 +111,13 @@ static void add_pool(struct subnets_look *k, const struct kube_object *o)
 		p.app = app_id_text(&app);
 		app_id_done(&app);
 	}
-	subnets_note(k->s, o->name)->seen = true;
+	subnets_error_log(k->s, o->name)->seen = true;
 	VEC_PUSH(k->pools, k->n_pools) = p;
 	k->objects[at] = o;
 	add_keys(k, at);
 }
 
-void subnets_gather_pools(struct subnets_look *k)
+void subnets_collect_pools(struct subnets_inputs *k)
 {
 	char text[IP_TEXT_MAX];
 	const char *cidr = subnets_cidr(json_get(cluster_cache_json(k->subnet), "spec"), text);
@@ -173,7 +164,7 @@ bool subnets_stays(const struct kube_object *pool)
 	return reclaim && !strcmp(reclaim, "false");
 }
 
-static bool is_pool_for(const struct subnets_look *k, size_t pool, const struct app_id *app,
+static bool is_pool_for(const struct subnets_inputs *k, size_t pool, const struct app_id *app,
 			const char *ifname)
 {
 	const struct kube_object *o = k->objects[pool];
@@ -183,7 +174,7 @@ static bool is_pool_for(const struct subnets_look *k, size_t pool, const struct 
 }
 
 /* The application's own pool, or one retained from an earlier application of the same name. */
-static const struct kube_object *pool_for(const struct subnets_look *k, const struct app_id *app,
+static const struct kube_object *pool_for(const struct subnets_inputs *k, const struct app_id *app,
 					  const char *ifname)
 {
 	char label[BLOCK_LABEL_MAX];
@@ -203,12 +194,12 @@ static const struct kube_object *pool_for(const struct subnets_look *k, const st
 
 static uint64_t count_of(const struct subnets *s, const struct subnets_app *a)
 {
-	if (a->wish.fixed)
-		return a->wish.number;
-	return a->size + (a->wish.number == UINT32_MAX ? s->conf.more : a->wish.number);
+	if (a->request.fixed)
+		return a->request.number;
+	return a->size + (a->request.number == UINT32_MAX ? s->conf.more : a->request.number);
 }
 
-static void add_want(struct subnets_look *k, const char *pool, const struct subnets_target *t)
+static void add_want(struct subnets_inputs *k, const char *pool, const struct subnets_target *t)
 {
 	struct subnet_want w = {xstrdup(pool), app_id_text(t->app), t->count};
 
@@ -218,11 +209,13 @@ static void add_want(struct subnets_look *k, const char *pool, const struct subn
 	k->targets[k->n_wants - 1].name = w.pool;
 }
 
-static void want_nic(struct subnets_look *k, const struct subnets_app *a,
+static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
 		     const struct auto_nic *nic)
 {
-	struct subnets_target t = {
-		.ifname = nic->ifname, .app = &a->id, .wish = &a->wish, .count = count_of(k->s, a)};
+	struct subnets_target t = {.ifname = nic->ifname,
+				   .app = &a->id,
+				   .request = &a->request,
+				   .count = count_of(k->s, a)};
 	const struct kube_object *o, *other;
 	char name[AUTO_POOL_NAME_MAX + 1];
 	struct err e = ERR_INIT;
@@ -233,14 +226,14 @@ static void want_nic(struct subnets_look *k, const struct subnets_app *a,
 		return;
 	}
 	auto_pool_name(&a->id, nic->ifname, k->f.total.family, name);
-	other = cluster_cache_get(k->s->conf.world, WORLD_POOLS, "", name);
+	other = cluster_cache_get(k->s->conf.cache, CLUSTER_CACHE_POOLS, "", name);
 	if (!other) {
 		add_want(k, name, &t);
 		return;
 	}
 	err_set(&e, -EEXIST,
-		"pool '%s' is of another subnet or application: the subnet of an application "
-		"cannot be changed, make it anew",
+		"pool '%s' belongs to another subnet or application: the subnet of an application "
+		"is immutable, create the application again",
 		name);
 	subnets_say(k->s, name, &a->id, "ApplicationSubnetChanged", &e);
 }
@@ -248,12 +241,12 @@ static void want_nic(struct subnets_look *k, const struct subnets_app *a,
 /*
  * A pool that an agent created for an application of another kind: the number is in its annotation.
  */
-static void want_foreign(struct subnets_look *k, const struct kube_object *o)
+static void want_foreign(struct subnets_inputs *k, const struct kube_object *o)
 {
 	const char *text = json_string(json_get(subnets_meta(o, "annotations"), AUTO_POOL_NUMBER));
 	struct subnets_target t = {.ifname = subnets_label(o, AUTO_POOL_IFNAME)};
 	struct labels l = {0};
-	struct auto_wish w;
+	struct auto_pool_request w;
 	struct app_id *app = xcalloc(1, sizeof(*app));
 	bool fixed;
 	int r;
@@ -261,12 +254,12 @@ static void want_foreign(struct subnets_look *k, const struct kube_object *o)
 	labels_put(&l, AUTO_POOL_SUBNET, "{\"ipv4\":[\"x\"]}");
 	if (text)
 		labels_put(&l, AUTO_POOL_NUMBER, text);
-	r = text ? auto_wish_read(&l, 0, &w, NULL) : 0;
+	r = text ? auto_pool_request_read(&l, 0, &w, NULL) : 0;
 	labels_done(&l);
 	fixed = r == 1 && w.fixed;
 	t.count = r == 1 ? w.number : 0;
 	if (r == 1)
-		auto_wish_done(&w);
+		auto_pool_request_done(&w);
 	if (!fixed || !subnets_pool_app(o, app) || app_id_is_known(app)) {
 		app_id_done(app);
 		free(app);
@@ -276,11 +269,11 @@ static void want_foreign(struct subnets_look *k, const struct kube_object *o)
 	add_want(k, o->name, &t);
 }
 
-void subnets_gather_wants(struct subnets_look *k)
+void subnets_collect_wants(struct subnets_inputs *k)
 {
 	size_t n;
-	const struct subnets_turn_wish *v =
-		subnets_turn_wishes(k->turn, k->subnet->name, k->f.total.family, &n);
+	const struct subnets_turn_request *v =
+		subnets_turn_requests(k->turn, k->subnet->name, k->f.total.family, &n);
 
 	for (size_t i = 0; i < n; i++)
 		want_nic(k, v[i].app, v[i].nic);
@@ -299,16 +292,16 @@ void subnets_gather_wants(struct subnets_look *k)
 
 static const struct ip_set *used(void *arg, const char *pool)
 {
-	struct subnets_look *k = arg;
-	struct subnets_pool_note *n = subnets_note(k->s, pool);
+	struct subnets_inputs *k = arg;
+	struct subnets_pool_error *n = subnets_error_log(k->s, pool);
 
 	if (n->used_at && subnets_now(k->s) - n->used_at < USED_MS)
 		return &n->used;
-	subnets_ask_used(k->s, pool);
+	subnets_lookup_used(k->s, pool);
 	return NULL;
 }
 
-static bool has_any(const struct subnets_look *k, const char *pool, const struct ip_set *of)
+static bool has_any(const struct subnets_inputs *k, const char *pool, const struct ip_set *of)
 {
 	const struct subnet_pool *p = subnet_pool_find(&k->f, pool);
 	struct ipaddr a;
@@ -316,7 +309,7 @@ static bool has_any(const struct subnets_look *k, const char *pool, const struct
 	return p && ip_set_meets(&p->ips, of, &a);
 }
 
-static bool rested(struct subnets_look *k, struct subnets_pool_note *n)
+static bool waited(struct subnets_inputs *k, struct subnets_pool_error *n)
 {
 	int64_t now = subnets_now(k->s), left;
 
@@ -329,50 +322,51 @@ static bool rested(struct subnets_look *k, struct subnets_pool_note *n)
 }
 
 /* Whether no block has an address of the set, according to a GET. Each answer is used once. */
-static bool is_clear(struct subnets_look *k, struct subnets_pool_note *n, const struct ip_set *of)
+static bool is_clear(struct subnets_inputs *k, struct subnets_pool_error *n,
+		     const struct ip_set *of)
 {
-	if (n->clear && subnet_set_same(&n->looked, of)) {
+	if (n->clear && subnet_set_same(&n->checked, of)) {
 		n->clear = false;
 		n->since = 0;
 		return true;
 	}
-	subnets_ask_blocks(k->s, n->pool, of);
+	subnets_lookup_blocks(k->s, n->pool, of);
 	return false;
 }
 
 static bool may_release(void *arg, const struct subnet_entry *x)
 {
-	struct subnets_look *k = arg;
-	struct subnets_pool_note *n = subnets_note(k->s, x->pool);
+	struct subnets_inputs *k = arg;
+	struct subnets_pool_error *n = subnets_error_log(k->s, x->pool);
 
 	if (has_any(k, x->pool, &x->held)) {
 		n->since = 0;
 		n->clear = false;
 		return false;
 	}
-	return rested(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
+	return waited(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
 }
 
 /* A subnet that is being deleted allocates nothing any more, so its entries go without a check. */
-static bool is_gone(void *arg, const struct subnet_entry *x)
+static bool is_deleted(void *arg, const struct subnet_entry *x)
 {
-	struct subnets_look *k = arg;
-	struct subnets_pool_note *n = subnets_note(k->s, x->pool);
+	struct subnets_inputs *k = arg;
+	struct subnets_pool_error *n = subnets_error_log(k->s, x->pool);
 	struct ip_set all;
-	bool gone;
+	bool deleted;
 
-	if (!subnets_is_sure(k->s) || !(n->seen || rested(k, n)))
+	if (!subnets_is_sure(k->s) || !(n->seen || waited(k, n)))
 		return false;
 	if (cluster_cache_object(k->subnet)->deleting)
 		return true;
 	subnet_set_copy(&x->ips, &all);
 	ip_set_plus(&all, &x->held);
-	gone = is_clear(k, n, &all);
+	deleted = is_clear(k, n, &all);
 	ip_set_done(&all);
-	return gone;
+	return deleted;
 }
 
-static void gather_strays(struct subnets_look *k)
+static void collect_leftovers(struct subnets_inputs *k)
 {
 	struct ip_set open, had = {.family = k->f.total.family};
 
@@ -385,46 +379,46 @@ static void gather_strays(struct subnets_look *k)
 	ip_set_merge(&had);
 	subnet_set_copy(&k->f.total, &open);
 	ip_set_minus(&open, &had);
-	subnets_turn_ips(k->turn, &open, &k->strays, &k->n_strays);
+	subnets_turn_ips(k->turn, &open, &k->leftovers, &k->n_leftovers);
 	ip_set_done(&open);
 	ip_set_done(&had);
-	k->strays_known = true;
+	k->leftovers_known = true;
 }
 
 /*
  * Computed at most once per subnet and pass, and only when a pool grows, since there are many
  * endpoints.
  */
-static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+static bool leftovers(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
-	struct subnets_look *k = arg;
+	struct subnets_inputs *k = arg;
 
-	if (!census_synced(k->s->conf.census, CENSUS_ENDPOINTS)) {
+	if (!gc_cache_synced(k->s->conf.gc_cache, GC_CACHE_ENDPOINTS)) {
 		subnets_wake(k->s, SUBNETS_AGAIN_MS);
 		return false;
 	}
-	if (!k->strays_known)
-		gather_strays(k);
-	*ret = k->strays;
-	*n = k->n_strays;
+	if (!k->leftovers_known)
+		collect_leftovers(k);
+	*ret = k->leftovers;
+	*n = k->n_leftovers;
 	return true;
 }
 
-static void on_failed(void *arg, const struct subnet_want *w, const struct err *why)
+static void on_failed(void *arg, const struct subnet_want *w, const struct err *cause)
 {
-	struct subnets_look *k = arg;
+	struct subnets_inputs *k = arg;
 
-	subnets_say(k->s, w->pool, k->targets[w - k->wants].app, "SubnetPoolFailed", why);
+	subnets_say(k->s, w->pool, k->targets[w - k->wants].app, "SubnetPoolFailed", cause);
 	k->s->failed++;
 	subnets_wake(k->s, FAILED_MS);
 }
 
-void subnets_look_init(struct subnets_look *k)
+void subnets_inputs_init(struct subnets_inputs *k)
 {
 	k->f.used = used;
-	k->f.strays = strays;
+	k->f.leftovers = leftovers;
 	k->f.may_release = may_release;
-	k->f.is_gone = is_gone;
+	k->f.is_deleted = is_deleted;
 	k->f.failed = on_failed;
 	k->f.arg = k;
 }
@@ -434,7 +428,7 @@ void subnets_look_init(struct subnets_look *k)
  * owner.
  */
 
-enum { ASK_MS = 30 * 1000 };
+enum { LOOKUP_MS = 30 * 1000 };
 
 static void add_used(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
 {
@@ -443,32 +437,32 @@ static void add_used(void *arg, const struct ipaddr *ip, const char *pod, const 
 	ip_set_collect(arg, &(struct ip_range){*ip, *ip});
 }
 
-static void on_used(void *arg, int status, const struct json *object, const struct err *why)
+static void on_used(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct subnets_op *op = arg;
 	struct subnets *s = op->s;
-	struct subnets_pool_note *n = subnets_note(s, op->name);
+	struct subnets_pool_error *n = subnets_error_log(s, op->name);
 	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
 	struct ip_set used = {0};
 	struct err e = ERR_INIT;
 
 	(void)status;
 	op->call = NULL;
-	op->until = subnets_now(s) + (why ? SUBNETS_AGAIN_MS : 0);
-	if (!why && pool_records_read(text, add_used, &used, &e) == 0) {
+	op->until = subnets_now(s) + (cause ? SUBNETS_AGAIN_MS : 0);
+	if (!cause && pool_records_read(text, add_used, &used, &e) == 0) {
 		ip_set_done(&n->used);
 		ip_set_merge(&used);
 		n->used = used;
 		n->used_at = subnets_now(s);
-	} else if (!why) {
+	} else if (!cause) {
 		op->until = subnets_now(s) + SUBNETS_AGAIN_MS;
 		subnets_say(s, op->name, NULL, "", &e);
 		ip_set_done(&used);
 	}
-	subnets_wake(s, why ? SUBNETS_AGAIN_MS : 1);
+	subnets_wake(s, cause ? SUBNETS_AGAIN_MS : 1);
 }
 
-void subnets_ask_used(struct subnets *s, const char *pool)
+void subnets_lookup_used(struct subnets *s, const char *pool)
 {
 	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets_pools, .name = pool}};
 	struct subnets_op *op;
@@ -501,66 +495,66 @@ static bool has_block(const struct json *list, const struct ip_set *of)
 	return false;
 }
 
-static void on_blocks(void *arg, int status, const struct json *object, const struct err *why)
+static void on_blocks(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct subnets_op *op = arg;
 	struct subnets *s = op->s;
-	struct subnets_pool_note *n = subnets_note(s, op->name);
+	struct subnets_pool_error *n = subnets_error_log(s, op->name);
 
 	op->call = NULL;
 	op->until = subnets_now(s) + s->conf.rest_ms;
-	n->clear = status == 404 || (!why && !has_block(object, &n->looked));
+	n->clear = status == 404 || (!cause && !has_block(object, &n->checked));
 	if (n->clear)
 		op->until = 0;
 	subnets_wake(s, n->clear ? 1 : s->conf.rest_ms);
 }
 
-void subnets_ask_blocks(struct subnets *s, const char *pool, const struct ip_set *of)
+void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of)
 {
 	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = &subnets_blocks}};
-	struct subnets_pool_note *n = subnets_note(s, pool);
+	struct subnets_pool_error *n = subnets_error_log(s, pool);
 	auto_buf struct buf query, label;
 	char value[BLOCK_LABEL_MAX];
 	struct subnets_op *op;
 
 	buf_init(&query, KUBE_PATH_MAX);
 	buf_init(&label, 256);
-	if (subnets_busy(s, SUBNETS_LOOK, pool))
+	if (subnets_busy(s, SUBNETS_INPUTS, pool))
 		return;
-	ip_set_done(&n->looked);
-	subnet_set_copy(of, &n->looked);
+	ip_set_done(&n->checked);
+	subnet_set_copy(of, &n->checked);
 	n->clear = false;
 	buf_printf(&label, "%s=%s", BLOCK_POOL_LABEL, block_label(pool, value));
 	kube_path_query(&query, "labelSelector", label.p);
 	r.query = query.p;
-	op = subnets_begin(s, SUBNETS_LOOK, pool);
+	op = subnets_begin(s, SUBNETS_INPUTS, pool);
 	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
 /* --- owners of other kinds --- */
 
 /* 404 for the object. A 404 for its kind says nothing about the object. */
-static bool is_absent(int status, const struct err *why)
+static bool is_absent(int status, const struct err *cause)
 {
-	return status == 404 && !strstr(why->text, "does not know this resource");
+	return status == 404 && !strstr(cause->text, "does not know this resource");
 }
 
-static void on_owner(void *arg, int status, const struct json *object, const struct err *why)
+static void on_owner(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct subnets_op *op = arg;
 	struct subnets *s = op->s;
-	struct subnets_pool_note *n = subnets_note(s, op->name);
+	struct subnets_pool_error *n = subnets_error_log(s, op->name);
 	const struct kube_object *pool =
-		cluster_cache_get(s->conf.world, WORLD_POOLS, "", op->name);
+		cluster_cache_get(s->conf.cache, CLUSTER_CACHE_POOLS, "", op->name);
 	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
 	const char *label = pool ? subnets_label(pool, AUTO_POOL_UID) : NULL;
 
 	op->call = NULL;
-	op->until = subnets_now(s) + ASK_MS;
-	n->orphan = is_absent(status, why) || (!why && uid && label && strcmp(uid, label) != 0);
-	if (why && !n->orphan)
-		subnets_say(s, op->name, NULL, "", why);
-	subnets_wake(s, n->orphan ? 1 : ASK_MS);
+	op->until = subnets_now(s) + LOOKUP_MS;
+	n->orphan = is_absent(status, cause) || (!cause && uid && label && strcmp(uid, label) != 0);
+	if (cause && !n->orphan)
+		subnets_say(s, op->name, NULL, "", cause);
+	subnets_wake(s, n->orphan ? 1 : LOOKUP_MS);
 }
 
 /* "CloneSet" becomes "clonesets", as code generators of CRDs do. */
@@ -578,7 +572,7 @@ static char *plural_of(const char *kind)
 	return s;
 }
 
-void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id *app)
+void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_id *app)
 {
 	const char *slash = strchr(app->api, '/');
 	auto_free char *group =
@@ -608,14 +602,15 @@ static void add_reserved(struct subnets_turn *t, const char *text)
 		ip_set_collect(&t->reserved[family == 6], &r);
 }
 
-static void gather_reserved(struct subnets_turn *t)
+static void collect_reserved(struct subnets_turn *t)
 {
-	struct cluster_cache *w = t->s->conf.world;
+	struct cluster_cache *w = t->s->conf.cache;
 
 	t->reserved[0].family = 4;
 	t->reserved[1].family = 6;
-	for (size_t i = 0; i < cluster_cache_count(w, WORLD_RESERVED); i++) {
-		const struct json *o = cluster_cache_json(cluster_cache_at(w, WORLD_RESERVED, i));
+	for (size_t i = 0; i < cluster_cache_count(w, CLUSTER_CACHE_RESERVED); i++) {
+		const struct json *o =
+			cluster_cache_json(cluster_cache_at(w, CLUSTER_CACHE_RESERVED, i));
 		struct json_walk walk = json_walk_start(json_get(json_get(o, "spec"), "ips"));
 		const struct json *v;
 
@@ -637,15 +632,15 @@ static int pool_by_cidr(const void *a, const void *b)
 	return r ? r : strcmp(x->o->name, y->o->name);
 }
 
-static void gather_pools(struct subnets_turn *t)
+static void collect_pools(struct subnets_turn *t)
 {
-	struct cluster_cache *w = t->s->conf.world;
+	struct cluster_cache *w = t->s->conf.cache;
 	char text[IP_TEXT_MAX];
 
-	t->n_pools = cluster_cache_count(w, WORLD_POOLS);
+	t->n_pools = cluster_cache_count(w, CLUSTER_CACHE_POOLS);
 	t->pools = xcalloc(t->n_pools + 1, sizeof(*t->pools));
 	for (size_t i = 0; i < t->n_pools; i++) {
-		const struct kube_object *o = cluster_cache_at(w, WORLD_POOLS, i);
+		const struct kube_object *o = cluster_cache_at(w, CLUSTER_CACHE_POOLS, i);
 
 		t->pools[i].o = o;
 		t->pools[i].cidr =
@@ -657,16 +652,8 @@ static void gather_pools(struct subnets_turn *t)
 const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
 						   size_t *n)
 {
-	size_t low = 0, high = t->n_pools, end;
+	size_t low = LOWER_BOUND(i, t->n_pools, strcmp(t->pools[i].cidr, cidr) < 0), end;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (strcmp(t->pools[mid].cidr, cidr) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (end = low; end < t->n_pools && strcmp(t->pools[end].cidr, cidr) == 0; end++)
 		;
 	*n = end - low;
@@ -676,9 +663,9 @@ const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t,
 /* --- requests of applications --- */
 
 /* Stable for the same subnet and family. */
-static int wish_by_subnet(const void *a, const void *b)
+static int request_by_subnet(const void *a, const void *b)
 {
-	const struct subnets_turn_wish *x = a, *y = b;
+	const struct subnets_turn_request *x = a, *y = b;
 	int r = strcmp(x->subnet, y->subnet);
 
 	if (r == 0)
@@ -686,103 +673,87 @@ static int wish_by_subnet(const void *a, const void *b)
 	return r ? r : x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void add_wish(struct subnets_turn *t, const struct subnets_app *a,
-		     const struct auto_nic *nic, uint8_t family)
+static void add_request(struct subnets_turn *t, const struct subnets_app *a,
+			const struct auto_nic *nic, uint8_t family)
 {
 	const char *subnet = family == 6 ? nic->subnet6 : nic->subnet4;
-	size_t order = t->n_wishes;
+	size_t order = t->n_requests;
 
 	if (subnet)
-		VEC_PUSH(t->wishes, t->n_wishes) =
-			(struct subnets_turn_wish){subnet, family, order, a, nic};
+		VEC_PUSH(t->requests, t->n_requests) =
+			(struct subnets_turn_request){subnet, family, order, a, nic};
 }
 
-static void gather_wishes(struct subnets_turn *t)
+static void collect_requests(struct subnets_turn *t)
 {
 	for (size_t kind = 0; kind < SUBNETS_APP_KINDS; kind++)
 		for (size_t i = 0; i < subnets_app_count(t->s, kind); i++) {
 			const struct subnets_app *a = subnets_app_at(t->s, kind, i);
 
-			for (size_t n = 0; n < a->wish.n; n++) {
-				add_wish(t, a, &a->wish.v[n], 4);
-				add_wish(t, a, &a->wish.v[n], 6);
+			for (size_t n = 0; n < a->request.n; n++) {
+				add_request(t, a, &a->request.v[n], 4);
+				add_request(t, a, &a->request.v[n], 6);
 			}
 		}
-	if (t->n_wishes)
-		qsort(t->wishes, t->n_wishes, sizeof(t->wishes[0]), wish_by_subnet);
+	if (t->n_requests)
+		qsort(t->requests, t->n_requests, sizeof(t->requests[0]), request_by_subnet);
 }
 
-static bool is_wish(const struct subnets_turn_wish *x, const char *subnet, uint8_t family)
+static bool is_request(const struct subnets_turn_request *x, const char *subnet, uint8_t family)
 {
 	return x->family == family && strcmp(x->subnet, subnet) == 0;
 }
 
-const struct subnets_turn_wish *subnets_turn_wishes(const struct subnets_turn *t,
-						    const char *subnet, uint8_t family, size_t *n)
+const struct subnets_turn_request *
+subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t family, size_t *n)
 {
-	const struct subnets_turn_wish want = {.subnet = subnet, .family = family};
-	size_t low = 0, high = t->n_wishes, end;
+	const struct subnets_turn_request want = {.subnet = subnet, .family = family};
+	size_t low = LOWER_BOUND(i, t->n_requests, request_by_subnet(&t->requests[i], &want) < 0),
+	       end;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (wish_by_subnet(&t->wishes[mid], &want) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	for (end = low; end < t->n_wishes && is_wish(&t->wishes[end], subnet, family); end++)
+	for (end = low; end < t->n_requests && is_request(&t->requests[end], subnet, family); end++)
 		;
 	*n = end - low;
-	return t->wishes + low;
+	return t->requests + low;
 }
 
 /* --- addresses of pods --- */
 
-static int stray_by_ip(const void *a, const void *b)
+static int leftover_by_ip(const void *a, const void *b)
 {
-	return ip_cmp(&((const struct subnet_stray *)a)->ip, &((const struct subnet_stray *)b)->ip);
+	return ip_cmp(&((const struct subnet_leftover *)a)->ip,
+		      &((const struct subnet_leftover *)b)->ip);
 }
 
-static void gather_ips(struct subnets_turn *t)
+static void collect_ips(struct subnets_turn *t)
 {
-	const struct census *c = t->s->conf.census;
+	const struct gc_cache *c = t->s->conf.gc_cache;
 
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
-		const struct census_endpoint *x =
-			census_endpoint(census_at(c, CENSUS_ENDPOINTS, i));
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct gc_cache_endpoint *x =
+			gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i));
 
 		for (size_t n = 0; n < x->n; n++)
 			VEC_PUSH(t->ips, t->n_ips) =
-				(struct subnet_stray){x->v[n].ip, x->v[n].pool};
+				(struct subnet_leftover){x->v[n].ip, x->v[n].pool};
 	}
 	if (t->n_ips)
-		qsort(t->ips, t->n_ips, sizeof(t->ips[0]), stray_by_ip);
+		qsort(t->ips, t->n_ips, sizeof(t->ips[0]), leftover_by_ip);
 	t->ips_are_known = true;
 }
 
 static size_t first_ip(const struct subnets_turn *t, const struct ipaddr *from)
 {
-	size_t low = 0, high = t->n_ips;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ip_cmp(&t->ips[mid].ip, from) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return LOWER_BOUND(i, t->n_ips, ip_cmp(&t->ips[i].ip, from) < 0);
 }
 
-void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_stray **ret,
+void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_leftover **ret,
 		      size_t *n)
 {
 	*ret = NULL;
 	*n = 0;
 	if (!t->ips_are_known)
-		gather_ips(t);
+		collect_ips(t);
 	for (size_t i = 0; i < of->n; i++)
 		for (size_t k = first_ip(t, &of->v[i].first);
 		     k < t->n_ips && ip_cmp(&t->ips[k].ip, &of->v[i].last) <= 0; k++)
@@ -794,9 +765,9 @@ void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct su
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s)
 {
 	*t = (struct subnets_turn){.s = s};
-	gather_reserved(t);
-	gather_pools(t);
-	gather_wishes(t);
+	collect_reserved(t);
+	collect_pools(t);
+	collect_requests(t);
 }
 
 void subnets_turn_done(struct subnets_turn *t)
@@ -804,7 +775,7 @@ void subnets_turn_done(struct subnets_turn *t)
 	for (size_t i = 0; i < t->n_pools; i++)
 		free(t->pools[i].cidr);
 	free(t->pools);
-	free(t->wishes);
+	free(t->requests);
 	free(t->ips);
 	ip_set_done(&t->reserved[0]);
 	ip_set_done(&t->reserved[1]);

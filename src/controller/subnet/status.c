@@ -372,10 +372,10 @@ void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet)
 	jo_key(&b.o, "finalizers");
 	jo_arr(&b.o);
 	while ((v = json_walk_next(&w, NULL))) {
-		bool ours = json_string(v) && !strcmp(json_string(v), SUBNETS_FINALIZER);
+		bool is_finalizer = json_string(v) && !strcmp(json_string(v), SUBNETS_FINALIZER);
 
-		has |= ours;
-		if (!ours)
+		has |= is_finalizer;
+		if (!is_finalizer)
 			jo_val(&b.o, v, false);
 	}
 	jo_end_arr(&b.o);

@@ -18,7 +18,7 @@ int64_t subnets_now(const struct subnets *s)
 
 /* --- applying the plan --- */
 
-static bool status_is(const struct subnets_look *k)
+static bool status_is(const struct subnets_inputs *k)
 {
 	const struct json *status = json_get(cluster_cache_json(k->subnet), "status");
 	const char *text = json_string(json_get(status, "controlledIPPools"));
@@ -34,14 +34,14 @@ static bool status_is(const struct subnets_look *k)
 	       m == subnets_count_text(subnet_entries_count(&k->wanted));
 }
 
-static const struct kube_object *object_named(const struct subnets_look *k, const char *pool)
+static const struct kube_object *object_named(const struct subnets_inputs *k, const char *pool)
 {
 	const struct subnet_pool *p = subnet_pool_find(&k->f, pool);
 
 	return p ? k->objects[p - k->pools] : NULL;
 }
 
-static void follow_entry(struct subnets_look *k, const struct subnet_entry *x, size_t pool)
+static void follow_entry(struct subnets_inputs *k, const struct subnet_entry *x, size_t pool)
 {
 	const struct kube_object *o = k->objects[pool];
 
@@ -50,7 +50,7 @@ static void follow_entry(struct subnets_look *k, const struct subnet_entry *x, s
 	subnets_set_ips(k->s, o, x);
 }
 
-static bool is_settled(const struct subnets_look *k, const struct subnet_entry *x)
+static bool is_settled(const struct subnets_inputs *k, const struct subnet_entry *x)
 {
 	const struct subnet_entry *to = subnet_entry_find(&k->wanted, x->pool);
 
@@ -58,7 +58,7 @@ static bool is_settled(const struct subnets_look *k, const struct subnet_entry *
 }
 
 /* Creates missing pools that the written status contains, and updates labels. */
-static void make_pools(struct subnets_look *k)
+static void make_pools(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_wants; i++) {
 		const struct subnets_target *t = &k->targets[i];
@@ -69,7 +69,7 @@ static void make_pools(struct subnets_look *k)
 			continue;
 		if (!o && x->ips.n > 0)
 			subnets_make_pool(k->s, k->subnet, t, x);
-		else if (o && t->wish && !cluster_cache_object(o)->deleting)
+		else if (o && t->request && !cluster_cache_object(o)->deleting)
 			subnets_set_labels(k->s, o, t);
 	}
 }
@@ -78,11 +78,11 @@ static void make_pools(struct subnets_look *k)
  * The reason why the pool's application does not need it any more; NULL: it does, or that is not
  * known.
  */
-static const char *is_left(struct subnets_look *k, const struct kube_object *o)
+static const char *is_left(struct subnets_inputs *k, const struct kube_object *o)
 {
-	struct subnets_pool_note *n = subnets_note(k->s, o->name);
+	struct subnets_pool_error *n = subnets_error_log(k->s, o->name);
 	const struct subnets_app *a;
-	const char *why = NULL;
+	const char *cause = NULL;
 	struct app_id id;
 
 	if (subnets_stays(o) || !subnets_pool_app(o, &id))
@@ -90,32 +90,32 @@ static const char *is_left(struct subnets_look *k, const struct kube_object *o)
 	a = subnets_app_find(k->s, &id);
 	if (!app_id_is_known(&id)) {
 		if (cluster_cache_object(o)->allocated == 0)
-			subnets_ask_owner(k->s, o->name, &id);
+			subnets_lookup_owner(k->s, o->name, &id);
 		else
 			n->orphan = false;
-		why = n->orphan ? "its application is gone" : NULL;
+		cause = n->orphan ? "its application was deleted" : NULL;
 	} else if (!a) {
-		why = "its application is gone or asks for none";
+		cause = "its application was deleted or requests no pool";
 	} else if (strcmp(a->id.uid, id.uid) != 0) {
-		why = "its application is another one by now";
+		cause = "its application was replaced by another of the same name";
 	}
 	app_id_done(&id);
-	return why;
+	return cause;
 }
 
-static void settle_pools(struct subnets_look *k)
+static void settle_pools(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++) {
 		const struct kube_object *o = k->objects[i];
 		const struct subnet_entry *x = subnet_entry_find(&k->is, o->name);
-		const char *why = NULL;
+		const char *cause = NULL;
 
 		if (k->pools[i].deleting || subnets_busy(k->s, SUBNETS_POOL, o->name))
 			continue;
 		if (k->pools[i].app)
-			why = is_left(k, o);
-		if (why && subnets_is_sure(k->s))
-			subnets_delete_pool(k->s, o, why);
+			cause = is_left(k, o);
+		if (cause && subnets_is_sure(k->s))
+			subnets_delete_pool(k->s, o, cause);
 		else if (!subnets_set_owner(k->s, o, k->subnet) && k->pools[i].app && x)
 			follow_entry(k, x, i);
 	}
@@ -124,27 +124,27 @@ static void settle_pools(struct subnets_look *k)
 /* After an etcd restore an application or an agent's report may be missing. */
 bool subnets_is_sure(const struct subnets *s)
 {
-	return cluster_cache_hold(s->conf.world) == WORLD_SURE;
+	return cluster_cache_hold(s->conf.cache) == CLUSTER_CACHE_SURE;
 }
 
 /* Deletes the pools of a subnet that is being deleted, then its finalizer. */
-static void take_leave(struct subnets_look *k)
+static void take_leave(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++)
 		if (!k->pools[i].deleting && !subnets_busy(k->s, SUBNETS_POOL, k->objects[i]->name))
-			subnets_delete_pool(k->s, k->objects[i], "its subnet is deleted");
+			subnets_delete_pool(k->s, k->objects[i], "its subnet was deleted");
 	if (k->n_pools == 0 && k->is.n == 0)
 		subnets_unfinalize(k->s, k->subnet);
 }
 
-static void drop_notes(struct subnets_look *k)
+static void drop_annotations(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->is.n; i++)
 		if (!subnet_entry_find(&k->wanted, k->is.v[i].pool))
 			subnets_forget(k->s, k->is.v[i].pool);
 }
 
-static void carry_out(struct subnets_look *k)
+static void carry_out(struct subnets_inputs *k)
 {
 	bool deleting = cluster_cache_object(k->subnet)->deleting;
 
@@ -152,7 +152,7 @@ static void carry_out(struct subnets_look *k)
 		return;
 	if (!status_is(k)) {
 		subnets_write_status(k->s, k->subnet, &k->wanted, ip_set_count(&k->f.total));
-		drop_notes(k);
+		drop_annotations(k);
 	} else if (deleting) {
 		take_leave(k);
 	}
@@ -162,7 +162,7 @@ static void carry_out(struct subnets_look *k)
 	}
 }
 
-static int read_subnet(struct subnets_look *k, struct err *e)
+static int read_subnet(struct subnets_inputs *k, struct err *e)
 {
 	const struct json *o = cluster_cache_json(k->subnet);
 	const char *text = json_string(json_get(json_get(o, "status"), "controlledIPPools"));
@@ -178,32 +178,32 @@ static int read_subnet(struct subnets_look *k, struct err *e)
 	return subnet_entries_read(k->is.n ? text : NULL, k->f.total.family, &k->wanted, NULL);
 }
 
-static void look_at(struct subnets_turn *t, const struct kube_object *subnet)
+static void inspect(struct subnets_turn *t, const struct kube_object *subnet)
 {
 	struct subnets *s = t->s;
-	struct subnets_look k = {.s = s, .turn = t, .subnet = subnet};
+	struct subnets_inputs k = {.s = s, .turn = t, .subnet = subnet};
 	struct err e = ERR_INIT;
 
-	subnets_look_init(&k);
+	subnets_inputs_init(&k);
 	if (read_subnet(&k, &e) < 0) {
 		subnets_say(s, subnet->name, NULL, "", &e);
 	} else {
-		subnets_gather_pools(&k);
+		subnets_collect_pools(&k);
 		if (!cluster_cache_object(subnet)->deleting)
-			subnets_gather_wants(&k);
+			subnets_collect_wants(&k);
 		subnet_plan(&k.f, &k.wanted);
 		carry_out(&k);
 	}
-	subnets_look_done(&k);
+	subnets_inputs_done(&k);
 }
 
 /* --- scheduling --- */
 
 static bool is_known(struct subnets *s)
 {
-	return subnets_apps_known(s) && cluster_cache_synced(s->conf.world, WORLD_POOLS) &&
-	       cluster_cache_synced(s->conf.world, WORLD_SUBNETS) &&
-	       cluster_cache_synced(s->conf.world, WORLD_RESERVED);
+	return subnets_apps_known(s) && cluster_cache_synced(s->conf.cache, CLUSTER_CACHE_POOLS) &&
+	       cluster_cache_synced(s->conf.cache, CLUSTER_CACHE_SUBNETS) &&
+	       cluster_cache_synced(s->conf.cache, CLUSTER_CACHE_RESERVED);
 }
 
 static void on_timer(void *arg)
@@ -215,14 +215,14 @@ static void on_timer(void *arg)
 	s->due = 0;
 	if (!is_known(s))
 		return;
-	if (cluster_cache_hold(s->conf.world) != WORLD_SURE)
+	if (cluster_cache_hold(s->conf.cache) != CLUSTER_CACHE_SURE)
 		subnets_wake(s, SUBNETS_AGAIN_MS);
-	if (cluster_cache_hold(s->conf.world) == WORLD_HEARS)
+	if (cluster_cache_hold(s->conf.cache) == CLUSTER_CACHE_HEARS)
 		return;
 	subnets_apps_check(s);
 	subnets_turn_init(&t, s);
-	for (size_t i = 0; i < cluster_cache_count(s->conf.world, WORLD_SUBNETS); i++)
-		look_at(&t, cluster_cache_at(s->conf.world, WORLD_SUBNETS, i));
+	for (size_t i = 0; i < cluster_cache_count(s->conf.cache, CLUSTER_CACHE_SUBNETS); i++)
+		inspect(&t, cluster_cache_at(s->conf.cache, CLUSTER_CACHE_SUBNETS, i));
 	subnets_turn_done(&t);
 }
 
@@ -237,7 +237,7 @@ void subnets_wake(struct subnets *s, int64_t ms)
 	s->timer = loop_add_timer(s->loop, due - subnets_now(s), on_timer, s);
 }
 
-static void on_world(void *arg, const struct kube_object *was, const struct kube_object *is)
+static void on_cache(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	(void)was;
 	(void)is;
@@ -246,15 +246,15 @@ static void on_world(void *arg, const struct kube_object *was, const struct kube
 
 struct subnets *subnets_new(const struct subnets_conf *c)
 {
-	static const enum cluster_cache_kind follows[] = {WORLD_POOLS, WORLD_SUBNETS,
-							  WORLD_RESERVED};
+	static const enum cluster_cache_kind follows[] = {
+		CLUSTER_CACHE_POOLS, CLUSTER_CACHE_SUBNETS, CLUSTER_CACHE_RESERVED};
 	struct subnets *s = xcalloc(1, sizeof(*s));
 
 	*s = (struct subnets){.conf = *c, .loop = kube_loop(c->kube)};
 	if (!s->conf.rest_ms)
 		s->conf.rest_ms = SUBNETS_REST_MS;
 	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
-		cluster_cache_on(c->world, follows[i], on_world, s);
+		cluster_cache_on(c->cache, follows[i], on_cache, s);
 	subnets_apps_start(s);
 	subnets_wake(s, 1);
 	return s;
@@ -264,10 +264,10 @@ void subnets_free(struct subnets *s)
 {
 	if (!s)
 		return;
-	cluster_cache_off(s->conf.world, s);
+	cluster_cache_off(s->conf.cache, s);
 	subnets_apps_stop(s);
 	subnets_ops_done(s);
-	subnets_notes_done(s);
+	subnets_errors_done(s);
 	loop_del_timer(s->timer);
 	free(s);
 }
@@ -279,63 +279,63 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 	for (size_t i = 0; i < SUBNETS_APP_KINDS; i++)
 		apps += subnets_app_count(s, i);
 	sample_gauge(b, "unirail_subnet_applications", (int64_t)apps,
-		     "Applications that ask for pools of a subnet.");
+		     "Applications that request pools of SpiderSubnets.");
 	sample_counter(b, "unirail_subnet_pools_made_total", s->made,
-		       "Pools made for applications.");
+		       "Pools of SpiderSubnets created for an application.");
 	sample_counter(b, "unirail_subnet_pools_resized_total", s->resized,
-		       "Pools that grew or shrank with their application.");
+		       "Pools of SpiderSubnets resized with their application.");
 	sample_counter(b, "unirail_subnet_pools_reclaimed_total", s->reclaimed,
-		       "Pools that went with their application.");
+		       "Pools of SpiderSubnets deleted with their application.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
-		       "Pools that could not be made as they are to be.");
+		       "Pools of SpiderSubnets that could not be created or resized.");
 }
 
 /* State of pools between passes, and error reports. */
 
-static void note_free(struct subnets_pool_note *n)
+static void pool_error_free(struct subnets_pool_error *n)
 {
 	free(n->pool);
-	free(n->said);
+	free(n->logged);
 	ip_set_done(&n->used);
-	ip_set_done(&n->looked);
+	ip_set_done(&n->checked);
 	free(n);
 }
 
 static int by_pool(const void *a, const void *b)
 {
-	return strcmp(((const struct subnets_pool_note *)a)->pool,
-		      ((const struct subnets_pool_note *)b)->pool);
+	return strcmp(((const struct subnets_pool_error *)a)->pool,
+		      ((const struct subnets_pool_error *)b)->pool);
 }
 
-static struct subnets_pool_note *find(const struct subnets *s, const char *pool)
+static struct subnets_pool_error *find(const struct subnets *s, const char *pool)
 {
-	const struct subnets_pool_note want = {.pool = (char *)pool};
-	struct subnets_pool_note *const *found = tfind(&want, &s->notes, by_pool);
+	const struct subnets_pool_error want = {.pool = (char *)pool};
+	struct subnets_pool_error *const *found = tfind(&want, &s->pool_errors, by_pool);
 
 	return found ? *found : NULL;
 }
 
-struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool)
+struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool)
 {
-	struct subnets_pool_note *n = find(s, pool);
+	struct subnets_pool_error *n = find(s, pool);
 
 	if (n)
 		return n;
 	n = xcalloc(1, sizeof(*n));
 	n->pool = xstrdup(pool);
-	if (!tsearch(n, &s->notes, by_pool))
+	if (!tsearch(n, &s->pool_errors, by_pool))
 		abort(); /* out of memory ends the process, as everywhere */
 	return n;
 }
 
 void subnets_forget(struct subnets *s, const char *pool)
 {
-	struct subnets_pool_note *n = find(s, pool);
+	struct subnets_pool_error *n = find(s, pool);
 
 	if (!n)
 		return;
-	tdelete(n, &s->notes, by_pool);
-	note_free(n);
+	tdelete(n, &s->pool_errors, by_pool);
+	pool_error_free(n);
 }
 
 static void put_event(struct subnets *s, const struct app_id *app, const char *reason,
@@ -356,30 +356,30 @@ static void put_event(struct subnets *s, const struct app_id *app, const char *r
 
 /* Logs and sends an event once, until the error changes. */
 void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
-		 const struct err *why)
+		 const struct err *cause)
 {
-	struct subnets_pool_note *n = subnets_note(s, pool);
+	struct subnets_pool_error *n = subnets_error_log(s, pool);
 
-	if (n->said && !strcmp(n->said, why->text))
+	if (n->logged && !strcmp(n->logged, cause->text))
 		return;
-	free(n->said);
-	n->said = xstrdup(why->text);
-	log_warn("a pool of a subnet is not as it is to be", LOG_S("pool", pool),
+	free(n->logged);
+	n->logged = xstrdup(cause->text);
+	log_warn("cannot reconcile a pool of a subnet", LOG_S("pool", pool),
 		 LOG_S("application", app ? app->name : ""), LOG_S("namespace", app ? app->ns : ""),
-		 LOG_S("error", why->text));
+		 LOG_S("error", cause->text));
 	if (app)
-		put_event(s, app, reason, why->text);
+		put_event(s, app, reason, cause->text);
 }
 
-static void note_drop(void *n)
+static void pool_error_drop(void *n)
 {
-	note_free(n);
+	pool_error_free(n);
 }
 
-void subnets_notes_done(struct subnets *s)
+void subnets_errors_done(struct subnets *s)
 {
-	tdestroy(s->notes, note_drop);
-	s->notes = NULL;
+	tdestroy(s->pool_errors, pool_error_drop);
+	s->pool_errors = NULL;
 }
 
 /* Objects in the watch, and requests about them: one at a time for each object. */
@@ -438,7 +438,8 @@ void subnets_ops_done(struct subnets *s)
 static const char *version_now(const struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
 	const struct kube_object *o = cluster_cache_get(
-		s->conf.world, kind == SUBNETS_STATUS ? WORLD_SUBNETS : WORLD_POOLS, "", name);
+		s->conf.cache, kind == SUBNETS_STATUS ? CLUSTER_CACHE_SUBNETS : CLUSTER_CACHE_POOLS,
+		"", name);
 
 	return o ? o->version : "";
 }
@@ -481,18 +482,18 @@ struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, c
 }
 
 /* Retries with the state that the watch then shows; a conflict with another writer is no error. */
-static void failed(struct subnets_op *op, const struct err *why)
+static void failed(struct subnets_op *op, const struct err *cause)
 {
 	struct subnets *s = op->s;
 
 	op->until = subnets_now(s) + SUBNETS_AGAIN_MS;
-	if (why->code == -ESTALE || why->code == -EEXIST || why->code == -ENOENT)
+	if (cause->code == -ESTALE || cause->code == -EEXIST || cause->code == -ENOENT)
 		return;
 	s->failed++;
-	subnets_say(s, op->name, NULL, "", why);
+	subnets_say(s, op->name, NULL, "", cause);
 }
 
-static void on_written(void *arg, int status, const struct json *object, const struct err *why)
+static void on_written(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct subnets_op *op = arg;
 	struct subnets *s = op->s;
@@ -501,10 +502,10 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	(void)object;
 	op->call = NULL;
 	op->until = subnets_now(s) + SEEN_MS;
-	if (why)
-		failed(op, why);
-	subnets_wake(s, why ? SUBNETS_AGAIN_MS : SEEN_MS);
-	if (!why)
+	if (cause)
+		failed(op, cause);
+	subnets_wake(s, cause ? SUBNETS_AGAIN_MS : SEEN_MS);
+	if (!cause)
 		subnets_wake(s, 1);
 }
 

@@ -35,7 +35,7 @@ static void put_labels(struct json_out *o, const struct labels *l)
 }
 
 /* "5" or "+2" */
-static char *number_text(const struct subnets *s, const struct auto_wish *w)
+static char *number_text(const struct subnets *s, const struct auto_pool_request *w)
 {
 	if (w->fixed)
 		return xasprintf("%u", w->number);
@@ -45,19 +45,19 @@ static char *number_text(const struct subnets *s, const struct auto_wish *w)
 static void put_metadata(struct subnets *s, struct json_out *o, const struct kube_object *subnet,
 			 const struct subnets_target *t)
 {
-	auto_free char *number = number_text(s, t->wish);
+	auto_free char *number = number_text(s, t->request);
 	char cidr[IP_TEXT_MAX];
 	struct labels l = {0};
 
 	auto_pool_labels(t->app, subnet->name,
 			 subnets_cidr(json_get(cluster_cache_json(subnet), "spec"), cidr),
-			 t->ifname, t->wish->reclaim, &l);
+			 t->ifname, t->request->reclaim, &l);
 	jo_key(o, "metadata");
 	jo_obj(o);
 	jo_kstr(o, "name", t->name);
 	jo_key(o, "labels");
 	put_labels(o, &l);
-	auto_pool_put_notes(t->app, number, o);
+	auto_pool_put_annotations(t->app, number, o);
 	jo_key(o, "finalizers");
 	jo_arr(o);
 	jo_str(o, SUBNETS_FINALIZER);
@@ -150,11 +150,11 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 		json_string(json_get(subnets_meta(pool, "annotations"), AUTO_POOL_NUMBER));
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &subnets_pools, .name = pool->name}};
-	auto_free char *wanted = number_text(s, t->wish);
+	auto_free char *wanted = number_text(s, t->request);
 	struct subnets_body b;
 
 	if (!strcmp(uid, t->app->uid) && number && !strcmp(number, wanted) && reclaim &&
-	    !strcmp(reclaim, t->wish->reclaim ? "true" : "false"))
+	    !strcmp(reclaim, t->request->reclaim ? "true" : "false"))
 		return false;
 	subnets_body(&b);
 	jo_key(&b.o, "metadata");
@@ -163,7 +163,7 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 	jo_key(&b.o, "labels");
 	jo_obj(&b.o);
 	jo_kstr(&b.o, AUTO_POOL_UID, t->app->uid);
-	jo_kstr(&b.o, AUTO_POOL_RECLAIM, t->wish->reclaim ? "true" : "false");
+	jo_kstr(&b.o, AUTO_POOL_RECLAIM, t->request->reclaim ? "true" : "false");
 	jo_end_obj(&b.o);
 	jo_key(&b.o, "annotations");
 	jo_obj(&b.o);
@@ -177,14 +177,13 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 	return true;
 }
 
-void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *why)
+void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *cause)
 {
 	struct kube_request r = {.verb = KUBE_DELETE,
 				 .on = {.kind = &subnets_pools, .name = pool->name},
 				 .uid = pool->uid};
 
-	log_info("a pool goes back to its subnet", LOG_S("pool", pool->name),
-		 LOG_S("because", why));
+	log_info("deleting a pool of a subnet", LOG_S("pool", pool->name), LOG_S("because", cause));
 	subnets_send(s, SUBNETS_POOL, &r);
 	s->reclaimed++;
 }

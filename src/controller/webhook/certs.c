@@ -40,16 +40,16 @@ static void keep(struct certs *c, const struct certs_set *s)
 }
 
 /* Logs each error once until it changes. */
-static void in_trouble(struct certs *c, const char *where, const struct err *e)
+static void is_failing(struct certs *c, const char *where, const struct err *e)
 {
 	struct err t = *e;
 
 	err_wrap(&t, t.code, "the webhooks' certificate in %s", where);
-	if (strcmp(c->trouble.text, t.text))
-		log_error(c->tls ? "the certificate that is served stays"
-				 : "no certificate to serve",
+	if (strcmp(c->sync_error.text, t.text))
+		log_error(c->tls ? "webhook certificate rejected, keeping the current one"
+				 : "no webhook certificate to serve",
 			  LOG_S("error", t.text));
-	c->trouble = t;
+	c->sync_error = t;
 }
 
 static int load(struct certs *c, const struct certs_set *s, struct err *e)
@@ -75,19 +75,19 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	bool first = !c->tls, swapped = !same(c->set.cert, s->cert);
 
 	if (load(c, s, &e) < 0) {
-		in_trouble(c, where, &e);
+		is_failing(c, where, &e);
 		return;
 	}
 	keep(c, s);
-	if (x509_look(span_of(s->cert), &f, NULL) == 0)
+	if (x509_inspect(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
 	/*
 	 * Used nevertheless: there is no better certificate, and the client may trust another CA.
 	 */
-	if (certs_believed(s, c->conf.wish.names[0], &e) < 0)
-		in_trouble(c, where, &e);
+	if (certs_believed(s, c->conf.request.names[0], &e) < 0)
+		is_failing(c, where, &e);
 	else
-		err_clear(&c->trouble);
+		err_clear(&c->sync_error);
 	if (first || swapped)
 		log_info("certificate", LOG_S("from", where), LOG_I("until", c->end));
 	c->conf.changed(c->conf.arg);
@@ -95,7 +95,7 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 
 void certs_adopt(struct certs *c, const struct certs_set *s, const char *where)
 {
-	bool there = c->tls && !c->trouble.code;
+	bool there = c->tls && !c->sync_error.code;
 
 	if (there && same(c->set.cert, s->cert) && same(c->set.key, s->key) &&
 	    same(c->set.ca, s->ca)) {
@@ -131,15 +131,15 @@ static int read_files(struct certs *c, struct certs_set *s, struct err *e)
 	return r < 0 ? r : read_file(c, c->conf.ca_file, &s->ca, e);
 }
 
-static void look_at_files(void *arg)
+static void inspect_files(void *arg)
 {
 	struct certs *c = arg;
 	struct certs_set s = {0};
 	struct err e = ERR_INIT;
 
-	c->timer = loop_add_timer(c->loop, FILES_MS, look_at_files, c);
+	c->timer = loop_add_timer(c->loop, FILES_MS, inspect_files, c);
 	if (read_files(c, &s, &e) < 0)
-		in_trouble(c, "files", &e);
+		is_failing(c, "files", &e);
 	else
 		certs_adopt(c, &s, c->conf.cert_file);
 	certs_set_done(&s);
@@ -153,10 +153,10 @@ struct certs *certs_new(const struct certs_conf *conf)
 
 	c->conf = *conf;
 	c->loop = kube_loop(conf->kube);
-	err_set(&c->trouble, -EAGAIN, "the webhooks' certificate has not been read yet");
-	c->trouble.kind = ERR_AGAIN;
+	err_set(&c->sync_error, -EAGAIN, "the webhooks' certificate has not been read yet");
+	c->sync_error.kind = ERR_AGAIN;
 	if (conf->cert_file)
-		c->timer = loop_add_timer(c->loop, 0, look_at_files, c);
+		c->timer = loop_add_timer(c->loop, 0, inspect_files, c);
 	else
 		certs_secret_start(c);
 	return c;
@@ -190,16 +190,16 @@ int64_t certs_end(const struct certs *c)
 
 int certs_sync_error(const struct certs *c, struct err *e)
 {
-	if (c->trouble.code && e)
-		*e = c->trouble;
-	return c->trouble.code;
+	if (c->sync_error.code && e)
+		*e = c->sync_error;
+	return c->sync_error.code;
 }
 
 void certs_lead(struct certs *c, bool leads)
 {
 	c->leads = leads;
 	if (leads && !c->conf.cert_file)
-		certs_secret_look(c);
+		certs_secret_check(c);
 }
 
 /* EARLY_S: tolerance for clock differences. AGAIN_S: retry while a new CA is not trusted yet. */
@@ -227,8 +227,7 @@ void certs_set_done(struct certs_set *s)
 int certs_usable(const struct certs_set *s, struct err *e)
 {
 	static const char remedy[] =
-		"put certificate and key in together, or delete it to have both "
-		"made anew";
+		"store certificate and key together, or delete it to have both created again";
 	int r;
 
 	if (!s->cert || !s->key)
@@ -242,7 +241,7 @@ int certs_believed(const struct certs_set *s, const char *name, struct err *e)
 {
 	int r = s->ca ? x509_trusts(span_of(s->ca), span_of(s->cert), name, e) : 0;
 
-	return r < 0 ? err_wrap(e, r, "held against ca.crt") : 0;
+	return r < 0 ? err_wrap(e, r, "verify tls.crt by ca.crt") : 0;
 }
 
 static bool same_text(struct span a, struct span b)
@@ -263,7 +262,7 @@ static bool signer_is_ca(const struct certs_set *s)
 {
 	struct x509_facts f;
 
-	return s->ca && x509_look(signer(s), &f, NULL) == 0 && f.is_ca &&
+	return s->ca && x509_inspect(signer(s), &f, NULL) == 0 && f.is_ca &&
 	       x509_trusts(signer(s), signer(s), NULL, NULL) == 0;
 }
 
@@ -277,12 +276,12 @@ static int64_t due(struct span cert)
 {
 	struct x509_facts f;
 
-	if (x509_look(cert, &f, NULL) < 0)
+	if (x509_inspect(cert, &f, NULL) < 0)
 		return 0;
 	return f.to - (f.to - f.from) / 3;
 }
 
-static bool has_names(const struct certs_set *s, const struct certs_wish *w)
+static bool has_names(const struct certs_set *s, const struct certs_goal *w)
 {
 	for (size_t i = 0; i < w->n_names; i++)
 		if (x509_trusts(span_of(s->ca), span_of(s->cert), w->names[i], NULL) < 0)
@@ -298,7 +297,7 @@ static int64_t first_end(const struct certs_set *s)
 	struct x509_facts f;
 
 	while (x509_next(&rest, &cert))
-		if (x509_look(cert, &f, NULL) < 0)
+		if (x509_inspect(cert, &f, NULL) < 0)
 			return 0;
 		else if (f.to < first)
 			first = f.to;
@@ -310,7 +309,7 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static enum certs_step step_of(const struct certs_set *is, bool signs, const struct certs_wish *w,
+static enum certs_step step_of(const struct certs_set *is, bool signs, const struct certs_goal *w,
 			       int64_t now, bool trusted, int64_t *wake)
 {
 	bool serves = certs_usable(is, NULL) == 0 && certs_believed(is, NULL, NULL) == 0, old;
@@ -337,13 +336,13 @@ static enum certs_step step_of(const struct certs_set *is, bool signs, const str
 	return CERTS_FINE;
 }
 
-enum certs_step certs_step(const struct certs_set *is, const struct certs_wish *w, int64_t now,
+enum certs_step certs_step(const struct certs_set *is, const struct certs_goal *w, int64_t now,
 			   bool trusted, int64_t *wake)
 {
 	return step_of(is, can_sign(is), w, now, trusted, wake);
 }
 
-bool certs_is_due(const struct certs_set *serving, const struct certs_wish *w, int64_t now,
+bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, int64_t now,
 		  bool trusted, int64_t *wake)
 {
 	*wake = now;
@@ -367,7 +366,7 @@ static int64_t from(int64_t now, int64_t life)
 	return now - earlier(EARLY_S, life / 8);
 }
 
-static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s, struct err *e)
+static int make_ca(const struct certs_goal *w, int64_t now, struct certs_set *s, struct err *e)
 {
 	unsigned char r[4];
 	auto_free char *name = NULL, *ca = NULL, *key = NULL;
@@ -376,9 +375,9 @@ static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s,
 	/* A random part distinguishes the subjects of CAs that are trusted at the same time. */
 	random_bytes(r, sizeof(r));
 	name = xasprintf("%.48s-ca-%02x%02x%02x%02x", w->name, r[0], r[1], r[2], r[3]);
-	n = x509_make(&(struct x509_wish){.name = name,
-					  .from = from(now, w->ca_life),
-					  .to = now + w->ca_life},
+	n = x509_make(&(struct x509_request){.name = name,
+					     .from = from(now, w->ca_life),
+					     .to = now + w->ca_life},
 		      &ca, &key, e);
 	if (n < 0)
 		return n;
@@ -390,20 +389,20 @@ static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s,
 	return 0;
 }
 
-static int make_leaf(const struct certs_wish *w, int64_t now, struct certs_set *s, struct err *e)
+static int make_leaf(const struct certs_goal *w, int64_t now, struct certs_set *s, struct err *e)
 {
 	auto_free char *cert = NULL, *key = NULL;
 	struct x509_facts ca;
-	int r = x509_look(signer(s), &ca, e);
+	int r = x509_inspect(signer(s), &ca, e);
 
 	if (r == 0)
-		r = x509_make(&(struct x509_wish){.name = w->name,
-						  .names = w->names,
-						  .n_names = w->n_names,
-						  .from = from(now, w->life),
-						  .to = earlier(now + w->life, ca.to),
-						  .ca = signer(s),
-						  .ca_key = span_of(s->ca_key)},
+		r = x509_make(&(struct x509_request){.name = w->name,
+						     .names = w->names,
+						     .n_names = w->n_names,
+						     .from = from(now, w->life),
+						     .to = earlier(now + w->life, ca.to),
+						     .ca = signer(s),
+						     .ca_key = span_of(s->ca_key)},
 			      &cert, &key, e);
 	if (r < 0)
 		return r;
@@ -424,7 +423,7 @@ static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 	buf_init(&b, CA_MAX);
 	buf_str(&b, s->ca ? s->ca : "");
 	while (x509_next(&rest, &cert)) {
-		if (x509_look(cert, &f, NULL) < 0 || f.to <= now || same_text(cert, signer(s)))
+		if (x509_inspect(cert, &f, NULL) < 0 || f.to <= now || same_text(cert, signer(s)))
 			continue;
 		buf_add(&b, cert.p, cert.n);
 		buf_char(&b, '\n');
@@ -434,7 +433,7 @@ static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 	buf_done(&b);
 }
 
-int certs_take_step(const struct certs_set *is, enum certs_step step, const struct certs_wish *w,
+int certs_take_step(const struct certs_set *is, enum certs_step step, const struct certs_goal *w,
 		    int64_t now, struct certs_set *ret, struct err *e)
 {
 	struct certs_set s = {.ca_since = is->ca_since};
@@ -503,7 +502,7 @@ static void trust(struct certs_set *s, const struct certs_set *ca, int64_t now)
 }
 
 int certs_next(const struct certs_set *serving, const struct certs_set *ca,
-	       const struct certs_wish *w, int64_t now, bool trusted, struct certs_write *ret,
+	       const struct certs_goal *w, int64_t now, bool trusted, struct certs_write *ret,
 	       struct err *e)
 {
 	struct certs_set is = {.ca_since = serving->ca_since}, next = {0};
@@ -544,15 +543,15 @@ int certs_next(const struct certs_set *serving, const struct certs_set *ca,
 	return 0;
 }
 
-const char *certs_step_words(enum certs_step step)
+const char *certs_describe_step(enum certs_step step)
 {
 	switch (step) {
 	case CERTS_FINE: return "as it was";
-	case CERTS_ALL: return "a CA and a certificate are made";
-	case CERTS_CA: return "a new CA is made";
-	case CERTS_LEAF: return "a new certificate is made";
-	case CERTS_PRUNE: return "a CA that has expired is not trusted any more";
-	case CERTS_TRUST: return "a new CA is trusted beside the old one";
+	case CERTS_ALL: return "a CA and a certificate are created";
+	case CERTS_CA: return "a new CA is created";
+	case CERTS_LEAF: return "a new certificate is created";
+	case CERTS_PRUNE: return "an expired CA is no longer trusted";
+	case CERTS_TRUST: return "a new CA is trusted in addition to the old one";
 	case CERTS_MOVE_KEY: return "the CA's key is moved to a Secret of its own";
 	case CERTS_REMOVE_KEY: return "the CA's key is removed from the certificate's Secret";
 	}

@@ -33,7 +33,7 @@ struct certs_conf {
 	const char *cert_file, *key_file, *ca_file; /* instead of the Secret; NULL: none */
 	const char *client_ca; /* PEM: clients must present a certificate of this CA; NULL: any
 	                        * client */
-	struct certs_wish wish;
+	struct certs_goal request;
 	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);
 	/* Whether the API server trusts this CA already. A new CA signs nothing before. */

@@ -36,7 +36,7 @@ struct certs_set {
 
 void certs_set_done(struct certs_set *s);
 
-struct certs_wish {
+struct certs_goal {
 	const char *name;	  /* common name */
 	const char *const *names; /* names of the controller that the API server connects to */
 	size_t n_names;
@@ -67,17 +67,17 @@ enum certs_step {
  * The next step for `is` at `now`. *wake: when to call again, seconds since the epoch. `trusted`:
  * the API server is known to trust all of is->ca.
  */
-enum certs_step certs_step(const struct certs_set *is, const struct certs_wish *w, int64_t now,
+enum certs_step certs_step(const struct certs_set *is, const struct certs_goal *w, int64_t now,
 			   bool trusted, int64_t *wake);
 /* Carries out the step. *ret is a new set, which the caller frees. */
-int certs_take_step(const struct certs_set *is, enum certs_step step, const struct certs_wish *w,
+int certs_take_step(const struct certs_set *is, enum certs_step step, const struct certs_goal *w,
 		    int64_t now, struct certs_set *ret, struct err *e);
 
 /*
  * Whether certs_next() may return a write, decided without the CA's key: only then does the CA's
  * Secret have to be read. *wake as above.
  */
-bool certs_is_due(const struct certs_set *serving, const struct certs_wish *w, int64_t now,
+bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, int64_t now,
 		  bool trusted, int64_t *wake);
 
 /* The next write. */
@@ -94,8 +94,8 @@ struct certs_write {
  * (one certificate) and ca_key are used. Returns 0, or -errno without setting *ret.
  */
 int certs_next(const struct certs_set *serving, const struct certs_set *ca,
-	       const struct certs_wish *w, int64_t now, bool trusted, struct certs_write *ret,
+	       const struct certs_goal *w, int64_t now, bool trusted, struct certs_write *ret,
 	       struct err *e);
-const char *certs_step_words(enum certs_step step);
+const char *certs_describe_step(enum certs_step step);
 
 #endif

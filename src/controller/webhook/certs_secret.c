@@ -19,10 +19,10 @@
 #define ISSUED "cert-manager.io/certificate-name"
 
 /*
- * LOOK_MAX_S: check at least this often, since a clock change may make a certificate too young or
+ * CHECK_MAX_S: check at least this often, since a clock change may make a certificate too young or
  * too old.
  */
-enum { LOOK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+enum { CHECK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 /* --- watched Secret --- */
 
@@ -32,10 +32,10 @@ static int decode(void *value, const struct json *object, struct err *e)
 	struct certs_secret *s = value;
 
 	(void)e;
-	s->ours = secret_is_ours(object) && !json_get(annotations, ISSUED);
+	s->managed = secret_is_managed(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
 				    /* Written by an earlier version, until it is moved. */
-				    .ca_key = s->ours ? secret_text(object, "ca.key") : NULL,
+				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
 				    .ca_since = secret_since(object, CA_SINCE)};
@@ -54,10 +54,10 @@ static const struct kube_object *there(const struct certs *c)
 
 /* --- writing --- */
 
-static void look_in(struct certs *c, int64_t ms);
+static void schedule_in(struct certs *c, int64_t ms);
 
 /* Versions older than this are from before our write. */
-static void note_version(struct certs *c, const struct json *object)
+static void annotation_version(struct certs *c, const struct json *object)
 {
 	const char *version =
 		object ? json_string(json_get(json_get(object, "metadata"), "resourceVersion"))
@@ -70,16 +70,16 @@ static void note_version(struct certs *c, const struct json *object)
 /* After an etcd restore the version that we wrote never arrives. */
 static void on_etcd_restored(void *arg)
 {
-	note_version(arg, NULL);
-	look_in(arg, 0);
+	annotation_version(arg, NULL);
+	schedule_in(arg, 0);
 }
 
 /* For both Secrets. */
 static void failed(struct certs *c, const char *what, const struct err *e)
 {
-	c->trouble = *e;
-	log_error(what, LOG_S("error", c->trouble.text));
-	look_in(c, kube_backoff_next(&c->backoff));
+	c->sync_error = *e;
+	log_error(what, LOG_S("error", c->sync_error.text));
+	schedule_in(c, backoff_next(&c->backoff));
 }
 
 static const char *written_name(const struct certs *c)
@@ -90,25 +90,25 @@ static const char *written_name(const struct certs *c)
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct certs *c = arg;
-	struct err why;
+	struct err cause;
 
 	c->call = NULL;
 	/* Another replica was first: the watch, or the next read, delivers its content. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
 		if (!e && !c->to_ca)
-			note_version(c, object);
+			annotation_version(c, object);
 		if (!e)
 			log_info("Secret written", LOG_S("name", written_name(c)),
-				 LOG_S("what", certs_step_words(c->doing)),
+				 LOG_S("what", certs_describe_step(c->doing)),
 				 LOG_I("status", status));
-		kube_backoff_reset(&c->backoff);
-		look_in(c, 0);
+		backoff_reset(&c->backoff);
+		schedule_in(c, 0);
 		return;
 	}
-	why = *e;
+	cause = *e;
 	if (status == 403 && c->creates)
-		secret_explain_missing(&why, "Secret", c->conf.ns, written_name(c));
-	failed(c, "failed to store the webhooks' certificate", &why);
+		secret_explain_missing(&cause, "Secret", c->conf.ns, written_name(c));
+	failed(c, "failed to store the webhooks' certificate", &cause);
 }
 
 static void write_secret(struct certs *c, const struct certs_set *s, const char *version)
@@ -153,10 +153,10 @@ static void on_time(void *arg)
 	struct certs *c = arg;
 
 	c->timer = NULL;
-	certs_secret_look(c);
+	certs_secret_check(c);
 }
 
-static void look_in(struct certs *c, int64_t ms)
+static void schedule_in(struct certs *c, int64_t ms)
 {
 	loop_del_timer(c->timer);
 	c->timer = loop_add_timer(c->loop, ms, on_time, c);
@@ -176,7 +176,7 @@ static bool may_renew(const struct certs *c, const struct kube_object *o)
 {
 	if (is_behind(c, o))
 		return false;
-	return o ? c->leads && ((const struct certs_secret *)o->value)->ours : !c->tls;
+	return o ? c->leads && ((const struct certs_secret *)o->value)->managed : !c->tls;
 }
 
 static const struct certs_set *set_of(const struct kube_object *o)
@@ -195,7 +195,7 @@ static bool is_trusted(const struct certs *c, const struct certs_set *s)
 
 struct stored_ca {
 	struct certs_set set;
-	bool ours;
+	bool managed;
 	const char *version; /* NULL: the Secret does not exist */
 };
 
@@ -206,16 +206,17 @@ static void carry_out(struct certs *c, const struct certs_write *w, const struct
 
 	c->doing = w->step;
 	if (w->step == CERTS_FINE) {
-		look_in(c, kube_backoff_next(&c->backoff));
+		schedule_in(c, backoff_next(&c->backoff));
 	} else if (!w->to_ca) {
 		write_secret(c, &w->set, o ? o->version : NULL);
-	} else if (!ca->version || ca->ours) {
+	} else if (!ca->version || ca->managed) {
 		write_ca(c, &w->set, ca->version);
 	} else {
 		err_kind(
 			&e, ERR_CONF, -EPERM,
-			"Secret '%s/%s' is to get the webhooks' CA, but is not the controller's: label it "
-			"app.kubernetes.io/managed-by=unirail-controller, or name another in webhook-ca-secret",
+			"Secret '%s/%s' is named as Secret of the webhooks' CA but not managed by "
+			"the controller: label it app.kubernetes.io/managed-by=unirail-controller, "
+			"or name another in webhook-ca-secret",
 			c->conf.ns, c->conf.ca_secret);
 		failed(c, "failed to store the webhooks' certificate", &e);
 	}
@@ -229,10 +230,10 @@ static void renew(struct certs *c, const struct stored_ca *ca)
 	struct err e = ERR_INIT;
 
 	if (!may_renew(c, o)) {
-		look_in(c, 0);
+		schedule_in(c, 0);
 		return;
 	}
-	if (certs_next(is, &ca->set, &c->conf.wish, now_real_ms() / 1000, is_trusted(c, is), &w,
+	if (certs_next(is, &ca->set, &c->conf.request, now_real_ms() / 1000, is_trusted(c, is), &w,
 		       &e) < 0) {
 		failed(c, "make a certificate", &e);
 		return;
@@ -245,24 +246,24 @@ static void on_ca(void *arg, int status, const struct json *object, const struct
 {
 	struct certs *c = arg;
 	struct stored_ca ca = {0};
-	struct err why;
+	struct err cause;
 
 	c->call = NULL;
 	if (e && status != 404) {
-		why = *e;
+		cause = *e;
 		if (status == 403)
 			err_wrap(
-				&why, why.code,
+				&cause, cause.code,
 				"the controller's account may not read the CA's Secret '%s/%s', kubectl apply -f "
 				"deploy/controller.yaml allows it",
 				c->conf.ns, c->conf.ca_secret);
-		failed(c, "failed to read the CA of the webhooks' certificate", &why);
+		failed(c, "failed to read the CA of the webhooks' certificate", &cause);
 		return;
 	}
 	if (!e) {
 		ca.set.ca = secret_text(object, "ca.crt");
 		ca.set.ca_key = secret_text(object, "ca.key");
-		ca.ours = secret_is_ours(object);
+		ca.managed = secret_is_managed(object);
 		ca.version = json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
 	}
 	renew(c, &ca);
@@ -282,9 +283,9 @@ static void read_ca(struct certs *c)
 /* Recreates a deleted Secret of our own with its last content. */
 static void write_again(struct certs *c)
 {
-	if (!c->ours) {
-		log_warn("the Secret of the webhooks' certificate is gone: what was in it goes on "
-			 "being served",
+	if (!c->managed) {
+		log_warn("the Secret of the webhooks' certificate was deleted: its last content is "
+			 "served",
 			 LOG_S("name", c->conf.secret));
 		return;
 	}
@@ -292,7 +293,7 @@ static void write_again(struct certs *c)
 	write_secret(c, &c->set, NULL);
 }
 
-void certs_secret_look(struct certs *c)
+void certs_secret_check(struct certs *c)
 {
 	const struct kube_object *o;
 	int64_t now = now_real_ms() / 1000, wake;
@@ -304,10 +305,10 @@ void certs_secret_look(struct certs *c)
 		write_again(c);
 	else if (!may_renew(c, o))
 		return;
-	else if (certs_is_due(set_of(o), &c->conf.wish, now, is_trusted(c, set_of(o)), &wake))
+	else if (certs_is_due(set_of(o), &c->conf.request, now, is_trusted(c, set_of(o)), &wake))
 		read_ca(c);
 	else
-		look_in(c, (wake - now > LOOK_MAX_S ? LOOK_MAX_S : wake - now) * 1000 + 1);
+		schedule_in(c, (wake - now > CHECK_MAX_S ? CHECK_MAX_S : wake - now) * 1000 + 1);
 }
 
 /* --- changes --- */
@@ -318,14 +319,14 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 
 	(void)was;
 	if (!is)
-		note_version(c, NULL);
+		annotation_version(c, NULL);
 	if (is) {
 		const struct certs_secret *s = is->value;
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
 
-		c->ours = s->ours;
+		c->managed = s->managed;
 		/* An empty Secret of our own, as the manifest creates it, is filled soon. */
-		if (!s->ours || s->set.ca || s->set.cert || s->set.key)
+		if (!s->managed || s->set.ca || s->set.cert || s->set.key)
 			certs_adopt(c, &s->set, where);
 	}
 	/*
@@ -333,19 +334,19 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	 * replicas notice a deletion at the same time.
 	 */
 	if (kube_informer_synced(c->informer))
-		look_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
+		schedule_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
 }
 
 static void on_synced(void *arg)
 {
-	look_in(arg, 0);
+	schedule_in(arg, 0);
 }
 
 void certs_secret_start(struct certs *c)
 {
 	auto_free char *only = xasprintf("metadata.name=%s", c->conf.secret);
 
-	c->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
+	c->backoff = (struct backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
 	c->informer = kube_informer_new(
 		c->conf.kube,
 		&(struct kube_informer_conf){.kind = &secret_kind,
@@ -355,7 +356,7 @@ void certs_secret_start(struct certs *c)
 					     .drop = drop,
 					     .changed = on_changed,
 					     .synced = on_synced,
-					     .set_back = on_etcd_restored,
+					     .etcd_restored = on_etcd_restored,
 					     .arg = c});
 }
 
@@ -364,6 +365,6 @@ void certs_secret_stop(struct certs *c)
 	kube_cancel(c->call);
 	c->call = NULL;
 	kube_informer_free(c->informer);
-	note_version(c, NULL);
+	annotation_version(c, NULL);
 	c->informer = NULL;
 }

@@ -31,13 +31,13 @@ struct pool_status {
 };
 
 /* A review passed to its hook and not answered yet. */
-struct asked {
+struct requested {
 	struct review_doc d; /* d.q is passed to the hook */
 	struct reviews *s;
 	const struct review_route *route;
 	struct http_request *http;
 	int64_t began;
-	struct asked *prev, *next;
+	struct requested *prev, *next;
 };
 
 /* A request waiting to be decided. */
@@ -55,7 +55,7 @@ struct reviews {
 	uint64_t wrong, strangers; /* requests that were no valid review; without token */
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
-	struct asked *asked;
+	struct requested *requested;
 	struct trials *trials;
 	struct tried *tried;
 	struct queued *first, **end; /* in order of arrival */
@@ -88,8 +88,9 @@ static void say(struct http_request *q, int status, const char *allow, const cha
 static void not_wanted(struct reviews *s, struct http_request *q, const struct review_route *route,
 		       int status, const char *allow, const char *text)
 {
-	log_limited(LOG_WARN, 3, "request refused", LOG_S("path", route ? route->path : "another"),
-		    LOG_I("status", status), LOG_S("error", text));
+	log_limited(LOG_WARN, 3, "webhook request refused",
+		    LOG_S("path", route ? route->path : "another"), LOG_I("status", status),
+		    LOG_S("error", text));
 	s->wrong++;
 	say(q, status, allow, text);
 }
@@ -115,9 +116,9 @@ static bool is_json(const struct http1_msg *m)
 
 /* --- reviews --- */
 
-static void forget(struct asked *a)
+static void forget(struct requested *a)
 {
-	*(a->prev ? &a->prev->next : &a->s->asked) = a->next;
+	*(a->prev ? &a->prev->next : &a->s->requested) = a->next;
 	if (a->next)
 		a->next->prev = a->prev;
 	review_doc_done(&a->d);
@@ -126,16 +127,16 @@ static void forget(struct asked *a)
 
 static void log_refusal(const struct review *q, const struct review_answer *a)
 {
-	auto_buf struct buf words;
+	auto_buf struct buf message;
 
-	buf_init(&words, WORDS_MAX);
-	review_words(&words, q, a);
+	buf_init(&message, WORDS_MAX);
+	review_messages(&message, q, a);
 	log_info("refused", LOG_S("kind", q->kind), LOG_S("namespace", q->ns),
 		 LOG_S("name", q->name), LOG_S("operation", q->operation), LOG_S("user", q->user),
-		 LOG_S("why", words.p ? words.p : ""));
+		 LOG_S("why", message.p ? message.p : ""));
 }
 
-static void count(struct asked *a, bool allowed)
+static void count(struct requested *a, bool allowed)
 {
 	struct pool_status *c = &a->s->counts[a->route - a->s->routes];
 
@@ -146,7 +147,7 @@ static void count(struct asked *a, bool allowed)
 
 void review_answer(struct review *q, struct review_answer *a)
 {
-	struct asked *it = (struct asked *)q;
+	struct requested *it = (struct requested *)q;
 	struct http_request *http = it->http;
 	auto_buf struct buf b;
 
@@ -158,7 +159,7 @@ void review_answer(struct review *q, struct review_answer *a)
 	review_drop(a);
 	forget(it);
 	if (b.over)
-		http_answer_error(http, 500, 500, "the answer is too long");
+		http_answer_error(http, 500, 500, "the response is too long");
 	else
 		http_answer(http, &(struct http1_response){.status = 200,
 							   .type = "application/json",
@@ -184,28 +185,29 @@ static void refuse(struct review *q, const char *fmt, ...)
  * With matchPolicy Equivalent the API server converts other versions. One that arrives nevertheless
  * is of a definition that is not unirail's.
  */
-static void dispatch_review(struct asked *a)
+static void dispatch_review(struct requested *a)
 {
 	const struct review_route *r = a->route;
 	struct review *q = &a->d.q;
 
 	if (strcmp(q->group, r->group) || strcmp(q->kind, r->kind))
 		refuse(q,
-		       "%s is asked about '%s' of '%s', wants '%s' of '%s': mend the webhook's rules",
+		       "webhook %s received '%s' of '%s', wants '%s' of '%s': correct the "
+		       "webhook's rules",
 		       r->path, q->kind, q->group, r->kind, r->group);
 	else if (strcmp(q->version, r->version))
 		refuse(q,
-		       "%s is asked about version '%s' of %s, wants '%s': install the definitions "
-		       "that come with this controller",
+		       "webhook %s received version '%s' of %s, wants '%s': install the "
+		       "definitions of this controller's release",
 		       r->path, q->version, r->kind, r->version);
 	else
-		r->hook(r->arg, q);
+		r->webhook(r->arg, q);
 }
 
-static void ask(struct reviews *s, const struct review_route *route, struct http_request *http)
+static void request(struct reviews *s, const struct review_route *route, struct http_request *http)
 {
 	const struct http1_msg *m = http_request_msg(http);
-	struct asked *a = xcalloc(1, sizeof(*a));
+	struct requested *a = xcalloc(1, sizeof(*a));
 	struct err e = ERR_INIT;
 
 	a->began = now_mono_us();
@@ -217,10 +219,10 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	a->s = s;
 	a->route = route;
 	a->http = http;
-	a->next = s->asked;
+	a->next = s->requested;
 	if (a->next)
 		a->next->prev = a;
-	s->asked = a;
+	s->requested = a;
 	dispatch_review(a);
 }
 
@@ -245,10 +247,10 @@ static void on_turn(void *arg)
 	while (s->first && now_mono_us() < until) {
 		struct queued *w = next_queued(s);
 
-		if (http_request_is_gone(w->http))
-			say(w->http, 503, NULL, "nobody waits for the answer");
+		if (http_request_is_closed(w->http))
+			say(w->http, 503, NULL, "the client has disconnected");
 		else
-			ask(s, w->route, w->http);
+			request(s, w->route, w->http);
 		free(w);
 	}
 	if (s->first && !s->turn)
@@ -286,17 +288,17 @@ static void run_trial(void *arg)
 		x->route->trial(x->route->arg, &d.q);
 }
 
-static void on_tried(void *arg, const struct err *why)
+static void on_tried(void *arg, const struct err *cause)
 {
 	struct tried x = *(struct tried *)arg;
 
 	forget_tried(arg);
-	if (!why) {
+	if (!cause) {
 		queue(x.s, x.route, x.http);
 		return;
 	}
-	x.s->costly += why->code == -EFBIG;
-	not_wanted(x.s, x.http, x.route, why->code == -EFBIG ? 413 : 503, NULL, why->text);
+	x.s->costly += cause->code == -EFBIG;
+	not_wanted(x.s, x.http, x.route, cause->code == -EFBIG ? 413 : 503, NULL, cause->text);
 }
 
 static void try_first(struct reviews *s, const struct review_route *route,
@@ -381,33 +383,38 @@ void reviews_free(struct reviews *s)
 		free(next_queued(s));
 	while (s->tried)
 		forget_tried(s->tried);
-	while (s->asked)
-		forget(s->asked);
+	while (s->requested)
+		forget(s->requested);
 	free(s->counts);
 	free(s);
 }
 
-static void put_counts(const struct reviews *s, struct buf *b, const char *name, const char *help,
-		       size_t at)
+static void put_counts(const struct reviews *s, struct buf *b, const struct metric *m, size_t at)
 {
-	sample_name(b, name, "counter", help);
+	sample_name(b, m);
 	for (size_t i = 0; i < s->n; i++)
-		sample_value(b, name, "path", s->routes[i].path,
+		sample_value(b, m->name, "path", s->routes[i].path,
 			     *(const int64_t *)((const char *)&s->counts[i] + at));
 }
 
 void reviews_metrics(const struct reviews *s, struct buf *b)
 {
-	put_counts(s, b, "unirail_controller_reviews_allowed_total", "Reviews that were allowed.",
+	put_counts(s, b,
+		   METRIC("unirail_controller_reviews_allowed_total", "counter",
+			  "Reviews that were allowed."),
 		   offsetof(struct pool_status, allowed));
-	put_counts(s, b, "unirail_controller_reviews_refused_total", "Reviews that were refused.",
+	put_counts(s, b,
+		   METRIC("unirail_controller_reviews_refused_total", "counter",
+			  "Reviews that were denied."),
 		   offsetof(struct pool_status, refused));
-	put_counts(s, b, "unirail_controller_reviews_microseconds_total",
-		   "Time they took, until their answer.", offsetof(struct pool_status, us));
+	put_counts(s, b,
+		   METRIC("unirail_controller_reviews_microseconds_total", "counter",
+			  "Time from request to answer of reviews."),
+		   offsetof(struct pool_status, us));
 	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
-		       "Requests that were no reviews.");
+		       "Requests that are no AdmissionReview.");
 	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,
-		       "Reviews that took more than their budget: refused.");
+		       "Reviews refused because they exceeded the limit of cost.");
 	sample_counter(b, "unirail_controller_reviews_strangers_total", s->strangers,
-		       "Requests without the registered token: refused unread.");
+		       "Reviews without the registered token, refused unread.");
 }

@@ -30,7 +30,7 @@
 struct review_route {
 	const char *path;
 	const char *group, *version, *kind; /* kind of objects that the path accepts */
-	review_hook hook;
+	review_webhook webhook;
 	void *arg;
 	/*
 	 * Computes the decision without side effects, to measure its cost; NULL: the cost is

@@ -14,7 +14,7 @@
 /* a kube_object.value */
 struct certs_secret {
 	struct certs_set set;
-	bool ours;
+	bool managed;
 };
 
 struct certs {
@@ -24,16 +24,16 @@ struct certs {
 	struct tls_conf *tls;
 	struct certs_set set;
 	int64_t end;
-	struct err trouble; /* code 0: none */
+	struct err sync_error; /* code 0: none */
 	/* watch of the certificate's Secret */
 	struct kube_informer *informer;
-	bool ours, leads;
+	bool managed, leads;
 	struct kube_call *call;	  /* a write to either Secret, or a read of the CA's */
 	bool to_ca, creates;	  /* of the write: to the CA's Secret; a create */
 	char *version;		  /* resourceVersion that the last write of the certificate's Secret
 	                           * returned */
 	struct loop_timer *timer; /* next check of the expiry, or of the files */
-	struct kube_backoff backoff;
+	struct backoff backoff;
 	enum certs_step doing;
 };
 
@@ -43,7 +43,7 @@ void certs_adopt(struct certs *c, const struct certs_set *s, const char *where);
 void certs_secret_start(struct certs *c);
 void certs_secret_stop(struct certs *c);
 /* Carries out the next step, if one is due. */
-void certs_secret_look(struct certs *c);
+void certs_secret_check(struct certs *c);
 
 /* review.c and dispatch.c. */
 

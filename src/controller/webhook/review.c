@@ -325,7 +325,7 @@ void review_doc_done(struct review_doc *d)
 /* Encoding of an AdmissionReview response. */
 
 static const struct {
-	const char *reason, *words;
+	const char *reason, *message;
 } faults[] = {
 	[REVIEW_INVALID] = {"FieldValueInvalid", "Invalid value"},
 	[REVIEW_REQUIRED] = {"FieldValueRequired", "Required value"},
@@ -361,7 +361,7 @@ static const char *reason_of(int code)
 /* "Invalid value: ..." */
 static void put_cause(struct buf *b, const struct review_cause *c)
 {
-	buf_str(b, faults[c->fault].words);
+	buf_str(b, faults[c->fault].message);
 	if (*c->text)
 		buf_printf(b, ": %s", c->text);
 }
@@ -378,7 +378,7 @@ static void put_causes(struct buf *b, const struct review *q, const struct revie
 	buf_str(b, a->n_causes > 1 ? "]" : "");
 }
 
-void review_words(struct buf *b, const struct review *q, const struct review_answer *a)
+void review_messages(struct buf *b, const struct review *q, const struct review_answer *a)
 {
 	if (!a->code)
 		return;
@@ -417,7 +417,7 @@ static void put_status(struct json_out *o, const struct review *q, const struct 
 	auto_buf struct buf text;
 
 	buf_init(&text, (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3);
-	review_words(&text, q, a);
+	review_messages(&text, q, a);
 	jo_key(o, "status");
 	jo_obj(o);
 	jo_kstr(o, "status", "Failure");

@@ -37,7 +37,7 @@ struct review {
 	const struct json *object, *old; /* NULL: absent (object of DELETE, old of CREATE) */
 };
 
-typedef void (*review_hook)(void *arg, struct review *q);
+typedef void (*review_webhook)(void *arg, struct review *q);
 
 /* --- the answer --- */
 
@@ -111,6 +111,6 @@ void review_doc_done(struct review_doc *d);
 /* Writes the AdmissionReview with the answer to q. */
 void review_write(struct buf *b, const struct review *q, const struct review_answer *a);
 /* The reasons of a denial as text for users; "" if allowed. */
-void review_words(struct buf *b, const struct review *q, const struct review_answer *a);
+void review_messages(struct buf *b, const struct review *q, const struct review_answer *a);
 
 #endif

@@ -10,8 +10,9 @@
 #include "wire/json/json.h"
 #include "wire/tls/base64.h"
 
-#define MANAGED "app.kubernetes.io/managed-by"
-#define OURS	"unirail-controller"
+#define MANAGED	      "app.kubernetes.io/managed-by"
+#define MANAGED_CHART "unirail.io/managed-by"
+#define OURS	      "unirail-controller"
 
 enum { BODY_MAX = 256 << 10 };
 
@@ -35,12 +36,14 @@ void secret_explain_missing(struct err *e, const char *kind, const char *ns, con
 
 /* --- read --- */
 
-bool secret_is_ours(const struct json *object)
+bool secret_is_managed(const struct json *object)
 {
 	const struct json *labels = json_get(json_get(object, "metadata"), "labels");
 	const char *by = json_string(json_get(labels, MANAGED));
+	/* Helm sets the common label of all objects of a release to "Helm". */
+	const char *chart = json_string(json_get(labels, MANAGED_CHART));
 
-	return by && !strcmp(by, OURS);
+	return (by && !strcmp(by, OURS)) || (chart && !strcmp(chart, OURS));
 }
 
 int64_t secret_since(const struct json *object, const char *since_name)

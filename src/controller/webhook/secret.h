@@ -4,7 +4,8 @@
 
 /*
  * Reads and writes the controller's own Secrets, which have the label
- * app.kubernetes.io/managed-by=unirail-controller; secret_is_ours() checks it. A create fails with
+ * app.kubernetes.io/managed-by=unirail-controller, or, in a release of Helm, which sets that one to "Helm",
+ * unirail.io/managed-by=unirail-controller; secret_is_managed() checks it. A create fails with
  * -EEXIST and a patch with -ESTALE when another replica was first. Request bodies are wiped after
  * they were passed to the client.
  */
@@ -47,7 +48,7 @@ struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kub
 void secret_explain_missing(struct err *e, const char *kind, const char *ns, const char *name);
 
 /* Whether the Secret has the label above. */
-bool secret_is_ours(const struct json *object);
+bool secret_is_managed(const struct json *object);
 /* Time of that annotation, seconds since the epoch; 0: missing or invalid. */
 int64_t secret_since(const struct json *object, const char *since_name);
 /*

@@ -15,12 +15,12 @@
 
 #define TOKEN_SINCE "unirail.io/token-since"
 
-enum { TEXT_MAX = 8 << 10, LOOK_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+enum { TEXT_MAX = 8 << 10, RESCAN_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 /* a kube_object.value */
 struct stored {
 	struct tokens_set set;
-	bool ours;
+	bool managed;
 };
 
 struct tokens {
@@ -32,15 +32,15 @@ struct tokens {
 	struct token current;	  /* "": none */
 	int64_t registered_since; /* seconds since the epoch; 0: the newest is not registered */
 	bool leads;
-	struct err trouble; /* code 0: none */
+	struct err sync_error; /* code 0: none */
 	struct kube_informer *informer;
 	struct kube_call *call;
 	char *version; /* resourceVersion of our last write */
 	struct loop_timer *timer;
-	struct kube_backoff backoff;
+	struct backoff backoff;
 };
 
-static void look_in(struct tokens *t, int64_t ms);
+static void schedule_in(struct tokens *t, int64_t ms);
 
 static int64_t now_s(void)
 {
@@ -55,11 +55,11 @@ static int decode(void *value, const struct json *object, struct err *e)
 	char *text = secret_text(object, "tokens");
 	int r;
 
-	s->ours = secret_is_ours(object);
+	s->managed = secret_is_managed(object);
 	s->set.since = secret_since(object, TOKEN_SINCE);
 	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
 	secret_text_free(text);
-	if (r >= 0 || s->ours)
+	if (r >= 0 || s->managed)
 		return 0; /* a Secret of our own is created again */
 	return err_kind(e, ERR_CONF, -EINVAL,
 			"data.tokens wants up to %d lines of %d characters 0-9a-f each", TOKENS_MAX,
@@ -104,8 +104,8 @@ int tokens_sync_error(const struct tokens *t, struct err *e)
 	if (tokens_current(t))
 		return 0;
 	if (e)
-		*e = t->trouble;
-	return t->trouble.code;
+		*e = t->sync_error;
+	return t->sync_error.code;
 }
 
 static void choose(struct tokens *t)
@@ -116,7 +116,7 @@ static void choose(struct tokens *t)
 		return;
 	t->current = *now;
 	t->registered_since = 0;
-	err_clear(&t->trouble);
+	err_clear(&t->sync_error);
 	t->conf.changed(t->conf.arg);
 }
 
@@ -136,7 +136,7 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 
 /* --- writing --- */
 
-static void note_version(struct tokens *t, const struct json *object)
+static void annotation_version(struct tokens *t, const struct json *object)
 {
 	const char *version =
 		json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
@@ -152,22 +152,22 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	t->call = NULL;
 	/* Another replica was first: the watch delivers its content. */
 	if (e && e->code != -EEXIST && e->code != -ESTALE) {
-		struct err why = *e;
+		struct err cause = *e;
 
 		if (status == 403 && !there(t))
-			secret_explain_missing(&why, "Secret", t->conf.ns, t->conf.secret);
+			secret_explain_missing(&cause, "Secret", t->conf.ns, t->conf.secret);
 		log_error("failed to store the webhooks' token", LOG_S("name", t->conf.secret),
-			  LOG_S("error", why.text));
-		t->trouble = why;
-		look_in(t, kube_backoff_next(&t->backoff));
+			  LOG_S("error", cause.text));
+		t->sync_error = cause;
+		schedule_in(t, backoff_next(&t->backoff));
 		return;
 	}
 	if (!e) {
-		note_version(t, object);
+		annotation_version(t, object);
 		log_info("token stored", LOG_S("secret", t->conf.secret), LOG_I("status", status));
 	}
-	kube_backoff_reset(&t->backoff);
-	look_in(t, 0);
+	backoff_reset(&t->backoff);
+	schedule_in(t, 0);
 }
 
 static void write_secret(struct tokens *t, const struct tokens_set *s, const char *version)
@@ -224,13 +224,13 @@ static void rotate(struct tokens *t, const char *version)
 	explicit_bzero(&s, sizeof(s));
 }
 
-static void look(void *arg)
+static void scan(void *arg)
 {
 	const struct kube_object *o;
 	struct tokens *t = arg;
 
 	t->timer = NULL;
-	look_in(t, LOOK_MS);
+	schedule_in(t, RESCAN_MS);
 	choose(t);
 	if (t->call || !kube_informer_synced(t->informer))
 		return;
@@ -240,26 +240,26 @@ static void look(void *arg)
 		return;
 	if (!o)
 		create(t, NULL);
-	else if (((const struct stored *)o->value)->ours &&
+	else if (((const struct stored *)o->value)->managed &&
 		 !((const struct stored *)o->value)->set.n)
 		create(t, o->version); /* empty, as the manifest creates it or emptied to get a new
 		                        * token */
-	else if (t->leads && ((const struct stored *)o->value)->ours)
+	else if (t->leads && ((const struct stored *)o->value)->managed)
 		rotate(t, o->version);
 }
 
-static void look_in(struct tokens *t, int64_t ms)
+static void schedule_in(struct tokens *t, int64_t ms)
 {
 	loop_del_timer(t->timer);
-	t->timer = loop_add_timer(t->loop, ms, look, t);
+	t->timer = loop_add_timer(t->loop, ms, scan, t);
 }
 
 /* --- changes --- */
 
 static void on_etcd_restored(void *arg)
 {
-	note_version(arg, NULL);
-	look_in(arg, 0);
+	annotation_version(arg, NULL);
+	schedule_in(arg, 0);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -270,20 +270,20 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (is && ((const struct stored *)is->value)->set.n)
 		adopt(t, &((const struct stored *)is->value)->set);
 	if (!is)
-		note_version(t, NULL);
+		annotation_version(t, NULL);
 	/*
 	 * Deferred: the informer stores the object only after this callback. Jitter, since all
 	 * replicas notice a deletion at the same time.
 	 */
 	if (kube_informer_synced(t->informer))
-		look_in(t, is && ((const struct stored *)is->value)->set.n
-				   ? 0
-				   : kube_jitter(0, FIRST_WAIT_MS));
+		schedule_in(t, is && ((const struct stored *)is->value)->set.n
+				       ? 0
+				       : kube_jitter(0, FIRST_WAIT_MS));
 }
 
 static void on_synced(void *arg)
 {
-	look_in(arg, 0);
+	schedule_in(arg, 0);
 }
 
 void tokens_lead(struct tokens *t, bool leads)
@@ -301,10 +301,10 @@ struct tokens *tokens_new(const struct tokens_conf *c)
 
 	t->conf = *c;
 	t->loop = kube_loop(c->kube);
-	err_set(&t->trouble, -EAGAIN, "the webhooks' token (Secret '%s/%s') has not been read yet",
-		c->ns, c->secret);
-	t->trouble.kind = ERR_AGAIN;
-	t->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
+	err_set(&t->sync_error, -EAGAIN,
+		"the webhooks' token (Secret '%s/%s') has not been read yet", c->ns, c->secret);
+	t->sync_error.kind = ERR_AGAIN;
+	t->backoff = (struct backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
 	t->informer = kube_informer_new(
 		c->kube, &(struct kube_informer_conf){.kind = &secret_kind,
 						      .select = {.ns = c->ns, .fields = only},
@@ -313,7 +313,7 @@ struct tokens *tokens_new(const struct tokens_conf *c)
 						      .drop = drop,
 						      .changed = on_changed,
 						      .synced = on_synced,
-						      .set_back = on_etcd_restored,
+						      .etcd_restored = on_etcd_restored,
 						      .arg = t});
 	return t;
 }

@@ -19,7 +19,7 @@ enum { TRIALS_MAX = 2, OUT_MAX = 64 };
 struct trial {
 	struct trials *t;
 	void (*run)(void *arg);
-	void (*done)(void *arg, const struct err *why);
+	void (*done)(void *arg, const struct err *cause);
 	void *arg;
 	struct child *child; /* NULL: waiting */
 	struct loop_timer *timer;
@@ -76,22 +76,22 @@ static int run_in_child(void *arg)
 
 /* --- in the controller --- */
 
-static void end(struct trial *x, const struct err *why)
+static void end(struct trial *x, const struct err *cause)
 {
-	void (*done)(void *arg, const struct err *why) = x->done;
+	void (*done)(void *arg, const struct err *cause) = x->done;
 	struct trials *t = x->t;
 	void *arg = x->arg;
 
 	x->child = NULL;
 	trial_cancel(x);
-	done(arg, why);
+	done(arg, cause);
 	next(t);
 }
 
 static void on_child(void *arg, int status, struct span out, const struct err *e)
 {
 	struct trial *x = arg;
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 
 	(void)out;
 	x->t->running--;
@@ -100,35 +100,35 @@ static void on_child(void *arg, int status, struct span out, const struct err *e
 		return;
 	}
 	if (e && e->code == -ETIMEDOUT)
-		err_kind(&why, ERR_AGAIN, -ETIMEDOUT, "it was not decided within %d ms: try again",
-			 TRIAL_MS);
+		err_kind(&cause, ERR_AGAIN, -ETIMEDOUT,
+			 "the review took more than %d ms: try again", TRIAL_MS);
 	else
-		err_set(&why, -EFBIG,
-			"deciding it takes more than %d ms of processor time or %d MiB of memory: make "
-			"the object smaller",
+		err_set(&cause, -EFBIG,
+			"the review takes more than %d ms of processor time or %d MiB of memory: "
+			"make the object smaller",
 			TRIAL_CPU_MS, TRIAL_MEMORY >> 20);
-	end(x, &why);
+	end(x, &cause);
 }
 
 static void on_late(void *arg)
 {
 	struct trial *x = arg;
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 
 	x->timer = NULL;
-	err_kind(&why, ERR_AGAIN, -ETIMEDOUT, "its turn did not come within %d ms: try again",
-		 TRIAL_MS);
-	end(x, &why);
+	err_kind(&cause, ERR_AGAIN, -ETIMEDOUT,
+		 "the review was queued for more than %d ms: try again", TRIAL_MS);
+	end(x, &cause);
 }
 
 static void on_failed(void *arg)
 {
 	struct trial *x = arg;
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 
 	x->timer = NULL;
-	err_kind(&why, ERR_AGAIN, -EAGAIN, "no process can be started for it: try again");
-	end(x, &why);
+	err_kind(&cause, ERR_AGAIN, -EAGAIN, "cannot start a process for the review: try again");
+	end(x, &cause);
 }
 
 static void start(struct trial *x)
@@ -156,7 +156,7 @@ static void next(struct trials *t)
 }
 
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
-			   void (*done)(void *arg, const struct err *why), void *arg)
+			   void (*done)(void *arg, const struct err *cause), void *arg)
 {
 	struct trial *x = xcalloc(1, sizeof(*x));
 

@@ -33,7 +33,7 @@ void trials_free(struct trials *t);
  * before the return.
  */
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
-			   void (*done)(void *arg, const struct err *why), void *arg);
+			   void (*done)(void *arg, const struct err *cause), void *arg);
 void trial_cancel(struct trial *x); /* accepts NULL */
 
 #endif

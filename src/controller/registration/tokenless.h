@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_BARE_H
-#define UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_BARE_H
+#ifndef UNIRAIL_CONTROLLER_REGISTRATION_TOKENLESS_H
+#define UNIRAIL_CONTROLLER_REGISTRATION_TOKENLESS_H
 
 /*
  * Whether API servers still call the webhooks by paths without a token, as a controller before the
@@ -14,15 +14,15 @@
 #include "base/buf.h"
 #include "kube/client.h"
 
-struct hooks_bare;
+struct tokenless;
 
 /* settle: in seconds. */
-struct hooks_bare *hooks_bare_new(struct kube *k, int64_t settle);
-void hooks_bare_free(struct hooks_bare *b); /* accepts NULL */
+struct tokenless *tokenless_new(struct kube *k, int64_t settle);
+void tokenless_free(struct tokenless *b); /* accepts NULL */
 /* Whether the path is one of our webhooks' without a token and is accepted now. */
-bool hooks_bare_accept(const struct hooks_bare *b, struct span path);
+bool tokenless_accept(const struct tokenless *b, struct span path);
 
 /* Whether one of the `webhooks` (an array) has such a path. Pure. */
-bool hooks_have_bare(const struct json *webhooks);
+bool tokenless_found(const struct json *webhooks);
 
 #endif

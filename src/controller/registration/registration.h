@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_H
-#define UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_H
+#ifndef UNIRAIL_CONTROLLER_REGISTRATION_REGISTRATION_H
+#define UNIRAIL_CONTROLLER_REGISTRATION_REGISTRATION_H
 
 /*
  * Registers the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both named
@@ -27,27 +27,27 @@
 #include "controller/injection/inject.h"
 #include "kube/client.h"
 
-#define HOOKS_NAME "unirail-controller"
+#define REGISTRATION_NAME "unirail-controller"
 
 /* --- the table of webhooks --- */
 
-enum { HOOK_CREATE = 1, HOOK_UPDATE = 2, HOOK_DELETE = 4 };
+enum { WEBHOOK_CREATE = 1, WEBHOOK_UPDATE = 2, WEBHOOK_DELETE = 4 };
 
-enum hook_by { HOOK_DEFAULT, HOOK_CHECK, HOOK_INJECT }; /* which hook answers */
+enum webhook_by { WEBHOOK_DEFAULT, WEBHOOK_CHECK, WEBHOOK_INJECT }; /* which hook answers */
 
-struct hook {
+struct webhook {
 	const char *name, *path;
 	const char *group, *version, *kind, *resource;
 	unsigned int operations;
-	enum hook_by by; /* HOOK_CHECK: part of the validating configuration */
+	enum webhook_by by; /* WEBHOOK_CHECK: part of the validating configuration */
 };
 
-extern const struct hook hooks_table[];
-extern const size_t hooks_count;
+extern const struct webhook registration_table[];
+extern const size_t registration_count;
 
 /* --- encoding --- */
 
-struct hooks_form {
+struct registration_form {
 	const char *url;	  /* used instead of the service: "https://h:5722"; NULL: none */
 	const char *ns, *service; /* the controller's Service */
 	int port;
@@ -61,39 +61,39 @@ struct hooks_form {
 };
 
 /* Writes the field `webhooks`, an array. */
-void hooks_write(const struct hooks_form *f, bool validating, struct json_out *o);
+void registration_write(const struct registration_form *f, bool validating, struct json_out *o);
 /*
  * Describes the first difference: "spiderippool.spiderpool.spidernet.io: failurePolicy"; "" if
  * `have` equals `want` (arrays). `conditions`: the server supports matchConditions.
  */
-void hooks_differ(const struct json *have, const struct json *want, bool conditions,
-		  struct buf *ret);
+void registration_differ(const struct json *have, const struct json *want, bool conditions,
+			 struct buf *ret);
 
 /* --- registration --- */
 
-struct hooks_conf {
+struct registration_conf {
 	struct kube *kube;
-	struct hooks_form form; /* strings are borrowed until the next hooks_look() */
+	struct registration_form form; /* strings are borrowed until the next registration_update() */
 };
 
-struct hooks;
+struct registration;
 
-struct hooks *hooks_new(const struct hooks_conf *c);
-void hooks_free(struct hooks *h); /* accepts NULL */
+struct registration *registration_new(const struct registration_conf *c);
+void registration_free(struct registration *h); /* accepts NULL */
 /* The form has changed: updates the configurations. */
-void hooks_look(struct hooks *h, const struct hooks_form *f);
+void registration_update(struct registration *h, const struct registration_form *f);
 /* Whether the API server has both configurations with this CA. */
-bool hooks_trust(const struct hooks *h, const char *ca);
+bool registration_trusts(const struct registration *h, const char *ca);
 /* Whether it has them with this token. */
-bool hooks_have(const struct hooks *h, const char *token);
+bool registration_has(const struct registration *h, const char *token);
 /* Whether it has both configurations, with webhooks in them. */
-bool hooks_registered(const struct hooks *h);
+bool registration_complete(const struct registration *h);
 /*
  * "mutatingwebhookconfiguration": does not exist and the account may not create it; NULL: no such
  * problem.
  */
-const char *hooks_missing(const struct hooks *h);
+const char *registration_missing(const struct registration *h);
 /* How many changes by others were reverted. */
-uint64_t hooks_healed(const struct hooks *h);
+uint64_t registration_healed(const struct registration *h);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,15 +16,17 @@
 #define FENCED	  "node.kubernetes.io/out-of-service"
 #define FINALIZER "spiderpool.spidernet.io"
 
+enum { RESOURCES_MAX = 64 << 10 };
+
 struct watch {
-	struct census *c;
-	enum census_kind kind;
+	struct gc_cache *c;
+	enum gc_cache_kind kind;
 	struct kube_informer *i;
 };
 
-struct census {
-	struct census_conf conf;
-	struct watch watch[CENSUS_KINDS];
+struct gc_cache {
+	struct gc_cache_conf conf;
+	struct watch watch[GC_CACHE_KINDS];
 };
 
 static const struct json *meta(const struct json *object, const char *key)
@@ -63,17 +65,45 @@ static bool is_ready(const struct json *conditions)
 	return false;
 }
 
-void census_read_node(const struct json *object, struct census_node *ret)
+void gc_cache_read_node(const struct json *object, struct gc_cache_node *ret)
 {
 	ret->ready = is_ready(json_get(json_get(object, "status"), "conditions"));
 	ret->fenced = has(json_get(json_get(object, "spec"), "taints"), "key", FENCED);
 }
 
+char *gc_cache_read_resources(const struct json *object)
+{
+	struct json_walk w = json_walk_start(json_get(json_get(object, "status"), "capacity"));
+	const struct json *v;
+	const char *name;
+	char *ret = NULL;
+	struct buf b;
+
+	buf_init(&b, RESOURCES_MAX);
+	while ((v = json_walk_next(&w, &name)))
+		if (strchr(name, '/') && json_string(v) && strcmp(json_string(v), "0") != 0)
+			buf_add(&b, name, strlen(name) + 1);
+	if (b.len) {
+		buf_char(&b, '\0');
+		ret = b.over ? NULL : buf_take(&b);
+	}
+	buf_done(&b);
+	return ret;
+}
+
 static int read_node(void *value, const struct json *object, struct err *e)
 {
+	struct gc_cache_node *n = value;
+
 	(void)e;
-	census_read_node(object, value);
+	gc_cache_read_node(object, n);
+	n->resources = gc_cache_read_resources(object);
 	return 0;
+}
+
+static void drop_node(void *value)
+{
+	free(((struct gc_cache_node *)value)->resources);
 }
 
 /* --- pods --- */
@@ -82,12 +112,12 @@ static int read_pod(void *value, const struct json *object, struct err *e)
 {
 	const char *phase = text_of(json_get(object, "status"), "phase");
 	const struct json *spec = json_get(object, "spec");
-	struct census_pod *p = value;
+	struct gc_cache_pod *p = value;
 
 	(void)e;
 	p->finished = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 	p->deleting = meta(object, "deletionTimestamp");
-	p->asks = (unsigned char)inject_asks(meta(object, "annotations"));
+	p->requests = (unsigned char)inject_requests(meta(object, "annotations"));
 	p->networks = *text_of(meta(object, "annotations"), INJECT_NETWORKS);
 	p->host_network = json_bool(json_get(spec, "hostNetwork"));
 	p->node = xstrdup(text_of(spec, "nodeName"));
@@ -96,13 +126,13 @@ static int read_pod(void *value, const struct json *object, struct err *e)
 
 static void drop_pod(void *value)
 {
-	free(((struct census_pod *)value)->node);
+	free(((struct gc_cache_pod *)value)->node);
 }
 
 /* --- endpoints: all strings of one in one allocation --- */
 
 struct draft {
-	struct census_ip *v;
+	struct gc_cache_ip *v;
 	size_t n, text;
 };
 
@@ -113,7 +143,7 @@ static void add_ip(struct draft *d, const struct json *v, const char *address, c
 
 	if (!text || !of || ipnet_parse_loose(span_of(text), &net) < 0)
 		return;
-	VEC_PUSH(d->v, d->n) = (struct census_ip){net.ip, of};
+	VEC_PUSH(d->v, d->n) = (struct gc_cache_ip){net.ip, of};
 	d->text += strlen(of) + 1;
 }
 
@@ -126,7 +156,7 @@ static const char *place(char **at, const char *s)
 	return to;
 }
 
-static void read_current(const struct json *current, struct census_endpoint *ret)
+static void read_current(const struct json *current, struct gc_cache_endpoint *ret)
 {
 	const char *uid = text_of(current, "uid"), *node = text_of(current, "node");
 	struct json_walk w = json_walk_start(json_get(current, "ips"));
@@ -147,12 +177,12 @@ static void read_current(const struct json *current, struct census_endpoint *ret
 	ret->uid = place(&at, uid);
 	ret->node = place(&at, node);
 	for (size_t i = 0; i < d.n; i++)
-		((struct census_ip *)ret->all)[i].pool = place(&at, d.v[i].pool);
+		((struct gc_cache_ip *)ret->all)[i].pool = place(&at, d.v[i].pool);
 	free(d.v);
 }
 
 /* Finalizers other than Spiderpool's, needed to write the list without it. */
-static void read_finalizers(const struct json *list, struct census_endpoint *ret)
+static void read_finalizers(const struct json *list, struct gc_cache_endpoint *ret)
 {
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
@@ -166,52 +196,53 @@ static void read_finalizers(const struct json *list, struct census_endpoint *ret
 			buf_add(&b, json_string(v), strlen(json_string(v)) + 1);
 	buf_char(&b, '\0');
 	if (ret->finalizer)
-		ret->others = buf_take(&b);
+		ret->peers = buf_take(&b);
 	buf_done(&b);
 }
 
-void census_read_endpoint(const struct json *object, struct census_endpoint *ret)
+void gc_cache_read_endpoint(const struct json *object, struct gc_cache_endpoint *ret)
 {
-	ret->ours = json_get(meta(object, "labels"), BLOCK_NODE_LABEL);
+	ret->by_unirail = json_get(meta(object, "labels"), BLOCK_NODE_LABEL);
 	ret->owned = has(meta(object, "ownerReferences"), "kind", "Pod");
 	ret->deleting = meta(object, "deletionTimestamp");
 	read_finalizers(meta(object, "finalizers"), ret);
 	read_current(json_get(json_get(object, "status"), "current"), ret);
 }
 
-void census_endpoint_done(struct census_endpoint *p)
+void gc_cache_endpoint_done(struct gc_cache_endpoint *p)
 {
 	free(p->all);
-	free(p->others);
+	free(p->peers);
 }
 
 static int read_endpoint(void *value, const struct json *object, struct err *e)
 {
 	(void)e;
-	census_read_endpoint(object, value);
+	gc_cache_read_endpoint(object, value);
 	return 0;
 }
 
 static void drop_endpoint(void *value)
 {
-	census_endpoint_done(value);
+	gc_cache_endpoint_done(value);
 }
 
 /* --- blocks --- */
 
 static int read_block(void *value, const struct json *object, struct err *e)
 {
-	const char *at = json_string(json_get(meta(object, "annotations"), BLOCK_SET_BACK_NOTE));
-	struct census_block *b = value;
+	const char *at =
+		json_string(json_get(meta(object, "annotations"), BLOCK_RESTORED_ANNOTATION));
+	struct gc_cache_block *b = value;
 
-	if (!at || kube_time_parse(at, &b->set_back) < 0)
-		b->set_back = 0;
+	if (!at || kube_time_parse(at, &b->etcd_restored) < 0)
+		b->etcd_restored = 0;
 	return block_object_read(object, &b->o, e);
 }
 
 static void drop_block(void *value)
 {
-	block_object_done(&((struct census_block *)value)->o);
+	block_object_done(&((struct gc_cache_block *)value)->o);
 }
 
 /* --- watches --- */
@@ -221,12 +252,12 @@ static const struct {
 	size_t size;
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
-} kinds[CENSUS_KINDS] = {
-	[CENSUS_NODES] = {&kube_nodes, sizeof(struct census_node), read_node, NULL},
-	[CENSUS_PODS] = {&kube_pods, sizeof(struct census_pod), read_pod, drop_pod},
-	[CENSUS_ENDPOINTS] = {&kube_endpoints, sizeof(struct census_endpoint), read_endpoint,
-			      drop_endpoint},
-	[CENSUS_BLOCKS] = {&kube_ipblocks, sizeof(struct census_block), read_block, drop_block},
+} kinds[GC_CACHE_KINDS] = {
+	[GC_CACHE_NODES] = {&kube_nodes, sizeof(struct gc_cache_node), read_node, drop_node},
+	[GC_CACHE_PODS] = {&kube_pods, sizeof(struct gc_cache_pod), read_pod, drop_pod},
+	[GC_CACHE_ENDPOINTS] = {&kube_endpoints, sizeof(struct gc_cache_endpoint), read_endpoint,
+				drop_endpoint},
+	[GC_CACHE_BLOCKS] = {&kube_ipblocks, sizeof(struct gc_cache_block), read_block, drop_block},
 };
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -236,24 +267,24 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	v->c->conf.changed(v->c->conf.arg, v->kind, was, is);
 }
 
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *cause)
 {
 	const struct watch *v = arg;
 	const struct kube_kind *k = kinds[v->kind].kind;
 
-	if (!why)
+	if (!cause)
 		log_info("kube: watching again", LOG_S("kind", k->plural));
-	else if (why->code == -EPERM)
+	else if (cause->code == -EPERM)
 		log_error("the controller may not read a kind: allow it to 'list' and 'watch' it "
-			  "(deploy/controller.yaml); nothing is counted or cleared up meanwhile",
+			  "(deploy/controller.yaml); pool counters and gc are suspended meanwhile",
 			  LOG_S("kind", k->plural), LOG_S("group", k->group),
-			  LOG_S("error", why->text));
+			  LOG_S("error", cause->text));
 	else
-		log_warn("kube: not watching for now", LOG_S("kind", k->plural),
-			 LOG_S("error", why->text));
+		log_warn("kube: watch failed, will retry", LOG_S("kind", k->plural),
+			 LOG_S("error", cause->text));
 }
 
-static void start(struct census *c, enum census_kind kind)
+static void start(struct gc_cache *c, enum gc_cache_kind kind)
 {
 	struct watch *v = &c->watch[kind];
 
@@ -265,53 +296,53 @@ static void start(struct census *c, enum census_kind kind)
 							      .decode = kinds[kind].decode,
 							      .drop = kinds[kind].drop,
 							      .changed = on_changed,
-							      .trouble = on_sync_error,
+							      .sync_error = on_sync_error,
 							      .arg = v});
 }
 
-struct census *census_new(const struct census_conf *conf)
+struct gc_cache *gc_cache_new(const struct gc_cache_conf *conf)
 {
-	struct census *c = xcalloc(1, sizeof(*c));
+	struct gc_cache *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
-	for (int k = 0; k < CENSUS_KINDS; k++)
-		start(c, (enum census_kind)k);
+	for (int k = 0; k < GC_CACHE_KINDS; k++)
+		start(c, (enum gc_cache_kind)k);
 	return c;
 }
 
-void census_free(struct census *c)
+void gc_cache_free(struct gc_cache *c)
 {
-	for (int k = 0; c && k < CENSUS_KINDS; k++)
+	for (int k = 0; c && k < GC_CACHE_KINDS; k++)
 		kube_informer_free(c->watch[k].i);
 	free(c);
 }
 
-bool census_synced(const struct census *c, enum census_kind kind)
+bool gc_cache_synced(const struct gc_cache *c, enum gc_cache_kind kind)
 {
 	return kube_informer_synced(c->watch[kind].i);
 }
 
-bool census_is_whole(const struct census *c)
+bool gc_cache_is_whole(const struct gc_cache *c)
 {
-	for (int k = 0; k < CENSUS_KINDS; k++)
+	for (int k = 0; k < GC_CACHE_KINDS; k++)
 		if (!kube_informer_synced(c->watch[k].i) ||
 		    kube_informer_behind_ms(c->watch[k].i) > 0)
 			return false;
 	return true;
 }
 
-const struct kube_object *census_get(const struct census *c, enum census_kind kind, const char *ns,
-				     const char *name)
+const struct kube_object *gc_cache_get(const struct gc_cache *c, enum gc_cache_kind kind,
+				       const char *ns, const char *name)
 {
 	return kube_informer_get(c->watch[kind].i, ns, name);
 }
 
-size_t census_count(const struct census *c, enum census_kind kind)
+size_t gc_cache_count(const struct gc_cache *c, enum gc_cache_kind kind)
 {
 	return kube_informer_count(c->watch[kind].i);
 }
 
-const struct kube_object *census_at(const struct census *c, enum census_kind kind, size_t i)
+const struct kube_object *gc_cache_at(const struct gc_cache *c, enum gc_cache_kind kind, size_t i)
 {
 	return kube_informer_at(c->watch[kind].i, i);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/injection/hook.h"
+#include "controller/injection/webhook.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,18 +9,18 @@
 #include "controller/injection/internal.h"
 
 /* Interval at which waiting pods are checked, besides each change. */
-enum { LOOK_MS = 50 };
+enum { RESCAN_MS = 50 };
 
 struct waiting {
-	struct inject_hook *h;
+	struct inject_webhook *h;
 	struct review *q;
 	struct loop_timer *timer;
 	int64_t until_ms;
 	struct waiting *next;
 };
 
-struct inject_hook {
-	struct inject_hook_conf conf;
+struct inject_webhook {
+	struct inject_webhook_conf conf;
 	char *include, *exclude;
 	struct inject_net *nets; /* all SpiderMultusConfigs, rebuilt after a change */
 	const struct inject_net **list;
@@ -32,7 +32,7 @@ struct inject_hook {
 
 /* --- what there is --- */
 
-static void drop_nets(struct inject_hook *h)
+static void drop_nets(struct inject_webhook *h)
 {
 	for (size_t i = 0; i < h->n; i++)
 		inject_net_done(&h->nets[i]);
@@ -44,9 +44,9 @@ static void drop_nets(struct inject_hook *h)
 }
 
 /* A network that is being deleted is not used. */
-static void look(struct inject_hook *h)
+static void scan(struct inject_webhook *h)
 {
-	size_t n = cluster_cache_count(h->conf.world, WORLD_MULTUSCONFIGS);
+	size_t n = cluster_cache_count(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS);
 
 	if (!h->stale)
 		return;
@@ -55,7 +55,7 @@ static void look(struct inject_hook *h)
 	h->list = xcalloc(n, sizeof(*h->list));
 	for (size_t i = 0; i < n; i++) {
 		const struct kube_object *o =
-			cluster_cache_at(h->conf.world, WORLD_MULTUSCONFIGS, i);
+			cluster_cache_at(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
 
 		if (cluster_cache_object(o)->deleting)
 			continue;
@@ -66,9 +66,10 @@ static void look(struct inject_hook *h)
 	h->stale = false;
 }
 
-static const char *ns_group(const struct inject_hook *h, const char *ns, enum inject_key key)
+static const char *ns_group(const struct inject_webhook *h, const char *ns, enum inject_key key)
 {
-	const struct kube_object *o = cluster_cache_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct kube_object *o =
+		cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 	const struct json *meta = o ? json_get(cluster_cache_json(o), "metadata") : NULL;
 
 	return json_string(json_get(json_get(meta, "annotations"), inject_key_name(key)));
@@ -81,23 +82,23 @@ static void warn(void *arg, const char *text)
 	review_warn(arg, "%s", text);
 }
 
-static int try(struct inject_hook *h, const struct review *q, struct review_answer *a,
+static int try(struct inject_webhook *h, const struct review *q, struct review_answer *a,
 	       struct err *e)
 {
-	struct inject_ask ask = {.pod = q->object,
-				 .ns = q->ns,
-				 .ns_group = {ns_group(h, q->ns, INJECT_RDMA),
-					      ns_group(h, q->ns, INJECT_NETWORK)},
-				 .ipc_lock = h->conf.ipc_lock,
-				 .warn = warn,
-				 .arg = a};
+	struct inject_request request = {.pod = q->object,
+					 .ns = q->ns,
+					 .ns_group = {ns_group(h, q->ns, INJECT_RDMA),
+						      ns_group(h, q->ns, INJECT_NETWORK)},
+					 .ipc_lock = h->conf.ipc_lock,
+					 .warn = warn,
+					 .arg = a};
 	struct kube_patch p;
 	int r;
 
-	look(h);
-	ask.nets = (struct inject_nets){h->list, h->n};
+	scan(h);
+	request.nets = (struct inject_nets){h->list, h->n};
 	kube_patch_init(&p);
-	r = inject_pod(&ask, &p, e);
+	r = inject_pod(&request, &p, e);
 	if (r > 0)
 		review_patch(a, kube_patch_end(&p));
 	kube_patch_done(&p);
@@ -108,19 +109,19 @@ static int try(struct inject_hook *h, const struct review *q, struct review_answ
  * Networks of a manifest arrive one by one, and a pod created right after them may be reviewed
  * before the last one.
  */
-static bool is_growing(const struct inject_hook *h)
+static bool is_growing(const struct inject_webhook *h)
 {
-	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_SETTLED_MS;
+	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_WRITTEN_MS;
 }
 
 /* Answers the review, unless waiting may change the result. */
-static bool answer(struct inject_hook *h, struct review *q, bool last)
+static bool answer(struct inject_webhook *h, struct review *q, bool last)
 {
 	struct err e = ERR_INIT;
 	struct review_answer a;
 	int r;
 
-	if (!cluster_cache_get(h->conf.world, WORLD_NAMESPACES, "", q->ns) && !last)
+	if (!cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", q->ns) && !last)
 		return false;
 	review_allow(&a);
 	r = try(h, q, &a, &e);
@@ -156,12 +157,12 @@ static void on_time(void *arg)
 	if (answer(w->h, w->q, loop_now_ms(l) >= w->until_ms))
 		unlink_waiting(w);
 	else
-		w->timer = loop_add_timer(l, LOOK_MS, on_time, w);
+		w->timer = loop_add_timer(l, RESCAN_MS, on_time, w);
 }
 
 static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	struct inject_hook *h = arg;
+	struct inject_webhook *h = arg;
 
 	(void)was;
 	(void)is;
@@ -173,23 +174,23 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 	}
 }
 
-static const struct json *notes_of(const struct kube_object *o)
+static const struct json *annotations_of(const struct kube_object *o)
 {
 	return json_get(json_get(cluster_cache_json(o), "metadata"), "annotations");
 }
 
 static void on_network(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	struct inject_hook *h = arg;
+	struct inject_webhook *h = arg;
 
-	if (is && (!was || !json_same(notes_of(was), notes_of(is))))
+	if (is && (!was || !json_same(annotations_of(was), annotations_of(is))))
 		h->grown_ms = loop_now_ms(h->conf.loop);
 	on_change(arg, was, is);
 }
 
-void inject_hook_review(void *arg, struct review *q)
+void inject_webhook_review(void *arg, struct review *q)
 {
-	struct inject_hook *h = arg;
+	struct inject_webhook *h = arg;
 	struct review_answer a;
 	struct waiting *w;
 
@@ -206,13 +207,13 @@ void inject_hook_review(void *arg, struct review *q)
 			      .q = q,
 			      .until_ms = loop_now_ms(h->conf.loop) + INJECT_PATIENCE_MS,
 			      .next = h->waiting};
-	w->timer = loop_add_timer(h->conf.loop, LOOK_MS, on_time, w);
+	w->timer = loop_add_timer(h->conf.loop, RESCAN_MS, on_time, w);
 	h->waiting = w;
 }
 
-void inject_hook_try(void *arg, const struct review *q)
+void inject_webhook_try(void *arg, const struct review *q)
 {
-	struct inject_hook *h = arg;
+	struct inject_webhook *h = arg;
 	struct review_answer a;
 	struct err e = ERR_INIT;
 
@@ -226,7 +227,8 @@ void inject_hook_try(void *arg, const struct review *q)
 
 /* --- life --- */
 
-void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scope, bool ipc_lock)
+void inject_webhook_settings(struct inject_webhook *h, const struct inject_scope *scope,
+			     bool ipc_lock)
 {
 	char *include = scope->include ? xstrdup(scope->include) : NULL;
 	char *exclude = scope->exclude ? xstrdup(scope->exclude) : NULL;
@@ -239,23 +241,23 @@ void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scop
 	h->conf.ipc_lock = ipc_lock;
 }
 
-struct inject_hook *inject_hook_new(const struct inject_hook_conf *c)
+struct inject_webhook *inject_webhook_new(const struct inject_webhook_conf *c)
 {
-	struct inject_hook *h = xcalloc(1, sizeof(*h));
+	struct inject_webhook *h = xcalloc(1, sizeof(*h));
 
-	*h = (struct inject_hook){
-		.conf = *c, .stale = true, .grown_ms = loop_now_ms(c->loop) - INJECT_SETTLED_MS};
-	inject_hook_settings(h, &c->scope, c->ipc_lock);
-	cluster_cache_on(c->world, WORLD_MULTUSCONFIGS, on_network, h);
-	cluster_cache_on(c->world, WORLD_NAMESPACES, on_change, h);
+	*h = (struct inject_webhook){
+		.conf = *c, .stale = true, .grown_ms = loop_now_ms(c->loop) - INJECT_WRITTEN_MS};
+	inject_webhook_settings(h, &c->scope, c->ipc_lock);
+	cluster_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_network, h);
+	cluster_cache_on(c->cache, CLUSTER_CACHE_NAMESPACES, on_change, h);
 	return h;
 }
 
-void inject_hook_free(struct inject_hook *h)
+void inject_webhook_free(struct inject_webhook *h)
 {
 	if (!h)
 		return;
-	cluster_cache_off(h->conf.world, h);
+	cluster_cache_off(h->conf.cache, h);
 	while (h->waiting) {
 		answer(h, h->waiting->q, true);
 		unlink_waiting(h->waiting);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_CONTROLLER_ADMISSION_HOOK_H
-#define UNIRAIL_CONTROLLER_ADMISSION_HOOK_H
+#ifndef UNIRAIL_CONTROLLER_ADMISSION_WEBHOOK_H
+#define UNIRAIL_CONTROLLER_ADMISSION_WEBHOOK_H
 
 /*
  * Webhook handlers for admit.h: take the cluster's state from controller/cache/cache.h, and
@@ -13,23 +13,23 @@
 #include "controller/webhook/review.h"
 #include "controller/cache/cache.h"
 
-struct admit_hook_conf {
+struct admit_webhook_conf {
 	struct kube *kube;
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	const char *ns; /* namespace of the controller and the agents; borrowed */
 	bool no_ipv4, no_ipv6, keep_used;
 };
 
-struct admit_hook;
+struct admit_webhook;
 
-struct admit_hook *admit_hook_new(const struct admit_hook_conf *c);
+struct admit_webhook *admit_webhook_new(const struct admit_webhook_conf *c);
 /* Denies waiting requests. Call before cluster_cache_free() and kube_free(). Accepts NULL. */
-void admit_hook_free(struct admit_hook *h);
-void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c);
-/* Handlers; arg is the struct admit_hook. */
-void admit_hook_default(void *arg, struct review *q);
-void admit_hook_check(void *arg, struct review *q);
+void admit_webhook_free(struct admit_webhook *h);
+void admit_webhook_settings(struct admit_webhook *h, const struct admit_webhook_conf *c);
+/* Handlers; arg is the struct admit_webhook. */
+void admit_webhook_default(void *arg, struct review *q);
+void admit_webhook_check(void *arg, struct review *q);
 /* Computes what both handlers would, without effect, to measure the cost. */
-void admit_hook_try(void *arg, const struct review *q);
+void admit_webhook_try(void *arg, const struct review *q);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/admission/hook.h"
+#include "controller/admission/webhook.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,17 +10,17 @@
 
 enum { UNAVAILABLE = 503 };
 
-struct admit_hook {
-	struct admit_hook_conf conf;
+struct admit_webhook {
+	struct admit_webhook_conf conf;
 	struct range_locks *claims;
 	const struct json **list; /* of what the question is about; made for each */
 };
 
 /* A review that waits for its claim. */
 struct waiting {
-	struct admit_hook *h;
+	struct admit_webhook *h;
 	struct review *q;
-	struct admit_ask ask;
+	struct admit_request request;
 	struct admit_answer answer;
 };
 
@@ -56,12 +56,12 @@ static const char *owner_of(const struct json *object)
 	return "";
 }
 
-/* One whose definition is not written yet has the name as well. */
+/* A SpiderMultusConfig owns its name also before its definition is written. */
 static bool find_owner(const struct cluster_cache *w, const char *ns, const char *nad,
 		       const char *name, const char **owner)
 {
-	for (size_t i = 0; i < cluster_cache_count(w, WORLD_MULTUSCONFIGS); i++) {
-		const struct kube_object *o = cluster_cache_at(w, WORLD_MULTUSCONFIGS, i);
+	for (size_t i = 0; i < cluster_cache_count(w, CLUSTER_CACHE_MULTUSCONFIGS); i++) {
+		const struct kube_object *o = cluster_cache_at(w, CLUSTER_CACHE_MULTUSCONFIGS, i);
 
 		if (cluster_cache_object(o)->deleting || strcmp(o->ns, ns) != 0 ||
 		    strcmp(o->name, name) == 0 || strcmp(nad_name(cluster_cache_json(o)), nad) != 0)
@@ -75,23 +75,24 @@ static bool find_owner(const struct cluster_cache *w, const char *ns, const char
 static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const char *name,
 			       const char **owner)
 {
-	const struct admit_hook *h = arg;
-	const struct kube_object *o = cluster_cache_get(h->conf.world, WORLD_NADS, ns, nad);
+	const struct admit_webhook *h = arg;
+	const struct kube_object *o = cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NADS, ns, nad);
 	const char *by = o ? owner_of(cluster_cache_json(o)) : "";
 
 	if (*by && strcmp(by, name) != 0) {
 		*owner = by;
 		return ADMIT_NAD_TAKEN;
 	}
-	if (find_owner(h->conf.world, ns, nad, name, owner))
+	if (find_owner(h->conf.cache, ns, nad, name, owner))
 		return ADMIT_NAD_TAKEN;
 	return o && !*by ? ADMIT_NAD_FREE : ADMIT_NAD_NONE;
 }
 
 static bool trusts(void *arg, const char *ns)
 {
-	const struct admit_hook *h = arg;
-	const struct kube_object *o = cluster_cache_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct admit_webhook *h = arg;
+	const struct kube_object *o =
+		cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
 	/* A namespace that is not known may have the annotation "false". */
 	return o &&
@@ -101,25 +102,25 @@ static bool trusts(void *arg, const char *ns)
 				  h->conf.ns);
 }
 
-static size_t add(struct admit_hook *h, enum cluster_cache_kind kind, size_t at)
+static size_t add(struct admit_webhook *h, enum cluster_cache_kind kind, size_t at)
 {
-	for (size_t i = 0; i < cluster_cache_count(h->conf.world, kind); i++)
-		h->list[at++] = cluster_cache_json(cluster_cache_at(h->conf.world, kind, i));
+	for (size_t i = 0; i < cluster_cache_count(h->conf.cache, kind); i++)
+		h->list[at++] = cluster_cache_json(cluster_cache_at(h->conf.cache, kind, i));
 	return at;
 }
 
 /* Valid until the next call. */
-static struct admit_world all(struct admit_hook *h)
+static struct admit_cache all(struct admit_webhook *h)
 {
-	const struct admit_hook_conf *c = &h->conf;
-	size_t n = cluster_cache_count(h->conf.world, WORLD_POOLS), m;
+	const struct admit_webhook_conf *c = &h->conf;
+	size_t n = cluster_cache_count(h->conf.cache, CLUSTER_CACHE_POOLS), m;
 
 	free(h->list);
-	h->list = xcalloc(n + cluster_cache_count(h->conf.world, WORLD_SUBNETS) + 1,
+	h->list = xcalloc(n + cluster_cache_count(h->conf.cache, CLUSTER_CACHE_SUBNETS) + 1,
 			  sizeof(*h->list));
-	n = add(h, WORLD_POOLS, 0);
-	m = add(h, WORLD_SUBNETS, n) - n;
-	return (struct admit_world){.agent_ns = c->ns,
+	n = add(h, CLUSTER_CACHE_POOLS, 0);
+	m = add(h, CLUSTER_CACHE_SUBNETS, n) - n;
+	return (struct admit_cache){.agent_ns = c->ns,
 				    .no_ipv4 = c->no_ipv4,
 				    .no_ipv6 = c->no_ipv6,
 				    .keep_used = c->keep_used,
@@ -133,12 +134,12 @@ static struct admit_world all(struct admit_hook *h)
 }
 
 /* One object of another, and nothing else. */
-static struct admit_world only(const struct admit_hook *h, const char *kind,
+static struct admit_cache only(const struct admit_webhook *h, const char *kind,
 			       const struct json *const *other)
 {
 	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
 
-	return (struct admit_world){.agent_ns = h->conf.ns,
+	return (struct admit_cache){.agent_ns = h->conf.ns,
 				    .pools = other,
 				    .subnets = other,
 				    .n_pools = is_pool,
@@ -147,16 +148,16 @@ static struct admit_world only(const struct admit_hook *h, const char *kind,
 
 /* --- conversion --- */
 
-static struct admit_ask ask_of(const struct review *q)
+static struct admit_request request_from(const struct review *q)
 {
 	enum admit_operation op = strcmp(q->operation, "CREATE") == 0	? ADMIT_CREATE
 				  : strcmp(q->operation, "DELETE") == 0 ? ADMIT_DELETE
 									: ADMIT_UPDATE;
 
-	return (struct admit_ask){q->kind, op, q->ns, q->name, q->object, q->old, q->user};
+	return (struct admit_request){q->kind, op, q->ns, q->name, q->object, q->old, q->user};
 }
 
-static void tell(struct review *q, const struct admit_answer *r)
+static void report(struct review *q, const struct admit_answer *r)
 {
 	struct review_answer a;
 
@@ -172,12 +173,12 @@ static void tell(struct review *q, const struct admit_answer *r)
 	review_answer(q, &a);
 }
 
-static void refuse(struct review *q, int code, const char *why)
+static void refuse(struct review *q, int code, const char *cause)
 {
 	struct review_answer a;
 
 	review_allow(&a);
-	review_refuse(&a, code, "%s", why);
+	review_refuse(&a, code, "%s", cause);
 	review_answer(q, &a);
 }
 
@@ -199,10 +200,10 @@ static void allow(struct review *q)
 static int judge(void *arg, const char *kind, const struct json *other, struct err *e)
 {
 	struct waiting *w = arg;
-	struct admit_world world = other ? only(w->h, kind, &other) : all(w->h);
+	struct admit_cache cache = other ? only(w->h, kind, &other) : all(w->h);
 
 	admit_answer_done(&w->answer);
-	admit_check(&world, &w->ask, &w->answer);
+	admit_check(&cache, &w->request, &w->answer);
 	if (!w->answer.code)
 		return 0;
 	return err_set(e, -EINVAL, "%s", w->answer.text);
@@ -213,7 +214,7 @@ static const struct json *known(void *arg, const char *kind, const char *name)
 	const struct waiting *w = arg;
 	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
 	const struct kube_object *o = cluster_cache_get(
-		w->h->conf.world, is_pool ? WORLD_POOLS : WORLD_SUBNETS, "", name);
+		w->h->conf.cache, is_pool ? CLUSTER_CACHE_POOLS : CLUSTER_CACHE_SUBNETS, "", name);
 
 	return o ? cluster_cache_json(o) : NULL;
 }
@@ -221,46 +222,49 @@ static const struct json *known(void *arg, const char *kind, const char *name)
 static void on_claimed(void *arg, const struct err *e)
 {
 	struct waiting *w = arg;
-	struct err why = ERR_INIT;
+	struct err cause = ERR_INIT;
 
 	if (e && e->code == -EINVAL && w->answer.code)
-		tell(w->q, &w->answer);
+		report(w->q, &w->answer);
 	else if (e)
 		refuse(w->q, UNAVAILABLE, e->text);
-	else if (judge(w, w->ask.kind, NULL, &why) == 0 || w->answer.code)
-		tell(w->q, &w->answer);
+	else if (judge(w, w->request.kind, NULL, &cause) == 0 || w->answer.code)
+		report(w->q, &w->answer);
 	admit_answer_done(&w->answer);
 	free(w);
 }
 
-static void claim(struct admit_hook *h, struct review *q, const struct admit_ask *ask)
+static void claim(struct admit_webhook *h, struct review *q, const struct admit_request *request)
 {
 	struct waiting *w = xcalloc(1, sizeof(*w));
 
-	*w = (struct waiting){.h = h, .q = q, .ask = *ask};
+	*w = (struct waiting){.h = h, .q = q, .request = *request};
 	range_locks_take(h->claims, &(struct range_locks_request){.id = q->uid,
-								  .kind = w->ask.kind,
-								  .object = w->ask.object,
+								  .kind = w->request.kind,
+								  .object = w->request.object,
 								  .judge = judge,
 								  .known = known,
 								  .done = on_claimed,
 								  .arg = w});
 }
 
-/* Whether pools and subnets were listed; of the other of the two kinds there may be no definition. */
-static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
+/*
+ * Whether pools and subnets were listed; of the other of the two kinds there may be no definition.
+ */
+static bool knows(const struct admit_webhook *h, const char *kind, struct err *e)
 {
 	static const struct {
 		enum cluster_cache_kind kind;
 		const char *name;
-	} kinds[] = {{WORLD_POOLS, "SpiderIPPool"}, {WORLD_SUBNETS, "SpiderSubnet"}};
+	} kinds[] = {{CLUSTER_CACHE_POOLS, "SpiderIPPool"},
+		     {CLUSTER_CACHE_SUBNETS, "SpiderSubnet"}};
 
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		bool own = strcmp(kinds[i].name, kind) == 0;
 		int r = 0;
 
-		if (!cluster_cache_synced(h->conf.world, kinds[i].kind))
-			r = cluster_cache_sync_error(h->conf.world, kinds[i].kind, e);
+		if (!cluster_cache_synced(h->conf.cache, kinds[i].kind))
+			r = cluster_cache_sync_error(h->conf.cache, kinds[i].kind, e);
 		if (r < 0 && (own || r != -ENOENT))
 			return false;
 	}
@@ -269,11 +273,11 @@ static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
 
 /* --- hooks --- */
 
-void admit_hook_default(void *arg, struct review *q)
+void admit_webhook_default(void *arg, struct review *q)
 {
-	struct admit_hook *h = arg;
-	struct admit_ask ask = ask_of(q);
-	struct admit_world w;
+	struct admit_webhook *h = arg;
+	struct admit_request request = request_from(q);
+	struct admit_cache w;
 	struct admit_answer r;
 
 	if (!is_for_us(q)) {
@@ -281,48 +285,48 @@ void admit_hook_default(void *arg, struct review *q)
 		return;
 	}
 	w = all(h);
-	admit_default(&w, &ask, &r);
-	tell(q, &r);
+	admit_default(&w, &request, &r);
+	report(q, &r);
 	admit_answer_done(&r);
 }
 
-void admit_hook_check(void *arg, struct review *q)
+void admit_webhook_check(void *arg, struct review *q)
 {
-	struct admit_hook *h = arg;
-	struct admit_ask ask = ask_of(q);
+	struct admit_webhook *h = arg;
+	struct admit_request request = request_from(q);
 	struct err e = ERR_INIT;
-	struct admit_world w;
+	struct admit_cache w;
 	struct admit_answer r;
 
 	if (!is_for_us(q)) {
 		allow(q);
 		return;
 	}
-	if (admit_is_contended(&ask) && !knows(h, ask.kind, &e)) {
+	if (admit_is_contended(&request) && !knows(h, request.kind, &e)) {
 		refuse(q, UNAVAILABLE, e.text);
 		return;
 	}
 	w = all(h);
-	admit_check(&w, &ask, &r);
-	if (r.code || q->dry_run || !admit_is_contended(&ask))
-		tell(q, &r);
+	admit_check(&w, &request, &r);
+	if (r.code || q->dry_run || !admit_is_contended(&request))
+		report(q, &r);
 	else
-		claim(h, q, &ask);
+		claim(h, q, &request);
 	admit_answer_done(&r);
 }
 
-void admit_hook_try(void *arg, const struct review *q)
+void admit_webhook_try(void *arg, const struct review *q)
 {
-	struct admit_hook *h = arg;
-	struct admit_ask ask = ask_of(q);
-	struct admit_world w = all(h);
+	struct admit_webhook *h = arg;
+	struct admit_request request = request_from(q);
+	struct admit_cache w = all(h);
 	struct admit_answer r;
 
 	if (!is_for_us(q))
 		return;
-	admit_default(&w, &ask, &r);
+	admit_default(&w, &request, &r);
 	admit_answer_done(&r);
-	admit_check(&w, &ask, &r);
+	admit_check(&w, &request, &r);
 	admit_answer_done(&r);
 }
 
@@ -330,33 +334,33 @@ void admit_hook_try(void *arg, const struct review *q)
 
 static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	struct admit_hook *h = arg;
+	struct admit_webhook *h = arg;
 
 	if (was && (!is || strcmp(was->uid, is->uid) != 0))
-		range_locks_gone(h->claims, was->uid);
+		range_locks_removed(h->claims, was->uid);
 }
 
-void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c)
+void admit_webhook_settings(struct admit_webhook *h, const struct admit_webhook_conf *c)
 {
 	h->conf = *c;
 }
 
-struct admit_hook *admit_hook_new(const struct admit_hook_conf *c)
+struct admit_webhook *admit_webhook_new(const struct admit_webhook_conf *c)
 {
-	struct admit_hook *h = xcalloc(1, sizeof(*h));
+	struct admit_webhook *h = xcalloc(1, sizeof(*h));
 
 	h->conf = *c;
 	h->claims = range_locks_new(c->kube, c->ns);
-	cluster_cache_on(c->world, WORLD_POOLS, on_change, h);
-	cluster_cache_on(c->world, WORLD_SUBNETS, on_change, h);
+	cluster_cache_on(c->cache, CLUSTER_CACHE_POOLS, on_change, h);
+	cluster_cache_on(c->cache, CLUSTER_CACHE_SUBNETS, on_change, h);
 	return h;
 }
 
-void admit_hook_free(struct admit_hook *h)
+void admit_webhook_free(struct admit_webhook *h)
 {
 	if (!h)
 		return;
-	cluster_cache_off(h->conf.world, h);
+	cluster_cache_off(h->conf.cache, h);
 	range_locks_free(h->claims);
 	free(h->list);
 	free(h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_CONTROLLER_INJECTION_HOOK_H
-#define UNIRAIL_CONTROLLER_INJECTION_HOOK_H
+#ifndef UNIRAIL_CONTROLLER_INJECTION_WEBHOOK_H
+#define UNIRAIL_CONTROLLER_INJECTION_WEBHOOK_H
 
 /*
  * Webhook handler for inject_pod(): pods being created, on /mutate--v1-pod. A manifest may create a
@@ -14,24 +14,25 @@
 #include "controller/webhook/review.h"
 #include "controller/cache/cache.h"
 
-enum { INJECT_PATIENCE_MS = 1000, INJECT_SETTLED_MS = 300 };
+enum { INJECT_PATIENCE_MS = 1000, INJECT_WRITTEN_MS = 300 };
 
-struct inject_hook_conf {
+struct inject_webhook_conf {
 	struct loop *loop;
-	struct cluster_cache *world;
+	struct cluster_cache *cache;
 	struct inject_scope scope; /* strings are copied */
 	bool ipc_lock;
 };
 
-struct inject_hook;
+struct inject_webhook;
 
-struct inject_hook *inject_hook_new(const struct inject_hook_conf *c);
+struct inject_webhook *inject_webhook_new(const struct inject_webhook_conf *c);
 /* Denies waiting requests. Call before cluster_cache_free(). Accepts NULL. */
-void inject_hook_free(struct inject_hook *h);
-void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scope, bool ipc_lock);
-/* The handler; arg is the struct inject_hook. */
-void inject_hook_review(void *arg, struct review *q);
+void inject_webhook_free(struct inject_webhook *h);
+void inject_webhook_settings(struct inject_webhook *h, const struct inject_scope *scope,
+			     bool ipc_lock);
+/* The handler; arg is the struct inject_webhook. */
+void inject_webhook_review(void *arg, struct review *q);
 /* Computes what the handler would, without effect, to measure the cost. */
-void inject_hook_try(void *arg, const struct review *q);
+void inject_webhook_try(void *arg, const struct review *q);
 
 #endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_GC_GC_CACHE_H
+#define UNIRAIL_CONTROLLER_GC_GC_CACHE_H
+
+/*
+ * The leader's cache of nodes, pods, SpiderEndpoints and SpiderIPBlocks, from watches. Of each pod
+ * only a few fields are cached, since there may be 20,000. A kind is empty until its first list. A
+ * caller that acts on the absence of an object checks gc_cache_is_whole() first and confirms the
+ * absence with the API server (controller/gc/confirm.h).
+ */
+
+#include "block/table.h"
+#include "kube/client.h"
+#include "kube/object_store.h"
+
+enum gc_cache_kind {
+	GC_CACHE_NODES,
+	GC_CACHE_PODS,
+	GC_CACHE_ENDPOINTS,
+	GC_CACHE_BLOCKS,
+	GC_CACHE_KINDS
+};
+
+/* Values of the cached objects (kube_object.value). */
+struct gc_cache_node {
+	bool ready;
+	bool fenced; /* taint node.kubernetes.io/out-of-service: an administrator states that the
+	              * machine is off */
+	/* Extended resources whose capacity is not 0, sorted as in the object, each NUL-terminated,
+	 * "" at the end; NULL: none. */
+	char *resources;
+};
+
+struct gc_cache_pod {
+	bool finished, deleting, host_network;
+	bool networks;		/* annotation k8s.v1.cni.cncf.io/networks is not empty */
+	unsigned char requests; /* inject_requests() of its annotations */
+	char *node;		/* "": not scheduled */
+};
+
+struct gc_cache_ip {
+	struct ipaddr ip;
+	const char *pool;
+};
+
+struct gc_cache_endpoint {
+	const char *uid, *node;	     /* of the pod */
+	const struct gc_cache_ip *v; /* status.current.ips */
+	size_t n;
+	bool by_unirail; /* last written by an agent of unirail, not by Spiderpool */
+	bool owned; /* has a pod as owner; otherwise its addresses are retained for the pod's name
+	             */
+	bool deleting;
+	bool finalizer; /* has Spiderpool's finalizer; `others` are the remaining ones, each
+	                 * NUL-terminated, "" at the end */
+	char *peers;
+	int64_t since; /* for the caller's use; reset to 0 when the object changes */
+	void *all;
+};
+
+struct gc_cache_block {
+	struct block_object o;
+	int64_t etcd_restored; /* when its agent detected an etcd restore, in ms since 1970; 0: never */
+	int64_t since;	       /* for the caller's use, as above */
+};
+
+struct gc_cache;
+
+struct gc_cache_conf {
+	struct kube *kube;
+	/*
+	 * Called for each change of a kind. was NULL: the object is new; is NULL: it was deleted.
+	 */
+	void (*changed)(void *arg, enum gc_cache_kind kind, const struct kube_object *was,
+			const struct kube_object *is);
+	void *arg;
+};
+
+struct gc_cache *gc_cache_new(const struct gc_cache_conf *c);
+void gc_cache_free(struct gc_cache *c); /* call before kube_free(); accepts NULL */
+
+bool gc_cache_synced(const struct gc_cache *c, enum gc_cache_kind kind); /* listed at least once */
+/* Whether every kind was listed and every watch works now. */
+bool gc_cache_is_whole(const struct gc_cache *c);
+const struct kube_object *gc_cache_get(const struct gc_cache *c, enum gc_cache_kind kind,
+				       const char *ns, const char *name);
+size_t gc_cache_count(const struct gc_cache *c, enum gc_cache_kind kind);
+const struct kube_object *gc_cache_at(const struct gc_cache *c, enum gc_cache_kind kind, size_t i);
+
+static inline const struct gc_cache_node *gc_cache_node(const struct kube_object *o)
+{
+	return (const struct gc_cache_node *)o->value;
+}
+
+static inline const struct gc_cache_pod *gc_cache_pod(const struct kube_object *o)
+{
+	return (const struct gc_cache_pod *)o->value;
+}
+
+static inline struct gc_cache_endpoint *gc_cache_endpoint(const struct kube_object *o)
+{
+	return (struct gc_cache_endpoint *)o->value;
+}
+
+static inline struct gc_cache_block *gc_cache_block(const struct kube_object *o)
+{
+	return (struct gc_cache_block *)o->value;
+}
+
+/* --- internals, visible for tests --- */
+
+void gc_cache_read_node(const struct json *object, struct gc_cache_node *ret);
+/* The value of gc_cache_node.resources, which gc_cache_read_node() does not set. */
+char *gc_cache_read_resources(const struct json *object);
+void gc_cache_read_endpoint(const struct json *object, struct gc_cache_endpoint *ret);
+void gc_cache_endpoint_done(struct gc_cache_endpoint *p);
+
+#endif
