@@ -27,18 +27,21 @@ struct allocated {
 void allocated_done(struct allocated *a);
 #define auto_allocated __attribute__((cleanup(allocated_done)))
 
-/* Appends; an id that is there already is passed over. */
+/* Appends an id; one that exists already is ignored. */
 void allocated_add(struct allocated *a, struct span resource, struct span id);
 void allocated_sort(struct allocated *a);
-/* The next one; NULL: none is left. Borrowed. */
+/* The next id of the resource; NULL: none is left. The string stays owned by `a`. */
 const char *allocated_take(struct allocated *a, const char *resource);
-/* Whether the kubelet allocated this device to the pod: of the resource, or (resource NULL) of any. */
+/* Whether the kubelet allocated this device to the pod. resource NULL: any resource. */
 bool allocated_has(const struct allocated *a, const char *resource, const char *id);
 
 /* --- sources; each appends, and sorts --- */
 void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,
 		      const char *name);
-/* The kubelet's checkpoint: DeviceIDs as a list, or a list a NUMA node. The pod by its UID. */
+/*
+ * The kubelet's checkpoint file; DeviceIDs may be one list, or one list for each NUMA node. The pod
+ * is identified by its UID.
+ */
 int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e);
 
 /*
@@ -58,7 +61,9 @@ int kubelet_devices(const struct kubelet *k, const char *ns, const char *name, c
 void kubelet_done(struct kubelet *k);
 #define auto_kubelet __attribute__((cleanup(kubelet_done)))
 
-/* As lines, "resource<tab>id", and back; so that a child process can tell its parent. */
+/*
+ * Writes and parses lines of "resource<tab>id", by which a child process passes them to its parent.
+ */
 void allocated_print(const struct allocated *a, struct buf *b);
 void allocated_parse(struct allocated *a, struct span text);
 

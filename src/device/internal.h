@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_DEVICE_INTERNAL_H
 #define UNIRAIL_DEVICE_INTERNAL_H
 
-/* Between the inventory*.c files. */
+/* Internals of inventory.c. */
 
 #include "device/inventory.h"
 

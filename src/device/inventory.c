@@ -14,7 +14,7 @@ enum { NETWORK_CLASS = 0x02 };
 
 /* --- netdevs --- */
 
-/* "" when the attribute is not there, or not told now (EINVAL). */
+/* "" if the attribute is missing or cannot be read in the device's present state (EINVAL). */
 void inventory_line(const struct root *r, char *ret, size_t size, const char *path)
 {
 	if (file_read_line(r, path, ret, size, NULL) < 0)
@@ -41,7 +41,10 @@ static uint64_t net_number(const struct root *r, const char *name, const char *w
 	return n;
 }
 
-/* "pf0vf3", on a DPU "c1pf0vf3": which of the PF's VFs a port of its switch leads to; -1: none. */
+/*
+ * The number of the PF's VF that a representor belongs to, from its port name "pf0vf3", on a DPU
+ * "c1pf0vf3"; -1: none.
+ */
 static int64_t represented(const struct root *r, const char *name)
 {
 	char port[32];
@@ -94,7 +97,7 @@ static struct inventory_function *find_vf(struct inventory *inv, const char *pf,
 	return NULL;
 }
 
-/* They are the PF's netdevs, and tell whose. */
+/* Representors are netdevs of the PF, and their port names have the number of the VF. */
 static void read_representors(const struct root *r, const char *pf, struct inventory *inv)
 {
 	char **names = NULL;
@@ -112,7 +115,7 @@ static void read_representors(const struct root *r, const char *pf, struct inven
 	str_list_free(names, n);
 }
 
-/* --- what netlink tells --- */
+/* --- attributes from netlink --- */
 
 static void read_attrs(struct nl_wire *w, const struct inventory_function *pf,
 		       struct inventory *inv)
@@ -122,7 +125,10 @@ static void read_attrs(struct nl_wire *w, const struct inventory_function *pf,
 	struct link l;
 	size_t n = 0;
 
-	/* A driver that tells nothing about its VFs is no reason to tell nothing at all. */
+	/*
+	 * The attributes are optional: a driver without them does not prevent the rest of the
+	 * inventory.
+	 */
 	if (!pf->n_netdevs || link_get(w, pf->netdevs[0].name, &l, NULL) < 0 ||
 	    vf_list(w, l.index, l.name, &list, &n, NULL) < 0)
 		return;
@@ -162,7 +168,7 @@ static void ask(const struct root *r, struct nl_wire *route, struct nl_wire *gen
 	}
 }
 
-/* --- all of it --- */
+/* --- the inventory --- */
 
 static int read_function(const struct root *r, const struct pci_dev *p,
 			 struct inventory_function *ret, struct err *e)
@@ -226,7 +232,7 @@ bool inventory_is_away(const struct inventory_function *f)
 
 enum { PATH_SIZE = 192 };
 
-/* Nobody uses the entry, or (InfiniBand) the port was given no GUID: the last half is zero. */
+/* The last half is zero: the entry is unused, or (InfiniBand) the port has no GUID. */
 static bool is_unused(const char *gid)
 {
 	static const char none[] = "0000:0000:0000:0000";

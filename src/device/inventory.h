@@ -3,12 +3,11 @@
 #define UNIRAIL_DEVICE_INVENTORY_H
 
 /*
- * The node's network functions on PCI: PFs, their VFs with numbers, representors and attributes, and
- * the netdevs and RDMA devices of each with ports and GIDs. Everything but VF attributes and the
- * eswitch comes from sysfs under a root (Documentation/ABI/testing/sysfs-class-net and
- * sysfs-class-infiniband), in sysfs' own words, so a recorded host does as well.
- *
- * Netdevs and RDMA devices are those of the namespace that /sys was mounted in: a VF that is in a
+ * The node's PCI network functions: PFs, their VFs with numbers, representors and attributes, and
+ * the netdevs and RDMA devices of each with ports and GIDs. Everything except VF attributes and the
+ * eswitch mode is read from sysfs under a root (Documentation/ABI/testing/sysfs-class-net and
+ * sysfs-class-infiniband) and has the kernel's spelling, so a recorded host can be read as well.
+ * Netdevs and RDMA devices are those of the network namespace that /sys was mounted in: a VF in a
  * pod has none here.
  */
 
@@ -20,7 +19,7 @@ enum { INVENTORY_WORD_MAX = 64 };
 
 struct inventory_netdev {
 	char name[LINK_NAME_MAX], mac[MAC_TEXT_MAX];
-	char operstate[16]; /* "up", "down" ...; "" not told */
+	char operstate[16]; /* "up", "down" ...; "": unknown */
 	char alias[LINK_ALIAS_MAX];
 	uint32_t mtu;
 	bool up; /* as an administrator set it */
@@ -29,7 +28,7 @@ struct inventory_netdev {
 struct inventory_gid {
 	int index;
 	char gid[INVENTORY_WORD_MAX];  /* "fe80:0000:..." */
-	char type[INVENTORY_WORD_MAX]; /* "RoCE v2", "IB/RoCE v1"; "" not told */
+	char type[INVENTORY_WORD_MAX]; /* "RoCE v2", "IB/RoCE v1"; "": unknown */
 	char netdev[LINK_NAME_MAX];
 };
 
@@ -50,16 +49,16 @@ struct inventory_rdma {
 
 struct inventory_function {
 	struct pci_dev pci;		  /* physfn is a VF's PF */
-	int64_t vf;			  /* its number there; -1: no VF */
+	int64_t vf;			  /* number of the VF on its PF; -1: not a VF */
 	struct inventory_netdev *netdevs; /* without representors */
 	size_t n_netdevs;
 	struct inventory_rdma *rdma;
 	size_t n_rdma;
-	char representor[LINK_NAME_MAX]; /* a VF's, in switchdev mode; "" none here */
+	char representor[LINK_NAME_MAX]; /* of a VF in switchdev mode; "": none in this namespace */
 	bool has_eswitch;
 	enum eswitch_mode eswitch; /* of a PF */
 	bool has_attrs;
-	struct vf_info attrs; /* of a VF, as its PF tells */
+	struct vf_info attrs; /* of a VF, reported by its PF */
 };
 
 struct inventory {
@@ -67,9 +66,11 @@ struct inventory {
 	size_t n;
 };
 
-/* By address; other functions than network controllers (class 2) are left out. route, generic: wires
- * of the node, NULL: VF attributes and eswitch modes are not asked for; a PF whose driver does not
- * tell them has none. No PCI is no error. */
+/*
+ * Sorted by address; only network controllers (class 2). route, generic: netlink sockets of the
+ * node; NULL: VF attributes and eswitch modes are not read. A PF whose driver does not report them
+ * has none. A host without PCI has no functions and is no error.
+ */
 int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
 		   struct inventory *ret, struct err *e);
 void inventory_done(struct inventory *inv);

@@ -48,7 +48,10 @@ void podres_done(struct podres_list *l)
 	*l = (struct podres_list){0};
 }
 
-/* A field sent twice is the last one (proto3). NUL would hide what follows it. */
+/*
+ * A repeated field replaces the earlier value (proto3). A string with a NUL is rejected: its rest
+ * would be lost.
+ */
 static bool take_string(pb_istream_t *s, const pb_field_t *field, void **arg)
 {
 	char **ret = *arg, *text = xmalloc(s->bytes_left + 1);
@@ -143,7 +146,7 @@ int podres_decode(struct span message, struct podres_list *ret, struct err *e)
 	if (!pb_decode(&s, v1_ListPodResourcesResponse_fields, &m)) {
 		podres_done(&list);
 		return err_kind(e, ERR_DECODE, -EBADMSG,
-				"decode a list of pod resources: %zu bytes that are none",
+				"decode the kubelet's list of pod resources: %zu invalid bytes",
 				message.n);
 	}
 	*ret = list;
@@ -158,7 +161,7 @@ static void add_node(struct podres_devices *d, int64_t node)
 	VEC_PUSH(d->nodes, d->n_nodes) = node;
 }
 
-/* What `from` owns goes to `to`. */
+/* Moves the members of `from` to `to`. */
 static void absorb(struct podres_devices *to, struct podres_devices *from)
 {
 	for (size_t i = 0; i < from->n_ids; i++)
@@ -194,7 +197,7 @@ int podres_get(const char *socket, int timeout_ms, struct podres_list *ret, stru
 		.socket = socket,
 		.method = PODRES_LIST,
 		.timeout_ms = timeout_ms,
-		.remedy = "is the kubelet running, and the folder of its socket visible here?",
+		.remedy = "is the kubelet running, and is its socket's directory mounted here?",
 	};
 	auto_buf struct buf reply;
 	int r = grpc_unary(&call, &reply, e);
@@ -202,7 +205,7 @@ int podres_get(const char *socket, int timeout_ms, struct podres_list *ret, stru
 	if (!r)
 		r = podres_decode(buf_span(&reply), ret, e);
 	if (r < 0)
-		return err_wrap(e, r, "ask the kubelet which pod holds which device");
+		return err_wrap(e, r, "list the devices of pods from the kubelet");
 	for (size_t i = 0; i < ret->n_pods; i++)
 		for (size_t k = 0; k < ret->pods[i].n_containers; k++)
 			podres_merge(&ret->pods[i].containers[k]);
@@ -247,7 +250,7 @@ void allocated_add(struct allocated *a, struct span resource, struct span id)
 
 /* --- order --- */
 
-/* "0000:3b:02.1" as a number; false: it is none. */
+/* "0000:3b:02.1" as a number; false: not a PCI address. */
 static bool is_pci(const char *id, uint64_t *ret)
 {
 	unsigned int domain, bus, slot, function;
@@ -264,7 +267,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* A run of digits at *s, and past it: its digits without zeros in front. */
+/* Consumes the digits at *s; returns them without leading zeros. */
 static struct span digits(const char **s)
 {
 	struct span run;
@@ -301,7 +304,7 @@ static int natural(const char *a, const char *b)
 	}
 	if (*x || *y)
 		return *x ? 1 : -1;
-	return strcmp(a, b); /* they differ in zeros */
+	return strcmp(a, b); /* they differ in leading zeros */
 }
 
 static int by_id(const void *a, const void *b)
@@ -363,7 +366,7 @@ void allocated_podres(struct allocated *a, const struct podres_list *l, const ch
 	allocated_sort(a);
 }
 
-/* --- its checkpoint --- */
+/* --- the kubelet's checkpoint --- */
 
 static void add_ids(struct allocated *a, const char *resource, const struct json *list)
 {

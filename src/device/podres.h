@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_DEVICE_PODRES_H
 #define UNIRAIL_DEVICE_PODRES_H
 
-/* Which pod holds which device, as the kubelet knows it (PodResources v1). */
+/* Devices allocated to each pod, as reported by the kubelet (PodResources v1). */
 
 #include "device/podres_pb.h"
 
@@ -10,10 +10,15 @@
 
 enum { PODRES_TIMEOUT_MS = 5000, PODRES_TIMEOUT_MAX_MS = 600000 };
 
-/* Asks the kubelet. One podres_devices a resource in each container; podres_done() ends it. */
+/*
+ * Requests the list from the kubelet's socket. The result has one podres_devices for each resource
+ * of a container; release it with podres_done().
+ */
 int podres_get(const char *socket, int timeout_ms, struct podres_list *ret, struct err *e);
 
-/* Makes one entry of several for the same resource: ids in the order they came, each node once. */
+/*
+ * Merges the entries of the same resource into one: ids in the order received, each NUMA node once.
+ */
 void podres_merge(struct podres_container *c);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_DEVICE_PODRES_PB_H
 #define UNIRAIL_DEVICE_PODRES_PB_H
 
-/* The kubelet's answer to v1.PodResourcesLister/List, decoded. */
+/* The decoded response to v1.PodResourcesLister/List. */
 
 #include <stdint.h>
 
@@ -11,8 +11,10 @@
 
 #define PODRES_LIST "/v1.PodResourcesLister/List"
 
-/* Devices of one resource. The kubelet sends one of these a device or one a NUMA node, as it
- * likes; podres_merge() (device/podres.h) makes one a resource. */
+/*
+ * Devices of one resource. A kubelet sends one entry for each device or one for each NUMA node;
+ * podres_merge() (device/podres.h) merges them into one for each resource.
+ */
 struct podres_devices {
 	char *resource;
 	char **ids;
@@ -40,7 +42,7 @@ struct podres_list {
 
 void podres_done(struct podres_list *l);
 #define auto_podres __attribute__((cleanup(podres_done)))
-/* -EBADMSG (ERR_DECODE) when it is no such message; *ret is left alone then. No string is NULL. */
+/* -EBADMSG (ERR_DECODE): not such a message; *ret is unchanged. No string is NULL. */
 int podres_decode(struct span message, struct podres_list *ret, struct err *e);
 
 #endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_RESOURCE_CONFIG_H
+#define UNIRAIL_DEVICE_RESOURCE_CONFIG_H
+
+/*
+ * Which resources the administrator wants: the configuration of the RDMA shared device plugin ({"configList": ...}) and that
+ * of the SR-IOV network device plugin ({"resourceList": ...}), unchanged, several at once, one document with both as well.
+ * Keys match without case, the last duplicate counts, as Go's encoding/json does.
+ *
+ * unirail's own keys of an entry of configList:
+ *
+ *	"spread": true		each id stands for one HCA of the resource: a container is given the least loaded one
+ *	"perDevice": true	rdmaHcaMax ids for each HCA, "mlx5_0-17": an id is that HCA and no other
+ *	"deviceNodes": [...]	only these kinds of nodes: "ucm", "issm", "umad", "uverbs", "rdma_cm"
+ *
+ * A mistake costs the resource that has it and no other: each is one message (resource_report). The originals exit.
+ */
+
+#include "device/resource/node.h"
+#include "wire/json/json.h"
+
+#define RESOURCE_SHARED_PREFIX "rdma"
+#define RESOURCE_SRIOV_PREFIX  "intel.com"
+
+enum {
+	RESOURCE_TEXT_MAX = 1 << 20,   /* a configuration; a ConfigMap's ceiling */
+	RESOURCE_VALUES_MAX = 1 << 16, /* JSON values in it */
+	RESOURCE_CONF_MAX = 512,       /* resources of a node */
+	RESOURCE_HCA_MAX = 16384,      /* rdmaHcaMax: DEVICE_PLUGIN_DEVICES_MAX */
+	RESOURCE_NAME_MAX = 320,       /* "prefix/name" */
+};
+
+/* --- one line each for what the administrator must know --- */
+
+enum resource_level { MESSAGE_WARNING, MESSAGE_ERROR };
+
+struct resource_message {
+	enum resource_level level;
+	char *resource; /* "prefix/name"; NULL: of none */
+	char *text;	/* "FILE: configList[2].rdmaHcaMax is ..." */
+};
+
+struct resource_messages {
+	struct resource_message *v;
+	size_t n;
+};
+
+/* Duplicates are left out; after 256 messages one more says that the others are left out. */
+void resource_report(struct resource_messages *l, enum resource_level level, const char *resource,
+		     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void resource_messages_done(struct resource_messages *l);
+#define auto_resource_messages __attribute__((cleanup(resource_messages_done)))
+
+/* --- selectors --- */
+
+/* In the order in which the originals apply them. */
+enum select_key {
+	SELECT_VENDORS,
+	SELECT_DEVICES, /* "deviceIDs" in configList, "devices" in resourceList */
+	SELECT_DRIVERS,
+	SELECT_PCI_ADDRESSES,
+	SELECT_ACPI_INDEXES,
+	SELECT_IF_NAMES,
+	SELECT_PF_NAMES,
+	SELECT_ROOT_DEVICES,
+	SELECT_LINK_TYPES,
+	SELECT_DDP_PROFILES,
+	SELECT_PKEYS,
+	SELECT_AUX_TYPES,
+	SELECT_LISTS,
+};
+
+struct selector {
+	struct json_strs lists[SELECT_LISTS]; /* an empty one is no condition */
+	bool is_rdma, need_vhost_net;
+	const char *vdpa_type; /* "virtio", "vhost"; NULL: no condition */
+};
+
+/* --- resources --- */
+
+enum resource_form { RESOURCE_SHARED, RESOURCE_SRIOV };
+
+enum {
+	RESOURCE_NODE_RDMA_CM = 1 << NODE_CHAR_KINDS,
+	RESOURCE_NODES_ALL = (1 << (NODE_CHAR_KINDS + 1)) - 1
+};
+
+struct resource_conf {
+	enum resource_form form;
+	const char *name, *prefix;    /* borrowed from the document, or a default */
+	char full[RESOURCE_NAME_MAX]; /* "prefix/name" */
+	char *origin;		      /* "FILE: configList[2]" */
+	enum node_class class;	      /* deviceType; of configList NODE_NET */
+	struct selector *selectors;   /* any of them */
+	size_t n_selectors;
+	int64_t hca_max;
+	bool exclude_topology, spread, per_device;
+	unsigned int nodes;	       /* 1 << enum node_char_kind, RESOURCE_NODE_RDMA_CM */
+	const struct json *additional; /* additionalInfo; NULL: none */
+};
+
+struct resource_config {
+	struct resource_conf *v;
+	size_t n;
+	struct json_doc **docs; /* own the strings */
+	size_t n_docs;
+	size_t n_invalid; /* documents that could not be read or are no configuration */
+	int64_t update_s; /* periodicUpdateInterval, the shortest of all; 0: no rescan; -1: not told, that is 60 s */
+};
+
+/* What flags told; NULL in place of it: the originals' defaults. */
+struct resource_defaults {
+	const char *shared_prefix, *sriov_prefix;
+};
+
+#define RESOURCE_CONFIG_INIT                                                                       \
+	{                                                                                          \
+		.update_s = -1                                                                     \
+	}
+
+/*
+ * Appends the resources of a document; `name` is what messages call it (its path). -EINVAL, -E2BIG (ERR_CONF, ERR_DECODE): it
+ * is not JSON, or neither kind of configuration: nothing is appended and e says so. What is wrong with one resource is a
+ * message, and the resource is left out. The text may be freed afterwards.
+ */
+int resource_config_add(struct resource_config *c, struct span text, const char *name,
+			const struct resource_defaults *d, struct resource_messages *messages,
+			struct err *e);
+void resource_config_done(struct resource_config *c);
+#define auto_resource_config __attribute__((cleanup(resource_config_done)))
+
+/* "vendors": as it is written in that form of configuration. */
+const char *select_key_name(enum select_key key, enum resource_form form);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_RESOURCE_PLAN_H
+#define UNIRAIL_DEVICE_RESOURCE_PLAN_H
+
+/*
+ * Resources without any configuration, named by rail as configs/cluster names them:
+ *
+ *	spidernet.io/shared_rail0	an HCA without VFs, shared by 1,000 containers
+ *	spidernet.io/sriov_rail0	the VFs of an Ethernet PF
+ *	spidernet.io/ib_rail0		the VFs of an InfiniBand PF
+ *
+ * A rail is a PF with RDMA that does not carry the node's default route. Its number: that of a netdev "railN"; else rails
+ * are counted in the order of the node's GPUs, each GPU's nearest PF first (so that storage NICs come last), PFs that are left
+ * by PCI address. In exclusive RDMA mode a PF without VFs is a resource of one device, spidernet.io/sriov_railN, since it cannot
+ * be shared. Pure.
+ */
+
+#include "device/resource/config.h"
+
+#define RESOURCE_PLAN_PREFIX "spidernet.io"
+
+enum { RESOURCE_PLAN_HCA_MAX = 1000 };
+
+struct rail {
+	unsigned int number;
+	const struct node_device *pf;
+};
+
+/* By number; free() it. */
+size_t resource_rails(const struct node_devices *node, struct rail **ret);
+
+/* A configuration of both forms that yields these resources, to keep: {"configList": ..., "resourceList": ...}. */
+void resource_plan_write(const struct node_devices *node, struct buf *b);
+/* The same, read. */
+int resource_plan(const struct node_devices *node, struct resource_config *c,
+		  struct resource_messages *messages, struct err *e);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_SERVE_POD_GPUS_H
+#define UNIRAIL_DEVICE_SERVE_POD_GPUS_H
+
+/*
+ * The GPUs of the pod that a GetPreferredAllocation is for. That call names no pod, so it is inferred from the kubelet's list of
+ * allocated devices (PodResources v1): the kubelet allocates the resources of a container one after the other, in no
+ * particular order, and lists each as soon as it is allocated. The pod is the one that the list showed last to have GPUs of
+ * this node, and that has fewer containers with devices of the resource in question than containers with GPUs.
+ *
+ * No GPUs are returned if the kubelet allocated the NIC before the GPU; if two such pods appeared since the previous list; or
+ * for GPUs that a DRA driver gave. A pod with GPUs that never requests the resource can be taken for it until
+ * the next pod appears. In each of these cases the preference is wrong or missing, and every device that the kubelet then chooses
+ * is still a valid one. With the Topology Manager (policy single-numa-node or restricted) the NUMA node is right in all of them.
+ */
+
+#include "device/podres_pb.h"
+#include "device/resource/node.h"
+
+enum { POD_GPUS_PODS_MAX = 1024 }; /* that are remembered: more than a kubelet has */
+
+/* A pod that has GPUs. */
+struct pod_gpus_seen {
+	char *ns, *name;
+	uint64_t list; /* number of the list that showed it first */
+};
+
+struct pod_gpus {
+	struct pod_gpus_seen *v; /* sorted by namespace and name */
+	size_t n;
+	uint64_t list;
+};
+
+void pod_gpus_done(struct pod_gpus *g);
+
+/* One list. *ids: the ids of the GPUs, borrowed from `l`; free() the array. Returns how many; 0: the pod is not known. */
+size_t pod_gpus_choose(struct pod_gpus *g, const struct podres_list *l,
+		       const struct node_devices *node, const char *resource, const char ***ids);
+
+#endif
