@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/option.h"
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
 
@@ -22,14 +22,42 @@ const struct doctor_check doctor_checks[] = {
 	{"rdma-ports", "each RDMA port is active", doctor_rdma_ports},
 	{"rdma-mode", "namespaces share or own RDMA devices as the CNI configuration needs it",
 	 doctor_rdma_mode},
+	{"link-type", "ports run the protocol, Ethernet or InfiniBand, that their use needs",
+	 doctor_link_type},
 	{"rail-mtu", "a rail's MTU holds RDMA packets of 4096 bytes", doctor_rail_mtu},
+	{"mtu-vfs", "no VF has a larger MTU than its PF", doctor_mtu_vfs},
+	{"mtu-conf", "no CNI configuration sets a larger MTU than its master has", doctor_mtu_conf},
+	{"mtu-pods", "VFs in pods have the MTU of their PF", doctor_mtu_pods},
 	{"rail-subnets", "no two rails of the host are in one subnet", doctor_rail_subnets},
+	{"rdma-gids", "each RDMA port has GIDs, and each RoCE port some of RoCE v2",
+	 doctor_rdma_gids},
+	{"rdma-guids", "no two RDMA devices have one node GUID", doctor_rdma_guids},
+	{"rdma-umad", "tools of InfiniBand have their device nodes", doctor_rdma_umad},
+	{"rail-macs", "no two rails have one MAC address", doctor_rail_macs},
+	{"rail-rp-filter", "the kernel accepts packets that come in on another rail",
+	 doctor_rail_rp_filter},
+	{"rail-managed", "no other network manager changes rails", doctor_rail_managed},
+	{"rail-networkd", "systemd-networkd keeps rules and routes that it did not make",
+	 doctor_rail_networkd},
+	{"rail-foreign", "no other CNI uses a rail", doctor_rail_foreign},
+	{"host-drift", "the host is as host.conf wants it: QoS, VFs, addresses, limits",
+	 doctor_host_drift},
+	{"pci-acs", "NICs and GPUs reach each other below the PCIe switch", doctor_pci_acs},
+	{"pci-read", "RDMA NICs may read 4096 bytes of memory at once", doctor_pci_read},
+	{"gpu-peermem", "RDMA reaches the memory of GPUs", doctor_gpu_peermem},
+	{"memlock", "processes that use RDMA may lock memory", doctor_memlock},
 	{"vf-drivers", "each VF has a driver", doctor_vf_drivers},
-	{"vf-pfs", "each PF has the VFs it says, and a link for them", doctor_vf_pfs},
+	{"vf-pfs", "each PF has its configured VFs, and a link for them", doctor_vf_pfs},
 	{"vf-rdma", "VFs of an RDMA NIC have RDMA devices", doctor_vf_rdma},
-	{"cni-links", "links in the CNI folder lead to something", doctor_cni_links},
-	{"cni-conf", "CNI configurations can be read, and their plugins are there",
-	 doctor_cni_conf},
+	{"vf-resources", "resources of the kubelet consist of VFs that exist, and all of them",
+	 doctor_vf_resources},
+	{"node-resources", "a device plugin of this node serves each resource of its Node object",
+	 doctor_node_resources},
+	{"node-drivers", "the network operator does not wait for a driver pod",
+	 doctor_node_drivers},
+	{"node-address", "no rail's address is the node's in another CNI", doctor_node_address},
+	{"cni-links", "links in the CNI directory have targets", doctor_cni_links},
+	{"cni-conf", "CNI configurations are valid, and their plugins exist", doctor_cni_conf},
 	{"cni-first", "the container runtime uses the CNI configuration that calls unirail-cni",
 	 doctor_cni_first},
 	{"cni-masters", "the host has the links that CNI configurations name as masters",
@@ -38,7 +66,7 @@ const struct doctor_check doctor_checks[] = {
 	 "there are pools where a CNI configuration uses them; pools, journal and pods "
 	 "agree",
 	 doctor_pools},
-	{"stray-links", "nothing that was made for a pod is left on the host", doctor_stray_links},
+	{"stray-links", "no interface of a pod is left on the host", doctor_stray_links},
 	{0},
 };
 
@@ -68,9 +96,24 @@ void doctor_find(struct doctor *d, enum finding_level level, const char *where, 
 			      .remedy = xstrdup(remedy)};
 }
 
+void doctor_fix(struct doctor *d, const char *fmt, ...)
+{
+	struct finding *f = &d->out->v[d->out->n - 1];
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, 4096);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	free(f->fix);
+	f->fix = buf_take(&b);
+}
+
 void findings_done(struct findings *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].fix);
 		free(l->v[i].where);
 		free(l->v[i].what);
 		free(l->v[i].remedy);
@@ -96,7 +139,7 @@ bool doctor_skip(struct doctor *d, const char *where, int code)
 	return true;
 }
 
-/* CNI's folders: links, configurations, and what these need of the host. */
+/* The directories of CNI: links, configurations, and what these need of the host. */
 
 enum { CONF_MAX = 1 << 20 };
 
@@ -120,24 +163,20 @@ void doctor_cni_links(struct doctor *d)
 		    link_read(root, path, target, sizeof(target), NULL) < 0)
 			continue;
 		doctor_find(d, FINDING_PROBLEM, path, "'unirail install', or remove the link",
-			    "the link leads to '%s', which is not there", target);
+			    "the link leads to '%s', which does not exist", target);
 	}
 	str_list_free(names, n);
 }
 
 /* --- configurations --- */
 
-/* Called for the object of each plugin in a configuration. */
-typedef void (*visit_plugin)(struct doctor *d, const char *file, const struct json *plugin,
-			     const char *type, void *arg);
-
 struct visit {
-	visit_plugin call;
+	doctor_plugin_fn call;
 	void *arg;
 	bool report_unreadable;
 };
 
-/* Where plugins stand: the document itself, the elements of these, and "ipam". */
+/* Whether the value of this key is a plugin or an array of plugins. */
 static bool holds_plugins(const char *key)
 {
 	static const char *const keys[] = {"plugins", "delegates", "networks", "ipam"};
@@ -192,7 +231,8 @@ static void check_installed(struct doctor *d, const char *file, const struct jso
 	(void)plugin, (void)arg;
 	if (!strchr(type, '/') && !file_exists(d->f->root, path))
 		find_once(d, file,
-			  "'unirail install' brings unirail's own; install the others' packages",
+			  "'unirail install' installs unirail's plugins; install the packages of "
+			  "the others",
 			  what);
 }
 
@@ -211,8 +251,7 @@ static void visit_conf(struct doctor *d, const char *file, const struct visit *v
 		each_plugin(d, file, json_root(doc), true, visit);
 	else if (visit->report_unreadable && !doctor_skip(d, file, r))
 		doctor_find(d, FINDING_PROBLEM, file,
-			    "mend the file, or take it away: the first by name counts", "%s",
-			    e.text);
+			    "correct or remove the file: the first by name is used", "%s", e.text);
 }
 
 static void each_conf(struct doctor *d, const struct visit *visit)
@@ -233,6 +272,11 @@ static void each_conf(struct doctor *d, const struct visit *visit)
 			visit_conf(d, file, visit);
 	}
 	str_list_free(names, n);
+}
+
+void doctor_each_plugin(struct doctor *d, doctor_plugin_fn call, void *arg)
+{
+	each_conf(d, &(struct visit){.call = call, .arg = arg});
 }
 
 void doctor_cni_conf(struct doctor *d)
@@ -260,7 +304,7 @@ static char *links_remedy(const struct doctor *d, const char *master)
 
 	for (size_t i = 0; i < d->f->n_links; i++)
 		names[i] = d->f->links[i].name;
-	suggest = opt_nearest(master, names, d->f->n_links);
+	suggest = opt_suggest(master, names, d->f->n_links);
 	return suggest ? xasprintf("did you mean '%s'? 'ip link' lists the links", suggest)
 		       : xstrdup("name a link that 'ip link' lists");
 }
@@ -287,10 +331,10 @@ void doctor_cni_masters(struct doctor *d)
 		each_conf(d, &(struct visit){.call = check_master});
 }
 
-/* --- where addresses come from --- */
+/* --- sources of addresses --- */
 
 struct source {
-	char *file; /* the first that uses the node's own pools */
+	char *file; /* the first file with a plugin that uses the node's own pools */
 	bool agent; /* some plugin uses the node's agent */
 };
 
@@ -318,7 +362,7 @@ char *doctor_local_pools_conf(struct doctor *d)
 	return NULL;
 }
 
-/* --- the RDMA mode that they need --- */
+/* --- the RDMA mode that configurations need --- */
 
 static void mode_fits(struct doctor *d, const char *file, const struct json *plugin,
 		      const char *type, void *arg)
@@ -326,20 +370,35 @@ static void mode_fits(struct doctor *d, const char *file, const struct json *plu
 	bool shared = d->f->mode == RDMA_NETNS_SHARED;
 
 	(void)plugin, (void)arg;
-	if (shared && (!strcmp(type, "rdma") || !strcmp(type, "ib-sriov")))
+	if (shared && (!strcmp(type, "rdma") || !strcmp(type, "ib-sriov"))) {
 		doctor_find(d, FINDING_PROBLEM, file,
-			    "'rdma system set netns exclusive' before any pod runs; at boot: "
-			    "'options ib_core netns_mode=0' in /etc/modprobe.d",
+			    "'unirail host rdma-mode exclusive' before any pod runs",
 			    "its plugin '%s' gives RDMA devices to pods, but namespaces share them "
 			    "here",
 			    type);
-	if (!shared && (!strcmp(type, "macvlan") || !strcmp(type, "ipvlan")))
+		doctor_fix(d, "rdma-mode exclusive");
+	}
+	if (!shared && (!strcmp(type, "macvlan") || !strcmp(type, "ipvlan"))) {
 		doctor_find(d, FINDING_PROBLEM, file,
-			    "'rdma system set netns shared' before any pod runs; at boot: 'options "
-			    "ib_core netns_mode=1' in /etc/modprobe.d",
-			    "rails by '%s' share the NIC's RDMA device, which exclusive mode hides "
+			    "'unirail host rdma-mode shared' before any pod runs",
+			    "rails of '%s' share the NIC's RDMA device, which exclusive mode hides "
 			    "from pods",
 			    type);
+		doctor_fix(d, "rdma-mode shared");
+	}
+}
+
+void doctor_check_config(struct doctor *d, const char *where, const struct json *config)
+{
+	static const doctor_plugin_fn checks[] = {check_installed, check_master, doctor_check_layer,
+						  doctor_check_mtu, mode_fits};
+
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
+		const struct visit visit = {.call = checks[i]};
+
+		if (checks[i] == mode_fits ? d->f->n_rdma > 0 : d->f->n_links > 0)
+			each_plugin(d, where, config, true, &visit);
+	}
 }
 
 void doctor_rdma_mode(struct doctor *d)
@@ -348,13 +407,13 @@ void doctor_rdma_mode(struct doctor *d)
 		each_conf(d, &(struct visit){.call = mode_fits});
 }
 
-/* RDMA devices, their ports, and the links that rails stand on. */
+/* RDMA devices, their ports, and the links of these. */
 
 enum { PORT_DOWN = 1, PORT_INIT = 2, PORT_ARMED = 3, PORT_ACTIVE = 4, WHERE_MAX = 128 };
-/* RDMA packets of 4096 bytes and what RoCE puts around them (iboe_get_mtu() of the kernel) */
+/* 4096 bytes of RDMA payload and the headers of RoCE (iboe_get_mtu() of the kernel) */
 enum { FULL_MTU = 4096 + 96 };
 
-/* Drivers whose NICs do RDMA, and the module that makes the device. */
+/* Drivers of NICs with RDMA, and the module that creates the RDMA device. */
 static const struct {
 	const char *driver, *module;
 } rdma_drivers[] = {{"mlx5_core", "mlx5_ib"},
@@ -382,7 +441,7 @@ static size_t count_children(const struct host_facts *f, const char *bdf, enum p
 	return n;
 }
 
-/* In exclusive mode a device may be in a pod, where /sys does not show it. */
+/* In exclusive mode /sys does not show the devices that are in pods. */
 void doctor_rdma_kernel(struct doctor *d)
 {
 	const struct host_facts *f = d->f;
@@ -395,7 +454,7 @@ void doctor_rdma_kernel(struct doctor *d)
 
 		if (!module || p->physfn[0] || hidden || count_children(f, p->bdf, PCI_RDMA))
 			continue;
-		snprintf(remedy, sizeof(remedy), "'modprobe %s', and look at 'dmesg' for '%s'",
+		snprintf(remedy, sizeof(remedy), "'modprobe %s', and check 'dmesg' for '%s'",
 			 module, p->bdf);
 		doctor_find(d, p->class >> 8 == 0x0207 ? FINDING_PROBLEM : FINDING_NOTE, p->bdf,
 			    remedy, "the NIC (driver '%s') has no RDMA device%s", p->driver,
@@ -408,11 +467,11 @@ void doctor_rdma_verbs(struct doctor *d)
 	const struct host_facts *f = d->f;
 
 	for (size_t i = 0; i < f->n_rdma; i++)
-		if (f->rdma[i].why[0])
+		if (f->rdma[i].reason[0])
 			doctor_find(d, FINDING_PROBLEM, f->rdma[i].name,
-				    "see 'unirail rdma dev'; pods with another libibverbs may be "
-				    "better off",
-				    "libibverbs cannot use it: %s", f->rdma[i].why);
+				    "see 'unirail rdma dev'; another libibverbs in pods may "
+				    "support it",
+				    "libibverbs cannot use it: %s", f->rdma[i].reason);
 	if (f->n_rdma && !file_exists(f->root, "/dev/infiniband/rdma_cm"))
 		doctor_find(d, FINDING_NOTE, "/dev/infiniband/rdma_cm", "'modprobe rdma_ucm'",
 			    "it is missing: programs that connect by librdmacm do not work");
@@ -426,7 +485,7 @@ static bool is_ib(const struct rdma_port *p)
 static void port_down(struct doctor *d, const char *where, const struct rdma_port *p)
 {
 	const struct link *l = host_port_link(d->f, p);
-	char remedy[WHERE_MAX] = "look at cable, transceiver and switch port";
+	char remedy[WHERE_MAX] = "check cable, transceiver and switch port";
 
 	if (l && !link_is_up(l))
 		snprintf(remedy, sizeof(remedy), "'ip link set %s up'", l->name);
@@ -443,12 +502,19 @@ static void check_port(struct doctor *d, const struct rdma_dev *dev, const struc
 	char where[WHERE_MAX];
 
 	snprintf(where, sizeof(where), "%s port %u", dev->name, p->port);
+	if (p->state == PORT_ACTIVE && is_ib(p) && (!p->lid || !p->sm_lid))
+		doctor_find(d, FINDING_PROBLEM, where,
+			    "start a subnet manager (opensm, UFM) in the fabric; 'unirail ibstat' "
+			    "shows its LID",
+			    "the port is ACTIVE, but %s is 0: no subnet manager is there to answer "
+			    "path queries",
+			    p->lid ? "the subnet manager's LID" : "its LID");
 	if (p->state == PORT_ACTIVE)
 		return;
 	if (is_ib(p) && (p->state == PORT_INIT || p->state == PORT_ARMED))
 		doctor_find(d, FINDING_PROBLEM, where,
-			    "start a subnet manager (opensm, UFM) in the fabric, or look why it "
-			    "passes this port over",
+			    "start a subnet manager (opensm, UFM) in the fabric, or check why it "
+			    "skips this port",
 			    "the port is %s: no subnet manager has set it up",
 			    rdma_port_state_name(p->state));
 	else
@@ -464,7 +530,7 @@ void doctor_rdma_ports(struct doctor *d)
 }
 
 /* Iterates over the links of RDMA ports with Ethernet; NULL at the end. */
-static const struct link *next_rail(const struct host_facts *f, size_t *at)
+const struct link *doctor_next_rail(const struct host_facts *f, size_t *at)
 {
 	while (*at < f->n_rdma * RDMA_PORTS_MAX) {
 		const struct rdma_dev *dev = &f->rdma[*at / RDMA_PORTS_MAX];
@@ -482,13 +548,15 @@ void doctor_rail_mtu(struct doctor *d)
 	const struct link *l;
 	size_t at = 0;
 
-	while ((l = next_rail(d->f, &at))) {
+	while ((l = doctor_next_rail(d->f, &at))) {
 		char remedy[WHERE_MAX];
 
 		if (l->mtu >= FULL_MTU)
 			continue;
 		snprintf(remedy, sizeof(remedy),
-			 "'ip link set %s mtu 9000', and the same on switch and peers", l->name);
+			 "'unirail host addr %s --mtu 9000', and the same on switch and peers; "
+			 "'unirail verify' tests the path to a peer",
+			 l->name);
 		doctor_find(d, FINDING_NOTE, l->name, remedy,
 			    "MTU %u is less than the %d that RDMA packets of 4096 bytes need",
 			    l->mtu, FULL_MTU);
@@ -516,9 +584,9 @@ static void compare_rails(struct doctor *d, const struct link *a, const struct l
 				continue;
 			doctor_find(
 				d, FINDING_NOTE, a->name,
-				"give each rail a subnet of its own, or route by source "
-				"address and set arp_ignore=1, arp_announce=2",
-				"%s is in the same subnet as '%s': one of them answers for both",
+				"use a separate subnet for each rail, or route by source address "
+				"and set arp_ignore=1, arp_announce=2",
+				"%s is in the same subnet as '%s': one of them answers ARP for both",
 				ipnet_str(&x->net, text), b->name);
 			return;
 		}
@@ -529,10 +597,10 @@ void doctor_rail_subnets(struct doctor *d)
 	const struct link *a, *b;
 	size_t at = 0;
 
-	while ((a = next_rail(d->f, &at))) {
+	while ((a = doctor_next_rail(d->f, &at))) {
 		size_t more = at;
 
-		while ((b = next_rail(d->f, &more)))
+		while ((b = doctor_next_rail(d->f, &more)))
 			if (a != b)
 				compare_rails(d, a, b);
 	}
@@ -549,8 +617,8 @@ static void tell_lines(struct doctor *d, struct span text)
 	while (span_cut(&text, '\n', &line))
 		if (line.n)
 			doctor_find(d, FINDING_PROBLEM, d->pool_dir,
-				    "'unirail pool check' and 'unirail pool list' have more",
-				    "%.*s", (int)line.n, line.p);
+				    "see 'unirail pool check' and 'unirail pool list'", "%.*s",
+				    (int)line.n, line.p);
 }
 
 static void cannot_open(struct doctor *d, int r, const struct err *e)
@@ -562,7 +630,7 @@ static void cannot_open(struct doctor *d, int r, const struct err *e)
 		doctor_find(d, FINDING_NOTE, d->state_dir, "run it again", "%s", e->text);
 }
 
-/* Without the store, whose opening would make its folder. */
+/* Checks the pools' files without opening the store, which would create its directory. */
 static void check_pool_files(struct doctor *d, bool report_errors)
 {
 	auto_free char *user = doctor_local_pools_conf(d);
@@ -574,16 +642,16 @@ static void check_pool_files(struct doctor *d, bool report_errors)
 		return;
 	if (r < 0 && report_errors)
 		doctor_find(d, FINDING_PROBLEM, d->pool_dir,
-			    "mend the file; 'unirail pool check' tries it", "%s", e.text);
+			    "correct the file; 'unirail pool check' verifies it", "%s", e.text);
 	if (r == 0 && !set.n && user)
 		doctor_find(d, FINDING_PROBLEM, d->pool_dir,
-			    "'unirail pool list' shows what a pool's file looks like",
-			    "there are no pools, and '%s' takes addresses from them", user);
+			    "'unirail pool list' shows an example of a pool's file",
+			    "there are no pools, but '%s' allocates from them", user);
 	if (r == 0)
 		pool_set_done(&set);
 }
 
-/* A node whose addresses come from elsewhere has no pools; that is no problem. */
+/* Whether addresses were allocated here. A node with another source of addresses needs no pools. */
 static bool has_records(struct ipam *store)
 {
 	auto_free struct ipam_record *v = NULL;
@@ -628,7 +696,7 @@ void doctor_stray_links(struct doctor *d)
 			continue;
 		remedy = xasprintf("'ip link del %s'", l->name);
 		doctor_find(d, FINDING_PROBLEM, l->name, remedy,
-			    "this %s was made for a pod, and is on the host", l->kind);
+			    "this %s of a pod is left on the host", l->kind);
 	}
 }
 
@@ -653,7 +721,7 @@ void doctor_vf_drivers(struct doctor *d)
 			 "'echo %s >/sys/bus/pci/drivers_probe', or see its driver_override",
 			 p->bdf);
 		doctor_find(d, FINDING_PROBLEM, p->bdf, remedy,
-			    "no driver is bound to this VF of '%s': no pod can have it", p->physfn);
+			    "no driver is bound to this VF of '%s': no pod can use it", p->physfn);
 	}
 }
 
@@ -694,15 +762,15 @@ void doctor_vf_pfs(struct doctor *d)
 		size_t n = count_vfs(d->f, p->bdf);
 
 		if (p->physfn[0] && is_network(p) && !host_pci(d->f, p->physfn))
-			doctor_find(d, FINDING_PROBLEM, p->bdf, "look at 'lspci' and 'dmesg'",
-				    "its PF '%s' is not there", p->physfn);
+			doctor_find(d, FINDING_PROBLEM, p->bdf, "check 'lspci' and 'dmesg'",
+				    "its PF '%s' does not exist", p->physfn);
 		if (!p->is_pf || !is_network(p))
 			continue;
 		if (n != p->num_vfs)
 			doctor_find(d, FINDING_PROBLEM, p->bdf,
-				    "look at 'dmesg'; set sriov_numvfs to 0 and back once no pod "
-				    "has one of them",
-				    "%u VFs are configured, %zu are there", p->num_vfs, n);
+				    "check 'dmesg'; set sriov_numvfs to 0 and back once no pod "
+				    "uses one of them",
+				    "%u VFs are configured, %zu exist", p->num_vfs, n);
 		if (p->num_vfs && !pci_driver_is_dpdk(p->driver))
 			check_pf_link(d, p);
 	}
@@ -719,7 +787,10 @@ static bool has_rdma(const struct host_facts *f, const char *bdf)
 	return n > 0;
 }
 
-/* With a netdev here and no RDMA device the two were parted; without either it is in a pod. */
+/*
+ * Whether the VF's netdev is in this namespace and its RDMA device is not. With neither the VF is
+ * in a pod.
+ */
 static bool is_parted(const struct host_facts *f, const struct pci_dev *vf)
 {
 	char **names = NULL;
@@ -743,9 +814,9 @@ void doctor_vf_rdma(struct doctor *d)
 			continue;
 		doctor_find(
 			d, FINDING_PROBLEM, p->bdf,
-			"bind its driver anew; in exclusive mode look which namespace has the "
+			"rebind its driver; in exclusive mode find the namespace that has the "
 			"device ('rdma dev' there)",
-			"the VF's interface is here, its RDMA device is not, though its PF '%s' "
+			"the VF's interface exists, its RDMA device does not, though its PF '%s' "
 			"has one",
 			p->physfn);
 	}
@@ -753,7 +824,7 @@ void doctor_vf_rdma(struct doctor *d)
 
 /* Whether the container runtime uses the CNI configuration that makes it call unirail-cni. */
 
-/* The first file that a runtime reads. */
+/* The first file in the order in which a runtime reads them. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -771,7 +842,7 @@ static const struct cni_config_file *find(const struct cni_config_files *l,
 	return NULL;
 }
 
-/* Whether its first plugin is a link to unirail. */
+/* Whether the configuration's first plugin is a link to unirail. */
 static bool calls_ours(const struct doctor *d, const struct cni_config_file *f)
 {
 	const struct json *conf = f->doc ? json_root(f->doc) : NULL,
@@ -795,14 +866,14 @@ static void other_is_first(struct doctor *d, const struct cni_config_file *first
 	auto_free char *where = xasprintf("%s/%s", d->cni_conf, first->name);
 
 	if (first->kind == CNI_CONFIG_INVALID)
-		doctor_find(d, FINDING_PROBLEM, where, "mend or remove the file",
-			    "the container runtime comes to this file before '%s', and it is not "
-			    "valid: %s",
+		doctor_find(d, FINDING_PROBLEM, where, "correct or remove the file",
+			    "the container runtime reads this file before '%s', and it is invalid: "
+			    "%s",
 			    ours, first->why);
 	else
 		doctor_find(d, FINDING_PROBLEM, where,
-			    "remove the file with what writes it, or give unirail's a name that "
-			    "sorts before it (the agent's setting cni-conf-name)",
+			    "remove the file and the program that writes it, or rename unirail's "
+			    "to sort before it (the agent's setting cni-conf-name)",
 			    "the container runtime uses this file, not '%s': pods get no rails",
 			    ours);
 }

@@ -20,6 +20,7 @@ struct finding {
 	const char *check;
 	enum finding_level level;
 	char *where, *what, *remedy;
+	char *fix; /* words of `unirail host` that mend it: "acs"; NULL: a person has to decide */
 };
 
 struct findings {
@@ -50,6 +51,9 @@ size_t findings_count(const struct findings *l, enum finding_level level);
 void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
 		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
+/* Names the command of `unirail host` that mends the last finding: "sysctl net.ipv4.ip_forward=1". */
+void doctor_fix(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /*
  * Reports that `where` was not checked, if `code` is a missing permission (EACCES, EPERM). Returns
  * whether it did.
@@ -62,7 +66,41 @@ bool doctor_skip(struct doctor *d, const char *where, int code);
  */
 char *doctor_local_pools_conf(struct doctor *d);
 
+/* Calls `call` for the object of each plugin in the CNI configurations that can be read. */
+typedef void (*doctor_plugin_fn)(struct doctor *d, const char *file, const struct json *plugin,
+				 const char *type, void *arg);
+void doctor_each_plugin(struct doctor *d, doctor_plugin_fn call, void *arg);
+/*
+ * Runs the checks of one CNI configuration against the host: masters, MTUs, link types, RDMA mode, plugins that are
+ * installed. `where` is for messages.
+ */
+void doctor_check_config(struct doctor *d, const char *where, const struct json *config);
+void doctor_check_layer(struct doctor *d, const char *file, const struct json *plugin,
+			const char *type, void *arg);
+void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plugin,
+		      const char *type, void *arg);
+/* The next Ethernet link of an RDMA port, from *at (0 at first) on; NULL: there is none. */
+const struct link *doctor_next_rail(const struct host_facts *f, size_t *at);
+
+/*
+ * Compares the links of one pod with the host: a VF's MTU with its PF's. `pod` is for messages.
+ * doctor_mtu_pods() calls it for each named namespace.
+ */
+void doctor_mtu_pod(struct doctor *d, const char *pod, const struct link *v, size_t n);
+
 /* --- the checks --- */
+
+void doctor_host_drift(struct doctor *d);
+void doctor_link_type(struct doctor *d);
+void doctor_mtu_vfs(struct doctor *d);
+void doctor_mtu_conf(struct doctor *d);
+void doctor_mtu_pods(struct doctor *d);
+void doctor_rail_foreign(struct doctor *d);
+void doctor_rail_networkd(struct doctor *d);
+void doctor_vf_resources(struct doctor *d);
+void doctor_node_resources(struct doctor *d);
+void doctor_node_drivers(struct doctor *d);
+void doctor_node_address(struct doctor *d);
 
 void doctor_rdma_kernel(struct doctor *d);
 void doctor_rdma_verbs(struct doctor *d);
@@ -79,5 +117,15 @@ void doctor_cni_masters(struct doctor *d);
 void doctor_rdma_mode(struct doctor *d);
 void doctor_pools(struct doctor *d);
 void doctor_stray_links(struct doctor *d);
+void doctor_pci_acs(struct doctor *d);
+void doctor_pci_read(struct doctor *d);
+void doctor_rdma_gids(struct doctor *d);
+void doctor_rdma_guids(struct doctor *d);
+void doctor_rdma_umad(struct doctor *d);
+void doctor_rail_macs(struct doctor *d);
+void doctor_rail_rp_filter(struct doctor *d);
+void doctor_rail_managed(struct doctor *d);
+void doctor_gpu_peermem(struct doctor *d);
+void doctor_memlock(struct doctor *d);
 
 #endif

@@ -11,16 +11,18 @@
 
 #include "base/alloc.h"
 #include "doctor/tree.h"
+#include "host/steps/nics.h"
+#include "kern/net/dcb.h"
 
 enum { RECORD_MAX = TREE_FILE_MAX, VERBS_MAX = 64 << 10 };
 
-/* --- one conversation: the kernel, the kernel and a recorder, or a recording --- */
+/* --- netlink: from the kernel, recorded or not, or from a recording --- */
 
 struct talk {
 	const struct host_source *s;
 	const char *name;
 	struct nl_wire *w;
-	int fd; /* of the recording, in memory */
+	int fd; /* memfd of the recording; -1: none */
 };
 
 static int talk_begin(struct talk *t, const struct host_source *s, const char *name,
@@ -32,7 +34,7 @@ static int talk_begin(struct talk *t, const struct host_source *s, const char *n
 	*t = (struct talk){.s = s, .name = name, .fd = -1};
 	if (s->dir) {
 		file = xasprintf("%s" HOST_NETLINK "/%s.nl", s->dir, name);
-		/* A host whose kernel lacks the protocol has none. */
+		/* No recording: the kernel of that host lacks the protocol. */
 		if (access(file, F_OK) < 0)
 			return err_set(e, -EPROTONOSUPPORT, "'" HOST_NETLINK "/%s.nl' is missing",
 				       name);
@@ -60,7 +62,7 @@ static void talk_end(struct talk *t)
 	cleanup_fd(&t->fd);
 }
 
-/* --- what is asked --- */
+/* --- netlink requests --- */
 
 static int ask_links(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
@@ -94,7 +96,7 @@ static int ask_mode(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	int r = rdma_nl_netns_mode(w, &f->mode, e);
 
-	/* before Linux 5.2 */
+	/* Linux before 5.2 does not report the mode */
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 
@@ -125,14 +127,40 @@ static int talk_all(struct host_facts *f, const struct host_source *s, struct er
 	return 0;
 }
 
-/* --- what verbs say --- */
+/*
+ * DCB of each port in the order in which `unirail host` asks for it (host/steps/qos.c), so that a plan of the snapshot
+ * gets the same answers. A driver without DCB answers with an error, which is recorded as well.
+ */
+static void record_dcb(const struct host_source *s)
+{
+	struct host_nic *nics = NULL;
+	struct host h;
+	struct talk t;
+	struct dcb dcb;
+	size_t n = 0;
+	int r;
+
+	if (host_open(&h, NULL, NULL) < 0)
+		return;
+	r = host_nics_read(&h, &nics, &n, NULL);
+	if (r == 0 && n && talk_begin(&t, s, "dcb", NL_ROUTE, NULL) == 0) {
+		for (size_t i = 0; i < n; i++)
+			if (!nics[i].infiniband && nics[i].netdev[0] && !host_nic_is_vf(&nics[i]))
+				dcb_get(t.w, nics[i].netdev, &dcb, NULL);
+		talk_end(&t);
+	}
+	free(nics);
+	host_close(&h);
+}
+
+/* --- libibverbs --- */
 
 static void ask_verbs(struct host_facts *f)
 {
 	rdma_verbs_fill(f->rdma, f->n_rdma);
 	for (size_t i = 0; i < f->n_rdma; i++)
 		if (!f->rdma[i].in_verbs)
-			rdma_why_no_verbs(f->root, &f->rdma[i]);
+			rdma_explain_no_verbs(f->root, &f->rdma[i]);
 }
 
 static void record_verbs(const struct host_facts *f, struct buf *tree)
@@ -141,7 +169,7 @@ static void record_verbs(const struct host_facts *f, struct buf *tree)
 
 	buf_init(&b, VERBS_MAX);
 	for (size_t i = 0; i < f->n_rdma; i++)
-		buf_printf(&b, "%s: %s\n", f->rdma[i].name, f->rdma[i].why);
+		buf_printf(&b, "%s: %s\n", f->rdma[i].name, f->rdma[i].reason);
 	tree_put_file(tree, HOST_VERBS, buf_span(&b));
 }
 
@@ -159,28 +187,44 @@ static void replay_verbs(struct host_facts *f)
 		line = span_trim(line);
 		for (size_t i = 0; i < f->n_rdma; i++)
 			if (span_eq(name, f->rdma[i].name))
-				snprintf(f->rdma[i].why, sizeof(f->rdma[i].why), "%.*s",
+				snprintf(f->rdma[i].reason, sizeof(f->rdma[i].reason), "%.*s",
 					 (int)line.n, line.p);
 	}
+}
+
+/* A snapshot without it, or with a damaged one, has no Node object. */
+static void read_node(struct host_facts *f)
+{
+	auto_buf struct buf b = {0};
+
+	buf_init(&b, HOST_NODE_MAX);
+	if (file_read(f->root, HOST_NODE, HOST_NODE_MAX, &b, NULL) == 0 &&
+	    json_parse(&f->node, buf_span(&b), HOST_NODE_MAX, NULL) < 0)
+		f->node = NULL;
 }
 
 int host_facts_read(struct host_facts *f, const struct host_source *s, struct err *e)
 {
 	int r;
 
-	*f = (struct host_facts){.root = s->root, .live = !s->dir, .mode = RDMA_NETNS_SHARED};
+	*f = (struct host_facts){
+		.root = s->root, .dir = s->dir, .live = !s->dir, .mode = RDMA_NETNS_SHARED};
 	r = talk_all(f, s, e);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < f->n_rdma; i++)
 		rdma_sysfs_fill(f->root, &f->rdma[i]);
-	if (f->live)
+	if (f->live) {
 		ask_verbs(f);
-	else
+	} else {
 		replay_verbs(f);
-	if (s->record)
+		read_node(f);
+	}
+	if (s->record) {
 		record_verbs(f, s->record);
-	/* A machine without PCI has no functions. */
+		record_dcb(s);
+	}
+	/* A host without PCI has no functions. */
 	if (file_exists(f->root, "/sys/bus/pci/devices"))
 		r = pci_list(f->root, &f->pci, &f->n_pci, e);
 	return r;
@@ -194,6 +238,7 @@ void host_facts_done(struct host_facts *f)
 	free(f->rules);
 	free(f->rdma);
 	free(f->pci);
+	json_free(f->node);
 	*f = (struct host_facts){0};
 }
 

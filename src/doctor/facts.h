@@ -11,6 +11,7 @@
  * 					mode
  * 	/unirail/verbs			"DEVICE: why libibverbs cannot use it", one per line
  * 	/unirail/about			version and time
+ * 	/unirail/node.json		the Node object of the host, if it was given (doctor --node-file)
  */
 
 #include "base/file.h"
@@ -19,10 +20,14 @@
 #include "kern/pci/pci.h"
 #include "kern/rdma/rdma.h"
 #include "kern/net/route.h"
+#include "wire/json/json.h"
 
 #define HOST_NETLINK "/unirail/netlink"
 #define HOST_VERBS   "/unirail/verbs"
 #define HOST_ABOUT   "/unirail/about"
+#define HOST_NODE    "/unirail/node.json" /* the host's Node object */
+
+enum { HOST_NODE_MAX = 1 << 20 };
 
 struct host_source {
 	const struct root *root;
@@ -33,7 +38,9 @@ struct host_source {
 
 struct host_facts {
 	const struct root *root;
-	bool live; /* the running host: processes, device nodes and /run can be inspected */
+	const char *dir; /* the snapshot's directory; NULL: the running host */
+	bool live;	 /* the running host: processes, device nodes and /run can be inspected */
+	struct json_doc *node; /* the Node object; NULL: not known */
 	struct link *links;
 	size_t n_links;
 	struct addr *addrs;

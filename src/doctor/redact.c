@@ -22,10 +22,12 @@ static bool contains(struct span s, const char *word)
 
 bool redact_is_secret_key(struct span key)
 {
-	static const char *const words[] = {"token",	  "passw",	"passphrase", "secret",
-					    "credential", "private",	"auth",	      "certificate",
-					    "client-key", "client_key", "clientkey",  "apikey",
-					    "api-key",	  "api_key",	"bearer",     "cookie"};
+	static const char *const words[] = {
+		"token", "passw", "passphrase", "secret", "credential", "private", "auth",
+		"preshared", "psk", "certificate", "client-key", "client_key", "clientkey",
+		"apikey", "api-key", "api_key", "bearer", "cookie",
+		/* variables of containers, in the kubelet's checkpoint */
+		"allocresp"};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (contains(key, words[i]))
@@ -33,11 +35,31 @@ bool redact_is_secret_key(struct span key)
 	return false;
 }
 
+/* "https://user:password@host" */
+static bool has_login(struct span v)
+{
+	struct span rest = v;
+	const char *at;
+
+	while (rest.n > 3 && (at = memmem(rest.p, rest.n, "://", 3))) {
+		bool colon = false;
+
+		at += 3;
+		rest = (struct span){at, (size_t)(v.p + v.n - at)};
+		for (size_t i = 0; i < rest.n && !strchr("/ \t\"'", rest.p[i]); i++) {
+			if (rest.p[i] == '@' && colon)
+				return true;
+			colon |= rest.p[i] == ':';
+		}
+	}
+	return false;
+}
+
 bool redact_is_secret_value(struct span v)
 {
 	return contains(v, "-----BEGIN ") || contains(v, "Bearer ") || span_has_prefix(v, "eyJ") ||
 	       /* the same, in base64 */
-	       span_has_prefix(v, "LS0tLS1CRUdJTi");
+	       span_has_prefix(v, "LS0tLS1CRUdJTi") || has_login(v);
 }
 
 /* --- JSON --- */
@@ -85,43 +107,90 @@ int redact_json(struct span text, struct buf *b)
 
 /* --- text --- */
 
-/* Where the value begins: behind the first of `signs`; NULL: there is none. */
-static const char *value_of(struct span s, const char *signs)
+/* A key of netplan or systemd that is a secret in text files, and not in JSON (the key of a taint). */
+static bool is_secret_word(struct span key)
 {
-	for (size_t i = 0; i < s.n; i++)
-		if (strchr(signs, s.p[i]))
+	static const char *const words[] = {"key", "shared"};
+	struct span word;
+
+	while (key.n && strchr("\"'", key.p[key.n - 1]))
+		key.n--;
+	word = (struct span){key.p + key.n, 0};
+	while (word.p > key.p && !strchr(" \t{,-\"'", word.p[-1])) {
+		word.p--;
+		word.n++;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (word.n == strlen(words[i]) && contains(word, words[i]))
+			return true;
+	return redact_is_secret_key(key);
+}
+
+/*
+ * The secret: after the first of `signs` that has a secret key before it, as in "key: value" or in "name: {key: value}"; NULL: none.
+ * `all` returns what follows the first sign.
+ */
+static const char *secret_of(struct span s, const char *signs, const char **all)
+{
+	size_t from = 0;
+
+	*all = NULL;
+	for (size_t i = 0; i < s.n; i++) {
+		if (!strchr(signs, s.p[i]))
+			continue;
+		*all = *all ? *all : s.p + i + 1;
+		if (is_secret_word(span_trim((struct span){s.p + from, i - from})))
 			return s.p + i + 1;
+		from = i + 1;
+	}
 	return NULL;
 }
 
-static void put_pair(struct span s, const char *signs, const char *blank, struct buf *b)
+/* Whether a secret follows in the next lines: "password:" and "password: |" of YAML. */
+static bool put_pair(struct span s, const char *signs, const char *blank, struct buf *b)
 {
-	const char *at = value_of(s, signs);
-	struct span key = {s.p, at ? (size_t)(at - s.p) - 1 : s.n};
-	struct span value = {at, at ? (size_t)(s.p + s.n - at) : 0};
+	const char *all, *at = secret_of(s, signs, &all);
+	struct span value = {all, all ? (size_t)(s.p + s.n - all) : 0};
+	struct span secret = {at, at ? (size_t)(s.p + s.n - at) : 0};
 
-	if (!redact_is_secret_value(s) &&
-	    (!at || (!redact_is_secret_key(key) && !redact_is_secret_value(span_trim(value))))) {
+	if (!at && !redact_is_secret_value(s) &&
+	    (!all || !redact_is_secret_value(span_trim(value)))) {
 		buf_add(b, s.p, s.n);
-		return;
+		return false;
 	}
-	if (at)
-		buf_add(b, s.p, (size_t)(at - s.p));
-	buf_str(b, at ? blank : "");
+	all = at ? at : all;
+	if (all)
+		buf_add(b, s.p, (size_t)(all - s.p));
+	buf_str(b, all ? blank : "");
 	buf_str(b, REDACTED);
+	secret = span_trim(secret);
+	return at && (!secret.n || *secret.p == '|' || *secret.p == '>');
+}
+
+static size_t indent_of(struct span line)
+{
+	size_t n = 0;
+
+	while (n < line.n && line.p[n] == ' ')
+		n++;
+	return n;
 }
 
 void redact_lines(struct span text, struct buf *b)
 {
 	struct span line;
-	bool pem = false;
+	bool pem = false, below = false;
+	size_t indent = 0;
 
 	while (span_cut(&text, '\n', &line)) {
 		pem = pem || contains(line, "-----BEGIN ");
-		if (pem)
+		below = below && (indent_of(line) > indent || !span_trim(line).n);
+		if (pem || below) {
 			buf_str(b, REDACTED);
-		else
-			put_pair(line, "=:", " ", b);
+		} else if (put_pair(line, "=:", " ", b)) {
+			indent = indent_of(line);
+			below = true;
+		}
 		pem = pem && !contains(line, "-----END ");
 		if (text.p)
 			buf_char(b, '\n');

@@ -5,7 +5,7 @@
 /*
  * Removes secrets from files of a snapshot: the value of each key whose name suggests a secret
  * (token, password, secret, credential, private, auth, certificate ...), and each value that looks
- * like a PEM block or a JWT, becomes "(left out)".
+ * like a PEM block, a JWT or a URL with a password, becomes "(left out)".
  */
 
 #include "base/buf.h"
@@ -14,9 +14,15 @@
 
 bool redact_is_secret_key(struct span key);
 bool redact_is_secret_value(struct span value);
-/* A JSON document, printed anew. -EINVAL: it is not valid JSON, and nothing is written. */
+/*
+ * Prints a JSON document without its secrets. -EINVAL: it is not valid JSON, and nothing is
+ * written.
+ */
 int redact_json(struct span text, struct buf *b);
-/* Lines of "key = value" or "key: value"; the value extends to the end of the line. */
+/*
+ * Lines of "key = value" or "key: value", also within "name: {key: value}"; the value extends to the end of the line, or
+ * is in the lines below it that are indented further ("password: |" of YAML).
+ */
 void redact_lines(struct span text, struct buf *b);
 /* Words "key=value" separated by blanks, as on a kernel command line. */
 void redact_words(struct span text, struct buf *b);

@@ -31,6 +31,18 @@ static void left_out(struct snapshot *s, const char *path, const char *why)
 	s->n_left++;
 }
 
+/* Whole registers stay: the length is rounded up. */
+static size_t without_zeros(struct span s)
+{
+	enum { ROUND = 64 };
+	size_t n = s.n;
+
+	while (n && s.p[n - 1] == '\0')
+		n--;
+	n = (n + ROUND - 1) / ROUND * ROUND;
+	return n < s.n ? n : s.n;
+}
+
 static void put_content(struct snapshot *s, const char *path, struct span text, enum snap_how how)
 {
 	auto_buf struct buf b;
@@ -47,7 +59,7 @@ static void put_content(struct snapshot *s, const char *path, struct span text, 
 	else if (how == SNAP_WORDS)
 		redact_words(text, &b);
 	else if (how != SNAP_JSON)
-		buf_add(&b, text.p, text.n);
+		buf_add(&b, text.p, how == SNAP_BYTES ? without_zeros(text) : text.n);
 	tree_put_file(s->out, path, buf_span(&b));
 	s->n_files++;
 }
@@ -96,7 +108,7 @@ static void put_path(struct snapshot *s, const char *path, enum snap_how how)
 
 /* --- patterns --- */
 
-/* One '*', which is no leading dot either, as in a shell. */
+/* A pattern has one '*'. As in a shell it does not match a leading dot. */
 static bool name_fits(const char *name, struct span pattern)
 {
 	const char *star = memchr(pattern.p, '*', pattern.n);
@@ -107,7 +119,10 @@ static bool name_fits(const char *name, struct span pattern)
 	return !memcmp(name, pattern.p, head) && !memcmp(name + n - tail, star + 1, tail);
 }
 
-/* `rest` is what follows behind `at`, "" or "/..."; neither '.' nor '..' are names. */
+/*
+ * Includes everything that matches `at` followed by `rest`, which is "" or "/...". dir_list()
+ * leaves out "." and "..".
+ */
 static void walk(struct snapshot *s, const char *at, const char *rest, enum snap_how how)
 {
 	struct span names = span_of(rest[0] ? rest + 1 : rest), part;
@@ -189,15 +204,62 @@ static void take_devices(struct snapshot *s, const struct snap_devices *d)
 	str_list_free(names, n);
 }
 
+/* --- processes that have an RDMA device open --- */
+
+#define UVERBS "/dev/infiniband/uverbs"
+
+/* Records the first such descriptor; false: the process has none. */
+static bool take_descriptor(struct snapshot *s, const char *pid)
+{
+	auto_free char *dir = xasprintf("/proc/%s/fd", pid);
+	char **names = NULL, target[PATH_MAX];
+	bool found = false;
+	size_t n = 0;
+
+	if (dir_list(s->root, dir, &names, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+
+		found = link_read(s->root, path, target, sizeof(target), NULL) == 0 &&
+			!strncmp(target, UVERBS, strlen(UVERBS));
+		if (found)
+			tree_put_link(s->out, path, target);
+	}
+	str_list_free(names, n);
+	return found;
+}
+
+static void take_processes(struct snapshot *s)
+{
+	static const char *const files[] = {"comm", "limits", "status"};
+	char **names = NULL;
+	size_t n = 0;
+
+	if (dir_list(s->root, "/proc", &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (names[i][0] < '1' || names[i][0] > '9' || !take_descriptor(s, names[i]))
+			continue;
+		for (size_t k = 0; k < ARRAY_LEN(files); k++) {
+			auto_free char *path = xasprintf("/proc/%s/%s", names[i], files[k]);
+
+			put_path(s, path, SNAP_TEXT);
+		}
+	}
+	str_list_free(names, n);
+}
+
 void snapshot_take(struct snapshot *s)
 {
+	take_processes(s);
 	for (const struct snap_devices *d = snap_devices; d->folder; d++)
 		take_devices(s, d);
 	for (const struct snap_rule *r = snap_rules; r->glob; r++)
 		walk(s, "", r->glob, r->how);
 }
 
-/* What a snapshot takes. A check that reads something new adds its path here. */
+/* The content of a snapshot. A check that reads a new path needs a rule here. */
 
 static const struct snap_rule pci[] = {
 	{"vendor", SNAP_TEXT},
@@ -216,14 +278,16 @@ static const struct snap_rule pci[] = {
 	{"sriov_numvfs", SNAP_TEXT},
 	{"sriov_drivers_autoprobe", SNAP_TEXT},
 	{"driver_override", SNAP_TEXT},
+	{"config", SNAP_BYTES},	 /* ACS, MaxReadReq */
+	{"resource", SNAP_TEXT}, /* BARs of GPUs */
 	{"driver", SNAP_TEXT},
 	{"iommu_group", SNAP_TEXT},
 	{"physfn", SNAP_TEXT},
 	{"virtfn*", SNAP_TEXT},
-	/* network and RDMA children that are nothing but folders here */
+	/* network and RDMA children that are plain directories here */
 	{"net", SNAP_TEXT},
 	{"infiniband", SNAP_TEXT},
-	/* mlx5's own: VF GUIDs and policy, in the driver of NVIDIA's package */
+	/* only mlx5 with the driver of NVIDIA's package: VF GUIDs and policy */
 	{"sriov/*/node", SNAP_TEXT},
 	{"sriov/*/port", SNAP_TEXT},
 	{"sriov/*/policy", SNAP_TEXT},
@@ -255,11 +319,12 @@ static const struct snap_rule net[] = {
 	{"lower_*", SNAP_TEXT},
 	{"bonding/mode", SNAP_TEXT},
 	{"bonding/slaves", SNAP_TEXT},
-	/* IPoIB, and RoCE in the driver of NVIDIA's package */
+	/* IPoIB, and RoCE with the driver of NVIDIA's package */
 	{"mode", SNAP_TEXT},
 	{"pkey", SNAP_TEXT},
 	{"umcast", SNAP_TEXT},
 	{"ecn/*/enable/*", SNAP_TEXT},
+	{"ecn/*/cnp_*", SNAP_TEXT},
 	{"qos/trust", SNAP_TEXT},
 	{"qos/pfc", SNAP_TEXT},
 	{0},
@@ -303,8 +368,11 @@ static const struct snap_rule mad[] = {{"ibdev", SNAP_TEXT},
 				       {0}};
 static const struct snap_rule auxiliary[] = {{"driver", SNAP_TEXT}, {"sfnum", SNAP_TEXT}, {0}};
 
-/* Network controllers (class 0x02), what RDMA needs of a host, and no other function. */
-static bool is_network(const struct root *r, const char *device)
+/*
+ * Network controllers (class 0x02), GPUs (0x03), accelerators (0x12) and the bridges above them (0x0604): other
+ * functions do not concern RDMA.
+ */
+static bool concerns_rdma(const struct root *r, const char *device)
 {
 	char path[4096], class[16];
 
@@ -312,11 +380,12 @@ static bool is_network(const struct root *r, const char *device)
 		return false;
 	strcat(path, "/class");
 	return file_read_line(r, path, class, sizeof(class), NULL) == 0 &&
-	       !strncmp(class, "0x02", 4);
+	       (!strncmp(class, "0x02", 4) || !strncmp(class, "0x03", 4) ||
+		!strncmp(class, "0x12", 4) || !strncmp(class, "0x0604", 6));
 }
 
 const struct snap_devices snap_devices[] = {
-	{"/sys/bus/pci/devices", pci, is_network},
+	{"/sys/bus/pci/devices", pci, concerns_rdma},
 	{"/sys/bus/auxiliary/devices", auxiliary, NULL},
 	{"/sys/class/net", net, NULL},
 	{"/sys/class/infiniband", infiniband, NULL},
@@ -332,7 +401,28 @@ const struct snap_rule snap_rules[] = {
 	{"/sys/module/mlx4_*/parameters/*", SNAP_TEXT},
 	{"/sys/module/ib_*/version", SNAP_TEXT},
 	{"/sys/module/mlx5_*/version", SNAP_TEXT},
+	{"/sys/module/ib_*/refcnt", SNAP_TEXT},
+	{"/sys/module/rdma_*/refcnt", SNAP_TEXT},
+	{"/sys/module/mlx5_*/refcnt", SNAP_TEXT},
+	{"/sys/module/nv_peer_mem/refcnt", SNAP_TEXT},
+	{"/sys/module/nvidia/refcnt", SNAP_TEXT},
+	{"/sys/module/nvidia_peermem/refcnt", SNAP_TEXT},
 	{"/sys/module/nvidia_peermem/version", SNAP_TEXT},
+	{"/sys/module/nvidia/version", SNAP_TEXT},
+	{"/proc/driver/nvidia/version", SNAP_TEXT},
+	{"/sys/kernel/iommu_groups/*/type", SNAP_TEXT},
+	{"/sys/kernel/debug/mlx5/*/cc_params/np_*", SNAP_TEXT},
+	{"/sys/kernel/config/rdma_cm/*/ports/*/default_roce_*", SNAP_TEXT},
+	{"/run/NetworkManager/devices/*", SNAP_LINES},
+	{"/run/systemd/netif/links/*", SNAP_LINES},
+	{"/run/systemd/networkd.conf.d/*", SNAP_LINES},
+	{"/run/unirail/*.json", SNAP_JSON},
+	{"/usr/lib/systemd/networkd.conf.d/*", SNAP_LINES},
+	{"/etc/systemd/networkd.conf", SNAP_LINES},
+	{"/etc/systemd/networkd.conf.d/*", SNAP_LINES},
+	{"/etc/systemd/network/*", SNAP_LINES},
+	{"/etc/netplan/*.yaml", SNAP_LINES},
+	{"/etc/NetworkManager/conf.d/*", SNAP_LINES},
 	{"/proc/version", SNAP_TEXT},
 	{"/proc/cmdline", SNAP_WORDS},
 	{"/proc/modules", SNAP_TEXT},
@@ -343,6 +433,7 @@ const struct snap_rule snap_rules[] = {
 	{"/proc/sys/kernel/hostname", SNAP_TEXT},
 	{"/proc/sys/kernel/osrelease", SNAP_TEXT},
 	{"/proc/sys/net/ipv4/ip_forward", SNAP_TEXT},
+	{"/proc/sys/net/ipv4/tcp_ecn", SNAP_TEXT},
 	{"/proc/sys/net/ipv4/conf/*/accept_local", SNAP_TEXT},
 	{"/proc/sys/net/ipv4/conf/*/arp_announce", SNAP_TEXT},
 	{"/proc/sys/net/ipv4/conf/*/arp_filter", SNAP_TEXT},
@@ -367,14 +458,17 @@ const struct snap_rule snap_rules[] = {
 	{"/etc/cni/net.d/*.conf", SNAP_JSON},
 	{"/etc/cni/net.d/*.conflist", SNAP_JSON},
 	{"/etc/cni/net.d/*.json", SNAP_JSON},
-	{"/etc/cni/net.d/*.cilium_bak", SNAP_JSON}, /* what Cilium renames */
+	{"/etc/cni/net.d/*.cilium_bak", SNAP_JSON}, /* configurations renamed by Cilium */
 	{"/etc/unirail/*.conf", SNAP_LINES},
+	{"/etc/unirail/host.d/*.conf", SNAP_LINES},
 	{"/etc/unirail/*.json", SNAP_JSON},
 	{"/etc/unirail/pools/*.conf", SNAP_LINES},
 	{"/etc/unirail/pools/*.json", SNAP_JSON},
 	{"/opt/cni/bin/.unirail-install.json", SNAP_JSON},
 	{"/opt/cni/bin/*", SNAP_NAME},
+	{"/opt/nri/plugins/*", SNAP_NAME},
 	{"/var/lib/unirail/ipam/*", SNAP_TEXT},
+	{"/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", SNAP_JSON},
 	{"/var/lib/cni/networks/*/*", SNAP_TEXT},
 	{0},
 };

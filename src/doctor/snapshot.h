@@ -7,6 +7,8 @@
  * /opt/cni and /var/lib, with symbolic links preserved, no file larger than SNAPSHOT_FILE_MAX, and
  * no secrets (doctor/redact.h; kubeconfigs, tokens and keys are never read).
  *
+ * Of processes only those that have an RDMA device open are included: name, limits and capabilities.
+ *
  * The table of paths is in snapshot.c. doctor/facts.h adds the netlink recordings.
  */
 
@@ -28,6 +30,7 @@ enum snap_how {
 	SNAP_JSON,  /* redact_json() */
 	SNAP_LINES, /* redact_lines() */
 	SNAP_WORDS, /* redact_words() */
+	SNAP_BYTES, /* unchanged, without zeros at the end: configuration space of PCI */
 };
 
 /* Path pattern; '*' matches a name or a part of one ("virtfn*", "*.conf"). */

@@ -31,7 +31,7 @@ static void put_text(struct buf *b, struct span s)
 
 		if (c == '\\')
 			buf_str(b, "\\\\");
-		else if ((c < ' ' && c != '\t') || c == 0x7f)
+		else if ((c < ' ' && c != '\t') || c >= 0x7f)
 			buf_printf(b, "\\x%02x", c);
 		else
 			buf_char(b, (char)c);
@@ -87,11 +87,11 @@ struct reader {
 	const char *name;
 	int line;
 	char path[PATH_MAX];
-	struct buf file; /* of the open file */
-	bool open;	 /* not written yet */
+	struct buf file; /* content of the current file */
+	bool open;	 /* the current file is not written yet */
 	bool lines;	 /* "PATH :", lines follow */
-	bool first;	 /* none has been there yet */
-	bool cut;	 /* "\c" was there */
+	bool first;	 /* no line has been read yet */
+	bool cut;	 /* "\c" was read */
 	struct err *e;
 };
 
@@ -104,7 +104,7 @@ static int get_hex(struct span s, char *ret)
 {
 	uint64_t v;
 
-	/* num_hex takes "0x" for a prefix */
+	/* num_hex() would accept a second "0x" prefix */
 	if (s.n < 4 || s.p[1] != 'x' || (s.p[3] | 32) == 'x' ||
 	    num_hex((struct span){s.p + 2, 2}, 0xff, &v) < 0)
 		return -EINVAL;
@@ -112,7 +112,7 @@ static int get_hex(struct span s, char *ret)
 	return 0;
 }
 
-/* *cut: "\c" stands at the end. */
+/* *cut: the text ends with "\c". */
 static int get_text(struct span s, struct buf *b, bool *cut)
 {
 	for (size_t i = 0; i < s.n; i++) {
@@ -151,11 +151,11 @@ static int get_path(struct reader *r, struct span s)
 
 	buf_init(&b, sizeof(r->path) - 1);
 	if (get_text(s, &b, NULL) < 0 || b.over || !b.len || memchr(b.p, '\0', b.len))
-		return wrong(r, "bad path");
+		return wrong(r, "invalid path");
 	if (b.p[0] != '/' || leads_up(b.p))
 		return wrong(r, "wants an absolute path without '..'");
 	if (b.p[b.len - 1] == '/')
-		return wrong(r, "bad path: wants a name at its end");
+		return wrong(r, "invalid path: wants a name at its end");
 	memcpy(r->path, b.p, b.len + 1);
 	return 0;
 }
@@ -178,17 +178,17 @@ static int make_link(struct reader *r, struct span target)
 
 	buf_init(&b, PATH_MAX - 1);
 	if (get_text(target, &b, NULL) < 0 || b.over || !b.len || memchr(b.p, '\0', b.len))
-		return wrong(r, "bad target of a link");
+		return wrong(r, "invalid target of a link");
 	n = make_parent(r);
 	if (n < 0)
 		return n;
 	n = path_parent(r->into, r->path, base, &dir);
 	if (n == 0 && symlinkat(b.p, dir, base) < 0)
 		n = -errno;
-	return n < 0 ? err_sys(r->e, n, "%s:%d: make link '%s'", r->name, r->line, r->path) : 0;
+	return n < 0 ? err_sys(r->e, n, "%s:%d: create link '%s'", r->name, r->line, r->path) : 0;
 }
 
-/* The lines of a file are all there. */
+/* Writes the current file after its last line. */
 static int close_file(struct reader *r)
 {
 	auto_fd int fd = -1;
@@ -216,11 +216,11 @@ static int open_file(struct reader *r, struct span text)
 	return get_text(text, &r->file, &r->cut) < 0 ? wrong(r, "bad '\\' in a text") : 0;
 }
 
-/* A line behind a tab. */
+/* Adds a line of the current file. */
 static int more(struct reader *r, struct span text)
 {
 	if (!r->open || !r->lines || r->cut)
-		return wrong(r, "a line of no file");
+		return wrong(r, "a line outside of a file");
 	if (!r->first)
 		buf_char(&r->file, '\n');
 	r->first = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DOCTOR_LINT_H
+#define UNIRAIL_DOCTOR_LINT_H
+
+/*
+ * Validates manifests without a cluster. Objects of unirail's kinds go through the defaults and the validation of
+ * admission (controller/admission/admit.h) against the other objects; definitions of networks through the rules for
+ * tenants (spec/definition.h); pods and pod templates at any depth of other objects (Deployment, CronJob, MPIJob)
+ * through the parsers of their annotations, and their networks, pools and resources are looked up among the objects.
+ *
+ * A reference to an object that is not there is an error if the manifests have any object of its kind, otherwise a
+ * warning: it may be in the cluster.
+ */
+
+#include "doctor/objects.h"
+
+enum lint_level { LINT_WARNING, LINT_ERROR };
+
+struct lint_finding {
+	enum lint_level level;
+	char *origin; /* "pools.yaml:12" */
+	char *object; /* "SpiderIPPool rail0", "Deployment team/train" */
+	char *field;  /* "spec.ips[0]"; "": the whole object */
+	char *text;
+};
+
+struct lint {
+	const struct objects *in; /* sorted */
+	const char *own_ns; /* unirail's namespace: multusName without one, trusted definitions */
+	struct lint_finding *v;
+	size_t n;
+	struct lint_index *index; /* of lint_index_make() */
+};
+
+/* What the other functions look up; lint_done() frees it. `in` stays as it is from then on. */
+void lint_index_make(struct lint *l);
+
+void lint_run(struct lint *l);
+/* Only a pod or pod template: ns of its object. */
+void lint_pod(struct lint *l, const struct object *o, const struct json *pod, const char *path);
+void lint_done(struct lint *l);
+size_t lint_count(const struct lint *l, enum lint_level level);
+
+/* One network that a pod asks for. */
+struct lint_network {
+	char *ns, *name, *ifname;
+	const struct object
+		*object; /* NetworkAttachmentDefinition or SpiderMultusConfig; NULL: not there */
+	char *config;	 /* spec.config of the definition; NULL: none */
+	char *resource;	 /* of the device plugin; NULL: none */
+};
+/*
+ * The networks of a pod or pod template, by its annotations or by injection. Errors are of kind ERR_CONF. free() each by
+ * lint_networks_done().
+ */
+int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
+		  struct lint_network **ret, size_t *n, struct err *e);
+void lint_networks_done(struct lint_network *v, size_t n);
+/*
+ * The names of the pools that a pod's annotations, or its network's IPAM configuration, name: without wildcards.
+ * free() by str_list_free().
+ */
+int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
+	       const struct lint_network *nets, size_t n, char ***ret, size_t *count,
+	       struct err *e);
+/* The sum of the containers' limits (else requests) of an extended resource. */
+int64_t lint_requested(const struct json *pod, const char *resource);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DOCTOR_LINT_INTERNAL_H
+#define UNIRAIL_DOCTOR_LINT_INTERNAL_H
+
+/* Shared by lint.c (objects), lint_pod.c (workloads) and lint_index.c. */
+
+#include "controller/admission/admit.h"
+#include "controller/injection/inject.h"
+#include "doctor/lint.h"
+
+void lint_index_done(struct lint *l);
+/* The SpiderMultusConfig that makes this definition, of several the first by name; other_than: with another name than this one. */
+const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
+				   const char *other_than);
+struct inject_nets lint_inject_nets(const struct lint *l);
+/* Sets the pools and subnets of the cache to those that may overlap the object's spec.subnet. */
+void lint_overlapping(const struct lint *l, const struct object *o, struct admit_cache *ret);
+
+void lint_find(struct lint *l, enum lint_level level, const struct object *o, const char *field,
+	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* An object that is referred to is not there. */
+void lint_missing(struct lint *l, const struct object *o, const char *field, const char *kind,
+		  const char *name);
+/* The same for a network, which two kinds of objects define. */
+void lint_missing_network(struct lint *l, const struct object *o, const char *field,
+			  const char *name);
+const char *lint_annotation(const struct json *v, const char *key); /* NULL: absent */
+
+/* The definition, or the SpiderMultusConfig that makes it; NULL: neither is there. */
+const struct object *lint_network_of(const struct lint *l, const char *ns, const char *name);
+/* Addresses of a SpiderIPPool; -1: invalid, or too many to count. */
+int64_t lint_pool_size(const struct lint *l, const struct object *o);
+
+/* Names, each once. */
+struct lint_names {
+	char **v;
+	size_t n;
+};
+void lint_names_add(struct lint_names *l, const char *name); /* NULL and "" are left out */
+/* Appends the pools that a CNI configuration names for the IPAM plugin spiderpool. */
+void lint_config_pools(const char *config, struct lint_names *ret);
+
+#endif

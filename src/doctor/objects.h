@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DOCTOR_OBJECTS_H
+#define UNIRAIL_DOCTOR_OBJECTS_H
+
+/*
+ * Kubernetes objects of manifests: YAML with several documents ("---"), JSON, and Lists of objects. Each has the place
+ * where it begins, for messages.
+ */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/json/json.h"
+
+enum { OBJECTS_TEXT_MAX = 16 << 20, OBJECTS_MAX = 1 << 16 };
+
+struct object {
+	char *origin;	      /* "pools.yaml:12"; in a List "pools.yaml:1 items[3]" */
+	const struct json *v; /* borrowed from objects.docs */
+	const char *kind, *ns,
+		*name; /* never NULL; ns as written, or the default of objects_read() */
+};
+
+struct objects {
+	struct object *v; /* in the order of the files; after objects_sort() by kind, ns, name */
+	size_t n;
+	struct json_doc **docs;
+	size_t n_docs;
+};
+
+/*
+ * Adds the objects of a text. `name`: of the file; default_ns: of namespaced objects without one. Kind ERR_DECODE
+ * names file and line: "pools.yaml:3:14: ..."; what was read before stays.
+ */
+int objects_read(struct objects *l, const char *name, const char *default_ns, struct span text,
+		 struct err *e);
+void objects_sort(struct objects *l);
+/* Binary search in a sorted list; ns "" for cluster-wide kinds. NULL: there is none. */
+const struct object *objects_find(const struct objects *l, const char *kind, const char *ns,
+				  const char *name);
+/* The objects of one kind: *n of them from the returned one on. */
+const struct object *objects_kind(const struct objects *l, const char *kind, size_t *n);
+void objects_done(struct objects *l);
+#define auto_objects __attribute__((cleanup(objects_done)))
+
+#endif

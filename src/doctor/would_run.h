@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DOCTOR_WOULD_RUN_H
+#define UNIRAIL_DOCTOR_WOULD_RUN_H
+
+/*
+ * What would go wrong for a pod on this host, or on the host of a snapshot, before it is created: networks that do not
+ * exist, masters that the host does not have, MTUs, link types and RDMA mode that do not fit, resources that no device
+ * plugin serves or of which too few devices are free, pools without free addresses, locked memory, and a Node that the
+ * pod is not scheduled to.
+ *
+ * `in` has the pod (or a workload with templates of pods), and the networks and pools that are known. A network that is
+ * not among them may be a CNI configuration of the host.
+ */
+
+#include "doctor/checks.h"
+#include "doctor/objects.h"
+
+/* Adds findings of the check "would-run". The number of pods and templates of pods that were found. */
+size_t would_run(struct doctor *d, const struct objects *in);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_APPLY_H
+#define UNIRAIL_HOST_APPLY_H
+
+/* Observes the host, decides on the steps, carries them out, undoes them. */
+
+#include "host/conf.h"
+#include "host/model/journal.h"
+
+/* The kinds that count: NULL: all. */
+struct host_select {
+	const struct host_kind **v;
+	size_t n; /* 0: all */
+};
+bool host_selected(const struct host_select *s, const char *kind);
+
+/* Observes and decides, kind by kind, for kinds that have a section or are HOST_ALWAYS. Nothing is changed. */
+int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
+		   struct host_plan *p, struct err *e);
+/*
+ * Adds a note for each subject with active records that no section asks for any more (a removed section is no step:
+ * what was found is restored by undo). The notes come after those of host_plan_make().
+ */
+void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
+			const struct host_select *s, struct host_plan *p);
+/* Observes as host_plan_make(), for what `unirail host show` prints. */
+int host_show(struct host *h, const struct host_conf *c, const struct host_select *s,
+	      struct host_rows *rows, struct err *e);
+
+/* Told before and after each step, and asked whether to stop. All may be NULL. */
+struct host_progress {
+	void (*step)(void *arg, size_t i, size_t n, const char *kind, const char *subject,
+		     const char *text);
+	bool (*stop)(void *arg);
+	void *arg;
+};
+
+struct host_outcome {
+	size_t done;	/* steps carried out (undone) */
+	size_t blocked; /* not carried out: host_step.blocked, or a host that does not run */
+	size_t left;	/* not carried out because of the failure or the interruption */
+};
+
+/*
+ * 0 if the plan can be carried out: enough rights, a host that may be changed, directories that can be written. Nothing
+ * is changed otherwise.
+ */
+int host_apply_check(const struct host *h, const struct host_plan *p, struct err *e);
+/*
+ * Carries out the steps in order, with the journal; the first failure ends it, and what was done stays, to be undone or
+ * completed by another apply. -EINTR: stopped between two steps.
+ */
+int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j,
+	       const struct host_progress *progress, struct host_outcome *ret, struct err *e);
+/* Undoes the active records of the selected kinds, newest first (one that a kill left without a mark, only if its
+ * operation is in effect: host/model/journal.h); all of them, even if one fails: then the
+ * first failure is returned, and that record stays. */
+int host_undo(struct host *h, struct host_journal *j, const struct host_select *s,
+	      const struct host_progress *progress, struct host_outcome *ret, struct err *e);
+
+#endif

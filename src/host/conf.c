@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/conf.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/num.h"
+#include "host/kinds.h"
+
+enum {
+	CONF_MAX = 1 << 20,
+	SECTIONS_MAX = 4096,
+	PAIRS_MAX = 4096,
+	LINE_BYTES_MAX = 1000,
+	VARIABLE_MAX = 64
+};
+
+void host_conf_init(struct host_conf *c)
+{
+	*c = (struct host_conf){0};
+	for (const struct host_kind *const *k = host_kinds; *k; k++)
+		VEC_PUSH(c->wants, c->n).kind = *k;
+}
+
+void host_conf_done(struct host_conf *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct host_wants *w = &c->wants[i];
+
+		for (size_t k = 0; k < w->n; k++) {
+			free(w->v[k]->pairs);
+			free(w->v[k]);
+		}
+		free(w->v);
+	}
+	for (size_t i = 0; i < c->n_strings; i++)
+		free(c->strings[i]);
+	free(c->strings);
+	free(c->wants);
+	*c = (struct host_conf){0};
+}
+
+static char *own(struct host_conf *c, char *s)
+{
+	VEC_PUSH(c->strings, c->n_strings) = s;
+	return s;
+}
+
+struct host_wants *host_conf_wants(const struct host_conf *c, const struct host_kind *k)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->wants[i].kind == k)
+			return &c->wants[i];
+	return NULL;
+}
+
+static struct host_want *want_new(struct host_wants *w)
+{
+	struct host_want *one = xcalloc(1, w->kind->size);
+
+	if (w->kind->init)
+		w->kind->init(one);
+	VEC_PUSH(w->v, w->n) = one;
+	return one;
+}
+
+/* --- values --- */
+
+static int put_choice(const struct opt *o, const char *value, void *at, struct err *e)
+{
+	struct span rest = span_of(o->arg), one;
+
+	while (span_cut(&rest, '|', &one)) {
+		if (!span_eq(one, value))
+			continue;
+		*(const char **)at = value;
+		return 0;
+	}
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', wants %s", o->name, value, o->arg);
+}
+
+static int put_number(const struct opt *o, const char *value, void *at, struct err *e)
+{
+	int64_t n = 0;
+	int r = o->type == OPT_DUR ? num_duration_ms(span_of(value), o->max, &n)
+				   : num_i64(span_of(value), o->min, o->max, &n);
+
+	if (r < 0)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', wants a number %lld to %lld",
+				o->name, value, (long long)o->min, (long long)o->max);
+	memcpy(at, &n, sizeof(n));
+	return 0;
+}
+
+static int put(const struct opt *o, void *want, const char *value, struct err *e)
+{
+	void *at = (char *)want + o->offset;
+	int flag;
+
+	switch (o->type) {
+	case OPT_CHOICE: return put_choice(o, value, at, e);
+	case OPT_INT:
+	case OPT_DUR: return put_number(o, value, at, e);
+	case OPT_FLAG:
+		if (num_bool(span_of(value), &flag) < 0)
+			return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', wants yes or no",
+					o->name, value);
+		*(bool *)at = flag;
+		return 0;
+	case OPT_STR:
+	default: *(const char **)at = value; return 0;
+	}
+}
+
+static const struct opt *find_key(const struct host_kind *k, const char *name)
+{
+	for (const struct opt *o = k->keys; o && o->name; o++)
+		if (strcmp(o->name, name) == 0)
+			return o;
+	return NULL;
+}
+
+static int unknown_key(const struct host_kind *k, const char *name, struct err *e)
+{
+	auto_free const char **names = NULL;
+	const char *near;
+	size_t n = 0;
+
+	for (const struct opt *o = k->keys; o && o->name; o++)
+		VEC_PUSH(names, n) = o->name;
+	near = opt_suggest(name, names, n);
+	return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is unknown in section '%s'%s%s%s", name,
+			k->section, near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
+}
+
+/* --- the file --- */
+
+struct reading {
+	struct host_conf *c;
+	const char *name;
+	struct span rest;
+	const struct host_kind *kind; /* of the current section; NULL: none yet */
+	struct host_want *want;
+	size_t sections;
+	int line, r;
+	struct err *e;
+};
+
+static int wrong(struct reading *p)
+{
+	return p->r = err_wrap(p->e, p->r, "%s:%d", p->name, p->line);
+}
+
+static int unknown_section(struct reading *p, const char *section)
+{
+	auto_free const char **names = NULL;
+	const char *near;
+	size_t n = 0;
+
+	for (const struct host_kind *const *k = host_kinds; *k; k++)
+		VEC_PUSH(names, n) = (*k)->section;
+	near = opt_suggest(section, names, n);
+	p->r = err_kind(p->e, ERR_CONF, -EINVAL, "section '%.100s' is unknown%s%s%s", section,
+			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return wrong(p);
+}
+
+static const struct host_want *find_want(const struct host_wants *w, const char *name)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (!name || (w->v[i]->name && strcmp(w->v[i]->name, name) == 0))
+			return w->v[i];
+	return NULL;
+}
+
+static void want_remove(struct host_wants *w, const struct host_want *one)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		if (w->v[i] != one)
+			continue;
+		free(w->v[i]->pairs);
+		free(w->v[i]);
+		memmove(&w->v[i], &w->v[i + 1], (--w->n - i) * sizeof(struct host_want *));
+		return;
+	}
+}
+
+/* "FILE:LINE" of this file */
+static bool is_from_file(const struct host_want *w, const char *file)
+{
+	size_t n = strlen(file);
+
+	return strncmp(w->origin, file, n) == 0 && w->origin[n] == ':';
+}
+
+static int begin(struct reading *p, const struct host_kind *k, char *name)
+{
+	struct host_wants *w = host_conf_wants(p->c, k);
+	const struct host_want *same = NULL;
+
+	if (!!name != !!(k->flags & HOST_NAMED)) {
+		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
+				name ? "section '%s' has no name"
+				     : "section '%s' wants a name: '[%s NAME]'",
+				k->section, k->section);
+		return wrong(p);
+	}
+	same = find_want(w, name);
+	if (same && !is_from_file(same, p->name)) {
+		want_remove(w, same);
+		same = NULL;
+	}
+	if (same || ++p->sections > SECTIONS_MAX) {
+		p->r = err_kind(p->e, ERR_CONF, -EINVAL, "section '%s%s%s' is already at %s",
+				k->section, name ? " " : "", name ? name : "",
+				same ? same->origin : "");
+		return wrong(p);
+	}
+	p->kind = k;
+	p->want = want_new(w);
+	p->want->name = name;
+	p->want->origin = own(p->c, xasprintf("%s:%d", p->name, p->line));
+	return 0;
+}
+
+/* "[interface ens1]" */
+static void section_begin(struct reading *p, struct span line)
+{
+	auto_free char *word = NULL;
+	struct span name, type;
+
+	span_cut(&line, '[', &name);
+	span_cut(&line, ']', &name);
+	name = span_trim(name);
+	type = name;
+	type.n = strcspn(name.p, " \t]");
+	if (type.n > name.n)
+		type.n = name.n;
+	word = span_dup(type);
+	name = span_trim((struct span){name.p + type.n, name.n - type.n});
+	for (const struct host_kind *const *k = host_kinds; *k; k++) {
+		if (strcmp((*k)->section, word) == 0) {
+			begin(p, *k, name.n ? own(p->c, span_dup(name)) : NULL);
+			return;
+		}
+	}
+	unknown_section(p, word);
+}
+
+/* The fgets of inih: counts lines and detects sections, whose names inih would truncate. */
+static char *next_line(char *into, int size, void *arg)
+{
+	struct reading *p = arg;
+	struct span line, trimmed;
+
+	if (p->r < 0 || p->rest.n == 0 || !span_cut(&p->rest, '\n', &line))
+		return NULL;
+	p->line++;
+	if (line.n > LINE_BYTES_MAX || line.n + 2 > (size_t)size || memchr(line.p, '\0', line.n)) {
+		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
+				"line is longer than %d bytes or has a NUL byte", LINE_BYTES_MAX);
+		wrong(p);
+		return NULL;
+	}
+	memcpy(into, line.p, line.n);
+	into[line.n] = '\n';
+	into[line.n + 1] = '\0';
+	trimmed = span_trim(line);
+	if (trimmed.n && trimmed.p[0] == '[') {
+		if (!memchr(trimmed.p, ']', trimmed.n)) {
+			p->r = err_kind(p->e, ERR_CONF, -EINVAL,
+					"a section wants a ']' at its end");
+			wrong(p);
+			return NULL;
+		}
+		section_begin(p, trimmed);
+		/* inih does not need to see it. */
+		strcpy(into, "\n");
+	}
+	return p->r < 0 ? NULL : into;
+}
+
+static int add_pair(struct reading *p, const char *name, const char *value)
+{
+	if (p->want->n_pairs == PAIRS_MAX)
+		return err_kind(p->e, ERR_CONF, -EINVAL, "more than %d lines in a section",
+				PAIRS_MAX);
+	for (size_t i = 0; i < p->want->n_pairs; i++)
+		if (strcmp(p->want->pairs[i].key, name) == 0)
+			return err_kind(p->e, ERR_CONF, -EINVAL, "key '%s' is already on line %d",
+					name, p->want->pairs[i].line);
+	VEC_PUSH(p->want->pairs, p->want->n_pairs) =
+		(struct host_pair){own(p->c, xstrdup(name)), own(p->c, xstrdup(value)), p->line};
+	return 0;
+}
+
+static int handle(void *arg, const char *section, const char *name, const char *value)
+{
+	struct reading *p = arg;
+	const struct opt *o;
+
+	(void)section;
+	if (!p->kind) {
+		p->r = err_kind(p->e, ERR_CONF, -EINVAL, "'%.100s' is before the first section",
+				name);
+	} else if ((o = find_key(p->kind, name))) {
+		p->r = put(o, p->want, own(p->c, xstrdup(value)), p->e);
+	} else if (p->kind->flags & HOST_PAIRS) {
+		p->r = add_pair(p, name, value);
+	} else {
+		p->r = unknown_key(p->kind, name, p->e);
+	}
+	if (p->r < 0)
+		wrong(p);
+	return p->r == 0;
+}
+
+static int check(const struct host_kind *k, struct host_want *w, struct err *e)
+{
+	int r = k->check ? k->check(w, e) : 0;
+
+	if (r >= 0)
+		return 0;
+	err_default_kind(e, ERR_CONF);
+	return err_wrap(e, r, "%s: %s%s%s", w->origin, k->section, w->name ? " " : "",
+			w->name ? w->name : "");
+}
+
+int host_conf_parse(struct host_conf *c, const char *name, struct span text, struct err *e)
+{
+	struct err none = ERR_INIT;
+	struct reading p = {.c = c, .name = name, .rest = text, .e = e ? e : &none};
+	int bad = ini_parse_stream(next_line, &p, handle, &p);
+
+	if (p.r == 0 && bad > 0) {
+		p.line = bad;
+		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
+			       "neither 'key = value' nor a section nor a comment");
+		wrong(&p);
+	}
+	for (size_t i = 0; i < c->n && p.r == 0; i++)
+		for (size_t k = 0; k < c->wants[i].n && p.r == 0; k++)
+			p.r = check(c->wants[i].kind, c->wants[i].v[k], p.e);
+	return p.r;
+}
+
+int host_conf_read(struct host_conf *c, const struct root *root, const char *path, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, CONF_MAX);
+	r = file_read(root, path, CONF_MAX, &b, e);
+	return r < 0 ? r : host_conf_parse(c, slash ? slash + 1 : path, buf_span(&b), e);
+}
+
+/* --- the command line --- */
+
+/* names: "NAME", or "NAME|NAME", of which the first with a value counts; *name is set to it. */
+static const char *variable(const struct host_env *env, const char *names,
+			    char name[static VARIABLE_MAX])
+{
+	struct span rest = span_of(names), one;
+
+	while (span_cut(&rest, '|', &one)) {
+		const char *value;
+
+		snprintf(name, VARIABLE_MAX, "%.*s", (int)one.n, one.p);
+		value = env && env->get ? env->get(env->arg, name) : getenv(name);
+		if (value && *value)
+			return value;
+	}
+	return NULL;
+}
+
+/* Scripts know only the literal "true"; any other value of a flag is false there. */
+static int from_env(struct host_conf *c, const struct host_kind *k, struct host_want *w,
+		    const struct host_env *env, struct err *e)
+{
+	char name[VARIABLE_MAX];
+	const char *operand = k->env_name ? variable(env, k->env_name, name) : NULL;
+	int r = 0;
+
+	if (operand)
+		w->name = own(c, xstrdup(operand));
+	for (size_t i = 0; k->env && k->keys[i].name && r >= 0; i++) {
+		const char *value = k->env[i] ? variable(env, k->env[i], name) : NULL;
+
+		if (!value)
+			continue;
+		if (k->keys[i].type == OPT_FLAG)
+			value = strcmp(value, "true") == 0 ? "yes" : "no";
+		r = put(&k->keys[i], w, own(c, xstrdup(value)), e);
+		if (r < 0)
+			err_wrap(e, r, "variable %s", name);
+	}
+	return r;
+}
+
+static int operand(struct host_conf *c, const struct host_kind *k, struct host_want *w,
+		   const char *word, struct err *e)
+{
+	const char *eq = strchr(word, '=');
+
+	if (k->flags & HOST_PAIRS) {
+		if (!eq || eq == word)
+			return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not KEY=VALUE", word);
+		VEC_PUSH(w->pairs, w->n_pairs) = (struct host_pair){
+			own(c, span_dup((struct span){word, (size_t)(eq - word)})),
+			own(c, xstrdup(eq + 1)), 0};
+		return 0;
+	}
+	if (k->flags & HOST_NAMED) {
+		w->name = own(c, xstrdup(word));
+		return 0;
+	}
+	if (k->keys && (k->keys->type == OPT_CHOICE || k->keys->type == OPT_STR))
+		return put(k->keys, w, own(c, xstrdup(word)), e);
+	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not expected", word);
+}
+
+/* 1: *w is now the section of the file that the kind's key `plan` names; 0: none is named. */
+static int from_plan(struct host_conf *c, const struct host_kind *k, struct host_want **w,
+		     struct err *e)
+{
+	const char *file = k->plan ? *(const char *const *)((const char *)*w + k->plan) : NULL;
+	struct host_wants *all = host_conf_wants(c, k);
+	auto_free char *path = NULL;
+	struct root root;
+	int r;
+
+	if (!file)
+		return 0;
+	path = path_absolute(file);
+	want_remove(all, *w);
+	r = root_open(&root, NULL, e);
+	if (r < 0)
+		return r;
+	r = host_conf_read(c, &root, path, e);
+	root_close(&root);
+	if (r >= 0 && all->n == 0)
+		r = err_kind(e, ERR_CONF, -EINVAL, "'%s' has no section '%s'", file, k->section);
+	if (r < 0)
+		return r;
+	*w = all->v[all->n - 1];
+	return 1;
+}
+
+int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
+		      const char *prog, const struct host_env *env, int argc, char **argv,
+		      struct host_options *options, bool *given, struct err *e)
+{
+	auto_free struct host_want *blank = xcalloc(1, k->size);
+	struct host_want *w = want_new(host_conf_wants(c, k));
+	int r, first;
+
+	w->origin = "command line";
+	if (k->init)
+		k->init(blank);
+	r = from_env(c, k, w, env, e);
+	if (r < 0)
+		return r;
+	w->options = *options;
+	first = opt_parse(cmd, prog, argc, argv, w, e);
+	if (first < 0)
+		return first;
+	r = from_plan(c, k, &w, e);
+	if (r > 0) {
+		/* Options override the file. */
+		w->options = *options;
+		first = opt_parse(cmd, prog, argc, argv, w, e);
+		if (first < 0)
+			return first;
+	}
+	if (r < 0)
+		return r;
+	*options = w->options;
+	w->options = (struct host_options){0};
+	r = 0;
+	for (int i = first; i < argc && r >= 0; i++)
+		r = operand(c, k, w, argv[i], e);
+	if (r < 0)
+		return r;
+	*given = (k->flags & HOST_BARE) || w->name || w->n_pairs ||
+		 memcmp((char *)w + sizeof(*w), (char *)blank + sizeof(*blank),
+			k->size - sizeof(*w)) != 0;
+	if (*given && (k->flags & HOST_NAMED) && !w->name)
+		return err_kind(e, ERR_CONF, -EINVAL, "no %s: name one as the operand%s%s",
+				k->section, k->env_name ? " or in $" : "",
+				k->env_name ? k->env_name : "");
+	return *given ? check(k, w, e) : 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_CONF_H
+#define UNIRAIL_HOST_CONF_H
+
+/*
+ * The wanted state: sections of host.conf, or one section from the options, operands and variables of
+ * `unirail host KIND`. configs/host.conf documents each line.
+ *
+ *	[interface ens1f0]
+ *	ipv4-ip = 172.16.1.10/24
+ *
+ * A kind's table of keys (host/model/kind.h) defines what its section may contain. Each mistake is one error
+ * of kind ERR_CONF that names file and line.
+ */
+
+#include "host/model/kind.h"
+
+#define HOST_CONF "/etc/unirail/host.conf"
+
+struct host_conf {
+	struct host_wants *wants; /* one for each kind of the table, in its order */
+	size_t n;
+	char **strings; /* owned */
+	size_t n_strings;
+};
+
+void host_conf_init(struct host_conf *c);
+void host_conf_done(struct host_conf *c);
+#define auto_host_conf __attribute__((cleanup(host_conf_done)))
+
+/* Adds the sections of a file. `name`: for errors. */
+int host_conf_parse(struct host_conf *c, const char *name, struct span text, struct err *e);
+/* Reads the file and parses it. -ENOENT sets e as well. */
+int host_conf_read(struct host_conf *c, const struct root *root, const char *path, struct err *e);
+
+/* The environment; NULL: getenv(). */
+struct host_env {
+	const char *(*get)(void *arg, const char *name);
+	void *arg;
+};
+
+/*
+ * Adds one section of kind `k` from variables, then options, then operands (KEY=VALUE for HOST_PAIRS, NAME for
+ * HOST_NAMED, else the first key's value); the last one given counts. `cmd` has the kind's keys and the options of
+ * struct host_want. *given: whether anything but `options` was given. Errors of opt_parse() are passed on.
+ */
+int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
+		      const char *prog, const struct host_env *env, int argc, char **argv,
+		      struct host_options *options, bool *given, struct err *e);
+/* The kind's section in `c`. */
+struct host_wants *host_conf_wants(const struct host_conf *c, const struct host_kind *k);
+
+#endif

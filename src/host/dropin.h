@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_DROPIN_H
+#define UNIRAIL_HOST_DROPIN_H
+
+/*
+ * Files of /etc/unirail/host.d: a section each, written by `unirail host KIND ...`, so that what was set by a
+ * command is applied again at boot. Read after host.conf, in the order of their names; a section of the same name replaces the one before.
+ */
+
+#include "host/conf.h"
+
+#define HOST_DROPIN_DIR "/etc/unirail/host.d"
+
+/* "/etc/unirail/host.d/interface-ens1.conf" */
+char *host_dropin_path(const struct host_kind *k, const struct host_want *w);
+/* The section as text that host_conf_parse() reads back: members that differ from the defaults. */
+char *host_dropin_text(const struct host_kind *k, const struct host_want *w);
+/* Adds the step that writes the file, or removes it (host_kind.clears); first of a plan. */
+int host_dropin_plan(const struct host *h, const struct host_kind *k, const struct host_want *w,
+		     struct host_plan *p, struct err *e);
+/* Reads host.conf at `path` (absent: empty) and the directory. */
+int host_dropin_read(struct host_conf *c, const struct root *root, const char *path, bool must,
+		     struct err *e);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_MODEL_JOURNAL_H
+#define UNIRAIL_HOST_MODEL_JOURNAL_H
+
+/*
+ * The journal makes undo exact, also after kill -9 at any instruction. One JSON object a line, appended and
+ * synchronized before the next action:
+ *
+ *	{"seq": 1, "time": ..., "kind": "addr", "subject": "ens1", "want": ..., "command": ..., "act": {...}, "undo": {...}}
+ *	{"done": 1}	the operation was carried out
+ *	{"failed": 1}	it failed and changed nothing
+ *	{"undone": 1}	its undo was carried out
+ *
+ * A record without a mark may or may not have been carried out: undo reverts it if the host is in the state that the
+ * operation produces, and else marks it `failed`, since another program made the state that is there. A last line that was cut by a kill is removed. When no active record is left, the file is
+ * emptied. An operation that an active record already has is not recorded again (its undo restores the oldest
+ * state), so that reconciling for ever does not let the file grow.
+ *
+ * The lock on DIR/lock is held while the journal is open, and by programs that steps run until they end: one apply or undo at a
+ * time.
+ */
+
+#include "host/model/kind.h"
+
+#define HOST_STATE_DIR "/var/lib/unirail/host"
+
+enum host_record_state {
+	HOST_RECORD_INTENT,
+	HOST_RECORD_DONE,
+	HOST_RECORD_FAILED,
+	HOST_RECORD_UNDONE
+};
+
+struct host_record {
+	uint64_t seq;
+	char *kind, *subject, *now, *want;
+	struct host_op act, undo;
+	enum host_record_state state;
+};
+
+struct host_journal {
+	int fd, lock;
+	char *path;
+	struct host_record *v; /* oldest first */
+	size_t n;
+};
+
+/*
+ * Opens DIR/journal under root, creating it. kind ERR_AGAIN: another process has it. -EBADMSG names the damaged line.
+ * `write` false: only reads, without lock; an absent journal is empty.
+ */
+int host_journal_open(struct host_journal *j, const struct root *root, const char *dir, bool write,
+		      struct err *e);
+void host_journal_close(struct host_journal *j);
+#define HOST_JOURNAL_INIT                                                                          \
+	{                                                                                          \
+		.fd = -1, .lock = -1                                                               \
+	}
+#define auto_host_journal __attribute__((cleanup(host_journal_close)))
+
+/* INTENT or DONE: its undo has to be carried out by an undo. */
+bool host_record_is_active(const struct host_record *r);
+/* Before a step is carried out; *index: for host_journal_mark(). */
+int host_journal_intent(struct host_journal *j, const struct host_step *s, size_t *index,
+			struct err *e);
+/* Returns 0 without a write if the record has this state. */
+int host_journal_mark(struct host_journal *j, size_t index, enum host_record_state state,
+		      struct err *e);
+/* Empties the file if no record is active. */
+int host_journal_tidy(struct host_journal *j, struct err *e);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_MODEL_KIND_H
+#define UNIRAIL_HOST_MODEL_KIND_H
+
+/*
+ * Kinds of steps: one file of src/host/steps and one row of the table in src/host/kinds.c each.
+ *
+ * A kind is a table of keys and four functions. The keys are the lines of its sections in host.conf, the
+ * options of `unirail host KIND`, and variables of the script that it replaces:
+ *
+ *	struct want { struct host_want head; int64_t priority; const char *cidr; };
+ *	static const struct opt keys[] = {
+ *		{"cidr", 0, OPT_STR, "CIDR", "destinations that use the RDMA NICs", offsetof(struct want, cidr), 0, 0},
+ *		{0}};
+ *	static const char *const env[] = {"RDMA_CIDR"};
+ *	const struct host_kind host_rule = {.name = "rule", .section = "rule", .keys = keys, .env = env,
+ *		.size = sizeof(struct want), ...};
+ *
+ * observe() reads the kernel and files below host->root into a struct of its own; decide() is pure: wanted
+ * and found state in, steps out; act() carries out one operation of a step, or of its undo.
+ */
+
+#include "base/file.h"
+#include "base/option.h"
+#include "host/model/step.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/net/route.h"
+
+/* Where a snapshot has its netlink recordings (doctor/facts.c). */
+#define HOST_RECORDED "/unirail/netlink"
+
+struct host_kind;
+
+/* Links, addresses, routes and rules of the host's namespace. */
+struct host_net {
+	struct link *links;
+	struct addr *addrs;
+	struct route *routes;
+	struct rule *rules;
+	size_t n_links, n_addrs, n_routes, n_rules;
+};
+const struct link *host_link(const struct host_net *n, const char *name); /* NULL: none */
+/* "interface 'ens1' does not exist; did you mean 'ens1f0'?", -ENODEV, kind ERR_CONF. */
+int host_no_link(const struct host_net *n, const char *name, struct err *e);
+
+/*
+ * The host. With `kernel`, root is the running host (also when it is mounted at another directory: its
+ * boot_id is the kernel's), so the kernel may be read and changed. Otherwise root is a recorded host
+ * (`recorded`: a snapshot, netlink is replayed from it, nothing may be changed) or a file system that is not
+ * running (only operations on files are possible).
+ */
+struct host {
+	struct root root;
+	const char *dir; /* --root; NULL: "/" */
+	bool kernel, recorded;
+	struct host_net *net;  /* cache of host_net_read() */
+	struct nl_wire *route; /* opened by host_route_wire() */
+};
+int host_open(struct host *h, const char *dir, struct err *e);
+void host_close(struct host *h);
+/* Reads once; host_net_forget() after changes. Empty for a host that does not run. */
+int host_net_read(struct host *h, const struct host_net **ret, struct err *e);
+void host_net_forget(struct host *h);
+/* A wire for changes, kept until host_close(). Only with h->kernel. */
+int host_route_wire(struct host *h, struct nl_wire **ret, struct err *e);
+/* A file of at most 1 MiB of text into *ret (zeroed before); absent is success with text NULL. -EINVAL if it is
+ * not text (NUL, invalid UTF-8), since such a file cannot be restored from the journal. */
+int host_file_read(const struct host *h, const char *path, struct host_file *ret, struct err *e);
+/* Target of a symbolic link, NULL: none; the caller frees it. */
+char *host_link_read(const struct host *h, const char *path);
+/* First line of a file of /sys or /proc, NULL: none; the caller frees it. */
+char *host_attr_read(const struct host *h, const char *path);
+
+/* --- wanted state --- */
+
+/* A free line of a section: sysctl keys, names. */
+struct host_pair {
+	char *key, *value;
+	int line;
+};
+
+/* Options of every command of `unirail host`. */
+struct host_options {
+	const char *root, *output, *conf, *state_dir;
+	int64_t interval_ms; /* watch */
+	bool dry_run;
+};
+
+/* Head of a kind's struct. Strings are owned by struct host_conf. */
+struct host_want {
+	const char *name;   /* of "[interface NAME]"; NULL for a section without a name */
+	const char *origin; /* "host.conf:12", "command line": for errors */
+	struct host_pair *pairs;
+	size_t n_pairs;
+	struct host_options options; /* only while a command line is parsed */
+};
+
+/* Sections of one kind. */
+struct host_wants {
+	const struct host_kind *kind;
+	struct host_want **v;
+	size_t n;
+};
+
+/* --- what `unirail host show` prints --- */
+
+struct host_row {
+	const char *kind;
+	char *subject, *property, *value;
+};
+struct host_rows {
+	const char *kind; /* of the rows that are added */
+	struct host_row *v;
+	size_t n;
+};
+void host_rows_add(struct host_rows *r, const char *subject, const char *property, const char *fmt,
+		   ...) __attribute__((format(printf, 4, 5)));
+void host_rows_done(struct host_rows *r);
+
+/* --- the table --- */
+
+enum {
+	HOST_PAIRS =
+		1
+		<< 0, /* lines of its section are free (host_want.pairs); operands KEY=VALUE on the command line */
+	HOST_NAMED =
+		1 << 1, /* "[section NAME]", one a device; the operand NAME on the command line */
+	HOST_BARE =
+		1 << 3, /* `unirail host KIND` without arguments applies it; never kept in host.d */
+	HOST_ALWAYS = 1 << 2, /* observe() and decide() run with no section, too: a check */
+};
+
+struct host_kind {
+	const char *name;    /* "addr": the word of `unirail host`, of plans and of the journal */
+	const char *section; /* of host.conf: "interface" */
+	const char *help;    /* one line */
+	unsigned int flags;
+	const struct opt *keys; /* ended by {0}; NULL: none. Offsets into the kind's struct */
+	const char *const *
+		env; /* a variable for each key ("NAME", "NAME|OTHER NAME"), NULL: none; NULL: no variables */
+	const char *env_name; /* the variable of the section's NAME ("INTERFACE"); NULL: none */
+	size_t size;	      /* of its struct, which begins with struct host_want */
+	/* Defaults before keys are read; may be NULL. */
+	void (*init)(void *want);
+	/* Validates one section: pure, no look at the host. Errors are of kind ERR_CONF and need not name the origin. */
+	int (*check)(void *want, struct err *e);
+	/* *found: the kind's own struct; NULL stays NULL if nothing is there. */
+	int (*observe)(struct host *h, const struct host_wants *w, void **found, struct err *e);
+	void (*forget)(void *found);
+	int (*decide)(const struct host_wants *w, const void *found, struct host_plan *p,
+		      struct err *e);
+	/* For verbs that are not the model's; NULL: there are none. Idempotent. */
+	int (*act)(struct host *h, const struct host_op *op, struct err *e);
+	/* 1: the host is in the state that `op` produces, or on the way there; 0: it is in another one, so that
+	 * `op`, if it was carried out at all, was overwritten by another program. Reads only. NULL: 1, also for operations
+	 * that have only two states, where nothing is lost by an undo. */
+	int (*in_effect)(struct host *h, const struct host_op *op, struct err *e);
+	/* True: the section asks for a removal, so it is not kept in host.d and an earlier one is
+	 * removed. NULL: never. */
+	bool (*clears)(const void *want);
+	/* Whether the sections ask for steps of `kind` on this subject. NULL: for all those of the kind itself. */
+	bool (*covers)(const struct host_wants *w, const char *kind, const char *subject);
+	/* Offset of a key's member, a file whose section of this kind is read before the other options; 0: none. */
+	size_t plan;
+	/* 1: the section asks for this text instead of changes; 0: it does not. NULL: never. */
+	int (*print)(const void *want, struct buf *b, struct err *e);
+	/* Writes what is found as rows subject, property, value for `unirail host show`; may be NULL. */
+	void (*show)(const void *found, struct host_rows *rows);
+};
+
+#endif

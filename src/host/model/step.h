@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_MODEL_STEP_H
+#define UNIRAIL_HOST_MODEL_STEP_H
+
+/*
+ * Steps of host preparation. Wanted state minus found state is a list of steps (struct host_plan);
+ * each step holds, as data, the operation that makes the change and the one that reverts it. So a
+ * plan can be printed, compared in a test, carried out, and written to the journal before it is
+ * carried out.
+ *
+ * An operation is a verb and named arguments. Verbs `file`, `link` and `attr` (below) are carried out
+ * by the model itself for every kind; any other verb is passed to the act() of the step's kind
+ * (host/model/kind.h). Requirements for every operation:
+ *
+ * - idempotent: carried out twice, it leaves the same state and succeeds, since after a kill it is
+ *   unknown whether the last one was carried out;
+ * - `undo` restores what was found, not a default: decide() copies the found value into it.
+ */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/json/json.h"
+
+/* --- operations --- */
+
+struct host_arg {
+	char *key, *value;
+};
+
+/* Owns its strings. {0}: no operation (a step that cannot be reverted has an empty `undo`). */
+struct host_op {
+	char *verb;
+	struct host_arg *args;
+	size_t n;
+};
+
+void host_op_done(struct host_op *op);
+#define auto_host_op __attribute__((cleanup(host_op_done)))
+/* Sets the verb; `op` must be empty. */
+void host_op_begin(struct host_op *op, const char *verb);
+void host_op_add(struct host_op *op, const char *key, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+const char *host_op_get(const struct host_op *op, const char *key); /* NULL: no such argument */
+/* -EINVAL, kind ERR_CONF, naming verb and key, if it is missing or not a number min..max. */
+int host_op_number(const struct host_op *op, const char *key, uint64_t min, uint64_t max,
+		   uint64_t *ret, struct err *e);
+/* As an object: {"verb": ..., KEY: VALUE, ...}. */
+void host_op_write(const struct host_op *op, struct json_out *o);
+int host_op_read(const struct json *v, struct host_op *ret, struct err *e);
+
+/*
+ * Verbs of the model:
+ *
+ *	file	path, mode (octal), text	replaces the file; without `text` removes it. Directories
+ *						are created as needed.
+ *	link	path, target			the same for a symbolic link
+ *	attr	path, value			one write to a file of /sys, /proc or a configfs
+ */
+#define HOST_FILE "file"
+#define HOST_LINK "link"
+#define HOST_ATTR "attr"
+
+/* --- steps --- */
+
+/* When the change takes effect. */
+enum host_effect { HOST_NOW, HOST_REBOOT, HOST_POWER_CYCLE };
+const char *host_effect_name(enum host_effect e); /* "now", "reboot", "power-cycle" */
+
+struct host_step {
+	const char *kind; /* the kind's name; not owned */
+	char *subject;	  /* the device: "ens1f0", "0000:3b:00.0"; "host" for what has no device */
+	char *now, *want; /* what is, what will be: "mtu 1500", "mtu 4200" */
+	char *command;	  /* what a person would type */
+	char *blocked;	  /* why it cannot be carried out now, and the remedy; NULL: it can */
+	struct host_op act, undo;
+	bool interrupts; /* traffic of the subject stops for a moment */
+	enum host_effect effect;
+};
+
+/* What a plan says besides steps: "initramfs contains ib_core: run 'update-initramfs -u'". */
+struct host_note {
+	const char *kind;
+	char *subject, *text;
+};
+
+struct host_plan {
+	struct host_step *v;
+	size_t n;
+	struct host_note *notes;
+	size_t n_notes;
+};
+
+void host_plan_done(struct host_plan *p);
+#define auto_host_plan __attribute__((cleanup(host_plan_done)))
+
+/* A new step, valid until the next is added: set the rest by the functions below. */
+struct host_step *host_plan_add(struct host_plan *p, const char *kind, const char *subject);
+void host_step_text(struct host_step *s, const char *now, const char *want);
+void host_step_command(struct host_step *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void host_step_blocked(struct host_step *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void host_plan_note(struct host_plan *p, const char *kind, const char *subject, const char *fmt,
+		    ...) __attribute__((format(printf, 4, 5)));
+
+/* A file as found; text NULL: it does not exist. */
+struct host_file {
+	char *path, *text;
+	unsigned int mode;
+};
+void host_file_done(struct host_file *f);
+/*
+ * Adds a step that gives the file this text (NULL: removes it), unless it has it already: then returns NULL.
+ * The undo restores the found text and mode. `now`, `want` and `command` are set; the caller may replace them.
+ */
+struct host_step *host_plan_file(struct host_plan *p, const char *kind, const char *subject,
+				 const struct host_file *found, const char *text,
+				 unsigned int mode);
+/* The same for a symbolic link; found and target may be NULL: none. */
+struct host_step *host_plan_link(struct host_plan *p, const char *kind, const char *subject,
+				 const char *path, const char *found, const char *target);
+/* The same for a file of /sys or /proc; found must not be NULL. */
+struct host_step *host_plan_attr(struct host_plan *p, const char *kind, const char *subject,
+				 const char *path, const char *found, const char *value);
+
+/* "ens1f0" as a word of a shell: quoted if need be. The caller frees it. */
+char *host_shell_word(const char *s);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_RENDER_H
+#define UNIRAIL_HOST_RENDER_H
+
+/* Plans and rows as text for people and as JSON. */
+
+#include "host/model/kind.h"
+
+/*
+ *	addr ens1f0: mtu 1500 -> mtu 4200 (interrupts traffic)
+ *	    ip link set dev ens1f0 mtu 4200
+ */
+void host_render_plan(const struct host_plan *p, struct buf *b);
+/* {"steps": [{kind, subject, now, want, command, interrupts, effect, blocked, act, undo}], "notes": [{kind, subject,
+ * text}]}; "blocked" only where it is. */
+void host_render_plan_json(const struct host_plan *p, struct buf *b);
+void host_render_rows(const struct host_rows *r, struct buf *b);
+void host_render_rows_json(const struct host_rows *r, struct buf *b);
+
+#endif

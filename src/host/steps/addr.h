@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_STEPS_ADDR_H
+#define UNIRAIL_HOST_STEPS_ADDR_H
+
+/*
+ * Addresses, gateways, MTU, policy routing and the RDMA route of an interface (setNicAddr.sh): by netlink now, and in the
+ * files of the program that owns the interface for the next boot: netplan, NetworkManager or systemd-networkd. Only files of
+ * our own are written (and the netplan file of the script, which has our name); other interfaces are untouched.
+ *
+ * Differences to the script, each one a fault of it: a second run changes nothing; the rule has an explicit priority
+ * (the kernel's choice for a first rule, 32765, then downwards; a rule of setRdmaRule.sh at 2000 does not move it in front);
+ * IPv6 has policy routing, too; IPoIB is of type infiniband; mixed DHCP and static addresses give valid files.
+ */
+
+#include "host/steps/bond.h"
+#include "host/steps/netop.h"
+
+struct host_addr_want {
+	struct host_want head;
+	const char *ipv4_ip, *ipv4_gateway, *ipv6_ip, *ipv6_gateway, *rdma_subnet, *mode, *persist;
+	const char *bond_ports, *bond_mode;
+	int64_t mtu, table;
+	bool dhcp4, dhcp6, policy_route, rdma_default_route;
+};
+
+enum {
+	HOST_TABLE_FIRST = 151,		 /* first table that is chosen if none is given */
+	HOST_GATEWAY_METRIC = 10,	 /* of a default route in table main */
+	HOST_V6_METRIC = 1024,		 /* the kernel's for an IPv6 route without one */
+	HOST_ADDR_RULE_PRIORITY = 32765, /* of the first rule; the next is lower by one */
+};
+
+enum host_owner { HOST_OWNER_NONE, HOST_OWNER_NETPLAN, HOST_OWNER_NM, HOST_OWNER_NETWORKD };
+
+/* Files of one interface, as found. */
+enum host_addr_file {
+	HOST_ADDR_NETPLAN, /* /etc/netplan/12-IF.yaml */
+	HOST_ADDR_KEYFILE, /* /etc/NetworkManager/system-connections/unirail-IF.nmconnection */
+	HOST_ADDR_NETWORK, /* /etc/systemd/network/10-unirail-IF.network */
+	HOST_ADDR_NETDEV,  /* /etc/systemd/network/10-unirail-IF.netdev, of a bond */
+	HOST_ADDR_POLICY,  /* /etc/NetworkManager/dispatcher.d/99-IF-policy-route, of the script */
+	HOST_ADDR_ROUTE,   /* /etc/NetworkManager/dispatcher.d/98-IF-rdma-route, of the script */
+	HOST_ADDR_FILES,
+};
+
+struct host_addr_if {
+	enum host_owner owner;
+	struct host_file files[HOST_ADDR_FILES];
+	/* Of the ports of a bond, in their order: keyfile, network file. */
+	struct host_file ports[HOST_BOND_PORTS_MAX][2];
+	size_t n_ports;
+};
+
+struct host_addr_found {
+	const struct host_net *net;
+	bool has_net;		/* false: the host does not run, only files are decided on */
+	struct host_addr_if *v; /* one for each section, in their order */
+	size_t n;
+};
+
+/* What a section means for one family, resolved against the host. */
+struct host_addr_family {
+	bool has, dhcp;
+	struct ipnet ip;
+	struct ipaddr gw; /* family 0: none */
+	bool policy;	  /* `gw` is of `table`, else of table main */
+	uint32_t table, priority;
+};
+struct host_addr_plan {
+	const char *dev;
+	bool infiniband;
+	struct host_addr_family f[2]; /* IPv4, IPv6 */
+	struct ipnet subnets[8];      /* RDMA routes */
+	size_t n_subnets;
+	uint32_t mtu; /* 0: unchanged */
+	struct host_bond bond;
+};
+
+extern const struct host_kind host_addr;
+
+void host_addr_init(void *want);
+int host_addr_check(void *want, struct err *e);
+int host_addr_observe(struct host *h, const struct host_wants *w, void **found, struct err *e);
+void host_addr_forget(void *found);
+int host_addr_decide(const struct host_wants *w, const void *found, struct host_plan *p,
+		     struct err *e);
+
+/* --- steps/addr_files.c --- */
+
+/* Reads the files and finds the owner of the interface. l NULL: unknown. */
+int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,
+			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
+void host_addr_if_done(struct host_addr_if *i);
+/* Contents; the caller frees them. */
+char *host_addr_netplan(const struct host_addr_plan *a);
+char *host_addr_keyfile(const struct host_addr_plan *a);
+char *host_addr_network(const struct host_addr_plan *a);
+char *host_addr_netdev(const struct host_addr_plan *a);
+char *host_addr_port_keyfile(const struct host_addr_plan *a, const char *port);
+char *host_addr_port_network(const struct host_addr_plan *a, const char *port);
+/* Steps that write the owner's file, and remove those of the others. `persist` auto or an owner's name. */
+void host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
+			  const struct host_addr_if *found, struct host_plan *p);
+/* Steps that remove all of them. */
+void host_addr_files_clean(const char *dev, const struct host_addr_if *found, struct host_plan *p);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_STEPS_BOND_H
+#define UNIRAIL_HOST_STEPS_BOND_H
+
+/*
+ * The bond below an address: keys bond-ports and bond-mode of an interface section. The bond is created if it does not exist,
+ * its ports join it, and the files of the interface's owner describe both. Ports must have no addresses of their own.
+ * Verbs: bond-add, bond-del (dev, mode), bond-mode (dev, mode), bond-join, bond-leave (dev: the port, bond, up).
+ */
+
+#include "host/steps/netop.h"
+
+enum { HOST_BOND_PORTS_MAX = 8, HOST_BOND_MIIMON_MS = 100 };
+
+struct host_bond {
+	const char *mode; /* "802.3ad" */
+	char ports[HOST_BOND_PORTS_MAX][LINK_NAME_MAX];
+	size_t n; /* 0: no bond */
+};
+
+/* ports NULL: no bond. -EINVAL, kind ERR_CONF: a name that cannot be, the same port twice, too many, the bond itself. */
+int host_bond_parse(const char *dev, const char *ports, const char *mode, struct host_bond *ret,
+		    struct err *e);
+/* Whether ports share the traffic, so that a hash policy is set. */
+bool host_bond_hashes(const struct host_bond *b);
+/* Steps for bond and ports. *ret: the bond's link, or *made if it is yet to be created. */
+int host_bond_plan(const struct host_net *n, const char *dev, const struct host_bond *b,
+		   struct link *made, const struct link **ret, struct host_plan *p, struct err *e);
+/* 1: carried out; 0: the verb is not one of a bond. */
+int host_bond_act(struct host *h, const struct host_op *op, struct err *e);
+/* 1, 0: whether the operation is in effect; -EOPNOTSUPP without an error text: the verb is not one of a bond. */
+int host_bond_in_effect(struct host *h, const struct host_op *op, struct err *e);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_STEPS_NICS_H
+#define UNIRAIL_HOST_STEPS_NICS_H
+
+/*
+ * The RDMA NICs of a host, for the kinds that configure hardware: network functions of PCI (class 0x02)
+ * with an RDMA device, or of a driver that makes one. A NIC belongs to a GPU if a PCIe switch, or a root
+ * port, is above both (PIX and PXB of `nvidia-smi topo -m`).
+ */
+
+#include "host/model/kind.h"
+#include "kern/pci/pci.h"
+
+enum { HOST_VENDOR_MELLANOX = 0x15b3 };
+
+struct host_nic {
+	struct pci_dev pci;
+	char netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX]; /* "" none in the host's namespace */
+	bool infiniband;				/* link layer of port 1 */
+	bool gpu;
+};
+
+/* By PCI address. free() the list. */
+int host_nics_read(struct host *h, struct host_nic **ret, size_t *n, struct err *e);
+bool host_nic_is_vf(const struct host_nic *nic);
+/* The netdev, else the RDMA device, else the address. */
+const char *host_nic_name(const struct host_nic *nic);
+/* Whether a list "ens1f0,0000:3b:00.0,mlx5_2" has the NIC by one of its names. */
+bool host_nic_listed(const struct host_nic *nic, const char *list);
+/* -ENODEV, kind ERR_CONF, if a name of the list is no NIC's; suggests the nearest. */
+int host_nics_check_list(const struct host_nic *nics, size_t n, const char *key, const char *list,
+			 struct err *e);
+/* Whether a function is a GPU: a display or 3D controller of NVIDIA or AMD. */
+bool host_is_gpu(const struct pci_dev *d);
+
+/* --- a program of the host --- */
+
+/*
+ * Runs a program of the host below h->root (chroot when that is not "/") and collects stdout and stderr. The
+ * program is searched in /usr/sbin, /usr/bin, /sbin and /bin. Returns the exit status; -ENOENT: the host has no
+ * such program; -ETIMEDOUT: killed. Only with h->kernel.
+ */
+int host_run(struct host *h, char *const argv[], struct buf *out, int timeout_ms, struct err *e);
+/* Whether the host has the program. */
+bool host_has_program(const struct host *h, const char *name);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_STEPS_RAILS_H
+#define UNIRAIL_HOST_STEPS_RAILS_H
+
+/*
+ * All rails of all nodes from one plan. A cluster network is cut into one network a rail (`rail-prefix`), and that into one a
+ * node (`node-prefix`). Node n has on rail i the network number n of the network number first-rail + i: its first address is
+ * the gateway, its second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the same layout). Each rail is set as
+ * `unirail host addr` does, with policy routing; the SpiderIPPools of all nodes are printed on demand.
+ */
+
+#include "host/steps/addr.h"
+
+struct host_rails_want {
+	struct host_want head;
+	const char *plan, *cidr, *interfaces, *nodes, *node;
+	int64_t rail_prefix, node_prefix, first_rail, mtu;
+	bool pools;
+};
+
+enum { HOST_RAILS_MAX = 64, HOST_NODES_MAX = 65536 };
+
+/* One rail of one node. */
+struct host_rail_net {
+	struct ipnet net;
+	struct ipaddr gateway, node, first, last; /* first and last of the pods */
+};
+
+extern const struct host_kind host_rails;
+
+/* 0, or -EINVAL: the plan is too small ("8 nodes of /27 fit into a rail of /24, the plan has 12"), or not valid. */
+int host_rails_check(void *want, struct err *e);
+/* Network of rail `rail` and node `node`, both from 0. The plan has been checked. */
+int host_rails_net(const struct host_rails_want *w, size_t rail, size_t node,
+		   struct host_rail_net *ret, struct err *e);
+/* SpiderIPPools of every rail and node as YAML documents. */
+int host_rails_pools(const struct host_rails_want *w, struct buf *b, struct err *e);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_HOST_STEPS_RDMA_MODE_H
+#define UNIRAIL_HOST_STEPS_RDMA_MODE_H
+
+/*
+ * The mode of the RDMA subsystem: by netlink now, which the kernel allows only while no other network namespace exists, and by
+ * an option of ib_core for the next boot. The file replaces the lines that `echo >>` of the guides adds again on each run.
+ */
+
+#include "host/model/kind.h"
+
+#define HOST_RDMA_MODE_FILE "/etc/modprobe.d/unirail-rdma.conf"
+
+struct host_rdma_mode_want {
+	struct host_want head;
+	const char *mode;
+};
+
+struct host_rdma_mode_found {
+	bool known;	       /* the kernel has the RDMA subsystem */
+	const char *mode;      /* "shared", "exclusive" */
+	size_t namespaces;     /* other network namespaces that have processes */
+	char *users;	       /* some of these processes */
+	const char *initramfs; /* the command that rebuilds it; NULL: none is known */
+	struct host_file file;
+};
+
+extern const struct host_kind host_rdma_mode;
+
+#endif
