@@ -11,35 +11,35 @@
 #include "cni/device/vf_rail.h"
 #include "kern/sys/netns.h"
 
-static int open_netns(struct attach *a, bool gone_ok, struct err *e)
+static int open_netns(struct attach *a, bool deleted_ok, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int r;
 
 	if (!*a->call->netns) {
-		if (gone_ok)
+		if (deleted_ok)
 			return 0;
 		return err_kind(e, ERR_ENV, -EINVAL,
 				"CNI_NETNS is empty, wants the pod's network namespace");
 	}
-	r = netns_open(a->call->netns, &a->netns, &why);
+	r = netns_open(a->call->netns, &a->netns, &reason);
 	if (r >= 0)
 		return 0;
 	a->netns = -1;
 	/* A bind mount leaves an empty file behind when the namespace is deleted. */
-	if (gone_ok && (r == -ENOENT || r == -ENOTDIR || r == -EINVAL))
+	if (deleted_ok && (r == -ENOENT || r == -ENOTDIR || r == -EINVAL))
 		return 0;
 	if (e)
-		*e = why;
-	return err_wrap(e, r, "failed to open netns '%s'", a->call->netns);
+		*e = reason;
+	return err_wrap(e, r, ORIG("failed to open netns '%s'"), a->call->netns);
 }
 
-int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct err *e)
+int attach_open(struct attach *a, const struct cni_call *c, bool deleted_ok, struct err *e)
 {
 	int r;
 
 	a->call = c;
-	r = open_netns(a, gone_ok, e);
+	r = open_netns(a, deleted_ok, e);
 	if (r < 0)
 		return r;
 	r = nl_open(&a->host, NL_ROUTE, -1, e);
@@ -53,7 +53,7 @@ static void rail_done(struct rail *r)
 	vf_rail_free(r->vf);
 	str_list_free(r->altnames, r->n_altnames);
 	free(r->nets);
-	free(r->quiet);
+	free(r->conflict_free);
 	cni_result_done(&r->got);
 }
 
@@ -176,7 +176,7 @@ static void asked_done(struct asked *s)
 	free(s->rails);
 }
 
-static void ask_all(const struct attach *a, struct asked *ret)
+static void request_all(const struct attach *a, struct asked *ret)
 {
 	size_t n = 0;
 
@@ -196,7 +196,7 @@ static int undo_ipam(void *arg, struct err *e)
 	struct attach *a = *(struct attach **)arg;
 	__attribute__((cleanup(asked_done))) struct asked s = {0};
 
-	ask_all(a, &s);
+	request_all(a, &s);
 	return cni_ipam_del(s.calls, s.n, e);
 }
 
@@ -227,7 +227,7 @@ static int take_all(struct attach *a, const struct asked *s, struct cni_result *
 	return r;
 }
 
-static int ask(struct attach *a, const struct asked *s, bool again, struct err *e)
+static int request(struct attach *a, const struct asked *s, bool again, struct err *e)
 {
 	auto_free struct cni_ipam_flags *flags = xcalloc(s->n, sizeof(*flags));
 	auto_free struct cni_result *got = xcalloc(s->n, sizeof(*got));
@@ -247,15 +247,15 @@ int attach_ipam(struct attach *a, struct err *e)
 	for (size_t i = 0; i < a->n_rails; i++)
 		if (a->rails[i].given)
 			cni_result_copy(&a->rails[i].got, a->rails[i].given);
-	ask_all(a, &s);
-	return s.n ? ask(a, &s, false, e) : 0;
+	request_all(a, &s);
+	return s.n ? request(a, &s, false, e) : 0;
 }
 
-int attach_ask_again(struct attach *a, size_t rail, struct err *e)
+int attach_detect_again(struct attach *a, size_t rail, struct err *e)
 {
 	struct asked s = {&a->rails[rail].ipam, &rail, 1};
 
-	return ask(a, &s, true, e);
+	return request(a, &s, true, e);
 }
 
 /* STATUS: whether the node has the devices and link types that an attachment needs. */
@@ -285,7 +285,7 @@ static int status_made(struct nl_wire *w, const struct root *root, struct rail *
 	if (r >= 0 && rail->kind->fits)
 		r = rail->kind->fits(&rail->conf, &rail->master, e);
 	if (r >= 0)
-		attach_gids_status(w, root, rail);
+		rdma_info_status(w, root, rail);
 	return r;
 }
 

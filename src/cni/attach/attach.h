@@ -50,15 +50,15 @@ struct rail {
 	/* result */
 	struct cni_result got; /* result of the IPAM */
 	struct cni_ipam_flags flags;
-	struct ipaddr *quiet; /* probed, no conflict found */
-	size_t n_quiet;
+	struct ipaddr *conflict_free; /* probed, no conflict found */
+	size_t n_conflict_free;
 	bool made;		  /* undo must delete the link or restore the device */
 	char temp[LINK_NAME_MAX]; /* temporary name; "": created with its final name */
 	int index;		  /* ifindex in the pod */
 	struct mac mac;
 	uint32_t mtu; /* for the result; 0: omitted */
 	uint16_t arptype;
-	struct cni_rdma rdma; /* set by attach_gids() */
+	struct cni_rdma rdma; /* set by rdma_info_wait() */
 };
 
 struct attach {
@@ -78,9 +78,9 @@ struct attach {
 	void (*plan_free)(struct coordinator_plan *p);
 };
 
-/* Opens the pod's network namespace and the netlink sockets. gone_ok (DEL): if the namespace is
+/* Opens the pod's network namespace and the netlink sockets. deleted_ok (DEL): if the namespace is
  * not given or does not exist, a->netns is -1 and only the node's socket is open. 0 or -errno. */
-int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct err *e);
+int attach_open(struct attach *a, const struct cni_call *c, bool deleted_ok, struct err *e);
 /* Frees everything, including the members of the rails; the array a->rails belongs to the
  * caller. */
 void attach_close(struct attach *a);
@@ -145,8 +145,8 @@ bool attach_name_taken(const struct attach *a, const char *name);
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
 /* Whether the links can be deleted at once by IFLA_GROUP: at least two links of the pod are in
  * the group, and all of these are among `names`. */
-bool attach_group_is_ours(const struct link *pod, size_t n, const char *const *names,
-			  size_t n_names);
+bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const *names,
+			    size_t n_names);
 
 /* --- DEL --- */
 /* Deletes links by name; absent links count as deleted. */
@@ -155,7 +155,7 @@ int attach_delete(struct attach *a, const char *const *names, size_t n, struct e
  * host, created links are deleted. A failure does not stop it; the first one is returned. It
  * uses kind and ifname of each rail, and conf as far as it was read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
-		  size_t n_others, struct err *e);
+		  size_t n_peers, struct err *e);
 /* Reads a netconf for DEL and GC: an invalid one is logged and left empty. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
@@ -168,7 +168,7 @@ struct attach_seen {
 	struct route *routes; /* all tables */
 	size_t n_routes;
 };
-int attach_look(struct attach *a, struct attach_seen *ret, struct err *e);
+int attach_inspect(struct attach *a, struct attach_seen *ret, struct err *e);
 void attach_seen_done(struct attach_seen *s);
 /* Pure. Checks the link, the driver's own settings, and the MAC and addresses that prev lists
  * for this interface. parent: ifindex of the master, 0: not compared. */

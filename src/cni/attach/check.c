@@ -6,7 +6,7 @@
 
 #include "cni/attach/internal.h"
 
-int attach_look(struct attach *a, struct attach_seen *ret, struct err *e)
+int attach_inspect(struct attach *a, struct attach_seen *ret, struct err *e)
 {
 	struct attach_seen s = {0};
 	int r = link_list(a->pod, &s.links, &s.n_links, e);

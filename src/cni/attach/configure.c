@@ -46,12 +46,12 @@ static int sysctls_v6(const struct rail *rail, const struct root *root, struct e
 /* Optional sysctls. */
 static void try_sysctl(const struct root *root, int ip, const char *ifname, const char *what)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	char key[128];
 
 	snprintf(key, sizeof(key), "net/ipv%d/conf/%s/%s", ip, ifname, what);
-	if (sysctl_set(root, key, "1", &why) < 0)
-		log_debug("sysctl", LOG_S("rail", ifname), LOG_S("error", why.text));
+	if (sysctl_set(root, key, "1", &reason) < 0)
+		log_debug("sysctl", LOG_S("rail", ifname), LOG_S("error", reason.text));
 }
 
 static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
@@ -84,10 +84,10 @@ int attach_sysctls(struct attach *a, struct err *e)
 	return r;
 }
 
-static bool is_quiet(const struct rail *rail, const struct ipaddr *ip)
+static bool is_conflict_free(const struct rail *rail, const struct ipaddr *ip)
 {
-	for (size_t i = 0; i < rail->n_quiet; i++)
-		if (ip_eq(&rail->quiet[i], ip))
+	for (size_t i = 0; i < rail->n_conflict_free; i++)
+		if (ip_eq(&rail->conflict_free[i], ip))
 			return true;
 	return false;
 }
@@ -95,7 +95,7 @@ static bool is_quiet(const struct rail *rail, const struct ipaddr *ip)
 /* An IPv6 address that was probed needs no duplicate address detection by the kernel. */
 static unsigned int addr_flags(const struct rail *rail, const struct ipaddr *ip)
 {
-	return ip->family == 6 && is_quiet(rail, ip) ? ADDR_NODAD : 0;
+	return ip->family == 6 && is_conflict_free(rail, ip) ? ADDR_NODAD : 0;
 }
 
 static bool waits_for_dad(const struct rail *rail)
@@ -106,7 +106,7 @@ static bool waits_for_dad(const struct rail *rail)
 		const struct cni_ip *ip = &rail->got.ips[i];
 
 		gateway |= ip->gateway.family == 6;
-		unsure |= ip->address.ip.family == 6 && !is_quiet(rail, &ip->address.ip);
+		unsure |= ip->address.ip.family == 6 && !is_conflict_free(rail, &ip->address.ip);
 	}
 	return gateway && unsure && !rail->no_link;
 }
@@ -172,7 +172,7 @@ static void put_routes(const struct rail *rail, struct nl_batch *b)
 }
 
 /* 1: detection complete; 0: still tentative; -EADDRINUSE: another host has the address. */
-static int settled(const struct rail *rail, const struct addr *list, size_t n, struct err *e)
+static int dad_done(const struct rail *rail, const struct addr *list, size_t n, struct err *e)
 {
 	char text[IP_TEXT_MAX];
 
@@ -190,7 +190,7 @@ static int settled(const struct rail *rail, const struct addr *list, size_t n, s
 	return 1;
 }
 
-static int all_settled(struct attach *a, size_t *slow, struct err *e)
+static int all_dad_done(struct attach *a, size_t *slow, struct err *e)
 {
 	auto_free struct addr *list = NULL;
 	size_t n;
@@ -199,7 +199,7 @@ static int all_settled(struct attach *a, size_t *slow, struct err *e)
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
 		if (!waits_for_dad(&a->rails[i]))
 			continue;
-		r = settled(&a->rails[i], list, n, e);
+		r = dad_done(&a->rails[i], list, n, e);
 		if (r < 0)
 			return rail_err(&a->rails[i], r, e);
 		if (r == 0) {
@@ -232,7 +232,7 @@ static int wait_for_dad(struct attach *a, struct err *e)
 	size_t slow = 0;
 	int r;
 
-	while ((r = all_settled(a, &slow, e)) == 0) {
+	while ((r = all_dad_done(a, &slow, e)) == 0) {
 		if (now_mono_ms() >= limit)
 			return too_slow(a, slow, e);
 		nanosleep(&pause, NULL);

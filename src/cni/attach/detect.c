@@ -20,8 +20,8 @@ static bool wanted(const struct rail *rail)
 
 static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
 {
-	for (size_t i = 0; i < rail->n_quiet; i++)
-		if (ip_eq(&rail->quiet[i], ip))
+	for (size_t i = 0; i < rail->n_conflict_free; i++)
+		if (ip_eq(&rail->conflict_free[i], ip))
 			return true;
 	return false;
 }
@@ -60,7 +60,7 @@ static void add_probes(struct round *round, const struct rail *rail, size_t owne
 	}
 }
 
-/* All attachments share one limit: the longest of theirs. */
+/* All attachments share one limit: the longest of all. */
 static struct probe_limits limits_of(const struct attach *a)
 {
 	struct probe_limits l = PROBE_LIMITS_INIT;
@@ -84,17 +84,17 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* probe_words() names the interface; drop this prefix if the label is added instead. */
-static void words(const struct rail *rail, const struct probe *p, struct err *e)
+/* probe_describe() names the interface; drop this prefix if the label is added instead. */
+static void describe_conflict(const struct rail *rail, const struct probe *p, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	size_t skip = strlen("rail : ") + strlen(rail->ifname);
 
-	probe_words(p, &why);
-	if (!rail->label || strncmp(why.text, "rail ", 5) != 0 || strlen(why.text) < skip)
+	probe_describe(p, &reason);
+	if (!rail->label || strncmp(reason.text, "rail ", 5) != 0 || strlen(reason.text) < skip)
 		skip = 0;
-	err_kind(e, why.kind ? why.kind : ERR_AGAIN, why.code ? why.code : -EIO, "%s",
-		 why.text + skip);
+	err_kind(e, reason.kind ? reason.kind : ERR_AGAIN, reason.code ? reason.code : -EIO, "%s",
+		 reason.text + skip);
 }
 
 /* 1: no conflict; 0: at least one conflict; negative: error. */
@@ -111,11 +111,11 @@ static int judge(struct attach *a, const struct round *round, struct err *e)
 			continue;
 		}
 		if (p->state != PROBE_OK && p->state != PROBE_NONE) {
-			words(rail, p, e);
+			describe_conflict(rail, p, e);
 			return rail_err(rail, e && e->code ? e->code : -EHOSTUNREACH, e);
 		}
 		if (p->want_conflict)
-			VEC_PUSH(rail->quiet, rail->n_quiet) = p->ip;
+			VEC_PUSH(rail->conflict_free, rail->n_conflict_free) = p->ip;
 	}
 	return well;
 }
@@ -148,7 +148,7 @@ static const struct probe *conflict_of(const struct round *round, size_t rail)
 
 static int in_conflict(const struct attach *a, size_t rail, const struct probe *p, struct err *e)
 {
-	words(&a->rails[rail], p, e);
+	describe_conflict(&a->rails[rail], p, e);
 	return rail_err(&a->rails[rail], -EADDRINUSE, e);
 }
 
@@ -156,14 +156,14 @@ static int in_conflict(const struct attach *a, size_t rail, const struct probe *
 static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
 		    struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	words(&a->rails[rail], p, &why);
-	err_wrap(e, code, "%s; another address was asked for", why.text);
+	describe_conflict(&a->rails[rail], p, &reason);
+	err_wrap(e, code, "%s; another address was asked for", reason.text);
 	return rail_err(&a->rails[rail], code, e);
 }
 
-static int ask_rails_again(struct attach *a, const struct round *round, bool last, struct err *e)
+static int detect_rails_again(struct attach *a, const struct round *round, bool last, struct err *e)
 {
 	int r = 0;
 
@@ -174,7 +174,7 @@ static int ask_rails_again(struct attach *a, const struct round *round, bool las
 			continue;
 		if (last)
 			return in_conflict(a, i, p, e);
-		r = attach_ask_again(a, i, e);
+		r = attach_detect_again(a, i, e);
 		if (r < 0)
 			return no_other(a, i, p, r, e);
 	}
@@ -199,7 +199,7 @@ static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *
 		return r < 0 ? r : 1;
 	/* Also if this was the last round: the next pod must not get the same address. */
 	r = give_up_addresses(a, &round, e);
-	return r < 0 ? r : ask_rails_again(a, &round, !probe_round_left(rounds), e);
+	return r < 0 ? r : detect_rails_again(a, &round, !probe_round_left(rounds), e);
 }
 
 static int bring_up(struct attach *a, struct err *e)

@@ -32,7 +32,7 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 	for (size_t i = 0; i < n; i++) {
 		if (!link_name_ok(rails[i].ifname)) {
 			err_kind(e, ERR_CONF, -EINVAL,
-				 "'%s' is no interface name (1 to 15 bytes without '/', ':' or "
+				 "'%s' is not an interface name (1 to 15 bytes without '/', ':' or "
 				 "white space)",
 				 rails[i].ifname);
 			return rail_err(&rails[i], -EINVAL, e);
@@ -59,11 +59,11 @@ static bool same_device(const struct rail *a, const struct rail *b)
 	       a->conf.in_container == b->conf.in_container;
 }
 
-static int device_taken(const struct rail *rail, const struct rail *by, const char *why,
+static int device_taken(const struct rail *rail, const struct rail *by, const char *reason,
 			struct err *e)
 {
 	err_kind(e, ERR_CONF, -EEXIST, "'%s' is used by '%s' of this pod too: %s",
-		 rail->master.name, by->ifname, why);
+		 rail->master.name, by->ifname, reason);
 	return rail_err(rail, -EEXIST, e);
 }
 
@@ -158,11 +158,11 @@ struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail)
 }
 
 /* Once per driver; the check loads the module. */
-static int ask_kernel(const struct attach *a, size_t i, struct err *e)
+static int query_kernel(const struct attach *a, size_t i, struct err *e)
 {
 	const struct link_driver *k = a->rails[i].kind;
 
-	if (!(k->flags & RAIL_ASKS_KERNEL))
+	if (!(k->flags & RAIL_QUERIES_KERNEL))
 		return 0;
 	for (size_t j = 0; j < i; j++)
 		if (a->rails[j].kind == k)
@@ -225,14 +225,14 @@ static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 	return r;
 }
 
-static int look_below(struct attach *a, size_t i, struct err *e)
+static int inspect_below(struct attach *a, size_t i, struct err *e)
 {
 	struct rail *rail = &a->rails[i];
 	int r;
 
 	if (link_driver_moves(rail->kind))
-		return rail->kind->look(a, rail, e);
-	r = ask_kernel(a, i, e);
+		return rail->kind->inspect(a, rail, e);
+	r = query_kernel(a, i, e);
 	if (r >= 0)
 		r = find_master(a, i, e);
 	if (r >= 0 && rail->kind->fits)
@@ -240,10 +240,10 @@ static int look_below(struct attach *a, size_t i, struct err *e)
 	return r;
 }
 
-static int look_at(struct attach *a, size_t i, struct err *e)
+static int inspect_at(struct attach *a, size_t i, struct err *e)
 {
 	struct rail *rail = &a->rails[i];
-	int r = look_below(a, i, e);
+	int r = inspect_below(a, i, e);
 
 	if (r >= 0)
 		r = find_nets(a, rail, e);
@@ -272,7 +272,7 @@ int attach_facts(struct attach *a, struct err *e)
 	if (r >= 0)
 		r = attach_each_kind(a, claim, e);
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
-		r = look_at(a, i, e);
+		r = inspect_at(a, i, e);
 	if (r >= 0)
 		r = attach_check_names(a->rails, a->n_rails, a->pod_links, a->n_pod_links, e);
 	if (r >= 0)

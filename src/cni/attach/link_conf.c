@@ -6,16 +6,53 @@
 
 #include "cni/attach/rail.h"
 
+struct raw_dns {
+	const char *domain;
+	struct json_strs nameservers, search, options;
+};
+
+static const struct json_field dns_fields[] = {
+	{.name = "domain",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_dns, domain),
+	 JSON_DOC(NULL, "local domain")},
+	{.name = "nameservers",
+	 .type = J_STRS,
+	 .offset = offsetof(struct raw_dns, nameservers),
+	 JSON_DOC(NULL, "addresses of name servers")},
+	{.name = "search",
+	 .type = J_STRS,
+	 .offset = offsetof(struct raw_dns, search),
+	 JSON_DOC(NULL, "search domains")},
+	{.name = "options",
+	 .type = J_STRS,
+	 .offset = offsetof(struct raw_dns, options),
+	 JSON_DOC(NULL, "options of resolv.conf")},
+	{0},
+};
+static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct raw_dns)};
+
 struct raw_common {
 	const struct json *ipam, *dns;
 };
 
 static const struct json_field common_fields[] = {
-	{.name = "ipam", .type = J_VAL, .offset = offsetof(struct raw_common, ipam)},
-	{.name = "dns", .type = J_VAL, .offset = offsetof(struct raw_common, dns)},
+	{.name = "ipam",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw_common, ipam),
+	 JSON_DOC(
+		 NULL,
+		 "the IPAM plugin, by type, and its keys; without a type the interface gets no address")},
+	{.name = "dns",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw_common, dns),
+	 .sub = &dns_table,
+	 JSON_DOC(
+		 NULL,
+		 "nameservers, domain, search and options for the result; an IPAM plugin's take precedence")},
 	{0},
 };
-static const struct json_table common_table = {common_fields, JSON_GO, sizeof(struct raw_common)};
+const struct json_table rail_common_table = {common_fields, JSON_GO, sizeof(struct raw_common)};
 
 struct raw_made {
 	const char *master;
@@ -24,14 +61,22 @@ struct raw_made {
 };
 
 static const struct json_field made_fields[] = {
-	{.name = "master", .type = J_STR, .offset = offsetof(struct raw_made, master)},
-	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw_made, mtu)},
+	{.name = "master",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_made, master),
+	 JSON_DOC(NULL,
+		  "the device below; macvlan and ipvlan: that of the default route if absent")},
+	{.name = "mtu",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw_made, mtu),
+	 JSON_DOC("0", "MTU; 0: the master's; at most the master's")},
 	{.name = "linkInContainer",
 	 .type = J_BOOL,
-	 .offset = offsetof(struct raw_made, in_container)},
+	 .offset = offsetof(struct raw_made, in_container),
+	 JSON_DOC("false", "the master is in the pod's network namespace")},
 	{0},
 };
-static const struct json_table made_table = {made_fields, JSON_GO, sizeof(struct raw_made)};
+const struct json_table rail_made_table = {made_fields, JSON_GO, sizeof(struct raw_made)};
 
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
 		  struct err *e)
@@ -44,7 +89,7 @@ int rail_read_own(const struct rail_source *s, const struct json_table *t, void 
 int rail_read_common(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct raw_common raw = {0};
-	int r = rail_read_own(s, &common_table, &raw, e);
+	int r = rail_read_own(s, &rail_common_table, &raw, e);
 
 	if (r < 0)
 		return r;
@@ -59,7 +104,7 @@ int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct er
 	int r = rail_read_common(s, ret, e);
 
 	if (r >= 0)
-		r = rail_read_own(s, &made_table, &raw, e);
+		r = rail_read_own(s, &rail_made_table, &raw, e);
 	if (r < 0)
 		return r;
 	/* The upper limit, the master's MTU, is not known yet. */
@@ -82,20 +127,6 @@ int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct e
 			c->mtu, master->mtu, master->name);
 	return 0;
 }
-
-struct raw_dns {
-	const char *domain;
-	struct json_strs nameservers, search, options;
-};
-
-static const struct json_field dns_fields[] = {
-	{.name = "domain", .type = J_STR, .offset = offsetof(struct raw_dns, domain)},
-	{.name = "nameservers", .type = J_STRS, .offset = offsetof(struct raw_dns, nameservers)},
-	{.name = "search", .type = J_STRS, .offset = offsetof(struct raw_dns, search)},
-	{.name = "options", .type = J_STRS, .offset = offsetof(struct raw_dns, options)},
-	{0},
-};
-static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct raw_dns)};
 
 static void copy_strs(const struct json_strs *from, char ***to, size_t *n)
 {

@@ -317,19 +317,19 @@ static bool among(const char *name, const char *const *names, size_t n)
 	return false;
 }
 
-bool attach_group_is_ours(const struct link *pod, size_t n, const char *const *names,
-			  size_t n_names)
+bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const *names,
+			    size_t n_names)
 {
-	size_t ours = 0;
+	size_t n_found = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (pod[i].group != LINK_GROUP)
 			continue;
 		if (!among(pod[i].name, names, n_names))
 			return false;
-		ours++;
+		n_found++;
 	}
-	return ours > 1;
+	return n_found > 1;
 }
 
 int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e)
@@ -347,7 +347,7 @@ int attach_delete(struct attach *a, const char *const *names, size_t n, struct e
 	r = attach_list_pod(a, e);
 	if (r < 0)
 		return r;
-	group = attach_group_is_ours(a->pod_links, a->n_pod_links, names, n);
+	group = attach_group_is_of_pod(a->pod_links, a->n_pod_links, names, n);
 	/* One message for the group costs one unregistration instead of one per link. */
 	if (group)
 		link_del_group(b, LINK_GROUP);
@@ -365,12 +365,12 @@ int attach_delete(struct attach *a, const char *const *names, size_t n, struct e
 /* Created links are deleted by name and need no configuration. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (!link_driver_moves(rail->kind) || rail->kind->read(s, &rail->conf, &why) >= 0)
+	if (!link_driver_moves(rail->kind) || rail->kind->read(s, &rail->conf, &reason) >= 0)
 		return;
 	log_warn("configuration is not valid, going on without it", LOG_S("link", rail->ifname),
-		 LOG_S("error", why.text));
+		 LOG_S("error", reason.text));
 }
 
 struct names {
@@ -407,7 +407,7 @@ static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
-		  size_t n_others, struct err *e)
+		  size_t n_peers, struct err *e)
 {
 	__attribute__((cleanup(names_done))) struct names names = {0};
 	int first = 0, r;
@@ -418,7 +418,7 @@ int attach_remove(struct attach *a, const struct rail *rails, size_t n, const ch
 			first = rail_err(&rails[i], r, e);
 	}
 	take_names(a, rails, n, &names);
-	for (size_t i = 0; i < n_others; i++)
+	for (size_t i = 0; i < n_peers; i++)
 		VEC_PUSH(names.list, names.n) = others[i];
 	r = attach_delete(a, names.list, names.n, first < 0 ? NULL : e);
 	return first < 0 ? first : r;

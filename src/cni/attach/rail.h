@@ -51,7 +51,7 @@ struct rail_source {
 
 enum link_driver_flags {
 	RAIL_READS_ARGS = 1 << 0,     /* CNI_ARGS must be valid */
-	RAIL_ASKS_KERNEL = 1 << 1,    /* check kernel support before any change */
+	RAIL_QUERIES_KERNEL = 1 << 1, /* check kernel support before any change */
 	RAIL_OPTIMISTIC_DAD = 1 << 2, /* optimistic IPv6 duplicate address detection */
 	RAIL_PROXY_ARP = 1 << 3,      /* set proxy_arp in the pod */
 	RAIL_LATE_MTU = 1 << 4,	      /* the kernel ignores an MTU while it makes the link */
@@ -99,7 +99,7 @@ struct link_driver {
 	 * nothing to do. */
 	int (*claim)(struct attach *a, struct err *e);
 	/* Sets rail->master and rail->no_link and runs all checks; changes nothing. */
-	int (*look)(struct attach *a, struct rail *rail, struct err *e);
+	int (*inspect)(struct attach *a, struct rail *rail, struct err *e);
 	/* Once for all attachments of the driver, after the IPAM call: writes the records that
 	 * must be on disk before the devices change, then configures the devices on the node.
 	 * Pushes its own reverse. */
@@ -132,6 +132,8 @@ static inline bool link_driver_moves(const struct link_driver *k)
 }
 
 /* --- shared by the drivers (link_conf.c) --- */
+/* ipam and dns; master, mtu and linkInContainer. */
+extern const struct json_table rail_common_table, rail_made_table;
 /* Reads the driver's own fields, defaults first. */
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
 		  struct err *e);
@@ -145,17 +147,19 @@ int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct e
 int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
 
 /* --- one attachment per process (single.c); the plugin's `kind` is its driver --- */
-int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
-int rail_run_del(struct cni_call *c, struct err *e);
-int rail_run_check(struct cni_call *c, struct err *e);
-int rail_run_gc(struct cni_call *c, struct err *e);
-int rail_run_status(struct cni_call *c, struct err *e);
+int single_add(struct cni_call *c, struct cni_result *out, struct err *e);
+int single_del(struct cni_call *c, struct err *e);
+int single_check(struct cni_call *c, struct err *e);
+int single_gc(struct cni_call *c, struct err *e);
+int single_status(struct cni_call *c, struct err *e);
 
-#define RAIL_PLUGIN(which, plugin_name)                                                            \
+/* Further arguments: the tables of its keys. */
+#define RAIL_PLUGIN(which, plugin_name, ...)                                                       \
 	{                                                                                          \
 		.name = plugin_name, .about = "CNI " plugin_name " plugin unirail",                \
-		.kind = &which, .add = rail_run_add, .check = rail_run_check, .del = rail_run_del, \
-		.gc = rail_run_gc, .status = rail_run_status,                                      \
+		.keys = JSON_TABLES(__VA_ARGS__), .kind = &which, .add = single_add,               \
+		.check = single_check, .del = single_del, .gc = single_gc,                         \
+		.status = single_status,                                                           \
 	}
 
 #endif

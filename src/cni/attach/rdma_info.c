@@ -151,7 +151,7 @@ static bool moved_device(struct finder *f, struct wanted *w)
 	const struct root *root = &f->a->call->root;
 	const struct link *l = link_find_index(f->a->pod_links, f->a->n_pod_links, w->rail->index);
 	const char *device = l && *l->device ? l->device : w->rail->master.device;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	w->sys = root;
 	w->dir = "/sys";
@@ -161,8 +161,8 @@ static bool moved_device(struct finder *f, struct wanted *w)
 		return true;
 	if (!rdma_move_name(root, device, w->device))
 		return false;
-	if (f->pod.fd < 0 && netns_sysfs(f->a->netns, &f->pod, &why) < 0) {
-		log_debug("GIDs", LOG_S("rail", w->rail->ifname), LOG_S("error", why.text));
+	if (f->pod.fd < 0 && netns_sysfs(f->a->netns, &f->pod, &reason) < 0) {
+		log_debug("GIDs", LOG_S("rail", w->rail->ifname), LOG_S("error", reason.text));
 		return false;
 	}
 	w->sys = &f->pod;
@@ -194,7 +194,7 @@ static bool is_shared(struct err *e)
 
 /* No netconf key says whether RDMA is wanted, so this is no error. For a moved NIC the rdma
  * plugin may follow in the chain. */
-static void warn_not_shared(const struct rail *rail, const char *device, const struct err *why)
+static void warn_not_shared(const struct rail *rail, const char *device, const struct err *reason)
 {
 	bool moved = link_driver_moves(rail->kind);
 
@@ -204,12 +204,12 @@ static void warn_not_shared(const struct rail *rail, const char *device, const s
 		 LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
 		 LOG_S("why", moved ? "exclusive mode, and no plugin 'rdma' behind it (ib-sriov: "
 				      "conf.rdmaIsolation) moves it"
-				    : why->text));
+				    : reason->text));
 }
 
 static size_t choose(struct finder *f, struct wanted *list)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int shared = -1;
 	size_t n = 0;
 
@@ -222,11 +222,11 @@ static size_t choose(struct finder *f, struct wanted *list)
 			continue;
 		stays = w.sys == &f->a->call->root;
 		if (stays && shared < 0)
-			shared = is_shared(&why);
+			shared = is_shared(&reason);
 		if (!stays || shared > 0)
 			list[n++] = w;
 		else
-			warn_not_shared(w.rail, w.device, &why);
+			warn_not_shared(w.rail, w.device, &reason);
 	}
 	return n;
 }
@@ -244,7 +244,7 @@ static void take_gid(struct wanted *w, const struct gid *g)
 }
 
 /* GIDs that are still missing. */
-static size_t look(struct wanted *list, size_t n)
+static size_t inspect(struct wanted *list, size_t n)
 {
 	size_t missing = 0;
 	struct gid g;
@@ -267,7 +267,7 @@ static void wait_for_gids(struct wanted *list, size_t n)
 	int64_t end = now_mono_ms() + GIDS_LIMIT_MS;
 	int pause = FIRST_PAUSE_MS;
 
-	while (look(list, n) && now_mono_ms() < end) {
+	while (inspect(list, n) && now_mono_ms() < end) {
 		const struct timespec t = {.tv_nsec = pause * 1000000L};
 
 		nanosleep(&t, NULL);
@@ -275,7 +275,7 @@ static void wait_for_gids(struct wanted *list, size_t n)
 	}
 }
 
-void attach_gids(struct attach *a)
+void rdma_info_wait(struct attach *a)
 {
 	__attribute__((cleanup(finder_done))) struct finder f = {.a = a, .pod.fd = -1};
 	auto_free struct wanted *list = NULL;
@@ -297,19 +297,19 @@ void attach_gids(struct attach *a)
 				 LOG_S("address", ip_str(&list[i].address, text)));
 }
 
-void attach_gids_status(struct nl_wire *host, const struct root *root, struct rail *rail)
+void rdma_info_status(struct nl_wire *host, const struct root *root, struct rail *rail)
 {
 	const struct cni_call call = {.root = *root};
 	struct attach a = {.call = &call, .netns = -1, .host = host};
 	__attribute__((cleanup(finder_done))) struct finder f = {.a = &a, .pod.fd = -1};
 	struct wanted w = {.rail = rail};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (file_exists(root, CLASS) && made_device(&f, &w) && !is_shared(&why))
-		warn_not_shared(rail, w.device, &why);
+	if (file_exists(root, CLASS) && made_device(&f, &w) && !is_shared(&reason))
+		warn_not_shared(rail, w.device, &reason);
 }
 
-void attach_put_rdma(const struct rail *rail, struct cni_result *r)
+void rdma_info_add(const struct rail *rail, struct cni_result *r)
 {
 	int i = attach_prev_iface(r, rail->ifname);
 
@@ -329,7 +329,7 @@ static bool name_ok(const char *s)
 }
 
 /* The pod's directory; the caller frees it. */
-static char *folder_of(const struct cni_call *c)
+static char *dir_of(const struct cni_call *c)
 {
 	auto_buf struct buf keep;
 	struct cni_args args = {0};
@@ -342,9 +342,9 @@ static char *folder_of(const struct cni_call *c)
 	return xasprintf(RAILS_DIR "/%s", name);
 }
 
-static int load(const struct root *r, const char *folder, struct rails_list *ret, struct err *e)
+static int load(const struct root *r, const char *dir, struct rails_list *ret, struct err *e)
 {
-	auto_free char *path = xasprintf("%s/rails.json", folder);
+	auto_free char *path = xasprintf("%s/rails.json", dir);
 	auto_buf struct buf text;
 	int code;
 
@@ -355,41 +355,41 @@ static int load(const struct root *r, const char *folder, struct rails_list *ret
 	return code < 0 ? err_wrap(e, code, "read '%s'", path) : 0;
 }
 
-static int replace(const struct root *r, const char *folder, const char *name, const struct buf *b,
+static int replace(const struct root *r, const char *dir, const char *name, const struct buf *b,
 		   struct err *e)
 {
-	auto_free char *path = xasprintf("%s/%s", folder, name);
+	auto_free char *path = xasprintf("%s/%s", dir, name);
 
 	return file_replace(r, path, buf_span(b), FILE_MODE, e);
 }
 
-static int save(const struct root *r, const char *folder, const struct rails_list *l, struct err *e)
+static int save(const struct root *r, const char *dir, const struct rails_list *l, struct err *e)
 {
 	auto_buf struct buf json, env;
-	int code = dir_make(r, folder, DIR_MODE, e);
+	int code = dir_make(r, dir, DIR_MODE, e);
 
 	buf_init(&json, RAILS_TEXT_MAX);
 	buf_init(&env, RAILS_TEXT_MAX);
 	rails_print_json(l, &json);
 	rails_print_env(l, &env);
 	if (code >= 0)
-		code = replace(r, folder, "rails.env", &env, e);
-	return code < 0 ? code : replace(r, folder, "rails.json", &json, e);
+		code = replace(r, dir, "rails.env", &env, e);
+	return code < 0 ? code : replace(r, dir, "rails.json", &json, e);
 }
 
 /* The directory remains if it cannot be removed, for example while a pod mounts it. */
-static void remove_all(const struct root *r, const char *folder)
+static void remove_all(const struct root *r, const char *dir)
 {
 	/* rails.json last: GC finds the directory by it after an interrupted removal. */
 	static const char *const names[] = {"rails.env", "rails.json"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		auto_free char *path = xasprintf("%s/%s", folder, names[i]);
+		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
 
 		file_sweep(r, path);
 		(void)file_remove(r, path, NULL);
 	}
-	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
+	(void)unlinkat(r->fd, dir + 1, AT_REMOVEDIR);
 }
 
 static int lock(const struct root *r, int *fd, struct err *e)
@@ -399,10 +399,10 @@ static int lock(const struct root *r, int *fd, struct err *e)
 	return code < 0 ? code : lock_take(r, RAILS_DIR "/.lock", LOCK_MS, fd, e);
 }
 
-static void report_error(const char *folder, const struct err *why)
+static void report_error(const char *dir, const struct err *reason)
 {
-	log_warn("the pod's file of rails is not right", LOG_S("folder", folder),
-		 LOG_S("error", why->text));
+	log_warn("cannot update the pod's rails files", LOG_S("directory", dir),
+		 LOG_S("error", reason->text));
 }
 
 static bool entry_of(const struct attach *a, const struct rail *rail, struct rails_entry *ret)
@@ -418,9 +418,9 @@ static bool entry_of(const struct attach *a, const struct rail *rail, struct rai
 void rails_write(const struct attach *a)
 {
 	const struct root *r = &a->call->root;
-	auto_free char *folder = folder_of(a->call);
+	auto_free char *dir = dir_of(a->call);
 	auto_rails struct rails_list l = {0}, mine = {0};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct rails_entry one;
 	auto_fd int fd = -1;
 
@@ -429,52 +429,52 @@ void rails_write(const struct attach *a)
 			rails_put(&mine, &one);
 	if (!mine.n)
 		return;
-	if (lock(r, &fd, &why) < 0) {
-		report_error(folder, &why);
+	if (lock(r, &fd, &reason) < 0) {
+		report_error(dir, &reason);
 		return;
 	}
 	/* An unreadable file is replaced. */
-	(void)load(r, folder, &l, NULL);
+	(void)load(r, dir, &l, NULL);
 	for (size_t i = 0; i < mine.n; i++)
 		rails_put(&l, &mine.v[i]);
-	if (save(r, folder, &l, &why) < 0)
-		report_error(folder, &why);
+	if (save(r, dir, &l, &reason) < 0)
+		report_error(dir, &reason);
 }
 
-static void update(const struct root *r, const char *folder, const struct rails_list *l)
+static void update(const struct root *r, const char *dir, const struct rails_list *l)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	if (!l->n)
-		remove_all(r, folder);
-	else if (save(r, folder, l, &why) < 0)
-		report_error(folder, &why);
+		remove_all(r, dir);
+	else if (save(r, dir, l, &reason) < 0)
+		report_error(dir, &reason);
 }
 
 void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n)
 {
 	auto_rails struct rails_list l = {0};
-	auto_free char *folder = NULL;
+	auto_free char *dir = NULL;
 	auto_fd int fd = -1;
 	size_t before;
 
 	if (!file_exists(&c->root, RAILS_DIR))
 		return;
-	folder = folder_of(c);
-	if (!file_exists(&c->root, folder) || lock(&c->root, &fd, NULL) < 0)
+	dir = dir_of(c);
+	if (!file_exists(&c->root, dir) || lock(&c->root, &fd, NULL) < 0)
 		return;
-	if (load(&c->root, folder, &l, NULL) < 0) {
-		remove_all(&c->root, folder);
+	if (load(&c->root, dir, &l, NULL) < 0) {
+		remove_all(&c->root, dir);
 		return;
 	}
 	before = l.n;
 	for (size_t i = 0; i < n; i++)
 		rails_drop(&l, c->container_id, ifnames[i]);
 	if (l.n != before)
-		update(&c->root, folder, &l);
+		update(&c->root, dir, &l);
 }
 
-static void gc_folder(const struct cni_call *c, const char *folder)
+static void gc_dir(const struct cni_call *c, const char *dir)
 {
 	auto_rails struct rails_list l = {0};
 	size_t before;
@@ -482,10 +482,10 @@ static void gc_folder(const struct cni_call *c, const char *folder)
 	int code;
 
 	/* The lock is held: no other process writes these temporary files. */
-	file_sweep_folder(&c->root, folder);
-	code = load(&c->root, folder, &l, NULL);
+	file_sweep_dir(&c->root, dir);
+	code = load(&c->root, dir, &l, NULL);
 	if (code == -ENOENT)
-		remove_all(&c->root, folder);
+		remove_all(&c->root, dir);
 	if (code < 0)
 		return;
 	before = l.n;
@@ -494,7 +494,7 @@ static void gc_folder(const struct cni_call *c, const char *folder)
 		    !cni_is_valid(c, l.v[i].container, l.v[i].ifname))
 			rails_drop_at(&l, i);
 	if (l.n != before)
-		update(&c->root, folder, &l);
+		update(&c->root, dir, &l);
 }
 
 void rails_gc(const struct cni_call *c)
@@ -507,10 +507,10 @@ void rails_gc(const struct cni_call *c)
 	    dir_list(&c->root, RAILS_DIR, &names, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		auto_free char *folder = xasprintf(RAILS_DIR "/%s", names[i]);
+		auto_free char *dir = xasprintf(RAILS_DIR "/%s", names[i]);
 
 		if (names[i][0] != '.')
-			gc_folder(c, folder);
+			gc_dir(c, dir);
 	}
 	str_list_free(names, n);
 }
@@ -593,7 +593,7 @@ void rails_print_json(const struct rails_list *l, struct buf *b)
 	buf_char(b, '\n');
 }
 
-static bool is_repeated(const struct rails_list *l, size_t i)
+bool rails_is_repeated(const struct rails_list *l, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(l->v[k].rdma.device, l->v[i].rdma.device) == 0 &&
@@ -606,7 +606,7 @@ static void put_hcas(const struct rails_list *l, struct buf *b)
 {
 	buf_str(b, "NCCL_IB_HCA=");
 	for (size_t i = 0; i < l->n; i++)
-		if (!is_repeated(l, i))
+		if (!rails_is_repeated(l, i))
 			buf_printf(b, "%s%s:%u", i ? "," : "=", l->v[i].rdma.device,
 				   l->v[i].rdma.port);
 	buf_char(b, '\n');

@@ -3,7 +3,7 @@
 #define UNIRAIL_CNI_ATTACH_RDMA_INFO_H
 
 /*
- * Tells the pod's processes which RDMA device, port and GID index an attachment has. With RDMA
+ * Informs the pod's processes which RDMA device, port and GID index an attachment has. With RDMA
  * devices shared by pods, the index of a GID differs from pod to pod (kern/rdma/gid.h). The
  * information is a member of the interface in the result, ignored by other readers:
  *
@@ -24,12 +24,12 @@ enum { GIDS_LIMIT_MS = 300 };
  * is logged and is no error, since only RDMA needs it. An RDMA device that stays on the node while
  * the subsystem is in exclusive mode is logged as well, with the remedy.
  */
-void attach_gids(struct attach *a);
+void rdma_info_wait(struct attach *a);
 /* STATUS of a link that is created on rail->master: warns if the master has an RDMA device that
  * no pod can use because the subsystem is in exclusive mode. */
-void attach_gids_status(struct nl_wire *host, const struct root *root, struct rail *rail);
+void rdma_info_status(struct nl_wire *host, const struct root *root, struct rail *rail);
 /* Adds it to the attachment's interface in the result. */
-void attach_put_rdma(const struct rail *rail, struct cni_result *r);
+void rdma_info_add(const struct rail *rail, struct cni_result *r);
 
 /* --- the pod's files --- */
 
@@ -68,6 +68,8 @@ void rails_list_done(struct rails_list *l);
 /* --- pure --- */
 void rails_print_json(const struct rails_list *l, struct buf *b);
 void rails_print_env(const struct rails_list *l, struct buf *b);
+/* Whether an entry before i has the same device and port. */
+bool rails_is_repeated(const struct rails_list *l, size_t i);
 /* -EINVAL: malformed, or written by a later version. */
 int rails_parse(struct span text, struct rails_list *ret, struct err *e);
 /* Adds an interface's entry; replaces an existing one. */

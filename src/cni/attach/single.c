@@ -41,7 +41,7 @@ static void read_what_is_there(struct cni_call *c, struct rail *rail)
 	attach_read_conf(rail, &s);
 }
 
-int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
+int single_add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	struct rail rail = rail_of(c);
 	auto_attach struct attach a = ATTACH_INIT;
@@ -63,15 +63,15 @@ int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
 		return r;
 	}
 	attach_announce(&a);
-	attach_gids(&a);
-	attach_put_rdma(&rail, out);
+	rdma_info_wait(&a);
+	rdma_info_add(&rail, out);
 	rails_write(&a);
 	attach_done(&a);
 	return 0;
 }
 
 /* Delete the link before releasing its address: no other pod may get the address while in use. */
-int rail_run_del(struct cni_call *c, struct err *e)
+int single_del(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
 	auto_attach struct attach a = ATTACH_INIT;
@@ -89,7 +89,7 @@ int rail_run_del(struct cni_call *c, struct err *e)
 static int check_link(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct attach_seen seen = {0};
-	int r = attach_look(a, &seen, e);
+	int r = attach_inspect(a, &seen, e);
 
 	if (r >= 0)
 		r = attach_check_rail(a, &seen, rail, e);
@@ -99,7 +99,7 @@ static int check_link(struct attach *a, struct rail *rail, struct err *e)
 	return r;
 }
 
-int rail_run_check(struct cni_call *c, struct err *e)
+int single_check(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
 	auto_attach struct attach a = ATTACH_INIT;
@@ -114,7 +114,7 @@ int rail_run_check(struct cni_call *c, struct err *e)
 	return r < 0 ? r : check_link(&a, &rail, e);
 }
 
-int rail_run_gc(struct cni_call *c, struct err *e)
+int single_gc(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
 	int r;
@@ -128,7 +128,7 @@ int rail_run_gc(struct cni_call *c, struct err *e)
 }
 
 /* Whether an ADD could succeed: the link's requirements are met and the IPAM's STATUS succeeds. */
-int rail_run_status(struct cni_call *c, struct err *e)
+int single_status(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
 	auto_nl struct nl_wire *w = NULL;

@@ -31,9 +31,9 @@
 enum {
 	DOC_MAX = 16 << 20,
 	STATUS_MAX = 256 << 10,
-	WORDS_MAX = 1000, /* an event has 1024 */
+	MESSAGE_MAX = 1000, /* an event has 1024 */
 	READY_MS = 45 * 1000,
-	LOOK_MS = 100,
+	POLL_MS = 100,
 };
 
 /* Part of the agent's warning (agent/network/plan.c). */
@@ -51,7 +51,7 @@ struct adding {
 /* --- the document --- */
 
 /* Keys of the netconf that are copied beside the networks. */
-static bool is_kept(const char *key)
+static bool is_cached(const char *key)
 {
 	static const char *const keys[] = {"defaults", "coordinator", "timeoutMs", "runtimeConfig",
 					   "multusCniDir"};
@@ -62,14 +62,14 @@ static bool is_kept(const char *key)
 	return false;
 }
 
-static void put_kept(const struct adding *a, struct json_out *o)
+static void put_cached(const struct adding *a, struct json_out *o)
 {
 	struct json_walk w = json_walk_start(a->call->conf);
 	const struct json *v;
 	const char *key;
 
 	while (!a->multus && (v = json_walk_next(&w, &key))) {
-		if (!is_kept(key))
+		if (!is_cached(key))
 			continue;
 		jo_key(o, key);
 		jo_val(o, v, false);
@@ -174,7 +174,7 @@ static int put_document(const struct adding *a, struct buf *b, struct err *e)
 	jo_kstr(&o, "type", "unirail-cni");
 	jo_kstr(&o, "cniDir", a->conf.cni_dir);
 	jo_kstr(&o, "binDir", a->conf.bin_dir);
-	put_kept(a, &o);
+	put_cached(a, &o);
 	jo_key(&o, "networks");
 	jo_arr(&o);
 	r = put_networks(a, &o, e);
@@ -213,17 +213,17 @@ static int wait_ready(const struct adding *a, struct err *e)
 				"have you checked that your default network is ready? still "
 				"waiting for readinessindicatorfile @ %s",
 				path);
-		poll(NULL, 0, LOOK_MS);
+		poll(NULL, 0, POLL_MS);
 	}
 	return 0;
 }
 
-static char *devinfo_of(const struct aio *x, const struct multi_net *net)
+static char *devinfo_of(const struct multi *x, const struct multi_net *net)
 {
 	return pod_net_devinfo(net->nad ? net->nad : net->name, x->call->container_id, net->ifname);
 }
 
-static void forget_devinfo(const struct aio *x)
+static void forget_devinfo(const struct multi *x)
 {
 	for (size_t i = 0; i < x->n_nets; i++) {
 		auto_free char *path = x->nets[i].device ? devinfo_of(x, &x->nets[i]) : NULL;
@@ -233,29 +233,30 @@ static void forget_devinfo(const struct aio *x)
 	}
 }
 
-static void tell(const struct adding *a, const struct aio *x)
+static void report(const struct adding *a, const struct multi *x)
 {
 	auto_free struct net_status *v = xcalloc(x->n_nets, sizeof(*v));
 	auto_free struct json_doc **docs = xcalloc(x->n_nets, sizeof(*docs));
-	auto_buf struct buf status, words;
+	auto_buf struct buf status, message;
 
 	buf_init(&status, STATUS_MAX);
-	buf_init(&words, WORDS_MAX);
+	buf_init(&message, MESSAGE_MAX);
 	for (size_t i = 0; i < x->n_nets; i++) {
 		const struct multi_net *net = &x->nets[i];
 		auto_free char *path = net->device ? devinfo_of(x, net) : NULL;
 
 		docs[i] = path ? pod_devinfo_read(&x->call->root, path) : NULL;
-		v[i] = (struct net_status){.name = net->nad ? net->nad : net->name,
-					   .result = net->told.n_ifaces ? &net->told : &net->result,
-					   .version = net->call.version,
-					   .is_default = i == 0,
-					   .device = docs[i] ? json_root(docs[i]) : NULL};
+		v[i] = (struct net_status){
+			.name = net->nad ? net->nad : net->name,
+			.result = net->plugin_result.n_ifaces ? &net->plugin_result : &net->result,
+			.version = net->call.version,
+			.is_default = i == 0,
+			.device = docs[i] ? json_root(docs[i]) : NULL};
 	}
 	net_status_write(v, x->n_nets, &status);
-	net_status_words(v, x->n_nets, &words);
+	network_status_describe(v, x->n_nets, &message);
 	pod_agent_done(a->call, &a->conf, json_string(json_get(answer_of(a), "stateDir")), &status,
-		       &words);
+		       &message);
 	for (size_t i = 0; i < x->n_nets; i++)
 		json_free(docs[i]);
 }
@@ -279,7 +280,7 @@ static void record_networks(const struct adding *a)
 static int attach(struct adding *a, struct cni_result *out, struct err *e)
 {
 	auto_result struct cni_result all = {0};
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r = multi_read(&a->own, &x, e);
 
 	if (r < 0)
@@ -294,7 +295,7 @@ static int attach(struct adding *a, struct cni_result *out, struct err *e)
 		return r;
 	}
 	if (a->conf.agent)
-		tell(a, &x);
+		report(a, &x);
 	cni_result_copy(out, a->multus ? &x.nets[0].result : &all);
 	a->printed = x.nets[0].call.version;
 	return 0;
@@ -335,7 +336,10 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 		r = make_call(&a, e);
 	if (r >= 0)
 		r = attach(&a, out, e);
-	/* Multus prints what its first delegate said; a version of the netconf's own counts here. */
+	/*
+	 * Multus prints the result of its first delegate in its version; here a version in the
+	 * netconf has precedence.
+	 */
 	if (r >= 0 && multus && !has_version(c))
 		c->version = a.printed;
 	if (r < 0)
@@ -362,7 +366,7 @@ int pod_own_networks(struct cni_call *c, bool multus, const struct pod_conf *con
 
 static int status_of_own(struct adding *a, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r = make_call(a, e);
 
 	if (r >= 0)
@@ -542,7 +546,7 @@ int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_n
 	return r < 0 ? err_wrap(e, r, "network '%s'", pod_net_label(net)) : 0;
 }
 
-/* A plugin's object of a pod's network, with what is put in. */
+/* Writers of a plugin's object of a pod's network, with the keys that are added. */
 
 static const char *pod_plugin_if_set(const char *s)
 {
@@ -573,7 +577,7 @@ static void put_rest(const struct pod_putting *t, const struct json *from, const
 	}
 }
 
-/* ... and without what another object says. */
+/* Writes the keys of `from` that `other` does not have. */
 static void put_unless(const struct pod_putting *t, const struct json *from,
 		       const struct json *other)
 {
@@ -615,7 +619,7 @@ void pod_put_strs(struct json_out *o, const struct json_strs *l)
 	jo_end_arr(o);
 }
 
-/* Whether the plugin's own object says which device it is about. */
+/* Whether the plugin's own object names a device. */
 static bool names_device(const struct json *plugin)
 {
 	static const char *const keys[] = {"deviceID", "pciBusID", "device", "hwaddr",
@@ -639,7 +643,7 @@ static const char *runtime_device(const struct pod_net *net, const struct json *
 	return names_device(plugin) ? NULL : pod_plugin_if_set(net->requested);
 }
 
-/* What was asked for by the pod; false: nothing. Asked with o NULL it writes nothing. */
+/* Writes the requests of the pod; false: there are none. With o NULL it writes nothing. */
 static bool put_asked(const struct pod_putting *t, const struct json *plugin, const char *key,
 		      struct json_out *o)
 {
@@ -716,7 +720,9 @@ static bool is_empty(const struct json *v)
 
 static void put_settings(const struct pod_putting *t, const struct json *plugin)
 {
-	struct json_walk w = json_walk_start(t->p->coordinator);
+	/* Elements of an array have no key. */
+	const struct json *settings = t->p->coordinator;
+	struct json_walk w = json_walk_start(json_kind(settings) == JSON_OBJECT ? settings : NULL);
 	const struct json *v;
 	const char *key;
 
@@ -840,7 +846,7 @@ static bool is_built_in(const char *type)
 static int check_installed(void *arg, const char *type, struct err *e)
 {
 	const char *search = arg;
-	auto_free char *folder = NULL;
+	auto_free char *dir = NULL;
 	auto_buf struct buf path;
 	int r;
 
@@ -850,14 +856,14 @@ static int check_installed(void *arg, const char *type, struct err *e)
 	r = cni_delegate_find(type, search, &path, e);
 	if (r < 0)
 		return r;
-	folder = xstrdup(path.p);
-	*strrchr(folder, '/') = '\0';
-	if (only_root_writes(path.p) && only_root_writes(*folder ? folder : "/"))
+	dir = xstrdup(path.p);
+	*strrchr(dir, '/') = '\0';
+	if (only_root_writes(path.p) && only_root_writes(*dir ? dir : "/"))
 		return 0;
 	return err_kind(
 		e, ERR_CONF, -EPERM,
 		"'%s' can be changed by others than root (chown root and chmod go-w it and its "
-		"folder, or trust the namespace: annotation " DEFINITION_TRUST "=true)",
+		"directory, or trust the namespace: annotation " DEFINITION_TRUST "=true)",
 		path.p);
 }
 

@@ -11,13 +11,13 @@
 #include "cni/ipam/spiderpool/legacy_agent.h"
 #include "wire/http/http1.h"
 
-#define OURS "/v1/unirail/"
+#define UNIRAIL_API "/v1/unirail/"
 
 /* As long as it may look for a pod that its watch has not shown, and ask the kubelet. */
 enum {
-	ASK_MS = 30 * 1000,
+	REQUEST_MS = 30 * 1000,
 	RELEASE_MS = 10 * 1000,
-	TELL_MS = 1000,
+	REPORT_MS = 1000,
 	BODY_MAX = 4 << 20,
 	PATH_BYTES = 160
 };
@@ -29,7 +29,7 @@ static void call_of(const struct cni_call *c, const struct pod_conf *conf, const
 	*ret = (struct http1_call){
 		.socket = conf->agent,
 		.request = {.method = method, .target = path},
-		.timeout_ms = TELL_MS,
+		.timeout_ms = REPORT_MS,
 		.max = BODY_MAX,
 	};
 	if (!c->root.host) {
@@ -42,7 +42,7 @@ static void call_of(const struct cni_call *c, const struct pod_conf *conf, const
 	}
 }
 
-static int nobody(const struct pod_conf *conf, int r, struct err *e)
+static int unavailable(const struct pod_conf *conf, int r, struct err *e)
 {
 	err_wrap(e, r,
 		 "unirail's agent does not answer on '%s' (is 'unirail agent' running on this "
@@ -53,10 +53,10 @@ static int nobody(const struct pod_conf *conf, int r, struct err *e)
 	return r;
 }
 
-/* The status, with what was answered. */
-static int ask(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
-	       const char *method, const char *path, const struct buf *body,
-	       struct agent_reply *ret, struct err *e)
+/* The status, with the agent's answer. */
+static int request(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
+		   const char *method, const char *path, const struct buf *body,
+		   struct agent_reply *ret, struct err *e)
 {
 	struct http1_call call;
 	char at[PATH_BYTES];
@@ -66,7 +66,7 @@ static int ask(const struct cni_call *c, const struct pod_conf *conf, int limit_
 	call.timeout_ms = limit_ms;
 	r = http1_call(&call, &ret->body, e);
 	if (r < 0)
-		return nobody(conf, r, e);
+		return unavailable(conf, r, e);
 	ret->status = r;
 	if (ret->body.len && json_parse(&ret->doc, buf_span(&ret->body), BODY_MAX, NULL) < 0)
 		ret->doc = NULL;
@@ -125,7 +125,7 @@ static void put_question(struct buf *b, const struct cni_call *c, const struct p
 	jo_end_obj(&o);
 }
 
-static void tell_warnings(const struct json *answer)
+static void log_warnings(const struct json *answer)
 {
 	struct json_walk w = json_walk_start(json_get(answer, "warnings"));
 	const struct json *v;
@@ -161,14 +161,14 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 	if (r < 0)
 		return r;
 	put_question(&b, c, conf, &args);
-	r = ask(c, conf, ASK_MS, "POST", OURS "pods/networks", &b, &reply, e);
+	r = request(c, conf, REQUEST_MS, "POST", UNIRAIL_API "pods/networks", &b, &reply, e);
 	if (r < 0)
 		return r;
 	if (reply.status != 200)
 		return failed(&reply, e);
 	if (!reply.doc || json_kind(json_get(json_root(reply.doc), "networks")) != JSON_ARRAY)
 		return err_set(e, -EPROTO, "the answer of '%s' has no networks", conf->agent);
-	tell_warnings(json_root(reply.doc));
+	log_warnings(json_root(reply.doc));
 	*ret = take(reply.doc);
 	return 0;
 }
@@ -189,7 +189,7 @@ static bool leave_word(const struct cni_call *c, const char *state_dir, const st
 }
 
 static void put_done(struct buf *b, const struct cni_call *c, const struct cni_args *args,
-		     const struct buf *status, const struct buf *words)
+		     const struct buf *status, const struct buf *message)
 {
 	struct json_out o;
 
@@ -197,38 +197,38 @@ static void put_done(struct buf *b, const struct cni_call *c, const struct cni_a
 	jo_obj(&o);
 	put_pod(&o, c, args);
 	jo_kstr(&o, "networkStatus", status->p);
-	jo_kstr(&o, "message", words->p);
+	jo_kstr(&o, "message", message->p);
 	jo_end_obj(&o);
 }
 
 void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
-		    const struct buf *status, const struct buf *words)
+		    const struct buf *status, const struct buf *message)
 {
 	auto_buf struct buf b, keep;
 	struct cni_args args = {0};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct http1_call call;
 	char at[PATH_BYTES];
 	bool left = false;
 
 	buf_init(&b, BODY_MAX);
 	buf_init(&keep, 1 << 16);
-	if (read_args(c, &keep, &args, &why) == 0) {
-		put_done(&b, c, &args, status, words);
+	if (read_args(c, &keep, &args, &reason) == 0) {
+		put_done(&b, c, &args, status, message);
 		left = leave_word(c, state_dir, &b);
-		call_of(c, conf, "POST", OURS "pods/done", &b, at, &call);
-		http1_tell(&call, &why);
+		call_of(c, conf, "POST", UNIRAIL_API "pods/done", &b, at, &call);
+		http1_send(&call, &reason);
 	}
-	if (why.code)
+	if (reason.code)
 		log_warn(left ? "the pod's network-status is written when the agent is back"
 			      : "the pod's network-status is not written",
-			 LOG_S("error", why.text));
+			 LOG_S("error", reason.text));
 }
 
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
-	int r = ask(c, conf, RELEASE_MS, "GET", "/v1/runtime/readiness", NULL, &reply, e);
+	int r = request(c, conf, RELEASE_MS, "GET", "/v1/runtime/readiness", NULL, &reply, e);
 
 	if (r == 0 && reply.status != 200)
 		r = failed(&reply, e);
@@ -249,6 +249,6 @@ int pod_agent_release(const struct cni_call *c, const struct pod_conf *conf, str
 	jo_obj(&o);
 	jo_kstr(&o, "containerID", c->container_id);
 	jo_end_obj(&o);
-	r = ask(c, conf, RELEASE_MS, "POST", OURS "pods/release", &b, &reply, e);
+	r = request(c, conf, RELEASE_MS, "POST", UNIRAIL_API "pods/release", &b, &reply, e);
 	return r < 0 || reply.status == 200 ? r : failed(&reply, e);
 }

@@ -17,34 +17,56 @@ struct raw {
 		key, kind, .offset = offsetof(struct raw, member), __VA_ARGS__                     \
 	}
 
-static const struct json_field fields[] = {FIELD("agent", J_STR, conf.agent),
-					   FIELD("clusterNetwork", J_STR, conf.cluster_network),
-					   FIELD("delegates", J_VAL, conf.delegates),
-					   FIELD("networks", J_VAL, conf.networks),
-					   FIELD("defaultNetworks", J_STRS, conf.default_networks),
-					   FIELD("systemNamespaces", J_STRS, conf.system_namespaces,
-						 .has = offsetof(struct raw, conf.has_system)),
-					   FIELD("multusNamespace", J_STR, conf.multus_namespace),
-					   FIELD("namespaceIsolation", J_BOOL, conf.isolation),
-					   FIELD("globalNamespaces", J_STR, conf.global_namespaces),
-					   FIELD("confDir", J_STR, conf.conf_dir),
-					   FIELD("cniDir", J_STR, conf.cni_dir),
-					   FIELD("binDir", J_STR, conf.bin_dir),
-					   FIELD("readinessindicatorfile", J_STR, conf.ready_file),
-					   FIELD("kubeconfig", J_STR, kubeconfig),
-					   FIELD("logFile", J_STR, log_file),
-					   FIELD("logLevel", J_STR, log_level),
-					   FIELD("auxiliaryCNIChainName", J_STR, chain_name),
-					   FIELD("chrootDir", J_STR, chroot),
-					   {0}};
-static const struct json_table table = {fields, JSON_GO, 0};
+static const struct json_field fields[] = {
+	FIELD("agent", J_STR, conf.agent,
+	      JSON_OWN(
+		      "/var/run/spidernet/spiderpool.sock",
+		      "socket of the node's agent; unirail-cni: without it the networks of the netconf are used")),
+	FIELD("clusterNetwork", J_STR, conf.cluster_network,
+	      JSON_DOC(NULL, "the pod's first network: a definition, a name in confDir or a path")),
+	FIELD("delegates", J_VAL, conf.delegates,
+	      JSON_DOC(NULL, "without clusterNetwork: the pod's first networks")),
+	FIELD("networks", J_VAL, conf.networks,
+	      JSON_OWN(NULL, "unirail-cni: the pod's first networks")),
+	FIELD("defaultNetworks", J_STRS, conf.default_networks,
+	      JSON_DOC(NULL, "further networks of every pod outside systemNamespaces")),
+	FIELD("systemNamespaces", J_STRS, conf.system_namespaces,
+	      .has = offsetof(struct raw, conf.has_system),
+	      JSON_DOC("kube-system", "namespaces whose pods get the first network only")),
+	FIELD("multusNamespace", J_STR, conf.multus_namespace,
+	      JSON_DOC("kube-system", "namespace of definitions named without one")),
+	FIELD("namespaceIsolation", J_BOOL, conf.isolation,
+	      JSON_DOC("false", "a pod may use only definitions of its own namespace")),
+	FIELD("globalNamespaces", J_STR, conf.global_namespaces,
+	      JSON_DOC("default",
+		       "namespaces, separated by commas, whose definitions every pod may use")),
+	FIELD("confDir", J_STR, conf.conf_dir,
+	      JSON_DOC("/etc/cni/multus/net.d",
+		       "directory of configurations for definitions without one")),
+	FIELD("cniDir", J_STR, conf.cni_dir,
+	      JSON_DOC("/var/lib/cni/multus",
+		       "directory in which attachments are recorded in Multus' format")),
+	FIELD("binDir", J_STR, conf.bin_dir, JSON_DOC("/opt/cni/bin", "directory of plugins")),
+	FIELD("readinessindicatorfile", J_STR, conf.ready_file,
+	      JSON_DOC(NULL, "an ADD waits for this file, at most 45 s")),
+	FIELD("kubeconfig", J_STR, kubeconfig,
+	      JSON_DOC(NULL, "accepted without effect: the agent has its own")),
+	FIELD("logFile", J_STR, log_file, JSON_DOC(NULL, "file of the log")),
+	FIELD("logLevel", J_STR, log_level, JSON_DOC(NULL, "panic, error, verbose or debug")),
+	FIELD("auxiliaryCNIChainName", J_STR, chain_name,
+	      JSON_DOC(NULL, "accepted without effect")),
+	FIELD("chrootDir", J_STR, chroot,
+	      JSON_DOC(NULL,
+		       "multus-shim: directory of the node's root in the daemon's container")),
+	{0}};
+const struct json_table pod_conf_table = {fields, JSON_GO, 0};
 
 static const char *if_set(const char *s)
 {
 	return s && *s ? s : NULL;
 }
 
-bool pod_conf_asks(const struct json *conf)
+bool pod_conf_names_pod(const struct json *conf)
 {
 	return if_set(json_string(json_get_go(conf, "agent"))) != NULL;
 }
@@ -74,7 +96,10 @@ static int check_paths(const struct pod_conf *c, struct err *e)
 	return r < 0 ? r : want_absolute(c->ready_file, "readinessindicatorfile", e);
 }
 
-/* The node's path, of one in the container of Multus' daemon, whose manifests mount the node's at these. */
+/*
+ * The node's path, of one in the container of Multus' daemon, whose manifests mount the node's at
+ * these.
+ */
 static void leave_container(const char **path, const char *chroot)
 {
 	const char *const mounts[] = {if_set(chroot), "/hostroot", "/host"};
@@ -104,7 +129,7 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 	struct pod_conf *c = &raw->conf;
 	bool shim = call->type && strcmp(call->type, "multus-shim") == 0;
 	bool alone = c->delegates && !if_set(raw->kubeconfig) && !if_set(c->cluster_network) &&
-		     !shim; /* the daemon had credentials of its own */
+		     !shim; /* the daemon has credentials of its own */
 
 	c->agent = if_set(c->agent);
 	if (multus && !c->agent && !alone)
@@ -145,8 +170,9 @@ static int check(const struct pod_conf *c, struct err *e)
 	if (r == 0)
 		r = check_list(c->networks, "conf.networks", e);
 	if (r == 0 && !c->cluster_network && !pod_conf_own(c))
-		r = err_kind(e, ERR_CONF, -EINVAL,
-			     "LoadNetConf: at least one delegate/clusterNetwork must be specified");
+		r = err_kind(
+			e, ERR_CONF, -EINVAL,
+			ORIG("LoadNetConf: at least one delegate/clusterNetwork must be specified"));
 	return r;
 }
 
@@ -184,11 +210,11 @@ static void start_log(const struct raw *raw)
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e)
 {
 	struct raw raw = {0};
-	int r = json_read(c->doc, c->conf, &table, &raw, "conf", e);
+	int r = json_read(c->doc, c->conf, &pod_conf_table, &raw, "conf", e);
 
 	if (r >= 0 && c->daemon) {
-		r = json_read(c->daemon, json_root(c->daemon), &table, &raw, "daemon-config.json",
-			      e);
+		r = json_read(c->daemon, json_root(c->daemon), &pod_conf_table, &raw,
+			      "daemon-config.json", e);
 		leave_containers(&raw);
 	}
 	if (r < 0)

@@ -49,8 +49,9 @@ struct pod_conf {
 	const struct json *delegates, *networks; /* arrays; at most one, or NULL */
 };
 
+extern const struct json_table pod_conf_table; /* its netconf */
 /* Whether a netconf of unirail-cni names an agent, so that this module handles it. */
-bool pod_conf_asks(const struct json *conf);
+bool pod_conf_names_pod(const struct json *conf);
 /* Parses the netconf. Error class ERR_CONF. */
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e);
 /* For DEL: logs what cannot be parsed and uses its default. */

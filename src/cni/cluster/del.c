@@ -17,7 +17,7 @@
 
 /* DEL and CHECK of a pod's networks in the cluster, from its cache entry. */
 
-static void forget_devinfo(const struct aio *x)
+static void forget_devinfo(const struct multi *x)
 {
 	for (size_t i = 0; i < x->n_nets; i++) {
 		const struct multi_net *net = &x->nets[i];
@@ -31,14 +31,14 @@ static void forget_devinfo(const struct aio *x)
 	}
 }
 
-int multus_cache_del(struct multus_cache_entry *note, struct err *e)
+int multus_cache_del(struct multus_cache_entry *entry, struct err *e)
 {
-	auto_aio struct aio x = {0};
-	int r = multi_read(&note->call, &x, e);
+	auto_multi struct multi x = {0};
+	int r = multi_read(&entry->call, &x, e);
 
 	if (r < 0)
 		return r;
-	multus_cache_results(note, &x);
+	multus_cache_results(entry, &x);
 	forget_devinfo(&x);
 	return multi_del(&x, e);
 }
@@ -51,20 +51,20 @@ static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 {
 	const struct ipam_paths paths = {0};
 	auto_ipam struct ipam *store = NULL;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int r;
 
 	if (conf->agent && file_exists(&c->root, conf->agent) &&
-	    pod_agent_release(c, conf, &why) >= 0)
+	    pod_agent_release(c, conf, &reason) >= 0)
 		return;
-	err_clear(&why);
+	err_clear(&reason);
 	if (!file_exists(&c->root, IPAM_STATE_DIR "/journal"))
 		return;
-	r = ipam_open(&store, &c->root, &paths, &why);
+	r = ipam_open(&store, &c->root, &paths, &reason);
 	if (r >= 0)
-		r = ipam_release(store, c->container_id, NULL, &why);
+		r = ipam_release(store, c->container_id, NULL, &reason);
 	if (r < 0)
-		log_warn("addresses are not given back", LOG_S("error", why.text));
+		log_warn("addresses are not given back", LOG_S("error", reason.text));
 }
 
 /* As in Multus, plugins are searched in binDir first. */
@@ -101,7 +101,7 @@ static void sweep(const struct cni_call *c, const char *dir, const char *middle)
 	str_list_free(names, n);
 }
 
-static void sweep_notes(const struct cni_call *c, const struct pod_conf *conf)
+static void sweep_entries(const struct cni_call *c, const struct pod_conf *conf)
 {
 	auto_free char *results = xasprintf("%s/results", conf->cni_dir);
 	auto_free char *scratch = xasprintf(".%s.", c->container_id);
@@ -113,45 +113,45 @@ static void sweep_notes(const struct cni_call *c, const struct pod_conf *conf)
 
 int pod_del(struct cni_call *c, bool multus, struct err *e)
 {
-	auto_multus_cache_entry struct multus_cache_entry note = {0};
+	auto_multus_cache_entry struct multus_cache_entry entry = {0};
 	struct pod_conf conf;
 	enum multus_cache_kind kind;
 	int r;
 
 	pod_conf_or_default(c, multus, &conf);
-	sweep_notes(c, &conf);
-	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &note);
-	if (kind == POD_NOTE_OURS)
-		return multus_cache_del(&note, e);
+	sweep_entries(c, &conf);
+	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &entry);
+	if (kind == MULTUS_CACHE_OWN)
+		return multus_cache_del(&entry, e);
 	r = del_others(c, &conf, e);
-	if (r == 0 && kind == POD_NOTE_NONE)
+	if (r == 0 && kind == MULTUS_CACHE_NONE)
 		del_addresses(c, &conf);
 	return r < 0 ? r : 0;
 }
 
 int pod_check(struct cni_call *c, bool multus, struct err *e)
 {
-	auto_multus_cache_entry struct multus_cache_entry note = {0};
-	auto_aio struct aio x = {0};
+	auto_multus_cache_entry struct multus_cache_entry entry = {0};
+	auto_multi struct multi x = {0};
 	struct pod_conf conf;
 	enum multus_cache_kind kind;
 	int r = pod_conf_read(c, multus, &conf, e);
 
 	if (r < 0)
 		return r;
-	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &note);
-	if (kind == POD_NOTE_OTHER)
+	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &entry);
+	if (kind == MULTUS_CACHE_OTHER)
 		return 0; /* Multus would not search either */
-	if (kind == POD_NOTE_NONE)
+	if (kind == MULTUS_CACHE_NONE)
 		return err_kind(
 			e, ERR_OTHER, -ENOENT,
 			"nothing is noted of container '%s' in '%s' (conf.cniDir): it is not "
 			"attached",
 			c->container_id, conf.cni_dir);
-	r = multi_read(&note.call, &x, e);
+	r = multi_read(&entry.call, &x, e);
 	if (r < 0)
 		return r;
-	multus_cache_results(&note, &x);
+	multus_cache_results(&entry, &x);
 	r = multi_read_plugins(&x, e);
 	return r < 0 ? r : multi_check(&x, e);
 }
@@ -236,14 +236,14 @@ static struct cni_result *result_of(const struct network *net)
 	const struct json *v = c && c->full ? c->full : c ? c->result : NULL;
 	enum cni_version version = CNI_1_0_0;
 	struct cni_result one = {0}, *ret;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	if (json_kind(v) != JSON_OBJECT)
 		return NULL;
 	cni_version_parse(text_of(v, "cniVersion"), &version);
-	if (cni_result_parse(c->doc, v, version, &one, &why) < 0) {
+	if (cni_result_parse(c->doc, v, version, &one, &reason) < 0) {
 		log_warn("ignoring the noted result of a network", LOG_S("file", net->file->path),
-			 LOG_S("error", why.text));
+			 LOG_S("error", reason.text));
 		return NULL;
 	}
 	ret = xcalloc(1, sizeof(*ret));
@@ -264,7 +264,7 @@ static void take_results(const struct multus *m, struct multus_cache_entry *n)
 		cni_result_copy(&n->call.prev, &m->call->prev);
 }
 
-void multus_cache_results(struct multus_cache_entry *n, struct aio *x)
+void multus_cache_results(struct multus_cache_entry *n, struct multi *x)
 {
 	for (size_t i = 0; n->has_results && i < n->n_results && i < x->n_nets; i++)
 		multi_set_prev(x, i, n->results[i]);
@@ -274,7 +274,7 @@ enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *c
 					 const char *bin_dir, struct multus_cache_entry *ret)
 {
 	auto_multus struct multus m = {.call = c, .dir = cni_dir};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf text;
 
 	buf_init(&text, DOC_MAX);
@@ -283,18 +283,18 @@ enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *c
 	ret->call.prev = (struct cni_result){0};
 	multus_find(&m);
 	if (!m.found)
-		return POD_NOTE_NONE;
+		return MULTUS_CACHE_NONE;
 	if (!multus_is_own(&m))
-		return POD_NOTE_OTHER;
-	if (put_document(&m, bin_dir, &text, &why) < 0 ||
-	    json_parse(&ret->call.doc, buf_span(&text), DOC_MAX, &why) < 0) {
-		log_warn("the note of this pod cannot be read", LOG_S("file", m.scratch),
-			 LOG_S("error", why.text));
-		return POD_NOTE_OTHER;
+		return MULTUS_CACHE_OTHER;
+	if (put_document(&m, bin_dir, &text, &reason) < 0 ||
+	    json_parse(&ret->call.doc, buf_span(&text), DOC_MAX, &reason) < 0) {
+		log_warn("cannot read this pod's cache entry", LOG_S("file", m.scratch),
+			 LOG_S("error", reason.text));
+		return MULTUS_CACHE_OTHER;
 	}
 	ret->call.conf = json_root(ret->call.doc);
 	take_results(&m, ret);
-	return POD_NOTE_OURS;
+	return MULTUS_CACHE_OWN;
 }
 
 void multus_cache_done(struct multus_cache_entry *n)
@@ -318,7 +318,7 @@ void pod_devinfo_copy(const struct root *r, const char *resource, const char *de
 	auto_free char *from = xasprintf("/var/run/k8s.cni.cncf.io/devinfo/dp/%s-%s-device.json",
 					 resource, device);
 	auto_free char *dir = xstrdup(to);
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf text;
 	int n;
 
@@ -327,38 +327,38 @@ void pod_devinfo_copy(const struct root *r, const char *resource, const char *de
 		*at = '-';
 	*strrchr(dir, '/') = '\0';
 	buf_init(&text, DEVINFO_MAX);
-	n = file_read(r, from, DEVINFO_MAX, &text, &why);
+	n = file_read(r, from, DEVINFO_MAX, &text, &reason);
 	if (n == -ENOENT)
 		return;
 	if (n >= 0)
-		n = dir_make(r, dir, 0755, &why);
+		n = dir_make(r, dir, 0755, &reason);
 	if (n >= 0)
-		n = file_replace(r, to, buf_span(&text), 0444, &why);
+		n = file_replace(r, to, buf_span(&text), 0444, &reason);
 	if (n < 0)
-		log_warn("device information is not copied", LOG_S("error", why.text));
+		log_warn("device information is not copied", LOG_S("error", reason.text));
 }
 
 struct json_doc *pod_devinfo_read(const struct root *r, const char *path)
 {
 	struct json_doc *d = NULL;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf text;
 	int n;
 
 	buf_init(&text, DEVINFO_MAX);
-	n = file_read(r, path, DEVINFO_MAX, &text, &why);
+	n = file_read(r, path, DEVINFO_MAX, &text, &reason);
 	if (n >= 0)
-		n = json_parse(&d, buf_span(&text), DEVINFO_MAX, &why);
+		n = json_parse(&d, buf_span(&text), DEVINFO_MAX, &reason);
 	if (n < 0 && n != -ENOENT)
 		log_warn("device information cannot be read", LOG_S("file", path),
-			 LOG_S("error", why.text));
+			 LOG_S("error", reason.text));
 	return d;
 }
 
 void pod_devinfo_remove(const struct root *r, const char *path)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (file_remove(r, path, &why) < 0)
-		log_warn("device information stays", LOG_S("error", why.text));
+	if (file_remove(r, path, &reason) < 0)
+		log_warn("device information stays", LOG_S("error", reason.text));
 }

@@ -10,9 +10,9 @@
 #include "cni/protocol/cni.h"
 
 enum multus_cache_kind {
-	POD_NOTE_NONE,
-	POD_NOTE_OTHER, /* written by Multus, or unreadable: cni/multus/import.h */
-	POD_NOTE_OURS,
+	MULTUS_CACHE_NONE,
+	MULTUS_CACHE_OTHER, /* written by Multus, or unreadable: cni/multus/import.h */
+	MULTUS_CACHE_OWN,
 };
 
 struct multus_cache_entry {
@@ -27,8 +27,8 @@ struct multus_cache_entry {
 enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,
 					 const char *bin_dir, struct multus_cache_entry *ret);
 /* Sets the recorded results as prevResult of x's networks, which were read from n->call. */
-struct aio;
-void multus_cache_results(struct multus_cache_entry *n, struct aio *x);
+struct multi;
+void multus_cache_results(struct multus_cache_entry *n, struct multi *x);
 /* DEL of all recorded networks. */
 int multus_cache_del(struct multus_cache_entry *n, struct err *e);
 /* Writes a recorded network as a network of unirail-cni's configuration; unless `attached`,

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "cni/cluster/del.h"
 #include "cni/cluster/internal.h"
 #include "cni/cluster/network_record.h"
@@ -66,11 +67,11 @@ static void collecting_done(struct collecting *g)
 	free(g->names);
 }
 
-static void note_failure(struct collecting *g, int r, const struct err *why)
+static void keep_first_error(struct collecting *g, int r, const struct err *reason)
 {
 	if (r >= 0 || g->first.code)
 		return;
-	g->first = *why;
+	g->first = *reason;
 	g->first.code = r;
 }
 
@@ -135,13 +136,13 @@ static void take_noted(struct collecting *g, const struct multus *m)
 	for (size_t i = 0; i < m->n_nets; i++) {
 		auto_json struct json_doc *d = NULL;
 		const char *name = multus_conf_name(m->nets[i].conf, &d);
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 		struct json_out o;
 		struct buf b;
 
 		buf_init(&b, DOC_MAX);
 		jo_init(&o, &b, 0);
-		if (multus_cache_put_network(&o, &m->nets[i], false, &why) >= 0 && !b.over)
+		if (multus_cache_put_network(&o, &m->nets[i], false, &reason) >= 0 && !b.over)
 			add_known(g, m->nets[i].name ? m->nets[i].name : name, name, buf_take(&b));
 		else
 			buf_done(&b);
@@ -152,13 +153,13 @@ static void take_noted(struct collecting *g, const struct multus *m)
 static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 {
 	struct cni_call own = {0};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	const struct json *list;
 
 	if (!pod_conf_own(&g->conf))
 		return;
-	if (pod_own_networks(c, multus, &g->conf, &own, &why) < 0) {
-		log_warn("ignoring the networks of the netconf", LOG_S("error", why.text));
+	if (pod_own_networks(c, multus, &g->conf, &own, &reason) < 0) {
+		log_warn("ignoring the networks of the netconf", LOG_S("error", reason.text));
 		return;
 	}
 	list = json_get(own.conf, "networks");
@@ -202,17 +203,7 @@ static void sort_valid(struct collecting *g)
 /* Where the container's attachments begin or would. */
 static size_t first_of(const struct collecting *g, const char *id)
 {
-	size_t low = 0, high = g->call->n_valid;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(g->lives[middle]->container_id, id) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return LOWER_BOUND(i, g->call->n_valid, strcmp(g->lives[i]->container_id, id) < 0);
 }
 
 static bool is_at(const struct collecting *g, size_t i, const char *id)
@@ -225,25 +216,25 @@ static bool is_living(const struct collecting *g, const char *id)
 	return is_at(g, first_of(g, id), id);
 }
 
-/* Deletes what is recorded for a container that the runtime does not list. After a failure the
+/* Deletes the recorded networks of a container that the runtime does not list. After a failure the
  * entry remains. */
 static int delete_noted(const struct collecting *g, const char *id, struct err *e)
 {
-	auto_multus_cache_entry struct multus_cache_entry note = {0};
-	struct cni_call gone = *g->call;
+	auto_multus_cache_entry struct multus_cache_entry entry = {0};
+	struct cni_call call = *g->call;
 
-	gone.container_id = id;
-	gone.netns = gone.args_text = "";
-	gone.ifname = *g->call->ifname ? g->call->ifname : "eth0";
-	gone.has_prev = false;
-	gone.prev = (struct cni_result){0};
-	if (multus_cache_read(&gone, g->conf.cni_dir, g->conf.bin_dir, &note) != POD_NOTE_OURS)
+	call.container_id = id;
+	call.netns = call.args_text = "";
+	call.ifname = *g->call->ifname ? g->call->ifname : "eth0";
+	call.has_prev = false;
+	call.prev = (struct cni_result){0};
+	if (multus_cache_read(&call, g->conf.cni_dir, g->conf.bin_dir, &entry) != MULTUS_CACHE_OWN)
 		return 0;
-	log_warn("a container is gone without a DEL", LOG_S("container_id", id));
-	return multus_cache_del(&note, e);
+	log_warn("a container was deleted without a DEL", LOG_S("container_id", id));
+	return multus_cache_del(&entry, e);
 }
 
-/* Which interface a first network without a name of its own has. */
+/* The interface of a first network that has no name of its own. */
 static const char *ifname_of(const struct collecting *g, const char *id)
 {
 	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
@@ -253,11 +244,11 @@ static const char *ifname_of(const struct collecting *g, const char *id)
 }
 
 /* Entries of another netconf, and Multus' own, are not deleted: their containers count as valid. */
-static void look_at(struct collecting *g, const char *id)
+static void inspect_at(struct collecting *g, const char *id)
 {
 	struct cni_call call = *g->call;
 	auto_multus struct multus m = {.call = &call, .dir = g->conf.cni_dir};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int r = 0;
 
 	call.container_id = id;
@@ -266,8 +257,8 @@ static void look_at(struct collecting *g, const char *id)
 	if (multus_is_own(&m)) {
 		take_noted(g, &m);
 		if (!is_living(g, id)) {
-			r = delete_noted(g, id, &why);
-			note_failure(g, r, &why);
+			r = delete_noted(g, id, &reason);
+			keep_first_error(g, r, &reason);
 			if (r >= 0)
 				return;
 		}
@@ -280,7 +271,7 @@ static void look_at(struct collecting *g, const char *id)
 		g->unknown = keep(g, id);
 }
 
-static bool is_note(const struct collecting *g, const char *name)
+static bool is_entry(const struct collecting *g, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", g->conf.cni_dir, name);
 	struct stat st;
@@ -294,20 +285,20 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool has_note(const struct collecting *g, const char *id)
+static bool has_entry(const struct collecting *g, const char *id)
 {
 	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), by_name);
 }
 
 /* Each container once, even if the runtime lists several of its interfaces. */
-static void look_at_valid(struct collecting *g)
+static void inspect_valid(struct collecting *g)
 {
 	for (size_t i = 0; i < g->call->n_valid; i++) {
 		const char *id = g->lives[i]->container_id;
 
 		protect(g, id, g->lives[i]->ifname);
-		if (!(i && is_at(g, i - 1, id)) && !has_note(g, id))
-			look_at(g, id);
+		if (!(i && is_at(g, i - 1, id)) && !has_entry(g, id))
+			inspect_at(g, id);
 	}
 }
 
@@ -340,7 +331,7 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 {
 	auto_json struct json_doc *doc = NULL;
 	struct cni_call call = *g->call;
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r = make_document(g, text, &doc, e);
 
 	if (r < 0)
@@ -357,22 +348,25 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 	return multi_gc(&x, e);
 }
 
-/* A network that no pod may have any more does not fail each GC because its tenant's definition is bad: trusted false. */
+/*
+ * A network that no pod may have any more does not fail each GC because its tenant's definition is
+ * bad: trusted false.
+ */
 static int collect(struct collecting *g, const char *text, bool trusted)
 {
-	struct err why = ERR_INIT;
-	int r = gc_network(g, text, &why);
+	struct err reason = ERR_INIT;
+	int r = gc_network(g, text, &reason);
 
 	if (r < 0)
-		log_warn("GC", LOG_S("error", why.text));
+		log_warn("GC", LOG_S("error", reason.text));
 	if (trusted)
-		note_failure(g, r, &why);
+		keep_first_error(g, r, &reason);
 	return r;
 }
 
 /* --- GC of recorded networks --- */
 
-/* As the ADD of a pod that asks for nothing; what its definition may name is checked again. */
+/* As the ADD of a pod without requests; the contents of its definition are checked again. */
 static int put_recorded(const struct collecting *g, const struct network_record *rec, struct buf *b,
 			struct err *e)
 {
@@ -407,12 +401,12 @@ static char *recorded_key(const struct network_record *rec)
 static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 {
 	const struct known *noted = find_known(g, recorded_key(rec));
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf b;
 	int r;
 
 	buf_init(&b, DOC_MAX);
-	r = put_recorded(g, rec, &b, &why);
+	r = put_recorded(g, rec, &b, &reason);
 	/* The notes were enough, unless the definition was changed since. */
 	if (noted) {
 		if (r >= 0 && strcmp(noted->text, b.p) != 0)
@@ -422,7 +416,7 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	if (r >= 0)
 		return collect(g, b.p, rec->net.trusted) >= 0;
 	log_warn("recorded network is not collected", LOG_S("file", rec->file),
-		 LOG_S("error", why.text));
+		 LOG_S("error", reason.text));
 	return false;
 }
 
@@ -435,7 +429,7 @@ static bool is_unchanged(void *arg)
 	bool same = dir_list(&g->call->root, g->conf.cni_dir, &names, &n, NULL) >= 0;
 
 	for (size_t i = 0; i < n && same; i++)
-		same = has_note(g, names[i]) || !is_note(g, names[i]);
+		same = has_entry(g, names[i]) || !is_entry(g, names[i]);
 	str_list_free(names, n);
 	return same;
 }
@@ -460,7 +454,7 @@ static void gc_networks(struct collecting *g)
 {
 	if (g->unknown) {
 		log_warn("networks are not collected: nothing is noted of a container that lives",
-			 LOG_S("container_id", g->unknown), LOG_S("folder", g->conf.cni_dir));
+			 LOG_S("container_id", g->unknown), LOG_S("directory", g->conf.cni_dir));
 		return;
 	}
 	for (size_t i = 0; i < g->n_nets; i++)
@@ -483,14 +477,14 @@ int pod_gc(struct cni_call *c, bool multus, struct err *e)
 	for (size_t i = 0; i < n; i++) {
 		char *name = names[i];
 
-		if (is_note(&g, name)) {
+		if (is_entry(&g, name)) {
 			names[i] = names[g.n_noted];
 			names[g.n_noted++] = name;
 		}
 	}
 	for (size_t i = 0; i < g.n_noted; i++)
-		look_at(&g, names[i]);
-	look_at_valid(&g);
+		inspect_at(&g, names[i]);
+	inspect_valid(&g);
 	take_own(&g, c, multus);
 	gc_networks(&g);
 	str_list_free(names, n);

@@ -34,6 +34,7 @@ static int status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_multus = {
 	.name = "multus",
 	.about = "CNI multus plugin unirail",
+	.keys = JSON_TABLES(&pod_conf_table),
 	.relays = true,
 	.add = add,
 	.check = check,
@@ -42,7 +43,10 @@ const struct cni_plugin cni_multus = {
 	.status = status,
 };
 
-/* `multus-shim` on a node that had Multus as a daemon: the daemon's file counts before what it wrote into the netconf. */
+/*
+ * `multus-shim` on a node that had Multus as a daemon: the daemon's file takes precedence over the
+ * netconf that it wrote.
+ */
 
 #define DAEMON_CONF "/etc/cni/net.d/multus.d/daemon-config.json"
 
@@ -73,11 +77,11 @@ static int read_daemon(struct cni_call *c, struct json_doc **doc, struct err *e)
 /* For verbs that must not fail for a file. */
 static void read_if_readable(struct cni_call *c, struct json_doc **doc)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (read_daemon(c, doc, &why) < 0)
+	if (read_daemon(c, doc, &reason) < 0)
 		log_warn("Multus' settings are not valid, the netconf alone counts",
-			 LOG_S("error", why.text));
+			 LOG_S("error", reason.text));
 }
 
 static int multus_shim_add(struct cni_call *c, struct cni_result *out, struct err *e)
@@ -123,6 +127,7 @@ static int multus_shim_status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_multus_shim = {
 	.name = "multus-shim",
 	.about = "CNI multus-shim plugin unirail",
+	.keys = JSON_TABLES(&pod_conf_table),
 	.relays = true,
 	.add = multus_shim_add,
 	.check = multus_shim_check,

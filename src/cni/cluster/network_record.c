@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "wire/tls/digest.h"
 
-#define FOLDER "/unirail/networks"
-#define SUFFIX ".json"
+#define RECORDS_DIR "/unirail/networks"
+#define SUFFIX	    ".json"
 
 enum {
 	VERSION = 1,
@@ -24,16 +24,16 @@ enum {
 	NAMESPACE_BYTES = 64,
 	NAME_BYTES = 100,
 	NAME_FILE_BYTES = 256,
-	/* Names that are looked at in a folder that somebody else filled. */
+	/* Limit of names that are read from a directory that another program filled. */
 	NAMES_MAX = 2 * NETWORK_RECORDS_MAX,
 };
 
-static char *folder_of(const struct pod_conf *conf)
+static char *dir_of(const struct pod_conf *conf)
 {
-	return xasprintf("%s" FOLDER, conf->cni_dir);
+	return xasprintf("%s" RECORDS_DIR, conf->cni_dir);
 }
 
-static int check_folder(int fd, const char *path, struct err *e)
+static int check_dir(int fd, const char *path, struct err *e)
 {
 	struct stat st;
 
@@ -42,20 +42,20 @@ static int check_folder(int fd, const char *path, struct err *e)
 	if (st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return 0;
 	return err_set(e, -EPERM,
-		       "folder '%s' can be changed by others than root (chown root, chmod 0700)",
+		       "directory '%s' can be changed by others than root (chown root, chmod 0700)",
 		       path);
 }
 
 /* -ENOENT: there is none. */
-static int open_folder(const struct root *r, const char *path, struct err *e)
+static int open_dir(const struct root *r, const char *path, struct err *e)
 {
 	auto_fd int fd = file_open(r, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, e);
-	int n = fd < 0 ? fd : check_folder(fd, path, e);
+	int n = fd < 0 ? fd : check_dir(fd, path, e);
 
 	return n < 0 ? n : take_fd(&fd);
 }
 
-static int lock_folder(int fd, const char *path, struct err *e)
+static int lock_dir(int fd, const char *path, struct err *e)
 {
 	int r = lock_fd(fd, LOCK_MS);
 
@@ -140,11 +140,11 @@ static bool exists(int dir, const char *name, size_t size)
 	       (size_t)st.st_size == size;
 }
 
-static int check_room(const struct root *r, const char *folder, const char *name, struct err *e)
+static int check_room(const struct root *r, const char *dir_path, const char *name, struct err *e)
 {
 	size_t n = 0, all = 0, same = 0, prefix = strcspn(name, "_") + 1;
 	char **names = NULL;
-	int k = dir_list(r, folder, &names, &n, e);
+	int k = dir_list(r, dir_path, &names, &n, e);
 
 	if (k < 0)
 		return k;
@@ -154,16 +154,17 @@ static int check_room(const struct root *r, const char *folder, const char *name
 	}
 	str_list_free(names, n);
 	if (same >= NETWORK_RECORDS_NAMESPACE_MAX)
-		return err_set(e, -ENOSPC, "folder '%s' has %d records of the namespace, the limit",
-			       folder, NETWORK_RECORDS_NAMESPACE_MAX);
+		return err_set(e, -ENOSPC,
+			       "directory '%s' has %d records of the namespace, the limit",
+			       dir_path, NETWORK_RECORDS_NAMESPACE_MAX);
 	return all < NETWORK_RECORDS_MAX
 		       ? 0
-		       : err_set(e, -ENOSPC, "folder '%s' has %d records, the limit", folder,
+		       : err_set(e, -ENOSPC, "directory '%s' has %d records, the limit", dir_path,
 				 NETWORK_RECORDS_MAX);
 }
 
-/* No fsync: the digest tells whether the content is whole. */
-static int write_file(int dir, const char *folder, const char *name, struct span content,
+/* No fsync: the digest shows whether the content is whole. */
+static int write_file(int dir, const char *dir_path, const char *name, struct span content,
 		      struct err *e)
 {
 	static const char temp[] = ".new.tmp"; /* the folder is locked */
@@ -173,36 +174,36 @@ static int write_file(int dir, const char *folder, const char *name, struct span
 	unlinkat(dir, temp, 0);
 	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return err_sys(e, -errno, "create '%s/%s'", folder, temp);
+		return err_sys(e, -errno, "create '%s/%s'", dir_path, temp);
 	r = fd_write_all(fd, content.p, content.n, e);
 	if (r >= 0 && renameat(dir, temp, dir, name) < 0)
-		r = err_sys(e, -errno, "rename '%s/%s' to '%s'", folder, temp, name);
+		r = err_sys(e, -errno, "rename '%s/%s' to '%s'", dir_path, temp, name);
 	if (r < 0)
 		unlinkat(dir, temp, 0);
-	return r < 0 ? err_wrap(e, r, "write '%s/%s'", folder, name) : 0;
+	return r < 0 ? err_wrap(e, r, "write '%s/%s'", dir_path, name) : 0;
 }
 
-static int write_record(const struct root *r, const char *folder, const char *name,
+static int write_record(const struct root *r, const char *dir_path, const char *name,
 			struct span content, struct err *e)
 {
 	auto_fd int dir = -1;
-	int n = dir_make(r, folder, 0700, e);
+	int n = dir_make(r, dir_path, 0700, e);
 
 	if (n >= 0)
-		n = dir = open_folder(r, folder, e);
+		n = dir = open_dir(r, dir_path, e);
 	if (n >= 0)
-		n = lock_folder(dir, folder, e);
+		n = lock_dir(dir, dir_path, e);
 	if (n < 0 || exists(dir, name, content.n))
 		return n;
-	n = check_room(r, folder, name, e);
-	return n < 0 ? n : write_file(dir, folder, name, content, e);
+	n = check_room(r, dir_path, name, e);
+	return n < 0 ? n : write_file(dir, dir_path, name, content, e);
 }
 
 void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 			  const char *state_dir, const struct pod_net *net)
 {
-	auto_free char *folder = folder_of(conf), *name = NULL;
-	struct err why = ERR_INIT;
+	auto_free char *dir_path = dir_of(conf), *name = NULL;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf b;
 	int r;
 
@@ -212,13 +213,13 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
 	put_record(c, state_dir, net, &b);
 	name = name_of(net, buf_span(&b));
-	r = b.over ? err_set(&why, -EFBIG, "its definition has more than %d bytes",
+	r = b.over ? err_set(&reason, -EFBIG, "its definition has more than %d bytes",
 			     NETWORK_RECORD_BYTES_MAX)
-		   : write_record(&c->root, folder, name, buf_span(&b), &why);
+		   : write_record(&c->root, dir_path, name, buf_span(&b), &reason);
 	if (r < 0)
 		log_warn(
-			"network is not recorded: GC does not reach it when no note is left of its pods",
-			LOG_S("definition", pod_net_label(net)), LOG_S("error", why.text));
+			"network is not recorded: GC does not reach it once the cache entries of its pods are deleted",
+			LOG_S("definition", pod_net_label(net)), LOG_S("error", reason.text));
 }
 
 /* --- GC --- */
@@ -305,25 +306,25 @@ static int read_record(const struct cni_call *c, int dir, const char *name,
 void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
 			  struct network_record **ret, size_t *n)
 {
-	auto_free char *folder = folder_of(conf);
-	struct err why = ERR_INIT;
-	auto_fd int dir = open_folder(&c->root, folder, &why);
+	auto_free char *dir_path = dir_of(conf);
+	struct err reason = ERR_INIT;
+	auto_fd int dir = open_dir(&c->root, dir_path, &reason);
 	char **names = NULL;
 	size_t count = 0;
-	int r = dir < 0 ? dir : dir_list(&c->root, folder, &names, &count, &why);
+	int r = dir < 0 ? dir : dir_list(&c->root, dir_path, &names, &count, &reason);
 
 	if (r < 0 && r != -ENOENT)
-		log_warn("recorded networks are not collected", LOG_S("error", why.text));
+		log_warn("recorded networks are not collected", LOG_S("error", reason.text));
 	for (size_t i = 0; i < count && i < NAMES_MAX; i++) {
 		struct network_record one = {0};
 
 		if (!is_record(names[i]))
 			continue;
-		err_clear(&why);
-		r = read_record(c, dir, names[i], &one, &why);
+		err_clear(&reason);
+		r = read_record(c, dir, names[i], &one, &reason);
 		if (r < 0)
 			log_warn("recorded network is not collected", LOG_S("file", names[i]),
-				 LOG_S("folder", folder), LOG_S("error", why.text));
+				 LOG_S("directory", dir_path), LOG_S("error", reason.text));
 		if (r != 0)
 			continue;
 		one.file = xstrdup(names[i]);
@@ -345,20 +346,20 @@ void network_records_remove(const struct cni_call *c, const struct pod_conf *con
 			    const char *const *files, size_t n, bool (*unchanged)(void *arg),
 			    void *arg)
 {
-	auto_free char *folder = folder_of(conf);
-	struct err why = ERR_INIT;
+	auto_free char *dir_path = dir_of(conf);
+	struct err reason = ERR_INIT;
 	auto_fd int dir = -1;
 	int r;
 
 	if (!n)
 		return;
-	r = dir = open_folder(&c->root, folder, &why);
+	r = dir = open_dir(&c->root, dir_path, &reason);
 	if (r >= 0)
-		r = lock_folder(dir, folder, &why);
+		r = lock_dir(dir, dir_path, &reason);
 	if (r >= 0 && unchanged(arg))
 		for (size_t i = 0; i < n; i++)
 			if (unlinkat(dir, files[i], 0) < 0 && errno != ENOENT)
-				r = err_sys(&why, -errno, "remove '%s/%s'", folder, files[i]);
+				r = err_sys(&reason, -errno, "remove '%s/%s'", dir_path, files[i]);
 	if (r < 0)
-		log_warn("records of networks stay", LOG_S("error", why.text));
+		log_warn("records of networks stay", LOG_S("error", reason.text));
 }

@@ -90,7 +90,7 @@ static void put_part(struct json_out *o, const struct json *device, const char *
 	jo_end_obj(o);
 }
 
-/* Known keys in the type's order; what else the file has is not told. */
+/* Known keys in the type's order; other keys of the file are not reported. */
 static void put_device(struct json_out *o, const struct json *device)
 {
 	static const char *const pci[] = {"pci-address",    "vhost-net",	  "rdma-device",
@@ -225,7 +225,7 @@ static const char *ifname_of(const struct cni_result *r)
 	return name;
 }
 
-void net_status_words(const struct net_status *v, size_t n, struct buf *b)
+void network_status_describe(const struct net_status *v, size_t n, struct buf *b)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct cni_result *r = v[i].result;

@@ -25,6 +25,6 @@ void net_status_write(const struct net_status *v, size_t n, struct buf *b);
 
 /* "Add eth0 [10.1.0.9/16] from podnet, net1 [172.16.1.9/24] from team/rail0": the message of the
  * event AddedInterface. */
-void net_status_words(const struct net_status *v, size_t n, struct buf *b);
+void network_status_describe(const struct net_status *v, size_t n, struct buf *b);
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unirail-cni: verbs, and what they share. */
+/* unirail-cni: its verbs, and their common code. */
 #include "cni/cluster/conf.h"
 #include "cni/cluster/internal.h"
 #include "cni/multi/internal.h"
+#include "cni/multus/import.h"
 
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r;
 
-	if (pod_conf_asks(c->conf))
+	if (pod_conf_names_pod(c->conf))
 		return pod_add(c, false, out, e);
 	r = multi_read(c, &x, e);
 	if (r >= 0)
@@ -20,10 +21,10 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 /* What rails and coordinators want in detail matters only where it can be read. */
 static int del(struct cni_call *c, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r;
 
-	if (pod_conf_asks(c->conf))
+	if (pod_conf_names_pod(c->conf))
 		return pod_del(c, false, e);
 	r = multi_read(c, &x, e);
 	return r < 0 ? r : multi_del(&x, e);
@@ -31,10 +32,10 @@ static int del(struct cni_call *c, struct err *e)
 
 static int check(struct cni_call *c, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r;
 
-	if (pod_conf_asks(c->conf))
+	if (pod_conf_names_pod(c->conf))
 		return pod_check(c, false, e);
 	r = multi_read(c, &x, e);
 	if (r >= 0)
@@ -44,10 +45,10 @@ static int check(struct cni_call *c, struct err *e)
 
 static int gc(struct cni_call *c, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r;
 
-	if (pod_conf_asks(c->conf))
+	if (pod_conf_names_pod(c->conf))
 		return pod_gc(c, false, e);
 	r = multi_read(c, &x, e);
 	if (r < 0)
@@ -58,10 +59,10 @@ static int gc(struct cni_call *c, struct err *e)
 
 static int status(struct cni_call *c, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r;
 
-	if (pod_conf_asks(c->conf))
+	if (pod_conf_names_pod(c->conf))
 		return pod_status(c, false, e);
 	r = multi_read(c, &x, e);
 	if (r >= 0)
@@ -69,9 +70,10 @@ static int status(struct cni_call *c, struct err *e)
 	return r < 0 ? r : multi_status(&x, e);
 }
 
-const struct cni_plugin cni_all_in_one = {
+const struct cni_plugin cni_multi = {
 	.name = "unirail-cni",
 	.about = "CNI unirail-cni plugin unirail",
+	.keys = JSON_TABLES(&multi_table, &pod_conf_table, &multus_import_table),
 	.add = add,
 	.check = check,
 	.del = del,

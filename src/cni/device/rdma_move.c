@@ -16,7 +16,7 @@
 #include "kern/rdma/rdma_res.h"
 #include "kern/sys/netns.h"
 
-enum { FIRST_PAUSE_MS = 20, LONGEST_PAUSE_MS = 320, WORDS_MAX = 512 };
+enum { FIRST_PAUSE_MS = 20, LONGEST_PAUSE_MS = 320, DESC_MAX = 512 };
 
 #define REMEDY                                                                                       \
 	"at boot 'options ib_core netns_mode=%d' in /etc/modprobe.d, or `rdma system set netns %s` " \
@@ -62,20 +62,21 @@ static int none_here(const struct root *r, const char *device, struct err *e)
 	if (rdma_move_name(r, device, name))
 		return err_kind(
 			e, ERR_AGAIN, -EBUSY,
-			"failed to get RDMA device for device ID %s: '%s' is in another "
-			"network namespace: a pod has it, or it is on its way back from one",
+			ORIG("failed to get RDMA device for device ID %s: '%s' is in another "
+			     "network namespace: a pod has it, or it is on its way back from one"),
 			device, name);
-	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"failed to get RDMA device for device ID %s: no RDMA devices found (is the "
-			"device's driver bound, and the driver's RDMA module loaded?)",
-			device);
+	return err_kind(
+		e, ERR_UNAVAILABLE, -ENODEV,
+		ORIG("failed to get RDMA device for device ID %s: no RDMA devices found (is the "
+		     "device's driver bound, and the driver's RDMA module loaded?)"),
+		device);
 }
 
 static int too_many(const char *device, char **names, size_t n, struct err *e)
 {
 	auto_buf struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, DESC_MAX);
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&b, "%s%s", i ? " " : "", names[i]);
 	return err_kind(e, ERR_UNAVAILABLE, -EEXIST,
@@ -93,8 +94,8 @@ static int no_device(const struct root *r, const char *device, struct err *e)
 	if (file_exists(r, path))
 		return 0;
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"failed to get RDMA device for device ID %s: %s is not there (a PCI "
-			"address or an auxiliary device of this node is wanted)",
+			ORIG("failed to get RDMA device for device ID %s: %s is not there (a PCI "
+			     "address or an auxiliary device of this node is wanted)"),
 			device, path);
 }
 
@@ -119,7 +120,7 @@ int rdma_move_find(const struct root *r, const char *device, char name[static RD
 	return code < 0 ? code : 0;
 }
 
-int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *who,
+int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *setting,
 			struct err *e)
 {
 	if (set == wants)
@@ -127,11 +128,11 @@ int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, co
 	return err_kind(e, ERR_UNAVAILABLE, -EINVAL,
 			"RDMA subsystem namespace awareness mode is set to %s, expecting it to be "
 			"set to %s, invalid system configurations (%s needs it; set it " REMEDY ")",
-			rdma_netns_mode_name(set), rdma_netns_mode_name(wants), who,
+			rdma_netns_mode_name(set), rdma_netns_mode_name(wants), setting,
 			wants == RDMA_NETNS_SHARED, rdma_netns_mode_name(wants));
 }
 
-int rdma_move_mode(enum rdma_netns_mode wants, const char *who, struct err *e)
+int rdma_move_mode(enum rdma_netns_mode wants, const char *setting, struct err *e)
 {
 	enum rdma_netns_mode set = RDMA_NETNS_SHARED;
 	int r = rdma_netns_mode_get(&set, e);
@@ -142,9 +143,10 @@ int rdma_move_mode(enum rdma_netns_mode wants, const char *who, struct err *e)
 	}
 	if (r < 0) {
 		err_default_kind(e, ERR_UNAVAILABLE);
-		return err_wrap(e, r, "failed to get RDMA subsystem namespace awareness mode");
+		return err_wrap(e, r,
+				ORIG("failed to get RDMA subsystem namespace awareness mode"));
 	}
-	return rdma_move_mode_fits(set, wants, who, e);
+	return rdma_move_mode_fits(set, wants, setting, e);
 }
 
 static void pause_ms(int ms)
@@ -158,20 +160,20 @@ static void pause_ms(int ms)
 static int held(struct nl_wire *w, const struct root *r, uint32_t index, const char *name,
 		int limit_ms, struct err *e)
 {
-	auto_free struct rdma_holder *list = NULL;
-	auto_buf struct buf who;
+	auto_free struct rdma_user *list = NULL;
+	auto_buf struct buf users;
 	size_t n = 0;
 
-	buf_init(&who, WORDS_MAX);
-	if (rdma_holders(w, r, index, &list, &n, NULL) >= 0)
-		rdma_holders_text(list, n, &who);
-	if (!who.len)
-		buf_str(&who, "nobody whom the kernel names");
+	buf_init(&users, DESC_MAX);
+	if (rdma_users(w, r, index, &list, &n, NULL) >= 0)
+		rdma_users_describe(list, n, &users);
+	if (!users.len)
+		buf_str(&users, "no process that the kernel reports");
 	return err_kind(
 		e, ERR_AGAIN, -EBUSY,
 		"move RDMA device '%s' to a network namespace: Device or resource busy (EBUSY) for %d ms: it is "
-		"used by %s, who must let go of it first",
-		name, limit_ms, buf_span(&who).p);
+		"used by %s, which must close it first",
+		name, limit_ms, buf_span(&users).p);
 }
 
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
@@ -196,21 +198,22 @@ int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int net
 	return code;
 }
 
-int rdma_move_rename(const char *name, const char *home, struct err *e)
+int rdma_move_rename(const char *name, const char *host_name, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
 	uint32_t index = 0;
 	int r;
 
-	if (strcmp(name, home) == 0)
+	if (strcmp(name, host_name) == 0)
 		return 0;
 	r = nl_open(&w, NL_RDMA, -1, e);
 	if (r >= 0)
 		r = rdma_nl_find(w, name, &index, e);
-	return r < 0 ? r : rdma_nl_rename(w, index, name, home, e);
+	return r < 0 ? r : rdma_nl_rename(w, index, name, host_name, e);
 }
 
-static int move_out(int pod_fd, const struct root *r, const char *name, int home, struct err *e)
+static int move_out(int pod_fd, const struct root *r, const char *name, int host_name,
+		    struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	auto_nl struct nl_wire *w = NULL;
@@ -219,15 +222,15 @@ static int move_out(int pod_fd, const struct root *r, const char *name, int home
 	if (code >= 0)
 		code = netns_enter(pod_fd, &v, e);
 	if (code >= 0)
-		code = rdma_move(w, r, name, home, RDMA_MOVE_LIMIT_MS, e);
+		code = rdma_move(w, r, name, host_name, RDMA_MOVE_LIMIT_MS, e);
 	netns_leave(&v);
 	return code;
 }
 
-int rdma_move_home(int pod_fd, const struct root *r, const char *name, const char *home,
-		   struct err *e)
+int rdma_move_restore(int pod_fd, const struct root *r, const char *name, const char *host_name,
+		      struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_fd int here = -1;
 	int code = netns_current(&here, e);
 
@@ -235,9 +238,10 @@ int rdma_move_home(int pod_fd, const struct root *r, const char *name, const cha
 		code = move_out(pod_fd, r, name, here, e);
 	if (code < 0)
 		return code;
-	if (rdma_move_rename(name, home, &why) < 0)
-		log_warn("an RDMA device came home under the name that the pod gave it",
-			 LOG_S("device", name), LOG_S("was", home), LOG_S("error", why.text));
+	if (rdma_move_rename(name, host_name, &reason) < 0)
+		log_warn("an RDMA device returned to the node under the name that the pod gave it",
+			 LOG_S("device", name), LOG_S("was", host_name),
+			 LOG_S("error", reason.text));
 	return 0;
 }
 
@@ -258,7 +262,7 @@ int rdma_move_is_in(int netns_fd, const char *name, struct err *e)
 
 /* Restoring an RDMA device from a pod. */
 
-enum { COMING_HOME_MS = 1500, LOOK_EVERY_MS = 25 };
+enum { RESTORE_WAIT_MS = 1500, POLL_MS = 25 };
 
 void rdma_restore_name(const struct root *root, struct rdma_state *s)
 {
@@ -274,10 +278,10 @@ bool rdma_restore_is(const struct rdma_state *s)
 }
 
 /* The kernel tears down a namespace asynchronously. true: the device is on the node. */
-static bool wait_home(const struct rdma_state *s)
+static bool wait_restored(const struct rdma_state *s)
 {
-	const struct timespec pause = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
-	int64_t end = now_mono_ms() + COMING_HOME_MS;
+	const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+	int64_t end = now_mono_ms() + RESTORE_WAIT_MS;
 
 	while (!rdma_restore_is(s)) {
 		if (now_mono_ms() >= end)
@@ -290,19 +294,20 @@ static bool wait_home(const struct rdma_state *s)
 /* The namespace is deleted, or the device has left it: only the name may need a repair. */
 static int mend_name(const struct rdma_state *s, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (strcmp(s->in_pod, s->home) == 0)
+	if (strcmp(s->in_pod, s->host_name) == 0)
 		return 0;
-	if (!wait_home(s))
-		return err_kind(e, ERR_AGAIN, -EBUSY,
-				"RDMA device '%s' ('%s' on the node) has not come home yet from "
-				"the pod's network namespace",
-				s->in_pod, s->home);
-	if (rdma_move_rename(s->in_pod, s->home, &why) < 0)
+	if (!wait_restored(s))
+		return err_kind(
+			e, ERR_AGAIN, -EBUSY,
+			"RDMA device '%s' ('%s' on the node) has not returned to the node yet from "
+			"the pod's network namespace",
+			s->in_pod, s->host_name);
+	if (rdma_move_rename(s->in_pod, s->host_name, &reason) < 0)
 		log_warn("an RDMA device keeps the name that a pod gave it",
-			 LOG_S("device", s->in_pod), LOG_S("was", s->home),
-			 LOG_S("error", why.text));
+			 LOG_S("device", s->in_pod), LOG_S("was", s->host_name),
+			 LOG_S("error", reason.text));
 	return 0;
 }
 
@@ -311,11 +316,11 @@ int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struc
 	int r;
 
 	rdma_restore_name(root, s);
-	log_debug("home", LOG_S("deviceID", s->device), LOG_S("device", s->home),
+	log_debug("home", LOG_S("deviceID", s->device), LOG_S("device", s->host_name),
 		  LOG_S("name_in_pod", s->in_pod));
 	r = netns < 0 ? 0 : rdma_move_is_in(netns, s->in_pod, e);
 	if (r > 0 && !rdma_restore_is(s))
-		return rdma_move_home(netns, root, s->in_pod, s->home, e);
+		return rdma_move_restore(netns, root, s->in_pod, s->host_name, e);
 	return r < 0 ? r : mend_name(s, e);
 }
 
@@ -333,13 +338,13 @@ static const struct {
 	size_t offset;
 	const char *one, *many;
 } counted[] = {
-	{RDMA_RES_QP, offsetof(struct rdma_holder, qps), "QP", "QPs"},
-	{RDMA_RES_CQ, offsetof(struct rdma_holder, cqs), "CQ", "CQs"},
-	{RDMA_RES_MR, offsetof(struct rdma_holder, mrs), "MR", "MRs"},
-	{RDMA_RES_CTX, offsetof(struct rdma_holder, contexts), "context", "contexts"},
+	{RDMA_RES_QP, offsetof(struct rdma_user, qps), "QP", "QPs"},
+	{RDMA_RES_CQ, offsetof(struct rdma_user, cqs), "CQ", "CQs"},
+	{RDMA_RES_MR, offsetof(struct rdma_user, mrs), "MR", "MRs"},
+	{RDMA_RES_CTX, offsetof(struct rdma_user, contexts), "context", "contexts"},
 };
 
-static uint32_t *count_of(const struct rdma_holder *h, size_t i)
+static uint32_t *count_of(const struct rdma_user *h, size_t i)
 {
 	return (uint32_t *)((char *)h + counted[i].offset);
 }
@@ -350,10 +355,9 @@ static bool is_core(const struct rdma_res *res)
 	return strcmp(res->owner, "ib_core") == 0;
 }
 
-static struct rdma_holder *holder_of(struct rdma_holder **list, size_t *n,
-				     const struct rdma_res *res)
+static struct rdma_user *user_of(struct rdma_user **list, size_t *n, const struct rdma_res *res)
 {
-	struct rdma_holder *h;
+	struct rdma_user *h;
 
 	for (size_t i = 0; i < *n; i++)
 		if ((*list)[i].pid == res->pid && strcmp((*list)[i].owner, res->owner) == 0)
@@ -364,7 +368,7 @@ static struct rdma_holder *holder_of(struct rdma_holder **list, size_t *n,
 	return h;
 }
 
-static void read_comm(const struct root *r, struct rdma_holder *h)
+static void read_comm(const struct root *r, struct rdma_user *h)
 {
 	char path[64];
 
@@ -376,10 +380,10 @@ static void read_comm(const struct root *r, struct rdma_holder *h)
 }
 
 /* A kind that the kernel does not list is left out: the others tell enough. */
-int rdma_holders(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_holder **ret,
-		 size_t *n, struct err *e)
+int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_user **ret,
+	       size_t *n, struct err *e)
 {
-	struct rdma_holder *list = NULL;
+	struct rdma_user *list = NULL;
 	size_t count = 0;
 	int failed = 0;
 
@@ -392,7 +396,7 @@ int rdma_holders(struct nl_wire *w, const struct root *r, uint32_t index, struct
 		failed = failed < 0 ? failed : code;
 		for (size_t k = 0; code >= 0 && k < n_res; k++)
 			if (!is_core(&res[k]))
-				++*count_of(holder_of(&list, &count, &res[k]), i);
+				++*count_of(user_of(&list, &count, &res[k]), i);
 	}
 	if (!count && failed < 0) {
 		free(list);
@@ -405,7 +409,7 @@ int rdma_holders(struct nl_wire *w, const struct root *r, uint32_t index, struct
 	return 0;
 }
 
-static void put_counts(const struct rdma_holder *h, struct buf *b)
+static void put_counts(const struct rdma_user *h, struct buf *b)
 {
 	const char *sep = "";
 
@@ -419,10 +423,10 @@ static void put_counts(const struct rdma_holder *h, struct buf *b)
 	}
 }
 
-void rdma_holders_text(const struct rdma_holder *list, size_t n, struct buf *b)
+void rdma_users_describe(const struct rdma_user *list, size_t n, struct buf *b)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct rdma_holder *h = &list[i];
+		const struct rdma_user *h = &list[i];
 
 		buf_str(b, i ? ", " : "");
 		if (h->owner[0])

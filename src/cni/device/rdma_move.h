@@ -33,8 +33,8 @@ bool rdma_move_name(const struct root *r, const char *device, char name[static R
 
 /* Checks that the host's RDMA mode is the one that `who` ("conf.rdmaIsolation", "the rdma
  * plugin") needs; the error contains the remedy. */
-int rdma_move_mode(enum rdma_netns_mode wants, const char *who, struct err *e);
-int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *who,
+int rdma_move_mode(enum rdma_netns_mode wants, const char *setting, struct err *e);
+int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *setting,
 			struct err *e); /* pure */
 
 /*
@@ -45,18 +45,18 @@ int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, co
  */
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e);
-/* Moves a device from the namespace pod_fd to the caller's and names it `home`. -ENODEV: it is
+/* Moves a device from the namespace pod_fd to the caller's and names it host_name. -ENODEV: it is
  * not there. If the name is taken meanwhile, this is logged and the device keeps the pod's name. */
-int rdma_move_home(int pod_fd, const struct root *r, const char *name, const char *home,
-		   struct err *e);
+int rdma_move_restore(int pod_fd, const struct root *r, const char *name, const char *host_name,
+		      struct err *e);
 /* Renames a device of the caller's namespace to the name it had before a pod changed it. */
-int rdma_move_rename(const char *name, const char *home, struct err *e);
+int rdma_move_rename(const char *name, const char *host_name, struct err *e);
 /* 1: the namespace has a device of this name, 0: it has not. Without RDMA support: 0. */
 int rdma_move_is_in(int netns_fd, const char *name, struct err *e);
 
 /* --- users of a device --- */
 
-struct rdma_holder {
+struct rdma_user {
 	uint32_t pid;	/* 0: the kernel, or a process of another PID namespace */
 	char owner[32]; /* the kernel module; "" a process */
 	char comm[32];	/* of the process; "" it has exited */
@@ -65,9 +65,9 @@ struct rdma_holder {
 
 /* Users of a device in the socket's namespace, without ib_core's own (QP 1); the caller frees
  * the list. */
-int rdma_holders(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_holder **ret,
-		 size_t *n, struct err *e);
+int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_user **ret,
+	       size_t *n, struct err *e);
 /* "ib_write_bw (pid 4711: 1 QP, 2 CQs), module rpcrdma (1 QP)"; "" without users. Pure. */
-void rdma_holders_text(const struct rdma_holder *list, size_t n, struct buf *b);
+void rdma_users_describe(const struct rdma_user *list, size_t n, struct buf *b);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { TRIES = 20, PAUSE_MS = 100 };
 
-/* What must read back as it was set. Of rates and link states not every driver tells. */
+/* What must read back as it was set. Not every driver reports rates and link states. */
 enum { READ_BACK = VF_ATTR_ALL & ~(VF_ATTR_RATE | VF_ATTR_LINK_STATE) };
 
 static void wait_a_little(void)
@@ -98,7 +98,7 @@ static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *
 	return again;
 }
 
-/* What is not as it was asked for becomes what is still to be done. */
+/* Sets that did not take effect remain to be done. */
 static int read_back(struct nl_wire *w, struct work *list, size_t n, bool busy, size_t *bad,
 		     struct err *e)
 {
@@ -202,8 +202,8 @@ static int set_mac(struct nl_wire *w, const struct link *l, const struct mac *ma
 	return nl_batch_commit(w, b, e);
 }
 
-/* A VF whose PF has just been told its MAC learns of it when it is reset, which going up and down
- * does (igbvf). Nobody minds if it cannot go up. */
+/* A VF whose MAC was just set on its PF learns it when it is reset, which going up and down
+ * does (igbvf). A failure to go up does no harm. */
 static void reset(struct nl_wire *w, const struct link *l)
 {
 	const struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
@@ -221,7 +221,7 @@ static bool is_final(int code)
 
 int vf_apply_link_mac(struct nl_wire *w, int index, const struct mac *mac, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	char text[MAC_TEXT_MAX], other[MAC_TEXT_MAX];
 	struct link l = {0};
 	int r;
@@ -232,11 +232,11 @@ int vf_apply_link_mac(struct nl_wire *w, int index, const struct mac *mac, struc
 		r = link_get_index(w, index, &l, e);
 		if (r < 0 || mac_eq(&l.mac, mac))
 			return r < 0 ? r : 0;
-		err_clear(&why);
-		r = set_mac(w, &l, mac, &why);
+		err_clear(&reason);
+		r = set_mac(w, &l, mac, &reason);
 		if (is_final(r)) {
 			if (e)
-				*e = why;
+				*e = reason;
 			return r;
 		}
 		if (r < 0 && i == 0)
@@ -245,8 +245,8 @@ int vf_apply_link_mac(struct nl_wire *w, int index, const struct mac *mac, struc
 	return err_kind(e, ERR_AGAIN, -EAGAIN,
 			"effective mac address is different from requested one ('%s' has %s, wants "
 			"%s%s%s)",
-			l.name, mac_str(&l.mac, other), mac_str(mac, text), why.code ? "; " : "",
-			why.text);
+			l.name, mac_str(&l.mac, other), mac_str(mac, text), reason.code ? "; " : "",
+			reason.text);
 }
 
 const char *vf_attr_name(unsigned int attr)
@@ -261,7 +261,7 @@ const char *vf_attr_name(unsigned int attr)
 	return names[i];
 }
 
-/* Of a driver that tells none: VLAN 0, which has one protocol. */
+/* Of a driver that reports none: VLAN 0, which has one protocol. */
 static struct vf_vlan vlan_of(const struct vf_info *v)
 {
 	struct vf_vlan vlan = v->vlans[0];
@@ -318,7 +318,7 @@ struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info 
 		back.set &= ~(unsigned int)VF_ATTR_TRUST | asked;
 	}
 	back.set = vf_plan_missing(&back, now);
-	/* Told then, and not now: only what was changed needs to be changed back. */
+	/* Reported then, and not now: only what was changed needs to be changed back. */
 	if (now->spoofchk < 0)
 		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | asked;
 	if (now->trust < 0)

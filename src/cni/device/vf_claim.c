@@ -151,7 +151,7 @@ struct search {
 	bool found, sure;
 };
 
-static int look(void *arg, struct vf_record *r, struct err *e)
+static int inspect(void *arg, struct vf_record *r, struct err *e)
 {
 	struct search *s = arg;
 	bool sure = r->netns && s->netns && strcmp(r->netns, s->netns) == 0;
@@ -173,7 +173,7 @@ bool vf_record_of(const struct root *root, const struct vf_store *store, const c
 	struct search s = {.bdf = bdf, .netns = netns, .ret = ret};
 
 	*ret = (struct vf_record){0};
-	each_record(root, store, look, &s);
+	each_record(root, store, inspect, &s);
 	return s.found;
 }
 
@@ -183,7 +183,7 @@ struct others {
 	bool found;
 };
 
-static int look_for_others(void *arg, struct vf_record *r, struct err *e)
+static int find_others(void *arg, struct vf_record *r, struct err *e)
 {
 	struct others *o = arg;
 
@@ -198,11 +198,11 @@ bool vf_record_is_others(const struct root *root, const char *bdf, const char *c
 	auto_free char *file = vf_record_file(container, ifname);
 	struct others o = {.bdf = bdf, .file = file};
 
-	each_record(root, NULL, look_for_others, &o);
+	each_record(root, NULL, find_others, &o);
 	return o.found;
 }
 
-static int look_for_living(void *arg, struct vf_record *r, struct err *e)
+static int find_living(void *arg, struct vf_record *r, struct err *e)
 {
 	struct search *s = arg;
 
@@ -215,7 +215,7 @@ static int look_for_living(void *arg, struct vf_record *r, struct err *e)
 	return 0;
 }
 
-char *vf_holder(const struct root *root, const char *bdf)
+char *vf_owner(const struct root *root, const char *bdf)
 {
 	auto_vf_record struct vf_record r = {0};
 	struct search s = {.bdf = bdf, .ret = &r};
@@ -224,27 +224,27 @@ char *vf_holder(const struct root *root, const char *bdf)
 	if (vf_owner_read(root, bdf, &netns, NULL) >= 0 && vf_owner_lives(netns))
 		return netns;
 	free(netns);
-	each_record(root, NULL, look_for_living, &s);
+	each_record(root, NULL, find_living, &s);
 	return s.found ? xstrdup(r.netns) : NULL;
 }
 
 int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e)
 {
 	auto_vf_record struct vf_record r = {0};
-	auto_buf struct buf who;
+	auto_buf struct buf owner;
 
-	buf_init(&who, ERR_TEXT_MAX / 2);
+	buf_init(&owner, ERR_TEXT_MAX / 2);
 	if (!vf_record_of(root, NULL, bdf, netns, &r))
-		buf_str(&who, "no record tells which pod that is; ");
+		buf_str(&owner, "no record names the pod; ");
 	else if (r.pod)
-		buf_printf(&who, "pod '%s', container '%s', interface '%s'; ", r.pod, r.container,
+		buf_printf(&owner, "pod '%s', container '%s', interface '%s'; ", r.pod, r.container,
 			   r.ifname ? r.ifname : "");
 	else
-		buf_printf(&who, "record '%s'; ", r.file);
+		buf_printf(&owner, "record '%s'; ", r.file);
 	return err_kind(e, ERR_AGAIN, -EBUSY,
 			"pci address %s is already allocated: another pod has the VF (%s"
 			"network namespace '%s')",
-			bdf, who.p, netns);
+			bdf, owner.p, netns);
 }
 
 /* In switchdev mode the PF's folder lists its VFs' and SFs' representors, too ("pf0vf3"). */
@@ -303,17 +303,18 @@ static int find_function(const struct root *r, const char *bdf, struct vf_place 
 		return code;
 	if (!*p->pci.physfn)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.deviceID '%s' is not a VF: its folder below "
+				"conf.deviceID '%s' is not a VF: its directory below "
 				"/sys/bus/pci/devices has no physfn%s",
 				bdf, p->pci.is_pf ? " (it is a PF)" : "");
 	code = pci_vf_number(r, bdf, pf, &p->number, e);
 	if (code < 0)
-		return err_wrap(e, code, "unable to get VF ID with PF: %s and VF pci address %s",
+		return err_wrap(e, code,
+				ORIG("unable to get VF ID with PF: %s and VF pci address %s"),
 				p->pci.physfn, bdf);
 	return 0;
 }
 
-bool vf_place_is_gone(int code)
+bool vf_place_is_removed(int code)
 {
 	return code == -ENODEV || code == -ENOENT || code == -EINVAL;
 }
@@ -348,7 +349,7 @@ const char *vf_place_pf_name(const struct vf_place *p)
 int vf_place_no_pf(const struct vf_place *p, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"PF network device not found: PF '%s' of VF '%s' has no netdev (is it "
-			"bound to vfio-pci, or in another namespace?)",
+			ORIG("PF network device not found: PF '%s' of VF '%s' has no netdev (is it "
+			     "bound to vfio-pci, or in another namespace?)"),
 			p->pci.physfn, p->pci.bdf);
 }

@@ -41,7 +41,7 @@ bool vf_record_is_others(const struct root *root, const char *bdf, const char *c
 			 const char *ifname);
 /* The namespace of the live pod that owns the VF, by allocation file or record; the caller frees
  * it. NULL: no owner known. */
-char *vf_holder(const struct root *root, const char *bdf);
+char *vf_owner(const struct root *root, const char *bdf);
 /* "pci address %s is already allocated: pod 'team/p' ... has it"; -EBUSY, kind ERR_AGAIN. */
 int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e);
 

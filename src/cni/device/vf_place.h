@@ -27,7 +27,7 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 		  struct err *e);
 /* Whether this error of vf_place_read() means that the VF does not exist (any more), as opposed
  * to an error of the lookup. */
-bool vf_place_is_gone(int code);
+bool vf_place_is_removed(int code);
 /* Sets "PF network device not found ..." with the probable reason and returns -ENODEV, for
  * callers that need the PF. */
 int vf_place_no_pf(const struct vf_place *p, struct err *e);

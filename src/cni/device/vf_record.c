@@ -162,7 +162,7 @@ int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r
 		code = take_guids(&raw, &r->was, e);
 	if (code < 0)
 		return code;
-	r->ours = true;
+	r->by_unirail = true;
 	r->container = dup(raw.container);
 	r->ifname = dup(raw.ifname);
 	r->netns = dup(raw.netns);
@@ -234,8 +234,8 @@ int vf_record_load(const struct root *root, const struct vf_store *s, const char
 	return 0;
 }
 
-static int lock_folder(const struct root *root, const struct vf_store *s, int limit_ms, int *fd,
-		       struct err *e)
+static int lock_dir(const struct root *root, const struct vf_store *s, int limit_ms, int *fd,
+		    struct err *e)
 {
 	auto_free char *path = path_of(s, ".lock");
 
@@ -246,8 +246,8 @@ void vf_record_sweep(const struct root *root, const struct vf_store *s)
 {
 	auto_fd int lock = -1;
 
-	if (file_exists(root, s->dir) && lock_folder(root, s, 0, &lock, NULL) >= 0)
-		file_sweep_folder(root, s->dir);
+	if (file_exists(root, s->dir) && lock_dir(root, s, 0, &lock, NULL) >= 0)
+		file_sweep_dir(root, s->dir);
 }
 
 int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_record *r,
@@ -259,7 +259,7 @@ int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_
 	int code = dir_make(root, s->dir, DIR_MODE, e);
 
 	if (code >= 0)
-		code = lock_folder(root, s, LOCK_MS, &lock, e);
+		code = lock_dir(root, s, LOCK_MS, &lock, e);
 	if (code >= 0)
 		code = file_replace(root, path, text, FILE_MODE, e);
 	if (code < 0) {
@@ -293,15 +293,15 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 	}
 	for (size_t i = 0; code >= 0 && i < n; i++) {
 		auto_vf_record struct vf_record r = {0};
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 
 		/* pci/, and what a kill left of a temporary file */
 		if (names[i][0] == '.' || strcmp(names[i], "pci") == 0)
 			continue;
-		if (load(root, s, names[i], &r, &why) >= 0)
+		if (load(root, s, names[i], &r, &reason) >= 0)
 			code = fn(arg, &r, e);
 		else
-			log_debug("VF record", LOG_S("error", why.text));
+			log_debug("VF record", LOG_S("error", reason.text));
 	}
 	str_list_free(names, n);
 	return code < 0 ? code : 0;

@@ -36,7 +36,7 @@ struct vf_record {
 	uint32_t link_mtu;	  /* 0: not known */
 
 	/* only in records written by unirail */
-	bool ours;
+	bool by_unirail;
 	char *container, *ifname, *netns;
 	char *pod;	/* "namespace/name"; NULL: not known */
 	char *boot;	/* which boot of the kernel: VFs do not outlive it */

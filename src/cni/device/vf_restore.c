@@ -17,7 +17,7 @@
 #include "kern/sys/netns.h"
 
 /* How long the kernel may take to move a netdev out of a deleted namespace. */
-enum { COMES_HOME_MS = 3000, PAUSE_MS = 50 };
+enum { RESTORE_WAIT_MS = 3000, PAUSE_MS = 50 };
 
 /* --- locating the netdev --- */
 
@@ -31,13 +31,13 @@ static bool by_name(const struct link *l, const struct vf_record *r)
 {
 	if (*l->device || !r->ifname || strcmp(l->name, r->ifname) != 0)
 		return false;
-	return r->ours ? strcmp(l->alias, r->name) == 0 : !*l->kind;
+	return r->by_unirail ? strcmp(l->alias, r->name) == 0 : !*l->kind;
 }
 
 /* Where /sys is not the wire's namespace's. */
 static bool by_alias(const struct link *l, const struct vf_record *r)
 {
-	return !*l->device && r->ours && *r->name && strcmp(l->alias, r->name) == 0;
+	return !*l->device && r->by_unirail && *r->name && strcmp(l->alias, r->name) == 0;
 }
 
 static const struct link *pick(const struct link *list, size_t n, const struct vf_record *r,
@@ -73,7 +73,7 @@ bool vf_restore_is_kernel_name(const char *name)
 	       strspn(name + 3, "0123456789") == strlen(name + 3);
 }
 
-static bool is_stray(const struct link *l, const struct vf_record *r)
+static bool is_leftover(const struct link *l, const struct vf_record *r)
 {
 	if (*r->name && strcmp(l->alias, r->name) == 0 && strcmp(r->alias, r->name) != 0)
 		return true;
@@ -99,7 +99,7 @@ static int find_on_node(const struct vf_restore_state *h, const struct vf_record
 	if (!l)
 		l = pick(list, n, r, by_alias);
 	if (l)
-		*ret = (struct vf_found){VF_ON_NODE, *l, is_stray(l, r)};
+		*ret = (struct vf_found){VF_ON_NODE, *l, is_leftover(l, r)};
 	return 0;
 }
 
@@ -120,7 +120,7 @@ int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
 static int find_in_time(const struct vf_restore_state *h, const struct vf_record *r,
 			struct vf_found *ret, struct err *e)
 {
-	int64_t limit = now_mono_ms() + COMES_HOME_MS;
+	int64_t limit = now_mono_ms() + RESTORE_WAIT_MS;
 	int code;
 
 	while ((code = vf_restore_find(h, r, ret, e)) == 0) {
@@ -133,10 +133,10 @@ static int find_in_time(const struct vf_restore_state *h, const struct vf_record
 
 /* --- attributes --- */
 
-static int no_way(const struct vf_record *r, const char *why)
+static int no_way(const struct vf_record *r, const char *reason)
 {
 	log_warn("attributes of the VF are left as they are", LOG_S("vf", r->device),
-		 LOG_S("why", why));
+		 LOG_S("why", reason));
 	return 0;
 }
 
@@ -144,18 +144,18 @@ int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
 		     const struct vf_record *r, struct err *e)
 {
 	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}, .instead = r->mac};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct vf_info now;
 	int code;
 
 	if (!p->pf.index)
 		return no_way(r, "the PF has no netdev");
-	code = vf_get(h->host, p->pf.index, p->pf.name, p->number, &now, &why);
+	code = vf_get(h->host, p->pf.index, p->pf.name, p->number, &now, &reason);
 	if (code == -ENOENT || code == -EOPNOTSUPP || code == -ENODEV)
-		return no_way(r, why.text);
+		return no_way(r, reason.text);
 	/* Not the driver's refusal: the next time there is an answer. */
 	if (code < 0)
-		return err_kind(e, ERR_AGAIN, code, "%s", why.text);
+		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
 	job.want = vf_plan_restore(&r->was, &now, r->asked);
 	return vf_apply(h->host, &job, 1, NULL, e);
 }
@@ -188,52 +188,54 @@ static int bring_netdev(const struct vf_restore_state *h, const struct vf_record
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* The netdev is home; what the driver refuses for good is somebody else's to look at. */
+/* The netdev is back on the node; what the driver refuses permanently is left to the
+ * administrator. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
-			  const struct err *why, struct err *e)
+			  const struct err *reason, struct err *e)
 {
-	if ((flags & VF_HOME_STRICT) || why->kind == ERR_AGAIN) {
+	if ((flags & VF_RESTORE_STRICT) || reason->kind == ERR_AGAIN) {
 		if (e)
-			*e = *why;
+			*e = *reason;
 		return code;
 	}
-	log_error("attributes of the VF cannot be set back now: they will be before another pod "
-		  "gets it",
-		  LOG_S("vf", r->device), LOG_S("why", why->text));
+	log_error(
+		"cannot restore the VF's attributes now: they will be restored before another pod "
+		"gets it",
+		LOG_S("vf", r->device), LOG_S("why", reason->text));
 	return 1;
 }
 
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct vf_place p;
 	int code, attrs;
 
 	if (vf_record_is_past(h->root, r)) {
-		log_warn("the VF was made anew meanwhile, nothing is left to restore",
+		log_warn("the VF was recreated meanwhile, nothing is left to restore",
 			 LOG_S("vf", r->device));
 		return 0;
 	}
-	code = vf_place_read(h->root, h->host, r->device, &p, &why);
-	if (code < 0 && !vf_place_is_gone(code)) {
+	code = vf_place_read(h->root, h->host, r->device, &p, &reason);
+	if (code < 0 && !vf_place_is_removed(code)) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return err_wrap(e, code, "find VF '%s'", r->device);
 	}
 	if (code < 0) {
-		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", r->device),
-			 LOG_S("why", why.text));
+		log_warn("the VF no longer exists, nothing is left to restore",
+			 LOG_S("vf", r->device), LOG_S("why", reason.text));
 		return 0;
 	}
-	/* Its MAC is the VF's own choice again only when the PF has let go of it. Whatever comes of
-	 * it, the netdev comes home. */
-	attrs = vf_restore_attrs(h, &p, r, &why);
-	code = bring_netdev(h, r, &p, flags & VF_HOME_UP, e);
-	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &why, e);
+	/* The VF chooses its own MAC again only after the PF has cleared it. With any result, the
+	 * netdev is moved to the node. */
+	attrs = vf_restore_attrs(h, &p, r, &reason);
+	code = bring_netdev(h, r, &p, flags & VF_RESTORE_UP, e);
+	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &reason, e);
 }
 
-/* A VF's netdev on its way home. */
+/* A VF's netdev while it is moved back to the node. */
 
 /* A netdev on the host under the pod's name could not be found by a later restore. */
 static int name_is_free(const struct vf_restore_state *h, const struct vf_found *f,
@@ -247,8 +249,8 @@ static int name_is_free(const struct vf_restore_state *h, const struct vf_found 
 		return 0;
 	return err_set(
 		e, -EEXIST,
-		"failed to rename link %s to host name %s: File exists (EEXIST): the node has another link "
-		"of that name (rename that one, and this is tried again)",
+		ORIG("failed to rename link %s to host name %s: File exists (EEXIST): the node has another link "
+		     "of that name (rename that one, and this is tried again)"),
 		f->link.name, name);
 }
 
@@ -264,7 +266,7 @@ static bool has(char *const *names, size_t n, const char *name)
 static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
 {
 	return strcmp(altname, r->name) == 0 ||
-	       (in_pod && r->ours && !has(r->altnames, r->n_altnames, altname));
+	       (in_pod && r->by_unirail && !has(r->altnames, r->n_altnames, altname));
 }
 
 /* Down, with the MTU of before, and without the alternative names that may not stay. */
@@ -275,7 +277,7 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = r->link_mtu};
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct link *l = &f->link;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	char **names = NULL;
 	size_t n = 0, last;
 	int code = altname_list(w, l->index, &names, &n, e);
@@ -290,34 +292,35 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 	last = nl_batch_len(b);
 	if (r->link_mtu && r->link_mtu != l->mtu)
 		link_set(b, l->index, l->name, &mtu);
-	code = nl_batch_commit(w, b, &why);
+	code = nl_batch_commit(w, b, &reason);
 	if (code >= 0)
 		return 0;
 	for (size_t i = 0; i < last; i++)
 		if (nl_batch_result(b, i) < 0) {
 			if (e)
-				*e = why;
+				*e = reason;
 			return code;
 		}
 	/* The PF's may have become smaller meanwhile. */
-	log_warn("MTU of the VF is left as it is", LOG_S("link", l->name), LOG_S("why", why.text));
+	log_warn("MTU of the VF is left as it is", LOG_S("link", l->name),
+		 LOG_S("why", reason.text));
 	return 0;
 }
 
 /* One message: the kernel moves the link, then names it. */
-static int move_home(const struct vf_restore_state *h, const struct vf_record *r,
-		     const struct vf_found *f, struct err *e)
+static int move_to_host(const struct vf_restore_state *h, const struct vf_record *r,
+			const struct vf_found *f, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
 		.set = LINK_SET_NAME | LINK_SET_ALIAS, .name = r->name, .alias = r->name};
-	auto_fd int home = -1;
+	auto_fd int host_netns = -1;
 	int code = name_is_free(h, f, r->name, e);
 
 	if (code >= 0 && f->where == VF_IN_POD) {
-		code = netns_current(&home, e);
+		code = netns_current(&host_netns, e);
 		c.set |= LINK_SET_NETNS;
-		c.netns_fd = home;
+		c.netns_fd = host_netns;
 	}
 	if (code < 0)
 		return code;
@@ -325,7 +328,7 @@ static int move_home(const struct vf_restore_state *h, const struct vf_record *r
 		c.set &= ~(unsigned int)LINK_SET_NAME;
 	link_set(b, f->link.index, f->link.name, &c);
 	code = nl_batch_commit(f->where == VF_IN_POD ? h->pod : h->host, b, e);
-	return code < 0 ? err_wrap(e, code, "failed to move interface %s to init netns",
+	return code < 0 ? err_wrap(e, code, ORIG("failed to move interface %s to init netns"),
 				   f->link.name)
 			: 0;
 }
@@ -334,7 +337,7 @@ int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct
 			struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	char **names = NULL;
 	size_t n = 0;
 	int code = altname_list(host, l->index, &names, &n, e);
@@ -345,9 +348,9 @@ int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct
 		if (!has(names, n, r->altnames[i]))
 			altname_add(b, l->index, l->name, r->altnames[i]);
 	str_list_free(names, n);
-	if (nl_batch_len(b) && nl_batch_commit(host, b, &why) < 0)
+	if (nl_batch_len(b) && nl_batch_commit(host, b, &reason) < 0)
 		log_warn("alternative name is lost", LOG_S("link", l->name),
-			 LOG_S("why", why.text));
+			 LOG_S("why", reason.text));
 	return 0;
 }
 
@@ -366,24 +369,24 @@ static int finish(const struct vf_restore_state *h, const struct vf_record *r, s
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* A driver that lets the VF have no MAC but the PF's word (igbvf) may refuse what it had before that
- * word was given. It must not keep the pod's. */
+/* A driver that allows the VF only the MAC that the PF has set (igbvf) may refuse the one it had
+ * before that. It must not keep the pod's. */
 static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct link l;
-	int code = r->mac.len ? vf_apply_link_mac(w, index, &r->mac, &why) : 0;
+	int code = r->mac.len ? vf_apply_link_mac(w, index, &r->mac, &reason) : 0;
 
 	if (code >= 0)
 		return 0;
 	if (link_get_index(w, index, &l, NULL) >= 0 && !mac_eq(&l.mac, &r->pod_mac) &&
 	    (mac_eq(&l.mac, &r->was.mac) || mac_eq(&l.mac, &l.perm))) {
 		log_warn("MAC of the VF is the driver's choice", LOG_S("link", l.name),
-			 LOG_S("why", why.text));
+			 LOG_S("why", reason.text));
 		return 0;
 	}
 	if (e)
-		*e = why;
+		*e = reason;
 	return code;
 }
 
@@ -391,21 +394,21 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 		      const struct vf_found *f, struct err *e)
 {
 	struct nl_wire *w = f->where == VF_IN_POD ? h->pod : h->host;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int code, mac;
 
 	/* Already on the host and restored. */
-	if (f->where == VF_ON_NODE && !f->stray)
+	if (f->where == VF_ON_NODE && !f->leftover)
 		return 0;
 	code = make_ready(w, r, f, e);
 	if (code < 0)
 		return code;
-	mac = restore_mac(w, r, f->link.index, &why);
-	code = move_home(h, r, f, e);
+	mac = restore_mac(w, r, f->link.index, &reason);
+	code = move_to_host(h, r, f, e);
 	if (code >= 0 && mac < 0) {
 		/* The alias remains: the next restore finds the netdev by it. */
 		if (e)
-			*e = why;
+			*e = reason;
 		return mac;
 	}
 	return code < 0 ? code : finish(h, r, e);
@@ -457,7 +460,7 @@ static void guess_attrs(const struct vf_restore_state *h, const struct vf_place 
 	r->was.vf = p->number;
 }
 
-/* What some drivers (igbvf) call the hardware's own is what the PF told them last: the pod's. Then
+/* What some drivers (igbvf) call the hardware's own is what the PF set last: the pod's. Then
  * it gets a new one, as from a driver that has none to give. */
 static struct mac guess_mac(const struct link *l, const struct mac *pods)
 {
@@ -499,7 +502,7 @@ int vf_restore_guess(const struct vf_restore_state *h, const char *bdf, const ch
 	if (f.where != VF_NOWHERE) {
 		guess_name(&p, &f, ifname, &r);
 		r.mac = guess_mac(&f.link, pods);
-		r.link_mtu = f.where == VF_IN_POD || f.stray ? p.pf.mtu : 0;
+		r.link_mtu = f.where == VF_IN_POD || f.leftover ? p.pf.mtu : 0;
 	}
 	guess_attrs(h, &p, &r);
 	*ret = r;

@@ -19,7 +19,7 @@ enum vf_where { VF_NOWHERE, VF_IN_POD, VF_ON_NODE };
 struct vf_found {
 	enum vf_where where;
 	struct link link;
-	bool stray; /* on the node, but not (completely) restored */
+	bool leftover; /* on the node, but not (completely) restored */
 };
 
 struct vf_restore_state {
@@ -40,8 +40,8 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 		      const struct vf_found *f, struct err *e);
 
 enum {
-	VF_HOME_UP = 1 << 0,	 /* set the netdev up if it was up before */
-	VF_HOME_STRICT = 1 << 1, /* attributes that cannot be restored are an error */
+	VF_RESTORE_UP = 1 << 0,	    /* set the netdev up if it was up before */
+	VF_RESTORE_STRICT = 1 << 1, /* attributes that cannot be restored are an error */
 };
 
 /*
@@ -57,7 +57,7 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 /* Steps that ib-sriov shares: what failure `why` of an attribute means for the caller, and
  * restoring alternative names (names that another device has by now are lost). */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
-			  const struct err *why, struct err *e);
+			  const struct err *reason, struct err *e);
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
 			struct err *e);
 

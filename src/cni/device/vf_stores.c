@@ -134,7 +134,7 @@ const struct vf_store sriov_store = {"/var/lib/cni/sriov", parse};
 /* --- ib-sriov --- */
 
 struct rdma {
-	const char *home;
+	const char *host_name;
 };
 
 struct ib_record_raw {
@@ -151,7 +151,7 @@ struct ib_record_raw {
 	}
 
 static const struct json_field rdma_fields[] = {
-	IB_FIELD("sandboxRdmaDevName", J_STR, rdma, home),
+	IB_FIELD("sandboxRdmaDevName", J_STR, rdma, host_name),
 	{0},
 };
 static const struct json_table rdma_table = {rdma_fields, JSON_GO, sizeof(struct rdma)};
@@ -213,8 +213,8 @@ static int ib_record_take_all(struct json_doc *d, const struct ib_record_raw *ib
 	if (code >= 0)
 		code = vf_record_take(d, ib_record_raw->own, r, e);
 	/* The original's wins: it is what moves back. */
-	if (code >= 0 && ib_record_raw->rdma.home &&
-	    !str_copy(r->rdma, sizeof(r->rdma), ib_record_raw->rdma.home))
+	if (code >= 0 && ib_record_raw->rdma.host_name &&
+	    !str_copy(r->rdma, sizeof(r->rdma), ib_record_raw->rdma.host_name))
 		code = err_set(e, -EINVAL, "RdmaNetState.sandboxRdmaDevName is too long");
 	if (code >= 0 && !r->ifname && ib_record_raw->ifname && *ib_record_raw->ifname)
 		r->ifname = xstrdup(ib_record_raw->ifname);

@@ -25,12 +25,12 @@ static int open_store(const struct cni_ipam_call *call, const struct host_local_
 {
 	/* The network's name becomes a folder's. */
 	if (!cni_name_ok(call->name))
-		return err_kind(e, ERR_CONF, -EINVAL, "network name '%s' is no name of a folder",
-				call->name);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"network name '%s' is not a valid directory name", call->name);
 	return hostlocal_open(h, &call->call->root, c->data_dir, call->name, create, e);
 }
 
-/* The first address asked for that lies in this set, off the list. */
+/* Removes the first requested address that is in this set from the list. */
 static bool pick_wanted(struct host_local_conf *c, const struct hostlocal_set *s,
 			struct ipaddr *ret)
 {
@@ -48,15 +48,15 @@ static bool pick_wanted(struct host_local_conf *c, const struct hostlocal_set *s
 static int take_set(const struct cni_ipam_call *call, struct host_local_conf *c, size_t i,
 		    struct hostlocal *h, struct cni_result *r, struct err *e)
 {
-	const struct hostlocal_owner who = owner_of(call);
+	const struct hostlocal_owner owner = owner_of(call);
 	struct cni_ip ip = {.iface = -1};
 	struct ipaddr want;
 	bool wanted = pick_wanted(c, &c->sets[i], &want);
-	int n = hostlocal_take(h, &c->sets[i], i, &who, wanted ? &want : NULL, &ip.address,
+	int n = hostlocal_take(h, &c->sets[i], i, &owner, wanted ? &want : NULL, &ip.address,
 			       &ip.gateway, e);
 
 	if (n < 0)
-		return err_wrap(e, n, "failed to allocate for range %zu", i);
+		return err_wrap(e, n, ORIG("failed to allocate for range %zu"), i);
 	cni_result_ip(r, &ip);
 	return 0;
 }
@@ -69,11 +69,11 @@ static int unfulfilled(const struct host_local_conf *c, struct err *e)
 	buf_init(&b, ERR_TEXT_MAX);
 	for (size_t i = 0; i < c->n_wanted; i++)
 		buf_printf(&b, " %s", ip_str(&c->wanted[i], text));
-	return err_kind(e, ERR_CONF, -EINVAL, "failed to allocate all requested IPs:%s", b.p);
+	return err_kind(e, ERR_CONF, -EINVAL, ORIG("failed to allocate all requested IPs:%s"), b.p);
 }
 
-/* One address a range set, all or none. Only what this call took is given back: the original
- * frees whatever (container, interface) has, an earlier ADD's addresses among it. */
+/* One address a range set, all or none. On failure only the addresses of this call are released:
+ * the original releases all of (container, interface), also those of an earlier ADD. */
 static int take_all(const struct cni_ipam_call *call, struct host_local_conf *c,
 		    struct hostlocal *h, struct cni_result *r, struct err *e)
 {
@@ -95,7 +95,7 @@ int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, str
 	auto_result struct cni_result r = {0};
 	int n = host_local_conf_read(call, &c, e);
 
-	/* What may be wrong with the configuration comes before anything is taken. */
+	/* The configuration is validated before anything is allocated. */
 	if (n == 0)
 		n = cni_result_read_routes(call->doc, c.routes, "conf.ipam.routes", &r, e);
 	if (n == 0 && c.resolv_conf)
@@ -112,12 +112,13 @@ int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, str
 }
 
 /*
- * Without reading the folder: the addresses that prevResult names, each if its file is ours.
+ * Without listing the directory: the addresses that prevResult names, each if this attachment
+ * owns its file.
  * True when that is all there can be, one a range set.
  */
 static bool del_known(const struct cni_ipam_call *call, struct hostlocal *h, size_t n_sets)
 {
-	const struct hostlocal_owner who = owner_of(call);
+	const struct hostlocal_owner owner = owner_of(call);
 	const struct cni_result *prev = &call->call->prev;
 	size_t freed = 0;
 
@@ -125,9 +126,9 @@ static bool del_known(const struct cni_ipam_call *call, struct hostlocal *h, siz
 		const struct ipaddr *ip = &prev->ips[i].address.ip;
 		struct hostlocal_record rec;
 
-		if (hostlocal_look(h, ip, &rec, NULL) < 0)
+		if (hostlocal_scan(h, ip, &rec, NULL) < 0)
 			continue;
-		if (hostlocal_is_of(&rec, &who) && hostlocal_free(h, ip, NULL) == 0)
+		if (hostlocal_is_of(&rec, &owner) && hostlocal_free(h, ip, NULL) == 0)
 			freed++;
 		hostlocal_record_done(&rec);
 	}
@@ -143,7 +144,7 @@ static size_t count_sets(const struct cni_ipam_call *call)
 
 int host_local_del(const struct cni_ipam_call *call, struct err *e)
 {
-	const struct hostlocal_owner who = owner_of(call);
+	const struct hostlocal_owner owner = owner_of(call);
 	auto_host_local_conf struct host_local_conf c;
 	auto_hostlocal struct hostlocal h = HOSTLOCAL_INIT;
 	int n = host_local_conf_store(call, &c, e);
@@ -157,7 +158,7 @@ int host_local_del(const struct cni_ipam_call *call, struct err *e)
 	}
 	if (n < 0 || (call->call->has_prev && del_known(call, &h, count_sets(call))))
 		return n;
-	n = hostlocal_release(&h, &who, e);
+	n = hostlocal_release(&h, &owner, e);
 	return n < 0 ? n : 0;
 }
 
@@ -170,10 +171,10 @@ static void warn_empty(const struct hostlocal *h)
 			log_warn(
 				"address file without an owner, as a power loss leaves it: remove it "
 				"when no pod has the address",
-				LOG_S("folder", h->dir), LOG_S("ip", ip_str(&h->v[i].ip, ip)));
+				LOG_S("directory", h->dir), LOG_S("ip", ip_str(&h->v[i].ip, ip)));
 }
 
-static bool is_ours(const struct host_local_conf *c, const struct ipaddr *a)
+static bool is_in_ranges(const struct host_local_conf *c, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < c->n_sets; i++)
 		if (hostlocal_set_find(&c->sets[i], a))
@@ -185,7 +186,7 @@ static bool is_ours(const struct host_local_conf *c, const struct ipaddr *a)
 static int check_prev(const struct cni_ipam_call *call, const struct host_local_conf *c,
 		      const struct hostlocal *h, struct err *e)
 {
-	const struct hostlocal_owner who = owner_of(call);
+	const struct hostlocal_owner owner = owner_of(call);
 	char ip[IP_TEXT_MAX];
 
 	const struct hostlocal_record *found = NULL; /* of those, the first */
@@ -194,29 +195,29 @@ static int check_prev(const struct cni_ipam_call *call, const struct host_local_
 		const struct hostlocal_record *rec =
 			hostlocal_find(h, &call->call->prev.ips[i].address.ip);
 
-		if (rec && rec->ifname && strcmp(rec->container_id, who.container_id) != 0 &&
-		    (!found || rec < found) && is_ours(c, &rec->ip))
+		if (rec && rec->ifname && strcmp(rec->container_id, owner.container_id) != 0 &&
+		    (!found || rec < found) && is_in_ranges(c, &rec->ip))
 			found = rec;
 	}
 	if (!found)
 		return 0;
 	return err_set(e, -EEXIST, "host-local: address %s of container %s belongs to %s %s",
-		       ip_str(&found->ip, ip), who.container_id, found->container_id,
+		       ip_str(&found->ip, ip), owner.container_id, found->container_id,
 		       found->ifname);
 }
 
-static bool has_any(const struct hostlocal *h, const struct hostlocal_owner *who)
+static bool has_any(const struct hostlocal *h, const struct hostlocal_owner *owner)
 {
 	for (size_t i = 0; i < h->n; i++)
-		if (hostlocal_is_of(&h->v[i], who) ||
-		    (!h->v[i].ifname && strcmp(h->v[i].container_id, who->container_id) == 0))
+		if (hostlocal_is_of(&h->v[i], owner) ||
+		    (!h->v[i].ifname && strcmp(h->v[i].container_id, owner->container_id) == 0))
 			return true;
 	return false;
 }
 
 int host_local_check(const struct cni_ipam_call *call, struct err *e)
 {
-	const struct hostlocal_owner who = owner_of(call);
+	const struct hostlocal_owner owner = owner_of(call);
 	auto_host_local_conf struct host_local_conf c;
 	auto_hostlocal struct hostlocal h = HOSTLOCAL_INIT;
 	int n = host_local_conf_read(call, &c, e);
@@ -228,10 +229,10 @@ int host_local_check(const struct cni_ipam_call *call, struct err *e)
 	if (n < 0 && n != -ENOENT)
 		return n;
 	warn_empty(&h);
-	if (!has_any(&h, &who))
+	if (!has_any(&h, &owner))
 		return err_set(e, -ENOENT,
 			       "host-local: Failed to find address added by container %s",
-			       who.container_id);
+			       owner.container_id);
 	return check_prev(call, &c, &h, e);
 }
 
@@ -311,9 +312,13 @@ static int status(struct cni_call *c, struct err *e)
 	return host_local_status(&call, e);
 }
 
+static const struct json_table table, range_table;
+
 const struct cni_plugin cni_host_local = {
 	.name = "host-local",
 	.about = "CNI host-local plugin unirail",
+	.keys = JSON_TABLES(&ipam_request_table),
+	.ipam_keys = JSON_TABLES(&table, &range_table),
 	.add = add,
 	.check = check,
 	.del = del,
@@ -323,16 +328,18 @@ const struct cni_plugin cni_host_local = {
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-#define RANGE(key, kind, member)                                                                   \
+#define RANGE(key, kind, member, ...)                                                              \
 	{                                                                                          \
-		key, kind, .offset = offsetof(struct hostlocal_range, member)                      \
+		key, kind, .offset = offsetof(struct hostlocal_range, member), ##__VA_ARGS__       \
 	}
 
-static const struct json_field range_fields[] = {RANGE("subnet", J_NET, subnet),
-						 RANGE("rangeStart", J_IP, first),
-						 RANGE("rangeEnd", J_IP, last),
-						 RANGE("gateway", J_IP, gateway),
-						 {0}};
+static const struct json_field range_fields[] = {
+	RANGE("subnet", J_NET, subnet, JSON_DOC(NULL, "subnet of the range")),
+	RANGE("rangeStart", J_IP, first, JSON_DOC("the first", "first address that is allocated")),
+	RANGE("rangeEnd", J_IP, last, JSON_DOC("the last", "last address that is allocated")),
+	RANGE("gateway", J_IP, gateway,
+	      JSON_DOC("the first address", "gateway, which is not allocated")),
+	{0}};
 static const struct json_table range_table = {range_fields, JSON_GO,
 					      sizeof(struct hostlocal_range)};
 
@@ -342,10 +349,14 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{"dataDir", J_STR, .offset = offsetof(struct raw, data_dir)},
-	{"resolvConf", J_STR, .offset = offsetof(struct raw, resolv_conf)},
-	{"routes", J_VAL, .offset = offsetof(struct raw, routes)},
-	{"ranges", J_VAL, .offset = offsetof(struct raw, ranges)},
+	{"dataDir", J_STR, .offset = offsetof(struct raw, data_dir),
+	 JSON_DOC("/var/lib/cni/networks", "directory of the allocations")},
+	{"resolvConf", J_STR, .offset = offsetof(struct raw, resolv_conf),
+	 JSON_DOC(NULL, "file in the form of resolv.conf for the result's dns")},
+	{"routes", J_VAL, .offset = offsetof(struct raw, routes),
+	 JSON_DOC(NULL, "list of routes, {dst, gw}")},
+	{"ranges", J_VAL, .offset = offsetof(struct raw, ranges), .sub = &range_table,
+	 JSON_DOC(NULL, "list of lists of ranges; a pod gets an address of each list")},
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 
@@ -394,7 +405,7 @@ static int add_set(const struct cni_ipam_call *call, const struct json *v, const
 	return r;
 }
 
-/* Each is held against the addresses asked for and those of the pod. */
+/* Each is compared with the requested addresses and those of the pod. */
 enum { SETS_MAX = 256 };
 
 /* [[{range}, ...], ...] */
@@ -512,8 +523,8 @@ static int want_all(struct host_local_conf *c, const struct ipam_request *q, str
 	if (ip && *ip && want(c, ip, NULL) < 0)
 		return err_kind(
 			e, ERR_ENV, -EINVAL,
-			"ARGS: error parsing value of pair \"IP=%s\": invalid IP address %s", ip,
-			ip);
+			ORIG("ARGS: error parsing value of pair \"IP=%s\": invalid IP address %s"),
+			ip, ip);
 	for (size_t i = 0; i < q->args_ips.n && r == 0; i++)
 		r = want(c, q->args_ips.v[i], e);
 	for (size_t i = 0; i < q->runtime_ips.n && r == 0; i++)
@@ -582,7 +593,7 @@ static struct span word(struct span *rest)
 	return w;
 }
 
-static void add_words(struct span rest, char ***list, size_t *n)
+static void add_fields(struct span rest, char ***list, size_t *n)
 {
 	struct span w;
 
@@ -603,9 +614,9 @@ static void add_line(struct span line, struct cni_dns *dns)
 		free(dns->domain);
 		dns->domain = span_dup(first);
 	} else if (span_eq(key, "search")) {
-		add_words(line, &dns->search, &dns->n_search);
+		add_fields(line, &dns->search, &dns->n_search);
 	} else if (span_eq(key, "options")) {
-		add_words(line, &dns->options, &dns->n_options);
+		add_fields(line, &dns->options, &dns->n_options);
 	}
 }
 

@@ -12,11 +12,11 @@ struct host_local_conf {
 	struct hostlocal_range legacy; /* a set may point here: the struct stays where it is */
 	struct hostlocal_set *sets;
 	size_t n_sets;
-	struct ipaddr *wanted; /* asked for by name, each once */
+	struct ipaddr *wanted; /* requested by name, each once */
 	size_t n_wanted;
 };
 
-/* Where the store is; nothing else is looked at. */
+/* Where the store is; nothing else is read. */
 int host_local_conf_store(const struct cni_ipam_call *call, struct host_local_conf *ret,
 			  struct err *e);
 /* All of it, checked as the original does. */

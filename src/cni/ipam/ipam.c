@@ -25,7 +25,7 @@ struct ipam_type {
 /* --- executed --- */
 
 /* What conf_text() says itself. */
-static bool is_said(const char *key, bool gc)
+static bool is_logged(const char *key, bool gc)
 {
 	return strcasecmp(key, "name") == 0 || strcasecmp(key, "cniVersion") == 0 ||
 	       (gc && (strcmp(key, "cni.dev/valid-attachments") == 0 ||
@@ -49,7 +49,7 @@ static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 		const char *key;
 		const struct json *v = json_pair(c->conf, i, &key);
 
-		if (is_said(key, gc))
+		if (is_logged(key, gc))
 			continue;
 		jo_key(&o, key);
 		jo_val(&o, v, false);
@@ -184,7 +184,7 @@ struct group {
 	const struct cni_ipam_call **calls;
 	struct cni_result **out;
 	struct cni_ipam_flags **flags;
-	bool *fresh;
+	bool *is_new;
 	size_t n;
 };
 
@@ -194,7 +194,7 @@ static void group_init(struct group *g, const struct cni_ipam_call *calls, size_
 	g->calls = xcalloc(n + 1, sizeof(*g->calls));
 	g->out = xcalloc(n + 1, sizeof(*g->out));
 	g->flags = xcalloc(n + 1, sizeof(*g->flags));
-	g->fresh = xcalloc(n + 1, sizeof(*g->fresh));
+	g->is_new = xcalloc(n + 1, sizeof(*g->is_new));
 	g->n = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!is_spiderpool(&calls[i]))
@@ -210,7 +210,7 @@ static void group_done(struct group *g)
 	free(g->calls);
 	free(g->out);
 	free(g->flags);
-	free(g->fresh);
+	free(g->is_new);
 }
 #define auto_group __attribute__((cleanup(group_done)))
 
@@ -222,7 +222,7 @@ static void group_undo(const struct group *g)
 	size_t n = 0;
 
 	for (size_t i = 0; i < g->n; i++)
-		if (g->fresh[i])
+		if (g->is_new[i])
 			new[n++] = g->calls[i];
 	if (n > 0 && spiderpool_del(new, n, &e) < 0)
 		log_warn("give back addresses", LOG_S("error", e.text));
@@ -259,7 +259,7 @@ int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result 
 			r = no_type(&calls[i], e);
 	}
 	if (r == 0 && g.n > 0)
-		r = spiderpool_add(g.calls, g.n, g.out, g.flags, g.fresh, e);
+		r = spiderpool_add(g.calls, g.n, g.out, g.flags, g.is_new, e);
 	if (r < 0)
 		return r;
 	for (i = 0; i < n && r >= 0; i++)
@@ -274,21 +274,21 @@ int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result 
 	return r;
 }
 
-/* All of them, whatever one says; the first failure is told. */
+/* All of them, even when one fails; the first failure is returned. */
 static int each(const struct cni_ipam_call *calls, size_t n, struct err *e,
 		int (*verb)(const struct cni_ipam_call *c, struct err *e))
 {
 	int first = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct err why = ERR_INIT;
-		int r = verb(&calls[i], &why);
+		struct err reason = ERR_INIT;
+		int r = verb(&calls[i], &reason);
 
 		if (r >= 0 || first < 0)
 			continue;
 		first = r;
 		if (e)
-			*e = why;
+			*e = reason;
 	}
 	return first;
 }
@@ -299,16 +299,16 @@ static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e
 	int first = 0;
 
 	for (size_t i = n; i-- > 0;) {
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 		int r = is_spiderpool(&calls[i]) || !*cni_ipam_type(calls[i].conf)
 				? 0
-				: type_of(&calls[i])->del(&calls[i], &why);
+				: type_of(&calls[i])->del(&calls[i], &reason);
 
 		if (r >= 0 || first < 0)
 			continue;
 		first = r;
 		if (e)
-			*e = why;
+			*e = reason;
 	}
 	return first;
 }
@@ -316,15 +316,15 @@ static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e
 int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e)
 {
 	auto_group struct group g;
-	struct err why = ERR_INIT;
-	int others = del_others(calls, n, &why), r = 0;
+	struct err reason = ERR_INIT;
+	int others = del_others(calls, n, &reason), r = 0;
 
 	group_init(&g, calls, n, NULL, NULL);
 	if (g.n > 0)
 		r = spiderpool_del(g.calls, g.n, e);
 	if (r >= 0 && others < 0) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return others;
 	}
 	return r;

@@ -15,10 +15,10 @@ bool cni_ipam_is_built_in(const char *type);
 
 int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 /* Needs the store only: ranges that are wrong by now do not keep an address. prevResult, when
- * there is one, tells which files to look at instead of all. */
+ * there is one, names the files to read instead of all. */
 int host_local_del(const struct cni_ipam_call *call, struct err *e);
 int host_local_check(const struct cni_ipam_call *call, struct err *e);
-/* Frees what is not among call->call->valid. */
+/* Releases the addresses of attachments that are not in call->call->valid. */
 int host_local_gc(const struct cni_ipam_call *call, struct err *e);
 int host_local_status(const struct cni_ipam_call *call, struct err *e);
 

@@ -9,7 +9,9 @@
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-/* ignored: Go writes the parsed form of "address" as "Address", which is a field of its own there. */
+/*
+ * ignored: Go writes the parsed form of "address" as "Address", which is a field of its own there.
+ */
 struct address {
 	const char *text;
 	const struct json *ignored;
@@ -22,19 +24,24 @@ struct conf {
 };
 
 static const struct json_field address_fields[] = {
-	{"address", J_STR, .offset = offsetof(struct address, text)},
+	{"address", J_STR, .offset = offsetof(struct address, text),
+	 JSON_DOC(NULL, "address with prefix length")},
 	{"Address", J_VAL, .offset = offsetof(struct address, ignored)},
-	{"gateway", J_IP, .offset = offsetof(struct address, gateway)},
+	{"gateway", J_IP, .offset = offsetof(struct address, gateway),
+	 JSON_DOC(NULL, "gateway of the address")},
 	{0}};
 static const struct json_table address_table = {address_fields, JSON_GO, sizeof(struct address)};
 static const struct json_field fields[] = {
-	{"addresses", J_OBJS, .offset = offsetof(struct conf, addresses), .sub = &address_table},
-	{"routes", J_VAL, .offset = offsetof(struct conf, routes)},
-	{"dns", J_VAL, .offset = offsetof(struct conf, dns)},
+	{"addresses", J_OBJS, .offset = offsetof(struct conf, addresses), .sub = &address_table,
+	 JSON_DOC(NULL, "the addresses; CNI_ARGS IP and runtimeConfig.ips replace or add to them")},
+	{"routes", J_VAL, .offset = offsetof(struct conf, routes),
+	 JSON_DOC(NULL, "list of routes, {dst, gw}")},
+	{"dns", J_VAL, .offset = offsetof(struct conf, dns),
+	 JSON_DOC(NULL, "nameservers, domain, search and options")},
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 
-/* Appends an address; -EINVAL says that the text is none. */
+/* Appends an address; -EINVAL: the text is not an address. */
 static int add_text(struct cni_result *r, struct span text, const struct ipaddr *gateway)
 {
 	struct cni_ip ip = {.iface = -1};
@@ -93,7 +100,7 @@ static int replace(struct cni_result *r, const struct json_strs *ips, struct err
 	return 0;
 }
 
-/* Looked at last, as in the original: an address that is replaced may be anything. */
+/* Checked last, as in the original: an address that is replaced may be anything. */
 static int add_conf(struct cni_result *r, const struct conf *c, struct err *e)
 {
 	const struct address *v = c->addresses.v;
@@ -191,7 +198,7 @@ int static_check(const struct cni_ipam_call *call, struct err *e)
 		const struct ipaddr *a = &want.ips[i].address.ip, *gw = &want.ips[i].gateway;
 		const struct cni_ip *have = find(&call->call->prev, a);
 
-		/* The original lets an address that is gone pass. */
+		/* The original accepts a missing address. */
 		if (!have)
 			return err_set(e, -ENOENT, "static: addr %s is not in prevResult",
 				       ip_str(a, ip));
@@ -234,6 +241,8 @@ static int status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_static = {
 	.name = "static",
 	.about = "CNI static plugin unirail",
+	.keys = JSON_TABLES(&ipam_request_table),
+	.ipam_keys = JSON_TABLES(&table),
 	.add = add,
 	.check = check,
 	.status = status,

@@ -64,6 +64,8 @@ static int status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_whereabouts = {
 	.name = "whereabouts",
 	.about = "CNI whereabouts plugin unirail",
+	.keys = JSON_TABLES(&ipam_request_table),
+	.ipam_keys = JSON_TABLES(&whereabouts_table),
 	.add = add,
 	.check = check,
 	.del = del,
@@ -73,17 +75,17 @@ const struct cni_plugin cni_whereabouts = {
 
 /* The whereabouts IPAM in process: the verbs over ipam/whereabouts' store. */
 
-static struct whereabouts_ask ask_of(const struct cni_ipam_call *call,
-				     const struct whereabouts_conf *c)
+static struct whereabouts_request request_of(const struct cni_ipam_call *call,
+					     const struct whereabouts_conf *c)
 {
-	return (struct whereabouts_ask){
-		.who = {.container_id = call->call->container_id,
-			.ifname = call->ifname,
-			.pod_namespace = c->args.pod_namespace,
-			.pod_name = c->args.pod_name,
-			.pod_uid = c->args.pod_uid,
-			.netns = call->call->netns,
-			.network = call->name},
+	return (struct whereabouts_request){
+		.owner = {.container_id = call->call->container_id,
+			  .ifname = call->ifname,
+			  .pod_namespace = c->args.pod_namespace,
+			  .pod_name = c->args.pod_name,
+			  .pod_uid = c->args.pod_uid,
+			  .netns = call->call->netns,
+			  .network = call->name},
 		.network_name = c->network_name,
 		.overlapping = c->overlapping,
 		.ranges = c->ranges,
@@ -92,7 +94,7 @@ static struct whereabouts_ask ask_of(const struct cni_ipam_call *call,
 }
 
 static int open_store(const struct cni_ipam_call *call, const struct whereabouts_conf *c,
-		      const struct whereabouts_ask *a, struct whereabouts *w, struct err *e)
+		      const struct whereabouts_request *a, struct whereabouts *w, struct err *e)
 {
 	return whereabouts_open(w, &call->call->root, c->keys.state_dir, a, e);
 }
@@ -109,10 +111,10 @@ static int take_all(const struct cni_ipam_call *call, const struct whereabouts_c
 		    struct ipnet *got, struct err *e)
 {
 	auto_whereabouts struct whereabouts w = WHEREABOUTS_INIT;
-	const struct whereabouts_ask a = ask_of(call, c);
+	const struct whereabouts_request a = request_of(call, c);
 	int r = 0;
 
-	if (!a.who.pod_name || !*a.who.pod_name)
+	if (!a.owner.pod_name || !*a.owner.pod_name)
 		return err_kind(e, ERR_ENV, -EINVAL,
 				"IPAM client initialization error: no pod name");
 	if (c->n_ranges > 0)
@@ -190,7 +192,7 @@ static bool in_prev(const struct cni_result *prev, const struct ipaddr *ip)
 	return false;
 }
 
-/* Each range has given an address, and prevResult has them all. */
+/* Each range has allocated an address, and prevResult has them all. */
 static int check_held(const struct cni_ipam_call *call, const struct whereabouts_conf *c,
 		      const struct ipnet *held, struct err *e)
 {
@@ -216,12 +218,12 @@ int whereabouts_check(const struct cni_ipam_call *call, struct err *e)
 	auto_whereabouts struct whereabouts w = WHEREABOUTS_INIT;
 	auto_whereabouts_conf struct whereabouts_conf c;
 	auto_free struct ipnet *held = NULL;
-	struct whereabouts_ask a;
+	struct whereabouts_request a;
 	int r = whereabouts_conf_read(call, &c, e);
 
 	if (r < 0)
 		return r;
-	a = ask_of(call, &c);
+	a = request_of(call, &c);
 	held = xcalloc(c.n_ranges + 1, sizeof(*held));
 	r = open_all(call, &c, &w, e);
 	if (r == 0)
@@ -250,18 +252,18 @@ int whereabouts_gc(const struct cni_ipam_call *call, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* What an ADD of nobody in particular would meet. */
+/* Whether the ADD of any pod would succeed. */
 int whereabouts_status(const struct cni_ipam_call *call, struct err *e)
 {
 	auto_whereabouts struct whereabouts w = WHEREABOUTS_INIT;
 	auto_whereabouts_conf struct whereabouts_conf c;
-	struct whereabouts_ask a;
+	struct whereabouts_request a;
 	int r = whereabouts_conf_read(call, &c, e);
 
 	if (r < 0 || c.n_ranges == 0)
 		return r;
-	a = ask_of(call, &c);
-	a.who = (struct ipam_owner){.container_id = "", .ifname = ""};
+	a = request_of(call, &c);
+	a.owner = (struct ipam_owner){.container_id = "", .ifname = ""};
 	r = open_store(call, &c, &a, &w, e);
 	if (r == 0)
 		r = whereabouts_try(&w, &a, e);

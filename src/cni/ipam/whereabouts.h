@@ -21,7 +21,7 @@
  *	network_name              ranges of another network_name are another network's
  *	configuration_path        see below
  *	log_file, log_level       for the process of its own: debug, verbose, error, panic
- *	state_dir                 ours: absolute, default as in ipam/ipam.h. Of the netconf only
+ *	state_dir                 unirail's own: absolute, default as in ipam/ipam.h. Of the netconf only
  *	kubernetes.kubeconfig     the cluster's store, which this build has not: ADD, CHECK, GC and
  *	                          STATUS refuse it (ERR_UNAVAILABLE), DEL frees what is here and
  *	                          warns
@@ -46,6 +46,7 @@
 #include "cni/ipam/ipam_plugins.h"
 #include "ipam/whereabouts/whereabouts.h"
 
+extern const struct json_table whereabouts_table; /* its netconf */
 /* As written, netconf and flat file merged. Strings may be NULL. */
 struct whereabouts_keys {
 	const char *type, *gateway, *network_name, *node_slice_size, *path, *log_file, *log_level,

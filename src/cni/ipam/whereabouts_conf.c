@@ -150,7 +150,7 @@ static int add_statics(struct whereabouts_conf *c, struct err *e)
 	return r;
 }
 
-/* What is somebody's already is not given out. */
+/* An address that is in use already is not allocated. */
 static void keep_apart(struct whereabouts_conf *c)
 {
 	struct ip_set out[2] = {{.family = 4}, {.family = 6}};
@@ -336,29 +336,31 @@ void whereabouts_conf_done(struct whereabouts_conf *c)
 
 enum { FLAT_MAX = 1 << 20 };
 
-#define MORE(key, kind, member)                                                                    \
+#define MORE(key, kind, member, ...)                                                               \
 	{                                                                                          \
-		key, kind, .offset = offsetof(struct whereabouts_more, member)                     \
+		key, kind, .offset = offsetof(struct whereabouts_more, member), ##__VA_ARGS__      \
 	}
-#define STATIC(key, member)                                                                        \
+#define STATIC(key, member, ...)                                                                   \
 	{                                                                                          \
-		key, J_STR, .offset = offsetof(struct whereabouts_static, member)                  \
+		key, J_STR, .offset = offsetof(struct whereabouts_static, member), ##__VA_ARGS__   \
 	}
 #define KEY(key, kind, member, ...)                                                                \
 	{                                                                                          \
 		key, kind, .offset = offsetof(struct whereabouts_keys, member), __VA_ARGS__        \
 	}
 
-static const struct json_field more_fields[] = {MORE("range", J_STR, text.range),
-						MORE("range_start", J_STR, text.start),
-						MORE("range_end", J_STR, text.end),
-						MORE("exclude", J_STRS, exclude),
-						{0}};
+static const struct json_field more_fields[] = {
+	MORE("range", J_STR, text.range, JSON_DOC(NULL, "10.0.0.0/24, or 10.0.0.5-10.0.0.9/24")),
+	MORE("range_start", J_STR, text.start, JSON_DOC(NULL, "first address of the range")),
+	MORE("range_end", J_STR, text.end, JSON_DOC(NULL, "last address of the range")),
+	MORE("exclude", J_STRS, exclude,
+	     JSON_DOC(NULL, "subnets and addresses that are not allocated")),
+	{0}};
 static const struct json_table more_table = {more_fields, JSON_GO, sizeof(struct whereabouts_more)};
 
 static const struct json_field static_fields[] = {
-	STATIC("address", address),
-	STATIC("gateway", gateway),
+	STATIC("address", address, JSON_DOC(NULL, "address with prefix length")),
+	STATIC("gateway", gateway, JSON_DOC(NULL, "gateway of the address")),
 	/* what Go writes beside "address" */
 	{"Address", J_VAL, .offset = offsetof(struct whereabouts_static, ignored)},
 	{0}};
@@ -366,31 +368,45 @@ static const struct json_table static_table = {static_fields, JSON_GO,
 					       sizeof(struct whereabouts_static)};
 
 /* A sub-object fills the one struct, hence offset 0. */
-static const struct json_field cluster_fields[] = {KEY("kubeconfig", J_STR, kubeconfig), {0}};
+static const struct json_field cluster_fields[] = {
+	KEY("kubeconfig", J_STR, kubeconfig,
+	    JSON_DOC(NULL, "the cluster's store, which is refused: the store is this node's")),
+	{0}};
 static const struct json_table cluster_table = {cluster_fields, JSON_GO, 0};
 
 static const struct json_field fields[] = {
-	KEY("type", J_STR, type),
-	KEY("range", J_STR, range.range),
-	KEY("range_start", J_STR, range.start),
-	KEY("range_end", J_STR, range.end),
-	KEY("exclude", J_STRS, exclude),
-	KEY("ipRanges", J_OBJS, more, .sub = &more_table),
-	KEY("gateway", J_STR, gateway),
-	KEY("routes", J_VAL, routes),
-	KEY("dns", J_VAL, dns),
-	KEY("addresses", J_OBJS, addresses, .sub = &static_table),
+	KEY("type", J_STR, type, JSON_DOC(NULL, "whereabouts")),
+	KEY("range", J_STR, range.range, JSON_DOC(NULL, "10.0.0.0/24, or 10.0.0.5-10.0.0.9/24")),
+	KEY("range_start", J_STR, range.start, JSON_DOC(NULL, "first address that is allocated")),
+	KEY("range_end", J_STR, range.end, JSON_DOC(NULL, "last address that is allocated")),
+	KEY("exclude", J_STRS, exclude,
+	    JSON_DOC(NULL, "subnets and addresses that are not allocated")),
+	KEY("ipRanges", J_OBJS, more, .sub = &more_table,
+	    JSON_DOC(NULL, "further ranges; a pod gets an address of each")),
+	KEY("gateway", J_STR, gateway,
+	    JSON_DOC(NULL, "gateway of the addresses of its family, which is not allocated")),
+	KEY("routes", J_VAL, routes, JSON_DOC(NULL, "list of routes, {dst, gw}")),
+	KEY("dns", J_VAL, dns, JSON_DOC(NULL, "nameservers, domain, search and options")),
+	KEY("addresses", J_OBJS, addresses, .sub = &static_table,
+	    JSON_DOC(NULL, "fixed addresses, for every pod")),
 	KEY("enable_overlapping_ranges", J_BOOL, overlapping,
-	    .has = offsetof(struct whereabouts_keys, has_overlapping)),
-	KEY("network_name", J_STR, network_name),
-	KEY("node_slice_size", J_STR, node_slice_size),
-	KEY("configuration_path", J_STR, path),
-	KEY("log_file", J_STR, log_file),
-	KEY("log_level", J_STR, log_level),
-	KEY("state_dir", J_STR, state_dir),
-	{"kubernetes", J_OBJ, .sub = &cluster_table},
+	    .has = offsetof(struct whereabouts_keys, has_overlapping),
+	    JSON_DOC("true", "allocate an address that ranges have in common once")),
+	KEY("network_name", J_STR, network_name,
+	    JSON_DOC(NULL, "ranges with another name are other networks")),
+	KEY("node_slice_size", J_STR, node_slice_size,
+	    JSON_DOC(NULL, "refused: needs the controller of whereabouts")),
+	KEY("configuration_path", J_STR, path,
+	    JSON_DOC("whereabouts.d/whereabouts.conf",
+		     "file with further keys, below /etc/cni/net.d or /etc/kubernetes/cni/net.d")),
+	KEY("log_file", J_STR, log_file, JSON_DOC(NULL, "file of the log")),
+	KEY("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, verbose, error or panic")),
+	KEY("state_dir", J_STR, state_dir,
+	    JSON_OWN("/var/lib/unirail/ipam", "directory of the store")),
+	{"kubernetes", J_OBJ, .sub = &cluster_table,
+	 JSON_DOC(NULL, "access to the cluster, which is refused")},
 	{0}};
-static const struct json_table table = {fields, JSON_GO, 0};
+const struct json_table whereabouts_table = {fields, JSON_GO, 0};
 
 static int check_path(const char *key, const char *path, struct err *e)
 {
@@ -408,7 +424,7 @@ int whereabouts_keys_read(const struct cni_ipam_call *call, struct whereabouts_c
 
 	if (!ipam)
 		return err_kind(e, ERR_CONF, -EINVAL, "IPAM config missing 'ipam' key");
-	r = json_read(call->doc, ipam, &table, &c->keys, "conf.ipam", e);
+	r = json_read(call->doc, ipam, &whereabouts_table, &c->keys, "conf.ipam", e);
 	if (r == 0)
 		r = check_path("state_dir", c->keys.state_dir, e);
 	if (r == 0)
@@ -434,7 +450,7 @@ void whereabouts_keys_salvage(const struct cni_ipam_call *call, struct whereabou
 
 /* --- the flat file --- */
 
-/* 1: read; 0: it is not there. */
+/* 1: read; 0: it does not exist. */
 static int try_flat(const struct root *root, const char *path, struct whereabouts_conf *c,
 		    struct err *e)
 {
@@ -520,7 +536,7 @@ static void merge_lists(struct whereabouts_keys *k, const struct whereabouts_key
 static int merge(struct whereabouts_conf *c, struct err *e)
 {
 	struct whereabouts_keys flat = {0};
-	int r = json_read(c->flat, json_root(c->flat), &table, &flat, "ipam", e);
+	int r = json_read(c->flat, json_root(c->flat), &whereabouts_table, &flat, "ipam", e);
 
 	if (r == 0)
 		r = cni_result_read_dns(c->flat, flat.dns, "ipam.dns", &c->fixed, e);

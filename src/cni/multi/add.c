@@ -14,7 +14,7 @@
 /* ADD of every network of a pod. */
 
 struct undo_chain {
-	struct aio *x;
+	struct multi *x;
 	size_t net;
 	struct multi_plugin plugin;
 };
@@ -29,7 +29,7 @@ static int undo_chain(void *arg, struct err *e)
 	return chain_run(&c, "DEL", e);
 }
 
-static int run_meta(struct aio *x, struct attach *a, size_t i, const struct multi_plugin *p,
+static int run_meta(struct multi *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		    struct err *e)
 {
 	struct cni_result *now = &x->nets[i].result;
@@ -43,7 +43,7 @@ static int run_meta(struct aio *x, struct attach *a, size_t i, const struct mult
 }
 
 /* The plugin's result replaces the network's. */
-static int execute(struct aio *x, struct attach *a, size_t i, const struct multi_plugin *p,
+static int execute(struct multi *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		   struct err *e)
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
@@ -63,13 +63,13 @@ static int execute(struct aio *x, struct attach *a, size_t i, const struct multi
 	return 0;
 }
 
-static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct multi_plugin *p,
+static int run_plugin(struct multi *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		      struct err *e)
 {
 	return p->meta ? run_meta(x, a, i, p, e) : execute(x, a, i, p, e);
 }
 
-static int run_ahead(struct aio *x, struct attach *a, struct err *e)
+static int run_ahead(struct multi *x, struct attach *a, struct err *e)
 {
 	int r = 0;
 
@@ -79,7 +79,7 @@ static int run_ahead(struct aio *x, struct attach *a, struct err *e)
 	return r;
 }
 
-static int run_mains(struct aio *x, struct attach *a, struct err *e)
+static int run_mains(struct multi *x, struct attach *a, struct err *e)
 {
 	int r = 0;
 
@@ -89,7 +89,7 @@ static int run_mains(struct aio *x, struct attach *a, struct err *e)
 	return r;
 }
 
-static int run_before(struct aio *x, struct attach *a, struct err *e)
+static int run_before(struct multi *x, struct attach *a, struct err *e)
 {
 	int r = 0;
 
@@ -99,7 +99,7 @@ static int run_before(struct aio *x, struct attach *a, struct err *e)
 	return r;
 }
 
-static int run_after(struct aio *x, struct attach *a, struct err *e)
+static int run_after(struct multi *x, struct attach *a, struct err *e)
 {
 	int r = 0;
 
@@ -109,7 +109,7 @@ static int run_after(struct aio *x, struct attach *a, struct err *e)
 	return r;
 }
 
-static int take_results(struct aio *x, const struct attach *a, struct err *e)
+static int take_results(struct multi *x, const struct attach *a, struct err *e)
 {
 	const struct rail *rail = a->rails;
 	int r = 0;
@@ -135,7 +135,7 @@ static void set_mac(struct cni_result *r, const char *ifname, const struct mac *
 }
 
 /* The coordinator's podMACPrefix changes MACs after the links are created. */
-static void take_macs(struct aio *x, struct attach *a)
+static void take_macs(struct multi *x, struct attach *a)
 {
 	size_t rail = 0;
 
@@ -152,7 +152,7 @@ static void take_macs(struct aio *x, struct attach *a)
 
 static int find_plugin(void *arg, size_t net, const struct multi_plugin *p, struct err *e)
 {
-	const struct aio *x = arg;
+	const struct multi *x = arg;
 	auto_buf struct buf path;
 	int r;
 
@@ -164,7 +164,7 @@ static int find_plugin(void *arg, size_t net, const struct multi_plugin *p, stru
 }
 
 /* Report plugins that are not installed before any change. */
-static int find_plugins(struct aio *x, struct err *e)
+static int find_plugins(struct multi *x, struct err *e)
 {
 	int r = 0;
 
@@ -173,7 +173,7 @@ static int find_plugins(struct aio *x, struct err *e)
 	return r;
 }
 
-static int add_all(struct aio *x, struct attach *a, struct err *e)
+static int add_all(struct multi *x, struct attach *a, struct err *e)
 {
 	int r = find_plugins(x, e);
 
@@ -202,18 +202,18 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 	return r < 0 ? r : multi_keep_results(x, e);
 }
 
-static void tell_rdma(struct aio *x, struct attach *a)
+static void report_rdma(struct multi *x, struct attach *a)
 {
 	const struct rail *rail = a->rails;
 
-	attach_gids(a);
+	rdma_info_wait(a);
 	for (size_t i = 0; i < x->n_nets; i++)
 		if (x->nets[i].kind)
-			attach_put_rdma(rail++, &x->nets[i].result);
+			rdma_info_add(rail++, &x->nets[i].result);
 	rails_write(a);
 }
 
-int multi_add(struct aio *x, struct cni_result *out, struct err *e)
+int multi_add(struct multi *x, struct cni_result *out, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
 	int r = attach_open(&a, x->call, false, e);
@@ -229,7 +229,7 @@ int multi_add(struct aio *x, struct cni_result *out, struct err *e)
 		return r;
 	}
 	attach_announce(&a);
-	tell_rdma(x, &a);
+	report_rdma(x, &a);
 	attach_done(&a);
 	for (size_t i = 0; i < x->n_nets; i++)
 		multi_merge(&x->nets[i].result, out);
@@ -303,7 +303,7 @@ static bool in_pod(const struct cni_iface *f)
 	return f->sandbox && *f->sandbox;
 }
 
-static size_t net_of_name(const struct aio *x, const char *ifname, size_t other)
+static size_t net_of_name(const struct multi *x, const char *ifname, size_t other)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
 		if (strcmp(x->nets[i].ifname, ifname) == 0)
@@ -312,7 +312,7 @@ static size_t net_of_name(const struct aio *x, const char *ifname, size_t other)
 }
 
 /* The network of each interface. Host-side interfaces precede their pod interface. */
-static void owners(const struct aio *x, const struct cni_result *all, size_t *owner)
+static void owners(const struct multi *x, const struct cni_result *all, size_t *owner)
 {
 	size_t now = 0, pending = 0;
 
@@ -383,7 +383,7 @@ static void slice_routes(const struct cni_result *all, const size_t *owner, size
 	ip_set_done(&r.to[1]);
 }
 
-void multi_set_prev(struct aio *x, size_t net, struct cni_result *prev)
+void multi_set_prev(struct multi *x, size_t net, struct cni_result *prev)
 {
 	struct multi_net *n = &x->nets[net];
 
@@ -397,7 +397,7 @@ void multi_set_prev(struct aio *x, size_t net, struct cni_result *prev)
 	n->own_prev = true;
 }
 
-bool multi_prev(const struct aio *x, size_t net, struct cni_result *ret)
+bool multi_prev(const struct multi *x, size_t net, struct cni_result *ret)
 {
 	const struct multi_net *n = &x->nets[net];
 
@@ -410,7 +410,7 @@ bool multi_prev(const struct aio *x, size_t net, struct cni_result *ret)
 	return true;
 }
 
-void multi_slice(const struct aio *x, const struct cni_result *all, size_t net,
+void multi_slice(const struct multi *x, const struct cni_result *all, size_t net,
 		 struct cni_result *ret)
 {
 	size_t *owner = xcalloc(all->n_ifaces, sizeof(*owner));
@@ -442,7 +442,7 @@ void multi_slice(const struct aio *x, const struct cni_result *all, size_t net,
  * is added. Tables created by a coordinator are not changed.
  */
 
-int multi_check_gateways(const struct aio *x, struct err *e)
+int multi_check_gateways(const struct multi *x, struct err *e)
 {
 	const struct multi_net *by[7] = {NULL};
 
@@ -461,7 +461,7 @@ int multi_check_gateways(const struct aio *x, struct err *e)
 }
 
 /* Whether a network requests the default route of this family. */
-static bool is_asked(const struct aio *x, uint8_t family)
+static bool is_requested(const struct multi *x, uint8_t family)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
 		for (size_t k = 0; k < x->nets[i].n_gateways; k++)
@@ -478,7 +478,7 @@ static int index_of(const struct attach *a, const char *ifname)
 	return 0;
 }
 
-static bool is_networks(const struct aio *x, const struct attach *a, const struct route *rt)
+static bool is_networks(const struct multi *x, const struct attach *a, const struct route *rt)
 {
 	int index = rt->n_hops ? rt->hops[0].index : rt->index;
 
@@ -525,14 +525,14 @@ static int apply(struct attach *a, const struct route *rt, bool add, struct err 
 	return r;
 }
 
-static int delete_others(const struct aio *x, struct attach *a, struct err *e)
+static int delete_others(const struct multi *x, struct attach *a, struct err *e)
 {
 	struct route *list = NULL;
 	size_t n = 0;
 	int r = route_list(a->pod, 0, TABLE_MAIN, &list, &n, e);
 
 	for (size_t i = 0; r >= 0 && i < n; i++)
-		if (ipnet_is_default(&list[i].dst) && is_asked(x, list[i].family) &&
+		if (ipnet_is_default(&list[i].dst) && is_requested(x, list[i].family) &&
 		    is_networks(x, a, &list[i]))
 			r = apply(a, &list[i], false, e);
 	if (n)
@@ -564,27 +564,27 @@ static int add_own(const struct multi_net *net, struct attach *a, struct err *e)
 /* --- the result --- */
 
 /* Change the result accordingly: CHECK and Multus' cache compare with it. */
-static void edit_result(const struct aio *x, struct multi_net *net)
+static void edit_result(const struct multi *x, struct multi_net *net)
 {
 	struct cni_result *r = &net->result;
-	size_t kept = 0;
+	size_t n_retained = 0;
 
-	cni_result_copy(&net->told, r);
+	cni_result_copy(&net->plugin_result, r);
 	for (size_t i = 0; i < r->n_routes; i++)
 		if (!ipnet_is_default(&r->routes[i].dst) ||
-		    !is_asked(x, r->routes[i].dst.ip.family))
-			r->routes[kept++] = r->routes[i];
-	r->n_routes = kept;
+		    !is_requested(x, r->routes[i].dst.ip.family))
+			r->routes[n_retained++] = r->routes[i];
+	r->n_routes = n_retained;
 	for (size_t k = 0; k < net->n_gateways; k++)
 		cni_result_route(r, &(struct cni_route){.dst = default_of(net->gateways[k].family),
 							.gw = net->gateways[k]});
 }
 
-int multi_default_routes(struct aio *x, struct attach *a, struct err *e)
+int multi_default_routes(struct multi *x, struct attach *a, struct err *e)
 {
 	int r;
 
-	if (!is_asked(x, 4) && !is_asked(x, 6))
+	if (!is_requested(x, 4) && !is_requested(x, 6))
 		return 0;
 	r = attach_list_pod(a, e);
 	if (r >= 0)

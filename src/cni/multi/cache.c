@@ -80,7 +80,7 @@ static void put_each(struct json_out *o, const struct multi_plugin *v, size_t n)
 		put_plugin(o, v[i].type, v[i].conf, lists, NULL);
 }
 
-static void put_network(const struct aio *x, const struct multi_net *net, struct buf *b)
+static void put_network(const struct multi *x, const struct multi_net *net, struct buf *b)
 {
 	struct json_out o;
 
@@ -103,12 +103,12 @@ static void put_network(const struct aio *x, const struct multi_net *net, struct
 
 /* --- files --- */
 
-static char *scratch_path(const struct aio *x)
+static char *scratch_path(const struct multi *x)
 {
 	return xasprintf("%s/%s", x->keep_dir, x->call->container_id);
 }
 
-static int make_scratch(const struct aio *x, struct buf *text, struct err *e)
+static int make_scratch(const struct multi *x, struct buf *text, struct err *e)
 {
 	struct json_out o;
 	int r = 0;
@@ -138,19 +138,20 @@ static int make_scratch(const struct aio *x, struct buf *text, struct err *e)
 
 static int forget(void *arg, struct err *e)
 {
-	const struct aio *x = *(const struct aio **)arg;
+	const struct multi *x = *(const struct multi **)arg;
 
 	(void)e;
 	multus_forget(x->call, x->keep_dir);
 	return 0;
 }
 
-static int cannot(const struct aio *x, int code, struct err *e)
+static int cannot(const struct multi *x, int code, struct err *e)
 {
-	return err_wrap(e, code, "note the pod for Multus in '%s' (conf.cniDir)", x->keep_dir);
+	return err_wrap(e, code, "save the pod's entry for Multus in '%s' (conf.cniDir)",
+			x->keep_dir);
 }
 
-int multi_keep(const struct aio *x, struct undo *u, struct err *e)
+int multi_keep(const struct multi *x, struct undo *u, struct err *e)
 {
 	auto_free char *path = NULL;
 	auto_buf struct buf text;
@@ -168,13 +169,13 @@ int multi_keep(const struct aio *x, struct undo *u, struct err *e)
 	if (r >= 0)
 		r = dir_make(&x->call->root, x->keep_dir, 0700, e);
 	if (r >= 0)
-		undo_push(u, "the note for Multus", forget, &x, sizeof(x));
+		undo_push(u, "save the entry for Multus", forget, &x, sizeof(x));
 	if (r >= 0)
 		r = file_replace(&x->call->root, path, buf_span(&text), 0600, e);
 	return r < 0 ? cannot(x, r, e) : 0;
 }
 
-static int keep_result(const struct aio *x, const struct multi_net *net, const char *dir,
+static int keep_result(const struct multi *x, const struct multi_net *net, const char *dir,
 		       struct err *e)
 {
 	const struct cni_call *c = x->call;
@@ -201,7 +202,7 @@ static int keep_result(const struct aio *x, const struct multi_net *net, const c
 	return r < 0 ? r : file_replace(&c->root, path, buf_span(&text), 0600, e);
 }
 
-int multi_keep_results(const struct aio *x, struct err *e)
+int multi_keep_results(const struct multi *x, struct err *e)
 {
 	auto_free char *dir = NULL;
 	int r;
@@ -216,7 +217,7 @@ int multi_keep_results(const struct aio *x, struct err *e)
 }
 
 /* Removes temporary files that a killed ADD left: those of this container, and old ones. */
-static void sweep(const struct aio *x)
+static void sweep(const struct multi *x)
 {
 	auto_free char *own = scratch_path(x), *results = xasprintf("%s/results", x->keep_dir);
 
@@ -225,7 +226,7 @@ static void sweep(const struct aio *x)
 	file_sweep_old(&x->call->root, results);
 }
 
-void multi_forget(const struct aio *x)
+void multi_forget(const struct multi *x)
 {
 	if (!x->keep_dir)
 		return;
@@ -233,7 +234,7 @@ void multi_forget(const struct aio *x)
 	sweep(x);
 }
 
-void multi_forget_others(const struct aio *x)
+void multi_forget_others(const struct multi *x)
 {
 	struct cni_call c = *x->call;
 	char **names = NULL;

@@ -11,6 +11,55 @@
 
 enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };
 
+/* A single network of the configuration. */
+
+struct raw_net {
+	const char *name, *ifname, *type, *nad, *device, *args, *version;
+	const struct json *plugins;
+	struct json_strs gateways;
+};
+
+static const struct json_field net_fields[] = {
+	{.name = "name",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, name),
+	 JSON_DOC(NULL, "name of the network")},
+	{.name = "ifname",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, ifname),
+	 JSON_DOC("net<i>", "name of the interface; the first network: CNI_IFNAME")},
+	{.name = "type",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, type),
+	 JSON_DOC(NULL, "plugin, if there is only one")},
+	{.name = "plugins",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw_net, plugins),
+	 JSON_DOC(NULL, "list of plugins, of which the first makes the interface")},
+	{.name = "nad",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, nad),
+	 JSON_DOC(NULL, "name of the definition, NAMESPACE/NAME")},
+	{.name = "deviceID",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, device),
+	 JSON_DOC(NULL, "allocated device, for the record")},
+	{.name = "cniArgs",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, args),
+	 JSON_DOC(NULL, "appended to CNI_ARGS")},
+	{.name = "cniVersion",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_net, version),
+	 JSON_DOC("the netconf's", "version of a network that has nad")},
+	{.name = "defaultRoute",
+	 .type = J_STRS,
+	 .offset = offsetof(struct raw_net, gateways),
+	 JSON_DOC(NULL, "gateways: the pod's default routes use this network only")},
+	{0},
+};
+static const struct json_table net_table = {net_fields, JSON_GO, sizeof(struct raw_net)};
+
 struct raw {
 	const struct json *networks, *defaults, *coordinator;
 	const char *cni_dir, *bin_dir;
@@ -18,23 +67,43 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "networks", .type = J_VAL, .offset = offsetof(struct raw, networks)},
-	{.name = "defaults", .type = J_VAL, .offset = offsetof(struct raw, defaults)},
-	{.name = "coordinator", .type = J_VAL, .offset = offsetof(struct raw, coordinator)},
+	{.name = "networks",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, networks),
+	 .sub = &net_table,
+	 JSON_DOC(
+		 NULL,
+		 "the networks, each with the content of a definition; required unless there is an agent")},
+	{.name = "defaults",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, defaults),
+	 JSON_DOC(NULL,
+		  "object of keys that a network's first plugin gets where it does not have them")},
+	{.name = "coordinator",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, coordinator),
+	 JSON_DOC(NULL, "object of the coordinator for each built-in network that has none")},
 	{.name = "timeoutMs",
 	 .type = J_INT,
 	 .offset = offsetof(struct raw, timeout_ms),
 	 .min = 1,
-	 .max = MAX_TIMEOUT_MS},
-	{.name = "cniDir", .type = J_STR, .offset = offsetof(struct raw, cni_dir)},
-	{.name = "binDir", .type = J_STR, .offset = offsetof(struct raw, bin_dir)},
+	 .max = MAX_TIMEOUT_MS,
+	 JSON_DOC("the IPAM's", "limit of conflict and gateway tests of all networks")},
+	{.name = "cniDir",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, cni_dir),
+	 JSON_DOC(NULL, "directory in which attachments are recorded in Multus' format")},
+	{.name = "binDir",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, bin_dir),
+	 JSON_DOC(NULL, "directory of plugins, searched before CNI_PATH")},
 	{0},
 };
-static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+const struct json_table multi_table = {fields, JSON_GO, sizeof(struct raw)};
 
 /* The shared coordinator applies to built-in networks only, not to a default network such as
  * ptp. */
-static void share_coordinator(struct aio *x, const struct json *co)
+static void share_coordinator(struct multi *x, const struct json *co)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
 		if (x->nets[i].kind && !x->nets[i].co)
@@ -57,7 +126,7 @@ static int want_absolute(const char *path, const char *place, struct err *e)
 }
 
 /* As in Multus: binDir precedes CNI_PATH, and plugins get the extended CNI_PATH. */
-static void add_bin_dir(struct aio *x, const char *dir)
+static void add_bin_dir(struct multi *x, const char *dir)
 {
 	struct cni_call *c = x->call;
 
@@ -67,10 +136,10 @@ static void add_bin_dir(struct aio *x, const char *dir)
 	c->path = x->path;
 }
 
-static int read_all(struct cni_call *c, struct aio *x, struct err *e)
+static int read_all(struct cni_call *c, struct multi *x, struct err *e)
 {
 	struct raw raw = {0};
-	int r = json_read(c->doc, c->conf, &table, &raw, "conf", e);
+	int r = json_read(c->doc, c->conf, &multi_table, &raw, "conf", e);
 
 	if (r >= 0)
 		r = want_object(raw.defaults, "conf.defaults", e);
@@ -102,9 +171,9 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 	return r < 0 ? r : multi_check_gateways(x, e);
 }
 
-int multi_read(struct cni_call *c, struct aio *ret, struct err *e)
+int multi_read(struct cni_call *c, struct multi *ret, struct err *e)
 {
-	struct aio x = {.call = c};
+	struct multi x = {.call = c};
 	int r = read_all(c, &x, e);
 
 	if (r < 0) {
@@ -126,11 +195,11 @@ static void net_done(struct multi_net *net)
 	free(net->after);
 	coordinator_conf_done(&net->coordinator_conf);
 	cni_result_done(&net->result);
-	cni_result_done(&net->told);
+	cni_result_done(&net->plugin_result);
 	cni_result_done(&net->prev);
 }
 
-void multi_done(struct aio *x)
+void multi_done(struct multi *x)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
 		net_done(&x->nets[i]);
@@ -139,30 +208,8 @@ void multi_done(struct aio *x)
 	free(x->nets);
 	free(x->rails);
 	free(x->nics);
-	*x = (struct aio){0};
+	*x = (struct multi){0};
 }
-
-/* A single network of the configuration. */
-
-struct raw_net {
-	const char *name, *ifname, *type, *nad, *device, *args, *version;
-	const struct json *plugins;
-	struct json_strs gateways;
-};
-
-static const struct json_field net_fields[] = {
-	{.name = "name", .type = J_STR, .offset = offsetof(struct raw_net, name)},
-	{.name = "ifname", .type = J_STR, .offset = offsetof(struct raw_net, ifname)},
-	{.name = "type", .type = J_STR, .offset = offsetof(struct raw_net, type)},
-	{.name = "plugins", .type = J_VAL, .offset = offsetof(struct raw_net, plugins)},
-	{.name = "nad", .type = J_STR, .offset = offsetof(struct raw_net, nad)},
-	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct raw_net, device)},
-	{.name = "cniArgs", .type = J_STR, .offset = offsetof(struct raw_net, args)},
-	{.name = "cniVersion", .type = J_STR, .offset = offsetof(struct raw_net, version)},
-	{.name = "defaultRoute", .type = J_STRS, .offset = offsetof(struct raw_net, gateways)},
-	{0},
-};
-static const struct json_table net_table = {net_fields, JSON_GO, sizeof(struct raw_net)};
 
 static int bad(struct err *e, const char *place, const char *what)
 {
@@ -274,7 +321,7 @@ static int take_plugins(struct multi_net *net, const struct json *self, const st
 	return r;
 }
 
-static int check_unique(const struct aio *x, const char *place, struct err *e)
+static int check_unique(const struct multi *x, const char *place, struct err *e)
 {
 	const struct multi_net *net = &x->nets[x->n_nets - 1];
 
@@ -293,7 +340,7 @@ static int check_unique(const struct aio *x, const char *place, struct err *e)
 }
 
 /* GC and STATUS have no CNI_IFNAME and need no interface names. */
-static char *ifname_of(const struct aio *x, const struct raw_net *raw, size_t i)
+static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t i)
 {
 	if (raw->ifname && *raw->ifname)
 		return xstrdup(raw->ifname);
@@ -308,7 +355,7 @@ static const char *if_set(const char *s)
 }
 
 /* The environment of the network's plugins: the pod's, and what this network alone requests. */
-static int take_call(const struct aio *x, struct multi_net *net, size_t i,
+static int take_call(const struct multi *x, struct multi_net *net, size_t i,
 		     const struct raw_net *raw, const char *place, struct err *e)
 {
 	const char *args = i ? x->later_args : x->call->args_text;
@@ -345,7 +392,7 @@ static int take_gateways(struct multi_net *net, const struct json_strs *list, co
 	return 0;
 }
 
-int multi_take_net(struct aio *x, const struct json *self, size_t i, struct err *e)
+int multi_take_net(struct multi *x, const struct json *self, size_t i, struct err *e)
 {
 	struct multi_net *net = &VEC_PUSH(x->nets, x->n_nets);
 	auto_free char *place = xasprintf("conf.networks[%zu]", i);
@@ -408,13 +455,13 @@ char *multi_later_args(const char *text)
 	return buf_take(&b);
 }
 
-const struct cni_call *multi_call(const struct aio *x, size_t i)
+const struct cni_call *multi_call(const struct multi *x, size_t i)
 {
 	return &x->nets[i].call;
 }
 
 /* "ipam" is the plugin's own or the one of `defaults`. */
-struct cni_ipam_call multi_ipam_call(const struct aio *x, size_t i)
+struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i)
 {
 	const struct multi_net *net = &x->nets[i];
 	const struct json *conf = net->main.conf;
@@ -433,13 +480,13 @@ struct cni_ipam_call multi_ipam_call(const struct aio *x, size_t i)
 	};
 }
 
-static struct rail_source source_of(const struct aio *x, const struct multi_net *net)
+static struct rail_source source_of(const struct multi *x, const struct multi_net *net)
 {
 	return (struct rail_source){
 		.doc = x->call->doc, .defaults = x->defaults, .conf = net->main.conf};
 }
 
-static struct rail *add_rail(struct aio *x, size_t i)
+static struct rail *add_rail(struct multi *x, size_t i)
 {
 	struct rail *rail = &x->rails[x->n_rails++];
 
@@ -452,7 +499,7 @@ static struct rail *add_rail(struct aio *x, size_t i)
 	return rail;
 }
 
-void multi_read_rails(struct aio *x)
+void multi_read_rails(struct multi *x)
 {
 	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
 	for (size_t i = 0; i < x->n_nets; i++) {
@@ -464,7 +511,7 @@ void multi_read_rails(struct aio *x)
 }
 
 /* MAC of CNI_ARGS is for the first network; other networks have their own cniArgs. */
-static int read_rail(struct aio *x, size_t i, struct err *e)
+static int read_rail(struct multi *x, size_t i, struct err *e)
 {
 	struct rail_source s = source_of(x, &x->nets[i]);
 	struct rail *rail = add_rail(x, i);
@@ -480,7 +527,7 @@ static int read_rail(struct aio *x, size_t i, struct err *e)
 	return rail->kind->read(&s, &rail->conf, e);
 }
 
-static int read_net(struct aio *x, size_t i, struct err *e)
+static int read_net(struct multi *x, size_t i, struct err *e)
 {
 	struct multi_net *net = &x->nets[i];
 	struct coordinator_nic *nic = &x->nics[i];
@@ -500,7 +547,7 @@ static int read_net(struct aio *x, size_t i, struct err *e)
 	return r < 0 ? err_wrap(e, r, "%s", net->label) : 0;
 }
 
-int multi_read_plugins(struct aio *x, struct err *e)
+int multi_read_plugins(struct multi *x, struct err *e)
 {
 	auto_buf struct buf keep;
 	struct cni_args args = {0};
@@ -519,7 +566,7 @@ int multi_read_plugins(struct aio *x, struct err *e)
 
 /* --- shared by the verbs --- */
 
-struct chain_call multi_chain_call(const struct aio *x, size_t i, const struct multi_plugin *p,
+struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct multi_plugin *p,
 				   const struct cni_result *prev)
 {
 	const struct multi_net *net = &x->nets[i];
@@ -536,7 +583,7 @@ struct chain_call multi_chain_call(const struct aio *x, size_t i, const struct m
 	};
 }
 
-struct chained_call multi_chained_call(const struct aio *x, const struct attach *a, size_t i,
+struct chained_call multi_chained_call(const struct multi *x, const struct attach *a, size_t i,
 				       const struct multi_plugin *p, bool has_prev)
 {
 	struct chained_call m = chained_call_of(a, x->call->doc, p->conf, x->nets[i].ifname);
@@ -559,7 +606,8 @@ static int each(const struct multi_plugin *list, size_t n, size_t net, multi_plu
 	return r;
 }
 
-int multi_each_plugin(const struct aio *x, size_t net, multi_plugin_fn fn, void *arg, struct err *e)
+int multi_each_plugin(const struct multi *x, size_t net, multi_plugin_fn fn, void *arg,
+		      struct err *e)
 {
 	const struct multi_net *n = &x->nets[net];
 	int r = each(n->ahead, n->n_ahead, net, fn, arg, e);

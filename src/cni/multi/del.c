@@ -15,20 +15,20 @@
  */
 
 struct deleting {
-	struct aio *x;
+	struct multi *x;
 	struct attach a;
 	struct err first;   /* the first failure */
 	struct ipaddr *ips; /* known addresses of the pod */
 	size_t n_ips;
 };
 
-static void note(struct deleting *d, int r, const struct err *why)
+static void keep_first_error(struct deleting *d, int r, const struct err *reason)
 {
 	if (r >= 0)
 		return;
-	log_warn("delete", LOG_S("error", why->text));
+	log_warn("delete", LOG_S("error", reason->text));
 	if (!d->first.code)
-		d->first = *why;
+		d->first = *reason;
 	if (!d->first.code)
 		d->first.code = r;
 }
@@ -47,10 +47,10 @@ static int del_plugin(struct deleting *d, size_t i, const struct multi_plugin *p
 static void run_plugin(struct deleting *d, size_t i, const struct multi_plugin *p)
 {
 	auto_result struct cni_result prev = {0};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	multi_prev(d->x, i, &prev);
-	note(d, del_plugin(d, i, p, &prev, &why), &why);
+	keep_first_error(d, del_plugin(d, i, p, &prev, &reason), &reason);
 }
 
 static void run_chained(struct deleting *d)
@@ -116,20 +116,23 @@ static bool has_coordinator(const struct deleting *d)
  * rules. */
 static void delete_rules(struct deleting *d)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	if (has_coordinator(d))
-		note(d, coordinator_delete_rules(&d->a, d->ips, d->n_ips, &why), &why);
+		keep_first_error(d, coordinator_delete_rules(&d->a, d->ips, d->n_ips, &reason),
+				 &reason);
 }
 
 /* veth0 is deleted together with the attachments, in the same message. */
 static void delete_links(struct deleting *d)
 {
 	static const char *const veth = COORD_VETH;
-	struct err why = ERR_INIT;
-	const struct aio *x = d->x;
+	struct err reason = ERR_INIT;
+	const struct multi *x = d->x;
 
-	note(d, attach_remove(&d->a, x->rails, x->n_rails, &veth, has_coordinator(d), &why), &why);
+	keep_first_error(
+		d, attach_remove(&d->a, x->rails, x->n_rails, &veth, has_coordinator(d), &reason),
+		&reason);
 }
 
 static bool same_places(const struct coordinator_conf *a, const struct coordinator_conf *b)
@@ -140,11 +143,11 @@ static bool same_places(const struct coordinator_conf *a, const struct coordinat
 /* If ADD would refuse the coordinator's object, DEL uses defaults. */
 static void coordinator_conf_of(struct deleting *d, struct multi_net *net)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (coordinator_conf_read(d->x->call->doc, net->co, &net->coordinator_conf, &why) >= 0)
+	if (coordinator_conf_read(d->x->call->doc, net->co, &net->coordinator_conf, &reason) >= 0)
 		return;
-	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", why.text));
+	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", reason.text));
 	net->coordinator_conf =
 		(struct coordinator_conf){.default_nic = "eth0", .host_table = COORD_HOST_TABLE};
 }
@@ -155,7 +158,7 @@ static void coordinators(struct deleting *d)
 
 	for (size_t i = 0; i < d->x->n_nets; i++) {
 		struct multi_net *net = &d->x->nets[i];
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 
 		if (!net->co)
 			continue;
@@ -165,7 +168,8 @@ static void coordinators(struct deleting *d)
 		    (last && same_places(last, &net->coordinator_conf)))
 			continue;
 		last = &net->coordinator_conf;
-		note(d, coordinator_delete(&d->a, last, d->ips, d->n_ips, &why), &why);
+		keep_first_error(d, coordinator_delete(&d->a, last, d->ips, d->n_ips, &reason),
+				 &reason);
 	}
 }
 
@@ -173,7 +177,7 @@ static void coordinators(struct deleting *d)
 static void free_addresses(struct deleting *d)
 {
 	auto_free struct cni_ipam_call *calls = xcalloc(d->x->n_nets, sizeof(*calls));
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->x->n_nets; i++) {
@@ -183,10 +187,10 @@ static void free_addresses(struct deleting *d)
 		n += calls[n].conf != NULL;
 	}
 	if (n)
-		note(d, cni_ipam_del(calls, n, &why), &why);
+		keep_first_error(d, cni_ipam_del(calls, n, &reason), &reason);
 }
 
-static void forget_rdma(const struct aio *x)
+static void forget_rdma(const struct multi *x)
 {
 	auto_free const char **names = xcalloc(x->n_rails, sizeof(*names));
 
@@ -195,7 +199,7 @@ static void forget_rdma(const struct aio *x)
 	rails_forget(x->call, names, x->n_rails);
 }
 
-int multi_del(struct aio *x, struct err *e)
+int multi_del(struct multi *x, struct err *e)
 {
 	struct deleting d = {.x = x, .a = ATTACH_INIT};
 	int r = multus_del(x->call, e);
@@ -226,7 +230,7 @@ int multi_del(struct aio *x, struct err *e)
 
 /* CHECK, GC and STATUS of all networks of a pod. */
 
-static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
+static size_t ipam_calls(const struct multi *x, struct cni_ipam_call **ret)
 {
 	struct cni_ipam_call *calls = xcalloc(x->n_nets, sizeof(*calls));
 	size_t n = 0;
@@ -241,7 +245,7 @@ static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
 	return n;
 }
 
-static int check_ipam(const struct aio *x, struct err *e)
+static int check_ipam(const struct multi *x, struct err *e)
 {
 	auto_free struct cni_ipam_call *calls = NULL;
 	size_t n = ipam_calls(x, &calls);
@@ -251,10 +255,10 @@ static int check_ipam(const struct aio *x, struct err *e)
 
 /* Links and addresses, then the coordinator, then routes: the coordinator knows best where its
  * routes belong. */
-static int check_rails(const struct aio *x, struct attach *a, struct err *e)
+static int check_rails(const struct multi *x, struct attach *a, struct err *e)
 {
 	struct attach_seen seen = {0};
-	int r = x->n_rails ? attach_look(a, &seen, e) : 0;
+	int r = x->n_rails ? attach_inspect(a, &seen, e) : 0;
 
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
 		r = attach_check_rail(a, &seen, &x->rails[i], e);
@@ -270,12 +274,12 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 }
 
 struct checking {
-	const struct aio *x;
+	const struct multi *x;
 	const struct attach *a;
 	struct cni_result prev; /* the network's part of the result */
 };
 
-static int wrap(const struct aio *x, size_t i, const struct multi_plugin *p, int code,
+static int wrap(const struct multi *x, size_t i, const struct multi_plugin *p, int code,
 		struct err *e)
 {
 	err_wrap(e, code, "plugin '%s'", p->type);
@@ -283,7 +287,7 @@ static int wrap(const struct aio *x, size_t i, const struct multi_plugin *p, int
 }
 
 /* Plugins are not called with verbs that the network's CNI version does not have. */
-static bool knows(const struct aio *x, size_t i, enum cni_version since)
+static bool knows(const struct multi *x, size_t i, enum cni_version since)
 {
 	return multi_call(x, i)->version >= since;
 }
@@ -301,7 +305,7 @@ static int check_plugin(void *arg, size_t i, const struct multi_plugin *p, struc
 	return r < 0 ? wrap(k->x, i, p, r, e) : 0;
 }
 
-static int check_plugins(const struct aio *x, const struct attach *a, size_t i, struct err *e)
+static int check_plugins(const struct multi *x, const struct attach *a, size_t i, struct err *e)
 {
 	struct checking k = {.x = x, .a = a};
 	int r;
@@ -314,7 +318,7 @@ static int check_plugins(const struct aio *x, const struct attach *a, size_t i, 
 	return r;
 }
 
-int multi_check(struct aio *x, struct err *e)
+int multi_check(struct multi *x, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
 	bool any = false;
@@ -338,7 +342,7 @@ int multi_check(struct aio *x, struct err *e)
 
 /* The runtime lists one attachment per pod, that of this plugin; each network has its own
  * interface. */
-static struct cni_attachment *valid_of(const struct aio *x, size_t i)
+static struct cni_attachment *valid_of(const struct multi *x, size_t i)
 {
 	const struct cni_call *c = x->call;
 	struct cni_attachment *list = xcalloc(c->n_valid, sizeof(*list));
@@ -352,7 +356,7 @@ static struct cni_attachment *valid_of(const struct aio *x, size_t i)
 }
 
 struct collecting {
-	const struct aio *x;
+	const struct multi *x;
 	const struct cni_attachment *valid;
 	const struct cni_call *call; /* the network's call, with its list of valid attachments */
 };
@@ -381,7 +385,7 @@ static int gc_plugin(void *arg, size_t i, const struct multi_plugin *p, struct e
 	return knows(g->x, i, CNI_1_1_0) ? chain_run(&c, "GC", e) : 0;
 }
 
-static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct err *e)
+static int gc_net(const struct multi *x, size_t i, const struct rail *rail, struct err *e)
 {
 	auto_free struct cni_attachment *valid = valid_of(x, i);
 	struct cni_ipam_call ipam = multi_ipam_call(x, i);
@@ -399,7 +403,7 @@ static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct
 	return r < 0 ? r : multi_each_plugin(x, i, gc_plugin, &g, e);
 }
 
-static uint32_t host_table(const struct aio *x, const struct json *co)
+static uint32_t host_table(const struct multi *x, const struct json *co)
 {
 	uint32_t table = COORD_HOST_TABLE;
 	struct coordinator_conf c;
@@ -411,7 +415,7 @@ static uint32_t host_table(const struct aio *x, const struct json *co)
 	return table;
 }
 
-static int gc_veths(const struct aio *x, struct err *e)
+static int gc_veths(const struct multi *x, struct err *e)
 {
 	auto_free struct coordinator_gc_net *nets = xcalloc(x->n_nets, sizeof(*nets));
 	size_t n = 0;
@@ -424,7 +428,7 @@ static int gc_veths(const struct aio *x, struct err *e)
 }
 
 /* Collects all networks, continues after a failure, and returns the first one. */
-int multi_gc(struct aio *x, struct err *e)
+int multi_gc(struct multi *x, struct err *e)
 {
 	int first = gc_veths(x, e);
 	const struct rail *rail = x->rails;
@@ -444,7 +448,7 @@ int multi_gc(struct aio *x, struct err *e)
 
 static int status_plugin(void *arg, size_t i, const struct multi_plugin *p, struct err *e)
 {
-	const struct aio *x = arg;
+	const struct multi *x = arg;
 	const struct attach none = {.call = x->call, .netns = -1};
 	struct chain_call c = multi_chain_call(x, i, p, NULL);
 	struct chained_call m = multi_chained_call(x, &none, i, p, false);
@@ -457,7 +461,7 @@ static int status_plugin(void *arg, size_t i, const struct multi_plugin *p, stru
 	return r < 0 ? wrap(x, i, p, r, e) : 0;
 }
 
-static int status_ipam(const struct aio *x, size_t i, struct err *e)
+static int status_ipam(const struct multi *x, size_t i, struct err *e)
 {
 	const struct cni_ipam_call c = multi_ipam_call(x, i);
 	int r = x->nets[i].kind && c.conf ? cni_ipam_status(&c, 1, e) : 0;
@@ -465,14 +469,14 @@ static int status_ipam(const struct aio *x, size_t i, struct err *e)
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
 }
 
-static int status_coordinator(const struct aio *x, size_t i, struct nl_wire *w, struct err *e)
+static int status_coordinator(const struct multi *x, size_t i, struct nl_wire *w, struct err *e)
 {
 	int r = x->nets[i].co ? coordinator_status(w, &x->nets[i].coordinator_conf, e) : 0;
 
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
 }
 
-int multi_status(struct aio *x, struct err *e)
+int multi_status(struct multi *x, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int r = nl_open(&w, NL_ROUTE, -1, e);

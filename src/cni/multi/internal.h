@@ -8,32 +8,32 @@
 #include "cni/protocol/chain.h"
 
 /* Reads conf.networks[i] into x->nets; x->later_args must be set. */
-int multi_take_net(struct aio *x, const struct json *self, size_t i, struct err *e);
+int multi_take_net(struct multi *x, const struct json *self, size_t i, struct err *e);
 
 /* The call of an executed plugin of network i; prev may be NULL. */
-struct chain_call multi_chain_call(const struct aio *x, size_t i, const struct multi_plugin *p,
+struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct multi_plugin *p,
 				   const struct cni_result *prev);
 /* The call of an in-process plugin of network i; for STATUS `a` has nothing open. */
-struct chained_call multi_chained_call(const struct aio *x, const struct attach *a, size_t i,
+struct chained_call multi_chained_call(const struct multi *x, const struct attach *a, size_t i,
 				       const struct multi_plugin *p, bool has_prev);
 
 /* Calls fn for the plugins of a network that are neither link driver nor coordinator, in the
  * order of an ADD. A negative return of fn ends the iteration. */
 typedef int (*multi_plugin_fn)(void *arg, size_t net, const struct multi_plugin *p, struct err *e);
-int multi_each_plugin(const struct aio *x, size_t net, multi_plugin_fn fn, void *arg,
+int multi_each_plugin(const struct multi *x, size_t net, multi_plugin_fn fn, void *arg,
 		      struct err *e);
 
 /* Last step of ADD: default routes according to `defaultRoute`, see multi.h. */
-int multi_default_routes(struct aio *x, struct attach *a, struct err *e);
+int multi_default_routes(struct multi *x, struct attach *a, struct err *e);
 
 /* --- cache entries that let a node return to Multus (cache.c); no-ops without conf.cniDir --- */
 
 /* Writes the entry before any change, so that a DEL works after a crash; pushes its reverse onto
  * u. */
-int multi_keep(const struct aio *x, struct undo *u, struct err *e);
-int multi_keep_results(const struct aio *x, struct err *e);
-void multi_forget(const struct aio *x);
+int multi_keep(const struct multi *x, struct undo *u, struct err *e);
+int multi_keep_results(const struct multi *x, struct err *e);
+void multi_forget(const struct multi *x);
 /* Removes the entries of containers that are not among the valid ones. */
-void multi_forget_others(const struct aio *x);
+void multi_forget_others(const struct multi *x);
 
 #endif

@@ -95,11 +95,11 @@ struct multi_net {
 
 	struct coordinator_conf coordinator_conf; /* set by multi_read_plugins() */
 	struct cni_result result;		  /* result of its chain so far */
-	struct cni_result told; /* result before defaultRoute changed it; empty: unchanged */
-	struct cni_result prev; /* set by multi_set_prev() */
+	struct cni_result plugin_result; /* result before defaultRoute changed it; empty: unchanged */
+	struct cni_result prev;		 /* set by multi_set_prev() */
 };
 
-struct aio {
+struct multi {
 	struct cni_call *call;
 	char *later_args; /* CNI_ARGS without the keys of the first network */
 	struct multi_net *nets;
@@ -113,21 +113,22 @@ struct aio {
 	size_t n_rails, n_co;
 };
 
+extern const struct json_table multi_table; /* its netconf */
 /* Reads which networks and plugins the netconf has. 0 or -errno. */
-int multi_read(struct cni_call *c, struct aio *ret, struct err *e);
+int multi_read(struct cni_call *c, struct multi *ret, struct err *e);
 /* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
-int multi_read_plugins(struct aio *x, struct err *e);
+int multi_read_plugins(struct multi *x, struct err *e);
 /* DEL and GC: fills x->rails only, from what is readable. */
-void multi_read_rails(struct aio *x);
-void multi_done(struct aio *x);
-#define auto_aio __attribute__((cleanup(multi_done)))
+void multi_read_rails(struct multi *x);
+void multi_done(struct multi *x);
+#define auto_multi __attribute__((cleanup(multi_done)))
 
 /* The call that the plugins of network i get. */
-const struct cni_call *multi_call(const struct aio *x, size_t i);
+const struct cni_call *multi_call(const struct multi *x, size_t i);
 /* Pure. At most one default route per family: the kernel would balance between several. */
-int multi_check_gateways(const struct aio *x, struct err *e);
+int multi_check_gateways(const struct multi *x, struct err *e);
 /* The IPAM call of a built-in network; conf NULL: no IPAM. */
-struct cni_ipam_call multi_ipam_call(const struct aio *x, size_t i);
+struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i);
 /* Pure. CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. */
 char *multi_later_args(const char *text);
 
@@ -136,7 +137,7 @@ char *multi_later_args(const char *text);
 void multi_merge(const struct cni_result *from, struct cni_result *into);
 /* A network's part of the merged result. An interface in the pod belongs to the network with its
  * name; host-side interfaces listed before it belong to the same network. */
-void multi_slice(const struct aio *x, const struct cni_result *all, size_t net,
+void multi_slice(const struct multi *x, const struct cni_result *all, size_t net,
 		 struct cni_result *ret);
 
 /*
@@ -144,16 +145,16 @@ void multi_slice(const struct aio *x, const struct cni_result *all, size_t net,
  * part of the runtime's prevResult. Takes ownership of *prev. NULL: no result is recorded, and the
  * network has no prevResult.
  */
-void multi_set_prev(struct aio *x, size_t net, struct cni_result *prev);
+void multi_set_prev(struct multi *x, size_t net, struct cni_result *prev);
 /* Writes the network's recorded result, or else its part of the merged one, into *ret, which
  * must be empty. false: there is none. */
-bool multi_prev(const struct aio *x, size_t net, struct cni_result *ret);
+bool multi_prev(const struct multi *x, size_t net, struct cni_result *ret);
 
 /* --- the CNI verbs (add.c, del.c) --- */
-int multi_add(struct aio *x, struct cni_result *out, struct err *e);
-int multi_del(struct aio *x, struct err *e);
-int multi_check(struct aio *x, struct err *e);
-int multi_gc(struct aio *x, struct err *e);
-int multi_status(struct aio *x, struct err *e);
+int multi_add(struct multi *x, struct cni_result *out, struct err *e);
+int multi_del(struct multi *x, struct err *e);
+int multi_check(struct multi *x, struct err *e);
+int multi_gc(struct multi *x, struct err *e);
+int multi_status(struct multi *x, struct err *e);
 
 #endif

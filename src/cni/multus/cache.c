@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "wire/tls/base64.h"
 
-/* Multus' and libcni's files as they write them: the second half of multus_scratch.h. */
+/* Multus' and libcni's files as they write them: the second half of multus_cache.h. */
 
 enum { CONF_MAX = 4 << 20 };
 
@@ -37,7 +37,7 @@ static void put_plugin(struct json_out *o, const struct json *v)
 	jo_end_obj(o);
 }
 
-/* A list without a version Multus would write anew from these keys, and lose all others. */
+/* Multus would rewrite a list without a version from these keys, and lose all others. */
 static void put_list(struct json_out *o, const struct json *conf)
 {
 	const struct json *plugins = json_get_go(conf, "plugins");
@@ -153,7 +153,7 @@ int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct e
 
 enum { SCRATCH_MAX = 4 << 20, OWN_VERSION = 1 };
 
-/* What is ours in these files, if it is of a version that is known here; NULL: it is not. */
+/* unirail's own entry in these files, if its version is known here; NULL: it is not. */
 static const struct json *own(const struct json *v)
 {
 	int64_t version = 0;
@@ -194,7 +194,7 @@ static char *dup_set(const char *s)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* One that cannot be read keeps its place: the others' interfaces are named by theirs. */
+/* One that cannot be read keeps its place: the others' interfaces are named by their position. */
 static void read_delegate(struct json_doc *d, const struct json *v, struct multus_delegate *ret)
 {
 	struct raw_delegate raw = {0};

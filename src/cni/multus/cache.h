@@ -13,7 +13,7 @@
  * not. Multus writes neither file in one step: after a power loss either may end anywhere.
  *
  * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and libcni
- * do not know and pass over:
+ * do not know and ignore:
  *
  *	"unirail"	in each delegate: the network of that unirail-cni
  *	"unirailState"	in each delegate: {"version": 1, "cniArgs": what its plugins get behind CNI_ARGS,
@@ -30,7 +30,7 @@
 /* Strings are owned. */
 struct multus_delegate {
 	char *name;	 /* "team/rail0", or the network's own name; "" */
-	char *ifname;	 /* asked for; NULL: goes by its place, net<i> */
+	char *ifname;	 /* requested; NULL: named by its position, net<i> */
 	char *device_id; /* NULL: none */
 	char *conf;	 /* its configuration: a plugin's or a list's; NULL: cannot be read */
 	size_t conf_len;

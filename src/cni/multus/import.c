@@ -22,9 +22,9 @@ struct deletion {
 	const struct json *runtime;
 };
 
-/* What a delegate may be. An all-in-one is a process of its own: it asks Multus' file in turn, and
+/* What a delegate may be. An all-in-one is a process of its own: it reads Multus' file itself, and
  * finds that it is a delegate. */
-static const struct cni_plugin *ours(const char *type)
+static const struct cni_plugin *builtin(const char *type)
 {
 	static const struct cni_plugin *const plugins[] = {
 		&cni_macvlan, &cni_ipvlan, &cni_vlan,	  &cni_host_device, &cni_coordinator,
@@ -78,14 +78,14 @@ static int delete_plugin(const struct deletion *d, const struct json *plugin, st
 
 	if (!type || !*type)
 		return err_kind(e, ERR_CONF, -EINVAL, "its configuration has no 'type'");
-	return ours(type) ? in_process(ours(type), &chain, e) : chain_run(&chain, "DEL", e);
+	return builtin(type) ? in_process(builtin(type), &chain, e) : chain_run(&chain, "DEL", e);
 }
 
-static void keep_first(struct err *first, int r, const struct err *why)
+static void keep_first(struct err *first, int r, const struct err *reason)
 {
 	if (r >= 0 || first->code)
 		return;
-	*first = *why;
+	*first = *reason;
 	first->code = r;
 }
 
@@ -99,10 +99,10 @@ static int delete_plugins(const struct deletion *d, struct err *e)
 	if (json_kind(list) != JSON_ARRAY)
 		return delete_plugin(d, d->call.conf, e);
 	for (size_t i = json_len(list); i-- > 0;) {
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 
-		r = delete_plugin(d, json_at(list, i), &why);
-		keep_first(&first, r, &why);
+		r = delete_plugin(d, json_at(list, i), &reason);
+		keep_first(&first, r, &reason);
 	}
 	if (e && first.code)
 		*e = first;
@@ -110,13 +110,13 @@ static int delete_plugins(const struct deletion *d, struct err *e)
 }
 
 /* A list without a version has its caller's (Multus puts it in), a plugin 0.1.0 (as libcni). */
-static enum cni_version version_of(const struct json *conf, enum cni_version ours_is)
+static enum cni_version version_of(const struct json *conf, enum cni_version own_version)
 {
 	const char *text = json_string(json_get_go(conf, "cniVersion"));
-	enum cni_version v = json_get_go(conf, "plugins") ? ours_is : CNI_0_1_0;
+	enum cni_version v = json_get_go(conf, "plugins") ? own_version : CNI_0_1_0;
 
 	if (text && *text && cni_version_parse(text, &v) < 0)
-		v = ours_is;
+		v = own_version;
 	return v;
 }
 
@@ -170,7 +170,7 @@ static bool has_type(const struct json *conf, const char *type)
 }
 
 /* Multus keeps its file until all delegates are deleted: it may be Multus that calls us, as one of
- * them. The others are not ours to delete then. */
+ * them. The others are not deleted then. */
 static bool is_delegate(const struct multus *m)
 {
 	const struct cni_call *c = m->call;
@@ -188,10 +188,10 @@ static bool is_delegate(const struct multus *m)
 
 static void remove_file(const struct multus *m, const char *path)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (file_remove(&m->call->root, path, &why) < 0)
-		log_warn("a file of Multus stays", LOG_S("error", why.text));
+	if (file_remove(&m->call->root, path, &reason) < 0)
+		log_warn("a file of Multus stays", LOG_S("error", reason.text));
 }
 
 static void remove_device_file(const struct multus *m, const struct network *net)
@@ -208,8 +208,8 @@ static void remove_device_file(const struct multus *m, const struct network *net
 
 static void delete_one(struct multus *m, const struct network *net)
 {
-	struct err why = ERR_INIT;
-	int r = delete_network(m, net, &why);
+	struct err reason = ERR_INIT;
+	int r = delete_network(m, net, &reason);
 
 	if (r >= 0) {
 		remove_device_file(m, net);
@@ -217,19 +217,29 @@ static void delete_one(struct multus *m, const struct network *net)
 			remove_file(m, net->file->path);
 		return;
 	}
-	err_wrap(&why, r, "network '%s' that Multus attached as '%s'", net->name ? net->name : "",
-		 net->ifname);
-	log_warn("delete", LOG_S("error", why.text));
-	keep_first(&m->first, r, &why);
+	err_wrap(&reason, r, "network '%s' that Multus attached as '%s'",
+		 net->name ? net->name : "", net->ifname);
+	log_warn("delete", LOG_S("error", reason.text));
+	keep_first(&m->first, r, &reason);
 	if (!net->file || !net->file->cached.conf)
 		m->forgotten = true;
 }
 
-/* NULL: nothing is looked for. */
+static const struct json_field fields[] = {
+	{.name = "multusCniDir",
+	 .type = J_STR,
+	 JSON_OWN(
+		 "/var/lib/cni/multus",
+		 "without cniDir: directory of Multus, whose attachments a DEL also deletes; empty: none")},
+	{0},
+};
+const struct json_table multus_import_table = {fields, JSON_GO, 0};
+
+/* NULL: nothing is searched. */
 static const char *cni_dir(const struct cni_call *c)
 {
 	const struct json *own = json_get_go(c->conf, "cniDir");
-	const struct json *v = own ? own : json_get_go(c->conf, "multusCniDir");
+	const struct json *v = own ? own : json_get_go(c->conf, fields[0].name);
 	const char *dir = v ? json_string(v) : "/var/lib/cni/multus";
 
 	if (dir && *dir == '/')
@@ -311,36 +321,37 @@ void multus_done(struct multus *m)
 
 static void read_scratch(struct multus *m)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf text;
 	int r;
 
 	buf_init(&text, FILE_MAX);
-	r = file_read(&m->call->root, m->scratch, FILE_MAX, &text, &why);
+	r = file_read(&m->call->root, m->scratch, FILE_MAX, &text, &reason);
 	if (r == -ENOENT)
 		return;
 	m->found = true;
 	if (r >= 0)
-		r = multus_delegates_parse(buf_span(&text), &m->delegates, &m->n_delegates, &why);
+		r = multus_delegates_parse(buf_span(&text), &m->delegates, &m->n_delegates,
+					   &reason);
 	if (r < 0)
-		log_warn("Multus' file cannot be read, only what libcni's cache tells of is "
+		log_warn("Multus' file cannot be read, only the networks in libcni's cache are "
 			 "deleted",
-			 LOG_S("file", m->scratch), LOG_S("error", why.text));
+			 LOG_S("file", m->scratch), LOG_S("error", reason.text));
 }
 
 static void read_cache_file(struct multus *m, struct cache_file *f)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_buf struct buf text;
 	int r;
 
 	buf_init(&text, FILE_MAX);
-	r = file_read(&m->call->root, f->path, FILE_MAX, &text, &why);
+	r = file_read(&m->call->root, f->path, FILE_MAX, &text, &reason);
 	if (r >= 0)
-		r = libcni_cached_parse(buf_span(&text), &f->cached, &why);
+		r = libcni_cached_parse(buf_span(&text), &f->cached, &reason);
 	if (r < 0)
 		log_warn("libcni's file cannot be read", LOG_S("file", f->path),
-			 LOG_S("error", why.text));
+			 LOG_S("error", reason.text));
 }
 
 /* "<network>-<containerID>-<interface>": ids may hold a '-', so the file has the last word. */
@@ -362,7 +373,7 @@ void multus_find_cache(struct multus *m)
 		f->name = xstrdup(names[i]);
 		f->path = xasprintf("%s/%s", dir, names[i]);
 		read_cache_file(m, f);
-		/* Of another container, whose id ours is a part of. */
+		/* Of another container, whose id contains this one's. */
 		f->taken = f->cached.container_id &&
 			   strcmp(f->cached.container_id, m->call->container_id) != 0;
 	}
@@ -390,7 +401,7 @@ static struct cache_file *file_of(struct multus *m, struct span conf, const char
 
 		if (f->taken)
 			continue;
-		/* Without a configuration of its own the interface says whose it is. */
+		/* Without a configuration of its own the entry is found by the interface. */
 		if (strcmp(f->name, name) == 0 || (!conf.n && its && strcmp(its, ifname) == 0))
 			return f;
 	}

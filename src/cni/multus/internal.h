@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_CNI_MULTUS_INTERNAL_H
 #define UNIRAIL_CNI_MULTUS_INTERNAL_H
 
-/* Between import.c, which finds out what networks Multus gave a pod, and multus_del.c. */
+/*
+ * The networks that Multus gave a pod, as import.c finds them; cni/cluster reads its cache entries
+ * by the same.
+ */
 
 #include "cni/multus/cache.h"
 #include "cni/protocol/cni.h"
@@ -38,16 +41,16 @@ struct multus {
 	struct network *nets;
 	size_t n_nets;
 	struct err first; /* what failed first */
-	bool forgotten;	  /* something failed that no cache file tells of */
+	bool forgotten;	  /* something failed that no cache file records */
 };
 
-/* m->call and m->dir are given. */
+/* m->call and m->dir are inputs. */
 void multus_find(struct multus *m);
 /* The scratch file alone: m->found, m->delegates. */
 void multus_find_scratch(struct multus *m);
 /* libcni's files of the container: m->files; those of another one are `taken`. */
 void multus_find_cache(struct multus *m);
-/* The scratch file is what this call's network noted of a pod of its own. */
+/* The scratch file was written by this call's network for a pod of its own. */
 bool multus_is_own(const struct multus *m);
 void multus_done(struct multus *m);
 #define auto_multus __attribute__((cleanup(multus_done)))

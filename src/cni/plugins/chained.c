@@ -33,8 +33,8 @@ const struct json *chained_runtime(const struct chained_call *m, const char *cap
 }
 
 /* Namespace and wires of a call; a plugin of the host needs only the host's wire. */
-static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call *c, bool gone_ok,
-		     struct chained_call *ret, struct err *e)
+static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call *c,
+		     bool deleted_ok, struct chained_call *ret, struct err *e)
 {
 	int r;
 
@@ -42,7 +42,7 @@ static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call
 		a->call = c;
 		r = nl_open(&a->host, NL_ROUTE, -1, e);
 	} else {
-		r = attach_open(a, c, gone_ok, e);
+		r = attach_open(a, c, deleted_ok, e);
 	}
 	if (r >= 0)
 		*ret = chained_call_of(a, c->doc, c->conf, c->ifname);

@@ -24,7 +24,7 @@ struct chained_call {
 	const struct cni_call *call; /* environment: container id, netns, CNI_ARGS, root, GC's list */
 	struct json_doc *doc;
 	const struct json *conf; /* the plugin's own object */
-	/* runtimeConfig as the runtime offers it: what conf.capabilities asks for counts. NULL: it
+	/* runtimeConfig of the runtime: only the keys that conf.capabilities declares are used. NULL: it
 	 * is in conf already, as in a process of its own. */
 	const struct json *runtime;
 	const char *network; /* the network's name; in an all-in-one not the call's */
@@ -53,7 +53,7 @@ struct cni_meta {
 	/* Absent things are success, and a configuration that ADD would refuse is no obstacle. */
 	int (*del)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	int (*check)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
-	/* Takes back what was kept for attachments of m->network that are not among m->call->valid;
+	/* Reverts the changes recorded for attachments of m->network that are not in m->call->valid;
 	 * m->pod and m->host are NULL, m->ifname is "". NULL: nothing is kept. */
 	int (*gc)(const struct chained_call *m, struct err *e);
 	/* Whether an ADD could work; m->pod and m->host are NULL, m->ifname is "". */
@@ -76,11 +76,13 @@ int chained_run_status(struct cni_call *c, struct err *e);
 extern const struct cni_meta chained_tuning, chained_sbr, chained_loopback, chained_ifacer,
 	chained_rdma;
 
-#define META_PLUGIN(word)                                                                          \
+/* Further arguments: the tables of its keys. */
+#define META_PLUGIN(word, ...)                                                                     \
 	{                                                                                          \
 		.name = #word, .about = "CNI " #word " plugin unirail", .prints_prev = true,       \
-		.kind = &chained_##word, .add = chained_run_add, .check = chained_run_check,       \
-		.del = chained_run_del, .gc = chained_run_gc, .status = chained_run_status,        \
+		.keys = JSON_TABLES(__VA_ARGS__), .kind = &chained_##word, .add = chained_run_add, \
+		.check = chained_run_check, .del = chained_run_del, .gc = chained_run_gc,          \
+		.status = chained_run_status,                                                      \
 	}
 
 #endif

@@ -25,21 +25,39 @@ struct raw {
 };
 
 static const struct json_field runtime_fields[] = {
-	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct runtime_conf, id)},
+	{.name = "deviceID",
+	 .type = J_STR,
+	 .offset = offsetof(struct runtime_conf, id),
+	 JSON_DOC(NULL, "PCI address or auxiliary device, used instead of pciBusID")},
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 
 static const struct json_field fields[] = {
-	{.name = "device", .type = J_STR, .offset = offsetof(struct raw, device)},
-	{.name = "hwaddr", .type = J_STR, .offset = offsetof(struct raw, hwaddr)},
-	{.name = "kernelpath", .type = J_STR, .offset = offsetof(struct raw, kernelpath)},
-	{.name = "pciBusID", .type = J_STR, .offset = offsetof(struct raw, pci)},
+	{.name = "device",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, device),
+	 JSON_DOC(
+		 NULL,
+		 "name of the device; the first given of device, hwaddr, kernelpath and pciBusID is used")},
+	{.name = "hwaddr",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, hwaddr),
+	 JSON_DOC(NULL, "MAC of the device")},
+	{.name = "kernelpath",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, kernelpath),
+	 JSON_DOC(NULL, "directory of the device below /sys/devices")},
+	{.name = "pciBusID",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, pci),
+	 JSON_DOC(NULL, "PCI address of the device")},
 	{.name = "runtimeConfig",
 	 .type = J_OBJ,
 	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table},
+	 .sub = &runtime_table,
+	 JSON_DOC(NULL, "from the runtime")},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
@@ -54,8 +72,8 @@ static int read_hwaddr(const char *text, struct mac *ret, struct err *e)
 	if (!given(text) || mac_parse(span_of(text), ret) >= 0)
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"failed to parse MAC address \"%s\" (conf.hwaddr wants one such as "
-			"02:00:5e:10:00:01)",
+			ORIG("failed to parse MAC address \"%s\" (conf.hwaddr wants one such as "
+			     "02:00:5e:10:00:01)"),
 			text);
 }
 
@@ -96,14 +114,16 @@ static int not_found(const struct host_device_conf *c, struct err *e)
 	char mac[MAC_TEXT_MAX];
 
 	if (c->hwaddr.len)
-		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"failed to find host device: no link has conf.hwaddr %s (is it in "
-				"another pod?)",
-				mac_str(&c->hwaddr, mac));
-	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"failed to find host device: no network link at '%s' (is it in another "
-			"pod, or without a driver?)",
-			asked_for(c));
+		return err_kind(
+			e, ERR_UNAVAILABLE, -ENODEV,
+			ORIG("failed to find host device: no link has conf.hwaddr %s (is it in "
+			     "another pod?)"),
+			mac_str(&c->hwaddr, mac));
+	return err_kind(
+		e, ERR_UNAVAILABLE, -ENODEV,
+		ORIG("failed to find host device: no network link at '%s' (is it in another "
+		     "pod, or without a driver?)"),
+		asked_for(c));
 }
 
 static int find(struct nl_wire *w, const struct host_device_conf *c,
@@ -118,7 +138,7 @@ static int find(struct nl_wire *w, const struct host_device_conf *c,
 	if (c->device) {
 		r = link_get(w, c->device, ret, e);
 		err_default_kind(e, r == -ENODEV ? ERR_UNAVAILABLE : ERR_OTHER);
-		return r < 0 ? err_wrap(e, r, "failed to find host device") : 0;
+		return r < 0 ? err_wrap(e, r, ORIG("failed to find host device")) : 0;
 	}
 	r = link_list(w, &links, &n, e);
 	if (r < 0)
@@ -131,26 +151,26 @@ static int find(struct nl_wire *w, const struct host_device_conf *c,
 }
 
 /* A VF that sriov or ib-sriov gave to a pod that lives. */
-static int check_holder(const struct root *root, const struct host_device_conf *c, struct err *e)
+static int check_owner(const struct root *root, const struct host_device_conf *c, struct err *e)
 {
 	const char *id = c->device || c->hwaddr.len || c->kernelpath ? NULL
 			 : c->id				     ? c->id
 								     : c->pci;
-	auto_free char *netns = id ? vf_holder(root, id) : NULL;
+	auto_free char *netns = id ? vf_owner(root, id) : NULL;
 
 	return netns ? vf_in_use(root, id, netns, e) : 0;
 }
 
-static int look(struct attach *a, struct rail *rail, struct err *e)
+static int inspect(struct attach *a, struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
 	auto_host_device struct host_device_files f = {0};
 	int r = host_device_read(&a->call->root, c, &f, e);
 
 	if (r >= 0)
-		r = check_holder(&a->call->root, c, e);
+		r = check_owner(&a->call->root, c, e);
 	if (r < 0)
-		return err_wrap(e, r, "failed to find host device");
+		return err_wrap(e, r, ORIG("failed to find host device"));
 	rail->no_link = f.dpdk;
 	if (f.dpdk)
 		return 0;
@@ -179,7 +199,7 @@ static void put(const struct attach *a, const struct rail *rail, struct nl_batch
 
 	for (size_t i = 0; i < rail->n_altnames; i++)
 		if (attach_name_taken(a, rail->altnames[i]))
-			host_device_put_aside(&rail->master, rail->altnames[i], b);
+			host_device_rename_conflicting(&rail->master, rail->altnames[i], b);
 	link_set(b, rail->master.index, rail->master.name, &c);
 }
 
@@ -188,7 +208,7 @@ static const char *hint(int code)
 	return code == -EINVAL ? "bridges, bonds and the like cannot leave their namespace" : NULL;
 }
 
-/* Any kind of link can be a device; who it is, is known by its MAC. */
+/* Any kind of link can be a device; it is identified by its MAC. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	(void)c, (void)l, (void)e;
@@ -202,7 +222,7 @@ static int status(const struct root *root, struct rail *rail, struct err *e)
 	int r = host_device_read(root, &rail->conf.host_device, &f, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "failed to find host device");
+		return err_wrap(e, r, ORIG("failed to find host device"));
 	rail->no_link = f.dpdk;
 	return 0;
 }
@@ -213,7 +233,7 @@ const struct link_driver host_device_kind = {
 	.read = read_conf,
 	.check = check,
 	.hint = hint,
-	.look = look,
+	.inspect = inspect,
 	.prepare = host_device_prepare,
 	.put = put,
 	.undo = host_device_undo,
@@ -222,7 +242,8 @@ const struct link_driver host_device_kind = {
 	.status = status,
 };
 
-const struct cni_plugin cni_host_device = RAIL_PLUGIN(host_device_kind, "host-device");
+const struct cni_plugin cni_host_device =
+	RAIL_PLUGIN(host_device_kind, "host-device", &table, &rail_common_table);
 
 /* Which device of the node a configuration means, by sysfs and by the node's links. */
 
@@ -235,15 +256,15 @@ static bool plain(const char *name)
 	return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-static int below(const char *folder, const char *name, char *ret, size_t size)
+static int below(const char *dir, const char *name, char *ret, size_t size)
 {
-	return plain(name) && snprintf(ret, size, "%s/%s", folder, name) < (int)size ? 0 : -EINVAL;
+	return plain(name) && snprintf(ret, size, "%s/%s", dir, name) < (int)size ? 0 : -EINVAL;
 }
 
-static bool is_there(const struct root *root, const char *folder, const char *name, char *ret,
+static bool is_there(const struct root *root, const char *dir, const char *name, char *ret,
 		     size_t size)
 {
-	return below(folder, name, ret, size) == 0 && file_exists(root, ret);
+	return below(dir, name, ret, size) == 0 && file_exists(root, ret);
 }
 
 static int place_of_id(const struct root *root, const char *id, char *ret, size_t size,
@@ -300,7 +321,7 @@ static bool is_userspace(const char *driver)
 	return false;
 }
 
-/* A device without any driver has no link either; that is told when none is found. */
+/* A device without any driver has no link either; that is reported when none is found. */
 static bool is_dpdk(const struct root *root, const char *place)
 {
 	char path[PATH_MAX], driver[PATH_MAX];
@@ -351,7 +372,7 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 		return r;
 	if (*place) {
 		f.dpdk = is_dpdk(root, place);
-		/* No folder: the device is in a pod, or nobody drives it. */
+		/* No directory: the device is in a pod, or has no driver. */
 		if (list_net(root, place, &f) < 0)
 			(void)list_virtio(root, place, &f);
 	}

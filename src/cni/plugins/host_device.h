@@ -16,7 +16,7 @@
  * A PCI device bound to a userspace driver (DPDK) has no link: it gets addresses and a result only.
  *
  * While it is in the pod, the device's alias is its name on the node, as the original keeps it. DEL
- * brings it home under that name. What it was is recorded before it is moved, in
+ * moves it back to the node under that name. What it was is recorded before it is moved, in
  * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and lasting addresses,
  * and DEL, or GC after a lost DEL, makes it that again. The original leaves it down, and so does a DEL
  * without a record. Routes by the device that its addresses do not bring are lost. When the pod's namespace is gone the
@@ -24,7 +24,7 @@
  * it by the alias. The device's group is left alone, so no deletion by group can reach it.
  *
  * An alternative name of the device that is a link's name in the pod is in the way there. It becomes
- * "<name on the node>.altname.<it>", and what it was when the device is home.
+ * "<name on the node>.altname.<it>", and what it was when the device is back on the node.
  */
 
 #include "base/file.h"
@@ -52,15 +52,16 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 void host_device_files_done(struct host_device_files *f);
 #define auto_host_device __attribute__((cleanup(host_device_files_done)))
 
-/* --- home again: host_device_restore.c --- */
+/* --- restored to the node: host_device_restore.c --- */
 struct attach;
 struct rail;
 struct nl_batch;
-void host_device_put_aside(const struct link *l, const char *altname, struct nl_batch *b);
+void host_device_rename_conflicting(const struct link *l, const char *altname, struct nl_batch *b);
 /* What a device was, host_device_record.c. */
 int host_device_prepare(struct attach *a, struct err *e);
-/* A device that is home, by this container's record, which then goes. It stays while the device is
- * not home, and when it fails; what no later try would change is logged only. */
+/* Restores a device that is back on the node from this container's record, then deletes the record.
+ * It stays while the device is
+ * not on the node, and when it fails; what no later try would change is logged only. */
 int host_device_restore(struct attach *a, const char *ifname, struct err *e);
 /* GC: the same by the records of attachments of the network that are not valid. */
 void host_device_restore_lost(struct attach *a, const struct rail *rail);
@@ -73,7 +74,7 @@ int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);
 const struct link *host_device_pick(const struct host_device_conf *c,
 				    const struct host_device_files *f, const struct link *links,
 				    size_t n);
-/* Whether a link of the pod was moved there: its alias is a name to go home by. */
+/* Whether a link of the pod was moved there: its alias is its name on the node. */
 bool host_device_is_moved(const struct link *l);
 /*
  * The device among the node's links that came back from a namespace that is gone, under its name in

@@ -12,18 +12,19 @@
 #include "kern/net/altname.h"
 #include "kern/sys/netns.h"
 
-/* host-device: home again. */
+/* host-device: a device is restored to the node. */
 
 /* --- alternative names that were in the way --- */
 
-/* "<name at home>.altname.<alternative name>": what is in the way is as short as a link's name. */
-static bool aside_name(const char *home, const char *altname, char ret[static ALTNAME_MAX])
+/* "<name on the node>.altname.<alternative name>": a conflicting name is as short as a link's
+ * name. */
+static bool aside_name(const char *host_netns, const char *altname, char ret[static ALTNAME_MAX])
 {
-	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", home, altname) < ALTNAME_MAX;
+	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", host_netns, altname) < ALTNAME_MAX;
 }
 
 /* First the new one: a program that is killed in between leaves both. */
-void host_device_put_aside(const struct link *l, const char *altname, struct nl_batch *b)
+void host_device_rename_conflicting(const struct link *l, const char *altname, struct nl_batch *b)
 {
 	char aside[ALTNAME_MAX];
 
@@ -40,27 +41,28 @@ static bool has(char *const *names, size_t n, const char *name)
 	return false;
 }
 
-static void warn_lost(const char *link, const char *altname, const char *why)
+static void warn_lost(const char *link, const char *altname, const char *reason)
 {
 	log_warn("an alternative name of the device is lost", LOG_S("link", link),
-		 LOG_S("altname", altname), LOG_S("why", why));
+		 LOG_S("altname", altname), LOG_S("why", reason));
 }
 
-static void take_back_one(struct nl_wire *w, const struct link *l, const char *aside,
-			  const char *altname, bool there)
+static void restore_altname(struct nl_wire *w, const struct link *l, const char *aside,
+			    const char *altname, bool there)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	if (!there)
 		altname_add(b, l->index, l->name, altname);
 	altname_del(b, l->index, l->name, aside);
-	if (nl_batch_commit(w, b, &why) < 0)
-		warn_lost(l->name, altname, why.text);
+	if (nl_batch_commit(w, b, &reason) < 0)
+		warn_lost(l->name, altname, reason.text);
 }
 
-/* What was put aside, on a device that is home. A name that somebody else has by now is lost. */
-static int take_back(struct nl_wire *w, const char *name, struct err *e)
+/* Alternative names that were renamed, on a device that is back. One that another link has by
+ * now is lost. */
+static int restore_altnames(struct nl_wire *w, const char *name, struct err *e)
 {
 	char prefix[ALTNAME_MAX], **names = NULL;
 	struct link l;
@@ -75,8 +77,8 @@ static int take_back(struct nl_wire *w, const char *name, struct err *e)
 	len = strlen(prefix);
 	for (size_t i = 0; i < n; i++)
 		if (strncmp(names[i], prefix, len) == 0 && names[i][len])
-			take_back_one(w, &l, names[i], names[i] + len,
-				      has(names, n, names[i] + len));
+			restore_altname(w, &l, names[i], names[i] + len,
+					has(names, n, names[i] + len));
 	str_list_free(names, n);
 	return 0;
 }
@@ -84,8 +86,8 @@ static int take_back(struct nl_wire *w, const char *name, struct err *e)
 /* --- the device --- */
 
 /* From the pod to the node: l is a link of the pod. */
-static int move_home(struct attach *a, const struct link *l, const char *name, const char *alias,
-		     struct err *e)
+static int move_to_host(struct attach *a, const struct link *l, const char *name, const char *alias,
+			struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
@@ -93,12 +95,12 @@ static int move_home(struct attach *a, const struct link *l, const char *name, c
 		.name = name,
 		.alias = alias,
 	};
-	auto_fd int home = -1;
-	int r = netns_current(&home, e);
+	auto_fd int host_netns = -1;
+	int r = netns_current(&host_netns, e);
 
 	if (r < 0)
 		return r;
-	c.netns_fd = home;
+	c.netns_fd = host_netns;
 	link_set(b, l->index, l->name, &c);
 	return nl_batch_commit(a->pod, b, e);
 }
@@ -128,9 +130,9 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 		return r;
 	l = in_pod(a, rail);
 	if (l)
-		r = move_home(a, l, rail->master.name, rail->master.alias, e);
+		r = move_to_host(a, l, rail->master.name, rail->master.alias, e);
 	if (r >= 0)
-		r = take_back(a->host, rail->master.name, e);
+		r = restore_altnames(a->host, rail->master.name, e);
 	if (r < 0 || !l)
 		return r;
 	if (link_is_up(&rail->master)) {
@@ -142,7 +144,7 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* Half a way home, under the pod's name, would leave nobody who finds it. */
+/* Moved to the node under the pod's name, the device would be found by no later DEL. */
 static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 {
 	struct link other;
@@ -151,13 +153,13 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 		return 0;
 	return err_set(
 		e, -EEXIST,
-		"bring '%s' home as '%s': File exists (EEXIST): the node has another link of that name "
+		"move '%s' back to the node as '%s': File exists (EEXIST): the node has another link of that name "
 		"(rename that one, and this is tried again)",
 		l->name, l->alias);
 }
 
 /* A name that needs the link to be down (before Linux 6.2). */
-static int rename_home(struct attach *a, const struct link *l, struct err *e)
+static int rename_restored(struct attach *a, const struct link *l, struct err *e)
 {
 	const struct link_change down = {.set = LINK_SET_DOWN};
 	const struct link_change name = {
@@ -170,29 +172,29 @@ static int rename_home(struct attach *a, const struct link *l, struct err *e)
 	return nl_batch_commit(a->host, b, e);
 }
 
-/* The pod's namespace went first, and the kernel saved the device from it; or a program that was
- * killed left alternative names aside, on its way in or home. */
+/* The pod's namespace was deleted first, and the kernel returned the device to the node; or a program that was
+ * killed left alternative names renamed, on the way into the pod or back. */
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
 	auto_host_device struct host_device_files f = {0};
 	auto_free struct link *links = NULL;
-	const struct link *l, *home;
+	const struct link *l, *host_netns;
 	size_t n;
 	int r;
 
-	/* What is not there now cannot be mended. */
+	/* A missing device cannot be restored. */
 	if (host_device_read(&a->call->root, c, &f, NULL) < 0)
 		return 0;
 	r = link_list(a->host, &links, &n, e);
 	if (r < 0)
 		return r;
 	l = host_device_stranded(c, &f, *rail->ifname ? rail->ifname : NULL, links, n);
-	home = l ? NULL : host_device_pick(c, &f, links, n);
+	host_netns = l ? NULL : host_device_pick(c, &f, links, n);
 	if (l)
-		r = rename_home(a, l, e);
-	if (r >= 0 && (l || home))
-		r = take_back(a->host, l ? l->alias : home->name, e);
+		r = rename_restored(a, l, e);
+	if (r >= 0 && (l || host_netns))
+		r = restore_altnames(a->host, l ? l->alias : host_netns->name, e);
 	if (r >= 0 && *a->call->container_id)
 		r = host_device_restore(a, rail->ifname, e);
 	else if (r >= 0)
@@ -214,21 +216,21 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!host_device_is_moved(l)) {
 		/* The original fails here, and so does every DEL after an ADD that found the name
 		 * taken. */
-		log_warn("left alone: alias is not set, so it is no device of the node",
+		log_warn("skipping a link without alias: it is not a device of the node",
 			 LOG_S("link", l->name));
 		return 0;
 	}
 	r = name_is_free(a, l, e);
 	if (r >= 0)
-		r = move_home(a, l, l->alias, "", e);
+		r = move_to_host(a, l, l->alias, "", e);
 	if (r >= 0)
-		r = take_back(a->host, l->alias, e);
+		r = restore_altnames(a->host, l->alias, e);
 	if (r >= 0)
 		r = host_device_restore(a, rail->ifname, e);
 	return r;
 }
 
-/* host-device: what a device was on the node, from its ADD until it is home again. */
+/* host-device: what a device was on the node, from its ADD until it is back. */
 
 #define DIR "/var/lib/cni/host-device"
 
@@ -275,7 +277,7 @@ static const struct json_field fields[] = {
 };
 static const struct json_table table = {fields, 0, sizeof(struct raw)};
 
-/* What is read of a file; `raw` is borrowed from the document. */
+/* The parsed record; `raw` is borrowed from the document. */
 struct record {
 	struct json_doc *doc;
 	struct raw raw;
@@ -318,10 +320,10 @@ static int load(const struct root *root, const char *path, struct record *ret, s
 
 static void forget(const struct root *root, const char *path)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (file_remove(root, path, &why) < 0)
-		log_warn("the record of a device stays", LOG_S("error", why.text));
+	if (file_remove(root, path, &reason) < 0)
+		log_warn("the record of a device stays", LOG_S("error", reason.text));
 }
 
 /* Another device may have the name by now. */
@@ -338,7 +340,7 @@ static bool is_same(const struct raw *r, const struct link *l)
 
 /* --- ADD --- */
 
-/* Leases and what the kernel makes by itself are not ours to bring back. */
+/* Leases and what the kernel makes by itself are not restored. */
 static bool is_lasting(const struct addr *a)
 {
 	return addr_is_permanent(a) && !(a->net.ip.family == 6 && ip_is_link_local(&a->net.ip));
@@ -475,7 +477,7 @@ int host_device_prepare(struct attach *a, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* --- home again --- */
+/* --- restored to the node --- */
 
 /* The link's own attributes; a driver may want it down for its address. */
 static int restore_link(struct attach *a, const struct raw *r, const struct link *l, struct err *e)
@@ -502,18 +504,18 @@ static int restore_link(struct attach *a, const struct raw *r, const struct link
 static void restore_address(struct attach *a, const struct raw_addr *raw, const struct link *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct ipnet net;
 	int r;
 
 	if (!raw->address || ipnet_parse(span_of(raw->address), &net) < 0)
 		return;
 	addr_add(b, l->index, l->name, &net, raw->no_prefix_route ? ADDR_NOPREFIXROUTE : 0);
-	r = nl_batch_commit(a->host, b, &why);
-	/* Whoever configures the node may have been faster. */
+	r = nl_batch_commit(a->host, b, &reason);
+	/* The node's network manager may have been faster. */
 	if (r < 0 && r != -EEXIST)
 		log_warn("an address of the device is not restored", LOG_S("link", l->name),
-			 LOG_S("address", raw->address), LOG_S("error", why.text));
+			 LOG_S("address", raw->address), LOG_S("error", reason.text));
 }
 
 /* What no later try changes: it must not keep a pod from being deleted. */
@@ -522,7 +524,7 @@ static bool is_final(int r)
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
 }
 
-/* 1: done; 0: the device is not home. */
+/* 1: done; 0: the device is not on the node. */
 static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
@@ -589,16 +591,16 @@ struct collecting {
 static void collect(void *arg, const char *path, const struct record *r)
 {
 	const struct collecting *c = arg;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int n = 0;
 
 	if (!r->raw.network || strcmp(r->raw.network, c->network) != 0 ||
 	    cni_is_valid(c->call, r->raw.container, r->raw.ifname))
 		return;
 	if (!is_past(&c->call->root, &r->raw))
-		n = restore(c->a, &r->raw, &why);
+		n = restore(c->a, &r->raw, &reason);
 	if (n < 0)
-		log_warn("GC", LOG_S("error", why.text)); /* the next one tries again */
+		log_warn("GC", LOG_S("error", reason.text)); /* the next one tries again */
 	else
 		forget(&c->call->root, path);
 }

@@ -22,7 +22,7 @@ void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b)
 	const struct link_change down = {.set = LINK_SET_DOWN};
 	const struct link_change into = {.set = LINK_SET_MASTER, .master = bond};
 
-	/* Bonding takes only what is down. */
+	/* Bonding accepts only ports that are down. */
 	for (size_t i = 0; i < p->n_ports; i++) {
 		link_set(b, p->ports[i].index, p->ports[i].name, &down);
 		link_set(b, p->ports[i].index, p->ports[i].name, &into);
@@ -154,11 +154,11 @@ static int make_bond(const struct chained_call *m, const struct ifacer_plan *p, 
 static void choose_active(const struct chained_call *m, const struct ifacer_plan *p, int bond)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	ifacer_put_active(p, bond, b);
-	if (nl_batch_commit(m->host, b, &why) < 0)
-		log_warn("active_slave is the driver's choice", LOG_S("error", why.text));
+	if (nl_batch_commit(m->host, b, &reason) < 0)
+		log_warn("active_slave is the driver's choice", LOG_S("error", reason.text));
 }
 
 static int do_bond(const struct chained_call *m, const struct ifacer_plan *p, int *index,
@@ -211,12 +211,12 @@ static int carry_out(const struct chained_call *m, const struct ifacer_conf *c,
 	if (ifacer_wants_bond(c)) {
 		r = do_bond(m, p, &bond, u, e);
 		if (r < 0)
-			return err_wrap(e, r, "failed to createBondDevice");
+			return err_wrap(e, r, ORIG("failed to createBondDevice"));
 	}
 	if (ifacer_wants_vlan(c)) {
 		r = do_vlan(m, p, bond, u, e);
 		if (r < 0)
-			return err_wrap(e, r, "failed to createVlanDevice");
+			return err_wrap(e, r, ORIG("failed to createVlanDevice"));
 	}
 	return r;
 }
@@ -266,12 +266,12 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 
 	if (r < 0)
 		return r;
-	/* Said before links are made for a result that cannot be printed. */
+	/* Reported before links are created for a result that cannot be printed. */
 	if (m->version < CNI_0_3_0 && !prev->n_ips)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"cannot convert: no valid IP addresses (cniVersion %s has no result "
-			"without one, wants 0.3.0 or later)",
+			ORIG("cannot convert: no valid IP addresses (cniVersion %s has no result "
+			     "without one, wants 0.3.0 or later)"),
 			cni_version_str(m->version));
 	return wants_any(&c) ? make_links(m, &c, u, e) : 0;
 }
@@ -340,7 +340,7 @@ const struct cni_meta chained_ifacer = {
 	.check = check,
 	.status = status,
 };
-const struct cni_plugin cni_ifacer = META_PLUGIN(ifacer);
+const struct cni_plugin cni_ifacer = META_PLUGIN(ifacer, &ifacer_table);
 
 /* ifacer's decisions: which links a node lacks. */
 
@@ -430,7 +430,7 @@ static int check_members(const struct ifacer_conf *c, const struct link *bond,
 	const struct link *port;
 
 	if (strcmp(bond->kind, "bond") != 0)
-		return err_set(e, -EINVAL, "link '%s' is no bond", bond->name);
+		return err_set(e, -EINVAL, "link '%s' is not a bond", bond->name);
 	if (bond->bond_mode != c->bond.value[LINK_BOND_MODE])
 		return err_set(e, -EINVAL, "bond '%s' has mode %u, conf.bond.mode is %u",
 			       bond->name, bond->bond_mode, c->bond.value[LINK_BOND_MODE]);
@@ -446,14 +446,14 @@ static int check_members(const struct ifacer_conf *c, const struct link *bond,
 	return 0;
 }
 
-/* Somebody's bond is used as it is; what differs is said, and CHECK fails for it. */
+/* A bond made by others is used as it is; differences are logged, and CHECK fails for them. */
 static void warn_if_other(const struct ifacer_conf *c, const struct link *bond,
 			  const struct link *links, size_t n)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (check_members(c, bond, links, n, &why) < 0)
-		log_warn("bond is there and not as configured", LOG_S("why", why.text));
+	if (check_members(c, bond, links, n, &reason) < 0)
+		log_warn("bond is there and not as configured", LOG_S("why", reason.text));
 }
 
 static int plan_bond(const struct ifacer_conf *c, const struct link *links, size_t n,
@@ -543,12 +543,12 @@ int ifacer_plan(const struct ifacer_conf *c, const struct link *links, size_t n,
 	if (ifacer_wants_bond(c)) {
 		r = plan_bond(c, links, n, &p, e);
 		if (r < 0)
-			err_wrap(e, r, "failed to createBondDevice");
+			err_wrap(e, r, ORIG("failed to createBondDevice"));
 	}
 	if (r >= 0 && ifacer_wants_vlan(c)) {
 		r = plan_vlan(c, links, n, &p, e);
 		if (r < 0)
-			err_wrap(e, r, "failed to createVlanDevice");
+			err_wrap(e, r, ORIG("failed to createVlanDevice"));
 	}
 	if (r < 0)
 		ifacer_plan_done(&p);

@@ -14,7 +14,7 @@
  *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
  *			the driver's words; what is not known is logged and left out
  *
- * Links that are there are set up and used; an empty bond is one that somebody did not finish. DEL
+ * Links that are there are set up and used; an empty bond is one that an interrupted ADD left. DEL
  * removes nothing: other pods and the host itself use the links.
  */
 
@@ -60,6 +60,7 @@ struct ifacer_plan {
 	const char *parent;
 };
 
+extern const struct json_table ifacer_table; /* its netconf */
 /* Kind ERR_CONF, the field named. */
 int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
 		     struct err *e);

@@ -17,9 +17,18 @@ struct raw_bond {
 };
 
 static const struct json_field bond_fields[] = {
-	{.name = "name", .type = J_STR, .offset = offsetof(struct raw_bond, name)},
-	{.name = "mode", .type = J_INT, .offset = offsetof(struct raw_bond, mode)},
-	{.name = "options", .type = J_STR, .offset = offsetof(struct raw_bond, options)},
+	{.name = "name",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_bond, name),
+	 JSON_DOC("sp_bond0", "name of the bond")},
+	{.name = "mode",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw_bond, mode),
+	 JSON_DOC("0", "mode of the bond, 0 to 6")},
+	{.name = "options",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_bond, options),
+	 JSON_DOC(NULL, "options of the bond, NAME=VALUE;NAME=VALUE")},
 	{0},
 };
 static const struct json_table bond_table = {bond_fields, JSON_GO, sizeof(struct raw_bond)};
@@ -31,12 +40,22 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "interfaces", .type = J_STRS, .offset = offsetof(struct raw, interfaces)},
-	{.name = "vlanID", .type = J_INT, .offset = offsetof(struct raw, vlan)},
-	{.name = "bond", .type = J_VAL, .offset = offsetof(struct raw, bond)},
+	{.name = "interfaces",
+	 .type = J_STRS,
+	 .offset = offsetof(struct raw, interfaces),
+	 JSON_DOC(NULL, "one: parent of the VLAN interface; two or more: ports of the bond")},
+	{.name = "vlanID",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, vlan),
+	 JSON_DOC("0", "VLAN id, 0 to 4094; 0: no VLAN interface")},
+	{.name = "bond",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, bond),
+	 .sub = &bond_table,
+	 JSON_DOC(NULL, "the bond, if there are two or more interfaces")},
 	{0},
 };
-static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+const struct json_table ifacer_table = {fields, JSON_GO, sizeof(struct raw)};
 
 static int read_bond(struct json_doc *d, const struct json *v, struct ifacer_conf *c, struct err *e)
 {
@@ -130,7 +149,7 @@ int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_
 {
 	struct ifacer_conf c = {0};
 	struct raw raw = {0};
-	int r = json_read(d, conf, &table, &raw, "conf", e);
+	int r = json_read(d, conf, &ifacer_table, &raw, "conf", e);
 
 	if (r < 0)
 		return r;
@@ -163,14 +182,14 @@ int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_
 
 /* bond.options: the original's names, and the driver's where the original's differ from them. */
 
-enum { WORDS_MAX = 8 };
+enum { NAMES_MAX = 8 };
 
 static const struct option {
 	const char *name;
 	enum link_bond_option option;
 	uint32_t min, max;
 	bool zero_counts; /* else 0 is the driver's default, and not sent: some modes refuse it */
-	const char *words[WORDS_MAX];
+	const char *names[NAMES_MAX];
 } options[] = {
 	{"ad_actor_sys_prio", LINK_BOND_AD_ACTOR_SYS_PRIO, 1, UINT16_MAX, true, {0}},
 	{"ad_select", LINK_BOND_AD_SELECT, 0, 2, false, {"stable", "bandwidth", "count"}},
@@ -227,8 +246,8 @@ static int set_number(const struct option *o, const char *value, struct ifacer_c
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < WORDS_MAX && o->words[i]; i++)
-		if (strcmp(o->words[i], value) == 0) {
+	for (size_t i = 0; i < NAMES_MAX && o->names[i]; i++)
+		if (strcmp(o->names[i], value) == 0) {
 			if (i || o->zero_counts)
 				link_bond_set(&c->bond, o->option, (uint32_t)i);
 			return 0;
@@ -236,8 +255,8 @@ static int set_number(const struct option *o, const char *value, struct ifacer_c
 	if (num_u64(span_of(value), o->min, o->max, &n) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.bond.options: %s is '%s', wants %u to %u%s%s", o->name, value,
-				o->min, o->max, o->words[0] ? ", or a word such as " : "",
-				o->words[0] ? o->words[0] : "");
+				o->min, o->max, o->names[0] ? ", or a word such as " : "",
+				o->names[0] ? o->names[0] : "");
 	if (n || o->zero_counts)
 		link_bond_set(&c->bond, o->option, (uint32_t)n);
 	return 0;

@@ -17,8 +17,15 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "pkey", .type = J_VAL, .offset = offsetof(struct raw, pkey)},
-	{.name = "mode", .type = J_STR, .offset = offsetof(struct raw, mode)},
+	{.name = "pkey",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, pkey),
+	 JSON_OWN("the master's",
+		  "partition: \"0x8001\" or a number; the membership bit is always set")},
+	{.name = "mode",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, mode),
+	 JSON_OWN("the master's", "datagram or connected")},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
@@ -115,7 +122,7 @@ static void spec(const struct rail_conf *c, const struct link *master, struct li
 	s->ipoib_umcast = true;
 }
 
-/* The mode can be changed by whoever owns the link; the partition cannot. */
+/* The mode can be changed by the link's owner; the partition cannot. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	if (strcmp(l->kind, "ipoib") != 0)
@@ -134,12 +141,13 @@ static const char *hint(int code)
 	return NULL;
 }
 
-bool ipoib_is_stray(const struct link *l)
+bool ipoib_is_leftover(const struct link *l)
 {
 	return strcmp(l->kind, "ipoib") == 0 && l->group == LINK_GROUP && l->parent;
 }
 
-/* On the node nobody makes links of our group: they all came out of namespaces that are gone. */
+/* On the node no program makes links of unirail's group: they all came out of deleted
+ * namespaces. */
 static int gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -149,7 +157,7 @@ static int gc(struct attach *a, const struct rail *rail, struct err *e)
 
 	(void)rail;
 	for (size_t i = 0; r >= 0 && i < n; i++)
-		if (ipoib_is_stray(&links[i]))
+		if (ipoib_is_leftover(&links[i]))
 			link_del(b, links[i].index, links[i].name);
 	if (r < 0 || !nl_batch_len(b))
 		return r < 0 ? r : 0;
@@ -159,7 +167,7 @@ static int gc(struct attach *a, const struct rail *rail, struct err *e)
 const struct link_driver ipoib_kind = {
 	.type = "ipoib",
 	.order = RAIL_IPOIB,
-	.flags = RAIL_ASKS_KERNEL | RAIL_PROXY_ARP | RAIL_LATE_MTU,
+	.flags = RAIL_QUERIES_KERNEL | RAIL_PROXY_ARP | RAIL_LATE_MTU,
 	.module = "ib_ipoib",
 	.read = read_conf,
 	.fits = fits,
@@ -169,4 +177,5 @@ const struct link_driver ipoib_kind = {
 	.gc = gc,
 };
 
-const struct cni_plugin cni_ipoib = RAIL_PLUGIN(ipoib_kind, "ipoib");
+const struct cni_plugin cni_ipoib =
+	RAIL_PLUGIN(ipoib_kind, "ipoib", &table, &rail_made_table, &rail_common_table);

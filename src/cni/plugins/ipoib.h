@@ -8,9 +8,9 @@
  *
  *	master          the IPoIB device; must be given
  *	mtu             0: the kernel's choice; never above the master's
- *	pkey            ours: the partition, "0x8001" or a number; the membership bit 0x8000 is always
+ *	pkey            unirail's own: the partition, "0x8001" or a number; the bit 0x8000 is always
  *			set, as the kernel does. Not given: the master's
- *	mode            ours: datagram or connected. Not given: the master's
+ *	mode            unirail's own: datagram or connected. Not given: the master's
  *	ipam, dns       as everywhere, but dhcp; without ipam.type the link is only set up
  *
  * User space joins the multicast groups (umcast), and proxy_arp is on, as with the original. The
@@ -34,6 +34,6 @@ struct ipoib_conf {
 };
 
 /* Pure. Whether a link of the node is an orphaned child: its pod's namespace was deleted. */
-bool ipoib_is_stray(const struct link *l);
+bool ipoib_is_leftover(const struct link *l);
 
 #endif

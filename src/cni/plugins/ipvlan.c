@@ -12,7 +12,10 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "mode", .type = J_STR, .offset = offsetof(struct raw, mode)},
+	{.name = "mode",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, mode),
+	 JSON_DOC("l2", "l2, l3 or l3s")},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
@@ -103,7 +106,7 @@ static int chained(const struct cni_result *prev, struct rail *rail, struct err 
 const struct link_driver ipvlan_kind = {
 	.type = "ipvlan",
 	.order = RAIL_IPVLAN,
-	.flags = RAIL_ASKS_KERNEL,
+	.flags = RAIL_QUERIES_KERNEL,
 	.module = "ipvlan",
 	.read = read_conf,
 	.spec = spec,
@@ -112,4 +115,5 @@ const struct link_driver ipvlan_kind = {
 	.chained = chained,
 };
 
-const struct cni_plugin cni_ipvlan = RAIL_PLUGIN(ipvlan_kind, "ipvlan");
+const struct cni_plugin cni_ipvlan =
+	RAIL_PLUGIN(ipvlan_kind, "ipvlan", &table, &rail_made_table, &rail_common_table);

@@ -25,7 +25,7 @@ static void lo_done(struct lo *l)
 }
 #define auto_lo __attribute__((cleanup(lo_done)))
 
-static int lo_look(struct lo *l, struct nl_wire *w, struct err *e)
+static int lo_inspect(struct lo *l, struct nl_wire *w, struct err *e)
 {
 	int r = link_get(w, LO, &l->link, e);
 
@@ -81,7 +81,7 @@ static void put_first(const struct lo *l, int family, struct cni_result *out)
 
 static int up(const struct chained_call *m, struct undo *u, struct lo *l, struct err *e)
 {
-	int r = lo_look(l, m->pod, e);
+	int r = lo_inspect(l, m->pod, e);
 
 	if (r >= 0)
 		r = only_loopback(l, e);
@@ -137,7 +137,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	auto_lo struct lo l = {0};
 	int iface = attach_prev_iface(prev, LO);
 	char text[IP_TEXT_MAX];
-	int r = lo_look(&l, m->pod, e);
+	int r = lo_inspect(&l, m->pod, e);
 
 	if (r >= 0 && !link_is_up(&l.link))
 		r = err_set(e, -ENETDOWN, "loopback interface is down");
@@ -164,4 +164,4 @@ const struct cni_meta chained_loopback = {
 	.check = check,
 	.status = status,
 };
-const struct cni_plugin cni_loopback = META_PLUGIN(loopback);
+const struct cni_plugin cni_loopback = META_PLUGIN(loopback, NULL);

@@ -19,24 +19,37 @@ struct raw {
 };
 
 static const struct json_field runtime_fields[] = {
-	{.name = "mac", .type = J_STR, .offset = offsetof(struct runtime_conf, mac)},
+	{.name = "mac",
+	 .type = J_STR,
+	 .offset = offsetof(struct runtime_conf, mac),
+	 JSON_DOC(
+		 NULL,
+		 "MAC of the interface; the first given of runtimeConfig.mac, CNI_ARGS MAC and mac is used")},
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 
 static const struct json_field fields[] = {
-	{.name = "mode", .type = J_STR, .offset = offsetof(struct raw, mode)},
-	{.name = "mac", .type = J_STR, .offset = offsetof(struct raw, mac)},
+	{.name = "mode",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, mode),
+	 JSON_DOC("bridge", "bridge, private, vepa or passthru")},
+	{.name = "mac",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, mac),
+	 JSON_DOC(NULL, "MAC of the interface, after runtimeConfig.mac and CNI_ARGS MAC")},
 	{.name = "bcqueuelen",
 	 .type = J_INT,
 	 .offset = offsetof(struct raw, bcqueuelen),
 	 .min = 0,
-	 .max = UINT32_MAX},
+	 .max = UINT32_MAX,
+	 JSON_DOC("0", "length of the queue of broadcast packets; 0: the kernel's")},
 	{.name = "runtimeConfig",
 	 .type = J_OBJ,
 	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table},
+	 .sub = &runtime_table,
+	 JSON_DOC(NULL, "from the runtime, for capabilities that the plugin declares")},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
@@ -169,4 +182,5 @@ const struct link_driver macvlan_kind = {
 	.hint = hint,
 };
 
-const struct cni_plugin cni_macvlan = RAIL_PLUGIN(macvlan_kind, "macvlan");
+const struct cni_plugin cni_macvlan =
+	RAIL_PLUGIN(macvlan_kind, "macvlan", &table, &rail_made_table, &rail_common_table);

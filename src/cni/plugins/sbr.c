@@ -24,9 +24,17 @@ static const struct json_field fields[] = {
 	 .offset = offsetof(struct raw, table),
 	 .has = offsetof(struct raw, has_table),
 	 .min = 1,
-	 .max = UINT32_MAX},
-	{.name = "gateways", .type = J_STRS, .offset = offsetof(struct raw, gateways)},
-	{.name = "addSourceHints", .type = J_BOOL, .offset = offsetof(struct raw, hints)},
+	 .max = UINT32_MAX,
+	 JSON_DOC(NULL,
+		  "create only the rules, for this routing table, whose routes the user maintains")},
+	{.name = "gateways",
+	 .type = J_STRS,
+	 .offset = offsetof(struct raw, gateways),
+	 JSON_DOC(NULL, "gateways, at most one per family, instead of those of prevResult")},
+	{.name = "addSourceHints",
+	 .type = J_BOOL,
+	 .offset = offsetof(struct raw, hints),
+	 JSON_DOC("false", "the main table keeps the subnet's route, with a source address")},
 	{0},
 };
 static const struct json_table conf_table = {fields, JSON_GO, sizeof(struct raw)};
@@ -71,7 +79,7 @@ static void facts_done(struct sbr_facts *f)
 }
 #define auto_facts __attribute__((cleanup(facts_done)))
 
-static int gather(const struct chained_call *m, struct sbr_facts *f, struct err *e)
+static int collect(const struct chained_call *m, struct sbr_facts *f, struct err *e)
 {
 	struct link l;
 	int r = link_get(m->pod, m->ifname, &l, e);
@@ -189,7 +197,7 @@ static int apply(const struct chained_call *m, const struct sbr_step *steps, siz
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* A failure may be a lost answer; to undo what was not done does no harm. */
+		/* A failure may be a lost answer; undoing a step that was not done is harmless. */
 		if (one != -EEXIST)
 			push_done(m, &steps[i], u);
 		if (one < 0 && !failed)
@@ -229,12 +237,12 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 	if (r >= 0)
 		r = lock(m, &locked, e);
 	if (r >= 0)
-		r = gather(m, &f, e);
+		r = collect(m, &f, e);
 	if (r < 0)
 		return r;
 	sbr_plan(&c, &f, ips, n, &plan);
 	r = apply(m, plan.steps, plan.n_adds, u, e);
-	/* Only now: until all is there, the main table serves. */
+	/* Only now: until all routes exist, the main table is used. */
 	if (r >= 0)
 		r = apply(m, plan.steps + plan.n_adds, plan.n - plan.n_adds, u, e);
 	free(plan.steps);
@@ -265,18 +273,18 @@ static int delete_rules(const struct chained_call *m, const struct sbr_conf *c,
 			const struct ipaddr *ips, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	auto_free const struct rule **ours = NULL;
+	auto_free const struct rule **owned = NULL;
 	auto_free struct rule *rules = NULL;
-	size_t n_rules = 0, n_ours;
+	size_t n_rules = 0, n_owned;
 	int r = rule_list(m->pod, 0, &rules, &n_rules, e);
 
 	if (r < 0)
 		return r;
-	ours = xcalloc(n_rules, sizeof(*ours));
-	n_ours = sbr_rules_of(c, rules, n_rules, ips, n, ours);
-	for (size_t i = 0; i < n_ours; i++)
-		rule_del(b, ours[i]);
-	return n_ours ? nl_batch_commit(m->pod, b, e) : 0;
+	owned = xcalloc(n_rules, sizeof(*owned));
+	n_owned = sbr_rules_of(c, rules, n_rules, ips, n, owned);
+	for (size_t i = 0; i < n_owned; i++)
+		rule_del(b, owned[i]);
+	return n_owned ? nl_batch_commit(m->pod, b, e) : 0;
 }
 
 /* The routes go with the link. */
@@ -305,7 +313,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	if (r >= 0)
 		r = want_ips(m, prev, &ips, &n, e);
 	if (r >= 0)
-		r = gather(m, &f, e);
+		r = collect(m, &f, e);
 	return r < 0 ? r : sbr_check(&c, &f, ips, n, e);
 }
 
@@ -335,7 +343,7 @@ const struct cni_meta chained_sbr = {
 	.check = check,
 	.status = status,
 };
-const struct cni_plugin cni_sbr = META_PLUGIN(sbr);
+const struct cni_plugin cni_sbr = META_PLUGIN(sbr, &conf_table);
 
 /* sbr's decisions. */
 
@@ -386,7 +394,7 @@ static struct sbr_step *push(struct sbr_plan *p, enum sbr_do what)
 }
 
 /* A route of the main table that only this link carries. */
-static bool is_ours(const struct sbr_facts *f, const struct route *r)
+static bool is_of_interface(const struct sbr_facts *f, const struct route *r)
 {
 	for (size_t i = 0; i < r->n_hops; i++)
 		if (r->hops[i].index != f->index)
@@ -402,7 +410,7 @@ static bool has_gateway(const struct route *r)
 	return r->gw.family;
 }
 
-/* Routes without source and gateway are everybody's. */
+/* Routes without source and gateway serve every interface. */
 static bool is_for(const struct route *r, const struct ipnet *net)
 {
 	for (size_t i = 0; i < r->n_hops; i++)
@@ -456,7 +464,7 @@ static void plan_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 		const struct route *r = &f->routes[i];
 		struct sbr_step *s;
 
-		if (!is_ours(f, r) || !is_for(r, &ip->address) || gives_way(c, r))
+		if (!is_of_interface(f, r) || !is_for(r, &ip->address) || gives_way(c, r))
 			continue;
 		s = push(p, SBR_ROUTE_PUT);
 		s->route = *r;
@@ -488,7 +496,9 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 		.src = ip->address.ip,
 		.index = f->index,
 		.table = TABLE_MAIN,
-		/* What the kernel takes for IPv6 without one; said, so that undo names this route. */
+		/*
+		 * What the kernel takes for IPv6 without one; said, so that undo names this route.
+		 */
 		.priority = ip->address.ip.family == 6 ? IPV6_PRIORITY : 0,
 		.scope = SCOPE_LINK,
 	};
@@ -505,7 +515,7 @@ static void plan_leave(const struct sbr_conf *c, const struct sbr_facts *f, bool
 	for (size_t i = 0; i < f->n_routes; i++) {
 		const struct route *r = &f->routes[i];
 
-		if (!is_ours(f, r) || has_gateway(r) != gateways)
+		if (!is_of_interface(f, r) || has_gateway(r) != gateways)
 			continue;
 		if (!c->hints || r->scope != SCOPE_LINK)
 			push(p, SBR_ROUTE_DEL)->route = *r;
@@ -564,8 +574,8 @@ size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n
 	for (size_t i = 0; i < n_rules; i++) {
 		bool from = false;
 
-		/* A rule with more conditions is not ours, and could not be named exactly. */
-		if (rules[i].more || (c->table && rules[i].table != c->table))
+		/* A rule with more conditions is not of sbr, and could not be named exactly. */
+		if (rules[i].more || rules[i].invert || (c->table && rules[i].table != c->table))
 			continue;
 		for (size_t k = 0; k < n; k++)
 			from |= is_from(&rules[i], &ips[k]);

@@ -9,7 +9,7 @@
  * a rule nor a route uses; priorities are the kernel's choice. The netconf, keys matched as Go's
  * encoding/json does:
  *
- *	table		only the rules are made, for this table; routes are somebody else's matter
+ *	table		only the rules are made, for this table; routes are left to another plugin
  *	gateways	at most one a family, instead of prevResult's
  *	addSourceHints	main keeps "SUBNET dev IF src ADDRESS scope link" and link-scope routes
  */

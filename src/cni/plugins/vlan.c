@@ -15,8 +15,14 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "vlanId", .type = J_INT, .offset = offsetof(struct raw, id)},
-	{.name = "vlanMode", .type = J_STR, .offset = offsetof(struct raw, mode)},
+	{.name = "vlanId",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, id),
+	 JSON_DOC("0", "VLAN id, 0 to 4094")},
+	{.name = "vlanMode",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, mode),
+	 JSON_DOC("manual", "manual; auto of Spiderpool is refused")},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
@@ -46,9 +52,10 @@ static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct 
 	if (r < 0)
 		return r;
 	if (!c.master)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"\"master\" field is required. It specifies the host interface "
-				"name to create the VLAN for (conf.master)");
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			ORIG("\"master\" field is required. It specifies the host interface "
+			     "name to create the VLAN for (conf.master)"));
 	if (raw.id < 0 || raw.id > ID_MAX)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"invalid VLAN ID %lld (must be between 0 and %d inclusive; "
@@ -70,7 +77,7 @@ static bool same_link(const struct rail_conf *a, const struct rail_conf *b)
 	return a->vlan.id == b->vlan.id;
 }
 
-/* The MTU is left to a tuning behind it. */
+/* The MTU may be set by a later tuning plugin. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	if (strcmp(l->kind, "vlan") != 0)
@@ -92,7 +99,7 @@ static const char *hint(int code)
 const struct link_driver vlan_kind = {
 	.type = "vlan",
 	.order = RAIL_VLAN,
-	.flags = RAIL_ASKS_KERNEL,
+	.flags = RAIL_QUERIES_KERNEL,
 	.module = "8021q",
 	.read = read_conf,
 	.fits = rail_mtu_fits,
@@ -102,4 +109,5 @@ const struct link_driver vlan_kind = {
 	.hint = hint,
 };
 
-const struct cni_plugin cni_vlan = RAIL_PLUGIN(vlan_kind, "vlan");
+const struct cni_plugin cni_vlan =
+	RAIL_PLUGIN(vlan_kind, "vlan", &table, &rail_made_table, &rail_common_table);

@@ -30,7 +30,7 @@ void cni_quote(struct buf *b, const char *s)
 	buf_char(b, '"');
 }
 
-/* Field of a key; NULL: none of ours. */
+/* Field of a key; NULL: not a key of unirail. */
 static const char **field(struct cni_args *a, struct span key)
 {
 	const struct {
@@ -52,18 +52,19 @@ static const char **field(struct cni_args *a, struct span key)
 	return NULL;
 }
 
-static int fail_pair(struct err *e, const char *what, const char *pair, const char *why)
+static int fail_pair(struct err *e, const char *what, const char *pair, const char *reason)
 {
 	auto_buf struct buf b;
 
 	buf_init(&b, ERR_TEXT_MAX);
 	cni_quote(&b, pair);
-	return err_kind(e, ERR_ENV, -EINVAL, "ARGS: %s %s%s%s", what, b.p, *why ? ": " : "", why);
+	return err_kind(e, ERR_ENV, -EINVAL, "ARGS: %s %s%s%s", what, b.p, *reason ? ": " : "",
+			reason);
 }
 
 static int read_bool(const char *pair, const char *value, bool *ret, struct err *e)
 {
-	char why[128];
+	char reason[128];
 
 	if (strcmp(value, "1") == 0 || strcasecmp(value, "true") == 0) {
 		*ret = true;
@@ -73,8 +74,8 @@ static int read_bool(const char *pair, const char *value, bool *ret, struct err 
 		*ret = false;
 		return 0;
 	}
-	snprintf(why, sizeof(why), "boolean unmarshal error: invalid input %.64s", value);
-	return fail_pair(e, "error parsing value of pair", pair, why);
+	snprintf(reason, sizeof(reason), "boolean unmarshal error: invalid input %.64s", value);
+	return fail_pair(e, ORIG("error parsing value of pair"), pair, reason);
 }
 
 /* One "K=V". An unknown key goes onto the list. */

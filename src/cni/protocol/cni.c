@@ -432,25 +432,40 @@ struct common {
 	const struct json *prev, *valid, *attachments;
 };
 
-#define FIELD(key, kind, member)                                                                   \
+#define FIELD(key, kind, member, ...)                                                              \
 	{                                                                                          \
-		key, kind, .offset = offsetof(struct common, member)                               \
+		key, kind, .offset = offsetof(struct common, member), ##__VA_ARGS__                \
 	}
 
-static const struct json_field name_fields[] = {FIELD("name", J_STR, name), {0}};
-static const struct json_field version_fields[] = {FIELD("cniVersion", J_STR, version), {0}};
-static const struct json_field type_fields[] = {FIELD("type", J_STR, type), {0}};
-static const struct json_field more_fields[] = {FIELD("prevResult", J_VAL, prev),
-						FIELD("cni.dev/valid-attachments", J_VAL, valid),
-						FIELD("cni.dev/attachments", J_VAL, attachments),
+static const struct json_field name_fields[] = {FIELD("name", J_STR, name,
+						      JSON_DOC(NULL, "name of the network")),
 						{0}};
+static const struct json_field version_fields[] = {
+	FIELD("cniVersion", J_STR, version, JSON_DOC("0.1.0", "version of the CNI specification")),
+	{0}};
+static const struct json_field type_fields[] = {FIELD("type", J_STR, type,
+						      JSON_DOC(NULL, "name of the plugin")),
+						{0}};
+static const struct json_field more_fields[] = {
+	FIELD("prevResult", J_VAL, prev,
+	      JSON_DOC(NULL, "from the runtime: result of the previous plugin")),
+	FIELD("cni.dev/valid-attachments", J_VAL, valid,
+	      JSON_DOC(NULL, "from the runtime, for GC: attachments that exist")),
+	FIELD("cni.dev/attachments", J_VAL, attachments,
+	      JSON_DOC(NULL, "the same under its older name")),
+	{0}};
 
-static int read_common(struct cni_call *c, const struct json_field *fields, struct common *into,
+static const struct json_table name_table = {name_fields, JSON_GO, 0},
+			       version_table = {version_fields, JSON_GO, 0},
+			       type_table = {type_fields, JSON_GO, 0},
+			       more_table = {more_fields, JSON_GO, 0};
+const struct json_table *const cni_keys[] = {&version_table, &name_table, &type_table, &more_table,
+					     NULL};
+
+static int read_common(struct cni_call *c, const struct json_table *t, struct common *into,
 		       struct err *e)
 {
-	const struct json_table t = {fields, JSON_GO, 0};
-
-	return json_read(c->doc, c->conf, &t, into, "conf", e);
+	return json_read(c->doc, c->conf, t, into, "conf", e);
 }
 
 int cni_conf_read(struct cni_call *c, struct err *e)
@@ -462,14 +477,14 @@ int cni_conf_read(struct cni_call *c, struct err *e)
 	if (r < 0)
 		return err_wrap(e, r, prefix);
 	c->conf = json_root(c->doc);
-	r = read_common(c, name_fields, &in, e);
+	r = read_common(c, &name_table, &in, e);
 	if (r < 0) {
 		if (e)
 			e->kind = ERR_DECODE;
 		return err_wrap(e, r, prefix);
 	}
 	if (!in.name || !*in.name)
-		return err_kind(e, ERR_CONF, -EINVAL, "missing network name");
+		return err_kind(e, ERR_CONF, -EINVAL, ORIG("missing network name"));
 	c->name = in.name;
 	if (cni_name_ok(in.name))
 		return 0;
@@ -495,8 +510,8 @@ static int no_number(const char *name, struct span part, struct err *e)
 	buf_init(&b, ERR_TEXT_MAX / 4);
 	cni_quote(&b, text);
 	return err_kind(e, ERR_DECODE, -EINVAL,
-			"failed to convert %s version part %s: strconv.Atoi: parsing %s: "
-			"invalid syntax",
+			ORIG("failed to convert %s version part %s: strconv.Atoi: parsing %s: "
+			     "invalid syntax"),
 			name, b.p, b.p);
 }
 
@@ -581,7 +596,7 @@ static int incompatible(const char *version, unsigned int supported, struct err 
 int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e)
 {
 	struct common in = {0};
-	int r = read_common(c, version_fields, &in, e);
+	int r = read_common(c, &version_table, &in, e);
 
 	if (r < 0) {
 		if (e)
@@ -595,7 +610,7 @@ int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e)
 		return r;
 	if (cni_version_parse(in.version, &c->version) < 0 || !(supported & 1U << c->version))
 		return incompatible(in.version, supported, e);
-	r = read_common(c, type_fields, &in, e);
+	r = read_common(c, &type_table, &in, e);
 	c->type = in.type ? in.type : "";
 	return r;
 }
@@ -608,22 +623,22 @@ int cni_conf_prev(struct cni_call *c, struct err *e)
 {
 	bool strict = strcmp(c->command, "ADD") == 0 || strcmp(c->command, "CHECK") == 0;
 	struct common in = {0};
-	struct err why = ERR_INIT;
-	int r = read_common(c, more_fields, &in, &why);
+	struct err reason = ERR_INIT;
+	int r = read_common(c, &more_table, &in, &reason);
 
 	if (r < 0 || !in.prev)
 		return r;
-	r = cni_result_parse(c->doc, in.prev, c->version, &c->prev, &why);
+	r = cni_result_parse(c->doc, in.prev, c->version, &c->prev, &reason);
 	c->has_prev = r == 0;
 	if (r == 0)
 		return 0;
-	err_wrap(&why, r, "could not parse prevResult");
+	err_wrap(&reason, r, ORIG("could not parse prevResult"));
 	if (strict) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return r;
 	}
-	log_warn("prevResult is left out of account", LOG_S("why", why.text));
+	log_warn("ignoring prevResult", LOG_S("error", reason.text));
 	return 0;
 }
 

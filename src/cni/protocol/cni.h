@@ -61,12 +61,18 @@ struct cni_plugin {
 	bool prints_prev;
 	bool relays;	  /* prints another plugin's result: cni_result_relay() */
 	const void *kind; /* for plugins that share functions: the driver's table */
+	/* The tables that it reads its netconf by, and its object `ipam` (an IPAM plugin's), for
+	 * `unirail help`; NULL: none. */
+	const struct json_table *const *keys, *const *ipam_keys;
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);
 	int (*del)(struct cni_call *c, struct err *e);
 	int (*gc)(struct cni_call *c, struct err *e);	  /* NULL: success */
 	int (*status)(struct cni_call *c, struct err *e); /* NULL: success */
 };
+
+/* Keys of every netconf, ended by NULL. */
+extern const struct json_table *const cni_keys[];
 
 /* Runs the protocol with this process' environment, stdin and stdout; returns the exit status. */
 int cni_run(const struct cni_plugin *p);
@@ -122,7 +128,7 @@ int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 		      const struct mac *other, struct err *e);
 
 extern const struct cni_plugin cni_macvlan, cni_coordinator, cni_host_local, cni_static,
-	cni_spiderpool, cni_all_in_one, cni_tuning, cni_sbr, cni_loopback, cni_ifacer, cni_ipvlan,
+	cni_spiderpool, cni_multi, cni_tuning, cni_sbr, cni_loopback, cni_ifacer, cni_ipvlan,
 	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib, cni_ib_sriov, cni_multus,
 	cni_multus_shim;
 

@@ -64,12 +64,12 @@ static struct json_doc *search(const struct root *r, const char *dir, char *cons
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *path = xasprintf("%s/%s", dir, files[i]);
 		struct json_doc *d = NULL;
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 
 		if (!is_conf(files[i]))
 			continue;
-		if (load(r, path, &d, &why) < 0) {
-			log_warn("passed over", LOG_S("error", why.text));
+		if (load(r, path, &d, &reason) < 0) {
+			log_warn("skipping a CNI configuration file", LOG_S("error", reason.text));
 			continue;
 		}
 		if (is_it(json_root(d), name))
@@ -98,15 +98,15 @@ static int find(const struct root *r, const char *dir, const char *name, struct 
 int conf_dir_load(const struct root *r, const char *dir, const char *name, struct json_doc **ret,
 		  struct err *e)
 {
-	struct err why = ERR_INIT;
-	int n = find(r, dir, name, ret, &why);
+	struct err reason = ERR_INIT;
+	int n = find(r, dir, name, ret, &reason);
 
 	if (n == 0)
 		return 0;
 	return err_kind(e, ERR_CONF, n,
 			"no network configuration of this name in '%s' (a definition without a "
 			"configuration of its own stands for a file there)%s%s",
-			dir, why.code ? ": " : "", why.text);
+			dir, reason.code ? ": " : "", reason.text);
 }
 
 int conf_path_load(const struct root *r, const char *path, struct json_doc **ret, struct err *e)

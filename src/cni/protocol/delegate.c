@@ -38,8 +38,8 @@ static int not_found(const char *type, const char *cni_path, struct err *e)
 	buf_init(&b, ERR_TEXT_MAX);
 	while (span_cut(&rest, ':', &dir))
 		buf_printf(&b, "%s%.*s", b.len ? " " : "", (int)dir.n, dir.p);
-	return err_kind(e, ERR_UNAVAILABLE, -ENOENT, "failed to find plugin \"%s\" in path [%s]",
-			type, b.p);
+	return err_kind(e, ERR_UNAVAILABLE, -ENOENT,
+			ORIG("failed to find plugin \"%s\" in path [%s]"), type, b.p);
 }
 
 int cni_delegate_find(const char *type, const char *cni_path, struct buf *ret, struct err *e)
@@ -48,7 +48,7 @@ int cni_delegate_find(const char *type, const char *cni_path, struct buf *ret, s
 	struct stat st;
 
 	if (!*type)
-		return err_kind(e, ERR_CONF, -EINVAL, "no plugin name provided");
+		return err_kind(e, ERR_CONF, -EINVAL, ORIG("no plugin name provided"));
 	if (strchr(type, '/'))
 		return err_kind(e, ERR_CONF, -EINVAL, "invalid plugin name: %s", type);
 	if (!*cni_path)
@@ -119,9 +119,9 @@ static int fail_mute(const struct buf *err, int status, struct err *e)
 	buf_init(&quoted, ERR_TEXT_MAX - 100);
 	status_text(status, how, sizeof(how));
 	if (err->len == 0)
-		return err_set(e, -EIO, "netplugin failed with no error message: %s", how);
+		return err_set(e, -EIO, ORIG("netplugin failed with no error message: %s"), how);
 	cni_quote(&quoted, err->p);
-	return err_set(e, -EIO, "netplugin failed: %s: %s", quoted.p, how);
+	return err_set(e, -EIO, ORIG("netplugin failed: %s: %s"), quoted.p, how);
 }
 
 struct answer {
@@ -155,20 +155,20 @@ static int read_answer(const struct buf *out, struct err *e)
 static int fail_plugin(const struct buf *out, const struct buf *err, int status, struct err *e)
 {
 	auto_buf struct buf quoted;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	buf_init(&quoted, ERR_TEXT_MAX / 2);
 	if (out->len == 0)
 		return fail_mute(err, status, e);
-	if (read_answer(out, &why) == 0) {
+	if (read_answer(out, &reason) == 0) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return -EREMOTEIO;
 	}
 	cni_quote(&quoted, out->p);
 	return err_set(e, -EREMOTEIO,
-		       "netplugin failed but error parsing its diagnostic message %s: %s", quoted.p,
-		       why.text);
+		       ORIG("netplugin failed but error parsing its diagnostic message %s: %s"),
+		       quoted.p, reason.text);
 }
 
 static int run(const struct cni_delegate *d, struct buf *out, struct err *e)
@@ -225,7 +225,7 @@ int cni_delegate_add(const struct cni_delegate *d, enum cni_version version, str
 		return r;
 	r = json_parse(&doc, buf_span(&out), OUTPUT_MAX, e);
 	if (r < 0)
-		return err_wrap(e, r, "failed to unmarshal raw result");
+		return err_wrap(e, r, ORIG("failed to unmarshal raw result"));
 	root = json_root(doc);
 	if (json_kind(root) == JSON_NULL) {
 		*ret = (struct cni_result){0};
@@ -254,7 +254,7 @@ static int input_file(struct span in, int *ret, struct err *e)
 	return 0;
 }
 
-/* Signals as a program expects them, whatever a daemon made of its own. */
+/* Default signal handling for the program, whatever the daemon has set. */
 static void set_signals(posix_spawnattr_t *attr)
 {
 	sigset_t set;
@@ -311,9 +311,9 @@ static bool drain(int fd, struct buf *b)
 
 /*
  * Until both pipes are at their end, or the child has ended and they are empty. A kernel without
- * pidfd_open has -1 there, which poll() passes over.
+ * pidfd_open has -1 there, which poll() ignores.
  */
-static void gather(int pidfd, int out, struct buf *out_buf, int err, struct buf *err_buf)
+static void collect(int pidfd, int out, struct buf *out_buf, int err, struct buf *err_buf)
 {
 	struct pollfd fds[] = {{out, POLLIN, 0}, {err, POLLIN, 0}, {pidfd, POLLIN, 0}};
 	struct buf *bufs[] = {out_buf, err_buf};
@@ -365,12 +365,12 @@ int delegate_exec(const char *path, char *const env[], struct span in, struct bu
 	close(take_fd(&out_w));
 	close(take_fd(&err_w));
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	gather(pidfd, out_r, out, err_r, err);
+	collect(pidfd, out_r, out, err_r, err);
 	return wait_for(pid, status, e);
 }
 
-/* What libcni puts in, whatever the plugin's object says. */
-static bool is_ours(const char *key)
+/* The keys that libcni adds, overriding those of the plugin's object. */
+static bool is_cni_variable(const char *key)
 {
 	static const char *const keys[] = {"cniVersion",
 					   "name",
@@ -445,7 +445,7 @@ int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e
 		const char *key;
 		const struct json *v = json_pair(c->plugin, i, &key);
 
-		if (is_ours(key))
+		if (is_cni_variable(key))
 			continue;
 		jo_key(&o, key);
 		jo_val(&o, v, false);

@@ -7,7 +7,7 @@
 
 enum {
 	CODE_INTERNAL = 999,
-	/* A code without a kind of ours travels as a kind above all of them. */
+	/* A code without a kind here travels as a kind above all of them. */
 	FOREIGN = 1 << 16,
 	FOREIGN_MAX = (1 << 16) - 1,
 };

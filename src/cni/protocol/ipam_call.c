@@ -21,21 +21,30 @@ struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c)
 		key, kind, .offset = offsetof(struct ipam_request, member), __VA_ARGS__            \
 	}
 
-static const struct json_field runtime_fields[] = {FIELD("ips", J_STRS, runtime_ips),
-						   FIELD("ipRanges", J_VAL, ip_ranges),
-						   {0}};
-static const struct json_field cni_fields[] = {FIELD("ips", J_STRS, args_ips), {0}};
+static const struct json_field runtime_fields[] = {
+	FIELD("ips", J_STRS, runtime_ips, JSON_DOC(NULL, "requested addresses")),
+	FIELD("ipRanges", J_VAL, ip_ranges,
+	      JSON_DOC(NULL, "list of lists of ranges, as ranges of host-local")),
+	{0}};
+static const struct json_field cni_fields[] = {FIELD("ips", J_STRS, args_ips,
+						     JSON_DOC(NULL, "requested addresses")),
+					       {0}};
 static const struct json_table runtime_table = {runtime_fields, JSON_GO, 0};
 static const struct json_table cni_table = {cni_fields, JSON_GO, 0};
 
 /* Sub-objects fill the one struct, hence offset 0. */
-static const struct json_field args_fields[] = {{"cni", J_OBJ, .sub = &cni_table}, {0}};
+static const struct json_field args_fields[] = {
+	{"cni", J_OBJ, .sub = &cni_table,
+	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	{0}};
 static const struct json_table args_table = {args_fields, JSON_GO, 0};
-static const struct json_field fields[] = {FIELD("ipam", J_VAL, ipam),
-					   {"runtimeConfig", J_OBJ, .sub = &runtime_table},
-					   {"args", J_OBJ, .sub = &args_table},
-					   {0}};
-static const struct json_table table = {fields, JSON_GO, 0};
+static const struct json_field fields[] = {
+	FIELD("ipam", J_VAL, ipam, JSON_DOC(NULL, "this plugin's keys")),
+	{"runtimeConfig", J_OBJ, .sub = &runtime_table, JSON_DOC(NULL, "from the runtime")},
+	{"args", J_OBJ, .sub = &args_table,
+	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	{0}};
+const struct json_table ipam_request_table = {fields, JSON_GO, 0};
 
 int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e)
 {
@@ -43,7 +52,7 @@ int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret
 
 	*ret = (struct ipam_request){0};
 	buf_init(&ret->keep, SIZE_MAX / 2);
-	r = json_read(call->doc, call->conf, &table, ret, "conf", e);
+	r = json_read(call->doc, call->conf, &ipam_request_table, ret, "conf", e);
 	if (r < 0)
 		return r;
 	if (!ret->ipam)

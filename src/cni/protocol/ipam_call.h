@@ -14,6 +14,7 @@ struct ipam_request {
 	struct buf keep; /* memory of args */
 };
 
+extern const struct json_table ipam_request_table; /* its netconf */
 int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e);
 void ipam_request_done(struct ipam_request *r);
 #define auto_ipam_request __attribute__((cleanup(ipam_request_done)))

@@ -360,7 +360,8 @@ void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf
 int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e)
 {
 	if (v <= CNI_0_2_0 && !first_of(r, 4) && !first_of(r, 6))
-		return err_kind(e, ERR_CONF, -EINVAL, "cannot convert: no valid IP addresses");
+		return err_kind(e, ERR_CONF, -EINVAL,
+				ORIG("cannot convert: no valid IP addresses"));
 	cni_result_relay(r, v, b);
 	return 0;
 }

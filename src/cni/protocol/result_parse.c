@@ -51,7 +51,7 @@ struct iface {
 	struct rdma rdma;
 };
 
-/* 0.x classes end after the third, and ours. */
+/* 0.x classes end after the third, and unirail's. */
 static const struct json_field iface0_fields[] = {FIELD(iface, "name", J_STR, name),
 						  FIELD(iface, "mac", J_STR, mac),
 						  FIELD(iface, "sandbox", J_STR, sandbox),

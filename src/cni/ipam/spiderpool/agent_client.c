@@ -11,21 +11,25 @@
 #include "cni/protocol/error.h"
 #include "wire/http/http1.h"
 
-/* `unirail ipam serve` asked: one request for all rails. src/agent/api/plan.c has the other side. */
+/*
+ * Client of `unirail ipam serve`: one request for all rails. src/agent/api/plan.c has the other
+ * side.
+ */
 
-#define OURS "/v1/unirail/"
+#define UNIRAIL_API "/v1/unirail/"
 
-enum { REQUEST_MAX = 4 << 20, NOT_OURS = 404 };
+enum { REQUEST_MAX = 4 << 20, NOT_FOUND = 404 };
 
-/* The server's answer to one of our routes; *ours false: it does not know them. */
-static int ask(const char *socket, const struct cni_ipam_call *call, const char *path,
-	       const struct buf *body, struct agent_reply *ret, bool *ours, struct err *e)
+/* The server's answer to a route of unirail's own API; *is_unirail false: it does not know the
+ * route. */
+static int request(const char *socket, const struct cni_ipam_call *call, const char *path,
+		   const struct buf *body, struct agent_reply *ret, bool *is_unirail, struct err *e)
 {
 	int r = agent_call(socket, &call->call->root, "POST", path, body, ret, e);
 
 	if (r < 0)
 		return r;
-	*ours = ret->status != NOT_OURS;
+	*is_unirail = ret->status != NOT_FOUND;
 	return 0;
 }
 
@@ -115,15 +119,15 @@ static int take_rails(const struct agent_reply *reply, const struct socket_rail 
 }
 
 static int plan(const struct socket_rail *v, size_t n, bool dry_run, struct agent_reply *reply,
-		bool *ours, struct err *e)
+		bool *is_unirail, struct err *e)
 {
 	auto_buf struct buf b;
 	int r;
 
 	buf_init(&b, REQUEST_MAX);
 	put_plan(&b, v, n, dry_run);
-	r = ask(v->conf->socket, v->call, OURS "pods/plan", &b, reply, ours, e);
-	if (r == 0 && *ours && reply->status != 200)
+	r = request(v->conf->socket, v->call, UNIRAIL_API "pods/plan", &b, reply, is_unirail, e);
+	if (r == 0 && *is_unirail && reply->status != 200)
 		r = agent_failure(reply, "spiderpool IP allocation error", e);
 	return r;
 }
@@ -131,21 +135,21 @@ static int plan(const struct socket_rail *v, size_t n, bool dry_run, struct agen
 int spiderpool_socket_add(const struct socket_rail *v, size_t n, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
-	bool ours;
-	int r = plan(v, n, false, &reply, &ours, e);
+	bool is_unirail;
+	int r = plan(v, n, false, &reply, &is_unirail, e);
 
 	if (r == 0)
-		r = ours ? take_rails(&reply, v, n, e) : agent_add(v, n, e);
+		r = is_unirail ? take_rails(&reply, v, n, e) : agent_add(v, n, e);
 	return r;
 }
 
 int spiderpool_socket_try(const struct socket_rail *v, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
-	bool ours;
-	int r = plan(v, 1, true, &reply, &ours, e);
+	bool is_unirail;
+	int r = plan(v, 1, true, &reply, &is_unirail, e);
 
-	return r < 0 || ours ? r : agent_healthy(v->conf->socket, v->call, e);
+	return r < 0 || is_unirail ? r : agent_healthy(v->conf->socket, v->call, e);
 }
 
 /* --- the others --- */
@@ -175,19 +179,19 @@ int spiderpool_socket_del(const char *socket, int limit_ms,
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	auto_buf struct buf b;
-	bool ours;
+	bool is_unirail;
 	int r;
 
 	buf_init(&b, REQUEST_MAX);
 	put_rails(&b, calls, n);
-	r = agent_call_within(limit_ms, socket, &calls[0]->call->root, "POST", OURS "pods/release",
-			      &b, &reply, e);
-	ours = reply.status != NOT_OURS;
-	if (r == 0 && !ours)
+	r = agent_call_within(limit_ms, socket, &calls[0]->call->root, "POST",
+			      UNIRAIL_API "pods/release", &b, &reply, e);
+	is_unirail = reply.status != NOT_FOUND;
+	if (r == 0 && !is_unirail)
 		r = agent_del(socket, calls, n, e);
 	else if (r == 0 && reply.status != 200)
 		r = agent_failure(&reply, "spiderpool IP release error", e);
-	/* Whatever it was: the addresses are still held, and the runtime must come again. */
+	/* After any error the addresses are still allocated, and the runtime must retry. */
 	if (r < 0 && e)
 		e->kind = ERR_AGAIN;
 	return r;
@@ -221,7 +225,7 @@ int spiderpool_socket_held(const char *socket, const struct cni_ipam_call *call,
 
 	buf_init(&b, REQUEST_MAX);
 	put_rails(&b, &call, 1);
-	r = ask(socket, call, OURS "pods/check", &b, &reply, known, e);
+	r = request(socket, call, UNIRAIL_API "pods/check", &b, &reply, known, e);
 	if (r < 0 || !*known)
 		return r;
 	return reply.status == 200 ? take_held(&reply, call, held, n, e)
@@ -251,13 +255,13 @@ int spiderpool_socket_gc(const char *socket, const struct cni_ipam_call *call, s
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	auto_buf struct buf b;
-	bool ours;
+	bool is_unirail;
 	int r;
 
 	buf_init(&b, REQUEST_MAX);
 	put_gc(&b, call);
-	r = ask(socket, call, OURS "networks/gc", &b, &reply, &ours, e);
-	if (r < 0 || !ours || reply.status == 200)
+	r = request(socket, call, UNIRAIL_API "networks/gc", &b, &reply, &is_unirail, e);
+	if (r < 0 || !is_unirail || reply.status == 200)
 		return r;
 	return agent_failure(&reply, "spiderpool", e);
 }
@@ -285,13 +289,13 @@ int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *c
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	auto_buf struct buf b;
-	bool ours;
+	bool is_unirail;
 	int r;
 
 	buf_init(&b, REQUEST_MAX);
 	put_conflict(&b, call, a, other);
-	r = ask(socket, call, OURS "pods/done", &b, &reply, &ours, e);
-	if (r == 0 && !ours)
+	r = request(socket, call, UNIRAIL_API "pods/done", &b, &reply, &is_unirail, e);
+	if (r == 0 && !is_unirail)
 		return agent_conflict(socket, call, a, other, e);
 	if (r == 0 && reply.status != 200)
 		r = agent_failure(&reply, "spiderpool", e);
@@ -300,7 +304,7 @@ int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *c
 
 /* One request to an IPAM server, and what its answers say. */
 
-enum { BODY_MAX = 4 << 20, PATH_BYTES = 512, WORDS_MAX = 700 };
+enum { BODY_MAX = 4 << 20, PATH_BYTES = 512, DESC_MAX = 700 };
 
 void agent_reply_done(struct agent_reply *r)
 {
@@ -319,7 +323,8 @@ static const char *under(const struct root *root, const char *socket, char path[
 
 static int unhealthy(struct err *e, int r, const char *remedy)
 {
-	return err_wrap(e, r, "unhealthy spiderpool-agent backend, failed to check%s", remedy);
+	return err_wrap(e, r, ORIG("unhealthy spiderpool-agent backend, failed to check%s"),
+			remedy);
 }
 
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
@@ -359,7 +364,7 @@ int agent_call_within(int timeout_ms, const char *socket, const struct root *roo
 	if (ret->body.len > 0 && json_parse(&ret->doc, buf_span(&ret->body), BODY_MAX, NULL) < 0)
 		ret->doc = NULL;
 	if (r == 503) {
-		agent_failure(ret, "unhealthy spiderpool-agent backend, failed to check", e);
+		agent_failure(ret, ORIG("unhealthy spiderpool-agent backend, failed to check"), e);
 		if (e)
 			e->kind = ERR_AGAIN;
 		return -EAGAIN;
@@ -381,7 +386,7 @@ int agent_failure(const struct agent_reply *r, const char *what, struct err *e)
 	if (raw.n == 0)
 		err_set(e, -EREMOTEIO, "%s: status %d", what, r->status);
 	else
-		err_set(e, -EREMOTEIO, "%s: %.*s", what, raw.n < WORDS_MAX ? (int)raw.n : WORDS_MAX,
+		err_set(e, -EREMOTEIO, "%s: %.*s", what, raw.n < DESC_MAX ? (int)raw.n : DESC_MAX,
 			raw.p);
 	if (message && json_int(json_get(root, "code"), &code) == 0 && code > 0 && code < 400)
 		cni_code_set(e, (unsigned int)code);
@@ -406,8 +411,8 @@ struct reply_route {
 struct reply {
 	struct json_list ips, routes;
 	const struct json *dns;
-	bool fresh, conflict, gateway_detection;
-	bool has_fresh;
+	bool is_new, conflict, gateway_detection;
+	bool has_is_new;
 };
 
 #define OF(type, key, kind, member, ...)                                                           \
@@ -433,7 +438,7 @@ static const struct json_field reply_fields[] = {
 	OF(reply, "ips", J_OBJS, ips, .sub = &ip_table),
 	OF(reply, "routes", J_OBJS, routes, .sub = &route_table),
 	OF(reply, "dns", J_VAL, dns),
-	OF(reply, "fresh", J_BOOL, fresh, .has = offsetof(struct reply, has_fresh)),
+	OF(reply, "fresh", J_BOOL, is_new, .has = offsetof(struct reply, has_is_new)),
 	OF(reply, "enableIPConflictDetection", J_BOOL, conflict),
 	OF(reply, "enableGatewayDetection", J_BOOL, gateway_detection),
 	{0}};
@@ -459,7 +464,7 @@ static void fill_flags(const struct socket_rail *rail, const struct reply *p)
 	};
 }
 
-/* A pod of which the agent knows more interfaces gets them all told; ours is one. */
+/* The reply lists all interfaces of the pod that the agent knows; this one is among them. */
 static size_t fill_result(const struct socket_rail *rail, const struct reply *p)
 {
 	const struct reply_ip *ips = p->ips.v;
@@ -498,7 +503,7 @@ int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
 			e->kind = ERR_OTHER;
 		return err_wrap(e, r, "spiderpool IP allocation error");
 	}
-	*rail->fresh = p.has_fresh ? p.fresh : true;
+	*rail->is_new = p.has_is_new ? p.is_new : true;
 	fill_flags(rail, &p);
 	if (fill_result(rail, &p) == 0)
 		return err_set(

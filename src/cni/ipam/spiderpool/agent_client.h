@@ -17,7 +17,7 @@
 
 #include "cni/ipam/spiderpool/spiderpool.h"
 
-/* One rail: what is asked, and where the answer goes. */
+/* One rail: its request and its answer. */
 struct socket_rail {
 	const struct cni_ipam_call *call;
 	const struct spiderpool_conf *conf;
@@ -26,7 +26,7 @@ struct socket_rail {
 	size_t n_want;
 	struct cni_result *out;
 	struct cni_ipam_flags *flags;
-	bool *fresh;
+	bool *is_new;
 };
 
 /* Rails of one pod and one socket; all or nothing. */

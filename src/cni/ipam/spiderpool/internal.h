@@ -7,7 +7,7 @@
 #include "cni/ipam/spiderpool/agent_client.h"
 
 /* One rail on its way. */
-struct rail_ask {
+struct rail_request {
 	const struct cni_ipam_call *call;
 	struct spiderpool_conf conf;
 	struct ipam_request request;
@@ -19,6 +19,6 @@ struct rail_ask {
 bool spiderpool_has_server(const struct spiderpool_conf *c);
 int spiderpool_open(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
 		    struct ipam **ret, struct err *e);
-struct ipam_ask spiderpool_ask(const struct rail_ask *r);
+struct ip_request spiderpool_request(const struct rail_request *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spiderpool's own agent, asked as its plugin asks it: one request an interface. */
+/* Client of Spiderpool's own agent, with the requests of its plugin: one for each interface. */
 #include "cni/ipam/spiderpool/legacy_agent.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct e
 
 	if (r < 0 || reply.status == 200)
 		return r;
-	return agent_failure(&reply, "unhealthy spiderpool-agent backend, failed to check", e);
+	return agent_failure(&reply, ORIG("unhealthy spiderpool-agent backend, failed to check"),
+			     e);
 }
 
 /* In the words of go-openapi's client, which people know from kubelet's events:
@@ -26,12 +27,12 @@ static int failure(const struct agent_reply *r, const char *what, const char *ca
 		   const char *name, struct err *e)
 {
 	const char *text = json_string(r->doc ? json_root(r->doc) : NULL);
-	char words[WHAT_MAX];
+	char desc[WHAT_MAX];
 
 	if (r->status == 500 && text)
 		return err_set(e, -EREMOTEIO, "%s: [%s][500] %s  %s", what, call, name, text);
-	snprintf(words, sizeof(words), "%s: [%s][%d]", what, call, r->status);
-	return agent_failure(r, words, e);
+	snprintf(desc, sizeof(desc), "%s: [%s][%d]", what, call, r->status);
+	return agent_failure(r, desc, e);
 }
 
 static int add_one(const struct socket_rail *v, struct err *e)
@@ -137,29 +138,29 @@ int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size
 	int r = agent_healthy(socket, calls[0], e);
 
 	for (size_t i = 0; i < n && r >= 0; i++) {
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 
-		r = del_one(socket, calls[i], "/v1/ipam/ip", false, &why);
+		r = del_one(socket, calls[i], "/v1/ipam/ip", false, &reason);
 		if (r > 0)
 			log_warn("the agent's GC will free it", LOG_S("ifname", calls[i]->ifname),
-				 LOG_S("error", why.text));
+				 LOG_S("error", reason.text));
 		else if (r < 0 && e)
-			*e = why;
+			*e = reason;
 	}
 	return r < 0 ? r : 0;
 }
 
 /*
- * It knows no quarantine, and what it can be told in an ADD frees every interface of the pod. So
- * this ADD is over: the runtime begins anew.
+ * It knows no quarantine, and what an ADD can send to it frees every interface of the pod. So
+ * this ADD is over: the runtime starts again.
  */
 int agent_conflict(const char *socket, const struct cni_ipam_call *call, const struct ipaddr *a,
 		   const struct mac *other, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (del_one(socket, call, "/v1/ipam/ips", true, &why) != 0)
-		log_warn("give back the pod's addresses", LOG_S("error", why.text));
+	if (del_one(socket, call, "/v1/ipam/ips", true, &reason) != 0)
+		log_warn("give back the pod's addresses", LOG_S("error", reason.text));
 	return err_kind(
 		e, ERR_AGAIN, -EADDRINUSE,
 		"ip conflict: pod's interface %s with an conflicting ip %s, which is located "

@@ -12,11 +12,11 @@
 enum { DEL_MS = 10 * 1000 };
 
 struct asking {
-	struct rail_ask *v;
+	struct rail_request *v;
 	size_t n;
 	struct cni_result **out;
 	struct cni_ipam_flags **flags;
-	bool *fresh;
+	bool *is_new;
 };
 
 static void asking_done(struct asking *a)
@@ -28,7 +28,7 @@ static void asking_done(struct asking *a)
 	free(a->v);
 }
 
-static int add_want(struct rail_ask *r, const char *where, const char *text, struct err *e)
+static int add_want(struct rail_request *r, const char *where, const char *text, struct err *e)
 {
 	struct ipnet net;
 
@@ -42,7 +42,7 @@ static int add_want(struct rail_ask *r, const char *where, const char *text, str
 }
 
 /* An address, or what Multus makes of several: "a,b". */
-static int add_args_wants(struct rail_ask *r, const char *text, struct err *e)
+static int add_args_wants(struct rail_request *r, const char *text, struct err *e)
 {
 	struct span rest = span_of(text), one;
 	int n = 0;
@@ -57,7 +57,7 @@ static int add_args_wants(struct rail_ask *r, const char *text, struct err *e)
 	return n;
 }
 
-static int read_wants(struct rail_ask *r, size_t n_rails, struct err *e)
+static int read_wants(struct rail_request *r, size_t n_rails, struct err *e)
 {
 	const struct ipam_request *q = &r->request;
 	int n = 0;
@@ -76,7 +76,7 @@ static int read_wants(struct rail_ask *r, size_t n_rails, struct err *e)
 	return add_args_wants(r, q->args.ip, e);
 }
 
-static int read_rail(struct rail_ask *r, const struct cni_ipam_call *call, size_t n_rails,
+static int read_rail(struct rail_request *r, const struct cni_ipam_call *call, size_t n_rails,
 		     struct err *e)
 {
 	int n;
@@ -128,18 +128,18 @@ int spiderpool_open(const struct cni_ipam_call *call, const struct spiderpool_co
 	return ipam_open(ret, &call->call->root, &p, e);
 }
 
-struct ipam_ask spiderpool_ask(const struct rail_ask *r)
+struct ip_request spiderpool_request(const struct rail_request *r)
 {
 	const struct cni_ipam_call *c = r->call;
 
-	return (struct ipam_ask){
-		.who = {.container_id = c->call->container_id,
-			.ifname = c->ifname,
-			.pod_namespace = r->request.args.pod_namespace,
-			.pod_name = r->request.args.pod_name,
-			.pod_uid = r->request.args.pod_uid,
-			.netns = c->call->netns,
-			.network = c->name},
+	return (struct ip_request){
+		.owner = {.container_id = c->call->container_id,
+			  .ifname = c->ifname,
+			  .pod_namespace = r->request.args.pod_namespace,
+			  .pod_name = r->request.args.pod_name,
+			  .pod_uid = r->request.args.pod_uid,
+			  .netns = c->call->netns,
+			  .network = c->name},
 		.pools4 = r->conf.pools4.v,
 		.n_pools4 = r->conf.pools4.n,
 		.pools6 = r->conf.pools6.v,
@@ -155,7 +155,7 @@ struct ipam_ask spiderpool_ask(const struct rail_ask *r)
 	};
 }
 
-static void fill_flags(const struct rail_ask *r, const struct pool_set *pools,
+static void fill_flags(const struct rail_request *r, const struct pool_set *pools,
 		       struct cni_ipam_flags *ret)
 {
 	const struct spiderpool_conf *c = &r->conf;
@@ -170,7 +170,7 @@ static void fill_flags(const struct rail_ask *r, const struct pool_set *pools,
 	};
 }
 
-static void fill_result(const struct ipam_grant *g, struct cni_result *out)
+static void fill_result(const struct ip_allocation *g, struct cni_result *out)
 {
 	struct cni_ip ip = {.address = g->address, .gateway = g->gateway, .iface = -1};
 
@@ -189,7 +189,7 @@ static int add_server(struct asking *a, size_t first, struct err *e)
 	size_t n = 0;
 
 	for (size_t i = first; i < a->n; i++) {
-		struct rail_ask *r = &a->v[i];
+		struct rail_request *r = &a->v[i];
 
 		if (r->done || !same_store(&r->conf, &a->v[first].conf))
 			continue;
@@ -201,7 +201,7 @@ static int add_server(struct asking *a, size_t first, struct err *e)
 						  .n_want = r->n_want,
 						  .out = a->out[i],
 						  .flags = a->flags[i],
-						  .fresh = &a->fresh[i]};
+						  .is_new = &a->is_new[i]};
 	}
 	return spiderpool_socket_add(rails, n, e);
 }
@@ -209,22 +209,22 @@ static int add_server(struct asking *a, size_t first, struct err *e)
 /* The rails of one store, the first of which is `first`. */
 static int add_store(struct asking *a, size_t first, struct err *e)
 {
-	auto_free struct ipam_ask *asks = xcalloc(a->n, sizeof(*asks));
+	auto_free struct ip_request *requests = xcalloc(a->n, sizeof(*requests));
 	auto_free size_t *rails = xcalloc(a->n, sizeof(*rails));
 	auto_ipam struct ipam *store = NULL;
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	size_t n = 0, n_g = 0;
 	int r;
 
 	for (size_t i = first; i < a->n; i++) {
 		if (a->v[i].done || !same_store(&a->v[i].conf, &a->v[first].conf))
 			continue;
-		asks[n] = spiderpool_ask(&a->v[i]);
+		requests[n] = spiderpool_request(&a->v[i]);
 		rails[n++] = i;
 	}
 	r = spiderpool_open(a->v[first].call, &a->v[first].conf, &store, e);
 	if (r == 0)
-		r = ipam_allocate(store, asks, n, &g, &n_g, e);
+		r = ipam_allocate(store, requests, n, &g, &n_g, e);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++) {
@@ -232,20 +232,20 @@ static int add_store(struct asking *a, size_t first, struct err *e)
 		fill_flags(&a->v[rails[i]], ipam_pools(store), a->flags[rails[i]]);
 	}
 	for (size_t i = 0; i < n_g; i++) {
-		fill_result(&g[i], a->out[rails[g[i].ask]]);
-		a->fresh[rails[g[i].ask]] |= !g[i].was_there;
+		fill_result(&g[i], a->out[rails[g[i].request]]);
+		a->is_new[rails[g[i].request]] |= !g[i].was_there;
 	}
-	ipam_grants_free(g, n_g);
+	ip_allocations_free(g, n_g);
 	return 0;
 }
 
-static void give_back_fresh(const struct asking *a)
+static void release_new(const struct asking *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		const struct cni_ipam_call *call = a->v[i].call;
 		struct err e = ERR_INIT;
 
-		if (a->fresh[i] && spiderpool_del(&call, 1, &e) < 0)
+		if (a->is_new[i] && spiderpool_del(&call, 1, &e) < 0)
 			log_warn("give back address", LOG_S("ifname", call->ifname),
 				 LOG_S("error", e.text));
 		cni_result_done(a->out[i]);
@@ -253,11 +253,11 @@ static void give_back_fresh(const struct asking *a)
 }
 
 int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cni_result **out,
-		   struct cni_ipam_flags **flags, bool *fresh, struct err *e)
+		   struct cni_ipam_flags **flags, bool *is_new, struct err *e)
 {
 	auto_free bool *own = xcalloc(n + 1, sizeof(*own));
 	__attribute__((cleanup(asking_done))) struct asking a = {
-		.n = n, .out = out, .flags = flags, .fresh = fresh ? fresh : own};
+		.n = n, .out = out, .flags = flags, .is_new = is_new ? is_new : own};
 	int r = 0;
 
 	a.v = xcalloc(n + 1, sizeof(*a.v));
@@ -271,7 +271,7 @@ int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cn
 			r = spiderpool_has_server(&a.v[i].conf) ? add_server(&a, i, e)
 								: add_store(&a, i, e);
 	if (r < 0)
-		give_back_fresh(&a);
+		release_new(&a);
 	return r;
 }
 
@@ -313,7 +313,7 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 				  e);
 	if (r >= 0 || r == -EREMOTEIO || !known)
 		return r;
-	/* Nobody answered. Its store is known, and giving back takes no server. */
+	/* The server did not answer. Its store is known, and a release needs no server. */
 	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
 	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,
 			 e);
@@ -328,15 +328,15 @@ int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct er
 	for (size_t i = 0; i < n; i++)
 		spiderpool_conf_store(calls[i], &confs[i]);
 	for (size_t i = 0; i < n; i++) {
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 
 		if (done[i])
 			continue;
-		r = del_some(calls, confs, done, n, i, &why);
+		r = del_some(calls, confs, done, n, i, &reason);
 		if (r < 0 && first == 0) {
 			first = r;
 			if (e)
-				*e = why;
+				*e = reason;
 		}
 	}
 	return first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the IPAM process asks of the link: is the address somebody's, does the gateway answer. */
+/* What the IPAM process checks on the link: is the address in use, does the gateway answer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,11 @@ struct probing {
 	const struct cni_ipam_flags *flags;
 	struct link link;
 	struct cni_result *out;
-	struct ipaddr *quiet; /* asked, and nobody's */
-	size_t n_quiet;
+	struct ipaddr *conflict_free; /* probed, no conflict found */
+	size_t n_conflict_free;
 };
 
-/* The link is made by whoever called us, and mostly still down. */
+/* The calling plugin makes the link, and it is mostly still down. */
 static int prepare(struct probing *p, bool bring_up, struct err *e)
 {
 	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
@@ -33,19 +33,19 @@ static int prepare(struct probing *p, bool bring_up, struct err *e)
 	if (r == 0)
 		r = link_get(w, p->call->ifname, &p->link, e);
 	if (r < 0)
-		return err_wrap(e, r, "failed to get link");
+		return err_wrap(e, r, ORIG("failed to get link"));
 	if (!bring_up)
 		return 0;
 	b = nl_batch_new();
 	link_set(b, p->link.index, p->call->ifname, &up);
 	r = nl_batch_commit(w, b, e);
-	return r < 0 ? err_wrap(e, r, "failed to set link up") : 0;
+	return r < 0 ? err_wrap(e, r, ORIG("failed to set link up")) : 0;
 }
 
-static bool is_quiet(const struct probing *p, const struct ipaddr *a)
+static bool is_conflict_free(const struct probing *p, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < p->n_quiet; i++)
-		if (ip_eq(&p->quiet[i], a))
+	for (size_t i = 0; i < p->n_conflict_free; i++)
+		if (ip_eq(&p->conflict_free[i], a))
 			return true;
 	return false;
 }
@@ -58,7 +58,7 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 	for (size_t i = 0; i < p->out->n_ips; i++) {
 		const struct cni_ip *ip = &p->out->ips[i];
 
-		if (is_quiet(p, &ip->address.ip))
+		if (is_conflict_free(p, &ip->address.ip))
 			continue;
 		VEC_PUSH(v, n) = (struct probe){
 			.ifname = p->call->ifname,
@@ -84,11 +84,11 @@ static int judge(struct probing *p, const struct probe *v, size_t n, struct err 
 		if (v[i].state == PROBE_CONFLICT) {
 			conflicts = 1;
 		} else if (v[i].state != PROBE_OK && v[i].state != PROBE_NONE) {
-			probe_words(&v[i], e);
+			probe_describe(&v[i], e);
 			err_default_kind(e, ERR_AGAIN);
 			return e && e->code ? e->code : -EHOSTUNREACH;
 		} else {
-			VEC_PUSH(p->quiet, p->n_quiet) = v[i].ip;
+			VEC_PUSH(p->conflict_free, p->n_conflict_free) = v[i].ip;
 		}
 	}
 	return conflicts;
@@ -111,7 +111,7 @@ static int give_up(const struct probing *p, const struct probe *v, size_t n, boo
 			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
 		if (!last)
 			continue;
-		probe_words(&v[i], e);
+		probe_describe(&v[i], e);
 		if (e)
 			e->kind = ERR_AGAIN;
 		return -EADDRINUSE;
@@ -119,7 +119,7 @@ static int give_up(const struct probing *p, const struct probe *v, size_t n, boo
 	return 0;
 }
 
-static int ask_again(struct probing *p, struct err *e)
+static int probe_again(struct probing *p, struct err *e)
 {
 	struct cni_ipam_flags unused, *flags = &unused;
 
@@ -143,7 +143,7 @@ static int one_round(struct probing *p, struct probe_rounds *rounds, struct err 
 		return r;
 	r = give_up(p, v, n, !probe_round_left(rounds), e);
 	if (r == 0)
-		r = ask_again(p, e);
+		r = probe_again(p, e);
 	return r < 0 ? r : 1;
 }
 
@@ -163,7 +163,7 @@ static int detect(struct probing *p, struct err *e)
 	return r;
 }
 
-/* Ours only: the original announces every rail's address on each. */
+/* This rail's only: the original announces every rail's address on each. */
 static void announce(const struct probing *p)
 {
 	auto_free struct announce *v = xcalloc(p->out->n_ips + 1, sizeof(*v));
@@ -179,18 +179,18 @@ int spiderpool_probe(const struct cni_ipam_call *call, int netns,
 {
 	struct probing p = {.call = call, .netns = netns, .flags = flags, .out = out};
 	bool asked = flags->conflict_detection || flags->gateway_detection;
-	struct err why = ERR_INIT;
-	int r = prepare(&p, asked, asked ? e : &why);
+	struct err reason = ERR_INIT;
+	int r = prepare(&p, asked, asked ? e : &reason);
 
 	/* A plugin that makes its link later cannot be helped with announcing. */
 	if (r < 0 && !asked) {
-		log_debug("nothing announced", LOG_S("error", why.text));
+		log_debug("nothing announced", LOG_S("error", reason.text));
 		return 0;
 	}
 	if (r == 0 && asked)
 		r = detect(&p, e);
 	if (r == 0 && (asked || link_is_up(&p.link)))
 		announce(&p);
-	free(p.quiet);
+	free(p.conflict_free);
 	return r;
 }

@@ -15,7 +15,8 @@
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
-/* The spiderpool IPAM as a plugin of its own, for whoever executes it: Debian's macvlan, say. */
+/* The spiderpool IPAM as a plugin of its own, for other plugins that execute it, such as
+ * Debian's macvlan. */
 
 enum { PATH_BYTES = 600 };
 
@@ -44,7 +45,8 @@ static int pf_of(const struct root *r, const char *vf, char name[static 16], str
 	int ret;
 
 	if (strspn(vf, "0123456789abcdefABCDEF:.") != strlen(vf))
-		return err_kind(e, ERR_CONF, -EINVAL, "conf.deviceID '%s' is no PCI address", vf);
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.deviceID '%s' is not a PCI address",
+				vf);
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/physfn/net", vf);
 	ret = dir_list(r, path, &names, &n, e);
 	if (ret < 0)
@@ -84,7 +86,8 @@ int spiderpool_master(const struct cni_call *c, const char **master, struct ipne
 	int r = 0;
 
 	if (dev && *dev && !str_copy(name, LINK_NAME_MAX, dev))
-		return err_kind(e, ERR_CONF, -EINVAL, "conf.master '%s' is no device's name", dev);
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.master '%s' is not a device's name",
+				dev);
 	if ((!dev || !*dev) && vf && *vf)
 		r = pf_of(&c->root, vf, name, e);
 	else if (!dev || !*dev)
@@ -113,15 +116,15 @@ static int allocate(const struct cni_ipam_call *call, int netns, struct cni_resu
 		    struct err *e)
 {
 	struct cni_ipam_flags flags, *flags_of = &flags;
-	bool fresh = false;
-	int r = spiderpool_add(&call, 1, &out, &flags_of, &fresh, e);
+	bool is_new = false;
+	int r = spiderpool_add(&call, 1, &out, &flags_of, &is_new, e);
 
 	if (r < 0)
 		return r;
 	r = spiderpool_probe(call, netns, &flags, out, e);
 	if (r < 0) {
 		cni_result_done(out);
-		if (fresh)
+		if (is_new)
 			release(call);
 	}
 	return r;
@@ -141,7 +144,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	open_log(&call);
 	r = netns_open(c->netns, &netns, e);
 	if (r < 0)
-		return err_wrap(e, r, "failed to GetNS \"%s\" for pod", c->netns);
+		return err_wrap(e, r, ORIG("failed to GetNS \"%s\" for pod"), c->netns);
 	if (conf.match_subnet) {
 		r = spiderpool_master(c, &call.master, &nets, &call.n_nets, name, e);
 		call.nets = nets;
@@ -180,9 +183,13 @@ static int status(struct cni_call *c, struct err *e)
 	return spiderpool_status(&call, e);
 }
 
+static const struct json_table table;
+
 const struct cni_plugin cni_spiderpool = {
 	.name = "spiderpool",
 	.about = "CNI spiderpool plugin unirail",
+	.keys = JSON_TABLES(&ipam_request_table),
+	.ipam_keys = JSON_TABLES(&table),
 	.add = add,
 	.check = check,
 	.del = del,
@@ -205,7 +212,7 @@ static int held(const struct cni_ipam_call *call, const struct spiderpool_conf *
 		struct ipnet **ret, size_t *n_ret, bool *known, struct err *e)
 {
 	auto_ipam struct ipam *store = NULL;
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	size_t n = 0;
 	int r;
 
@@ -216,7 +223,7 @@ static int held(const struct cni_ipam_call *call, const struct spiderpool_conf *
 		r = ipam_held(store, call->call->container_id, call->ifname, &g, &n, e);
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(*ret, *n_ret) = g[i].address;
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	*known = true;
 	return r;
 }
@@ -272,31 +279,31 @@ int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
 	r = spiderpool_socket_gc(conf.socket, call, e);
 	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
 		return r;
-	/* As a DEL: nobody answered, and the server's store is known. */
+	/* As a DEL: the server did not answer, and its store is known. */
 	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
 	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
 }
 
-static int try_store(const struct rail_ask *rail, struct err *e)
+static int try_store(const struct rail_request *rail, struct err *e)
 {
 	auto_ipam struct ipam *store = NULL;
-	struct ipam_ask ask = spiderpool_ask(rail);
+	struct ip_request request = spiderpool_request(rail);
 	int r = spiderpool_open(rail->call, &rail->conf, &store, e);
 
-	return r < 0 ? r : ipam_try(store, &ask, 1, e);
+	return r < 0 ? r : ipam_try(store, &request, 1, e);
 }
 
-/* What an ADD of nobody in particular would meet. Which master it would have is not known. */
+/* Whether the ADD of any pod would succeed. Its master is not known. */
 int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
 {
-	struct cni_call nobody = *call->call;
+	struct cni_call probe_call = *call->call;
 	struct cni_ipam_call asked = *call;
-	struct rail_ask rail = {.call = &asked};
+	struct rail_request rail = {.call = &asked};
 	struct socket_rail at_server = {.call = &asked, .conf = &rail.conf};
 	int r = spiderpool_conf_read(call, &rail.conf, e);
 
-	nobody.container_id = asked.ifname = "status";
-	asked.call = &nobody;
+	probe_call.container_id = asked.ifname = "status";
+	asked.call = &probe_call;
 	rail.conf.match_subnet = rail.conf.sticky = false;
 	if (r == 0)
 		r = spiderpool_has_server(&rail.conf) ? spiderpool_socket_try(&at_server, e)
@@ -329,33 +336,54 @@ int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a
 enum { TRIES_MAX = 20, INTERVAL_MAX_MS = 10 * 1000, TOTAL_MAX_MS = 60 * 1000 };
 
 static const struct json_field detect_fields[] = {
-	FIELD("tries", J_INT, tries, .min = 1, .max = TRIES_MAX),
-	FIELD("interval_ms", J_INT, interval_ms, .min = 10, .max = INTERVAL_MAX_MS),
-	FIELD("total_ms", J_INT, total_ms, .min = 100, .max = TOTAL_MAX_MS),
-	FIELD("carrier_ms", J_INT, carrier_ms, .min = 100, .max = TOTAL_MAX_MS),
+	FIELD("tries", J_INT, tries, .min = 1, .max = TRIES_MAX, JSON_DOC("3", "probes of a test")),
+	FIELD("interval_ms", J_INT, interval_ms, .min = 10, .max = INTERVAL_MAX_MS,
+	      JSON_DOC("100", "time between probes")),
+	FIELD("total_ms", J_INT, total_ms, .min = 100, .max = TOTAL_MAX_MS,
+	      JSON_DOC("1000", "limit of both tests, from the time the link has carrier")),
+	FIELD("carrier_ms", J_INT, carrier_ms, .min = 100, .max = TOTAL_MAX_MS,
+	      JSON_DOC("10000", "limit of the wait for carrier")),
 	{0}};
 static const struct json_table detect_table = {detect_fields, JSON_GO, 0};
 
 static const struct json_field fields[] = {
-	FIELD("log_level", J_STR, log_level),
-	FIELD("log_file_path", J_STR, log_file_path),
-	FIELD("log_file_max_size", J_VAL, log_size),
-	FIELD("log_file_max_age", J_VAL, log_age),
-	FIELD("log_file_max_count", J_VAL, log_count),
-	FIELD("default_ipv4_ippool", J_STRS, pools4),
-	FIELD("default_ipv6_ippool", J_STRS, pools6),
-	FIELD("clean_gateway", J_BOOL, clean_gateway),
-	FIELD("match_master_subnet", J_BOOL, match_subnet),
-	FIELD("ipam_unix_socket_path", J_STR, socket),
-	FIELD("server_state_dir", J_STR, server_state),
-	FIELD("pool_dir", J_STR, pool_dir),
-	FIELD("state_dir", J_STR, state_dir),
-	FIELD("hostlocal_dir", J_STR, hostlocal_dir),
-	FIELD("node_name", J_STR, node),
-	FIELD("sticky", J_BOOL, sticky),
-	FIELD("enable_ip_conflict_detection", J_BOOL, conflict, HAS(has_conflict)),
-	FIELD("enable_gateway_detection", J_BOOL, gateway, HAS(has_gateway)),
-	{"detect", J_OBJ, .sub = &detect_table},
+	FIELD("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, info, warn or error")),
+	FIELD("log_file_path", J_STR, log_file_path, JSON_DOC(NULL, "file of the log")),
+	FIELD("log_file_max_size", J_VAL, log_size,
+	      JSON_DOC("100", "size in MB at which the log is rotated")),
+	FIELD("log_file_max_age", J_VAL, log_age,
+	      JSON_DOC(NULL, "accepted without effect: old logs are counted, not dated")),
+	FIELD("log_file_max_count", J_VAL, log_count, JSON_DOC("10", "number of old logs")),
+	FIELD("default_ipv4_ippool", J_STRS, pools4,
+	      JSON_DOC("the default pools", "names or wildcards of pools, in order")),
+	FIELD("default_ipv6_ippool", J_STRS, pools6,
+	      JSON_DOC("the default pools", "names or wildcards of pools, in order")),
+	FIELD("clean_gateway", J_BOOL, clean_gateway, JSON_DOC("false", "no default route")),
+	FIELD("match_master_subnet", J_BOOL, match_subnet,
+	      JSON_DOC("false", "use only pools whose subnet contains an address of the master")),
+	FIELD("ipam_unix_socket_path", J_STR, socket,
+	      JSON_DOC(
+		      NULL,
+		      "socket of the agent or of `unirail ipam serve`; without it the store of this node is used")),
+	FIELD("server_state_dir", J_STR, server_state,
+	      JSON_OWN(NULL, "the server's store, for a DEL while the server is not running")),
+	FIELD("pool_dir", J_STR, pool_dir,
+	      JSON_OWN("/etc/unirail/pools", "directory of the pools")),
+	FIELD("state_dir", J_STR, state_dir,
+	      JSON_OWN("/var/lib/unirail/ipam", "directory of the journal")),
+	FIELD("hostlocal_dir", J_STR, hostlocal_dir,
+	      JSON_OWN("/var/lib/cni/networks",
+		       "directory of host-local's allocations, whose addresses are not used")),
+	FIELD("node_name", J_STR, node,
+	      JSON_OWN("the host name", "this node's name, for pools of certain nodes")),
+	FIELD("sticky", J_BOOL, sticky,
+	      JSON_OWN("false",
+		       "retain the address for a pod that is created again under the same name")),
+	FIELD("enable_ip_conflict_detection", J_BOOL, conflict, HAS(has_conflict),
+	      JSON_DOC("the pools' setting", "probe each address for conflicts")),
+	FIELD("enable_gateway_detection", J_BOOL, gateway, HAS(has_gateway),
+	      JSON_DOC("the pools' setting", "probe whether the gateway is reachable")),
+	{"detect", J_OBJ, .sub = &detect_table, JSON_OWN(NULL, "the two tests")},
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 

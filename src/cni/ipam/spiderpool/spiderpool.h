@@ -17,12 +17,12 @@
  *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve`, or Spiderpool's own agent.
  *	                         Given: it is asked, and the local store left alone (see
  *	                         agent_client.h). Not given: the local store, which a server of
- *	                         ours may have open at the same time
+ *	                         unirail may have open at the same time
  *
- * and ours:
+ * and unirail's own:
  *
- *	server_state_dir         the folder of that server's store: what nobody answers for is given back
- *	                         there, so that a DEL works without the server
+ *	server_state_dir         the directory of that server's store: addresses are released
+ *	                         there when it does not answer, so that a DEL works without it
  *	pool_dir, state_dir, hostlocal_dir
  *	                         absolute; default as in ipam.h
  *	node_name                default: this host's name
@@ -59,11 +59,11 @@ int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, s
 
 /*
  * In process, for rails of one pod; the calls may name different stores. ADD fills out[i] and
- * flags[i]; fresh[i] (may be NULL) says that rail i got something new. A failure leaves
+ * flags[i]; fresh[i] (may be NULL): rail i got a new address. A failure leaves
  * nothing new allocated.
  */
 int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cni_result **out,
-		   struct cni_ipam_flags **flags, bool *fresh, struct err *e);
+		   struct cni_ipam_flags **flags, bool *is_new, struct err *e);
 int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
 int spiderpool_check(const struct cni_ipam_call *call, struct err *e);
 int spiderpool_gc(const struct cni_ipam_call *call, struct err *e);
@@ -71,11 +71,11 @@ int spiderpool_status(const struct cni_ipam_call *call, struct err *e);
 int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 			const struct mac *other, struct err *e);
 
-/* The master's addresses, for a process of its own, whose caller tells only its netconf: of the
+/* The master's addresses, for a process of its own, whose caller passes only its netconf: of the
  * device conf.master, else of the PF of the VF conf.deviceID. free(*nets). */
 int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets, size_t *n,
 		      char name[static 16], struct err *e);
-/* Probes and announces on CNI_IFNAME in the pod's namespace; asks for another address after a
+/* Probes and announces on CNI_IFNAME in the pod's namespace; requests another address after a
  * conflict. *out is replaced then. */
 int spiderpool_probe(const struct cni_ipam_call *call, int netns,
 		     const struct cni_ipam_flags *flags, struct cni_result *out, struct err *e);

@@ -139,7 +139,7 @@ static int apply_batch(struct coordinator_plan *p, enum coordinator_side side, s
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* A failure may be a lost answer; to undo what was not done does no harm. */
+		/* A failure may be a lost answer; undoing a step that was not done is harmless. */
 		of[i]->done = one != -EEXIST;
 		if (one < 0 && !failed)
 			failed = of[i];

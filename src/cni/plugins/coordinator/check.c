@@ -6,9 +6,155 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "kern/net/nft.h"
 
-/* CHECK of the coordinator: each thing that ADD promises, looked at. */
+/* CHECK of the coordinator: verifies each thing that ADD sets up. */
+
+/* --- what is looked up --- */
+
+/* A way to a destination: a route, or a hop of a multipath route. */
+struct reach {
+	struct ipnet dst;
+	int index;
+	bool hop;
+	uint32_t table;
+};
+
+struct by_link {
+	struct ipaddr ip;
+	int index;
+	size_t at; /* in its list */
+};
+
+struct check_index {
+	struct reach *pod, *host;
+	struct by_link *pod_neighs, *host_neighs, *rules; /* rules: of the pod, by source */
+	size_t n_pod, n_host, n_pod_neighs, n_host_neighs, n_rules;
+};
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_reach(const void *a, const void *b)
+{
+	const struct reach *x = a, *y = b;
+	int r = ip_cmp(&x->dst.ip, &y->dst.ip);
+
+	if (r == 0)
+		r = compare(x->dst.len, y->dst.len);
+	if (r == 0)
+		r = compare((uint32_t)x->index, (uint32_t)y->index);
+	if (r == 0)
+		r = compare(x->hop, y->hop);
+	return r ? r : compare(x->table, y->table);
+}
+
+static int by_link(const void *a, const void *b)
+{
+	const struct by_link *x = a, *y = b;
+	int r = ip_cmp(&x->ip, &y->ip);
+
+	if (r == 0)
+		r = compare((uint32_t)x->index, (uint32_t)y->index);
+	return r ? r : compare(x->at, y->at);
+}
+
+static struct reach *reaches_of(const struct route *v, size_t n, size_t *n_ret)
+{
+	struct reach *ret = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		VEC_PUSH(ret, *n_ret) = (struct reach){v[i].dst, v[i].index, false, v[i].table};
+		for (size_t j = 0; j < v[i].n_hops; j++)
+			VEC_PUSH(ret, *n_ret) =
+				(struct reach){v[i].dst, v[i].hops[j].index, true, v[i].table};
+	}
+	if (*n_ret > 0)
+		qsort(ret, *n_ret, sizeof(*ret), by_reach);
+	return ret;
+}
+
+static struct by_link *neighs_of(const struct neigh *v, size_t n, size_t *n_ret)
+{
+	struct by_link *ret = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		VEC_PUSH(ret, *n_ret) = (struct by_link){v[i].ip, v[i].index, i};
+	if (n > 0)
+		qsort(ret, n, sizeof(*ret), by_link);
+	return ret;
+}
+
+static struct by_link *sources_of(const struct rule *v, size_t n, size_t *n_ret)
+{
+	struct by_link *ret = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].src.ip.family && v[i].src.len == ip_bits(&v[i].src.ip))
+			VEC_PUSH(ret, *n_ret) = (struct by_link){v[i].src.ip, 0, i};
+	if (*n_ret > 0)
+		qsort(ret, *n_ret, sizeof(*ret), by_link);
+	return ret;
+}
+
+void coordinator_check_index(struct checking *k)
+{
+	struct check_index *x = k->index = xcalloc(1, sizeof(*x));
+	const struct coordinator_facts *f = k->f;
+
+	x->pod = reaches_of(f->routes, f->n_routes, &x->n_pod);
+	x->host = reaches_of(f->host_routes, f->n_host_routes, &x->n_host);
+	x->pod_neighs = neighs_of(k->neighs, k->n_neighs, &x->n_pod_neighs);
+	x->host_neighs = neighs_of(f->host_neighs, f->n_host_neighs, &x->n_host_neighs);
+	x->rules = sources_of(k->pod_rules, k->n_pod_rules, &x->n_rules);
+}
+
+void coordinator_check_index_free(struct checking *k)
+{
+	struct check_index *x = k->index;
+
+	k->index = NULL;
+	if (!x)
+		return;
+	free(x->pod);
+	free(x->host);
+	free(x->pod_neighs);
+	free(x->host_neighs);
+	free(x->rules);
+	free(x);
+}
+
+/* The first that is not less than *key. */
+static size_t first_of(const void *v, size_t n, size_t size, const void *key,
+		       int (*order)(const void *a, const void *b))
+{
+	return LOWER_BOUND(i, n, order((const char *)v + i * size, key) < 0);
+}
+
+/* table 0: in any table. */
+static bool has_reach(const struct reach *v, size_t n, const struct ipnet *dst, int index, bool hop,
+		      uint32_t table)
+{
+	const struct reach want = {*dst, index, hop, table};
+	size_t i = first_of(v, n, sizeof(*v), &want, by_reach);
+
+	return i < n && ipnet_eq(&v[i].dst, dst) && v[i].index == index && v[i].hop == hop &&
+	       (!table || v[i].table == table);
+}
+
+/* Index of the first neighbour of the link with the address; n: none. */
+static size_t neigh_at(const struct by_link *v, size_t n, const struct ipaddr *ip, int index)
+{
+	const struct by_link want = {*ip, index, 0};
+	size_t i = first_of(v, n, sizeof(*v), &want, by_link);
+
+	return i < n && ip_eq(&v[i].ip, ip) && v[i].index == index ? v[i].at : n;
+}
+
+/* --- links and the node --- */
 
 static int check_links(struct checking *k, struct err *e)
 {
@@ -52,40 +198,36 @@ static bool has_host_rule(const struct checking *k, int family)
 
 static bool has_host_route(const struct checking *k, const struct ipaddr *ip)
 {
-	struct ipnet dst = ipnet_host(ip);
+	const struct ipnet dst = ipnet_host(ip);
 
-	for (size_t i = 0; i < k->f->n_host_routes; i++) {
-		const struct route *r = &k->f->host_routes[i];
-
-		if (r->table == k->c->host_table && r->index == k->f->host_veth.index &&
-		    ipnet_eq(&r->dst, &dst))
-			return true;
-	}
-	return false;
+	return has_reach(k->index->host, k->index->n_host, &dst, k->f->host_veth.index, false,
+			 k->c->host_table);
 }
 
 static bool has_host_neigh(const struct checking *k, const struct ipaddr *ip)
 {
-	for (size_t i = 0; i < k->f->n_host_neighs; i++) {
-		const struct neigh *n = &k->f->host_neighs[i];
+	size_t n = k->index->n_host_neighs,
+	       at = neigh_at(k->index->host_neighs, n, ip, k->f->host_veth.index);
 
-		if (n->index == k->f->host_veth.index && ip_eq(&n->ip, ip))
-			return neigh_is_permanent(n) && mac_eq(&n->mac, &k->exit->mac);
-	}
-	return false;
+	return at < n && neigh_is_permanent(&k->f->host_neighs[at]) &&
+	       mac_eq(&k->f->host_neighs[at].mac, &k->exit->mac);
 }
 
-static int check_host(const struct checking *k, struct err *e)
+int coordinator_check_host(const struct checking *k, struct err *e)
 {
+	unsigned int families = 0; /* whose rule was found */
 	char ip[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < k->n_ips; i++) {
+		unsigned int family = coordinator_family_bit(&k->ips[i]);
+
 		ip_str(&k->ips[i], ip);
-		if (!has_host_rule(k, k->ips[i].family))
+		if (!(families & family) && !has_host_rule(k, k->ips[i].family))
 			return err_set(
 				e, -ENOENT,
 				"the host has no rule 'from all lookup %u pref %d' for IPv%d",
 				k->c->host_table, COORD_HOST_RULE_PRIORITY, k->ips[i].family);
+		families |= family;
 		if (!has_host_route(k, &k->ips[i]))
 			return err_set(e, -ENOENT,
 				       "table %u of the host has no route to '%s' by '%s'",
@@ -103,7 +245,7 @@ static int check_nic(struct checking *k, struct err *e)
 	int r = check_links(k, e);
 
 	if (r >= 0)
-		r = check_host(k, e);
+		r = coordinator_check_host(k, e);
 	if (r >= 0)
 		r = coordinator_check_pod(k, e);
 	free(k->ips);
@@ -130,7 +272,7 @@ int coordinator_check(struct attach *a, const struct coordinator_nic *nics, size
 		any |= checks(&nics[i]);
 	if (!any)
 		return 0;
-	r = coordinator_facts_gather(a, nics, n, &f, e);
+	r = coordinator_facts_collect(a, nics, n, &f, e);
 	if (r >= 0)
 		r = rule_list(a->pod, 0, &pod, &k.n_pod_rules, e);
 	if (r >= 0)
@@ -140,6 +282,7 @@ int coordinator_check(struct attach *a, const struct coordinator_nic *nics, size
 	k.neighs = neighs;
 	k.pod_rules = pod;
 	k.host_rules = host;
+	coordinator_check_index(&k);
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		if (!checks(&nics[i]))
 			continue;
@@ -148,6 +291,7 @@ int coordinator_check(struct attach *a, const struct coordinator_nic *nics, size
 		k.ips = NULL;
 		r = check_nic(&k, e);
 	}
+	coordinator_check_index_free(&k);
 	coordinator_facts_done(&f);
 	return r < 0 ? r : 0;
 }
@@ -166,15 +310,20 @@ static bool has_mark_rule(const struct checking *k, int family)
 static int check_replies(const struct checking *k, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
+	unsigned int families = 0; /* whose rule was found */
 	int r;
 
 	if (!k->first)
 		return 0;
-	for (size_t i = 0; i < k->n_ips; i++)
-		if (!has_mark_rule(k, k->ips[i].family))
+	for (size_t i = 0; i < k->n_ips; i++) {
+		unsigned int family = coordinator_family_bit(&k->ips[i]);
+
+		if (!(families & family) && !has_mark_rule(k, k->ips[i].family))
 			return err_set(e, -ENOENT,
 				       "the pod has no rule 'fwmark 0x1 lookup %d' for IPv%d",
 				       COORD_FIRST_NIC_TABLE, k->ips[i].family);
+		families |= family;
+	}
 	r = nl_open(&w, NL_NETFILTER, k->a->netns, e);
 	if (r >= 0)
 		r = nft_reply_marks_check(w, COORD_VETH, COORD_MARK, e);
@@ -187,13 +336,13 @@ static int check_replies(const struct checking *k, struct err *e)
 
 static bool is_default_of(const struct checking *k, const struct route *r, int family, bool own)
 {
-	bool ours = r->index == k->link->index;
+	bool on_link = r->index == k->link->index;
 
 	if (r->table != TABLE_MAIN || !ipnet_is_default(&r->dst) || r->dst.ip.family != family)
 		return false;
 	for (size_t i = 0; i < r->n_hops; i++)
-		ours |= r->hops[i].index == k->link->index;
-	return ours == own;
+		on_link |= r->hops[i].index == k->link->index;
+	return on_link == own;
 }
 
 /* Only with another NIC's default route in main was there a reason to have a table. */
@@ -209,33 +358,34 @@ static bool wants_rule(const struct checking *k, int family)
 	return false;
 }
 
+/* table 0: any table does. */
 static bool table_reaches(const struct checking *k, uint32_t table, int index,
 			  const struct ipnet *dst)
 {
-	for (size_t i = 0; i < k->f->n_routes; i++) {
-		const struct route *r = &k->f->routes[i];
-		bool by = r->index == index;
+	const struct check_index *x = k->index;
 
-		for (size_t j = 0; j < r->n_hops; j++)
-			by |= r->hops[j].index == index;
-		if (by && (!table || r->table == table) && ipnet_eq(&r->dst, dst))
-			return true;
-	}
-	return false;
+	return has_reach(x->pod, x->n_pod, dst, index, false, table) ||
+	       has_reach(x->pod, x->n_pod, dst, index, true, table);
+}
+
+/* The pod's neighbour on its way to the node; NULL: none. */
+static const struct neigh *neighbour(const struct checking *k, const struct ipaddr *ip)
+{
+	size_t n = k->index->n_pod_neighs,
+	       at = neigh_at(k->index->pod_neighs, n, ip, k->exit->index);
+
+	return at < n ? &k->neighs[at] : NULL;
 }
 
 /*
- * The node's addresses as the pod learnt them. The node may have got another one since, so only
- * those count that the pod has heard of in one place or another.
+ * The node's addresses that the pod has in its state. The node may have got another one since, so
+ * only those in the pod's state are compared.
  */
 static bool pod_knows(const struct checking *k, const struct ipaddr *ip)
 {
 	struct ipnet dst = ipnet_host(ip);
 
-	for (size_t i = 0; i < k->n_neighs; i++)
-		if (k->neighs[i].index == k->exit->index && ip_eq(&k->neighs[i].ip, ip))
-			return true;
-	return table_reaches(k, 0, k->exit->index, &dst);
+	return neighbour(k, ip) || table_reaches(k, 0, k->exit->index, &dst);
 }
 
 static int check_way_to_node(const struct checking *k, uint32_t table, int family, struct err *e)
@@ -258,11 +408,9 @@ static int check_way_to_node(const struct checking *k, uint32_t table, int famil
 
 static bool is_neighbour(const struct checking *k, const struct ipaddr *ip)
 {
-	for (size_t i = 0; i < k->n_neighs; i++)
-		if (k->neighs[i].index == k->exit->index && ip_eq(&k->neighs[i].ip, ip))
-			return neigh_is_permanent(&k->neighs[i]) &&
-			       mac_eq(&k->neighs[i].mac, &k->f->host_veth.mac);
-	return false;
+	const struct neigh *n = neighbour(k, ip);
+
+	return n && neigh_is_permanent(n) && mac_eq(&n->mac, &k->f->host_veth.mac);
 }
 
 /* The first NIC makes them, for the families that it has. */
@@ -280,12 +428,13 @@ static bool first_knew(const struct checking *k, int family)
 
 static int check_neighbours(const struct checking *k, struct err *e)
 {
+	const bool knew4 = first_knew(k, 4), knew6 = first_knew(k, 6);
 	char text[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < k->f->n_host_ips; i++) {
 		const struct ipaddr *ip = &k->f->host_ips[i];
 
-		if (first_knew(k, ip->family) && pod_knows(k, ip) && !is_neighbour(k, ip))
+		if ((ip->family == 4 ? knew4 : knew6) && pod_knows(k, ip) && !is_neighbour(k, ip))
 			return err_set(e, -ENOENT,
 				       "the pod has no permanent neighbour '%s' on '%s'",
 				       ip_str(ip, text), k->exit->name);
@@ -322,7 +471,8 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 	return check_way_to_node(k, r->table, r->family, e);
 }
 
-/* A table of ours always has the node in it; sbr's has its own interface's routes only. */
+/* A table of the coordinator always has the node in it; sbr's has its own interface's routes
+ * only. */
 static bool is_our_table(const struct checking *k, uint32_t table)
 {
 	for (size_t i = 0; i < k->f->n_routes; i++)
@@ -331,47 +481,71 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 	return table == COORD_FIRST_NIC_TABLE;
 }
 
+/* The result for one family, which applies to all its addresses. */
+struct family_checked {
+	bool is_known, wanted;
+	bool has_table; /* the table is complete, and one of ours unless `wanted` */
+	uint32_t table;
+};
+
 /* 1: a rule for the address leads where ADD meant it to; 0: there is no rule at all. sbr behind the
  * coordinator adds rules of its own for the same address, with tables that are its own, too: a NIC
- * that wants none of ours may have those alone. */
-static int check_rules(const struct checking *k, const struct ipaddr *ip, bool wanted,
+ * that needs no table of the coordinator may have those alone. */
+static int check_rules(const struct checking *k, const struct ipaddr *ip, struct family_checked *f,
 		       struct err *e)
 {
-	struct ipnet src = ipnet_host(ip);
+	const struct check_index *x = k->index;
+	const struct by_link first = {*ip, 0, 0};
 	char text[IP_TEXT_MAX];
 	int ret = 0, r;
 
 	ip_str(ip, text);
-	for (size_t i = 0; i < k->n_pod_rules; i++) {
-		const struct rule *rule = &k->pod_rules[i];
+	for (size_t i = first_of(x->rules, x->n_rules, sizeof(*x->rules), &first, by_link);
+	     i < x->n_rules && ip_eq(&x->rules[i].ip, ip); i++) {
+		const struct rule *rule = &k->pod_rules[x->rules[i].at];
 
-		if (!rule->src.ip.family || !ipnet_eq(&rule->src, &src) ||
-		    (!wanted && !is_our_table(k, rule->table)))
+		if (f->has_table && f->table == rule->table)
+			return 1;
+		if (!f->wanted && !is_our_table(k, rule->table))
 			continue;
 		r = check_table(k, rule, text, ret < 0 ? NULL : e);
-		if (r >= 0)
+		if (r >= 0) {
+			f->has_table = true;
+			f->table = rule->table;
 			return 1;
+		}
 		ret = ret < 0 ? ret : r;
 	}
 	return ret;
 }
 
+/* The main table and that of the first NIC. */
+static int check_first(const struct checking *k, int family, struct err *e)
+{
+	int r = check_way_to_node(k, TABLE_MAIN, family, e);
+
+	return r < 0 ? r : check_way_to_node(k, COORD_FIRST_NIC_TABLE + 1, family, e);
+}
+
 static int check_tables(const struct checking *k, struct err *e)
 {
+	struct family_checked families[2] = {0};
 	char ip[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < k->n_ips; i++) {
-		int family = k->ips[i].family;
-		bool wanted = wants_rule(k, family);
-		int r = check_rules(k, &k->ips[i], wanted, e);
+		int family = k->ips[i].family, r;
+		struct family_checked *f = &families[family == 6];
+		bool is_first = !f->is_known;
 
-		if (r == 0 && wanted)
+		if (is_first)
+			f->wanted = wants_rule(k, family);
+		f->is_known = true;
+		r = check_rules(k, &k->ips[i], f, e);
+		if (r == 0 && f->wanted)
 			return err_set(e, -ENOENT, "the pod has no rule 'from %s'",
 				       ip_str(&k->ips[i], ip));
-		if (r >= 0 && k->first)
-			r = check_way_to_node(k, TABLE_MAIN, family, e);
-		if (r >= 0 && k->first)
-			r = check_way_to_node(k, COORD_FIRST_NIC_TABLE + 1, family, e);
+		if (r >= 0 && k->first && is_first)
+			r = check_first(k, family, e);
 		if (r < 0)
 			return r;
 	}
@@ -388,23 +562,22 @@ static bool knows_host(const struct checking *k, int family)
 
 static bool has_hijack(const struct checking *k, const struct ipnet *dst)
 {
-	for (size_t i = 0; i < k->f->n_routes; i++)
-		if (k->f->routes[i].index == k->exit->index && ipnet_eq(&k->f->routes[i].dst, dst))
-			return true;
-	return false;
+	return has_reach(k->index->pod, k->index->n_pod, dst, k->exit->index, false, 0);
 }
 
 static int check_cidrs(const struct checking *k, struct err *e)
 {
+	const bool host4 = knows_host(k, 4), host6 = knows_host(k, 6);
+	unsigned int families = 0;
 	char dst[IP_TEXT_MAX];
 
+	for (size_t i = 0; i < k->n_ips; i++)
+		families |= coordinator_family_bit(&k->ips[i]);
 	for (size_t i = 0; i < k->c->n_cidrs; i++) {
 		const struct ipnet *net = &k->c->cidrs[i];
-		bool family = false;
 
-		for (size_t j = 0; j < k->n_ips; j++)
-			family |= k->ips[j].family == net->ip.family;
-		if (family && knows_host(k, net->ip.family) && !has_hijack(k, net))
+		if ((families & coordinator_family_bit(&net->ip)) &&
+		    (net->ip.family == 4 ? host4 : host6) && !has_hijack(k, net))
 			return err_set(e, -ENOENT, "the pod has no route to '%s' by '%s'",
 				       ipnet_str(net, dst), k->exit->name);
 	}

@@ -2,9 +2,11 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_CHECK_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_CHECK_H
 
-/* Between check.c and check.c: one NIC's CHECK. */
+/* CHECK of one NIC: pure, but for the marks of replies. */
 
 #include "cni/plugins/coordinator/internal.h"
+
+struct check_index;
 
 struct checking {
 	struct attach *a;
@@ -19,8 +21,18 @@ struct checking {
 	size_t n_pod_rules, n_host_rules;
 	const struct neigh *neighs; /* the pod's */
 	size_t n_neighs;
+	struct check_index *index; /* of all lists above and in f; coordinator_check_index() */
 };
 
+/* A configuration may give a pod thousands of addresses and routes, and the node has the routes of
+ * all its pods: what CHECK looks for is looked up in sorted lists. The lists must not change until
+ * coordinator_check_index_free(). */
+void coordinator_check_index(struct checking *k);
+void coordinator_check_index_free(struct checking *k);
+
+/* The node's rules, routes and neighbours for the NIC's addresses. */
+int coordinator_check_host(const struct checking *k, struct err *e);
+/* The pod's neighbours, rules, tables and CIDRs. */
 int coordinator_check_pod(const struct checking *k, struct err *e);
 
 #endif

@@ -20,8 +20,16 @@ struct raw {
 };
 
 static const struct json_field policy_fields[] = {
-	{.name = "dst", .type = J_STR, .offset = offsetof(struct raw_policy, dst), .required = true},
-	{.name = "gw", .type = J_STR, .offset = offsetof(struct raw_policy, gw), .required = true},
+	{.name = "dst",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_policy, dst),
+	 .required = true,
+	 JSON_DOC(NULL, "subnet")},
+	{.name = "gw",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw_policy, gw),
+	 .required = true,
+	 JSON_DOC(NULL, "gateway")},
 	{0},
 };
 static const struct json_table policy_table = {policy_fields, JSON_GO, sizeof(struct raw_policy)};
@@ -31,24 +39,36 @@ static const struct json_table policy_table = {policy_fields, JSON_GO, sizeof(st
 		.name = key, .type = kind, .offset = offsetof(struct raw, member), ##__VA_ARGS__   \
 	}
 static const struct json_field fields[] = {
-	FIELD("mode", J_STR, mode),
-	FIELD("podDefaultCniNic", J_STR, default_nic),
-	FIELD("podDefaultRouteNic", J_STR, default_route_nic),
-	FIELD("podMACPrefix", J_STR, mac_prefix),
-	FIELD("vethLinkAddress", J_STR, veth_addr),
-	FIELD("overlayPodCIDR", J_STRS, overlay),
-	FIELD("serviceCIDR", J_STRS, service),
-	FIELD("hijackCIDR", J_STRS, hijack),
-	FIELD("policyRoutes", J_OBJS, policy, .sub = &policy_table),
-	FIELD("tunePodRoutes", J_BOOL, tune, .has = offsetof(struct raw, has_tune)),
-	FIELD("hostRuleTable", J_INT, host_table, .min = 0, .max = UINT32_MAX),
-	FIELD("podRPFilter", J_INT, rp_filter, .has = offsetof(struct raw, has_rp_filter)),
-	FIELD("txQueueLen", J_INT, txqlen, .min = 0, .max = UINT32_MAX),
-	FIELD("vethMTU", J_INT, veth_mtu, .has = offsetof(struct raw, has_veth_mtu)),
+	FIELD("mode", J_STR, mode, JSON_DOC("auto", "auto, underlay, overlay or disabled")),
+	FIELD("podDefaultCniNic", J_STR, default_nic,
+	      JSON_DOC("eth0", "interface of the pod's default network")),
+	FIELD("podDefaultRouteNic", J_STR, default_route_nic,
+	      JSON_DOC("the first", "interface that keeps the default route of the main table")),
+	FIELD("podMACPrefix", J_STR, mac_prefix,
+	      JSON_DOC(NULL, "first two bytes of MACs, as 0a:1b; the other four are the address")),
+	FIELD("vethLinkAddress", J_STR, veth_addr, JSON_DOC(NULL, "IPv4 address of veth0")),
+	FIELD("overlayPodCIDR", J_STRS, overlay,
+	      JSON_DOC(NULL, "subnets of pods, which are reached by way of the node")),
+	FIELD("serviceCIDR", J_STRS, service,
+	      JSON_DOC(NULL, "subnets of services, which are reached by way of the node")),
+	FIELD("hijackCIDR", J_STRS, hijack,
+	      JSON_DOC(NULL, "further subnets that are reached by way of the node")),
+	FIELD("policyRoutes", J_OBJS, policy, .sub = &policy_table,
+	      JSON_DOC(NULL, "routes by way of this interface")),
+	FIELD("tunePodRoutes", J_BOOL, tune, .has = offsetof(struct raw, has_tune),
+	      JSON_DOC("true", "move the routes of later interfaces to tables of their own")),
+	FIELD("hostRuleTable", J_INT, host_table, .min = 0, .max = UINT32_MAX,
+	      JSON_DOC("500", "routing table of the node for routes to the pod")),
+	FIELD("podRPFilter", J_INT, rp_filter, .has = offsetof(struct raw, has_rp_filter),
+	      JSON_DOC("0", "rp_filter of the pod: 0, 1 or 2; negative: unchanged")),
+	FIELD("txQueueLen", J_INT, txqlen, .min = 0, .max = UINT32_MAX,
+	      JSON_DOC("0", "length of the transmit queue; 0: unchanged")),
+	FIELD("vethMTU", J_INT, veth_mtu, .has = offsetof(struct raw, has_veth_mtu),
+	      JSON_DOC("1500", "MTU of veth0")),
 	{0},
 };
 #undef FIELD
-static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+const struct json_table coordinator_table = {fields, JSON_GO, sizeof(struct raw)};
 
 static bool given(const char *s)
 {
@@ -195,7 +215,7 @@ int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct co
 {
 	struct raw raw = {0};
 	struct coordinator_conf c = {0};
-	int r = json_read(d, conf, &table, &raw, "conf", e);
+	int r = json_read(d, conf, &coordinator_table, &raw, "conf", e);
 
 	if (r < 0)
 		return r;

@@ -99,11 +99,11 @@ static size_t known_ips(struct attach *a, struct ipaddr **ret)
 /* A configuration that ADD would refuse must not keep a pod from going. */
 static void conf_for_del(struct cni_call *c, struct coordinator_conf *ret)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
-	if (coordinator_conf_read(c->doc, c->conf, ret, &why) >= 0)
+	if (coordinator_conf_read(c->doc, c->conf, ret, &reason) >= 0)
 		return;
-	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", why.text));
+	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", reason.text));
 	*ret = (struct coordinator_conf){.default_nic = "eth0", .host_table = COORD_HOST_TABLE};
 }
 
@@ -195,6 +195,7 @@ static int status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_coordinator = {
 	.name = "coordinator",
 	.about = "CNI coordinator plugin unirail",
+	.keys = JSON_TABLES(&coordinator_table),
 	.prints_prev = true,
 	.add = add,
 	.check = check,
@@ -216,7 +217,7 @@ static int undo_veth(void *arg, struct err *e)
 	return nl_batch_commit(a->host, b, e);
 }
 
-/* Both MACs are ours, so that systemd-udevd's MACAddressPolicy has nothing to change. */
+/* Both MACs are set here, so that systemd-udevd's MACAddressPolicy has nothing to change. */
 static void add_veth(const struct attach *a, const struct coordinator_conf *c, const char *host,
 		     struct nl_batch *b)
 {
@@ -235,7 +236,10 @@ static void add_veth(const struct attach *a, const struct coordinator_conf *c, c
 	link_add(b, &s);
 }
 
-/* What GC knows our pairs by. The link is found by its name, as its index is not known yet. */
+/*
+ * Sets the alias by which GC recognizes the pair. The link is addressed by its name, since its
+ * index is not known yet.
+ */
 static void mark_veth(const struct attach *a, const struct coordinator_nic *nic, const char *host,
 		      struct nl_batch *b)
 {
@@ -247,7 +251,8 @@ static void mark_veth(const struct attach *a, const struct coordinator_nic *nic,
 	link_set(b, 0, host, &c);
 }
 
-/* The messages that follow the pair's find it by this name, and would change somebody else's link. */
+/* The messages that follow the pair's find it by this name, and would change another program's
+ * link. */
 static int host_name_free(struct attach *a, const char *host, struct err *e)
 {
 	struct link l;
@@ -261,7 +266,7 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 		return r;
 	return err_set(e, -EEXIST,
 		       "create veth '%s' on the node: File exists (EEXIST) (not of this pod: 'ip "
-		       "link del %s' where nobody needs it)",
+		       "link del %s' if it is unused)",
 		       host, host);
 }
 
@@ -293,7 +298,7 @@ int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, s
 	return sysctl_ensure(&a->call->root, key, "0", NULL, e);
 }
 
-/* The NICs that come after nics[i] are not there yet for it. */
+/* The NICs after nics[i] do not exist yet when it is configured. */
 static size_t hide_later(const struct coordinator_facts *f, const struct coordinator_nic *nics,
 			 size_t n, size_t i, int *hidden)
 {
@@ -375,7 +380,7 @@ static int run(struct attach *a, struct coordinator_nic *nics, size_t n,
 		if (r < 0)
 			return nics[at].label ? err_wrap(e, r, "%s", nics[at].label) : r;
 	}
-	r = coordinator_facts_gather(a, nics, n, f, e);
+	r = coordinator_facts_collect(a, nics, n, f, e);
 	if (r >= 0)
 		r = make_plan(nics, n, f, a->plan, e);
 	if (r >= 0)

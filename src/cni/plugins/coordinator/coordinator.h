@@ -71,12 +71,13 @@ struct coordinator_conf {
 	uint32_t veth_mtu;
 };
 
+extern const struct json_table coordinator_table; /* its netconf */
 /* Kind ERR_CONF, the field named. */
 int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct coordinator_conf *ret,
 			  struct err *e);
 void coordinator_conf_done(struct coordinator_conf *c);
 
-/* What is known when a plan is made. Lists are owned. */
+/* Input of a plan. Lists are owned. */
 struct coordinator_lookup {
 	struct ipaddr pod, src; /* the kernel's source address towards a pod address */
 };
@@ -92,12 +93,12 @@ struct coordinator_facts {
 	size_t n_host_ips;
 	struct coordinator_lookup *lookups;
 	size_t n_lookups;
-	struct route *host_routes; /* of the host tables asked for */
+	struct route *host_routes; /* of the requested host tables */
 	size_t n_host_routes;
 	struct neigh *host_neighs;
 	size_t n_host_neighs;
 	struct link host_veth; /* the host end of veth0 or eth0; index 0: none */
-	const int *hidden;     /* indexes of links that are not there yet */
+	const int *hidden;     /* indexes of links that do not exist yet */
 	size_t n_hidden;
 };
 
@@ -111,7 +112,7 @@ struct coordinator_nic {
 	const char *network;	       /* its name */
 	const char *label;	       /* put before errors; NULL: nothing is */
 	const struct cni_result *prev; /* prevResult of its network; NULL: the call's */
-	/* came about */
+	/* result */
 	struct mac mac; /* len 0: as it was */
 };
 
@@ -182,8 +183,8 @@ bool coordinator_ip_usable(const struct ipaddr *a); /* neither link-local, multi
 /* --- carrying it out --- */
 /* All NICs, in order. On failure the caller runs attach_rollback(). */
 int coordinator_run(struct attach *a, struct coordinator_nic *nics, size_t n, struct err *e);
-int coordinator_facts_gather(struct attach *a, const struct coordinator_nic *nics, size_t n,
-			     struct coordinator_facts *f, struct err *e);
+int coordinator_facts_collect(struct attach *a, const struct coordinator_nic *nics, size_t n,
+			      struct coordinator_facts *f, struct err *e);
 int coordinator_apply(struct attach *a, struct coordinator_plan *p,
 		      const struct coordinator_nic *nics, struct err *e);
 /* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
@@ -197,7 +198,8 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
 int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const struct ipaddr *ips,
 		       size_t n, struct err *e);
 
-/* Which of the pod's rules go with these addresses: theirs, the marks', and eth0's own when no
+/* Which of the pod's rules go with these addresses: the addresses' own, the marks', and eth0's own
+ * when no
  * other NIC has one. ret has room for all. Pure. */
 size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
 				   const struct ipaddr *ips, size_t n, const struct rule **ret);
@@ -208,7 +210,8 @@ struct coordinator_gc_net {
 	uint32_t host_table;
 };
 /* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
- * ones; then the node's rule for a table that has become empty. We mark ours by an alias, "unirail
+ * ones; then the node's rule for a table that has become empty. unirail's are marked by an
+ * alias, "unirail
  * <network> <container id>"; no other link is touched. */
 int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct cni_call *c,
 		   struct err *e);

@@ -55,14 +55,14 @@ static bool is_unreachable(int code)
 	}
 }
 
-/* How the node would reach each of the pod's addresses; one that it cannot reach tells nothing. */
+/* How the node would reach each of the pod's addresses; one that it cannot reach is left out. */
 static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 {
 	for (size_t i = 0; i < f->n_addrs; i++) {
 		const struct ipaddr *ip = &f->addrs[i].net.ip;
-		struct err why = ERR_INIT;
+		struct err reason = ERR_INIT;
 		struct route r;
-		int code = coordinator_ip_usable(ip) ? route_lookup(a->host, ip, &r, &why)
+		int code = coordinator_ip_usable(ip) ? route_lookup(a->host, ip, &r, &reason)
 						     : -EINVAL;
 
 		if (code >= 0) {
@@ -73,13 +73,13 @@ static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 		if (is_unreachable(code))
 			continue;
 		if (e)
-			*e = why;
+			*e = reason;
 		return code;
 	}
 	return 0;
 }
 
-/* Names are asked for link by link: a node has few links with addresses, and many without. */
+/* Names are requested link by link: a node has few links with addresses, and many without. */
 struct known {
 	int index;
 	bool counts;
@@ -95,7 +95,7 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	for (size_t i = 0; i < *n; i++)
 		if ((*list)[i].index == index)
 			return (*list)[i].counts;
-	/* A link that is gone by now has taken its addresses along. */
+	/* The addresses of a link were deleted with it. */
 	r = link_get_index(a->host, index, &l, e);
 	if (r < 0 && r != -ENODEV)
 		return r;
@@ -190,8 +190,8 @@ static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, 
 	return 0;
 }
 
-int coordinator_facts_gather(struct attach *a, const struct coordinator_nic *nics, size_t n,
-			     struct coordinator_facts *f, struct err *e)
+int coordinator_facts_collect(struct attach *a, const struct coordinator_nic *nics, size_t n,
+			      struct coordinator_facts *f, struct err *e)
 {
 	int r = pod_facts(a, f, e);
 

@@ -38,13 +38,13 @@ void coordinator_host_ips(struct planning *pl);
 /* Steps 13 and 15 to 17 of the original: neighbours, routes both ways, CIDRs, replies. */
 void coordinator_node_steps(struct planning *pl);
 const struct ipaddr *coordinator_gateway(const struct planning *pl, int family);
-/* Usable addresses of a link, of the families asked for. */
+/* Usable addresses of a link, of the requested families. */
 size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsigned int families,
 			    struct ipaddr **ret);
 
 /* The node's rule "from all lookup <table>". */
 struct rule coordinator_host_rule(uint8_t family, uint32_t table);
-/* Pure: whether a family has no route in the table, so that nobody needs its rule. */
+/* Pure: whether a family has no route in the table, so that its rule is unused. */
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);
 /* Takes the rule away in the families in which the table is empty. */
 int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e);

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
+#include "base/sorted.h"
 #include "cni/plugins/coordinator/internal.h"
 
 /*
@@ -201,12 +203,37 @@ const struct ipaddr *coordinator_gateway(const struct planning *pl, int family)
 
 static void add_host_ip(struct planning *pl, const struct ipaddr *a)
 {
-	if (!coordinator_ip_usable(a) || !(pl->families & coordinator_family_bit(a)))
-		return;
+	if (coordinator_ip_usable(a) && (pl->families & coordinator_family_bit(a)))
+		VEC_PUSH(pl->host, pl->n_host) = *a;
+}
+
+static int by_address_then_place(const void *a, const void *b)
+{
+	const struct ipaddr *const *x = a, *const *y = b;
+	int order = ip_cmp(*x, *y);
+
+	return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* Leaves the first of each; there is one for each address of the pod. */
+static void drop_repeated_host_ips(struct planning *pl)
+{
+	auto_free struct ipaddr **v = xcalloc(pl->n_host + 1, sizeof(*v));
+	size_t n = 0, last = 0;
+
 	for (size_t i = 0; i < pl->n_host; i++)
-		if (ip_eq(&pl->host[i], a))
-			return;
-	VEC_PUSH(pl->host, pl->n_host) = *a;
+		v[i] = &pl->host[i];
+	if (pl->n_host > 1)
+		qsort(v, pl->n_host, sizeof(*v), by_address_then_place);
+	for (size_t i = 1; i < pl->n_host; i++)
+		if (ip_eq(v[i], v[last]))
+			v[i]->family = 0;
+		else
+			last = i;
+	for (size_t i = 0; i < pl->n_host; i++)
+		if (pl->host[i].family)
+			pl->host[n++] = pl->host[i];
+	pl->n_host = n;
 }
 
 /* Sorted addresses: a network's configuration may give a pod thousands. */
@@ -296,6 +323,7 @@ void coordinator_host_ips(struct planning *pl)
 	free(reached.v);
 	for (size_t i = 0; i < pl->f->n_host_ips; i++)
 		add_host_ip(pl, &pl->f->host_ips[i]);
+	drop_repeated_host_ips(pl);
 }
 
 /* --- neighbours --- */
@@ -381,7 +409,10 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/* Entries of former pods for the NIC's addresses, by address. Each goes by itself, so their order is any. */
+/*
+ * Entries of former pods for the NIC's addresses, by address. Each goes by itself, so their order
+ * is any.
+ */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);
@@ -401,7 +432,7 @@ static struct route *former_routes(const struct planning *pl, size_t *n)
 	return v;
 }
 
-/* A former pod's entry for the address goes; ours, if it is there, stays. */
+/* A former pod's entry for the address is deleted; this pod's, if it exists, stays. */
 static void host_route(struct planning *pl, const struct ipaddr *ip, const struct route *former,
 		       size_t n)
 {
@@ -411,16 +442,8 @@ static void host_route(struct planning *pl, const struct ipaddr *ip, const struc
 			     .table = pl->c->host_table,
 			     .scope = ip->family == 4 ? SCOPE_LINK : SCOPE_UNIVERSE};
 
-	size_t low = 0, high = n;
+	size_t low = LOWER_BOUND(i, n, ip_cmp(&former[i].dst.ip, ip) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ip_cmp(&former[mid].dst.ip, ip) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (; low < n && ip_eq(&former[low].dst.ip, ip); low++)
 		coordinator_emit_route_del(pl, COORD_HOST, &former[low]);
 	coordinator_emit_route(pl, COORD_HOST, &want);
@@ -519,25 +542,44 @@ static const struct route_hop *hop_on(const struct route *r, int index)
 	return NULL;
 }
 
-static bool owns_default(const struct planning *pl, int index)
+static int by_index(const void *a, const void *b)
 {
+	const int *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The links that have a default route, sorted; free(*ret). */
+static size_t default_links(const struct planning *pl, int **ret)
+{
+	size_t n = 0;
+
+	*ret = NULL;
 	for (size_t i = 0; i < pl->f->n_routes; i++) {
 		const struct route *r = &pl->f->routes[i];
 
-		if (counts(pl, r) && ipnet_is_default(&r->dst) &&
-		    (r->n_hops ? hop_on(r, index) != NULL : r->index == index))
-			return true;
+		if (!counts(pl, r) || !ipnet_is_default(&r->dst))
+			continue;
+		for (size_t k = 0; k < r->n_hops; k++)
+			VEC_PUSH(*ret, n) = r->hops[k].index;
+		if (!r->n_hops)
+			VEC_PUSH(*ret, n) = r->index;
 	}
-	return false;
+	if (n > 1)
+		qsort(*ret, n, sizeof(**ret), by_index);
+	return n;
 }
 
 static const struct link *default_owner(const struct planning *pl)
 {
-	for (size_t i = 0; i < pl->f->n_links; i++) {
+	auto_free int *v = NULL;
+	size_t n = default_links(pl, &v);
+
+	for (size_t i = 0; n > 0 && i < pl->f->n_links; i++) {
 		const struct link *l = &pl->f->links[i];
 
 		if (!link_is_loopback(l) && l != pl->link && !coordinator_hidden(pl->f, l->index) &&
-		    owns_default(pl, l->index))
+		    bsearch(&l->index, v, n, sizeof(*v), by_index))
 			return l;
 	}
 	return NULL;
@@ -579,20 +621,20 @@ static struct route single(const struct route *from, const struct route_hop *hop
 
 static void move_hop(struct planning *pl, const struct route *from, const struct route_hop *hop)
 {
-	struct route gone = single(from, hop), r;
+	struct route old = single(from, hop), r;
 
-	r = in_table(pl, &gone);
+	r = in_table(pl, &old);
 	r.mtu = from->mtu;
 	coordinator_emit_route(pl, COORD_POD, &r);
-	coordinator_emit_route_del(pl, COORD_POD, &gone);
+	coordinator_emit_route_del(pl, COORD_POD, &old);
 }
 
 static void move_default(struct planning *pl, const struct route *from)
 {
-	struct route gone = *from, r = in_table(pl, from);
+	struct route old = *from, r = in_table(pl, from);
 
 	coordinator_emit_route(pl, COORD_POD, &r);
-	coordinator_emit_route_del(pl, COORD_POD, &gone);
+	coordinator_emit_route_del(pl, COORD_POD, &old);
 }
 
 static void copy_route(struct planning *pl, const struct route *from)
@@ -602,7 +644,7 @@ static void copy_route(struct planning *pl, const struct route *from)
 	coordinator_emit_route(pl, COORD_POD, &r);
 }
 
-/* The list changes while it is walked, so what is to be done is noted first. */
+/* The list changes during the walk, so the steps are collected first. */
 static void move_routes(struct planning *pl, int index)
 {
 	size_t n = pl->f->n_routes, n_todo = 0;
@@ -781,7 +823,7 @@ struct way {
 	size_t *at, n; /* routes of the list */
 };
 
-enum { HOLE = -1 }; /* `index` of a route that is gone from its list */
+enum { HOLE = -1 }; /* `index` of a route that was removed from its list */
 
 static struct way way_of(const struct route *r)
 {
@@ -851,13 +893,13 @@ static struct coordinator_ways *ways_of(struct planning *pl, enum coordinator_si
 
 static void close_holes(struct planning *pl, enum coordinator_side side)
 {
-	size_t *n, kept = 0;
+	size_t *n, n_retained = 0;
 	struct route *list = list_of(pl, side, &n);
 
 	for (size_t i = 0; i < *n; i++)
 		if (list[i].index != HOLE)
-			list[kept++] = list[i];
-	*n = kept;
+			list[n_retained++] = list[i];
+	*n = n_retained;
 }
 
 void coordinator_ways_done(struct planning *pl)
@@ -906,7 +948,7 @@ static bool drop_hop(struct route *there, const struct route *r)
 	return true;
 }
 
-/* In no table, of no family: nobody takes it for a route. */
+/* In no table, of no family: it matches no lookup. */
 static void leave_hole(struct route *there)
 {
 	*there = (struct route){.index = HOLE, .table = UINT32_MAX};
@@ -915,21 +957,21 @@ static void leave_hole(struct route *there)
 void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
 				const struct route *r)
 {
-	struct route gone = *r;
+	struct route old = *r;
 	struct coordinator_ways *w = ways_of(pl, side);
 	struct way *x = way_find(w, r);
 	size_t *n;
 	struct route *list = list_of(pl, side, &n);
 
-	gone.hops = NULL;
-	gone.n_hops = 0;
-	emit_route(pl, side, COORD_ROUTE_DEL, &gone);
+	old.hops = NULL;
+	old.n_hops = 0;
+	emit_route(pl, side, COORD_ROUTE_DEL, &old);
 	for (size_t i = 0; x && i < x->n; i++) {
 		struct route *there = &list[x->at[i]];
 
-		if (there->n_hops && drop_hop(there, &gone))
+		if (there->n_hops && drop_hop(there, &old))
 			return;
-		if (there->n_hops || there->index != gone.index || !ip_eq(&there->gw, &gone.gw))
+		if (there->n_hops || there->index != old.index || !ip_eq(&there->gw, &old.gw))
 			continue;
 		leave_hole(there);
 		w->has_holes = true;

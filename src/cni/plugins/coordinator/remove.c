@@ -59,7 +59,7 @@ static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
 	for (size_t i = 0; r->table == c->host_table && i < n; i++) {
 		struct ipnet host = ipnet_host(&ips[i]);
 
-		if (r->dst.ip.family && ipnet_eq(&r->dst, &host))
+		if (!r->invert && r->dst.ip.family && ipnet_eq(&r->dst, &host))
 			return true;
 	}
 	return false;
@@ -86,7 +86,7 @@ static bool is_from(const struct rule *r, const struct ipaddr *ips, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct ipnet host = ipnet_host(&ips[i]);
 
-		if (r->src.ip.family && ipnet_eq(&r->src, &host))
+		if (!r->invert && r->src.ip.family && ipnet_eq(&r->src, &host))
 			return true;
 	}
 	return false;
@@ -124,26 +124,26 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	auto_free struct rule *rules = NULL;
-	auto_free const struct rule **gone = NULL;
+	auto_free const struct rule **deleted = NULL;
 	auto_nl struct nl_wire *w = NULL;
-	size_t n_rules = 0, n_gone;
+	size_t n_rules = 0, n_deleted;
 	bool marks = false;
 	int r = a->pod ? rule_list(a->pod, 0, &rules, &n_rules, e) : 0;
 
 	if (r < 0 || !a->pod)
 		return r;
-	gone = xcalloc(n_rules, sizeof(*gone));
-	n_gone = coordinator_rules_to_delete(rules, n_rules, ips, n, gone);
-	for (size_t i = 0; i < n_gone; i++) {
-		rule_del(b, gone[i]);
-		marks |= is_mark(gone[i]);
+	deleted = xcalloc(n_rules, sizeof(*deleted));
+	n_deleted = coordinator_rules_to_delete(rules, n_rules, ips, n, deleted);
+	for (size_t i = 0; i < n_deleted; i++) {
+		rule_del(b, deleted[i]);
+		marks |= is_mark(deleted[i]);
 	}
 	/* The marks first: while their rule is there, a DEL that is called again knows of them. */
 	if (marks)
 		r = nl_open(&w, NL_NETFILTER, a->netns, e);
 	if (marks && r >= 0)
 		r = nft_reply_marks_del(w, e);
-	return r < 0 || !n_gone ? r : nl_batch_commit(a->pod, b, e);
+	return r < 0 || !n_deleted ? r : nl_batch_commit(a->pod, b, e);
 }
 
 int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const struct ipaddr *ips,
@@ -235,7 +235,7 @@ int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct
  * The original leaves it for ever.
  *
  * No lock guards it. An ADD puts its route first and then the rule, whatever it saw before; who
- * takes the rule away looks at the table once more afterwards and puts it back when a route has
+ * deletes the rule checks the table once more afterwards and puts it back when a route has
  * come in between. So in any order of the two there is a rule where there is a route.
  */
 
@@ -275,7 +275,8 @@ static int commit(struct nl_wire *w, struct nl_batch *b, struct err *e)
 	return nl_batch_len(b) ? nl_batch_commit(w, b, e) : 0;
 }
 
-/* Exactly ours: a rule of the user's with a selector of its own stays. Returns the families. */
+/* Exactly the coordinator's: a rule of the user's with a selector of its own stays. Returns the
+ * families. */
 static int take_away(struct nl_wire *w, uint32_t table, unsigned int families, unsigned int *ret,
 		     struct err *e)
 {
@@ -312,13 +313,13 @@ static int put_back(struct nl_wire *w, uint32_t table, unsigned int families, st
 
 int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e)
 {
-	unsigned int families, gone = 0, still = 0;
+	unsigned int families, deleted = 0, still = 0;
 	int r = idle(host, table, &families, e);
 
 	if (r >= 0 && families)
-		r = take_away(host, table, families, &gone, e);
-	if (r < 0 || !gone)
+		r = take_away(host, table, families, &deleted, e);
+	if (r < 0 || !deleted)
 		return r;
 	r = idle(host, table, &still, e);
-	return r < 0 ? r : put_back(host, table, gone & ~still, e);
+	return r < 0 ? r : put_back(host, table, deleted & ~still, e);
 }

@@ -12,17 +12,44 @@
 
 /* The rdma plugin's verbs. */
 
-#define WHO "the rdma plugin"
+#define PLUGIN_NAME "the rdma plugin"
+
+/* The netconf. Its values are read one by one, since runtimeConfig can have deviceID as well. */
+static const struct json_field cni_fields[] = {
+	{.name = "debug", .type = J_BOOL, JSON_DOC("false", "log at level debug")},
+	{0},
+};
+static const struct json_table cni_table = {cni_fields, JSON_GO, 0};
+static const struct json_field args_fields[] = {
+	{.name = "cni",
+	 .type = J_VAL,
+	 .sub = &cni_table,
+	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	{0},
+};
+static const struct json_table args_table = {args_fields, JSON_GO, 0};
+static const struct json_field fields[] = {
+	{.name = "deviceID",
+	 .type = J_STR,
+	 JSON_DOC(
+		 "that of prevResult's interface",
+		 "PCI address or auxiliary device whose RDMA device is moved; runtimeConfig.deviceID stands in")},
+	{.name = "args",
+	 .type = J_VAL,
+	 .sub = &args_table,
+	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, 0};
 
 static int read_debug(const struct chained_call *m, struct err *e)
 {
-	static const struct json_field field = {.name = "debug", .type = J_BOOL};
 	const struct json *cni = json_get_go(json_get_go(m->conf, "args"), "cni");
 	const struct json *v = json_get_go(cni, "debug");
 	bool debug = false;
-	int r = json_kind(v) == JSON_NULL
-			? 0
-			: json_read_value(m->doc, v, &field, &debug, "conf.args.cni.debug", e);
+	int r = json_kind(v) == JSON_NULL ? 0
+					  : json_read_value(m->doc, v, &cni_fields[0], &debug,
+							    "conf.args.cni.debug", e);
 
 	if (debug)
 		log_threshold = LOG_DEBUG;
@@ -31,7 +58,7 @@ static int read_debug(const struct chained_call *m, struct err *e)
 
 static void debug_step(const char *what, const struct rdma_state *s)
 {
-	log_debug(what, LOG_S("deviceID", s->device), LOG_S("device", s->home),
+	log_debug(what, LOG_S("deviceID", s->device), LOG_S("device", s->host_name),
 		  LOG_S("name_in_pod", s->in_pod));
 }
 
@@ -55,13 +82,13 @@ struct undo_move {
 	char name[RDMA_NAME_MAX];
 };
 
-/* The move's answer may be lost: the pod is asked. */
+/* The answer of the move may be lost: the pod is read. */
 static int undo_move(void *arg, struct err *e)
 {
 	const struct undo_move *u = arg;
 	int r = rdma_move_is_in(u->netns, u->name, e);
 
-	return r <= 0 ? r : rdma_move_home(u->netns, u->root, u->name, u->name, e);
+	return r <= 0 ? r : rdma_move_restore(u->netns, u->root, u->name, u->name, e);
 }
 
 /* Before the move, so that a DEL after a crash in between has it. */
@@ -86,9 +113,9 @@ static int move_in(const struct chained_call *m, const struct rdma_state *s, str
 
 	if (r < 0)
 		return r;
-	str_copy(back.name, sizeof(back.name), s->home);
-	undo_push(u, "bring the RDMA device home", undo_move, &back, sizeof(back));
-	return rdma_move(w, back.root, s->home, m->netns, RDMA_MOVE_LIMIT_MS, e);
+	str_copy(back.name, sizeof(back.name), s->host_name);
+	undo_push(u, "move the RDMA device back to the node", undo_move, &back, sizeof(back));
+	return rdma_move(w, back.root, s->host_name, m->netns, RDMA_MOVE_LIMIT_MS, e);
 }
 
 static void whose(const struct chained_call *m, struct rdma_state *s)
@@ -118,14 +145,14 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 	if (r >= 0 && !m->has_prev)
 		return no_prev(e);
 	if (r >= 0)
-		r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, WHO, e);
+		r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 	if (r >= 0)
 		r = rdma_device(m, prev, s.device, e);
 	if (r >= 0)
-		r = rdma_move_find(&m->call->root, s.device, s.home, e);
+		r = rdma_move_find(&m->call->root, s.device, s.host_name, e);
 	if (r < 0)
 		return r == -EBUSY ? rdma_state_held(&m->call->root, s.device, path, e) : r;
-	str_copy(s.in_pod, sizeof(s.in_pod), s.home);
+	str_copy(s.in_pod, sizeof(s.in_pod), s.host_name);
 	whose(m, &s);
 	debug_step("into the pod", &s);
 	r = save(m, &s, u, e);
@@ -150,7 +177,9 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 	return false;
 }
 
-/* No state: what the configuration, prevResult and the pod say. False: nothing was moved. */
+/*
+ * Without a state file: from the configuration, prevResult and the pod. False: nothing was moved.
+ */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -165,21 +194,21 @@ static bool guess(const struct chained_call *m, const struct cni_result *prev, s
 		str_copy(s->device, sizeof(s->device), device);
 	else if (!by_netdev(m, s->in_pod))
 		return false;
-	str_copy(s->home, sizeof(s->home), s->in_pod);
+	str_copy(s->host_name, sizeof(s->host_name), s->in_pod);
 	return true;
 }
 
 static int load(const struct chained_call *m, const char *path, struct rdma_state *s, struct err *e)
 {
-	struct err why = ERR_INIT;
-	int r = rdma_state_load(&m->call->root, path, s, &why);
+	struct err reason = ERR_INIT;
+	int r = rdma_state_load(&m->call->root, path, s, &reason);
 
 	if (r == -EINVAL)
-		log_warn("the state of an RDMA device makes no sense", LOG_S("error", why.text));
+		log_warn("the state of an RDMA device makes no sense", LOG_S("error", reason.text));
 	if (r >= 0 || r == -ENOENT || r == -EINVAL)
 		return r;
 	if (e)
-		*e = why;
+		*e = reason;
 	return r;
 }
 
@@ -216,7 +245,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	if (r >= 0 && !m->has_prev)
 		return no_prev(e);
 	if (r >= 0)
-		r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, WHO, e);
+		r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 	if (r >= 0)
 		r = load(m, path, &s, e);
 	if (r == -ENOENT || r == -EINVAL)
@@ -243,10 +272,10 @@ static int status(const struct chained_call *m, struct err *e)
 
 	if (r >= 0)
 		r = rdma_conf_device(m, device, e);
-	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, WHO, e);
+	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* A namespace of the state's path may belong to somebody else by now: the device tells. */
+/* The state's path may name another pod's namespace by now: the device is checked. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -255,8 +284,9 @@ static int collect(const struct chained_call *m, const char *path, struct rdma_s
 	int r = rdma_restore(root, netns, s, e);
 
 	if (r >= 0 && !rdma_restore_is(s)) {
-		log_warn("an RDMA device of a pod that is gone is not home, its state is kept",
-			 LOG_S("device", s->home), LOG_S("state", path));
+		log_warn(
+			"an RDMA device of a deleted pod is not back on the node, keeping its state",
+			LOG_S("device", s->host_name), LOG_S("state", path));
 		return 0;
 	}
 	return r < 0 ? r : file_remove(root, path, e);
@@ -315,13 +345,12 @@ const struct cni_meta chained_rdma = {
 	.gc = gc,
 	.status = status,
 };
-const struct cni_plugin cni_rdma = META_PLUGIN(rdma);
+const struct cni_plugin cni_rdma = META_PLUGIN(rdma, &table);
 
 /* Which device a configuration of the rdma plugin means. */
 
 int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e)
 {
-	static const struct json_field field = {.name = "deviceID", .type = J_STR};
 	const struct json *v = json_get_go(m->conf, "deviceID");
 	const char *text = NULL;
 	int r;
@@ -329,7 +358,7 @@ int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX]
 	*ret = '\0';
 	if (json_kind(v) == JSON_NULL)
 		v = chained_runtime(m, "deviceID");
-	r = v ? json_read_value(m->doc, v, &field, &text, "conf.deviceID", e) : 0;
+	r = v ? json_read_value(m->doc, v, &fields[0], &text, "conf.deviceID", e) : 0;
 	if (r < 0 || !text || !*text)
 		return r;
 	return rdma_move_device(text, ret, e);
@@ -346,19 +375,19 @@ const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const c
 
 /* VFs of one PF with this MAC, "pf vf N" each, into words. */
 static size_t match_vfs(struct nl_wire *host, const char *pf, const struct mac *mac,
-			struct vf_info *ret, struct buf *words)
+			struct vf_info *ret, struct buf *matches)
 {
 	auto_free struct vf_info *list = NULL;
 	struct link l;
 	size_t n = 0, found = 0;
 
-	/* A PF whose driver tells nothing about its VFs is none of those that are looked for. */
+	/* A PF whose driver reports nothing about its VFs does not match. */
 	if (link_get(host, pf, &l, NULL) < 0 || vf_list(host, l.index, pf, &list, &n, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!mac_eq(&list[i].mac, mac))
 			continue;
-		buf_printf(words, "%s%s vf %u", words->len ? ", " : "", pf, list[i].vf);
+		buf_printf(matches, "%s%s vf %u", matches->len ? ", " : "", pf, list[i].vf);
 		*ret = list[i];
 		found++;
 	}
@@ -391,27 +420,28 @@ static int vf_device(const struct root *r, const char *pf, uint32_t vf,
 	return err_set(e, -ENODEV, "VF %u of '%s' is gone", vf, pf);
 }
 
-static int told_wrong(const char *mac, const struct buf *words, size_t found, struct err *e)
+static int mac_mismatch(const char *mac, const struct buf *matches, size_t found, struct err *e)
 {
 	if (!found)
-		return err_kind(e, ERR_CONF, -ENODEV,
-				"failed to derive PCI device ID from mac \"%s\". could not find VF "
-				"PCI device according to administrative mac address set on PF "
-				"(conf.deviceID says which device is meant)",
-				mac);
+		return err_kind(
+			e, ERR_CONF, -ENODEV,
+			ORIG("failed to derive PCI device ID from mac \"%s\". could not find VF "
+			     "PCI device according to administrative mac address set on PF "
+			     "(conf.deviceID says which device is meant)"),
+			mac);
 	return err_kind(
 		e, ERR_CONF, -EEXIST,
-		"failed to derive PCI device ID from mac \"%s\". found more than one VF PCI "
-		"device according to administrative mac address set on PF: %s "
-		"(conf.deviceID says which device is meant)",
-		mac, buf_span(words).p);
+		ORIG("failed to derive PCI device ID from mac \"%s\". found more than one VF PCI "
+		     "device according to administrative mac address set on PF: %s "
+		     "(conf.deviceID says which device is meant)"),
+		mac, buf_span(matches).p);
 }
 
 int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,
 		       char ret[static PCI_NAME_MAX], struct err *e)
 {
 	static const struct mac none = {.len = 6};
-	auto_buf struct buf words;
+	auto_buf struct buf matches;
 	char **nics = NULL, pf[LINK_NAME_MAX] = "";
 	struct vf_info vf = {.vf = 0};
 	struct mac want;
@@ -419,13 +449,13 @@ int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *m
 	bool known;
 	int code = dir_list(r, "/sys/class/net", &nics, &n, e);
 
-	buf_init(&words, 512);
+	buf_init(&matches, 512);
 	if (code < 0)
 		return code;
-	/* All zero: every VF that nobody gave a MAC. */
+	/* All zero: every VF without an assigned MAC. */
 	known = mac_parse(span_of(mac), &want) >= 0 && !mac_eq(&want, &none);
 	for (size_t i = 0; known && i < n; i++) {
-		size_t here = has_vfs(r, nics[i]) ? match_vfs(host, nics[i], &want, &vf, &words)
+		size_t here = has_vfs(r, nics[i]) ? match_vfs(host, nics[i], &want, &vf, &matches)
 						  : 0;
 
 		if (here)
@@ -434,7 +464,7 @@ int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *m
 	}
 	str_list_free(nics, n);
 	if (found != 1)
-		return told_wrong(mac, &words, found, e);
+		return mac_mismatch(mac, &matches, found, e);
 	return vf_device(r, pf, vf.vf, ret, e);
 }
 
@@ -450,7 +480,8 @@ int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		return rdma_move_device(f->pci_id, ret, e);
 	if (f && f->mac && *f->mac)
 		return rdma_device_by_mac(m->host, &m->call->root, f->mac, ret, e);
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"\"DeviceID\" network configuration attribute is required for rdma CNI "
-			"(conf.deviceID; prevResult has no interface that leads to a device)");
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		ORIG("\"DeviceID\" network configuration attribute is required for rdma CNI "
+		     "(conf.deviceID; prevResult has no interface that leads to a device)"));
 }

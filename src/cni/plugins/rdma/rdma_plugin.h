@@ -18,9 +18,9 @@
  *	{"version":"1.0","deviceID":"0000:3b:00.2","sandboxRdmaDevName":"mlx5_2",
  *	 "containerRdmaDevName":"mlx5_2", "network":..,"containerID":..,"ifname":..,"netns":..}
  *
- * (one line; the last four are ours, for GC). DEL brings the device home under the name it had,
+ * (one line; the last four are unirail's, for GC). DEL moves the device back under the name it had,
  * finds it without the file, and does not mind a namespace that is gone: the kernel has brought the
- * device home then, but with the name that the pod gave it.
+ * device to the node then, but with the name that the pod gave it.
  */
 
 #include "cni/plugins/chained.h"
@@ -35,8 +35,8 @@ enum { RDMA_NETNS_MAX = 256 };
 
 struct rdma_state {
 	char device[PCI_NAME_MAX];
-	char home[RDMA_NAME_MAX];   /* its name on the node: the original's sandbox */
-	char in_pod[RDMA_NAME_MAX]; /* its name in the pod */
+	char host_name[RDMA_NAME_MAX]; /* its name on the node: the original's sandbox */
+	char in_pod[RDMA_NAME_MAX];    /* its name in the pod */
 	/* whose; "" in a file of the original */
 	char network[128], container[256], ifname[16], netns[RDMA_NETNS_MAX];
 };
@@ -56,8 +56,9 @@ void rdma_state_sweep(const struct root *r);
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
  * Whether a file of this name belongs to an attachment of the network that is not valid any more.
- * An original's file tells only by its name, "<network>-<64 hex digits>-<interface>"; one that does
- * not look like that is nobody's. Pure.
+ * An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; one
+ * that does
+ * not look like that belongs to no container. Pure.
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
@@ -78,7 +79,8 @@ int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX]
 /* That, or what prevResult leads to. */
 int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		char ret[static PCI_NAME_MAX], struct err *e);
-/* The interface that tells: the pod's of that name, or the only one. NULL: none. Pure. */
+/* The interface that identifies the device: the pod's of that name, or the only one. NULL: none.
+ * Pure. */
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);
 /* The VF that has this administrative MAC on its PF. */
 int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was moved, in a file for DEL and GC. */
+/* The record of the moved device, in a file for DEL and GC. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@ enum {
 };
 
 struct raw {
-	const char *version, *device, *home, *in_pod, *network, *container, *ifname, *netns;
+	const char *version, *device, *host_name, *in_pod, *network, *container, *ifname, *netns;
 };
 
 static const struct json_field fields[] = {
 	{.name = "version", .type = J_STR, .offset = offsetof(struct raw, version)},
 	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct raw, device)},
-	{.name = "sandboxRdmaDevName", .type = J_STR, .offset = offsetof(struct raw, home)},
+	{.name = "sandboxRdmaDevName", .type = J_STR, .offset = offsetof(struct raw, host_name)},
 	{.name = "containerRdmaDevName", .type = J_STR, .offset = offsetof(struct raw, in_pod)},
 	{.name = "network", .type = J_STR, .offset = offsetof(struct raw, network)},
 	{.name = "containerID", .type = J_STR, .offset = offsetof(struct raw, container)},
@@ -42,7 +42,7 @@ void rdma_state_print(const struct rdma_state *s, struct buf *b)
 	jo_obj(&o);
 	jo_kstr(&o, "version", "1.0");
 	jo_kstr(&o, "deviceID", s->device);
-	jo_kstr(&o, "sandboxRdmaDevName", s->home);
+	jo_kstr(&o, "sandboxRdmaDevName", s->host_name);
 	jo_kstr(&o, "containerRdmaDevName", s->in_pod);
 	if (s->network[0]) {
 		jo_kstr(&o, "network", s->network);
@@ -67,14 +67,14 @@ int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e)
 	if (json_parse(&d, text, STATE_MAX, e) < 0 ||
 	    json_read(d, json_root(d), &table, &raw, "state", e) < 0)
 		return -EINVAL;
-	if (!raw.home || !rdma_name_ok(raw.home))
+	if (!raw.host_name || !rdma_name_ok(raw.host_name))
 		return err_set(e, -EINVAL,
 			       "state.sandboxRdmaDevName is '%s', wants a device's name",
-			       raw.home ? raw.home : "");
+			       raw.host_name ? raw.host_name : "");
 	if (!raw.in_pod || !*raw.in_pod)
-		raw.in_pod = raw.home;
+		raw.in_pod = raw.host_name;
 	if (!copy(s.device, sizeof(s.device), raw.device) ||
-	    !copy(s.home, sizeof(s.home), raw.home) ||
+	    !copy(s.host_name, sizeof(s.host_name), raw.host_name) ||
 	    !copy(s.in_pod, sizeof(s.in_pod), raw.in_pod) ||
 	    !copy(s.network, sizeof(s.network), raw.network) ||
 	    !copy(s.container, sizeof(s.container), raw.container) ||
@@ -118,7 +118,7 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 	if (code >= 0)
 		return 0;
 	err_default_kind(e, ERR_IO);
-	return err_wrap(e, code, "save the state of RDMA device '%s'", s->home);
+	return err_wrap(e, code, "save the state of RDMA device '%s'", s->host_name);
 }
 
 void rdma_state_sweep(const struct root *r)
@@ -126,7 +126,7 @@ void rdma_state_sweep(const struct root *r)
 	auto_fd int lock = -1;
 
 	if (lock_take(r, STATE_LOCK, 0, &lock, NULL) >= 0)
-		file_sweep_folder(r, RDMA_STATE_DIR);
+		file_sweep_dir(r, RDMA_STATE_DIR);
 }
 
 static bool find(const struct root *r, const char *device, const char *but, struct rdma_state *ret)

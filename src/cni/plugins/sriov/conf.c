@@ -24,45 +24,65 @@ struct raw {
 	struct runtime_conf runtime;
 };
 
-#define STR(key, member)                                                                           \
+#define STR(key, member, ...)                                                                      \
 	{                                                                                          \
-		.name = key, .type = J_STR, .offset = offsetof(struct raw, member)                 \
+		.name = key, .type = J_STR, .offset = offsetof(struct raw, member), ##__VA_ARGS__  \
 	}
-#define OPT(key, kind, member, flag)                                                               \
+#define OPT(key, kind, member, flag, ...)                                                          \
 	{                                                                                          \
 		.name = key, .type = (kind), .offset = offsetof(struct raw, member),               \
-		.has = offsetof(struct raw, flag)                                                  \
+		.has = offsetof(struct raw, flag), ##__VA_ARGS__                                   \
 	}
 
 static const struct json_field runtime_fields[] = {
-	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct runtime_conf, device_id)},
-	{.name = "mac", .type = J_STR, .offset = offsetof(struct runtime_conf, mac)},
+	{.name = "deviceID",
+	 .type = J_STR,
+	 .offset = offsetof(struct runtime_conf, device_id),
+	 JSON_DOC(
+		 NULL,
+		 "PCI address of the VF, usually from the device plugin; used instead of deviceID")},
+	{.name = "mac",
+	 .type = J_STR,
+	 .offset = offsetof(struct runtime_conf, mac),
+	 JSON_DOC(NULL, "MAC, before CNI_ARGS MAC and mac")},
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 
 static const struct json_field fields[] = {
-	STR("deviceID", device_id),
-	OPT("vlan", J_INT, vlan, has_vlan),
-	OPT("vlanQoS", J_INT, qos, has_qos),
-	OPT("vlanProto", J_STR, vlan_proto, has_proto),
-	STR("mac", mac),
-	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw, mtu)},
-	OPT("min_tx_rate", J_INT, min_rate, has_min),
-	OPT("max_tx_rate", J_INT, max_rate, has_max),
-	STR("spoofchk", spoofchk),
-	STR("trust", trust),
-	STR("link_state", link_state),
-	STR("logLevel", log_level),
-	STR("logFile", log_file),
+	STR("deviceID", device_id, JSON_DOC(NULL, "PCI address of the VF")),
+	OPT("vlan", J_INT, vlan, has_vlan,
+	    JSON_DOC(NULL, "VLAN id, 0 to 4094; 0: none; the VF keeps its setting if absent")),
+	OPT("vlanQoS", J_INT, qos, has_qos, JSON_DOC("0", "priority, 0 to 7, with vlan")),
+	OPT("vlanProto", J_STR, vlan_proto, has_proto,
+	    JSON_DOC("802.1q", "802.1q or 802.1ad, with vlan")),
+	STR("mac", mac, JSON_DOC(NULL, "MAC of the VF, after runtimeConfig.mac and CNI_ARGS MAC")),
+	{.name = "mtu",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, mtu),
+	 JSON_OWN(NULL, "MTU in the pod, at most the PF's")},
+	OPT("min_tx_rate", J_INT, min_rate, has_min,
+	    JSON_DOC(NULL, "guaranteed rate in Mbit/s; 0: none")),
+	OPT("max_tx_rate", J_INT, max_rate, has_max,
+	    JSON_DOC(NULL, "maximum rate in Mbit/s; 0: no limit")),
+	STR("spoofchk", spoofchk,
+	    JSON_DOC(NULL, "on, or any other word for off; the VF keeps its setting if absent")),
+	STR("trust", trust,
+	    JSON_DOC(NULL, "on, or any other word for off; the VF keeps its setting if absent")),
+	STR("link_state", link_state,
+	    JSON_DOC(NULL, "auto, enable or disable; the VF keeps its setting if absent")),
+	STR("logLevel", log_level,
+	    JSON_DOC("info", "error, warning, info, debug, panic or verbose")),
+	STR("logFile", log_file, JSON_DOC(NULL, "file of the log; without it stderr")),
 	{.name = "runtimeConfig",
 	 .type = J_OBJ,
 	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table},
+	 .sub = &runtime_table,
+	 JSON_DOC(NULL, "from the runtime")},
 	{0},
 };
-static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+const struct json_table sriov_table = {fields, JSON_GO, sizeof(struct raw)};
 
 #define BAD(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
@@ -141,7 +161,7 @@ static int read_rate(const struct raw *raw, struct sriov_conf *c, struct err *e)
 	return 0;
 }
 
-/* The original: what is not "on" is off. */
+/* As in the original, any value except "on" is off. */
 static int read_switch(const char *key, const char *text)
 {
 	if (strcmp(text, "on") == 0)
@@ -195,8 +215,8 @@ static int read_mac(const struct raw *raw, const char *args_mac, struct rail_con
 		return 0;
 	if (mac_parse(span_of(text), &c->mac) < 0 || c->mac.len != 6 || c->mac.b[0] & 1)
 		return BAD(e,
-			   "failed to parse MAC address %s (%s wants one such as "
-			   "02:00:5e:10:00:01)",
+			   ORIG("failed to parse MAC address %s (%s wants one such as "
+				"02:00:5e:10:00:01)"),
 			   text, place);
 	c->sriov.want.set |= VF_ATTR_MAC;
 	c->sriov.want.to.mac = c->mac;
@@ -226,7 +246,7 @@ static int read_values(const struct rail_source *s, const struct raw *raw, struc
 	if (r >= 0)
 		r = read_mtu(raw, c, e);
 	read_switches(raw, &c->sriov);
-	return r < 0 ? err_wrap(e, r, "LoadConf()") : 0;
+	return r < 0 ? err_wrap(e, r, ORIG("LoadConf()")) : 0;
 }
 
 /* A conf that is wrong elsewhere still says which VF it is about: *ret is filled in as far as it
@@ -238,9 +258,9 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 	int r = rail_read_common(s, &c, e);
 
 	if (r >= 0)
-		r = rail_read_own(s, &table, &raw, e);
+		r = rail_read_own(s, &sriov_table, &raw, e);
 	if (r < 0)
-		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
+		return err_wrap(e, r, ORIG("SRIOV-CNI failed to load netconf"));
 	c.sriov.device_id = vf_conf_given(raw.device_id) ? raw.device_id
 							 : vf_conf_given(raw.runtime.device_id);
 	c.sriov.runtime_mac = vf_conf_given(raw.runtime.mac);
@@ -250,7 +270,7 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 	if (r < 0) {
 		ret->ipam = c.ipam;
 		ret->sriov.device_id = c.sriov.device_id;
-		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
+		return err_wrap(e, r, ORIG("SRIOV-CNI failed to load netconf"));
 	}
 	*ret = c;
 	return 0;

@@ -30,44 +30,65 @@ struct raw {
 	struct args args;
 };
 
-#define STR(key, member)                                                                           \
+#define STR(key, member, ...)                                                                      \
 	{                                                                                          \
-		.name = key, .type = J_STR, .offset = offsetof(struct raw, member)                 \
+		.name = key, .type = J_STR, .offset = offsetof(struct raw, member), ##__VA_ARGS__  \
 	}
-#define BOOL(key, member)                                                                          \
+#define BOOL(key, member, ...)                                                                     \
 	{                                                                                          \
-		.name = key, .type = J_BOOL, .offset = offsetof(struct raw, member)                \
+		.name = key, .type = J_BOOL, .offset = offsetof(struct raw, member), ##__VA_ARGS__ \
 	}
 
 static const struct json_field runtime_fields[] = {
-	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct runtime_conf, device_id)},
-	{.name = "infinibandGUID", .type = J_STR, .offset = offsetof(struct runtime_conf, guid)},
+	{.name = "deviceID",
+	 .type = J_STR,
+	 .offset = offsetof(struct runtime_conf, device_id),
+	 JSON_DOC(NULL, "PCI address of the VF, used instead of deviceID")},
+	{.name = "infinibandGUID",
+	 .type = J_STR,
+	 .offset = offsetof(struct runtime_conf, guid),
+	 JSON_DOC(NULL, "GUID of the VF, before args.cni.guid")},
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 static const struct json_field args_fields[] = {
-	{.name = "cni", .type = J_VAL, .offset = offsetof(struct args, cni)},
+	{.name = "cni",
+	 .type = J_VAL,
+	 .offset = offsetof(struct args, cni),
+	 JSON_DOC(NULL, "guid: GUID of the VF; mellanox.infiniband.app: state of ib-kubernetes")},
 	{0},
 };
 static const struct json_table args_table = {args_fields, JSON_GO, sizeof(struct args)};
 
 static const struct json_field fields[] = {
-	STR("deviceID", device_id),
-	STR("pkey", pkey),
-	STR("link_state", link_state),
-	STR("guidPool", pool),
-	BOOL("rdmaIsolation", isolation),
-	BOOL("ibKubernetesEnabled", ib_kubernetes),
-	BOOL("vfioPciMode", vfio),
+	STR("deviceID", device_id,
+	    JSON_DOC(NULL, "PCI address of the VF, or of a PF that is bound to vfio-pci")),
+	STR("pkey", pkey, JSON_DOC(NULL, "partition, for ib-kubernetes")),
+	STR("link_state", link_state,
+	    JSON_DOC(NULL, "auto, enable or disable; the VF keeps its setting if absent")),
+	STR("guidPool", pool,
+	    JSON_OWN(
+		    NULL,
+		    "this node's GUIDs, FIRST-LAST, for VFs that have none; without it one is derived from the PF's")),
+	BOOL("rdmaIsolation", isolation,
+	     JSON_DOC("false", "move the RDMA device into the pod too; needs exclusive mode")),
+	BOOL("ibKubernetesEnabled", ib_kubernetes,
+	     JSON_DOC("false", "fail until ib-kubernetes has configured the GUID")),
+	BOOL("vfioPciMode", vfio, JSON_DOC("detected", "the VF is bound to vfio-pci")),
 	{.name = "runtimeConfig",
 	 .type = J_OBJ,
 	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table},
-	{.name = "args", .type = J_OBJ, .offset = offsetof(struct raw, args), .sub = &args_table},
+	 .sub = &runtime_table,
+	 JSON_DOC(NULL, "from the runtime")},
+	{.name = "args",
+	 .type = J_OBJ,
+	 .offset = offsetof(struct raw, args),
+	 .sub = &args_table,
+	 JSON_DOC(NULL, "from the annotation of the pod's network")},
 	{0},
 };
-static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+const struct json_table ib_sriov_table = {fields, JSON_GO, sizeof(struct raw)};
 
 static int read_guid(const char *text, const char *place, uint64_t *ret, struct err *e)
 {
@@ -93,14 +114,16 @@ static int check_ib_kubernetes(const struct ib_sriov_conf *c, struct err *e)
 	if (!c->ib_kubernetes)
 		return 0;
 	if (!state || strcmp(state, "configured") != 0)
-		return err_kind(e, ERR_AGAIN, -EAGAIN,
-				"infiniBand SRIOV-CNI failed, InfiniBand status "
-				"\"mellanox.infiniband.app\" is not \"configured\" please check "
-				"mellanox ib-kubernetes");
+		return err_kind(
+			e, ERR_AGAIN, -EAGAIN,
+			ORIG("infiniBand SRIOV-CNI failed, InfiniBand status "
+			     "\"mellanox.infiniband.app\" is not \"configured\" please check "
+			     "mellanox ib-kubernetes"));
 	if (!c->guid && !c->vfio)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"infiniband SRIOV-CNI failed, Unexpected error. GUID must be "
-				"provided by ib-kubernetes (conf.runtimeConfig.infinibandGUID)");
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			ORIG("infiniband SRIOV-CNI failed, Unexpected error. GUID must be "
+			     "provided by ib-kubernetes (conf.runtimeConfig.infinibandGUID)"));
 	return 0;
 }
 
@@ -154,7 +177,7 @@ int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err
 	int r = rail_read_common(s, &c, e);
 
 	if (r >= 0)
-		r = rail_read_own(s, &table, &raw, e);
+		r = rail_read_own(s, &ib_sriov_table, &raw, e);
 	if (r < 0)
 		return r;
 	r = take_all(&raw, &c, e);
@@ -166,7 +189,7 @@ int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err
 	return r;
 }
 
-/* GUIDs of VFs that nobody gave one. */
+/* GUIDs of VFs without an assigned one. */
 
 enum { IPOIB_ADDRESS = 20 };
 
@@ -215,7 +238,7 @@ int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, s
 	return 0;
 }
 
-/* EUI-64: the second lowest bit of the first byte says that nobody but us gave it. */
+/* EUI-64: the second lowest bit of the first byte says that it is locally administered. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf)
 {
 	auto_free char *text = xasprintf("unirail VF GUID %s %u", pf, vf);

@@ -19,7 +19,7 @@
 
 /* ib-sriov: DEL, GC, and VFs that a dead pod left behind. */
 
-/* The namespace that a record names, for who does not know better. */
+/* The namespace that the record names, for callers without one. */
 static int open_netns(const struct vf_record *r)
 {
 	int fd = -1;
@@ -61,7 +61,7 @@ static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 	l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
 	if (l && *l->device)
 		id = l->device;
-	/* Of host-device, or of a function that is no VF: not ours. */
+	/* Of host-device, or of a function that is not a VF: not handled here. */
 	if (!id || pci_read(&a->call->root, id, &d, NULL) < 0 || !*d.physfn ||
 	    (l && !ib_guid_of_link(&l->mac)) || is_others(a, rail, id))
 		return -ENOENT;
@@ -76,18 +76,18 @@ static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 
 static int load(struct attach *a, const struct rail *rail, struct vf_record *r, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int code = vf_record_load(&a->call->root, &ib_sriov_store, a->call->container_id,
-				  rail->ifname, r, &why);
+				  rail->ifname, r, &reason);
 
 	if (code >= 0 || code == -ENOENT)
 		return code;
-	if (why.kind != ERR_DECODE) {
+	if (reason.kind != ERR_DECODE) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return code;
 	}
-	log_warn("the record of a VF makes no sense", LOG_S("error", why.text));
+	log_warn("the record of a VF makes no sense", LOG_S("error", reason.text));
 	r->file = vf_record_file(a->call->container_id, rail->ifname);
 	return -ENOENT;
 }
@@ -124,7 +124,7 @@ static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
 	if (a->netns < 0 && !*a->call->netns)
 		other = open_netns(&r);
 	code = release(a, a->netns < 0 ? other : a->netns, &r, 0, e);
-	/* Nobody is helped by a DEL that fails for ever: GC, and the next pod that gets the VF,
+	/* A DEL that fails for ever helps no one: GC, and the next pod that gets the VF,
 	 * find the record. */
 	return code > 0 ? 0 : code;
 }
@@ -137,7 +137,7 @@ int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 
 	if (code < 0 && code != -ENOENT)
 		return code;
-	/* What it waits for may have changed the record. */
+	/* The process that had the lock may have changed the record. */
 	code = lock_vf(a, rail, &r, &vf, &all, e);
 	return code < 0 ? code : del_locked(a, rail, e);
 }
@@ -194,7 +194,8 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 	       strcmp(r->ifname, ifname) == 0;
 }
 
-/* A dead pod's only, or this one's, which comes again. 1: it is a living one's, and *netns (free() it) tells which. */
+/* A deleted pod's only, or this one's, which is added again. 1: it is a running pod's, and
+ * *netns (free() it) is its namespace. */
 static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
 		     struct err *e)
 {
@@ -206,19 +207,17 @@ static int put_right(struct attach *a, const char *bdf, const char *ifname, char
 
 	if (!vf_record_of(root, &ib_sriov_store, bdf, NULL, &r))
 		return 0;
-	/* The original's does not tell the namespace: what is on the node is nobody's. */
+	/* The original's record has no namespace: a device on the node belongs to no pod. */
 	if (!r.netns && (vf_place_read(root, a->host, bdf, &p, NULL) < 0 || !*p.netdev))
 		return 0;
 	if (r.netns && vf_owner_lives(r.netns) && !is_same(a->call, &r, ifname)) {
 		*living = xstrdup(r.netns);
 		return 1;
 	}
-	log_info("a pod that is gone still had the VF", LOG_S("vf", bdf), LOG_S("record", r.file));
+	log_info("a deleted pod still had the VF", LOG_S("vf", bdf), LOG_S("record", r.file));
 	netns = open_netns(&r);
-	code = release(a, netns, &r, VF_HOME_STRICT, e);
-	return code < 0 ? err_wrap(e, code, "put VF '%s' back as it was before a pod that is gone",
-				   bdf)
-			: 0;
+	code = release(a, netns, &r, VF_RESTORE_STRICT, e);
+	return code < 0 ? err_wrap(e, code, "restore VF '%s' after a deleted pod", bdf) : 0;
 }
 
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e)
@@ -279,17 +278,17 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 {
 	const struct link_change c = {.set = LINK_SET_MTU, .mtu = r->link_mtu};
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	if (!r->link_mtu || l->mtu == r->link_mtu)
 		return;
 	link_set(b, l->index, l->name, &c);
-	if (nl_batch_commit(a->host, b, &why) < 0)
+	if (nl_batch_commit(a->host, b, &reason) < 0)
 		log_warn("MTU of the VF is left as it is", LOG_S("vf", r->device),
-			 LOG_S("why", why.text));
+			 LOG_S("why", reason.text));
 }
 
-/* A netdev that was made anew has any name. What else of the same name came meanwhile keeps it. The
+/* A recreated netdev has any name. What else of the same name came meanwhile keeps it. The
  * MTU may be another by now, and what a PF no longer allows is left as it is. */
 static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, struct err *e)
 {
@@ -335,7 +334,7 @@ static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_inf
 {
 	struct vf_attrs want = {.to = r->was};
 
-	if (r->ours || (r->asked & VF_ATTR_LINK_STATE))
+	if (r->by_unirail || (r->asked & VF_ATTR_LINK_STATE))
 		want.set |= VF_ATTR_LINK_STATE;
 	if (r->was.has_guid) {
 		want.to.node_guid = guid_to_restore(r->was.node_guid);
@@ -352,7 +351,7 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 			 bool *rebind, struct err *e)
 {
 	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct vf_info now;
 	int code;
 
@@ -361,10 +360,10 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 			 LOG_S("vf", r->device));
 		return 0;
 	}
-	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &why);
+	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &reason);
 	/* Not the driver's refusal: the next time there is an answer. */
 	if (code < 0)
-		return err_kind(e, ERR_AGAIN, code, "%s", why.text);
+		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
 	job.want = to_restore(r, &now);
 	*rebind = job.want.set & VF_ATTR_GUID;
 	return vf_apply(a->host, &job, 1, NULL, e);
@@ -419,11 +418,11 @@ static int bring_again(struct attach *a, const struct vf_record *r, const struct
 	return code >= 0 && *r->rdma ? ib_restore_rdma(&a->call->root, -1, r, e) : code;
 }
 
-/* Devices and name come home whatever comes of the attributes. */
+/* Devices and name are restored even when the attributes are not. */
 static int bring_all(struct attach *a, int pod, const struct vf_record *r, struct vf_place *p,
 		     unsigned int flags, struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	bool rebind = false, driven;
 	int attrs, code = bind_again(&a->call->root, r, p, e);
 
@@ -431,46 +430,47 @@ static int bring_all(struct attach *a, int pod, const struct vf_record *r, struc
 		code = bring_devices(a, pod, r, p, e);
 	if (code < 0)
 		return code;
-	attrs = restore_attrs(a, p, r, &rebind, &why);
+	attrs = restore_attrs(a, p, r, &rebind, &reason);
 	driven = *p->pci.driver && !pci_driver_is_dpdk(p->pci.driver) && !r->dpdk;
 	if (attrs >= 0 && driven && (rebind || keeps_guid(a, r)))
 		code = bring_again(a, r, p, e);
 	if (code >= 0 && driven)
-		code = rename_netdev(a, r, flags & VF_HOME_UP, e);
-	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &why, e);
+		code = rename_netdev(a, r, flags & VF_RESTORE_UP, e);
+	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &reason, e);
 }
 
 int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 	       struct err *e)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct vf_place p;
 	int code;
 
 	if (!*r->device)
 		return 0;
 	if (vf_record_is_past(&a->call->root, r)) {
-		log_warn("the VF was made anew meanwhile, nothing is left to restore",
+		log_warn("the VF was recreated meanwhile, nothing is left to restore",
 			 LOG_S("vf", r->device));
 		return 0;
 	}
-	code = vf_place_read(&a->call->root, a->host, r->device, &p, &why);
-	if (code < 0 && !vf_place_is_gone(code)) {
+	code = vf_place_read(&a->call->root, a->host, r->device, &p, &reason);
+	if (code < 0 && !vf_place_is_removed(code)) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return err_wrap(e, code, "find VF '%s'", r->device);
 	}
 	if (code < 0) {
-		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", r->device),
-			 LOG_S("why", why.text));
+		log_warn("the VF no longer exists, nothing is left to restore",
+			 LOG_S("vf", r->device), LOG_S("why", reason.text));
 		return 0;
 	}
 	return bring_all(a, pod, r, &p, flags, e);
 }
 
-/* ib-sriov: the devices of a VF come home, from the pod or from where the kernel put them. */
+/* ib-sriov: the devices of a VF are moved back to the node, from the pod or from where the
+ * kernel put them. */
 
-enum { COMES_HOME_MS = 3000, PAUSE_MS = 25 };
+enum { RESTORE_WAIT_MS = 3000, PAUSE_MS = 25 };
 
 /* --- RDMA device --- */
 
@@ -481,7 +481,7 @@ static void pause_a_little(void)
 	nanosleep(&t, NULL);
 }
 
-/* A namespace that was deleted is taken apart behind the back of who did it. */
+/* The kernel dismantles a deleted namespace asynchronously. */
 bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what, char *name)
 {
 	char **names = NULL;
@@ -495,9 +495,9 @@ bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child w
 	return found;
 }
 
-static bool wait_home(const struct root *root, const char *bdf, enum pci_child what, char *name)
+static bool wait_restored(const struct root *root, const char *bdf, enum pci_child what, char *name)
 {
-	int64_t end = now_mono_ms() + COMES_HOME_MS;
+	int64_t end = now_mono_ms() + RESTORE_WAIT_MS;
 
 	while (!ib_restore_child(root, bdf, what, name)) {
 		if (now_mono_ms() >= end)
@@ -518,7 +518,7 @@ int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *
 int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e)
 {
 	char name[PCI_NAME_MAX];
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int code = 0;
 
 	if (!*r->rdma)
@@ -528,14 +528,14 @@ int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 	if (pod >= 0 && !ib_restore_child(root, r->device, PCI_RDMA, name))
 		code = rdma_move_is_in(pod, name, e);
 	if (code > 0)
-		return rdma_move_home(pod, root, name, r->rdma, e);
+		return rdma_move_restore(pod, root, name, r->rdma, e);
 	if (code < 0)
 		return code;
-	if (!wait_home(root, r->device, PCI_RDMA, name))
+	if (!wait_restored(root, r->device, PCI_RDMA, name))
 		return ib_restore_not_yet(r, "the RDMA device", e);
-	if (rdma_move_rename(name, r->rdma, &why) < 0)
+	if (rdma_move_rename(name, r->rdma, &reason) < 0)
 		log_warn("an RDMA device keeps the name that a pod gave it", LOG_S("device", name),
-			 LOG_S("was", r->rdma), LOG_S("error", why.text));
+			 LOG_S("was", r->rdma), LOG_S("error", reason.text));
 	return 0;
 }
 
@@ -561,13 +561,15 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {.set = LINK_SET_NETNS};
-	auto_fd int home = -1;
-	int code = netns_current(&home, e);
+	auto_fd int host_netns = -1;
+	int code = netns_current(&host_netns, e);
 
 	if (code < 0)
 		return code;
-	c.netns_fd = home;
-	/* Its name may be taken on the node, and the one it has here as well: name it on the way. */
+	c.netns_fd = host_netns;
+	/*
+	 * Its name may be taken on the node, and the one it has here as well: name it on the way.
+	 */
 	if (ib_restore_name_is_free(a->host, r->name)) {
 		c.set |= LINK_SET_NAME;
 		c.name = r->name;
@@ -591,7 +593,7 @@ int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, stru
 	for (size_t i = 0; i < n; i++)
 		if (is_vfs(&list[i], r))
 			return take_out(a, w, &list[i], r, e);
-	if (!wait_home(&a->call->root, r->device, PCI_NETDEV, name))
+	if (!wait_restored(&a->call->root, r->device, PCI_NETDEV, name))
 		return ib_restore_not_yet(r, "the netdev", e);
 	return 0;
 }

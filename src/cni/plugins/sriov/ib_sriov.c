@@ -21,7 +21,7 @@
 
 /* ib-sriov: a VF of an InfiniBand HCA as a rail. */
 
-bool ib_is_ours(const struct rail *rail)
+bool ib_is_made_here(const struct rail *rail)
 {
 	return rail->kind == &ib_sriov_kind;
 }
@@ -37,7 +37,7 @@ static int check_id(const struct rail *rail, struct err *e)
 {
 	if (id_of(rail))
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "deviceID is required (conf.deviceID)");
+	return err_kind(e, ERR_CONF, -EINVAL, ORIG("deviceID is required (conf.deviceID)"));
 }
 
 /* Its own pods first: they may be dead, and in the way of what sriov's record wants back. */
@@ -56,13 +56,13 @@ static int claim(struct attach *a, struct err *e)
 	int r = 0;
 
 	for (size_t i = 0; i < a->n_rails; i++) {
-		r = ib_is_ours(&a->rails[i]) ? check_id(&a->rails[i], e) : 0;
+		r = ib_is_made_here(&a->rails[i]) ? check_id(&a->rails[i], e) : 0;
 		if (r < 0)
 			return rail_err(&a->rails[i], r, e);
 	}
 	r = vf_rail_lock(a, &ib_sriov_kind, id_of, e);
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
-		if (!ib_is_ours(&a->rails[i]))
+		if (!ib_is_made_here(&a->rails[i]))
 			continue;
 		first = first ? first : &a->rails[i];
 		r = claim_one(a, &a->rails[i], e);
@@ -123,7 +123,7 @@ static int status(const struct root *root, struct rail *rail, struct err *e)
 		return r;
 	rail->no_link = ib_is_vfio(root, c->device_id, &vf);
 	if (!vf)
-		return ib_look_whole_pf(rail, rail->no_link, e);
+		return ib_inspect_whole_pf(rail, rail->no_link, e);
 	return vf_place_read(root, NULL, c->device_id, &p, e);
 }
 
@@ -140,7 +140,7 @@ const struct link_driver ib_sriov_kind = {
 	.check = check,
 	.hint = hint,
 	.claim = claim,
-	.look = ib_sriov_look,
+	.inspect = ib_sriov_inspect,
 	.prepare = ib_sriov_prepare,
 	.put = ib_sriov_put,
 	.del = ib_sriov_del,
@@ -149,13 +149,14 @@ const struct link_driver ib_sriov_kind = {
 	.verify = verify,
 };
 
-const struct cni_plugin cni_ib_sriov = RAIL_PLUGIN(ib_sriov_kind, "ib-sriov");
+const struct cni_plugin cni_ib_sriov =
+	RAIL_PLUGIN(ib_sriov_kind, "ib-sriov", &ib_sriov_table, &rail_common_table);
 
 /* ib-sriov: what is there before anything is changed. */
 
 enum { IPOIB_ADDRESS = 20 };
 
-static int look_pf(struct attach *a, const struct rail *rail, struct err *e)
+static int inspect_pf(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct vf_rail *v = rail->vf;
 	const struct vf_place *p = &v->place;
@@ -166,10 +167,10 @@ static int look_pf(struct attach *a, const struct rail *rail, struct err *e)
 	if (!link_is_up(&p->pf))
 		log_warn("the PF is down: its VFs have no carrier", LOG_S("pf", p->pf.name));
 	r = vf_get(a->host, p->pf.index, p->pf.name, p->number, &v->now, e);
-	return r < 0 ? err_wrap(e, r, "failed to find vf %u", p->number) : 0;
+	return r < 0 ? err_wrap(e, r, ORIG("failed to find vf %u"), p->number) : 0;
 }
 
-static int look_netdev(struct attach *a, struct rail *rail, struct err *e)
+static int inspect_netdev(struct attach *a, struct rail *rail, struct err *e)
 {
 	const struct vf_place *p = &rail->vf->place;
 	struct vf_record *rec = &rail->vf->record;
@@ -178,16 +179,17 @@ static int look_netdev(struct attach *a, struct rail *rail, struct err *e)
 	if (!*p->netdev)
 		return err_kind(
 			e, ERR_UNAVAILABLE, -ENODEV,
-			"failed to get VF device information: VF '%s' has no IPoIB "
-			"interface (its driver is '%s'; is module ib_ipoib loaded, or is it "
-			"in another pod?)",
+			ORIG("failed to get VF device information: VF '%s' has no IPoIB "
+			     "interface (its driver is '%s'; is module ib_ipoib loaded, or is it "
+			     "in another pod?)"),
 			p->pci.bdf, *p->pci.driver ? p->pci.driver : "none");
 	r = link_get(a->host, p->netdev, &rail->master, e);
 	if (r >= 0 && rail->master.mac.len != IPOIB_ADDRESS)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"VF '%s' is no InfiniBand VF: '%s' has no IPoIB address (sriov is "
-				"for Ethernet)",
-				p->pci.bdf, p->netdev);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"VF '%s' is not an InfiniBand VF: '%s' has no IPoIB address (sriov is "
+			"for Ethernet)",
+			p->pci.bdf, p->netdev);
 	if (r >= 0)
 		r = altname_list(a->host, rail->master.index, &rec->altnames, &rec->n_altnames, e);
 	return r < 0 ? err_wrap(e, r, "VF '%s'", p->pci.bdf) : 0;
@@ -232,7 +234,7 @@ static void want_link_state(const struct ib_sriov_conf *c, struct vf_attrs *want
 		}
 }
 
-static int look_rdma(struct attach *a, const struct rail *rail, struct err *e)
+static int inspect_rdma(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct vf_record *rec = &rail->vf->record;
 	const char *bdf = rail->vf->place.pci.bdf;
@@ -247,17 +249,17 @@ static int look_rdma(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-static int look_vf(struct attach *a, struct rail *rail, struct err *e)
+static int inspect_vf(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct vf_rail *v = rail->vf;
 	struct vf_attrs want = {.set = 0};
 	uint64_t guid = 0;
-	int r = look_pf(a, rail, e);
+	int r = inspect_pf(a, rail, e);
 
 	if (r >= 0 && !v->place.dpdk)
-		r = look_netdev(a, rail, e);
+		r = inspect_netdev(a, rail, e);
 	if (r >= 0 && !v->place.dpdk)
-		r = look_rdma(a, rail, e);
+		r = inspect_rdma(a, rail, e);
 	if (r >= 0)
 		r = pick_guid(a, rail, &guid, e);
 	if (r < 0)
@@ -286,7 +288,7 @@ bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 	return strcmp(d.driver, "vfio-pci") == 0;
 }
 
-int ib_look_whole_pf(struct rail *rail, bool vfio, struct err *e)
+int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 {
 	const char *bdf = rail->conf.ib_sriov.device_id;
 
@@ -299,7 +301,7 @@ int ib_look_whole_pf(struct rail *rail, bool vfio, struct err *e)
 	return 0;
 }
 
-int ib_sriov_look(struct attach *a, struct rail *rail, struct err *e)
+int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e)
 {
 	const char *bdf = rail->conf.ib_sriov.device_id;
 	const struct root *root = &a->call->root;
@@ -312,13 +314,13 @@ int ib_sriov_look(struct attach *a, struct rail *rail, struct err *e)
 				"driver",
 				bdf);
 	if (!vf)
-		return ib_look_whole_pf(rail, vfio, e);
+		return ib_inspect_whole_pf(rail, vfio, e);
 	r = vf_place_read(root, a->host, bdf, &rail->vf->place, e);
 	if (r < 0)
-		return err_wrap(e, r, "failed to get VF device information");
+		return err_wrap(e, r, ORIG("failed to get VF device information"));
 	rail->no_link = rail->vf->place.dpdk;
 	rail->uplink = &rail->vf->place.pf;
-	return look_vf(a, rail, e);
+	return inspect_vf(a, rail, e);
 }
 
 /* ib-sriov: what an ADD changes, on the node and on the way into the pod. */
@@ -334,9 +336,9 @@ static int undo_all(void *arg, struct err *e)
 		struct rail *rail = &a->rails[i];
 		int r;
 
-		if (!ib_is_ours(rail) || !rail->vf || !rail->vf->record.file)
+		if (!ib_is_made_here(rail) || !rail->vf || !rail->vf->record.file)
 			continue;
-		r = ib_restore(a, a->netns, &rail->vf->record, VF_HOME_UP, first < 0 ? NULL : e);
+		r = ib_restore(a, a->netns, &rail->vf->record, VF_RESTORE_UP, first < 0 ? NULL : e);
 		if (r == 0)
 			r = vf_record_remove(&a->call->root, &ib_sriov_store, rail->vf->record.file,
 					     first < 0 ? NULL : e);
@@ -455,7 +457,7 @@ int ib_sriov_prepare(struct attach *a, struct err *e)
 
 	undo_push(&a->undo, "put InfiniBand VFs back", undo_all, &a, sizeof(a));
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
-		if (ib_is_ours(&a->rails[i]) && *a->rails[i].vf->record.device)
+		if (ib_is_made_here(&a->rails[i]) && *a->rails[i].vf->record.device)
 			r = prepare_one(a, &a->rails[i], e);
 	return r;
 }
@@ -471,7 +473,7 @@ void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_bat
 		.alias = rec->name,
 	};
 
-	/* Alternative names take part in whether a name is free; a netdev made anew has none. */
+	/* Alternative names take part in whether a name is free; a recreated netdev has none. */
 	if (rail->master.mac.len == rec->mac.len && mac_eq(&rail->master.mac, &rec->mac) &&
 	    !*rec->rdma)
 		for (size_t i = 0; i < rec->n_altnames; i++)

@@ -8,7 +8,7 @@
  *
  *	deviceID	the VF's PCI address (a PF's with vfio-pci); runtimeConfig.deviceID stands in
  *	runtimeConfig.infinibandGUID, args.cni.guid	the VF's GUID, the first that is given
- *	guidPool	ours: "02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", this node's range
+ *	guidPool	unirail's own: "02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", this node's range
  *	pkey		kept for ib-kubernetes, which programs the subnet manager by it
  *	link_state	"auto", "enable" or "disable"
  *	rdmaIsolation	the RDMA device goes into the pod as well; needs exclusive mode
@@ -20,11 +20,12 @@
  * derived from its PF's GUID and its number (the original refuses it): the same after every reboot,
  * and locally administered.
  *
- * A VF takes a new GUID when its driver is bound again, which makes netdev and RDMA device anew;
+ * A VF takes a new GUID when its driver is bound again, which recreates netdev and RDMA device;
  * one process at a time does that (/var/run/cni/ib-sriov/cni.lock, the original's), so that the RDMA
- * device gets the name again that a device plugin has told. Before that lock the VF's own is taken
+ * device gets the name again that a device plugin has reported. Before that lock the VF's own
+ * is taken
  * (cni/device/vf_claim.h), since sriov could have it as well. The RDMA device is moved first, since
- * that makes the IPoIB netdev anew; the netdev follows under its final name in one message.
+ * that recreates the IPoIB netdev; the netdev follows under its final name in one message.
  *
  * What the VF was stands in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's form,
  * before anything of it is changed. DEL, GC and a failed ADD bring it back: RDMA device first, link
@@ -48,7 +49,7 @@ struct ib_sriov_conf {
 	uint64_t guid; /* asked for; 0: none */
 	struct ib_guid_pool pool;
 	bool isolation, ib_kubernetes, vfio;
-	struct vf_attrs want; /* of the VF, through the PF; known when it was looked at */
+	struct vf_attrs want; /* of the VF, through the PF; known once it was inspected */
 };
 
 struct rail_source;
@@ -58,15 +59,16 @@ struct rail;
 
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
+extern const struct json_table ib_sriov_table; /* its netconf */
 /* ---- into the pod: ib_sriov.c, ib_sriov.c ---- */
 
 struct nl_batch;
-bool ib_is_ours(const struct rail *rail);
+bool ib_is_made_here(const struct rail *rail);
 /* Whether vfio-pci has the function; *vf: it is a VF, left alone when there is no such function. */
 bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf);
 /* A whole PF for a virtual machine: nothing is set, nothing moves. */
-int ib_look_whole_pf(struct rail *rail, bool vfio, struct err *e);
-int ib_sriov_look(struct attach *a, struct rail *rail, struct err *e);
+int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e);
+int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e);
 int ib_sriov_prepare(struct attach *a, struct err *e);
 void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
 
@@ -96,25 +98,29 @@ struct ib_netconf {
 };
 void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b);
 
-/* ---- home again: ib_restore.c ---- */
+/* ---- restored to the node: ib_restore.c ---- */
 
-/* Nobody else works on InfiniBand VFs of the node while this is held. */
+/* While this is held, no other process works on InfiniBand VFs of the node. */
 int ib_restore_lock(const struct root *root, int *fd, struct err *e);
 /* RDMA device, netdev, attributes and name, as the record has them. pod: the namespace to look in,
- * -1: it is gone. flags: VF_HOME_* (cni/device/vf_restore.h). A VF that is gone, or that was made anew, is done.
- * 1: the devices are home, and the PF refuses the attributes. */
+ * -1: it is gone. flags: VF_RESTORE_* (cni/device/vf_restore.h). A VF that was deleted or
+ * recreated is done.
+ * 1: the devices are on the node, and the PF refuses the attributes. */
 int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 /* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
 int ib_restore_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		      bool has_rdma, struct err *e);
 /* --- the devices: ib_restore.c --- */
-/* The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is none. */
+/*
+ * The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is
+ * none.
+ */
 bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
 /* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
 int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e);
 bool ib_restore_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
-/* Out of the pod (-1: it is gone), or waited for. -EBUSY (ERR_AGAIN): it is nowhere. */
+/* Moves it out of the pod (-1: deleted), or waits for it. -EBUSY (ERR_AGAIN): it was not found. */
 int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);
 int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
 

@@ -21,7 +21,7 @@ void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch 
 int sriov_settle(struct attach *a, struct err *e);
 
 /* The VF's lock is held: back as it was, then without files. 1: not all of it is (vf_restore()),
- * and the files stay. pod NULL: the record's namespace is tried. flags: VF_HOME_*. */
+ * and the files stay. pod NULL: the record's namespace is tried. flags: VF_RESTORE_*. */
 int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e);
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int sriov_gc(struct attach *a, const struct rail *rail, struct err *e);

@@ -13,7 +13,7 @@
 
 /* The pod's, or that of which the record says that it was the pod's. */
 struct way {
-	struct vf_restore_state home;
+	struct vf_restore_state restore;
 	struct nl_wire *own; /* opened here */
 };
 
@@ -31,10 +31,10 @@ static void way_to(struct attach *a, const char *netns, struct way *ret)
 	if (a->pod || !netns || !*netns || netns_open(netns, &fd, NULL) < 0)
 		return;
 	if (nl_open(&ret->own, NL_ROUTE, fd, NULL) >= 0)
-		ret->home.pod = ret->own;
+		ret->restore.pod = ret->own;
 }
 
-/* The allocation file first: without it, the record alone still tells what is to be done. */
+/* The allocation file first: without it, the record alone still says what is to be done. */
 static int forget(const struct root *root, const struct vf_record *r, struct err *e)
 {
 	int code = vf_owner_remove(root, r->device, e);
@@ -50,32 +50,31 @@ int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flag
 	int code;
 
 	way_to(a, r->netns, &w);
-	code = vf_restore(&w.home, r, flags, e);
+	code = vf_restore(&w.restore, r, flags, e);
 	return code ? code : forget(&a->call->root, r, e);
 }
 
 /* --- in the way of an ADD --- */
 
-static int not_home(const char *bdf, struct err *e)
+static int not_restored(const char *bdf, struct err *e)
 {
 	return err_kind(e, ERR_AGAIN, -EBUSY,
-			"VF '%s' is still in the namespace of a pod that is gone: some process "
+			"VF '%s' is still in the network namespace of a deleted pod: some process "
 			"keeps it",
 			bdf);
 }
 
-/* A copy for the namespace of a dead pod only: it is not ours to look into. */
+/* A copy for the namespace of a dead pod only: it is not read here. */
 static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 {
 	struct attach node = {.call = a->call, .netns = -1, .host = a->host};
-	int code = sriov_release(&node, r, VF_HOME_STRICT, e);
+	int code = sriov_release(&node, r, VF_RESTORE_STRICT, e);
 
 	if (code > 0)
-		return not_home(r->device, e);
+		return not_restored(r->device, e);
 	if (code < 0)
-		return err_wrap(e, code, "put VF '%s' back as it was before a pod that is gone",
-				r->device);
-	log_warn("VF put back as it was before a pod that is gone", LOG_S("vf", r->device),
+		return err_wrap(e, code, "restore VF '%s' after a deleted pod", r->device);
+	log_warn("restored a VF of a deleted pod", LOG_S("vf", r->device),
 		 LOG_S("record", r->file ? r->file : "none"));
 	return 0;
 }
@@ -115,7 +114,7 @@ int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
 
 /* --- DEL --- */
 
-/* Whether the VF went to another pod since: what the record says is of the past. */
+/* Whether the VF was moved to another pod since: then the record is outdated. */
 static bool has_moved_on(const struct attach *a, const struct vf_record *r, const char *owner)
 {
 	const char *mine = r->netns ? r->netns : a->call->netns;
@@ -143,14 +142,15 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 		with.netns = owner;
 		code = sriov_release(a, &with, 0, e);
 	}
-	/* Nobody is helped by a DEL that fails for ever: GC, and the next pod that gets the VF,
+	/* A DEL that fails for ever helps no one: GC, and the next pod that gets the VF,
 	 * find the record. */
 	return code > 0 ? 0 : code;
 }
 
-/* Ours without a record: the allocation file says so, or the VF lies in this pod, or nobody has it
+/* This pod's without a record: the allocation file says so, or the VF is in this pod, or no pod has
+ * it
  * and it lies about on the node. */
-static bool is_ours(struct attach *a, const char *bdf, const char *owner, const char *ifname)
+static bool is_of_pod(struct attach *a, const char *bdf, const char *owner, const char *ifname)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, a->pod};
 	struct vf_record r = {.ifname = (char *)(uintptr_t)ifname};
@@ -161,7 +161,7 @@ static bool is_ours(struct attach *a, const char *bdf, const char *owner, const 
 	str_copy(r.device, sizeof(r.device), bdf);
 	if (vf_restore_find(&h, &r, &f, NULL) < 0)
 		return false;
-	return f.where == VF_IN_POD || (f.where == VF_ON_NODE && f.stray);
+	return f.where == VF_IN_POD || (f.where == VF_ON_NODE && f.leftover);
 }
 
 static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *rail, struct err *e)
@@ -170,27 +170,27 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	const struct vf_restore_state h = {root, a->host, a->pod};
 	auto_vf_record struct vf_record r = {0};
 	auto_free char *owner = NULL;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int code;
 
 	/* After an ADD that was refused for that, for instance. */
 	if (vf_record_is_others(root, bdf, a->call->container_id, rail->ifname))
 		return 0;
 	(void)vf_owner_read(root, bdf, &owner, NULL);
-	if (!is_ours(a, bdf, owner, rail->ifname))
+	if (!is_of_pod(a, bdf, owner, rail->ifname))
 		return 0;
-	code = vf_restore_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &why);
-	if (code < 0 && !vf_place_is_gone(code)) {
+	code = vf_restore_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &reason);
+	if (code < 0 && !vf_place_is_removed(code)) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return err_wrap(e, code, "find VF '%s'", bdf);
 	}
 	if (code < 0) {
-		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", bdf),
-			 LOG_S("why", why.text));
+		log_warn("the VF no longer exists, nothing is left to restore", LOG_S("vf", bdf),
+			 LOG_S("why", reason.text));
 		return vf_owner_remove(root, bdf, e);
 	}
-	log_warn("no record tells what the VF was: it becomes what the device itself tells",
+	log_warn("no record of the VF's former state: restoring what the device itself reports",
 		 LOG_S("vf", bdf));
 	r.asked = rail->conf.sriov.want.set;
 	code = sriov_release(a, &r, 0, e);
@@ -211,21 +211,22 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct root *root = &a->call->root;
 	auto_vf_record struct vf_record r = {0};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	auto_fd int lock = -1;
 	const char *bdf;
 	int loaded, code;
 
-	loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r, &why);
+	loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
+				&reason);
 	if (loaded < 0 && loaded != -ENOENT)
-		log_warn("record cannot be read", LOG_S("why", why.text));
+		log_warn("record cannot be read", LOG_S("why", reason.text));
 	bdf = loaded >= 0 ? r.device : rail->conf.sriov.device_id;
 	if (!bdf || !pci_bdf_ok(bdf))
 		return 0;
 	code = vf_lock(root, &bdf, 1, &lock, e);
 	if (code < 0)
 		return code;
-	/* What it waited for may have written one. */
+	/* The process that had the lock may have written one. */
 	if (loaded == -ENOENT)
 		loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
 					NULL);
@@ -281,7 +282,7 @@ static int collect_one(struct attach *a, struct vf_record *r, struct err *e)
 	return file_exists(&a->call->root, path) ? del_recorded(a, r, e) : 0;
 }
 
-/* Everything is tried; the first failure is told. */
+/* Everything is tried; the first failure is returned. */
 int sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct collecting g = {.a = a, .network = rail->ipam.name ? rail->ipam.name : ""};

@@ -41,13 +41,14 @@ static int check_id(const struct rail *rail, struct err *e)
 
 	if (!id)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is "
-				"required (conf.deviceID)");
+				ORIG("SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is "
+				     "required (conf.deviceID)"));
 	if (!pci_bdf_ok(id))
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"SRIOV-CNI failed to load netconf: conf.deviceID is '%s', wants a "
-				"VF's PCI address such as 0000:3b:00.2",
-				id);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			ORIG("SRIOV-CNI failed to load netconf: conf.deviceID is '%s', wants a "
+			     "VF's PCI address such as 0000:3b:00.2"),
+			id);
 	return 0;
 }
 
@@ -94,29 +95,29 @@ static int check_driver(const struct vf_place *p, struct err *e)
 			p->pci.bdf, *p->pci.driver ? p->pci.driver : "none");
 }
 
-/* What the PF tells of the VF. */
-static int look_pf(struct attach *a, const struct rail *rail, struct err *e)
+/* What the PF reports of the VF. */
+static int inspect_pf(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct vf_rail *v = rail->vf;
 	const struct vf_place *p = &v->place;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int r;
 
 	if (!p->pf.index)
 		return rail->conf.sriov.want.set ? vf_place_no_pf(p, e) : 0;
 	if (!link_is_up(&p->pf))
 		log_warn("the PF is down: its VFs have no carrier", LOG_S("pf", p->pf.name));
-	r = vf_get(a->host, p->pf.index, p->pf.name, p->number, &v->now, &why);
+	r = vf_get(a->host, p->pf.index, p->pf.name, p->number, &v->now, &reason);
 	if (r == -EOPNOTSUPP && !rail->conf.sriov.want.set) {
 		v->now = (struct vf_info){.vf = p->number, .spoofchk = -1, .trust = -1};
 		return 0;
 	}
 	if (r < 0 && e)
-		*e = why;
-	return r < 0 ? err_wrap(e, r, "failed to find vf %u", p->number) : 0;
+		*e = reason;
+	return r < 0 ? err_wrap(e, r, ORIG("failed to find vf %u"), p->number) : 0;
 }
 
-static int look_netdev(struct attach *a, struct rail *rail, struct err *e)
+static int inspect_netdev(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct vf_record *rec = &rail->vf->record;
 	int r = link_get(a->host, rail->vf->place.netdev, &rail->master, e);
@@ -147,24 +148,24 @@ static void fill_record(const struct attach *a, const struct rail *rail)
 		rec->mtu = rail->conf.mtu ? rail->conf.mtu : rail->master.mtu;
 }
 
-static int look(struct attach *a, struct rail *rail, struct err *e)
+static int inspect(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct vf_rail *v = rail->vf;
 	int r = vf_place_read(&a->call->root, a->host, rail->conf.sriov.device_id, &v->place, e);
 
 	if (r < 0)
 		return err_wrap(e, r,
-				"SRIOV-CNI failed to load netconf: LoadConf(): failed to get "
-				"VF information");
+				ORIG("SRIOV-CNI failed to load netconf: LoadConf(): failed to get "
+				     "VF information"));
 	r = check_driver(&v->place, e);
 	if (r >= 0)
-		r = look_pf(a, rail, e);
+		r = inspect_pf(a, rail, e);
 	if (r >= 0)
 		r = check_mtu(rail, e);
 	if (r >= 0 && !v->place.dpdk)
-		r = look_netdev(a, rail, e);
+		r = inspect_netdev(a, rail, e);
 	if (r < 0)
-		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
+		return err_wrap(e, r, ORIG("SRIOV-CNI failed to load netconf"));
 	rail->no_link = v->place.dpdk;
 	if (v->place.pf.index)
 		rail->uplink = &v->place.pf;
@@ -265,7 +266,7 @@ const struct link_driver sriov_kind = {
 	.check = check,
 	.hint = hint,
 	.claim = claim,
-	.look = look,
+	.inspect = inspect,
 	.prepare = sriov_prepare,
 	.put = sriov_put,
 	.settle = sriov_settle,
@@ -275,7 +276,8 @@ const struct link_driver sriov_kind = {
 	.verify = verify,
 };
 
-const struct cni_plugin cni_sriov = RAIL_PLUGIN(sriov_kind, "sriov");
+const struct cni_plugin cni_sriov =
+	RAIL_PLUGIN(sriov_kind, "sriov", &sriov_table, &rail_common_table);
 
 /* sriov: what an ADD changes, on the node and in the pod. */
 
@@ -293,7 +295,7 @@ static int undo_all(void *arg, struct err *e)
 
 		if (!is_sriov(rail) || !rail->vf || !rail->vf->record.file)
 			continue;
-		r = sriov_release(a, &rail->vf->record, VF_HOME_UP, first < 0 ? NULL : e);
+		r = sriov_release(a, &rail->vf->record, VF_RESTORE_UP, first < 0 ? NULL : e);
 		first = first < 0 ? first : r;
 	}
 	return first < 0 ? first : 0;
@@ -343,12 +345,13 @@ static int write_all(struct attach *a, struct err *e)
 static int configured(const struct rail *rail, int code, struct err *e)
 {
 	if (e)
-		err_kind(e, e->kind, code, "SRIOV-CNI failed to configure VF \"%s\"", e->text);
+		err_kind(e, e->kind, code, ORIG("SRIOV-CNI failed to configure VF \"%s\""),
+			 e->text);
 	return rail_err(rail, code, e);
 }
 
 /* Of a userspace driver's VF, the PF's word is all there is. */
-static void tell_mac(struct rail *rail)
+static void report_mac(struct rail *rail)
 {
 	const struct mac *admin = &rail->vf->now.mac;
 	bool zero = true;
@@ -377,7 +380,7 @@ int sriov_prepare(struct attach *a, struct err *e)
 
 		if (!is_sriov(rail))
 			continue;
-		tell_mac(rail);
+		report_mac(rail);
 		jobs[n].ref = (struct vf_ref){v->place.pf.index, v->place.pf.name, v->place.number};
 		jobs[n].want = rail->conf.sriov.want;
 		jobs[n].want.set = vf_plan_missing(&jobs[n].want, &v->now);

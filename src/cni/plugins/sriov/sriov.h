@@ -19,12 +19,13 @@
  *	ipam, dns	as everywhere
  *
  * A VF bound to a userspace driver (DPDK) has no link: it gets its attributes, addresses and a
- * result only. A PF that is itself with vfio has nobody to set attributes by: its VFs go as they
+ * result only. A PF that is itself with vfio has no driver that sets attributes: its VFs go as they
  * are.
  *
  * What the VF was stands in /var/lib/cni/sriov/<container>-<interface> before anything of it is
  * changed (cni/device/vf_record.h). DEL, GC and a failed ADD bring all of that back: attributes, name,
- * MAC, MTU, alias and alternative names; without a record, what the device itself tells. So does an
+ * MAC, MTU, alias and alternative names; without a record, what the device itself reports. So
+ * does an
  * ADD that finds the VF left behind by a pod whose namespace is gone.
  */
 
@@ -32,6 +33,7 @@
 
 struct attach;
 
+extern const struct json_table sriov_table; /* its netconf */
 struct sriov_conf {
 	const char *device_id; /* NULL: none */
 	struct vf_attrs want;  /* of the VF, through the PF */

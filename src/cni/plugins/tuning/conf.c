@@ -27,38 +27,57 @@ static const struct json_field fields[] = {
 	{.name = "mac",
 	 .type = J_STR,
 	 .offset = offsetof(struct raw, mac),
-	 .has = offsetof(struct raw, has_mac)},
-	{.name = "sysctl", .type = J_VAL, .offset = offsetof(struct raw, sysctl)},
+	 .has = offsetof(struct raw, has_mac),
+	 JSON_DOC(
+		 NULL,
+		 "MAC; the first given of args.cni.mac, runtimeConfig.mac, CNI_ARGS MAC and mac is used")},
+	{.name = "sysctl",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, sysctl),
+	 JSON_DOC(
+		 NULL,
+		 "object of sysctls below net, by name; IFNAME stands for the interface; only those that /etc/cni/tuning/allowlist.conf allows")},
 	{.name = "promisc",
 	 .type = J_BOOL,
 	 .offset = offsetof(struct raw, promisc),
-	 .has = offsetof(struct raw, has_promisc)},
+	 .has = offsetof(struct raw, has_promisc),
+	 JSON_DOC(NULL, "promiscuous mode")},
 	{.name = "mtu",
 	 .type = J_INT,
 	 .offset = offsetof(struct raw, mtu),
 	 .has = offsetof(struct raw, has_mtu),
 	 .min = 0,
-	 .max = INT32_MAX},
+	 .max = INT32_MAX,
+	 JSON_DOC(NULL, "MTU; 0: unchanged")},
 	{.name = "allmulti",
 	 .type = J_BOOL,
 	 .offset = offsetof(struct raw, allmulti),
-	 .has = offsetof(struct raw, has_allmulti)},
+	 .has = offsetof(struct raw, has_allmulti),
+	 JSON_DOC(NULL, "all-multicast mode")},
 	{.name = "txQLen",
 	 .type = J_INT,
 	 .offset = offsetof(struct raw, txqlen),
 	 .has = offsetof(struct raw, has_txqlen),
 	 .min = 0,
-	 .max = INT32_MAX},
+	 .max = INT32_MAX,
+	 JSON_DOC(NULL, "length of the transmit queue")},
 	{0},
 };
-static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+const struct json_table tuning_table = {fields, JSON_GO, sizeof(struct raw)};
 
 static const struct json_field top_fields[] = {
-	{.name = "dataDir", .type = J_STR, .offset = offsetof(struct raw, data_dir)},
-	{.name = "args", .type = J_VAL, .offset = offsetof(struct raw, args)},
+	{.name = "dataDir",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, data_dir),
+	 JSON_DOC("/run/cni/tuning",
+		  "directory of the records from which DEL restores the interface")},
+	{.name = "args",
+	 .type = J_VAL,
+	 .offset = offsetof(struct raw, args),
+	 JSON_DOC(NULL, "cni: an object with the same keys, which take precedence")},
 	{0},
 };
-static const struct json_table top_table = {top_fields, JSON_GO, sizeof(struct raw)};
+const struct json_table tuning_top_table = {top_fields, JSON_GO, sizeof(struct raw)};
 
 static bool given(const char *s)
 {
@@ -67,11 +86,11 @@ static bool given(const char *s)
 
 const char *tuning_data_dir(const struct chained_call *m)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct raw raw = {0};
 
-	if (json_read(m->doc, m->conf, &top_table, &raw, "conf", &why) < 0)
-		log_warn("dataDir cannot be read", LOG_S("error", why.text));
+	if (json_read(m->doc, m->conf, &tuning_top_table, &raw, "conf", &reason) < 0)
+		log_warn("dataDir cannot be read", LOG_S("error", reason.text));
 	return given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
 }
 
@@ -230,7 +249,7 @@ static int read_mac(struct tuning_conf *c, struct err *e)
 			c->mac_text, c->mac_text);
 }
 
-/* CNI_ARGS and the runtime's wish, over the netconf's. */
+/* CNI_ARGS and the runtime's values, over the netconf's. */
 static int take_mac(const struct chained_call *m, struct tuning_conf *c, struct err *e)
 {
 	const struct json *runtime = chained_runtime(m, "mac");
@@ -263,7 +282,7 @@ static int read_args(const struct chained_call *m, const struct json *v, struct 
 	if (json_kind(v) != JSON_OBJECT)
 		return err_kind(e, ERR_CONF, -EINVAL, "conf.args.cni is %s, wants an object",
 				json_kind_name(v));
-	r = json_read(m->doc, v, &table, &raw, "conf.args.cni", e);
+	r = json_read(m->doc, v, &tuning_table, &raw, "conf.args.cni", e);
 	if (r < 0)
 		return r;
 	if (raw.has_mac)
@@ -275,10 +294,10 @@ static int read_args(const struct chained_call *m, const struct json *v, struct 
 static int read_all(const struct chained_call *m, struct tuning_conf *c, struct err *e)
 {
 	struct raw raw = {0};
-	int r = json_read(m->doc, m->conf, &top_table, &raw, "conf", e);
+	int r = json_read(m->doc, m->conf, &tuning_top_table, &raw, "conf", e);
 
 	if (r >= 0)
-		r = json_read(m->doc, m->conf, &table, &raw, "conf", e);
+		r = json_read(m->doc, m->conf, &tuning_table, &raw, "conf", e);
 	if (r < 0)
 		return r;
 	c->data_dir = given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
@@ -324,7 +343,7 @@ enum { ALLOWLIST_MAX = 1 << 20, PATTERN_MAX = 64 << 10 };
 static int compile(const char *line, regex_t *ret, struct err *e)
 {
 	auto_buf struct buf posix;
-	char why[128];
+	char reason[128];
 	int r;
 
 	buf_init(&posix, PATTERN_MAX);
@@ -336,8 +355,8 @@ static int compile(const char *line, regex_t *ret, struct err *e)
 	r = regcomp(ret, posix.p, REG_EXTENDED | REG_NOSUB);
 	if (r == 0)
 		return 0;
-	regerror(r, ret, why, sizeof(why));
-	return err_kind(e, ERR_CONF, -EINVAL, "%s", why);
+	regerror(r, ret, reason, sizeof(reason));
+	return err_kind(e, ERR_CONF, -EINVAL, "%s", reason);
 }
 
 static int mark_line(const struct tuning_conf *c, const char *line, bool *allowed, struct err *e)

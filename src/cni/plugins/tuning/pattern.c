@@ -20,9 +20,9 @@ struct pattern {
 	int depth;
 };
 
-static int refuse(struct pattern *t, const char *why)
+static int refuse(struct pattern *t, const char *reason)
 {
-	return err_kind(t->e, ERR_CONF, -EINVAL, "%s at '%s'", why, t->p);
+	return err_kind(t->e, ERR_CONF, -EINVAL, "%s at '%s'", reason, t->p);
 }
 
 static void literal(struct pattern *t, char c)

@@ -91,17 +91,17 @@ static int save_backup(const struct chained_call *m, const struct tuning_conf *c
 	auto_free char *path = tuning_backup_path(m, c->data_dir);
 	struct old_backup old = {.root = &m->call->root};
 	struct tuning_attrs keep = *found;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int r;
 
 	if (!str_copy(old.path, sizeof(old.path), path))
 		return err_kind(e, ERR_CONF, -ENAMETOOLONG, "conf.dataDir is too long");
-	r = tuning_backup_load(old.root, path, &old.attrs, &why);
+	r = tuning_backup_load(old.root, path, &old.attrs, &reason);
 	old.was_there = r >= 0;
 	if (old.was_there)
 		keep = tuning_merge(&old.attrs, found);
 	else if (r != -ENOENT)
-		log_warn("backup is written anew", LOG_S("error", why.text));
+		log_warn("writing the backup again", LOG_S("error", reason.text));
 	/* Before: when the folder's fsync fails, the file is there. */
 	undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
 	return tuning_backup_save(old.root, path, &keep, e);
@@ -200,20 +200,20 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 	return r;
 }
 
-/* True when nothing is left to put back. */
+/* True when nothing is left to restore. */
 static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 {
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct link l;
-	int r = m->pod ? link_get(m->pod, m->ifname, &l, &why) : -ENODEV;
+	int r = m->pod ? link_get(m->pod, m->ifname, &l, &reason) : -ENODEV;
 
 	if (r == -ENODEV)
 		return true;
 	if (r >= 0)
-		r = apply(m->pod, l.index, l.name, a, &why);
+		r = apply(m->pod, l.index, l.name, a, &reason);
 	if (r < 0)
 		log_warn("the interface is not what it was before", LOG_S("ifname", m->ifname),
-			 LOG_S("error", why.text));
+			 LOG_S("error", reason.text));
 	return r >= 0;
 }
 
@@ -222,20 +222,20 @@ static int del(const struct chained_call *m, const struct cni_result *prev, stru
 {
 	auto_free char *path = tuning_backup_path(m, tuning_data_dir(m));
 	const struct root *root = &m->call->root;
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct tuning_attrs a = {0};
 	int r;
 
 	(void)prev, (void)e;
 	file_sweep(root, path);
-	r = tuning_backup_load(root, path, &a, &why);
+	r = tuning_backup_load(root, path, &a, &reason);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		log_warn("backup cannot be used", LOG_S("error", why.text));
+		log_warn("backup cannot be used", LOG_S("error", reason.text));
 	if ((r >= 0 && restore(m, &a)) || r == -EINVAL)
-		if (file_remove(root, path, &why) < 0)
-			log_warn("backup stays", LOG_S("error", why.text));
+		if (file_remove(root, path, &reason) < 0)
+			log_warn("backup stays", LOG_S("error", reason.text));
 	return 0;
 }
 
@@ -309,7 +309,7 @@ const struct cni_meta chained_tuning = {
 	.check = check,
 	.status = status,
 };
-const struct cni_plugin cni_tuning = META_PLUGIN(tuning);
+const struct cni_plugin cni_tuning = META_PLUGIN(tuning, &tuning_table, &tuning_top_table);
 
 /* Attributes of a link as plain values: what to change, what to keep, what differs. */
 

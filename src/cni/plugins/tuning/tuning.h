@@ -50,6 +50,7 @@ struct tuning_conf {
 	struct buf keep; /* of CNI_ARGS */
 };
 
+extern const struct json_table tuning_table, tuning_top_table; /* its netconf */
 /* Kind ERR_CONF, the field named. m->ifname "" (STATUS) leaves IFNAME alone. */
 int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
 void tuning_conf_done(struct tuning_conf *c);

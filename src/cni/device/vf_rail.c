@@ -80,7 +80,7 @@ void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned in
 
 	vf_record_boot(&a->call->root, boot);
 	vf_record_instance(&a->call->root, v->place.pci.bdf, instance);
-	rec->ours = true;
+	rec->by_unirail = true;
 	rec->container = xstrdup(a->call->container_id);
 	rec->ifname = xstrdup(rail->ifname);
 	rec->netns = xstrdup(a->call->netns);
@@ -139,9 +139,9 @@ int vf_record_take_names(struct vf_record *r, const char *device, const char *ke
 		return err_set(e, -EINVAL, "deviceID is '%s', wants a PCI address",
 			       device ? device : "");
 	if (name && *name && !link_name_ok(name))
-		return err_set(e, -EINVAL, "%s is '%s', which is no link's name", key, name);
+		return err_set(e, -EINVAL, "%s is '%s', which is not a link's name", key, name);
 	if (pf && *pf && !link_name_ok(pf))
-		return err_set(e, -EINVAL, "Master is '%s', which is no link's name", pf);
+		return err_set(e, -EINVAL, "Master is '%s', which is not a link's name", pf);
 	str_copy(r->device, sizeof(r->device), device);
 	str_copy(r->name, sizeof(r->name), name ? name : "");
 	str_copy(r->pf, sizeof(r->pf), pf ? pf : "");
