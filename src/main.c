@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The applet table, and which row a call means. */
+#include <ctype.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -9,10 +10,14 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/nri/nri.h"
 #include "cli/cli.h"
 #include "cli/demo/demo.h"
+#include "cli/host.h"
 #include "cli/install/install.h"
+#include "cli/manifests/manifests.h"
 #include "cli/pool/pool.h"
+#include "cli/reference.h"
 #include "cli/verify/verify.h"
 #include "cni/ipam/whereabouts.h"
 #include "cni/protocol/cni.h"
@@ -32,7 +37,7 @@ CNI(sriov)
 CNI(ipoib)
 CNI(ib_sriov)
 CNI(coordinator)
-CNI(all_in_one)
+CNI(multi)
 CNI(multus)
 CNI(multus_shim)
 CNI(host_local)
@@ -44,7 +49,7 @@ CNI(sbr)
 CNI(loopback)
 CNI(ifacer)
 
-/* One name, two callers: a runtime's words are in the environment, a person's are arguments. */
+/* A container runtime calls it with CNI_COMMAND in the environment, a person with arguments. */
 static int run_rdma(int argc, char **argv)
 {
 	return getenv("CNI_COMMAND") || argc < 2 ? cni_run(&cni_rdma) : rdma_main(argc, argv);
@@ -54,12 +59,13 @@ static int run_rdma(int argc, char **argv)
 #define IPAM   (PLUGIN | APPLET_IPAM)
 
 static const struct applet table[] = {
-	{"unirail-cni", "attach every network of a pod, in one process", run_all_in_one, PLUGIN,
-	 NULL, NULL},
+	{"unirail-cni", "attach every network of a pod, in one process", run_multi, PLUGIN, NULL,
+	 NULL},
 	{"multus", "attach every network that a pod's annotations name", run_multus, PLUGIN, NULL,
 	 NULL},
-	{"multus-shim", "the same, for nodes on which Multus ran as a daemon", run_multus_shim,
-	 PLUGIN, NULL, NULL},
+	{"multus-shim",
+	 "attach every network that a pod's annotations name; replaces the shim of Multus' daemon",
+	 run_multus_shim, PLUGIN, NULL, NULL},
 	{"macvlan", "give a pod a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
 	 NULL},
 	{"ipvlan", "give a pod an ipvlan interface on a rail's NIC", run_ipvlan, PLUGIN, NULL,
@@ -75,95 +81,165 @@ static const struct applet table[] = {
 	{"tuning", "set sysctls, MAC, MTU and flags of a pod's interface", run_tuning, PLUGIN, NULL,
 	 NULL},
 	{"sbr", "route a pod's packets by their source address", run_sbr, PLUGIN, NULL, NULL},
-	{"rdma", "move a NIC's RDMA device into the pod; and show RDMA devices", run_rdma, PLUGIN,
+	{"rdma", "move a NIC's RDMA device into the pod, or show RDMA devices", run_rdma, PLUGIN,
 	 rdma_cmds,
-	 "Two in one: the CNI plugin, when a container runtime calls it, and commands that show "
-	 "the RDMA devices of this network namespace."},
-	{"loopback", "set a pod's loopback up", run_loopback, PLUGIN, NULL, NULL},
-	{"ifacer", "make the node's VLAN interfaces and bonds that rails stand on", run_ifacer,
+	 "Both a CNI plugin, when a container runtime calls it, and a tool that shows the RDMA "
+	 "devices of this network namespace."},
+	{"loopback", "set the loopback interface of a pod up", run_loopback, PLUGIN, NULL, NULL},
+	{"ifacer", "create the VLAN interfaces and bonds of the node that rails use", run_ifacer,
 	 PLUGIN, NULL, NULL},
 	{"spiderpool", "addresses from pools", run_spiderpool, IPAM, NULL, NULL},
 	{"host-local", "addresses from ranges, stored in a directory of this host", run_host_local,
 	 IPAM, NULL, NULL},
-	{"static", "the addresses that the configuration names", run_static, IPAM, NULL, NULL},
+	{"static", "addresses listed in the network configuration", run_static, IPAM, NULL, NULL},
 	{"whereabouts", "addresses from ranges, stored per network on this node", run_whereabouts,
 	 IPAM, NULL, NULL},
 
-	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
+	{"demo", "demonstrate a node, its rails and two pods in network namespaces", demo_main, 0,
 	 demo_cmds, NULL},
 	{"pool", "show and change address pools", pool_main, 0, pool_cmds, NULL},
-	{"agent", "the node's daemon in a cluster: addresses, networks, status", agent_main, 0,
+	{"agent", "daemon of a node: addresses, networks and status in a cluster", agent_main, 0,
 	 agent_cmds,
-	 "A node's agent. Pools, pods and networks come from the Kubernetes API server; addresses are "
-	 "given out by Spiderpool's agent API and unirail's own on a UNIX socket, from this node's "
-	 "part of each pool, without a request to the API server. Pods come and go while it is away.\n\n"
-	 "Each setting is an option, a key of the same name in section [agent] of the file, and mostly "
-	 "an environment variable; the first that is given counts. A file that changes is read anew; "
-	 "what is not valid stays as it was, and the log says where.\n\n"
-	 "Signals: HUP reads the settings anew, TERM answers what has been asked and ends."},
-	{"controller", "the cluster's daemon: webhooks, networks, pools, clean-up", controller_main,
-	 0, controller_cmds,
-	 "A Deployment of a replica or more. What users write becomes NetworkAttachmentDefinitions and "
-	 "checked objects; one replica, which holds the Lease unirail-controller, changes the "
-	 "cluster, and another takes over when it is gone.\n\n"
-	 "Each setting is an option, a key of the same name in section [controller] of the file, and "
-	 "mostly an environment variable; the first that is given counts. A file that changes is read "
-	 "anew; what is not valid stays as it was, and the log says where.\n\n"
-	 "Signals: HUP reads the settings anew, TERM lets another replica lead and ends."},
+	 "The agent of a node. It reads pools, pods and networks from the Kubernetes API server, "
+	 "and allocates addresses by Spiderpool's agent API and unirail's own on a UNIX socket. "
+	 "The addresses are from this node's part of each pool, so pods can be created and deleted "
+	 "while the API server is unavailable.\n\n"
+	 "Each setting is an option, a key of the same name in section [agent] of the settings "
+	 "file and usually an environment variable; the first of these that is given applies. A "
+	 "file that changes is read again; an invalid value is not applied, and the log has its "
+	 "location.\n\n"
+	 "Signals: HUP reads the settings again; TERM answers pending requests and exits."},
+	{"controller", "daemon of a cluster: webhooks, networks, pools, garbage collection",
+	 controller_main, 0, controller_cmds,
+	 "Runs as a Deployment with one or more replicas. It validates the objects that users "
+	 "write and creates NetworkAttachmentDefinitions from them. One replica, the leader by the "
+	 "Lease unirail-controller, changes the cluster; another replica takes over if it fails.\n\n"
+	 "Each setting is an option, a key of the same name in section [controller] of the "
+	 "settings file and usually an environment variable; the first of these that is given "
+	 "applies. A file that changes is read again; an invalid value is not applied, and the log "
+	 "has its location.\n\n"
+	 "Signals: HUP reads the settings again; TERM releases the Lease and exits."},
 	{"ipam", "allocate addresses to clients of a UNIX socket", ipam_main, 0, ipam_cmds,
-	 "A node's IPAM server: Spiderpool's agent API on the socket its plugins expect, over the "
-	 "pools and the journal that unirail's own plugins use without it. Both may run side by "
-	 "side.\n\n"
-	 "Signals: HUP reads pools and settings anew (what is not valid stays as it was, and the log "
-	 "says so), TERM answers what has been asked and ends."},
+	 "The IPAM server of a node: Spiderpool's agent API on the socket that its plugins expect, "
+	 "with the pools and the journal that unirail's own plugins use without a server. Both may "
+	 "run side by side.\n\n"
+	 "Signals: HUP reads pools and settings again (an invalid one keeps its value, and the log "
+	 "names it); TERM answers pending requests and exits."},
+	{"nri", "NRI plugin of the container runtime: memlock limit and variables for RDMA",
+	 nri_main, 0, nri_cmds,
+	 "A plugin for the NRI of the container runtime, for nodes without the agent: the agent "
+	 "includes it. A container with /dev/infiniband/uverbsN gets no limit of locked memory, "
+	 "root or not, and the variables of NCCL, UCX, NVSHMEM and Gloo for the RDMA "
+	 "devices of its pod's rails. Variables that the container sets itself are not changed.\n\n"
+	 "containerd (with NRI enabled; 2.0 and later: by default) and CRI-O start it from "
+	 "/opt/nri/plugins/10-unirail."},
+	{"memlock-hook", "hook of CDI: memlock limit of a container with RDMA devices",
+	 memlock_hook_main, 0, memlock_hook_cmds,
+	 "A createRuntime hook of the OCI runtime specification. 'unirail device-plugin --use-cdi "
+	 "--memlock-hook PATH' writes it into the CDI specification of RDMA resources, for container "
+	 "runtimes without NRI."},
+	{"device-plugin", "advertise RDMA devices and VFs to the kubelet", device_plugin_main, 0,
+	 device_plugin_cmds,
+	 "The device plugins, for nodes without the agent: the agent includes them. Reads one or "
+	 "more configurations of the RDMA shared device plugin (configList) and of the SR-IOV "
+	 "network device plugin (resourceList); a change of the files applies at once. Without a "
+	 "configuration, resources are named by rail: 'unirail device plan' prints them.\n\n"
+	 "Called as k8s-rdma-shared-dp or sriovdp it accepts the flags of those programs.\n\n"
+	 "Signals: HUP reads configurations and devices again; TERM removes the sockets and exits."},
+	{"k8s-rdma-shared-dp", "device-plugin with the flags of the RDMA shared device plugin",
+	 shared_dp_main, 0, NULL, NULL},
+	{"sriovdp", "device-plugin with the flags of the SR-IOV network device plugin",
+	 sriovdp_main, 0, NULL, NULL},
 	{"device", "show this node's devices and the pod that owns each", device_main, 0,
 	 device_cmds, NULL},
 	{"status", "state of this node's agent and its pools", status_main, 0, status_cmds,
-	 "Asks this node's agent: whether it can give out addresses and what it waits for, which kinds "
-	 "of objects it does not follow now and why, the pools that it has addresses of. Exit status: 0 "
-	 "ready, 1 not ready or no agent, 2 a usage error."},
+	 "Shows the state that this node's agent reports: whether it can allocate addresses and "
+	 "what it waits for, which kinds of objects it cannot watch and the reason, and the pools "
+	 "of which it has addresses. Exit status: 0 ready, 1 not ready or no agent, 2 a usage "
+	 "error."},
+	{"ibdev2netdev", "interfaces of RDMA devices, as mlnx-tools prints them", ibdev2netdev_main,
+	 0, ibdev2netdev_cmds, NULL},
+	{"ibstat", "state of RDMA devices and ports, as infiniband-diags prints it", ibstat_main, 0,
+	 ibstat_cmds, NULL},
+	{"show_gids", "GIDs of RDMA devices, as mlnx-tools prints them", show_gids_main, 0,
+	 show_gids_cmds, NULL},
 	{"kube", "read objects of the API server with the agent's credentials", kube_main, 0,
 	 kube_cmds, NULL},
 	{"verify", "test RDMA between two pods or hosts: data, latency, bandwidth", verify_main, 0,
 	 verify_cmds,
-	 "'unirail verify --listen' on one side, 'unirail verify HOST' on the other. The two talk "
-	 "over TCP and then, by a reliable connection of the RDMA device behind the address: write "
-	 "(send, read) a pattern and look at every byte of it on the receiving side; send messages "
-	 "to and fro, half of whose round trip is the latency; and measure the bandwidth, whose data "
-	 "are looked at as well.\n\n"
-	 "HOST is the peer's address on the rail to test: both sides then find device, port and GID "
-	 "by their own address of the connection. With --all any address of the peer will do.\n\n"
-	 "Who can reach the listening port can have tests run, and write into the memory made for "
-	 "them; let it listen only as long as it is needed. Exit status: 0 all well, 1 something is "
-	 "wrong, 2 a usage error."},
+	 "Run 'unirail verify --listen' on one side and 'unirail verify HOST' on the other. The "
+	 "two sides connect over TCP and test a reliable connection of the RDMA device that has "
+	 "the address: they write (send, read) a pattern and verify every byte on the receiving "
+	 "side; send messages back and forth, with half of the round trip as latency; and measure "
+	 "the bandwidth, whose data are verified as well.\n\n"
+	 "HOST is the peer's address on the rail to test: each side finds device, port and GID by "
+	 "its own address of the connection. With --all HOST may be any address of the peer.\n\n"
+	 "Every host that can reach the listening port can run tests and write into the memory "
+	 "that is allocated for them: listen only as long as needed. Exit status: 0 success, 1 a "
+	 "test failed, 2 a usage error."},
 	{"doctor", "diagnose problems of this host, and write a snapshot for a bug report",
 	 doctor_main, 0, doctor_cmds,
-	 "Looks at RDMA devices, links, PFs and VFs, CNI's folders, pools and what is left of pods, "
-	 "and says in a line each what is wrong, where, and what to do. Changes nothing. Exit status: "
-	 "0 no problem (notes do not count), 1 problems, 2 a usage error.\n\n"
-	 "--snapshot writes the parts of /sys, /proc, /etc, /dev and /var/lib that unirail reads and "
-	 "the kernel's answers to its questions into one text file. Tokens, keys, passwords and "
-	 "kubeconfigs are left out; host names, interface names and addresses are not. --root FILE "
-	 "looks at such a file as if it were this host."},
+	 "Checks RDMA devices, links, PFs and VFs, the directories of CNI, pools and resources "
+	 "left by deleted pods. Each problem is one line: what is wrong, where, and the remedy. "
+	 "Only --fix changes anything. Exit status: 0 no problem (notes are not problems), 1 "
+	 "problems, 2 a usage error.\n\n"
+	 "--snapshot writes the parts of /sys, /proc, /etc, /dev and /var/lib that unirail reads, "
+	 "and the kernel's answers to netlink requests, into one text file. Tokens, keys, "
+	 "passwords and kubeconfigs are left out; host names, interface names and addresses are "
+	 "not. --root FILE checks such a file instead of this host."},
+	{"lint", "validate pools, networks and workloads in manifests, without a cluster",
+	 lint_main, 0, lint_cmds,
+	 "Reads manifests (YAML or JSON; several documents and Lists; '-': standard input) and "
+	 "validates them with the same code as the controller's webhooks, each object against the "
+	 "others: pools, subnets and reserved addresses that overlap, networks that name pools "
+	 "that are missing, pods and templates of pods that name networks, pools or groups that "
+	 "are missing, or request too few devices. Exit status: 0 no errors (warnings are not "
+	 "errors), 1 errors or a file that cannot be read, 2 a usage error."},
+	{"host", "prepare this host for RDMA: show, plan, apply and undo each step", host_main, 0,
+	 host_cmds,
+	 "The requested state (/etc/unirail/host.conf, the files of /etc/unirail/host.d, or the "
+	 "options of one command) is compared with the present one: each difference is a step. A "
+	 "step is shown with the present value, the requested value and the equivalent command. "
+	 "'apply' executes the steps and records each in a journal; 'undo' restores the values "
+	 "found before, also after a crash. A second apply changes nothing.\n\n"
+	 "'unirail host KIND' applies one kind of step with these options and writes them to "
+	 "/etc/unirail/host.d; without options, or with 'q', it shows the present values. Exit "
+	 "status: 0 nothing to do or everything done, 1 a failure, 2 a usage error, 3 a plan has "
+	 "steps or steps are blocked."},
 	{"install", "install the binary and its CNI links into a directory, or remove them",
 	 install_main, 0, install_cmds,
-	 "Copies this program into the CNI folder under its own name and makes a symbolic link for "
-	 "each plugin. Each file appears in one step: a container runtime that calls a plugin at "
-	 "that moment gets the old one or the new one.\n\n"
-	 "A file that is there and was not made by an earlier install is not touched, unless "
-	 "--replace says so; then it is kept as NAME.before-unirail. --keep installs around it. What "
-	 "was done is recorded, with digests, in .unirail-install.json in that folder; --uninstall undoes it, puts back what "
-	 "was kept, and names what somebody changed since instead of removing it (exit status 1)."},
+	 "Copies this program into the directory of CNI plugins under its own name and creates a "
+	 "symbolic link for each plugin. Each file is replaced in one step: a container runtime "
+	 "that calls a plugin at that moment gets the old or the new one.\n\n"
+	 "An existing file that was not installed by unirail is not changed, unless --replace is "
+	 "given: then it is kept as NAME.before-unirail. --keep installs the other names. The "
+	 "installation is recorded, with digests, in .unirail-install.json in that directory. "
+	 "--uninstall removes what was installed and restores the replaced files; a file that was "
+	 "changed since is reported and not removed (exit status 1)."},
+	{"manifests", "print the manifests of a cluster", manifests_main, 0, manifests_cmds,
+	 "Prints what 'kubectl apply' needs to install this version in a cluster: definitions, agent "
+	 "and controller, as the Helm chart renders them with the same values. deploy/chart/README.md "
+	 "lists the values. A value without an effect is a note on standard error. Exit status: 0 "
+	 "success, 1 a failure, 2 a usage error or an invalid value."},
 	{"version", "version, applets and libraries of this binary", version_main, 0, version_cmds,
 	 NULL},
 	{"help", "help on an applet or a command", help_main, 0, help_cmds, NULL},
-	{"man", "man pages, made from the same tables as --help", man_main, 0, man_cmds, NULL},
+	{"man", "man pages, generated from the tables of --help", man_main, 0, man_cmds, NULL},
 	{"completion", "completion script for a shell", completion_main, 0, completion_cmds,
 	 "bash: source <(unirail completion bash)\n\n"
 	 "zsh: unirail completion zsh >DIR/_unirail, where DIR is in $fpath\n\n"
 	 "fish: unirail completion fish >~/.config/fish/completions/unirail.fish"},
 	{0},
 };
+
+/* For the keys of their netconfs in help and man pages. */
+static const struct cni_plugin *const plugins[] = {
+	&cni_macvlan, &cni_ipvlan,     &cni_vlan,	 &cni_host_device,
+	&cni_sriov,   &cni_ipoib,      &cni_ib_sriov,	 &cni_coordinator,
+	&cni_multi,   &cni_multus,     &cni_multus_shim, &cni_host_local,
+	&cni_static,  &cni_spiderpool, &cni_whereabouts, &cni_tuning,
+	&cni_sbr,     &cni_loopback,   &cni_ifacer,	 &cni_rdma,
+	NULL};
 
 static bool is_word(const char *arg, const char *word, const char *letter)
 {
@@ -187,7 +263,7 @@ static int print_help(const struct applet *a)
 
 static int run(const struct applet *a, int argc, char **argv)
 {
-	/* A runtime's call is in the environment; its arguments mean nothing. */
+	/* A container runtime calls by the environment: arguments are ignored then. */
 	bool by_person = !(a->flags & APPLET_CNI) || !getenv("CNI_COMMAND");
 
 	if (by_person && is_word(argv[1], "--help", "-h"))
@@ -208,7 +284,7 @@ static int unknown(const char *name)
 	return 127;
 }
 
-/* unirail WORD ... */
+/* unirail APPLET ... */
 static int by_word(int argc, char **argv)
 {
 	static char version[] = "version";
@@ -238,7 +314,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The reader of a pipe, such as `head`, has had enough: the pipe reports an error or a hang-up. */
+/* Whether the reader of the pipe, such as `head`, has closed it: POLLERR or POLLHUP. */
 static bool reader_is_gone(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO};
@@ -246,8 +322,11 @@ static bool reader_is_gone(void)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP));
 }
 
-/* A full disk: what people asked for did not arrive, whatever the applet thinks. A closed pipe ends a
- * program silently by SIGPIPE; an applet that ignores SIGPIPE to clean up first has that exit status. */
+/*
+ * Reports output that was lost, for instance on a full disk, even if the applet succeeded. A closed
+ * pipe ends a program silently by SIGPIPE: an applet that ignores SIGPIPE to clean up first returns
+ * the same exit status.
+ */
 static int end(int status)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
@@ -258,16 +337,28 @@ static int end(int status)
 	return 1;
 }
 
+/* "10-unirail": the name of a plugin that the container runtime starts. */
+static bool is_nri_name(const char *name)
+{
+	return getenv(NRI_FD_VARIABLE) && isdigit((unsigned char)name[0]) &&
+	       isdigit((unsigned char)name[1]) && name[2] == '-';
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 0 ? base_name(argv[0]) : "unirail";
 	const struct applet *a;
 
 	applets = table;
+	reference_plugins = plugins;
 	a = applet_find(name);
+	if (!a || !(a->flags & APPLET_CNI))
+		host_cmds_init();
+	if (!a && is_nri_name(name))
+		a = applet_find("nri");
 	if (a)
 		return end(run(a, argc, argv));
-	/* Any copy of the binary, "unirail-1.2" too. */
+	/* The binary under any name that begins so, such as "unirail-1.2". */
 	if (strncmp(name, "unirail", strlen("unirail")) == 0)
 		return end(by_word(argc, argv));
 	return unknown(name);

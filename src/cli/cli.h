@@ -8,14 +8,28 @@
 
 int rdma_main(int argc, char **argv);
 extern const struct cmd rdma_cmds[];
+int ibdev2netdev_main(int argc, char **argv);
+extern const struct cmd ibdev2netdev_cmds[];
+int show_gids_main(int argc, char **argv);
+extern const struct cmd show_gids_cmds[];
+int ibstat_main(int argc, char **argv);
+extern const struct cmd ibstat_cmds[];
 int device_main(int argc, char **argv);
 extern const struct cmd device_cmds[];
+int device_plugin_main(int argc, char **argv);
+extern const struct cmd device_plugin_cmds[];
+int memlock_hook_main(int argc, char **argv);
+extern const struct cmd memlock_hook_cmds[];
+int shared_dp_main(int argc, char **argv); /* as k8s-rdma-shared-dp */
+int sriovdp_main(int argc, char **argv);
 int kube_main(int argc, char **argv);
 extern const struct cmd kube_cmds[];
 int status_main(int argc, char **argv);
 extern const struct cmd status_cmds[];
 int doctor_main(int argc, char **argv);
 extern const struct cmd doctor_cmds[];
+int lint_main(int argc, char **argv);
+extern const struct cmd lint_cmds[];
 int version_main(int argc, char **argv);
 extern const struct cmd version_cmds[];
 int help_main(int argc, char **argv);

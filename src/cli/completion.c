@@ -60,11 +60,13 @@ enum complete_kind complete_value(const struct opt *o)
 {
 	if (o->type == OPT_CHOICE)
 		return COMPLETE_CHOICE;
-	return o->type == OPT_STR ? kind_of(o->arg) : COMPLETE_NOTHING;
+	return o->type == OPT_STR || o->type == OPT_STRS ? kind_of(o->arg) : COMPLETE_NOTHING;
 }
 
-/* What the words for operands say: "bash|zsh|fish" or "[on|off]" are choices, APPLET is one of
- * ours. */
+/*
+ * Choices of the operands' placeholder: "bash|zsh|fish" and "[on|off]" list them, APPLET stands for
+ * the names of all applets.
+ */
 static void offer_operands(struct complete_place *p, const char *args)
 {
 	struct span rest = span_of(args), word;
@@ -82,7 +84,7 @@ static void offer_operands(struct complete_place *p, const char *args)
 			offer(p, word, "");
 }
 
-/* The places on the way to a command: each offers the next word. */
+/* Adds a position for each word of the command's path; each offers the next word. */
 static void gather_command(struct complete *c, const struct applet *a, const struct cmd *cmd)
 {
 	auto_free char *path = cmd->name ? xasprintf("%s %s", a->name, cmd->name)
@@ -104,7 +106,7 @@ static void gather_command(struct complete *c, const struct applet *a, const str
 	offer_operands(p, cmd->args);
 }
 
-/* "help" takes the words of the others: "help pool" goes on as "pool" does. */
+/* After "help" the words of all other positions are possible: "help pool" continues as "pool". */
 static void gather_help(struct complete *c, const char *help)
 {
 	size_t n = c->n;
@@ -367,7 +369,7 @@ void complete_fish(const struct complete *c, struct buf *b)
 		completion_fish_place(&c->places[i], b);
 }
 
-/* "word:help" in quotes, as _describe wants it; a colon ends the word. */
+/* "word:help" in quotes, the format of zsh's _describe; the first colon ends the word. */
 static void described(struct buf *b, const char *prefix, const char *word, const char *help)
 {
 	struct buf text;

@@ -33,7 +33,7 @@ enum complete_kind { COMPLETE_NOTHING, COMPLETE_CHOICE, COMPLETE_FILE, COMPLETE_
 
 void complete_gather(struct complete *c);
 void complete_done(struct complete *c);
-/* Kind of an option's value, by its type and the placeholder in its help (FILE, PATH, DIR). */
+/* Kind of an option's value, from its type and the placeholder in its help (FILE, PATH, DIR). */
 enum complete_kind complete_value(const struct opt *o);
 /* Quotes 'text' as one word for any shell. */
 void complete_quote(struct buf *b, const char *text);

@@ -11,20 +11,30 @@
 #include "cli/cli.h"
 #include "cni/device/vf_claim.h"
 #include "device/podres.h"
+#include "device/resource/explain.h"
+#include "device/resource/plan.h"
+#include "device/resource/source.h"
+#include "wire/http/http1.h"
 #include "wire/json/json.h"
 
-/* `unirail device`: which devices this node has, and which pod holds which. */
+/* `unirail device`: the devices of this node, and the pod that uses each. */
 
 enum { OUT_MAX = 64 << 20, CELL_MAX = 64 << 10 };
 
+#define AGENT_SOCKET "/var/run/spidernet/spiderpool.sock"
+
 struct device_opts {
-	const char *socket, *output, *root;
+	const char *socket, *output, *root, *node, *prefix, *agent;
 	int64_t timeout_ms;
 };
 
 static const struct opt list_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
+	{"agent", 0, OPT_STR, "PATH",
+	 "path of the agent's socket, for the health of devices (" AGENT_SOCKET
+	 "; none with --root)",
+	 offsetof(struct device_opts, agent), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct device_opts, output), 0, 0},
 	{0},
@@ -40,10 +50,36 @@ static const struct opt pods_opts[] = {
 	{0},
 };
 
+static const struct opt explain_opts[] = {
+	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
+	 offsetof(struct device_opts, root), 0, 0},
+	{"node", 0, OPT_STR, "NAME", "name of this node: a directory's key of that name is read",
+	 offsetof(struct device_opts, node), 0, 0},
+	{"resource-prefix", 0, OPT_STR, "PREFIX",
+	 "prefix of resourceList's resources without one (" RESOURCE_SRIOV_PREFIX ")",
+	 offsetof(struct device_opts, prefix), 0, 0},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
+	 offsetof(struct device_opts, output), 0, 0},
+	{0},
+};
+
+static const struct opt plan_opts[] = {
+	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
+	 offsetof(struct device_opts, root), 0, 0},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format: both are the configuration",
+	 offsetof(struct device_opts, output), 0, 0},
+	{0},
+};
+
 const struct cmd device_cmds[] = {
 	{"list", NULL, "PFs and VFs: netdevs, RDMA devices, GIDs, settings, and the pod of a VF",
 	 list_opts, 0, 0},
 	{"pods", NULL, "the devices of each pod, as allocated by the kubelet", pods_opts, 0, 0},
+	{"explain", "[CONFIG...]",
+	 "the resources of each device, and for every other resource the selector that it fails",
+	 explain_opts, 0, -1},
+	{"plan", NULL, "the resources that a node has without configuration, as a configuration",
+	 plan_opts, 0, 0},
 	{0},
 };
 
@@ -138,23 +174,110 @@ static int show_pods(const struct device_opts *o, bool json, struct err *e)
 	return json ? pods_json(&list) : pods_text(&list);
 }
 
+/* --- resources --- */
+
+static void print_messages(const struct resource_messages *messages)
+{
+	for (size_t i = 0; i < messages->n; i++)
+		fprintf(stderr, "unirail device: %s\n", messages->v[i].text);
+}
+
+/*
+ * CONFIG is a file or the directory of a mounted ConfigMap. Without CONFIG and without a file in
+ * the usual directory the configuration is the one that `plan` prints.
+ */
+static int read_config(const struct device_opts *o, const struct node_devices *node, char **paths,
+		       int n, struct resource_config *c, struct resource_messages *messages,
+		       struct err *e)
+{
+	static const char *const usual[] = {RESOURCE_CONFIG_DIR};
+	const struct resource_defaults d = {NULL, o->prefix};
+	struct root root;
+	size_t count;
+	int r = root_open(&root, n ? NULL : o->root, e);
+
+	if (r < 0)
+		return r;
+	count = n ? resource_sources_read(&root, (const char *const *)paths, (size_t)n, o->node,
+					  false, &d, c, messages)
+		  : resource_sources_read(&root, usual, 1, o->node, true, &d, c, messages);
+	root_close(&root);
+	return !count && !n && !messages->n ? resource_plan(node, c, messages, e) : 0;
+}
+
+static int show_explain(const struct device_opts *o, bool json, char **words, int n, struct err *e)
+{
+	auto_node_devices struct node_devices node = {0};
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages messages = {0};
+	auto_resources struct resources s = {0};
+	char **paths = xcalloc((size_t)n, sizeof(*paths));
+	auto_buf struct buf b;
+	int r = node_devices_observe(o->root, &node, e);
+
+	buf_init(&b, OUT_MAX);
+	for (int i = 0; i < n; i++)
+		paths[i] = path_absolute(words[i]);
+	if (r >= 0)
+		r = read_config(o, &node, paths, n, &c, &messages, e);
+	str_list_free(paths, (size_t)n);
+	if (r < 0)
+		return r;
+	resources_decide(&c, &node, &s, &messages);
+	if (json)
+		resource_explain_json(&s, &messages, &b);
+	else
+		resource_explain_text(&s, &messages, &b);
+	return opt_print(&b);
+}
+
+static int show_plan(const struct device_opts *o, struct err *e)
+{
+	auto_node_devices struct node_devices node = {0};
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages messages = {0};
+	auto_buf struct buf b;
+	int r = node_devices_observe(o->root, &node, e);
+
+	buf_init(&b, OUT_MAX);
+	if (r >= 0)
+		r = resource_plan(&node, &c, &messages, e);
+	if (r < 0)
+		return r;
+	print_messages(&messages);
+	resource_plan_write(&node, &b);
+	return opt_print(&b);
+}
+
 int device_main(int argc, char **argv)
 {
 	struct device_opts o = {
 		.socket = PODRES_SOCKET, .output = "text", .timeout_ms = PODRES_TIMEOUT_MS};
 	const struct cmd *c = NULL;
 	struct err e = ERR_INIT;
-	bool pods, json;
-	int words, r = cmd_pick("unirail device", device_cmds, argc, argv, &c, &words, &e);
+	const char *name;
+	bool json;
+	int words, n = 0, r = cmd_pick("unirail device", device_cmds, argc, argv, &c, &words, &e);
 
-	pods = c && strcmp(c->name, "pods") == 0;
-	if (r == 0)
-		r = opt_parse(c, pods ? "unirail device pods" : "unirail device list",
-			      argc - 1 - words, argv + 1 + words, &o, &e);
+	name = c ? c->name : "";
+	if (r == 0) {
+		auto_free char *prog = xasprintf("unirail device %s", name);
+
+		argc -= 1 + words;
+		argv += 1 + words;
+		n = r = opt_parse(c, prog, argc, argv, &o, &e);
+	}
 	if (r < 0)
 		return opt_exit("unirail device", r, &e);
 	json = strcmp(o.output, "json") == 0;
-	r = pods ? show_pods(&o, json, &e) : device_list(o.root, json, &e);
+	if (strcmp(name, "pods") == 0)
+		r = show_pods(&o, json, &e);
+	else if (strcmp(name, "explain") == 0)
+		r = show_explain(&o, json, argv + n, argc - n, &e);
+	else if (strcmp(name, "plan") == 0)
+		r = show_plan(&o, &e);
+	else
+		r = device_list(o.root, o.agent ? o.agent : o.root ? NULL : AGENT_SOCKET, json, &e);
 	if (r < 0) {
 		fprintf(stderr, "unirail device: %s\n", e.text);
 		return 1;
@@ -173,13 +296,74 @@ static void find_holder(const struct root *root, struct device_row *row)
 
 	if (row->f->vf < 0)
 		return;
-	row->netns = vf_holder(root, bdf);
+	row->netns = vf_owner(root, bdf);
 	if (row->netns && vf_record_of(root, NULL, bdf, row->netns, &r) && r.pod)
 		row->pod = xstrdup(r.pod);
 }
 
-static int show(const struct root *root, const struct inventory *inv, bool json)
+struct device_health {
+	const char *id, *unhealthy;
+};
+
+static int by_id(const void *a, const void *b)
 {
+	const struct device_health *x = a, *y = b;
+
+	return strcmp(x->id, y->id);
+}
+
+void device_rows_health(struct device_row *v, size_t n, const struct json *answer)
+{
+	struct json_walk w = json_walk_start(json_get(answer, "resources")), devices;
+	auto_free struct device_health *list = NULL;
+	const struct json *resource, *d;
+	size_t count = 0;
+
+	while ((resource = json_walk_next(&w, NULL))) {
+		devices = json_walk_start(json_get(resource, "devices"));
+		while ((d = json_walk_next(&devices, NULL))) {
+			const struct device_health one = {json_string(json_get(d, "id")),
+							  json_string(json_get(d, "unhealthy"))};
+
+			if (one.id && one.unhealthy)
+				VEC_PUSH(list, count) = one;
+		}
+	}
+	if (!count)
+		return;
+	qsort(list, count, sizeof(*list), by_id);
+	for (size_t i = 0; i < n; i++) {
+		const struct device_health key = {v[i].f->pci.bdf, NULL};
+		const struct device_health *found =
+			bsearch(&key, list, count, sizeof(*list), by_id);
+
+		v[i].unhealthy = found ? found->unhealthy : NULL;
+	}
+}
+
+enum { AGENT_TIMEOUT_MS = 2000, AGENT_ANSWER_MAX = 4 << 20 };
+
+/* No agent, one without device plugin, or another program's socket: nothing is known, which is no error. */
+static struct json_doc *query_agent(const char *socket)
+{
+	const struct http1_call c = {
+		.socket = socket,
+		.request = {.method = "GET", .target = "/v1/unirail/devices"},
+		.timeout_ms = AGENT_TIMEOUT_MS,
+		.max = AGENT_ANSWER_MAX,
+	};
+	auto_buf struct buf body = {0};
+	struct json_doc *doc = NULL;
+
+	if (http1_call(&c, &body, NULL) != 200 ||
+	    json_parse(&doc, buf_span(&body), AGENT_ANSWER_MAX, NULL) < 0)
+		return NULL;
+	return doc;
+}
+
+static int show(const struct root *root, const struct inventory *inv, const char *agent, bool json)
+{
+	auto_json struct json_doc *answer = agent ? query_agent(agent) : NULL;
 	auto_free struct device_row *rows = xcalloc(inv->n, sizeof(*rows));
 	auto_buf struct buf b;
 
@@ -187,6 +371,8 @@ static int show(const struct root *root, const struct inventory *inv, bool json)
 		rows[i].f = &inv->v[i];
 		find_holder(root, &rows[i]);
 	}
+	if (answer)
+		device_rows_health(rows, inv->n, json_root(answer));
 	buf_init(&b, DEVICE_LIST_OUT_MAX);
 	if (json)
 		device_show_json(rows, inv->n, &b);
@@ -199,7 +385,7 @@ static int show(const struct root *root, const struct inventory *inv, bool json)
 	return json ? opt_print(&b) : 0;
 }
 
-int device_list(const char *dir, bool json, struct err *e)
+int device_list(const char *dir, const char *agent, bool json, struct err *e)
 {
 	auto_nl struct nl_wire *route = NULL, *generic = NULL;
 	auto_inventory struct inventory inv = {0};
@@ -210,14 +396,14 @@ int device_list(const char *dir, bool json, struct err *e)
 		return r;
 	if (!dir) {
 		r = nl_open(&route, NL_ROUTE, -1, e);
-		/* A kernel without it has no devlink either. */
+		/* A kernel without generic netlink has no devlink either. */
 		if (r >= 0)
 			(void)nl_open(&generic, NL_GENERIC, -1, NULL);
 	}
 	if (r >= 0)
 		r = inventory_read(&root, route, generic, &inv, e);
 	if (r >= 0)
-		r = show(&root, &inv, json);
+		r = show(&root, &inv, agent, json);
 	root_close(&root);
 	return r;
 }
@@ -259,7 +445,7 @@ static void add_numa(struct columns *c, const struct inventory_function *f)
 		columns_addf(c, "%d", f->pci.numa);
 }
 
-/* Of several netdevs the first: the others are in JSON. */
+/* Shows the first of several netdevs; JSON has all of them. */
 static void add_netdev(struct columns *c, const struct inventory_function *f)
 {
 	const struct inventory_netdev *d = f->n_netdevs ? &f->netdevs[0] : NULL;
@@ -328,19 +514,37 @@ static void add_pod(struct columns *c, const struct device_row *row)
 	columns_add(c, row->pod ? row->pod : row->netns ? row->netns : away);
 }
 
+static bool health_is_known(const struct device_row *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].unhealthy)
+			return true;
+	return false;
+}
+
+static void add_health(struct columns *c, const struct device_row *row)
+{
+	if (row->unhealthy && *row->unhealthy)
+		columns_addf(c, "unhealthy: %s", row->unhealthy);
+	else
+		columns_add(c, row->unhealthy ? "healthy" : NULL);
+}
+
 void device_show_text(const struct device_row *v, size_t n, FILE *f)
 {
 	static const char *const head[] = {"FUNCTION",	  "ROLE", "DRIVER",	"NUMA",
 					   "NETDEV",	  "MTU",  "LINK STATE", "RDMA DEVICE",
-					   "VF SETTINGS", "POD"};
+					   "VF SETTINGS", "POD",  "HEALTH"};
+	bool has_health = health_is_known(v, n);
+	size_t n_head = ARRAY_LEN(head) - !has_health;
 	auto_columns struct columns c;
 
 	if (!n) {
 		fputs("no network function on PCI\n", f);
 		return;
 	}
-	columns_init(&c, ARRAY_LEN(head), "");
-	for (size_t i = 0; i < ARRAY_LEN(head); i++)
+	columns_init(&c, (unsigned int)n_head, "");
+	for (size_t i = 0; i < n_head; i++)
 		columns_add(&c, head[i]);
 	for (size_t i = 0; i < n; i++) {
 		columns_add(&c, v[i].f->pci.bdf);
@@ -351,13 +555,15 @@ void device_show_text(const struct device_row *v, size_t n, FILE *f)
 		add_rdma(&c, v[i].f);
 		add_settings(&c, v[i].f);
 		add_pod(&c, &v[i]);
+		if (has_health)
+			add_health(&c, &v[i]);
 	}
 	columns_print(&c, f);
 }
 
 /* --- for programs --- */
 
-/* null when it is not known. */
+/* Unknown values are null. */
 static void put_str(struct json_out *o, const char *key, const char *s)
 {
 	jo_kstr(o, key, s && *s ? s : NULL);
@@ -482,7 +688,13 @@ static void put_vf(struct json_out *o, const struct device_row *row)
 	put_str(o, "netns", row->netns);
 }
 
-static void put_function(struct json_out *o, const struct device_row *row)
+static void put_health(struct json_out *o, const struct device_row *row)
+{
+	jo_kstr(o, "health", !row->unhealthy ? NULL : *row->unhealthy ? "unhealthy" : "healthy");
+	put_str(o, "healthReason", row->unhealthy);
+}
+
+static void put_function(struct json_out *o, const struct device_row *row, bool has_health)
 {
 	const struct inventory_function *f = row->f;
 	const struct pci_dev *p = &f->pci;
@@ -499,6 +711,8 @@ static void put_function(struct json_out *o, const struct device_row *row)
 		put_pf(o, f);
 	if (f->vf >= 0)
 		put_vf(o, row);
+	if (has_health)
+		put_health(o, row);
 	put_netdevs(o, f);
 	put_rdma(o, f);
 	jo_end_obj(o);
@@ -506,12 +720,13 @@ static void put_function(struct json_out *o, const struct device_row *row)
 
 void device_show_json(const struct device_row *v, size_t n, struct buf *b)
 {
+	bool has_health = health_is_known(v, n);
 	struct json_out o;
 
 	jo_init(&o, b, 4);
 	jo_arr(&o);
 	for (size_t i = 0; i < n; i++)
-		put_function(&o, &v[i]);
+		put_function(&o, &v[i], has_health);
 	jo_end_arr(&o);
 	buf_char(b, '\n');
 }

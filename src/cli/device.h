@@ -8,18 +8,26 @@
 
 #include "device/inventory.h"
 
+struct json;
+
 /* A device function, and the pod that uses it. */
 struct device_row {
 	const struct inventory_function *f;
 	char *pod;   /* "namespace/name" from the record of an attachment; NULL: no record */
 	char *netns; /* network namespace of the running pod; NULL: not in use */
+	const char *unhealthy; /* the reason that the agent gives; "": healthy; NULL: not known */
 };
 
 /*
  * dir: directory with the files of another host, NULL: this host. Prints the list; returns the exit
- * status or -errno.
+ * status or -errno. agent: socket of the agent that knows the health of the devices; NULL: none is asked. An agent that
+ * does not answer is no error: the list has no health then.
  */
-int device_list(const char *dir, bool json, struct err *e);
+int device_list(const char *dir, const char *agent, bool json, struct err *e);
+
+/* The health of the rows' devices as the agent responded to GET /v1/unirail/devices; borrowed from `answer`. What it does not
+ * name, and what is not understood, stays unknown. Costs n log n. */
+void device_rows_health(struct device_row *v, size_t n, const struct json *answer);
 
 /*
  * One row per function, with the settings that differ from the driver's defaults:
@@ -27,6 +35,8 @@ int device_list(const char *dir, bool json, struct err *e);
  * 	FUNCTION      ROLE     DRIVER     NUMA  NETDEV    MTU   LINK  RDMA           SETTINGS      POD
  * 	0000:3b:00.0  PF 8/16  mlx5_core  1     ens1f0    9000  up    mlx5_0 ACTIVE  switchdev     -
  * 	0000:3b:00.2  VF 0     mlx5_core  1     ens1f0v0  9000  up    mlx5_2 ACTIVE  vlan 7 trust  -
+ *
+ * A column HEALTH, in JSON "health" and "healthReason", only if the health of a device is known.
  */
 void device_show_text(const struct device_row *v, size_t n, FILE *f);
 void device_show_json(const struct device_row *v, size_t n, struct buf *b);

@@ -14,19 +14,27 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 #include "cli/cli.h"
+#include "cli/doctor_fix.h"
+#include "cli/doctor_node.h"
+#include "cli/manifests.h"
+#include "doctor/redact.h"
 #include "doctor/snapshot.h"
 #include "doctor/tree.h"
+#include "doctor/would_run.h"
+#include "host/dropin.h"
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
 
 /* `unirail doctor`: options, where the facts come from, and printing. */
 
-enum { OUT_MAX = 16 << 20, OPEN_MAX = 16 };
+enum { OUT_MAX = 16 << 20, NODE_MS = 20000, OPEN_MAX = 16 };
 
 struct doctor_opts {
 	const char *snapshot, *root, *unpack, *output;
 	const char *cni_bin, *cni_conf, *pool_dir, *state_dir;
-	bool list;
+	const char *would_run, *with, *ns, *node_file;
+	const char *node, *kubeconfig, *context;
+	bool list, fix, dry_run;
 };
 
 #define AT(field) offsetof(struct doctor_opts, field), 0, 0
@@ -37,6 +45,28 @@ static const struct opt opts[] = {
 	 "read a snapshot, packed or unpacked, instead of this host", AT(root)},
 	{"unpack", 0, OPT_STR, "DIR",
 	 "unpack the snapshot of --root into DIR, which other tools take as --root", AT(unpack)},
+	{"would-run", 0, OPT_STR, "FILE",
+	 "what would go wrong for the pods of this manifest on this host; '-': standard input",
+	 AT(would_run)},
+	{"with", 0, OPT_STR, "FILE,...",
+	 "with --would-run: manifests of the networks, pools and namespaces that it refers to",
+	 AT(with)},
+	{"namespace", 'n', OPT_STR, "NS",
+	 "with --would-run: namespace of pods without one (default)", AT(ns)},
+	{"node-file", 0, OPT_STR, "FILE",
+	 "this host's Node object (kubectl get node NAME -o json), for the checks that need it",
+	 AT(node_file)},
+	{"fix", 0, OPT_FLAG, NULL,
+	 "show and carry out the steps of 'unirail host' that mend what is found; 'unirail host undo' "
+	 "reverts them",
+	 AT(fix)},
+	{"dry-run", 0, OPT_FLAG, NULL, "with --fix: only show the steps", AT(dry_run)},
+	{"node", 0, OPT_STR, "NAME",
+	 "what the API server has about this node, and what its agent reported; not this host",
+	 AT(node)},
+	{"kubeconfig", 0, OPT_STR, "FILE", "with --node: kubeconfig for the API server",
+	 AT(kubeconfig)},
+	{"context", 0, OPT_STR, "NAME", "with --node: context of the kubeconfig", AT(context)},
 	{"list", 'l', OPT_FLAG, NULL, "print the name of each check and what it verifies",
 	 AT(list)},
 	{"cni-bin", 0, OPT_STR, "DIR", "directory of CNI plugins (/opt/cni/bin)", AT(cni_bin)},
@@ -63,37 +93,83 @@ static void put_about(struct buf *b)
 	tree_put_file(b, HOST_ABOUT, span_of(text));
 }
 
-/* What cannot be read is worth a line in a bug report, no failure of it. */
-static void picture(const struct root *root, struct buf *b, struct snapshot *s)
+/* The Node object of --node-file in place of the snapshot's. */
+static int read_node(const struct doctor_opts *o, struct host_facts *f, struct err *e)
+{
+	auto_objects struct objects l = {0};
+	auto_buf struct buf b = {0};
+	struct json_out out;
+	int r = o->node_file ? manifests_read(&l, o->node_file, "", e) : 0;
+
+	if (r < 0 || !o->node_file)
+		return r;
+	if (l.n != 1 || strcmp(l.v[0].kind, "Node") != 0)
+		return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not one object of kind Node",
+				o->node_file);
+	buf_init(&b, HOST_NODE_MAX);
+	jo_init(&out, &b, 0);
+	jo_val(&out, l.v[0].v, false);
+	json_free(f->node);
+	f->node = NULL;
+	return json_parse(&f->node, buf_span(&b), HOST_NODE_MAX, e);
+}
+
+/* Without secrets, as every file of a snapshot. */
+static void put_node(const struct host_facts *f, struct buf *b)
+{
+	auto_buf struct buf text = {0}, clean = {0};
+	struct json_out o;
+
+	if (!f->node)
+		return;
+	buf_init(&text, HOST_NODE_MAX);
+	buf_init(&clean, 2 * (size_t)HOST_NODE_MAX);
+	jo_init(&o, &text, 0);
+	jo_val(&o, json_root(f->node), false);
+	if (redact_json(buf_span(&text), &clean) == 0)
+		tree_put_file(b, HOST_NODE, buf_span(&clean));
+}
+
+/* A source that cannot be read becomes a comment in the bug report; the report succeeds. */
+static int picture(const struct doctor_opts *o, const struct root *root, struct buf *b,
+		   struct snapshot *s, struct err *e)
 {
 	auto_host_facts struct host_facts f = {0};
 	const struct host_source src = {.root = root, .record = b};
-	struct err e = ERR_INIT;
+	struct err unread = ERR_INIT;
+	int r = read_node(o, &f, e);
 
+	if (r < 0)
+		return r;
 	put_about(b);
-	if (host_facts_read(&f, &src, &e) < 0)
-		tree_put_comment(b, e.text);
+	put_node(&f, b);
+	host_facts_done(&f);
+	if (host_facts_read(&f, &src, &unread) < 0)
+		tree_put_comment(b, unread.text);
 	*s = (struct snapshot){.root = root, .out = b};
 	snapshot_take(s);
+	return 0;
 }
 
-static int write_snapshot(const struct root *root, const char *file, struct err *e)
+static int write_snapshot(const struct doctor_opts *o, const struct root *root, struct err *e)
 {
+	const char *file = o->snapshot;
 	auto_free char *path = path_absolute(file);
 	auto_buf struct buf b = {0};
 	struct snapshot s;
 	int r;
 
 	buf_init(&b, SNAPSHOT_MAX);
-	picture(root, &b, &s);
+	r = picture(o, root, &b, &s, e);
+	if (r < 0)
+		return r;
 	if (b.over)
-		return err_set(e, -EFBIG, "take a snapshot: it is larger than %d MiB",
-			       SNAPSHOT_MAX >> 20);
+		return err_set(e, -EFBIG, "the snapshot is larger than %d MiB", SNAPSHOT_MAX >> 20);
 	r = file_replace(root, path, buf_span(&b), 0600, e);
 	if (r < 0)
 		return err_wrap(e, r, "write snapshot");
-	printf("%s: %zu files and netlink's answers in %zu KiB; secrets are left out, names and "
-	       "addresses of this host are in it\n",
+	printf("%s: %zu files and netlink's answers in %zu KiB; it contains names and addresses of "
+	       "this host, but no secrets\n",
 	       file, s.n_files, b.len >> 10);
 	return 0;
 }
@@ -137,9 +213,23 @@ static bool is_folder(const char *path)
 static int check_words(const struct doctor_opts *o, struct err *e)
 {
 	if (o->snapshot && o->root)
-		return err_set(e, -EINVAL, "--snapshot is of this host: not with --root");
+		return err_set(e, -EINVAL,
+			       "--snapshot describes this host and does not go with "
+			       "--root");
+	if (o->dry_run && !o->fix)
+		return err_set(e, -EINVAL, "--dry-run goes with --fix");
+	if (o->fix && (o->snapshot || strcmp(o->output, "json") == 0))
+		return err_set(e, -EINVAL,
+			       "--fix prints steps as text and does not go with --snapshot and "
+			       "-o json");
+	if (o->node && (o->root || o->fix || o->snapshot || o->would_run || o->node_file))
+		return err_set(e, -EINVAL,
+			       "--node reads the API server and goes only with --kubeconfig, "
+			       "--context and -o");
+	if (o->with && !o->would_run)
+		return err_set(e, -EINVAL, "--with goes with --would-run");
 	if (o->unpack && (!o->root || is_folder(o->root)))
-		return err_set(e, -EINVAL, "--unpack wants a snapshot's file in --root");
+		return err_set(e, -EINVAL, "--unpack needs the file of a snapshot in --root");
 	return 0;
 }
 
@@ -148,10 +238,10 @@ static int unpack_for_user(const struct doctor_opts *o, struct err *e)
 	int r;
 
 	if (mkdir(o->unpack, 0755) < 0)
-		return err_sys(e, -errno, "make folder '%s'", o->unpack);
+		return err_sys(e, -errno, "create directory '%s'", o->unpack);
 	r = unpack(o->root, o->unpack, e);
 	if (r == 0)
-		printf("%s: take it as --root of any command\n", o->unpack);
+		printf("%s: pass it as --root to any command\n", o->unpack);
 	return r;
 }
 
@@ -172,6 +262,59 @@ static int put_findings(const struct doctor_opts *o, const struct host_facts *f,
 	return findings_count(l, FINDING_PROBLEM) ? 1 : 0;
 }
 
+static int run_would(const struct doctor_opts *o, struct doctor *d, struct err *e)
+{
+	struct span rest = span_of(o->with ? o->with : ""), file;
+	auto_objects struct objects in = {0};
+	int r = manifests_read(&in, o->would_run, o->ns, e);
+
+	while (r == 0 && rest.n && span_cut(&rest, ',', &file)) {
+		auto_free char *path = span_dup(file);
+
+		r = manifests_read(&in, path, o->ns, e);
+	}
+	if (r < 0)
+		return r;
+	objects_sort(&in);
+	if (!would_run(d, &in))
+		return err_kind(e, ERR_CONF, -EINVAL, "'%s' has no pod and no template of pods",
+				o->would_run);
+	return 0;
+}
+
+/* The commands that mend what was found; a snapshot is not changed. */
+static int mend(const struct doctor_opts *o, const struct host_facts *f, const struct findings *l,
+		struct err *e)
+{
+	auto_host_conf struct host_conf conf;
+	auto_fix struct fix_commands fixes = {0};
+	int r;
+
+	host_conf_init(&conf);
+	r = host_dropin_read(&conf, f->root, HOST_CONF, false, e);
+	if (r < 0)
+		return r;
+	fix_collect(l, &conf, &fixes);
+	return fix_run(&fixes, f->dir, o->dry_run || f->dir);
+}
+
+/* Reads the host again after --fix, for what is left. */
+static int check_again(const struct doctor_opts *o, struct doctor *d, const struct host_source *src,
+		       struct err *e)
+{
+	struct host_facts *f = (struct host_facts *)d->f;
+	int r;
+
+	findings_done(d->out);
+	host_facts_done(f);
+	r = host_facts_read(f, src, e);
+	if (r >= 0)
+		r = read_node(o, f, e);
+	if (r >= 0)
+		doctor_run(d);
+	return r;
+}
+
 static int check(const struct doctor_opts *o, const struct root *root, const char *dir,
 		 struct err *e)
 {
@@ -186,10 +329,20 @@ static int check(const struct doctor_opts *o, const struct root *root, const cha
 			   .out = &found};
 	int r = host_facts_read(&f, &src, e);
 
-	if (r < 0)
-		return r;
-	doctor_run(&d);
-	return put_findings(o, &f, &found);
+	if (r >= 0)
+		r = read_node(o, &f, e);
+	if (r >= 0 && o->would_run)
+		r = run_would(o, &d, e);
+	else if (r >= 0)
+		doctor_run(&d);
+	if (r >= 0 && o->fix) {
+		r = mend(o, &f, &found, e);
+		if (r == 0 && !o->dry_run && !dir)
+			r = check_again(o, &d, &src, e);
+		else if (r >= 0)
+			return r ? r : findings_count(&found, FINDING_PROBLEM) ? 1 : 0;
+	}
+	return r < 0 ? r : put_findings(o, &f, &found);
 }
 
 static int check_packed(const struct doctor_opts *o, struct err *e)
@@ -199,7 +352,7 @@ static int check_packed(const struct doctor_opts *o, struct err *e)
 	int r;
 
 	if (!mkdtemp(dir))
-		return err_sys(e, -errno, "make a folder in /tmp");
+		return err_sys(e, -errno, "create a directory in /tmp");
 	r = unpack(o->root, dir, e);
 	if (r == 0)
 		r = root_open(&root, dir, e);
@@ -209,6 +362,36 @@ static int check_packed(const struct doctor_opts *o, struct err *e)
 	}
 	nftw(dir, remove_one, OPEN_MAX, FTW_DEPTH | FTW_PHYS);
 	return r;
+}
+
+static void doctor_show_findings(const struct findings *l, struct buf *b);
+
+/* What the API server has about a node; the facts of this host do not matter. */
+static int check_node(const struct doctor_opts *o, struct err *e)
+{
+	const struct doctor_node_access access = {o->kubeconfig, o->context, o->node, NODE_MS};
+	auto_json struct json_doc *events = NULL;
+	auto_findings struct findings found = {0};
+	auto_host_facts struct host_facts f = {0};
+	struct doctor d = {.f = &f, .out = &found};
+	auto_buf struct buf b;
+	struct root root;
+	int r = doctor_node_read(&access, &f.node, &events, e);
+
+	buf_init(&b, OUT_MAX);
+	if (r == 0)
+		r = root_open(&root, NULL, e);
+	if (r < 0)
+		return r;
+	f.root = &root;
+	doctor_node_report(&d, events ? json_root(events) : NULL, now_real_ms());
+	if (strcmp(o->output, "json"))
+		doctor_show_findings(&found, &b);
+	else
+		doctor_show_json(&f, &found, &b);
+	root_close(&root);
+	r = opt_print(&b);
+	return r ? r : findings_count(&found, FINDING_PROBLEM) ? 1 : 0;
 }
 
 static int list_checks(const struct doctor_opts *o)
@@ -231,6 +414,8 @@ static int run(const struct doctor_opts *o, struct err *e)
 
 	if (o->list)
 		return list_checks(o);
+	if (o->node)
+		return check_node(o, e);
 	if (o->unpack)
 		return unpack_for_user(o, e);
 	if (o->root && !is_folder(o->root))
@@ -238,7 +423,7 @@ static int run(const struct doctor_opts *o, struct err *e)
 	r = root_open(&root, o->root, e);
 	if (r < 0)
 		return r;
-	r = o->snapshot ? write_snapshot(&root, o->snapshot, e)
+	r = o->snapshot ? write_snapshot(o, &root, e)
 			: check(o, &root, root.host ? NULL : o->root, e);
 	root_close(&root);
 	return r;
@@ -250,7 +435,8 @@ int doctor_main(int argc, char **argv)
 				.cni_bin = "/opt/cni/bin",
 				.cni_conf = "/etc/cni/net.d",
 				.pool_dir = IPAM_POOL_DIR,
-				.state_dir = IPAM_STATE_DIR};
+				.state_dir = IPAM_STATE_DIR,
+				.ns = "default"};
 	struct err e = ERR_INIT;
 	int r = opt_parse(doctor_cmds, "unirail doctor", argc - 1, argv + 1, &o, &e);
 
@@ -309,6 +495,15 @@ static void put_level(const struct findings *l, enum finding_level level, FILE *
 		if (l->v[i].level == level)
 			fprintf(out, "%-7s  %s: %s: %s\n", level_name(level), l->v[i].where,
 				l->v[i].what, l->v[i].remedy);
+}
+
+static void doctor_show_findings(const struct findings *l, struct buf *b)
+{
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(b, "%-7s  %s: %s: %s\n", level_name(l->v[i].level), l->v[i].where,
+			   l->v[i].what, l->v[i].remedy);
+	buf_printf(b, "%zu problems, %zu notes\n", findings_count(l, FINDING_PROBLEM),
+		   findings_count(l, FINDING_NOTE));
 }
 
 void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out)

@@ -6,9 +6,11 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "cli/cli.h"
+#include "cli/reference.h"
 
 const struct cmd help_cmds[] = {
-	{NULL, "[APPLET [COMMAND]]", "help on an applet or a command", NULL, 0, -1},
+	{NULL, "[APPLET [COMMAND] | TOPIC]", "help on an applet, a command or a topic", NULL, 0,
+	 -1},
 	{0},
 };
 
@@ -27,7 +29,7 @@ int help_unknown(const char *name, struct err *e)
 
 	for (const struct applet *a = applets; a->name && n < ARRAY_LEN(list); a++)
 		list[n++] = a->name;
-	near = opt_nearest(name, list, n);
+	near = opt_suggest(name, list, n);
 	if (near)
 		return err_set(e, -ENOENT, "unknown applet '%s'; did you mean '%s'?", name, near);
 	return err_set(e, -ENOENT, "unknown applet '%s'; see 'unirail --help'", name);
@@ -53,6 +55,9 @@ void help_list(struct buf *b)
 	list_group(b, "CNI plugins, called by a container runtime:", mask, APPLET_CNI);
 	list_group(b, "IPAM plugins, called by CNI plugins:", mask, mask);
 	list_group(b, "tools:", mask, 0);
+	buf_str(b, "\ntopics of 'unirail help':\n");
+	for (const struct reference_topic *t = reference_topics; t->name; t++)
+		opt_row(b, t->name, t->help);
 	buf_str(b, "\nsee 'unirail help APPLET', or 'unirail APPLET --help'\n");
 }
 
@@ -77,6 +82,27 @@ const char help_plugin_text[] =
 	"goes to standard output. Warnings go to standard error, or what UNIRAIL_LOG in its environment "
 	"asks for: debug, info, warn or error.";
 
+static void reference_section(struct buf *b, const char *title)
+{
+	buf_printf(b, "\n%s:\n", title);
+}
+
+static void reference_paragraph(struct buf *b, const char *text)
+{
+	buf_char(b, '\n');
+	opt_wrap(b, text, 0);
+}
+
+static void reference_row(struct buf *b, const char *name, const char *value, const char *help)
+{
+	auto_free char *left = xasprintf("%s%s%s", name, *value ? " " : "", value);
+
+	opt_row(b, left, help);
+}
+
+static const struct reference_style terminal = {reference_section, reference_paragraph,
+						reference_row};
+
 static void help_plugin(const struct applet *a, struct buf *b)
 {
 	buf_printf(b, "usage: %s <NETCONF    (with CNI_COMMAND and the other CNI_* variables)\n\n",
@@ -84,7 +110,7 @@ static void help_plugin(const struct applet *a, struct buf *b)
 	buf_printf(b, "%s\n", a->help);
 	help_about(help_plugin_text, b);
 	buf_str(b, "\noptions, when CNI_COMMAND is not set:\n");
-	opt_row(b, "-h, --help", "print this");
+	opt_row(b, "-h, --help", "print help");
 	opt_row(b, "-V, --version", "print the version");
 }
 
@@ -104,6 +130,7 @@ void help_applet(const struct applet *a, struct buf *b)
 		buf_printf(b, "usage: %s\n\n%s\n", prog, a->help);
 	if (a->about)
 		help_about(a->about, b);
+	reference_keys(a, &terminal, b);
 }
 
 static int help_command(const struct applet *a, int argc, char **argv, struct buf *b, struct err *e)
@@ -126,11 +153,17 @@ static int help_command(const struct applet *a, int argc, char **argv, struct bu
 
 static int help_on(int argc, char **argv, struct buf *b, struct err *e)
 {
+	const struct reference_topic *topic;
 	const struct applet *a;
 
 	if (argc == 0) {
 		help_list(b);
 		return 0;
+	}
+	topic = reference_find(argv[0]);
+	if (topic && argc <= 2) {
+		buf_printf(b, "%s\n", topic->help);
+		return reference_write(topic, argv[1], &terminal, b, e);
 	}
 	a = applet_find(argv[0]);
 	if (!a)

@@ -14,7 +14,7 @@
 #include "kube/informer.h"
 #include "kube/time.h"
 
-/* `unirail kube`: what the API server says to us, for looking at access and permissions. */
+/* `unirail kube`: requests to the API server, to examine access and permissions. */
 
 #define AT(field) offsetof(struct kube_opts, field), 0, 0
 #define ACCESS                                                                                     \
@@ -54,7 +54,8 @@ static const struct opt version_opts[] = {ACCESS, {0}};
 
 const struct cmd kube_cmds[] = {
 	{"get", "KIND[,KIND...] [NAME]", "list objects of the cluster", get_opts, 1, 2},
-	{"version", NULL, "the API server's version, and how we come to it", version_opts, 0, 0},
+	{"version", NULL, "the API server's version and the source of its address", version_opts, 0,
+	 0},
 	{0},
 };
 
@@ -149,7 +150,7 @@ int kube_main(int argc, char **argv)
 	return 1;
 }
 
-/* `unirail kube get`: each kind is looked up, then printed, or watched. */
+/* `unirail kube get`: each kind is looked up, then listed or watched. */
 
 enum { OUT_MAX = 8 << 20 };
 
@@ -291,7 +292,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 /* --- changes --- */
 
-/* What a watched object is kept as: its JSON when that is to be printed. */
+/* What is stored of a watched object: its JSON if that is printed. */
 struct watched {
 	char *text;
 	struct target *x;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/reference.h"
 
 struct man_opts {
 	const char *all;
@@ -22,11 +23,13 @@ static const struct opt opts[] = {
 };
 
 const struct cmd man_cmds[] = {
-	{NULL, "[APPLET]", "man pages, made from the same tables as --help", opts, 0, 1},
+	{NULL, "[APPLET | TOPIC]", "man pages, made from the same tables as --help", opts, 0, 1},
 	{0},
 };
 
-/* Text that roff takes literally: no request, no escape, no typographer's quotes or hyphens. */
+/*
+ * Writes text that roff prints literally: no request, no escape, no typographic quotes or hyphens.
+ */
 static void roff(struct buf *b, const char *s)
 {
 	static const struct {
@@ -54,7 +57,7 @@ static void roff_line(struct buf *b, const char *before, const char *s, const ch
 	buf_str(b, after);
 }
 
-/* "unirail-pool"; a name that already begins so is kept. */
+/* "unirail-pool"; a name that already has this prefix is unchanged. */
 static char *page_name(const struct applet *a)
 {
 	if (strncmp(a->name, "unirail-", strlen("unirail-")) == 0)
@@ -125,6 +128,23 @@ static void commands(struct buf *b, const struct applet *a)
 	}
 }
 
+static void section(struct buf *b, const char *title)
+{
+	buf_str(b, ".SH ");
+	for (; *title; title++)
+		buf_char(b, *title >= 'a' && *title <= 'z' ? (char)(*title - 'a' + 'A') : *title);
+	buf_char(b, '\n');
+}
+
+static void row(struct buf *b, const char *name, const char *value, const char *help)
+{
+	roff_line(b, ".TP\n\\fB", name, "\\fR ");
+	roff_line(b, "\\fI", value, "\\fR\n");
+	roff_line(b, "", help, "\n");
+}
+
+static const struct reference_style pages = {section, paragraphs, row};
+
 static void tool_page(struct buf *b, const struct applet *a)
 {
 	buf_str(b, ".SH SYNOPSIS\n.nf\n");
@@ -136,7 +156,7 @@ static void tool_page(struct buf *b, const struct applet *a)
 		paragraphs(b, a->about);
 	}
 	commands(b, a);
-	buf_str(b, ".SH EXIT STATUS\n0 done, 1 failed, 2 a mistake on the command line.\n");
+	buf_str(b, ".SH EXIT STATUS\n0 success, 1 failure, 2 usage error.\n");
 }
 
 static void plugin_page(struct buf *b, const struct applet *a)
@@ -161,7 +181,21 @@ static void applet_page(struct buf *b, const struct applet *a)
 		plugin_page(b, a);
 	else
 		tool_page(b, a);
+	reference_keys(a, &pages, b);
 	buf_str(b, ".SH SEE ALSO\n.BR unirail (1)\n");
+}
+
+static int topic_page(struct buf *b, const struct reference_topic *t, const char *part,
+		      struct err *e)
+{
+	auto_free char *page = xasprintf("unirail-%s", t->name);
+	int r;
+
+	head(b, page, t->help);
+	buf_str(b, ".SH DESCRIPTION\n");
+	r = reference_write(t, part, &pages, b, e);
+	buf_str(b, ".SH SEE ALSO\n.BR unirail (1)\n");
+	return r;
 }
 
 static void main_page(struct buf *b)
@@ -170,9 +204,9 @@ static void main_page(struct buf *b)
 	buf_str(b, ".SH SYNOPSIS\n.B unirail\n\\fIAPPLET\\fR [\\fICOMMAND\\fR] "
 		   "[\\fIOPTION\\fR...]\n");
 	buf_str(b,
-		".SH DESCRIPTION\nOne program, many applets: it does what its first word says, or "
-		"the name of the link through which it is called. An unknown applet is exit "
-		"status 127.\n.SH APPLETS\n");
+		".SH DESCRIPTION\nOne program with many applets: the first operand selects one, or "
+		"the name of the link through which the program is called. An unknown applet is "
+		"exit status 127.\n.SH APPLETS\n");
 	for (const struct applet *a = applets; a->name; a++) {
 		auto_free char *page = page_name(a);
 
@@ -180,6 +214,11 @@ static void main_page(struct buf *b)
 			continue;
 		roff_line(b, ".TP\n.BR ", page, " (1)\n");
 		roff_line(b, "", a->help, "\n");
+	}
+	buf_str(b, ".SH TOPICS\n");
+	for (const struct reference_topic *t = reference_topics; t->name; t++) {
+		roff_line(b, ".TP\n.BR unirail\\-", t->name, " (1)\n");
+		roff_line(b, "", t->help, "\n");
 	}
 }
 
@@ -211,11 +250,18 @@ static int write_all(const char *dir, struct buf *b, struct err *e)
 		applet_page(b, a);
 		n = write_page(&r, dir, page, b, e);
 	}
+	for (const struct reference_topic *t = reference_topics; n == 0 && t->name; t++) {
+		auto_free char *page = xasprintf("unirail-%s", t->name);
+
+		n = topic_page(b, t, NULL, e);
+		if (n == 0)
+			n = write_page(&r, dir, page, b, e);
+	}
 	root_close(&r);
 	return n;
 }
 
-/* make install may say a folder relative to where it stands. */
+/* `make install` may give a relative path. */
 static int write_all_in(const char *dir, struct buf *b, struct err *e)
 {
 	auto_free char *here = NULL, *full = NULL;
@@ -224,13 +270,14 @@ static int write_all_in(const char *dir, struct buf *b, struct err *e)
 		return write_all(dir, b, e);
 	here = getcwd(NULL, 0);
 	if (!here)
-		return err_sys(e, -errno, "find the current folder");
+		return err_sys(e, -errno, "find the current directory");
 	full = xasprintf("%s/%s", here, dir);
 	return write_all(full, b, e);
 }
 
 int man_main(int argc, char **argv)
 {
+	const struct reference_topic *topic = NULL;
 	const struct applet *a = NULL;
 	struct man_opts o = {0};
 	struct err e = ERR_INIT;
@@ -243,8 +290,9 @@ int man_main(int argc, char **argv)
 		return opt_exit("unirail man", at, &e);
 	name = argv[1 + at];
 	if (name && strcmp(name, "unirail") != 0) {
+		topic = reference_find(name);
 		a = applet_find(name);
-		if (!a)
+		if (!a && !topic)
 			return opt_exit("unirail man", help_unknown(name, &e), &e);
 	}
 	if (o.all) {
@@ -259,6 +307,8 @@ int man_main(int argc, char **argv)
 	}
 	if (a)
 		applet_page(&b, a);
+	else if (topic)
+		topic_page(&b, topic, NULL, NULL);
 	else
 		main_page(&b);
 	return opt_print(&b);

@@ -17,7 +17,7 @@
 
 enum { OUT_MAX = 1 << 20 };
 
-#define NO_RDMA "this kernel has no RDMA (module ib_core is not loaded, or not built)"
+#define NO_RDMA "the kernel has no RDMA (module ib_core is not loaded, or not built)"
 
 struct rdma_opts {
 	const char *output;
@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 	{0},
 };
 
-/* `link` and `system` are iproute2's words, as is a "show" behind any of them. */
+/* `link` and `system` are iproute2's commands, as is "show" after each of them. */
 const struct cmd rdma_cmds[] = {
 	{"dev", "[show]", "devices and ports, and whether libibverbs can use them", opts, 0, 1},
 	{"link", "[show]", "the same as 'rdma dev': each port is listed with its device", opts, 0,
@@ -98,7 +98,7 @@ static int show_mode(bool json, struct err *e)
 	int r = rdma_netns_mode_get(&mode, e);
 	const char *name = mode == RDMA_NETNS_SHARED ? "shared" : "exclusive";
 
-	/* A kernel that does not know the mode shares its devices. */
+	/* A kernel without the mode shares its devices. */
 	if (r < 0 && r != -EPROTONOSUPPORT && r != -EOPNOTSUPP)
 		return r;
 	if (r == -EPROTONOSUPPORT)
@@ -110,7 +110,7 @@ static int show_mode(bool json, struct err *e)
 	else if (mode == RDMA_NETNS_SHARED)
 		puts("shared: every network namespace sees every RDMA device");
 	else
-		puts("exclusive: an RDMA device is seen in the network namespace it was put into");
+		puts("exclusive: an RDMA device is seen only in the network namespace that owns it");
 	return 0;
 }
 
@@ -175,8 +175,8 @@ static void add_row(struct columns *c, const struct rdma_dev *d, const struct rd
 	add_number(c, (unsigned int)p->gid_count);
 	columns_add(c, d->driver);
 	columns_add(c, d->fw);
-	if (d->why[0])
-		columns_addf(c, "no: %s", d->why);
+	if (d->reason[0])
+		columns_addf(c, "no: %s", d->reason);
 	else
 		columns_add(c, "yes");
 }
@@ -203,7 +203,7 @@ void rdma_show_text(const struct rdma_dev *list, size_t n, FILE *f)
 
 	print_table(list, n, f);
 	for (size_t i = 0; i < n; i++)
-		unusable += list[i].why[0] != '\0';
+		unusable += list[i].reason[0] != '\0';
 	if (unusable)
 		fprintf(f, "%zu of %zu devices are not usable by verbs\n", unusable, n);
 }
@@ -245,7 +245,7 @@ static void json_dev(struct json_out *o, const struct rdma_dev *d)
 	json_guid(o, "sysImageGuid", d->sys_image_guid);
 	jo_kstr(o, "uverbs", d->uverbs);
 	jo_kbool(o, "inVerbs", d->in_verbs);
-	jo_kstr(o, "notUsableByVerbs", d->why);
+	jo_kstr(o, "notUsableByVerbs", d->reason);
 	jo_key(o, "ports");
 	jo_arr(o);
 	for (size_t k = 0; k < RDMA_PORTS_MAX; k++)

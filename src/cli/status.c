@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail status`: how this node stands in its cluster, from its agent. */
+/* `unirail status`: the state of this node in its cluster, as reported by its agent. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static void print_pools(const struct json *pools)
 	if (json_len(pools) > 0)
 		columns_print(&c, stdout);
 	else
-		puts("this node has addresses of no pool");
+		puts("this node has no addresses of any pool");
 }
 
 static void print_kinds(const struct json *kinds)
@@ -84,7 +84,7 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", text(k, "why"));
 }
 
-/* What keeps pods from their rails is in `why` of the node already. */
+/* The node's own `why` already has the reason if the node is not ready. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)
@@ -103,13 +103,14 @@ static void print_text(const struct json *v)
 
 	printf("node %s: %s%s\n", text(v, "node"),
 	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ", text(v, "why"));
-	printf("%lld blocks of its own, %lld addresses of others' blocks\n",
+	printf("%lld blocks of its own, %lld addresses borrowed from other nodes\n",
 	       (long long)number(b, "own"), (long long)number(b, "loans"));
 	if (foreign)
-		printf("%lld blocks of a lost journal, unused until every pod is accounted for\n",
+		printf("%lld blocks of a lost journal, unused until the addresses of all pods are "
+		       "known\n",
 		       foreign);
 	if (waiting)
-		printf("%lld pods wait\n", waiting);
+		printf("%lld pods are pending\n", waiting);
 	print_kinds(json_get(v, "kinds"));
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
 	if (*text(v, "unconfined"))
@@ -128,9 +129,9 @@ static int failure(int status, const struct buf *body, const char *socket, struc
 	if (json_parse(&doc, buf_span(body), ANSWER_MAX, NULL) == 0)
 		words = json_string(json_get(json_root(doc), "message"));
 	if (status == 404)
-		return err_set(e, -ENOENT, "'%s' is no agent's of a node in a cluster%s%s", socket,
-			       words ? ": " : "", words ? words : "");
-	return err_set(e, -EPROTO, "'%s' answers %d%s%s", socket, status, words ? ": " : "",
+		return err_set(e, -ENOENT, "'%s' is not the socket of a cluster's agent%s%s",
+			       socket, words ? ": " : "", words ? words : "");
+	return err_set(e, -EPROTO, "'%s' responded %d%s%s", socket, status, words ? ": " : "",
 		       words ? words : "");
 }
 
@@ -146,11 +147,11 @@ static int ask(const char *socket, int64_t timeout_ms, struct buf *body, struct 
 	int r = http1_call(&c, body, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "ask the agent (is 'unirail agent' running on this node?)");
+		return err_wrap(e, r, "query the agent (is 'unirail agent' running on this node?)");
 	if (r != 200)
 		return failure(r, body, socket, e);
 	r = json_parse(ret, buf_span(body), ANSWER_MAX, e);
-	return r < 0 ? err_wrap(e, r, "the agent's answer") : 0;
+	return r < 0 ? err_wrap(e, r, "the agent's response") : 0;
 }
 
 static int show(const struct status_opts *o, struct err *e)

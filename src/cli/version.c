@@ -58,7 +58,7 @@ static void libc_name(char *ret, size_t size)
 #else
 	const char *version = "";
 
-	/* musl does not tell its version to those who link it. */
+	/* musl has no function or macro for its version: the build passes it. */
 	for (const struct library *l = libraries; l->name; l++)
 		if (strcmp(l->name, "musl") == 0)
 			version = l->version;
@@ -66,7 +66,7 @@ static void libc_name(char *ret, size_t size)
 #endif
 }
 
-/* What the library says of itself, when that is not what was meant to be linked. */
+/* The version that the library itself reports if it differs from the one of the build. */
 static const char *other_version(const struct library *l)
 {
 	const char *runs = wire_library_version(l->name);
@@ -92,7 +92,7 @@ static void print_text(struct buf *b)
 		snprintf(line, sizeof(line), "%s", l->name);
 		buf_printf(b, "  %-16s%-12s%s", line, l->version, l->licence);
 		if (other)
-			buf_printf(b, " (says it is %s)", other);
+			buf_printf(b, " (reports %s)", other);
 		buf_char(b, '\n');
 	}
 }

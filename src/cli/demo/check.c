@@ -186,8 +186,10 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Everything but what comes and goes by itself: learnt neighbours, link-local addresses and
- * the kernel's own routes for addresses (they follow the addresses). */
+/*
+ * State that an ADD or DEL changes, without what the kernel adds and removes by itself: learnt
+ * neighbours, link-local addresses, and its own routes for addresses (they follow the addresses).
+ */
 static struct lines lines_of(const struct demo_facts *f)
 {
 	struct lines l = {0};
@@ -236,14 +238,14 @@ int demo_facts_remember(struct demo *d, struct err *e)
 		int r = read_lines(d->ns[i], &l, e);
 
 		if (r < 0)
-			return err_wrap(e, r, "look at %s", demo_ns_name(i));
+			return err_wrap(e, r, "read the state of %s", demo_ns_name(i));
 		d->before[i] = l.v;
 		d->n_before[i] = l.n;
 	}
 	return 0;
 }
 
-/* What is only in one of two sorted lists is a problem each. */
+/* Each line that is only in one of the two sorted lists is a problem. */
 static size_t differences(struct demo *d, enum demo_ns ns, const struct lines *after)
 {
 	char **was = d->before[ns];
@@ -253,7 +255,7 @@ static size_t differences(struct demo *d, enum demo_ns ns, const struct lines *a
 		int c = i == d->n_before[ns] ? 1 : k == after->n ? -1 : strcmp(was[i], after->v[k]);
 
 		if (c < 0)
-			demo_problem(d, "%s: gone after DEL: %s", demo_ns_name(ns), was[i]);
+			demo_problem(d, "%s: missing after DEL: %s", demo_ns_name(ns), was[i]);
 		else if (c > 0)
 			demo_problem(d, "%s: left after DEL: %s", demo_ns_name(ns), after->v[k]);
 		n += c != 0;
@@ -298,7 +300,7 @@ int demo_facts_compare(struct demo *d, struct err *e)
 
 		r = read_lines(d->ns[i], &l, e);
 		if (r < 0)
-			return err_wrap(e, r, "look at %s", demo_ns_name(i));
+			return err_wrap(e, r, "read the state of %s", demo_ns_name(i));
 		d->n_left += differences(d, i, &l);
 		str_list_free(l.v, l.n);
 	}
@@ -307,7 +309,7 @@ int demo_facts_compare(struct demo *d, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* What a pod's namespace ought to hold while it is attached. */
+/* The expected content of a pod's namespace while it is attached. */
 
 static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 			const struct ipaddr *gw)
@@ -322,7 +324,7 @@ static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 	return false;
 }
 
-/* The table that packets from this address are sent to. 0: none of its own. */
+/* The routing table for packets from this address. 0: no rule selects one. */
 static uint32_t table_of(const struct demo_facts *f, const struct ipaddr *from)
 {
 	for (size_t i = 0; i < f->n_rules; i++)
@@ -362,8 +364,8 @@ static void expect_nic(struct demo *d, const struct demo_pod *p, size_t nic)
 	if (nic > 0)
 		table = table_of(&p->facts, &own.ip);
 	if (!table)
-		demo_problem(d, "%s: no rule sends what comes from '%s' to a table of its own",
-			     p->name, n->pod_if);
+		demo_problem(d, "%s: no rule routes traffic from '%s' by its own table", p->name,
+			     n->pod_if);
 	else if (!has_default(&p->facts, table, l->index, &n->gateway))
 		demo_problem(d, "%s: table %u has no default route by '%s'", p->name, table,
 			     n->pod_if);
@@ -382,8 +384,8 @@ void demo_facts_expect(struct demo *d, size_t pod)
 }
 
 /*
- * ICMP echo on raw sockets bound to a device: what is sent leaves by that NIC and what is
- * received came in by it, so an answer proves the rail in both directions.
+ * ICMP echo on raw sockets bound to a device: a packet leaves and arrives by that NIC, so a reply
+ * proves the rail in both directions.
  */
 
 enum { LIMIT_MS = 2000, AGAIN_MS = 400, MOMENT_MS = 5, PAYLOAD = 56 };
@@ -422,11 +424,11 @@ static void ask(struct demo_ping *p)
 	m.h.checksum = checksum((const uint8_t *)&m, sizeof(m));
 	memcpy(&to.sin_addr, p->target.b, 4);
 	p->asked = now_mono_us();
-	/* What the kernel refuses now (no route, no neighbour) shows as no answer. */
+	/* An error of the kernel (no route, no neighbour) shows as a missing reply. */
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
 
-/* One datagram: true when it answers p, from its target to its own address. */
+/* Whether a datagram is the reply to p: from its target, to its own address. */
 static bool answers(const struct demo_ping *p, const uint8_t *b, size_t n)
 {
 	struct iphdr ip;
@@ -457,7 +459,7 @@ static bool receive(struct demo_ping *p)
 	return false;
 }
 
-/* Waits up to `limit_ms` for the answers still missing; returns how many still are. */
+/* Waits up to `limit_ms` for the missing replies; returns how many are still missing. */
 static size_t collect(struct demo_ping *v, size_t n, int limit_ms)
 {
 	struct pollfd *fds = xcalloc(n, sizeof(*fds));
@@ -483,8 +485,10 @@ static size_t collect(struct demo_ping *v, size_t n, int limit_ms)
 	return missing;
 }
 
-/* Each is given a moment to answer by itself, so that the times are its own; who does not is
- * waited for together with the others, and asked again. */
+/*
+ * Sends one request at a time and waits briefly for its reply, so that the requests do not distort
+ * each other's times. Then waits for all missing replies together, and repeats those requests.
+ */
 static void ask_all(struct demo_ping *v, size_t n)
 {
 	int64_t end = now_mono_ms() + LIMIT_MS;
@@ -517,7 +521,7 @@ static void add_ping(struct demo *d, size_t pod, size_t nic, const char *to,
 	p->id = htons((uint16_t)(d->n_pings + 1));
 }
 
-/* Every rail's gateway, and the other pod on the same rail. */
+/* Targets of a pod: the gateway of each rail, and the other pod on the same rail. */
 static void targets(struct demo *d, size_t pod)
 {
 	const struct demo_pod *other = &d->pods[(pod + 1) % DEMO_PODS];

@@ -29,10 +29,9 @@ static const struct opt options[] = {
 	 offsetof(struct demo_options, plan), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct demo_options, output), 0, 0},
-	{"keep", 'k', OPT_FLAG, NULL,
-	 "leave the pods attached, with their namespaces in /run/netns",
+	{"keep", 'k', OPT_FLAG, NULL, "keep the pods attached, with their namespaces in /run/netns",
 	 offsetof(struct demo_options, keep), 0, 0},
-	{"clean", 0, OPT_FLAG, NULL, "remove what an earlier run with --keep left",
+	{"clean", 0, OPT_FLAG, NULL, "remove what an earlier run with --keep left behind",
 	 offsetof(struct demo_options, clean), 0, 0},
 	{0}};
 
@@ -93,7 +92,7 @@ static int build(struct demo *d, struct err *e)
 {
 	int r;
 
-	demo_progress(d, "make fabric, node and pods");
+	demo_progress(d, "create fabric, node and pods");
 	r = demo_place_open(d, e);
 	if (r == 0)
 		r = demo_fabric_build(d, e);
@@ -192,12 +191,12 @@ static int run(struct demo *d, struct err *e)
 	d->steps = d->opt.keep ? 4 : 7;
 	r = events(d, e);
 	demo_progress(d, NULL);
-	/* Ctrl-C reaches the plugin as well: that it ended by it is no news. */
+	/* Ctrl-C also ends the plugin: its error is a consequence of the stop and not reported. */
 	if (demo_stop)
 		r = stopped(e);
 	if (r == 0)
 		show(d);
-	/* Kept things stay only when everything went well enough to look at them. */
+	/* --keep applies only if the demo succeeded. */
 	if (r < 0 || !d->opt.keep)
 		demo_place_close(d);
 	return r;
@@ -208,7 +207,7 @@ static int clean(struct demo *d, struct err *e)
 	int r = demo_place_clean(d, e);
 
 	if (r >= 0)
-		printf("%d things of an earlier --keep removed\n", r);
+		printf("removed %d objects of an earlier --keep\n", r);
 	return r < 0 ? r : 0;
 }
 
@@ -244,7 +243,7 @@ static int file_of(const char *name, struct span data, struct err *e)
 	int r;
 
 	if (fd < 0)
-		return err_sys(e, -errno, "make a memory file");
+		return err_sys(e, -errno, "create a memory file");
 	r = fd_write_all(fd, data.p, data.n, e);
 	if (r < 0)
 		return r;
@@ -272,7 +271,7 @@ static _Noreturn void become_plugin(int node_ns, int in, int out, char *const en
 {
 	char *argv[] = {"unirail-cni", NULL};
 
-	/* A runtime outlives its plugins; nothing of this demo may outlive it. */
+	/* No plugin may outlive the demo. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
@@ -283,7 +282,7 @@ static _Noreturn void become_plugin(int node_ns, int in, int out, char *const en
 	_exit(127);
 }
 
-/* Waits; a signal that asks us to stop ends the plugin too. */
+/* Waits for the plugin; a signal that stops the demo ends the plugin too. */
 static int wait_for(pid_t child, struct demo_call *ret, struct err *e)
 {
 	struct rusage ru;
@@ -372,8 +371,8 @@ int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *
 }
 
 /*
- * What an administrator writes: a pools file and the netconf. configs/ holds the same two plans
- * as files.
+ * The configuration that an administrator writes: a pools file and a netconf. configs/ has the same
+ * two plans as files.
  */
 
 enum { CONF_MAX = 1 << 20 };
@@ -391,7 +390,10 @@ static void subnet_part(struct buf *b, const char *name, size_t nic, int base, i
 		   name, nic, base, bits, nic, first, nic, last, nic, gateway);
 }
 
-/* A /27 for each of eight nodes; ours is the first, its pool the one that matches the master. */
+/*
+ * A /27 for each of eight nodes. The demo's node has the first one: the pool whose subnet contains
+ * the master's address.
+ */
 static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
 {
 	for (int node = 0; node < 8; node++) {
@@ -438,7 +440,7 @@ static void ipam(const struct demo *d, const struct demo_nic *n, struct json_out
 	jo_kstr(o, "pool_dir", path);
 	snprintf(path, sizeof(path), "%s/state", d->dir);
 	jo_kstr(o, "state_dir", path);
-	/* This host's own host-local addresses are none of the demo's business. */
+	/* Not this host's own directory of host-local: the demo must not see its addresses. */
 	snprintf(path, sizeof(path), "%s/host-local", d->dir);
 	jo_kstr(o, "hostlocal_dir", path);
 	jo_kbool(o, "enable_gateway_detection", true);
@@ -480,7 +482,10 @@ int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct 
 	jo_kstr(&o, "cniVersion", "1.1.0");
 	jo_kstr(&o, "name", "rails");
 	jo_kstr(&o, "type", "unirail-cni");
-	/* No pod of ours was ever Multus'; its folder may be closed to who runs this without root. */
+	/*
+	 * No pod of the demo was attached by Multus, and its directory may be closed to an
+	 * unprivileged user.
+	 */
 	jo_kstr(&o, "multusCniDir", "");
 	jo_key(&o, "networks");
 	jo_arr(&o);

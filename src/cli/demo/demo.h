@@ -84,7 +84,7 @@ struct demo {
 	int ns[NS_COUNT];
 	char ns_path[NS_COUNT][64];
 	char dir[64];	   /* pools and state */
-	bool dir_is_mount; /* a tmpfs in a mount namespace of our own: nothing to remove */
+	bool dir_is_mount; /* a tmpfs in a mount namespace of the demo: nothing to remove */
 	bool pinned;
 	struct demo_nic nics[DEMO_NICS_MAX];
 	size_t n_nics;

@@ -150,12 +150,12 @@ static int without(int r, const char *kind, const char *option, struct err *e)
 		return r;
 	err_clear(e);
 	return err_kind(e, ERR_UNAVAILABLE, r,
-			"make a %s link: this kernel has none: load its module (modprobe %s) or "
-			"build it with %s",
+			"create a %s link: the kernel does not support it: load its module "
+			"(modprobe %s) or build it with %s",
 			kind, kind, option);
 }
 
-/* Whether the kernel has macvlan is best learnt before a pod needs it. */
+/* Checks that the kernel has macvlan before a pod needs it. */
 static int try_macvlan(struct nl_wire *w, struct err *e)
 {
 	auto_batch struct nl_batch *add = nl_batch_new(), *del = nl_batch_new();
@@ -180,8 +180,10 @@ static int try_macvlan(struct nl_wire *w, struct err *e)
 	return nl_batch_commit(w, del, e);
 }
 
-/* The fabric carries IPv4 only; link-local addresses that come and go would only disturb the
- * comparison of before and after. */
+/*
+ * The fabric carries IPv4 only: link-local addresses that appear and disappear would disturb the
+ * comparison of the state before and after.
+ */
 static int no_ipv6(struct demo *d, int ns, struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -271,14 +273,16 @@ static int check_capabilities(const struct root *root, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
 		if (!(have >> needed[i].bit & 1))
 			return err_kind(e, ERR_UNAVAILABLE, -EPERM,
-					"make network namespaces: no %s: run it as root, or "
-					"as yourself: unshare -Urn unirail demo",
+					"create network namespaces: no %s: run it as root, or "
+					"without root: unshare -Urn unirail demo",
 					needed[i].name);
 	return 0;
 }
 
-/* A tmpfs that only this process and its children see, and that dies with them whatever ends
- * them. Not everybody may mount (a container's profile): then *ret stays empty. */
+/*
+ * A tmpfs in a mount namespace of this process and its children: it disappears with them, however
+ * they end. Where mounting is not permitted (a container's profile) *ret stays empty.
+ */
 static void private_tmpfs(char *ret, size_t size)
 {
 	static const char *const over[] = {"/tmp", "/run", "/mnt", "/dev/shm"};
@@ -312,7 +316,7 @@ static int open_dir(struct demo *d, struct err *e)
 		int r = -errno;
 
 		d->dir[0] = '\0';
-		return err_sys(e, r, "make a folder for pools and state in '/tmp'");
+		return err_sys(e, r, "create a directory for pools and state in '/tmp'");
 	}
 	return 0;
 }
@@ -323,7 +327,7 @@ static int open_ns(struct demo *d, struct err *e)
 		int r = netns_new(true, &d->ns[i], e);
 
 		if (r < 0)
-			return err_wrap(e, r, "make the namespace of %s", demo_ns_name(i));
+			return err_wrap(e, r, "create the namespace of %s", demo_ns_name(i));
 		snprintf(d->ns_path[i], sizeof(d->ns_path[i]), "/proc/%d/fd/%d", (int)getpid(),
 			 d->ns[i]);
 	}
@@ -350,7 +354,7 @@ static void name_container(char *ret, size_t size)
 {
 	unsigned char raw[32];
 
-	/* At most 256 bytes never come short (getrandom(2)). */
+	/* Up to 256 bytes are returned whole (getrandom(2)). */
 	if (getrandom(raw, sizeof(raw), 0) < 0)
 		abort();
 	for (size_t i = 0; i < sizeof(raw); i++)
@@ -368,7 +372,7 @@ int demo_place_open(struct demo *d, struct err *e)
 		r = open_dir(d, e);
 	if (r < 0)
 		return r;
-	/* Paths are to be resolved in the mount namespace we are in now. */
+	/* The mount namespace has changed: paths must be resolved in the current one. */
 	root_close(&d->root);
 	r = root_open(&d->root, NULL, e);
 	if (r == 0)

@@ -80,7 +80,7 @@ static void show_rules(const struct demo_facts *f)
 	columns_print(&c, stdout);
 }
 
-/* A route to one of the node's addresses, which every table has for all of them. */
+/* A route to one of the node's addresses: every table has one for each of them. */
 static bool is_to_node(const struct route *r)
 {
 	return r->dst.len == 32 && !r->gw.family;
@@ -114,7 +114,7 @@ static void add_table(struct columns *c, const struct demo_facts *f, uint32_t ta
 	}
 }
 
-/* The least table above `after` that is not the local one; 0: none. */
+/* The lowest table above `after` except the local one; 0: none. */
 static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 {
 	uint32_t least = 0;
@@ -128,7 +128,7 @@ static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 	return least;
 }
 
-/* "101-108, main": the tables with so many routes to the node. */
+/* "101-108, main": the tables that have `count` routes to the node. */
 static void tables_words(const struct demo_facts *f, size_t count, struct buf *b)
 {
 	const struct route *r;
@@ -151,8 +151,10 @@ static void tables_words(const struct demo_facts *f, size_t count, struct buf *b
 		buf_printf(b, "-%s", demo_table_name(last, name));
 }
 
-/* Routes to the node's addresses are the same in every table: one line for all of them, and one
- * more for tables that have another number of them. */
+/*
+ * Routes to the node's addresses are usually equal in all tables: prints one line for all tables
+ * with the same number of them, at the first of these tables.
+ */
 static void add_node(struct columns *c, const struct demo_facts *f, uint32_t table)
 {
 	const struct route *r, *other;
@@ -271,7 +273,7 @@ static void show_verdict(const struct demo *d)
 	       d->n_problems ? "FAILED" : "passed", DEMO_PODS, (int)d->opt.rails, answered,
 	       d->n_pings);
 	if (!d->opt.keep && d->n_left)
-		printf(", %zu things left behind", d->n_left);
+		printf(", %zu objects left behind", d->n_left);
 	else if (!d->opt.keep)
 		printf(", nothing left behind");
 	if (d->n_problems)
@@ -296,7 +298,7 @@ void demo_show_end(const struct demo *d)
 			       "before)\n");
 	}
 	for (size_t i = 0; i < d->n_problems; i++)
-		printf("%sNOT AS IT OUGHT TO BE: %s\n", i ? "" : "\n", d->problems[i]);
+		printf("%sPROBLEM: %s\n", i ? "" : "\n", d->problems[i]);
 	show_verdict(d);
 }
 

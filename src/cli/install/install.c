@@ -14,7 +14,7 @@
 #include "base/applet.h"
 #include "base/option.h"
 #include "cli/install/swap.h"
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 #include "wire/tls/digest.h"
 
 #define SELF   "/proc/self/exe"
@@ -261,7 +261,8 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	else
 		say(o, p, node, &b);
 	/*
-	 * The node may have no network yet: no error, the agent continues with the configuration.
+	 * The node may have no network configuration yet. This is no error: the agent writes the
+	 * configuration when there is one.
 	 */
 	if (node->why.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->why).p);
@@ -343,14 +344,13 @@ static int check_config(struct install_opts *o, struct err *e)
 	if (o->socket[0] != '/')
 		return err_set(e, -EINVAL, "socket '%s' is not an absolute path", o->socket);
 	if (o->conf_name && !o->conf_dir)
-		return err_set(e, -EINVAL,
-			       "option '--cni-conf-name' means nothing without --cni-conf-dir");
+		return err_set(e, -EINVAL, "option '--cni-conf-name' needs --cni-conf-dir");
 	if (!o->conf_name)
 		o->conf_name = name ? name : CNI_CONFIG_NAME;
 	if (!o->conf_dir)
 		return 0;
 	if (o->conf_dir[0] != '/')
-		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->conf_dir);
+		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->conf_dir);
 	return *o->conf_name ? cni_config_check_name(o->conf_name, e) : 0;
 }
 
@@ -361,20 +361,20 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 	if (!o->folder)
 		o->folder = operand ? operand : "/opt/cni/bin";
 	if (o->folder[0] != '/')
-		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->folder);
+		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->folder);
 	if (o->uninstall && (o->replace || o->keep || o->links))
-		return err_set(e, -EINVAL, "option '--%s' means nothing beside --uninstall",
+		return err_set(e, -EINVAL, "option '--%s' does not go with --uninstall",
 			       o->replace ? "replace"
 			       : o->keep  ? "keep"
 					  : "links");
 	if (o->replace && o->keep)
-		return err_set(e, -EINVAL, "option '--keep' beside '--replace': want one of them");
+		return err_set(e, -EINVAL, "options '--keep' and '--replace' exclude each other");
 	if (o->purge && !o->uninstall)
-		return err_set(e, -EINVAL, "option '--purge' means nothing without --uninstall");
+		return err_set(e, -EINVAL, "option '--purge' needs --uninstall");
 	return check_config(o, e);
 }
 
-/* As a container's first process, which no signal ends by itself. */
+/* Waits for SIGTERM or SIGINT: they have no default effect on the first process of a container. */
 static void stay(void)
 {
 	sigset_t set;
@@ -442,7 +442,7 @@ void install_plan_done(struct install_plan *p)
 	*p = (struct install_plan){0};
 }
 
-/* Why a name cannot be ours, in three lists. */
+/* Names that unirail cannot install, by reason. */
 struct refusals {
 	struct buf foreign, odd, taken;
 };
@@ -457,7 +457,7 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 {
 	if (same(&n->now, &n->ours))
 		return;
-	/* Not so our binary, which the links lead to. */
+	/* Does not apply to the binary: the links point to it. */
 	if (others == OTHERS_STAY && n->ours.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_ours(n)) {
 		n->wanted = false;
@@ -482,19 +482,17 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 static int refused(const struct refusals *no, struct err *e)
 {
 	if (no->odd.len)
-		return err_kind(e, ERR_CONF, -EEXIST,
-				"%s is neither a file nor a link; move it away",
+		return err_kind(e, ERR_CONF, -EEXIST, "%s is not a file or a link; move it away",
 				buf_span(&no->odd).p);
 	if (no->foreign.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"not made by unirail: %s; --replace keeps each as "
-				"NAME" INSTALL_KEPT ", --keep leaves them alone, --links chooses "
-				"others",
+				"NAME" INSTALL_KEPT ", --keep leaves them in place, --links "
+				"selects others",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
-				"another NAME" INSTALL_KEPT " is there already for %s; "
-				"move it away",
+				"another NAME" INSTALL_KEPT " exists already for %s; move it away",
 				buf_span(&no->taken).p);
 	return 0;
 }
@@ -521,7 +519,10 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
 	return r;
 }
 
-/* The name is free, or ours to free: what was kept comes back if it is what we kept. */
+/*
+ * The name is free or was installed by unirail: the backup is restored if it is the recorded one,
+ * otherwise the name is removed.
+ */
 static void free_name(const struct install_name *n, struct install_plan *p)
 {
 	if (n->noted.have != HAVE_NOTHING && same(&n->kept, &n->noted)) {
@@ -532,8 +533,8 @@ static void free_name(const struct install_name *n, struct install_plan *p)
 		step(p, DO_REMOVE, n);
 	if (n->noted.have != HAVE_NOTHING)
 		leave(p, install_kept_name(n->name),
-		      n->kept.have == HAVE_NOTHING ? "was kept, but is gone"
-						   : "changed since it was kept, not put back");
+		      n->kept.have == HAVE_NOTHING ? "backup is missing"
+						   : "backup was changed, not restored");
 }
 
 static void plan_removal(const struct install_name *n, struct install_plan *p)
@@ -547,7 +548,9 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 	} else {
 		leave(p, xstrdup(n->name), "changed since it was installed, not removed");
 		if (n->noted.have != HAVE_NOTHING && n->kept.have != HAVE_NOTHING)
-			leave(p, install_kept_name(n->name), "kept from before, not put back");
+			leave(p, install_kept_name(n->name),
+			      "backup of an earlier installation, not "
+			      "restored");
 	}
 }
 

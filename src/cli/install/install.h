@@ -88,7 +88,7 @@ struct install_name *install_name_of(struct install_facts *f, const char *name);
 char *install_kept_name(const char *name);
 
 /*
- * Fills recorded, made and noted; adds names that only the record has. A missing record is no
+ * Fills recorded, made and noted; adds names that occur only in the record. A missing record is no
  * error.
  */
 int install_record_read(struct install_facts *f, const struct root *r, const char *folder,
@@ -112,7 +112,7 @@ void install_plan_done(struct install_plan *p);
 
 struct install_node {
 	const struct root *root;
-	const char *conf_dir, *conf_name; /* see host/cni_config.h */
+	const char *conf_dir, *conf_name; /* see host/cni/cni_config.h */
 	const char *socket;		  /* the agent's */
 	bool dry_run;
 	struct buf said; /* one line per step */

@@ -10,7 +10,7 @@
 #include "cli/install/install.h"
 #include "wire/tls/digest.h"
 
-/* What an install did, for the next one and for the removal. */
+/* The record of an installation, for the next one and for the removal. */
 
 enum { RECORD_VERSION = 1, RECORD_MAX = 1 << 18, SHA_LEN = 64 };
 
@@ -54,11 +54,13 @@ static const struct json_field fields[] = {
 };
 static const struct json_table table = {fields, 0, sizeof(struct record)};
 
-/* Names are opened in the folder: one that leads elsewhere is not ours. */
+/*
+ * Names are opened relative to the directory: one that leads elsewhere was not written by unirail.
+ */
 static int check_name(const char *name, struct err *e)
 {
 	if (!*name || strchr(name, '/') || name[0] == '.' || strlen(name) > 200)
-		return err_kind(e, ERR_CONF, -EINVAL, "name '%s' cannot be in it", name);
+		return err_kind(e, ERR_CONF, -EINVAL, "invalid name '%s'", name);
 	return 0;
 }
 
@@ -149,7 +151,7 @@ static bool keeps(const struct install_plan *p, const struct install_name *n)
 	return false;
 }
 
-/* The thing that NAME.before-unirail holds for us; NULL: none of ours. */
+/* The content of NAME.before-unirail after the plan; NULL: unirail keeps none. */
 static const struct install_thing *kept_of(const struct install_name *n,
 					   const struct install_plan *p)
 {
@@ -174,7 +176,10 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 			  struct buf *b)
 {
 	const struct install_name *binary = &f->names[0];
-	/* An upgrade; when nothing changed the record stays as it is. */
+	/*
+	 * The previous binary is recorded on an upgrade only: if nothing changed the record stays
+	 * as it is.
+	 */
 	bool upgrade = binary->made.id && strcmp(binary->made.id, binary->ours.id) != 0;
 	const char *was = upgrade ? binary->made.id : binary->was.id;
 	struct json_out o;
@@ -252,9 +257,9 @@ static int want_one(struct install_facts *f, const char *name, struct err *e)
 	for (a = applets; a->name && n < ARRAY_LEN(list); a++)
 		if (a->flags & APPLET_LINK)
 			list[n++] = a->name;
-	near = opt_nearest(name, list, n);
-	return err_kind(e, ERR_CONF, -EINVAL, "option '--links': no link is called '%s'%s%s%s",
-			name, near ? "; did you mean '" : "; see 'unirail install --list'",
+	near = opt_suggest(name, list, n);
+	return err_kind(e, ERR_CONF, -EINVAL, "option '--links': no link '%s'%s%s%s", name,
+			near ? "; did you mean '" : "; see 'unirail install --list'",
 			near ? near : "", near ? "'?" : "");
 }
 
@@ -306,7 +311,7 @@ static int look(const struct root *r, const char *path, struct install_thing *t,
 	return n;
 }
 
-static int look_at(const struct root *r, const char *folder, struct install_name *n, struct err *e)
+static int inspect(const struct root *r, const char *folder, struct install_name *n, struct err *e)
 {
 	auto_free char *kept = install_kept_name(n->name);
 	auto_free char *path = xasprintf("%s/%s", folder, n->name);
@@ -332,6 +337,6 @@ int install_facts_read(struct install_facts *f, const struct root *r, const char
 	if (n == 0)
 		n = install_record_read(f, r, folder, e);
 	for (size_t i = 0; n == 0 && i < f->n; i++)
-		n = look_at(r, folder, &f->names[i], e);
+		n = inspect(r, folder, &f->names[i], e);
 	return n;
 }

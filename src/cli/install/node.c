@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an install has to do outside of the folder of plugins: the runtime's CNI configuration, and at a
- * removal the agent's socket and state. */
+/*
+ * The parts of an installation outside of the directory of plugins: the runtime's CNI configuration
+ * and, on removal, the agent's socket and state.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +15,14 @@
 
 #include "base/alloc.h"
 #include "cli/install/install.h"
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 
 enum { DEPTH_MAX = 16 };
 
-/* What the agent and pods' processes write; the folders themselves may be mounts. */
+/*
+ * State directories, written by the agent and the CNI plugins; the directories themselves may be
+ * mounts.
+ */
 static const char *const state[] = {"/var/lib/unirail", "/run/unirail"};
 
 static void say(struct install_node *n, const char *what, const char *path)
@@ -77,7 +82,7 @@ int install_node_config(struct install_node *n, bool uninstall, struct err *e)
 
 /* --- the agent's socket and state --- */
 
-/* Of the node itself: a socket of another root is nobody's here. */
+/* Only on the host itself: a socket below another root belongs to another host. */
 static bool is_answered(const struct install_node *n)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -89,7 +94,7 @@ static bool is_answered(const struct install_node *n)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	/* EAGAIN: it has more connections waiting than it takes. */
+	/* EAGAIN: the agent listens, but its backlog is full. */
 	return connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
 }
 
@@ -98,12 +103,12 @@ int install_node_is_free(const struct install_node *n, struct err *e)
 	if (!is_answered(n))
 		return 0;
 	return err_set(e, -EBUSY,
-		       "an agent answers on '%s' and would write its files again: stop it first "
+		       "an agent is running on '%s' and would write its files again: stop it first "
 		       "(kubectl delete -f deploy/agent.yaml)",
 		       n->socket);
 }
 
-/* All that is in a folder, never through a link; `fd` is closed. */
+/* Removes the content of a directory without following links; closes `fd`. */
 static int empty(int fd, int depth, struct err *e)
 {
 	DIR *d = fdopendir(fd);
@@ -112,7 +117,7 @@ static int empty(int fd, int depth, struct err *e)
 
 	if (!d) {
 		close(fd);
-		return err_sys(e, -errno, "read a folder of the agent's state");
+		return err_sys(e, -errno, "read a directory of the agent's state");
 	}
 	while (r == 0 && (x = readdir(d))) {
 		int sub;
@@ -122,7 +127,7 @@ static int empty(int fd, int depth, struct err *e)
 		sub = openat(dirfd(d), x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (sub >= 0 && depth == DEPTH_MAX) {
 			close(sub);
-			r = err_set(e, -ELOOP, "'%s' is more than %d folders deep", x->d_name,
+			r = err_set(e, -ELOOP, "'%s' is more than %d directories deep", x->d_name,
 				    DEPTH_MAX);
 		} else if (sub >= 0) {
 			r = empty(sub, depth + 1, e);

@@ -89,7 +89,7 @@ static int failed(struct swap *s, int code, const char *what, const char *name, 
 	return err_sys(e, code, "%s for '%s'", what, name);
 }
 
-/* A new file of no length under op->temp. */
+/* Creates an empty file named op->temp. */
 static int make_temp(struct swap *s, struct swap_op *op, mode_t mode)
 {
 	int fd;
@@ -192,7 +192,7 @@ int swap_link(struct swap *s, const char *name, const char *target, struct err *
 	return r < 0 ? failed(s, r, "create a temporary link", name, e) : 0;
 }
 
-/* A second name, chosen at random, for `name`: into `ret`. */
+/* Gives `name` a second, random name, returned in `ret`. */
 static int second_name(const struct swap *s, const char *name, char *ret)
 {
 	int r;
@@ -240,14 +240,14 @@ static void roll_back(struct swap *s, struct err *e)
 		int r = op->done ? put_back(s, op) : 0;
 
 		if (r < 0) {
-			err_wrap(e, r, "'%s' could not be put back (%s), it is in '%s'", op->name,
-				 errno_text(r), op->old[0] ? op->old : "nowhere");
+			err_wrap(e, r, "'%s' could not be restored (%s), its content is in '%s'",
+				 op->name, errno_text(r), op->old[0] ? op->old : "nowhere");
 			op->old[0] = '\0'; /* so swap_close leaves it */
 		}
 	}
 }
 
-/* A second name for all that changes; they and the new files reach the disk. */
+/* Gives each file that changes a second name; makes these names and the new files durable. */
 static int prepare(struct swap *s, struct err *e)
 {
 	int r = 0;
@@ -255,15 +255,16 @@ static int prepare(struct swap *s, struct err *e)
 	for (size_t i = 0; i < s->n; i++) {
 		r = second_name(s, s->ops[i].name, s->ops[i].old);
 		if (r < 0 && r != -ENOENT)
-			return err_sys(e, r, "keep '%s' while it changes", s->ops[i].name);
+			return err_sys(e, r, "keep '%s' while it is replaced", s->ops[i].name);
 	}
 	r = path_sync_dir(s->dir);
-	return r < 0 ? err_sys(e, r, "fsync the folder") : 0;
+	return r < 0 ? err_sys(e, r, "fsync the directory") : 0;
 }
 
 /*
- * Somebody may have read a link's old target just before the link changed and be about to open
- * it: a file is dropped only after such a one, preempted as it may be, has had its time.
+ * Another process may have read the old target of a link just before the link changed and be about
+ * to open it. Waits before the target is removed, long enough for a process that was preempted in
+ * between.
  */
 static void let_walkers_pass(void)
 {
@@ -287,7 +288,7 @@ static int change(struct swap *s, struct err *e)
 		s->ops[i].done = true;
 	}
 	r = path_sync_dir(s->dir);
-	return r < 0 ? err_sys(e, r, "fsync the folder") : 0;
+	return r < 0 ? err_sys(e, r, "fsync the directory") : 0;
 }
 
 int swap_commit(struct swap *s, struct err *e)

@@ -12,7 +12,7 @@
 #include "cli/pool/pool_used.h"
 #include "wire/http/http1.h"
 
-/* `unirail pool`: options, and the commands that change something. */
+/* `unirail pool`: options, and the commands that change addresses. */
 
 enum { SAID_MAX = 1 << 20 };
 
@@ -81,7 +81,7 @@ const struct cmd pool_cmds[] = {
 
 static char *empty_words(const struct pool_opts *o)
 {
-	return xasprintf("no pool in '%s'. A file there makes one, such as rails.conf with\n\n"
+	return xasprintf("no pool in '%s'. Create a file there, such as rails.conf with\n\n"
 			 "    [pool rail0]\n"
 			 "    subnet  = 172.16.1.0/24\n"
 			 "    gateway = 172.16.1.1\n"
@@ -97,11 +97,10 @@ static int say_damage(const struct report *o, const struct err *why)
 	buf_init(&found, SAID_MAX);
 	buf_printf(
 		&found,
-		"%s\n"
-		"no address is given out or taken back until that is repaired: 'unirail pool check "
-		"--repair' keeps every whole line, holds back the addresses that can still be "
-		"read in a damaged one and those that pods of this node have (libcni's cache, "
-		"network namespaces), and leaves the old file beside the new one\n",
+		"%s\nno address is allocated or released until it is repaired: 'unirail pool check "
+		"--repair' keeps every intact line, reserves the addresses that are readable in a "
+		"damaged one and those that pods of this node have (libcni's cache, network "
+		"namespaces), and leaves the old file beside the new one\n",
 		why->text);
 	return report_findings(o, NULL, &found, 1);
 }
@@ -138,7 +137,7 @@ static int of_store(const struct pool_tool *t, const struct report_call *call, s
 	if (r == -EBADMSG && strcmp(call->command, "check") == 0)
 		return say_damage(o, e);
 	if (r == -EACCES)
-		err_set(e, r, "%s: run as root, or name folders of your own by --state-dir",
+		err_set(e, r, "%s: run as root, or name your own directories by --state-dir",
 			e->text);
 	if (r == 0)
 		r = report_run(o, call, e);
@@ -168,11 +167,11 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 {
 	const struct report_call call = {
 		.command = c->name,
-		.words = (const char *const *)argv,
-		.n_words = (size_t)argc,
-		.release = t->o->dry_run ? REPORT_DRY
+		.message = (const char *const *)argv,
+		.n_message = (size_t)argc,
+		.release = t->o->dry_run ? REPORT_DRY_RUN
 			   : t->o->yes	 ? REPORT_DO
-					 : REPORT_ASK,
+					 : REPORT_CONFIRM,
 	};
 
 	if (t->o->kubeconfig || t->o->context)
@@ -180,7 +179,7 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 	return t->o->socket ? pool_of_agent(t, &call, e) : run_here(t, &call, e);
 }
 
-/* What cannot be, whatever the pools are: a mistake of who types, exit status 2. */
+/* Operands that are invalid whatever the pools are: a usage error, exit status 2. */
 static int check_operands(const struct cmd *c, int argc, char **argv, struct err *e)
 {
 	struct ipaddr a;
@@ -223,12 +222,12 @@ int pool_main(int argc, char **argv)
 	return 1;
 }
 
-/* `unirail pool --socket`: the agent runs it on its store and answers what is to be printed. */
+/* `unirail pool --socket`: the agent runs the command on its store and returns the output. */
 
 enum { ANSWER_MAX = 2 * REPORT_MAX };
 
 static const char *const releases[] =
-	{[REPORT_ASK] = "ask", [REPORT_DRY] = "dry", [REPORT_DO] = "do"};
+	{[REPORT_CONFIRM] = "ask", [REPORT_DRY_RUN] = "dry", [REPORT_DO] = "do"};
 
 static void put_call(const struct pool_tool *t, const struct report_call *c, struct buf *b)
 {
@@ -239,8 +238,8 @@ static void put_call(const struct pool_tool *t, const struct report_call *c, str
 	jo_kstr(&o, "command", c->command);
 	jo_key(&o, "words");
 	jo_arr(&o);
-	for (size_t i = 0; i < c->n_words; i++)
-		jo_str(&o, c->words[i]);
+	for (size_t i = 0; i < c->n_message; i++)
+		jo_str(&o, c->message[i]);
 	jo_end_arr(&o);
 	jo_kstr(&o, "release", releases[c->release]);
 	jo_kbool(&o, "json", t->json);
@@ -258,10 +257,10 @@ static int refused(const char *socket, int status, const struct json *v, struct 
 {
 	if (status == 404)
 		return err_set(e, -ENOENT,
-			       "'%s' is no agent of this release: look at its journal instead "
+			       "'%s' is not an agent of this release: read its journal instead "
 			       "(--state-dir, on its node)",
 			       socket);
-	return err_set(e, -EPROTO, "'%s' answers %d: %s", socket, status, text(v, "message"));
+	return err_set(e, -EPROTO, "'%s' responded %d: %s", socket, status, text(v, "message"));
 }
 
 static int print(const struct json *v, struct err *e)
@@ -292,15 +291,15 @@ int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct er
 	buf_init(&ask, HTTP1_BODY_MAX);
 	if (t->o->repair)
 		return err_set(e, -ENOTSUP,
-			       "an agent has its journal open: end it, and repair that on its node "
-			       "(--state-dir)");
+			       "the agent has its journal open: stop the agent and repair the "
+			       "journal on its node (--state-dir)");
 	put_call(t, call, &ask);
 	c.request.type = "application/json";
 	c.request.body = buf_span(&ask);
 	r = http1_call(&c, &body, e);
 	if (r < 0)
-		return err_wrap(e, r, "ask the agent (is 'unirail agent' running on this node?)");
+		return err_wrap(e, r, "query the agent (is 'unirail agent' running on this node?)");
 	if (json_parse(&doc, buf_span(&body), ANSWER_MAX, NULL) < 0)
-		return err_set(e, -EPROTO, "'%s' answers %d with what is no JSON", t->o->socket, r);
+		return err_set(e, -EPROTO, "'%s' responded %d without JSON", t->o->socket, r);
 	return r == 200 ? print(json_root(doc), e) : refused(t->o->socket, r, json_root(doc), e);
 }

@@ -15,7 +15,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "kube/list.h"
 
-/* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Only looks. */
+/* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Read-only. */
 
 static const struct kube_kind kinds[] = {
 	{"spiderpool.spidernet.io", "v2beta1", "spiderippools", "ippool", false},
@@ -105,9 +105,9 @@ static int dispatch(const struct pool_view *v, const char *cmd, const char *arg,
 	if (strcmp(cmd, "check") == 0)
 		return pool_view_check(v);
 	if (arg && !pool_find(&v->pools, arg))
-		return pool_why_out(&v->pools, arg)
-			       ? err_set(e, -EINVAL, "SpiderIPPool '%s' cannot be used: %s", arg,
-					 pool_why_out(&v->pools, arg))
+		return pool_reason_out(&v->pools, arg)
+			       ? err_set(e, -EINVAL, "SpiderIPPool '%s' is invalid: %s", arg,
+					 pool_reason_out(&v->pools, arg))
 			       : err_set(e, -ENOENT, "the cluster has no SpiderIPPool '%s'", arg);
 	if (v->t->json)
 		return pool_view_json(v, arg);
@@ -129,9 +129,9 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 	    (strcmp(cmd, "check") != 0 || t->o->repair))
 		return err_set(
 			e, -ENOTSUP,
-			"a cluster's objects do not tell which pod has an address, nor can one "
-			"be released there: run it on the address's node ('unirail pool show "
-			"POOL --kubeconfig FILE' tells which that is)");
+			"the cluster's objects do not name the pod of an address, and addresses "
+			"cannot be released there: run it on the address's node ('unirail pool "
+			"show POOL --kubeconfig FILE' names it)");
 	r = kube_conf_load(&conf, &(struct kube_where){t->root, path, t->o->context}, e);
 	if (r == 0)
 		r = read_all(&v, &conf, e);
@@ -142,7 +142,7 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 	return r;
 }
 
-/* What `unirail pool` says of a cluster. */
+/* Output of `unirail pool` for a cluster. */
 
 /* --- what there is of a pool --- */
 
@@ -161,9 +161,9 @@ static struct sum sum_of(const struct pool_view *v, const char *pool)
 			continue;
 		s.blocks++;
 		s.nobodys += !*o->node;
-		s.given_up += o->n_ceded;
-		for (size_t k = 0; k < o->n_ceded; k++)
-			s.open += block_entry_open(&o->ceded[k]);
+		s.given_up += o->n_released;
+		for (size_t k = 0; k < o->n_released; k++)
+			s.open += block_entry_open(&o->released[k]);
 	}
 	return s;
 }
@@ -184,8 +184,8 @@ static void json_block(struct json_out *j, const struct block_object *o)
 	jo_kstr(j, "node", o->node);
 	jo_key(j, "givenUp");
 	jo_obj(j);
-	for (size_t i = 0; i < o->n_ceded; i++)
-		jo_kstr(j, ip_str(&o->ceded[i].ip, text), o->ceded[i].to);
+	for (size_t i = 0; i < o->n_released; i++)
+		jo_kstr(j, ip_str(&o->released[i].ip, text), o->released[i].to);
 	jo_end_obj(j);
 	jo_key(j, "wanted");
 	jo_obj(j);
@@ -268,7 +268,7 @@ void pool_view_list(const struct pool_view *v)
 	}
 	columns_print(&c, stdout);
 	for (size_t i = 0; i < v->pools.n_out; i++)
-		printf("%s cannot be used: %s\n", v->pools.out[i].name, v->pools.out[i].why);
+		printf("%s is invalid: %s\n", v->pools.out[i].name, v->pools.out[i].cause);
 }
 
 void pool_view_show(const struct pool_view *v, const char *pool)
@@ -288,7 +288,7 @@ void pool_view_show(const struct pool_view *v, const char *pool)
 		columns_add(&c, o->name);
 		columns_add(&c, ipnet_str(&o->net, text));
 		columns_add(&c, *o->node ? o->node : "-");
-		columns_addf(&c, "%zu", o->n_ceded);
+		columns_addf(&c, "%zu", o->n_released);
 		columns_add(&c, o->n_wanted ? o->wanted[0].node : "");
 	}
 	columns_print(&c, stdout);
@@ -299,11 +299,12 @@ static size_t check_block(const struct pool_view *v, const struct block_object *
 	const struct pool *p = pool_find(&v->pools, o->pool);
 	size_t n = 0;
 
-	if (!p && !pool_why_out(&v->pools, o->pool)) {
-		buf_printf(b, "block '%s' is of pool '%s', which there is not\n", o->name, o->pool);
+	if (!p && !pool_reason_out(&v->pools, o->pool)) {
+		buf_printf(b, "block '%s' belongs to pool '%s', which does not exist\n", o->name,
+			   o->pool);
 		n++;
 	} else if (p && !ipnet_contains(&p->subnet, &o->net.ip)) {
-		buf_printf(b, "block '%s' lies outside of its pool '%s'\n", o->name, o->pool);
+		buf_printf(b, "block '%s' is outside of its pool '%s'\n", o->name, o->pool);
 		n++;
 	}
 	for (size_t i = 0; &v->blocks[i] != o; i++)
@@ -320,7 +321,7 @@ static int check(const struct pool_view *v, struct buf *b)
 	size_t n = v->pools.n_out;
 
 	for (size_t i = 0; i < n; i++)
-		buf_printf(b, "%s cannot be used: %s\n", v->pools.out[i].name, v->pools.out[i].why);
+		buf_printf(b, "%s is invalid: %s\n", v->pools.out[i].name, v->pools.out[i].cause);
 	for (size_t i = 0; i < v->n_blocks; i++)
 		n += check_block(v, &v->blocks[i], b);
 	return n > INT32_MAX ? INT32_MAX : (int)n;

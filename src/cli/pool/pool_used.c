@@ -38,7 +38,10 @@ static bool is_of_a_pod(const struct ipaddr *a)
 
 /* --- libcni's cache --- */
 
-/* Of results as of CNI 0.3.0 and later: older ones have neither interfaces nor more than one network. */
+/*
+ * Reads results of CNI 0.3.0 and later: older ones have neither interfaces nor more than one
+ * network.
+ */
 static void read_ip(struct pool_found *f, const struct json *file, const struct json *ip,
 		    const struct json *ifaces)
 {
@@ -59,10 +62,10 @@ static void read_ip(struct pool_found *f, const struct json *file, const struct 
 	}
 	VEC_PUSH(f->v, f->n) = (struct ipam_known){
 		.address = net,
-		.who = {.container_id = keep(f, json_string(json_get(file, "containerId"))),
-			.ifname = keep(f, ifname),
-			.netns = keep(f, sandbox),
-			.network = keep(f, json_string(json_get(file, "networkName")))},
+		.owner = {.container_id = keep(f, json_string(json_get(file, "containerId"))),
+			  .ifname = keep(f, ifname),
+			  .netns = keep(f, sandbox),
+			  .network = keep(f, json_string(json_get(file, "networkName")))},
 	};
 }
 
@@ -120,7 +123,7 @@ struct seen {
 struct spaces {
 	struct pool_found *f;
 	struct buf *said;
-	struct seen *v; /* those that were looked into, our own too */
+	struct seen *v; /* namespaces already inspected, including the own one */
 	size_t n;
 };
 
@@ -154,9 +157,9 @@ static int list_addresses(struct pool_found *f, int fd, const char *path, struct
 		(void)link_get_index(w, v[i].index, &l, NULL);
 		VEC_PUSH(f->v, f->n) = (struct ipam_known){
 			.address = v[i].net,
-			.who = {.container_id = "",
-				.ifname = keep(f, l.name),
-				.netns = keep(f, path)},
+			.owner = {.container_id = "",
+				  .ifname = keep(f, l.name),
+				  .netns = keep(f, path)},
 		};
 	}
 	return r;
@@ -167,7 +170,10 @@ static void look_into(struct spaces *x, const char *path)
 	struct err e = ERR_INIT;
 	auto_fd int fd = -1;
 
-	/* The process has ended, or the file is no namespace. */
+	/*
+	 * The process has ended, the file is not a namespace, or the namespace was inspected
+	 * before.
+	 */
 	if (netns_open(path, &fd, NULL) < 0 || !is_new(x, fd))
 		return;
 	x->f->netns++;
@@ -198,9 +204,9 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said
 	int own;
 
 	read_cache(f, r, "/var/lib/cni/results", said);
-	/* Of Multus' own libcni, and what unirail-cni keeps in its place. */
+	/* Results cached by Multus' own libcni, and by unirail-cni in its place. */
 	read_cache(f, r, "/var/lib/cni/multus/results", said);
-	/* A recorded root has no namespaces. */
+	/* Only a running host has namespaces, not a recorded root. */
 	if (r->host && netns_current(&own, NULL) == 0) {
 		(void)is_new(&x, own);
 		close(own);

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 
-/* The side that asks: data check, latency, bandwidth, in this order. */
+/* The client: data check, latency, bandwidth, in this order. */
 
 enum { ROUNDS = 4, CONNECT_MS = 10000 };
 
@@ -44,11 +44,11 @@ int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
 		return n;
 	n = verify_get(&c->conn, &m, 0, e);
 	return n < 0 ? n
-		     : err_set(e, -EPROTO, "the peer said '%s' in the middle of a test",
+		     : err_set(e, -EPROTO, "the peer sent '%s' during a test",
 			       verify_verb_name(m.verb));
 }
 
-/* Message number i from its slot to its slot. */
+/* Posts message number i, from its slot to the same slot of the peer. */
 static int post(struct verify_client *c, uint64_t i, struct err *e)
 {
 	size_t at = verify_slot_at(&c->side, i);
@@ -84,8 +84,8 @@ static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t
 /* --- data --- */
 
 /*
- * After WRITEs a byte is sent: by the rules of a reliable connection, who has received that sees all
- * that was written before it. A line over TCP would not prove it.
+ * Sends a byte after the WRITEs: on a reliable connection a receiver of the byte sees all data
+ * written before it. A line over TCP would not prove that.
  */
 static int tell_written(struct verify_client *c, struct err *e)
 {
@@ -104,7 +104,7 @@ static uint64_t receives(const struct verify_client *c)
 	return c->side.op == VERBS_SEND ? c->side.depth : 1;
 }
 
-/* Every slot once, with a pattern of its own each time. */
+/* Transfers every slot once, with another pattern in each round. */
 static int check_round(struct verify_client *c, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(c->side.qp);
@@ -160,7 +160,7 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? tell_written(c, e) : 0;
 }
 
-/* Whole slots only were written when there were fewer messages than slots. */
+/* After fewer messages than slots the peer compares nothing: its check covers all slots. */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);
@@ -281,7 +281,7 @@ static int finish(struct verify_client *c, struct err *e)
 	return code < 0 ? code : verify_expect(&c->conn, VERIFY_DONE, &m, e);
 }
 
-/* The peer waits for us: it had better know. */
+/* Reports the failure to the peer, which waits for the next message. */
 static void tell_failure(struct verify_client *c, int code, const struct err *e)
 {
 	struct verify_msg m = {.verb = VERIFY_FAIL};
@@ -332,7 +332,7 @@ int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	return r;
 }
 
-/* How long a message takes there and back. */
+/* Round-trip times. */
 
 enum { PINGS = 1000, PING_TIME_US = 5000000 };
 
@@ -340,7 +340,7 @@ struct ping {
 	uint32_t number, last;
 };
 
-/* One ping and its answer; both ends of it have completed when this returns. */
+/* One ping and its reply; both operations have completed when this returns. */
 static int one_ping(struct verify_client *c, uint32_t number, bool last, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(c->side.qp);
@@ -362,7 +362,7 @@ static int one_ping(struct verify_client *c, uint32_t number, bool last, struct 
 		return r;
 	memcpy(&back, mem + pong, sizeof(back));
 	if (back.number != number)
-		return err_set(e, -EBADMSG, "the answer to message %u was number %u", number,
+		return err_set(e, -EBADMSG, "the reply to message %u was number %u", number,
 			       back.number);
 	return 0;
 }

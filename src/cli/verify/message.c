@@ -35,7 +35,7 @@ struct field {
 			sizeof(((struct verify_msg *)NULL)->member)                                \
 	}
 
-/* text is the last: it takes the rest of the line. */
+/* `text` must be the last field: its value is the rest of the line. */
 static const struct field fields[] = {
 	F("op", T_WORD, op),
 	F("at", T_IP, at),
@@ -94,7 +94,7 @@ static void put_gid(struct buf *b, const uint8_t *gid)
 		buf_printf(b, "%02x", gid[i]);
 }
 
-/* One line whatever the text is. */
+/* Replaces line breaks, so that any text stays on one line. */
 static void put_text(struct buf *b, const char *s)
 {
 	for (; *s; s++)
@@ -161,7 +161,7 @@ static int get_word(struct span s, char *ret, size_t size)
 		if (s.p[i] < ' ' || s.p[i] > '~')
 			return -EINVAL;
 	memcpy(ret, s.p, s.n);
-	memset(ret + s.n, 0, size - s.n); /* of the same key before */
+	memset(ret + s.n, 0, size - s.n); /* clears the rest of an earlier value */
 	return 0;
 }
 
@@ -207,14 +207,14 @@ static int wrong(const struct field *f, struct span s, struct err *e)
 	return err_set(e, -EBADMSG, "the peer's '%s' is '%.40s'", f->key, text);
 }
 
-/* *rest begins with the field. */
+/* Parses the field at the beginning of *rest. */
 static int parse_field(struct span *rest, struct verify_msg *m, struct err *e)
 {
 	struct span whole = *rest, one, key;
 
 	span_cut(rest, ' ', &one);
 	if (!span_cut(&one, '=', &key) || !one.p)
-		return err_set(e, -EBADMSG, "the peer sent a word that is no 'key=value'");
+		return err_set(e, -EBADMSG, "the peer sent a word that is not 'key=value'");
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
 		const struct field *f = &fields[i];
 
@@ -235,23 +235,23 @@ static int parse_head(struct span *rest, struct verify_msg *m, struct err *e)
 	uint64_t version;
 
 	if (!span_has_prefix(*rest, MAGIC))
-		return err_set(e, -EBADMSG, "the peer is no 'unirail verify'");
+		return err_set(e, -EBADMSG, "the peer is not 'unirail verify'");
 	rest->p += strlen(MAGIC);
 	rest->n -= strlen(MAGIC);
 	span_cut(rest, ' ', &word);
 	if (num_u64(word, 0, UINT32_MAX, &version) < 0)
-		return err_set(e, -EBADMSG, "the peer is no 'unirail verify'");
+		return err_set(e, -EBADMSG, "the peer is not 'unirail verify'");
 	if (version != VERIFY_VERSION)
 		return err_set(e, -EPROTONOSUPPORT,
-			       "the peer speaks version %u of this exchange, this side %d: use the "
+			       "the peer uses version %u of the protocol, this side %d: use the "
 			       "same unirail on both sides",
 			       (unsigned int)version, VERIFY_VERSION);
 	if (!span_cut(rest, ' ', &word))
-		return err_set(e, -EBADMSG, "the peer said nothing");
+		return err_set(e, -EBADMSG, "the peer sent nothing");
 	for (m->verb = 0; m->verb < VERIFY_VERBS; m->verb++)
 		if (span_eq(word, verbs[m->verb]))
 			return 0;
-	return err_set(e, -EBADMSG, "the peer said what this side does not know");
+	return err_set(e, -EBADMSG, "the peer sent an unknown message");
 }
 
 int verify_msg_parse(struct span line, struct verify_msg *ret, struct err *e)
@@ -300,7 +300,7 @@ int verify_place_parse(const char *s, struct verify_place *ret, struct err *e)
 	if (r < 0 || host.n >= sizeof(p.host))
 		return err_set(
 			e, -EINVAL,
-			"'%s' is no address: wants HOST, HOST:PORT or [IPV6]:PORT, port 1 to "
+			"'%s' is not an address: wants HOST, HOST:PORT or [IPV6]:PORT, port 1 to "
 			"65535",
 			s);
 	memcpy(p.host, host.p, host.n);
@@ -324,7 +324,7 @@ static int resolve(const struct verify_place *p, int flags, struct addrinfo **re
 
 /* --- opening --- */
 
-/* Messages are short and waited for. */
+/* Disables Nagle's algorithm: messages are short, and the peer waits for each. */
 static void set_up(int fd)
 {
 	int one = 1;
@@ -467,7 +467,7 @@ int verify_conn_local(const struct verify_conn *c, struct ipaddr *ret, struct er
 	socklen_t size = sizeof(s);
 
 	if (getsockname(c->fd, (struct sockaddr *)&s, &size) < 0)
-		return err_sys(e, -errno, "look at the connection's address");
+		return err_sys(e, -errno, "read the connection's address");
 	return address(&s, ret);
 }
 
@@ -477,7 +477,7 @@ int verify_conn_peer(const struct verify_conn *c, struct ipaddr *ret, struct err
 	socklen_t size = sizeof(s);
 
 	if (getpeername(c->fd, (struct sockaddr *)&s, &size) < 0)
-		return err_sys(e, -errno, "look at the peer's address");
+		return err_sys(e, -errno, "read the peer's address");
 	return address(&s, ret);
 }
 
@@ -497,7 +497,7 @@ int verify_put(struct verify_conn *c, const struct verify_msg *m, struct err *e)
 		if (n < 0 && errno == EAGAIN && poll(&p, 1, VERIFY_TIMEOUT_MS) > 0)
 			continue;
 		if (n < 0)
-			return err_sys(e, -errno, "tell the peer");
+			return err_sys(e, -errno, "send to the peer");
 		done += (size_t)n;
 	}
 	return 0;
@@ -508,7 +508,7 @@ static int gone(struct err *e)
 	return err_set(e, -EPIPE, "the peer has closed the connection");
 }
 
-/* More bytes into line. */
+/* Receives more bytes into `line`. */
 static int fill(struct verify_conn *c, int64_t until, struct err *e)
 {
 	int64_t now = now_mono_ms();
@@ -519,11 +519,11 @@ static int fill(struct verify_conn *c, int64_t until, struct err *e)
 	if (ready < 0)
 		return err_sys(e, -errno, "wait for the peer");
 	if (ready == 0)
-		return err_set(e, -ETIMEDOUT, "the peer has said nothing for %d s",
+		return err_set(e, -ETIMEDOUT, "the peer has sent nothing for %d s",
 			       VERIFY_TIMEOUT_MS / 1000);
 	n = recv(c->fd, c->line + c->n, sizeof(c->line) - c->n, 0);
 	if (n < 0 && errno != EAGAIN && errno != ECONNRESET)
-		return err_sys(e, -errno, "hear the peer");
+		return err_sys(e, -errno, "receive from the peer");
 	if (n == 0 || (n < 0 && errno == ECONNRESET))
 		return gone(e);
 	c->n += n > 0 ? (size_t)n : 0;
@@ -565,7 +565,7 @@ int verify_expect(struct verify_conn *c, enum verify_verb verb, struct verify_ms
 	if (r < 0)
 		return r;
 	if (m.verb != verb)
-		return err_set(e, -EPROTO, "the peer said '%s', wants '%s'",
+		return err_set(e, -EPROTO, "the peer sent '%s', wants '%s'",
 			       verify_verb_name(m.verb), verify_verb_name(verb));
 	*ret = m;
 	return 0;

@@ -23,7 +23,7 @@ int verify_op_find(const char *name, enum verbs_op *ret)
 	return -EINVAL;
 }
 
-/* 4 MiB in all where messages allow it: containers may lock 8 MiB. */
+/* At most 4 MiB of memory, but two slots at least: containers may lock 8 MiB. */
 uint32_t verify_depth_for(uint32_t size)
 {
 	uint32_t depth = (4U << 20) / size;
@@ -64,7 +64,7 @@ int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum
 		.gid_index = rail->gid_index,
 		.ethernet = rail->port->ethernet,
 		.lid = rail->port->lid,
-		/* a ping and its answer are on their way with nothing else */
+		/* two more: a ping and its reply, posted while no other message is in flight */
 		.depth = depth + 2,
 	};
 	int r;
@@ -123,14 +123,14 @@ int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, st
 
 	if (peer->qpn > 0xffffff || peer->psn > 0xffffff || peer->lid > 0xffff || !peer->reads ||
 	    peer->len < verify_ping_at(s))
-		return err_set(e, -EBADMSG, "the peer's end of the queue pair makes no sense");
+		return err_set(e, -EBADMSG, "the peer sent invalid parameters of its queue pair");
 	memcpy(end.gid, peer->gid, sizeof(end.gid));
 	return verbs_qp_connect(s->qp, &end, e);
 }
 
 /* --- the pattern --- */
 
-/* splitmix64: every word is another one, and another one with another seed. */
+/* splitmix64: words differ by position and by seed. */
 static uint64_t word_of(uint64_t seed, size_t i)
 {
 	uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ULL;

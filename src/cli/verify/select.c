@@ -10,7 +10,7 @@
 
 enum { LIST_MAX = 700, IPOIB_MAC_LEN = 20 };
 
-/* What iboe_get_mtu() of the kernel takes off: GRH, UDP, BTH, extensions, ICRC. */
+/* Bytes that the kernel's iboe_get_mtu() subtracts: GRH, UDP, BTH, extensions, ICRC. */
 enum { ROCE_OVERHEAD = 96 };
 
 uint32_t verify_roce_mtu(uint32_t link_mtu)
@@ -130,15 +130,14 @@ static int no_devices(const struct verify_facts *f, struct err *e)
 {
 	if (!f->supported)
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"this kernel has no RDMA (module ib_core is not loaded, or not "
+				"the kernel has no RDMA (module ib_core is not loaded, or not "
 				"built)");
 	if (f->why[0])
-		return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no RDMA device can be used: %s",
-				f->why);
+		return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device: %s", f->why);
 	return err_kind(
 		e, ERR_UNAVAILABLE, -ENODEV,
-		"no RDMA devices in this network namespace: in exclusive mode a device must "
-		"be put into it; 'unirail rdma mode' tells");
+		"no RDMA devices in this network namespace: in exclusive mode a device must be "
+		"moved into it; see 'unirail rdma mode'");
 }
 
 static void list_devices(const struct verify_facts *f, struct buf *b)
@@ -209,9 +208,8 @@ static int find_device(const struct verify_facts *f, const struct verify_choice 
 		return 0;
 	}
 	list_devices(f, &b);
-	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"no RDMA device '%s' here that can be used; there are: %s", c->device,
-			cut(&b));
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device '%s'; there are: %s",
+			c->device, cut(&b));
 }
 
 static int no_rail(const struct verify_facts *f, const struct ipaddr *local, struct err *e)
@@ -223,7 +221,7 @@ static int no_rail(const struct verify_facts *f, const struct ipaddr *local, str
 	list_rails(f, &b);
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
 			"no RDMA device is behind the address %s; addresses with one: %s; name the "
-			"peer by its rail's address, or choose by --device and --gid-index",
+			"peer by its rail's address, or select by --device and --gid-index",
 			ip_str(local, text), cut(&b));
 }
 
@@ -240,7 +238,7 @@ static int no_gid(const struct verify_rail *rail, int index, const struct ipaddr
 			       "RDMA device '%s' has no GID with index %d on port %u; it has: %s",
 			       rail->dev->name, index, rail->port->port, cut(&b));
 	return err_set(e, -ENOENT,
-		       "RDMA device '%s' has no RoCE v2 GID for %s on port %u; it has: %s; choose "
+		       "RDMA device '%s' has no RoCE v2 GID for %s on port %u; it has: %s; select "
 		       "one by --gid-index",
 		       rail->dev->name, ip_str(local, text), rail->port->port, cut(&b));
 }
@@ -260,7 +258,7 @@ static int take_index(const struct verify_rail *rail, int index, struct verify_r
 	return no_gid(rail, index, NULL, e);
 }
 
-/* InfiniBand without an IPoIB address: the port's own GID, and packets by LID. */
+/* InfiniBand without an IPoIB address: the port's first GID; packets are addressed by LID. */
 static void first_gid(struct verify_rail *r)
 {
 	for (size_t i = 0; i < r->dev->n_gids; i++)
@@ -315,7 +313,7 @@ int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 	return r;
 }
 
-enum { WHY_MAX = 600 };
+enum { REASON_MAX = 600 };
 
 static int read_dev(const struct rdma_dev *from, struct verify_dev *d, struct err *e)
 {
@@ -337,24 +335,24 @@ static int read_dev(const struct rdma_dev *from, struct verify_dev *d, struct er
 	return r < 0 ? r : verbs_gids(v, &d->gids, &d->n_gids, e);
 }
 
-/* A device that cannot be used is no failure as long as another one is not looked for in vain. */
+/* An unusable device is no error; its reason is reported if the selection finds no device. */
 static void read_devs(struct verify_facts *f, const struct rdma_dev *list, size_t n)
 {
 	auto_buf struct buf why;
 	struct err e = ERR_INIT;
 
-	buf_init(&why, WHY_MAX);
+	buf_init(&why, REASON_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct verify_dev d = {0};
 
-		if (!list[i].why[0] && read_dev(&list[i], &d, &e) == 0) {
+		if (!list[i].reason[0] && read_dev(&list[i], &d, &e) == 0) {
 			VEC_PUSH(f->devs, f->n_devs) = d;
 			continue;
 		}
 		free(d.ports);
 		free(d.gids);
 		buf_printf(&why, "%s%s: %s", why.len ? "; " : "", list[i].name,
-			   list[i].why[0] ? list[i].why : e.text);
+			   list[i].reason[0] ? list[i].reason : e.text);
 	}
 	f->why = xstrdup(why.p ? why.p : "");
 }

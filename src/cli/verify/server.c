@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The side that answers: one client after another, each test with a queue pair of its own. */
+/* The server: one client at a time, a new queue pair for each test. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int step_fill(struct server *s, const struct verify_msg *m, struct err *e
 	return done(s, e);
 }
 
-/* Receives: for messages their slots, for the byte after WRITEs a place of its own. */
+/* Posts receives: messages into their slots, the byte after WRITEs into a separate place. */
 static int post_receives(struct server *s, struct err *e)
 {
 	const struct verify_side *v = &s->side;
@@ -75,7 +75,7 @@ static int step_check(struct server *s, const struct verify_msg *m, struct err *
 	return done(s, e);
 }
 
-/* Messages come until the client has said how many they were. */
+/* Receives messages until their number, sent by the client afterwards, is reached. */
 static int step_drain(struct server *s, const struct verify_msg *m, struct err *e)
 {
 	struct verbs_done got[VERBS_POLL_MAX];
@@ -101,7 +101,7 @@ static int step_drain(struct server *s, const struct verify_msg *m, struct err *
 	return r < 0 ? r : done(s, e);
 }
 
-/* The ping in its place goes back as it came. */
+/* Sends the received ping back unchanged. */
 static int answer_ping(struct server *s, uint64_t n, bool *last, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(s->side.qp);
@@ -135,7 +135,8 @@ static int step_ping(struct server *s, const struct verify_msg *m, struct err *e
 		r = verbs_wait(s->side.qp, last ? -1 : s->conn.fd, VERIFY_TIMEOUT_MS, got, e);
 		if (r == 0) {
 			r = verify_get(&s->conn, &said, 0, e);
-			return r < 0 ? r : err_set(e, -EPROTO, "the peer spoke amid pings");
+			return r < 0 ? r
+				     : err_set(e, -EPROTO, "the peer sent a message during pings");
 		}
 		for (int i = 0, n = r; r >= 0 && i < n; i++) {
 			if (got[i].recv)
@@ -160,7 +161,7 @@ static int run_step(struct server *s, const struct verify_msg *m, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
 		if (!strcmp(steps[i].name, m->step))
 			return steps[i].run(s, m, e);
-	return err_set(e, -EPROTO, "the peer wants a step '%s'", m->step);
+	return err_set(e, -EPROTO, "the peer requests an unknown step '%s'", m->step);
 }
 
 /* --- a test --- */
@@ -185,7 +186,7 @@ static void note(struct verify_result *r, const struct verify_rail *rail,
 static int open_side(struct server *s, const struct verify_msg *hello, struct verify_msg *ready,
 		     struct err *e)
 {
-	/* Read anew: pods come and go. */
+	/* Read for each client: addresses change as pods are created and deleted. */
 	auto_verify_facts struct verify_facts f = {0};
 	struct verify_rail rail;
 	struct ipaddr at = hello->at;
@@ -195,7 +196,9 @@ static int open_side(struct server *s, const struct verify_msg *hello, struct ve
 	if (verify_op_find(hello->op, &op) < 0 || hello->size < 1 ||
 	    hello->size > VERIFY_SIZE_MAX || hello->depth < 1 || hello->depth > VERIFY_DEPTH_MAX ||
 	    (uint64_t)hello->size * hello->depth > VERIFY_DATA_MAX)
-		return err_set(e, -EINVAL, "a test by '%s' of %u messages of %u bytes is not done",
+		return err_set(e, -EINVAL,
+			       "a test by '%s' of %u messages of %u bytes is not "
+			       "allowed",
 			       hello->op, hello->depth, hello->size);
 	if (!at.family)
 		r = verify_conn_local(&s->conn, &at, e);
@@ -276,7 +279,7 @@ static int serve_client(struct server *s, bool *tested, struct err *e)
 	if (m.verb == VERIFY_RAILS)
 		return tell_rails(s, e);
 	if (m.verb != VERIFY_HELLO)
-		return err_set(e, -EPROTO, "the peer said '%s', wants 'hello'",
+		return err_set(e, -EPROTO, "the peer sent '%s', wants 'hello'",
 			       verify_verb_name(m.verb));
 	*tested = true;
 	return serve_test(s, &m, e);
@@ -303,7 +306,7 @@ static void report(const struct server *s, bool tested, const struct err *e)
 	fflush(stdout);
 }
 
-/* *ended: a test was done, well or not. */
+/* *ended: a test has run, with or without success. */
 static void serve_one(int fd, const struct verify_serve *conf, bool *ended, struct err *e)
 {
 	struct server s = {.conf = conf, .conn = VERIFY_CONN_INIT, .side = VERIFY_SIDE_INIT};
@@ -312,7 +315,7 @@ static void serve_one(int fd, const struct verify_serve *conf, bool *ended, stru
 
 	if (r == 0)
 		r = serve_client(&s, &tested, e);
-	/* Who only looks whether somebody listens says nothing. */
+	/* A client that disconnects without a test only checked the port: no error. */
 	if (r == -EPIPE && !tested)
 		err_clear(e);
 	else if (r < 0 && r != -EREMOTEIO && r != -EPIPE) {

@@ -12,7 +12,9 @@
 #include "base/table.h"
 #include "wire/json/json.h"
 
-/* `unirail verify`: does RDMA work between two pods, namespaces or hosts, and how fast. */
+/*
+ * `unirail verify`: checks that RDMA works between two pods, namespaces or hosts, and measures it.
+ */
 
 enum { OUT_MAX = 4 << 20, TIME_MAX_MS = 3600000 };
 
@@ -82,13 +84,15 @@ static int check_words(const struct verify_opts *o, const char *host, struct err
 		return err_set(e, -EINVAL, "--once goes with --listen");
 	if (o->listen && (o->all || o->write || o->send || o->read || o->count))
 		return err_set(e, -EINVAL,
-			       "what is tested is chosen on the other side than --listen");
+			       "--listen takes no test options: give them on the other side");
 	if (!o->listen && (!host || !*host || *host == ':'))
 		return err_set(e, -EINVAL,
 			       "no peer given: 'unirail verify --listen' on one side, 'unirail "
 			       "verify HOST' on the other");
 	if (o->all && (o->device || o->port || o->gid_index >= 0))
-		return err_set(e, -EINVAL, "--all finds devices by the rails' addresses");
+		return err_set(e, -EINVAL,
+			       "--all selects devices by the rails' addresses and "
+			       "excludes --device and --gid-index");
 	return 0;
 }
 
@@ -183,7 +187,7 @@ int verify_main(int argc, char **argv)
 	return 1;
 }
 
-/* Every rail of this namespace against the same rail of the peer. */
+/* Tests every rail of this namespace with the same rail of the peer. */
 
 enum { FAR_MAX = 1024, CONNECT_MS = 10000 };
 
@@ -244,7 +248,7 @@ static int ask_far(const struct verify_place *to, struct verify_far **ret, size_
 	if (r < 0)
 		return r;
 	if (m.verb != VERIFY_DONE)
-		return err_set(e, -EPROTO, "the peer said '%s', wants 'done'",
+		return err_set(e, -EPROTO, "the peer sent '%s', wants 'done'",
 			       verify_verb_name(m.verb));
 	*ret = take(list);
 	return 0;
@@ -305,7 +309,7 @@ int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
 	return 0;
 }
 
-/* Three digits: what a measurement of seconds is worth. */
+/* Three significant digits: a measurement of a few seconds is not more precise. */
 static const char *scaled(double v, const char *const *units, size_t n, double step, char *ret)
 {
 	size_t i = 0;

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_DOCTOR_NODE_H
+#define UNIRAIL_CLI_DOCTOR_NODE_H
+
+/*
+ * `unirail doctor --node NAME`: what the API server has about a node: its Node object (conditions, extended resources,
+ * labels, addresses of other CNIs) and the warnings that unirail's daemons reported in the last hour.
+ */
+
+#include "doctor/checks.h"
+
+struct doctor_node_access {
+	const char *kubeconfig, *context; /* NULL: kube/config.h's */
+	const char *node;
+	int64_t timeout_ms;
+};
+
+/* Reads the Node and its events; -ENOENT: there is no such node. */
+int doctor_node_read(const struct doctor_node_access *a, struct json_doc **node,
+		     struct json_doc **events, struct err *e);
+/* Adds findings of the check "node"; d->f->node is the Node. events: a list, may be NULL. */
+void doctor_node_report(struct doctor *d, const struct json *events, int64_t now_ms);
+
+#endif

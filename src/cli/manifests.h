@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_MANIFESTS_H
+#define UNIRAIL_CLI_MANIFESTS_H
+
+/* Manifests of the command line, for `unirail lint` and `unirail doctor --would-run`. */
+
+#include "doctor/objects.h"
+
+/* Adds the objects of a file; "-": standard input. */
+int manifests_read(struct objects *l, const char *file, const char *ns, struct err *e);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_MANIFESTS_EMBEDDED_H
+#define UNIRAIL_CLI_MANIFESTS_EMBEDDED_H
+
+/*
+ * The manifests of deploy and the chart's rules, packed into the binary by tools/embed:
+ *
+ *	auto_embedded struct embedded d;
+ *	embedded_open(&d);
+ *	const char *text = embedded_text(&d, "agent.yaml");
+ */
+
+#include <stddef.h>
+
+struct embedded {
+	char *data;
+	size_t len;
+};
+
+void embedded_open(struct embedded *d);
+void embedded_done(struct embedded *d);
+#define auto_embedded __attribute__((cleanup(embedded_done)))
+
+/* NULL: there is no such file. */
+const char *embedded_text(const struct embedded *d, const char *name);
+/* The files in the order of their names: the one after `name`, or the first; NULL at the end. */
+const char *embedded_next(const struct embedded *d, const char *name);
+
+/* Unpacks n bytes into at most `size`. Returns how many, or -EBADMSG. */
+long embedded_unpack(const unsigned char *p, size_t n, char *to, size_t size);
+
+#endif

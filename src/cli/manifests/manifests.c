@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/manifests/manifests.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cli/manifests/embedded.h"
+#include "cli/manifests/render.h"
+#include "cli/manifests/values.h"
+#include "wire/yaml/yaml.h"
+
+struct manifests_opts {
+	struct opt_strs set, files;
+	const char *ns;
+};
+
+static const struct opt opts[] = {
+	{"values", 'f', OPT_STRS, "FILE",
+	 "values file of the Helm chart (-: standard input); may be given several times, a later "
+	 "one has precedence",
+	 offsetof(struct manifests_opts, files), 0, 0},
+	{"set", 0, OPT_STRS, "PATH=VALUE[,...]",
+	 "values, with precedence over files: ipam.enableIPv6=false, a list={a,b}; may be given "
+	 "several times",
+	 offsetof(struct manifests_opts, set), 0, 0},
+	{"namespace", 'n', OPT_STR, "NAME", "namespace of the objects (unirail)",
+	 offsetof(struct manifests_opts, ns), 0, 0},
+	{0},
+};
+
+const struct cmd manifests_cmds[] = {
+	{NULL, NULL, "print the manifests of a cluster, with the values of the Helm chart", opts, 0,
+	 0},
+	{0},
+};
+
+static int add_file(struct json_tree *values, const char *path, struct err *e)
+{
+	bool standard_input = strcmp(path, "-") == 0;
+	auto_fd int fd = standard_input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, VALUES_MAX + 1);
+	if (fd < 0)
+		return err_sys(e, -errno, "open '%s'", path);
+	r = fd_read_all(fd, VALUES_MAX, &text, e);
+	if (r < 0)
+		return err_wrap(e, r, "values file '%s'", path);
+	return values_add_yaml(values, buf_span(&text), standard_input ? "standard input" : path,
+			       e);
+}
+
+static int collect(const struct manifests_opts *o, struct json_doc **ret, struct err *e)
+{
+	auto_tree struct json_tree *values = json_tree_new(JSON_OBJECT);
+	auto_buf struct buf text;
+	struct json_out out;
+	int r = 0;
+
+	buf_init(&text, RENDER_MAX);
+	for (size_t i = 0; r == 0 && i < o->files.n; i++)
+		r = add_file(values, o->files.v[i], e);
+	for (size_t i = 0; r == 0 && i < o->set.n; i++)
+		r = values_add_set(values, o->set.v[i], e);
+	if (r < 0)
+		return r;
+	jo_init(&out, &text, 0);
+	json_tree_write(values, &out);
+	return json_parse(ret, buf_span(&text), RENDER_MAX, e);
+}
+
+/* A label of DNS. */
+static int check_namespace(const char *ns, struct err *e)
+{
+	size_t n = strlen(ns);
+
+	if (n && n < 64 && strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") == n &&
+	    ns[0] != '-' && ns[n - 1] != '-')
+		return 0;
+	return err_set(e, -EINVAL,
+		       "namespace '%s': wants lower-case letters, digits and '-', 63 at most", ns);
+}
+
+static int print(const struct manifests_opts *o, struct err *e)
+{
+	auto_embedded struct embedded files = {0};
+	auto_json struct json_doc *rules = NULL, *values = NULL;
+	auto_buf struct buf text, out, notes;
+	int r = check_namespace(o->ns, e);
+
+	buf_init(&text, RENDER_MAX);
+	buf_init(&out, RENDER_MAX);
+	buf_init(&notes, RENDER_MAX);
+	if (r == 0)
+		r = collect(o, &values, e);
+	if (r < 0)
+		return r;
+	embedded_open(&files);
+	r = yaml_to_json(span_of(embedded_text(&files, "rules.yaml")), &text, e);
+	if (r == 0)
+		r = json_parse(&rules, buf_span(&text), RENDER_MAX, e);
+	if (r == 0)
+		r = values_check(json_root(values), json_get(json_root(rules), "rules"), e);
+	if (r == 0)
+		r = render(&files, json_root(rules), json_root(values), o->ns, &out, &notes, e);
+	if (r < 0)
+		return r;
+	for (struct span rest = buf_span(&notes), line; span_cut(&rest, '\n', &line);)
+		if (line.n)
+			fprintf(stderr, "unirail manifests: note: %.*s\n", (int)line.n, line.p);
+	if (fwrite(out.p, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
+		return err_sys(e, -errno, "write the manifests");
+	return 0;
+}
+
+int manifests_main(int argc, char **argv)
+{
+	struct manifests_opts o = {.ns = "unirail"};
+	struct err e = ERR_INIT;
+	int r = opt_parse(manifests_cmds, "unirail manifests", argc - 1, argv + 1, &o, &e);
+	int status;
+
+	if (r < 0) {
+		status = opt_exit("unirail manifests", r, &e);
+	} else if ((r = print(&o, &e)) < 0) {
+		fprintf(stderr, "unirail manifests: %s\n", e.text);
+		status = r == -EINVAL ? 2 : 1;
+	} else {
+		status = 0;
+	}
+	free(o.set.v);
+	free(o.files.v);
+	return status;
+}
