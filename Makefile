@@ -122,8 +122,8 @@ obj/%.o: $(OBJ)/%.o ;
 $(OBJ)/src/%.o: src/%.c $(OBJ)/flags
 	$(call say,CC,$<) $(call compile,$<)
 
-# ---- version: reaches one object only -----------------------------------------------------------------------------
-VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//'),0.1.0-dev)
+# ---- version: `tools/release VERSION` sets it here and elsewhere; it reaches one object only ----------------------
+VERSION ?= 0.1.0
 COMMIT ?= $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
 version_flags = -DUNIRAIL_VERSION='"$(VERSION)"' -DUNIRAIL_COMMIT='"$(COMMIT)"'
 
@@ -135,6 +135,14 @@ $(GEN)/version: FORCE
 $(GEN)/vendor_versions.h: vendor/manifest
 	@mkdir -p $(@D)
 	@awk '!/^#/ && $$2 == "link" { gsub(/\+/, " ", $$7); printf "{ \"%s\", \"%s\", \"%s\" },\n", $$1, $$3, $$7 }' $< >$@
+
+# ---- the manifests in the binary ----------------------------------------------------------------------------------
+EMBEDDED := ../rules.yaml crd.yaml agent.yaml controller.yaml tls/provided.yaml tls/certmanager.yaml \
+	$(patsubst deploy/%,%,$(sort $(wildcard deploy/crds/*.yaml deploy/policies/*.yaml deploy/monitor/*.yaml))) host/host.yaml
+$(OBJ)/src/cli/manifests/embedded.o: $(GEN)/embedded_files.h
+$(GEN)/embedded_files.h: tools/embed $(EMBEDDED:%=deploy/chart/files/%)
+	@mkdir -p $(@D)
+	$(call say,EMBED,$@) tools/embed deploy/chart/files $(EMBEDDED) >$@.$$$$ && mv -f $@.$$$$ $@
 
 # ---- linking ------------------------------------------------------------------------------------------------------
 $(LIB): $(filter-out $(OBJ)/src/main.o,$(OBJS))

@@ -6,8 +6,8 @@ TESTS := $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
 TEST_COMMON := $(patsubst %.c,$(OBJ)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 T ?= $(TESTS)
 
-.PHONY: check unit units headers layering format
-## check: unit tests (static musl, and glibc with ASan and UBSan), layers, headers, shellcheck, clang-format
+.PHONY: check unit units headers layering words format
+## check: unit tests (static musl, and glibc with ASan and UBSan), layers, words, headers, shellcheck, clang-format
 check:
 	@tools/need check
 	+@MAKE='$(MAKE)' tools/check
@@ -38,6 +38,10 @@ $(OBJ)/%.h.alone: %.h $(OBJ)/flags
 layering: $(OBJS)
 	@tools/layering $(OBJ)/src
 	@tools/map --check
+
+## words: hold names and sentences to the field's words, which tools/words lists
+words:
+	@tools/words
 
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
 CLANG_FORMAT := clang-format-14

@@ -16,7 +16,7 @@ $(FLEET): $(FLEET_OBJS) $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(FLEET_OBJS:=.d)
 
-BENCH_SINGLE := $(addprefix $(OBJ)/tests/bench/,tls admission)
+BENCH_SINGLE := $(addprefix $(OBJ)/tests/bench/,tls admission device_client)
 $(BENCH_SINGLE): %: %.o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(BENCH_SINGLE:=.o.d)

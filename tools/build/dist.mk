@@ -8,7 +8,8 @@ RUN := $(if $(CROSS),qemu-$(ARCH)-static)
 # Examples and manifests, as far as the tree has them.
 CONFIGS := $(wildcard configs deploy)
 
-.PHONY: install dist size reproducible demo bench check-run
+.PHONY: install dist size reproducible demo bench bench-device check-run
+.PHONY: image image-part
 ## install: binary, man pages, completions and examples below DESTDIR and PREFIX (/usr/local)
 install: $(BIN)
 	@tools/stage '$(BIN)' '$(DESTDIR)$(PREFIX)' '$(CONFIGS)' '$(RUN)'
@@ -18,6 +19,29 @@ dist: $(BIN) $(GEN)/vendor_versions.h
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' CROSS='$(CROSS)' RUN='$(RUN)' CONFIGS='$(CONFIGS)' PACK='$(PACK)' \
 		tools/dist '$(BIN)' '$(LIBDIR)' '$(ARCH)' '$(OBJ)' '$(VENDOR_LIBS)'
 
+## image: OCI archives for amd64 and arm64 and one of both, with SPDX documents, without a container engine or root: build/image
+image:
+	+@MAKE='$(MAKE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/image '$(B)/image'
+
+# The program and its SPDX document for one architecture, named as an image names it.
+image-part: $(BIN)
+	@mkdir -p '$(PART)'
+	@SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' VERSION='$(VERSION)' tools/sbom '$(BIN)' '$(ARCH)' "$$($(CROSS)gcc -dumpfullversion)" \
+		>'$(PART)/sbom.spdx.json'
+	@cp '$(BIN)' '$(PART)/unirail'
+
+## bundle: one file with images, manifests, definitions and checksums for clusters without a network: deploy/bundle
+bundle: image
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/bundle '$(B)/image' '$(B)'
+.PHONY: bundle
+
+MAINTAINER ?= unirail maintainers <maintainers@unirail.io>
+## deb: the Debian package of this architecture: deploy/debian
+deb: $(BIN)
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' CROSS='$(CROSS)' RUN='$(RUN)' CONFIGS='$(CONFIGS)' MAINTAINER='$(MAINTAINER)' \
+		tools/deb '$(BIN)' '$(LIBDIR)' '$(ARCH)' '$(B)'
+.PHONY: deb
+
 ## size: what each library and each folder of src costs in the binary; fails past a budget (tools/size says why so much)
 size: $(BIN)
 	@tools/size $(BIN) $(OUT)/unirail.map
@@ -25,6 +49,12 @@ size: $(BIN)
 ## reproducible: build in two folders and compare byte for byte (LIBS=1: the libraries too)
 reproducible:
 	+@MAKE='$(MAKE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/reproducible $(LIBS)
+
+## test-delivery: images, packages and bundle, with containerd, skopeo and Debian's tools (K=image: some)
+test-delivery: $(BIN)
+	@tools/need test delivery
+	@tools/pytest tests/delivery $(if $(K),-k '$(K)')
+.PHONY: test-delivery
 
 ## demo: eight rails for two pods on this machine, no cluster needed
 demo: $(BIN)
@@ -35,6 +65,11 @@ bench: $(BIN) $(OBJ)/tests/bench/tls
 	@tools/need test
 	@tests/bench/run
 	@$(OBJ)/tests/bench/tls
+
+## bench-device: what the device plugins cost on a node with 1,000 VFs: memory, Allocate, a link that goes down
+bench-device: $(BIN) $(OBJ)/tests/bench/device_client
+	@tools/need test
+	@UNIRAIL_DEVICE_CLIENT=$(OBJ)/tests/bench/device_client tests/bench/device
 
 ## check-run: run the binary of another machine under qemu (make ARCH=arm64 check-run)
 check-run: $(BIN)

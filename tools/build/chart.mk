@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# make test-chart: deploy/chart rendered by Helm. No part of `make test`.
+
+.PHONY: test-chart chart
+## chart: write values, schema and table of values of deploy/chart from its rules
+chart:
+	@tools/chart
+
+## test-chart: the Helm chart, and that `unirail manifests` prints the same (the first time builds Helm, some minutes; K=notes: some)
+test-chart: $(BIN)
+	@tools/need test cluster
+	@tools/pytest tests/chart $(if $(K),-k '$(K)')
