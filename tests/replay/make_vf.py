@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes vf_*.nl, ipoib.nl, devlink.nl, rdma_set.nl, rdma_res.nl and rdma_held.nl beside this file: what Linux 6.12 answers on hosts with
+"""Writes vf_*.nl, ipoib.nl, devlink*.nl, rdma_set.nl, rdma_res.nl and rdma_held.nl beside this file: what Linux 6.12 answers on hosts with
 SR-IOV and InfiniBand that were not at hand. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
 drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib
@@ -120,7 +120,7 @@ for i, s in enumerate(sets):
     t.answer(ack(s, -95 if i == 4 else 0))
 t.write("vf_set.nl")
 
-# ---- a pod's attributes of VF 3, through drivers of several minds ----
+# ---- a pod's attributes of VF 3, with drivers that behave differently ----
 FREE, PODS = bytes([2, 0, 0, 0, 0, 3]), bytes([2, 0, 0, 0, 7, 1])
 
 
@@ -228,6 +228,51 @@ t.answer(port(BDF, 65535, 0, u32(6, 4), text(7, "ens1f0np0"), text(8, "mlx5_0"),
          port("0000:3b:00.1", 1, 0))
 t.answer(DONE)
 t.write("devlink.nl")
+
+t = Talk("generic", "an ice function's DDP package, and enable_rdma of a VF that is in a pod and of a scalable function without it")
+t.ask(genl(16, 3, REQUEST, text(2, "devlink")))
+t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1)))
+info = b"".join(nest(101, text(103, name), text(104, value)) for name, value in
+                (("fw.mgmt", "6.2.9"), ("fw.app.name", "ICE OS Default Package"), ("fw.app", "1.3.30.0")))
+for _ in range(2):
+    t.ask(genl(FAMILY, 51, REQUEST, HANDLE))
+    t.answer(genl(FAMILY, 51, 0, HANDLE + text(98, "ice") + info + nest(102, text(103, "fw.app.name"), text(104, "stored"))))
+
+
+def enable_rdma(device, *values):
+    t.ask(genl(FAMILY, 38, REQUEST, device + text(81, "enable_rdma")))
+    t.answer(genl(FAMILY, 38, 0, device + nest(80, text(81, "enable_rdma"), attr(82, b""), u8(83, 6), nest(84, *values))))
+
+
+enable_rdma(HANDLE, nest(85, attr(86, b""), u8(87, 1)), nest(85, u8(87, 0)))
+enable_rdma(text(1, "auxiliary") + text(2, "mlx5_core.sf.4"), nest(85, u8(87, 1)))
+ask = genl(FAMILY, 38, REQUEST, HANDLE + text(81, "none"))
+t.ask(ask)
+t.answer(ack(ask, -22))
+t.write("devlink_info.nl")
+
+t = Talk("generic", "reporters of two mlx5 PFs: the firmware of the second is dead, a queue of the first is; fw cannot be recovered; "
+         "then a kernel without them")
+t.ask(genl(16, 3, REQUEST, text(2, "devlink")))
+t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1) +
+              nest(7, nest(1, text(1, "other"), u32(2, 9)), nest(2, text(1, "config"), u32(2, 6)))))
+
+
+def reporter(cmd, flags, dev, port, name, state, can_recover=True):
+    head = text(1, "pci") + text(2, dev) + (u32(3, port) if port is not None else b"")
+    ends = [u64(120, 60000), u8(121, 1)] if can_recover else []
+    # The nest without its flag, as devlink writes it.
+    return genl(FAMILY, cmd, flags, head + attr(114, b"".join([text(115, name), u8(116, state), u64(117, state), u64(118, 0), *ends])))
+
+
+t.ask(genl(FAMILY, 52, REQUEST | DUMP))
+t.answer(reporter(52, MULTI, BDF, None, "fw", 1, False), reporter(52, MULTI, BDF, None, "fw_fatal", 0),
+         reporter(52, MULTI, "0000:3b:00.1", None, "fw_fatal", 1))
+t.answer(reporter(52, MULTI, BDF, 1, "tx", 1), reporter(52, MULTI, BDF, 1, "rx", 0), DONE)
+old = genl(FAMILY, 52, REQUEST | DUMP)
+t.ask(old)
+t.answer(ack(old, -95))
+t.write("devlink_health.nl")
 
 # ---- RDMA: changes, use and counters ----
 GET, SET, SYS_GET, SYS_SET, RES_GET, QP_GET, CHARDEV, STAT_GET = 1, 2, 6, 7, 9, 10, 15, 17

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: a containerd of this test run's own, and programs that images are made of. A test that cannot run fails."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("UNIRAIL", TOP / "build" / "unirail")).resolve()
+TOOLS = ("containerd", "ctr", "skopeo", "runc", "dpkg-deb", "lintian", "tar", "sha256sum", "mount", "unshare", "groff",
+         "systemd-analyze")
+CONTAINERD = """
+version = 2
+root = "{0}/root"
+state = "{0}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.aufs"]
+[grpc]
+  address = "{0}/containerd.sock"
+[ttrpc]
+  address = "{0}/containerd.sock.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{0}/opt"
+"""
+
+
+def pytest_sessionstart(session):
+    problems = ["not root"] if os.geteuid() != 0 else []
+    if not BINARY.exists():
+        problems.append(f"{BINARY} is missing (make, or UNIRAIL=path)")
+    problems += [f"{tool} is missing" for tool in TOOLS if not shutil.which(tool)]
+    if problems:
+        pytest.exit("these tests cannot run: " + "; ".join(problems), 1)
+
+
+def run(*args, check=True, **kw):
+    p = subprocess.run([str(a) for a in args], text=True, capture_output=True, timeout=300, **kw)
+    assert not check or p.returncode == 0, (args, p.returncode, p.stdout, p.stderr)
+    return p
+
+
+def poll(fn, what, timeout=60):
+    end = time.monotonic() + timeout
+    while not fn():
+        assert time.monotonic() < end, f"waited {timeout} s in vain for {what}"
+        time.sleep(0.05)
+
+
+class Containerd:
+    def __init__(self, folder, size=None):
+        """size: of the file system that has its images, of memory."""
+        self.folder = folder
+        self.socket = folder / "containerd.sock"
+        (folder / "config.toml").write_text(CONTAINERD.format(folder))
+        mount = f"mount -t tmpfs -o size={size} none {folder}/root;" if size else ""
+        with open(folder / "log", "w") as log:
+            # Its mounts end with it.
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                 "sh", "-ec", f"mkdir -p {folder}/root; {mount} exec containerd --config {folder}/config.toml"],
+                stdout=log, stderr=log)
+        poll(lambda: self.ctr("version", check=False).returncode == 0, f"containerd, see {folder / 'log'}")
+
+    def ctr(self, *args, check=True):
+        return run("ctr", "--address", self.socket, "--namespace", "k8s.io", *args, check=check)
+
+    def images(self):
+        return sorted(self.ctr("images", "list", "--quiet").stdout.split())
+
+    def clear(self):
+        for name in self.images():
+            self.ctr("images", "remove", "--sync", name)
+
+    def close(self):
+        self.process.kill()  # unshare ignores SIGTERM
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory):
+    # A socket's path has at most 107 bytes.
+    folder = pathlib.Path(tmp_path_factory.mktemp("c"))
+    one = Containerd(folder)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def containerd(daemon):
+    yield daemon
+    daemon.clear()
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """A program for each architecture: the one for this machine runs; the other's has another machine in its header."""
+    folder = tmp_path_factory.mktemp("programs")
+    data = bytearray(BINARY.read_bytes())
+    made = {}
+    for arch, machine in (("amd64", 62), ("arm64", 183)):
+        data[18:20] = machine.to_bytes(2, "little")
+        made[arch] = folder / arch
+        made[arch].write_bytes(data)
+    return made
+
+
+@pytest.fixture(scope="session")
+def sboms(programs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sboms")
+    for arch, program in programs.items():
+        (folder / arch).write_text(run(TOP / "tools/sbom", program, arch, "12.2.0",
+                                       env=os.environ | {"VERSION": "1.2.3", "SOURCE_DATE_EPOCH": "86400"}).stdout)
+    return {arch: folder / arch for arch in programs}
+
+
+def blobs(archive):
+    """The files of an archive; those of blobs/ have the digest that is their name."""
+    with tarfile.open(archive) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar.getmembers() if m.isfile()}
+    for name, data in files.items():
+        if name.startswith("blobs/"):
+            assert name == "blobs/sha256/" + hashlib.sha256(data).hexdigest()
+    return files
+
+
+def loads(files, descriptor):
+    data = files["blobs/" + descriptor["digest"].replace(":", "/")]
+    assert len(data) == descriptor["size"]
+    return json.loads(data)

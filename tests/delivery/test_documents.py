@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Man pages, and the commands in the pages of images/, deploy/bundle, deploy/debian and tests/delivery/versions: each is run, on
+files of the test in the place of those that it names."""
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+from conftest import BINARY, TOP, run
+from test_bundle import DOCKER, bundle  # noqa: F401
+from test_image import both, one  # noqa: F401
+
+APPLETS = json.loads(subprocess.run([BINARY, "version", "-o", "json"], capture_output=True, check=True).stdout)["applets"]
+TOPICS = ("netconf", "settings", "metrics")
+
+
+def commands(page):
+    """Lines of the indented blocks, without comments."""
+    found = [line.split(" #")[0].strip() for line in re.findall(r"(?m)^    (\S.*)$", (TOP / page).read_text())]
+    assert found, page
+    return found
+
+
+# --- man pages ---
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("man")
+    run(BINARY, "man", "--all", folder)
+    return folder
+
+
+def test_each_applet_and_topic_has_a_page(pages):
+    wanted = {"unirail.1"} | {(a if a.startswith("unirail-") else f"unirail-{a}") + ".1" for a in [*APPLETS, *TOPICS]}
+    assert {p.name for p in pages.iterdir()} == wanted
+
+
+def test_pages_have_no_mistake_of_roff(pages):
+    for page in sorted(pages.iterdir()):
+        p = run("groff", "-man", "-Tutf8", "-ww", "-z", page)
+        assert p.stderr == "", p.stderr
+        text = page.read_text()
+        assert re.search(r"^\.SH NAME\n\S.* \\- \S", text, re.M), page
+        assert page.name == "unirail.1" or ".SH SYNOPSIS\n" in text or page.stem.partition("-")[2] in TOPICS, page
+
+
+@pytest.mark.parametrize("applet", APPLETS)
+def test_a_page_has_every_command_and_option_of_the_help(pages, applet):
+    page = (pages / ((applet if applet.startswith("unirail-") else f"unirail-{applet}") + ".1")).read_text()
+    page = page.replace("\\-", "-")
+    usage = run(BINARY, applet, "--help").stdout
+    part = usage.partition("\ncommands:\n")[2].partition("\n\n")[0]
+    names = re.findall(r"^  ([a-z][a-z0-9-]*)", part, re.M)
+    helps = [usage] + [run(BINARY, applet, name, "--help").stdout for name in names]
+    for name in names:
+        assert re.search(rf"\b{re.escape(name)}\b", page), (applet, name)
+    for text in helps:
+        for option in re.findall(r"^ +(?:-\w, )?(--[a-z][a-z0-9-]*)", text, re.M):
+            assert option in page or option == "--help", (applet, option)
+
+
+# --- commands of the pages ---
+
+
+
+def test_commands_of_images(containerd, both, one, tmp_path):  # noqa: F811
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": str(tmp_path / "names"),
+                        "CONTAINERD_ADDRESS": str(containerd.socket)}
+    seen = set()
+    for line in commands("images/README.md"):
+        words = [w.replace("build/image/unirail-VERSION-image-amd64.tar", str(one))
+                 .replace("build/image/unirail-VERSION-image.tar", str(both))
+                 .replace("docker://REGISTRY/unirail:VERSION", f"dir:{tmp_path / 'registry'}") for w in shlex.split(line)]
+        seen.add(words[0])
+        if words[0] == "make":
+            assert words == ["make", "image"]
+            continue  # its program: images/archive, in these tests
+        if words[:2] == ["skopeo", "copy"]:
+            words.insert(1, "--insecure-policy")
+        run(*words, env=env)
+    assert seen == {"make", "ctr", "docker", "skopeo"} and containerd.images() == ["docker.io/library/unirail:latest"]
+
+
+def test_commands_of_the_bundle(containerd, bundle, tmp_path):  # noqa: F811
+    for path in bundle.parent.glob("*bundle.tar*"):
+        shutil.copy(path, tmp_path)
+    seen = set()
+    for line in commands("deploy/bundle/README.md"):
+        words = [w.replace("docker://REGISTRY/unirail:VERSION", f"dir:{tmp_path / 'registry'}").replace("VERSION", "1.2.3")
+                 for w in shlex.split(line)]
+        seen.add(words[0])
+        if words[0] == "kubectl":  # tests/cluster runs these on deploy/; here that the files are there
+            for path in [w for before, w in zip(words, words[1:]) if before == "-f"]:
+                assert list((tmp_path / path).glob("*.yaml")), path
+            continue
+        if words[:2] == ["skopeo", "copy"]:
+            words.insert(1, "--insecure-policy")
+        if "/" in words[0]:
+            words[0] = tmp_path / words[0]
+        run(*words, cwd=tmp_path, env=os.environ | {"CONTAINERD_ADDRESS": str(containerd.socket)})
+    assert seen == {"sha256sum", "tar", "unirail-VERSION/load".replace("VERSION", "1.2.3"), "kubectl", "skopeo"}
+    assert containerd.images() == ["docker.io/library/unirail:1.2.3"]
+
+
+def test_commands_of_the_package():
+    """test_deb runs them on a fresh Debian: here that each names what the package has."""
+    for line in commands("deploy/debian/README.md"):
+        words = shlex.split(line)
+        if words[0] == "systemctl":
+            assert (TOP / "deploy/debian" / words[-1]).exists(), line
+        elif words[0] == "unirail":
+            run(BINARY, words[1], "--help")
+        else:
+            assert words[0] == "apt-get" and words[-1] in ("./build/unirail_VERSION_amd64.deb", "unirail"), line
+
+
+def test_commands_of_the_versions(tmp_path):
+    line, = commands("tests/delivery/versions/README.md")
+    assert line == "UNIRAIL=build/unirail tests/delivery/versions/machine record tests/delivery/versions/VERSION"
+    run("tests/delivery/versions/machine", "record", tmp_path / "v", cwd=TOP, env=os.environ | {"UNIRAIL": str(BINARY)})
+    there = {p.name for p in (tmp_path / "v").iterdir()}
+    assert there == {"lib", "pools", "crds", "annotations", "exchange.json", "result.json"}
+
+
+@pytest.mark.parametrize("page", ["images/README.md", "deploy/bundle/README.md", "deploy/debian/README.md", "deploy/README.md",
+                                  "tests/README.md", "deploy/CHANGELOG.md"])
+def test_targets_that_the_pages_name_exist(page):
+    known = set(re.findall(r"(?m)^## ([a-z-]+):", "".join(p.read_text() for p in [TOP / "Makefile", *TOP.glob("tools/build/*.mk")])))
+    for target in re.findall(r"`make ([a-z-]+)", (TOP / page).read_text()):
+        assert target in known, target
