@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a hostile review costs the controller's processor: read, defaults filled in, judged, answered. Prints, asserts
- * nothing about time.
+ * The CPU time of a hostile review in the controller: parsed, defaulted, validated, answered.
+ * Prints, asserts nothing about time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@ static double cpu_s(void)
 
 static void judge(const struct review *q, struct review_answer *ret)
 {
-	const struct admit_world world = {.agent_ns = "kube-system"};
-	const struct admit_ask ask = {.kind = q->kind,
-				      .operation = ADMIT_CREATE,
-				      .ns = q->ns,
-				      .name = q->name,
-				      .object = q->object};
+	const struct admit_cache world = {.agent_ns = "kube-system"};
+	const struct admit_request ask = {.kind = q->kind,
+					  .operation = ADMIT_CREATE,
+					  .ns = q->ns,
+					  .name = q->name,
+					  .object = q->object};
 	struct admit_answer a;
 
 	admit_default(&world, &ask, &a);
@@ -83,7 +83,7 @@ static void put_labels(struct buf *b, int n)
 		buf_printf(b, "%s\"label-%d\":\"v\"", i ? "," : "", i);
 }
 
-/* Each second address, so that no two are one range. */
+/* Every second address, so that no two form a range. */
 static void put_ips(struct buf *b, int from, int to)
 {
 	for (int i = from; i != to; i += from < to ? 1 : -1) {

@@ -31,7 +31,7 @@
 
 struct fleet fleet;
 
-/* Work of "add" and "del": one pod of one node a turn of the loop. */
+/* Work of "add" and "del": one pod of one node in each iteration of the loop. */
 static struct job {
 	bool del;
 	size_t node; /* SIZE_MAX: all */
@@ -121,12 +121,12 @@ static struct blocks_stats sum(void)
 		all.unanswered += s.unanswered;
 		all.claimed += s.claimed;
 		all.left += s.left;
-		all.ceded += s.ceded;
+		all.released += s.released;
 		all.borrowed += s.borrowed;
 		all.returned += s.returned;
 		all.listed += s.listed;
 		all.claims += s.claims;
-		all.loans += s.loans;
+		all.borrowed_now += s.borrowed_now;
 		all.under_way += s.under_way;
 	}
 	return all;
@@ -186,12 +186,12 @@ static void stat_line(void)
 	put(&o, "rails", fleet.rails);
 	put(&o, "claimed", s.claimed);
 	put(&o, "left", s.left);
-	put(&o, "ceded", s.ceded);
+	put(&o, "ceded", s.released);
 	put(&o, "borrowed", s.borrowed);
 	put(&o, "returned", s.returned);
 	put(&o, "listed", s.listed);
 	put(&o, "claims", s.claims);
-	put(&o, "loans", s.loans);
+	put(&o, "loans", s.borrowed_now);
 	put(&o, "under_way", s.under_way);
 	put(&o, "ready", ready);
 	put(&o, "foreign", foreign);
@@ -201,7 +201,7 @@ static void stat_line(void)
 	buf_done(&b);
 }
 
-/* How long each ask took, in microseconds. */
+/* Duration of each request, in microseconds. */
 static void times(void)
 {
 	for (size_t i = 0; i < fleet.n_took; i++)
@@ -209,13 +209,13 @@ static void times(void)
 	puts(fleet.n_took ? "]" : "[]");
 }
 
-/* One pod's trouble, as a person would be told. */
+/* The error of one pod, as the runtime would report it. */
 static void words(const char *node, const char *pool)
 {
 	struct buf w;
 
 	buf_init(&w, 1024);
-	blocks_words(fleet.nodes[strtoul(node, NULL, 10)].blocks, pool, &w);
+	blocks_describe(fleet.nodes[strtoul(node, NULL, 10)].blocks, pool, &w);
 	puts(w.p);
 	buf_done(&w);
 }

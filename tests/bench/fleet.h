@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_FLEET_H
 
 /*
- * Nodes of a cluster in one process: each with a connection, a state folder, a journal and a share
- * of the pools of its own, the way an agent has them; only the pods are made up. A pod is one ask for
- * an address of every pool.
+ * Nodes of a cluster in one process: each has a connection, a state directory, a journal and blocks
+ * of the pools of its own, like an agent; only the pods are simulated. A pod is one request for an
+ * address of every pool.
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct fleet_pod {
 	bool there;
 };
 
-/* One-object-per-pool: how far a pod's rails are (fleet_shared.c). */
+/* One-object-per-pool: progress of a pod's rails (fleet_shared.c). */
 struct fleet_shared;
 
 struct fleet_node {
@@ -30,7 +30,7 @@ struct fleet_node {
 	struct blocks *blocks;
 	struct ipam_pools pools; /* usable: what is ours */
 	struct ipam_pools whole;
-	struct fleet_pod *pods; /* in the order they came */
+	struct fleet_pod *pods; /* in order of arrival */
 	size_t n_pods, waiting;
 	uint64_t next;
 	struct loop_timer *retry;
@@ -47,9 +47,9 @@ struct fleet {
 	bool shared, cut; /* cut: every pool is, into /28 */
 	struct fleet_node *nodes;
 	size_t n_nodes;
-	int64_t *took_us; /* of each ask that ended */
+	int64_t *took_us; /* of each completed request */
 	size_t n_took;
-	uint64_t at_once;			   /* asks that needed no request */
+	uint64_t at_once;			   /* pods served without an API request */
 	uint64_t requests, refused, failed, rails; /* fleet_shared.c */
 	char trouble[512];			   /* the last error */
 };
@@ -65,7 +65,7 @@ void fleet_node_add(struct fleet_node *n);
 void fleet_node_del(struct fleet_node *n); /* the oldest pod */
 void fleet_node_print(struct fleet_node *n, FILE *out);
 
-/* fleet_shared.c: the same asks with one object for each pool that all nodes rewrite. */
+/* fleet_shared.c: the same requests with one object for each pool, which all nodes rewrite. */
 void fleet_shared_add(struct fleet_node *n, struct fleet_pod *p);
 
 #endif

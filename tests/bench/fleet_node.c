@@ -22,7 +22,7 @@ static struct ipam *store_open(struct fleet_node *n)
 	return i;
 }
 
-/* Every pool cut to what this node may hand out. */
+/* Every pool limited to the addresses that this node may allocate. */
 static void cut_pools(struct fleet_node *n)
 {
 	for (size_t k = 0; k < n->pools.set.n; k++) {
@@ -37,27 +37,27 @@ static void cut_pools(struct fleet_node *n)
 static int allocate(struct fleet_node *n, struct fleet_pod *p, struct ipam *i, struct err *e)
 {
 	size_t rails = n->pools.set.n, n_grants;
-	auto_free struct ipam_ask *asks = xcalloc(rails, sizeof(*asks));
+	auto_free struct ip_request *asks = xcalloc(rails, sizeof(*asks));
 	auto_free char *id = xasprintf("%s-%llu", n->name, (unsigned long long)p->id);
 	auto_free const char **names = xcalloc(rails, sizeof(*names));
 	auto_free char(*ifnames)[24] = xcalloc(rails, sizeof(*ifnames));
-	struct ipam_grant *grants;
+	struct ip_allocation *grants;
 	int r;
 
 	for (size_t k = 0; k < rails; k++) {
 		names[k] = n->pools.set.v[k].name;
 		snprintf(ifnames[k], sizeof(ifnames[k]), "net%zu", k + 1);
-		asks[k].who = (struct ipam_owner){.container_id = id,
-						  .ifname = ifnames[k],
-						  .pod_namespace = "fleet",
-						  .pod_name = id,
-						  .pod_uid = id};
+		asks[k].owner = (struct ipam_owner){.container_id = id,
+						    .ifname = ifnames[k],
+						    .pod_namespace = "fleet",
+						    .pod_name = id,
+						    .pod_uid = id};
 		asks[k].pools4 = &names[k];
 		asks[k].n_pools4 = 1;
 	}
 	r = ipam_allocate(i, asks, rails, &grants, &n_grants, e);
 	if (r >= 0)
-		ipam_grants_free(grants, n_grants);
+		ip_allocations_free(grants, n_grants);
 	return r;
 }
 
@@ -115,7 +115,7 @@ static void on_changed(void *arg, const char *pool)
 		n->retry = loop_add_timer(fleet.loop, 0, on_retry, n);
 }
 
-/* As a watch of the pools tells it. */
+/* The pools as a watch delivers them. */
 static void tell_cut(struct pool *p)
 {
 	struct err e = ERR_INIT;
@@ -228,7 +228,7 @@ void fleet_node_del(struct fleet_node *n)
 		set_wants(n);
 }
 
-/* What its journal says, which is what its pods have. */
+/* The allocations in its journal, which are those of its pods. */
 void fleet_node_print(struct fleet_node *n, FILE *out)
 {
 	struct ipam *i = store_open(n);

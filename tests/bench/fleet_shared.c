@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One object for each pool, which every allocation of every node reads and writes whole, as Spiderpool
- * does it: GET, the first free address, PUT of the status if nobody else was first; five tries, 10 ms
- * and half as much again between them; then the pod is asked for again a second later, as a kubelet
- * would. A pod's rails are worked on at once, and per node one pod has a pool at a time.
+ * does it: GET, the first free address, PUT of the status with its resourceVersion; five tries with
+ * a backoff from 10 ms by the factor 1.5; then the pod is retried a second later, as by a kubelet.
+ * A pod's rails are processed concurrently, and on each node one pod at a time uses a pool.
  */
 #include "fleet.h"
 
@@ -29,7 +29,7 @@ struct rail {
 struct fleet_shared {
 	struct rail *rails;
 	size_t left;
-	uint64_t pod; /* the one that is worked on */
+	uint64_t pod; /* the one in progress */
 };
 
 static void get(struct rail *r);

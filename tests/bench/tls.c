@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a TLS handshake costs the processor on either side, full and resumed. Prints, asserts nothing about time. */
+/*
+ * The CPU time of a TLS handshake on both sides, full and resumed. Prints, asserts nothing about
+ * time.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -85,15 +88,15 @@ int main(void)
 	struct tls_material of_client, of_server;
 	struct tls_conf *client, *server;
 
-	if (x509_make(&(struct x509_wish){.name = "ca", .from = now - 60, .to = now + 86400}, &ca,
-		      &ca_key, NULL) < 0 ||
-	    x509_make(&(struct x509_wish){.name = "leaf",
-					  .names = names,
-					  .n_names = 1,
-					  .from = now - 60,
-					  .to = now + 86400,
-					  .ca = span_of(ca),
-					  .ca_key = span_of(ca_key)},
+	if (x509_make(&(struct x509_request){.name = "ca", .from = now - 60, .to = now + 86400},
+		      &ca, &ca_key, NULL) < 0 ||
+	    x509_make(&(struct x509_request){.name = "leaf",
+					     .names = names,
+					     .n_names = 1,
+					     .from = now - 60,
+					     .to = now + 86400,
+					     .ca = span_of(ca),
+					     .ca_key = span_of(ca_key)},
 		      &cert, &key, NULL) < 0)
 		return 1;
 	of_client = (struct tls_material){.ca = span_of(ca)};

@@ -12,7 +12,7 @@ class Controller(Daemon):
     def __init__(self, folder, kubeconfig, ns, name="c", **env):
         super().__init__(folder, kubeconfig, **env)
         self.ns, self.name, self.conf = ns, name, self.folder / "controller.conf"
-        self.webhook_port = 0  # none: where nobody is reached, nothing is taken
+        self.webhook_port = 0  # none: without a reachable peer, no block is claimed
 
     def start(self, *more, ready=True):
         self.conf.touch()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the fetch scripts here have in common; sourced. Packages come through an apt of our own, verified with Debian's
+# Sourced by the fetch scripts. Packages are downloaded by a separate apt, verified with Debian's
 # archive key, from the Debian archive that this system's apt is set up for; UNIRAIL_DEBIAN=URI names another.
 
 # shellcheck disable=SC2034 # for who sources it
@@ -23,7 +23,7 @@ debian_base() {
 	return 1
 }
 
-# own_apt FOLDER RELEASE: lists, cache and status of our own; the system's are left alone.
+# own_apt FOLDER RELEASE: separate lists, cache and status; those of the system stay unchanged.
 own_apt() {
 	local apt=$1 base
 

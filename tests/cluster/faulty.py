@@ -14,12 +14,12 @@ from h2_server import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING,
 WINDOW_UPDATE, PRIORITY, PADDED, FRAME_MAX = 8, 0x20, 8, 16384
 NO_ERROR, INTERNAL_ERROR = 0, 2
 
-# --- what a client's HPACK may say when it was told to keep no table ---
+# --- HPACK of a client that must not use a dynamic table ---
 
 STATIC = {1: (":authority", ""), 2: (":method", "GET"), 3: (":method", "POST"), 4: (":path", "/"),
           6: (":scheme", "http"), 7: (":scheme", "https"), 19: ("accept", ""), 23: ("authorization", ""),
           28: ("content-length", ""), 31: ("content-type", ""), 58: ("user-agent", "")}
-# RFC 7541's code is canonical: of each length the characters in their order, as far as paths and tokens go.
+# The Huffman code of RFC 7541 is canonical: the characters of each code length in order; here those of paths and tokens.
 LENGTHS = {5: "012aceiost", 6: " %-./3456789=A_bdfghlmnpru", 7: ":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz", 8: "&*,;XZ",
            10: "!\"()?", 11: "'+|", 12: "#>", 13: "\0$@[]~", 14: "^}", 15: "<`{"}
 
@@ -252,7 +252,7 @@ class Talk:
     def run(self):
         self.s.setblocking(False)
         self.read(24)
-        # No table: a request that is answered by us, or not at all, leaves nothing behind.
+        # No dynamic table: a request that is answered here, or not at all, changes no state.
         self.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)))
         while len(head := self.read(9)) == 9:
             self.take(head[3], head[4], int.from_bytes(head[5:], "big"), self.read(int.from_bytes(head[:3], "big")))

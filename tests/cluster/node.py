@@ -39,6 +39,12 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
 """
+# Debian's 1.7 looks for CNI plugins in /usr/lib/cni.
+NRI = """  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/opt/cni/bin"
+[plugins."io.containerd.nri.v1.nri"]
+  disable = false
+"""
 
 KUBELET = """apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -84,15 +90,16 @@ def sweep():
 
 
 class Node:
-    """files: {path: text} of /etc that are there from the start, as are the images."""
+    """files: {path: text} of /etc that are there from the start, as are the images. nri: a containerd with NRI, and a
+    /dev of its own with device nodes of eight RDMA devices."""
 
-    def __init__(self, cluster, address, files, name="n1", images=IMAGES):
+    def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False):
         sweep()
         self.cluster, self.name, self.address = cluster, name, address
         self.folder, self.group = cluster.folder / name, f"{PREFIX}{os.getpid()}-{name}"
-        self.process = None
-        self.root = pathlib.Path(subprocess.run([HERE / "fetch-node"], check=True, stdout=subprocess.PIPE,
-                                                text=True).stdout.strip())
+        self.process, self.nri = None, nri
+        self.root = pathlib.Path(subprocess.run([HERE / "fetch-node", *(["nri"] if nri else [])], check=True,
+                                                stdout=subprocess.PIPE, text=True).stdout.strip())
         self.lay_out(files, images)
         self.start()
 
@@ -112,7 +119,9 @@ class Node:
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")
         self.cluster.kubeconfig(self.folder / "kubeconfig", {"client-certificate": cert, "client-key": key})
-        (self.folder / "containerd.toml").write_text(CONTAINERD.format(runc=self.root / "usr/sbin/runc"))
+        (self.folder / "containerd.toml").write_text(CONTAINERD.format(runc=self.root / "usr/sbin/runc") + (NRI if self.nri else ""))
+        if self.nri:
+            (self.folder / "dev").mkdir()
         (self.folder / "kubelet.yaml").write_text(KUBELET.format(ca=self.cluster.pki.ca, cert=cert, key=key, group=self.group))
         for top in hierarchies():
             (top / self.group).mkdir()

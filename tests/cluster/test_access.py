@@ -82,7 +82,7 @@ def test_no_valid_token(cluster, tmp_path):
 
 
 def test_client_certificate_of_a_stranger(cluster, tmp_path):
-    """The API server asks for a certificate, takes any, and then knows nobody by it."""
+    """The API server requests a certificate, accepts any, and identifies no user by this one."""
     cert, key = Pki(tmp_path / "pki").leaf("x", "", "clientAuth", subject="/O=system:masters/CN=x")
     path = cluster.kubeconfig(tmp_path / "config", {"client-certificate": cert, "client-key": key})
     refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "401 Unauthorized")

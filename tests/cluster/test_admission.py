@@ -44,7 +44,7 @@ class Balancer(Proxy):
         pass
 
     def shuffle(self, cluster):
-        """The API server keeps few connections for long: new ones."""
+        """The API server keeps few connections open for long, so each call opens new ones."""
         self.cut()
         self.mend()
         o = pool("probe", "10.8.0.1", "10.8.0.9", "10.8.0.0/16")
@@ -53,7 +53,7 @@ class Balancer(Proxy):
 
 @pytest.fixture(scope="module")
 def admitting(tmp_path_factory):
-    """A cluster whose objects two controllers are asked about."""
+    """A cluster whose objects are reviewed by two controllers."""
     one = clusters.Cluster()
     install_crds(one)
     one.namespace(NS)
@@ -131,7 +131,7 @@ def cases():
 
 
 def has(is_, want, place=""):
-    """`want` is a subset; nothing at all is what is empty or null."""
+    """`want` is a subset; an empty or null value matches a missing one."""
     if isinstance(want, dict):
         assert isinstance(is_ or {}, dict), place
         for key, value in want.items():
@@ -203,7 +203,7 @@ def test_table(clean, kind, case):
 
 
 def again():
-    """Each case that is taken as it comes, alone."""
+    """Each accepted case again, alone in the cluster."""
     for path in sorted(MANIFESTS.glob("*.yaml")):
         table = yaml.safe_load(path.read_text())
         for case in table["cases"]:
@@ -238,7 +238,7 @@ def team_trusted(clean):
 
 @pytest.mark.parametrize("kind, case", again())
 def test_applied_again(clean, team_trusted, kind, case):
-    """kubectl apply finds what it sent, also what was taken as something else: the second time nothing is sent."""
+    """kubectl apply finds the object as it sent it, also where a value was converted: the second apply sends nothing."""
     o = whole(kind, "x", case.get("meta"), case["spec"])
     if case.get("trusted"):
         team_trusted(o)
@@ -282,14 +282,14 @@ def at_once(jobs):
 
 
 def checked(c):
-    """How many pools the replica was asked about."""
+    """Number of pools that the replica has reviewed."""
     return sum(v for k, v in c.metrics().items()
                if k.startswith(("unirail_controller_reviews_allowed_total", "unirail_controller_reviews_refused_total"))
                and "/validate-" in k and "spiderippool" in k)
 
 
 def neighbours(cluster, turn):
-    """Twenty at once, each with some of the next one's addresses: (made, refused, told to try again)"""
+    """Twenty at once, each with some of the next one's addresses: (created, refused, refused with a retry)"""
     def make(i):
         o = pool(f"t{turn}-{i}", f"10.9.{turn}.{10 * i}", f"10.9.{turn}.{10 * i + 14}")
         return lambda: cluster.request("POST", PATHS["SpiderIPPool"], o)
@@ -303,7 +303,7 @@ def neighbours(cluster, turn):
 
 
 def test_pools_that_overlap_are_made_at_once(clean):
-    """Of neighbours that share addresses no two are taken, whoever is asked; each refusal says why."""
+    """No two pools with common addresses are accepted, whichever replica reviews them; each refusal names the reason."""
     before = [checked(c) for c in clean.replicas]
     for turn in range(16):
         clean.front.shuffle(clean)
@@ -345,12 +345,12 @@ def claims(cluster):
 
 
 def claimed(cluster):
-    """The names of what was claimed lately."""
+    """Names of the objects whose ranges were locked lately."""
     return {json.loads(text)["metadata"]["name"] for text in claims(cluster).values()}
 
 
 def test_the_same_addresses_by_another_name(clean):
-    """One that is deleted stands for nothing, as soon as that is seen; soon a replica that never saw it knows, too."""
+    """A deleted object reserves nothing once the deletion is seen; a replica that never saw the object learns it shortly after."""
     for name in ("first", "second"):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(name, "10.9.0.1", "10.9.0.9"))
         assert name in claimed(clean)
@@ -378,14 +378,14 @@ def test_a_claim_that_became_nothing_runs_out(clean):
     clean.ok("POST", PATHS["SpiderIPPool"], pool("real", "10.9.1.1", "10.9.1.9"))
     put_claim(clean, 0)
     status, answer = clean.request("POST", PATHS["SpiderIPPool"], pool("x", "10.9.0.1", "10.9.0.9"))
-    assert status >= 500 and "SpiderIPPool 'never' was taken in" in answer["message"] and "try again in" in answer["message"]
+    assert status >= 500 and "SpiderIPPool 'never' was admitted" in answer["message"] and "try again in" in answer["message"]
     put_claim(clean, 80)
     clean.ok("POST", PATHS["SpiderIPPool"], pool("x", "10.9.0.1", "10.9.0.9"))
     assert "r" not in claims(clean)
 
 
 def test_a_replica_without_the_api_server(clean, closing, tmp_path):
-    """What it cannot ask about it does not decide, in time and in one line; what needs no asking it does."""
+    """It rejects in time, with one line, what it cannot verify at the API server; what needs no verification it decides."""
     link = closing(Proxy(clean.port))
     conf = tmp_path / "conf"
     clean.through(link, conf)
@@ -400,7 +400,7 @@ def test_a_replica_without_the_api_server(clean, closing, tmp_path):
         began = time.monotonic()
         status, answer = clean.request("POST", PATHS["SpiderIPPool"], pool("x", "10.11.1.1", "10.11.1.9", "10.11.0.0/16"))
         assert status >= 500 and time.monotonic() - began < 10
-        assert "it is not known what else is being decided about addresses, so nothing is: try again" in answer["message"]
+        assert "cannot lock the addresses against concurrent changes: try again" in answer["message"]
         bad = whole("SpiderReservedIP", "x", spec={"ips": ["10.9.1.9-10.9.1.1"]})
         status, answer = clean.request("POST", PATHS["SpiderReservedIP"], bad)
         assert status == 422 and "is reversed" in answer["message"]

@@ -14,14 +14,14 @@ from cluster import wait
 
 @pytest.fixture(scope="module")
 def mine():
-    """A cluster of this module: here the definitions come late."""
+    """A cluster for this module: its CRDs are installed late."""
     one = clusters.Cluster()
     yield one
     one.close()
 
 
 def test_definitions_that_are_not_installed(mine, nodes, agent):
-    """The first test: one line says what to do, and the agent goes on when it is done."""
+    """Runs first: one line names the remedy, and the agent continues once the CRDs are installed."""
     one = agent(ready=False)
     said = wait(lambda: one.said("install their definitions"))
     assert len(said) == 1 and "deploy/crds" in said[0]["msg"], said
@@ -56,7 +56,7 @@ def test_eight_rails(nodes, agent, rails):
 
 
 def test_status(mine, nodes, agent, rails):
-    """How a node stands, for people and programs."""
+    """The state of a node, as text and as JSON."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == 200
     r = mine.unirail("status", "--socket", one.socket)
@@ -74,11 +74,11 @@ def test_status(mine, nodes, agent, rails):
         mine.start_apiserver()
     one.stop()
     r = mine.unirail("status", "--socket", one.socket)
-    assert r.returncode == 1 and r.stderr.startswith("unirail status: ask the agent (is 'unirail agent' running on this node?): "), r
+    assert r.returncode == 1 and r.stderr.startswith("unirail status: query the agent (is 'unirail agent' running on this node?): "), r
 
 
-def test_pools_for_people(mine, nodes, agent, rails, tmp_path):
-    """`unirail pool` looks at the cluster's objects and at an agent's part, and changes nothing there."""
+def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
+    """`unirail pool` reads the cluster's objects and an agent's state, and changes neither."""
     one, two = agent("n1"), agent("n2")
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == two.plan(nodes.pod("t", "n2"), rails[0])[0] == 200
 
@@ -100,10 +100,10 @@ def test_pools_for_people(mine, nodes, agent, rails, tmp_path):
     assert "no SpiderIPPool 'none'" in look("show", "none", *config, status=1)
     assert "run it on the address's node" in look("release", "172.16.1.10", "--yes", *config, status=1)
     mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")
-    assert "is of pool 'rail2', which there is not" in look("check", *config, status=1)
+    assert "belongs to pool 'rail2', which does not exist" in look("check", *config, status=1)
     at = ("--socket", one.socket)
     assert rows(look("list", *at))["rail1"][:4] == ["4", "172.16.1.0/24", "1", "241"]
-    # On its node an address is released in the journal, which the agent looks at for each batch.
+    # On its node an address is released in the journal, which the agent checks before each batch.
     pod = nodes.pod("t", "n1")
     assert by_name(one, pod, "rail3", "172.16.3.77")[0] == 200
     assert f"t/{pod['metadata']['name']} " in look("owner", "172.16.3.77", "--state-dir", one.state)
@@ -119,11 +119,11 @@ def test_pools_for_people(mine, nodes, agent, rails, tmp_path):
     assert json.loads(look("owner", held, "-o", "json", *at)) == record
     assert held not in look("free", "rail1", "3", *at) and len(look("free", "rail1", "3", *at).splitlines()) == 3
     assert "is free in pool" in look("owner", look("free", "rail1", "1", *at).strip(), *at, status=1)
-    assert "this node has that part" in look("owner", theirs, *at, status=1)
-    assert f"{held} (" in look("check", *at, status=1)  # nobody has made its pod's namespace
+    assert "this node does not own that part" in look("owner", theirs, *at, status=1)
+    assert f"{held} (" in look("check", *at, status=1)  # the namespace of its pod does not exist
     assert "no pool 'none'" in look("show", "none", *at, status=1)
     assert "'xyz' is not an address" in look("owner", "xyz", *at, status=2)
-    assert "say --yes" in look("release", held, *at, status=1)
+    assert "repeat with --yes" in look("release", held, *at, status=1)
     assert f"would release {held} (used by {who} net1)" in look("release", held, "--dry-run", *at)
     assert held in rows(look("show", "rail1", *at))
     assert f"released {held}" in look("release", held, "--yes", *at)
@@ -131,8 +131,8 @@ def test_pools_for_people(mine, nodes, agent, rails, tmp_path):
     assert "is 'unirail agent' running on this node?" in look("list", "--socket", tmp_path / "none", status=1)
 
 
-def test_nobody_is_asked_while_there_is_room(nodes, agent, pools):
-    """Once a node has its blocks, addresses cost no request about blocks. (A pool that begins within a block has fewer
+def test_no_request_while_the_block_has_room(nodes, agent, pools):
+    """Once a node has its blocks, an allocation sends no request about blocks. (A pool that begins within a block has fewer
     addresses there, so a reserve may be claimed sooner: these begin and end with one.)"""
     rails = [f"room{i}" for i in range(1, 9)]
     for i, name in enumerate(rails):
@@ -150,8 +150,8 @@ def test_nobody_is_asked_while_there_is_room(nodes, agent, pools):
     assert m['unirail_ipam_phase_duration_seconds_count{phase="blocks"}'] == 1
 
 
-def test_a_pod_is_expected(mine, nodes, agent, pools):
-    """When a pod comes to the node, its networks' pools get a reserve before it asks: then nobody is asked in its ADD."""
+def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
+    """When a pod is scheduled to the node, the pools of its networks are pre-allocated: its ADD sends no request to peers."""
     for k in range(3):
         pools(f"ahead{k}", f"10.5.{k}.0/24")
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
@@ -204,7 +204,7 @@ def test_spiderpools_own_requests(nodes, agent, pools):
     assert one.ask("POST", "/v1/ipam/ip", {})[0] == 422
 
 
-def test_pods_that_cannot_be(mine, nodes, agent, rails):
+def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rails):
     one = agent()
     pod = nodes.pod("t", "n1")
 
@@ -214,13 +214,13 @@ def test_pods_that_cannot_be(mine, nodes, agent, rails):
         return text
 
     gone = {"metadata": {"namespace": "t", "name": "gone", "uid": str(uuid.uuid4())}}
-    assert "pod 't/gone' does not exist (any more)" in refused(gone)
+    assert "pod 't/gone' does not exist" in refused(gone)
     text = refused(pod, uid="other-uid")
-    assert pod["metadata"]["uid"] in text and "another pod of that name took its place" in text
+    assert pod["metadata"]["uid"] in text and "the pod was replaced by another of the same name" in text
     elsewhere = nodes.pod("t", "n2")
-    assert "is of node 'n2', and this is 'n1'" in refused(elsewhere)
+    assert "is on node 'n2', and this agent's node is 'n1'" in refused(elsewhere)
     assert "K8S_POD_NAMESPACE" in refused(pod, name="")
-    # The runtime of old passes no UID: the API server's is taken.
+    # An old runtime passes no UID: that of the API server is used.
     status, answer = one.add({"metadata": {**pod["metadata"], "uid": ""}}, container="c1",
                              defaultIPv4IPPool=["rail1"])
     assert status == 200, answer
@@ -233,7 +233,7 @@ def test_pods_that_cannot_be(mine, nodes, agent, rails):
 
 
 def test_a_pod_that_the_watch_has_not_shown_yet(nodes, agent, rails):
-    """Made and asked for at once: found by one request."""
+    """Its ADD comes right after its creation: the agent reads the pod with one request."""
     one = agent()
     for _ in range(5):
         pod = nodes.pod("t", "n1")
@@ -241,9 +241,9 @@ def test_a_pod_that_the_watch_has_not_shown_yet(nodes, agent, rails):
         assert status == 200, answer
 
 
-def test_who_comes_first_waits_least(nodes, agent, pools):
-    """A pool of few addresses, all with another node: they come one by one, in the order of asking; a pod that asks
-    another pool does not wait."""
+def test_pending_requests_in_order_of_arrival(nodes, agent, pools):
+    """A pool of few addresses, all on another node: they arrive one by one, in the order of the requests; a pod that
+    requests another pool does not wait."""
     pools("few", "10.8.0.0/24", ["10.8.0.10-10.8.0.12"])
     pools("many", "10.9.0.0/24")
     two, one = agent("n2", UNIRAIL_REST="0s"), agent("n1", UNIRAIL_REST="0s")
@@ -275,7 +275,7 @@ def test_who_comes_first_waits_least(nodes, agent, pools):
 
 
 def test_a_pool_that_is_used_up(nodes, agent, pools):
-    """The error names the pool, who has its addresses, and what was tried; a backup pool is for this."""
+    """The error names the pool, the owners of its addresses, and what was tried; a backup pool is used instead."""
     pools("few", "10.8.0.0/24", ["10.8.0.10"])
     pools("backup", "10.9.0.0/24")
     two, one = agent("n2"), agent("n1", UNIRAIL_WAIT="3s")
@@ -296,15 +296,15 @@ def by_name(agent, pod, pool, *ips):
         "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})
 
 
-def test_addresses_asked_for_by_name(mine, nodes, agent, pools):
-    """Of a block that nobody has, of another node's, and one that a pod has."""
+def test_addresses_requested_by_name(mine, nodes, agent, pools):
+    """An address of a block without an owner, one of a peer's block, and one that a pod has."""
     pools("named", "10.8.0.0/24")
     one, two = agent("n1"), agent("n2")
     first = nodes.pod("t", "n1")
     took, (status, answer) = elapsed(lambda: by_name(one, first, "named", "10.8.0.77"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.77"}, (answer, one.log.read_text()[-2000:])
     assert took < 2, took
-    # Another one of the same block: its node gives it up.
+    # Another address of the same block: its node releases it.
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.70"}, (answer, two.log.read_text()[-2000:])
     assert took < 3, took
@@ -315,13 +315,13 @@ def test_addresses_asked_for_by_name(mine, nodes, agent, pools):
     has = {"10.8.0.76": {"pod": "t/other"}, "10.8.0.77": {"pod": f"t/{first['metadata']['name']}", "podUid": "u"}}
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named", {"metadata": {"annotations": {"unirail.io/adopted": "{}"}}}, type=MERGE)
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named/status", {"status": {"allocatedIPs": json.dumps(has)}}, type=MERGE)
-    three = agent("n2", name="again")  # nothing is known of before
+    three = agent("n2", name="again")  # a new agent, with an empty cache
     status, answer = by_name(three, nodes.pod("t", "n2"), "named", "10.8.0.77")
     assert status == 500 and f"node 'n1' has it, for pod 't/{first['metadata']['name']}'" in answer["message"], answer
     three.kill()
-    # The owner, too, is told who has what it lent.
+    # The owner is informed as well which pods have its borrowed addresses.
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")
-    assert status == 500 and "node 'n2' has it" in answer["message"], answer
+    assert status == 500 and "node 'n2' has borrowed it" in answer["message"], answer
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.1.70")
     assert status == 500 and "none of its pools" in answer["message"], answer
 
@@ -332,14 +332,14 @@ def test_an_address_of_a_node_that_does_not_answer(nodes, agent, pools):
     assert by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.77")[0] == 200
     one.kill()
     status, answer = by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70")
-    assert status == 500 and "node 'n1' was asked for it and has not answered" in answer["message"], answer
+    assert status == 500 and "it was requested from node 'n1', which has not responded" in answer["message"], answer
     one.start()
     status, answer = by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70")
     assert status == 200, answer
 
 
 def test_first_choice_before_backup(nodes, agent, pools):
-    """That this node has none of the first pool yet is no reason to take one of the backup."""
+    """The backup pool is not used only because this node has no block of the first pool yet."""
     pools("first", "10.8.0.0/24")
     pools("backup", "10.9.0.0/24")
     one = agent()
@@ -352,13 +352,13 @@ def pool_names(answer):
     return [r["ips"][0]["ipPool"] for r in answer["rails"]]
 
 
-def test_what_annotations_ask_for(mine, nodes, agent, rails):
-    """They come before the network's configuration, and mistakes are told with their place."""
+def test_requests_of_annotations(mine, nodes, agent, rails):
+    """They take precedence over the network's configuration, and an error names the place of a mistake."""
     one = agent()
     both = json.dumps([{"interface": "net1", "ipv4": ["rail3"]}, {"interface": "net2", "ipv4": ["rail4"]}])
     pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": both})
     assert pool_names(one.plan(pod, "rail1", "rail2")[1]) == ["rail3", "rail4"]
-    # One after the other, by their order.
+    # One after the other, in the order of the list.
     unnamed = json.dumps([{"ipv4": ["rail5"]}, {"ipv4": ["rail6"]}])
     pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": unnamed})
     got = [one.add(pod, i, defaultIPv4IPPool=["rail1"])[1]["ips"][0]["ipPool"] for i in ("eth0", "net1")]
@@ -376,8 +376,8 @@ def test_what_annotations_ask_for(mine, nodes, agent, rails):
     wait(lambda: pool_names(one.plan(nodes.pod("team", "n1"), "rail1")[1]) == ["rail7"])
 
 
-def test_pools_that_are_not_for_everybody(mine, nodes, agent, pools):
-    """Affinities and networks of pools, held against pod, namespace, node and network."""
+def test_pools_with_affinities(mine, nodes, agent, pools):
+    """Affinities and networks of pools, compared with pod, namespace, node and network."""
     mine.ok("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"zone": "a"}}}, type=MERGE)
     pools("zone-b", "10.8.0.0/24", nodeAffinity={"matchLabels": {"zone": "b"}})
     pools("zone-a", "10.9.0.0/24", nodeAffinity={"matchLabels": {"zone": "a"}})
@@ -394,7 +394,7 @@ def test_pools_that_are_not_for_everybody(mine, nodes, agent, pools):
 
 
 def test_pool_deleted_in_use(mine, nodes, agent, pools):
-    """Who has addresses keeps them; nobody gets more, and the words say why; they can be given back."""
+    """Pods keep their addresses and can release them; new requests fail, and the error names the reason."""
     pools("p", "10.8.0.0/24")
     pools("q", "10.9.0.0/24")
     one = agent()
@@ -433,7 +433,7 @@ def test_coordinator(mine, nodes, agent, rails):
 
 
 def test_end(nodes, agent, rails):
-    """Who waits is answered before the end."""
+    """Pending requests are answered before the process ends."""
     one = agent()
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         nodes.pool("tiny", "10.8.0.0/24", ["10.8.0.10"])
@@ -447,7 +447,7 @@ def test_end(nodes, agent, rails):
 
 
 def test_etcd_restored_while_no_block_changed(mine, nodes, agent, rails):
-    """Versions of blocks tell nothing: the pods', which the agent follows as well, do."""
+    """The versions of blocks do not show the restore; those of the pods, which the agent also watches, do."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), rails[0])[0] == 200
     mine.back_up()
@@ -456,4 +456,4 @@ def test_etcd_restored_while_no_block_changed(mine, nodes, agent, rails):
     pod = nodes.pod("t", "n1")
     assert one.plan(pod, rails[0])[0] == 200
     mine.restore()
-    wait(lambda: one.said("blocks: the API server's data was set back"), 60)
+    wait(lambda: one.said("blocks: etcd was restored from a backup"), 60)

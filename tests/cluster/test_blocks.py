@@ -49,7 +49,7 @@ class Fleet(Process):
         return [tuple(x.split()) for x in self.lines[at:-1]]
 
     def settled(self, seconds=60, waiting=0):
-        """Nothing is left to do, and so many pods are without addresses."""
+        """No work is pending, and this number of pods has no address."""
         last = {}
 
         def look():
@@ -117,7 +117,7 @@ def fleet(cluster, closing, tmp_path):
 
 
 def alone(*fleets):
-    """Each address is of one pod; how many."""
+    """No address has two pods; returns the number of addresses."""
     have = [x for f in fleets for x in f.addresses()]
     twice = [a for a, n in collections.Counter(a for _, a in have).items() if n > 1]
     assert not twice, [x for x in have if x[1] in twice]
@@ -128,17 +128,17 @@ def blocks(cluster, pool):
     return [x for x in cluster.ok("GET", f"{BLOCKS}?limit=1000")["items"] if x["spec"]["pool"] == pool]
 
 
-def test_first_come(cluster, pools, fleet):
+def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
     f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.200"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.200")), 0, 3)
     f.tell("add", "*", 8)
     s = f.settled()
     assert alone(f) == 3 * 8 * 2
     assert s["claimed"] == 6 and s["borrowed"] == 0
-    # Everybody agrees how the pool is cut.
+    # All nodes use the same block size.
     pool = cluster.ok("GET", f"{SPIDER}/spiderippools/a")
     assert pool["metadata"]["annotations"]["unirail.io/block-prefix"] == "28"
     assert all(x["spec"]["cidr"].endswith("/28") for x in blocks(cluster, "a"))
-    # The reserve is claimed before the last address is gone, so the next pods ask nobody.
+    # The reserve is claimed before the last address is gone, so the next pods cause no request.
     f.tell("add", "*", 6)
     f.settled()
     f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0)
@@ -147,25 +147,25 @@ def test_first_come(cluster, pools, fleet):
     assert f.settled()["at_once"] == before + 15
 
 
-def test_to_the_last(cluster, pools, fleet):
-    """As many addresses as pods: nodes that came late get what the early ones do not need."""
+def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
+    """As many addresses as pods: late nodes get the free addresses of early ones."""
     f = fleet(pools(last=("10.3.0.0/26", "10.3.0.1-10.3.0.45")), 0, 5)
     f.tell("add", "*", 9)
     s = f.settled(90)
     assert alone(f) == 45 and s["borrowed"] > 0, s
-    # One more finds nothing, and is told what was tried.
+    # One more pod gets no address, and an error that lists what was tried.
     f.tell("add", 0, 1)
     f.wait_stat(lambda s: s["waiting"] == 1)
     wait(lambda: "blocks of the pool are claimed" in f.tell("words", 0, "last"))
-    # Somebody else's pod goes: its address comes over.
+    # A pod of another node is deleted: its address is borrowed.
     f.tell("del", 3, 1)
     f.settled(90)
     assert alone(f) == 45
 
 
-def test_asked_while_others_write(cluster, pools, fleet):
-    """An owner whose answer comes too late, since others wrote meanwhile, answers again as soon as it may: whoever asked
-    waits for it, and asks another node after some seconds."""
+def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
+    """An owner whose answer is rejected because other nodes wrote meanwhile answers again at once: the requesting
+    node waits for it, and asks another node after some seconds."""
     f = fleet(pools(busy=("10.9.0.0/24", "10.9.0.1-10.9.0.200")), 0, 1)
     f.tell("add", "*", 1)
     f.settled()
@@ -174,7 +174,7 @@ def test_asked_while_others_write(cluster, pools, fleet):
     took, refused = [], 0
     while len(took) < 5:
         def write(k):
-            """Wishes for what it has not; each is a write that its answer may come too late for."""
+            """Requests for what it does not have; each is a write that may make the answer outdated."""
             for i in range(6):
                 wish = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
                 cluster.ok("PATCH", one, [wish], type=PATCH)
@@ -203,7 +203,7 @@ def test_api_server_restarts(cluster, pools, fleet):
     f.tell("add", "*", 10)
     f.settled()
     cluster.stop_apiserver()
-    # What there is of addresses is handed out meanwhile.
+    # The remaining addresses are allocated meanwhile.
     f.tell("add", "*", 6)
     wait(lambda: f.stat()["at_once"] >= 16, 20)
     f.tell("add", "*", 10)
@@ -214,7 +214,7 @@ def test_api_server_restarts(cluster, pools, fleet):
 
 
 def test_restart_without_api_server(cluster, pools, fleet):
-    """An agent that comes up while the API server is away goes on with what its log says."""
+    """An agent that starts while the API server is unavailable continues from its log."""
     f = fleet(pools(w=("10.6.0.0/24", "10.6.0.1-10.6.0.120")), 0, 2)
     f.tell("add", "*", 3)
     f.settled()
@@ -234,7 +234,7 @@ def test_restart_without_api_server(cluster, pools, fleet):
 
 
 def test_compaction(cluster, pools, fleet):
-    """410: what happened meanwhile is not lost."""
+    """410 Gone: changes during the gap are not lost."""
     f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
     f.tell("add", "*", 6)
     f.settled()
@@ -249,7 +249,7 @@ def test_compaction(cluster, pools, fleet):
 
 
 def test_killed_at_any_time(cluster, pools, fleet):
-    """Processes that are killed in the middle of it, again and again; one that is always there needs the rest."""
+    """Processes are killed repeatedly in the middle of their work; one process that is never killed requests the remaining addresses."""
     p = pools(k=("10.8.0.0/25", "10.8.0.1-10.8.0.100"))
     rest = fleet(p, 10, 2, folder="rest")
     for i in range(8):
@@ -263,13 +263,13 @@ def test_killed_at_any_time(cluster, pools, fleet):
     f = fleet(p, 0, 4)
     rest.settled(60)
     have = alone(f, rest)
-    # Nothing is lost: all that is left can be had.
+    # Nothing is lost: all remaining addresses can be allocated.
     rest.tell("add", 0, 100 - have)
     rest.settled(120)
     assert alone(f, rest) == 100
 
 
-def test_two_agents_of_one_name(cluster, pools, fleet):
+def test_two_agents_with_the_same_node_name(cluster, pools, fleet):
     p = pools(t=("10.9.0.0/25", "10.9.0.1-10.9.0.100"))
     one = fleet(p, 0, 1, folder="one")
     one.tell("add", 0, 5)
@@ -282,15 +282,15 @@ def test_two_agents_of_one_name(cluster, pools, fleet):
     one.settled()
     two.settled()
     assert alone(one, two) == 50
-    wait(lambda: any("claimed by another log" in x for x in two.log))
+    wait(lambda: any("claimed with another log" in x for x in two.log))
     wait(lambda: any("another agent claims blocks" in x for x in one.log))
-    # With one state folder there is no second one at all.
+    # With the same state directory the second agent does not start.
     three = fleet(p, 0, 1, folder="one")
     wait(lambda: three.p.poll() is not None)
-    wait(lambda: any("another agent runs with the state folder" in x for x in three.log))
+    wait(lambda: any("is locked by another agent" in x for x in three.log))
 
 
-def test_deleted_under_us(cluster, pools, fleet):
+def test_block_deleted_by_another_client(cluster, pools, fleet):
     f = fleet(pools(d=("10.10.0.0/26", "10.10.0.1-10.10.0.60")), 0, 2)
     f.tell("add", "*", 5)
     f.settled()
@@ -305,8 +305,8 @@ def test_deleted_under_us(cluster, pools, fleet):
     assert alone(f) == 60
 
 
-def test_lost_state_folder(cluster, pools, fleet, tmp_path):
-    """Nothing of a block whose log is lost is handed out: nobody knows which of its addresses pods have."""
+def test_lost_state_directory(cluster, pools, fleet, tmp_path):
+    """No address of a block whose log is lost is allocated: it is unknown which of its addresses pods have."""
     p = pools(l=("10.11.0.0/26", "10.11.0.1-10.11.0.48"))
     f = fleet(p, 0, 1)
     f.tell("add", 0, 10)
@@ -322,7 +322,7 @@ def test_lost_state_folder(cluster, pools, fleet, tmp_path):
 
 
 def said(cluster, pool, have):
-    """Whether the API server knows of every pod's address whose it is."""
+    """Whether the API server has the owner of every pod's address."""
     them = blocks(cluster, pool)
     for node, a in have:
         b = [x for x in them if ipaddress.ip_address(a) in ipaddress.ip_network(x["spec"]["cidr"])]
@@ -333,7 +333,7 @@ def said(cluster, pool, have):
 
 
 def clear_up(cluster, pool, have):
-    """The controller's part: what was given up to nobody known, and nobody has, is the owner's again."""
+    """The controller's part: a released address whose new owner is unknown, and which no pod has, is the block owner's again."""
     for x in blocks(cluster, pool):
         for a, to in x["spec"]["ceded"].items():
             if to == "?" and a not in [it for _, it in have]:
@@ -344,12 +344,12 @@ def clear_up(cluster, pool, have):
 
 
 def test_etcd_restored(cluster, pools, fleet, tmp_path):
-    """Objects go back in time, the nodes' logs do not: what pods have is said again before anybody gains anything."""
+    """Objects are restored to an earlier state, the nodes' logs are not: the addresses of pods are asserted again before any new allocation."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
     f.tell("add", "*", 6)
     f.settled()
     cluster.back_up()
-    # One leaves its block, which another takes; others borrow.
+    # One node releases its block, which another node claims; others borrow.
     f.tell("del", 1, 6)
     wait(lambda: not [x for x in blocks(cluster, "e") if x["spec"]["node"] == "n1"], 60)
     f.tell("add", 0, 20)
@@ -364,7 +364,7 @@ def test_etcd_restored(cluster, pools, fleet, tmp_path):
     except AssertionError:
         raise AssertionError((f.stat(), f.log[-30:]))
     assert sorted(f.addresses()) == sorted(have)
-    assert any("set back" in x for x in f.log)
+    assert any("etcd was restored" in x for x in f.log)
     wait(lambda: not [x for x in tmp_path.glob("state/*/blocks.json") if "setBack" in x.read_text()], 120)
     clear_up(cluster, "e", have)
     f.tell("add", 1, 1)
@@ -374,7 +374,7 @@ def test_etcd_restored(cluster, pools, fleet, tmp_path):
 
 
 def test_etcd_restored_while_no_agent_runs(cluster, pools, fleet):
-    """The log tells that the server's data is older than what it has seen; and that this is not over yet, to the next one."""
+    """The log shows that the server's data is older than what the agent has seen; the next agent reads there that the restore is not complete."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
     for i in range(200):  # more than a server's own start writes, or its count would soon be past the log's
@@ -388,5 +388,5 @@ def test_etcd_restored_while_no_agent_runs(cluster, pools, fleet):
     cluster.restore()
     for _ in range(2):
         f = fleet(them, 0, 1)
-        wait(lambda: any("set back" in x for x in f.log), 30)
+        wait(lambda: any("etcd was restored" in x for x in f.log), 30)
         f.close()

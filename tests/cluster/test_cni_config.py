@@ -66,7 +66,7 @@ def test_the_clusters_own_network_is_wrapped(writer, net_d):
     assert others(net_d) == before
 
 
-def test_kept_true_when_the_network_changes(writer, net_d):
+def test_file_follows_a_changed_network(writer, net_d):
     a = writer()
     (net_d / "tmp").write_text(json.dumps({"cniVersion": "1.0.0", "name": "cilium", "plugins": [{"type": "cilium-cni"}]}))
     os.rename(net_d / "tmp", net_d / "05-cilium.conflist")
@@ -95,7 +95,7 @@ def test_a_node_without_a_network_yet(writer, net_d):
 
 
 def test_another_file_is_first(writer, net_d, mine):
-    """The agent says so everywhere, and that it is over."""
+    """The agent reports it in log, event and readiness, and also when it is over."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
     why = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
@@ -113,7 +113,7 @@ def test_another_file_is_first(writer, net_d, mine):
 
 
 def test_another_program_removes_it_again_and_again(writer, net_d, mine):
-    """As Cilium does with cni.exclusive=true: written again, ever later, and the remedy is told."""
+    """As Cilium does with cni.exclusive=true: written again, at growing intervals, and the event names the remedy."""
     a = writer()
     for _ in range(4):
         wait(lambda: (net_d / NAME).exists(), 20)
@@ -124,7 +124,7 @@ def test_another_program_removes_it_again_and_again(writer, net_d, mine):
 
 
 def test_one_written_by_hand_is_left(writer, net_d):
-    """Also where it is not first: that is said."""
+    """Also where it is not the first one, which is reported."""
     hand = net_d / "05-hand.conflist"
     hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
     before = others(net_d)
@@ -135,8 +135,8 @@ def test_one_written_by_hand_is_left(writer, net_d):
     assert "written by hand" in a.get(a.health, "/readyz")[1] and not (net_d / NAME).exists()
 
 
-def test_a_folder_that_cannot_be_written(writer, net_d, mine, closing, tmp_path):
-    """Said with the mount as the remedy; written once it can be."""
+def test_a_directory_that_cannot_be_written(writer, net_d, mine, closing, tmp_path):
+    """The error names the mount as the remedy; the file is written once the directory is writable."""
     subprocess.run(["chattr", "+i", net_d], check=True)
     try:
         a = writer(ready=False)
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written(writer, net_d, mine, closing, tmp_path)
 
 
 def test_uninstalled_by_hand(writer, net_d, tmp_path):
-    """Not while the agent runs, which would write it again; then only what is ours goes."""
+    """Refused while the agent runs, which would write it again; afterwards only unirail's own file is removed."""
     before = others(net_d)
     a = writer()
     uninstall = [BINARY, "install", "--uninstall", "--socket", a.socket, "--cni-conf-dir", net_d, tmp_path / "bin"]
@@ -163,7 +163,7 @@ def test_uninstalled_by_hand(writer, net_d, tmp_path):
 
 
 def test_an_empty_name_generates_none(net_d, tmp_path):
-    """As agent.yaml has it for both containers; also the one before goes."""
+    """With the setting of agent.yaml for both containers; the file of an earlier agent is removed."""
     before = others(net_d)
     for name in (NAME, ""):
         p = subprocess.run([BINARY, "install", "--cni-conf-dir", net_d, tmp_path / "bin"], capture_output=True, text=True,

@@ -11,7 +11,7 @@ REVIEWS = 'unirail_controller_reviews_{}_total{{path="/mutate--v1-pod"}}'
 
 
 def sent(c):
-    """How many pods it was asked about."""
+    """Number of pods that the webhook reviewed."""
     have = c.metrics()
     return sum(have.get(REVIEWS.format(what), 0) for what in ("allowed", "denied"))
 
@@ -23,12 +23,12 @@ def condition(cluster):
 
 @pytest.fixture
 def work(cluster, ns):
-    """There before the controller is: what is new is in the condition after a minute only."""
+    """Created before the controller starts: a new namespace is in the condition only after a minute."""
     return cluster.namespace(f"{ns}-work")
 
 
 def quiet(cluster, c, name):
-    """None of its pods is sent any more: the condition says so, and the API server knows it."""
+    """The API server has the match condition, and sends none of its pods any more."""
     wait(lambda: f"'{name}'" in condition(cluster))
 
     def unasked():
@@ -38,7 +38,7 @@ def quiet(cluster, c, name):
     wait(unasked)
 
 
-def test_only_pods_that_ask(cluster, work, replica):
+def test_only_pods_that_request(cluster, work, replica):
     c = registered(cluster, start(replica()).leads())
     for rail in ("eth2", "eth10"):
         assert create(cluster, config(rail, work, "rails"))[0] == 201
@@ -51,11 +51,11 @@ def test_only_pods_that_ask(cluster, work, replica):
         status, answer = pod(cluster, work, **{INJECT: "rails"})
         assert status == 201 and NETWORKS in answer["metadata"]["annotations"]
         assert sent(c) == before + i + 1
-    assert not c.said("no matchConditions")
+    assert not c.said("does not support matchConditions")
 
 
-def test_a_namespace_that_asks(cluster, work, replica):
-    """All its pods are sent from when it asks."""
+def test_a_namespace_that_requests(cluster, work, replica):
+    """All its pods are sent once it has a requesting annotation."""
     c = registered(cluster, start(replica()).leads())
     assert create(cluster, config("eth1", work, "rails"))[0] == 201
     quiet(cluster, c, work)
@@ -68,7 +68,7 @@ def test_a_namespace_that_asks(cluster, work, replica):
 
 
 def test_a_namespace_that_is_new(cluster, replica, ns):
-    """What is not known to ask for nothing is sent: its first pod may be as quick as its annotation."""
+    """Pods of an unknown namespace are sent: its first pod may come as early as its annotation."""
     registered(cluster, start(replica()).leads())
     work = f"{ns}-new"
     cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": work, "annotations": {INJECT: "none-such"}}})
@@ -76,8 +76,8 @@ def test_a_namespace_that_is_new(cluster, replica, ns):
     assert status == 403 and "none-such" in answer["message"], answer
 
 
-def test_others_do_not_wait_for_a_dead_one(cluster, work, replica):
-    """Closed when nobody answers: for pods that ask, and for no others."""
+def test_dead_webhook_delays_only_requesting_pods(cluster, work, replica):
+    """failurePolicy Fail, and no controller answers: only pods that request networks are refused."""
     c = registered(cluster, start(replica(), "--pod-failure-policy", "Fail").leads())
     quiet(cluster, c, work)
     c.kill()

@@ -33,7 +33,7 @@ def applied(cluster, unirail, replica, request):
 
 
 def plugins(cluster):
-    """The plugins of each rail's NAD, once they are all there."""
+    """The plugins of each rail's NAD, once all NADs exist."""
     def there():
         found = {o["metadata"]["name"]: json.loads(o["spec"]["config"])["plugins"] for o in cluster.ok("GET", NADS)["items"]}
         return sorted(found) == RAILS and found

@@ -48,7 +48,7 @@ def test_the_leader_is_killed(cluster, ns, replica):
     b.leads(30)
     assert 5 < time.monotonic() - began < 25
     assert holder(cluster, ns).startswith("b_")
-    # The old one's name, another process: it waits as any other.
+    # Another process with the former leader's name: it waits like any other.
     a.start()
     assert a.metrics()["unirail_controller_leads"] == 0
 
@@ -60,15 +60,15 @@ def test_the_leader_leaves(cluster, ns, replica):
     began = time.monotonic()
     b.leads(10)
     assert time.monotonic() - began < 6
-    assert not a.said("does not lead any more")
+    assert not a.said("is no longer the leader")
 
 
 def test_a_leader_cut_off_follows_and_leads_again(cluster, ns, replica, proxy, tmp_path):
     a = replica("a", cluster.through(proxy, tmp_path / "a.conf")).start().leads()
     proxy.cut()
-    wait(lambda: a.said("does not lead any more"), 20)
+    wait(lambda: a.said("is no longer the leader"), 20)
     assert a.get(a.health, "/healthz")[0] == 200
-    assert a.get(a.health, "/readyz")[0] == 200  # what it knows is still there to answer with
+    assert a.get(a.health, "/readyz")[0] == 200  # its cache still serves reviews
     proxy.mend()
     a.leads(40)
     assert a.metrics()["unirail_controller_led_total"] == 2
@@ -80,17 +80,17 @@ def test_settings(cluster, ns, replica):
     c.start("--lease-retry", "1s")
     c.conf.write_text("[controller]\nlog-level = wrong\n")
     c.process.send_signal(1)
-    wait(lambda: c.said("settings are not valid"))
-    assert "controller.conf:2: log-level is 'wrong'" in c.said("settings are not valid")[0]["error"]
+    wait(lambda: c.said("settings file rejected"))
+    assert "controller.conf:2: log-level is 'wrong'" in c.said("settings file rejected")[0]["error"]
     c.conf.write_text("[controller]\nlog-level = info\nhealth-port = 1\n")
-    wait(lambda: c.said("settings read"), 10)  # it is looked at without a signal, too
-    assert not c.said("changes with the next start only")  # the option comes first
+    wait(lambda: c.said("settings read"), 10)  # the file is also checked without a signal
+    assert not c.said("takes effect after a restart only")  # the option comes first
     c.conf.write_text("[controller]\ncni-config-dir = /x\n")
-    wait(lambda: c.said("changes with the next start only"), 10)
+    wait(lambda: c.said("takes effect after a restart only"), 10)
 
 
-def test_settings_of_the_start_stay(cluster, ns, replica):
-    """What requires a restart does not count for who leads from now on either."""
+def test_settings_that_require_a_restart_stay(cluster, ns, replica):
+    """A setting that requires a restart does not apply to a new leader either."""
     a, b = replica("a").start().leads(), replica("b")
     b.conf.write_text("[controller]\ngc = yes\n")
     b.start("--gc-grace", "1s")
@@ -99,18 +99,18 @@ def test_settings_of_the_start_stay(cluster, ns, replica):
         b.conf.write_text(f"[controller]\n{text}\n")
         b.process.send_signal(1)
         wait(lambda: len(b.said("settings read")) > read, 10)
-    assert b.said("changes with the next start only")
+    assert b.said("takes effect after a restart only")
     a.stop()
     b.leads()
     wait(lambda: b.said("full scan"))
-    # Nor does what is read later take from it what it has.
+    # Later settings do not take its Lease away either.
     b.conf.write_text("[controller]\ncni-config-dir = /z\n")
     b.process.send_signal(1)
     wait(lambda: len(b.said("settings read")) > 2, 10)
     assert b.stop() == 0
 
 
-def test_what_is_wrong_at_the_start(cluster, ns, replica):
+def test_errors_at_the_start(cluster, ns, replica):
     for args, words in ((("--lease", "9s"), "each wants to be shorter"), (("--cni-config-dir", "x"), "absolute path"),
                         (("--health-prot", "1"), "did you mean '--health-port'?")):
         c = replica("x").start(*args, ready=False)

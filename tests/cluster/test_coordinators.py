@@ -23,7 +23,7 @@ def crds(cluster):
 
 
 def define(cluster, group, version, plural, kind, scope="Cluster"):
-    """Another project's kind, of which any field goes."""
+    """A kind of another project, with any fields."""
     cluster.ok("POST", CRD_PATH, {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},
@@ -34,7 +34,7 @@ def define(cluster, group, version, plural, kind, scope="Cluster"):
 
 
 def services(*elsewhere):
-    """What is found elsewhere, unless the server has ServiceCIDRs: then that counts."""
+    """CIDRs from other sources, unless the server has ServiceCIDRs, which take precedence."""
     return list(elsewhere) if KUBE == "1.20" else ["10.96.0.0/16"]
 
 
@@ -99,7 +99,7 @@ def test_kubeadm(cluster, lab, start):
     c = start()
     pods = ["10.244.0.0/16", "fd00:10:244::/56"]
     assert lab.says("Synced", pods, ["10.96.0.0/16"]) == ""
-    # It changes; somebody writes over the status; the status as it is to be is not written again.
+    # The object changes; another client overwrites the status; a correct status is not written again.
     cluster.ok("PATCH", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config",
                {"data": {"ClusterConfiguration": KUBEADM.replace("10.96.", "10.97.")}}, type=MERGE)
     lab.says("Synced", pods, services("10.97.0.0/16"))
@@ -113,7 +113,7 @@ def test_kubeadm(cluster, lab, start):
 
 
 def test_a_cluster_without_kubeadm(cluster, lab, start):
-    """The pods of Spiderpool's users wait there for ever; and what comes later is seen."""
+    """With Spiderpool, pods wait there for ever; here CIDRs that are added later are found."""
     lab.coordinator("none")
     start()
     assert ("services' CIDRs are not known" in lab.says("Synced", [], services())) == (KUBE == "1.20")
@@ -136,7 +136,7 @@ def test_a_cluster_without_kubeadm(cluster, lab, start):
 
 @pytest.mark.kube("1.34")
 def test_service_cidrs(cluster, lab, start):
-    """What the API server gives Services addresses of, and what is added to it."""
+    """The ranges from which the API server allocates Service addresses, and those added later."""
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM.replace("10.96.", "10.97."))
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     lab.coordinator("auto")
@@ -155,14 +155,14 @@ def test_calico(cluster, lab, start):
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM)
     lab.coordinator("calico")
     start()
-    assert "Calico's IPPools are not to be had" in lab.says("NotReady", [], [])
+    assert "Calico's IPPools cannot be read" in lab.says("NotReady", [], [])
     # Found by the node's CNI instead of named, it is a cluster as any other.
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "auto"}}, type=MERGE)
     lab.says("Synced", ["10.244.0.0/16", "fd00:10:244::/56"], ["10.96.0.0/16"])
     define(cluster, "crd.projectcalico.org", "v1", "ippools", "IPPool")
     lab.pool(CALICO, "b", cidr="10.70.0.0/16", disabled=True)
-    lab.says("Synced", ["10.70.0.0/16"], ["10.96.0.0/16"], 60)  # a kind is asked for again each 30 s or so
+    lab.says("Synced", ["10.70.0.0/16"], ["10.96.0.0/16"], 60)  # a missing kind is requested again about every 30 s
     time.sleep(1.1)  # the older first
     path = lab.pool(CALICO, "a", cidr="fd00:70::/48")
     lab.says("Synced", ["10.70.0.0/16", "fd00:70::/48"], ["10.96.0.0/16"], 3)
@@ -190,7 +190,7 @@ def test_cilium(cluster, lab, start):
 
 
 def test_deleted(cluster, lab, start):
-    """With Spiderpool's finalizer, which nobody takes off there."""
+    """With Spiderpool's finalizer, which no other process removes."""
     lab.coordinator("none")
     cluster.ok("PATCH", f"{PATH}/default", {"metadata": {"finalizers": ["spiderpool.spidernet.io"]}}, type=MERGE)
     start()

@@ -46,7 +46,7 @@ def test_a_new_cluster(cluster, ns, start):
     nad = wait(lambda: cluster.request("GET", f"/apis/k8s.cni.cncf.io/v1/namespaces/{ns}/network-attachment-definitions/"
                                               "k8s-pod-network")[1].get("metadata"))
     assert nad["ownerReferences"][0]["name"] == "calico"  # a file's network has no configuration of its own
-    assert len(c.said("made, as there was none")) == 2
+    assert len(c.said("created a default object")) == 2
     # What is there stays as somebody has made it.
     cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)
     before = {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
@@ -55,7 +55,7 @@ def test_a_new_cluster(cluster, ns, start):
     spec = cluster.ok("GET", f"{COORDINATORS}/default")["spec"]
     assert spec["mode"] == "underlay" and "hijackCIDR" not in spec
     assert before == {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
-    assert not c.said("made, as there was none")
+    assert not c.said("created a default object")
 
 
 def test_settings(cluster, ns, start):
@@ -66,14 +66,14 @@ def test_settings(cluster, ns, start):
     wait(lambda: smcs(cluster, ns)["cilium"]["spec"]["cniType"] == "custom")
 
 
-def test_none_is_wanted_or_possible(cluster, ns, start):
+def test_defaults_disabled_or_impossible(cluster, ns, start):
     c = start("Not_A_Name", "--default-coordinator", "no")
-    wait(lambda: c.said("no object can have its name"))
+    wait(lambda: c.said("its name is not a valid object name"))
     assert smcs(cluster, ns) == {} and cluster.request("GET", f"{COORDINATORS}/default")[0] == 404
 
 
 def test_default_pools(cluster, ns, start):
-    """As Spiderpool's settings name them, in its list's spelling, too; what is there stays."""
+    """As Spiderpool's settings name them, also spelled as its list; existing pools stay unchanged."""
     env = {"SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME": "first-v4", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME": "first-v4",
            "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET": "172.50.0.0/16",
            "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_IPRANGES": '["172.50.0.2-172.50.0.9","172.50.1.1"]',
@@ -87,7 +87,7 @@ def test_default_pools(cluster, ns, start):
         want = {"subnet": "172.50.0.0/16", "ips": ["172.50.0.2-172.50.0.9", "172.50.1.1"], "gateway": "172.50.0.1"}
         assert subnet.items() >= want.items() and v4.items() >= {**want, "default": True}.items()
         assert v6["ips"] == ["fd50::2-fd50::9", "fd50::20"] and v6["default"] and "gateway" not in v6
-        assert len(c.said("made, as there was none")) >= 3
+        assert len(c.said("created a default object")) >= 3
         version = cluster.ok("GET", paths[1])["metadata"]["generation"]
         c = start("cilium", env={**env, "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY": "172.50.0.254"})
         time.sleep(2)

@@ -14,7 +14,7 @@ def agents():
 
 
 def use_applications(cluster, nodes, agent):
-    """What made a pod is asked for; for what the controller does not follow a pool is made, for it to fill."""
+    """The owner of a pod is read; for kinds that the controller does not watch an empty pool is created, which the controller fills."""
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": "s"},
         "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.2-10.6.0.9"]}})
@@ -38,7 +38,9 @@ def test_the_agents_permissions(agents, closing, tmp_path):
     for i in range(1, 3):
         wait(lambda: nodes.pool(f"rail{i}", f"172.16.{i}.0/24"))
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
-    args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s")
+    args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s", "--device-configmap", "unirail/rdma-devices",
+            "--device-sweep", "1s", "--device-sweep-prefixes", "rdma")
+    audited.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": {"rdma/gone": "0"}}}, type="application/merge-patch+json")
     for agent in (one, other):
         agent.start(*args)
     pods = {}
@@ -58,17 +60,17 @@ def test_the_agents_permissions(agents, closing, tmp_path):
     assert one.add(pods[one][0], "net9", defaultIPv4IPPool=["rail1"])[0] == 200
     wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4)
     other.stop()
-    other.start(*args)  # what it has borrowed it looks up by name
+    other.start(*args)  # it looks up borrowed addresses by the block's name
     for agent in (other, one):
         for pod in pods[agent]:
             agent.release(pod)
             nodes.remove_pod(pod)
-    # One that was never there is asked for by name; the last address given back empties the blocks.
+    # A block that never existed is requested by name; the release of the last address empties the blocks.
     gone = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
     assert one.plan(gone, "rail1")[0] == 500
 
     def given_back():
-        """One that became nobody's while an address of it was lent is there for who needs it next."""
+        """A block that lost its owner while an address of it was borrowed is available to the next node that needs one."""
         left = [b for b in nodes.blocks() if b["spec"]["node"] != "-" or b["spec"].get("ceded")]
         assert not left, left
         return True
@@ -76,13 +78,13 @@ def test_the_agents_permissions(agents, closing, tmp_path):
     wait(given_back, 60)
     wait(lambda: not nodes.endpoint("t", meta["name"]))
     assert one.stop() == 0 and other.stop() == 0  # a watch is in the log when it ends
-    # An address that is kept: whether its set, or a machine of that name, is still there.
+    # A retained address: its StatefulSet, or the virtual machine of that name, is looked up.
     one.start(*args, "--gc-grace", "1s")
     kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     assert one.plan(kept, "rail1")[0] == 200
     assert one.release(kept) == 1
     nodes.remove_pod(kept)
-    wait(lambda: one.said("an address is not kept any more"))
+    wait(lambda: one.said("released a retained address"))
     assert one.stop() == 0
     use_applications(audited, nodes, one.start(*args, "--wait", "1s"))
     assert one.stop() == 0
@@ -90,7 +92,7 @@ def test_the_agents_permissions(agents, closing, tmp_path):
 
 
 def test_the_daemon_set(agents):
-    """What the API server made of it: no privilege but that of opening files."""
+    """As the API server stored it: no privilege except that of opening files."""
     spec = agents.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/daemonsets/unirail-agent")["spec"]["template"]["spec"]
     assert spec["hostNetwork"] and not spec.get("hostPID")
     for c in spec["containers"] + spec["initContainers"]:

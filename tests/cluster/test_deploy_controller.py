@@ -24,7 +24,7 @@ def controllers():
 
 
 def use_nads(cluster):
-    """One is made, mended, and removed when its name changes; a definition that cannot be made is told twice."""
+    """One is created, corrected, and removed when its name changes; a definition that cannot be created is reported twice."""
     path = f"{SPIDER}/namespaces/t/spidermultusconfigs"
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
     cluster.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
@@ -40,7 +40,7 @@ def use_nads(cluster):
 
 
 def use_subnets(cluster):
-    """A pool for an application is made, grows, shrinks, and goes with it and with its subnet."""
+    """A pool for an application is created, grows, shrinks, and is deleted with the application and with its subnet."""
     apps = "/apis/apps/v1/namespaces/t/deployments"
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet",
@@ -76,7 +76,7 @@ def use_subnets(cluster):
 
 
 def use_addresses(cluster):
-    """A pool with a record of a pod that is gone, and a node that is gone with a block and an endpoint."""
+    """A pool with a record of a deleted pod, and a deleted node with a block and an endpoint."""
     nodes = Nodes(cluster)
     nodes.pool("p", "172.16.1.0/24")
     cluster.ok("PATCH", f"{SPIDER}/spiderippools/p/status", {"status": {
@@ -102,7 +102,7 @@ def addresses_are_used(cluster):
 
 
 def use_webhooks(cluster, c):
-    """Both are registered and put right, the certificate made and mended; two pools, one after the other."""
+    """Both are registered and corrected, the certificate is created and repaired; two pools, one after the other."""
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     for kind in ("mutating", "validating"):
@@ -121,7 +121,7 @@ def use_webhooks(cluster, c):
 
 
 def use_coordinators(cluster):
-    """Every place that CIDRs are looked for in; and one is deleted that has Spiderpool's finalizer."""
+    """Every source of CIDRs; and a coordinator with Spiderpool's finalizer is deleted."""
     path = f"{SPIDER}/spidercoordinators"
     define(cluster, "crd.projectcalico.org", "v1", "ippools", "IPPool")
     define(cluster, "cilium.io", "v2alpha1", "ciliumpodippools", "CiliumPodIPPool")
@@ -147,7 +147,7 @@ def use_coordinators(cluster):
     wait(lambda: cluster.request("GET", f"{path}/default")[0] == 404)
 
 
-# The API server of these tests is too old for the first; of the others it asks itself.
+# The API server of these tests is too old for the first; about the others it asks the API server itself.
 BUT = {("networking.k8s.io", "servicecidrs", "watch"),
        *(("spiderpool.spidernet.io", f"{kind}/finalizers", "update") for kind in ("spidermultusconfigs", "spidersubnets"))}
 
@@ -176,15 +176,15 @@ def test_the_controllers_permissions(controllers, closing, tmp_path):
 
 
 @pytest.fixture
-def anyones(closing):
-    """A folder that each user of the machine may enter."""
+def accessible(closing):
+    """A directory that every user of the machine may enter."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
         path.chmod(0o755)
         yield path
 
 
-def test_the_controller_without_root(controllers, closing, anyones):
+def test_the_controller_without_root(controllers, closing, accessible):
     """As its manifest says: another user, no capability. Calico's configuration is root's; the agent publishes the network's name.
 
     Before: the manifest had it run as root."""
@@ -192,7 +192,7 @@ def test_the_controller_without_root(controllers, closing, anyones):
     controllers.apply()
     may = next(security_of(o) for o in manifests("controller.yaml") if o["kind"] == "Deployment")
     assert may["runAsNonRoot"] and may["runAsUser"] > 0
-    net = anyones / "net.d"
+    net = accessible / "net.d"
     net.mkdir()
     for name, text in (("10-calico.conflist", '{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}'),
                        ("20-other.conflist", '{"name": "cbr0", "plugins": [{"type": "flannel"}]}')):
@@ -201,15 +201,15 @@ def test_the_controller_without_root(controllers, closing, anyones):
     for path in (f"{SPIDER}/spidercoordinators/default", f"{SPIDER}/namespaces/unirail/spidermultusconfigs/calico"):
         cluster.request("DELETE", path)
         wait(lambda: cluster.request("GET", path)[0] == 404)
-    conf = controllers.config(anyones / "conf")
-    for path in (conf, anyones / "conf.token"):
+    conf = controllers.config(accessible / "conf")
+    for path in (conf, accessible / "conf.token"):
         os.chown(path, may["runAsUser"], may["runAsGroup"])
-    c = closing(Controller(anyones / "c", conf, "unirail"))
+    c = closing(Controller(accessible / "c", conf, "unirail"))
     c.conf.touch()
     c.before = ("setpriv", f"--reuid={may['runAsUser']}", f"--regid={may['runAsGroup']}", "--clear-groups", "--bounding-set=-all",
                 "--inh-caps=-all", "--no-new-privs")
     c.webhook_port = free_port()
-    published = anyones / "a" / "public" / "cluster-network"
+    published = accessible / "a" / "public" / "cluster-network"
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", "--cni-config-dir", net, "--default-network",
             "yes", "--default-coordinator", "yes", "--cluster-network-file", published).leads()
     assert f"Uid:\t{may['runAsUser']}" in pathlib.Path(f"/proc/{c.process.pid}/status").read_text()
@@ -218,7 +218,7 @@ def test_the_controller_without_root(controllers, closing, anyones):
     assert not [o for o in cluster.ok("GET", smcs)["items"] if o["metadata"]["name"] in ("cbr0", "calico")]
     nodes = Nodes(cluster)
     nodes.node("n1")
-    agent = closing(Agent(anyones / "a", cluster.admin_config(), "n1"))
+    agent = closing(Agent(accessible / "a", cluster.admin_config(), "n1"))
     agent.start("--cni-conf-dir", net)
     assert published.read_text() == "k8s-pod-network\n"
     wait(lambda: cluster.request("GET", f"{smcs}/calico")[0] == 200)
@@ -245,7 +245,7 @@ def contents(cluster):
 
 
 def test_a_later_apply_leaves_what_the_controller_wrote(controllers):
-    """Into its webhooks, Lease, Secrets and claims by the test before: it is there, and the manifest still is `unchanged`."""
+    """What the test before wrote into webhooks, Lease, Secrets and claims is still there, and kubectl reports the manifest as `unchanged`."""
     cluster = controllers.cluster
     before = webhooks(cluster), contents(cluster)
     assert all(before[0]) and all(before[1].values()), before
@@ -290,7 +290,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
     wait(lambda: contents(cluster)["token"] not in (None, old))
     wait(lambda: pool_is_taken(cluster, "q2"))
     assert c.stop() == 0
-    # As a controller of before created it.
+    # As an earlier controller created it.
     old = cluster.ok("GET", OWN["certificate"])
     cluster.ok("DELETE", OWN["certificate"])
     cluster.ok("POST", OWN["certificate"].rsplit("/", 1)[0], {
@@ -302,7 +302,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
 
 @pytest.mark.parametrize("what", sorted(OWN))
 def test_own_objects_that_are_missing(controllers, closing, tmp_path, what):
-    """The account may not create them: one line says what does, and the controller goes on when they appear."""
+    """The account may not create them: one line names the manifest that does, and the controller continues when they appear."""
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
@@ -326,7 +326,7 @@ def test_own_objects_that_are_missing(controllers, closing, tmp_path, what):
 
 
 def test_webhook_configurations_that_are_missing(controllers, closing, tmp_path):
-    """The account may not make them: one line and the readiness say what does, and it goes on when they appear."""
+    """The account may not create them: one line and the readiness name the manifest that does, and the controller continues when they appear."""
     cluster = controllers.cluster
     for kind in ("mutating", "validating"):
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
@@ -354,7 +354,7 @@ def test_the_account_makes_no_webhook_configuration(controllers):
 
 
 def test_the_deployment(controllers):
-    """What the API server made of it: no privilege at all."""
+    """As the API server stored it: no privilege at all."""
     o = controllers.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/deployments/unirail-controller")
     spec = o["spec"]["template"]["spec"]
     assert o["spec"]["replicas"] == 2 and not spec.get("hostPID")
@@ -367,7 +367,9 @@ def test_the_deployment(controllers):
 
 # Root, with the capability of opening files of others: what they read and write on the node is root's.
 FILES = {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
-CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES}
+CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES,
+                # Links, addresses, routes and rules of the node.
+                "host/host.yaml": {**FILES, "add": [*FILES["add"], "NET_ADMIN"]}}
 TOKENS = {("controller.yaml", "controller"), ("agent.yaml", "agent")}
 
 
@@ -385,9 +387,11 @@ def token_volumes(spec):
             if "serviceAccountToken" in s}
 
 
-@pytest.mark.parametrize("name", sorted(str(p.relative_to(DEPLOY)) for p in DEPLOY.rglob("*.yaml")))
+# tests/chart verifies that the chart renders these manifests.
+@pytest.mark.parametrize("name", sorted(str(p.relative_to(DEPLOY)) for p in DEPLOY.rglob("*.yaml")
+                                        if p.relative_to(DEPLOY).parts[0] != "chart"))
 def test_every_container(name):
-    """Nothing that it does not need: of the token, of the filesystem, of root. Before: each container of a pod had the token,
+    """No privilege beyond its need: neither token, nor filesystem, nor root. Before: each container of a pod had the token,
     without an expiry on 1.20, and the controller was root."""
     pods = [o["spec"]["template"]["spec"] for o in manifests(name) if o["kind"] in ("DaemonSet", "Deployment", "Job")]
     assert bool(pods) == (name in CAPABILITIES)

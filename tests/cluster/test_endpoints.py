@@ -7,7 +7,7 @@ from cluster import wait
 
 
 def test_endpoints(mine, nodes, agent, rails):
-    """One SpiderEndpoint a pod, as Spiderpool writes it; it goes with the addresses."""
+    """One SpiderEndpoint for each pod, as Spiderpool writes it; it is deleted with the addresses."""
     one = agent()
     labels = {"pod-template-hash": "9dc78fb9"}
     pod = nodes.pod("t", "n1", owner={"kind": "ReplicaSet", "name": "app-9dc78fb9"}, labels=labels)
@@ -23,12 +23,12 @@ def test_endpoints(mine, nodes, agent, rails):
     assert [(x["kind"], x["uid"]) for x in have["metadata"]["ownerReferences"]] == [("Pod", pod["metadata"]["uid"])]
     time.sleep(1)
     assert one.metrics()["unirail_endpoint_writes_total"] == 1
-    # A sandbox that is made anew.
+    # A recreated sandbox.
     one.release(pod)
     again = addresses(one.plan(pod, *rails, container="second")[1])
     wait(lambda: nodes.endpoint("t", name)["status"]["current"]["ips"][0]["ipv4"].split("/")[0] == again["net1"])
     assert nodes.endpoint("t", name)["metadata"]["uid"] == have["metadata"]["uid"]
-    # Deleted by somebody, and changed.
+    # Deleted and changed by another client.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     wait(lambda: nodes.endpoint("t", name))
     one.release(pod, container="second")
@@ -36,7 +36,7 @@ def test_endpoints(mine, nodes, agent, rails):
 
 
 def test_endpoints_of_others(mine, nodes, agent, rails):
-    """One that Spiderpool left behind is taken over; what was missed while the agent was down is made good for."""
+    """An endpoint that Spiderpool left is adopted; changes during the agent's downtime are applied at its start."""
     pods = [nodes.pod("t", "n1") for _ in range(2)]
     name = pods[0]["metadata"]["name"]
     mine.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {

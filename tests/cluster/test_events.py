@@ -10,7 +10,7 @@ def events(cluster, ns):
 
 
 def test_the_same_again(cluster, ns, client):
-    """One object that counts; a loop is slowed down after 25."""
+    """One Event object with a count; repeated events are rate-limited after 25."""
     assert client("events", ns, "p", 30, "it failed").returncode == 0
     (e,) = events(cluster, ns)
     assert e["count"] == 25 and e["message"] == "it failed" and e["type"] == "Warning" and e["reason"] == "Testing"
@@ -35,14 +35,14 @@ def test_a_long_message(cluster, ns, client):
 
 
 def test_without_permission(cluster, ns, client, tmp_path):
-    """It goes on, and says so once."""
+    """The process continues and logs the refusal once."""
     path = cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")})
     r = client("events", ns, "p", 15, "attempt %d", kubeconfig=path)
     assert r.returncode == 0 and r.stderr.count("\n") == 1 and "403 Forbidden" in r.stderr
     assert events(cluster, ns) == []
 
 
-def test_through_a_restart(cluster, ns, client):
+def test_event_count_continues_after_a_restart(cluster, ns, client):
     cluster.stop_apiserver()
     cluster.start_apiserver(ready=False)
     assert client("events", ns, "p", 2, "it failed").returncode == 0

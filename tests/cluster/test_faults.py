@@ -42,14 +42,14 @@ def agent(mine, rails, server, closing, tmp_path):
 
 
 def kind_of(method, path):
-    """Requests that are alike: names do not count."""
+    """The kind of a request: method and path without names."""
     return method, re.sub(r"/(pods|spiderendpoints|spideripblocks|spiderippools|events)/[^/?]+", r"/\1/*", path.split("?")[0]), \
         "watch=" in path
 
 
 def each_second(acts, most=3):
-    """The first request of each kind goes wrong, the third... What is refused as invalid is left alone for a minute, or
-    for good."""
+    """The first request of each kind goes wrong, the third... A request that was refused as invalid is not repeated
+    for a minute, or not at all."""
     seen, turn = collections.Counter(), itertools.cycle(acts)
 
     def rule(method, path):
@@ -68,7 +68,7 @@ def annotation(mine, pod):
 
 
 def lives(mine, nodes, one, pods):
-    """What pods have is told apart, known everywhere, and given back to the last."""
+    """No address has two pods, every node has the same state, and in the end every address is released."""
     held = {}
 
     def planned(pod):
@@ -96,8 +96,8 @@ def lives(mine, nodes, one, pods):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_each_second_answer_goes_wrong(mine, nodes, server, agent, name):
-    """From the agent's start on: of every kind of request the first, the third... Whatever the server did of it, pods
-    have their addresses in the end, once, and it is not asked without end."""
+    """From the agent's start on: of every kind of request the first, the third... Whether or not the server executed
+    it, each pod has its address in the end, and the number of requests is bounded."""
     server.rule = each_second(MISTAKES[name])
     agent.start(ready=False).ready(120)
     lives(mine, nodes, agent, [nodes.pod("t", "n1") for _ in range(2)])
@@ -106,12 +106,12 @@ def test_each_second_answer_goes_wrong(mine, nodes, server, agent, name):
     assert len(server.asked) < 400, collections.Counter(kind_of(*a) for a in server.asked)
     assert agent.stop() == 0
     text = agent.log.read_text().splitlines()
-    assert len(text) == len(agent.lines()) < 250, text  # one line each, and no end of them
+    assert len(text) == len(agent.lines()) < 250, text  # one line each
 
 
 def test_no_answer_at_all(mine, nodes, server, agent):
-    """Of each kind of change, and of the list of blocks, the first is never answered: its time is up, and it is asked
-    again."""
+    """The first request of each kind of change, and of the list of blocks, is never answered: it times out and is
+    sent again."""
     seen = set()
 
     def rule(method, path):
@@ -128,7 +128,7 @@ def test_no_answer_at_all(mine, nodes, server, agent):
 @pytest.mark.parametrize("act", [faulty.refused(410, "Expired"), faulty.half_event, faulty.garbage],
                          ids=["410", "half", "garbage"])
 def test_watches_that_end_early(mine, nodes, server, agent, act):
-    """Twice each, as soon as they begin, while pods and pools come and go: nothing is missed."""
+    """Each watch ends twice right after its start, while pods and pools change: no change is missed."""
     seen = collections.Counter()
 
     def rule(method, path):

@@ -27,14 +27,14 @@ KINDS = ("/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 
 def commands(file, section):
-    """Of the first indented block of a section, without its comments."""
+    """The commands of a section's first indented block, without comments."""
     text = re.search(rf"(?ms)^#+ {section}\n(.*?)(?=^#|\Z)", (TOP / file).read_text()).group(1)
     block = re.search(r"(?m)(^    .*\n)+", text).group(0)
     return [line.split(" #")[0].strip() for line in block.splitlines()]
 
 
 def others_objects(cluster):
-    """What others have, as it is before anything of unirail is there."""
+    """Objects of other programs, as they are before unirail is installed."""
     for name in ("team", "kube-system"):
         cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     cluster.ok("POST", NADS.format("team"), {
@@ -82,13 +82,13 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
 
 
 def paths(command):
-    """Its words, with paths of this tree."""
+    """The words of a command, with paths of this tree."""
     return [str(TOP / w) + ("/" if w.endswith("/") else "") if re.match("(deploy|configs|images|build)/", w) else w
             for w in shlex.split(command)]
 
 
 def test_the_generated_configuration_attaches_a_pod(world, closing):
-    """What the init container writes, and the runtime takes as the first of the folder, beside two CNIs' files."""
+    """The init container writes it, and the runtime selects it as the first of the directory, beside the files of two CNIs."""
     w, lab = world, world.lab
     net_d = lab.tmp / "net.d"
     net_d.mkdir()
@@ -168,13 +168,13 @@ class Steps:
 
 
 def node_files(whole):
-    """{path: digest} of what CNI has on the node."""
+    """{path: digest} of the CNI files on the node."""
     out = whole.node.run("sh", "-c", "cd / && find etc/cni/net.d opt/cni/bin ! -type d -exec sha256sum {} +").stdout
     return {line.split(None, 1)[1].strip(): line.split()[0] for line in out.splitlines()}
 
 
 def test_the_steps_of_the_documents(fresh):
-    """Install, a workload with its rails, uninstall; objects and files of others are as they were."""
+    """Install, a workload with its rails, uninstall; objects and files of other programs stay unchanged."""
     w, steps = fresh, Steps(fresh)
     info = w.cluster.ok("GET", "/api/v1/nodes/n1")["status"]["nodeInfo"]
     assert info["kubeletVersion"].startswith(f"v{clusters.KUBE}.") and info["containerRuntimeVersion"].startswith("containerd://"), info
@@ -188,7 +188,7 @@ def test_the_steps_of_the_documents(fresh):
         steps.run(command)
         if command.startswith("kubectl apply") and command.endswith("deploy/"):
             service = w.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
-            w.net.address(service["spec"]["clusterIP"])  # nobody here does that for Services
+            w.net.address(service["spec"]["clusterIP"])  # no kube-proxy runs here
     ours = json.loads(w.node.run("cat", f"/etc/cni/net.d/{NAME}").stdout)
     assert ours["plugins"][0]["clusterNetwork"] == "/etc/cni/net.d/50-bridge.conflist"
     wait(lambda: [p["status"]["phase"] for p in w.pods("default", "app=rails")] == ["Succeeded"] * 2 or w.why("default") and False,

@@ -12,7 +12,7 @@ from cluster import wait
 from controllers import Controller
 from test_blocks import Fleet
 from test_coordinators import define
-from test_counts import ready, status
+from test_pool_status import ready, status
 
 GRACE = ("--gc-grace", "2s", "--gc-interval", "4s")
 LEASE = ("--lease", "3s", "--lease-renew", "2s", "--lease-retry", "500ms")
@@ -78,7 +78,7 @@ def stays(what, seconds=7):
 
 
 def test_a_node_is_deleted(mine, nodes, leader, agent):
-    """Its blocks and endpoints go when its pods are; what another node borrowed stays that node's."""
+    """Its blocks and endpoints are deleted after its pods; an address that another node borrowed stays with that node."""
     nodes.pool("gone-1", "172.30.1.0/24")
     nodes.pool("gone-2", "172.30.2.0/28", ["172.30.2.2-172.30.2.9"])  # one block
     one, two = agent("gone-n1"), agent("gone-n2")
@@ -109,8 +109,8 @@ def test_a_node_is_deleted(mine, nodes, leader, agent):
     wait(counted)
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
     assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
-        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' is gone"]
-    # The rest of it can be had, to the last address.
+        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted"]
+    # The rest of it can be allocated, to the last address.
     more = [nodes.pod("t", "gone-n2") for _ in range(7)]
     assert all(two.plan(p, "gone-2")[0] == 200 for p in more)
     for p in more + [borrower]:
@@ -119,8 +119,8 @@ def test_a_node_is_deleted(mine, nodes, leader, agent):
     wait(lambda: not endpoints(mine), 60)
 
 
-def test_a_node_is_lost_and_back(mine, nodes, leader, agent):
-    """Not Ready for whatever time: all of it stays the node's, and goes on when it is back."""
+def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
+    """Not Ready for any time: the node keeps all of it, and continues when it is back."""
     nodes.pool("lost-1", "172.31.1.0/24")
     one = agent("lost-n1")
     pod = nodes.pod("t", "lost-n1")
@@ -131,21 +131,21 @@ def test_a_node_is_lost_and_back(mine, nodes, leader, agent):
     one.kill()
     ready(mine, "lost-n1", False)
     stays(lambda: blocks(nodes, "lost-1") == before)
-    # Its pods are evicted by force, which nobody there hears of.
+    # Its pods are deleted by force, which the node does not see.
     nodes.remove_pod(pod)
     stays(lambda: blocks(nodes, "lost-1") == before and nodes.endpoint("t", pod["metadata"]["name"]))
     assert json.loads(status(mine, "lost-1")["allocatedIPs"]).keys() == {address}
     ready(mine, "lost-n1")
     one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s")
-    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    wait(lambda: one.said("released addresses of a deleted pod"), 60)
     wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), 60)
     assert blocks(nodes, "lost-1") == before
     wait(lambda: status(mine, "lost-1")["allocatedIPCount"] == 0)
     assert c.metrics()["unirail_gc_blocks_total"] == 0 == c.metrics()["spiderpool_ip_gc_counts_total"]
 
 
-def test_a_node_is_fenced_and_back(mine, nodes, leader, agent):
-    """The taint says that it runs no more; what it finds when it is back is others'."""
+def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
+    """The taint says that it does not run: when it is back, its addresses have other owners."""
     nodes.pool("fence-1", "172.32.1.0/28", ["172.32.1.2-172.32.1.9"])
     one = agent("fence-n1")
     pod = nodes.pod("t", "fence-n1")
@@ -166,17 +166,17 @@ def test_a_node_is_fenced_and_back(mine, nodes, leader, agent):
     ready(mine, "fence-n1")
     one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
     late = nodes.pod("t", "fence-n1")
-    # All are with others: what its pod had, too, which it says again when it is back and gives up with the pod, also
-    # while somebody waits for addresses.
+    # All addresses have other owners, also that of its pod, which the node asserts when it is back and releases with
+    # the pod, also while another pod waits for addresses.
     stays(lambda: one.plan(late, "fence-1")[0] == 500, 10)
     two.release(pods[0])
     nodes.remove_pod(pods[0])
     wait(lambda: one.plan(late, "fence-1")[0] == 200, 60)
 
 
-def test_a_node_is_fenced_that_was_only_cut_off(mine, nodes, leader, agent, closing, tmp_path):
-    """Its agent ran on, and its containers run when it is back: others keep what they got meanwhile, and what it still
-    has goes with its pods."""
+def test_fenced_node_was_only_disconnected(mine, nodes, leader, agent, closing, tmp_path):
+    """Its agent ran on, and its containers run when it is back: other nodes keep what they got meanwhile, and its
+    remaining addresses are released with its pods."""
     nodes.pool("wrong-1", "172.29.6.0/28", ["172.29.6.2-172.29.6.9"])
     nodes.node("wrong-n1")
     ready(mine, "wrong-n1")
@@ -199,12 +199,12 @@ def test_a_node_is_fenced_that_was_only_cut_off(mine, nodes, leader, agent, clos
     assert address in got and len(set(got)) == 8
     proxy.mend()
     ready(mine, "wrong-n1")
-    assert wait(lambda: one.said("or this node was given up"), 60)
+    assert wait(lambda: one.said("or this node was fenced"), 60)
     late = nodes.pod("t", "wrong-n1")
     stays(lambda: one.plan(late, "wrong-1")[0] == 500, 8)
     assert [addresses(two.plan(p, "wrong-1")[1])["net1"] for p in pods] == got
     netns.unlink()
-    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    wait(lambda: one.said("released addresses of a deleted pod"), 60)
     wait(lambda: not [to for _, entries in blocks(nodes, "wrong-1").values() for to in entries.values()], 90)
     assert one.plan(late, "wrong-1")[0] == 500
     two.release(pods[0])
@@ -213,14 +213,14 @@ def test_a_node_is_fenced_that_was_only_cut_off(mine, nodes, leader, agent, clos
 
 
 def daemon(mine, node, name, **spec):
-    """A pod that tolerates every taint: nobody takes it off a node that is fenced."""
+    """A pod that tolerates every taint: it is not evicted from a fenced node."""
     return mine.ok("POST", "/api/v1/namespaces/t/pods", {"metadata": {"name": name}, "spec": {
         "nodeName": node, "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0,
         "tolerations": [{"operator": "Exists"}], "containers": [{"name": "c", "image": "i"}], **spec}})
 
 
 def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
-    """Those of the host's network, as the agent itself, and those without addresses of ours are in nobody's way."""
+    """Pods of the host network, such as the agent, and pods without unirail's addresses do not delay the release."""
     nodes.pool("daemon-1", "172.29.4.0/28", ["172.29.4.2-172.29.4.9"])
     one = agent("daemon-n1")
     pods = [daemon(mine, "daemon-n1", "daemon-host", hostNetwork=True), daemon(mine, "daemon-n1", "daemon-csi")]
@@ -231,20 +231,20 @@ def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
     one.kill()
     fence(mine, "daemon-n1")
     ready(mine, "daemon-n1", False)
-    said = wait(lambda: c.said("a pod that is bound to it is not"), 60)
+    said = wait(lambda: c.said("a pod is still bound to it"), 60)
     assert [(x["node"], x["pod"]) for x in said] == [("daemon-n1", "t/daemon-rails")]
     assert blocks(nodes, "daemon-1")
     nodes.remove_pod(rails)
     wait(lambda: not blocks(nodes, "daemon-1"), 60)
     wait(lambda: not nodes.endpoint("t", "daemon-rails"), 60)
-    assert len(c.said("a pod that is bound to it is not")) == 1
+    assert len(c.said("a pod is still bound to it")) == 1
     for p in pods:
         nodes.remove_pod(p)
     delete_node(mine, "daemon-n1")
 
 
-def test_a_kept_address_outlives_its_node(mine, nodes, leader, agent):
-    """A StatefulSet's pod has its address on another node, though others took the rest of the block."""
+def test_a_retained_address_outlives_its_node(mine, nodes, leader, agent):
+    """A StatefulSet's pod gets its address on another node, although other nodes claimed the rest of the block."""
     mine.ok("POST", "/apis/apps/v1/namespaces/t/statefulsets", {"metadata": {"name": "web"}, "spec": {
         "replicas": 2, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
@@ -269,14 +269,14 @@ def test_a_kept_address_outlives_its_node(mine, nodes, leader, agent):
     pod = nodes.pod("t", "kept-n3", "web-0", {"kind": "StatefulSet", "name": "web"})
     wait(lambda: three.plan(pod, "kept-1")[0] == 200, 60)
     assert addresses(three.plan(pod, "kept-1")[1])["net1"] == had["web-0"]
-    # The set is scaled down: the other name's address is anybody's.
+    # The StatefulSet is scaled down: the address of the removed name is free.
     mine.ok("PATCH", "/apis/apps/v1/namespaces/t/statefulsets/web", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: blocks(nodes, "kept-1")["kept-1-0"][1].get(had["web-1"]) != "@-", 60)
     wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, 60)
 
 
 def test_the_leader_is_killed_in_the_middle(mine, nodes, leader):
-    """40 nodes go at once, and the leader with them: another one clears up the rest, nothing twice."""
+    """40 nodes are deleted at once, and the leader is killed: another leader cleans up the rest, nothing twice."""
     nodes.pool("mid-1", "172.34.0.0/16", ["172.34.0.2-172.34.255.250"])
     for i in range(40):
         block(mine, f"mid-1-{i:x}", "mid-1", f"172.34.{i // 16}.{i % 16 * 16}/28", f"mid-n{i % 40}")
@@ -299,8 +299,8 @@ def block(mine, name, pool, cidr, node, uid="u", ceded=None):
                  "ceded": ceded or {}, "wanted": {}}})
 
 
-def test_what_nobody_has(mine, nodes, leader):
-    """Blocks that are nobody's, entries that nobody claims."""
+def test_unreferenced_blocks_and_addresses(mine, nodes, leader):
+    """Blocks without an owner, entries without a borrower."""
     node = nodes.node("rest-n1")
     ready(mine, "rest-n1")
     uid = node["metadata"]["uid"]
@@ -321,9 +321,9 @@ def test_what_nobody_has(mine, nodes, leader):
     wait(lambda: not nodes.blocks("other"))
 
 
-def test_many_that_nobody_has(mine, nodes, leader):
-    """Of one block, while others ask for its addresses: each has its own time, which no change begins anew. And what
-    they wait for is said."""
+def test_many_unreferenced_addresses(mine, nodes, leader):
+    """Of one block, while other nodes request its addresses: each has its own grace time, which no change restarts.
+    The reason of the wait is reported."""
     for n in mine.ok("GET", "/api/v1/nodes")["items"]:
         delete_node(mine, n["metadata"]["name"])
     uid = nodes.node("many-n1")["metadata"]["uid"]
@@ -334,7 +334,7 @@ def test_many_that_nobody_has(mine, nodes, leader):
     block(mine, "many-1-0", "many-1", "172.29.5.0/28", "many-n1", uid, {f"172.29.5.{i}": "?" for i in range(14)})
     block(mine, "many-1-1", "many-1", "172.29.5.16/28", "many-n1", "another-uid")
     c = leader().leads()
-    said = wait(lambda: c.said("nobody is known to have"), 30)
+    said = wait(lambda: c.said("without a known owner"), 30)
     assert (said[0]["node"], said[0]["addresses"]) == ("many-n2", 14)
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14)
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
@@ -352,8 +352,8 @@ def test_many_that_nobody_has(mine, nodes, leader):
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, 30)
 
 
-def test_a_node_made_anew_renews_its_blocks(mine, nodes, leader, agent):
-    """Under its name and with its pods: the controller leaves them alone."""
+def test_a_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
+    """The node is recreated with the same name and pods: the controller does not touch its blocks."""
     nodes.pool("anew-1", "172.36.1.0/24")
     one = agent("anew-n1")
     pod = nodes.pod("t", "anew-n1")
@@ -371,8 +371,8 @@ def test_a_node_made_anew_renews_its_blocks(mine, nodes, leader, agent):
     assert addresses(one.plan(pod, "anew-1")[1])["net1"] == address
 
 
-def test_a_node_made_anew_that_does_not_renew(mine, nodes, leader):
-    """No agent runs there: after ten times the grace a block goes, unless a pod of the node has an address of it."""
+def test_a_recreated_node_that_does_not_renew(mine, nodes, leader):
+    """No agent runs there: after ten times the grace time a block is deleted, unless a pod of the node has an address of it."""
     node = nodes.node("anew-n2")
     ready(mine, "anew-n2")
     nodes.pool("anew-2", "172.36.2.0/24")
@@ -397,7 +397,7 @@ def test_a_node_made_anew_that_does_not_renew(mine, nodes, leader):
 
 
 def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
-    """KubeVirt: it follows the machine from pod to pod, is kept while there is one, and goes with it."""
+    """KubeVirt: it follows the machine from pod to pod, is retained while the machine exists, and is released with it."""
     at = "/apis/kubevirt.io/v1/namespaces/t"
     kinds = {"virtualmachines": "VirtualMachine", "virtualmachineinstances": "VirtualMachineInstance"}
     for plural, kind in kinds.items():
@@ -432,7 +432,7 @@ def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
 
 
 def test_the_api_server_restarts(mine, nodes, leader, agent):
-    """While a node is gone: what is due is done when the server is back, and nothing before it is known again."""
+    """While a node is deleted: due work is done when the server is back, and not before the cache is synced."""
     nodes.pool("again-1", "172.37.1.0/24")
     one = agent("again-n1")
     pod = nodes.pod("t", "again-n1")
@@ -451,7 +451,7 @@ def test_the_api_server_restarts(mine, nodes, leader, agent):
     assert c.process.poll() is None
 
 
-def test_a_scan_tells_what_it_may_not_decide(mine, nodes, leader, agent):
+def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent):
     nodes.pool("scan-1", "172.38.1.0/24")
     one = agent("scan-n1")
     pod, other = nodes.pod("t", "scan-n1", "scan-a"), nodes.pod("t", "scan-n2", "scan-b")
@@ -467,16 +467,16 @@ def test_a_scan_tells_what_it_may_not_decide(mine, nodes, leader, agent):
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 1, 60)
     wait(lambda: c.metrics()["unirail_gc_addresses_without_block"] == 1, 60)
     assert c.said("an address has two pods")[0]["address"] == address
-    assert c.said("its node has no block of")[0]["pod"] == "t/scan-b"
+    assert c.said("whose block belongs to another node")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
-    # Somebody decides, and it is told no more; nor to the tests after this one.
+    # An administrator removes the cause, and it is no longer reported, also not to later tests.
     nodes.remove_pod(other)
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/scan-b")
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, 60)
 
 
-def test_etcd_is_set_back(mine, nodes, leader):
-    """A node may be missing that runs, and says again what it has: nobody takes that from it."""
+def test_etcd_is_restored(mine, nodes, leader):
+    """A running node may be missing in the restored data; it asserts its addresses again and keeps them."""
     nodes.pool("back-1", "172.39.1.0/24")
     c = leader().leads()
     mine.back_up()
@@ -485,12 +485,12 @@ def test_etcd_is_set_back(mine, nodes, leader):
     wait(lambda: c.metrics()["unirail_controller_leads"] == 1, 60)
     mine.restore()
     block(mine, "back-1-0", "back-1", "172.39.1.0/28", "back-n1")
-    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("the API server's data was set back"), 90)
+    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("etcd was restored from a backup"), 90)
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
 
 
-def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
-    """No watch of it saw the data go back; an agent's word does, and until then it only listens."""
+def test_controller_started_after_a_restore(mine, nodes, leader, agent):
+    """None of its watches spans the restore; an agent reports it, and until then the controller changes nothing."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]
@@ -506,13 +506,13 @@ def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
     names = blocks(nodes, "word-1")
     other = next(i for i in range(16) if f"word-1-{i}" not in names)
     mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
-    time.sleep(2)  # the agent's watch has told of it
+    time.sleep(2)  # the agent's watch has reported it
     mine.restore()
     # Of a node that is missing in the backup.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
     c = leader("c", "--hold", "60s").leads()
-    assert c.said("nobody led for a while")
-    wait(lambda: c.said("the API server's data was set back"), 60)
+    assert c.said("no replica led for a while")
+    wait(lambda: c.said("etcd was restored from a backup"), 60)
     assert any("unirail.io/set-back" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))
     counts = set()
 
@@ -523,7 +523,7 @@ def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
     assert counts == {None, 3}, counts
     stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
     assert c.metrics()["unirail_gc_blocks_total"] == 0
-    # Or the tests after this one would be held, too.
+    # Otherwise the freeze would delay later tests, too.
     for b in nodes.blocks("word-1"):
         mine.ok("PATCH", f"{BLOCKS}/{b['metadata']['name']}", {"metadata": {"annotations": {"unirail.io/set-back": None}}},
                 type=MERGE)
@@ -549,7 +549,7 @@ class Churn:
             self.done += 1
 
     def end(self, count, lost=0):
-        """The oldest; of `lost` nobody tells the agent."""
+        """Ends the oldest pod; the agent gets no DEL for those in `lost`."""
         for i in range(count):
             a, pod, _ = self.alive.pop(0)
             if i >= lost:
@@ -562,7 +562,7 @@ class Churn:
 
 
 def test_churn_of_2000_pods(mine, nodes, leader, agent):
-    """With 8 rails each; a node goes in the middle, a leader too, and nothing is left."""
+    """With 8 rails each; a node is deleted and the leader killed in between, and no address stays allocated."""
     for i, name in enumerate(Churn.RAILS):
         nodes.pool(name, f"172.{40 + i}.0.0/20", [f"172.{40 + i}.0.2-172.{40 + i}.3.250"])
     agents = [agent(f"churn-n{i}", "--gc-grace", "1s", "--block-idle", "2s") for i in range(4)]

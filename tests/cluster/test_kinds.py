@@ -15,7 +15,7 @@ PATCH, MERGE = "application/json-patch+json", "application/merge-patch+json"
 
 
 def yaml(cluster, path, text):
-    """As kubectl apply would, but the server reads the YAML."""
+    """Like kubectl apply, but the server parses the YAML."""
     context = ssl.create_default_context(cafile=cluster.pki.ca)
     context.load_cert_chain(*cluster.admin)
     c = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=context, timeout=30)
@@ -77,7 +77,7 @@ def test_pool(cluster, kinds):
 
 
 def test_spellings_are_kept(cluster, kinds, ns):
-    """What manifests carry in other places or by old names is not dropped on the way in."""
+    """Fields at other paths or with old names are not pruned."""
     made = cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "a"},
         "spec": {"cniType": "sriov", "rdmaResourceName": "spidernet.io/x", "ippools": {"ipv4": ["p"]},
@@ -105,13 +105,13 @@ def at(version):
     return {"op": "test", "path": "/metadata/resourceVersion", "value": version}
 
 
-def test_block_is_made_once(cluster, kinds):
+def test_block_is_created_once(cluster, kinds):
     made = cluster.ok("POST", BLOCKS, block("once-1"))
     assert made["spec"]["ceded"] == {} and made["spec"]["wanted"] == {}
     assert cluster.request("POST", BLOCKS, block("once-1", "n2"))[0] == 409
 
 
-def test_block_changes_are_bound(cluster, kinds):
+def test_block_update_requires_its_resource_version(cluster, kinds):
     one = f"{BLOCKS}/bound-1"
     v1 = cluster.ok("POST", BLOCKS, block("bound-1"))["metadata"]["resourceVersion"]
     v2 = cluster.ok("PATCH", one, [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.17", "value": "*"}],
@@ -120,7 +120,7 @@ def test_block_changes_are_bound(cluster, kinds):
     # The same again, late: the version is another by now.
     late = [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.18", "value": "*"}]
     assert cluster.request("PATCH", one, late, type=PATCH)[0] == 422
-    # An entry is taken once; who comes second, or for one that is not there, is refused.
+    # An entry is taken once; a second request, or one for a missing entry, is refused.
     path = "/spec/ceded/10.0.0.17"
     take = [{"op": "test", "path": path, "value": "*"}, {"op": "replace", "path": path, "value": "n2/t"}]
     assert cluster.ok("PATCH", one, take, type=PATCH)["spec"]["ceded"] == {"10.0.0.17": "n2/t"}
@@ -129,14 +129,14 @@ def test_block_changes_are_bound(cluster, kinds):
     assert cluster.request("PATCH", one, gone, type=PATCH)[0] == 422
     back = [{"op": "test", "path": path, "value": "n2/t"}, {"op": "remove", "path": path}]
     assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["ceded"] == {}
-    # What its node says of itself is kept, nought as well.
+    # The fields that its node writes are stored, also zeros.
     for n in (7, 0):
         busy = [{"op": "add", "path": "/spec/busy", "value": n}]
         assert cluster.ok("PATCH", one, busy, type=PATCH)["spec"]["busy"] == n
 
 
 def test_block_touch(cluster, kinds):
-    """A write of nothing new ends what may be under way with an older version."""
+    """A write without a change makes writes with an older resourceVersion fail."""
     one = f"{BLOCKS}/touch-1"
     v1 = cluster.ok("POST", BLOCKS, block("touch-1"))["metadata"]["resourceVersion"]
     touch = {"metadata": {"resourceVersion": v1, "annotations": {"unirail.io/seen": v1}}}
@@ -145,7 +145,7 @@ def test_block_touch(cluster, kinds):
     assert cluster.request("PATCH", one, touch, type=MERGE)[0] == 409
 
 
-def test_block_delete_is_bound(cluster, kinds):
+def test_block_delete_requires_its_resource_version(cluster, kinds):
     one = f"{BLOCKS}/gone-1"
     made = cluster.ok("POST", BLOCKS, block("gone-1"))["metadata"]
     options = {"apiVersion": "v1", "kind": "DeleteOptions",
@@ -160,7 +160,7 @@ def test_block_delete_is_bound(cluster, kinds):
 
 
 def test_block_belongs_to_its_node(cluster, kinds):
-    """A node's own blocks are found by their label, whoever had them before."""
+    """A node's blocks are found by their label, also after a change of owner."""
     v1 = cluster.ok("POST", BLOCKS, block("moves-1"))["metadata"]["resourceVersion"]
     names = lambda node: [x["metadata"]["name"] for x in cluster.ok(
         "GET", f"{BLOCKS}?labelSelector=unirail.io%2Fnode%3D{node}")["items"]]

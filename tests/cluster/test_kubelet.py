@@ -74,7 +74,7 @@ def up(whole, ns, app, n):
 
 
 def have_rails(whole, pods):
-    """Each has an address of each pool, the kernel has it, and all reach each other on each rail."""
+    """Each pod has an address of each pool, the kernel has it too, and all pods reach each other on each rail."""
     for p in pods:
         have = addresses(p)
         for i, ifname in enumerate(("net1", "net2"), 1):
@@ -117,8 +117,8 @@ def test_a_deployment(whole, ns):
     nothing_left(whole, ns)
 
 
-def test_what_is_killed(whole, ns):
-    """kubelet, containerd and agent: pods stay as they are, and new ones come."""
+def test_pods_survive_killed_daemons(whole, ns):
+    """kubelet, containerd and agent: pods stay unchanged, and new ones start."""
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     before = {p["metadata"]["name"]: addresses(p) for p in up(whole, ns, "ai", 2)}
     for n, what in enumerate(("kubelet", "containerd", "unirail agent"), 3):
@@ -133,8 +133,8 @@ def test_what_is_killed(whole, ns):
     nothing_left(whole, ns)
 
 
-def test_while_there_is_no_agent(whole, ns):
-    """What ends, ends, and is made good later; what starts says what it waits for."""
+def test_pods_end_and_wait_without_an_agent(whole, ns):
+    """Pods can be deleted, and their addresses are released later; the events of a starting pod name the reason of the wait."""
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     up(whole, ns, "ai", 2)
     where = {"spec": {"template": {"spec": {"nodeSelector": {"not": "here"}}}}}
@@ -197,7 +197,7 @@ def test_as_multus(whole, ns):
 
 
 def test_a_job(whole, ns):
-    """What is done gives its addresses back, while its pods are still there to be looked at."""
+    """A completed job releases its addresses while its pod objects still exist."""
     whole.apply(ns, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
         "completions": 3, "parallelism": 3, "template": {
             "metadata": {"labels": {"app": "j"}, "annotations": {INJECT: "rails"}},
@@ -214,8 +214,8 @@ def test_a_job(whole, ns):
     assert len(whole.pods(ns)) == 3
 
 
-def test_a_network_that_is_not_there(whole, ns):
-    """The pod's events say which; it starts when it comes."""
+def test_network_that_does_not_exist_yet(whole, ns):
+    """The pod's events name the network; the pod starts once the network exists."""
     whole.apply(ns, workload("Deployment", "ai", 1, {NETWORKS: "late"}))
 
     def told():

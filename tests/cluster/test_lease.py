@@ -37,7 +37,7 @@ def test_the_leader_leaves(cluster, ns, candidate):
 
 
 def test_the_leader_is_cut_off(cluster, ns, candidate, proxy, tmp_path):
-    """It stops before another begins, and does not begin again while the other leads."""
+    """It stops before another replica starts to lead, and does not lead again while the other does."""
     a = candidate(ns, "a", cluster.through(proxy, tmp_path / "a.conf")).wait("gained")
     b = candidate(ns, "b")
     proxy.cut()
@@ -53,7 +53,7 @@ def test_the_leader_is_cut_off(cluster, ns, candidate, proxy, tmp_path):
 
 
 def test_the_api_server_restarts(cluster, ns, candidate):
-    """Faster than 10 s or not: the leader goes on, or stops and takes it again."""
+    """Within 10 s the leader continues; later it stops and acquires the Lease again."""
     a = candidate(ns, "a").wait("gained")
     cluster.stop_apiserver()
     cluster.start_apiserver()
@@ -63,7 +63,7 @@ def test_the_api_server_restarts(cluster, ns, candidate):
     assert lease(cluster, ns)["holderIdentity"] == "a"
 
 
-def test_somebody_takes_it_by_force(cluster, ns, candidate):
+def test_lease_taken_by_force(cluster, ns, candidate):
     a = candidate(ns, "a").wait("gained")
     cluster.ok("PATCH", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/x",
                {"spec": {"holderIdentity": "force"}}, type="application/merge-patch+json")

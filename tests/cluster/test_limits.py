@@ -29,8 +29,8 @@ def waiting(one):
 
 
 def test_hundreds_that_wait(mine, nodes, agent, pools):
-    """For a pool that is used up, until it has more: each gets one of its own. Meanwhile others are served, and what
-    one that waits costs is little and given back."""
+    """For a pool that is used up, until it has more: each gets an address of its own. Meanwhile other requests are
+    served; a waiting request costs little memory, which is freed."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     pools("many", "10.9.0.0/24")
     one = agent(UNIRAIL_WAIT="60s", args=("--max-connections", "500"))
@@ -56,7 +56,7 @@ def test_hundreds_that_wait(mine, nodes, agent, pools):
 
 
 def test_hundreds_that_wait_in_vain(nodes, agent, pools):
-    """All are told, and none longer after the other; at once those for whom there is no connection."""
+    """All get an error after the same wait; those beyond the limit of connections get it at once."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     one = agent(UNIRAIL_WAIT="3s")
     assert one.plan(nodes.pod("t", "n1"), "few")[0] == 200

@@ -13,8 +13,9 @@ from agents import DEPLOY, MERGE, SPIDER, addresses, elapsed
 from cluster import wait
 
 
-def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
-    """Whose DEL never came: theirs go back, after a while; nobody else's does, nor anything while the API is away."""
+def test_deleted_pods(mine, nodes, agent, rails, tmp_path):
+    """Pods whose DEL never came: their addresses are released after the grace time, others are not, and none while the API
+    server is unavailable."""
     one = agent(UNIRAIL_GC_GRACE="1s")
     pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held", "ends")}
     for what, pod in pods.items():
@@ -37,28 +38,28 @@ def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pods['finished']['metadata']['name']}/status",
             {"status": {"phase": "Succeeded"}}, type=MERGE)
     wait(lambda: nodes.pod("t", "n1", "r-0"))
-    # The kubelet writes its own pod's object anew, under another UID; its container runs on.
+    # The kubelet recreates the mirror pod with another UID; its container still runs.
     wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}))
     wait(lambda: used() == 4, 60)
-    freed = {x["pod"]: x["why"] for x in one.said("addresses freed of a pod that is gone")}
+    freed = {x["pod"]: x["why"] for x in one.said("released addresses of a deleted pod")}
     assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
                      pods["finished"]["metadata"]["name"]: "the pod has finished",
-                     "r-0": "another pod of that name took its place"}
+                     "r-0": "the pod was replaced by another of the same name"}
     assert one.metrics()["spiderpool_ip_gc_counts_total"] == 6
     (tmp_path / "held").unlink()
     wait(lambda: used() == 3, 60)
     (tmp_path / "ends").unlink()
     wait(lambda: used() == 2, 60)
-    assert [x["why"] for x in one.said("addresses freed of a pod that is gone") if x["pod"] == path.split("/")[-1]] == [
-        "the pod was to have ended by now, and its containers are gone"]
+    assert [x["why"] for x in one.said("released addresses of a deleted pod") if x["pod"] == path.split("/")[-1]] == [
+        "the pod's deletion is overdue and its containers do not exist"]
     assert mine.ok("GET", path)["metadata"]["deletionTimestamp"]
     mine.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
     assert one.release(pods["lives"]) == 2 and one.release(static) == 2
 
 
 def test_a_lost_disk(mine, nodes, agent, rails):
-    """Blocks of a journal that is lost are unused until every pod of the node is accounted for; then nobody has lost
-    his address, and nobody has got it twice."""
+    """Blocks of a journal that is lost are unused until the addresses of every pod of the node are known; then every pod still
+    has its address, and no address has two pods."""
     for pod in mine.ok("GET", "/api/v1/pods")["items"]:
         nodes.remove_pod(pod)
     one = agent(UNIRAIL_GC_GRACE="1s")
@@ -66,14 +67,14 @@ def test_a_lost_disk(mine, nodes, agent, rails):
     before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
     for pod in pods[:2]:
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
-    # The third left another trace.
+    # The third is known by another record.
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name))
     one.kill()
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()
-    said = wait(lambda: one.said("neither a network-status nor a SpiderEndpoint"))
+    said = wait(lambda: one.said("no network-status or SpiderEndpoint"))
     assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said
     assert not one.said("adopted")
     fresh = nodes.pod("t", "n1")
@@ -82,7 +83,7 @@ def test_a_lost_disk(mine, nodes, agent, rails):
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name}",
             {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}}, type=MERGE)
     wait(lambda: one.said("are adopted"), 30)
-    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
     many = [addresses(one.plan(nodes.pod("t", "n1"), *rails[:2])[1]) for _ in range(8)]
     all_of_them = [a for v in [*before, got, *many] for a in v.values()]
     assert len(set(all_of_them)) == len(all_of_them)
@@ -107,8 +108,8 @@ def damage_middle(text):
 
 @pytest.mark.parametrize("what", ["disk", cut_first_line, cut_last_line, damage_middle, lambda text: b"", None],
                          ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "gone"])
-def test_a_journal_that_is_cut(what, mine, nodes, agent, rails, request):
-    """What pods have of the node's blocks and of others' blocks is handed out to nobody; it is free when they end."""
+def test_truncated_journal(what, mine, nodes, agent, rails, request):
+    """Addresses of pods, in the node's blocks and in peers' blocks, are not allocated again; they are free when the pods end."""
     case = request.node.callspec.id
     here, there = f"{case}-1", f"{case}-2"
     for name in (here, there):
@@ -137,7 +138,7 @@ def test_a_journal_that_is_cut(what, mine, nodes, agent, rails, request):
         journal.unlink()
     one.start(ready=False)
     if what != "disk":
-        aside, = one.said("journal is damaged and was moved aside")
+        aside, = one.said("journal damaged and renamed")
         kept = [f.read_bytes() for f in one.state.glob("journal.damaged-*") if f.suffix != ".anchor"]
         assert kept == ([what(text)] if what else []) and aside["file"].startswith(str(journal)), aside
         wait(lambda: [e for e in mine.ok("GET", "/api/v1/events")["items"]
@@ -148,8 +149,10 @@ def test_a_journal_that_is_cut(what, mine, nodes, agent, rails, request):
     assert got not in used
     used.add(got)
     wait(lambda: one.said("are adopted"), 60)
-    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
-    # Both nodes take of the small pool what they can get.
+    no_cache, = one.said("no CNI result cache found")  # once, though the inventory is repeated
+    assert no_cache["dir"] == str(one.folder / "cni"), no_cache
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
+    # Both nodes claim what is left of the small pool.
     for _ in range(2):
         for a, node in ((one, here), (other, there)):
             status, answer = a.plan(nodes.pod("t", node), small, timeout=120)
@@ -157,7 +160,7 @@ def test_a_journal_that_is_cut(what, mine, nodes, agent, rails, request):
             assert not got & used, (case, got, used)
             used |= got
     for pod in pods:
-        assert one.release(pod) == 0  # under its container's name nothing is known any more
+        assert one.release(pod) == 0  # its container ID is unknown now
         nodes.remove_pod(pod)
     mine_now = lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{rails[0]}"}}']  # noqa: E731
     wait(lambda: mine_now() == 1, 60)
@@ -215,24 +218,24 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
     broken = nobody.with_name("rail-broken-net1")
     broken.write_text('{"kind": "cniCacheV1", "resu')
     one.start(ready=False)
-    assert one.said("journal is damaged and was moved aside")
+    assert one.said("journal damaged and renamed")
     one.ready(60)
     for file in (broken, nobody):
         said = wait(lambda: [x for x in one.said("CNI result cache cannot be read") if str(file) in x["error"]], 60)
         assert len(said) == 1 and not one.said("are adopted"), said
         fresh = nodes.pod("t", node)
         assert one.plan(fresh, name)[0] == 500
-        nodes.remove_pod(fresh)  # it has left no trace, which keeps the blocks closed as well
+        nodes.remove_pod(fresh)  # it has no record, which keeps the blocks closed as well
         file.unlink()
     wait(lambda: one.said("are adopted"), 60)
-    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
     got = []
     for pod in (nodes.pod("t", node) for _ in range(7)):
         status, answer = one.plan(pod, name)
         if status != 200:
             break
         got.append(addresses(answer)["net1"])
-    # What a SpiderEndpoint names stays with its pod as well.
+    # Addresses in a SpiderEndpoint stay with their pod as well.
     assert len(got) == 2 and not set(got) & {*before, *after}, (before, after, got)
     for pod in pods:
         nodes.remove_pod(pod)
@@ -240,7 +243,7 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
 
 
 def test_killed_anywhere(nodes, agent, rails):
-    """What was answered is remembered, and what was not is not lost."""
+    """An answered allocation is durable, and an unanswered one is not lost."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     known = {}
@@ -257,8 +260,8 @@ def test_killed_anywhere(nodes, agent, rails):
         assert one.release(pod) == 8
 
 
-def test_the_api_server_is_away(mine, nodes, agent, rails):
-    """Pods come and go, and the agent may be started anew meanwhile."""
+def test_pods_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
+    """Pods are created and deleted, also across a restart of the agent."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     wait(lambda: one.plan(pods[0], *rails)[0] == 200)
@@ -271,7 +274,7 @@ def test_the_api_server_is_away(mine, nodes, agent, rails):
         assert one.release(pods[0]) == 8
         one.kill()
         one.start(ready=False)
-        assert one.said("pools as last seen")
+        assert one.said("using saved pools")
         one.ready(30)
         assert addresses(one.plan(pods[1], *rails)[1]) == first
         status, answer = one.plan(pods[2], *rails)
@@ -287,7 +290,7 @@ def test_the_api_server_is_away(mine, nodes, agent, rails):
 
 
 def test_a_token_that_is_replaced(mine, nodes, agent, rails, tmp_path):
-    """The old one ends with its account; the new one lies in the same file."""
+    """The old token ends with its account; the new one is in the same file."""
     path = "/api/v1/namespaces/t/serviceaccounts/rotating"
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     token = tmp_path / "token"
@@ -297,13 +300,13 @@ def test_a_token_that_is_replaced(mine, nodes, agent, rails, tmp_path):
     mine.ok("DELETE", path)
     mine.ok("POST", "/api/v1/namespaces/t/serviceaccounts", {"metadata": {"name": "rotating"}})
     token.write_text(mine.token("t", "rotating"))
-    # Not to be had from the watch, so by a request of its own.
+    # The watch does not have it, so it is requested.
     status, answer = one.plan(nodes.pod("t", "n1"), *rails)
     assert status == 200, answer
 
 
 def test_permissions_that_are_missing(mine, nodes, agent, rails, tmp_path):
-    """Verb and resource are named, in the log and to who asks."""
+    """The log and the caller's error name verb and resource."""
     rules = [{"apiGroups": ["", "spiderpool.spidernet.io", "unirail.io", "k8s.cni.cncf.io"],
               "resources": ["nodes", "namespaces", "spiderippools", "spiderreservedips", "spideripblocks",
                             "spidercoordinators", "network-attachment-definitions"],
@@ -316,8 +319,8 @@ def test_permissions_that_are_missing(mine, nodes, agent, rails, tmp_path):
     assert status == 500 and 'cannot get resource "pods"' in answer["message"], answer
 
 
-def test_what_it_may(mine, nodes, agent, rails, tmp_path):
-    """The rules of deploy/agent.yaml are enough for all that it does."""
+def test_rules_of_the_manifest_are_sufficient(mine, nodes, agent, rails, tmp_path):
+    """The rules of deploy/agent.yaml permit every request of the agent."""
     objects = yaml.safe_load_all((DEPLOY / "agent.yaml").read_text())
     (rules,) = [o["rules"] for o in objects if o["kind"] == "ClusterRole"]
     token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
@@ -329,7 +332,7 @@ def test_what_it_may(mine, nodes, agent, rails, tmp_path):
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
     assert one.plan(pods[0], "no-such-pool", container="x")[0] == 500
     nodes.remove_pod(pods[2])
-    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    wait(lambda: one.said("released addresses of a deleted pod"), 60)
     for pod in pods[:2]:
         one.release(pod)
     wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]) is None, 20)

@@ -21,14 +21,14 @@ MACVLAN = {"cniType": "macvlan", "macvlan": {"master": ["eth0"]}}
 
 @pytest.fixture(scope="module", autouse=True)
 def crds(cluster):
-    """No SpiderMultusConfigs of others: what is written for them would be counted here."""
+    """No SpiderMultusConfigs of other tests, whose NADs would be counted here."""
     install_crds(cluster)
     for o in cluster.ok("GET", f"{SPIDER}/spidermultusconfigs")["items"]:
         cluster.request("DELETE", f"{SPIDER}/namespaces/{o['metadata']['namespace']}/spidermultusconfigs/{o['metadata']['name']}")
 
 
 def filled(v):
-    """Without empty texts: Debian's kube-apiserver takes them for null where a definition has a schema."""
+    """Without empty strings: Debian's kube-apiserver reads them as null where a definition has a schema."""
     return {k: filled(x) for k, x in v.items() if x != ""} if isinstance(v, dict) else v
 
 
@@ -58,7 +58,7 @@ class Lab:
         return {o["metadata"]["name"] for o in self.cluster.ok("GET", self.path)["items"]}
 
     def ready(self, name):
-        """The condition, once it is about the object as it is."""
+        """The condition, once it has the object's current generation."""
         def look():
             o = self.smc(name)
             found = [c for c in o.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
@@ -81,7 +81,7 @@ def controller(cluster, ns, closing, tmp_path):
 
 
 def test_every_type(lab, controller):
-    """Each case of its own name, since some share one."""
+    """Each case under a name of its own, since some have the same one."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})
@@ -104,7 +104,7 @@ def test_every_type(lab, controller):
     assert writes == 2 * len(CASES["good"])
     controller.stop()
     controller.start().leads()
-    time.sleep(3)  # what is as it is to be is not written again
+    time.sleep(3)  # a correct object is not written again
     assert controller.metrics()["unirail_nads_writes_total"] == 0
     assert versions == {n: lab.nad(n)["metadata"]["resourceVersion"] for n in lab.nads()}
     out = lab.kubectl("get", "smc", "case-0")
@@ -142,7 +142,7 @@ def test_edited_and_deleted_by_hand(lab, controller):
         wait(lambda: all(lab.nad("m").get(k) == good[k] for k in ("spec",)) and all(
             lab.nad("m")["metadata"].get(k) == good["metadata"][k] for k in ("annotations", "ownerReferences")))
         assert time.monotonic() - began < 3, edit
-    # What is not ours stays.
+    # Fields of other owners stay.
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"labels": {"a": "b"}, "annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}, type=MERGE)
     writes = controller.metrics()["unirail_nads_writes_total"]
@@ -177,12 +177,12 @@ def test_the_name_changes(lab, controller):
     assert [e["reason"] for e in lab.events("m")].count("NADDeleted") == 3
 
 
-def test_two_that_want_one_name(lab, controller):
+def test_two_configs_for_one_nad_name(lab, controller):
     lab.apply("a", MACVLAN)
     wait(lambda: lab.nad("a"))
     lab.apply("b", {**MACVLAN, "enableCoordinator": False}, **{"multus.spidernet.io/cr-name": "a"})
     c = lab.ready("b")
-    assert c["reason"] == "NameTaken" and "is of SpiderMultusConfig 'a'" in c["message"]
+    assert c["reason"] == "NameTaken" and "belongs to SpiderMultusConfig 'a'" in c["message"]
     assert lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "a"
     lab.kubectl("delete", "smc", "a")
     wait(lambda: lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "b")
@@ -191,18 +191,18 @@ def test_two_that_want_one_name(lab, controller):
 
 
 def test_deleted_while_its_status_is_written(cluster, ns, lab, closing, tmp_path):
-    """Its status is not found, as where the definition has none: the others go on having theirs."""
+    """The status write returns 404, as where the definition has no status: other objects still get theirs."""
     server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
     server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
     c = closing(Controller(tmp_path / "c", cluster.through(server, tmp_path / "conf"), ns)).start().leads()
     for name in ("m", "n"):
         lab.apply(name, MACVLAN)
         assert lab.ready(name)["status"] == "True"
-    assert not once and not c.said("SpiderMultusConfigs get no status")
+    assert not once and not c.said("cannot write the status of SpiderMultusConfigs")
 
 
-def test_a_nad_that_may_not_be_written(cluster, ns, lab, closing, tmp_path):
-    """As another's webhook or a quota refuses it: the status and an event say so, until it may."""
+def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path):
+    """Refused by another webhook or a quota: status and event report it until the write succeeds."""
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     watched = [{"apiGroups": ["", "apps", "batch", "coordination.k8s.io", "networking.k8s.io", "spiderpool.spidernet.io",
                               "unirail.io"], "resources": ["*"], "verbs": ["*"]},
@@ -225,8 +225,8 @@ def test_a_nad_that_may_not_be_written(cluster, ns, lab, closing, tmp_path):
     assert c.metrics()["unirail_nads_wrong"] == wrong
 
 
-def test_one_that_was_there_before(lab, controller):
-    """Of nobody: taken over. Its owner made anew: it goes on."""
+def test_existing_nad_is_adopted(lab, controller):
+    """Without an owner: adopted. Its owner recreated: adopted again."""
     lab.cluster.ok("POST", lab.path, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                                       "metadata": {"name": "m", "labels": {"l": "1"}}, "spec": {"config": "{}"}})
     lab.apply("m", MACVLAN)
@@ -238,7 +238,7 @@ def test_one_that_was_there_before(lab, controller):
     wait(lambda: lab.nad("m")["metadata"]["ownerReferences"][0]["uid"] == uid)
 
 
-def test_another_leads(cluster, ns, lab, controller, closing, tmp_path):
+def test_new_leader_continues(cluster, ns, lab, controller, closing, tmp_path):
     other = closing(Controller(tmp_path / "o", cluster.admin_config(), ns, "o")).start()
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nad("m"))
@@ -250,7 +250,7 @@ def test_another_leads(cluster, ns, lab, controller, closing, tmp_path):
 
 
 def test_edits_in_a_row(lab, controller):
-    """Two that write all the time: the last word is the SpiderMultusConfig's, without an error."""
+    """Two clients write all the time: in the end the NAD is that of the SpiderMultusConfig, without an error."""
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nad("m"))
     for i in range(40):
@@ -271,9 +271,9 @@ def test_a_definition_without_status(cluster, ns, lab, closing, tmp_path):
         wait(lambda: cluster.request("GET", f"{lab.smcs}/m/status")[0] == 404)
         c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start()
         wait(lambda: lab.nad("m"))
-        wait(lambda: c.said("SpiderMultusConfigs get no status"))
+        wait(lambda: c.said("cannot write the status of SpiderMultusConfigs"))
         lab.apply("n", MACVLAN)
         wait(lambda: lab.nad("n"))
-        assert len(c.said("SpiderMultusConfigs get no status")) == 1
+        assert len(c.said("cannot write the status of SpiderMultusConfigs")) == 1
     finally:
         cluster.ok("PATCH", crd, [{"op": "add", "path": part, "value": {"status": {}}}], type=patch)

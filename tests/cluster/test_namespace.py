@@ -36,7 +36,7 @@ def account(cluster, name, folder):
     return cluster.kubeconfig(folder / name, {"tokenFile": token})
 
 
-def test_everything_is_there_and_nothing_elsewhere(installed):
+def test_all_objects_are_in_the_namespace(installed):
     assert installed.request("GET", "/api/v1/namespaces/unirail")[0] == 404
     found = json.loads(kubectl(installed, "get", ",".join(NAMESPACED), "-A", "-o", "json"))["items"]
     ours = [o for o in found if o["metadata"]["name"].startswith("unirail")]
@@ -44,7 +44,7 @@ def test_everything_is_there_and_nothing_elsewhere(installed):
     assert {o["kind"] for o in ours} == {"ServiceAccount", "ConfigMap", "DaemonSet", "Deployment", "Service", "Role", "RoleBinding"}
     bound = json.loads(kubectl(installed, "get", "rolebindings,clusterrolebindings", "-A", "-o", "json"))["items"]
     subjects = [s for o in bound if o["metadata"]["name"].startswith("unirail") for s in o["subjects"]]
-    assert len(subjects) == 4 and {s["namespace"] for s in subjects} == {NS}
+    assert len(subjects) == 6 and {s["namespace"] for s in subjects} == {NS}
 
 
 def test_the_controller_works_there(installed, closing, tmp_path):

@@ -66,7 +66,7 @@ def lab(tmp_path):
 
 @pytest.fixture(autouse=True)
 def pools(mine, nodes):
-    """A pool a rail; blocks of the test before are gone."""
+    """One pool for each rail; blocks of the previous test are deleted first."""
     for b in nodes.blocks():
         mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
     for i, name in enumerate(RAILS):
@@ -122,7 +122,7 @@ class World:
         return self.agent.ask("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
 
     def networks(self, pod, n, **more):
-        """Until the watch has shown what was made a moment ago."""
+        """Retries until the agent's watch has the objects that were just created."""
         def look():
             status, answer = self.ask(pod, **more)
             return status == 200 and len(answer["networks"]) == n and answer
@@ -148,7 +148,7 @@ class World:
         return [e for e in items if e["involvedObject"].get("uid") == pod["metadata"]["uid"] and e["reason"] == reason]
 
     def warm(self, pod, *pools):
-        """The node has its part of the pools."""
+        """Waits until the node has blocks of the pools."""
         status, answer = self.agent.plan(pod, *pools, container="warm")
         assert status == 200, answer
         self.agent.release(pod, container="warm")
@@ -187,7 +187,7 @@ def addresses_of(ns, dev):
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
 def test_eight_rails(world, type):
-    """Up, status as Multus would write it, one event; DEL with the agent and the API server dead."""
+    """Links are up, the status is as Multus writes it, one event; DEL works without agent and API server."""
     w, lab = world, world.lab
     pod = w.pod(",".join(RAILS))
     w.networks(pod, 9)
@@ -223,7 +223,7 @@ def test_eight_rails(world, type):
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
 def test_the_examples(world, name):
-    """configs/cluster, as a runtime hands it to the plugin, with this test's folders."""
+    """configs/cluster, as a runtime passes it to the plugin, with this test's directories."""
     w, lab = world, world.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
     plugin = {**example, **example.get("plugins", [{}])[0]}
@@ -245,7 +245,7 @@ def test_the_examples(world, name):
 
 @contextlib.contextmanager
 def without_server(w, *networks):
-    """Two pods that came while the API server was away; it is back at the end: (pod, pod, boxes)"""
+    """Two pods that were added while the API server was down; it is up again at the end: (pod, pod, boxes)"""
     pods = [w.pod(n) for n in networks]
     for one in pods:
         w.networks(one, 2)
@@ -261,7 +261,7 @@ def without_server(w, *networks):
 
 
 def test_status_is_written_when_the_server_is_back(world):
-    """ADD goes on from what the watches had; the annotation comes later, once; that of a pod that is gone never."""
+    """ADD uses the cached objects; the annotation is written later, once, and never for a deleted pod."""
     w, lab = world, world.lab
     with without_server(w, "rail0", "rail1@rdma0") as (pod, other, boxes):
         assert sorted(link_names(boxes[1].ns)) == ["eth0", "lo", "rdma0"]
@@ -273,7 +273,7 @@ def test_status_is_written_when_the_server_is_back(world):
     w.agent.ask("POST", "/v1/unirail/pods/done", {
         "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
         "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
-    wait(lambda: w.agent.said("the pod is gone"))
+    wait(lambda: w.agent.said("the pod was deleted"))
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
@@ -283,8 +283,8 @@ def left(w):
     return sorted(p.name for p in (w.agent.state / "status").iterdir())
 
 
-def test_status_whose_agent_died(world):
-    """After it said which networks the pod has, before it could be told how they went: the next one makes it good."""
+def test_status_is_written_by_the_next_agent(world):
+    """The agent dies after its plan and before the plugin's report: the next agent writes the status."""
     w, lab = world, world.lab
     pod = w.pod()
     w.networks(pod, 1)
@@ -308,11 +308,11 @@ def test_status_whose_agent_died(world):
 
 
 def test_status_outlives_the_agent(world):
-    """That could not write it for the API server's sake. Of a pod that is gone it is dropped, and so is half a file."""
+    """The API server was unavailable: the next agent writes the status. That of a deleted pod is dropped, and so is a truncated file."""
     w, lab = world, world.lab
     with without_server(w, "rail0", "rail1") as (pod, other, boxes):
         assert w.agent.stop() == 0 and left(w) == sorted(b.id for b in boxes)
-        assert w.agent.said("is written when the agent is back")[0]["pods"] == 2
+        assert w.agent.said("will be written after the restart")[0]["pods"] == 2
     w.nodes.remove_pod(other)
     half, young = w.agent.state / "status" / "half", w.agent.state / "status" / "young"
     for f in (half, young):
@@ -322,25 +322,25 @@ def test_status_outlives_the_agent(world):
     text = wait(lambda: w.annotation(pod))
     assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
     wait(lambda: left(w) == ["young"])
-    assert "half" in w.agent.said("a pod's network-status is not known")[0]["file"]
+    assert "half" in w.agent.said("cannot recover a pod's network-status")[0]["file"]
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
 
 def test_status_of_a_namesake_is_not_written(world):
-    """A pod of a StatefulSet comes back under its name: what is told of the former one is not its own."""
+    """A StatefulSet recreates a pod under its name: a report about the former pod is not written to the new one."""
     w = world
     pod = w.pod("rail0")
     w.networks(pod, 2)
     w.agent.ok("POST", "/v1/unirail/pods/done", {
         "containerID": "x", "podNamespace": w.team, "podName": pod["metadata"]["name"], "podUID": "another",
         "networkStatus": "[]"})
-    wait(lambda: w.agent.said("the pod is gone"))
+    wait(lambda: w.agent.said("the pod was deleted"))
     assert w.annotation(pod) is None
 
 
-def test_a_pod_of_the_kubelet_s_own(world):
-    """From a file on the node: its UID at the API server is not the one that the runtime has."""
+def test_static_pod(world):
+    """A static pod: its UID at the API server is not the one that the runtime has."""
     w, lab = world, world.lab
     pod = w.pod("rail0", **{"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "hash"})
     w.networks(pod, 2)
@@ -398,7 +398,7 @@ def test_refused(world):
     def refused(words, annotation, code=7, conf=None, args=None, pod=None):
         pod = pod or w.pod(annotation)
         box = lab.pod("r")
-        wait(lambda: "look for pod" not in w.ask(pod)[1].get("message", ""))
+        wait(lambda: "read pod" not in w.ask(pod)[1].get("message", ""))
         e = lab.fail("ADD", {**w.conf(), **(conf or {})}, box, code, ifname="eth0", words=words, args=args or w.args(pod))
         assert link_names(box.ns) == ["lo"] and set(link_names(lab.node)) == before and w.notes() == []
         return pod, e
@@ -431,7 +431,7 @@ def test_refused(world):
 
 
 def test_full_disk(world):
-    """No room for what is promised: no address, nothing attached, nothing lost; and it goes on when there is room."""
+    """No space for the agent's record: no address, nothing attached, nothing lost; the next ADD with space succeeds."""
     w, lab = world, world.lab
     pods = [w.pod("rail0,rail1") for _ in range(3)]
     for pod in pods:
@@ -459,7 +459,7 @@ def test_full_disk(world):
                 break
             w.agent.ask("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
         assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
-        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", words=["No space left on device (ENOSPC)", "make room"], args=w.args(pods[1]))
+        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", words=["No space left on device (ENOSPC)", "free space"], args=w.args(pods[1]))
         assert "\n" not in e["msg"].strip() and w.held(boxes[1].id) == []
         assert link_names(boxes[1].ns) == ["lo"] and set(link_names(lab.node)) == before
         filler.unlink()
@@ -476,7 +476,7 @@ def test_full_disk(world):
 
 @pytest.fixture
 def kubelet_node(mine, nodes, closing, tmp_path, monkeypatch):
-    """An agent that has a /var/lib/kubelet of its own: that folder, in its own mount namespace."""
+    """An agent with its own /var/lib/kubelet, in its own mount namespace."""
     folder = tmp_path / "kubelet"
     (folder / "pod-resources").mkdir(parents=True)
     (folder / "device-plugins").mkdir()
@@ -520,7 +520,7 @@ def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab
 
 
 def test_devices(mine, nodes, team, lab, kubelet_node):
-    """By PodResources, else by the checkpoint: the n-th network of a resource has the n-th device."""
+    """From PodResources, or else from the checkpoint: the n-th network of a resource gets the n-th device."""
     agent, folder = kubelet_node
     w = World(mine, nodes, team, lab, agent)
     w.nad(team, "vf", {"type": "sriov"}, "x/vf")
@@ -561,6 +561,6 @@ def test_devices(mine, nodes, team, lab, kubelet_node):
     if not sock.exists():
         sock.touch()
     status, answer = w.ask(pod)
-    assert status == 500 and answer["code"] == 11 and "which devices it has" in answer["message"], answer
+    assert status == 500 and answer["code"] == 11 and "read its devices" in answer["message"], answer
     assert f"pod '{team}/{meta['name']}'" in answer["message"] and "kubelet" in answer["message"]
     assert w.networks(w.pod("rail0"), 2), "others do not need the kubelet"

@@ -21,7 +21,7 @@ def head_and_body(data):
 
 
 def answer(one, request):
-    """All that comes until the agent closes, as the client asked it to."""
+    """The whole response, until the agent closes the connection as the request demands."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(30)
         s.connect(str(one.socket))

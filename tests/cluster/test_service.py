@@ -44,7 +44,7 @@ def controller(own, closing, tmp_path):
 
 
 def decides(own):
-    """Good ones are taken as its webhooks would, bad ones refused."""
+    """Valid objects are admitted, invalid ones refused."""
     def refused():
         status, answer = create(own, pool("bad", "10.6.0.0/24", ips=["10.7.0.1"]))
         assert status == 422 and "10.7.0.1" in answer["message"], answer
@@ -55,7 +55,7 @@ def decides(own):
     drop(own, "good")
 
 
-def test_by_the_services_address(own, controller):
+def test_webhooks_at_the_address_of_the_service(own, controller):
     controller()
     wait(lambda: len(hooks(own)) == 5)
     for h in hooks(own):
@@ -66,7 +66,7 @@ def test_by_the_services_address(own, controller):
 
 
 def test_another_name_in_the_certificate(own, controller):
-    """Not believed, whoever signed it; the Service's name is what the API server looks for."""
+    """Rejected, whichever CA signed it: the API server verifies the name of the Service."""
     cert, key = own.pki.leaf("elsewhere", "DNS:elsewhere.unirail.svc")
     c = controller("--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca)
 
@@ -82,7 +82,7 @@ def test_another_name_in_the_certificate(own, controller):
 
 
 def endpoints(own, ready, other):
-    """As the controller manager would: one that is ready, one that is not."""
+    """As the controller manager writes them: one ready address, one that is not."""
     if clusters.KUBE == "1.20":
         port = {"ports": [{"name": "webhooks", "port": 5722}]}
         own.ok("POST", f"/api/v1/namespaces/{NS}/endpoints", {"metadata": {"name": NAME}, "subsets": [
@@ -95,8 +95,8 @@ def endpoints(own, ready, other):
                       {"addresses": [other], "conditions": {"ready": False}}]})
 
 
-def test_by_its_endpoints(own, net, controller):
-    """An API server that asks pods themselves: the name in the certificate is the Service's all the same."""
+def test_webhooks_at_the_endpoints_of_the_service(own, net, controller):
+    """An API server that connects to pods directly still verifies the name of the Service."""
     own.stop_apiserver()
     net.ip("addr", "del", f"{own_address(net)}/32", "dev", "lo")
     net.address("10.244.1.7")
@@ -107,6 +107,6 @@ def test_by_its_endpoints(own, net, controller):
 
 
 def own_address(net):
-    """The Service's, that was put on the loopback."""
+    """The address of the Service, set on the loopback interface."""
     return [line.split()[3].split("/")[0] for line in net.ip("-o", "-4", "addr", "show", "dev", "lo").splitlines()
             if " 10.96." in line][0]

@@ -9,7 +9,7 @@ from cluster import BINARY, wait
 from h2_server import Pki
 
 
-def test_settings_are_read_anew(nodes, agent, rails):
+def test_settings_are_read_again(nodes, agent, rails):
     one = agent()
     conf = one.folder / "agent.conf"
     conf.write_text("[agent]\nrest = 1h\nlog-level = debug\n")
@@ -17,16 +17,16 @@ def test_settings_are_read_anew(nodes, agent, rails):
     wait(lambda: one.said("settings read"))
     conf.write_text("[agent]\nrest = soon\n")
     one.process.send_signal(signal.SIGHUP)
-    said = wait(lambda: one.said("settings are not valid"))
+    said = wait(lambda: one.said("settings file rejected"))
     assert "agent.conf:2: rest is 'soon'" in said[0]["error"]
     conf.write_text("[agent]\nreserve = 9\n[coordinator]\nmode = underlay\n")
-    wait(lambda: one.said("changes with the next start only"), 20)  # nobody told it
+    wait(lambda: one.said("takes effect after a restart only"), 20)  # without a signal
     assert one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})["mode"] == "underlay"
     assert one.plan(nodes.pod("t", "n1"), "rail1")[0] == 200
 
 
 def test_settings_that_are_wrong(mine, nodes, tmp_path):
-    """One line with the place, and the status of a wrong command."""
+    """One line with the place, and the exit status of a usage error."""
     conf = tmp_path / "agent.conf"
     conf.write_text("[agent]\nhealth-port = 99999\n")
     r = mine.unirail("agent", "--config", conf)
@@ -39,8 +39,8 @@ def test_settings_that_are_wrong(mine, nodes, tmp_path):
     assert r.returncode == 1 and "/none" in r.stderr, r
 
 
-def test_two_of_them(nodes, agent, rails):
-    """On one socket, or one state folder: the second says who is there and ends."""
+def test_second_agent_on_the_same_node_ends(nodes, agent, rails):
+    """With the same socket, or the same state directory: the second names the first and ends."""
     one = agent()
     for more in (["--socket", one.socket], ["--state-dir", one.state]):
         r = subprocess.run([BINARY, "agent", "--socket", one.folder / "s2", "--state-dir", one.folder / "state2",
@@ -72,8 +72,8 @@ def without_ca(path):
     ("ca of another", "the server's certificate is not signed by the CA that was given"),
     ("name", "10.96.0.1, not for 'example.com'"),
 ])
-def test_ways_to_the_server_that_are_wrong(mine, agent, token, tmp_path, what, words):
-    """One line says what is wrong; it goes on as soon as that is mended."""
+def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, words):
+    """One line names the error; the agent continues once it is corrected."""
     files = {"token": tmp_path / "token", "ca": tmp_path / "ca"}
     files["token"].write_text("" if what == "token empty" else token)
     files["ca"].write_bytes(b"hello" if what == "ca garbage" else Pki(tmp_path / "pki").ca.read_bytes()
@@ -82,7 +82,7 @@ def test_ways_to_the_server_that_are_wrong(mine, agent, token, tmp_path, what, w
         files[what.split()[0]].unlink()
     server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name" else {})}
     conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
-    one = agent(kubeconfig=conf, ready=False)
+    one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
     said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")])
     wait(lambda: "not read from the API server yet" in one.get(one.health, "/readyz")[1])
     assert len(said) == 1 and words.format(**files) in said[0]["error"], said

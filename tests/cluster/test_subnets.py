@@ -83,7 +83,7 @@ class Place:
         return found[0] if len(found) == 1 else None
 
     def leaving(self, app):
-        """Being deleted, or gone already: the leader takes the finalizer off when no address is in use."""
+        """Being deleted, or deleted already: the leader removes the finalizer once no address is in use."""
         return all(p["metadata"].get("deletionTimestamp") for p in self.pools(app).values())
 
     def block(self, pool, cidr):
@@ -118,7 +118,7 @@ def ips(pool):
 def place(mine, request):
     here = Place(mine, request.node.name.split("[")[0].replace("_", "-")[:40] + f"-{uuid.uuid4().hex[:4]}")
     yield here
-    # What a test leaves is in the way of no other: objects of the cluster go.
+    # The objects of a test are deleted, so that they do not affect later tests.
     for kind, path in KINDS.items():
         mine.request("DELETE", here.path(kind))
     for path in (POOLS, SUBNETS):
@@ -138,7 +138,7 @@ def controller(mine, place, closing, tmp_path):
 
 
 def test_a_deployment(place, controller):
-    """Its pool comes, grows, shrinks and goes with it; the lowest addresses first."""
+    """Its pool is created, grows, shrinks and is deleted with it; the lowest addresses are used first."""
     place.subnet("s4", "10.6.0.0/24", ["10.6.0.2-10.6.0.9", "10.6.0.20-10.6.0.30"], gateway="10.6.0.1",
                  routes=[{"dst": "10.9.0.0/16", "gw": "10.6.0.1"}])
     c = controller()
@@ -167,7 +167,7 @@ def test_a_deployment(place, controller):
 
     place.scale("Deployment", "web", 9)
     wait(lambda: ips(place.pool("web")) == expand(["10.6.0.2-10.6.0.9", "10.6.0.20"]))
-    # Two addresses are in use; of the others the lowest go.
+    # Two addresses are in use; the lowest of the others are released.
     name = pool["metadata"]["name"]
     place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": json.dumps({
         "10.6.0.2": {"pod": "t/a", "podUid": "1"}, "10.6.0.5": {"pod": "t/b", "podUid": "2"}})}}, type=MERGE)
@@ -175,12 +175,12 @@ def test_a_deployment(place, controller):
     wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"])
     wait(lambda: "held" not in place.controlled("s4")[name])
     assert place.status("s4")["allocatedIPCount"] == 4
-    # Fewer than there are pods: it stays, and says so, until they are gone.
+    # Fewer than there are pods: the pool keeps its size, and reports it, until the pods are deleted.
     place.scale("Deployment", "web", 1)
     wait(lambda: c.said("IPPool available free IPs are not enough"))
 
     def one_is_left():
-        """The leader may have taken the records for Spiderpool's, which stay until their pods were looked for."""
+        """The leader may have read the records as Spiderpool's, which stay until their pods are confirmed to be deleted."""
         place.cluster.ok("PATCH", f"{POOLS}/{name}", {"metadata": {"annotations": {"unirail.io/adopted": None}}}, type=MERGE)
         place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": None}}, type=MERGE)
         return len(ips(place.pool("web"))) == 1
@@ -206,7 +206,7 @@ def test_kinds(place, controller, kind, spec, size):
     wait(lambda: place.leaving("x"))
 
 
-def test_a_daemonset_has_as_many_as_nodes_want_it(place, controller):
+def test_daemonset_has_an_address_for_each_desired_pod(place, controller):
     place.subnet("d", "10.8.0.0/24", ["10.8.0.2-10.8.0.30"])
     controller()
     place.app("DaemonSet", "x", {"subnet": {"ipv4": ["d"]}, "ippool-ip-number": "+2"})
@@ -217,7 +217,7 @@ def test_a_daemonset_has_as_many_as_nodes_want_it(place, controller):
     wait(lambda: len(ips(place.pool("x"))) == 5)
 
 
-def test_what_others_made_has_no_pool(place, controller):
+def test_pods_created_by_other_controllers_have_no_pool(place, controller):
     place.subnet("o", "10.10.0.0/24", ["10.10.0.2-10.10.0.30"])
     controller()
     by = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": str(uuid.uuid4()), "controller": True}
@@ -265,13 +265,13 @@ def test_wrong_annotations_are_an_event(place, controller):
     assert "failed to parse anntation 'ipam.spidernet.io/subnet'" in events()["bad"], events()
     assert "insufficient subnet FreeIPs, required '50' but only left '8'" in events()["many"] or \
         "insufficient subnet FreeIPs, required '50' but only left '6'" in events()["many"], events()
-    # There is room once others go, nothing need be done.
+    # Once others are deleted there is room; no action is needed.
     place.scale("Deployment", "many", 6)
     wait(lambda: len(ips(place.pool("many")) or []) == 6)
 
 
-def test_subnets_that_there_are_not(place, controller):
-    """The agent's error sends people to the application's events: there it stands."""
+def test_missing_subnet_is_an_event(place, controller):
+    """The agent's error refers to the application's events, which name the missing subnet."""
     place.subnet("six", "fd00:30::/120", ["fd00:30::2-fd00:30::9"])
     controller()
     place.app("Deployment", "slip", {"subnet": {"ipv4": ["no-such"]}})
@@ -281,14 +281,14 @@ def test_subnets_that_there_are_not(place, controller):
         return {e["involvedObject"]["name"]: (e["reason"], e["message"])
                 for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
     wait(lambda: len(events()) == 2)
-    assert events()["slip"][0] == "SubnetPoolFailed" and "there is no SpiderSubnet 'no-such'" in events()["slip"][1]
+    assert events()["slip"][0] == "SubnetPoolFailed" and "SpiderSubnet 'no-such' does not exist" in events()["slip"][1]
     assert 'name it under "ipv6"' in events()["swap"][1], events()
     place.subnet("no-such", "10.28.0.0/24", ["10.28.0.2-10.28.0.9"])
     wait(lambda: ips(place.pool("slip")) == ["10.28.0.2", "10.28.0.3"])
 
 
-def test_not_reclaimed(place, controller):
-    """It stays, and the next of the same name has it."""
+def test_pool_without_reclaim_outlives_its_application(place, controller):
+    """The pool stays, and the next application of the same name uses it."""
     place.subnet("r", "10.15.0.0/24", ["10.15.0.2-10.15.0.9"])
     controller()
     place.app("StatefulSet", "db", {"subnet": {"ipv4": ["r"]}, "ippool-reclaim": "false"})
@@ -320,8 +320,8 @@ def test_pools_by_hand_and_reserved_addresses(place, controller):
     place.cluster.request("DELETE", f"{SPIDER}/spiderreservedips/res")
 
 
-def test_what_nodes_have_is_not_given_to_others(place, controller):
-    """An address that a pool gave up is another's only when no node has a block with it."""
+def test_addresses_of_nodes_are_not_moved_to_other_pools(place, controller):
+    """An address that a pool released goes to another pool only when no node has a block with it."""
     place.subnet("b", "10.17.0.0/28", ["10.17.0.2-10.17.0.5"])
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["b"]}}, size=4)
@@ -332,16 +332,16 @@ def test_what_nodes_have_is_not_given_to_others(place, controller):
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None
-    # Growing again it gets back what is held of it.
+    # When it grows again it gets its addresses in nodes' blocks back.
     place.scale("Deployment", "one", 2)
     wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"])
     place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
     wait(lambda: ips(place.pool("two")) == ["10.17.0.3", "10.17.0.4"])
 
 
-def test_what_nodes_have_of_a_pool_that_is_gone(place, controller):
+def test_addresses_of_nodes_outlive_a_deleted_pool(place, controller):
     """A node that cannot be reached keeps its block, and pods that the API server knows nothing of may have addresses
-    of it: the application is deleted, its pool goes, and what it had is nobody's until the block goes, too."""
+    of it: the application and its pool are deleted, and no other pool gets these addresses until the block is deleted, too."""
     place.subnet("gone", "10.26.0.0/28", ["10.26.0.2-10.26.0.5"])
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["gone"]}}, size=4)
@@ -357,9 +357,9 @@ def test_what_nodes_have_of_a_pool_that_is_gone(place, controller):
     wait(lambda: len(place.controlled("gone")) == 1)
 
 
-def test_addresses_that_pods_have(place, controller, mine):
-    """By the endpoints, while the subnet knows nothing of them, since etcd was set back: those of a pool that is made
-    anew are its own again, those of another pool are nobody's."""
+def test_addresses_of_pods_after_a_restore(place, controller, mine):
+    """After a restore of etcd only the endpoints have these addresses: those of a recreated pool are its own again,
+    those of another pool go to no pool."""
     place.subnet("have", "10.27.0.0/24", ["10.27.0.2-10.27.0.30"])
     uid = place.app("Deployment", "web", {"subnet": {"ipv4": ["have"]}}, size=3)["metadata"]["uid"]
     web = f"auto4-web-eth0-{uid.split('-')[-1][:5]}"
@@ -375,7 +375,7 @@ def test_addresses_that_pods_have(place, controller, mine):
 
 
 def test_more_addresses_than_a_number_has(place, controller):
-    """A pool of a whole /64: the status says the most that it can, once, and the subnet can be deleted."""
+    """A pool of a whole /64: the status shows the largest number, is written once, and the subnet can be deleted."""
     place.subnet("wide", "fd00:28::/64", ["fd00:28::1-fd00:28::ffff:ffff:ffff:ffff"])
     place.cluster.ok("POST", POOLS, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "wide-hand"},
@@ -402,7 +402,7 @@ def test_a_subnet_goes_with_its_pools(place, controller):
 
 
 def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
-    """No address is ever in two pools, whoever writes; in the end all is as it is to be."""
+    """No address is ever in two pools, whichever replica writes; in the end all pools are as specified."""
     place.subnet("l", "10.19.0.0/22", ["10.19.0.2-10.19.3.200"])
     leader = controller("a")
     second = controller("b", leads=False)
@@ -478,7 +478,7 @@ def pods(mine, place, closing, tmp_path):
 
 
 def test_pods_of_a_deployment(place, controller, pods):
-    """They wait for their pool, and for more of it when it grows; nobody else gets an address of it."""
+    """They wait for their pool, and for its growth; no other pod gets an address of it."""
     notes = {"subnet": {"ipv4": ["p"]}}
     place.subnet("p", "10.20.0.0/24", ["10.20.0.2-10.20.0.30"], gateway="10.20.0.1")
     app = place.app("Deployment", "web", notes, size=2)
@@ -510,7 +510,7 @@ def test_pods_of_a_deployment(place, controller, pods):
     assert status == 500 and "unmatched Pod affinity" in answer, answer
 
 
-def test_pods_of_a_cronjob_and_of_nobody(place, controller, pods, mine):
+def test_pods_of_a_cronjob_and_without_owner(place, controller, pods, mine):
     notes = {"subnets": [{"interface": "eth0", "ipv4": ["c"]}, {"interface": "net1", "ipv4": ["c2"]}]}
     place.subnet("c", "10.21.0.0/24", ["10.21.0.2-10.21.0.30"])
     place.subnet("c2", "10.22.0.0/24", ["10.22.0.2-10.22.0.30"])
@@ -531,7 +531,7 @@ def test_pods_of_a_cronjob_and_of_nobody(place, controller, pods, mine):
 
 
 def test_an_application_of_another_kind(place, controller, pods, mine):
-    """The first of its pods has its pool made."""
+    """Its pool is created for the first of its pods."""
     mine.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "clonesets.apps.kruise.io"},
@@ -555,7 +555,7 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
     assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
     text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
     assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text
-    # Its template says another number by now: the next pod tells it.
+    # Its template has another number by now: the next pod shows it.
     for count in (6, 5):
         status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": str(count)}))
         assert status == 200, answer
@@ -581,8 +581,8 @@ def test_long_names(place, controller, pods):
     assert place.controlled(subnet).keys() == {pool["metadata"]["name"]}
 
 
-def test_owners_of_another_kind_are_asked_for(place, controller, mine):
-    """A pool goes when its owner is known to be gone; where the server does not know the kind, it stays."""
+def test_owners_of_another_kind_are_read(place, controller, mine):
+    """A pool is deleted once its owner is confirmed to be deleted; if the server does not know the owner's kind, the pool stays."""
     def pool(kind, gv):
         labels = {"owner-spider-subnet": "q", "owner-application-gv": gv, "owner-application-kind": kind,
                   "owner-application-namespace": place.ns, "owner-application-name": kind.lower(),
@@ -604,9 +604,9 @@ def test_owners_of_another_kind_are_asked_for(place, controller, mine):
         assert "deletionTimestamp" not in place.pool(name)["metadata"]
 
 
-def test_pools_that_a_restore_forgot(place, controller, pods, mine):
-    """etcd is restored to a time before the pools: each is made anew with the addresses that its pods have. The last of
-    these tests: what comes after it would be held."""
+def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mine):
+    """etcd is restored to a time before the pools: each is recreated with the addresses of its pods. The last of
+    these tests: the freeze after a restore would delay the others."""
     notes = {"subnet": {"ipv4": ["lost"]}}
     place.subnet("lost", "10.29.0.0/24", ["10.29.0.2-10.29.0.30"])
     mates = {}
@@ -633,7 +633,7 @@ def test_pools_that_a_restore_forgot(place, controller, pods, mine):
     for i in range(200):  # further than the server will be when it is back
         mine.config_map(place.ns, f"later-{i}")
     mine.restore()
-    wait(lambda: c.said("the API server's data was set back") or
+    wait(lambda: c.said("etcd was restored from a backup") or
          c.metrics()["unirail_controller_leads"] == 0 and c.start().leads(), 60)
     wait(lambda: endpoints() == everybody, 60)
     wait(lambda: sorted(ips(place.pool("b")) or []) == sorted(had["b"]), 120)

@@ -10,14 +10,14 @@ REASON = "NetworksNotInjected"
 
 
 def told(cluster, ns):
-    """{pod: message} of the events, and how often each was told."""
+    """{pod: message} of the events, and the count of each."""
     events = [e for e in cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"] if e["reason"] == REASON]
     assert all(e["type"] == "Warning" and e["involvedObject"]["uid"] for e in events)
     return {e["involvedObject"]["name"]: (e["message"], e.get("count", 1)) for e in events}
 
 
 def test_pods_of_the_first_seconds(cluster, replica, ns):
-    """Of those that ask and have none, once each; not of those that have networks, want none, or run on the host's."""
+    """One event for each pod that requests networks and has none; none for pods that have networks, request none, or use the host network."""
     work, asking = cluster.namespace(f"{ns}-work"), f"{ns}-asking"
     cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": asking, "annotations": {INJECT: "rails"}}})
     wait(lambda: cluster.ok("GET", f"/api/v1/namespaces/{asking}"))
@@ -36,7 +36,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
     message, _ = told(cluster, work)["passed"]
     assert INJECT in message and "rollout status deployment/unirail-controller" in message
     assert c.metrics()[METRIC] == 2
-    # Now that a webhook answers nothing passes by; and what was told is not told again.
+    # Now that a webhook answers, no pod is missed; and no event is repeated.
     assert create(cluster, config("eth2", work, "rails"))[0] == 201
     status, answer = pod(cluster, work, "injected", **{INJECT: "rails"})
     assert status == 201 and NETWORKS in answer["metadata"]["annotations"]

@@ -2,6 +2,7 @@
 """Collections kept in memory: through restarts, compaction, a set-back etcd, a dead server, rotated credentials."""
 import shutil
 import signal
+import socket
 
 import cluster as clusters
 
@@ -29,7 +30,7 @@ def test_changes(cluster, ns, watch):
 
 
 def test_only_what_the_server_selects(cluster, ns, watch):
-    """An object that no longer fits is gone, one that begins to fit is new."""
+    """An object that no longer matches is reported as deleted, one that begins to match as new."""
     cluster.config_map(ns, "a", labels={"x": "1"})
     cluster.config_map(ns, "b", labels={"x": "2"})
     w = watch("cm", "-n", ns, "-l", "x=1")
@@ -53,8 +54,54 @@ def test_several_kinds_on_one_connection(cluster, ns, watch, proxy):
     assert proxy.connections == 1
 
 
+def accepts_psk(record):
+    """Whether a TLS record is a ServerHello that accepts the session of a client's ticket (RFC 8446, 4.2.11)."""
+    at = 5 + 4 + 2 + 32  # record, handshake, version, random
+    at += 1 + record[at] + 2 + 1  # session id, cipher, compression
+    end, at = at + 2 + int.from_bytes(record[at:at + 2], "big"), at + 2
+    kinds = []
+    while at < end:
+        kinds.append(int.from_bytes(record[at:at + 2], "big"))
+        at += 4 + int.from_bytes(record[at + 2:at + 4], "big")
+    assert record[5] == 2 and 43 in kinds, kinds  # supported_versions: TLS 1.3
+    return 41 in kinds
+
+
+class Tapped(clusters.Proxy):
+    """Says of each connection whether it resumed a session."""
+
+    def __init__(self, to):
+        self.resumed = []
+        super().__init__(to)
+
+    def copy(self, a, b, out):
+        peek = socket.MSG_PEEK | socket.MSG_WAITALL
+        head = b"" if out else a.recv(5, peek)
+        if len(head) == 5:
+            self.resumed.append(accepts_psk(a.recv(5 + int.from_bytes(head[3:], "big"), peek)))
+        super().copy(a, b, out)
+
+
+def test_session_is_resumed_at_the_api_server(cluster, ns, closing, tmp_path):
+    """After each broken connection, until the API server has other ticket keys: it makes them at its start."""
+    tap = closing(Tapped(cluster.port))
+    w = closing(clusters.Watch(cluster.through(tap, tmp_path / "tap.conf"), "cm", "-n", ns)).synced()
+    assert tap.resumed == [False]
+    for i in range(2):
+        tap.cut()
+        tap.mend()
+        cluster.config_map(ns, f"c{i}")
+        w.wait(*(("ADDED", f"c{k}") for k in range(i + 1)))
+    assert tap.resumed == [False, True, True]
+    cluster.stop_apiserver()
+    cluster.start_apiserver()
+    cluster.config_map(ns, "d")
+    w.wait(("ADDED", "c0"), ("ADDED", "c1"), ("ADDED", "d"))
+    assert tap.resumed == [False, True, True, False]
+
+
 def test_the_api_server_is_killed(cluster, ns, watch):
-    """Nothing is told twice, nothing is lost, and what was is still there."""
+    """No event is reported twice or lost, and existing objects stay in the cache."""
     cluster.config_map(ns, "a")
     w = watch("cm", "-n", ns)
     cluster.stop_apiserver(signal.SIGKILL)
@@ -73,7 +120,7 @@ def test_the_api_server_is_stopped_gracefully(cluster, ns, watch):
     w.wait(("ADDED", "b"))
 
 
-def test_changes_while_nobody_looked(cluster, ns, watch, proxy):
+def test_changes_while_disconnected(cluster, ns, watch, proxy):
     cluster.config_map(ns, "a")
     cluster.config_map(ns, "b")
     w = watch("cm", "-n", ns)
@@ -85,7 +132,7 @@ def test_changes_while_nobody_looked(cluster, ns, watch, proxy):
 
 
 def test_compaction(cluster, ns, watch, proxy):
-    """The changes since are forgotten (410): a new list tells the difference."""
+    """The server no longer has the changes since then (410 Gone): a new list gives the difference."""
     for name in "abcd":
         cluster.config_map(ns, name)
     w = watch("cm", "-n", ns)
@@ -105,8 +152,8 @@ def test_compaction(cluster, ns, watch, proxy):
     assert any("no longer knows the changes since" in x for x in w.log)
 
 
-def test_etcd_is_set_back(cluster, ns, watch):
-    """A snapshot is restored: what was made after it is gone, and its versions come again."""
+def test_etcd_is_restored(cluster, ns, watch):
+    """A snapshot is restored: later objects are missing, and their resource versions are used again."""
     cluster.config_map(ns, "a")
     cluster.stop_apiserver()
     cluster.stop_etcd()
@@ -129,7 +176,7 @@ def test_etcd_is_set_back(cluster, ns, watch):
 
 
 def test_a_dead_server(cluster, ns, watch, proxy):
-    """Connections stay open and nothing comes: a ping finds that out within 45 s."""
+    """Connections stay open without any data: a ping detects it within 45 s."""
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"))  # the watch is answered: a request that is not has a limit of its own, and comes first
@@ -148,7 +195,7 @@ def test_a_slow_server(cluster, ns, watch, proxy):
 
 
 def test_a_rotated_token(cluster, ns, watch, proxy, tmp_path):
-    """The kubelet writes a new token; the old one is worth nothing any more."""
+    """The kubelet writes a new token; the old one is no longer valid."""
     token = tmp_path / "token"
     token.write_text(cluster.account(ns, "old", LOOK))
     w = watch("cm", "-n", ns, user={"tokenFile": token})
@@ -161,7 +208,7 @@ def test_a_rotated_token(cluster, ns, watch, proxy, tmp_path):
     assert not any(token.read_text() in x for x in w.log)
 
 
-def test_permission_taken_and_given_back(cluster, ns, watch, proxy):
+def test_permission_removed_and_restored(cluster, ns, watch, proxy):
     token = cluster.account(ns, "reader", LOOK)
     w = watch("cm", "-n", ns, user={"token": token})
     binding = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{ns}-reader"
@@ -195,7 +242,7 @@ def test_a_new_ca(cluster, ns, closing, tmp_path):
     finally:
         cluster.stop_apiserver()
         cluster.start_apiserver()
-    # Back again: the old one is not taken any more, until the file has it.
+    # The old CA again: it is not accepted until the file has it.
     ca.write_bytes(cluster.pki.ca.read_bytes())
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"), seconds=60)

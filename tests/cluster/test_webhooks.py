@@ -2,7 +2,6 @@
 """Admission by the real API server: objects applied by kubectl, certificates that change, controllers that are gone."""
 import base64
 import contextlib
-import http.client
 import json
 import socket
 import ssl
@@ -18,12 +17,12 @@ import faulty
 from agents import install_crds
 from cluster import free_port, wait
 from controllers import Controller
+from reviews import PATH, SPIDER, create, pool, send
 
 REG = "/apis/admissionregistration.k8s.io/v1"
 MUTATING = f"{REG}/mutatingwebhookconfigurations"
 VALIDATING = f"{REG}/validatingwebhookconfigurations"
 NAME = "unirail-controller"
-SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 SECRET, CA_SECRET = "unirail-controller-certs", "unirail-controller-ca"
 MERGE = dict(type="application/merge-patch+json")
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -32,7 +31,7 @@ INJECT = "cni.spidernet.io/rdma-resource-inject"
 
 @pytest.fixture(scope="module")
 def cluster():
-    """One of its own: what is registered here would refuse the others' objects."""
+    """A cluster for this module: its webhooks would refuse the objects of other tests."""
     one = clusters.Cluster()
     install_crds(one)
     yield one
@@ -74,27 +73,14 @@ def hooks(cluster, path=VALIDATING):
 
 
 def registered(cluster, c):
-    """Both are there, of this controller, and it answers."""
+    """Both webhook configurations exist, belong to this controller, and it answers."""
     def are():
         found = hooks(cluster) + hooks(cluster, MUTATING)
         return len(found) == 11 and all(h["clientConfig"]["url"].startswith(c.url) for h in found)
     wait(are)
-    # The API server's own watch: from when it refuses what is wrong, it asks.
+    # The API server's own watch: once it refuses an invalid object, it calls the webhooks.
     wait(lambda: create(cluster, pool("probe", "10.0.0.0/24", ips=["10.1.0.1"]))[0] == 422)
     return c
-
-
-def pool(name, subnet, **spec):
-    base = subnet.rsplit(".", 1)[0]
-    return {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
-            "spec": {"subnet": subnet, "ips": [f"{base}.10-{base}.20"], **spec}}
-
-
-def create(cluster, o, query=""):
-    plural = o["kind"].lower() + "s"
-    ns = o["metadata"].get("namespace")
-    path = f"{SPIDER}/namespaces/{ns}/{plural}" if ns else f"{SPIDER}/{plural}"
-    return cluster.request("POST", path + query, o)
 
 
 def drop(cluster, *names):
@@ -149,18 +135,11 @@ def token(cluster, ns):
     return base64.b64decode(cluster.ok("GET", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")["data"]["tokens"]).decode().split()[0]
 
 
-def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", method="POST", ca=None, auth=True, timeout=20, **headers):
-    """By hand, with the token that an API server has; (status, text)."""
-    context = ssl.create_default_context(cadata=ca)
-    if not ca:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=context, timeout=timeout)
-    try:
-        conn.request(method, (f"/{c.token()}" if auth and path != "/webhook-health-check" else "") + path, body, {"Content-Type": "application/json", **headers})
-        r = conn.getresponse()
-        return r.status, r.read().decode()
-    finally:
-        conn.close()
+def ask(c, body, path=PATH, method="POST", ca=None, auth=True, timeout=20, **headers):
+    """A review sent directly, with the token of the API server; (status, text)."""
+    token = f"/{c.token()}" if auth and path != "/webhook-health-check" else ""
+    status, answer = send(c, token + path, body, method, ca, timeout, **headers)
+    return status, answer.decode()
 
 
 def served(c, ca):
@@ -210,7 +189,7 @@ def test_pods(cluster, replica, ns):
 
 
 def test_a_pods_own_networks_are_overwritten(cluster, replica, ns):
-    """As by the original's webhook; kubectl shows the warning, which quotes what was lost."""
+    """As the original's webhook does; kubectl shows the warning, which quotes the overwritten list."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     # A group of its own: those of other tests' namespaces would be injected, too.
@@ -220,13 +199,13 @@ def test_a_pods_own_networks_are_overwritten(cluster, replica, ns):
          "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "i"}]}}
     r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
     assert r.returncode == 0, r.stderr
-    assert f"Warning: the pod's annotation '{NETWORKS}' (storage/nfs@nfs0, eth9) is overwritten" in r.stderr
+    assert f"Warning: the pod's annotation '{NETWORKS}' (storage/nfs@nfs0, eth9) is replaced" in r.stderr
     stored = cluster.ok("GET", f"/api/v1/namespaces/{work}/pods/own")["metadata"]["annotations"][NETWORKS]
     assert json.loads(stored) == [{"name": "eth2", "namespace": work, "interface": "net1"}]
 
 
-def test_a_pod_right_behind_its_networks(cluster, replica, ns, closing, tmp_path):
-    """They come in one file, and who is asked hears of them late, one after the other: the pod has all of them."""
+def test_pod_created_with_its_networks(cluster, replica, ns, closing, tmp_path):
+    """Pod and networks are in one file, and the replica's watch reports the networks late, one after the other: the pod gets all of them."""
     link, conf = closing(clusters.Proxy(cluster.port)), tmp_path / "late"
     cluster.through(link, conf)
     c = replica()
@@ -253,13 +232,13 @@ def test_dry_run(cluster, replica):
     assert status == 201 and answer["spec"]["ipVersion"] == 4
     assert create(cluster, pool("dry", "10.16.0.0/24", gateway="1.2.3.4"), "?dryRun=All")[0] == 422
     assert cluster.request("GET", f"{SPIDER}/spiderippools/dry")[0] == 404
-    # Nobody holds it against who comes next.
+    # It does not affect the next review.
     assert create(cluster, pool("wet", "10.16.0.0/16", ips=["10.16.0.15"]))[0] == 201
     drop(cluster, "wet")
 
 
 def test_an_outage(cluster, replica, ns):
-    """Objects wait for an answer, pods do not."""
+    """Objects are refused without an answer, pods are admitted."""
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     c.kill()
@@ -274,7 +253,7 @@ def test_an_outage(cluster, replica, ns):
     drop(cluster, "late")
 
 
-def test_somebody_edits(cluster, replica):
+def test_edits_are_reverted(cluster, replica):
     c = registered(cluster, start(replica()).leads())
     merge = dict(type="application/merge-patch+json")
 
@@ -295,19 +274,19 @@ def test_somebody_edits(cluster, replica):
         cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": edit(hooks(cluster))}, **merge)
         wait(healed(right), 10)
         healings = c.metrics()["unirail_controller_webhooks_healed_total"]
-        assert healings == i + 1, c.said("put right")
-    what = [x["what"] for x in c.said("put right")]
-    assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "not ours" in what[4], what
+        assert healings == i + 1, c.said("correcting them")
+    what = [x["what"] for x in c.said("correcting them")]
+    assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "of another owner" in what[4], what
     for path in (VALIDATING, MUTATING):
         cluster.ok("DELETE", f"{path}/{NAME}")
     registered(cluster, c)
-    # What is not ours to say stays, and nothing is written.
+    # Fields of other owners stay, and nothing is written.
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"labels": {"team": "net"}}}, **merge)
     version = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]["resourceVersion"]
     time.sleep(2)
     kept = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]
     assert kept["labels"]["team"] == "net" and kept["resourceVersion"] == version
-    # cert-manager's caBundle is not ours, either.
+    # The caBundle of cert-manager is not changed, either.
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "a/b"}}},
                **merge)
     theirs = base64.b64encode(cluster.pki.ca.read_bytes()).decode()
@@ -337,7 +316,7 @@ def test_reviews_by_hand(cluster, replica, ns):
         (but(uid=""), 400, "review.request.uid is empty"),
         (but(operation="EAT"), 400, "review.request.operation is 'EAT'"),
         (but(object=None), 400, "review.request.object is missing in a CREATE"),
-        (but(kind={"group": "", "version": "v1", "kind": "Pod"}), 200, "mend the webhook's rules"),
+        (but(kind={"group": "", "version": "v1", "kind": "Pod"}), 200, "correct the webhook's rules"),
         (but(kind={**review["request"]["kind"], "version": "v3"}), 200, "install the definitions"),
     ]
     for body, status, words in rows:
@@ -367,7 +346,7 @@ def test_reviews_by_hand(cluster, replica, ns):
 
 
 def test_a_definition_of_another_version(cluster, replica):
-    """One line names it; of all other kinds objects are decided as ever."""
+    """One line names it; objects of all other kinds are reviewed as before."""
     path, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "spidercoordinators.spiderpool.spidernet.io"
 
     def install(crd):
@@ -393,7 +372,7 @@ def test_a_definition_of_another_version(cluster, replica):
 
 
 def test_many_reviews_at_a_time(cluster, replica):
-    """Each has a connection. One that is closed for want of room is a pod without its networks."""
+    """Each has its own connection. Closing one for lack of room would create a pod without its networks."""
     c = start(replica()).leads()
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "CREATE", "namespace": "not-seen-yet", "object": {
@@ -406,7 +385,7 @@ def test_many_reviews_at_a_time(cluster, replica):
             return ask(c, body, "/mutate--v1-pod")[0] == 200
         except OSError:
             return False
-    wait(answered)  # before it has a certificate it takes none in
+    wait(answered)  # before it has a certificate it accepts no connection
     answers, taken = [], c.token()
     c.token = lambda: taken
 
@@ -423,8 +402,8 @@ def test_many_reviews_at_a_time(cluster, replica):
     assert answers == [200] * 400, [a for a in answers if a != 200][:3]
 
 
-def test_subnets_that_were_not_listed(cluster, replica, closing, tmp_path):
-    """Nothing is held against half of what there is."""
+def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp_path):
+    """No subnet is validated against an incomplete list."""
     answer = [faulty.refused(503)]
     server = closing(faulty.Faulty(cluster, lambda method, path: answer[0] if "/spidersubnets" in path else None))
     cluster.through(server, tmp_path / "conf")
@@ -455,7 +434,7 @@ def test_subnets_that_were_not_listed(cluster, replica, closing, tmp_path):
             return False
     wait(serves)
     wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"))
-    # A kind that is not installed has no objects; of itself nobody is asked then.
+    # A kind that is not installed has no objects, so no webhook is called for it.
     answer[0] = faulty.refused(404, "NotFound")
     wait(lambda: decided("SpiderIPPool") is True, 60)
     answer[0] = None
@@ -463,7 +442,7 @@ def test_subnets_that_were_not_listed(cluster, replica, closing, tmp_path):
 
 
 def test_half_a_secret(cluster, replica, ns):
-    """Ours is mended, somebody else's is not: one line, and what was served goes on."""
+    """The controller's own Secret is repaired, that of another owner is not: one line, and the served certificate stays."""
     c = registered(cluster, start(replica()).leads())
     path, merge = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", dict(type="application/merge-patch+json")
     first = secret(cluster, ns)
@@ -479,7 +458,7 @@ def test_half_a_secret(cluster, replica, ns):
     cluster.ok("DELETE", path)
     wait(lambda: secret(cluster, ns))
     assert secret(cluster, ns)["data"] == was
-    # Somebody else's: by another's CA, and then a key that is not its own.
+    # A certificate of another CA, and then one whose key does not match.
     leaf = cluster.pki.leaf("hook", "IP:127.0.0.1")
     coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
         ("ca.crt", cluster.pki.ca), ("tls.crt", leaf[0]), ("tls.key", leaf[1]))}
@@ -495,11 +474,11 @@ def test_half_a_secret(cluster, replica, ns):
     wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201)
     drop(cluster, "half")
     assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
-    # A replica that starts now has nothing to show, and says so.
+    # A replica that starts now has no certificate, and reports it.
     late = replica("late")
     start(late, ready=False)
-    wait(lambda: late.said("no certificate to serve"))
-    # Until it has read the cluster it says that first.
+    wait(lambda: late.said("no webhook certificate to serve"))
+    # Until its cache is synced it reports that first.
     wait(lambda: "tls.crt and tls.key: the key does not belong" in late.get(late.health, "/readyz")[1])
     assert late.get(late.health, "/readyz")[0] == 503
     cluster.ok("PATCH", path, {"data": coded}, **merge)
@@ -507,7 +486,7 @@ def test_half_a_secret(cluster, replica, ns):
 
 
 def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
-    """It was ours and still has our label: whose it is now its annotation says, and nobody writes it in turns."""
+    """It was the controller's and still has its label: the annotation names cert-manager as the owner, and only that one writes it."""
     c = registered(cluster, start(replica(), "--ca-settle", "0s").leads())
     path, leaf = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", cluster.pki.leaf("hook", "IP:127.0.0.1")
     coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
@@ -539,7 +518,7 @@ def moved(cluster, ns, before):
 
 
 def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replica, ns):
-    """By the leader, while all are served."""
+    """The leader moves it, while all reviews are served."""
     c = registered(cluster, start(replica()).leads())
     ca = trusted(cluster)
     was = served(c, ca)
@@ -612,7 +591,7 @@ def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, 
     cluster.ok("POST", path, {"metadata": {"name": CA_SECRET}, "data": {"other": "eA=="}})
     c = start(replica(), ready=False)
     wait(lambda: c.said("failed to store the webhooks' certificate"))
-    assert f"Secret '{ns}/{CA_SECRET}' is to get the webhooks' CA, but is not the controller's" in str(
+    assert f"Secret '{ns}/{CA_SECRET}' is named as Secret of the webhooks' CA but not managed by the controller" in str(
         c.said("failed to store the webhooks' certificate"))
     cluster.ok("PATCH", f"{path}/{CA_SECRET}", {"metadata": {"labels": {"app.kubernetes.io/managed-by": NAME}}}, **MERGE)
     c.ready(60)
@@ -626,7 +605,7 @@ def test_files(cluster, replica, tmp_path):
     registered(cluster, c)
     was = served(c, cluster.pki.ca.read_text())
     key.unlink()
-    wait(lambda: c.said("the certificate that is served stays"), 20)
+    wait(lambda: c.said("webhook certificate rejected, keeping the current one"), 20)
     assert served(c, cluster.pki.ca.read_text()) == was
     cluster.pki.leaf("hook", "IP:127.0.0.1")
     wait(lambda: served(c, cluster.pki.ca.read_text()) != was, 20)
@@ -683,7 +662,7 @@ def test_session_stands_for_the_client_certificate_that_was_verified(cluster, re
     reused, after = resume(c, context, session)
     assert reused
     if version == ssl.TLSVersion.TLSv1_3:
-        # What a resumed connection is given is no ticket: the certificate is shown again.
+        # A resumed connection gets no new ticket: the certificate is verified again.
         assert not resume(c, context, after)[0]
     with pytest.raises(OSError):
         resume(c, client_context(cluster, version))
@@ -716,7 +695,7 @@ class Load:
 
 
 def test_the_certificate_is_renewed_under_load(cluster, replica, ns, closing):
-    """Often, and its CA too: nobody is refused, and who trusts what the API server trusts believes what is served."""
+    """Many times, its CA too: no review is refused, and a client with the API server's CA bundle trusts every served certificate."""
     c = registered(cluster, start(replica(), "--cert-life", "15s", "--ca-life", "40s", "--ca-settle", "2s").leads())
     load = Load(cluster)
     leaves, cas, both, began = set(), set(), 0, time.monotonic()
@@ -753,7 +732,7 @@ class Front(clusters.Proxy):
 
 
 def test_two_replicas(cluster, replica, ns, closing):
-    """One certificate, one registration, both answer; one that leaves is not missed."""
+    """One certificate, one registration, and both replicas answer; the end of one is not noticed by clients."""
     a, b = replica("a"), replica("b")
     front = closing(Front(a.webhook_port, b.webhook_port))
     a.url = b.url = f"https://127.0.0.1:{front.port}"

@@ -87,8 +87,8 @@ def test_rails_for_all(cluster, manager, replica, ns, kind, spec):
     pods(cluster, work, "ai", 0)
 
 
-def test_a_group_that_is_not_there(cluster, manager, replica, ns):
-    """The Deployment's events say why it has no pods; they come with the group."""
+def test_group_that_does_not_exist_yet(cluster, manager, replica, ns):
+    """The Deployment's events name the reason why it has no pods; they start once the group exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     apply(cluster, work, workload("Deployment", "ai", {}, 1, **{INJECT: "late"}))

@@ -12,7 +12,7 @@ WRITE = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
 @pytest.fixture
 def do(client):
     def run(*args, **kw):
-        """(status, object or error) of the only answer."""
+        """(status, object or error) of the only response."""
         r = client(*args, **kw)
         assert r.returncode == 0 and r.stdout.count("\n") == 1, (r.stdout, r.stderr)
         status, text = r.stdout.rstrip("\n").split(" ", 1)
@@ -34,7 +34,7 @@ def test_create(cluster, ns, do):
 
 
 def test_a_large_body(cluster, ns, do):
-    """More than the server's window: it goes as the server takes it."""
+    """Larger than the server's window: sent as the server extends it."""
     status, made = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 110000,
                                                                                        "z": "\u00e9"}}))
     assert status == 201 and made["data"] == {"x": "y" * 110000, "z": "é"}
@@ -52,7 +52,7 @@ def test_merge_patch(cluster, ns, do):
 
 
 def test_json_patch(cluster, ns, do):
-    """A test that does not hold refuses all of it."""
+    """A `test` operation that fails rejects the whole patch."""
     cluster.config_map(ns, "a", {"owner": "", "x": "1"})
     take = json.dumps([{"op": "test", "path": "/data/owner", "value": ""},
                        {"op": "replace", "path": "/data/owner", "value": "n1"}, {"op": "remove", "path": "/data/x"}])
@@ -76,7 +76,7 @@ def test_status_of_a_pod(cluster, ns, do):
     assert status == 200 and pod["status"]["message"] == "here" and "nodeName" not in pod["spec"]
 
 
-def test_delete_only_if(cluster, ns, do):
+def test_delete_with_preconditions(cluster, ns, do):
     was = cluster.config_map(ns, "a")["metadata"]
     status, text = do("delete", ns, "a", "another", "-")
     assert status == 409 and f"kube: delete configmap '{ns}/a': 409 Conflict: " in text
@@ -88,7 +88,7 @@ def test_delete_only_if(cluster, ns, do):
 
 
 def test_many_at_once(cluster, ns, client, proxy, tmp_path):
-    """More than the server takes on one connection at a time: they wait their turn on it."""
+    """More than the server takes on one connection at a time: the rest is queued on it."""
     path = cluster.through(proxy, tmp_path / "config")
     r = client("many", ns, 600, kubeconfig=path)
     assert [x.split()[0] for x in r.stdout.splitlines()] == ["201"] * 600
@@ -114,7 +114,7 @@ def test_429(cluster, ns, client, tmp_path):
 
 
 def test_a_write_whose_connection_broke(cluster, ns, do, proxy, tmp_path):
-    """Nobody knows whether it was done, so it is not tried again."""
+    """Whether the server executed it is unknown, so it is not retried."""
     path = cluster.through(proxy, tmp_path / "config")
     proxy.cut_after = 30000
     status, text = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 100000}}),

@@ -30,7 +30,7 @@ int verb_parse(const char *word, enum verb *ret)
 	return -EINVAL;
 }
 
-/* A key more before the last brace. */
+/* Adds a key before the last brace. */
 static void add_key(struct buf *conf, const char *key, const char *value)
 {
 	auto_free char *text = buf_take(conf);

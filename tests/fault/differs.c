@@ -26,7 +26,7 @@ static char **lines_of(const struct buf *b, size_t *n)
 	return v;
 }
 
-/* Hexadecimal tails say little to people and fill the screen. */
+/* Long hexadecimal values are truncated for readability. */
 static void put_line(struct buf *b, char sign, const char *line)
 {
 	buf_printf(b, "\t%c %.180s%s\n", sign, line, strlen(line) > 180 ? "..." : "");

@@ -22,8 +22,12 @@
 #include "base/option.h"
 
 enum { SCENES_MAX = 64, WORKERS_MAX = 16, NICS = 3 };
-enum { EIGHT_RAILS = SCENES_MAX - 1 };		 /* its place among the tallies */
-enum { DONE = 0, SPOILT = 4, RAILS_SPOILT = 5 }; /* how a worker ends: its lab cannot go on */
+enum { EIGHT_RAILS = SCENES_MAX - 1 }; /* index of its counters */
+enum {
+	DONE = 0,
+	SPOILT = 4,
+	RAILS_SPOILT = 5
+}; /* exit status of a worker; not 0: its lab is no longer usable */
 
 struct options {
 	const char *binary, *scene;
@@ -60,7 +64,7 @@ static const struct cmd usage = {NULL,
 
 static struct shared {
 	struct tally tallies[SCENES_MAX];
-	struct pool_status counts[SCENES_MAX];
+	struct job_counts counts[SCENES_MAX];
 	long next, next_rails;
 } * shared;
 
@@ -109,7 +113,7 @@ static int count_calls(const struct options *o)
 		if (!is_chosen(o, &scenes[i]))
 			continue;
 		stage_open(&s, &l, &scenes[i], &shared->tallies[i]);
-		pool_status_take(&shared->counts[i], &s);
+		job_counts_take(&shared->counts[i], &s);
 		stage_close(&s);
 	}
 	return DONE;
@@ -122,7 +126,9 @@ static bool is_wanted(const struct options *o, long j, const struct job *job)
 	return o->quick ? job_is_quick(job) : j % o->every == 0;
 }
 
-/* Until there are no more jobs, or its lab is spoilt: the parent starts another one then. */
+/*
+ * Runs until no job is left, or its lab is no longer usable: then the parent starts another worker.
+ */
 static int do_points(const struct options *o)
 {
 	struct stage s;
@@ -162,7 +168,7 @@ static int do_rails(const struct options *o)
 	return DONE;
 }
 
-/* False: the worker ended badly. */
+/* False: the worker failed. */
 static bool has_ended(const struct options *o, int st)
 {
 	if (WIFSIGNALED(st))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel has in a namespace, read from it directly and not by the code under test: every
- * attribute counts but those that change by themselves.
+ * The kernel's state of a namespace, not read by the code under test: all attributes except those
+ * that change by themselves.
  */
 #include "fault.h"
 
@@ -224,7 +224,7 @@ static const struct kind rdma_kind = {"rdma", RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RD
 				      0,      rdma_words,
 				      NULL};
 
-/* Settings of IPv6 come with counters and times. */
+/* The IPv6 settings also contain counters and times. */
 static bool is_inet6_part(const struct kind *k, const struct nlattr *a)
 {
 	return k->get == RTM_GETLINK && (a->nla_type & NLA_TYPE_MASK) == IFLA_AF_SPEC;
@@ -259,8 +259,8 @@ static bool is_ipoib(const struct kind *k, const struct nlmsghdr *h)
 	       ((const struct ifinfomsg *)NLMSG_DATA(h))->ifi_type == ARPHRD_INFINIBAND;
 }
 
-/* An IPoIB link is another one after each move of its device, with a queue pair of another number in
- * its address: name, alias, GUID and whether it is up are what lasts. */
+/* Each move of its device recreates an IPoIB link, with another queue pair number in its address:
+ * only name, alias, GUID and whether it is up are compared. */
 static void put_ipoib(const struct nlmsghdr *h, const char *label, struct buf *b)
 {
 	const struct ifinfomsg *m = NLMSG_DATA(h);

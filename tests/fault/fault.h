@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_FAULT_H
 
 /*
- * The fault driver: the binary is run as a container runtime runs it, is stopped at its n-th system
- * call, and is killed there or has that call fail. What is left afterwards is compared with what
- * was there before.
+ * The fault driver: it runs the binary as a container runtime does, stops it at its n-th system
+ * call, and kills it there or lets that call fail. The state afterwards is compared with the state
+ * before.
  */
 
 #include "trace.h"
@@ -15,11 +15,14 @@
 struct ns {
 	int fd;			    /* the namespace */
 	int route, netfilter, rdma; /* sockets in it; rdma -1: the kernel has none */
-	bool strict;		    /* the node: settings of links count as well */
+	bool strict;		    /* the node: settings of links are compared as well */
 };
 void ns_open(struct ns *s, int fd, bool strict);
 void ns_close(struct ns *s);
-/* One line a thing: links, addresses, routes, rules, permanent neighbours, nf_tables, RDMA devices. */
+/*
+ * One line for each object: links, addresses, routes, rules, permanent neighbours, nf_tables, RDMA
+ * devices.
+ */
 void ns_dump(const struct ns *s, const char *label, struct buf *b);
 
 /* --- tree.c: files --- */
@@ -34,17 +37,17 @@ struct tree {
 	struct tree_file *v;
 	size_t n;
 };
-/* Everything below dir but the folders named in `skip` (ended by NULL). */
+/* Everything below dir except the directories in `skip` (terminated by NULL). */
 void tree_take(struct tree *t, const char *dir, const char *const *skip);
 void tree_done(struct tree *t);
-/* Makes the folder what the tree says. */
+/* Makes the directory equal to the tree. */
 void tree_restore(const struct tree *t, const char *dir, const char *const *skip);
-/* One line for each file that may not be left, and one for each address that a journal holds. */
+/* One line for each file that must not remain, and one for each address in a journal. */
 void tree_dump(const struct tree *t, struct buf *b);
 
 /* --- differs.c --- */
 
-/* Lines that are in one text only, "- " and "+ " before them; false: none. */
+/* Lines that are in one text only, with the prefix "- " or "+ "; false: none. */
 bool text_differs(const struct buf *was, const struct buf *is, struct buf *words);
 
 typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *words);
@@ -62,19 +65,20 @@ struct lab {
 	bool vfs;		  /* the node has a PF and a VF */
 	struct tree empty, files; /* as it was made; as each point begins */
 };
-/* Forked off: leaves the caller's namespaces for good. nics: eth0, rail0 ...; 0: the node is the
- * caller's network namespace (the first, for what a driver makes appears there), with what it has. */
+/* Runs in a forked child, since it leaves the caller's namespaces permanently. nics: eth0, rail0
+ * ...; 0: the node is the caller's network namespace (the initial one, where drivers create their
+ * devices), with its links. */
 void lab_open(struct lab *l, const char *binary, size_t nics);
 void lab_file(struct lab *l, const char *path, const char *text);
-/* From now on this is how a point begins. */
+/* Takes the current state as the initial state of each point. */
 void lab_keep(struct lab *l);
 void lab_reset(struct lab *l);
 void lab_clear(struct lab *l);
 void lab_dump(const struct lab *l, struct buf *b);
-/* state.c: when nothing moves any more. */
+/* state.c: dumps once the state no longer changes. */
 void lab_dump_settled(const struct lab *l, struct buf *b);
-/* True as soon as it is `wanted`. Carrier, and what IPv6 does with an address, come a moment later,
- * on a busy machine much later. `now` and `diff`: as it was last. */
+/* Waits until the state is `wanted`; carrier and IPv6 addresses change with a delay. `now` and
+ * `diff`: the last state. */
 bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
 		 struct buf *diff);
 /* For what the driver does to the lab. */
@@ -98,8 +102,8 @@ struct step {
 };
 
 /*
- * What is interrupted: a chain of plugins (ADD, DEL, GC), or a command that says `argv` and reaches
- * the same end when it is given again.
+ * The interrupted operation: a chain of plugins (ADD, DEL, GC), or the command `argv`, which
+ * reaches the same state when it is repeated.
  */
 struct scene {
 	const char *name;
@@ -114,7 +118,7 @@ struct scene {
 	bool first;			  /* the node is the first namespace */
 	void (*prepare)(struct lab *l);	  /* files, and what else it begins with */
 	void (*dismantle)(struct lab *l); /* what is no file */
-	/* Puts something in the way, before ADD and after: ADD fails, late, and takes all back. */
+	/* Creates an obstacle, before ADD and after: ADD fails late and undoes everything. */
 	void (*arm)(struct lab *l), (*disarm)(struct lab *l);
 };
 extern const struct scene scenes[]; /* ended by {0} */
@@ -127,12 +131,12 @@ struct pod {
 };
 extern const struct pod pod_here, pod_other;
 
-/* V_LOST: an ADD whose container is gone with nothing but GC to clean up. */
+/* V_LOST: an ADD whose container is deleted without a DEL, so that only GC cleans up. */
 enum verb { V_ADD, V_DEL, V_CHECK, V_GC, V_COMMAND, V_LOST, VERBS };
 extern const char *const verb_names[];
 int verb_parse(const char *word, enum verb *ret);
 
-/* How a run ended, seen from outside. */
+/* The outcome of a run. */
 enum end { END_FINE, END_REFUSED, END_MUTE, END_CRASH, END_KILLED, END_LATE };
 enum end end_of(const struct outcome *o, enum verb v, const struct shot *s);
 /* The "msg" and "details" of an error object; free() it. */
@@ -146,14 +150,15 @@ void call_command(const struct lab *l, char *const *argv, struct shot *s, struct
 
 struct tally {
 	long points;
-	long survived, undone, cleaned; /* went on; failed and took all back; left it to DEL */
+	long survived, undone,
+		cleaned; /* continued; failed and undid everything; left the cleanup to DEL */
 	long failed;
 	long unnamed; /* error texts without the errno's name */
 };
 void count(long *n);
 /* One line; adds it to the sum. */
 void tell_tally(const char *name, const struct tally *t, struct tally *sum);
-/* In one write, since several workers tell at once. `diff`, `o` and `again` may be NULL. */
+/* In one write, since several workers report concurrently. `diff`, `o` and `again` may be NULL. */
 void tell_failure(struct tally *t, const char *where, const char *why, const struct buf *diff,
 		  const struct outcome *o, const char *again);
 
@@ -165,46 +170,46 @@ struct stage {
 	struct tally *tally;
 	struct buf base;      /* before */
 	struct buf attached;  /* after ADD, or after the command */
-	struct buf now, step; /* scratch: now; before the step that is under way */
+	struct buf now, step; /* scratch: current state; state before the current step */
 	char *results[STEPS_MAX];
 	struct outcome o;
 	bool tell_unnamed;
-	bool dirty;	/* something is left: no use for further points */
+	bool dirty;	/* leftovers: not usable for further points */
 	enum verb verb; /* for words */
 	const struct shot *shot;
 };
 void stage_open(struct stage *s, struct lab *l, const struct scene *sc, struct tally *t);
 void stage_close(struct stage *s);
-/* Calls that an undisturbed run makes. */
+/* Number of calls of an undisturbed run. */
 long stage_count(struct stage *s, enum verb v);
 /* True: all plugins of the chain answered with a result. Calls count over all of them. */
 bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
 bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
 bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end); /* CHECK, GC */
 void stage_forget_results(struct stage *s);
-/* state.c. False: it does not become so, which is told. */
+/* state.c. False: the state is not reached, which is reported. */
 bool stage_same(struct stage *s, const struct buf *wanted, const char *why);
 bool stage_is_attached(struct stage *s, const char *why);
-bool stage_is_collected(struct stage *s, const char *why); /* what is outside of the pod */
+bool stage_is_collected(struct stage *s, const char *why); /* the state outside of the pod */
 void stage_wrong(struct stage *s, const char *why, const struct buf *diff);
 void stage_unnamed(struct stage *s, const char *text);
 
 /* --- point.c: one point of a scene; what is wrong is told on stdout --- */
 
-/* ADD with a shot, what it leaves, a DEL, another ADD, and a DEL with a shot; both shots may be
- * NULL. */
+/* ADD with a fault, the state it leaves, a DEL, another ADD, and a DEL with a fault; both faults
+ * may be NULL. */
 void stage_pair(struct stage *s, struct shot *add, struct shot *del);
 void stage_gc(struct stage *s, struct shot *gc);
-/* ADD with a shot, and the container is gone: GC only. */
+/* ADD with a fault, and the container is deleted: GC only. */
 void stage_lost(struct stage *s, struct shot *add);
 void stage_command(struct stage *s, struct shot *shot);
 
 /* --- jobs.c: which points there are --- */
 
-struct pool_status {
+struct job_counts {
 	long calls[VERBS];
 };
-void pool_status_take(struct pool_status *c, struct stage *s);
+void job_counts_take(struct job_counts *c, struct stage *s);
 
 struct job {
 	size_t scene;
@@ -212,19 +217,19 @@ struct job {
 	size_t act;
 	struct shot shot;
 };
-long jobs_total(const struct pool_status *all);
+long jobs_total(const struct job_counts *all);
 /* The j-th job of all; false: there are no more. */
-bool job_find(const struct pool_status *all, long j, struct job *ret);
+bool job_find(const struct job_counts *all, long j, struct job *ret);
 bool job_is_quick(const struct job *j);
 bool job_is_kill(const struct job *j);
-void job_do(struct stage *s, const struct job *j, const struct pool_status *c);
+void job_do(struct stage *s, const struct job *j, const struct job_counts *c);
 void job_do_one(struct stage *s, enum verb v, struct shot *shot);
 
 /* --- rails.c: eight rails, of which one fails --- */
 
 enum { RAILS_NICS = 9 };
 long rails_jobs(void);
-/* False: the lab is spoilt. */
+/* False: the lab is no longer usable. */
 bool rails_run(struct lab *l, struct tally *t, long job, bool quick);
 long rails_find(const char *mishap, const char *rail); /* -1: no such job */
 void rails_run_one(struct lab *l, struct tally *t, long job, long n);

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-/* Runs differ a little: calls past the last one that was counted. */
+/* Runs differ a little: additional calls after the last counted one. */
 enum { SLACK = 2 };
 
 static const char *const acts[] = {"kill", "ENOBUFS", "EINTR", "ENOMEM", "EBUSY", "ENOSPC", "EIO"};
@@ -13,7 +13,7 @@ enum { ACTS = ARRAY_LEN(acts), KILL = 0 };
 /* DEL goes with ADD. */
 static const enum verb verbs[] = {V_ADD, V_GC, V_LOST, V_COMMAND};
 
-void pool_status_take(struct pool_status *c, struct stage *s)
+void job_counts_take(struct job_counts *c, struct stage *s)
 {
 	const struct scene *sc = s->sc;
 
@@ -36,7 +36,7 @@ static long longer(long a, long b)
 	return a > b ? a : b;
 }
 
-static long calls_of(const struct pool_status *c, enum verb v)
+static long calls_of(const struct job_counts *c, enum verb v)
 {
 	long n = v == V_ADD ? longer(c->calls[V_ADD], c->calls[V_DEL]) : c->calls[v];
 
@@ -48,7 +48,7 @@ static long acts_of(enum verb v)
 	return v == V_LOST ? 1 : ACTS;
 }
 
-long jobs_total(const struct pool_status *all)
+long jobs_total(const struct job_counts *all)
 {
 	long n = 0;
 
@@ -58,7 +58,7 @@ long jobs_total(const struct pool_status *all)
 	return n;
 }
 
-bool job_find(const struct pool_status *all, long j, struct job *ret)
+bool job_find(const struct job_counts *all, long j, struct job *ret)
 {
 	for (size_t i = 0; scenes[i].name; i++)
 		for (size_t v = 0; v < ARRAY_LEN(verbs); v++) {
@@ -98,7 +98,7 @@ bool job_is_quick(const struct job *j)
 	return sc->small ? n / errnos % 3 == 0 : n / errnos % SPARSE == (long)j->act;
 }
 
-void job_do(struct stage *s, const struct job *j, const struct pool_status *c)
+void job_do(struct stage *s, const struct job *j, const struct job_counts *c)
 {
 	struct shot a = j->shot, b = j->shot;
 

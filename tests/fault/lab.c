@@ -68,7 +68,10 @@ static void copy_binary(const struct lab *l, int from)
 		die("copy the binary: %s", errno_text(errno));
 }
 
-/* A root of its own: whatever the binary writes anywhere is seen. It goes with this process. */
+/*
+ * A root directory of its own, so that every file that the binary writes is found. It is removed
+ * with this process.
+ */
 static void make_root(struct lab *l, const char *binary)
 {
 	static const char *const folders[] = {"/bin", "/proc",	  "/sys", "/run/netns",
@@ -135,7 +138,7 @@ static void write_conf(const char *where, const char *key, const char *value)
 	write_proc(path, value);
 }
 
-/* Link-local addresses come about when they like, and are tested when they like. */
+/* The kernel adds link-local addresses and runs duplicate address detection at any time. */
 static void quiet_ipv6(int ns)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -228,7 +231,7 @@ static void make_nics(struct lab *l)
 	default_route(node);
 }
 
-/* Carrier and operational state come a moment later. */
+/* Carrier and operational state change with a delay. */
 static void settle(const struct lab *l)
 {
 	auto_nl struct nl_wire *w = lab_wire(&l->node);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to one of eight rails. */
+/* The failures of one of eight rails. */
 #include "fault.h"
 #include "rails.h"
 
@@ -50,7 +50,7 @@ static void mtu_rises(struct lab *l, int rail)
 	set_mtu(l, rail, 9000);
 }
 
-/* Another link of that name in the pod; a veth, whose other end tells it from ours. */
+/* Another link of that name in the pod; a veth, whose peer distinguishes it from unirail's link. */
 static void name_taken(struct lab *l, int rail)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -63,7 +63,7 @@ static void name_taken(struct lab *l, int rail)
 	s.kind = "veth";
 	s.peer_name = "obstacle";
 	link_add(b, &s);
-	nl_batch_commit(w, b, NULL); /* ours may be there already */
+	nl_batch_commit(w, b, NULL); /* unirail's link may already exist */
 }
 
 static void name_free(struct lab *l, int rail)

@@ -71,7 +71,7 @@ static bool try_plain(struct plan *p, size_t i)
 	return false;
 }
 
-/* Without any step that it fails without; until nothing more can go. */
+/* Removes steps that are not needed for the failure, until none can be removed. */
 static void shrink(struct plan *p)
 {
 	bool smaller = true;

@@ -3,10 +3,10 @@
 #define UNIRAIL_TESTS_MODEL_H
 
 /*
- * The address store against a model of it: what ipam.h, select.h and journal.h promise, written
- * down a second time and in the plainest way. Random schedules of calls, crashes, failing system
- * calls, concurrent processes, clocks that jump and a disk that is full are carried out on the
- * store, and told to the model; after each step both must say the same.
+ * The address store against a model of it: the guarantees of ipam.h, select.h and journal.h,
+ * implemented a second time in the simplest way. Random schedules of calls, crashes, failing system
+ * calls, concurrent processes, clocks that jump and a disk that is full are executed on the store
+ * and on the model; after each step both must have the same state.
  */
 
 #include <stdbool.h>
@@ -37,14 +37,14 @@ enum op {
 	OP_ADD_AGAIN,  /* the same ask again */
 	OP_DEL,	       /* a container, or one of its interfaces */
 	OP_GC,	       /* all but the living */
-	OP_QUARANTINE, /* an address that somebody holds */
-	OP_RELEASE_IP, /* as a person does it */
-	OP_CHURN,      /* much coming and going: the journal is written anew */
+	OP_QUARANTINE, /* an address that a container has */
+	OP_RELEASE_IP, /* as an administrator does it */
+	OP_CHURN,      /* many ADDs and DELs: the journal is compacted */
 	OP_CLOCK,
 	OP_LOSE,   /* a container that dies without a DEL */
-	OP_TEAR,   /* half a line at the journal's end */
-	OP_LITTER, /* what a kill left of a journal written anew */
-	OP_CUT,	   /* the journal is cut short anywhere, or a byte of it is spoilt, and put back */
+	OP_TEAR,   /* an incomplete line at the journal's end */
+	OP_LITTER, /* the leftovers of a compaction that was killed */
+	OP_CUT,	   /* the journal is truncated anywhere, or a byte is changed, and then restored */
 };
 extern const char *const op_names[];
 bool op_is_call(enum op op); /* of the store; the others are events */
@@ -86,7 +86,7 @@ struct address {
 	enum state state;
 	int owner; /* container; M_KEPT: pod name */
 	int64_t at;
-	bool rests; /* M_FREE: given back at `at` */
+	bool rests; /* M_FREE: released at `at` */
 };
 
 struct pool_model {
@@ -104,7 +104,7 @@ struct container {
 	char id[48];
 	int name;
 	uint32_t rails;
-	bool live; /* it has its addresses for certain and runs */
+	bool live; /* it runs and certainly has its addresses */
 };
 
 struct model {
@@ -115,12 +115,12 @@ struct model {
 	size_t n_c;
 	int64_t now, quarantine_ms;
 	bool wildcard;
-	bool turned_back; /* the clock, once: what rests is not certain any more */
+	bool turned_back; /* the clock was changed: reuse delays are no longer certain */
 };
 void model_init(struct model *m, const struct setup *s);
 void model_pools(const struct model *m, struct buf *b); /* as INI */
 
-/* One call as the store is asked. */
+/* One call of the store. */
 struct request {
 	enum op op;
 	int who;	/* container */
@@ -130,19 +130,19 @@ struct request {
 	int64_t rounds;		    /* OP_CHURN; for the model 0: the last address is still held */
 };
 
-/* What the store says, by address: state and owner. */
+/* The store's state and owner of each address. */
 struct seen {
 	enum state state[ADDRS_MAX];
 	int owner[ADDRS_MAX];
 	bool rests[ADDRS_MAX];
 };
 
-/* Carries the request out on the model. Where several addresses are as good as each other, the one
- * that `s` shows. False: it is refused, for want of addresses, and nothing changes. */
+/* Carries the request out on the model. If several addresses are equally good, it uses the one in
+ * `s`. False: refused, since no address is free; nothing changes. */
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
-/* True when the store shows what the model has; else the first difference onto b. */
+/* True if the store equals the model; otherwise the first difference is appended to b. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
-/* After a clock that was turned back: what rests and is in quarantine is as the store says. */
+/* After a clock that was set back: reuse delays and quarantine are taken from the store. */
 void model_believe(struct model *m, const struct seen *s);
 bool model_rests(const struct model *m, const struct address *a);
 bool model_is_free(const struct model *m, const struct address *a);
@@ -171,11 +171,11 @@ void store_look(const struct model *m, struct seen *ret, struct buf *wrong);
 /* model_disk.c */
 void store_tear(uint32_t how);
 void store_litter(void);
-/* The journal cut at a byte, or with one byte changed, as `how` says; free() what it was. False: there
- * is none. */
+/* The journal cut at a byte, or with one byte changed, as `how` says; free() the original. False:
+ * there is no journal. */
 bool store_spoil(uint32_t how, char **was, size_t *n);
 void store_mend(const char *was, size_t n);
-/* 0, or why the store does not open. */
+/* 0, or the reason why the store cannot be opened. */
 int store_opens(struct buf *why);
 void store_fill(bool full);
 
@@ -187,7 +187,7 @@ struct doing {
 	struct request r;
 	struct answer *a; /* in memory shared with a child */
 	pid_t pid;
-	bool troubled; /* it may fail for another reason than want of addresses */
+	bool troubled; /* it may fail although addresses are free */
 };
 
 struct running {
@@ -199,13 +199,13 @@ struct running {
 
 /* Tells, and is false. */
 bool plan_fails(struct running *x, size_t step, const char *words);
-/* True: some order of the n calls, which ran at the same time, explains all answers and what is
- * there now; the model becomes that. */
+/* True: some order of the n concurrent calls explains all answers and the current state, which the
+ * model takes over. */
 bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n);
 
 /* --- one schedule (model_run.c) --- */
 
-/* False: something is wrong, told on b. */
+/* False: a violation, described in b. */
 bool plan_run(const struct plan *p, struct buf *b);
 
 #endif

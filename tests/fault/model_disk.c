@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to the store's disk. */
+/* Faults of the store's disk. */
 #include "model.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void append(const char *path, const void *p, size_t n)
 		fd_write_all(fd, p, n, NULL);
 }
 
-/* As a power failure leaves it: the beginning of a line, or its length without its bytes. */
+/* The result of a power failure: the beginning of a line, or its length without its contents. */
 void store_tear(uint32_t how)
 {
 	static const char line[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holding what the store said and did against the model. */
+/* Compares answers and state of the store with the model. */
 #include "model.h"
 
 #include "base/alloc.h"
@@ -36,7 +36,7 @@ static bool may_be(const struct doing *d, enum done applied, bool accepted)
 			return !applied && (!accepted || d->troubled);
 		return applied && accepted;
 	}
-	/* What is given back may be given back although the caller was not told. */
+	/* An address may be released although the caller got no answer. */
 	return a->code < 0 || applied;
 }
 
@@ -62,8 +62,8 @@ static bool same_grants(const struct model *m, const struct doing *d)
 	return held == d->a->n;
 }
 
-/* Some order of the steps, each carried out or not, explains what all were told and what is there
- * now; m becomes that. `left` is a mask. */
+/* Some order of the steps, each executed or not, explains all answers and the current state, which
+ * m takes over. `left` is a mask. */
 static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t left,
 		    const struct seen *s, struct buf *why)
 {
@@ -91,7 +91,7 @@ static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t l
 	return false;
 }
 
-/* The same where the journal may have forgotten who rests. */
+/* The same where the journal may have lost reuse delays. */
 static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
 			      const struct seen *s)
 {
@@ -104,7 +104,7 @@ static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
 	return true;
 }
 
-/* A container runs that was told of its addresses. */
+/* A container runs whose ADD returned its addresses. */
 static void settle(struct running *x, struct doing *d, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -59,7 +59,7 @@ static enum op make_op(uint64_t *s)
 			      : often[below(s, ARRAY_LEN(often))];
 }
 
-/* Mostly a little forward, so that rests end; now and then far, or back. */
+/* Mostly a little forward, so that reuse delays end; sometimes far, or back. */
 static int64_t make_ms(uint64_t *s)
 {
 	if (once_in(s, 8))

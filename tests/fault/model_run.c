@@ -42,7 +42,7 @@ static bool is_used(const struct model *m, const struct address *a)
 	return a->state == M_USED;
 }
 
-/* A person frees what no running pod has. */
+/* An administrator releases addresses that no running pod has. */
 static bool is_stale(const struct model *m, const struct address *a)
 {
 	if (a->state == M_USED)
@@ -57,7 +57,7 @@ static uint32_t rails_of(const struct running *x, uint32_t wish)
 	return wish & all ? wish & all : all;
 }
 
-/* Containers of one name do not run at the same time: who had it before is dead. */
+/* Containers of one name do not run at the same time: the former one is dead. */
 static int new_container(struct running *x, const struct step *t)
 {
 	struct model *m = &x->m;
@@ -73,7 +73,7 @@ static int new_container(struct running *x, const struct step *t)
 	return (int)m->n_c++;
 }
 
-/* False: there is nothing to do it to. */
+/* False: there is no object for this step. */
 static bool make_request(struct running *x, const struct step *t, struct request *r)
 {
 	struct model *m = &x->m;
@@ -184,7 +184,7 @@ static void do_event(struct running *x, const struct step *t)
 	}
 }
 
-/* Either it is refused for what it is, or nothing is missing in it: no address that is used looks free. */
+/* Either the damage is detected and refused, or no used address appears as free. */
 static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 {
 	auto_free char *was = NULL;
@@ -195,7 +195,7 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 	int r;
 
 	buf_init(&why, 4096);
-	/* What a kill kept from being told is told by who opens it next. */
+	/* Messages that a kill prevented are logged by the next process that opens the store. */
 	if (store_opens(&why) < 0)
 		return plan_fails(x, at, why.p);
 	if (!store_spoil(t->pick, &was, &n))
@@ -210,7 +210,7 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 }
 
 /* The step and those that go with it; the number of steps used. */
-static size_t gather(struct running *x, size_t at, struct doing *d, size_t *n)
+static size_t collect(struct running *x, size_t at, struct doing *d, size_t *n)
 {
 	const struct plan *p = x->plan;
 	size_t used = 0, wanted = 1 + (size_t)p->steps[at].with_next;
@@ -219,7 +219,10 @@ static size_t gather(struct running *x, size_t at, struct doing *d, size_t *n)
 	for (; used < wanted && at + used < p->n; used++) {
 		const struct step *t = &p->steps[at + used];
 
-		/* A churn's rounds are not one change, and so in no order with the others. */
+		/*
+		 * The rounds of a churn are several changes, so they are not ordered with the other
+		 * steps.
+		 */
 		if (used &&
 		    (!op_is_call(t->op) || t->op == OP_CHURN || p->steps[at].op == OP_CHURN))
 			break;
@@ -243,7 +246,7 @@ static bool run_steps(struct running *x, size_t at, size_t *used)
 		do_event(x, &x->plan->steps[at]);
 		return doing_explained(x, at, d, 0);
 	}
-	*used = gather(x, at, d, &n);
+	*used = collect(x, at, d, &n);
 	for (size_t i = 0; i < n; i++)
 		full |= d[i].step->full;
 	for (size_t i = 0; i < n; i++)
@@ -256,7 +259,10 @@ static bool run_steps(struct running *x, size_t at, size_t *used)
 	return doing_explained(x, at, d, n);
 }
 
-/* Nobody is left and all time has passed: every address can be had again, but those kept. */
+/*
+ * No container is left and all delays are over: every address except the retained ones can be
+ * allocated again.
+ */
 static bool wind_up(struct running *x)
 {
 	struct step t = {.op = OP_GC};

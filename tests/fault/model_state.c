@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the store promises, in the plainest way. */
+/* The guarantees of the store, in the simplest way. */
 #include "model.h"
 
 #include <stdio.h>
@@ -80,7 +80,7 @@ void model_pools(const struct model *m, struct buf *b)
 
 /* --- what an address is --- */
 
-/* A time in the future is a clock's that was turned back: over. */
+/* A time in the future is from a clock that was set back: the delay is over. */
 static bool lasts(const struct model *m, int64_t at, int64_t period)
 {
 	return at <= m->now && m->now - at < period;
@@ -173,7 +173,7 @@ static bool take_lowest(struct adding *x, const struct pool_model *p)
 	return false;
 }
 
-/* The one that has rested longest; among equals, the one the store took. */
+/* The one released longest ago; among equals, the one the store selected. */
 static bool take_rested(struct adding *x, const struct pool_model *p)
 {
 	size_t best = x->m->n;
@@ -205,7 +205,7 @@ static bool take_new(struct adding *x, size_t rail, uint8_t family)
 		if (take_lowest(x, p) || take_rested(x, p))
 			return true;
 	}
-	return !any; /* a family without a pool is not asked for */
+	return !any; /* a family without a pool is not requested */
 }
 
 static bool add(struct model *m, const struct request *r, const struct seen *s)
@@ -224,7 +224,7 @@ static bool add(struct model *m, const struct request *r, const struct seen *s)
 
 /* --- the others --- */
 
-/* However often an address came and went, the last time is what is left. */
+/* Only the last allocation or release of an address remains. */
 static void churn(struct model *m, const struct request *r, const struct seen *s)
 {
 	struct adding x = {.m = m, .s = s, .who = CHURN};
@@ -313,7 +313,7 @@ bool model_matches(const struct model *m, const struct seen *s, struct buf *b)
 	return true;
 }
 
-/* A journal that was written anew has forgotten what had rested by the time of then. */
+/* A compacted journal has no records of addresses whose reuse delay was over at that time. */
 void model_believe(struct model *m, const struct seen *s)
 {
 	for (size_t i = 0; i < m->n; i++) {

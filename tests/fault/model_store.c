@@ -91,7 +91,7 @@ static bool has_pool(const struct model *m, const char *name)
 	return false;
 }
 
-static void name_pools(const struct model *m, int rail, struct words *w, struct ipam_ask *a)
+static void name_pools(const struct model *m, int rail, struct words *w, struct ip_request *a)
 {
 	snprintf(w->own[rail], sizeof(w->own[rail]), m->wildcard ? "r%d*" : "r%d", rail);
 	snprintf(w->backup[rail], sizeof(w->backup[rail]), "r%db", rail);
@@ -106,24 +106,24 @@ static void name_pools(const struct model *m, int rail, struct words *w, struct 
 }
 
 static size_t make_asks(const struct model *m, const struct request *r, struct words *w,
-			struct ipam_ask *asks, size_t *rails)
+			struct ip_request *asks, size_t *rails)
 {
 	const struct container *c = &m->c[r->who];
 	size_t n = 0;
 
 	snprintf(w->pod, sizeof(w->pod), "pod%d", c->name % NAMES);
 	for (int rail = 0; rail < RAILS_MAX; rail++) {
-		struct ipam_ask *a = &asks[n];
+		struct ip_request *a = &asks[n];
 
 		if (!(r->rails & 1U << rail))
 			continue;
-		*a = (struct ipam_ask){.sticky = c->name < STICKY};
+		*a = (struct ip_request){.sticky = c->name < STICKY};
 		snprintf(w->ifname[rail], sizeof(w->ifname[rail]), "net%d", rail);
-		a->who = (struct ipam_owner){.container_id = c->id,
-					     .ifname = w->ifname[rail],
-					     .pod_namespace = "ns",
-					     .pod_name = w->pod,
-					     .network = "net"};
+		a->owner = (struct ipam_owner){.container_id = c->id,
+					       .ifname = w->ifname[rail],
+					       .pod_namespace = "ns",
+					       .pod_name = w->pod,
+					       .network = "net"};
 		name_pools(m, rail, w, a);
 		rails[n++] = (size_t)rail;
 	}
@@ -133,8 +133,8 @@ static size_t make_asks(const struct model *m, const struct request *r, struct w
 static int do_add(struct ipam *i, const struct model *m, const struct request *r,
 		  struct answer *ret, struct err *e)
 {
-	struct ipam_ask asks[RAILS_MAX];
-	struct ipam_grant *g = NULL;
+	struct ip_request asks[RAILS_MAX];
+	struct ip_allocation *g = NULL;
 	size_t rails[RAILS_MAX], n_asks, n = 0;
 	struct words w;
 	int code;
@@ -144,11 +144,11 @@ static int do_add(struct ipam *i, const struct model *m, const struct request *r
 	if (code < 0)
 		return code;
 	for (size_t k = 0; k < n && k < ARRAY_LEN(ret->v); k++) {
-		ret->v[k].rail = rails[g[k].ask];
+		ret->v[k].rail = rails[g[k].request];
 		ret->v[k].ip = g[k].address.ip;
 	}
 	ret->n = n;
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	return 0;
 }
 
@@ -180,18 +180,18 @@ static int do_gc(struct ipam *i, const struct model *m, const struct request *r,
 	return ipam_gc(i, "net", v, n, e);
 }
 
-/* One address after another comes and goes, each for good before the next. */
+/* One address after another is allocated and released, each durable before the next. */
 static int do_churn(struct ipam *i, const struct request *r, struct err *e)
 {
 	static const char *const pools[] = {"r0*"};
 	int code = 0;
 
 	for (int64_t k = 0; k < r->rounds && code >= 0; k++) {
-		struct ipam_ask a = {
-			.who = {.container_id = CHURN_ID, .ifname = "net0", .network = "net"},
+		struct ip_request a = {
+			.owner = {.container_id = CHURN_ID, .ifname = "net0", .network = "net"},
 			.pools4 = pools,
 			.n_pools4 = 1};
-		struct ipam_grant *g = NULL;
+		struct ip_allocation *g = NULL;
 		size_t n = 0;
 
 		code = ipam_allocate(i, &a, 1, &g, &n, e);
@@ -200,7 +200,7 @@ static int do_churn(struct ipam *i, const struct request *r, struct err *e)
 				       ? 0
 				       : code; /* no address left */
 		code = ipam_release_ip(i, &g[0].address.ip, e);
-		ipam_grants_free(g, n);
+		ip_allocations_free(g, n);
 	}
 	return code;
 }
@@ -277,7 +277,7 @@ static void see(const struct model *m, const struct ipam_record *r, struct seen 
 	ret->owner[i] = k == M_USED || k == M_KEPT ? owner_of(m, r) : -1;
 }
 
-/* What can be had is what the records leave over. */
+/* The addresses without records are the free ones. */
 static void check_counts(struct ipam *i, const struct model *m, const struct seen *s,
 			 struct buf *wrong)
 {
@@ -312,7 +312,7 @@ void store_look(const struct model *m, struct seen *ret, struct buf *wrong)
 	for (size_t k = 0; k < n && !wrong->len; k++)
 		see(m, &v[k], ret, wrong);
 	check_counts(i, m, ret, wrong);
-	/* A torn end is no damage, and is told. */
-	if (ipam_check(i, &said, &e) != 0 && !strstr(said.p, "crash tore"))
+	/* An incomplete last line is not damage, and is logged. */
+	if (ipam_check(i, &said, &e) != 0 && !strstr(said.p, "incomplete bytes after a crash"))
 		buf_printf(wrong, "pool check: %s", said.p);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One point: a call that is killed or fails, what it leaves, and whether life goes on. */
+/*
+ * One point: a call that is killed or fails, the state it leaves, and whether the next calls
+ * succeed.
+ */
 #include "fault.h"
 
 #include <errno.h>
@@ -12,8 +15,8 @@
 
 /* --- judging --- */
 
-/* Nothing can be done without a thread pointer; and a process that cannot go home must not do
- * anything more (kern/sys/netns.h). */
+/* Nothing can be done without a thread pointer; and a process that cannot return to its network
+ * namespace must stop (kern/sys/netns.h). */
 static bool may_crash(const struct stage *s)
 {
 #ifdef SYS_arch_prctl
@@ -43,7 +46,7 @@ static void judge_end(struct stage *s, enum end end)
 		stage_wrong(s, "failed without an error", NULL);
 }
 
-/* Some failures are seen by what is missing then, and told as that. */
+/* Some failures are detected by their consequence, and reported as such. */
 static void judge_words(struct stage *s)
 {
 	auto_free char *text = error_text(&s->o);
@@ -55,7 +58,7 @@ static void judge_words(struct stage *s)
 
 /* Whether a failed call should have left `before`. An ADD without an answer is undone by the
  * plugin's DEL: in a chain that may be more or less than this ADD did. In a scene that fails
- * anyway, it may be the undoing that failed. */
+ * anyway, the failed call may belong to the undo. */
 static bool takes_back(const struct stage *s, enum end end)
 {
 	if (s->sc->arm)
@@ -64,7 +67,9 @@ static bool takes_back(const struct stage *s, enum end end)
 	       (end == END_MUTE && is_answer(s->shot) && !s->sc->steps[1].plugin);
 }
 
-/* Whether the run ended in a way it may end; and if it should have taken all back, that it did. */
+/*
+ * Whether the outcome of the run is allowed; and whether a run that should undo everything did so.
+ */
 static void judge(struct stage *s, enum end end, const struct buf *before)
 {
 	judge_end(s, end);
@@ -84,7 +89,7 @@ static bool begins(struct stage *s, enum verb v, const struct shot *shot)
 	return shot != NULL;
 }
 
-/* A shot that never fell disturbs nothing. */
+/* A fault that was not reached changes nothing. */
 static bool reached(struct stage *s, enum end end)
 {
 	if (s->shot->hit)
@@ -96,7 +101,7 @@ static bool reached(struct stage *s, enum end end)
 
 /* --- ADD and DEL --- */
 
-/* What a point ends with. A namespace that is not clean is of no use for the next one. */
+/* The end of a point. A namespace with leftovers is not used for the next one. */
 static void must_be_clean(struct stage *s, const char *why)
 {
 	if (!stage_same(s, &s->base, why))
@@ -113,7 +118,7 @@ static void clean_up(struct stage *s, const char *why)
 	must_be_clean(s, why);
 }
 
-/* True: the pod is attached, whatever happened. */
+/* True: the pod is attached after all. */
 static bool disturbed_add(struct stage *s, struct shot *shot)
 {
 	enum end end;

@@ -84,7 +84,7 @@ struct trial {
 	struct outcome o;
 	struct refusal refusal;
 	bool show;
-	bool spoilt; /* something is left: no use for further ones */
+	bool spoilt; /* leftovers: not usable for further ones */
 };
 
 static void wrong(struct trial *t, const char *why, const struct buf *diff)
@@ -106,7 +106,7 @@ static bool same(struct trial *t, const struct buf *wanted, const char *why)
 	return false;
 }
 
-/* A refused question may be of all rails: then there is none to name. */
+/* A refused query may concern all rails: then the error names none. */
 static bool names_rail(const struct trial *t, const char *text)
 {
 	char ifname[LINK_NAME_MAX];

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TESTS_RAILS_H
 #define UNIRAIL_TESTS_RAILS_H
 
-/* What rails.c and mishaps.c have in common. */
+/* Shared by rails.c and mishaps.c. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,8 +41,8 @@ struct refusal {
 	/* out */
 	long seen;
 	bool hit;
-	bool changes;	  /* the message was no question */
-	struct shot shot; /* what the run is given */
+	bool changes;	  /* the message was not a query */
+	struct shot shot; /* input of the run */
 };
 /* Stays where it is. */
 void refusal_init(struct refusal *x, long n);

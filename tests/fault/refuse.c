@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "fault.h"
 
-/* RTM_GETLINK, RTM_GETROUTE ... are all told by this. */
+/* The bits of a type that mark a query: RTM_GETLINK, RTM_GETROUTE ... */
 enum { GET = 2 };
 enum { NO_SUCH_ROUTE_TYPE = 0x3ff, NO_SUCH_NFT_TYPE = NFNL_SUBSYS_NFTABLES << 8 | 0xff };
 

@@ -22,7 +22,7 @@ enum { COMES_MS = 30000 };
 	"{\"type\":\"spiderpool\",\"default_ipv4_ippool\":[\"" pool "\"]" more "}"
 #define WHEREABOUTS                                                                                \
 	"{\"type\":\"whereabouts\",\"range\":\"172.16.0.0/24\",\"gateway\":\"172.16.0.1\"}"
-/* Probing takes as long as it waits: short, and many of them. */
+/* The duration of a probe is its wait: short waits, many probes. */
 #define DETECT                                                                                     \
 	",\"enable_gateway_detection\":true,\"enable_ip_conflict_detection\":true,\"detect\":{"    \
 	"\"tries\":1,\"interval_ms\":10,\"total_ms\":2000}"
@@ -55,14 +55,16 @@ static void with_pools(struct lab *l)
 	lab_file(l, "/etc/unirail/pools/rails.conf", pools);
 }
 
-/* Two of somebody else's plugins, which `--replace` keeps. */
+/* Two plugins of another project, which `--replace` keeps. */
 static void with_old_plugins(struct lab *l)
 {
 	lab_file(l, "/opt/cni/bin/macvlan", "#!/bin/sh\nexit 1\n");
 	lab_file(l, "/opt/cni/bin/static", "#!/bin/sh\nexit 2\n");
 }
 
-/* The name of the host's end of the pod's veth pair is taken: found out when all rails are there. */
+/*
+ * The name of the host's end of the pod's veth pair is taken: the error comes when all rails exist.
+ */
 static void in_the_way(struct lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

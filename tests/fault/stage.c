@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scene on its lab: what it begins with, what it looks like when it is attached, its calls. */
+/* A scene on its lab: its initial state, its attached state, its calls. */
 #include "fault.h"
 
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static void must(struct stage *s, bool ok, const char *what)
 	die("scene '%s' does not work even undisturbed", s->sc->name);
 }
 
-/* What the scene begins after. */
+/* The command before the scene. */
 static void set_scene(struct stage *s)
 {
 	const struct scene *sc = s->sc;
@@ -114,7 +114,7 @@ static void set_scene(struct stage *s)
 	lab_dump_settled(s->l, &s->base);
 }
 
-/* What stands in its way must not be touched either. */
+/* The obstacle must not be changed either. */
 static void rehearse_failure(struct stage *s)
 {
 	enum end end;

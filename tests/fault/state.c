@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is, against what there should be. */
+/* Compares the current state with the expected one. */
 #include "fault.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a point that went wrong. */
+/* The report of a failed point. */
 #include "fault.h"
 
 #include <stdio.h>

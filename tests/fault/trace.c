@@ -91,7 +91,7 @@ static int scratch(struct span text)
 static void __attribute__((noreturn))
 become(const struct command *c, const struct pipes *p, bool traced)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* not to outlive the driver */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* killed with the driver */
 	dup2(p->in, STDIN_FILENO);
 	dup2(p->out, STDOUT_FILENO);
 	dup2(p->err, STDERR_FILENO);

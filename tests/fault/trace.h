@@ -33,7 +33,7 @@ struct shot {
 	/* out */
 	long seen; /* calls so far */
 	bool hit;
-	pid_t pid; /* the child's, which stands at the call */
+	pid_t pid; /* those of the child, which is stopped at the call */
 	long nr;   /* what was hit */
 	unsigned long args[3];
 };
@@ -55,16 +55,19 @@ struct command {
 	char *const *argv, *const *env;
 	struct span in;
 };
-/* A child that traces itself: until the shot has fallen and the child has ended; its last status. */
+/*
+ * A child that traces itself: until the fault was injected and the child has ended; returns its
+ * last status.
+ */
 int trace_child(pid_t pid, struct shot *s, struct outcome *o);
-/* Runs it in the caller's network namespace. The driver's own trouble ends the driver. */
+/* Runs it in the caller's network namespace. An error of the driver itself ends the driver. */
 void run(const struct command *c, struct shot *s, struct outcome *o);
 const char *call_name(long nr);
 /* "kill", "EIO" ... */
 const char *act_name(const struct shot *s);
 int act_parse(const char *word, struct shot *s);
 
-/* Trouble of the test itself: ends it. */
+/* An error of the test itself ends it. */
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of what is done to a run, and of system calls. */
+/* Names of faults and of system calls. */
 #include "trace.h"
 
 #include <errno.h>

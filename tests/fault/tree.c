@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: what a point begins with, and what may be left when it is over. */
+/* Files: the initial state of a point, and the files that may remain after it. */
 #include "fault.h"
 
 #include <dirent.h>
@@ -155,7 +155,7 @@ void tree_restore(const struct tree *t, const char *dir, const char *const *skip
 	for (size_t i = now.n; i-- > 0;) {
 		auto_free char *at = full(dir, now.v[i].path);
 
-		/* Deepest first: a folder comes before what is in it. */
+		/* Deepest first: the list has a directory before its contents. */
 		if (!is_same(find(t, now.v[i].path), &now.v[i]) && remove(at) < 0 &&
 		    errno != ENOTEMPTY)
 			die("remove %s: %s", at, errno_text(errno));
@@ -184,7 +184,7 @@ static void note(struct held **v, size_t *n, struct span ip, const char *word)
 	VEC_PUSH(*v, *n) = (struct held){span_dup(ip), word};
 }
 
-/* A line that is torn off says nothing; the format is in ipam/journal.h. */
+/* An incomplete line is ignored; ipam/journal.h documents the format. */
 static void read_line(struct span line, struct held **v, size_t *n)
 {
 	static const char *const states[] = {"grant", "free", "keep", "quarantine"};
@@ -224,7 +224,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* What each call may leave: where a lock lies and where a round robin stands. */
+/* Files that each call may leave: locks and round-robin positions. */
 static bool is_furniture(const struct tree_file *f)
 {
 	const char *base = base_of(f->path);

@@ -16,7 +16,7 @@
 
 enum { COMES_MS = 30000, OPER_UP = 6 };
 
-/* The kernel brings a function home a while after the end of the namespace that had it. */
+/* The kernel returns a function to the host some time after its namespace was deleted. */
 static int index_of(struct nl_wire *w, const char *name)
 {
 	struct link k;
@@ -71,7 +71,7 @@ static void wait_for_carrier(struct nl_wire *w, const char *name)
 	}
 }
 
-/* The first time, the VF's driver tells the PF its MAC; a link that moves forgets that it was up. */
+/* The first time, the VF's driver tells the PF its MAC; a moved link is down. */
 static void warm_up(struct nl_wire *w)
 {
 	struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};

@@ -14,7 +14,7 @@ static inline struct span feed_part(struct feed *f)
 	return (struct span){(const char *)p, (size_t)(f->p - p) - (f->n > 0 && f->p > p)};
 }
 
-/* agent_replies.c: what a plugin hears when it asks an agent. */
+/* agent_replies.c: replies of an agent to a plugin. */
 void agent_replies(struct feed f);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second byte says what is asked; then the answers to the requests that this takes, a NUL
- * between them: the status in a line, the rest the body. No answer left: nobody listens. This file
+ * The second byte selects the call; then come the answers to its requests, separated by NUL: the
+ * status in a line, the rest is the body. No answer left: no server listens. This file
  * stands in for wire/http1_unix.c.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@ enum { RAILS = 2, BODY_MAX = 4 << 20, QUESTIONS = 6 };
 
 static struct feed answers;
 
-/* What is asked is JSON, whatever was answered before. */
+/* Each request is JSON, after any earlier answer. */
 static void check_request(const struct http1_request *r)
 {
 	auto_json struct json_doc *d = NULL;
@@ -65,7 +65,7 @@ static void make_rail(struct scene *s, size_t i, const char *ifname)
 					   .args = &s->args,
 					   .out = &s->out[i],
 					   .flags = &s->flags[i],
-					   .fresh = &s->fresh[i]};
+					   .is_new = &s->fresh[i]};
 }
 
 static void make(struct scene *s)

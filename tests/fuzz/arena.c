@@ -16,7 +16,7 @@
 
 #define RAW __attribute__((no_sanitize("address")))
 
-/* Of what is longer than ONE_MAX, or past the end, the real allocator takes care. */
+/* Allocations longer than ONE_MAX, or past the end, go to the real allocator. */
 enum { SIZE = 64 << 20, ONE_MAX = 1 << 20, GAP = 16, FILL = 64, LIVE = 0x11fe, DEAD = 0xdead };
 
 /* In the gap before each piece. */

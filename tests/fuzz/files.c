@@ -42,7 +42,7 @@ WRAP(ssize_t, pwrite, int fd, const void *p, size_t n, off_t at);
 WRAP(int, ftruncate, int fd, off_t size);
 WRAP(int, fdatasync, int fd);
 
-/* Descriptors from FD_FIRST on are ours. */
+/* Descriptors from FD_FIRST on belong to this file. */
 enum { NAMES_MAX = 64, OPEN_MAX = 32, FD_ROOT = 1 << 20, FD_FIRST, PATH_BYTES = 512 };
 
 struct file {
@@ -100,7 +100,7 @@ static struct name *find(const char *path)
 	return NULL;
 }
 
-/* A name that is there or made; NULL: there cannot be. */
+/* An existing or created name; NULL: the name is impossible. */
 static struct name *add(const char *path)
 {
 	struct name *n = find(path);
@@ -401,7 +401,7 @@ int __wrap_dir_list(const struct root *r, const char *path, char ***list, size_t
 	return 0;
 }
 
-/* There is nobody to wait for. */
+/* No other process has the lock. */
 int __wrap_lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e)
 {
 	int n = __wrap_file_open(r, path, O_RDWR | O_CREAT, 0600, e);

@@ -11,11 +11,11 @@
 
 #include "base/file.h"
 
-/* A file as the input has it; folders need none. */
+/* Creates a file of the input; directories are implicit. */
 void files_put(const char *path, struct span content);
 /* The content, valid until the file changes; false: there is no such file. */
 bool files_get(const char *path, struct span *content);
-/* All gone. Nothing may be open: that would be a leak. */
+/* Removes all files. None may be open: that would be a leak. */
 void files_clear(void);
 
 #endif

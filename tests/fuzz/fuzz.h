@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold whatever the input. Ends the run; never compiled out. */
+/* An invariant for all inputs. Ends the run if it is violated; never compiled out. */
 #define must(what)                                                                                 \
 	do {                                                                                       \
 		if (!(what))                                                                       \
@@ -26,10 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	} while (0)
 void fuzz_fail(const char *file, int line, const char *what) __attribute__((noreturn));
 
-/* A refusal has a negative code and words. Returns true for one. */
+/* Checks that a refusal has a negative code and a message. Returns true for a refusal. */
 bool fuzz_refused(int code, const struct err *e);
 
-/* An input taken apart from its beginning. What is not there is empty or 0. */
+/* Reads an input from its beginning. Missing parts are empty or 0. */
 struct feed {
 	const uint8_t *p;
 	size_t n;

@@ -3,8 +3,8 @@
  * Objects that a cluster is given. Lines: the kind and the operation ("SpiderIPPool create"), the
  * object, what it was, another SpiderIPPool, a SpiderSubnet; each JSON or empty.
  *
- * A patch can be applied, and defaults of what has them are none. A pool that is taken is one that
- * agents can use; taken beside another they can use both.
+ * A patch can be applied, and an object with defaults gets no further ones. An admitted pool is
+ * usable by agents; if it is admitted beside another, both are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void check_answer(const struct admit_answer *a)
 		must(*a->warnings[i]);
 }
 
-static struct json_doc *fill(const struct admit_world *w, const struct admit_ask *q)
+static struct json_doc *fill(const struct admit_cache *w, const struct admit_request *q)
 {
 	struct admit_answer a;
 	struct json_doc *ret;
@@ -77,7 +77,7 @@ static struct json_doc *fill(const struct admit_world *w, const struct admit_ask
 	return ret;
 }
 
-static void check_filled(const struct admit_world *w, const struct admit_ask *q)
+static void check_filled(const struct admit_cache *w, const struct admit_request *q)
 {
 	struct admit_answer a;
 
@@ -93,7 +93,7 @@ static char *line_of(const struct json *pool)
 	return pool && pool_kube_text(pool, "SpiderIPPool", &line, NULL) == 0 ? line : NULL;
 }
 
-/* Records and the block's size are notes by agents, which no webhook looks at. */
+/* Records and block size are written by agents and not reviewed. */
 static bool has_notes(const struct json *pool)
 {
 	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");
@@ -121,7 +121,7 @@ static void check_usable(const struct json *pool, const struct json *other)
 	free((char *)lines[1]);
 }
 
-static void ask(const struct admit_world *w, struct admit_ask *q)
+static void ask(const struct admit_cache *w, struct admit_request *q)
 {
 	struct json_doc *filled = NULL;
 	struct admit_answer a;
@@ -142,11 +142,11 @@ static void ask(const struct admit_world *w, struct admit_ask *q)
 	json_free(filled);
 }
 
-/* A SpiderSubnet that is there was taken in. */
+/* An existing SpiderSubnet was admitted. */
 static void keep_taken(struct json_doc **subnet)
 {
-	const struct admit_world empty = {.agent_ns = "x"};
-	struct admit_ask q = {.kind = "SpiderSubnet", .operation = ADMIT_CREATE, .ns = ""};
+	const struct admit_cache empty = {.agent_ns = "x"};
+	struct admit_request q = {.kind = "SpiderSubnet", .operation = ADMIT_CREATE, .ns = ""};
 	struct json_doc *filled = NULL;
 	struct admit_answer a = {0};
 
@@ -179,8 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct span head = feed_line(&f), kind = {0};
 	struct json_doc *docs[4];
 	const struct json *v[4];
-	struct admit_world w = {.agent_ns = "x", .nad = find_nad};
-	struct admit_ask q = {.ns = "team"};
+	struct admit_cache w = {.agent_ns = "x", .nad = find_nad};
+	struct admit_request q = {.ns = "team"};
 	auto_free char *name = NULL;
 
 	log_threshold = LOG_NONE;

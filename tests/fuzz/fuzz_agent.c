@@ -38,7 +38,7 @@ const struct http1_msg *http_request_msg(const struct http_request *q)
 	return &q->msg;
 }
 
-bool http_request_is_gone(const struct http_request *q)
+bool http_request_is_closed(const struct http_request *q)
 {
 	(void)q;
 	return false;
@@ -127,7 +127,7 @@ static void request(struct span text)
 	must(q.status);
 }
 
-/* What it was left as is sound: it opens, and what is held is held by somebody. */
+/* The remaining store is valid: it opens, and each allocated address has an owner. */
 static void check_store(void)
 {
 	struct ipam_api_conf c = conf();

@@ -2,7 +2,7 @@
 /*
  * ARP and NDP packets as they come from the link. The first byte says which, the length of the
  * link's addresses, and whether a message's checksum is made right, so that what is behind it is
- * reached. What was understood is written and understood as the same again.
+ * reached. A parsed packet is written and parsed to the same again.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static struct probe_ears ears(const struct ipaddr *ip, const struct ipaddr *gw)
 				   .nonce = {1, 2, 3, 4, 5, 6}};
 }
 
-/* Neither our own packets nor nobody's are anybody's. */
+/* Own packets and those without an address are not conflicts. */
 static void check_saw(enum probe_saw saw, const struct mac *other)
 {
 	must(saw == SAW_NOTHING || saw == SAW_CONFLICT || saw == SAW_GATEWAY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CNI_ARGS, what of it later networks see, and how words of it are quoted. */
+/* Parsing CNI_ARGS, selecting the pairs that later networks get, and quoting values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* The pod's own words stay; what is the first network's goes. */
+/* The pod's own arguments stay; those of the first network are removed. */
 static void check_later(const char *text, const struct cni_args *all)
 {
 	auto_free char *later = multi_later_args(text);

@@ -20,7 +20,7 @@ static void put_span(struct buf *b, struct span s)
 	buf_add(b, s.p, s.n);
 }
 
-/* All that a message says, as bytes to compare. */
+/* The whole content of a message, as bytes to compare. */
 static void put_msg(struct buf *b, const struct http1_msg *m)
 {
 	put_span(b, m->method);
@@ -96,7 +96,7 @@ static void check_written(const struct http1_msg *m, enum http1_side side)
 	must(span_eq(again.target, target) && span_eq(again.method, method));
 }
 
-/* Everything in reads of `step` bytes; what was understood goes onto b. */
+/* Everything in reads of `step` bytes; the parsed content is appended to b. */
 static void run(enum http1_side side, struct span text, size_t step, struct buf *b)
 {
 	auto_http1 struct http1 *h = http1_new(side, BODY_MAX);
@@ -107,7 +107,7 @@ static void run(enum http1_side side, struct span text, size_t step, struct buf 
 
 	while (r >= 0 && text.n > 0) {
 		size_t n = step < text.n ? step : text.n;
-		/* At the end of its memory: what is read past it shows. */
+		/* At the end of its memory, so that reads beyond it are detected. */
 		struct span in = {memcpy(read + step - n, text.p, n), n};
 
 		text.p += n;

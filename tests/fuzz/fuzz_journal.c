@@ -104,7 +104,7 @@ static void check_table(const struct lease_table *t)
 	}
 }
 
-/* A new one whose texts are the input's first line, and the last one given back. */
+/* A new lease whose texts are the input's first line, and the release of the last one. */
 static size_t make_changes(const struct journal *j, const char *text, struct lease v[static 2])
 {
 	struct lease *l = &v[0];
@@ -138,7 +138,7 @@ static void commit(struct journal *j, const char *text)
 	check_table(&j->leases);
 }
 
-/* What a file that is written anew keeps. */
+/* The records that a compacted file keeps. */
 static struct lease *what_matters(const struct lease_table *t, size_t *n)
 {
 	struct lease *live = xcalloc(t->n + 1, sizeof(*live));
@@ -183,7 +183,7 @@ static void go_on(struct journal *j, const char *text, bool also_compact)
 	journal_close(&again);
 }
 
-/* Nothing but a later release's file, or words of one, stands in the way. */
+/* Only the file of a later release, or keys of one, cannot be repaired. */
 static void repair(const char *text)
 {
 	struct err e = ERR_INIT;

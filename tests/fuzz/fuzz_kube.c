@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes from an API server, and what leads to it. A line says what:
+ * Input from an API server, and its configuration. A line selects the kind:
  *
  *	yaml, config	a document; a kubeconfig
  *	list, stream	JSON to be taken apart as it comes; a byte for the size of the reads
@@ -37,7 +37,9 @@ static void again(const struct buf *text, struct buf *ret)
 		fuzz_fail(text->p, 0, e.text);
 }
 
-/* From the second time on to the byte: bytes that are no UTF-8 become an escape, that a character. */
+/*
+ * From the second time on to the byte: bytes that are no UTF-8 become an escape, that a character.
+ */
 static int try_yaml(struct feed f, struct err *e)
 {
 	auto_buf struct buf once, twice = {0}, thrice = {0};

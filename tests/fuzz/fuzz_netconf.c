@@ -91,7 +91,7 @@ static void make_env(struct feed *f, struct span verb, char *env[static ENV])
 	env[n] = NULL;
 }
 
-/* What a runtime is told is JSON; a failure has a code and words. */
+/* The output for the runtime is JSON; a failure has a code and a message. */
 static void check_answer(int status, const struct buf *out, const char *verb)
 {
 	auto_json struct json_doc *d = NULL;

@@ -266,7 +266,7 @@ static int ask_transaction(struct nl_wire *w, struct err *e)
 	return change(w, true, e);
 }
 
-/* Another question goes to the end: the corpus says which one by number. */
+/* New queries are appended: the corpus refers to them by number. */
 static netlink_ask *const asks[] = {
 	ask_links,	  ask_link,	      ask_addrs,
 	ask_neighs,	  ask_routes,	      ask_route,

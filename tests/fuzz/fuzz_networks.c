@@ -2,7 +2,7 @@
 /*
  * A pod's networks from its annotations to unirail-cni's own configuration. Parts with a NUL between
  * them: the two annotations, a definition's spec.config (every name has it), the kubelet's checkpoint, the
- * runtime's runtimeConfig, the coordinator's settings; then a byte of wishes.
+ * runtime's runtimeConfig, the coordinator's settings; then a byte of options.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,14 +61,14 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 {
 	static const char *const names[] = {"kube-system"};
 	const struct net_lookup lookup = {find, (void *)s};
-	const struct net_wish w = {.ifname = "eth0",
-				   .pod_uid = "u",
-				   .own = s->wishes >> 6,
-				   .cluster_network = s->wishes & 4 ? "cluster" : NULL,
-				   .multus_ns = "kube-system",
-				   .global_ns = "default,team",
-				   .system_ns = {(const char **)names, 1},
-				   .isolation = s->wishes & 8};
+	const struct net_request w = {.ifname = "eth0",
+				      .pod_uid = "u",
+				      .own = s->wishes >> 6,
+				      .cluster_network = s->wishes & 4 ? "cluster" : NULL,
+				      .multus_ns = "kube-system",
+				      .global_ns = "default,team",
+				      .system_ns = {(const char **)names, 1},
+				      .isolation = s->wishes & 8};
 	struct pod_facts pod = {.ns = xstrdup("ns"),
 				.name = xstrdup("p"),
 				.uid = xstrdup("u"),
@@ -84,7 +84,7 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 	return r;
 }
 
-/* As the CNI process has it; what cannot be written is refused with words. */
+/* As the CNI process has it; what cannot be written is refused with a message. */
 static void write_down(const struct scene *s, struct json_doc *answer, struct cni_call *call)
 {
 	struct json_walk w = json_walk_start(json_get(json_root(answer), "networks"));
@@ -96,7 +96,7 @@ static void write_down(const struct scene *s, struct json_doc *answer, struct cn
 				   .coordinator = s->settings ? json_root(s->settings) : NULL,
 				   .runtime = s->runtime ? json_root(s->runtime) : NULL};
 	auto_json struct json_doc *d = NULL;
-	struct aio x = {0};
+	struct multi x = {0};
 	struct err e = ERR_INIT;
 	const struct json *v;
 	struct json_out o;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an API server says of a pod and of pools, and what comes of it. First line: an interface, and a
+ * Objects of an API server about a pod and pools, and the resulting allocation. First line: an interface, and a
  * digit for its position or nothing. Second: a Pod. Third: a namespace's annotations. Each line after
  * that: a SpiderIPPool, SpiderReservedIP, or a SpiderEndpoint.
  */
@@ -56,7 +56,7 @@ static void check_pool(const struct pool_set *s, const struct pool *p)
 		for (size_t k = 0; k < s->n; k++)
 			must(!ip_set_has(&s->v[k].open, &p->records[i].ip));
 	}
-	must(!pool_why_out(s, p->name) || s->n_out > 0);
+	must(!pool_reason_out(s, p->name) || s->n_out > 0);
 }
 
 static void check_set(const struct pool_set *s)
@@ -70,7 +70,7 @@ static void check_set(const struct pool_set *s)
 			     !ip_set_meets(&s->v[i].ips, &s->v[k].ips, &a));
 	}
 	for (size_t i = 0; i < s->n_out; i++)
-		must(*s->out[i].why);
+		must(*s->out[i].cause);
 }
 
 static void read_endpoint(const struct json *v)
@@ -122,7 +122,7 @@ static void check_order(const struct scene *s)
 	pool_set_done(&set);
 }
 
-/* Two objects of one name are none of an API server's. */
+/* An API server never has two objects of one name. */
 static bool has_twins(const struct scene *s)
 {
 	for (size_t i = 0; i < s->set.n + s->set.n_out; i++)
@@ -175,7 +175,7 @@ static void check_identity(const struct scene *s)
 
 static void check_routes(const struct scene *s)
 {
-	struct ipam_grant *g = xcalloc(1, sizeof(*g));
+	struct ip_allocation *g = xcalloc(1, sizeof(*g));
 	struct pool_route *v = NULL;
 	struct err e = ERR_INIT;
 	size_t n = 0;
@@ -189,10 +189,10 @@ static void check_routes(const struct scene *s)
 			must(ipnet_contains(&g->address, &g->routes[i].gw));
 	}
 	free(v);
-	ipam_grants_free(g, 1);
+	ip_allocations_free(g, 1);
 }
 
-static void check_picks(const struct scene *s, struct ipam_ask *a)
+static void check_picks(const struct scene *s, struct ip_request *a)
 {
 	struct lease_table leases = {0};
 	struct select_facts f = {.pools = &s->set, .leases = &leases, .node = "node1", .now_ms = 1};
@@ -218,25 +218,25 @@ static void ask(const struct scene *s)
 	struct pod_nic nic = {
 		.ifname = s->ifname, .position = s->position, .conf4 = conf, .n_conf4 = 2};
 	struct place_facts place = {&s->ns, &s->ns, &s->ns, "ns/net"};
-	struct ipam_ask a = {.who = {.container_id = "c",
-				     .ifname = s->ifname,
-				     .pod_namespace = s->pod.ns,
-				     .pod_name = s->pod.name},
-			     .pod = &s->pod,
-			     .place = &place};
+	struct ip_request a = {.owner = {.container_id = "c",
+					 .ifname = s->ifname,
+					 .pod_namespace = s->pod.ns,
+					 .pod_name = s->pod.name},
+			       .pod = &s->pod,
+			       .place = &place};
 	struct err e = ERR_INIT;
-	struct pod_wish w;
+	struct pod_pool_request w;
 
 	f.conf.no6 = s->position == 9;
-	if (fuzz_refused(pod_pools_ask(&f, &nic, 1, &w, &e), &e))
+	if (fuzz_refused(pod_pools_request(&f, &nic, 1, &w, &e), &e))
 		return;
 	must(w.from != NULL);
 	for (size_t i = 1; i < w.n_pools4; i++)
 		for (size_t k = 0; k < i; k++)
 			must(strcmp(w.pools4[i], w.pools4[k]) != 0);
-	pod_wish_put(&w, &a);
+	pod_pool_request_put(&w, &a);
 	check_picks(s, &a);
-	pod_wish_done(&w);
+	pod_pool_request_done(&w);
 }
 
 static void scene_done(struct scene *s)

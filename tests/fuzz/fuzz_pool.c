@@ -2,7 +2,7 @@
 /*
  * Pool files, and what is chosen from them. First line: "ini" or "json", then "4", "6" or nothing
  * for the family that is asked for. Second line: names or wildcards, with commas. Third line: one
- * letter a usable address, in order: what is known of it. The rest is the file.
+ * letter for each usable address, in order: its state. The rest is the file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ struct scene {
 	char *words;
 	const char *names[NAMES_MAX];
 	size_t n_names;
-	struct ipam_ask asks[ASKS];
+	struct ip_request asks[ASKS];
 };
 
 static struct lease lease_of(char letter)
@@ -92,7 +92,7 @@ static struct lease lease_of(char letter)
 	l.pod_namespace = "default";
 	l.pod_name = "a";
 	l.state = (enum lease_state)((letter >> 5 & 7) % (LEASE_ADOPTED + 1));
-	l.sticky = l.state == LEASE_KEPT;
+	l.sticky = l.state == LEASE_RETAINED;
 	return l;
 }
 
@@ -130,13 +130,13 @@ static void make_asks(struct scene *s, struct span line, char family)
 			*at++ = '\0';
 	}
 	for (size_t i = 0; i < ASKS; i++) {
-		struct ipam_ask *a = &s->asks[i];
+		struct ip_request *a = &s->asks[i];
 
-		a->who = (struct ipam_owner){.container_id = "c1",
-					     .ifname = ifnames[i],
-					     .pod_namespace = "default",
-					     .pod_name = "a",
-					     .pod_uid = "u"};
+		a->owner = (struct ipam_owner){.container_id = "c1",
+					       .ifname = ifnames[i],
+					       .pod_namespace = "default",
+					       .pod_name = "a",
+					       .pod_uid = "u"};
 		a->sticky = i == 2;
 		if (family == '4') {
 			a->pools4 = s->names;
@@ -151,7 +151,7 @@ static void make_asks(struct scene *s, struct span line, char family)
 static bool held_by_other(const struct scene *s, const struct select_pick *p)
 {
 	const struct lease *l = lease_find(&s->leases, &p->address.ip);
-	const struct ipam_owner *who = &s->asks[p->ask].who;
+	const struct ipam_owner *who = &s->asks[p->request].owner;
 
 	return l && (l->state == LEASE_USED || l->state == LEASE_ADOPTED) &&
 	       !lease_is(l, who->container_id, who->ifname);
@@ -162,7 +162,7 @@ static void check_picks(const struct scene *s, const struct decision *d)
 	for (size_t i = 0; i < d->n_picks; i++) {
 		const struct select_pick *p = &d->picks[i];
 
-		must(p->ask < ASKS && !held_by_other(s, p));
+		must(p->request < ASKS && !held_by_other(s, p));
 		must(p->was_there || (p->pool && ip_set_has(&p->pool->usable, &p->address.ip)));
 		must(!p->pool || p->address.len == p->pool->subnet.len);
 		for (size_t k = 0; k < i; k++)
@@ -170,7 +170,7 @@ static void check_picks(const struct scene *s, const struct decision *d)
 	}
 }
 
-/* What was granted is granted again to those who ask again, and nothing changes. */
+/* A repeated request gets the same address, and nothing changes. */
 static void check_again(struct scene *s, const struct decision *first)
 {
 	struct decision d = {0};

@@ -107,7 +107,7 @@ static void check_print(const struct ip_set *s)
 	ip_set_done(&again);
 }
 
-/* Against the set of its own second half. */
+/* Compared with the set of its own second half. */
 static void check_meets(const struct model *m)
 {
 	struct ip_set half = {.family = m->set.family};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies on a node's disk (or, blocks, in the API server) from another program, a later release
- * or a crash. A line says whose; the rest are files, a NUL between them.
+ * Files on a node's disk (or blocks in the API server) of another program, a later release or a
+ * crash. A line names the kind; the rest are files, separated by NUL.
  *
  *	multus		the scratch file, then libcni's cache of net1, of net2 and of net1 again,
  *			by another network's name

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The input is a document. What is taken for YAML comes out as JSON that is read; a kubeconfig is
- * understood or refused, and what is kept of it is whole.
+ * The input is a document. Valid YAML becomes valid JSON; a kubeconfig is parsed or refused, and
+ * its stored parts are complete.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void check_conf(struct span text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* A copy of its own: what is read past it shows. */
+	/* A separate copy, so that reads beyond it are detected. */
 	char *bytes = memcpy(xmalloc(size), data, size);
 	struct span text = {bytes, size};
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TESTS_FUZZ_NETCONF_H
 #define UNIRAIL_TESTS_FUZZ_NETCONF_H
 
-/* What of each plugin's verbs is pure: reading the configuration, deciding, writing results. */
+/* The pure part of each plugin's verbs: reading the configuration, deciding, writing results. */
 
 #include "cni/plugins/coordinator/coordinator.h"
 #include "fuzz.h"

@@ -9,7 +9,7 @@
 
 enum { TEXT_MAX = 8 << 20 };
 
-static int write_chain(const struct aio *x, size_t i, const struct multi_plugin *p, struct err *e)
+static int write_chain(const struct multi *x, size_t i, const struct multi_plugin *p, struct err *e)
 {
 	const struct chain_call c = {.call = multi_call(x, i),
 				     .plugin = p->conf,
@@ -33,7 +33,7 @@ static int write_chain(const struct aio *x, size_t i, const struct multi_plugin 
 	return r;
 }
 
-static int write_chains(const struct aio *x, size_t i, const struct multi_plugin *v, size_t n,
+static int write_chains(const struct multi *x, size_t i, const struct multi_plugin *v, size_t n,
 			struct err *e)
 {
 	int r = 0;
@@ -43,7 +43,7 @@ static int write_chains(const struct aio *x, size_t i, const struct multi_plugin
 	return r;
 }
 
-static int read_net(struct aio *x, size_t i, struct cni_result *out, struct err *e)
+static int read_net(struct multi *x, size_t i, struct cni_result *out, struct err *e)
 {
 	struct multi_net *net = &x->nets[i];
 	struct cni_ipam_call ipam = multi_ipam_call(x, i);
@@ -66,7 +66,7 @@ static int read_net(struct aio *x, size_t i, struct cni_result *out, struct err 
 }
 
 /* Any result cut into the networks' parts, and put together again. */
-static void check_slices(const struct aio *x)
+static void check_slices(const struct multi *x)
 {
 	struct cni_result all = {0};
 	size_t n = 0;
@@ -88,7 +88,7 @@ static void check_slices(const struct aio *x)
 
 int netconf_all_in_one(struct cni_call *c, struct cni_result *out, struct err *e)
 {
-	auto_aio struct aio x = {0};
+	auto_multi struct multi x = {0};
 	int r = multi_read(c, &x, e);
 
 	if (r == 0)

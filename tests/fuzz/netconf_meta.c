@@ -24,7 +24,7 @@ static struct chained_call meta_of(struct cni_call *c)
 
 /* --- tuning --- */
 
-/* What is kept for DEL is read again as the same. */
+/* The state saved for DEL is read back unchanged. */
 static void check_backup(const struct tuning_attrs *a)
 {
 	struct tuning_attrs again = {0};

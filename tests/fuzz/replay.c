@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The main() of a fuzzer without libFuzzer: every file of a corpus once. A fault ends the process. */
+/*
+ * The main() of a fuzzer without libFuzzer: every file of a corpus once. A fault ends the process.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ static void run_file(const char *dir, const char *name)
 	size_t n;
 
 	data = read_file(path, &n);
-	/* A copy of the true size: what is read past it shows. */
+	/* A copy of the exact size, so that reads beyond it are detected. */
 	exact = xmalloc(n);
 	memcpy(exact, data, n);
 	fprintf(stderr, "%s\n", path);

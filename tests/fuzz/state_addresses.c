@@ -144,8 +144,8 @@ int state_log(struct feed f, struct err *e)
 		return r;
 	for (size_t i = 0; i < t.n_claims; i++)
 		must(t.claims[i].name && t.claims[i].pool && t.claims[i].uid);
-	for (size_t i = 0; i < t.n_loans; i++)
-		must(t.loans[i].block && t.loans[i].pool && t.loans[i].ip.family);
+	for (size_t i = 0; i < t.n_borrowed; i++)
+		must(t.borrowed[i].block && t.borrowed[i].pool && t.borrowed[i].ip.family);
 	if (t.n_claims > 0)
 		must(block_log_claim(&l, &t, &t.claims[0], e) == 0);
 	else
@@ -159,7 +159,7 @@ int state_log(struct feed f, struct err *e)
 	block_log_close(&l);
 	if (block_log_open(&l, fuzz_root(), "/blocks", "n1", &again, e) < 0)
 		fuzz_fail(e->text, 0, "opens again");
-	must(t.n_claims == again.n_claims && t.n_loans == again.n_loans);
+	must(t.n_claims == again.n_claims && t.n_borrowed == again.n_borrowed);
 	block_log_close(&l);
 	block_table_done(&t);
 	block_table_done(&again);
@@ -178,8 +178,8 @@ int state_block(struct feed f, struct err *e)
 		return r;
 	must(o.name && o.pool && o.uid && o.version && o.node && o.claim);
 	must(!ipnet_has_host_bits(&o.net));
-	for (size_t i = 0; i < o.n_ceded; i++)
-		must(o.ceded[i].ip.family && o.ceded[i].to);
+	for (size_t i = 0; i < o.n_released; i++)
+		must(o.released[i].ip.family && o.released[i].to);
 	for (size_t i = 0; i < o.n_wanted; i++)
 		must(o.wanted[i].node && o.wanted[i].count > 0);
 	block_object_done(&o);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of the node: settings, what an install did, what leaves the host, what `unirail verify` hears. */
+/*
+ * Of the node: settings, the record of an installation, redacted snapshots, input of `unirail
+ * verify`.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +51,7 @@ int state_install(struct feed f, struct err *e)
 	return r;
 }
 
-/* What was redacted once has nothing more to take out. */
+/* Redacting twice changes nothing more. */
 int state_redact(struct feed f, struct err *e)
 {
 	struct span text = state_part(&f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pod was given, by Multus or by our plugins. */
+/* The records of a pod's networks and devices, by Multus or by unirail's plugins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,12 +105,12 @@ int state_rdma(struct feed f, struct err *e)
 
 	if (code < 0)
 		return code;
-	must(rdma_name_ok(s.home) && *s.in_pod);
+	must(rdma_name_ok(s.host_name) && *s.in_pod);
 	buf_init(&b, TEXT_MAX);
 	rdma_state_print(&s, &b);
 	if (rdma_state_parse(buf_span(&b), &again, e) < 0)
 		fuzz_fail(b.p, 0, e->text);
-	must(!strcmp(s.device, again.device) && !strcmp(s.home, again.home));
+	must(!strcmp(s.device, again.device) && !strcmp(s.host_name, again.host_name));
 	must(!strcmp(s.in_pod, again.in_pod) && !strcmp(s.network, again.network));
 	return 0;
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/api/api.h"
+#include "agent/api/internal.h"
+#include "agent/blocks/internal.h"
 #include "base/alloc.h"
 #include "base/loop.h"
 #include "growth.h"
@@ -27,7 +28,7 @@ const struct http1_msg *http_request_msg(const struct http_request *q)
 	return &q->msg;
 }
 
-bool http_request_is_gone(const struct http_request *q)
+bool http_request_is_closed(const struct http_request *q)
 {
 	(void)q;
 	return false;
@@ -117,6 +118,15 @@ static void lab_stop(void)
 {
 	ipam_api_free(lab.api);
 	lab.api = NULL;
+}
+
+struct growth_lab growth_lab(void)
+{
+	static const char pool[] = "[pool a]\nsubnet=10.0.0.0/8\n";
+
+	lab_start(pool);
+	lab_stop();
+	return (struct growth_lab){lab.loop, &lab.root, paths()};
 }
 
 static int post(const char *target, struct span body)
@@ -211,9 +221,9 @@ static void know(size_t n, bool containers)
 	for (size_t k = 0; k < n; k++) {
 		snprintf(names[k], sizeof(names[k]), "n%06zu", k);
 		v[k].address = (struct ipnet){ip_from_num(4, ((u128)10 << 24) + 256 * (k + 1)), 8};
-		v[k].who = (struct ipam_owner){.container_id = containers ? names[k] : "c",
-					       .ifname = containers ? "net1" : names[k],
-					       .network = "x"};
+		v[k].owner = (struct ipam_owner){.container_id = containers ? names[k] : "c",
+						 .ifname = containers ? "net1" : names[k],
+						 .network = "x"};
 		v[k].pool = "a";
 	}
 	if (ipam_open(&i, &lab.root, &p, NULL) < 0 || ipam_know(i, v, n, NULL) != (int)n)
@@ -373,4 +383,121 @@ uint64_t growth_api_named_pools(size_t n)
 uint64_t growth_api_wildcard(size_t n)
 {
 	return ask(n, 1, true);
+}
+
+/* A directory of pools as the agent loads it. */
+uint64_t growth_api_pool_files(size_t n)
+{
+	struct err e = ERR_INIT;
+	struct pool_set s;
+	uint64_t before;
+
+	start_pools(n);
+	lab_stop();
+	before = count_work;
+	if (pool_set_load(&lab.root, "/pools", &s, &e) < 0)
+		abort();
+	before = count_work - before;
+	if (s.n != n)
+		abort();
+	pool_set_done(&s);
+	return before;
+}
+
+/* --- calls that wait for addresses --- */
+
+/* No blocks: notifications to them are ignored. */
+static union {
+	char bytes[1024];
+	void *align;
+} no_pools;
+
+static struct api_call *call_for(size_t i, size_t n, uint64_t seq)
+{
+	struct api_call *c = xcalloc(1, sizeof(*c));
+
+	c->api = lab.api;
+	c->seq = seq;
+	c->route = api_routes;
+	VEC_PUSH(c->needs.v, c->needs.n) =
+		(struct need){.pool = xasprintf("p%zu", n - i), .count = 1};
+	return c;
+}
+
+static void stop(void *arg)
+{
+	(void)arg;
+	loop_stop(lab.loop, 0);
+}
+
+/* Each of a pool of its own. */
+uint64_t growth_api_waiting(size_t n)
+{
+	struct ipam_api *a;
+	uint64_t before;
+
+	lab_start(POOL);
+	a = lab.api;
+	a->conf.node_pools = (struct node_pools *)&no_pools;
+	a->conf.wait_ms = 1000;
+	loop_set_now(lab.loop, 1000000);
+	before = count_work;
+	for (size_t i = 0; i < n; i++)
+		api_pending_add(call_for(i, n, i));
+	loop_add_timer(lab.loop, 0, stop, NULL);
+	loop_run(lab.loop);
+	before = count_work - before;
+	if (a->wanted.n != n)
+		abort();
+	lab_stop();
+	return before;
+}
+
+/* All pools are reported after a relist; each call waits for another one. */
+uint64_t growth_api_pools_changed(size_t n)
+{
+	struct ipam_api *a;
+	uint64_t before;
+
+	lab_start(POOL);
+	a = lab.api;
+	a->conf.node_pools = (struct node_pools *)&no_pools;
+	a->conf.wait_ms = 1000;
+	loop_set_now(lab.loop, 1000000);
+	for (size_t i = 0; i < n; i++)
+		api_pending_add(call_for(i, n, i));
+	before = count_work;
+	for (size_t i = 0; i < n; i++) {
+		char pool[16];
+
+		snprintf(pool, sizeof(pool), "q%zu", i);
+		ipam_api_changed(a, pool);
+	}
+	loop_add_timer(lab.loop, 0, stop, NULL);
+	loop_run(lab.loop);
+	before = count_work - before;
+	if (!a->pending)
+		abort();
+	lab_stop();
+	return before;
+}
+
+/* Reservations of addresses that are requested by name, some of them repeatedly. */
+uint64_t growth_api_pins(size_t n)
+{
+	uint64_t before = count_work;
+	struct blocks_reservation *v = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < 2 * n; i++) {
+		const struct ipaddr a = ip_from_num(4, ((u128)10 << 24) + n - i % n);
+
+		blocks_reservations_add(&v, &count, &a, (int64_t)i);
+	}
+	blocks_reservations_merge(v, &count);
+	before = count_work - before;
+	if (count != n || v[0].until_ms != (int64_t)(2 * n - 1))
+		abort();
+	free(v);
+	return before;
 }

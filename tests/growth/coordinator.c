@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's plan for a NIC with many addresses, on a node that knew all of them, or with many default routes. */
+/* The coordinator's plan for a NIC with many addresses, on a node that knew all of them, or with many default
+ * routes; and its CHECK of a pod that has the state that ADD configured. */
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "cni/plugins/coordinator/coordinator.h"
+#include "cni/plugins/coordinator/check.h"
 #include "growth.h"
 
-enum { ETH0 = 2, NET1, HOST_END = 70, FORMER, UNICAST = 1 };
+enum { ETH0 = 2, NET1, HOST_END = 70, FORMER, UNICAST = 1, PERMANENT = 0x80 /* NUD_PERMANENT */ };
 
 static struct ipaddr address(size_t i)
 {
@@ -117,4 +119,112 @@ uint64_t growth_plan_default_routes(size_t n)
 	for (size_t i = 0; i < n; i++)
 		add_default(&f, NET1, i + 1);
 	return plan(&f, n);
+}
+
+/* The owner of the default route is the last of n links, and the NIC has n default routes. */
+uint64_t growth_plan_links(size_t n)
+{
+	struct coordinator_facts f = {0};
+
+	add_link(&f, NET1, "net1");
+	for (size_t i = 0; i < n; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "d%zu", i);
+		add_link(&f, (int)(1000 + i), name);
+	}
+	add_link(&f, ETH0, "eth0");
+	add_addr(&f, ETH0, ip_from_num(4, ((u128)11 << 24) + 5));
+	add_addr(&f, NET1, address(1));
+	for (size_t i = 0; i < n; i++)
+		add_default(&f, NET1, i + 1);
+	add_default(&f, ETH0, 0);
+	f.host_veth = (struct link){.index = HOST_END, .mac = {.len = 6, .b = {2, [5] = HOST_END}}};
+	str_copy(f.host_veth.name, sizeof(f.host_veth.name), "cali0");
+	return plan(&f, n);
+}
+
+/* The node would use another of its addresses for each address of the pod. */
+uint64_t growth_plan_host_addresses(size_t n)
+{
+	struct coordinator_facts f = {0};
+
+	a_pod(&f);
+	for (size_t i = 0; i < n; i++) {
+		add_addr(&f, NET1, address(i));
+		f.lookups[f.n_lookups - 1].src = ip_from_num(4, ((u128)172 << 24) + n - i);
+	}
+	return plan(&f, 0);
+}
+
+/* --- CHECK --- */
+
+enum { TABLE = 100 };
+
+static void add_route(struct coordinator_facts *f, struct ipaddr a, int index, uint32_t table)
+{
+	VEC_PUSH(f->routes, f->n_routes) = (struct route){.dst = ipnet_host(&a),
+							  .family = 4,
+							  .index = index,
+							  .table = table,
+							  .type = UNICAST};
+}
+
+/* n addresses, n addresses of the node, n CIDRs; all in the other order. */
+static void configured_state(struct coordinator_facts *f, struct checking *k,
+			     struct coordinator_conf *c, struct rule *rules, struct neigh *neighs,
+			     size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ipaddr own = address(n - i),
+				    host = ip_from_num(4, ((u128)11 << 24) + n - i);
+		const struct ipaddr cidr = ip_from_num(4, ((u128)12 << 24) + n - i);
+
+		VEC_PUSH(k->ips, k->n_ips) = address(i + 1);
+		VEC_PUSH(f->host_routes, f->n_host_routes) = (struct route){.dst = ipnet_host(&own),
+									    .family = 4,
+									    .index = HOST_END,
+									    .table = c->host_table};
+		VEC_PUSH(f->host_neighs, f->n_host_neighs) = (struct neigh){
+			.ip = own, .index = HOST_END, .mac = k->exit->mac, .state = PERMANENT};
+		VEC_PUSH(f->host_ips, f->n_host_ips) = ip_from_num(4, ((u128)11 << 24) + i + 1);
+		neighs[i] = (struct neigh){
+			.ip = host, .index = ETH0, .mac = f->host_veth.mac, .state = PERMANENT};
+		rules[i] = (struct rule){.family = 4, .src = ipnet_host(&own), .table = TABLE};
+		add_route(f, host, ETH0, TABLE);
+		add_route(f, cidr, ETH0, TABLE);
+		c->cidrs[i] = (struct ipnet){ip_from_num(4, ((u128)12 << 24) + i + 1), 32};
+	}
+}
+
+uint64_t growth_check(size_t n)
+{
+	const struct rule host = {.family = 4, .priority = COORD_HOST_RULE_PRIORITY, .table = 500};
+	auto_free struct rule *rules = xcalloc(n, sizeof(*rules));
+	auto_free struct neigh *neighs = xcalloc(n, sizeof(*neighs));
+	auto_free struct ipnet *cidrs = xcalloc(n, sizeof(*cidrs));
+	struct coordinator_conf c = {
+		.tune_routes = true, .host_table = 500, .cidrs = cidrs, .n_cidrs = n};
+	struct cni_result prev = {0};
+	struct coordinator_nic nic = {.ifname = "net1", .conf = &c, .prev = &prev};
+	struct coordinator_facts f = {0};
+	struct checking k = {.f = &f, .nic = &nic, .c = &c, .host_rules = &host, .n_host_rules = 1};
+	uint64_t before;
+
+	a_pod(&f);
+	k.exit = &f.links[0];
+	k.link = &f.links[1];
+	k.pod_rules = rules;
+	k.neighs = neighs;
+	k.n_pod_rules = k.n_neighs = n;
+	configured_state(&f, &k, &c, rules, neighs, n);
+	before = count_work;
+	coordinator_check_index(&k);
+	if (coordinator_check_host(&k, NULL) < 0 || coordinator_check_pod(&k, NULL) < 0)
+		abort();
+	coordinator_check_index_free(&k);
+	before = count_work - before;
+	free(k.ips);
+	coordinator_facts_done(&f);
+	return before;
 }

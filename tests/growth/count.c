@@ -23,7 +23,7 @@ PLAIN void __sanitizer_cov_trace_pc(void)
 	type __wrap_##name(__VA_ARGS__);                                                           \
 	PLAIN type __wrap_##name(__VA_ARGS__)
 
-/* How far two strings agree: that is what a comparison looks at. */
+/* Length of the common prefix of two strings: the bytes that a comparison reads. */
 static PLAIN size_t common(const char *a, const char *b, size_t max)
 {
 	size_t n = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What many objects cost together, each of them small. A new reader of many is one function and one row here. */
+/*
+ * The cost of many small objects together. A new reader of many is one function and one row here.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ struct pools {
 	struct subnet_entries entries;
 	struct subnet_pool *pools;
 	struct subnet_want *wants;
-	struct subnet_stray *strays;
+	struct subnet_leftover *strays;
 	char (*names)[NAME_MAX_BYTES];
 	struct ip_set used;
 	size_t n;
@@ -31,7 +33,7 @@ static const struct ip_set *used(void *arg, const char *pool)
 	return &((struct pools *)arg)->used;
 }
 
-static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+static bool strays(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
 	const struct pools *p = arg;
 
@@ -75,16 +77,16 @@ static void pools_init(struct pools *p, size_t n, uint64_t count)
 	p->f = (struct subnet_facts){.pools = p->pools,
 				     .wants = p->wants,
 				     .used = used,
-				     .strays = strays,
+				     .leftovers = strays,
 				     .may_release = yes,
-				     .is_gone = yes,
+				     .is_deleted = yes,
 				     .failed = failed,
 				     .arg = p};
 	ip_set_collect(&p->f.total,
 		       &(struct ip_range){range_of(0, 0, 0).first, range_of(2 * n, 0, 0).first});
 }
 
-/* What the status says: the pools that there are, or as many others. */
+/* The pools in the status: the existing ones, or as many others. */
 static void pools_note(struct pools *p, const char *prefix, bool held)
 {
 	auto_buf struct buf b;
@@ -112,7 +114,7 @@ static void pools_stray(struct pools *p)
 {
 	p->strays = xcalloc(p->n, sizeof(*p->strays));
 	for (size_t i = 0; i < p->n; i++)
-		p->strays[i] = (struct subnet_stray){range_of(i, 7, 7).first, p->names[i]};
+		p->strays[i] = (struct subnet_leftover){range_of(i, 7, 7).first, p->names[i]};
 }
 
 static uint64_t pools_plan(struct pools *p)
@@ -215,7 +217,7 @@ static struct hostlocal_set ranges(size_t n)
 	return s;
 }
 
-/* What CHECK, DEL and an ADD with `ips` ask of a set. */
+/* The lookups of CHECK, DEL and an ADD with `ips` in a set. */
 static uint64_t ranges_found(size_t n, size_t at)
 {
 	struct hostlocal_set s = ranges(n);
@@ -263,8 +265,27 @@ const struct crowd crowds[] = {
 	{"pools by default", growth_api_default_pools},
 	{"pools by name", growth_api_named_pools},
 	{"pools by a wildcard", growth_api_wildcard},
+	{"pools of files", growth_api_pool_files},
+	{"calls that wait for pools", growth_api_waiting},
+	{"addresses that calls wait for by name", growth_api_pins},
+	{"pools of one subnet, built", growth_pools_apart},
+	{"pools of subnets of their own, built", growth_pools_of_subnets},
+	{"pools that contain each other, built", growth_pools_one_in_another},
+	{"pools whose subnets are in another's, built", growth_pools_in_one_subnet},
+	{"pools and reserved addresses, built", growth_pools_and_reserved},
 	{"addresses of a NIC that the node had for others", growth_plan_addresses},
 	{"default routes of a NIC", growth_plan_default_routes},
+	{"addresses, routes, rules and neighbours of a NIC, checked", growth_check},
+	{"blocks of pools, what each may allocate", growth_blocks_mine},
+	{"entries of a block, seen again", growth_blocks_entries},
+	{"released and requested addresses, looked up", growth_blocks_busy},
+	{"pods and leases of a node without its log", growth_blocks_adopted_pods},
+	{"pools that have more, and calls that wait for others", growth_api_pools_changed},
+	{"containers whose pods have other names", growth_agent_gc},
+	{"names with retained addresses", growth_agent_retained},
+	{"addresses released for nodes", growth_agent_exported},
+	{"links of a pod, and default routes of its NIC", growth_plan_links},
+	{"addresses of the node, one for each of the pod", growth_plan_host_addresses},
 	{"records of host-local against ranges", ranges_of_records},
 	{"addresses asked for in ranges", ranges_wanted},
 };

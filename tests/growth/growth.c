@@ -98,7 +98,10 @@ static void load(const char *path, struct definition *d)
 	if (!base || !d->schema)
 		die(path, "the kind has no object in tests/growth/subjects.c");
 	d->base = parse(d->kind, span_of(base));
-	/* A journal of more than 32 KiB is written anew, which is a step, not growth: all three sizes are past it. */
+	/*
+	 * A journal of more than 32 KiB is compacted, which is a step, not growth: all three
+	 * sizes are past it.
+	 */
 	d->first = strcmp(d->kind, "Agent") == 0 ? FIRST * STEP : FIRST;
 	shapes_of(d->schema, &d->shapes);
 }
@@ -223,7 +226,7 @@ static void each(const struct definition *d)
 		}
 }
 
-/* What one list does to each entry of another: all that stand side by side in one object. */
+/* Combinations of two lists that are in one object. */
 static size_t siblings(const struct definition *d, size_t first, const struct shape **ret)
 {
 	const char *path = d->shapes.v[first].path, *end = strrchr(path, '.');

@@ -5,17 +5,21 @@
 /*
  * Whether what a user sends costs more than n log n. Between growth.c (each list of each kind, at three sizes, and the
  * verdict), shapes.c (objects from a definition's schema), subjects.c (who reads objects), crowds.c (who reads many of
- * them together), api.c (the agent's own API) and count.c (what it costs).
+ * them together), api.c (the agent's own API), pools.c (the pools of a cluster) and count.c (what it costs).
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/loop.h"
+#include "ipam/ipam.h"
 #include "wire/json/json.h"
 #include "wire/json/tree.h"
 
-/* --- count.c: deterministic work: basic blocks of src, and bytes that libc looks at or moves --- */
+/*
+ * --- count.c: deterministic work: basic blocks of src, and bytes that libc looks at or moves ---
+ */
 
 extern uint64_t count_work;
 
@@ -36,7 +40,7 @@ struct shapes {
 
 /* All of a schema (openAPIV3Schema), so that a field that comes later is there as well. */
 void shapes_of(const struct json *schema, struct shapes *ret);
-/* `object` gets n entries (or bytes) at the path; variant: their order and what they say. */
+/* `object` gets n entries (or bytes) at the path; variant: their order and content. */
 void shape_grow(struct json_tree *object, const struct json *schema, const struct shape *s,
 		size_t n, int variant);
 const char *shape_variant(const struct shape *s, int variant);
@@ -57,7 +61,7 @@ struct subject {
 };
 extern const struct subject subjects[];
 extern const size_t n_subjects;
-/* What a kind's object is before anything grows; NULL: the kind is not known here. */
+/* The initial object of a kind; NULL: unknown kind. */
 const char *subject_base(const char *kind);
 
 /* --- netconf.c --- */
@@ -77,17 +81,44 @@ uint64_t growth_api_asked_again(size_t n), growth_api_check(size_t n),
 	growth_api_one_conflict(size_t n), growth_api_gc_none(size_t n),
 	growth_api_gc_all(size_t n), growth_api_pools(size_t n), growth_api_pools_json(size_t n),
 	growth_api_pools_check(size_t n), growth_api_default_pools(size_t n),
-	growth_api_named_pools(size_t n), growth_api_wildcard(size_t n);
+	growth_api_named_pools(size_t n), growth_api_wildcard(size_t n),
+	growth_api_pool_files(size_t n), growth_api_waiting(size_t n), growth_api_pins(size_t n);
+
+/* An empty store, and a loop. */
+struct growth_lab {
+	struct loop *loop;
+	const struct root *root;
+	struct ipam_paths paths;
+};
+struct growth_lab growth_lab(void);
+uint64_t growth_api_pools_changed(size_t n);
+
+/* --- agent.c --- */
+
+uint64_t growth_agent_gc(size_t n), growth_agent_retained(size_t n),
+	growth_agent_exported(size_t n);
+
+/* --- pools.c --- */
+
+uint64_t growth_pools_apart(size_t n), growth_pools_of_subnets(size_t n),
+	growth_pools_one_in_another(size_t n), growth_pools_in_one_subnet(size_t n),
+	growth_pools_and_reserved(size_t n);
 
 /* --- coordinator.c --- */
 
-uint64_t growth_plan_addresses(size_t n), growth_plan_default_routes(size_t n);
+uint64_t growth_plan_addresses(size_t n), growth_plan_default_routes(size_t n),
+	growth_plan_links(size_t n), growth_plan_host_addresses(size_t n), growth_check(size_t n);
+
+/* --- blocks.c --- */
+
+uint64_t growth_blocks_mine(size_t n), growth_blocks_entries(size_t n),
+	growth_blocks_busy(size_t n), growth_blocks_adopted_pods(size_t n);
 
 /* --- crowds.c --- */
 
 struct crowd {
 	const char *name;
-	uint64_t (*run)(size_t n); /* what n of them cost */
+	uint64_t (*run)(size_t n); /* the cost of n of them */
 };
 extern const struct crowd crowds[];
 extern const size_t n_crowds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who reads what users send. A new reader of a kind is one function and one row here. */
+/* The readers of users' objects. A new reader of a kind is one function and one row here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "agent/network/plan.h"
 #include "base/alloc.h"
 #include "controller/admission/admit.h"
-#include "controller/gc/census.h"
+#include "controller/gc/gc_cache.h"
 #include "controller/injection/inject.h"
 #include "controller/nad/diff.h"
 #include "controller/webhook/review.h"
@@ -180,7 +180,7 @@ static void run_world(const struct sample *s)
 {
 	auto_buf struct buf b;
 
-	for (int k = 0; k < WORLD_KINDS; k++) {
+	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++) {
 		struct cluster_cache_object v = {0};
 
 		buf_init(&b, TEXT_BYTES);
@@ -209,25 +209,25 @@ static void run_cluster(const struct sample *s)
 
 /* --- admission --- */
 
-static struct admit_ask ask_of(const struct sample *s, bool old)
+static struct admit_request request_from(const struct sample *s, bool old)
 {
-	return (struct admit_ask){s->kind,
-				  s->old ? ADMIT_UPDATE : ADMIT_CREATE,
-				  "t",
-				  "x",
-				  old ? NULL : s->object,
-				  s->old,
-				  NULL};
+	return (struct admit_request){s->kind,
+				      s->old ? ADMIT_UPDATE : ADMIT_CREATE,
+				      "t",
+				      "x",
+				      old ? NULL : s->object,
+				      s->old,
+				      NULL};
 }
 
 /* Others of its kind are as large as it is. */
-static struct admit_world cluster_cache_of(const struct sample *s, const struct json **others)
+static struct admit_cache cluster_cache_of(const struct sample *s, const struct json **others)
 {
 	bool pool = strcmp(s->kind, "SpiderIPPool") == 0,
 	     net = strcmp(s->kind, "SpiderSubnet") == 0;
 
 	others[0] = s->old ? s->old : s->object;
-	return (struct admit_world){.agent_ns = "kube-system",
+	return (struct admit_cache){.agent_ns = "kube-system",
 				    .pools = others,
 				    .subnets = others,
 				    .n_pools = pool || net,
@@ -237,8 +237,8 @@ static struct admit_world cluster_cache_of(const struct sample *s, const struct 
 static void run_default(const struct sample *s)
 {
 	const struct json *others[1];
-	struct admit_world w = cluster_cache_of(s, others);
-	struct admit_ask q = ask_of(s, false);
+	struct admit_cache w = cluster_cache_of(s, others);
+	struct admit_request q = request_from(s, false);
 	struct admit_answer a;
 
 	admit_default(&w, &q, &a);
@@ -248,8 +248,8 @@ static void run_default(const struct sample *s)
 static void check(const struct sample *s, const char *name)
 {
 	const struct json *others[1];
-	struct admit_world w = cluster_cache_of(s, others);
-	struct admit_ask q = ask_of(s, false);
+	struct admit_cache w = cluster_cache_of(s, others);
+	struct admit_request q = request_from(s, false);
 	struct admit_answer a;
 
 	q.name = name;
@@ -271,8 +271,8 @@ static void run_check_beside(const struct sample *s)
 static void run_delete(const struct sample *s)
 {
 	const struct json *others[1];
-	struct admit_world w = cluster_cache_of(s, others);
-	struct admit_ask q = {s->kind, ADMIT_DELETE, "t", "x", NULL, s->object, NULL};
+	struct admit_cache w = cluster_cache_of(s, others);
+	struct admit_request q = {s->kind, ADMIT_DELETE, "t", "x", NULL, s->object, NULL};
 	struct admit_answer a;
 
 	admit_check(&w, &q, &a);
@@ -401,11 +401,12 @@ static void inject(const struct sample *s, size_t n)
 					.pools = true,
 					.group = {"w0", "w0"}};
 	const struct inject_net *list[1] = {&net};
-	struct inject_ask q = {.pod = s->object, .ns = "t", .nets = {list, n}, .ipc_lock = true};
+	struct inject_request q = {
+		.pod = s->object, .ns = "t", .nets = {list, n}, .ipc_lock = true};
 	struct kube_patch p;
 
 	q.ns_group[INJECT_RDMA] = n ? "w0" : NULL;
-	inject_is_asked(meta(s->object, "annotations"));
+	inject_is_requested(meta(s->object, "annotations"));
 	kube_patch_init(&p);
 	inject_pod(&q, &p, NULL);
 	kube_patch_end(&p);
@@ -427,7 +428,8 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 static void run_net_plan(const struct sample *s)
 {
 	const struct net_lookup lookup = {find_nad, NULL};
-	const struct net_wish wish = {.ifname = "eth0", .pod_uid = "u", .multus_ns = "kube-system"};
+	const struct net_request wish = {
+		.ifname = "eth0", .pod_uid = "u", .multus_ns = "kube-system"};
 	struct pod_facts pod = {0};
 	auto_net_plan struct net_plan plan = {0};
 	auto_buf struct buf b;
@@ -449,7 +451,7 @@ static void run_net_plan(const struct sample *s)
 static void run_pod_pools(const struct sample *s)
 {
 	static const struct pod_nic nics[2] = {{.ifname = "eth0"}, {.ifname = "n1"}};
-	struct pod_wish wishes[2] = {0};
+	struct pod_pool_request wishes[2] = {0};
 	struct pool_route *routes = NULL;
 	struct pod_facts pod = {0};
 	struct pod_pools_facts f = {.pod = &pod, .ns_annotations = &pod.annotations};
@@ -460,9 +462,9 @@ static void run_pod_pools(const struct sample *s)
 	if (pod_routes_read(&pod, &routes, &n, NULL) == 0)
 		pod_routes_give(routes, n, NULL, 0, NULL, 0);
 	free(routes);
-	if (pod_pools_ask(&f, nics, 2, wishes, NULL) >= 0)
+	if (pod_pools_request(&f, nics, 2, wishes, NULL) >= 0)
 		for (size_t i = 0; i < 2; i++)
-			pod_wish_done(&wishes[i]);
+			pod_pool_request_done(&wishes[i]);
 	pod_facts_done(&pod);
 }
 
@@ -472,10 +474,10 @@ static void run_traces(const struct sample *s)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL))) {
-		struct foreign_traces t = {0};
+		struct adopt_traces t = {0};
 
-		foreign_read_status(text(v), &t, NULL);
-		foreign_traces_done(&t);
+		adopt_read_status(text(v), &t, NULL);
+		adopt_traces_done(&t);
 	}
 }
 
@@ -484,13 +486,13 @@ static void run_traces(const struct sample *s)
 static void run_endpoint(const struct sample *s)
 {
 	auto_free char *status = endpoint_status_of(s->object);
-	struct census_endpoint e = {0};
-	struct foreign_traces t = {0};
+	struct gc_cache_endpoint e = {0};
+	struct adopt_traces t = {0};
 
-	census_read_endpoint(s->object, &e);
-	census_endpoint_done(&e);
-	foreign_read_endpoint(status, &t, NULL);
-	foreign_traces_done(&t);
+	gc_cache_read_endpoint(s->object, &e);
+	gc_cache_endpoint_done(&e);
+	adopt_read_endpoint(status, &t, NULL);
+	adopt_traces_done(&t);
 }
 
 static void run_block(const struct sample *s)
@@ -503,9 +505,9 @@ static void run_block(const struct sample *s)
 
 static void run_node(const struct sample *s)
 {
-	struct census_node n = {0};
+	struct gc_cache_node n = {0};
 
-	census_read_node(s->object, &n);
+	gc_cache_read_node(s->object, &n);
 }
 
 const struct subject subjects[] = {

@@ -23,13 +23,13 @@ TEXTS = {
     "byte": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b""),  # complete but for that byte
     "chunk": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"x" * 1000),
     "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # none of the answers is read
-    "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that never is whole
+    "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that is never completed
 }
 UNREAD = {"unread", "pipeline"}
 
 
 def hello():
-    """A client's first flight, whole: the server computes its answer, and hears no more."""
+    """A client's complete first TLS message: the server computes its answer, and gets nothing more."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures. A tier that cannot run fails: there is no skip."""
+"""Fixtures. A tier that cannot run fails: no test is skipped."""
 import os
 import pathlib
 import shutil
@@ -29,8 +29,8 @@ def pytest_sessionstart(session):
 
 @pytest.fixture(scope="session")
 def plugins(tmp_path_factory):
-    """The folder a runtime looks for plugins in: symlinks to the one binary. UNIRAIL_PLUGINS
-    names another folder (Debian's own, to check the tests)."""
+    """The directory of CNI plugins: symlinks to the unirail binary. UNIRAIL_PLUGINS names another directory (Debian's
+    plugins, to check the tests)."""
     if "UNIRAIL_PLUGINS" in os.environ:
         return pathlib.Path(os.environ["UNIRAIL_PLUGINS"])
     folder = tmp_path_factory.mktemp("plugins")
@@ -48,7 +48,7 @@ def make_lab(tmp_path, plugins):
         tmp.mkdir()
         one = labs.Lab.__new__(labs.Lab)
         one.namespaces = []
-        made.append(one)  # before it is built: what it made goes even when it fails half way
+        made.append(one)  # before it is built: so that a partial setup is removed as well
         one.__init__(tmp, plugins, **kw)
         return one
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TLS server that speaks just enough HTTP/2 to answer requests one after another with what a test scripted,
-mistakes included. What it is asked is not decoded: real answers come from the real API server in tests/cluster."""
+"""A TLS server with the minimum of HTTP/2 that is needed to answer requests in sequence with scripted responses,
+including invalid ones. It does not decode the requests: tests/cluster has the responses of a real API server."""
 import datetime
 import json
 import socket
@@ -115,7 +115,8 @@ class Listener:
 
 
 class Server(Listener):
-    """`script` has what the n-th request gets; the last goes on for all that follow. None closes the connection."""
+    """`script` has the response to the n-th request; its last entry answers all further requests. None closes the
+    connection."""
 
     def __init__(self, cert, script=(answer(),), alpn=("h2",), client_ca=None, tls=None, greet=True):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

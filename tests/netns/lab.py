@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fabric, a node and pods in network namespaces, and a container runtime's view of CNI.
-
-Namespaces are named unirail-test-PID-...: what a run left behind is told from what another run
-is using by whether PID is alive.
-"""
+"""A fabric, a node and pods in network namespaces, and a container runtime's view of CNI. Namespaces are named
+unirail-test-PID-...: those whose PID is not alive were left by an earlier run."""
 import contextlib
 import ctypes
 import difflib
@@ -81,7 +78,7 @@ def ip_json(ns, *args):
 
 
 def sysctl(ns, key, value=None):
-    """The value of a key below /proc/sys; sets it first when asked to."""
+    """The value of a key below /proc/sys; sets it first if a value is given."""
     path = "/proc/sys/" + key
     if value is not None:
         run(["sh", "-c", f"echo {value} >{path}"], ns=ns)
@@ -116,7 +113,7 @@ def sweep():
 
 @contextlib.contextmanager
 def small_disk(folder):
-    """A file system of its own, soon full."""
+    """A separate file system that is soon full."""
     folder.mkdir(parents=True, exist_ok=True)
     run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", folder])
     try:
@@ -160,7 +157,7 @@ def age(path, seconds=3600):
 
 
 class Call:
-    """What a plugin said."""
+    """The result of a call of a plugin."""
 
     def __init__(self, p):
         self.status, self.out, self.err = p.returncode, p.stdout, p.stderr
@@ -467,7 +464,7 @@ def same_shape(st, *pairs):
 
 
 def same(a, b, what=""):
-    """Two texts are the same, or what differs is said."""
+    """Asserts that two texts are equal; shows the difference otherwise."""
     if a != b:
         diff = difflib.unified_diff(a.splitlines(), b.splitlines(), "one", "other", n=6, lineterm="")
         raise AssertionError(f"{what} differs:\n" + "\n".join(diff))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the meta plugins (tuning, sbr, loopback, ifacer) share."""
+"""Shared by the tests of the chained plugins (tuning, sbr, loopback, ifacer)."""
 import os
 import pathlib
 
@@ -11,7 +11,7 @@ META = ["tuning", "sbr", "loopback", "ifacer"]
 
 @pytest.fixture
 def metas(tmp_path):
-    """A folder with our plugins; UNIRAIL_PLUGINS names another one, to check the tests."""
+    """A directory with unirail's plugins; UNIRAIL_PLUGINS names another one, to check the tests."""
     if "UNIRAIL_PLUGINS" in os.environ:
         return pathlib.Path(os.environ["UNIRAIL_PLUGINS"])
     folder = tmp_path / "metas"

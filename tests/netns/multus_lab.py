@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multus' side of a pod: its delegates run with Debian's plugins, and the files it keeps of them."""
+"""Multus' side of a pod: its delegates, executed with Debian's plugins, and the files that Multus stores of them."""
 import base64
 import json
 
@@ -25,7 +25,7 @@ def delegate(conf, head=False, **requests):
 
 
 def chain(verb, lab, confs, pod, by, name="net", version="1.0.0", prev=None, **kw):
-    """A plugin list as libcni runs it, by the plugins of a folder. ADD returns the last result."""
+    """Runs a plugin list as libcni does, with the plugins of a directory. ADD returns the last result."""
     for p in reversed(confs) if verb == "DEL" else confs:
         conf = {**p, "cniVersion": version, "name": name, **({"prevResult": prev} if prev is not None else {})}
         if verb == "ADD":
@@ -36,7 +36,7 @@ def chain(verb, lab, confs, pod, by, name="net", version="1.0.0", prev=None, **k
 
 
 class Multus:
-    """The state in `folder`, as its cniDir; `by` has the plugins that it adds pods with."""
+    """The state in `folder`, used as its cniDir; `by` has the plugins with which it adds pods."""
 
     def __init__(self, lab, folder, head=False, by=THEIRS):
         self.lab, self.folder, self.head, self.by = lab, folder, head, by

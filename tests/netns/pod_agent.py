@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's side of a pod's networks, by Python's own HTTP server; addresses come from a real `unirail ipam serve`."""
+"""The agent's side of a pod's networks, on Python's HTTP server; addresses come from a real `unirail ipam serve`."""
 import contextlib
 import http.server
 import json
@@ -49,7 +49,7 @@ class PodAgent:
                 self.send(*outer.serve(self.path, body))
 
             def send(self, status, text):
-                with contextlib.suppress(BrokenPipeError):  # who tells something does not wait
+                with contextlib.suppress(BrokenPipeError):  # a client that reports does not read the answer
                     self.send_response(status)
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(text)))
@@ -82,7 +82,7 @@ class PodAgent:
                        "stateDir": str(self.lab.state_dir), **more}
 
     def stop(self):
-        """Nobody answers any more, and nothing is left of the socket."""
+        """The server does not answer any more, and its socket is removed."""
         self.hangs = False
         if self.server:
             self.server.shutdown()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of test_side_by_side.py: configurations that Debian's containernetworking-plugins 1.1.1
-and ours are both given. The words of an error are those that people search for; `differs` says where
-we differ on purpose, and why. Here: the protocol and IPAM; side_by_side_links.py: links."""
+"""The table of test_side_by_side.py: configurations that both Debian's containernetworking-plugins 1.1.1 and unirail
+get. Error messages are compared literally, since people search for them; `differs` has each intentional difference and
+its reason. This file has the protocol and IPAM, side_by_side_links.py the links."""
 import dataclasses
 
 WORK_DIR, POD_DIR = "@dir@", "@pod@"  # replaced: a fresh folder, the pod's namespace
@@ -231,7 +231,7 @@ TINY = {"subnet": "10.7.0.0/30"}
 
 
 def three(settings, version="1.0.0", **more):
-    """Three containers, one given back, one more."""
+    """Three containers, one release, one more container."""
     steps = [ipam("ADD", settings, version, cid=c, **more) for c in ("c1", "c2", "c3")]
     if version >= "0.4.0":
         steps.append(ipam("CHECK", settings, version, cid="c2", **more))
@@ -286,7 +286,7 @@ ONE_OF_TWO = "theirs take either of two addresses for one set (a Go map's order)
 
 
 def requests():
-    """An address asked for, by each way."""
+    """An address requested in each of the possible ways."""
     settings = host_local([NET4], [NET6])
     more = {"args": {"cni": {"ips": ["10.7.0.4"]}}}
     runtime = {"runtimeConfig": {"ips": ["10.7.0.5", "fd07::20"]}}
@@ -316,7 +316,7 @@ def requests():
 
 
 def stores():
-    """What is in the folder already."""
+    """The existing content of the directory."""
     settings, full = host_local([NET4]), host_local([TINY])
     held = {"networks/net/10.7.0.2": "old\r\nnet1", "networks/net/10.7.0.3": "older"}
     add("host-local-exhausted",

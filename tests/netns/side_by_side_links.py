@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More of side_by_side.py's table: plugins that change links, and chains of them."""
+"""The part of side_by_side.py's table for plugins that change links, and for chains of them."""
 import dataclasses
 import platform
 

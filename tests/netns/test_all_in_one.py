@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""unirail-cni: every network of a pod in one process, and the same kernel state as the chain."""
+"""unirail-cni attaches every network of a pod in one process and leaves the same kernel state as the chain of
+plugins."""
 import json
 import os
 import re
@@ -131,7 +132,7 @@ def test_ifname_defaults(lab):
 
 
 def test_rails_only(lab):
-    """Behind an overlay's eth0 that somebody else made."""
+    """eth0 is created by another plugin, of an overlay network."""
     lab.rail_pools()
     pod = lab.pod()
     ip(lab.node, "link", "add", "cali0", "type", "veth", "peer", "name", "eth0", "netns", pod.ns)
@@ -311,10 +312,13 @@ def test_gc(lab):
 
 
 def use_plan(lab, plan, number):
-    """configs/ of a plan on the node of that number there, as they stand but for folders and this host's name."""
+    """configs/ of a plan on its node of that number, unchanged except for directories and the names of the nodes: this
+    host, which may itself be called node1, and others."""
     from lab import TOP
+    here = os.uname().nodename
     for src in (TOP / "configs" / plan).glob("pools/*.conf"):
-        lab.pools(re.sub(rf"(?m)^(node *=) node{number}$", rf"\1 {os.uname().nodename}", src.read_text()), src.name)
+        lab.pools(re.sub(r"(?m)^(node *=) node(\d+)$",
+                         lambda m: f"{m[1]} {here if int(m[2]) == number else f'not-{here}-{m[2]}'}", src.read_text()), src.name)
     text = next((TOP / "configs" / plan).glob("*.conf*")).read_text()
     conf = json.loads(text.replace("/etc/unirail/pools", str(lab.pool_dir)).replace(
         "/var/lib/unirail/ipam", str(lab.state_dir)))
@@ -323,7 +327,7 @@ def use_plan(lab, plan, number):
 
 
 def test_example_configs(make_lab):
-    """configs/ are what a reader copies: they must work as they stand, but for the folders."""
+    """The files of configs/ work unchanged, except for directories: readers copy them."""
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")
         if plan == "exclusive":
@@ -339,7 +343,7 @@ def test_example_configs(make_lab):
 
 
 def test_example_configs_on_two_nodes(make_lab):
-    """The same files on each: no address is given out twice; on a node that they do not name, none is."""
+    """With the same files on two nodes no address is allocated twice; a node that they do not name allocates none."""
     given = []
     for number in (1, 2):
         lab = make_lab(rails=8)
@@ -352,9 +356,9 @@ def test_example_configs_on_two_nodes(make_lab):
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
-def test_default_route_goes_by_the_network_that_asks(make_lab, v6):
-    """Multus' default-route: one network has the pod's default route, and no other; the other family keeps its
-    own. A failed ADD, a CHECK and a DEL know of it."""
+def test_default_route_of_the_network_that_requests_it(make_lab, v6):
+    """Multus' default-route: exactly one network has the pod's default route; the other family keeps its own. A
+    failed ADD, a CHECK and a DEL handle it."""
     lab = make_lab(rails=2, v6=v6)
     lab.rail_pools(v6=v6)
     nets = lab.all_networks(ipam=None)
@@ -376,7 +380,7 @@ def test_default_route_goes_by_the_network_that_asks(make_lab, v6):
     assert link_names(asked.ns) == ["lo"]
 
 
-def test_default_route_that_cannot_be_is_told_and_undone(lab):
+def test_impossible_default_route_fails_and_is_undone(lab):
     lab.rail_pools()
     nets = lab.all_networks()
     nets[1]["defaultRoute"] = ["192.0.2.1"]

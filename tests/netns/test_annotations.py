@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Multus writes of a pod, and what we do, from the same definitions and the same plugins' results: the network-status
-annotation byte for byte, its scratch file and libcni's cache."""
+"""What Multus and unirail write for a pod, from the same definitions and the same results of plugins: the
+network-status annotation byte for byte, Multus' cache file and libcni's cache."""
 import base64
 import ipaddress
 import json
@@ -110,7 +110,7 @@ def definition(name, version, result):
 
 
 def added(lab, agent, others, *nets):
-    """nets: (definition's place, interface, definition). What was told of the pod."""
+    """nets: (index of the definition, interface, definition). Returns the status reported for the pod."""
     agent.networks(*nets)
     pod = lab.pod()
     c = conf(lab, agent, clusterNetwork="first", binDir=str(others))
@@ -130,7 +130,7 @@ def test_network_status(lab, agent, others, name):
     lab.delete(c, pod, ifname="eth0")
 
 
-# Where our files say more or less than Multus' HEAD, and why it does not matter to Multus.
+# Differences between unirail's files and those of Multus' HEAD, and why Multus ignores them.
 DIFFERENT = {
     "Conf": "of a list it is empty there but for two empty objects; nobody reads it",
     "unirail": "who wrote the note, so that a DEL of ours knows it",
@@ -153,7 +153,7 @@ def test_scratch_file_and_cache(lab, agent, others):
     for o, t in zip(ours, theirs):
         seen = {k for k in o.keys() | t.keys() if o.get(k) != t.get(k)} - {"Bytes"}
         assert seen <= set(DIFFERENT) and {"Conf", "unirail"} <= seen, seen
-        # What a DEL of Multus' would run is the definition, whole.
+        # A DEL of Multus would execute the whole definition.
         runs, was = (json.loads(base64.b64decode(x["Bytes"])) for x in (o, t))
         assert {**runs, "plugins": [{**p, "gives": None} for p in runs["plugins"]]} == {
             **was, "plugins": [{**p, "gives": None} for p in was["plugins"]]}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tuning, sbr and ifacer in the all-in-one's own process: the state the chain of plugins leaves, its
-undo, and that nothing is executed."""
+"""tuning, sbr and ifacer in the process of unirail-cni: the state that the chain of plugins leaves, its undo, and that
+no plugin is executed."""
 import os
 
 import pytest
@@ -76,7 +76,7 @@ def test_check_and_del(lab):
 
 
 def test_check_of_the_coordinator_before_sbr(lab):
-    """Two rules for one address, and each has a table: either may stand first."""
+    """An address has two rules, each with a table: their order does not matter."""
     lab.rail_pools()
     c, pod = lab.rails(nets_of(lab, rail0=([], [{"type": "sbr"}]))), lab.pod()
     c["prevResult"] = lab.add(c, pod, ifname="eth0")
@@ -88,7 +88,7 @@ def test_check_of_the_coordinator_before_sbr(lab):
     lab.fail("CHECK", c, pod, ifname="eth0", words=["rail 'net1' (rail0)", "172.16.1.10", "no default route"])
 
 
-def test_damage_to_what_sbr_made(lab):
+def test_check_finds_damaged_rules_of_sbr(lab):
     lab.rail_pools()
     c, pod = lab.rails(nets_of(lab, coordinator=False, rail0=([{"type": "sbr"}], []))), lab.pod()
     c["prevResult"] = lab.add(c, pod, ifname="eth0")
@@ -100,9 +100,9 @@ def test_damage_to_what_sbr_made(lab):
 
 @pytest.mark.parametrize("last", [{"type": "sbr", "gateways": ["x"]}, {"type": "nosuch"}, {"type": "false"}],
                          ids=["ours", "missing", "executed"])
-def test_failure_takes_everything_back(lab, tmp_path, last):
-    """A plugin after all coordinators fails: what tuning and sbr did on a device of the node goes
-    with the rest."""
+def test_failure_reverts_all_plugins(lab, tmp_path, last):
+    """A plugin after all coordinators fails: the changes of tuning and sbr to a device of the node are reverted with
+    the rest."""
     lab.rail_pools()
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -123,7 +123,7 @@ def test_failure_takes_everything_back(lab, tmp_path, last):
 
 
 def test_unknown_types_are_executed(lab, tmp_path):
-    """By their own name, from CNI_PATH, with prevResult of what was done in process."""
+    """Unknown plugins are executed from CNI_PATH, with the prevResult of the plugins in this process."""
     lab.rail_pools()
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -178,7 +178,7 @@ def test_ifacer_stands_before_the_first_plugin(lab):
 
 
 def test_ifacer_that_fails_changes_nothing(lab):
-    """No VLAN interfaces on this kernel; masters are looked up after it."""
+    """This kernel has no VLAN interfaces; the error comes before the lookup of masters."""
     lab.rail_pools()
     nets = with_ifacer(lab, interfaces=["rail0"], vlanID=100)
     nets[1]["plugins"][1]["master"] = "rail0.100"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coordinator: the tables, priorities, routes, neighbours and marks that the original makes,
-and what it leaves behind: nothing."""
+"""coordinator: creates the same tables, priorities, routes, neighbours and marks as the original, and leaves nothing
+behind."""
 import json
 import threading
 
@@ -251,7 +251,7 @@ def test_policy_routes(lab):
 
 
 def test_a_route_that_fails_names_its_device(lab):
-    """Its index tells a reader nothing once the pod is gone."""
+    """The error names the device: an index is useless once the pod is deleted."""
     s = Stack(lab)
     main, coordinator = s.plugins(0, mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "192.168.99.1"}])
     prev = lab.chain("ADD", [main], s.pod, ifname="eth0")
@@ -356,7 +356,7 @@ def test_bad_conf_names_the_field(lab, conf, words):
     add_second(lab, s, **conf)(words=words)
 
 
-def test_default_route_nic_that_is_not_there(lab):
+def test_default_route_nic_that_does_not_exist(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     add_second(lab, s, mode="underlay", podDefaultRouteNic="net7")(words=["net7"])
@@ -387,7 +387,7 @@ def test_taken_name_on_the_node(lab):
 # --- DEL ---
 
 
-def test_del_leaves_the_node_as_it_was(lab):
+def test_del_restores_the_state_of_the_node(lab):
     before = state(lab.node)
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
@@ -409,7 +409,7 @@ def test_node_rule_goes_with_the_last_pod(lab):
 
 
 def test_node_rule_while_one_pod_goes_and_another_comes(lab):
-    """No lock guards the rule: whatever the order, it is there for the pod that is."""
+    """No lock guards the rule: in any order, the remaining pod has it."""
     for turn in range(10):
         first, second = Stack(lab), Stack(lab, host=21)
         first.add(0, "eth0", mode="underlay")
@@ -434,7 +434,7 @@ def test_node_rule_of_the_user_stays(lab):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
 def test_del_without_namespace_removes_the_nodes_side(lab, netns):
-    """The original leaves the veth pair when the namespace is gone."""
+    """The original leaves the veth pair when the namespace is deleted."""
     s = Stack(lab)
     result = s.add(0, "eth0", mode="underlay")
     assert s.pod.host_veth in link_names(lab.node)
@@ -469,7 +469,7 @@ def test_nodes_rule_goes_with_the_last_pod(lab):
     assert rule not in rules(lab.node)
 
 
-def test_del_of_one_pod_leaves_the_others_way(lab):
+def test_del_of_one_pod_keeps_routes_to_the_other(lab):
     a, b = Stack(lab, host=20), Stack(lab, host=21)
     for s in (a, b):
         s.add(0, "eth0", mode="underlay")
@@ -516,7 +516,7 @@ def check(s, nic):
     return errors
 
 
-def test_check_is_content(attached):
+def test_check_succeeds(attached):
     assert check(attached, 0) == [] and check(attached, 1) == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail doctor` as a process: exit status, snapshots, other roots. What it finds: tests/unit, tests/vm."""
+"""`unirail doctor` as a process: exit status, snapshots, other roots. tests/unit and tests/vm test its findings."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ def doctor(*args):
 
 @pytest.fixture
 def paths(tmp_path):
-    """Folders of its own: what this machine's have is none of a test's business."""
+    """Temporary directories instead of those of this machine."""
     return ["--cni-bin", str(tmp_path / "bin"), "--cni-conf", str(tmp_path / "conf"), "--pool-dir",
             str(tmp_path / "pools"), "--state-dir", str(tmp_path / "state")]
 
@@ -55,7 +55,7 @@ def test_unpacked(tmp_path):
 def test_snapshot_of_this_host(tmp_path, paths):
     file = tmp_path / "me.tree"
     p = doctor("--snapshot", str(file))
-    assert p.returncode == 0 and p.stderr == "" and "secrets are left out" in p.stdout
+    assert p.returncode == 0 and p.stderr == "" and "but no secrets" in p.stdout
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert f"/proc/sys/kernel/osrelease = {os.uname().release}\n" in file.read_text()
     here, there = (json.loads(doctor(*paths, "-o", "json", *more).stdout) for more in ([], ["--root", str(file)]))
@@ -63,7 +63,7 @@ def test_snapshot_of_this_host(tmp_path, paths):
 
 
 def test_no_secret(tmp_path):
-    """In a namespace whose /etc has nothing else."""
+    """In a mount namespace whose /etc has only test files."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "10-a.conflist").write_text('{"plugins": [{"type": "a", "apiToken": "hunter2"}]}')
@@ -115,7 +115,7 @@ def test_missing_master_is_found(tmp_path, paths):
 def test_missing_pools_are_found_where_they_are_used(tmp_path, paths):
     spiderpool = {"type": "macvlan", "master": "lo", "ipam": {"type": "spiderpool"}}
     file = conf_file(tmp_path / "conf", [spiderpool])
-    what = f"there are no pools, and '{file}' takes addresses from them"
+    what = f"there are no pools, but '{file}' allocates from them"
     where = (str(tmp_path / "pools"), what)
     assert where in [(f["where"], f["what"]) for f in findings(*paths)]
     (tmp_path / "pools").mkdir()
@@ -128,7 +128,7 @@ def test_missing_pools_are_found_where_they_are_used(tmp_path, paths):
 
 
 def test_skipped_checks_are_named(tmp_path):
-    """As a user who may read neither configurations nor addresses."""
+    """Runs as a user without permission to read configurations and addresses."""
     conf_file(tmp_path / "conf", [{"type": "a"}])
     for name in ("bin", "pools", "state"):
         (tmp_path / name).mkdir()
@@ -143,8 +143,8 @@ def test_skipped_checks_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("words, status, says", [
-    (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot is of this host"),
-    (["--unpack", "x"], 2, "--unpack wants a snapshot's file in --root"),
+    (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot describes this host"),
+    (["--unpack", "x"], 2, "--unpack needs the file of a snapshot in --root"),
     (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': No such file or directory (ENOENT)"),
     (["--snapshot", "/nonexistent/x"], 1, "write snapshot"),
     (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
@@ -154,3 +154,32 @@ def test_mistakes(words, status, says):
     p = doctor(*words)
     assert p.returncode == status and says in p.stderr and p.stdout == "" and p.stderr.count("\n") == 1
     assert leftovers() == []
+
+
+def test_fix_shows_what_mends_a_snapshot_and_changes_nothing(tmp_path):
+    tree = (HOSTS / "vm_ailing.tree").read_text()
+    (tmp_path / "h.tree").write_text(tree + "/etc/unirail/host.conf :\n\t[sysctl]\n\tnet.ipv4.conf.ra.rp_filter = 2\n")
+    p = doctor("--root", str(tmp_path / "h.tree"), "--fix")
+    assert "unirail host apply sysctl\n" in p.stdout and "unirail host rdma-mode exclusive\n" in p.stdout
+    assert "sysctl -w" in p.stdout or "net.ipv4.conf.ra.rp_filter" in p.stdout
+    assert p.returncode == 1 and leftovers() == []
+
+
+def test_usage_errors_of_fix():
+    for args, text in ((["--dry-run"], "--dry-run goes with --fix"), (["--fix", "-o", "json"], "does not go with"),
+                       (["--with", "x"], "--with goes with --would-run")):
+        p = doctor(*args)
+        assert p.returncode == 2 and p.stdout == "" and text in p.stderr
+
+
+def test_node_object_is_part_of_a_snapshot(tmp_path):
+    (tmp_path / "node.json").write_text(json.dumps({"kind": "Node", "metadata": {"name": "n1", "labels": {
+        "network.nvidia.com/operator.mofed.wait": "true"}, "annotations": {"some-token": "hunter2"}}}))
+    p = doctor("--snapshot", str(tmp_path / "me.tree"), "--node-file", str(tmp_path / "node.json"))
+    assert p.returncode == 0, p.stderr
+    assert "hunter2" not in (tmp_path / "me.tree").read_text()
+    found = json.loads(doctor("--root", str(tmp_path / "me.tree"), "-o", "json").stdout)["findings"]
+    assert [f["where"] for f in found if f["check"] == "node-drivers"] == ["network.nvidia.com/operator.mofed.wait"]
+    (tmp_path / "node.json").write_text(json.dumps({"kind": "Pod", "metadata": {"name": "n1"}}))
+    p = doctor("--snapshot", str(tmp_path / "no.tree"), "--node-file", str(tmp_path / "node.json"))
+    assert p.returncode == 1 and "is not one object of kind Node" in p.stderr and not (tmp_path / "no.tree").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host-device with veth ends for NICs: side by side with Debian's, and where that one fails."""
+"""host-device with veth ends as NICs: compared with Debian's, and cases in which Debian's fails."""
 import json
 import pathlib
 
@@ -35,7 +35,7 @@ def files(lab):
 
 
 def bare(lab, nic="rail0"):
-    """A NIC with no address of the node's, as one that is given away should be."""
+    """A NIC without addresses of the node, as a NIC for pods should be."""
     ip(lab.node, "addr", "flush", "dev", nic)
     return link(lab.node, nic)
 
@@ -82,8 +82,8 @@ def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
 
 
 @pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
-def test_pods_of_the_other(lab, maker, deleter):
-    """Moving over and back: the alias is all there is to know the way home by."""
+def test_pods_added_by_one_plugin_deleted_by_the_other(lab, maker, deleter):
+    """Pods change between both plugins: only the link's alias records how to restore it."""
     where = {"ours": lab.plugins, "theirs": THEIRS}
     pod, c = lab.pod(), conf(host_local(lab), "0.4.0")
     bare(lab)
@@ -120,8 +120,8 @@ def test_packets_pass(make_lab, v6):
     assert sysctl(pod.ns, "net/ipv4/conf/net1/arp_notify") == "1"
 
 
-def test_name_of_the_node_is_free_in_the_pod(lab):
-    """The pod has a rail0 of its own, the node a net1: only the last name counts."""
+def test_names_of_node_and_pod_are_independent(lab):
+    """The pod already has a rail0, the node a net1: only the final name matters."""
     pod = lab.pod()
     mac = bare(lab)["address"]
     ip(pod.ns, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
@@ -147,8 +147,8 @@ def altnames(ns, nic):
 
 
 @pytest.mark.parametrize("ifname", ["net1", "nic-0"])
-def test_altname_that_is_a_name_in_the_pod(lab, ifname):
-    """The original fails, and so would the kernel: EEXIST. It is back afterwards; the others stay."""
+def test_altname_that_is_taken_in_the_pod(lab, ifname):
+    """The original fails, and so would the kernel: EEXIST. The altname is restored by DEL; other altnames stay."""
     pod = lab.pod()
     bare(lab)
     ip(pod.ns, "link", "add", "other", "type", "veth", "peer", "name", "x")
@@ -162,14 +162,14 @@ def test_altname_that_is_a_name_in_the_pod(lab, ifname):
         assert altnames(lab.node, "rail0") == ["net1", "nic-0", "other"]
 
 
-# --- home as it was ---
+# --- restored to its earlier state ---
 
 RECORDS = pathlib.Path("/var/lib/cni/host-device")
 
 
 @pytest.fixture(autouse=True)
 def no_record_left(monkeypatch):
-    """A device whose pod the original deleted, or whose namespace took it along, leaves its record."""
+    """Removes the record, which stays when the original deleted the pod or when the device was deleted with its namespace."""
     ids = []
 
     class Pod(lab_module.Pod):
@@ -196,7 +196,7 @@ def record():
 
 
 def in_use(lab, nic="rail0"):
-    """A NIC that the node uses: up, with addresses, an MTU and a name for people. What it is then."""
+    """A NIC that the node uses: up, with addresses, an MTU and an altname. Returns its state."""
     ip(lab.node, "link", "set", nic, "mtu", "1450", "alias", "port 7")
     ip(lab.node, "addr", "add", "192.0.2.7/24", "dev", nic)
     ip(lab.node, "addr", "add", "192.0.2.77/32", "dev", nic, "noprefixroute")
@@ -213,8 +213,8 @@ def as_is(lab, nic="rail0"):
     return {**{f: k.get(f) for f in ("address", "mtu", "ifalias", "ifname")}, "up": "UP" in k["flags"]}, lasting, connected
 
 
-def test_a_device_that_was_in_use_is_so_again(dual, record):
-    """The original leaves it down and bare. A lease is its client's to get again."""
+def test_device_in_use_is_restored(dual, record):
+    """The original leaves it down, without addresses. A DHCP lease is renewed by its client."""
     lab = dual
     pod, c = lab.pod(), conf(STATIC4)
     before = in_use(lab)
@@ -242,8 +242,8 @@ def test_a_failed_add_leaves_the_device_in_use(dual, record):
     assert as_is(lab) == before and not record(pod).exists()
 
 
-def test_killed_on_the_way_home(dual, tmp_path, record):
-    """The next DEL does the rest."""
+def test_killed_during_the_restore(dual, tmp_path, record):
+    """The next DEL completes the restore."""
     lab = dual
     c, before = conf(), in_use(lab)
     for n in range(1, 40):
@@ -260,8 +260,8 @@ def test_killed_on_the_way_home(dual, tmp_path, record):
 
 
 @pytest.mark.parametrize("how", ["DEL", "GC"])
-def test_a_device_that_its_namespace_lost(dual, how, record):
-    """On the node under its name in the pod, down and bare, as the kernel puts a physical one."""
+def test_device_of_a_deleted_namespace(dual, how, record):
+    """The device is on the node under its name in the pod, down, without addresses, as the kernel returns a physical one."""
     lab = dual
     pod, other, c = lab.pod(), lab.pod("b"), conf(None, "1.1.0")
     before = in_use(lab)
@@ -278,8 +278,8 @@ def test_a_device_that_its_namespace_lost(dual, how, record):
 
 
 @pytest.mark.parametrize("damage", ["another device", "another boot", "broken", "another version", "gone"])
-def test_a_record_that_does_not_fit(dual, damage, record):
-    """The device goes home, as without a record; nothing of it is done to another's."""
+def test_record_of_another_device(dual, damage, record):
+    """The device is restored as without a record; the device of another pod is not changed."""
     lab = dual
     pod, c = lab.pod(), conf()
     in_use(lab)
@@ -322,7 +322,7 @@ def test_del_without_namespace_frees_the_address(lab, netns):
 
 
 def test_del_of_a_pod_whose_namespace_is_gone(lab):
-    """A veth dies with it. The next ADD says that the device is not there."""
+    """A veth is deleted with its namespace. The next ADD reports that the device does not exist."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
     ns_del(pod.ns)
@@ -335,8 +335,8 @@ def test_del_of_a_pod_whose_namespace_is_gone(lab):
 @pytest.mark.parametrize("by", ["device", "hwaddr"])
 @pytest.mark.parametrize("up", [False, True])
 def test_del_finds_what_the_kernel_saved(lab, name, by, up):
-    """What becomes of a physical NIC when its pod's namespace dies: on the node, under its name in
-    the pod or the kernel's own."""
+    """The kernel returns a physical NIC to the node when the pod's namespace is deleted, under its name in the pod or
+    a name of the kernel."""
     mac = bare(lab)["address"]
     ip(lab.node, "link", "set", "rail0", "down", "alias", "rail0")
     ip(lab.node, "link", "set", "rail0", "name", name)
@@ -348,7 +348,7 @@ def test_del_finds_what_the_kernel_saved(lab, name, by, up):
 
 
 @pytest.mark.parametrize("alias,why", [("rail0", "its name is taken"), ("other", "is another's"),
-                                       ("no name!", "is no name")])
+                                       ("no name!", "is not a name")])
 def test_del_leaves_links_of_the_node_alone(lab, alias, why):
     ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     ip(lab.node, "link", "set", "net1", "alias", alias)
@@ -359,7 +359,7 @@ def test_del_leaves_links_of_the_node_alone(lab, alias, why):
 
 
 def test_del_leaves_a_link_without_alias_alone(lab):
-    """After an ADD that found the name taken. The original fails, for ever."""
+    """After an ADD that failed because the name was taken. The original fails, for ever."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
@@ -369,8 +369,8 @@ def test_del_leaves_a_link_without_alias_alone(lab):
     at_home(lab)
 
 
-def test_name_taken_at_home(lab):
-    """Nothing half done: the device stays until it can go home."""
+def test_name_taken_on_the_node(lab):
+    """The name is in use on the node: the device stays in the pod until it can be restored completely."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
     ip(lab.node, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
@@ -394,7 +394,7 @@ def test_del_with_a_configuration_that_add_refuses(lab):
 
 
 def injected(lab, tmp_path, what, n):
-    """A plugin folder whose host-device meets this at its n-th request to the kernel."""
+    """A directory of plugins whose host-device gets this error at its n-th request to the kernel."""
     folder = tmp_path / f"strace{n}"
     folder.mkdir()
     (folder / "host-device").write_text(
@@ -406,7 +406,7 @@ def injected(lab, tmp_path, what, n):
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
 def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
-    """Not sent, or done and the answer lost."""
+    """The request is not sent, or executed and its answer lost."""
     c, pod = conf(host_local(lab)), lab.pod()
     bare(lab)
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
@@ -423,7 +423,7 @@ def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 def test_killed_anywhere(lab, tmp_path, verb):
-    """After any request to the kernel the next DEL brings the device home."""
+    """After a kill at any request to the kernel the next DEL restores the device."""
     c = conf(host_local(lab))
     bare(lab)
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
@@ -452,7 +452,7 @@ FAILS = {
 
 @pytest.mark.parametrize("how", FAILS)
 @pytest.mark.parametrize("up", ["up", "down"])
-def test_failed_add_brings_the_device_back(lab, how, up):
+def test_failed_add_restores_the_device(lab, how, up):
     """The original leaves it in the pod."""
     ipam, word = FAILS[how]
     pod = lab.pod()
@@ -551,7 +551,7 @@ def test_gc(lab):
 
 
 def test_status(lab, tree):
-    """A device that is in a pod is no reason to call the node unfit; one that is no hardware is."""
+    """A device that is in a pod does not fail STATUS; one that is not hardware does."""
     pod, c = lab.pod(), conf(STATIC4, "1.1.0")
     lab.ok("STATUS", c, pod)
     lab.add(c, pod)
@@ -567,7 +567,7 @@ def test_status(lab, tree):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A recorded /sys with one PCI device and what is below it."""
+    """A recorded /sys with one PCI device and its children."""
     def make(pci=None, names=(), driver="mlx5_core", below="", aux=None):
         top = tmp_path / "root"
         where = top / "sys/devices/pci0000:5d" / (pci or aux)
@@ -592,7 +592,7 @@ def tree(tmp_path):
     ("kernelpath", {"kernelpath": f"/sys/devices/pci0000:5d/{PCI}"}),
     ("virtio", {"pciBusID": PCI}), ("aux", {"runtimeConfig": {"deviceID": "mlx5_core.sf.4"}})])
 def test_device_by_sysfs(lab, tree, how, more):
-    """The first name that is a link of the node's."""
+    """The first name in sysfs that is a link of the node."""
     aux = "mlx5_core.sf.4" if how == "aux" else None
     root = tree(None if aux else PCI, ["nothere", "rail1"], below="virtio3" if how == "virtio" else "", aux=aux)
     pod, c = lab.pod(), conf(STATIC4, device=None, **more)
@@ -627,7 +627,7 @@ def test_dpdk(lab, tree, driver, ipam):
     c["prevResult"] = result
     lab.ok("CHECK", c, pod, UNIRAIL_ROOT=str(root))
     lab.delete(c, pod, UNIRAIL_ROOT=str(root))
-    lab.delete(c, pod)  # the hardware is gone by now
+    lab.delete(c, pod)  # the hardware was removed meanwhile
     assert (state(lab.node), pod.state()) == before
 
 
@@ -681,7 +681,7 @@ def test_all_in_one_leaves_what_the_chain_leaves(make_lab):
 
 
 def test_deletion_by_group_never_hits_a_device(lab):
-    """Not even one that stands in our group: a node that is somebody's pod itself."""
+    """Not even a device in unirail's group: the node may itself be a pod."""
     lab.rail_pools()
     ip(lab.node, "link", "set", "rail0", "group", GROUP)
     c, pod = lab.rails(rails(lab)), lab.pod()
@@ -692,7 +692,7 @@ def test_deletion_by_group_never_hits_a_device(lab):
 
 
 @pytest.mark.parametrize("break_it", ["master", "sbr"])
-def test_failed_rail_brings_the_device_back(lab, break_it):
+def test_failed_rail_restores_the_device(lab, break_it):
     lab.rail_pools()
     bare(lab)
     ip(lab.node, "link", "set", "rail0", "group", GROUP)
@@ -732,7 +732,7 @@ def test_all_in_one_finds_what_the_kernel_saved(lab):
 
 
 def test_addresses_of_the_device_are_not_the_nodes(lab):
-    """The coordinator leads to every address of the node: a device's went with it."""
+    """The coordinator adds a route to every address of the node, except those of the device."""
     lab.rail_pools()
     assert has_address(lab.node, "rail0", "172.16.1.2/24")
     c, pod = lab.rails(rails(lab)), lab.pod()

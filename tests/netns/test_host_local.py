@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host-local: answers and state files are Debian's, in both directions."""
+"""host-local: results and state files equal Debian's, in both directions."""
 import json
 import pathlib
 import subprocess
@@ -11,7 +11,7 @@ RANGES = [[{"subnet": "10.7.0.0/29"}], [{"subnet": "fd07::/120", "rangeStart": "
 
 
 class Store:
-    """One data folder and the plugin that works on it."""
+    """A data directory and the plugin that uses it."""
 
     def __init__(self, folder, where, **ipam):
         self.folder, self.where = folder, where
@@ -69,7 +69,7 @@ def test_same_result_in_every_version(stores, version):
     assert a == b
 
 
-def test_theirs_is_deleted_by_ours(tmp_path, plugins):
+def test_address_of_the_original_is_released_by_unirail(tmp_path, plugins):
     theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
     for c in ("c1", "c2"):
         assert theirs.call("ADD", c).returncode == 0
@@ -79,7 +79,7 @@ def test_theirs_is_deleted_by_ours(tmp_path, plugins):
     assert ours.call("CHECK", "c1").returncode == 1
 
 
-def test_ours_is_deleted_by_theirs(tmp_path, plugins):
+def test_address_of_unirail_is_released_by_the_original(tmp_path, plugins):
     theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
     assert ours.call("ADD", "c1").returncode == 0
     assert theirs.call("CHECK", "c1").returncode == 0
@@ -87,7 +87,7 @@ def test_ours_is_deleted_by_theirs(tmp_path, plugins):
     assert set(ours.files()) <= {"lock", "last_reserved_ip.0", "last_reserved_ip.1"}
 
 
-def test_they_go_on_where_the_other_stopped(tmp_path, plugins):
+def test_each_plugin_continues_after_the_other(tmp_path, plugins):
     theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
     got = [json.loads(s.call("ADD", f"c{i}").stdout)["ips"][0]["address"]
            for i, s in enumerate((theirs, ours, theirs, ours))]
@@ -136,7 +136,7 @@ def test_same_refusals(tmp_path, plugins, ipam):
     assert not list(pathlib.Path(tmp_path).glob("o/rails/10.*"))
 
 
-def test_gc_frees_what_is_not_valid(tmp_path, plugins):
+def test_gc_releases_addresses_of_unlisted_attachments(tmp_path, plugins):
     s = Store(tmp_path / "d", plugins)
     for c in ("c1", "c2", "c3"):
         assert s.call("ADD", c, version="1.1.0").returncode == 0
@@ -147,7 +147,7 @@ def test_gc_frees_what_is_not_valid(tmp_path, plugins):
 
 
 def test_delete_on_a_full_disk(tmp_path, plugins):
-    """No byte and no inode left: an ADD fails and leaves nothing, a DEL frees what its pod has."""
+    """The disk has no byte and no inode left: an ADD fails and leaves nothing, a DEL releases the addresses of its pod."""
     with small_disk(tmp_path / "small") as disk:
         s = Store(disk / "d", plugins)
         for c in ("c1", "c2"):
@@ -166,7 +166,7 @@ def test_delete_on_a_full_disk(tmp_path, plugins):
 
 
 @pytest.mark.parametrize("command", ["ADD", "DEL"])
-def test_what_a_killed_add_was_writing_is_swept(tmp_path, plugins, command):
+def test_temporary_files_of_a_killed_add_are_removed(tmp_path, plugins, command):
     s = Store(tmp_path / "d", plugins)
     assert s.call("ADD", "c1").returncode == 0
     folder = s.folder / "rails"

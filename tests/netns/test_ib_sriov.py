@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ib-sriov on a node without InfiniBand: one clear line, nothing changed; DEL succeeds. What it does where there is some is
-in tests/vm/cases/ib_sriov.sh."""
+"""ib-sriov on a node without InfiniBand: one clear error, no change; DEL succeeds. tests/vm/cases/ib_sriov.sh tests it
+with InfiniBand."""
 import subprocess
 
 import pytest
@@ -36,7 +36,7 @@ def test_refused(lab, more, code, words):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """unpack(NAME): a recorded host of tests/hosts as the environment that a call is made in"""
+    """unpack(NAME): a recorded host of tests/hosts as the environment of a plugin call"""
     def unpack(name):
         top = tmp_path / name
         subprocess.run(["build/unirail", "doctor", "--root", f"tests/hosts/{name}.tree", "--unpack", top], check=True,
@@ -62,7 +62,7 @@ def test_whole_pf_with_vfio(lab, recorded):
 
 
 def test_vf_with_vfio(lab, recorded):
-    """Its GUID is the PF's to set, and the PF is not there."""
+    """Its GUID must be set through the PF, which does not exist."""
     pod = lab.pod()
     lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, words=["PF network device not found", "0000:c1:00.0"],
              **recorded("mlx5_vfio"))

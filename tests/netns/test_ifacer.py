@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ifacer as far as this kernel goes, which makes neither VLAN interfaces nor bonds: refusals, results,
-and that nothing is left. What is asked of the kernel is in tests/unit/test_ifacer.c."""
+"""ifacer on this kernel, which supports neither VLAN interfaces nor bonds: refusals, results, and that nothing is left.
+tests/unit/test_ifacer.c tests the requests to the kernel."""
 import pytest
 from lab import ip, link, same_shape, state
 from meta_lab import conf, metas, prev  # noqa: F401
@@ -17,7 +17,7 @@ def unchanged(lab, before):
 @pytest.mark.parametrize("more", [NIC, {"interfaces": ["rail0", "rail1"]}, {"interfaces": ["a", "b"], "vlanID": 7},
                                   {**NIC, "bond": {"mode": 1}}])
 def test_nothing_to_make(lab, metas, version, more):
-    """An empty result; the names are not looked at."""
+    """The result is empty; the names are not checked."""
     before = same_shape(state(lab.node))
     pod = lab.pod()
     got = lab.add(conf("ifacer", version, **more), pod, plugins=metas)
@@ -28,7 +28,7 @@ def test_nothing_to_make(lab, metas, version, more):
     unchanged(lab, before)
 
 
-def test_prev_result_goes_through(lab, metas):
+def test_prev_result_is_passed_on(lab, metas):
     """The original drops it."""
     pod = lab.pod()
     before = prev(pod, [("172.16.1.20/24", "172.16.1.1")])
@@ -41,7 +41,7 @@ def test_the_pods_namespace_is_not_needed(lab, metas):
     lab.delete(conf("ifacer", **NIC), pod, plugins=metas, netns="")
 
 
-def test_old_versions_are_told_before_anything_is_made(lab, metas):
+def test_old_versions_fail_before_anything_is_created(lab, metas):
     for version in ("0.1.0", "0.2.0"):
         lab.fail("ADD", conf("ifacer", version, vlanID=5, **NIC), lab.pod(), 7,
                  "cannot convert: no valid IP addresses", plugins=metas)
@@ -95,7 +95,7 @@ def test_a_name_that_is_taken(lab, metas):
     unchanged(lab, before)
 
 
-def test_a_port_of_something_else(lab, metas):
+def test_port_of_another_bond(lab, metas):
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     ip(lab.node, "link", "set", "rail1", "master", "br9")
     lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=metas)
@@ -104,7 +104,7 @@ def test_a_port_of_something_else(lab, metas):
 
 @pytest.mark.parametrize("more,kind,module", [({**NIC, "vlanID": 5}, "vlan", "8021q"), (BOND, "bond", "bonding")])
 def test_a_kernel_without_the_kind(lab, metas, more, kind, module):
-    """The original goes on with a link that it could not make. Here, the parent was down and is again."""
+    """The original continues with a link that it could not create. Here the parent was down, and is set down again."""
     ip(lab.node, "link", "set", "rail0", "down")
     before = same_shape(state(lab.node))
     lab.fail("ADD", conf("ifacer", **more), lab.pod(), 50, [f"create {kind}", "Operation not supported (EOPNOTSUPP)", "load the kernel module"],
@@ -116,15 +116,15 @@ def test_a_kernel_without_the_kind(lab, metas, more, kind, module):
     unchanged(lab, before)
 
 
-def test_options_that_are_not_known_are_said(lab, metas):
-    """As the original they are left out; and the first one may be malformed, which it cannot bear."""
+def test_unknown_options_are_logged(lab, metas):
+    """Unknown options are ignored as by the original, with a log line; the first one may also be malformed, which the original refuses."""
     bond = {**BOND, "bond": {"options": "nonsense;;x=1;miimon=100"}}
     c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=metas)
     assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
 
 
 def test_in_front_of_macvlan(lab, metas):
-    """As SpiderMultusConfig writes it: one interface and no VLAN is none of its business."""
+    """As SpiderMultusConfig writes it: with one interface and no VLAN, ifacer creates nothing."""
     pod = lab.pod()
     lab.plugins = metas
     plugins = [{"type": "ifacer", **NIC}, {"type": "macvlan", "master": "rail0"}]

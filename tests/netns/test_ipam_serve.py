@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail ipam serve`: Python's own HTTP client and raw sockets against it, crashes, and plugins that use it.
-
-Most of it needs no namespace; the last part attaches pods through the server.
-"""
+"""`unirail ipam serve` against Python's HTTP client and raw sockets, with crashes, and with plugins that use it. Most
+tests need no namespace; the last part attaches pods through the server."""
 import collections
 import concurrent.futures
 import contextlib
@@ -143,14 +141,14 @@ def server(tmp_path):
 
 @contextlib.contextmanager
 def store_taken(server):
-    """As a CNI process that uses the store directly, and takes its time."""
+    """As a slow CNI process that uses the store directly."""
     server.state.mkdir(exist_ok=True)
     with open(server.state / "lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-# --- the API, by a client that others wrote ---
+# --- the API, with a client of another project ---
 
 
 def test_spiderpool_api(server):
@@ -277,7 +275,7 @@ def test_byte_by_byte(server):
     assert b"172.16.1.10/24" in reply(s)
 
 
-def test_silent_and_slow_clients_are_in_nobodys_way(server):
+def test_silent_and_slow_clients_delay_no_other_client(server):
     server.start("--max-connections", "50")
     slow = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Le") for _ in range(20)]
     silent = [server.raw() for _ in range(100)]
@@ -304,7 +302,7 @@ def test_silent_and_slow_clients_are_in_nobodys_way(server):
 
 
 def test_slow_heads_time_out_where_there_is_room(server):
-    """However many bytes they send: each of them is told."""
+    """Each slow client gets an error, however many bytes it sends."""
     server.start("--max-connections", "50")
     slow = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Le") for _ in range(20)]
     for s in slow:
@@ -318,7 +316,7 @@ def test_slow_heads_time_out_where_there_is_room(server):
     assert server.process.poll() is None
 
 
-def test_a_full_house_is_said(server):
+def test_connection_limit_is_logged(server):
     server.start("--max-connections", "10")
     busy = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n") for _ in range(10)]
     answer = reply(server.raw(b"GET /v1/ipam/healthy HTTP/1.1\r\nHost: x\r\n\r\n"))
@@ -330,7 +328,7 @@ def test_a_full_house_is_said(server):
 
 
 def test_few_descriptors(server):
-    """Connections stop short of what the store needs."""
+    """The limit of connections leaves the descriptors that the store needs."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
 
@@ -346,7 +344,7 @@ def test_few_descriptors(server):
 
 
 def test_bodies_are_bounded(server):
-    """A body past 1 MiB is refused from its length, or where it grows past it; one below is read."""
+    """A body over 1 MiB is refused by its length, or once it exceeds that; a smaller one is read."""
     server.start()
     head = b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     answer = reply(server.raw(head + b"Content-Length: 1048577\r\n\r\n"))
@@ -362,8 +360,8 @@ def test_bodies_are_bounded(server):
 
 
 def test_clients_that_go_away(server):
-    """Before the end of a request, before its answer, in the middle of it: nobody else is held up, and what
-    a caller never asked to the end, or did not wait for, is not given out."""
+    """A client disconnects before the end of its request, before the response, or during it: no other client is
+    delayed, and no address is allocated for an incomplete request or an unread response."""
     server.start("--log-level", "debug")
     body = json.dumps(add_args("gone", defaultIPv4IPPool=["rail1"])).encode()
     whole = b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -434,7 +432,7 @@ def test_hundred_clients_at_once(server):
 
 @pytest.fixture
 def direct(server, plugins):
-    """The plugin as a process of its own on the same store: direct("ADD", container)."""
+    """Runs the plugin as a process on the same store: direct("ADD", container)."""
     ns = ns_add("direct")
     yield lambda command, container: one_direct(server, plugins, ns, command, container)
     ns_del(ns)
@@ -459,14 +457,14 @@ def test_server_and_processes_on_one_store(server, direct):
         theirs = [pool.submit(direct, "ADD", f"d{i}") for i in range(60)]
         got = [addresses(f.result()[1])[0] for f in ours] + [f.result() for f in theirs]
     assert len(got) == len(set(got)) == 160 and set(got) == set(server.used())
-    # What one gave, the other takes back.
+    # Each releases addresses that the other allocated.
     for i in range(20):
         direct("DEL", f"s{i}")
         assert server.release(f"d{i}") == 1
     assert len(server.used()) == 120
 
 
-def test_a_process_gets_its_turn_while_the_server_is_busy(server, direct):
+def test_process_gets_the_lock_while_the_server_is_busy(server, direct):
     server.start()
     stop = threading.Event()
 
@@ -508,7 +506,7 @@ def test_the_server_waits_its_turn(server):
 
 
 def test_killed_in_the_middle(server):
-    """Whoever got an answer has what it says, whoever did not can ask again, and nothing is given twice."""
+    """A client with a response has the addresses in it, one without can retry, and no address is allocated twice."""
     held = {}
     for turn in range(6):
         server.start()
@@ -597,7 +595,7 @@ def test_full_disk(server):
             break
         given.append(addresses(answer))
     assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
-    assert "make room" in answer["message"]
+    assert "free space" in answer["message"]
     assert server.answers()
     # Nothing of the failed ones is held.
     assert server.ok("POST", "/v1/unirail/pods/check", {"containerID": f"c{i}"})["rails"] == []
@@ -619,12 +617,12 @@ def test_reload(server):
     assert server.plan("c2", "more")[0] == 500
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: server.plan("c2", "more")[0] == 200, "the new pool")
-    # What is broken changes nothing, and the log says where.
+    # Invalid pools change nothing, and the log names the place.
     file.write_text(POOLS.replace("172.16.1.10-", "172.17.1.10-"))
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: [e for e in server.lines() if e["level"] == "error"], "a word in the log")
     error = [e for e in server.lines() if e["level"] == "error"][-1]
-    assert "stay in force" in error["msg"] and "rails.conf:3" in error["error"]
+    assert "keeping the current" in error["msg"] and "rails.conf:3" in error["error"]
     assert addresses(server.plan("c3", "rail1")[1]) == ["172.16.1.11"]
     assert addresses(server.plan("c2", "more")[1]) == ["10.9.0.7"]
 
@@ -645,11 +643,11 @@ def test_reload_of_settings(server):
     server.process.send_signal(signal.SIGHUP)
     wait_for(lambda: [e for e in server.lines() if e["level"] == "error"], "a word in the log")
     error = [e for e in server.lines() if e["level"] == "error"][-1]
-    assert "stay in force" in error["msg"] and "agent.conf:2" in error["error"] and "sideways" in error["error"]
+    assert "keeping the current" in error["msg"] and "agent.conf:2" in error["error"] and "sideways" in error["error"]
     assert mode() == "overlay"
 
 
-def test_broken_from_the_start(server):
+def test_pools_invalid_at_the_start(server):
     (server.pools / "rails.conf").write_text("[pool x]\nsubnet = 172.16.1.0/24\nips = 1.1.1.1\n")
     server.start()
     status, answer = server.plan("c1")
@@ -658,7 +656,7 @@ def test_broken_from_the_start(server):
     assert server.release("c1") == 0
 
 
-def test_term_answers_first(server):
+def test_pending_requests_are_answered_after_sigterm(server):
     server.start()
     idle = server.raw(b"GET /v1/ipam/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
     assert idle.recv(100).startswith(b"HTTP/1.1 200")
@@ -718,7 +716,7 @@ def test_sandbox_off(server):
 
 
 def test_socket_activation(server):
-    """systemd listens; what came while nobody served is answered by the next server."""
+    """systemd listens; requests that arrive while no server runs are answered by the next one."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(server.path))
     listening.listen()
@@ -732,7 +730,7 @@ def test_socket_activation(server):
         assert server.path.exists()
 
 
-def test_damaged_journal_is_said_at_the_start(server):
+def test_damaged_journal_is_reported_at_the_start(server):
     server.state.mkdir()
     (server.state / "journal").write_text("rubbish\nrubbish\n")
     p = run([BINARY, "ipam", "serve", *server.options()], check=False)
@@ -793,7 +791,7 @@ def test_server_is_down(lab, served):
     lab.add(conf, pod)
     served.stop(signal.SIGKILL)
     lab.fail("ADD", conf, lab.pod(), words=["unhealthy spiderpool-agent backend, failed to check", "Connection refused (ECONNREFUSED)"])
-    # Not until the address is given back is the pod gone.
+    # The pod is deleted only once its address is released.
     lab.fail("DEL", conf, pod, code=11, words="unhealthy spiderpool-agent backend, failed to check")
     assert list(lab.used()) == ["172.16.1.10"]
     served.start()
@@ -821,7 +819,7 @@ def test_server_dies_while_pods_start(lab, served):
 
 
 def test_conflict_by_the_server(lab, served):
-    """An address that somebody answers for goes into quarantine at the server, and the pod gets another one."""
+    """The server quarantines an address that another host uses, and the pod gets another one."""
     run(["ip", "-n", lab.fabric, "addr", "add", "172.16.1.10/24", "dev", "br-rail0"])
     conf = lab.macvlan("rail0", {**at(served, "rail0"), "enable_ip_conflict_detection": True})
     r = lab.add(conf, lab.pod())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ipoib on a kernel without InfiniBand: what users are told, and that nothing is left. What it does where there is some
-is in tests/vm/cases/ipoib.sh."""
+"""ipoib on a kernel without InfiniBand: the error for the user, and that nothing is left. tests/vm/cases/ipoib.sh tests
+it with InfiniBand."""
 import pytest
 from lab import link_names, state
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ipvlan on a kernel without it (this tier's; the VM tier has it): what users are told, and that
-nothing is left; what works without the kernel's part."""
+"""ipvlan on a kernel without it (this tier's; the VM tier has it): the error for the user, that nothing is left, and
+the parts that do not need the kernel."""
 import pytest
 from lab import THEIRS, ip, link_names, state
 
@@ -25,8 +25,8 @@ def files(lab):
 @pytest.mark.parametrize("more", [{}, {"mode": "l3"}, {"linkInContainer": True, "master": "inner0"}],
                          ids=["l2", "l3", "in the pod"])
 def test_kernel_without_ipvlan(lab, more):
-    """Told before any change. The original says `failed to rename ipvlan` of a link in the pod: the
-    next error took the place of the kernel's."""
+    """The error is reported before any change. The original reports `failed to rename ipvlan` of a link in the pod: a
+    later error hides the kernel's."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "inner0", "type", "veth", "peer", "name", "inner1")
     before = state(lab.node), pod.state()
@@ -52,7 +52,7 @@ def test_bad_conf(lab, more, words):
 
 
 def test_chained_master(lab):
-    """prevResult's only interface is the master; with two of them nobody knows."""
+    """The only interface of prevResult is the master; with two interfaces the master is ambiguous."""
     pod = lab.pod()
     c = conf()
     del c["master"]
@@ -61,8 +61,8 @@ def test_chained_master(lab):
              words="chained master failure. PrevResult lacks a single named interface")
 
 
-def test_args_are_nobodys_business(lab):
-    """The original reads no CNI_ARGS: what macvlan refuses is not looked at."""
+def test_cni_args_are_ignored(lab):
+    """The original does not read CNI_ARGS: arguments that macvlan rejects are ignored."""
     lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", words="Operation not supported (EOPNOTSUPP)")
 
 
@@ -95,8 +95,8 @@ def test_gc(lab):
     assert files(lab) == []
 
 
-def test_rail_of_the_all_in_one(lab):
-    """The foreign network is not even begun."""
+def test_rail_of_unirail_cni(lab):
+    """The error comes before the network of the other plugin is attached."""
     lab.rail_pools()
     nets = lab.all_networks()
     nets[0]["plugins"] = [{"type": "bridge", "bridge": "cbr0", "ipam": host_local(lab)}]

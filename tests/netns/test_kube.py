@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API client against a server of the test's own: TLS, and answers that go wrong. What a real API server does is
-in tests/cluster."""
+"""The API client against a test server: TLS, and invalid responses. tests/cluster tests it with a real API server."""
 import base64
 import os
 import socket
@@ -60,7 +59,7 @@ users:
 
 
 def ask(path, timeout="20s", env=None):
-    """`unirail kube version`: (exit status, what it said). No credential may be in it."""
+    """Runs `unirail kube version`; returns (exit status, output). The output must not contain credentials."""
     r = subprocess.run([labs.BINARY, "kube", "version", "--kubeconfig", path, "--timeout", timeout],
                        capture_output=True, text=True, timeout=90, env={**os.environ, **(env or {})})
     assert "t0ps3cret" not in r.stdout + r.stderr
@@ -135,7 +134,7 @@ def test_expired(pki, serve, tmp_path):
 
 
 def test_client_certificate_for_a_server(pki, serve, tmp_path):
-    """The extended key usage is looked at."""
+    """The extended key usage is verified."""
     s = serve(pki.leaf("usage", usage="clientAuth"), [GOOD])
     failed(config(tmp_path, pki, s.port), "the server's certificate is not made for a server")
 
@@ -174,7 +173,7 @@ def test_not_tls(pki, tmp_path):
         failed(config(tmp_path, pki, listener.getsockname()[1]), "the server does not speak TLS")
 
 
-def test_nobody_there(pki, tmp_path):
+def test_connection_refused(pki, tmp_path):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -182,7 +181,7 @@ def test_nobody_there(pki, tmp_path):
 
 
 def test_silent_server(pki, tmp_path):
-    """It takes the connection and never says a word."""
+    """The server accepts the connection and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         failed(config(tmp_path, pki, s.getsockname()[1]), "no TLS handshake within 875 ms", timeout="1s")
 
@@ -193,7 +192,7 @@ def test_unknown_name(pki, tmp_path):
 
 # --- answers ---
 
-def test_429_and_503_are_asked_again(pki, serve, tmp_path):
+def test_429_and_503_are_retried(pki, serve, tmp_path):
     s = serve(pki.server, [h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 1}}),
                            h2.answer(503, b"", retry_after=1), h2.answer(500, b"etcd"), GOOD])
     began = time.monotonic()
@@ -217,7 +216,7 @@ def test_refusals(pki, serve, tmp_path):
 
 
 @pytest.mark.parametrize("bad", [h2.reset(2), h2.reset(REFUSED_STREAM), h2.close, h2.goaway(0)])
-def test_a_broken_answer_is_asked_for_again(pki, serve, tmp_path, bad):
+def test_broken_response_is_retried(pki, serve, tmp_path, bad):
     s = serve(pki.server, [bad, bad, GOOD])
     code, said = ask(config(tmp_path, pki, s.port))
     assert code == 0, said
@@ -259,7 +258,7 @@ def test_token_file_is_read_again_after_401(pki, serve, tmp_path):
     assert s.requests == 2
 
 
-def test_a_fixed_token_is_not_tried_twice(pki, serve, tmp_path):
+def test_fixed_token_is_not_retried(pki, serve, tmp_path):
     data = base64.b64encode(pki.ca.read_bytes()).decode()
     s = serve(pki.server, [h2.answer(401, {"kind": "Status", "code": 401, "message": "Unauthorized"})])
     path = config(tmp_path, pki, s.port)
@@ -268,8 +267,8 @@ def test_a_fixed_token_is_not_tried_twice(pki, serve, tmp_path):
     assert s.requests == 1
 
 
-@pytest.mark.parametrize("text, reason", [("", "is empty"), ("a b\n", "is no token"), (None, "No such file or directory (ENOENT)")])
-def test_token_files_that_are_none(pki, tmp_path, text, reason):
+@pytest.mark.parametrize("text, reason", [("", "is empty"), ("a b\n", "is not a token"), (None, "No such file or directory (ENOENT)")])
+def test_invalid_token_files(pki, tmp_path, text, reason):
     token = tmp_path / "token"
     if text is not None:
         token.write_text(text)
@@ -285,7 +284,7 @@ def exec_user(tmp_path, script):
             "      interactiveMode: Never")
 
 
-def test_program(pki, serve, tmp_path):
+def test_exec_plugin(pki, serve, tmp_path):
     user = exec_user(tmp_path, f"""echo run >>{tmp_path}/runs
 test "$1 $B" = "a c" || exit 9
 echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info
@@ -303,11 +302,11 @@ echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","
     ("kill -9 $$", "signal 9 ended it"),
     ("head -c 300000 /dev/zero", "it wrote more than"),
 ])
-def test_programs_that_fail(pki, tmp_path, script, reason):
+def test_exec_plugins_that_fail(pki, tmp_path, script, reason):
     failed(config(tmp_path, pki, 1, user=exec_user(tmp_path, script)), reason)
 
 
-def test_a_program_that_is_not_there(pki, tmp_path):
+def test_exec_plugin_that_does_not_exist(pki, tmp_path):
     user = exec_user(tmp_path, "")
     (tmp_path / "login").unlink()
     failed(config(tmp_path, pki, 1, user=user), "it cannot be executed: get it from example.com")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches whose server makes mistakes, or has forgotten what was: `unirail kube get --watch` against scripted answers."""
+"""Watches whose server makes mistakes or has forgotten old versions: `unirail kube get --watch` against scripted
+responses."""
 import json
 import subprocess
 import time
@@ -48,8 +49,9 @@ class Watch:
             "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{self.server.port}",
                                                    "certificate-authority": str(pki.ca)}}],
             "users": [{"name": "u", "user": {"token": "t"}}]}))
-        self.out = open(tmp_path / "out", "w+")
-        self.err = open(tmp_path / "err", "w+")
+        # The program shares the offset, which reading moves: it appends.
+        self.out = open(tmp_path / "out", "a+")
+        self.err = open(tmp_path / "err", "a+")
         self.p = subprocess.Popen([labs.BINARY, "kube", "get", "things", "--watch", "--kubeconfig", path, *more],
                                   stdout=self.out, stderr=self.err)
 
@@ -96,8 +98,8 @@ def test_changes(watch):
     w.wait("ADDED thing a 3", "SYNCED things 1", "ADDED thing b 6", "MODIFIED thing a 7", "DELETED thing b 6")
 
 
-def test_410_tells_the_difference(watch):
-    """What happened while nobody looked: one is gone, one is new, one has changed, one is another of the same name."""
+def test_410_reports_the_difference(watch):
+    """Changes that the watch missed are reported: one object was deleted, one created, one changed, one recreated."""
     w = watch(listed(5, thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4)), watched(GONE),
               listed(20, thing("a", 1), thing("c", 15), thing("d", 16, "other"), thing("e", 17)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 2", "ADDED thing c 3", "ADDED thing d 4", "SYNCED things 4",
@@ -109,21 +111,22 @@ def test_410_as_a_status(watch):
     w.wait("ADDED thing a 1", "SYNCED things 1", "DELETED thing a 1")
 
 
-def test_it_goes_on_where_it_was(watch):
-    """The server ends the watch, or breaks it: nothing is listed again, nothing told twice."""
+def test_watch_continues_at_its_version(watch):
+    """The server ends or breaks the watch: no second list, and no event is reported twice."""
     w = watch(listed(5, thing("a", 1)), watched(event("ADDED", thing("b", 6))),
               watched(event("ADDED", thing("c", 7)), end=False), OPEN)
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6", "ADDED thing c 7")
     assert w.server.requests == 4
 
 
-def test_a_broken_watch_looks_at_the_version_first(watch):
+def test_reconnect_reads_the_servers_version_first(watch):
     w = watch(listed(5, thing("a", 1)), h2.close, listed(6), watched(event("ADDED", thing("b", 6)), end=False))
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6")
 
 
-def test_a_server_that_was_set_back(watch):
-    """Its version is below ours: a watch from ours would be silent for ever."""
+def test_server_restored_from_a_backup(watch):
+    """The server's version is lower than the client's: a watch from the client's version would never report
+    anything."""
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
               listed(30, thing("a", 1)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")
@@ -132,7 +135,7 @@ def test_a_server_that_was_set_back(watch):
 
 @pytest.mark.parametrize("bad", [b"garbage\n", b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{"a":}}\n',
                                  b'[]', b'{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":'])
-def test_garbage_ends_a_watch_and_nothing_else(watch, bad):
+def test_invalid_event_ends_only_its_watch(watch, bad):
     w = watch(listed(5), watched(event("ADDED", thing("a", 6)), bad), listed(6),
               watched(event("ADDED", thing("b", 7)), end=False))
     w.wait("SYNCED things 0", "ADDED thing a 6", "ADDED thing b 7")
@@ -153,14 +156,14 @@ def test_pages(watch):
     w.wait("ADDED thing a 1", "ADDED thing b 2", "ADDED thing c 3", "SYNCED things 3")
 
 
-def test_the_continue_token_grows_too_old(watch):
+def test_expired_continue_token(watch):
     first = h2.answer(body={"metadata": {"resourceVersion": "5", "continue": "x"}, "items": [thing("a", 1)]})
     w = watch(first, h2.answer(410, {"kind": "Status", "code": 410, "reason": "Expired"}),
               listed(9, thing("b", 8)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 8", "DELETED thing a 1", "SYNCED things 1")
 
 
-def test_a_server_that_ends_every_watch_at_once_is_not_hammered(watch):
+def test_watches_that_end_at_once_are_retried_with_backoff(watch):
     w = watch(listed(5), watched())
     w.asked(4)
     before, began = w.server.requests, time.monotonic()
@@ -168,14 +171,14 @@ def test_a_server_that_ends_every_watch_at_once_is_not_hammered(watch):
     assert (w.server.requests - before) / (time.monotonic() - began) < 2
 
 
-def test_forbidden_is_said_once(watch):
+def test_forbidden_is_logged_once(watch):
     w = watch(h2.answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}))
     w.asked(4)
     assert w.said().count("kube: list things: 403 Forbidden: no") == 1
 
 
-def test_429_from_a_watch_waits_as_long_as_told(watch):
-    """As API servers say for a second after a CRD was made."""
+def test_429_of_a_watch_waits_for_retry_after(watch):
+    """As API servers answer for a second after a CRD was created."""
     w = watch(listed(5), h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 2},
                                          "message": "storage is (re)initializing"}), listed(5), OPEN)
     w.asked(3)
@@ -189,6 +192,6 @@ def test_json(watch):
     w.wait(json.dumps({"type": "ADDED", "object": thing("a", 1)}, separators=(",", ":")))
 
 
-def test_a_list_from_the_cache_begins_anew_when_the_server_was_set_back(watch):
+def test_list_from_the_cache_restarts_after_a_restore(watch):
     w = watch(listed(50, thing("a", 1)), h2.close, listed(30), listed(30, thing("b", 2)), OPEN, more=("--cached",))
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 2", "DELETED thing a 1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many at once, and dying in the middle."""
+"""Concurrent calls, and kills during them."""
 import shutil
 import signal
 
@@ -28,8 +28,8 @@ class Container:
         self.id, self.netns, self.args = f"load-{i}", lab.shared.netns, ""
 
 
-def test_two_hundred_on_a_pool_of_two_hundred(lab):
-    """None lost, none doubled; then all given back, all taken again."""
+def test_two_hundred_adds_on_a_pool_of_two_hundred(lab):
+    """No address is lost or allocated twice; then all are released and allocated again."""
     lab.pools(f"[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.{9 + COUNT}\n")
     conf = lab.macvlan("rail0", lab.ipam("p"))
     pods = [Container(lab, i) for i in range(COUNT)]
@@ -66,7 +66,7 @@ def test_adds_and_dels_mixed(lab):
     assert {r["containerId"] for r in used.values()} == {p.id for p in second} and len(used) == 50
 
 
-def test_host_local_at_once(lab, tmp_path):
+def test_concurrent_adds_with_host_local(lab, tmp_path):
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
             "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.10", "rangeEnd": "172.16.1.109"}]]}
     conf = lab.macvlan("rail0", ipam)
@@ -79,8 +79,8 @@ def test_host_local_at_once(lab, tmp_path):
     assert not list((tmp_path / "n" / "rail0").glob("172.*"))
 
 
-def test_pods_at_once(make_lab):
-    """Whole pods: their links, rules and the node's side do not disturb one another."""
+def test_concurrent_pods(make_lab):
+    """Whole pods concurrently: links, rules and the node's side of one do not affect another."""
     lab = make_lab(rails=2)
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
@@ -98,7 +98,7 @@ def test_pods_at_once(make_lab):
 
 
 def trace(lab, tmp_path, options):
-    """A plugin folder whose unirail-cni runs under strace with these options."""
+    """A directory of plugins whose unirail-cni runs under strace with these options."""
     folder = tmp_path / f"traced{next(counter)}"
     folder.mkdir()
     f = folder / "unirail-cni"
@@ -109,8 +109,8 @@ def trace(lab, tmp_path, options):
 
 
 def fresh_pod(lab, call):
-    """A pod that meets the same node and store as the one before, so that the n-th call is the
-    same one: a new journal, but for fdatasync(), which only happens on one that is there."""
+    """A pod with the same node and store state as the one before, so that the n-th system call is the same: a new
+    journal, except for fdatasync(), which is only called on an existing one."""
     if call != "fdatasync":
         shutil.rmtree(lab.state_dir, ignore_errors=True)
     return lab.pod()
@@ -173,7 +173,7 @@ def test_killed_in_del(lab, tmp_path):
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_killed_while_waiting_for_the_gateway(lab, sig):
-    """The longest wait of an ADD: somebody will lose patience in it."""
+    """The longest wait of an ADD, during which a runtime's timeout is likely."""
     lab.rail_pools()
     run(["ip", "-n", lab.fabric, "addr", "flush", "dev", "br-rail0"])
     conf = lab.rails([lab.network("rail0", "net1", coordinator=False,

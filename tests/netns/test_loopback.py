@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loopback: as Debian's, in every version's own form."""
+"""loopback: results equal Debian's in every CNI version."""
 import pytest
 from lab import VERSIONS, addresses, ip, link, run, same_shape
 from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
@@ -57,7 +57,7 @@ def test_result_of_every_version(lab, metas, pod, version):
     assert got == want
 
 
-def test_prev_result_goes_through(lab, metas, pod):
+def test_prev_result_is_passed_on(lab, metas, pod):
     before = prev(pod, [("172.16.1.20/24", "172.16.1.1")], routes=[{"dst": "0.0.0.0/0"}])
     got = lab.add(conf("loopback", prevResult=before), pod, plugins=metas)
     assert got == before
@@ -65,7 +65,7 @@ def test_prev_result_goes_through(lab, metas, pod):
     lab.ok("CHECK", conf("loopback", prevResult=before), pod, plugins=metas)
 
 
-def test_up_already_and_twice(lab, metas, pod):
+def test_lo_that_is_already_up(lab, metas, pod):
     for _ in range(2):
         assert lab.add(conf("loopback"), pod, plugins=metas) == lo(pod)
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_up_already_and_twice(lab, metas, pod):
 
 
 def test_an_address_that_is_not_loopback(lab, metas, pod):
-    """The original sets lo up before it looks."""
+    """The original sets lo up before it checks the address."""
     ip(pod.ns, "addr", "add", "10.0.0.9/24", "dev", "lo")
     lab.fail("ADD", conf("loopback"), pod, words='loopback interface found with non-loopback address "10.0.0.9"',
              plugins=metas)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""macvlan alone: side by side with Debian's, every mode, every family, every refusal."""
+"""macvlan alone: compared with Debian's in every mode, family and refusal."""
 import json
 
 import pytest
@@ -16,8 +16,8 @@ ONLY_LINK = {}
 
 
 def shape(st):
-    """Without the group, ours so that one message can delete all, and the queue's length, which
-    Debian's older library sets to nothing and today's leaves at the kernel's 1000."""
+    """Without the group, which unirail sets so that one message can delete all links, and without the queue length,
+    which Debian's older library sets to 0 and the current one leaves at the kernel's 1000."""
     for k in st["links"]:
         k.pop("group", None)
         k.pop("txqlen", None)
@@ -176,7 +176,7 @@ def test_del_without_master(lab):
 
 
 def test_del_leaves_other_links_alone(lab):
-    """A group delete must not take a link that is another network's."""
+    """A group delete must not delete a link of another network."""
     pod = lab.pod()
     for n in ("net1", "net2", "net3"):
         lab.add(lab.macvlan("rail0"), pod, ifname=n)
@@ -185,8 +185,8 @@ def test_del_leaves_other_links_alone(lab):
 
 
 @pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
-def test_pods_of_the_other(lab, tmp_path, maker, deleter):
-    """Moving over and back: with host-local's files as the only state."""
+def test_pods_added_by_one_plugin_deleted_by_the_other(lab, tmp_path, maker, deleter):
+    """Migration to unirail and back: host-local's files are the only state."""
     where = {"ours": lab.plugins, "theirs": THEIRS}
     pod = lab.pod()
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "networks"),
@@ -302,7 +302,7 @@ def test_failed_ipam_leaves_no_link(lab, tmp_path):
 
 
 def strace(lab, tmp_path, *options):
-    """A plugin folder whose macvlan runs under strace."""
+    """A directory of plugins whose macvlan runs under strace."""
     folder = tmp_path / f"strace{len(list(tmp_path.iterdir()))}"
     folder.mkdir()
     (folder / "macvlan").write_text("#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq "
@@ -312,7 +312,7 @@ def strace(lab, tmp_path, *options):
 
 
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
-def test_name_that_the_node_has(lab, tmp_path, ifname, final):
+def test_interface_name_that_exists_on_the_node(lab, tmp_path, ifname, final):
     """Before Linux 6.15 the kernel looks for the new link's name on the node, where the request is
     made, and says EEXIST: the node has an eth0. (This kernel would not mind.)"""
     pod, log = lab.pod(), tmp_path / "log"
@@ -326,7 +326,7 @@ def test_name_that_the_node_has(lab, tmp_path, ifname, final):
 
 
 def test_killed_before_the_link_has_its_name(lab, tmp_path):
-    """At every request; DEL knows the other name."""
+    """Killed at every request; DEL also finds the link by its temporary name."""
     for n in range(1, 30):
         pod = lab.pod()
         p = lab.popen("ADD", lab.macvlan("rail0"), pod, ifname="eth0",
@@ -342,8 +342,8 @@ def test_killed_before_the_link_has_its_name(lab, tmp_path):
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
 def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
-    """Not sent, or done and the answer lost; the renaming as well: the original of ipvlan leaves the
-    link under its first name."""
+    """The request is not sent, or executed and its answer lost, also that of the rename: the original of ipvlan
+    leaves the link under its temporary name."""
     pod = lab.pod()
     before = state(lab.node), pod.state()
     for n in range(1, 30):
@@ -366,8 +366,8 @@ def test_unreachable_route_leaves_nothing(lab, tmp_path):
     assert not list((tmp_path / "n").glob("*/172.*"))
 
 
-def test_ipam_of_another_is_executed(lab, tmp_path):
-    """A type we do not have runs from CNI_PATH, with the whole netconf and our environment."""
+def test_unknown_ipam_plugin_is_executed(lab, tmp_path):
+    """An IPAM type that unirail does not have is executed from CNI_PATH, with the whole netconf and the environment."""
     other = tmp_path / "bin"
     other.mkdir()
     (other / "macvlan").symlink_to(lab.plugins / "macvlan")
@@ -390,7 +390,7 @@ def test_status_and_gc_forward(lab):
 
 
 def test_ipv6_addresses_are_usable_at_once(make_lab):
-    """No address may still be tentative when ADD is over."""
+    """No address may still be tentative when ADD returns."""
     lab = make_lab(v6=True)
     pod = lab.pod()
     lab.add(lab.macvlan("rail0", DUAL), pod)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change over with pods running: what Debian's plugins, libcni and Multus left of a pod is deleted by
-ours, and what ours left by Debian's."""
+"""Migration with running pods: unirail deletes pods that Debian's plugins, libcni and Multus added, and these delete
+pods that unirail added."""
 import base64
 import json
 import pathlib
@@ -23,7 +23,7 @@ def where(tmp_path):
     return {"ours": folder, "theirs": THEIRS}
 
 
-# --- each format there is a program for, made by one and deleted by the other ---
+# --- each format, added by one program and deleted by the other ---
 
 
 def host_local(lab, *nets, **more):
@@ -57,7 +57,7 @@ FORMATS = {
 
 
 def held(lab):
-    """Addresses that host-local has given out."""
+    """Addresses that host-local has allocated."""
     return sorted(p.name for p in (lab.tmp / "networks").glob("*/*") if re.match(r"[0-9a-f]+[.:]", p.name))
 
 
@@ -71,7 +71,7 @@ def nothing_is_left(lab, pod, before):
 @pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
 @pytest.mark.parametrize("maker,deleter", [("theirs", "ours"), ("ours", "theirs")])
 @pytest.mark.parametrize("name", FORMATS)
-def test_made_by_one_deleted_by_the_other(make_lab, where, name, maker, deleter, version):
+def test_added_by_one_plugin_deleted_by_the_other(make_lab, where, name, maker, deleter, version):
     """0.3.1: DEL comes without prevResult."""
     lab = make_lab(v6=True)
     plugins, pod, before = FORMATS[name](lab), lab.pod(), set(link_names(lab.node))
@@ -86,7 +86,7 @@ def test_made_by_one_deleted_by_the_other(make_lab, where, name, maker, deleter,
 
 @pytest.mark.parametrize("maker,deleter", [("theirs", "ours"), ("ours", "theirs")])
 def test_pods_of_both_side_by_side(lab, where, maker, deleter):
-    """One goes on where the other stopped, and neither frees what is the other pod's."""
+    """Each continues where the other stopped, and neither releases the other's addresses."""
     conf, one, two = [macvlan(host_local(lab, "172.16.1.0/24"))], lab.pod("one"), lab.pod("two")
     chain("ADD", lab, conf, one, where[maker])
     chain("ADD", lab, conf, two, where[deleter])
@@ -96,7 +96,7 @@ def test_pods_of_both_side_by_side(lab, where, maker, deleter):
 
 
 @pytest.mark.parametrize("maker,deleter", [("theirs", "ours"), ("ours", "theirs")])
-def test_namespace_gone(lab, where, maker, deleter):
+def test_namespace_deleted_before_del(lab, where, maker, deleter):
     pod = lab.pod()
     conf = macvlan(host_local(lab, "172.16.1.0/24"), cniVersion="1.0.0", name="net")
     lab.add(conf, pod, plugins=where[maker])
@@ -152,7 +152,7 @@ class Migrated:
         assert sorted(link_names(self.pod.ns)) == ["eth0", "lo", "net1", "net3", "rdma1"] and len(held(self.lab)) == 4
 
     def conf(self, **more):
-        """unirail-cni's own, which knows nothing of the pod."""
+        """unirail-cni's own configuration, which does not have the pod's networks."""
         nets = [{"name": "other", "plugins": [macvlan(host_local(self.lab, "172.16.7.0/24"))]}]
         return self.lab.rails(nets, multusCniDir=str(self.multus.folder), **more)
 
@@ -188,15 +188,15 @@ def test_multus_pod(lab, where, head):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-none"])
 def test_multus_pod_without_namespace(m, netns):
-    """As after a reboot. The NIC is with the namespace; its plugin and ours say nothing of it."""
+    """As after a reboot: the NIC was deleted with the namespace, and neither Multus' plugin nor unirail reports it."""
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
     m.ok(netns=netns)
     m.gone(pod=False)
 
 
-def test_delegates_go_backwards_with_what_libcni_gave_them(m):
-    """A foreign plugin sees: the interface, CNI_ARGS, its keys, prevResult and runtimeConfig."""
+def test_delegates_are_deleted_in_reverse_with_cached_inputs(m):
+    """A plugin of another project is passed the interface, CNI_ARGS, its keys, prevResult and runtimeConfig."""
     log = m.lab.tmp / "log"
     script = m.ours / "foreign"
     script.write_text(f'#!/bin/sh\nprintf "%s %s %s %s\\n" "$CNI_COMMAND" "$CNI_IFNAME" "$CNI_ARGS" "$(cat)" >>{log}\n')
@@ -245,7 +245,7 @@ def test_cache_lost_or_cut(m):
 
 
 def test_a_delegate_that_cannot_be_read(m):
-    """Its place counts, and its cache file tells what it was."""
+    """An unreadable delegate still has a position, and its cache file has its configuration."""
     m.add()
     scratch = m.multus.scratch(m.pod)
     delegates = json.loads(scratch.read_text())
@@ -274,7 +274,7 @@ def test_a_failing_delegate_without_cache_file_keeps_the_scratch_file(m):
 
 
 def test_other_pods_are_left_alone(m):
-    """Also one whose id holds this one's."""
+    """Includes a pod whose id contains the id of this one."""
     m.add()
     other = m.lab.pod("other")
     other.id = f"x-{m.pod.id}-net1"
@@ -287,7 +287,7 @@ def test_other_pods_are_left_alone(m):
 
 
 def test_own_pod(m):
-    """A pod that we attached, on a node with Multus' files of others."""
+    """A pod attached by unirail, on a node with Multus' files of other pods."""
     m.add()
     own = m.lab.pod("own")
     m.lab.add(m.conf(), own, ifname="eth0", plugins=m.ours)
@@ -296,7 +296,7 @@ def test_own_pod(m):
 
 
 def test_called_by_multus_as_its_delegate(m):
-    """Multus' file is there until its delegates are deleted: the others are its own to delete."""
+    """Multus' file exists until its delegates are deleted: Multus deletes the other delegates itself."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.ours)
     m.multus.add(pod, m.confs[0], conf, run=False)
@@ -304,8 +304,8 @@ def test_called_by_multus_as_its_delegate(m):
     assert c.status == 0 and link_names(pod.ns) == ["lo"] and m.multus.files(pod) == [pod.id], c
 
 
-def test_all_in_one_among_the_delegates(m):
-    """Ours takes over from Multus, of which an all-in-one was a delegate."""
+def test_unirail_cni_among_the_delegates(m):
+    """unirail takes over from Multus, one of whose delegates was unirail-cni."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.ours)
     m.multus.add(pod, m.confs[2], conf, run=False)
@@ -315,13 +315,13 @@ def test_all_in_one_among_the_delegates(m):
 
 
 @pytest.mark.parametrize("folder,words", [("", ""), ("var/lib", "absolute path")])
-def test_multus_is_not_looked_for(m, folder, words):
+def test_del_without_files_of_multus(m, folder, words):
     m.add()
     c = m.ok(conf={**m.conf(), "multusCniDir": folder})
     assert words in c.err and len(m.multus.files(m.pod)) == 5
 
 
-def test_no_folder_of_multus(m):
+def test_no_directory_of_multus(m):
     m.ok(conf={**m.conf(), "multusCniDir": "/nonexistent"})
 
 
@@ -345,7 +345,7 @@ def test_device_file(m):
 
 
 def back(m, **more):
-    """unirail-cni's configuration of the same networks, on a node that may go back."""
+    """unirail-cni's configuration of the same networks, on a node that may migrate back."""
     nets = [{**c, **({"ifname": m.requests[i]["ifnameRequest"]} if i in m.requests else {})} for i, c in enumerate(m.confs)]
     return m.lab.rails(nets, **{"version": "1.0.0", "cniDir": str(m.multus.folder), **more})
 
@@ -354,8 +354,8 @@ def attach(m, pod=None, conf=None, **kw):
     return m.lab.add(conf or back(m), pod or m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}", **kw)
 
 
-def test_plain_plugins_of_ours_deleted_by_multus(m):
-    """Links to ours in Multus' folder of plugins, then the originals again."""
+def test_pods_of_single_plugins_deleted_by_multus(m):
+    """Links to unirail in Multus' directory of plugins, then the originals again."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()
     for path in [*THEIRS.iterdir(), *m.ours.iterdir()]:
@@ -395,8 +395,8 @@ def test_back_to_multus_without_namespace(m):
     m.gone(pod=False)
 
 
-def test_the_note_holds_all_that_a_plugin_needs(m):
-    """Defaults and the common coordinator are each network's own, in the order of an ADD."""
+def test_cache_entry_has_the_whole_configuration(m):
+    """Each network of the entry has the defaults and the common coordinator, in the order of an ADD."""
     log = m.lab.tmp / "log"
     for name in ("macvlan", "coordinator"):
         script = m.lab.tmp / name
@@ -424,8 +424,8 @@ def test_the_note_holds_all_that_a_plugin_needs(m):
     m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.ours)
 
 
-def test_own_note_goes_with_the_pod(m):
-    """DEL by unirail-cni: the networks at once, as ever, and the note after them."""
+def test_own_cache_entry_is_removed_with_the_pod(m):
+    """DEL by unirail-cni deletes all networks at once, and then the cache entry."""
     attach(m)
     other = m.lab.pod("other")
     attach(m, pod=other, conf=m.lab.rails([{"name": "only", "plugins": [macvlan(host_local(m.lab, "172.16.9.0/24"))]}],
@@ -435,7 +435,7 @@ def test_own_note_goes_with_the_pod(m):
     m.ok(conf=back(m))
 
 
-def test_own_note_stays_until_all_is_gone(m):
+def test_own_cache_entry_stays_until_all_networks_are_deleted(m):
     attach(m)
     c = m.call(conf=back(m), path=str(m.ours))  # ptp is not found
     assert c.status == 1 and 'find plugin "ptp"' in c.json["msg"] and len(m.multus.files(m.pod)) == 5
@@ -444,27 +444,27 @@ def test_own_note_stays_until_all_is_gone(m):
 
 
 def test_configuration_changed_since(m):
-    """The note tells what the pod has; a configuration of another name knows nothing of it."""
+    """The cache entry has the pod's networks; a configuration of another name has no entry."""
     attach(m)
     m.ok()  # under the same name, with other networks: theirs only
     m.ok(conf={**m.conf(cniDir=str(m.multus.folder)), "name": "new"})
     m.gone()
 
 
-def test_failed_add_leaves_no_note(m):
+def test_failed_add_leaves_no_cache_entry(m):
     conf = back(m)
     conf["networks"].append({"name": "bad", "plugins": [macvlan(host_local(m.lab, "172.16.3.0/24"), master="none")]})
     m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}", words="none")
     m.gone()
 
 
-def test_a_note_that_cannot_be_written(m):
-    """No pod without its note."""
+def test_cache_entry_that_cannot_be_written(m):
+    """A pod is not added without its cache entry."""
     conf = back(m)
     conf["cniDir"] = str(m.lab.tmp / "file")
     (m.lab.tmp / "file").write_text("")
     m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}",
-               words=["note the pod for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
+               words=["save the pod's entry for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
     m.gone()
     conf["cniDir"] = "var/lib"
     m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.ours, words="conf.cniDir is 'var/lib', wants an absolute path")
@@ -481,8 +481,8 @@ def test_multus_own_file_is_not_touched(m):
     assert m.multus.files(m.pod) == [m.pod.id] and link_names(m.pod.ns) == ["lo"]
 
 
-def test_gc_takes_notes_of_pods_that_are_gone(m):
-    """Our own network's; what Multus or another network wrote is theirs."""
+def test_gc_removes_cache_entries_of_deleted_pods(m):
+    """GC removes entries of its own network; entries of Multus and of other networks stay."""
     net = [{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}]
     conf = m.lab.rails(net, cniDir=str(m.multus.folder))
     pods = [m.lab.pod(f"p{i}") for i in range(4)]
@@ -499,7 +499,7 @@ def test_gc_takes_notes_of_pods_that_are_gone(m):
 
 
 def test_bin_dir(m):
-    """Multus' folder of plugins comes first, for ours and for what it hands on."""
+    """Multus' directory of plugins takes precedence, for unirail and for the plugins that it executes."""
     folder = m.lab.tmp / "bin"
     folder.mkdir()
     log = m.lab.tmp / "log"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ours and others' plugins in one pod: what a cluster has before it has moved over."""
+"""Plugins of unirail and others in one pod: the state of a cluster during migration."""
 import json
 
 import pytest
@@ -15,7 +15,7 @@ def path(lab):
 
 
 def bridge(lab):
-    """A default network that somebody else makes: eth0 is a veth on a bridge of the node."""
+    """A default network of another plugin: eth0 is a veth on a bridge of the node."""
     return {"name": "podnet", "plugins": [
         {"type": "bridge", "bridge": "cbr0", "isGateway": True,
          "ipam": {"type": "host-local", "dataDir": str(lab.tmp / "networks"),
@@ -29,7 +29,7 @@ def mixed(lab):
 
 
 def test_foreign_default_network(lab):
-    """`bridge` is executed from CNI_PATH, the rails are ours; the coordinator works on its eth0."""
+    """`bridge` is executed from CNI_PATH, the rails are unirail's; the coordinator uses bridge's eth0."""
     conf, pod = mixed(lab), lab.pod()
     result = lab.add(conf, pod, ifname="eth0", CNI_PATH=path(lab))
     names = [i["name"] for i in result["interfaces"]]
@@ -48,7 +48,7 @@ def test_foreign_default_network(lab):
     assert lab.state_dir.exists()
 
 
-def test_rails_that_fail_take_the_foreign_network_back(lab):
+def test_failing_rails_undo_the_executed_default_network(lab):
     conf, pod = mixed(lab), lab.pod()
     conf["networks"][2]["plugins"][0]["master"] = "nic9"
     e = lab.fail("ADD", conf, pod, ifname="eth0", CNI_PATH=path(lab), words="nic9")
@@ -64,7 +64,7 @@ def test_foreign_plugin_that_is_missing(lab):
 
 
 def test_foreign_plugin_in_the_middle_of_a_rail(lab):
-    """macvlan (ours), tuning (theirs), coordinator (ours), for each rail."""
+    """macvlan (unirail), tuning (Debian), coordinator (unirail), for each rail."""
     lab.rail_pools()
     nets = lab.all_networks(coordinator={"mode": "underlay"})
     for n in nets:
@@ -80,8 +80,8 @@ def test_foreign_plugin_in_the_middle_of_a_rail(lab):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_our_coordinator_after_their_macvlan(lab):
-    """A half-moved chain: macvlan and host-local are Debian's, the coordinator is ours."""
+def test_coordinator_after_debians_macvlan(lab):
+    """A partly migrated chain: macvlan and host-local are Debian's, the coordinator is unirail's."""
     pod = lab.pod()
     results = []
     for i, (nic, ifname) in enumerate(zip(lab.nics, ("eth0", "net1", "net2"))):
@@ -97,7 +97,7 @@ def test_our_coordinator_after_their_macvlan(lab):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_coordinator_hands_the_result_on(lab, version):
+def test_coordinator_passes_the_result_on(lab, version):
     """Unchanged, in the configuration's version."""
     pod = lab.pod()
     prev = lab.add(lab.macvlan("eth0", {**STATIC, "addresses": [{"address": "172.16.0.20/24"}]}, version), pod,
@@ -130,7 +130,7 @@ def test_ipv6_only(make_lab):
 
 
 def test_gc_removes_the_nodes_side(lab):
-    """Pods whose DEL never came: their veth pair goes with their addresses."""
+    """Pods without a DEL: their veth pair is deleted with their addresses."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     lost, live = lab.pod(), lab.pod()
@@ -144,7 +144,7 @@ def test_gc_removes_the_nodes_side(lab):
 
 
 def test_node_address_that_changes(lab):
-    """A second ADD after the node's address moved must not trip over the first one's routes."""
+    """A second ADD after a change of the node's address must not fail at the routes of the first one."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     first, second = lab.pod(), lab.pod()
@@ -157,7 +157,7 @@ def test_node_address_that_changes(lab):
 
 
 def test_foreign_ipam_gets_the_networks_name_and_version(lab):
-    """An IPAM that we do not have, in a network of unirail-cni: libcni's delegates get both, dhcp keys leases by them."""
+    """An IPAM plugin that unirail does not have, in a network of unirail-cni: name and version are passed on as by libcni; dhcp identifies leases by them."""
     folder = lab.tmp / "bin"
     folder.mkdir()
     answer = {"cniVersion": "1.0.0", "ips": [{"address": "172.16.1.77/24"}]}

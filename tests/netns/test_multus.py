@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`multus` and `unirail-cni` with an agent: networks come from it, everything else as in one configuration of ours."""
+"""`multus` and `unirail-cni` with an agent: the agent provides the networks; the rest equals one configuration of
+unirail."""
 import json
 import time
 
@@ -44,13 +45,13 @@ def two_rails(lab, agent, **more):
 
 
 def names_told(agent, n):
-    """Of the n-th status; nobody waits for its arrival but we."""
+    """Names in the n-th status, which arrives after ADD returns."""
     wait_for(lambda: len(agent.told) >= n, "what is told")
     return [s["name"] for s in json.loads(agent.told[n - 1]["networkStatus"])]
 
 
 def notes(lab):
-    """Of pods; networks are recorded beside them."""
+    """Cache entries of pods; networks are recorded beside them."""
     top = lab.tmp / "multus"
     return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
@@ -86,7 +87,7 @@ def test_networks_from_the_agent(lab, agent, type):
     lab.delete(c, pod, ifname="eth0")
 
 
-def test_status_and_words(lab, agent):
+def test_status_and_usage_errors(lab, agent):
     two_rails(lab, agent)
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
@@ -135,7 +136,7 @@ def test_status_and_words(lab, agent):
 
 
 def test_same_state_as_one_configuration(lab, agent):
-    """The same networks written down and asked for leave the same kernel state."""
+    """Networks from one configuration and networks requested by annotation leave the same kernel state."""
     seen = []
     for way in ("asked", "written"):
         pod = lab.pod(way)
@@ -159,7 +160,8 @@ def test_same_state_as_one_configuration(lab, agent):
 
 
 def test_files_for_definitions_without_configuration(lab, agent):
-    """A cluster's default network is often a file of CNI's; a definition without spec.config stands for one."""
+    """A definition without spec.config refers to a CNI configuration file, as the default network of a cluster often
+    does."""
     folder = lab.tmp / "net.d"
     folder.mkdir()
     (folder / "00-multus.conf").write_text(json.dumps({**conf(lab, agent), "name": "podnet"}))
@@ -185,8 +187,8 @@ def test_files_for_definitions_without_configuration(lab, agent):
     gone(lab, pod)
 
 
-def test_what_a_pod_asks_for(lab, agent):
-    """MAC, addresses, the default route, cni-args, a device: put where each plugin looks for it."""
+def test_requests_of_a_pod(lab, agent):
+    """MAC, addresses, the default route, cni-args, a device: written to the keys that each plugin reads."""
     seen = lab.tmp / "seen.json"
     spy = lab.tmp / "bin" / "spy"
     spy.parent.mkdir()
@@ -231,7 +233,8 @@ def test_one_definition_twice(lab, agent):
 
 
 def test_own_networks_and_the_first_replaced(lab, agent):
-    """delegates of a Multus configuration, networks of ours; v1.multus-cni.io/default-network is in the first's place."""
+    """delegates of a Multus configuration, networks of unirail; v1.multus-cni.io/default-network replaces the first
+    one."""
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")))
     for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
         pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
@@ -248,7 +251,7 @@ def test_own_networks_and_the_first_replaced(lab, agent):
     gone(lab, pod)
 
 
-def test_delegates_alone_ask_nobody(lab, agent):
+def test_delegates_alone_send_no_request(lab, agent):
     """As Multus without kubeconfig."""
     c = conf(lab, agent, delegates=[podnet(lab)])
     del c["agent"]
@@ -262,7 +265,7 @@ def test_delegates_alone_ask_nobody(lab, agent):
 
 
 def as_daemon(lab, agent, text):
-    """A node that has Multus' settings for its daemon, and the file that the daemon found; and the environment for it."""
+    """A node with the settings of Multus' daemon and the file that the daemon selected; returns the environment for it."""
     net_d = lab.tmp / "root/etc/cni/net.d"
     (net_d / "multus.d").mkdir(parents=True)
     (net_d / "multus.d/daemon-config.json").write_text(text)
@@ -281,7 +284,7 @@ def shim(agent, **more):
 
 
 def test_in_place_of_the_shim(lab, agent):
-    """The daemon's file counts before the netconf, and its paths are those of its container."""
+    """The daemon's file has precedence over the netconf, and its paths are those of its container."""
     node = as_daemon(lab, agent, json.dumps({
         "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "error", "cniConfigDir": "/host/etc/cni/net.d",
         "multusConfigFile": "auto", "multusAutoconfigDir": "/host/etc/cni/net.d", "socketDir": "/host/run/multus/",
@@ -301,7 +304,7 @@ def test_in_place_of_the_shim(lab, agent):
 @pytest.mark.parametrize("text, words", [
     ("{", "daemon-config.json"), ("[]", "daemon-config.json"), ('{"cniDir": 7}', "daemon-config.json.cniDir")])
 def test_settings_of_the_shim_that_are_wrong(lab, agent, text, words):
-    """An ADD says so; a DEL does what it can."""
+    """An ADD reports the error; a DEL releases as much as it can."""
     node, pod = as_daemon(lab, agent, text), lab.pod()
     lab.fail("ADD", shim(agent), pod, ifname="eth0", words=words, **node)
     lab.delete(shim(agent), pod, ifname="eth0", **node)
@@ -349,7 +352,7 @@ def test_an_add_without_a_device_of_its_networks_resource_says_why(lab, agent, t
     gone(lab, pod)
 
 
-def test_a_rail_that_fails_takes_everything_back(lab, agent):
+def test_failing_rail_undoes_all_networks(lab, agent):
     two_rails(lab, agent)
     agent.answer["networks"][2]["config"]["plugins"][0]["master"] = "nic9"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
@@ -358,8 +361,8 @@ def test_a_rail_that_fails_takes_everything_back(lab, agent):
     assert agent.told == []
 
 
-def test_gc_deletes_what_the_runtime_forgot(lab, agent):
-    """Multus' GC freed nothing."""
+def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
+    """The GC of Multus releases nothing."""
     two_rails(lab, agent)
     kept, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -415,8 +418,8 @@ def leases(lab):
     return sorted(p.name for p in (lab.tmp / "networks").glob("*/[0-9]*"))
 
 
-def test_a_pod_of_ours_deleted_by_multus(lab, agent):
-    """The way back: Multus' own DEL, with the original plugins, on what we noted."""
+def test_pod_of_unirail_deleted_by_multus(lab, agent):
+    """Migration back: Multus' own DEL, with the original plugins, reads unirail's cache entry."""
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", with_files(lab, "rail0")),
                    ("team/rail0", "net2", with_files(lab, "rail0")))
     pod = lab.pod()
@@ -429,8 +432,8 @@ def test_a_pod_of_ours_deleted_by_multus(lab, agent):
 
 
 @pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "head"])
-def test_a_pod_of_multus_deleted_by_ours(lab, agent, head):
-    """A node changes over with its pods running, and nobody to ask."""
+def test_pod_of_multus_deleted_by_unirail(lab, agent, head):
+    """A node migrates with running pods, and no agent answers."""
     pod = lab.pod()
     Multus(lab, lab.tmp / "multus", head).add(pod, podnet(lab), with_files(lab, "rail0"), with_files(lab, "rail1"))
     assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"] and len(leases(lab)) == 3
@@ -443,8 +446,8 @@ def test_a_pod_of_multus_deleted_by_ours(lab, agent, head):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -2])
-def test_a_note_that_a_power_loss_cut(lab, agent, cut):
-    """libcni's cache tells of the networks as well; what is cut is no reason for a DEL that fails for ever."""
+def test_cache_entry_truncated_by_a_power_loss(lab, agent, cut):
+    """libcni's cache also has the networks: a truncated entry must not make every DEL fail."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")
@@ -456,7 +459,7 @@ def test_a_note_that_a_power_loss_cut(lab, agent, cut):
     assert not list((lab.tmp / "networks" / "podnet").glob("10.*"))
 
 
-def test_without_a_note_addresses_are_given_back(lab, agent):
+def test_del_without_a_cache_entry_releases_addresses(lab, agent):
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")
@@ -469,8 +472,9 @@ def test_without_a_note_addresses_are_given_back(lab, agent):
     lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", words="it is not attached")
 
 
-def test_an_add_that_is_killed_anywhere(lab, agent):
-    """The note is there before anything is made, so a DEL finds what a kill left, with nobody to ask."""
+def test_add_killed_at_any_call(lab, agent):
+    """The cache entry is written before anything is created, so a DEL finds what a killed ADD left, without the
+    agent."""
     two_rails(lab, agent)
     c, left = conf(lab, agent, clusterNetwork="podnet"), 0
     for i in range(24):
@@ -507,8 +511,8 @@ def test_delete_on_a_full_disk(lab, agent, type):
         gone(lab, late)
 
 
-def test_what_a_killed_add_was_writing_is_swept(lab, agent):
-    """This container's at once, those of others when they are old, and nothing of another name."""
+def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
+    """Those of this container at once, those of others once they are old, and no file of another name."""
     two_rails(lab, agent)
     c, pod, top = conf(lab, agent, clusterNetwork="podnet"), lab.pod(), lab.tmp / "multus"
     lab.add(c, pod, ifname="eth0")
@@ -524,8 +528,8 @@ def test_what_a_killed_add_was_writing_is_swept(lab, agent):
     gone(lab, pod)
 
 
-def test_a_server_that_hangs_keeps_no_pod(lab, agent):
-    """Its store is known: after ten seconds a DEL gives the addresses back there."""
+def test_del_succeeds_while_the_server_hangs(lab, agent):
+    """The cache entry names the server's store: after ten seconds a DEL releases the addresses there."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")

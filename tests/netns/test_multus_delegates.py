@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`multus` towards the plugins of each network: what they are told at ADD, they are told at CHECK and DEL; their own results
-come back to them, and nobody else's. The plugins are scripts that record what they are called with."""
+"""`multus` as the caller of each network's plugins: CHECK and DEL get the same arguments as ADD, and the result of
+their own network only. The plugins are scripts that record their calls."""
 import json
 
 import pytest
@@ -32,7 +32,7 @@ def agent(lab):
 
 
 class Recorder:
-    """Plugins `link` (says what its configuration tells it to) and `chained` (passes prevResult on)."""
+    """Plugins `link` (returns the result in its configuration) and `chained` (passes prevResult on)."""
 
     def __init__(self, lab):
         self.dir, self.bin = lab.tmp / "seen", lab.tmp / "recorders"
@@ -98,7 +98,8 @@ def test_plugins_keep_their_own_keys(lab, agent, recorder):
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.0", "0.4.0"])
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
 def test_each_network_has_its_own_result(lab, agent, recorder, type, version):
-    """Addresses without interface, links of the node, renamed ones, and DNS come back to the network that said them."""
+    """Addresses without interface, links of the node, renamed links and DNS are returned to the network that reported
+    them."""
     pod = lab.pod()
     address = lambda a, **more: {**({"version": "4"} if version < "1.0.0" else {}), "address": a, **more}
     said = {
@@ -124,8 +125,8 @@ def test_each_network_has_its_own_result(lab, agent, recorder, type, version):
     gone(lab, pod)
 
 
-def test_a_result_of_our_own_rail_survives_its_version(lab, agent):
-    """libcni's cache holds it as its version has it; 0.3.1 has no MTU. CHECK needs none of it lost."""
+def test_result_of_an_own_rail_in_an_older_version(lab, agent):
+    """libcni's cache has the result in its CNI version; 0.3.1 has no MTU. CHECK succeeds nevertheless."""
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", {**with_files(lab, "rail0"), "cniVersion": "0.2.0"}))
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     result = lab.add(c, pod, ifname="eth0")
@@ -139,8 +140,8 @@ def test_a_result_of_our_own_rail_survives_its_version(lab, agent):
     assert leases(lab) == []
 
 
-def test_notes_of_another_version(lab, agent, recorder):
-    """What a later unirail wrote beside Multus' keys is not understood: Multus' own keys count."""
+def test_cache_entries_of_another_version(lab, agent, recorder):
+    """The keys that a later unirail wrote beside those of Multus are unknown: Multus' own keys are used."""
     pod = lab.pod()
     agent.networks(("kube-system/podnet", None, podnet(lab)),
                    ("team/rail0", "net1", {"cniVersion": "0.4.0", "name": "rail0", "type": "link",
@@ -163,7 +164,8 @@ def test_notes_of_another_version(lab, agent, recorder):
 
 @pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
 def test_a_netconf_without_version_has_its_first_delegates(lab, agent, recorder, delegate, prints):
-    """As Multus, which prints what its first delegate said; 0.1.0 has no interfaces, and one address a family."""
+    """As Multus, which prints the result of its first delegate; 0.1.0 has no interfaces, and one address for each
+    family."""
     pod = lab.pod()
     address = lambda a: {**({"version": "4"} if prints < "1.0.0" else {}), "address": a, "interface": 0}
     said = {"cniVersion": "0.1.0", "ip4": {"ip": "10.7.0.2/24"}} if not delegate else \
@@ -202,7 +204,7 @@ def test_a_definition_without_version_is_passed_on_without_one(lab, agent, recor
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_a_delegate_of_an_old_version_without_addresses(lab, agent, recorder, first, version):
-    """libcni keeps what such a plugin says, and passes it on; only a conversion to 0.2.0 needs an address."""
+    """libcni stores and passes on such a result; only a conversion to 0.2.0 needs an address."""
     pod = lab.pod()
     nothing = {"cniVersion": version, "dns": {}}
     net = {"cniVersion": version, "name": "old", "plugins": [{"type": "link", "says": nothing}, {"type": "chained"}]}
@@ -224,7 +226,7 @@ def test_a_delegate_of_an_old_version_without_addresses(lab, agent, recorder, fi
 
 
 def rail_1_1(lab, name="rail0", **more):
-    """One of ours with addresses in files, and a plugin that is executed behind it."""
+    """A plugin of unirail with addresses in files, followed by a plugin that is executed."""
     return {"cniVersion": "1.1.0", "name": name, "plugins": [
         {"type": "macvlan", "master": name, "mode": "bridge", "ipam": {
             "type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": "172.16.9.0/24"}]]}},
@@ -242,7 +244,7 @@ def valid(*pods):
 
 
 def test_gc_reaches_plugins_and_ipam(lab, agent, recorder):
-    """A note is lost, and with it who would free its address. Other containers tell about the network."""
+    """A cache entry is lost, and with it the owner of an address. The entries of other containers have the network."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)), ("team/rail0", "net7", rail_1_1(lab)))
     kept, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -264,8 +266,8 @@ def test_gc_reaches_plugins_and_ipam(lab, agent, recorder):
     assert leases(lab) == []
 
 
-def test_gc_of_what_the_netconf_has_itself(lab, recorder):
-    """No note is left of any container."""
+def test_gc_of_networks_in_the_netconf(lab, recorder):
+    """No container has a cache entry any more."""
     pod = lab.pod()
     c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),
          "binDir": str(THEIRS), "delegates": [rail_1_1(lab)]}
@@ -276,8 +278,8 @@ def test_gc_of_what_the_netconf_has_itself(lab, recorder):
     assert leases(lab) == [] and len(recorder.called("GC")) == 1
 
 
-def test_gc_takes_nothing_from_a_container_that_lives(lab, agent, recorder):
-    """Nothing is noted of it: no network can tell which address is its."""
+def test_gc_releases_nothing_of_a_running_container(lab, agent, recorder):
+    """The container has no cache entry: no network can determine its address, so none is released."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
     one, lives = lab.pod("one"), lab.pod("lives")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -291,8 +293,9 @@ def test_gc_takes_nothing_from_a_container_that_lives(lab, agent, recorder):
     lab.delete(c, one, ifname="eth0", CNI_PATH=str(recorder.bin))
 
 
-def test_gc_protects_what_is_anothers(lab, agent, recorder):
-    """Notes of Multus itself, and of another network in the same folder, whose containers our runtime's list does not name."""
+def test_gc_keeps_entries_of_others(lab, agent, recorder):
+    """Entries of Multus itself, and of another network in the same directory, whose containers are not in the runtime's
+    list."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
     pod, other, old = lab.pod("pod"), lab.pod("other"), lab.pod("old")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

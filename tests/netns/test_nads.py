@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller makes of a SpiderMultusConfig (tests/cluster/nads.yaml), read by Debian's plugins: theirs where they
-have one of its type, ours for the rest of the chain; the pod is as if all were ours."""
+"""NetworkAttachmentDefinitions that the controller creates from a SpiderMultusConfig (tests/cluster/nads.yaml),
+executed by Debian's plugins where they have the type and by unirail's for the rest of the chain: the pod equals one
+with unirail's plugins only."""
 import json
 
 import pytest
@@ -12,7 +13,7 @@ CASES = yaml.safe_load((TOP / "tests/cluster/nads.yaml").read_text())["good"]
 
 
 def chains(kind):
-    """The lists that begin with that type, behind an ifacer, each once; their master has the lab's name."""
+    """The lists that begin with that type, also after an ifacer, each once, with the lab's master."""
     found = {}
     for case in CASES:
         conf = json.loads(case["config"]) if case.get("config") else {}
@@ -24,7 +25,7 @@ def chains(kind):
 
 @pytest.fixture
 def mixed(plugins, tmp_path):
-    """A folder of plugins: theirs, and ours of the types that they have not."""
+    """A directory of plugins: Debian's, and unirail's for the types that Debian does not have."""
     folder = tmp_path / "mixed"
     folder.mkdir()
     for ours in plugins.iterdir():
@@ -34,7 +35,7 @@ def mixed(plugins, tmp_path):
 
 
 def placed(lab, plugins):
-    """With the lab's pool and folders, and the rest as it is written."""
+    """With the lab's pool and directories, otherwise as written."""
     v6 = "default_ipv6_ippool"
     return [{**p, "ipam": {**{k: v for k, v in p["ipam"].items() if k != v6}, **lab.ipam(POOL)}} if "ipam" in p else p
             for p in plugins]
@@ -60,7 +61,8 @@ def default_network(lab, pod):
 
 
 def without_ours(state):
-    """A link's group is our DEL's; a queue of none is what theirs asks for (tests/netns/side_by_side.py)."""
+    """Without differences between both: unirail's DEL needs a link's group, Debian's plugins request a queue length of
+    0 (tests/netns/side_by_side.py)."""
     return {**state, "links": [{k: v for k, v in n.items() if k not in ("group", "txqlen")} for n in state["links"]]}
 
 
@@ -80,8 +82,8 @@ def test_macvlan(make_lab, mixed, plugins, case):
 
 
 @pytest.mark.parametrize("case", chains("ipvlan") + chains("vlan"))
-def test_what_this_kernel_has_not(make_lab, mixed, case):
-    """Read to the end by theirs: the kernel it is that says no, or that a VLAN has its link."""
+def test_types_that_this_kernel_does_not_have(make_lab, mixed, case):
+    """Debian's plugins read the configuration to its end: the error is the kernel's."""
     lab = lab_of(make_lab, mixed)
     pod = lab.pod()
     first = placed(lab, case["plugins"])[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that pods of this node had from the agent are recorded, so that GC frees addresses in a network of which no note is
-left (src/cni/cluster/network_record.h)."""
+"""Networks that pods of this node got from the agent are recorded, so that GC releases addresses of a network without
+cache entries (src/cni/cluster/network_record.h)."""
 import json
 
 import pytest
@@ -53,8 +53,8 @@ def gc(lab, c, pod, *alive, **env):
 
 
 @pytest.mark.parametrize("ipam", IPAM)
-def test_gc_frees_addresses_of_a_network_whose_last_note_is_lost(lab, agent, ipam):
-    """A container that another runtime has keeps its address of the same network, by its own note."""
+def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ipam):
+    """A container of another runtime keeps its address of the same network: it has its own cache entry."""
     ns, what = IPAM[ipam](lab)
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     lost, other, kept = lab.pod("lost"), lab.pod("other"), lab.pod("kept")
@@ -74,7 +74,7 @@ def test_gc_frees_addresses_of_a_network_whose_last_note_is_lost(lab, agent, ipa
     assert len(used(lab)) == len(before) // 2 and set(used(lab)) < set(before) | {"none"}
     assert [r.rsplit("-", 1)[0] for r in mine] == sorted([f"{ns}_rail0", "team_rail1"])
     assert sorted(set(modes)) == [0o600, 0o700]
-    # the record of what is used stays, what nothing is left of goes
+    # records of used networks stay, others are removed
     left = [r for r in records(lab) if json.loads((folder(lab) / r).read_text())["network"] == c["name"]]
     assert [r.rsplit("-", 1)[0] for r in left] == ["team_rail1"]
     lab.delete(c, kept, ifname="eth0")
@@ -87,7 +87,7 @@ def test_gc_frees_addresses_of_a_network_whose_last_note_is_lost(lab, agent, ipa
 
 
 def test_a_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
-    """Whatever each pod has of its own: MAC, addresses, arguments, a device's name."""
+    """Recorded once, whatever differs between pods: MAC, addresses, arguments, name of a device."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     for i, more in enumerate([{}, {"mac": "02:00:5e:10:00:09", "cniArgs": {"k": "v"}}, {"mac": "", "ips": ["172.16.9.77"]}]):
@@ -100,7 +100,8 @@ def test_a_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
 
 
 def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  # noqa: F811
-    """Of a tenant's namespace that the agent trusted; its notes, the agent and any knowledge of namespaces are gone."""
+    """A definition of a tenant's namespace that the agent trusted; its cache entries, the agent and all data of
+    namespaces are lost."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab), {"trusted": True}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
@@ -112,7 +113,7 @@ def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  
 
 @pytest.mark.parametrize("ns", ["team", "kube-system"])
 def test_gc_checks_a_recorded_definition_that_its_add_checked(lab, agent, recorder, ns):  # noqa: F811
-    """Also of a namespace that is trusted without an annotation: one may have been on it."""
+    """Also for a namespace that is trusted without an annotation: at the ADD it may have had one."""
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
     net["plugins"].append({"type": "chained"})
     agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": False}))
@@ -168,7 +169,7 @@ def spoil_folder(at, lab):
 
 @pytest.mark.parametrize("spoil, written_again", [(spoil_content, False), (spoil_end, True), (spoil_link, True), (spoil_owner, False),
                                                   (spoil_folder, False)])
-def test_a_record_that_somebody_spoiled_is_not_executed(lab, agent, recorder, spoil, written_again):  # noqa: F811
+def test_damaged_record_is_not_executed(lab, agent, recorder, spoil, written_again):  # noqa: F811
     """Neither GC nor the next ADD fails for it."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod, next_pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod(), lab.pod("next")
@@ -185,7 +186,8 @@ def test_a_record_that_somebody_spoiled_is_not_executed(lab, agent, recorder, sp
 
 
 def test_records_do_not_grow_without_a_limit(lab, agent):
-    """64 of a namespace: an ADD does not fail for it, and other namespaces have theirs."""
+    """At most 64 records for a namespace: an ADD beyond the limit succeeds, and other namespaces have their own
+    limit."""
     folder(lab).mkdir(parents=True, mode=0o700)
     for i in range(64):
         (folder(lab) / f"team_n{i}-{i:032x}.json").write_text("{}")
@@ -205,7 +207,7 @@ def test_records_do_not_grow_without_a_limit(lab, agent):
     assert records(lab) == [], "what does not match its digest goes as well"
 
 
-def test_where_records_cannot_be_written_an_add_goes_on(lab, agent):
+def test_add_succeeds_where_records_cannot_be_written(lab, agent):
     (lab.tmp / "multus").mkdir()
     (lab.tmp / "multus" / "unirail").write_text("a file")
     agent.networks(("team/rail0", "eth0", macvlan("rail0", {"type": "spiderpool", "default_ipv4_ippool": ["rail0"]})))
@@ -216,7 +218,7 @@ def test_where_records_cannot_be_written_an_add_goes_on(lab, agent):
     assert lab.used() == {}
 
 
-def test_an_add_on_a_full_disk_goes_on_without_a_record(lab, agent, tmp_path):
+def test_add_succeeds_on_a_full_disk_without_a_record(lab, agent, tmp_path):
     agent.networks(("team/rail0", "eth0", macvlan("rail0", {"type": "spiderpool", "default_ipv4_ippool": ["rail0"]})))
     c, pod, full = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod(), tmp_path / "full"
     full.mkdir()
@@ -232,8 +234,8 @@ def test_an_add_on_a_full_disk_goes_on_without_a_record(lab, agent, tmp_path):
     assert len(records(lab)) == 1, "the next ADD writes it"
 
 
-def test_gc_keeps_records_when_a_pod_comes_meanwhile(lab, agent, recorder):  # noqa: F811
-    """Its ADD may have found the record there, and written none."""
+def test_gc_keeps_records_of_pods_added_meanwhile(lab, agent, recorder):  # noqa: F811
+    """Its ADD may have found the record, and so did not write one."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
@@ -250,7 +252,8 @@ def test_gc_keeps_records_when_a_pod_comes_meanwhile(lab, agent, recorder):  # n
 
 @pytest.mark.parametrize("ns, status", [("team", 0), ("kube-system", 1)])
 def test_a_tenants_recorded_network_does_not_fail_gc_for_ever(lab, agent, recorder, ns, status):  # noqa: F811
-    """Its plugin refuses GC each time: that is logged, and told to the runtime of an administrator's network alone."""
+    """Its plugin fails each GC: the error is logged, but returned to the runtime only for an administrator's
+    network."""
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
     net["plugins"].append({"type": "chained"})
     agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": ns != "team"}))

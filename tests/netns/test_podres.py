@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail device pods` against servers that others wrote: grpc's own, and such as are no gRPC servers at all.
-
-Needs no privilege and no namespace.
-"""
+"""`unirail device pods` against independent servers: grpc's own, and servers that do not speak gRPC. Needs no privilege
+and no namespace."""
 import concurrent.futures
 import contextlib
 import json
@@ -74,7 +72,7 @@ def kubelet(path, answer, service="v1.PodResourcesLister", **how):
 
 @contextlib.contextmanager
 def peer(path, talk):
-    """Something else that listens there: talk(connection) for the first that comes."""
+    """Another program that listens on the socket: talk(connection) for the first client."""
     def run():
         with contextlib.suppress(OSError):
             conn, _ = listener.accept()
@@ -122,7 +120,7 @@ def path(tmp_path):
     return tmp_path / "kubelet.sock"
 
 
-def test_who_holds_what(path):
+def test_devices_of_pods(path):
     # The kubelet sends one entry a device; node 0 is an empty message.
     answer = (pod("train", "worker-0",
                   container("main", devices("rdma/hca_shared", ["3"], 0), devices("nvidia.com/gpu", ["GPU-1"], 1),
@@ -148,7 +146,7 @@ def test_who_holds_what(path):
     ]
 
 
-def test_nobody_holds_anything(path):
+def test_no_pod_has_devices(path):
     with kubelet(path, b""):
         assert rows(path) == []
         assert run(path).stdout == "no container of 0 pods on this node holds a device\n"
@@ -167,14 +165,15 @@ def test_a_thousand_pods(path):
 
 
 def test_compressed(path):
-    """We never say that we take it; grpc's server, told so, does it all the same. The kubelet does not."""
+    """The client does not accept compression; grpc's server can be configured to compress nevertheless. The kubelet
+    does not."""
     answer = pod("a", "b", container("c", devices("d", ["e"] * 100)))
     with kubelet(path, answer, compression=grpc.Compression.Gzip):
         fails(path, "the answer is compressed, which was not asked for")
 
 
 def test_largest_answer(path):
-    """16 MiB, and one byte more."""
+    """An answer of 16 MiB is read, one byte more is refused."""
     room = 16 << 20
 
     def filler(size):
@@ -201,7 +200,7 @@ def test_no_such_service(path):
 
 def test_not_protobuf(path):
     with kubelet(path, b"\xff\xff\xff"):
-        fails(path, "decode a list of pod resources: 3 bytes that are none")
+        fails(path, "decode the kubelet's list of pod resources: 3 invalid bytes")
 
 
 def test_server_hangs(path):
@@ -227,10 +226,10 @@ def test_no_grpc_server(path, answer):
         conn.sendall(answer)
 
     with peer(path, talk):
-        fails(path, "the peer is no gRPC server: it does not speak HTTP/2")
+        fails(path, "the peer is not a gRPC server: it does not speak HTTP/2")
 
 
-def test_nobody_listens(path):
+def test_no_server_listens(path):
     fails(path, f"connect to '{path}': No such file or directory (ENOENT): is the kubelet running")
     path.touch()
     fails(path, f"connect to '{path}': Connection refused (ECONNREFUSED): is the kubelet running")

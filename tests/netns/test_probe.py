@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conflict and gateway detection, and announcing: what is on the wire."""
+"""Conflict detection, gateway detection and announcements: the packets on the wire."""
 import ctypes
 import ipaddress
 import json
@@ -78,7 +78,7 @@ DETECT = {"enable_gateway_detection": True, "enable_ip_conflict_detection": True
 
 
 def squat(lab, nic, address, v6=False):
-    """Another host on the rail that holds the address."""
+    """Another host on the rail that uses the address."""
     ns = lab.new_ns("squatter")
     ip(lab.fabric, "link", "add", f"sq-{nic}", "master", f"br-{nic}", "type", "veth", "peer", "name",
        "sq0", "netns", ns)
@@ -88,7 +88,7 @@ def squat(lab, nic, address, v6=False):
     return ns
 
 
-def test_conflict_is_quarantined_and_another_used(lab):
+def test_address_in_conflict_is_quarantined(lab):
     lab.rail_pools()
     other = squat(lab, "rail0", "172.16.1.10/24")
     pod = lab.pod()
@@ -101,7 +101,7 @@ def test_conflict_is_quarantined_and_another_used(lab):
     assert lab.add(conf, lab.pod())["ips"][0]["address"] == "172.16.1.12/24"
 
 
-def test_conflict_without_detection_is_not_looked_for(lab):
+def test_conflicts_are_not_detected_when_disabled(lab):
     lab.rail_pools()
     squat(lab, "rail0", "172.16.1.10/24")
     assert lab.add(lab.macvlan("rail0", lab.ipam("rail0")), lab.pod())["ips"][0]["address"] == "172.16.1.10/24"
@@ -140,8 +140,8 @@ def test_ipv6_conflict_and_gateway(make_lab):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_probe_does_not_poison_anybody(lab, sniff):
-    """Probes have sender 0.0.0.0; nobody hears of an address in conflict from us."""
+def test_probe_changes_no_neighbour_cache(lab, sniff):
+    """Probes have sender 0.0.0.0: no host learns an address in conflict from unirail."""
     lab.rail_pools()
     squat(lab, "rail0", "172.16.1.10/24")
     wire = sniff(lab.fabric, "br-rail0")
@@ -191,7 +191,7 @@ def test_detection_runs_on_all_rails_at_once(make_lab):
 
 
 def test_master_without_carrier(lab):
-    """A cable that is pulled is told from a gateway that is silent, and from the other rails' trouble."""
+    """A link without carrier is distinguished from a silent gateway and from errors of other rails."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
     pod = lab.pod()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CNI protocol around every plugin: environment, versions, error objects, result bytes."""
+"""The CNI protocol of every plugin: environment, versions, error objects, bytes of the result."""
 import json
 import re
 import subprocess
@@ -35,8 +35,8 @@ def error(p, code, msg, details=None):
     assert p.stdout == json.dumps(want, indent=4), p.stdout
 
 
-def test_every_plugin_is_here():
-    """What the binary calls a plugin goes through this file."""
+def test_every_plugin_is_tested():
+    """This file tests every plugin that the binary lists."""
     text = run([BINARY, "help"]).stdout
     named = [line.split()[0] for part in text.split("\n\n") if part.startswith(("CNI plugins", "IPAM plugins"))
              for line in part.splitlines()[1:] if re.match("  [^ ]", line)]
@@ -71,7 +71,7 @@ def test_version_does_not_read_stdin(plugins):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_about_without_command(plugins, plugin):
+def test_plugin_without_cni_command(plugins, plugin):
     p = call(plugins, plugin, None, "")
     lines = p.stderr.splitlines()
     assert p.returncode == 0 and p.stdout == "" and len(lines) == 2, p
@@ -180,7 +180,7 @@ def test_result_bytes_equal_debians(plugins, version):
 
 
 def test_own_namespace_is_refused(plugins):
-    """The original finds out after the work and leaves it done."""
+    """The original fails after the attachment and does not undo it."""
     ns = ns_add("own")
     try:
         p = run([plugins / "static"], ns=ns, check=False, input=json.dumps(conf()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail rdma` on the kernel at hand, which may have RDMA or not; iproute2's `rdma` is the peer where it has."""
+"""`unirail rdma` on this kernel, with or without RDMA; with RDMA the output is compared with iproute2's `rdma`."""
 import errno
 import json
 import os
@@ -34,7 +34,7 @@ def test_dev():
     listed = json.loads(rdma("dev", "-o", "json"))
     if not kernel_has_rdma():
         assert listed == []
-        assert rdma("dev").startswith("this kernel has no RDMA")
+        assert rdma("dev").startswith("the kernel has no RDMA")
         return
     assert sorted(d["name"] for d in listed) == sorted(d["ifname"] for d in peer("dev"))
     for d in listed:
@@ -48,7 +48,7 @@ def test_mode():
     mode = json.loads(rdma("mode", "-o", "json"))
     if not kernel_has_rdma():
         assert mode == {"supported": False, "mode": None}
-        assert rdma("mode").startswith("this kernel has no RDMA")
+        assert rdma("mode").startswith("the kernel has no RDMA")
         return
     assert mode == {"supported": True, "mode": peer("system")[0]["netns"]}
     assert rdma("mode").startswith(mode["mode"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rdma plugin where there is no RDMA, or no right one: one clear line, nothing changed; DEL succeeds. What it does
-where there is some is in tests/vm/cases/rdma_plugin.sh."""
+"""The rdma plugin without a suitable RDMA device: one clear error, no change; DEL succeeds.
+tests/vm/cases/rdma_plugin.sh tests it with RDMA."""
 import json
 import pathlib
 import subprocess

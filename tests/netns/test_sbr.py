@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sbr: the rules, tables and routes that Debian's makes, and where it fails."""
+"""sbr: the same rules, tables and routes as Debian's, and cases in which Debian's fails."""
 import json
 import os
 import pathlib
@@ -20,7 +20,7 @@ DUAL = {"type": "static", "addresses": V4["addresses"] + V6["addresses"],
 
 
 def added(lab, metas, pod, ipam, ifname="net1", master="rail0", by=None, version="1.0.0", **more):
-    """macvlan of ours, then sbr; its result."""
+    """Runs unirail's macvlan, then sbr; returns the result."""
     result = lab.add(lab.macvlan(master, ipam, version), pod, plugins=lab.plugins, ifname=ifname)
     return lab.add(conf("sbr", version, prevResult=result, **more), pod, plugins=by or metas,
                    ifname=ifname)
@@ -47,7 +47,7 @@ def test_same_state_and_result_as_debians(make_lab, metas, v6, ipam):
 
 
 def test_table(lab, metas):
-    """Only the rules: the routes are somebody else's."""
+    """Only the rules are created: the routes of the table belong to another program."""
     pod = lab.pod()
     added(lab, metas, pod, TWO, table=300)
     assert [(r[1], r[3]) for r in rules(pod.ns) if r[1] != "all"] == [
@@ -71,7 +71,7 @@ def test_tables_are_counted_from_100(lab, metas):
 
 
 def test_a_table_with_routes_and_no_rule_is_not_taken(lab, metas):
-    """The original fills its routes into somebody else's table."""
+    """The original adds its routes to a table of another program."""
     pod = lab.pod()
     ip(pod.ns, "route", "add", "10.1.0.0/16", "dev", "lo", "table", "100")
     added(lab, metas, pod, V4)
@@ -118,8 +118,8 @@ def test_source_hints_stay_in_main(lab, metas):
     lab.ok("CHECK", conf("sbr", addSourceHints=True, prevResult=result), pod, plugins=metas)
 
 
-def test_a_failed_add_takes_everything_back(lab, metas):
-    """A gateway nobody can reach, of the second address: the original leaves all it did until then."""
+def test_failed_add_reverts_all_changes(lab, metas):
+    """The gateway of the second address is unreachable: the original leaves its earlier changes."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
     ip(pod.ns, "route", "del", "default")
@@ -141,7 +141,7 @@ def test_del_without_a_namespace(lab, metas, netns):
     assert not os.path.exists("/run/netns/unirail-not-there")
 
 
-def test_add_makes_no_file_where_no_namespace_is(lab, metas):
+def test_add_creates_no_file_for_a_missing_namespace(lab, metas):
     path = pathlib.Path("/run/netns") / "unirail-not-there"
     pod = lab.pod()
     e = lab.fail("ADD", conf("sbr", prevResult=prev(pod, [("10.0.0.2/24", "10.0.0.1")])), pod, 8,
@@ -151,7 +151,7 @@ def test_add_makes_no_file_where_no_namespace_is(lab, metas):
 
 
 def test_del_twice_and_after_the_link_is_gone(lab, metas):
-    """The original leaves the rules when the link is gone."""
+    """The original leaves the rules when the link is deleted."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4)
     ip(pod.ns, "link", "del", "net1")
@@ -173,8 +173,8 @@ def test_del_deletes_only_its_tables_rules(lab, metas):
     assert "77" not in left and left >= {"78", "79"}
 
 
-def test_adding_to_a_table_again_is_no_failure(lab, metas):
-    """The rule is there already: what was wanted."""
+def test_add_to_an_existing_table(lab, metas):
+    """An existing rule is no error."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4, table=300)
     lab.add(conf("sbr", prevResult=result, table=300), pod, plugins=metas)
@@ -190,7 +190,7 @@ def test_check(make_lab, metas, v6, ipam):
     pod = lab.pod()
     result = added(lab, metas, pod, ipam)
     lab.ok("CHECK", conf("sbr", prevResult=result), pod, plugins=metas)
-    # and the plugin before: the original looks in main only
+    # and of the earlier plugin: the original reads table main only
     lab.ok("CHECK", {**lab.macvlan("rail0", ipam), "prevResult": result}, pod, plugins=lab.plugins)
 
 
@@ -201,7 +201,7 @@ def test_check(make_lab, metas, v6, ipam):
     (["link", "del", "net1"], "Link not found"),
 ])
 def test_check_finds(lab, metas, broken, words):
-    """The original's CHECK is always happy."""
+    """The original's CHECK always succeeds."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4)
     ip(pod.ns, *broken)
@@ -245,8 +245,9 @@ def test_status(lab, metas):
     lab.ok("GC", conf("sbr", "1.1.0", **{"cni.dev/valid-attachments": []}), lab.pod(), plugins=metas)
 
 
-def test_two_at_once_take_two_tables(lab, metas):
-    """The namespace is locked: side by side, ours and Debian's do not choose the same table."""
+def test_concurrent_adds_use_different_tables(lab, metas):
+    """The namespace is locked: unirail's and Debian's plugin do not choose the same table when they run
+    concurrently."""
     pod = lab.pod()
     calls = []
     for i, by in ((1, metas), (2, THEIRS)):

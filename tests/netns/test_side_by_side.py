@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every configuration of the table in side_by_side.py, once with Debian's plugins and once with ours: the same
-environment, stdin and namespaces, each in a fresh world of the same names. What they answer, what
-the kernel shows and what is on disk must agree, but for the differences that the table names; and
-one it names must be there."""
+"""Runs every configuration of the table in side_by_side.py once with Debian's plugins and once with unirail's: the same
+environment, stdin and namespaces, each time in a new setup with the same names. Results, kernel state and files must be
+equal, except for the differences in the table; and each difference in the table must occur."""
 import fnmatch
 import json
 import os
@@ -136,7 +135,7 @@ def lines(items):
 
 
 def hide(text):
-    """What is random in it."""
+    """Replaces random parts."""
     return RANDOM_MAC.sub("RANDOM", re.sub(r"fe80::[0-9a-f:]+(?!/)", "fe80::X", text))
 
 
@@ -154,7 +153,7 @@ def link_items(links):
 
 
 def walk(case, side, plugins, tmp):
-    """All that was seen, by name."""
+    """All observed values, by name."""
     seen, prev = {}, None
     with World(case, tmp) as world:
         for i, step in enumerate(case.steps):
@@ -172,7 +171,7 @@ def walk(case, side, plugins, tmp):
 
 
 def as_current(text):
-    """A 1.0.0 result of Debian's 1.1.1 as the originals of today write it, and we: keys in order, no
+    """A 1.0.0 result of Debian's 1.1.1 as the current originals and unirail write it: keys in order, no
     empty dns."""
     try:
         result = json.loads(text)
@@ -252,7 +251,7 @@ def test_same(case, sides, tmp_path):
 
 
 def test_table():
-    """Every case has a name of its own, and every difference a reason."""
+    """Every case has a unique name, and every difference a reason."""
     ids = [c.id for c in CASES]
     assert len(set(ids)) == len(ids) >= 100
     for c in CASES:
@@ -260,5 +259,5 @@ def test_table():
 
 
 def test_rows_for_everywhere():
-    """A difference that is nowhere any more leaves the table."""
+    """A row whose difference no longer occurs must be removed from the table."""
     assert compared != {c.id for c in CASES} or met == set(EVERYWHERE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses from pools, through macvlan and alone."""
+"""Addresses from pools, with macvlan and alone."""
 import json
 
 import pytest
@@ -23,8 +23,8 @@ def test_lowest_first_with_gateway_and_route(lab):
 
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
-def test_alone(lab, version):
-    """As an IPAM plugin a program of others would execute."""
+def test_as_an_executed_ipam_plugin(lab, version):
+    """As an IPAM plugin that another CNI plugin executes."""
     lab.rail_pools(v6=True)
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0", v6=["rail0-v6"]), version)
@@ -38,7 +38,7 @@ def test_alone(lab, version):
     lab.ok("DEL", conf, pod, plugin="spiderpool")
 
 
-def test_same_ask_same_address(lab):
+def test_repeated_request_gets_the_same_address(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -117,7 +117,7 @@ def test_sticky(lab):
     assert one(lab.add(conf, again, args=args.replace(pod.id, again.id))) == "172.16.1.8"
 
 
-def test_freed_address_rests(lab):
+def test_released_address_waits_for_the_reuse_delay(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.10\n")
     a, b = lab.pod(), lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("p"))
@@ -205,7 +205,7 @@ def test_no_pools_at_all(lab):
 
 
 def test_del_without_pools(lab):
-    """What the pools file said must not be needed to give an address back."""
+    """A release does not need the pools file."""
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -218,7 +218,7 @@ def test_del_without_pools(lab):
 
 
 def test_no_capability_takes_no_address(lab, tmp_path):
-    """An address that is taken and given back would have to rest, for nothing."""
+    """No address is allocated before the check: releasing it would start its reuse delay for nothing."""
     lab.rail_pools()
     pod = lab.pod()
     confs = {"macvlan": lab.macvlan("rail0", lab.ipam("rail0")),
@@ -248,8 +248,8 @@ def test_journal_of_a_newer_format(lab):
     assert journal.read_bytes() == newer + b"\n" + rest and link_names(pod.ns) == ["lo"]
 
 
-def test_torn_journal(lab):
-    """A crash in mid write leaves half a record: it is dropped, what stands before it holds."""
+def test_journal_with_a_truncated_last_line(lab):
+    """A crash during a write leaves half a record: it is dropped, the lines before it are used."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     pods = [lab.pod() for _ in range(3)]
@@ -265,9 +265,9 @@ def test_torn_journal(lab):
     assert one(lab.add(conf, lab.pod(), plugin="spiderpool")) not in got[:2]
 
 
-def test_journal_cut_short_grants_nothing_that_is_used(lab):
-    """Cut at the end of a line it reads as if it had never been longer: refused, by name and remedy; then
-    the pods' own namespaces tell what is missing."""
+def test_truncated_journal_allocates_no_used_address(lab):
+    """Truncated at the end of a line the journal looks complete: it is refused, with its name and the remedy; the
+    pods' namespaces then show the missing leases."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     pods = [lab.pod() for _ in range(3)]
@@ -281,18 +281,18 @@ def test_journal_cut_short_grants_nothing_that_is_used(lab):
         lab.fail("ADD", conf, pod, words=[str(journal), "unirail pool check"])
         assert link_names(pod.ns) == ["lo"] and journal.read_bytes() == whole[:cut]
     journal.unlink()
-    lab.fail("ADD", conf, lab.pod(), words=["is gone", "unirail pool check"])
+    lab.fail("ADD", conf, lab.pod(), words=["is missing", "unirail pool check"])
     journal.write_bytes(whole[:ends[0]])
     p = lab.pool("check", check=False)
-    assert "is cut short" in p.stdout and "unirail pool check --repair" in p.stdout, p
+    assert "is truncated" in p.stdout and "unirail pool check --repair" in p.stdout, p
     p = lab.pool("check", "--repair")
     for ip in got:
         assert f"{ip} is in use" in p.stdout, p
     assert one(lab.add(conf, lab.pod())) not in got
 
 
-def test_spoilt_journal_is_not_guessed_at(lab):
-    """A record in the middle that does not match its checksum: refuse and say where."""
+def test_damaged_journal_is_refused(lab):
+    """A record in the middle that does not match its checksum: the journal is refused and the error names the line."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     for _ in range(3):
@@ -333,7 +333,7 @@ def test_full_disk(lab, tmp_path):
         assert c.status == 1 and "No space left on device (ENOSPC)" in c.json["msg"], c
         lab.fail("ADD", conf, pod, words="No space left on device (ENOSPC)")
         assert pod.state() == before
-        # what lets go of an address has its room kept
+        # space for the record of a release is reserved
         granted = i
         assert granted > 0
         for i in range(granted):
@@ -351,7 +351,7 @@ def test_full_disk(lab, tmp_path):
         run(["umount", full])
 
 
-def test_what_a_killed_add_was_writing_is_swept(lab):
+def test_temporary_files_of_a_killed_add_are_removed(lab):
     lab.rail_pools()
     conf, pod = lab.macvlan("rail0", lab.ipam("rail0")), lab.pod()
     lab.add(conf, pod)
@@ -396,7 +396,7 @@ def test_check(lab):
 
 
 def test_spiderippool_objects(lab):
-    """The objects of the cluster, exported as JSON, serve as they are."""
+    """The cluster's objects, exported as JSON, are valid pools files."""
     pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
             "metadata": {"name": "gpu1-net11"},
             "spec": {"ipVersion": 4, "subnet": "172.16.1.0/24", "ips": ["172.16.1.40-172.16.1.50"],
@@ -407,7 +407,7 @@ def test_spiderippool_objects(lab):
     assert one(r) == "172.16.1.41" and r["routes"][0]["dst"] == "10.0.0.0/8"
 
 
-def test_node_is_untouched_by_failure(lab):
+def test_failed_add_changes_nothing_on_the_node(lab):
     lab.rail_pools()
     before = state(lab.node)
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("nope")), lab.pod())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sriov where there are no virtual functions: bad input, and the way of a netdev into the pod and home. A recorded /sys
-calls a veth end a VF, of a PF that is with vfio: nobody can set attributes, so only the move counts. tests/vm has the rest."""
+"""sriov without virtual functions: invalid input, and the way of a netdev into the pod and back. A recorded /sys makes
+a veth end a VF of a PF bound to vfio: attributes cannot be set, so only the move is tested. tests/vm has the rest."""
 import json
 import os
 import signal
@@ -57,7 +57,7 @@ def record(root, pod):
     return json.loads((root / RECORDS / f"{pod.id}-net1").read_text())
 
 
-def test_there_and_back(lab, root, at):
+def test_vf_is_moved_and_restored(lab, root, at):
     pod, c = lab.pod(), conf()
     ip(lab.node, "link", "set", "rail0", "alias", "uplink one", "mtu", "8000")
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
@@ -80,7 +80,7 @@ def test_there_and_back(lab, root, at):
     lab.add(c, pod, **at)
 
 
-def test_attributes_want_the_pf(lab, root, at):
+def test_attributes_require_the_pf(lab, root, at):
     before = shape(lab)
     for more in ({"vlan": 7}, {"trust": "on"}, {"mac": "02:00:00:00:07:01"}, {"max_tx_rate": 1}):
         lab.fail("ADD", conf(**more), lab.pod(), code=50, words=["PF network device not found", PF, "vfio-pci"], **at)
@@ -133,7 +133,7 @@ def test_dpdk(lab, root, at):
 
 
 def test_recorded_host_with_vfio(lab, tmp_path):
-    """Both with vfio-pci, VF and PF: ADD and DEL, and one whose driver is the kernel's, of the same PF."""
+    """VF and PF with vfio-pci: ADD and DEL; and a VF of the same PF with a kernel driver."""
     top = tmp_path / "host"
     run(["build/unirail", "doctor", "--root", "tests/hosts/mlx5_vfio.tree", "--unpack", top])
     at, pod, before = {"UNIRAIL_ROOT": str(top)}, lab.pod(), shape(lab)
@@ -159,8 +159,8 @@ def test_in_use(lab, root, at):
     assert link(first.ns, "net1") and files(root) == [f"{first.id}-net1", f"pci/{VF}"]
 
 
-def test_name_taken_at_home(lab, root, at):
-    """One clear line, and DEL works once the way is free."""
+def test_name_taken_on_the_node(lab, root, at):
+    """One clear line, and DEL works once the name is free."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     ip(lab.node, "link", "add", "rail0", "type", "bridge")
@@ -172,7 +172,7 @@ def test_name_taken_at_home(lab, root, at):
 
 
 def test_without_cni_netns(lab, root, at):
-    """The record knows the namespace: the original leaves the VF in there."""
+    """The record has the namespace: the original leaves the VF in it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     lab.delete(conf(), pod, netns="", **at)
@@ -192,7 +192,7 @@ def test_gc(lab, root, at):
 
 
 def test_rollback(lab, root, at):
-    """The address is wrong for the kernel: found out when the VF is in the pod already."""
+    """The kernel refuses the address when the VF is already in the pod."""
     pod, before = lab.pod(), shape(lab)
     bad = conf(ipam={**STATIC, "routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]})
     lab.fail("ADD", bad, pod, words="192.0.2.1", **at)
@@ -237,7 +237,7 @@ def test_killed_then_del(lab, root, at, n):
 
 
 def test_killed_then_next_pod(lab, root, at):
-    """The pod is dead, and nobody called DEL: its VF is put right before it is given away."""
+    """The pod was deleted without a DEL: its VF is restored before the next pod gets it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(mtu=1400), pod, **at)
     # a veth end would die with its namespace

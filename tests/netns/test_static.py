@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""static: what it answers is what Debian's answers."""
+"""static: its results equal Debian's."""
 import json
 import subprocess
 

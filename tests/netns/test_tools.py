@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demo, install, pool, help, completion, man: what a person meets."""
+"""demo, install, pool, help, completion, man: the tools as users run them."""
 import json
 import os
 import pty
@@ -15,7 +15,7 @@ def unirail(*args, check=False, **kw):
 
 
 def traces():
-    """What a demo could leave behind."""
+    """Namespaces and files that a demo could leave."""
     return [sorted(n for n in os.listdir(d) if n.startswith("unirail-demo")) for d in ("/tmp", "/run", "/run/netns")
             if os.path.isdir(d)]
 
@@ -95,7 +95,7 @@ ls /run
 
 
 def test_demo_keep_and_clean():
-    """In a /run of its own: the names are the same for every demo."""
+    """In a private /run: every demo uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
     kept, rest = out.split("--- again\n")
     again, rest = rest.split("--- clean\n")
@@ -108,7 +108,7 @@ def test_demo_keep_and_clean():
 @pytest.mark.parametrize("delay", ["start", "attached"])
 def test_demo_stopped_leaves_nothing(sig, delay):
     before = traces()
-    # Who runs the tests in the background has SIGINT ignored, and a signal that comes first of all would be lost.
+    # Tests that run in the background have SIGINT ignored, and an early signal would be lost.
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          preexec_fn=lambda: signal.signal(sig, signal.SIG_DFL) if sig != signal.SIGKILL else None)
     spaces = set()
@@ -123,7 +123,7 @@ def test_demo_stopped_leaves_nothing(sig, delay):
 
 
 def test_demo_says_so_when_a_terminal_stops_it():
-    """Ctrl-C goes to the plugin as well: how that ended is not what somebody wants to read."""
+    """Ctrl-C also ends the plugin: its error is not reported."""
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                          text=True)
     wait_for(lambda: children(p.pid), "a pod to be attached")
@@ -142,14 +142,14 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn /var/lib/un
 """ % BINARY
 
 
-def test_demo_as_nobody_on_a_node_with_multus():
-    """What the README says works without root, and does not ask for folders of root."""
+def test_demo_without_root_on_a_node_with_multus():
+    """The commands of the README work without root, and need no directories of root."""
     p = run(["unshare", "-m", "sh", "-c", AS_NOBODY])
     assert p.stderr == "" and "nothing" in p.stdout
 
 
 def held_by(pid):
-    """Network namespaces that a process holds open or is in, but for our own."""
+    """Network namespaces that a process has open or is in, except this one."""
     found = set()
     try:
         found.add(os.readlink(f"/proc/{pid}/ns/net"))
@@ -270,7 +270,7 @@ def test_pools_of_root(tmp_path):
     assert p.returncode == 1 and "Permission denied (EACCES): run as root, or name" in p.stderr and p.stderr.count("\n") == 1
 
 
-def test_a_full_disk_is_told(tmp_path):
+def test_full_disk_is_reported(tmp_path):
     (tmp_path / "a.conf").write_text("[pool a]\nsubnet = 10.0.0.0/24\n")
     for words in (["version"], ["pool", "list", "--pool-dir", tmp_path, "--state-dir", tmp_path / "state"]):
         with open("/dev/full", "w") as full:
@@ -363,3 +363,21 @@ def test_device_list_of_a_recorded_host(tmp_path):
                for line in unirail("device", "list", "--root", top).stdout.splitlines())
     gone = unirail("device", "list", "--root", tmp_path / "none")
     assert gone.returncode == 1 and "No such file or directory (ENOENT)" in gone.stderr and gone.stdout == ""
+
+
+def test_device_plan_is_a_configuration_that_explain_reads(tmp_path):
+    top, kept = tmp_path / "host", tmp_path / "kept.json"
+    assert unirail("doctor", "--root", "tests/hosts/eight_named.tree", "--unpack", top).returncode == 0
+    kept.write_text(unirail("device", "plan", "--root", top).stdout)
+    assert [r["resourceName"] for r in json.loads(kept.read_text())["configList"]][:8] == [f"shared_rail{i}" for i in range(8)]
+    without = json.loads(unirail("device", "explain", "--root", top, "-o", "json").stdout)
+    assert json.loads(unirail("device", "explain", "--root", top, "-o", "json", kept).stdout) == without
+    rail = next(d for d in without["devices"] if d["netdev"] == "rail3")
+    assert rail["resources"] == ["spidernet.io/shared_rail3"] and len(rail["others"]) == 8
+    assert rail["others"][0] == {"resource": "spidernet.io/shared_rail0", "selector": "ifNames",
+                                 "reason": "ifNames wants rail0, the device has rail3"}
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"resourceList": [{"resourceName": "a", "selectors": {"vendor": ["15b3"], "pfNames": ["rail0"]}}]}')
+    told = unirail("device", "explain", "--root", top, bad)
+    assert told.returncode == 0 and "did you mean 'vendors'?" in told.stdout
+    assert "no devices in device pool" in told.stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person meets who builds the tree for the first time: libraries, packages, the last lines of `make test`."""
+"""The tree as seen by a person who builds it for the first time: libraries, packages, the last lines of `make test`."""
 import os
 import shutil
 import signal
@@ -15,7 +15,7 @@ def caches():
 
 
 def test_libraries_without_a_network_fail_with_the_remedy(tmp_path):
-    """Before anything is built: what is fetched comes first."""
+    """Downloads happen before anything is built."""
     p = run(["unshare", "-n", TOP / "vendor/build", "x86_64", "musl"], check=False,
             env={**os.environ, "UNIRAIL_CACHE": str(tmp_path)})
     last = p.stderr.splitlines()[-1]
@@ -23,7 +23,7 @@ def test_libraries_without_a_network_fail_with_the_remedy(tmp_path):
     assert "wants a network" in last and "UNIRAIL_DEBIAN" in last and str(tmp_path / "src") in last
 
 
-def test_libraries_say_which_of_how_many_is_built(tmp_path):
+def test_build_of_libraries_prints_progress(tmp_path):
     (tmp_path / "src").symlink_to(os.path.join(caches(), "src"))
     log = tmp_path / "log"
     with open(log, "w") as f:
@@ -42,7 +42,7 @@ def test_packages_of_a_group_are_listed():
     assert len(names) == len(set(names)) and {"gcc", "python3-pytest", "python3-yaml", "clang-format-14"} <= set(names)
 
 
-def test_somebody_without_root_is_told_what_is_missing():
+def test_missing_packages_are_named_without_root():
     """In a /usr/bin where one of the group's programs is hidden."""
     script = """set -e
         mount -t tmpfs tmpfs /mnt && mkdir /mnt/bin && chmod 755 /mnt /mnt/bin

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tuning: side by side with Debian's (result, interface, sysctls, the file for DEL), both ways, and
-where the original fails."""
+"""tuning: compared with Debian's (result, interface, sysctls, the file for DEL) in both directions, and cases in which
+the original fails."""
 import json
 import subprocess
 
@@ -15,7 +15,7 @@ IPS = [("172.16.1.20/24", "172.16.1.1")]
 
 
 class Setup:
-    """A pod with net1 that tuning may tune, and a folder for its files."""
+    """A pod with net1, which tuning is permitted to change, and a directory for its files."""
 
     def __init__(self, lab, metas):
         self.lab, self.metas, self.data = lab, metas, lab.tmp / "tuning"
@@ -48,7 +48,7 @@ class Setup:
         assert words in c.json["msg"], c
 
     def files(self, pod=None):
-        """Of the pod, the container id left out."""
+        """The tuning files of the pod, without the container id."""
         found = {}
         for f in sorted(self.data.glob("*")) if self.data.is_dir() else []:
             assert f.name.startswith((pod or self.pod).id + "_"), f
@@ -120,7 +120,7 @@ def test_result_of_every_version(t, version):
 
 
 @pytest.mark.parametrize("makes,deletes", [("ours", "theirs"), ("theirs", "ours")])
-def test_files_work_both_ways(t, makes, deletes):
+def test_files_are_compatible_in_both_directions(t, makes, deletes):
     by = {"ours": t.metas, "theirs": THEIRS}
     before = t.link()
     more = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True}
@@ -168,7 +168,7 @@ def test_sysctls_of_args_alone(t):
     assert sysctl(t.pod.ns, PROXY) == "1"
 
 
-def test_a_failed_add_takes_everything_back(t):
+def test_failed_add_reverts_all_changes(t):
     """The kernel refuses the MTU: the original leaves sysctl, MAC, flag and file."""
     before, keys = t.link(), sysctl(t.pod.ns, PROXY)
     more = {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}, "mac": MAC, "mtu": 99999999,
@@ -177,7 +177,7 @@ def test_a_failed_add_takes_everything_back(t):
     assert t.link() == before and sysctl(t.pod.ns, PROXY) == keys and t.files() == {}
 
 
-def test_a_failed_sysctl_takes_the_ones_before_back(t):
+def test_failed_sysctl_reverts_the_ones_before(t):
     keys = sysctl(t.pod.ns, PROXY)
     t.fail("ADD", 7, "set sysctl 'net.ipv4.no_such' to '1'", mtu=1400,
            sysctl={"net.ipv4.conf.IFNAME.proxy_arp": "1", "net.ipv4.no_such": "1"})
@@ -195,7 +195,7 @@ def test_nothing_is_changed_without_the_interface(t):
 
 
 def test_two_in_a_chain(t):
-    """The original's second one forgets what the first one changed."""
+    """The original's second plugin overwrites the values that the first one saved."""
     before = t.link()
     t.ok("ADD", mac=MAC)
     t.ok("ADD", mtu=1400, mac="0a:58:00:00:00:08")
@@ -205,7 +205,7 @@ def test_two_in_a_chain(t):
     assert t.link() == before and t.files() == {}
 
 
-def test_a_failing_second_one_leaves_the_firsts_file(t):
+def test_failing_second_plugin_keeps_the_first_ones_file(t):
     t.ok("ADD", mac=MAC)
     files = t.files()
     t.fail("ADD", 7, "mtu 99999999", mtu=99999999)
@@ -229,7 +229,7 @@ def test_del_without_a_namespace(t, netns):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"mac": "zz"}', '{"mtu": -1}', "[]"])
-def test_del_with_a_file_that_makes_no_sense(t, text):
+def test_del_with_an_invalid_file(t, text):
     t.ok("ADD", mtu=1400)
     (t.data / f"{t.pod.id}_net1.json").write_text(text)
     c = t.ok("DEL")
@@ -311,8 +311,8 @@ def test_check(t):
     t.fail("CHECK", 999, "Cannot find container link net1", mtu=1400)
 
 
-def test_check_while_somebody_listens(t):
-    """tcpdump's promiscuous mode is not the configuration's: the original fails."""
+def test_check_while_tcpdump_runs(t):
+    """tcpdump sets promiscuous mode, which is not in the configuration: the original fails."""
     t.ok("ADD", mtu=1400)
     code = ("import socket, struct, sys; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3);"
             "s.setsockopt(263, 1, struct.pack('iHH8s', socket.if_nametoindex('net1'), 1, 0, b''));"
@@ -330,7 +330,7 @@ def test_check_while_somebody_listens(t):
 
 @pytest.fixture
 def allow(t, tmp_path):
-    """A folder whose tuning sees this allowlist."""
+    """A directory whose tuning uses this allowlist."""
     def make(text, of=t.metas):
         folder = tmp_path / f"allow-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
@@ -397,7 +397,7 @@ def test_gc_leaves_other_networks_files(t):
     assert "net1.json" in t.files()
 
 
-def test_a_data_folder_that_cannot_be_made(t):
+def test_data_directory_that_cannot_be_created(t):
     t.data.write_text("a file")
     before = t.link()
     t.fail("ADD", 5, "keep what the interface was before (conf.dataDir)", mtu=1400)

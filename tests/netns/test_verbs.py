@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CHECK, GC and STATUS of every plugin, alone, before sbr, tuning and the coordinator, and in one process: what
-was taken away afterwards is named; what the runtime no longer lists is freed; what is missing is said."""
+"""CHECK, GC and STATUS of every plugin: alone, before sbr, tuning and the coordinator, and in one process. CHECK names
+what was removed after ADD, GC releases what the runtime does not list, STATUS reports what is missing."""
 import pytest
 from lab import ip, ns_del, routes, rules, state, wait_for
 
@@ -94,7 +94,7 @@ MORE = {
 
 
 def sbr_table(ns):
-    """Of the rules for the address, the one whose table has nothing of the way to the node."""
+    """Of the address's rules, the one whose table has no route to the node."""
     found = [r[3] for r in rules(ns) if r[1] == ADDRESS and not any("veth0" in x for x in routes(ns, r[3]))]
     assert len(found) == 1, rules(ns)
     return found[0]
@@ -141,7 +141,7 @@ GC = {
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", GC)
 def test_gc(lab, what, at_once):
-    """A pod whose DEL never came, its namespace gone: what the node keeps of it goes, the other pod's stays."""
+    """A pod without a DEL whose namespace is deleted: its state on the node is removed, that of the other pod stays."""
     lab.rail_pools(rest="0s")
     before = state(lab.node)
     plugins = GC[what](lab)
@@ -187,7 +187,7 @@ STATUS = {
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", STATUS)
 def test_status(lab, what, at_once):
-    """Well when it is; else the code for a bad configuration or for what is not there, and which rail's it is."""
+    """Success, or the code for an invalid configuration or a missing resource, with the rail."""
     lab.rail_pools()
     plugins, code, words = STATUS[what]
     for p in plugins:

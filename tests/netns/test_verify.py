@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail verify` towards a peer that is not what it should be, and without RDMA. What needs RDMA: tests/vm."""
+"""`unirail verify` with an unsuitable peer, and without RDMA. tests/vm tests it with RDMA."""
 import contextlib
 import itertools
 import json
@@ -30,7 +30,7 @@ def server(*options):
 
 
 def say(port, data):
-    """What the server answers to these bytes, to the end."""
+    """The server's whole answer to these bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
         s.sendall(data)
         s.shutdown(socket.SHUT_WR)
@@ -38,16 +38,16 @@ def say(port, data):
 
 
 @pytest.mark.parametrize("data, words", [
-    (b"GET / HTTP/1.1\r\n\r\n", "the peer is no 'unirail verify'"),
-    (b"\n", "the peer is no 'unirail verify'"),
-    (b"unirail-verify/2 hello\n", "version 2 of this exchange, this side 1: use the same unirail"),
-    (b"unirail-verify/1 step step=check\n", "the peer said 'step', wants 'hello'"),
-    (b"unirail-verify/1  hello\n", "said what this side does not know"),
+    (b"GET / HTTP/1.1\r\n\r\n", "the peer is not 'unirail verify'"),
+    (b"\n", "the peer is not 'unirail verify'"),
+    (b"unirail-verify/2 hello\n", "version 2 of the protocol, this side 1: use the same unirail"),
+    (b"unirail-verify/1 step step=check\n", "the peer sent 'step', wants 'hello'"),
+    (b"unirail-verify/1  hello\n", "sent an unknown message"),
     (b"unirail-verify/1 hello size=x\n", "the peer's 'size' is 'x'"),
     ((b"unirail-verify/1 hello " + b"k=v " * 1000)[:1024], "longer than 1024 bytes"),
-    (HELLO.replace(b"size=64", b"size=4294967295"), "4 messages of 4294967295 bytes is not done"),
-    (HELLO.replace(b"size=64 ", b""), "of 0 bytes is not done"),
-    (HELLO.replace(b"depth=4", b"depth=65"), "65 messages of 64 bytes is not done"),
+    (HELLO.replace(b"size=64", b"size=4294967295"), "4 messages of 4294967295 bytes is not allowed"),
+    (HELLO.replace(b"size=64 ", b""), "of 0 bytes is not allowed"),
+    (HELLO.replace(b"depth=4", b"depth=65"), "65 messages of 64 bytes is not allowed"),
     (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
     (HELLO, "RDMA"),
 ], ids=itertools.count())
@@ -61,8 +61,8 @@ def test_hostile_client(data, words):
         assert p.returncode == 0 and err.count(words) == 2 and err.count("\n") == 2
 
 
-def test_who_only_looks():
-    """A port scan is no error, and no test for --once."""
+def test_connection_without_a_request():
+    """A port scan is not an error, and does not count as the test of --once."""
     with server("--once") as (p, port):
         assert say(port, b"") == ""
         assert p.poll() is None
@@ -71,7 +71,7 @@ def test_who_only_looks():
         assert p.returncode == 1 and out == "" and err.startswith("unirail verify: 127.0.0.1: ")
 
 
-def test_rails_are_told():
+def test_rails_are_printed():
     with server() as (_, port):
         assert say(port, b"unirail-verify/1 rails\n").endswith("unirail-verify/1 done\n")
 
@@ -80,7 +80,7 @@ def client(*args):
     return subprocess.run([BINARY, "verify", *args], capture_output=True, text=True, timeout=60)
 
 
-def test_nobody_listens():
+def test_no_server_listens():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     p = client(f"127.0.0.1:{port}")
@@ -99,10 +99,10 @@ def test_no_device_json():
 
 @pytest.mark.parametrize("words, says", [
     ([], "no peer given"),
-    (["--listen", "--send"], "is chosen on the other side"),
+    (["--listen", "--send"], "takes no test options"),
     (["--once", "127.0.0.1"], "--once goes with --listen"),
     (["--send", "--read", "127.0.0.1"], "exclude each other"),
-    (["--all", "-d", "mlx5_0", "127.0.0.1"], "--all finds devices"),
+    (["--all", "-d", "mlx5_0", "127.0.0.1"], "--all selects devices"),
     (["127.0.0.1:0"], "wants HOST, HOST:PORT or [IPV6]:PORT"),
     (["-s", "0", "127.0.0.1"], "'0'"),
     (["-s", "8388609", "127.0.0.1"], "'8388609'"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vlan on a kernel without it (this tier's; the VM tier has it): what users are told, and that
-nothing is left; what works without the kernel's part."""
+"""vlan on a kernel without it (this tier's; the VM tier has it): the error for the user, that nothing is left, and the
+parts that do not need the kernel."""
 import pytest
 from lab import THEIRS, ip, link_names, state
 
@@ -48,7 +48,7 @@ def test_bad_conf(lab, more, code, words):
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 @pytest.mark.parametrize("gone", ["master", "field"])
 def test_del_needs_no_master(lab, netns, gone):
-    """The original looks at the master's MTU, to delete."""
+    """The original reads the master's MTU even at DEL."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add({**c, "type": "macvlan"}, pod)  # any link of the name
     if gone == "master":
@@ -69,7 +69,7 @@ def test_check_wants_a_vlan(lab):
                  words="Error: Container interface net1 not of type vlan")
 
 
-def test_rail_of_the_all_in_one(lab):
+def test_rail_of_unirail_cni(lab):
     lab.rail_pools()
     nets = lab.all_networks()
     nets[1]["plugins"][0].update(type="vlan", vlanId=7)

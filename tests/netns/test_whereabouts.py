@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""whereabouts on the node's own store: through macvlan, ours and Debian's, in one process with all
-rails, and under whatever a node does to it."""
+"""whereabouts on the node's own store: with macvlan of unirail and of Debian, in one process with all rails, and after
+crashes and restarts of the node."""
 import os
 import pathlib
 import re
@@ -21,7 +21,7 @@ def plugins(tmp_path_factory):
 
 
 class Caller:
-    """A pod as far as an IPAM plugin sees it: no namespace."""
+    """A pod as seen by an IPAM plugin: without a namespace."""
 
     def __init__(self, name):
         self.name, self.netns = name, "/run/netns/unirail-test-not-there"
@@ -50,7 +50,7 @@ def got(call):
 
 
 def held(lab):
-    """(folder, address) -> container id, as the journals say."""
+    """(directory, address) -> container id, from the journals."""
     found = {}
     for journal in (lab.state_dir / "whereabouts").glob("*/journal"):
         for line in journal.read_text().splitlines()[1:]:
@@ -108,7 +108,7 @@ def test_executed_by_debians_macvlan(lab, tmp_path, plugins, version):
 
 
 def rails(lab, **more):
-    """eth0 and two rails, each with a range of its own."""
+    """eth0 and two rails, each with its own range."""
     nets = [lab.network(nic, "eth0" if i == 0 else f"net{i}",
                         ipam=wb(lab, f"172.16.{i}.0/24", range_start=f"172.16.{i}.10", **more))
             for i, nic in enumerate(lab.nics)]
@@ -147,7 +147,7 @@ def test_last_rail_full_undoes_the_others(lab):
 
 
 def test_fifty_at_once(lab):
-    """Two networks whose ranges overlap, fifty pods of which every second asks for both."""
+    """Two networks with overlapping ranges, and fifty pods, of which every second one requests both."""
     wide, narrow = wb(lab, "172.16.0.0/16", range_start="172.16.1.1"), wb(lab, "172.16.1.0/24")
     callers = [Caller(f"p{i}") for i in range(50)]
     started = []
@@ -176,8 +176,8 @@ def test_fifty_at_once(lab):
     assert held(lab) == {}
 
 
-def test_some_come_some_go(lab):
-    """ADD and DEL together in a range that holds them all only if nothing is lost."""
+def test_concurrent_adds_and_dels(lab):
+    """Concurrent ADD and DEL in a range that is large enough only if no address is lost."""
     ipam = wb(lab, "172.16.1.1-172.16.1.20/24")
     here = [Caller(f"a{i}") for i in range(20)]
     for p in here:
@@ -197,7 +197,7 @@ def test_some_come_some_go(lab):
 # --- what happens to a node ---
 
 
-def test_sandbox_made_anew(lab):
+def test_recreated_sandbox(lab):
     """The pod keeps its address; the late DEL of the old sandbox takes nothing from the new one."""
     ipam = wb(lab)
     old, new = Caller("p"), Caller("p")
@@ -207,8 +207,8 @@ def test_sandbox_made_anew(lab):
     assert got(alone(lab, "ADD", ipam, Caller("q"))) == ["172.16.1.2"]
 
 
-def test_node_comes_back(lab):
-    """After a restart namespaces are gone, the runtime's list is short, the journal is there."""
+def test_restarted_node(lab):
+    """After a restart of the node the namespaces are deleted, the runtime's list is short, and the journal remains."""
     ipam = wb(lab)
     pods = [Caller(f"p{i}") for i in range(5)]
     for p in pods:
@@ -225,7 +225,7 @@ def test_node_comes_back(lab):
 
 
 def killed(lab, tmp_path, command, ipam, pod, call, n):
-    """Kills the plugin at the n-th system call of a kind. False: it does not come that far."""
+    """Kills the plugin at the n-th system call of a kind. False: there are fewer."""
     folder = tmp_path / f"traced{next(counter)}"
     folder.mkdir()
     (folder / "whereabouts").write_text(
@@ -243,7 +243,7 @@ CALLS = ["openat", "flock", "pwrite64", "write", "fdatasync", "fsync", "renameat
 @pytest.mark.parametrize("call", CALLS)
 def test_killed_anywhere(lab, tmp_path, call):
     """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: never two pods with
-    one address, and nothing is lost when the runtime's DEL has come."""
+    one address, and nothing is lost after the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
     moments, fresh = 0, call in ("mkdirat", "fsync", "renameat", "write")  # which make a journal
     first = Caller("first")
@@ -270,7 +270,7 @@ def test_killed_anywhere(lab, tmp_path, call):
     assert moments, f"{call} is not called at all"
 
 
-def test_killed_add_then_only_del(lab, tmp_path):
+def test_del_after_a_killed_add(lab, tmp_path):
     """The runtime's answer to an ADD that died is DEL, and nothing else."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
     got(alone(lab, "ADD", ipam, Caller("first")))
@@ -282,7 +282,7 @@ def test_killed_add_then_only_del(lab, tmp_path):
         assert held(lab) == before
 
 
-def test_store_that_fails_is_said(lab):
+def test_failing_store_is_reported(lab):
     """The original answers DEL with success whatever went wrong, and loses the address."""
     ipam = wb(lab)
     pod = Caller("p")
@@ -305,7 +305,7 @@ def test_store_that_fails_is_said(lab):
     assert got(alone(lab, "ADD", ipam, pod)) == ["172.16.1.1"]
 
 
-def test_torn_last_line(lab):
+def test_truncated_last_line(lab):
     ipam = wb(lab)
     a, b = Caller("a"), Caller("b")
     got(alone(lab, "ADD", ipam, a))
@@ -316,7 +316,7 @@ def test_torn_last_line(lab):
     got(alone(lab, "ADD", ipam, b))
     with open(journal, "r+b") as f:
         f.truncate(size + 20)
-    anchor.write_bytes(before)  # as a crash within the ADD leaves it: nobody was told of the line
+    anchor.write_bytes(before)  # as a crash during the ADD leaves it: the caller got no result for this line
     assert got(alone(lab, "ADD", ipam, b)) == ["172.16.1.2"]
     assert set(held(lab).values()) == {a.id, b.id}
 
@@ -334,12 +334,12 @@ def test_delete_on_a_full_disk(lab, tmp_path):
             for p in pods[:3] + pods[:1]:
                 c = alone(lab, "DEL", ipam, p)
                 assert c.status == 0, c
-        # none of the three is held: they are given again
+        # none of the three is allocated: they are free again
         assert [got(alone(lab, "ADD", ipam, Caller(f"q{i}")))[0] for i in range(4)] == [
             "172.16.1.1", "172.16.1.2", "172.16.1.3", "172.16.1.5"]
 
 
-def test_what_a_killed_add_was_writing_is_swept(lab):
+def test_temporary_files_of_a_killed_add_are_removed(lab):
     ipam, pod = wb(lab), Caller("a")
     got(alone(lab, "ADD", ipam, pod))
     folder = lab.state_dir / "whereabouts" / "172.16.1.0-24"
@@ -378,7 +378,7 @@ def test_range_of_a_node_in_the_flat_file(lab, tmp_path):
     lab.add(conf(lab, ipam), pod)
     assert has_address(pod.ns, "net1", "172.16.1.64/24")
     lab.delete(conf(lab, ipam), pod)
-    # A log is written where the file says, and a log that cannot be costs no address.
+    # The log is written to the configured file; a failed write does not lose an address.
     assert got(alone(lab, "ADD", {**ipam, "kubernetes": {"kubeconfig": ""}}, pod)) == ["172.16.1.64"]
     assert got(alone(lab, "ADD", {**ipam, "log_file": "/proc/none/log"}, pod)) == ["172.16.1.64"]
 

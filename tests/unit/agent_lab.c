@@ -176,7 +176,7 @@ void al_send(int fd, const char *text)
 		ssize_t done = send(fd, text, n, MSG_NOSIGNAL);
 
 		if (done <= 0)
-			return; /* the server has had enough; what it says is to be read */
+			return; /* the server stopped reading; its response can still be read */
 		text += done;
 		n -= (size_t)done;
 	}

@@ -45,14 +45,14 @@ struct block_object bl_copy(const struct block_object *o)
 				 .node = xstrdup(o->node),
 				 .node_uid = xstrdup(o->node_uid),
 				 .claim = xstrdup(o->claim),
-				 .told = o->told,
+				 .reports = o->reports,
 				 .busy = o->busy};
 
-	for (size_t i = 0; i < o->n_ceded; i++)
-		VEC_PUSH(c.ceded, c.n_ceded) =
-			(struct block_entry){.ip = o->ceded[i].ip, .to = xstrdup(o->ceded[i].to)};
+	for (size_t i = 0; i < o->n_released; i++)
+		VEC_PUSH(c.released, c.n_released) = (struct block_entry){
+			.ip = o->released[i].ip, .to = xstrdup(o->released[i].to)};
 	for (size_t i = 0; i < o->n_wanted; i++)
-		VEC_PUSH(c.wanted, c.n_wanted) = (struct block_wish){
+		VEC_PUSH(c.wanted, c.n_wanted) = (struct block_requested){
 			.node = xstrdup(o->wanted[i].node), .count = o->wanted[i].count};
 	return c;
 }
@@ -87,10 +87,11 @@ static struct block_entry *entry_of(struct block_object *o, const struct ipaddr 
 static void drop_entry(struct block_object *o, struct block_entry *x)
 {
 	free(x->to);
-	*x = o->ceded[--o->n_ceded];
+	*x = o->released[--o->n_released];
+	block_entries_sort(o);
 }
 
-static enum block_outcome do_create(const struct bl_who *who, const struct block_op *op)
+static enum block_outcome do_create(const struct bl_who *owner, const struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
 
@@ -102,30 +103,33 @@ static enum block_outcome do_create(const struct bl_who *who, const struct block
 				   .uid = xasprintf("uid-%llu",
 						    (unsigned long long)++bl_server.uids),
 				   .net = op->net,
-				   .node = xstrdup(who->node),
-				   .node_uid = xstrdup(who->uid),
+				   .node = xstrdup(owner->node),
+				   .node_uid = xstrdup(owner->uid),
 				   .claim = xstrdup(op->token)};
 	for (size_t i = 0; i < op->n_ips; i++)
-		VEC_PUSH(o->ceded, o->n_ceded) =
+		VEC_PUSH(o->released, o->n_released) =
 			(struct block_entry){.ip = op->ips[i], .to = xstrdup(op->to)};
+	block_entries_sort(o);
 	touch(o);
 	return BLOCK_OK;
 }
 
 static enum block_outcome do_cede(struct block_object *o, const struct block_op *op)
 {
-	if (op->tells) {
-		o->told = true;
+	if (op->report) {
+		o->reports = true;
 		o->busy = op->count;
 	}
-	for (size_t i = 0; i < op->n_ips; i++)
+	for (size_t i = 0; i < op->n_ips; i++) {
 		if (entry_of(o, &op->ips[i]))
 			set_text(&entry_of(o, &op->ips[i])->to, op->to);
 		else
-			VEC_PUSH(o->ceded, o->n_ceded) =
+			VEC_PUSH(o->released, o->n_released) =
 				(struct block_entry){.ip = op->ips[i], .to = xstrdup(op->to)};
+		block_entries_sort(o);
+	}
 	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, op->wish_of) == 0) {
+		if (strcmp(o->wanted[i].node, op->request_of) == 0) {
 			free(o->wanted[i].node);
 			o->wanted[i] = o->wanted[--o->n_wanted];
 			break;
@@ -133,12 +137,12 @@ static enum block_outcome do_cede(struct block_object *o, const struct block_op 
 	return BLOCK_OK;
 }
 
-static enum block_outcome do_wish(struct block_object *o, const struct bl_who *who,
+static enum block_outcome do_wish(struct block_object *o, const struct bl_who *owner,
 				  const struct block_op *op)
 {
-	char named[BLOCK_WISH_MAX];
-	const char *key = op->ip.family ? block_wish_key(who->node, &op->ip, named)
-					: block_wish_any(who->node, named);
+	char named[BLOCK_REQUESTED_MAX];
+	const char *key = op->ip.family ? block_requested_key(owner->node, &op->ip, named)
+					: block_requested_any(owner->node, named);
 
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (strcmp(o->wanted[i].node, key) == 0) {
@@ -146,7 +150,7 @@ static enum block_outcome do_wish(struct block_object *o, const struct bl_who *w
 			return BLOCK_OK;
 		}
 	VEC_PUSH(o->wanted, o->n_wanted) =
-		(struct block_wish){.node = xstrdup(key), .count = op->count};
+		(struct block_requested){.node = xstrdup(key), .count = op->count};
 	return BLOCK_OK;
 }
 
@@ -179,7 +183,7 @@ static enum block_outcome do_entry(struct block_object *o, const struct block_op
 static bool is_bound(enum block_op_kind k)
 {
 	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_ASSERT || k == OP_DELETE ||
-	       k == OP_DISOWN || k == OP_CEDE || k == OP_TOUCH;
+	       k == OP_DISOWN || k == OP_RELEASE || k == OP_TOUCH;
 }
 
 static void set_owner(struct block_object *o, const char *node, const char *uid, const char *claim)
@@ -189,34 +193,34 @@ static void set_owner(struct block_object *o, const char *node, const char *uid,
 	set_text(&o->claim, claim);
 }
 
-static enum block_outcome change(struct block_object *o, const struct bl_who *who,
+static enum block_outcome change(struct block_object *o, const struct bl_who *owner,
 				 const struct block_op *op)
 {
 	switch (op->kind) {
 	case OP_TAKE_OVER:
 		if (*o->node)
 			return BLOCK_REFUSED;
-		set_owner(o, who->node, who->uid, op->token);
+		set_owner(o, owner->node, owner->uid, op->token);
 		return BLOCK_OK;
-	case OP_ADOPT: set_owner(o, who->node, who->uid, op->token); return do_cede(o, op);
+	case OP_ADOPT: set_owner(o, owner->node, owner->uid, op->token); return do_cede(o, op);
 	case OP_DISOWN: set_owner(o, "", "", ""); return do_cede(o, op);
 	case OP_ASSERT:
-	case OP_CEDE: return do_cede(o, op);
-	case OP_WISH: return do_wish(o, who, op);
+	case OP_RELEASE: return do_cede(o, op);
+	case OP_REQUEST: return do_wish(o, owner, op);
 	case OP_BORROW: return do_borrow(o, op);
-	case OP_UNCEDE:
+	case OP_RECLAIM:
 	case OP_RETURN: return do_entry(o, op);
 	default: return BLOCK_OK;
 	}
 }
 
-enum block_outcome bl_serve(const struct bl_who *who, const struct block_op *op)
+enum block_outcome bl_serve(const struct bl_who *owner, const struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
 	enum block_outcome r;
 
 	if (op->kind == OP_CREATE)
-		return do_create(who, op);
+		return do_create(owner, op);
 	if (!o)
 		return BLOCK_ABSENT;
 	if (op->kind == OP_READ)
@@ -229,7 +233,7 @@ enum block_outcome bl_serve(const struct bl_who *who, const struct block_op *op)
 		end(o);
 		return BLOCK_OK;
 	}
-	r = change(o, who, op);
+	r = change(o, owner, op);
 	if (r == BLOCK_OK)
 		touch(o);
 	return r;
@@ -251,13 +255,13 @@ void bl_arrive(void)
 	struct bl_late l = bl_server.late[i];
 
 	bl_server.late[i] = bl_server.late[--bl_server.n_late];
-	bl_serve(&l.who, &l.op);
+	bl_serve(&l.owner, &l.op);
 	block_op_done(&l.op);
 }
 
-void bl_delay(const struct bl_who *who, const struct block_op *op)
+void bl_delay(const struct bl_who *owner, const struct block_op *op)
 {
-	VEC_PUSH(bl_server.late, bl_server.n_late) = (struct bl_late){*who, bl_copy_op(op)};
+	VEC_PUSH(bl_server.late, bl_server.n_late) = (struct bl_late){*owner, bl_copy_op(op)};
 }
 
 static void drop_late(void)

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_TESTS_BLOCK_LAB_H
 #define UNIRAIL_TESTS_BLOCK_LAB_H
 
-/* An API server that has block objects, and requests that it gets when their senders have long given
- * them up; and dice. */
+/* An API server with block objects, requests that it executes after their clients timed out, and a
+ * random generator. */
 
 #include "block/op.h"
 
@@ -14,11 +14,11 @@ struct bl_who {
 struct bl_who bl_by(const char *node); /* without a UID */
 
 struct bl_late {
-	struct bl_who who;
+	struct bl_who owner;
 	struct block_op op;
 };
 
-/* How an object looked after each change; what a watch tells, some time. */
+/* The versions of an object after each change; a watch delivers them some time later. */
 struct bl_event {
 	struct block_object o;
 	bool gone;
@@ -28,7 +28,7 @@ struct block_server {
 	struct block_object *v;
 	size_t n;
 	uint64_t version, uids;
-	struct bl_late *late; /* requests that will arrive some time */
+	struct bl_late *late; /* requests that arrive later */
 	size_t n_late;
 	struct bl_event *events;
 	size_t n_events;
@@ -41,11 +41,11 @@ uint32_t bl_roll(uint32_t n);
 
 struct block_object *bl_find(const char *name);
 struct block_object bl_copy(const struct block_object *o);
-enum block_outcome bl_serve(const struct bl_who *who, const struct block_op *op);
-void bl_delay(const struct bl_who *who, const struct block_op *op);
-/* One of the delayed ones is carried out. */
+enum block_outcome bl_serve(const struct bl_who *owner, const struct block_op *op);
+void bl_delay(const struct bl_who *owner, const struct block_op *op);
+/* Executes one of the delayed requests. */
 void bl_arrive(void);
-/* The objects are those, and nothing is under way. */
+/* Sets the objects; no request is pending. */
 void bl_restore(const struct block_object *v, size_t n, uint64_t version);
 void bl_clear(void);
 

@@ -15,7 +15,7 @@
 struct invocation {
 	const struct cni_plugin *plugin;
 	const char *command, *args, *ifname, *id; /* NULL: absent, eth0, c1 */
-	const char *netns;			  /* NULL: one that is not there */
+	const char *netns;			  /* NULL: a missing one */
 	const char *root;			  /* NULL: "/" */
 	const char *conf;
 };

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TEST_HOST_LAB_H
 #define UNIRAIL_TEST_HOST_LAB_H
 
-/* A host's /sys out of tests/hosts/ in a temporary folder, as a root. */
+/* A host's /sys of tests/hosts/ in a temporary directory, used as a root. */
 
 #include <setjmp.h>
 #include <stdarg.h>

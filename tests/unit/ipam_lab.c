@@ -87,20 +87,20 @@ struct ipam *il_open(const struct ipam_lab *l)
 struct ipaddr il_take(const struct ipam_lab *l, const char *id, const char *ifname,
 		      const char *pool)
 {
-	struct ipam_ask ask = {.who = {.container_id = id, .ifname = ifname}};
+	struct ip_request request = {.owner = {.container_id = id, .ifname = ifname}};
 	auto_ipam struct ipam *i = il_open(l);
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	struct err e = ERR_INIT;
 	struct ipaddr ip;
 	size_t n = 0;
 
-	ask.pools4 = &pool;
-	ask.n_pools4 = pool != NULL;
-	if (ipam_allocate(i, &ask, 1, &g, &n, &e) < 0)
+	request.pools4 = &pool;
+	request.n_pools4 = pool != NULL;
+	if (ipam_allocate(i, &request, 1, &g, &n, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_int_equal(n, 1);
 	ip = g[0].address.ip;
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	return ip;
 }
 

@@ -2,8 +2,10 @@
 #ifndef UNIRAIL_TESTS_IPAM_LAB_H
 #define UNIRAIL_TESTS_IPAM_LAB_H
 
-/* A root of its own with pools and a journal, and a clock that stands still, for tests of addresses.
- * Include after cmocka. */
+/*
+ * A temporary root with pools and a journal, and a clock that does not advance by itself, for tests
+ * of addresses. Include after cmocka.
+ */
 
 #include "ipam/ipam.h"
 
@@ -13,7 +15,7 @@ struct ipam_lab {
 	struct ipam_paths paths;
 };
 
-extern int64_t il_clock_ms; /* what il_now() tells */
+extern int64_t il_clock_ms; /* time that il_now() returns */
 int64_t il_now(void);
 
 void il_make(struct ipam_lab *l); /* an empty root, folders of pools and state below it */

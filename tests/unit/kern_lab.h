@@ -26,7 +26,7 @@ struct kern_lab {
 void kern_open(struct kern_lab *l);
 void kern_close(struct kern_lab *l);
 
-/* The error of the call that is going on or was last. */
+/* The error of the current or the last call. */
 static struct err e __attribute__((unused));
 
 /* Fails the test with the error's words when the call does not succeed. */
@@ -60,8 +60,8 @@ void kern_commit(struct kern_lab *l, struct nl_batch *b);
 /* A wire that replays tests/replay/<name>. */
 struct nl_wire *kern_replay(const char *name);
 
-/* Replays mutations of tests/replay/<name>, `rounds` of them, from a fixed seed: use() must come
- * back, whatever it makes of them. Only answers are changed. */
+/* Replays mutations of tests/replay/<name>, `rounds` of them, from a fixed seed: use() must return,
+ * with any result. Only answers are changed. */
 void kern_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w));
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "cli/reference.h"
 #include "settings_lab.h"
 
 struct ipam_lab settings_lab;
@@ -39,7 +40,7 @@ const char *settings_lab_env(void *arg, const char *name)
 	return NULL;
 }
 
-static char *text_of(const char *path)
+char *settings_lab_text(const char *path)
 {
 	FILE *f = fopen(path, "r");
 	char *text = xcalloc(1, 1 << 16);
@@ -52,7 +53,7 @@ static char *text_of(const char *path)
 
 char *settings_lab_sample(const struct settings *s, const char *path)
 {
-	char *sample = text_of(path);
+	char *sample = settings_lab_text(path);
 	struct settings_key k;
 
 	for (size_t i = 0; settings_key(s, i, &k); i++) {
@@ -65,24 +66,45 @@ char *settings_lab_sample(const struct settings *s, const char *path)
 	return sample;
 }
 
-void settings_lab_readme(const struct settings *s, const char *path)
+static void ignore(struct buf *b, const char *text)
 {
-	auto_free char *readme = text_of(path);
+	(void)b, (void)text;
+}
+
+/* A row as `unirail help settings` prints it, but on one line. */
+static void row(struct buf *b, const char *name, const char *value, const char *help)
+{
+	buf_printf(b, "\n| `%s` | %s | %s", name, value, help);
+}
+
+void settings_lab_reference(const struct settings *s)
+{
+	static const struct reference_style style = {ignore, ignore, row};
+	auto_buf struct buf page;
 	struct settings_key k;
 
+	buf_init(&page, 1 << 16);
+	reference_settings(s, &style, &page);
 	for (size_t i = 0; settings_key(s, i, &k); i++) {
-		auto_free char *cell = xasprintf("| `%s` | ", k.name);
+		auto_free char *cell = xasprintf("\n| `%s` | ", k.name);
+		auto_free char *fallback = xasprintf("(%s)", k.fallback);
 		struct span rest = span_of(k.env), one;
-		const char *row = strstr(readme, cell), *end = row ? strchr(row, '\n') : NULL;
+		const char *at = strstr(buf_span(&page).p, cell);
+		auto_free char *line = NULL;
 
-		if (!row)
-			fail_msg("%s has no row of '%s'", path, k.name);
+		if (!at)
+			fail_msg("%s: no row of '%s'", s->prog, k.name);
+		line = xstrdup(at + 1);
+		*strchrnul(line, '\n') = '\0';
+		if (*k.fallback && !strstr(line, fallback))
+			fail_msg("%s: '%s' without its default %s", s->prog, k.name, fallback);
+		if (!strstr(line, "needs a restart") != k.live)
+			fail_msg("%s: '%s': whether it needs a restart", s->prog, k.name);
 		while (span_cut(&rest, ' ', &one)) {
 			auto_free char *name = span_dup(one);
-			const char *at = strstr(row, name);
 
-			if (!at || at > end)
-				fail_msg("%s: '%s' without %s", path, k.name, name);
+			if (!strstr(line, name))
+				fail_msg("%s: '%s' without %s", s->prog, k.name, name);
 		}
 	}
 }

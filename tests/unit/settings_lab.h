@@ -2,21 +2,23 @@
 #ifndef UNIRAIL_TESTS_SETTINGS_LAB_H
 #define UNIRAIL_TESTS_SETTINGS_LAB_H
 
-/* What holds for every table of settings. Include after cmocka. */
+/* Checks for every table of settings. Include after cmocka. */
 
 #include "server/settings.h"
 #include "ipam_lab.h"
 
-/* A folder for a test of its own: cmocka's setup and teardown. */
+/* A temporary directory for each test: cmocka's setup and teardown. */
 extern struct ipam_lab settings_lab;
 int settings_lab_make(void **state);
 int settings_lab_drop(void **state);
 
 /* For settings_env.get: arg is "NAME=value" each, ended by NULL. */
 const char *settings_lab_env(void *arg, const char *name);
+/* A file of the source tree, at most 64 KiB. The caller frees. */
+char *settings_lab_text(const char *path);
 /* The file's text; it has each key with its default. The caller frees. */
 char *settings_lab_sample(const struct settings *s, const char *path);
-/* The document has a row for each key, with its variables. */
-void settings_lab_readme(const struct settings *s, const char *path);
+/* The generated reference has a row for each key, with its default and variables. */
+void settings_lab_reference(const struct settings *s);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table tests/cluster/manifests (its README says what a case has), and what no table can say. */
+/*
+ * The table tests/cluster/manifests (its README documents a case), and cases that do not fit into
+ * it.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +71,7 @@ struct row {
 	const char *kind, *name;
 	struct json_doc *object, *old;
 	const struct json *pools[THERE_MAX], *subnets[THERE_MAX];
-	struct admit_world world;
+	struct admit_cache cache;
 	char refused[ERR_TEXT_MAX];
 	struct buf warned; /* a line each */
 };
@@ -146,7 +149,7 @@ static void make_world(struct row *r)
 	const struct json *switches = json_get(r->v, "world"), *v;
 	struct json_walk w = json_walk_start(json_get(r->v, "there"));
 
-	r->world = (struct admit_world){
+	r->cache = (struct admit_cache){
 		.agent_ns = "kube-system",
 		.no_ipv4 = json_bool(json_get(switches, "no_ipv4")),
 		.no_ipv6 = json_bool(json_get(switches, "no_ipv6")),
@@ -159,9 +162,9 @@ static void make_world(struct row *r)
 	};
 	while ((v = json_walk_next(&w, NULL)))
 		if (strcmp(json_string(json_get(v, "kind")), "SpiderIPPool") == 0)
-			r->pools[r->world.n_pools++] = v;
+			r->pools[r->cache.n_pools++] = v;
 		else if (strcmp(json_string(json_get(v, "kind")), "SpiderSubnet") == 0)
-			r->subnets[r->world.n_subnets++] = v;
+			r->subnets[r->cache.n_subnets++] = v;
 }
 
 static void note(struct row *r, const struct admit_answer *a)
@@ -174,11 +177,11 @@ static void note(struct row *r, const struct admit_answer *a)
 		snprintf(r->refused, sizeof(r->refused), "%s", a->text);
 }
 
-static struct admit_ask ask_of(const struct row *r)
+static struct admit_request request_from(const struct row *r)
 {
 	bool fixed = strcmp(r->kind, "SpiderMultusConfig") != 0;
 
-	return (struct admit_ask){
+	return (struct admit_request){
 		.kind = r->kind,
 		.operation = !r->object ? ADMIT_DELETE
 			     : r->old	? ADMIT_UPDATE
@@ -190,14 +193,14 @@ static struct admit_ask ask_of(const struct row *r)
 	};
 }
 
-/* As the API server asks: first for a patch, then whether the patched object is taken. */
+/* As the API server calls the webhooks: first for a patch, then to validate the patched object. */
 static void ask(struct row *r)
 {
-	struct admit_ask q = ask_of(r);
+	struct admit_request q = request_from(r);
 	struct admit_answer a;
 	struct json_doc *patched;
 
-	admit_default(&r->world, &q, &a);
+	admit_default(&r->cache, &q, &a);
 	note(r, &a);
 	if (r->object) {
 		patched = patch_apply(q.object, buf_span(&a.patch), TABLE_MAX);
@@ -208,15 +211,15 @@ static void ask(struct row *r)
 		q.object = json_root(patched);
 	}
 	admit_answer_done(&a);
-	admit_default(&r->world, &q, &a);
+	admit_default(&r->cache, &q, &a);
 	if (a.patch.len > 0)
 		fail_msg("'%s': defaults again: %s", r->name, a.patch.p);
-	/* what is stored as it was written is warned of again */
+	/* a value that is stored as written causes the warning again */
 	for (size_t i = 0; i < a.n_warnings; i++)
 		if (!strstr(r->warned.p ? r->warned.p : "", a.warnings[i]))
 			fail_msg("'%s': defaults again: %s", r->name, a.warnings[i]);
 	admit_answer_done(&a);
-	admit_check(&r->world, &q, &a);
+	admit_check(&r->cache, &q, &a);
 	note(r, &a);
 	admit_answer_done(&a);
 }
@@ -375,16 +378,16 @@ static void test_long_names(void **state)
 		auto_free char *text = xasprintf("{\"spec\":{\"subnet\":\"%s\",\"ips\":[\"%s\"]}}",
 						 rows[i].subnet, rows[i].ips);
 		auto_json struct json_doc *object = parse(text);
-		struct admit_world world = {0};
-		struct admit_ask q = {.kind = "SpiderIPPool",
-				      .operation = ADMIT_CREATE,
-				      .ns = "",
-				      .name = name,
-				      .object = json_root(object)};
+		struct admit_cache cache = {0};
+		struct admit_request q = {.kind = "SpiderIPPool",
+					  .operation = ADMIT_CREATE,
+					  .ns = "",
+					  .name = name,
+					  .object = json_root(object)};
 		struct admit_answer a;
 
 		memset(name, 'a', rows[i].len);
-		admit_check(&world, &q, &a);
+		admit_check(&cache, &q, &a);
 		assert_int_equal(a.code, *rows[i].refused ? 422 : 0);
 		assert_string_equal(a.field ? a.field : "",
 				    *rows[i].refused ? "metadata.name" : "");
@@ -397,7 +400,7 @@ static void test_long_names(void **state)
 static bool contended(const char *kind, const char *old, const char *is)
 {
 	auto_json struct json_doc *was = old ? parse(old) : NULL, *object = is ? parse(is) : NULL;
-	const struct admit_ask q = {
+	const struct admit_request q = {
 		.kind = kind,
 		.operation = !is   ? ADMIT_DELETE
 			     : old ? ADMIT_UPDATE
@@ -411,10 +414,12 @@ static bool contended(const char *kind, const char *old, const char *is)
 	return admit_is_contended(&q);
 }
 
-/* Only of ranges that are new is anything to be written down. */
+/* Only new ranges are recorded. */
 /* --- sizes --- */
 
-/* An object of `kind` whose list or map at `place` has n entries: "spec.ips" or "metadata.labels". */
+/*
+ * An object of `kind` whose list or map at `place` has n entries: "spec.ips" or "metadata.labels".
+ */
 static struct json_doc *grown(const char *spec, const char *place, size_t n)
 {
 	bool is_map = strncmp(place, "metadata.", 9) == 0;
@@ -444,20 +449,20 @@ static struct json_doc *grown(const char *spec, const char *place, size_t n)
 static void expect_size(const char *kind, const struct json *is, const struct json *was,
 			const char *why)
 {
-	const struct admit_world world = {.agent_ns = "kube-system"};
-	const struct admit_ask q = {kind, was ? ADMIT_UPDATE : ADMIT_CREATE, "team", "x", is, was,
-				    NULL};
+	const struct admit_cache cache = {.agent_ns = "kube-system"};
+	const struct admit_request q = {
+		kind, was ? ADMIT_UPDATE : ADMIT_CREATE, "team", "x", is, was, NULL};
 	char text[ERR_TEXT_MAX] = "";
 	struct admit_answer a;
 
-	admit_check(&world, &q, &a);
+	admit_check(&cache, &q, &a);
 	if (a.code)
 		snprintf(text, sizeof(text), "%s: %s", a.field, a.text);
 	assert_string_equal(text, why);
 	admit_answer_done(&a);
 }
 
-/* What has too many entries is refused where it grows; what has them already can be changed. */
+/* An object with too many entries is refused if it grows; existing entries can be changed. */
 static void test_sizes(void **state)
 {
 	static const struct {
@@ -544,27 +549,27 @@ static void test_contended(void **state)
 
 static int code_for(const char *user, const char *was, const char *is)
 {
-	const struct admit_world world = {.agent_ns = "kube-system"};
+	const struct admit_cache cache = {.agent_ns = "kube-system"};
 	auto_json struct json_doc *a = was ? parse(was) : NULL, *b = is ? parse(is) : NULL;
-	const struct admit_ask q = {.kind = "SpiderIPPool",
-				    .operation = !is   ? ADMIT_DELETE
-						 : was ? ADMIT_UPDATE
-						       : ADMIT_CREATE,
-				    .ns = "",
-				    .name = "x",
-				    .object = b ? json_root(b) : NULL,
-				    .old = a ? json_root(a) : NULL,
-				    .user = user};
+	const struct admit_request q = {.kind = "SpiderIPPool",
+					.operation = !is   ? ADMIT_DELETE
+						     : was ? ADMIT_UPDATE
+							   : ADMIT_CREATE,
+					.ns = "",
+					.name = "x",
+					.object = b ? json_root(b) : NULL,
+					.old = a ? json_root(a) : NULL,
+					.user = user};
 	struct admit_answer r;
 	int code;
 
-	admit_check(&world, &q, &r);
+	admit_check(&cache, &q, &r);
 	code = r.code;
 	admit_answer_done(&r);
 	return code;
 }
 
-/* What a stolen token may write of pools on servers without policies; others are not concerned. */
+/* Writes of a stolen token to pools on servers without policies; other users are not restricted. */
 static void test_agents(void **state)
 {
 	static const char agent[] = "system:serviceaccount:unirail:unirail-agent";
@@ -611,25 +616,25 @@ static void test_agents(void **state)
 			 403);
 }
 
-/* What is filled in would be a change that it may not make. */
+/* Defaults would be a change that it may not make. */
 static void test_nothing_is_filled_in_for_agents(void **state)
 {
-	const struct admit_world world = {.agent_ns = "kube-system"};
+	const struct admit_cache cache = {.agent_ns = "kube-system"};
 	auto_json struct json_doc *was = parse(POOL("", "")), *is = parse(POOL(NOTES(CUT), ""));
-	struct admit_ask q = {.kind = "SpiderIPPool",
-			      .operation = ADMIT_UPDATE,
-			      .ns = "",
-			      .name = "x",
-			      .object = json_root(is),
-			      .old = json_root(was)};
+	struct admit_request q = {.kind = "SpiderIPPool",
+				  .operation = ADMIT_UPDATE,
+				  .ns = "",
+				  .name = "x",
+				  .object = json_root(is),
+				  .old = json_root(was)};
 	struct admit_answer r;
 
 	(void)state;
-	admit_default(&world, &q, &r);
+	admit_default(&cache, &q, &r);
 	assert_true(r.patch.len > 0);
 	admit_answer_done(&r);
 	q.user = "system:serviceaccount:unirail:unirail-agent";
-	admit_default(&world, &q, &r);
+	admit_default(&cache, &q, &r);
 	assert_int_equal(r.patch.len, 0);
 	admit_answer_done(&r);
 }

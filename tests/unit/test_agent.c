@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server is made of: its socket, its settings, its pools, what it gives up. */
+/* The parts of the server: its socket, its settings, its pools, and its shutdown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ static void test_second_server(void **state)
 	assert_int_equal(listener_open(&l, path, NULL), 0);
 	fails(path, -EWOULDBLOCK, "another server has '");
 	assert_true(answers(path));
-	/* One that ends lets the next one in before it has finished. */
+	/* A server that shuts down lets the next one bind before it has ended. */
 	listener_hide(&l);
 	fails(path, -EWOULDBLOCK, "another server has '");
 	listener_close(&l);
@@ -117,21 +117,21 @@ static void test_second_server(void **state)
 	listener_close(&l);
 }
 
-static void test_what_stands_there(void **state)
+static void test_other_files_at_the_socket_path(void **state)
 {
 	auto_free char *path = il_path(&lab, "/sock");
 	struct listener l;
 	int fd = bind_at(path, true);
 
 	(void)state;
-	/* A server of another make takes no lock of ours. */
+	/* A server that is not unirail does not take the lock. */
 	fails(path, -EADDRINUSE, "another program listens on '");
 	assert_true(answers(path));
 	close(fd);
 	/* It died. */
 	assert_int_equal(listener_open(&l, path, NULL), 0);
 	assert_true(answers(path));
-	/* Somebody put another one in our place: that is not ours to remove. */
+	/* Another process replaced the socket: the server must not remove it. */
 	unlink(path);
 	fd = bind_at(path, true);
 	listener_close(&l);
@@ -141,7 +141,7 @@ static void test_what_stands_there(void **state)
 	il_write(&lab, "/x/file", "");
 	free(take(path));
 	path = il_path(&lab, "/x/file");
-	fails(path, -EEXIST, "is no socket");
+	fails(path, -EEXIST, "is not a socket");
 	assert_true(is_there(path));
 }
 
@@ -156,7 +156,7 @@ static void test_paths_of_sockets(void **state)
 	fails("/proc/none/sock", -ENOENT, "/proc/none");
 }
 
-/* As systemd does it: descriptor 3, and two variables. */
+/* As systemd passes a socket: descriptor 3, and two variables. */
 static int inherit(const char *pid, const char *fds, int fd, struct err *e)
 {
 	struct listener l;
@@ -284,7 +284,7 @@ static void test_bad_settings(void **state)
 		{"[coordinator]\ntunePodRoutes = maybe\n", "wants yes or no"},
 		{"[coordinator]\nvethLinkAddress = x\n", "wants an IP address"},
 		{"[coordinator]\npodDefaultRouteNIC = a/b\n", "wants the name of an interface"},
-		{"[coordinator]\nrubbish\n", "agent.conf:2: is neither"},
+		{"[coordinator]\nrubbish\n", "agent.conf:2: is not 'key"},
 	};
 
 	(void)state;
@@ -299,16 +299,16 @@ static void test_bad_settings(void **state)
 	}
 }
 
-/* --- pools that are lent --- */
+/* --- pools attached to the store --- */
 
 #define POOL(ips) "[pool a]\nsubnet=10.0.0.0/24\nips=" ips "\ndefault=yes\n"
 
 static int take_one(struct ipam_pools *p, const char *id, struct err *e)
 {
-	struct ipam_ask ask = {.who = {.container_id = id, .ifname = "eth0", .pod_name = id},
-			       .sticky = *id == 's'};
+	struct ip_request ask = {.owner = {.container_id = id, .ifname = "eth0", .pod_name = id},
+				 .sticky = *id == 's'};
 	struct ipam *i = il_open(&lab);
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	size_t n = 0;
 	int r, last = 0;
 
@@ -316,7 +316,7 @@ static int take_one(struct ipam_pools *p, const char *id, struct err *e)
 	r = ipam_allocate(i, &ask, 1, &g, &n, e);
 	if (r == 0)
 		last = (int)ip_num(&g[0].address.ip) & 255;
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	ipam_detach_pools(i, p);
 	ipam_close(i);
 	return r < 0 ? r : last;
@@ -331,7 +331,10 @@ static void test_lent_pools(void **state)
 	il_pools(&lab, POOL("10.0.0.5-10.0.0.7"));
 	assert_int_equal(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
 	assert_int_equal(take_one(&p, "a", &e), 5);
-	/* Broken, and the folder gone wrong: those read before stay in force. */
+	/*
+	 * A pool file is invalid, then the directory is unreadable: the pools read before stay in
+	 * use.
+	 */
 	il_pools(&lab, POOL("11.0.0.5"));
 	assert_true(ipam_pools_read(&p, &lab.root, "/pools", &e) < 0);
 	assert_has(e.text, "rails.conf:3");
@@ -411,7 +414,7 @@ static int gives_up(const char *path)
 	NEED(fd >= 0);
 	NEED(fchown(fd, 0, 0) < 0 && errno == EPERM);
 	NEED(sethostname("x", 1) < 0 && errno == EPERM);
-	/* A second time changes nothing. */
+	/* A second call changes nothing. */
 	NEED(caps_files_only(NULL) == 0 && status_hex("CapEff") == DAC_OVERRIDE);
 	return 0;
 }
@@ -432,7 +435,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_listener),
 		TEST(test_second_server),
-		TEST(test_what_stands_there),
+		TEST(test_other_files_at_the_socket_path),
 		TEST(test_paths_of_sockets),
 		TEST(test_systemd),
 		TEST(test_settings),

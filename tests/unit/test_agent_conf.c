@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's settings: where they come from, what is wrong with them, and that they are written down. */
+/* The agent's settings: their sources, their errors, and their documentation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void test_precedence(void **state)
 	agent_conf_done(&c);
 }
 
-/* Ours comes before Spiderpool's, and both of its spellings are known. */
+/* unirail's variable takes precedence over Spiderpool's, and both spellings of that are read. */
 static void test_variables_of_two_names(void **state)
 {
 	static const char *const both[] = {"SPIDERPOOL_LOG_LEVEL=error", "UNIRAIL_LOG_LEVEL=debug",
@@ -111,7 +111,7 @@ static void test_mistakes(void **state)
 		{"[agents]\na = b\n", NULL, NULL,
 		 "agent.conf:2: section 'agents' is not known, wants 'agent' or 'coordinator'"},
 		{"[agent]\nnonsense\n", NULL, NULL,
-		 "agent.conf:2: is neither 'key = value' nor a section nor a comment"},
+		 "agent.conf:2: is not 'key = value', a section or a comment"},
 		{"[agent]\nconfig = /x\n", NULL, NULL,
 		 "agent.conf:2: config is this file: name it by --config"},
 		{"[agent]\nsocket = x\n", NULL, NULL, "socket 'x' wants an absolute path"},
@@ -147,7 +147,7 @@ static void test_a_file_that_was_named_must_be_there(void **state)
 	assert_non_null(strstr(e.text, "/etc/none.conf"));
 }
 
-static void test_what_needs_a_restart(void **state)
+static void test_settings_that_require_a_restart(void **state)
 {
 	struct agent_conf a, b;
 
@@ -181,7 +181,7 @@ static void test_the_sample_is_whole(void **state)
 static void test_the_readme_has_each_key(void **state)
 {
 	(void)state;
-	settings_lab_readme(&agent_settings, "src/agent/README.md");
+	settings_lab_reference(&agent_settings);
 }
 
 int main(void)
@@ -197,8 +197,8 @@ int main(void)
 						settings_lab_drop),
 		cmocka_unit_test_setup_teardown(test_a_file_that_was_named_must_be_there,
 						settings_lab_make, settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_what_needs_a_restart, settings_lab_make,
-						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_settings_that_require_a_restart,
+						settings_lab_make, settings_lab_drop),
 		cmocka_unit_test_setup_teardown(test_the_sample_is_whole, settings_lab_make,
 						settings_lab_drop),
 		cmocka_unit_test_setup_teardown(test_the_readme_has_each_key, settings_lab_make,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unirail-cni: its netconf, one result from many and back, what an executed plugin is told. */
+/* unirail-cni: its netconf, the merged result and its parts, the input of executed plugins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static struct err e;
 static struct cni_call call;
-static struct aio x;
+static struct multi x;
 
 static int read_text(const char *text)
 {
@@ -84,13 +84,16 @@ static void test_networks(void **state)
 	assert_int_equal(x.n_rails, 2);
 	assert_int_equal(x.rails[0].conf.mtu, 4200);
 	assert_string_equal(x.rails[1].conf.master, "ens2");
-	/* the common coordinator: for our own without one; never for a foreign network */
+	/*
+	 * the common coordinator: for unirail's networks without one; never for networks of other
+	 * plugins
+	 */
 	assert_null(x.nics[0].conf);
 	assert_int_equal(x.nics[1].conf->host_table, 800);
 	assert_int_equal(x.nics[2].conf->host_table, 700);
 }
 
-/* What stands in a network alone: its definition, version, words of CNI_ARGS, default routes. */
+/* Keys of a single network: its definition, version, CNI_ARGS, default routes. */
 static void test_own_keys(void **state)
 {
 	(void)state;
@@ -117,7 +120,7 @@ static void test_own_keys(void **state)
 	assert_int_equal(x.rails[1].conf.mac.len, 0);
 }
 
-static void test_whose_ipam(void **state)
+static void test_ipam_of_each_network(void **state)
 {
 	struct cni_ipam_call c;
 
@@ -337,7 +340,7 @@ static void test_conf_of_executed_plugin(void **state)
 	conf_of("{\"type\":\"tuning\",\"name\":\"x\",\"cniVersion\":\"0.1.0\",\"a\":1.5}", NULL,
 		false,
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\",\"a\":1.5}");
-	/* of what the runtime offers, what the plugin declares */
+	/* the capabilities of the runtime that the plugin declares */
 	conf_of("{\"type\":\"tuning\",\"capabilities\":{\"mac\":true,\"ips\":false}}", NULL, false,
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\","
 		"\"capabilities\":{\"mac\":true,\"ips\":false},\"runtimeConfig\":{\"mac\":\"m\"}}");
@@ -365,7 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_networks),
 		cmocka_unit_test(test_own_keys),
-		cmocka_unit_test(test_whose_ipam),
+		cmocka_unit_test(test_ipam_of_each_network),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_args_of_later_networks),
 		cmocka_unit_test(test_merge),

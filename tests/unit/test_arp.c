@@ -55,7 +55,7 @@ static void announcement_bytes(void **state)
 	assert_true(ip_eq(&back.tpa, &a));
 }
 
-/* Spiderpool wrote type 1 and length 6 before a 20 byte address: nobody could read that. */
+/* Spiderpool wrote type 1 and length 6 before a 20 byte address: no host could parse that. */
 static void infiniband_bytes(void **state)
 {
 	struct ipaddr from = ip("10.0.0.2"), to = ip("10.0.0.1");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaching rails: what is decided from plain structs. */
+/* Attaching rails: decisions with plain structs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void test_names(void **state)
 	assert_int_equal(names("net1", "net1", "eth0"), -EEXIST);
 	says("another network");
 	assert_int_equal(names("net1", "a/b", "eth0"), -EINVAL);
-	says("'a/b' is no interface name");
+	says("'a/b' is not an interface name");
 	assert_int_equal(names("", "net2", "eth0"), -EINVAL);
 	assert_int_equal(names("lo", "net2", "eth0"), -EEXIST);
 }
@@ -94,7 +94,7 @@ static void test_routes_get_the_familys_gateway(void **state)
 	assert_int_equal(attach_routes(&got, NET1, &list), 3);
 	assert_true(ip_eq(&list[0].gw, &first) && list[0].index == NET1 && !list[0].table);
 	assert_true(ip_eq(&list[1].gw, &own) && list[1].table == 42 && list[1].priority == 7);
-	/* the originals read these and forget them */
+	/* the originals read these and ignore them */
 	assert_true(list[1].mtu == 1400 && list[1].advmss == 1300 && list[1].scope == SCOPE_LINK);
 	assert_true(list[2].family == 6 && !list[2].gw.family);
 	free(list);
@@ -102,7 +102,7 @@ static void test_routes_get_the_familys_gateway(void **state)
 
 /* --- group delete --- */
 
-static void test_group_delete_takes_only_ours(void **state)
+static void test_group_delete_keeps_links_of_others(void **state)
 {
 	struct link pod[] = {{.name = "lo"},
 			     {.name = "net1", .group = LINK_GROUP},
@@ -112,12 +112,12 @@ static void test_group_delete_takes_only_ours(void **state)
 	static const char *const both[] = {"net1", "net2", "veth0"};
 
 	(void)state;
-	assert_true(attach_group_is_ours(pod, 5, both, 3));
-	/* one of the group is somebody else's */
-	assert_false(attach_group_is_ours(pod, 5, both, 2));
+	assert_true(attach_group_is_of_pod(pod, 5, both, 3));
+	/* one link of the group belongs to another program */
+	assert_false(attach_group_is_of_pod(pod, 5, both, 2));
 	/* one link is deleted by itself */
-	assert_false(attach_group_is_ours(pod, 2, both, 3));
-	assert_false(attach_group_is_ours(pod, 1, both, 3));
+	assert_false(attach_group_is_of_pod(pod, 2, both, 3));
+	assert_false(attach_group_is_of_pod(pod, 1, both, 3));
 }
 
 /* --- CHECK --- */
@@ -183,7 +183,7 @@ static int check(struct fixture *f, const char *netns)
 	return r < 0 ? r : attach_check_routes(&f->seen, &f->prev, "net1", &e);
 }
 
-/* The originals look in main only, and so fail behind sbr and the coordinator. */
+/* The originals read table main only, and so fail after sbr and the coordinator. */
 static void test_check_finds_moved_routes(void **state)
 {
 	struct fixture f;
@@ -266,7 +266,7 @@ static void test_check_sees_hops(void **state)
 }
 
 /* In a result of several networks a route belongs to the one its gateway is in. */
-static void test_whose_route(void **state)
+static void test_owner_of_a_route(void **state)
 {
 	struct cni_ip ips[] = {{net("172.16.1.20/24"), {0}, 0}, {net("172.16.2.20/24"), {0}, 1}};
 	const struct cni_result prev = {.ips = ips, .n_ips = 2};
@@ -287,12 +287,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_routes_get_the_familys_gateway),
-		cmocka_unit_test(test_group_delete_takes_only_ours),
+		cmocka_unit_test(test_group_delete_keeps_links_of_others),
 		cmocka_unit_test(test_check_finds_moved_routes),
 		cmocka_unit_test(test_check_finds_damage),
 		cmocka_unit_test(test_host_address_has_no_connected_route),
 		cmocka_unit_test(test_check_sees_hops),
-		cmocka_unit_test(test_whose_route),
+		cmocka_unit_test(test_owner_of_a_route),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools for applications: what templates ask for, what the pools are called. */
+/* Pools for applications: the requests of templates, and the pools' names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void put(struct labels *l, const char *key, const char *value)
 }
 
 static int read_notes(const char *subnet, const char *subnets, const char *number,
-		      const char *reclaim, struct auto_wish *w, struct err *e)
+		      const char *reclaim, struct auto_pool_request *w, struct err *e)
 {
 	struct labels l = {0};
 	int r;
@@ -65,16 +65,16 @@ static int read_notes(const char *subnet, const char *subnets, const char *numbe
 	put(&l, AUTO_POOL_SUBNETS, subnets);
 	put(&l, AUTO_POOL_NUMBER, number);
 	put(&l, AUTO_POOL_RECLAIM, reclaim);
-	r = auto_wish_read(&l, 1, w, e);
+	r = auto_pool_request_read(&l, 1, w, e);
 	labels_done(&l);
 	return r;
 }
 
-static void test_wish(void **state)
+static void test_request(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		struct auto_wish w;
+		struct auto_pool_request w;
 		struct err e = ERR_INIT;
 		auto_buf struct buf b;
 
@@ -90,13 +90,13 @@ static void test_wish(void **state)
 		buf_printf(&b, "%s%u %s", w.fixed ? "" : "+", w.number,
 			   w.reclaim ? "reclaim" : "stays");
 		assert_string_equal(b.p, good[i].is);
-		auto_wish_done(&w);
+		auto_pool_request_done(&w);
 	}
 }
 
-static void test_bad_wish(void **state)
+static void test_bad_request(void **state)
 {
-	struct auto_wish w;
+	struct auto_pool_request w;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -134,7 +134,7 @@ static void test_names(void **state)
 	a.name = wide;
 	auto_pool_name(&a, "net1", 4, name);
 	assert_int_equal(block_name(name, ~(u128)0, block),
-			 0); /* its blocks have room for theirs */
+			 0); /* its blocks have space for the addresses of the others */
 	assert_int_equal(strlen(block), AUTO_POOL_NAME_MAX);
 	assert_string_equal(name + strlen(name) - 12, "x-net1-abcde");
 	a.name = (char *)"web";
@@ -217,7 +217,7 @@ static void test_long_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wish),	   cmocka_unit_test(test_bad_wish),
+		cmocka_unit_test(test_request),	   cmocka_unit_test(test_bad_request),
 		cmocka_unit_test(test_names),	   cmocka_unit_test(test_labels),
 		cmocka_unit_test(test_long_names),
 	};

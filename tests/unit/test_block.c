@@ -13,18 +13,18 @@
 #include "block/op.h"
 #include "ipam_lab.h"
 
-static struct block_cut cut_of(const char *subnet, uint8_t asked, bool one_node)
+static struct block_cut cut_of(const char *subnet, uint8_t requested, bool one_node)
 {
 	struct block_cut c;
 	struct ipnet n = il_net(subnet);
 	struct err e = ERR_INIT;
 
-	if (block_cut_choose(&n, asked, one_node, &c, &e) < 0)
+	if (block_cut_choose(&n, requested, one_node, &c, &e) < 0)
 		fail_msg("%s", e.text);
 	return c;
 }
 
-static void test_cut(void **state)
+static void test_block_size_of_a_pool(void **state)
 {
 	struct ipnet n = il_net("10.0.0.0/24");
 	struct block_cut c;
@@ -44,7 +44,7 @@ static void test_cut(void **state)
 	assert_has(e.text, "wants 24 to 32");
 }
 
-static void test_index(void **state)
+static void test_index_of_an_address(void **state)
 {
 	struct block_cut c = cut_of("10.0.0.0/24", 0, false);
 	struct ipaddr in = il_ip("10.0.0.47"), out = il_ip("10.0.1.1");
@@ -109,7 +109,7 @@ static void test_pick(void **state)
 	index = 5;
 	assert_true(block_next(&c, &s, &index));
 	assert_int_equal(index, 15);
-	/* Whatever the seed: the only one that is left, and none when none is. */
+	/* With any seed: the only free block, or none. */
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		assert_true(block_pick(&c, &s, taken, 2, seed, &index));
 		assert_int_equal(index, 15);
@@ -118,7 +118,7 @@ static void test_pick(void **state)
 	ip_set_done(&s);
 }
 
-static void test_addresses(void **state)
+static void test_addresses_of_a_block(void **state)
 {
 	struct ip_set s = {0}, got = {0};
 	struct ipnet net = il_net("10.0.0.16/28");
@@ -158,16 +158,16 @@ static void close_log(struct lab *x)
 
 static struct block_claim a_claim(void)
 {
-	static struct ipaddr ceded[1];
+	static struct ipaddr released[1];
 
-	ceded[0] = il_ip("10.0.0.20");
+	released[0] = il_ip("10.0.0.20");
 	return (struct block_claim){.name = (char *)"p-1",
 				    .pool = (char *)"p",
 				    .uid = (char *)"u1",
 				    .token = "t-1",
 				    .net = il_net("10.0.0.16/28"),
-				    .ceded = ceded,
-				    .n_ceded = 1};
+				    .released = released,
+				    .n_released = 1};
 }
 
 static void make(struct lab *x)
@@ -191,20 +191,20 @@ static void test_log(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim();
-	struct block_loan l = {.block = (char *)"p-7",
-			       .pool = (char *)"p",
-			       .ip = il_ip("10.0.0.115"),
-			       .token = "t-2",
-			       .state = LOAN_ASKING};
+	struct block_borrowed l = {.block = (char *)"p-7",
+				   .pool = (char *)"p",
+				   .ip = il_ip("10.0.0.115"),
+				   .token = "t-2",
+				   .state = BORROW_REQUESTED};
 	char id[BLOCK_ID_MAX], token[BLOCK_TOKEN_MAX], again[BLOCK_TOKEN_MAX];
 
 	(void)state;
 	make(&x);
 	block_log_token(&x.log, token);
-	assert_true(block_log_is_ours(&x.log, token));
-	assert_false(block_log_is_ours(&x.log, "0123456789abcdef-0"));
+	assert_true(block_log_has_token(&x.log, token));
+	assert_false(block_log_has_token(&x.log, "0123456789abcdef-0"));
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	assert_int_equal(block_log_loan(&x.log, &x.t, &l, NULL), 0);
+	assert_int_equal(block_log_borrowed(&x.log, &x.t, &l, NULL), 0);
 	strcpy(id, x.log.id);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
@@ -214,11 +214,11 @@ static void test_log(void **state)
 	assert_int_equal(x.t.n_claims, 1);
 	assert_string_equal(x.t.claims[0].uid, "u1");
 	assert_int_equal(x.t.claims[0].state, CLAIM_HELD);
-	il_assert_ip(&x.t.claims[0].ceded[0], "10.0.0.20");
-	assert_int_equal(x.t.n_loans, 1);
-	assert_int_equal(x.t.loans[0].state, LOAN_ASKING);
+	il_assert_ip(&x.t.claims[0].released[0], "10.0.0.20");
+	assert_int_equal(x.t.n_borrowed, 1);
+	assert_int_equal(x.t.borrowed[0].state, BORROW_REQUESTED);
 	c = x.t.claims[0];
-	c.state = CLAIM_GONE;
+	c.state = CLAIM_REMOVED;
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	assert_int_equal(x.t.n_claims, 0);
 	drop(&x);
@@ -233,7 +233,7 @@ static void test_log_of_others(void **state)
 	make(&x);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n2", &e), -EXDEV);
-	assert_has(e.text, "it is of node 'n1', this is 'n2'");
+	assert_has(e.text, "it belongs to node 'n1', this is 'n2'");
 	err_clear(&e);
 	il_write(&x.l, "/state/blocks.json", "{\"version\":2}");
 	assert_int_equal(open_log(&x, "n1", &e), -EPROTO);
@@ -244,7 +244,52 @@ static void test_log_of_others(void **state)
 	il_drop(&x.l);
 }
 
-/* A write that failed may be there all the same: a gain is not taken, a giving up counts. */
+#define LOG_OF(restored, released, borrowed, asserted)                                                      \
+	"{\"version\":1,\"node\":\"n1\",\"id\":\"0123456789abcdef\",\"tokens\":3,\"seen\":7,\"" restored    \
+	"\":true,\"claims\":[{\"name\":\"p-1\",\"pool\":\"p\",\"uid\":\"u1\",\"token\":\"t-1\",\"net\":"    \
+	"\"10.0.0.16/28\",\"state\":\"held\",\"" released "\":[\"10.0.0.20\"]}],\"" borrowed                \
+	"\":[{\"block\":\"p-7\",\"pool\":\"p\",\"ip\":\"10.0.0.115\",\"token\":\"t-2\",\"state\":\"held\"," \
+	"\"" asserted "\":true}]}"
+
+/* Both spellings of the log are read, and the one that an earlier release reads is written. */
+static void test_log_spellings(void **state)
+{
+	static const char *const logs[] = {LOG_OF("setBack", "ceded", "loans", "said"),
+					   LOG_OF("restored", "released", "borrowed", "asserted")};
+	static const char *const written[] = {"\"ceded\":[\"10.0.0.20\"]", "\"loans\":[{",
+					      "\"setBack\":true", "\"said\":true"};
+	struct lab x;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	make(&x);
+	for (size_t i = 0; i < ARRAY_LEN(logs); i++) {
+		auto_free char *text = NULL;
+		struct block_claim c = a_claim();
+		size_t size;
+
+		close_log(&x);
+		il_write(&x.l, "/state/blocks.json", logs[i]);
+		assert_int_equal(open_log(&x, "n1", NULL), 0);
+		assert_true(x.log.etcd_restored);
+		assert_int_equal(x.t.claims[0].n_released, 1);
+		il_assert_ip(&x.t.claims[0].released[0], "10.0.0.20");
+		assert_int_equal(x.t.n_borrowed, 1);
+		assert_true(x.t.borrowed[0].asserted);
+		assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+		text = il_read(&x.l, "/state/blocks.json", &size);
+		for (size_t k = 0; k < ARRAY_LEN(written); k++)
+			assert_has(text, written[k]);
+	}
+	/* A file that mixes them lacks a required member of either. */
+	close_log(&x);
+	il_write(&x.l, "/state/blocks.json", LOG_OF("restored", "ceded", "borrowed", "asserted"));
+	assert_int_equal(open_log(&x, "n1", &e), -EBADMSG);
+	assert_has(e.text, "released");
+	il_drop(&x.l);
+}
+
+/* A failed write may still be on disk: an acquisition is not applied, a release is. */
 static void test_log_fails(void **state)
 {
 	struct lab x;
@@ -253,12 +298,12 @@ static void test_log_fails(void **state)
 	(void)state;
 	make(&x);
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	/* A folder in the file's place. */
+	/* A directory instead of the file. */
 	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
 	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json/full", 0700, NULL), 0);
-	c.n_ceded = 0;
+	c.n_released = 0;
 	assert_true(block_log_claim(&x.log, &x.t, &c, NULL) < 0);
-	assert_int_equal(x.t.claims[0].n_ceded, 1);
+	assert_int_equal(x.t.claims[0].n_released, 1);
 	c.name = (char *)"p-2";
 	assert_true(block_log_claim(&x.log, &x.t, &c, NULL) < 0);
 	assert_null(block_claim_find(&x.t, "p-2"));
@@ -269,7 +314,7 @@ static void test_log_fails(void **state)
 	drop(&x);
 }
 
-/* What was given up and could not be written is written before the API server hears of it. */
+/* A release that could not be written is written before the API server is informed. */
 static void test_log_is_ahead(void **state)
 {
 	struct lab x;
@@ -293,8 +338,8 @@ static void test_log_is_ahead(void **state)
 	drop(&x);
 }
 
-/* The agent may go and come while the API server's data is not what it was, or while it is set back. */
-static void test_log_set_back(void **state)
+/* The agent may restart after etcd was restored, or during a restore. */
+static void test_log_etcd_restored(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim();
@@ -313,7 +358,7 @@ static void test_log_set_back(void **state)
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
 	assert_int_equal(x.log.seen, 812);
-	assert_false(x.log.set_back);
+	assert_false(x.log.etcd_restored);
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
@@ -321,23 +366,121 @@ static void test_log_set_back(void **state)
 	assert_int_equal(block_log_etcd_restored(&x.log, &x.t, true, NULL), 0);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
-	assert_true(x.log.set_back);
+	assert_true(x.log.etcd_restored);
 	assert_int_equal(x.log.seen, 0);
 	assert_int_equal(block_log_etcd_restored(&x.log, &x.t, false, NULL), 0);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
-	assert_false(x.log.set_back);
+	assert_false(x.log.etcd_restored);
 	drop(&x);
+}
+
+/* --- the lists of a table are looked up by bisection --- */
+
+enum { ELEMENTS = 40, CHANGES = 3000 };
+
+static uint32_t next_random(uint32_t *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 8;
+}
+
+/* Claims, borrowed addresses and objects, added, changed and removed in any order; released addresses in descending order. */
+static void change(struct block_table *t, unsigned int what, unsigned int i, bool there)
+{
+	auto_free char *name = xasprintf("p%u-%x", i % 3, i), *ip = xasprintf("10.0.0.%u", i);
+	struct ipaddr released[] = {il_ip("10.0.9.3"), il_ip("10.0.9.1"), il_ip("10.0.9.2")};
+	struct block_object o = {0};
+
+	if (what == 0) {
+		block_claim_put(t,
+				&(struct block_claim){.name = name,
+						      .pool = "p",
+						      .uid = "u",
+						      .released = released,
+						      .n_released = ARRAY_LEN(released),
+						      .state = there ? CLAIM_HELD : CLAIM_REMOVED});
+	} else if (what == 1) {
+		block_borrowed_put(t, &(struct block_borrowed){.block = name,
+							       .pool = "p",
+							       .ip = il_ip(ip),
+							       .state = there ? BORROW_HELD
+									      : BORROW_REMOVED});
+	} else if (there) {
+		o = (struct block_object){.name = take(name),
+					  .pool = xstrdup("p"),
+					  .uid = xstrdup("u"),
+					  .version = xstrdup("1"),
+					  .node = xstrdup("n1")};
+		for (size_t k = 0; k < ARRAY_LEN(released); k++)
+			VEC_PUSH(o.released, o.n_released) =
+				(struct block_entry){.ip = released[k], .to = xstrdup("*")};
+		block_object_put(t, &o);
+	} else {
+		block_object_remove(t, name);
+	}
+}
+
+static void check(const struct block_table *t, bool is_there[3][ELEMENTS])
+{
+	const struct ipaddr released = il_ip("10.0.9.1"), other = il_ip("10.0.9.4");
+	size_t n[3] = {0};
+
+	for (unsigned int i = 0; i < ELEMENTS; i++) {
+		auto_free char *name = xasprintf("p%u-%x", i % 3, i);
+		auto_free char *text = xasprintf("10.0.0.%u", i);
+		const struct ipaddr ip = il_ip(text);
+		const struct block_claim *c = block_claim_find(t, name);
+		const struct block_object *o = block_object_find(t, name);
+
+		assert_int_equal(c != NULL, is_there[0][i]);
+		assert_int_equal(block_borrowed_find(t, &ip) != NULL, is_there[1][i]);
+		assert_int_equal(o != NULL, is_there[2][i]);
+		assert_true(!c ||
+			    (block_is_released(c, &released) && !block_is_released(c, &other)));
+		assert_true(!o || (block_entry_find(o, &released) && !block_entry_find(o, &other)));
+		for (size_t k = 0; k < ARRAY_LEN(n); k++)
+			n[k] += is_there[k][i];
+	}
+	assert_int_equal(t->n_claims, n[0]);
+	assert_int_equal(t->n_borrowed, n[1]);
+	assert_int_equal(t->n_objects, n[2]);
+}
+
+static void test_table_finds_what_it_has(void **state)
+{
+	bool is_there[3][ELEMENTS] = {{false}};
+	struct block_table t = {0};
+	uint32_t seed = 1;
+
+	(void)state;
+	for (int i = 0; i < CHANGES; i++) {
+		unsigned int what = next_random(&seed) % 3, which = next_random(&seed) % ELEMENTS;
+		bool there = next_random(&seed) % 3 > 0;
+
+		change(&t, what, which, there);
+		is_there[what][which] = there;
+		if (i % 10 == 0 || i == CHANGES - 1)
+			check(&t, is_there);
+	}
+	block_table_done(&t);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut),	      cmocka_unit_test(test_index),
-		cmocka_unit_test(test_name),	      cmocka_unit_test(test_pick),
-		cmocka_unit_test(test_addresses),     cmocka_unit_test(test_log),
-		cmocka_unit_test(test_log_of_others), cmocka_unit_test(test_log_fails),
-		cmocka_unit_test(test_log_is_ahead),  cmocka_unit_test(test_log_set_back),
+		cmocka_unit_test(test_block_size_of_a_pool),
+		cmocka_unit_test(test_index_of_an_address),
+		cmocka_unit_test(test_name),
+		cmocka_unit_test(test_pick),
+		cmocka_unit_test(test_addresses_of_a_block),
+		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_log_of_others),
+		cmocka_unit_test(test_log_spellings),
+		cmocka_unit_test(test_log_fails),
+		cmocka_unit_test(test_log_is_ahead),
+		cmocka_unit_test(test_log_etcd_restored),
+		cmocka_unit_test(test_table_finds_what_it_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes that share a pool through an API server that loses requests and answers, delays them past
- * their time, shows what it has late, and is away for a while; nodes that crash and come back with
- * what they wrote down; nodes that are lost, whose blocks a controller releases (late as well), and
- * that come back made anew; a second agent of a node's name, with a folder of its own; and once a
- * run, etcd restored to what it was; and pods that ask for an address by name. At every step no two pods
- * have one address; in the end, when things work again, an address asked for by name is had, or refused
- * because a pod has it, and a pool with as many addresses as pods gives each pod one.
+ * Nodes share a pool through an API server that loses requests and replies, delays them beyond
+ * their timeout, shows changes late, and is unavailable for a while. Nodes crash and restart with
+ * the state that they wrote; nodes are lost, a controller releases their blocks (late as well), and
+ * they are recreated; a second agent runs under a node's name with a directory of its own; once in
+ * a run etcd is restored to an earlier state; and pods request addresses by name. At every step no
+ * two pods have one address. In the end, when requests succeed again, an address requested by name
+ * is allocated, or refused because a pod has it, and a pool with as many addresses as pods gives
+ * each pod one.
  *
- * What is taken for granted: a node that is released has no pods left, though its journal may say so when it
- * is back (not when etcd is restored besides); after a restore every agent
- * has said again what its pods have before another stops holding back.
+ * Assumptions: a released node has no pods left, though its journal may still have them when it is
+ * back (not if etcd is restored as well); after a restore every agent has asserted the addresses of
+ * its pods before another stops waiting.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,22 +51,22 @@ static struct node {
 	struct block_log log;
 	struct block_table t;
 	struct lease_table leases;
-	struct bl_who who;
+	struct bl_who owner;
 	char path[32];
 	uint32_t waiting;    /* pods without an address */
-	struct ipaddr named; /* what a pod asks for by name; family 0: nothing */
+	struct ipaddr named; /* address that a pod requests by name; family 0: none */
 	int64_t named_until;
 	size_t seen; /* of the server's events */
 	int made;    /* how often */
-	bool lost, set_back, alone;
-	bool witness; /* it was not down since etcd was restored */
+	bool lost, etcd_restored, alone;
+	bool observed_restore; /* it was not down since etcd was restored */
 	int64_t hold_until;
 } nodes[ALL]; /* the last one has the name of the first */
 
 static struct ipaddr pods[ALL][PODS]; /* each node's pods' addresses */
 static int n_pods[ALL];
 static uint64_t current; /* seed */
-static int backed_up;	 /* after so many steps: later on more addresses are with other nodes */
+static int backed_up;	 /* after this number of steps: later more addresses are borrowed */
 static bool past_restore;
 static bool twin;
 static int64_t away_until;
@@ -74,15 +75,15 @@ static void node_up(struct node *x)
 {
 	struct err e = ERR_INIT;
 
-	if (block_log_open(&x->log, &root, x->path, x->who.node, &x->t, &e) < 0 ||
-	    block_log_node(&x->log, &x->t, x->who.uid, &e) < 0)
+	if (block_log_open(&x->log, &root, x->path, x->owner.node, &x->t, &e) < 0 ||
+	    block_log_node(&x->log, &x->t, x->owner.uid, &e) < 0)
 		fail_msg("%s", e.text);
-	x->hold_until = x->log.set_back ? now + HOLD_MS : 0;
+	x->hold_until = x->log.etcd_restored ? now + HOLD_MS : 0;
 }
 
 static void node_down(struct node *x)
 {
-	x->witness = false;
+	x->observed_restore = false;
 	block_table_done(&x->t);
 	block_log_close(&x->log);
 }
@@ -94,49 +95,52 @@ static bool is_away(void)
 
 static bool is_own(const struct node *x, const struct block_object *o)
 {
-	return o && strcmp(o->node, x->who.node) == 0;
+	return o && strcmp(o->node, x->owner.node) == 0;
 }
 
-/* The list of the node's own objects, as a watch that begins anew has it. */
+/* The list of the node's own objects, as a watch that starts again has it. */
 static void list_own(struct node *x)
 {
 	for (size_t i = x->t.n_objects; i-- > 0;) {
 		const char *name = x->t.objects[i].name;
-		bool was = strcmp(x->t.objects[i].node, x->who.node) == 0;
+		bool was = strcmp(x->t.objects[i].node, x->owner.node) == 0;
 
-		if (x->set_back || (was && !is_own(x, bl_find(name))))
+		if (x->etcd_restored || (was && !is_own(x, bl_find(name))))
 			block_object_remove(&x->t, name);
 	}
 	for (size_t i = 0; i < bl_server.n; i++) {
 		struct block_object o = bl_copy(&bl_server.v[i]);
 
-		if (strcmp(o.node, x->who.node) == 0)
+		if (strcmp(o.node, x->owner.node) == 0)
 			block_object_put(&x->t, &o);
 		block_object_done(&o);
 	}
 	x->t.synced = true;
 	x->seen = bl_server.n_events;
-	if (x->set_back) {
+	if (x->etcd_restored) {
 		x->hold_until = now + HOLD_MS;
 		assert_int_equal(block_log_etcd_restored(&x->log, &x->t, true, NULL), 0);
 	}
-	for (size_t i = 0; x->set_back && i < x->t.n_views; i++)
+	for (size_t i = 0; x->etcd_restored && i < x->t.n_views; i++)
 		block_view_stale(&x->t, x->t.views[i].pool);
-	x->set_back = false;
+	x->etcd_restored = false;
 }
 
-/* What a watch of the node's own says of a change: it is gone when it is another's now. */
-static void tell(struct node *x, const struct bl_event *e)
+/*
+ * How a watch of the node's own objects reports a change: an object that another node owns now is
+ * reported as deleted.
+ */
+static void report(struct node *x, const struct bl_event *e)
 {
 	const struct block_object *known = block_object_find(&x->t, e->o.name);
 	struct block_object o;
 
-	if (!e->gone && strcmp(e->o.node, x->who.node) == 0) {
+	if (!e->gone && strcmp(e->o.node, x->owner.node) == 0) {
 		o = bl_copy(&e->o);
 		block_object_put(&x->t, &o);
 		block_object_done(&o);
 	} else if (known && strcmp(known->uid, e->o.uid) == 0 &&
-		   strcmp(known->node, x->who.node) == 0) {
+		   strcmp(known->node, x->owner.node) == 0) {
 		block_object_remove(&x->t, e->o.name);
 	}
 }
@@ -148,10 +152,10 @@ static void watch(struct node *x)
 
 	if (is_away())
 		return;
-	if (!x->t.synced || x->set_back || bl_roll(20) == 0)
+	if (!x->t.synced || x->etcd_restored || bl_roll(20) == 0)
 		list_own(x);
 	for (; n && x->seen < bl_server.n_events; n--)
-		tell(x, &bl_server.events[x->seen++]);
+		report(x, &bl_server.events[x->seen++]);
 }
 
 static bool busy(const struct block_facts *f, const struct ipaddr *a)
@@ -160,7 +164,7 @@ static bool busy(const struct block_facts *f, const struct ipaddr *a)
 }
 
 /* Whether the server knows that the node has it. */
-static bool is_said(const struct node *x, const struct ipaddr *a)
+static bool is_logged(const struct node *x, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
 		const struct block_object *o = &bl_server.v[i];
@@ -169,20 +173,20 @@ static bool is_said(const struct node *x, const struct ipaddr *a)
 
 		if (!ipnet_contains(&o->net, a))
 			continue;
-		if (e && block_entry_is_of(e, x->who.node))
+		if (e && block_entry_is_of(e, x->owner.node))
 			return true;
-		/* Another may say it of a pod that it does not know to be gone. */
+		/* Another node may assert it for a pod that it does not know to be deleted. */
 		return (!e || strchr(e->to, '/')) && c && block_is_of(&x->t, c, o);
 	}
 	return false;
 }
 
-/* Every agent has said what its pods have. */
+/* Every agent has asserted the addresses of its pods. */
 static bool all_said(void)
 {
 	for (int i = 0; i < ALL; i++)
 		for (int k = 0; k < n_pods[i]; k++)
-			if (!is_said(&nodes[i], &pods[i][k]))
+			if (!is_logged(&nodes[i], &pods[i][k]))
 				return false;
 	return true;
 }
@@ -190,7 +194,7 @@ static bool all_said(void)
 /* After a restore. */
 static bool is_held(const struct node *x)
 {
-	return x->log.set_back && (now < x->hold_until || !all_said());
+	return x->log.etcd_restored && (now < x->hold_until || !all_said());
 }
 
 static struct block_facts facts_of(struct node *x, struct block_need *need)
@@ -201,8 +205,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.needs = need,
 		.n_needs = 1,
 		.leases = &x->leases,
-		.pins = &x->named,
-		.n_pins = x->named.family != 0,
+		.reserved = &x->named,
+		.n_reserved = x->named.family != 0,
 		.seed = bl_roll(1 << 16),
 		.now_ms = now,
 		.real_ms = now,
@@ -211,14 +215,14 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.view_ms = VIEW_MS,
 		.ahead_ms = VIEW_MS,
 		.hold = is_held(x),
-		.witness = x->witness,
-		.look_ms = x->log.set_back ? x->hold_until - HOLD_MS / 2 : 0,
+		.observed_restore = x->observed_restore,
+		.rescan_ms = x->log.etcd_restored ? x->hold_until - HOLD_MS / 2 : 0,
 		.alone = x->alone,
 	};
 	struct ip_set mine = {0};
 	uint32_t idle = 0;
 
-	block_mine(&x->t, "p", &usable, &mine);
+	block_usable(&x->t, "p", &usable, &mine);
 	for (size_t i = 0; i < mine.n; i++)
 		for (u128 k = ip_num(&mine.v[i].first); k <= ip_num(&mine.v[i].last); k++) {
 			struct ipaddr a = ip_from_num(4, k);
@@ -239,13 +243,13 @@ static void list(struct node *x)
 	block_view_put(&x->t, "p", &cut, bl_server.v, bl_server.n, now);
 }
 
-static void trace_op(const char *who, const struct block_op *op, const char *end)
+static void trace_op(const char *owner, const struct block_op *op, const char *end)
 {
 	char t[IP_TEXT_MAX];
 
 	if (!tracing)
 		return;
-	printf("%lld %s: op %d %s v%s tok %s from '%s' to '%s' ip %s", (long long)now, who,
+	printf("%lld %s: op %d %s v%s tok %s from '%s' to '%s' ip %s", (long long)now, owner,
 	       op->kind, op->name, op->version, op->token, op->from, op->to, ip_str(&op->ip, t));
 	for (size_t i = 0; i < op->n_ips; i++)
 		printf(" %s", ip_str(&op->ips[i], t));
@@ -253,7 +257,7 @@ static void trace_op(const char *who, const struct block_op *op, const char *end
 }
 
 /* One request, as the network will have it. */
-static void ask(struct node *x, struct block_op *op)
+static void request(struct node *x, struct block_op *op)
 {
 	struct err e = ERR_INIT;
 	enum block_outcome r;
@@ -268,9 +272,9 @@ static void ask(struct node *x, struct block_op *op)
 		lost = bl_roll(2);
 		trace_op(x->path, op, is_away() ? "away" : lost ? "late" : "done, no answer");
 		if (!is_away() && lost && op->kind != OP_LIST)
-			bl_delay(&x->who, op);
+			bl_delay(&x->owner, op);
 		else if (!is_away() && !lost && op->kind != OP_LIST)
-			bl_serve(&x->who, op);
+			bl_serve(&x->owner, op);
 		block_op_end(&x->log, &x->t, op, BLOCK_UNKNOWN, NULL, now, &e);
 		return;
 	}
@@ -278,7 +282,7 @@ static void ask(struct node *x, struct block_op *op)
 		list(x);
 		return;
 	}
-	r = bl_serve(&x->who, op);
+	r = bl_serve(&x->owner, op);
 	trace_op(x->path, op, (const char *[]){"ok", "refused", "absent", "?"}[r]);
 	served_object = r == BLOCK_OK ? bl_find(op->name) : NULL;
 	if (served_object)
@@ -304,16 +308,16 @@ static void work(struct node *x)
 
 	block_table_stamp(&x->t, now);
 
-	/* Nothing is begun before the watch is back. */
-	if (!x->t.synced || x->set_back) {
+	/* No operation starts before the watch is synced. */
+	if (!x->t.synced || x->etcd_restored) {
 		watch(x);
 		return;
 	}
 	block_plan(&f, &p);
-	if (x->log.set_back && !f.hold && block_has_looked(&f))
+	if (x->log.etcd_restored && !f.hold && block_has_rescanned(&f))
 		assert_int_equal(block_log_etcd_restored(&x->log, &x->t, false, NULL), 0);
 	if (p.n)
-		ask(x, &p.v[bl_roll((uint32_t)p.n)]);
+		request(x, &p.v[bl_roll((uint32_t)p.n)]);
 	block_plan_done(&p);
 }
 
@@ -361,7 +365,7 @@ static bool pod_comes(struct node *x)
 	struct ipaddr a;
 	bool there;
 
-	block_mine(&x->t, "p", &usable, &mine);
+	block_usable(&x->t, "p", &usable, &mine);
 	there = ip_set_next(&mine, NULL, &a);
 	while (there && busy(&f, &a))
 		there = ip_add(&a, 1, &a) && ip_set_next(&mine, &a, &a);
@@ -372,7 +376,7 @@ static bool pod_comes(struct node *x)
 	return true;
 }
 
-/* A pod gets the very address that it asks for. */
+/* A pod gets the address that it requests by name. */
 static bool named_comes(struct node *x)
 {
 	const struct lease *l = lease_find(&x->leases, &x->named);
@@ -381,7 +385,7 @@ static bool named_comes(struct node *x)
 
 	if (!x->named.family || n_pods[x - nodes] >= PODS)
 		return false;
-	block_mine(&x->t, "p", &usable, &mine);
+	block_usable(&x->t, "p", &usable, &mine);
 	has = ip_set_has(&mine, &x->named) && !(l && l->state == LEASE_USED);
 	ip_set_done(&mine);
 	if (has)
@@ -417,7 +421,7 @@ static void pod_goes(struct node *x)
 
 /* --- the controller, and what happens to nodes and to the server --- */
 
-static bool filling; /* no name keeps an address any more */
+static bool filling; /* no address is retained for a name any more */
 static const struct bl_who controller = {"controller", ""};
 
 static void order(struct block_op *op)
@@ -447,23 +451,23 @@ static bool has_pod(const struct ipaddr *a)
 	return false;
 }
 
-/* An address of nobody known (block/block.h). */
+/* An address of an unknown owner (block/block.h). */
 static bool is_lost(void *arg, const struct ipaddr *a)
 {
 	(void)arg;
 	return all_said() && !has_pod(a);
 }
 
-static bool is_gone(void *arg, const char *node, const char *uid)
+static bool is_deleted(void *arg, const char *node, const char *uid)
 {
 	(void)arg;
 	for (int i = 0; i < NODES; i++)
-		if (strcmp(node, nodes[i].who.node) == 0)
-			return nodes[i].lost || (*uid && strcmp(uid, nodes[i].who.uid) != 0);
+		if (strcmp(node, nodes[i].owner.node) == 0)
+			return nodes[i].lost || (*uid && strcmp(uid, nodes[i].owner.uid) != 0);
 	return false;
 }
 
-/* Of some addresses a name could come back for, until the end. */
+/* For some addresses the retained name may return until the end. */
 static size_t kept_of(struct ipaddr ret[static 4])
 {
 	struct ipaddr a;
@@ -478,11 +482,11 @@ static size_t kept_of(struct ipaddr ret[static 4])
 
 static void control(void)
 {
-	struct ipaddr kept[4];
-	const struct block_release f = {.is_gone = is_gone,
+	struct ipaddr retained[4];
+	const struct block_release f = {.is_deleted = is_deleted,
 					.is_lost = is_lost,
-					.kept = kept,
-					.n_kept = filling ? 0 : kept_of(kept)};
+					.retained = retained,
+					.n_retained = filling ? 0 : kept_of(retained)};
 
 	for (size_t i = 0; i < bl_server.n; i++) {
 		struct block_op op;
@@ -504,7 +508,7 @@ static void drop_pods(struct node *x)
 	x->named = (struct ipaddr){0};
 }
 
-/* The agent sees that a pod is gone. */
+/* The agent learns that a pod was deleted. */
 static void collect(struct node *x)
 {
 	for (size_t i = 0; i < x->leases.n; i++) {
@@ -524,7 +528,7 @@ static void lose_or_find(struct node *x)
 	if (x == &nodes[TWIN] || (twin && x == &nodes[0]))
 		return;
 	if (x->lost) {
-		snprintf(x->who.uid, sizeof(x->who.uid), "%s.%d", x->who.node + 4, ++x->made);
+		snprintf(x->owner.uid, sizeof(x->owner.uid), "%s.%d", x->owner.node + 4, ++x->made);
 		node_up(x);
 		x->lost = false;
 		TRACE("%s: back\n", x->path);
@@ -568,8 +572,8 @@ static void restore(void)
 	TRACE("%lld restored, bump %d\n", (long long)now, bump);
 	bl_restore(backup.v, backup.n, bump ? bl_server.version + 1000 : backup.version);
 	for (int i = 0; i < ALL; i++) {
-		nodes[i].set_back = true;
-		nodes[i].witness = !nodes[i].lost;
+		nodes[i].etcd_restored = true;
+		nodes[i].observed_restore = !nodes[i].lost;
 		nodes[i].seen = 0;
 	}
 }
@@ -640,8 +644,8 @@ static void start(uint64_t s)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	away_until = 0;
 	for (int i = 0; i < ALL; i++) {
-		snprintf(nodes[i].who.node, sizeof(nodes[i].who.node), "node%d", i % TWIN);
-		snprintf(nodes[i].who.uid, sizeof(nodes[i].who.uid), "%d.0", i % TWIN);
+		snprintf(nodes[i].owner.node, sizeof(nodes[i].owner.node), "node%d", i % TWIN);
+		snprintf(nodes[i].owner.uid, sizeof(nodes[i].owner.uid), "%d.0", i % TWIN);
 		snprintf(nodes[i].path, sizeof(nodes[i].path), "/node%d.json", i);
 		node_up(&nodes[i]);
 	}
@@ -689,8 +693,8 @@ static void show(void)
 
 		printf("%s %s node=%s %s claim=%s\n", o->name, ipnet_str(&o->net, t), o->node,
 		       o->node_uid, o->claim);
-		for (size_t k = 0; k < o->n_ceded; k++)
-			printf("   %s -> '%s'\n", ip_str(&o->ceded[k].ip, t), o->ceded[k].to);
+		for (size_t k = 0; k < o->n_released; k++)
+			printf("   %s -> '%s'\n", ip_str(&o->released[k].ip, t), o->released[k].to);
 		for (size_t k = 0; k < o->n_wanted; k++)
 			printf("   wanted %s %u\n", o->wanted[k].node, o->wanted[k].count);
 	}
@@ -702,10 +706,10 @@ static void show(void)
 		printf("\n");
 		for (size_t k = 0; k < nodes[i].t.n_claims; k++)
 			printf("   claim %s state %d ceded %zu\n", nodes[i].t.claims[k].name,
-			       nodes[i].t.claims[k].state, nodes[i].t.claims[k].n_ceded);
-		for (size_t k = 0; k < nodes[i].t.n_loans; k++)
-			printf("   loan %s state %d\n", ip_str(&nodes[i].t.loans[k].ip, t),
-			       nodes[i].t.loans[k].state);
+			       nodes[i].t.claims[k].state, nodes[i].t.claims[k].n_released);
+		for (size_t k = 0; k < nodes[i].t.n_borrowed; k++)
+			printf("   loan %s state %d\n", ip_str(&nodes[i].t.borrowed[k].ip, t),
+			       nodes[i].t.borrowed[k].state);
 		if (!nodes[i].lost)
 			show_plan(&nodes[i]);
 	}
@@ -720,7 +724,10 @@ static int count_pods(void)
 	return n;
 }
 
-/* The twin is ended and its pods are gone; what is left of it is the first's. */
+/*
+ * The second agent of the name has ended and its pods were deleted; its state belongs to the first
+ * one.
+ */
 static void end_twin(void)
 {
 	drop_pods(&nodes[TWIN]);
@@ -729,7 +736,7 @@ static void end_twin(void)
 	nodes[0].alone = true;
 }
 
-/* node0 wants all that there is, the others nothing more. */
+/* node0 requests every address, the other nodes none. */
 static void fill_round(struct node *x, int all)
 {
 	now += 100;
@@ -774,12 +781,12 @@ static int holder_of(const struct ipaddr *a)
 	return -1;
 }
 
-/* Whoever asks for an address by name gets it, or is told that somebody has it. */
+/* A pod that requests an address by name gets it, or the refusal names a pod that has it. */
 static void by_name(void)
 {
 	struct node *x = &nodes[0];
 	struct ipaddr a;
-	int holder;
+	int owner;
 	bool done = false;
 
 	for (int i = 0; i < NODES; i++) {
@@ -788,7 +795,7 @@ static void by_name(void)
 	}
 	name_one(x);
 	a = x->named;
-	holder = holder_of(&a);
+	owner = holder_of(&a);
 	x->named_until = INT64_MAX;
 	for (int round = 0; round < 4000 && !done; round++) {
 		now += 50;
@@ -798,22 +805,22 @@ static void by_name(void)
 		watch(&nodes[round % NODES]);
 		collect(&nodes[round % NODES]);
 		work(&nodes[round % NODES]);
-		/* One that nobody has may be refused for a while: it is on its way back. */
-		done = holder < 0    ? named_comes(x)
-		       : holder == 0 ? true
-				     : block_is_refused(&x->t, &a, now, NULL);
+		/* A free address may be refused for a while: it is being returned. */
+		done = owner < 0    ? named_comes(x)
+		       : owner == 0 ? true
+				    : block_is_refused(&x->t, &a, now, NULL);
 	}
 	if (!done) {
 		char t[IP_TEXT_MAX];
 
 		show();
 		fail_msg("seed %llu: %s is asked for by name, and %s", (unsigned long long)current,
-			 ip_str(&a, t), holder < 0 ? "not had" : "not refused");
+			 ip_str(&a, t), owner < 0 ? "not had" : "not refused");
 	}
 	x->named = (struct ipaddr){0};
 }
 
-/* The addresses are asked for by one node after the other. */
+/* The nodes request the addresses one after the other. */
 static void fill(uint64_t s)
 {
 	int all = (int)ip_set_count(&usable);
@@ -841,14 +848,14 @@ static void run(uint64_t s, uint32_t trouble)
 	stop();
 }
 
-static void test_no_trouble(void **state)
+static void test_without_faults(void **state)
 {
 	(void)state;
 	for (uint64_t s = 1; s <= 50 && !getenv("BLOCK_FIRST"); s++)
 		run(s, 0);
 }
 
-static void test_trouble(void **state)
+static void test_with_faults(void **state)
 {
 	const char *from = getenv("BLOCK_FIRST"), *to = getenv("BLOCK_LAST");
 	uint64_t first = from ? strtoull(from, NULL, 10) : 1;
@@ -879,8 +886,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_trouble),
-		cmocka_unit_test(test_trouble),
+		cmocka_unit_test(test_without_faults),
+		cmocka_unit_test(test_with_faults),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

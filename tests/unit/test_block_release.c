@@ -12,8 +12,8 @@
 #include "block/release.h"
 #include "block/codec.h"
 
-/* "gone", "n1" made anew with the UID u2, and nobody with .9. */
-static bool is_gone(void *arg, const char *node, const char *uid)
+/* "gone", "n1" recreated with the UID u2, and no node with .9. */
+static bool is_deleted(void *arg, const char *node, const char *uid)
 {
 	(void)arg;
 	return strcmp(node, "gone") == 0 ||
@@ -26,13 +26,13 @@ static bool is_lost(void *arg, const struct ipaddr *ip)
 	return ip->b[3] == 9;
 }
 
-static struct block_object object_of(const char *node, const char *uid, const char *ceded)
+static struct block_object object_of(const char *node, const char *uid, const char *released)
 {
 	auto_free char *text = xasprintf(
 		"{\"metadata\":{\"name\":\"p-0\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.0/28\",\"node\":\"%s\","
 		"\"nodeUID\":\"%s\",\"claim\":\"c-1\",\"ceded\":{%s},\"wanted\":{}}}",
-		node, uid, ceded);
+		node, uid, released);
 	auto_json struct json_doc *d = NULL;
 	struct block_object o;
 
@@ -42,18 +42,18 @@ static struct block_object object_of(const char *node, const char *uid, const ch
 }
 
 /* The request as the API server would see it; "" for none. */
-static char *next(const char *node, const char *uid, const char *ceded, const char *kept)
+static char *next(const char *node, const char *uid, const char *released, const char *retained)
 {
-	struct block_object o = object_of(node, uid, ceded);
-	struct block_release f = {.is_gone = is_gone, .is_lost = is_lost};
+	struct block_object o = object_of(node, uid, released);
+	struct block_release f = {.is_deleted = is_deleted, .is_lost = is_lost};
 	struct block_op op;
 	struct ipaddr ip;
 	char *ret = xstrdup("");
 
-	if (kept) {
-		assert_int_equal(ip_parse(span_of(kept), &ip), 0);
-		f.kept = &ip;
-		f.n_kept = 1;
+	if (retained) {
+		assert_int_equal(ip_parse(span_of(retained), &ip), 0);
+		f.retained = &ip;
+		f.n_retained = 1;
 	}
 	if (block_release_next(&o, &f, &op)) {
 		struct block_request q;
@@ -84,19 +84,22 @@ static char *next(const char *node, const char *uid, const char *ceded, const ch
 static void test_next(void **state)
 {
 	static const struct {
-		const char *node, *uid, *ceded, *kept, *want;
+		const char *node, *uid, *released, *retained, *want;
 	} v[] = {
 		/* A node that is there keeps what it has, and what it offers. */
 		{"n1", "u2", "", NULL, ""},
 		{"n1", "u2", "\"10.0.0.1\":\"*\",\"10.0.0.2\":\"n2/t\",\"10.0.0.3\":\"@n2\"", NULL,
 		 ""},
 		{"n1", "u2", "", "10.0.0.5", ""},
-		/* One that is gone, or was made anew. */
+		/* A node that was deleted or recreated. */
 		{"gone", "u1", "", NULL, DELETE},
 		{"gone", "u1", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"n1", "u1", "", NULL, DELETE},
 		{"gone", "u1", "\"10.0.0.1\":\"gone/t\"", NULL, DELETE},
-		/* Others keep what they have of it, and names theirs. */
+		/*
+		 * Other nodes keep their addresses of the block, and names keep those retained for
+		 * them.
+		 */
 		{"gone", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
 		{"gone", "u1", "\"10.0.0.2\":\"@n2\"", NULL, "PATCH [" OWNER "]"},
 		{"gone", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},
@@ -105,7 +108,7 @@ static void test_next(void **state)
 		 ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.5\",\"value\":\"@-\"}]"},
 		{"gone", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
 		{"gone", "u1", "", "10.0.1.5", DELETE},
-		/* Entries of nodes that are gone, in whoever's block. */
+		/* Entries of deleted nodes, in any node's block. */
 		{"n1", "u2", "\"10.0.0.2\":\"gone/t\"", NULL,
 		 ENTRY("remove", "10.0.0.2", "gone/t", "")},
 		{"n1", "u2", "\"10.0.0.2\":\"@gone\"", NULL,
@@ -114,11 +117,11 @@ static void test_next(void **state)
 		 ENTRY("replace", "10.0.0.2", "gone/t", ",\"value\":\"@-\"")},
 		{"n1", "u2", "\"10.0.0.9\":\"?\"", NULL, ENTRY("remove", "10.0.0.9", "?", "")},
 		{"n1", "u2", "\"10.0.0.8\":\"?\"", NULL, ""},
-		/* Kept for a name, until no name keeps it. */
+		/* Retained for a name, until the name no longer exists. */
 		{"-", "-", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"n1", "u2", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"-", "-", "\"10.0.0.5\":\"@-\"", NULL, ENTRY("remove", "10.0.0.5", "@-", "")},
-		/* Nobody's. */
+		/* Without an owner. */
 		{"-", "-", "", NULL, DELETE},
 		{"-", "-", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"-", "-", "\"10.0.0.2\":\"n2/t\"", NULL, ""},
@@ -126,11 +129,11 @@ static void test_next(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		auto_free char *got = next(v[i].node, v[i].uid, v[i].ceded, v[i].kept);
+		auto_free char *got = next(v[i].node, v[i].uid, v[i].released, v[i].retained);
 
 		if (strcmp(got, v[i].want) != 0)
-			fail_msg("%s %s {%s}: %s, wants %s", v[i].node, v[i].uid, v[i].ceded, got,
-				 v[i].want);
+			fail_msg("%s %s {%s}: %s, wants %s", v[i].node, v[i].uid, v[i].released,
+				 got, v[i].want);
 	}
 }
 

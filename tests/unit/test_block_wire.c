@@ -38,11 +38,11 @@ static void test_read(void **state)
 	assert_string_equal(o.name, "p-1");
 	assert_string_equal(o.version, "7");
 	assert_string_equal(ipnet_str(&o.net, net), "10.0.0.16/28");
-	assert_int_equal(o.n_ceded, 2);
-	assert_string_equal(o.ceded[1].to, "n2/t");
+	assert_int_equal(o.n_released, 2);
+	assert_string_equal(o.released[1].to, "n2/t");
 	assert_int_equal(o.n_wanted, 1);
 	assert_int_equal(o.wanted[0].count, 4);
-	assert_false(o.told);
+	assert_false(o.reports);
 	assert_int_equal(block_room(&o), 14);
 	assert_int_equal(block_spare(&o), 14);
 	block_object_done(&o);
@@ -52,7 +52,7 @@ static void test_read_busy(void **state)
 {
 	static const struct {
 		const char *busy;
-		bool told;
+		bool reports;
 		uint32_t spare;
 	} v[] = {{"0", true, 15},
 		 {"9", true, 6},
@@ -70,7 +70,7 @@ static void test_read_busy(void **state)
 		struct block_object o;
 
 		assert_int_equal(read_text(text, &o, NULL), 0);
-		assert_int_equal(o.told, v[i].told);
+		assert_int_equal(o.reports, v[i].reports);
 		assert_int_equal(block_spare(&o), v[i].spare);
 		block_object_done(&o);
 	}
@@ -88,7 +88,7 @@ static void test_read_bad(void **state)
 		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\","
 		 "\"ceded\":{\"ten\":\"*\"}}}",
-		 "'ten' is no address"},
+		 "'ten' is not an address"},
 		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\"}}",
 		 "spec.ceded"},
@@ -194,18 +194,18 @@ static void test_bound(void **state)
 		       "{\"op\":\"add\",\"path\":\"/spec/nodeUID\",\"value\":\"-\"},"
 		       "{\"op\":\"replace\",\"path\":\"/spec/claim\",\"value\":\"-\"},"
 		       "{\"op\":\"remove\",\"path\":\"/metadata/labels/unirail.io~1node\"}]");
-	op = an_op(OP_CEDE);
+	op = an_op(OP_RELEASE);
 	op.ips = ips;
 	op.n_ips = 2;
 	strcpy(op.to, "*");
-	strcpy(op.wish_of, "n2");
+	strcpy(op.request_of, "n2");
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7
 		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
 		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"*\"},"
 		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
 	op.n_ips = 0;
-	op.tells = true;
+	op.report = true;
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7 ",{\"op\":\"add\",\"path\":\"/spec/busy\",\"value\":0},"
 		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
@@ -251,7 +251,7 @@ static void test_entries(void **state)
 	assert_request(&op, "PATCH", ONE,
 		       "[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"},"
 		       "{\"op\":\"remove\",\"path\":\"/spec/ceded/10.0.0.17\"}]");
-	op = an_op(OP_WISH);
+	op = an_op(OP_REQUEST);
 	op.count = 3;
 	op.ip = (struct ipaddr){0};
 	assert_request(&op, "PATCH", ONE,
@@ -264,12 +264,12 @@ static void test_entries(void **state)
 	assert_request(&op, "GET", BLOCK_PATH "?labelSelector=unirail.io%2Fpool%3Dp&limit=500", "");
 }
 
-static void test_outcome(void **state)
+static void test_outcome_of_a_response(void **state)
 {
 	(void)state;
 	assert_int_equal(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
 	assert_int_equal(block_outcome_of(OP_CREATE, 409), BLOCK_REFUSED);
-	/* Not valid: whether it exists is not said. */
+	/* Not valid: it does not report whether the object exists. */
 	assert_int_equal(block_outcome_of(OP_CREATE, 422), BLOCK_UNKNOWN);
 	assert_int_equal(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
 	assert_int_equal(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
@@ -285,7 +285,7 @@ int main(void)
 		cmocka_unit_test(test_read),	  cmocka_unit_test(test_read_bad),
 		cmocka_unit_test(test_read_busy), cmocka_unit_test(test_label),
 		cmocka_unit_test(test_create),	  cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_entries),	  cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_entries),	  cmocka_unit_test(test_outcome_of_a_response),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

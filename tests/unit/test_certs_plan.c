@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When what is renewed, and that what is served is trusted all the while. */
+/* When certificates are renewed, and that the served one is trusted all the time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ enum { DAY = 24 * 3600 };
 static const char *const names[] = {"unirail-controller.unirail.svc", "127.0.0.1"};
 static const char *const more[] = {"unirail-controller.unirail.svc", "127.0.0.1", "hooks.example"};
 
-static struct certs_wish wish = {.name = "unirail-controller",
+static struct certs_goal wish = {.name = "unirail-controller",
 				 .names = names,
 				 .n_names = ARRAY_LEN(names),
 				 .ca_life = 3650 * DAY,
@@ -30,7 +30,7 @@ static struct certs_wish wish = {.name = "unirail-controller",
 static int64_t now;
 
 static struct certs_set take_step(const struct certs_set *is, enum certs_step step,
-				  const struct certs_wish *w, int64_t at)
+				  const struct certs_goal *w, int64_t at)
 {
 	struct certs_set s = {0};
 	struct err e = ERR_INIT;
@@ -40,7 +40,7 @@ static struct certs_set take_step(const struct certs_set *is, enum certs_step st
 	return s;
 }
 
-static void goes_to(struct certs_set *s, enum certs_step step, const struct certs_wish *w,
+static void goes_to(struct certs_set *s, enum certs_step step, const struct certs_goal *w,
 		    int64_t at)
 {
 	struct certs_set next = take_step(s, step, w, at);
@@ -64,8 +64,8 @@ static size_t n_trusted(const struct certs_set *s)
 	return n;
 }
 
-/* The step, and how long until it is looked at again. */
-static void next_is(const struct certs_set *s, const struct certs_wish *w, int64_t at, bool trusted,
+/* The step, and the time until the next check. */
+static void next_is(const struct certs_set *s, const struct certs_goal *w, int64_t at, bool trusted,
 		    enum certs_step step, int64_t from, int64_t to)
 {
 	int64_t wake;
@@ -90,7 +90,7 @@ static void test_first(void **state)
 	certs_set_done(&s);
 }
 
-static void test_leaf(void **state)
+static void test_renewal_of_the_certificate(void **state)
 {
 	struct certs_set s = made(now - 250 * DAY);
 	auto_free char *cert = xstrdup(s.cert), *ca = xstrdup(s.ca);
@@ -99,13 +99,16 @@ static void test_leaf(void **state)
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &wish, now);
 	assert_string_not_equal(s.cert, cert);
-	assert_string_equal(s.ca, ca); /* nobody has to be told */
+	assert_string_equal(s.ca, ca); /* no API server has to be informed */
 	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
 	next_is(&s, &wish, now, true, CERTS_FINE, 200 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
 
-/* The new CA signs nothing before everybody trusts it, the old one is trusted until it expires. */
+/*
+ * The new CA signs nothing before all API servers trust it; the old one is trusted until it
+ * expires.
+ */
 static void test_ca(void **state)
 {
 	struct certs_set s = made(now - 2500 * DAY);
@@ -127,7 +130,7 @@ static void test_ca(void **state)
 	assert_int_equal(n_trusted(&s), 2);
 	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
 	assert_int_equal(x509_trusts(span_of(old), span_of(s.cert), NULL, NULL), -EKEYREJECTED);
-	assert_int_equal(x509_look(span_of(old), &f, NULL), 0);
+	assert_int_equal(x509_inspect(span_of(old), &f, NULL), 0);
 	next_is(&s, &wish, f.to, true, CERTS_LEAF, 0, 0); /* a year later it is due as well */
 	goes_to(&s, CERTS_PRUNE, &wish, f.to);
 	assert_int_equal(n_trusted(&s), 1);
@@ -135,7 +138,7 @@ static void test_ca(void **state)
 	certs_set_done(&s);
 }
 
-/* No certificate lives longer than who signed it. */
+/* No certificate outlives the CA that signed it. */
 static void test_ends_with_its_ca(void **state)
 {
 	struct certs_set s = made(now - 3400 * DAY);
@@ -143,15 +146,15 @@ static void test_ends_with_its_ca(void **state)
 
 	(void)state;
 	goes_to(&s, CERTS_LEAF, &wish, now);
-	assert_int_equal(x509_look(span_of(s.ca), &ca, NULL), 0);
-	assert_int_equal(x509_look(span_of(s.cert), &leaf, NULL), 0);
+	assert_int_equal(x509_inspect(span_of(s.ca), &ca, NULL), 0);
+	assert_int_equal(x509_inspect(span_of(s.cert), &leaf, NULL), 0);
 	assert_int_equal(ca.to, leaf.to);
 	certs_set_done(&s);
 }
 
 static void test_names(void **state)
 {
-	struct certs_wish w = wish;
+	struct certs_goal w = wish;
 	struct certs_set s = made(now - DAY);
 
 	(void)state;
@@ -166,9 +169,9 @@ static void test_names(void **state)
 }
 
 /* A certificate that lives for seconds is not due when it is made. */
-static void test_short_lives(void **state)
+static void test_certificates_that_live_for_seconds(void **state)
 {
-	struct certs_wish w = wish;
+	struct certs_goal w = wish;
 	struct certs_set s;
 
 	(void)state;
@@ -193,8 +196,8 @@ static void test_halves(void **state)
 	(void)state;
 	lose(&s.key);
 	assert_int_equal(certs_usable(&s, &e), -EINVAL);
-	assert_string_equal(e.text, "tls.key is missing: put certificate and key in together, or "
-				    "delete it to have both made anew");
+	assert_string_equal(e.text, "tls.key is missing: store certificate and key together, or "
+				    "delete it to have both created again");
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	s.key = xstrdup(other.key);
 	assert_int_equal(certs_usable(&s, &e), -EINVAL);
@@ -202,13 +205,13 @@ static void test_halves(void **state)
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &wish, now);
 	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
-	/* The CA's key is lost: another CA beside it, and what is served goes on. */
+	/* The CA's key is lost: a second CA is added, and the served certificate stays in use. */
 	lose(&s.ca_key);
 	next_is(&s, &wish, now, true, CERTS_CA, 0, 0);
 	goes_to(&s, CERTS_CA, &wish, now);
 	assert_int_equal(n_trusted(&s), 2);
 	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
-	/* Nothing is left that fits. */
+	/* No usable certificate is left. */
 	lose(&s.ca);
 	lose(&s.cert);
 	assert_int_equal(certs_usable(&s, &e), -EINVAL);
@@ -230,7 +233,10 @@ static void two_done(struct two *t)
 	certs_set_done(&t->ca);
 }
 
-/* The next write, as the API server carries it out. The CA's key is never written beside the certificate. */
+/*
+ * The next write, as the API server carries it out. The CA's key is never written beside the
+ * certificate.
+ */
 static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step)
 {
 	struct certs_write w;
@@ -239,7 +245,7 @@ static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step
 
 	if (certs_next(&t->serving, &t->ca, &wish, at, trusted, &w, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_string_equal(certs_step_words(w.step), certs_step_words(step));
+	assert_string_equal(certs_describe_step(w.step), certs_describe_step(step));
 	if (step == CERTS_FINE) {
 		certs_set_done(&w.set);
 		return;
@@ -327,7 +333,10 @@ static void test_key_is_moved(void **state)
 	two_done(&t);
 }
 
-/* An earlier version was run again for a while: it has made another CA. One that signs nothing is only removed. */
+/*
+ * An earlier version was run again for a while: it has made another CA. One that signs nothing is
+ * only removed.
+ */
 static void test_key_is_moved_again(void **state)
 {
 	struct two t = split(now);
@@ -347,7 +356,10 @@ static void test_key_is_moved_again(void **state)
 	two_done(&t);
 }
 
-/* The Secret of the CA is empty, or has another CA: noticed when it is to sign, what is served is trusted all the while. */
+/*
+ * The Secret of the CA is empty, or has another CA: detected when the CA has to sign; the served
+ * certificate is trusted all the time.
+ */
 static void test_another_ca(void **state)
 {
 	struct two t = split(now - 250 * DAY), other = split(now);
@@ -370,7 +382,7 @@ static void test_another_ca(void **state)
 	writes(&t, now + 62, true, CERTS_TRUST);
 	writes(&t, now + 62, true, CERTS_FINE);
 	assert_int_equal(n_trusted(&t.serving), 3);
-	/* One that does not fit its key signs nothing. */
+	/* A CA certificate that does not match its key signs nothing. */
 	lose(&t.ca.ca_key);
 	t.ca.ca_key = xstrdup("nonsense");
 	writes(&t, now + 63, true, CERTS_CA);
@@ -381,11 +393,16 @@ static void test_another_ca(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),	     cmocka_unit_test(test_leaf),
-		cmocka_unit_test(test_ca),	     cmocka_unit_test(test_ends_with_its_ca),
-		cmocka_unit_test(test_names),	     cmocka_unit_test(test_short_lives),
-		cmocka_unit_test(test_halves),	     cmocka_unit_test(test_two_secrets),
-		cmocka_unit_test(test_key_is_moved), cmocka_unit_test(test_key_is_moved_again),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_renewal_of_the_certificate),
+		cmocka_unit_test(test_ca),
+		cmocka_unit_test(test_ends_with_its_ca),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_certificates_that_live_for_seconds),
+		cmocka_unit_test(test_halves),
+		cmocka_unit_test(test_two_secrets),
+		cmocka_unit_test(test_key_is_moved),
+		cmocka_unit_test(test_key_is_moved_again),
 		cmocka_unit_test(test_another_ca),
 	};
 

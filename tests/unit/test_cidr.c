@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/cidr_read and cidr_plan: where a cluster says which addresses its pods and services have. */
+/* controller/cidr_read and cidr_plan: the sources of a cluster's pod and Service CIDRs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,7 +132,7 @@ static void test_probe(void **state)
 		{"15-cilium.conf", "{\"name\":\"cilium\",\"type\":\"cilium-cni\"}", CIDR_CILIUM},
 		{"10-calico.conflist", "{\"name\":\"k8s-pod-network\"}", CIDR_CALICO},
 		{"01-broken.conf", "{", CIDR_CALICO},
-		/* By what it is, not by the file's name. */
+		/* Recognized by its content, not by the file's name. */
 		{"00-other.conf", "{\"name\":\"multus-cni-network\",\"type\":\"multus\"}",
 		 CIDR_CALICO},
 		{"00-a.conflist", "{\"name\":\"unirail\",\"plugins\":[{\"type\":\"unirail-cni\"}]}",
@@ -199,7 +199,7 @@ static void test_probe_unreadable(void **state)
 
 /* --- deciding --- */
 
-/* Of each source what it says: "pods;services", "-": none there, "?": not answered, "!": refused. */
+/* The answer of each source: "pods;services", "-": none there, "?": not answered, "!": refused. */
 struct cluster_cache {
 	const char *kubeadm, *manager, *services, *services_old, *nodes, *calico, *cilium, *pools;
 	const char *mode;
@@ -209,12 +209,12 @@ static void set(struct cidr_known *k, const char *text)
 {
 	const char *semi = text ? strchr(text, ';') : NULL;
 
-	*k = (struct cidr_known){.state = CIDR_ABSENT, .why = ""};
+	*k = (struct cidr_known){.state = CIDR_ABSENT, .cause = ""};
 	if (!text || *text == '-')
 		return;
 	if (*text == '?' || *text == '!') {
 		k->state = *text == '?' ? CIDR_UNKNOWN : CIDR_FAILED;
-		k->why = "403 Forbidden";
+		k->cause = "403 Forbidden";
 		return;
 	}
 	k->state = CIDR_KNOWN;
@@ -330,7 +330,7 @@ static const struct {
 	 CIDR_NOT_READY,
 	 "",
 	 "",
-	 "podCIDRType is calico, and Calico's IPPools are not to be had"},
+	 "podCIDRType is calico, but Calico's IPPools cannot be read"},
 	{"Calico found, its pools not",
 	 CIDR_AUTO,
 	 CIDR_CALICO,
@@ -346,7 +346,7 @@ static const struct {
 	 CIDR_NOT_READY,
 	 "",
 	 "",
-	 "not to be had: 403 Forbidden"},
+	 "cannot be read: 403 Forbidden"},
 	{"Calico without kubeadm",
 	 CIDR_CALICO,
 	 CIDR_NONE,
@@ -386,7 +386,7 @@ static const struct {
 	 CIDR_NOT_READY,
 	 "",
 	 "",
-	 "Cilium's ipam 'eni' has no pods' CIDRs"},
+	 "Cilium's ipam 'eni' publishes no CIDRs of pods"},
 	{"and found",
 	 CIDR_AUTO,
 	 CIDR_CILIUM,
@@ -447,7 +447,7 @@ static void test_plans(void **state)
 	}
 }
 
-/* Nodes are many: they are asked for only where nothing else says it. */
+/* Nodes are many: they are listed only if no other source has the CIDRs. */
 static void test_what_is_asked_for(void **state)
 {
 	struct cidr_known known[CIDR_SOURCES];

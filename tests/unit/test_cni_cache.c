@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses in the CNI result caches of a node, as libcni, Multus and unirail-cni write them. */
+/*
+ * The addresses in the CNI result caches of a node, as libcni, Multus and unirail-cni write them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +85,7 @@ static void expect(const struct cni_cached *c, const char *pod, const char *ip, 
 	assert_string_equal(c->pod, pod);
 	assert_string_equal(c->uid, *pod ? uid : "");
 	assert_string_equal(c->ifname, *pod ? "net1" : "");
-	assert_int_equal(c->granted, granted);
+	assert_int_equal(c->allocated, granted);
 }
 
 #define SPIDERPOOL                                                                                 \
@@ -91,7 +93,7 @@ static void expect(const struct cni_cached *c, const char *pod, const char *ip, 
 #define RESULT                                                                                     \
 	"{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"172.16.1.9/24\"},{\"address\":\"fd00::9/64\"}]}"
 
-static void test_what_unirail_cni_writes(void **state)
+static void test_files_that_unirail_cni_writes(void **state)
 {
 	auto_free char *text = written("a", SPIDERPOOL, RESULT, "");
 	auto_free char *old = written(
@@ -110,7 +112,7 @@ static void test_what_unirail_cni_writes(void **state)
 }
 
 /* Whoever may write a definition chooses the address of the IPAM plugin static. */
-static void test_only_spiderpool_grants(void **state)
+static void test_only_spiderpool_allocates(void **state)
 {
 	static const struct {
 		const char *conf;
@@ -198,12 +200,14 @@ static void test_both_folders(void **state)
 
 	assert_int_equal(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
 	assert_int_equal(c.n, 0);
+	assert_int_equal(c.n_dirs, 0);
 	put(w, "results", "rail-c2-net1", b);
 	put(w, "results", ".rail-c2-net1.01234567.tmp", "{");
 	put(w, "multus/results", "rail-c1-net1", a);
 	put(w, "multus", "c1", "[");
 	assert_int_equal(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
 	assert_int_equal(c.n, 4);
+	assert_int_equal(c.n_dirs, 2);
 	at = cni_cache_find(&c, "t", "b");
 	assert_int_equal(at, 2);
 	assert_string_equal(c.v[at].file, "/cni/results/rail-c2-net1");
@@ -241,7 +245,7 @@ static void test_only_roots_files(void **state)
 	refused(w, "/cni/results/rail-c1-net1");
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(chmod(dir, 0777), 0);
-	refused(w, "folder '/cni/results' can be changed by others");
+	refused(w, "directory '/cni/results' is writable by users other than root");
 	assert_int_equal(rename(dir, to), 0);
 	assert_int_equal(symlink("/elsewhere", dir), 0);
 	refused(w, "/cni/results");
@@ -271,8 +275,8 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_unirail_cni_writes),
-		cmocka_unit_test(test_only_spiderpool_grants),
+		cmocka_unit_test(test_files_that_unirail_cni_writes),
+		cmocka_unit_test(test_only_spiderpool_allocates),
 		cmocka_unit_test(test_files_of_others),
 		CASE(test_what_cannot_be_read),
 		CASE(test_both_folders),

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generated CNI configuration: what is wrapped, when it is written, and that others' files stay. */
+/*
+ * The generated CNI configuration: what is wrapped, when it is written, and that others' files
+ * stay.
+ */
 #include "host_lab.h"
 
 #include <stdio.h>
@@ -9,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "host/cni_config.h"
+#include "host/cni/cni_config.h"
 
 #define DIR    "/etc/cni/net.d"
 #define SOCKET "/run/agent.sock"
@@ -46,7 +49,7 @@ static bool is_there(struct lab *l, const char *name)
 	return file_exists(&l->host.root, path);
 }
 
-/* Plans and carries out; what is planned right after that is nothing. */
+/* Plans and executes; a second plan is empty. */
 static void step(struct lab *l)
 {
 	for (int i = 0; i < 2; i++) {
@@ -162,7 +165,7 @@ static void test_newer_versions_are_not_claimed(void **state)
 	end(&l);
 }
 
-static void test_an_earlier_file_is_told(void **state)
+static void test_file_that_sorts_first_is_reported(void **state)
 {
 	struct lab l;
 
@@ -171,7 +174,7 @@ static void test_an_earlier_file_is_told(void **state)
 	put(&l, "10-calico.conflist", CALICO);
 	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
 	step(&l);
-	/* Written all the same: it is used as soon as the other one goes. */
+	/* Written anyway: it is used once the other file is removed. */
 	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l.said, "uses '" DIR "/0-aa.conf'"));
 	assert_non_null(strstr(l.said, "cni-conf-name"));
@@ -190,7 +193,7 @@ static void test_an_earlier_file_is_told(void **state)
 	end(&l);
 }
 
-static void test_multus_is_stood_in_for(void **state)
+static void test_multus_configuration_is_replaced(void **state)
 {
 	struct lab l;
 
@@ -216,7 +219,7 @@ static void test_multus_is_stood_in_for(void **state)
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
 	step(&l);
 	wraps(&l, "team");
-	/* Behind Multus it would be taken for the cluster's network. */
+	/* After Multus it would be used as the cluster's network. */
 	strcpy(l.name, "01-unirail.conflist");
 	step(&l);
 	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
@@ -253,7 +256,7 @@ static void test_one_written_by_hand_counts(void **state)
 	assert_int_equal(l.plan.state, CNI_CONFIG_IS_WRITTEN);
 	assert_false(is_there(&l, CNI_CONFIG_NAME));
 	assert_string_equal(l.said, "");
-	/* Also one of our name. */
+	/* Also a file with unirail's name. */
 	file_remove(&l.host.root, DIR "/05-unirail.conflist", NULL);
 	put(&l, CNI_CONFIG_NAME, hand);
 	step(&l);
@@ -279,7 +282,7 @@ static void test_a_name_that_is_taken(void **state)
 	end(&l);
 }
 
-static void test_what_others_appended_stays(void **state)
+static void test_appended_lines_of_others_stay(void **state)
 {
 	struct lab l;
 
@@ -308,7 +311,7 @@ static void test_removal(void **state)
 	put(&l, "11-calico.conflist.cilium_bak", CALICO);
 	put(&l, "12-hand.conflist.cilium_bak", "{\"plugins\":[{\"type\":\"unirail-cni\"}]}");
 	step(&l);
-	/* Cilium's way to be the only one. */
+	/* The method of Cilium to be the only CNI. */
 	assert_int_equal(file_rename(&l.host.root, DIR "/" CNI_CONFIG_NAME,
 				     DIR "/" CNI_CONFIG_NAME ".cilium_bak", true, NULL),
 			 0);
@@ -342,12 +345,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wraps_the_first_network),
 		cmocka_unit_test(test_newer_versions_are_not_claimed),
-		cmocka_unit_test(test_an_earlier_file_is_told),
-		cmocka_unit_test(test_multus_is_stood_in_for),
+		cmocka_unit_test(test_file_that_sorts_first_is_reported),
+		cmocka_unit_test(test_multus_configuration_is_replaced),
 		cmocka_unit_test(test_multus_with_the_network_in_itself),
 		cmocka_unit_test(test_one_written_by_hand_counts),
 		cmocka_unit_test(test_a_name_that_is_taken),
-		cmocka_unit_test(test_what_others_appended_stays),
+		cmocka_unit_test(test_appended_lines_of_others_stay),
 		cmocka_unit_test(test_removal),
 		cmocka_unit_test(test_names),
 	};

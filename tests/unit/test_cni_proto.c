@@ -12,7 +12,7 @@
 #include "cni_invoke.h"
 
 static int calls, undone, fails;
-static struct cni_call last; /* what the plugin saw; strings are gone after the call */
+static struct cni_call last; /* arguments that the plugin got; strings are freed after the call */
 static char seen[512];
 
 static int note(const struct cni_call *c, struct err *e)
@@ -78,7 +78,7 @@ static void reset(void)
 	calls = undone = fails = 0;
 }
 
-/* In the order in which libcni looks at them. */
+/* In the order in which libcni checks them. */
 static void environment(void **state)
 {
 	static const struct {
@@ -261,7 +261,7 @@ static void verbs_reach_the_plugin(void **state)
 	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
 }
 
-/* Fixed: the original prints a result, does the work, and then an error after it. */
+/* Fixed: the original does the work and prints a result, and then an error. */
 static void own_namespace(void **state)
 {
 	struct invocation v = {.plugin = &macvlan,
@@ -327,7 +327,7 @@ static void prev_result(void **state)
 	v.conf = bad;
 	expect(&v, 1,
 	       "{\"code\":7,\"msg\":\"could not parse prevResult: result.ips[0].address is missing\"}");
-	/* Nobody could delete this pod if its DEL failed for that. */
+	/* If DEL failed for this reason, the pod could never be deleted. */
 	v = (struct invocation){.plugin = &macvlan, .command = "DEL", .conf = bad};
 	reset();
 	expect(&v, 0, "");
@@ -387,7 +387,7 @@ static int pipe_without_reader(void)
 	return p[1];
 }
 
-/* The runtime sees a failure; it must not find a success behind it. */
+/* The runtime gets an error; a result must not follow it. */
 static void undelivered_answer_is_undone(void **state)
 {
 	(void)state;
@@ -423,7 +423,7 @@ static void gc_list(void **state)
 		reset();
 		v.conf = conf;
 		expect(&v, 0, "");
-		/* Nobody is said to be gone: that is not for a plugin to make sense of. */
+		/* Without a list no container is known to be deleted: the plugin is not called. */
 		assert_int_equal(calls, cases[i].has);
 		if (!cases[i].has)
 			continue;

@@ -71,7 +71,7 @@ static struct ipaddr ip(const char *s)
 	return a;
 }
 
-/* Everything that a result can hold. */
+/* A result with every field. */
 static void full(struct cni_result *r)
 {
 	struct cni_iface *i = cni_result_iface(r, "eth0", "a6:a5:43:44:2e:f3", "/run/netns/pod3");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller's settings: where they come from, what is wrong with them, and that they are written down. */
+/* The controller's settings: their sources, their errors, and their documentation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,7 +121,7 @@ static void test_documents(void **state)
 	assert_non_null(c.name); /* the host's */
 	controller_conf_done(&c);
 	controller_conf_done(&d);
-	settings_lab_readme(&controller_settings, "src/controller/README.md");
+	settings_lab_reference(&controller_settings);
 }
 
 int main(void)

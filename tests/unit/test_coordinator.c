@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's decisions, with plain structs: what a plan says, as text. */
+/* The coordinator's decisions with plain structs, and its plan as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -374,7 +374,7 @@ static void test_hidden_link_is_not_there(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* What the kernel says about an address behind our own pair is no answer. */
+/* The kernel's answer for an address behind the coordinator's own veth pair does not count. */
 static void test_later_nic_keeps_the_chosen_node_address(void **state)
 {
 	struct ipnet cidr = net("10.96.0.0/12");
@@ -433,7 +433,7 @@ static void test_dual_stack(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* The original puts an address of no family among the node's and goes on with it. */
+/* The original adds an address without family to the node's and continues. */
 static void test_node_without_ipv6(void **state)
 {
 	struct coordinator_conf c = conf_of();
@@ -495,7 +495,7 @@ static void test_v6_multipath_default(void **state)
 	     "pod route fd01::/64 dev 4 table 101\n"
 	     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
 	     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
-	/* the facts followed: one plain route is left */
+	/* the state was updated: one plain route is left */
 	for (size_t i = 0; i < f.n_routes; i++)
 		if (f.routes[i].table == TABLE_MAIN && ipnet_is_default(&f.routes[i].dst) &&
 		    f.routes[i].family == 6)
@@ -694,7 +694,7 @@ static void test_stage(void **state)
 	add_link(&f, NET2, "net2");
 	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && !s.first && s.table == 102);
-	/* a link that is down, or no Ethernet, does not count */
+	/* a link that is down, or not Ethernet, does not count */
 	add_link(&f, 6, "dummy0");
 	f.links[f.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
 	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
@@ -824,7 +824,7 @@ static void test_stale_entries_of_the_node(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* What is there already is no step, so undo never takes it away. */
+/* Existing state is no step, so undo never removes it. */
 static void test_second_time_changes_little(void **state)
 {
 	struct coordinator_conf c = conf_of();
@@ -861,7 +861,7 @@ static void test_names(void **state)
 	assert_string_equal(name, "vethx");
 }
 
-/* Only what we marked, for this network, whose pod is gone. */
+/* Only entries marked by unirail, of this network, whose pod was deleted. */
 static void test_leftovers(void **state)
 {
 	const struct cni_attachment valid[] = {{"alive", "eth0"}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tenant's network definition may hold. */
+/* Permitted contents of a tenant's network definition. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void refused(const char *text, const char *word)
 #define IPAM(type)    "\"ipam\":{\"type\":\"" type "\""
 
 /* As tenants' definitions are today. */
-static void test_what_tenants_have(void **state)
+static void test_definitions_that_tenants_use_today(void **state)
 {
 	(void)state;
 	passes("{\"cniVersion\":\"0.3.1\",\"type\":\"macvlan\",\"master\":\"ens1\",\"mode\":"
@@ -229,7 +229,7 @@ static void test_deep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_tenants_have),
+		cmocka_unit_test(test_definitions_that_tenants_use_today),
 		cmocka_unit_test(test_plugins_of_the_node),
 		cmocka_unit_test(test_plugins_that_execute_themselves),
 		cmocka_unit_test(test_resources_of_the_node),

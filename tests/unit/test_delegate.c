@@ -37,7 +37,7 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-/* Everything a plugin may say is on stdout: our own stderr stays readable. */
+/* All output of the plugin goes to stdout, so that the test's stderr stays readable. */
 static void script(const char *name, const char *body)
 {
 	auto_free char *path = xasprintf("/%s", name);
@@ -199,7 +199,7 @@ static void finding(void **state)
 	assert_int_equal(cni_delegate_find("real", "", &path, &e), -EINVAL);
 }
 
-/* More than a pipe holds, each way; stdin that nobody reads. */
+/* More than a pipe holds, in both directions; stdin that the plugin does not read. */
 static void much(void **state)
 {
 	static char conf[300000];
@@ -217,7 +217,7 @@ static void much(void **state)
 	assert_true(add("loud", "{}", CNI_1_0_0, &r, &e) < 0);
 }
 
-/* A daemon left behind keeps the pipes open: it is not waited for. */
+/* A leftover daemon keeps the pipes open: the caller does not wait for it. */
 static void daemon_left_behind(void **state)
 {
 	int64_t start = now_mono_ms();
@@ -228,7 +228,7 @@ static void daemon_left_behind(void **state)
 	assert_in_range(now_mono_ms() - start, 0, 3000);
 }
 
-/* Being installed: open for writing when the first attempt comes. */
+/* The plugin is being installed: open for writing at the first attempt. */
 static void text_file_busy(void **state)
 {
 	auto_free char *path = xasprintf("%s/busy", dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demo holds against the kernel: each kind of damage must be a problem. */
+/* The demo's comparison with the kernel: each kind of damage must be reported as a problem. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,7 +133,7 @@ static void a_missing_rule_is_found(void **state)
 	struct pod *p = *state;
 
 	p->rules[2].src.len = 24;
-	assert_problem(p, "no rule sends what comes from 'net2'");
+	assert_problem(p, "no rule routes traffic from 'net2'");
 }
 
 static void a_default_route_by_another_gateway_is_found(void **state)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "kern/pci/devlink.h"
+#include "kern/pci/devlink_health.h"
 
 #define BDF "0000:3b:00.0"
 
@@ -55,16 +56,123 @@ static void use(struct nl_wire *w)
 	devlink_port_list(d, NULL, &list, &n, NULL);
 }
 
+/*
+ * One component of several, its running and not its stored version; the first value of a parameter.
+ */
+static void versions_and_parameters(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("devlink_info.nl");
+	auto_devlink struct devlink *d = NULL;
+	char ddp[64] = "";
+	bool on = false;
+
+	(void)state;
+	OK(devlink_open(&d, w, &e));
+	OK(devlink_info_version(d, BDF, "fw.app.name", ddp, sizeof(ddp), &e));
+	assert_string_equal(ddp, "ICE OS Default Package");
+	FAILS(devlink_info_version(d, BDF, "fw.psid", ddp, sizeof(ddp), &e), -ENOENT,
+	      "'" BDF "' reports no version of fw.psid");
+	OK(devlink_param_bool(d, BDF, "enable_rdma", &on, &e));
+	assert_true(on);
+	OK(devlink_param_bool(d, "mlx5_core.sf.4", "enable_rdma", &on, &e));
+	assert_false(on);
+	FAILS(devlink_param_bool(d, BDF, "none", &on, &e), -EINVAL,
+	      "get parameter none of '" BDF "': Invalid argument (EINVAL)");
+	OK(nl_replay_finished(w, &e));
+}
+
+static void use_info(struct nl_wire *w)
+{
+	auto_devlink struct devlink *d = NULL;
+	char ddp[64];
+	bool on;
+
+	if (devlink_open(&d, w, NULL) < 0)
+		return;
+	devlink_info_version(d, BDF, "fw.app.name", ddp, sizeof(ddp), NULL);
+	devlink_info_version(d, BDF, "fw.psid", ddp, sizeof(ddp), NULL);
+	devlink_param_bool(d, BDF, "enable_rdma", &on, NULL);
+	devlink_param_bool(d, "mlx5_core.sf.4", "enable_rdma", &on, NULL);
+}
+
+static void reporters(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("devlink_health.nl");
+	auto_devlink struct devlink *d = NULL;
+	auto_free struct devlink_reporter *v = NULL;
+	size_t n = 0;
+
+	(void)state;
+	OK(devlink_open(&d, w, &e));
+	OK(devlink_reporter_list(d, &v, &n, &e));
+	assert_int_equal(n, 5);
+	assert_string_equal(v[0].name, "fw");
+	assert_true(v[0].is_error && !v[0].can_recover && !v[0].of_port);
+	assert_true(!v[1].is_error && v[1].can_recover);
+	assert_string_equal(v[2].dev, "0000:3b:00.1");
+	assert_string_equal(v[2].name, "fw_fatal");
+	assert_true(v[2].is_error && v[2].can_recover && !v[2].of_port);
+	assert_string_equal(v[3].name, "tx");
+	assert_true(v[3].is_error && v[3].of_port);
+	assert_false(v[4].is_error);
+	FAILS(devlink_reporter_list(d, &v, &n, &e), -EOPNOTSUPP,
+	      "list devlink health reporters: Operation not supported (EOPNOTSUPP)");
+	OK(nl_replay_finished(w, &e));
+}
+
+static void use_health(struct nl_wire *w)
+{
+	auto_devlink struct devlink *d = NULL;
+
+	if (devlink_open(&d, w, NULL) < 0)
+		return;
+	for (int i = 0; i < 2; i++) {
+		auto_free struct devlink_reporter *v = NULL;
+		size_t n = 0;
+
+		devlink_reporter_list(d, &v, &n, NULL);
+	}
+}
+
+/* HEALTH_REPORTER_RECOVER of "fw_fatal", as the kernel sends it to the group. */
+static void notifications(void **state)
+{
+	_Alignas(4) static unsigned char report[] = {
+		0x78, 0x00, 0x00, 0x00, 0x15, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x36, 0x01, 0x00, 0x00, 0x08, 0x00, 0x01, 0x00, 0x70, 0x63, 0x69, 0x00,
+		0x11, 0x00, 0x02, 0x00, 0x30, 0x30, 0x30, 0x30, 0x3a, 0x33, 0x62, 0x3a, 0x30, 0x30,
+		0x2e, 0x30, 0x00, 0x00, 0x00, 0x00, 0x48, 0x00, 0x72, 0x00, 0x0d, 0x00, 0x73, 0x00,
+		0x66, 0x77, 0x5f, 0x66, 0x61, 0x74, 0x61, 0x6c, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00,
+		0x74, 0x00, 0x01, 0x00, 0x00, 0x00, 0x0c, 0x00, 0x75, 0x00, 0x01, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x0c, 0x00, 0x76, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x0c, 0x00, 0x78, 0x00, 0x60, 0xea, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x05, 0x00, 0x79, 0x00, 0x01, 0x00, 0x00, 0x00,
+	};
+	auto_nl struct nl_wire *w = kern_replay("devlink_health.nl");
+	auto_devlink struct devlink *d = NULL;
+
+	(void)state;
+	OK(devlink_open(&d, w, &e));
+	assert_true(devlink_is_report(d, (struct span){(const char *)report, sizeof(report)}));
+	for (size_t n = 0; n < sizeof(report); n++)
+		assert_false(devlink_is_report(d, (struct span){(const char *)report, n}));
+	report[4]++; /* of another family */
+	assert_false(devlink_is_report(d, (struct span){(const char *)report, sizeof(report)}));
+}
+
 static void hostile(void **state)
 {
 	(void)state;
+	kern_mutate("devlink_health.nl", 1000, use_health);
 	kern_mutate("devlink.nl", 1000, use);
+	kern_mutate("devlink_info.nl", 1000, use_info);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eswitch_and_ports),
+		cmocka_unit_test(eswitch_and_ports), cmocka_unit_test(versions_and_parameters),
+		cmocka_unit_test(reporters),	     cmocka_unit_test(notifications),
 		cmocka_unit_test(hostile),
 	};
 

@@ -164,7 +164,7 @@ static void ports(void **state)
 	devs[2] = (struct rdma_dev){
 		.name = "mlx5_2",
 		.ports = {{.port = 2, .state = 2, .phys_state = 5, .link_layer = "InfiniBand"}},
-		.why = "no provider"};
+		.reason = "no provider"};
 	l.f.has_rdma = true;
 	l.f.rdma = devs;
 	l.f.n_rdma = 3;
@@ -200,14 +200,14 @@ static void mode(void **state)
 	assert_int_equal(count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
 	run(&l);
-	finds(&l, "rdma-mode", conf, "rails by 'macvlan'", "netns_mode=1");
+	finds(&l, "rdma-mode", conf, "rails of 'macvlan'", "'unirail host rdma-mode shared'");
 	host_write(&l.host, conf, "{\"plugins\": [{\"type\": \"sriov\"}, {\"type\": \"rdma\"}]}");
 	run(&l);
 	assert_int_equal(count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_SHARED;
 	run(&l);
 	finds(&l, "rdma-mode", conf, "its plugin 'rdma' gives RDMA devices to pods",
-	      "netns_mode=0");
+	      "'unirail host rdma-mode exclusive'");
 	end(&l);
 }
 
@@ -242,8 +242,8 @@ static void functions(void **state)
 	run(&l);
 	finds(&l, "vf-drivers", "0000:3d:00.2", "no driver is bound to this VF of '0000:3d:00.0'",
 	      "drivers_probe");
-	finds(&l, "vf-pfs", "0000:3d:00.0", "13 VFs are configured, 11 are there", "sriov_numvfs");
-	finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' is not there", "lspci");
+	finds(&l, "vf-pfs", "0000:3d:00.0", "13 VFs are configured, 11 exist", "sriov_numvfs");
+	finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' does not exist", "lspci");
 	finds(&l, "vf-pfs", "ens1f0np0", "the PF is down", "'ip link set ens1f0np0 up'");
 	assert_int_equal(l.found.n, 4);
 	end(&l);
@@ -273,7 +273,7 @@ static void parted(void **state)
 		 l.host.dir);
 	assert_int_equal(system(cmd), 0);
 	run(&l);
-	finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device is not", "bind its driver anew");
+	finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device does not", "rebind its driver");
 	finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device", "modprobe mlx5_ib");
 	/* it may be in a pod */
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
@@ -303,7 +303,7 @@ static void folders(void **state)
 	finds(&l, "cni-links", "/opt/cni/bin/ipvlan", "leads to 'gone'", "unirail install");
 	finds(&l, "cni-conf", "/etc/cni/net.d/10-a.conflist", "'static' is not in '/opt/cni/bin'",
 	      "unirail install");
-	finds(&l, "cni-conf", "/etc/cni/net.d/30-c.conf", "", "mend the file");
+	finds(&l, "cni-conf", "/etc/cni/net.d/30-c.conf", "", "correct or remove the file");
 	assert_int_equal(l.found.n, 3);
 	end(&l);
 }
@@ -322,7 +322,7 @@ static void state_of_ours(void **state)
 	l.f.n_links = 2;
 	run(&l);
 	finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
-	finds(&l, "stray-links", "net1", "this macvlan was made for a pod", "'ip link del net1'");
+	finds(&l, "stray-links", "net1", "this macvlan of a pod", "'ip link del net1'");
 	assert_int_equal(l.found.n, 2);
 	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
 	end(&l);
@@ -425,7 +425,7 @@ static void recorded(void **state)
 	finds(&l, "vf-pfs", "eth2", "the PF is down, so its 2 VFs have no link", "");
 	finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
 	finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
-	finds(&l, "stray-links", "net1", "this macvlan was made for a pod", "");
+	finds(&l, "stray-links", "net1", "this macvlan of a pod", "");
 	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 12);
 	findings_done(&l.found);
 	host_facts_done(&l.f);
@@ -464,9 +464,9 @@ static void shown(void **state)
 	begin(&l, NULL);
 	host_write(&l.host, "/proc/sys/kernel/osrelease", "6.12");
 	struct finding v[] = {{"rail-mtu", FINDING_NOTE, (char[]){"ens1"}, (char[]){"small"},
-			       (char[]){"enlarge"}},
+			       (char[]){"enlarge"}, NULL},
 			      {"pools", FINDING_PROBLEM, (char[]){"p"}, (char[]){"bad"},
-			       (char[]){"mend"}}};
+			       (char[]){"mend"}, NULL}};
 	const struct findings found = {.v = v, .n = 2};
 
 	doctor_show_text(&l.f, &found, f);
@@ -474,7 +474,7 @@ static void shown(void **state)
 	assert_string_equal(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
 				 "problem  p: bad: mend\n"
 				 "note     ens1: small: enlarge\n"
-				 "15 checks: 1 problems, 1 notes\n");
+				 "36 checks: 1 problems, 1 notes\n");
 	buf_init(&b, 1 << 16);
 	doctor_show_json(&l.f, &found, &b);
 	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
@@ -519,7 +519,7 @@ static void test_the_cni_configuration_that_is_first(void **state)
 	run(&l);
 	f = find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
 	assert_non_null(f);
-	assert_non_null(strstr(f->what, "not valid"));
+	assert_non_null(strstr(f->what, "it is invalid"));
 	/* Multus' own is fine where we are Multus. */
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", multus);
 	run(&l);

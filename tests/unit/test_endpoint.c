@@ -92,7 +92,7 @@ static void test_all_rails_of_a_pod(void **state)
 		"\"node\":\"n1\",\"uid\":\"u1\"},"
 		"\"ownerControllerName\":\"a\",\"ownerControllerType\":\"Pod\"}";
 	struct pod_facts pod = pod_facts("a", "u1");
-	struct endpoints_wanted w;
+	struct endpoints_required w;
 	char *text;
 
 	(void)state;
@@ -100,26 +100,29 @@ static void test_all_rails_of_a_pod(void **state)
 	put("10.7.0.2/24", "gone", "a", "u1", "net1");
 	put("fd00::2/64", "p6", "a", "u1", "eth0");
 	put("10.6.0.3/24", "p4", "b", "u2", "eth0");
-	endpoints_wanted(&leases, &pools, &w);
+	endpoints_required(&leases, &pools, &w);
 	assert_int_equal(w.n, 2);
 	assert_string_equal(w.v[0].name, "a");
 	assert_string_equal(w.v[0].uid, "u1");
-	assert_false(w.v[0].sticky || w.v[0].kept);
+	assert_false(w.v[0].sticky || w.v[0].retained);
 	text = endpoint_status(&w.v[0], &pod, "n1");
 	assert_string_equal(text, want);
 	free(text);
-	assert_non_null(endpoints_wanted_find(&w, "default", "b"));
-	assert_null(endpoints_wanted_find(&w, "default", "c"));
-	assert_null(endpoints_wanted_find(&w, "other", "b"));
-	endpoints_wanted_done(&w);
+	assert_non_null(endpoints_required_find(&w, "default", "b"));
+	assert_null(endpoints_required_find(&w, "default", "c"));
+	assert_null(endpoints_required_find(&w, "other", "b"));
+	endpoints_required_done(&w);
 }
 
-/* The lease table has addresses in the order in which they were first seen, and retained ones come back in any order. */
+/*
+ * The lease table has addresses in the order in which they were first seen, and retained ones come
+ * back in any order.
+ */
 static void test_order_of_interfaces(void **state)
 {
 	static const char *const want[] = {"net2", "net10", "net11", "net1", NULL};
 	struct lease last = lease("10.6.0.2/24", "p4", "a", "u1", "net1");
-	struct endpoints_wanted w;
+	struct endpoints_required w;
 	const char *at;
 
 	(void)state;
@@ -128,7 +131,7 @@ static void test_order_of_interfaces(void **state)
 	put("10.6.0.5/24", "p4", "a", "u1", "net11");
 	put("10.6.0.3/24", "p4", "a", "u1", "net10");
 	put("10.6.0.4/24", "p4", "a", "u1", "net2");
-	endpoints_wanted(&leases, &pools, &w);
+	endpoints_required(&leases, &pools, &w);
 	assert_int_equal(w.n, 1);
 	at = w.v[0].ips;
 	for (size_t i = 0; want[i]; i++) {
@@ -137,45 +140,45 @@ static void test_order_of_interfaces(void **state)
 		at = strstr(at, text);
 		assert_non_null(at);
 	}
-	endpoints_wanted_done(&w);
+	endpoints_required_done(&w);
 }
 
 /* The old sandbox's DEL comes after the new one's ADD. */
 static void test_the_last_container_counts(void **state)
 {
 	struct lease late = lease("10.6.0.9/24", "p4", "a", "u0", "eth0");
-	struct endpoints_wanted w;
+	struct endpoints_required w;
 
 	(void)state;
 	put("10.6.0.2/24", "p4", "a", "u1", "eth0");
 	late.at_ms = 2000;
 	lease_put(&leases, &late);
-	endpoints_wanted(&leases, &pools, &w);
+	endpoints_required(&leases, &pools, &w);
 	assert_int_equal(w.n, 1);
 	assert_non_null(strstr(w.v[0].ips, "10.6.0.9"));
 	assert_null(strstr(w.v[0].ips, "10.6.0.2/"));
-	endpoints_wanted_done(&w);
+	endpoints_required_done(&w);
 }
 
-/* Freed and nameless ones have no object; kept ones stay. */
-static void test_what_has_none(void **state)
+/* Released addresses and those without a pod name have no object; retained ones stay. */
+static void test_leases_without_an_endpoint(void **state)
 {
 	struct lease l = lease("10.6.0.2/24", "p4", "a", "u1", "eth0");
-	struct endpoints_wanted w;
+	struct endpoints_required w;
 
 	(void)state;
 	l.state = LEASE_FREE;
 	lease_put(&leases, &l);
 	put("10.6.0.3/24", "p4", "", "u2", "eth0");
 	l = lease("10.6.0.4/24", "p4", "web-0", "u3", "eth0");
-	l.state = LEASE_KEPT;
+	l.state = LEASE_RETAINED;
 	l.sticky = true;
 	lease_put(&leases, &l);
-	endpoints_wanted(&leases, &pools, &w);
+	endpoints_required(&leases, &pools, &w);
 	assert_int_equal(w.n, 1);
 	assert_string_equal(w.v[0].name, "web-0");
-	assert_true(w.v[0].kept && w.v[0].sticky);
-	endpoints_wanted_done(&w);
+	assert_true(w.v[0].retained && w.v[0].sticky);
+	endpoints_required_done(&w);
 }
 
 static void owner(const char *kind, const char *name, const char *hash, const char *type,
@@ -231,7 +234,7 @@ static void test_bodies(void **state)
 		"\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"a\","
 		"\"uid\":\"u1\"}]},\"status\":{\"current\":{\"ips\":[],\"node\":\"n1\",\"uid\":"
 		"\"u1\"},\"ownerControllerName\":\"a\",\"ownerControllerType\":\"Pod\"}}");
-	/* What was written is seen to be what was wanted. */
+	/* The written object is recognized as the requested one. */
 	o = parse(&doc, text);
 	free(text);
 	text = endpoint_status(&p, &pod, "n1");
@@ -242,7 +245,10 @@ static void test_bodies(void **state)
 	}
 	free(text);
 	json_free(doc);
-	/* One whose addresses are kept does not go with its pod; nobody's finalizer stays. */
+	/*
+	 * An object with retained addresses is not deleted with its pod; no finalizer stays without
+	 * an owner.
+	 */
 	p.sticky = true;
 	text = endpoint_patch_text(&p, &pod, "n1", "n1");
 	o = json_get(parse(&doc, text), "metadata");
@@ -250,7 +256,7 @@ static void test_bodies(void **state)
 	assert_int_equal(json_kind(ref), JSON_ARRAY);
 	assert_int_equal(json_len(ref), 0);
 	assert_non_null(strstr(text, "\"finalizers\":null"));
-	/* Nor does anybody's ask for what is here now. */
+	/* Requests for addresses that this node owns now are removed. */
 	assert_non_null(strstr(text, "\"unirail.io/wanted-from\":null"));
 	assert_non_null(strstr(text, "\"annotations\":{\"unirail.io/wanted-by\":null}"));
 	free(text);
@@ -263,7 +269,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_all_rails_of_a_pod, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_order_of_interfaces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_last_container_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_has_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_leases_without_an_endpoint, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
 	};

@@ -20,7 +20,7 @@ static void test_names(void **state)
 	assert_string_equal(errno_text(-524), "Operation not supported (ENOTSUPP)");
 	assert_string_equal(errno_text(4711), "errno 4711");
 	assert_string_equal(errno_text(0), "errno 0");
-	assert_string_equal(errno_text(41), "errno 41"); /* a hole in the kernel's list */
+	assert_string_equal(errno_text(41), "errno 41"); /* a gap in the kernel's list */
 	assert_string_equal(errno_text(INT32_MIN), "errno 2147483648");
 }
 
@@ -75,7 +75,7 @@ static void test_null_is_fine(void **state)
 	err_clear(NULL);
 }
 
-static void test_set_forgets(void **state)
+static void test_set_clears_kind_and_details(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -110,7 +110,7 @@ static void test_long_texts(void **state)
 	assert_true(n < ERR_TEXT_MAX);
 	assert_string_equal(e.text + n - 40, "a...: No such file or directory (ENOENT)");
 
-	/* A long context leaves half to what is inside. */
+	/* A long context leaves half of the space to the inner error. */
 	err_sys(&e, -EPERM, "open 'x'");
 	err_wrap(&e, -EPERM, "%s", big);
 	assert_non_null(strstr(e.text, "a...: open 'x': Operation not permitted (EPERM)"));
@@ -154,7 +154,7 @@ int main(void)
 		cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_wrap_of_nothing_names_the_errno),
 		cmocka_unit_test(test_null_is_fine),
-		cmocka_unit_test(test_set_forgets),
+		cmocka_unit_test(test_set_clears_kind_and_details),
 		cmocka_unit_test(test_long_texts),
 		cmocka_unit_test(test_utf8_is_not_split),
 	};

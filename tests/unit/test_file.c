@@ -26,7 +26,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 
-/* Each test has an empty folder, seen as a root and as a path of the host. */
+/* Each test has an empty directory, seen as a root and as a path of the host. */
 struct place {
 	char dir[64];
 	struct root in, host;
@@ -87,7 +87,10 @@ static size_t count(const struct root *r, const char *path)
 	return n;
 }
 
-/* Left by whoever can write to the folder: its open() would wait for a writer, locks held. */
+/*
+ * A FIFO left by a user with write permission to the directory: its open() would wait for a writer,
+ * with locks held.
+ */
 static void test_a_fifo_is_not_waited_for(void **state)
 {
 	struct place *p = *state;
@@ -184,7 +187,7 @@ static void strict_cases(struct place *p)
 	assert_int_equal(open_at(&r, p, "/last", O_RDONLY | O_NOFOLLOW, &e), -ELOOP);
 	assert_int_equal(open_at(&r, p, "/theirs", O_PATH | O_NOFOLLOW, &e), 0);
 
-	/* A link that others own, or can replace: the error says which. */
+	/* A link that other users own or can replace: the error names it. */
 	snprintf(text, sizeof(text),
 		 "'%s/theirs' is a symbolic link that others than root can change", p->dir);
 	assert_int_equal(open_at(&r, p, "/theirs/deep/file", O_RDONLY, &e), -ELOOP);
@@ -202,7 +205,7 @@ static void strict_cases(struct place *p)
 	assert_int_equal(chown(path, 1000, 1000), 0);
 	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
 
-	/* What makes, replaces, removes, locks. */
+	/* Functions that create, replace, remove, lock. */
 	snprintf(path, sizeof(path), "%s/theirs/new/folder", p->dir);
 	assert_int_equal(dir_make(&r, path, 0755, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
@@ -263,7 +266,10 @@ static void without_openat2(struct place *p, int code)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* A failed assertion of a child would go on with the parent's tests: it must not return. */
+		/*
+		 * A failed assertion in a child would continue with the parent's tests: it must not
+		 * return.
+		 */
 		alarm(20);
 		refuse_openat2(code);
 		strict_cases(p);
@@ -284,7 +290,10 @@ static void test_links_of_others_eperm(void **state)
 	without_openat2(*state, EPERM);
 }
 
-/* Opening a FIFO for reading waits for a writer, and one that is a lock or a log is another's to read. */
+/*
+ * Opening a FIFO for reading blocks until it has a writer, and another user reads a FIFO in place
+ * of a lock or a log.
+ */
 static void test_fifo_in_a_files_place(void **state)
 {
 	struct place *p = *state;
@@ -338,7 +347,7 @@ static void test_read(void **state)
 	assert_int_equal(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
 	assert_string_equal(line, "");
 	assert_int_equal(file_read_line(&p->in, "/", line, sizeof(line), &e), -EISDIR);
-	/* A file without an end. */
+	/* An endless file. */
 	assert_int_equal(file_read(&p->host, "/dev/zero", 100, &b, &e), -EFBIG);
 	assert_int_equal(file_read_line(&p->host, "/dev/zero", line, sizeof(line), &e), -EFBIG);
 }
@@ -358,7 +367,7 @@ static void test_attr(void **state)
 	assert_string_equal(e.text, "write '1' to '/dev/full': No space left on device (ENOSPC)");
 }
 
-/* Whatever a link in a recorded tree or a container's says, nothing outside is reached. */
+/* Whatever a link in a recorded tree or in a container points to, nothing outside is reached. */
 static void test_links_stay_in_root(void **state)
 {
 	struct place *p = *state;
@@ -410,14 +419,16 @@ static void test_replace(void **state)
 	long_name[256] = 'n';
 	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), -ENAMETOOLONG);
 	assert_int_equal(count(&p->in, "/"), 2);
-	/* A folder in its place is not replaced, and no temporary stays. */
+	/* A directory of that name is not replaced, and no temporary file stays. */
 	assert_int_equal(dir_make(&p->in, "/dir", 0755, &e), 0);
 	assert_int_equal(file_replace(&p->in, "/dir", span_of("x"), 0600, &e), -EISDIR);
 	assert_int_equal(count(&p->in, "/"), 3);
 }
 
-/* No room: the old file stays, nothing is left beside it. A size limit stands in for a full disk,
- * and a tmpfs of one page where we may mount. */
+/*
+ * No space: the old file stays and no other file is left. A size limit simulates a full disk, or a
+ * tmpfs of one page where mounting is permitted.
+ */
 static void test_replace_without_room(void **state)
 {
 	struct place *p = *state;
@@ -451,8 +462,8 @@ static void test_replace_without_room(void **state)
 	umount(path);
 }
 
-/* Those of this name only: another's may be being written. */
-static void test_sweep(void **state)
+/* Only those of this name: a process may be writing others. */
+static void test_leftover_temporary_files_are_removed(void **state)
 {
 	struct place *p = *state;
 
@@ -466,13 +477,13 @@ static void test_sweep(void **state)
 	expect(&p->in, "/.f.g.0123abcd.tmp", "of f.g");
 	expect(&p->in, "/.ff.0123abcd.tmp", "of ff");
 	file_sweep(&p->in, "/none/f");
-	/* all that are left, and nothing else */
-	file_sweep_folder(&p->in, "/");
+	/* all leftovers, and nothing else */
+	file_sweep_dir(&p->in, "/");
 	assert_false(file_exists(&p->in, "/.f.g.0123abcd.tmp"));
 	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
 	expect(&p->in, "/f", "f");
-	file_sweep_folder(&p->in, "/none");
-	/* Where others write now, only what nobody has written to for long. */
+	file_sweep_dir(&p->in, "/none");
+	/* Where other processes may be writing, only files that were not written for long. */
 	{
 		auto_free char *old = xasprintf("%s/.f.0123abcd.tmp", p->dir);
 		auto_free char *other = xasprintf("%s/old.tmp", p->dir);
@@ -505,7 +516,7 @@ static void test_dirs(void **state)
 	put(&p->in, "/x/f", "");
 	assert_int_equal(dir_make(&p->in, "/x/f", 0755, &e), -ENOTDIR);
 	assert_int_equal(dir_make(&p->in, "/x/f/g", 0755, &e), -ENOTDIR);
-	assert_string_equal(e.text, "make folder '/x/f': Not a directory (ENOTDIR)");
+	assert_string_equal(e.text, "create directory '/x/f': Not a directory (ENOTDIR)");
 	assert_int_equal(dir_make(&p->in, "x", 0755, &e), -EINVAL);
 	put(&p->in, "/x/b", "");
 	put(&p->in, "/x/B", "");
@@ -538,7 +549,7 @@ static void test_rename(void **state)
 	assert_int_equal(file_rename(&p->in, "/a", "/c", true, &e), -ENOENT);
 	assert_string_equal(e.text, "rename '/a' to '/c': No such file or directory (ENOENT)");
 	assert_int_equal(file_rename(&p->in, "/b", "/c", true, &e), 0);
-	/* A link replaces what was there in one step. */
+	/* A link replaces an existing file in one step. */
 	assert_int_equal(link_replace(&p->in, "/c", "t1", &e), 0);
 	assert_int_equal(link_replace(&p->in, "/c", "t2", &e), 0);
 	assert_int_equal(link_read(&p->in, "/c", target, sizeof(target), &e), 0);
@@ -693,7 +704,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replace_without_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_leftover_temporary_files_are_removed, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_dirs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rename, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_temp_is_executable_at_once, setup, teardown),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GIDs of a recorded device, and what a pod is told of them. */
+/* GIDs of a recorded device, and the file that a pod gets about them. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -30,7 +30,7 @@ static void put_gid(struct host_lab *h, int i, const char *gid, const char *type
 	host_write(h, path, ndev);
 }
 
-/* The NIC, a pod with the address of another pod that is going, and ours. */
+/* The NIC, a pod with the address of another pod that is being deleted, and the requested pod. */
 static void open_hca(struct host_lab *h)
 {
 	static const char mapped[] = "0000:0000:0000:0000:0000:ffff:ac10:0114";
@@ -264,11 +264,11 @@ static void files(void **state)
 	assert_true(exists(&h, "u1/rails.json"));
 	rails_forget(&c, &net2, 1);
 	assert_false(exists(&h, "u1"));
-	/* No UID, a UID that is none, GC. */
+	/* No UID, an invalid UID, GC. */
 	c.args_text = "K8S_POD_UID=../x;IgnoreUnknown=1";
 	rails_write(&a);
 	assert_true(exists(&h, "c1/rails.env"));
-	rails_gc(&c); /* without a list nothing goes */
+	rails_gc(&c); /* without a list nothing is removed */
 	assert_true(exists(&h, "c1/rails.env"));
 	c.has_valid = true;
 	c.valid = &valid;

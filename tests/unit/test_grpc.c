@@ -153,7 +153,7 @@ static void split_message(void **state)
 	talk_done(&t);
 }
 
-/* After the trailers a server may break the stream off: it has answered, and read enough. */
+/* After the trailers a server may reset the stream: it has answered, and reads no more. */
 static void reset_after_answer(void **state)
 {
 	struct talk t = talk_hex(GREETING HEAD ABC TRAILERS RST "00000000", 1);
@@ -171,9 +171,9 @@ static void bad(void **state)
 		int code;
 		const char *text;
 	} rows[] = {
-		{"", -EPROTO, "/v1.A/B: the peer is no gRPC server: it does not speak HTTP/2"},
+		{"", -EPROTO, "/v1.A/B: the peer is not a gRPC server: it does not speak HTTP/2"},
 		{"485454502f312e3120343030204261642052657175657374", -EPROTO,
-		 "the peer is no gRPC server: it does not speak HTTP/2"},
+		 "the peer is not a gRPC server: it does not speak HTTP/2"},
 		{GREETING, -ECONNRESET, "the connection was closed before the answer"},
 		{GREETING HEAD ABC, -ECONNRESET, "the connection was closed before the answer"},
 		{GREETING RST "00000002", -ECONNRESET, "the server broke off: INTERNAL_ERROR"},
@@ -191,7 +191,8 @@ static void bad(void **state)
 		 "the answer has 4294967295 bytes"},
 		{GREETING "00001a0105000000018d"
 			  "000c636f6e74656e742d747970650a746578742f706c61696e",
-		 -EPROTO, "the peer is no gRPC server: HTTP status 404, content-type 'text/plain'"},
+		 -EPROTO,
+		 "the peer is not a gRPC server: HTTP status 404, content-type 'text/plain'"},
 		{GREETING "000034010500000001885f8b1d75d0620d263d4c4d6564"
 			  "000b677270632d737461747573023134"
 			  "000c677270632d6d657373616765076e6f20253235"
@@ -212,7 +213,7 @@ static void bad(void **state)
 	}
 }
 
-/* A good answer with each of its bytes changed: whatever comes of it, no more than an error. */
+/* A valid answer with each of its bytes changed: at worst an error. */
 static void mangled(void **state)
 {
 	uint8_t in[512];

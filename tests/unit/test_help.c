@@ -162,15 +162,15 @@ static void test_man_all(void **state)
 	assert_string_equal(text, "");
 	assert_int_equal(root_open(&r, NULL, NULL), 0);
 	assert_int_equal(dir_list(&r, sub, &names, &n, NULL), 0);
-	assert_int_equal(n, 9);
+	assert_int_equal(n, 12);
 	assert_string_equal(names[0], "unirail-addr.1");
-	assert_string_equal(names[8], "unirail.1");
+	assert_string_equal(names[11], "unirail.1");
 	str_list_free(names, n);
 	root_close(&r);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(RUN(man_main, "--all", "/proc/none"), 1);
-	assert_memory_equal(errors, "unirail man: make folder '/proc/none': ", 39);
+	assert_memory_equal(errors, "unirail man: create directory '/proc/none': ", 44);
 }
 
 /* What bash would offer for a line; words are separated by one blank. */

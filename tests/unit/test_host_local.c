@@ -152,7 +152,7 @@ static void exhaustion(void **state)
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
 	v.id = "c";
 	expect(&v, 1, EXHAUSTED);
-	/* The one handed out last is tried last, but it is tried. */
+	/* The address allocated last is tried last, but it is tried. */
 	v.id = "b";
 	v.command = "DEL";
 	expect(&v, 0, "");
@@ -373,7 +373,7 @@ static void legacy_records(void **state)
 	v.command = "DEL";
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.8");
-	file_is(w, "10.1.2.9", "c1\n"); /* only when there is nothing else of his */
+	file_is(w, "10.1.2.9", "c1\n"); /* only if the owner has no other record */
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.9");
 }
@@ -390,7 +390,7 @@ static void del(void **state)
 	put(w, "10.1.2.2", "c1\r\neth0");
 	put(w, "10.1.2.3", "c1\r\neth0");
 	put(w, "10.1.2.4", "c2\r\neth0");
-	/* prevResult names somebody else's address: all files are looked at. */
+	/* prevResult names the address of another container: all files are checked. */
 	v.conf = CONF2(SUBNET, PREV("10.1.2.4"));
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.2");
@@ -400,7 +400,7 @@ static void del(void **state)
 	v.conf = CONF2(SUBNET, PREV("10.1.2.2"));
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.2");
-	/* A pool that is gone from the configuration keeps no address. */
+	/* A pool that was removed from the configuration keeps no address. */
 	put(w, "10.1.2.2", "c1\r\neth0");
 	v.conf = CONF("1.0.0", "\"subnet\":\"10.1.2.1/24\"");
 	expect(&v, 0, "");
@@ -446,7 +446,7 @@ static void gc(void **state)
 	put(w, "10.1.2.6", "");
 	put(w, "last_reserved_ip.0", "10.1.2.6");
 	put(w, "fd00::1", "b\r\neth0");
-	v.conf = CONF("1.1.0", SUBNET); /* no list: nothing is known to be gone */
+	v.conf = CONF("1.1.0", SUBNET); /* no list: no container is known to be deleted */
 	expect(&v, 0, "");
 	file_is(w, "fd00::1", "b\r\neth0");
 	v.conf = VALID("{\"containerID\":\"a\",\"ifname\":\"eth0\"},{\"containerID\":\"old\","
@@ -456,7 +456,7 @@ static void gc(void **state)
 	no_file(w, "10.1.2.3");
 	file_is(w, "10.1.2.4", "old");
 	no_file(w, "10.1.2.5");
-	file_is(w, "10.1.2.6", ""); /* whose it was, nobody knows */
+	file_is(w, "10.1.2.6", ""); /* of an unknown owner */
 	no_file(w, "fd00::1");
 	file_is(w, "last_reserved_ip.0", "10.1.2.6");
 	/* An empty file is taken. */
@@ -476,7 +476,7 @@ static void status(void **state)
 	assert_int_equal(file_replace(&w->root, "/file", span_of(""), 0600, NULL), 0);
 	v.conf = CONF("1.1.0", SUBNET ",\"dataDir\":\"/file\"");
 	expect(&v, 1,
-	       "{\"code\":50,\"msg\":\"address store of network 'n': make folder '/file': "
+	       "{\"code\":50,\"msg\":\"address store of network 'n': create directory '/file': "
 	       "Not a directory (ENOTDIR)\"}");
 }
 
@@ -503,7 +503,7 @@ static void resolv_conf(void **state)
 	       "\"options\":[\"ndots:5\",\"rotate\"]}}");
 }
 
-/* A folder that Go or we wrote, whatever stands in it. */
+/* A directory written by the original or by unirail, with any content. */
 static void hostile_folder(void **state)
 {
 	struct cluster_cache *w = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec, fed whole, byte by byte and in every pair of parts; most of it what no peer should send. */
+/* The codec with input as a whole, byte by byte and in every pair of parts; most of it invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 
 enum { LOG_BYTES = 1 << 20 };
 
-/* What came out, as one line a message: "POST /a 5:hello close". */
+/* The parsed messages, one line each: "POST /a 5:hello close". */
 struct heard {
 	struct buf log;
 	int r, refusal;
@@ -197,7 +197,10 @@ static void test_heads_that_are_refused(void **state)
 		request(bad[i].text, "", bad[i].refusal);
 }
 
-/* Where a message ends must be beyond doubt: else one's body is another's request. */
+/*
+ * The end of a message must be unambiguous: otherwise the body of one is parsed as the next
+ * request.
+ */
 static void test_smuggling(void **state)
 {
 	static const struct {
@@ -240,7 +243,7 @@ static void test_smuggling(void **state)
 		request(text, "", bad[i].refusal);
 	}
 	request("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", 400);
-	/* a field of another name is none of them */
+	/* a field with another name does not count */
 	request(GET "X-Content-Length: 3\r\nTransfer_Encoding: chunked\r\n\r\n", "GET / 0:\n", 0);
 }
 
@@ -707,7 +710,7 @@ static void test_client_fails(void **state)
 	}
 }
 
-/* All of it is there for a server that looks later, whoever has gone meanwhile. */
+/* A server that reads later still gets everything, although the client has disconnected. */
 static void test_client_that_does_not_wait(void **state)
 {
 	struct server s = {0};
@@ -727,23 +730,23 @@ static void test_client_that_does_not_wait(void **state)
 	http1_put_request(&want, &c.request);
 	snprintf(s.path, sizeof(s.path), "/tmp/unirail-test-http1-%d", (int)getpid());
 	c.socket = s.path;
-	assert_int_equal(http1_tell(&c, &e), -ENOENT);
+	assert_int_equal(http1_send(&c, &e), -ENOENT);
 	str_copy(a.sun_path, sizeof(a.sun_path), s.path);
 	s.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(s.fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(listen(s.fd, 1), 0);
-	assert_int_equal(http1_tell(&c, &e), 0);
+	assert_int_equal(http1_send(&c, &e), 0);
 	conn = accept(s.fd, NULL, NULL);
 	assert_int_equal(fd_read_all(conn, 1 << 20, &got, &e), 0);
 	assert_int_equal(got.len, want.len);
 	assert_memory_equal(got.p, want.p, want.len);
 	close(conn);
-	/* Who does not take it is not waited for long. */
+	/* A peer that does not read is disconnected soon. */
 	for (size_t i = 0; i < 900 << 10; i++)
 		buf_char(&body, 'x');
 	c.request.body = buf_span(&body);
 	c.timeout_ms = 50;
-	assert_int_equal(http1_tell(&c, &e), -ETIMEDOUT);
+	assert_int_equal(http1_send(&c, &e), -ETIMEDOUT);
 	assert_int_equal(e.kind, ERR_AGAIN);
 	close(s.fd);
 	unlink(s.path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which connection gives way, and whose turn it is. */
+/* Which connection is evicted, and which peer is next. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,8 +28,11 @@ static void join(struct peers *p, struct peer_entry *e, unsigned int peer, int r
 	peers_rank(p, e, rank);
 }
 
-/* Who has most loses, the oldest first; of equals who came to so many first. */
-static void test_victims(void **state)
+/*
+ * The peer with most connections loses its oldest; of equal peers the one that reached the number
+ * first.
+ */
+static void test_evicted_connection(void **state)
 {
 	struct peers *p = peers_new();
 	struct peer_entry many[3], few[1], other[2];
@@ -44,7 +47,7 @@ static void test_victims(void **state)
 	assert_ptr_equal(peers_victim(p, 0), &many[0]);
 	assert_ptr_equal(peers_victim(p, 1), &other[0]);
 	assert_null(peers_victim(p, 2));
-	/* It has done something: it is the newest. */
+	/* It was active: it is the newest. */
 	peers_rank(p, &many[0], 0);
 	assert_ptr_equal(peers_victim(p, 0), &many[1]);
 	peers_rank(p, &many[1], -1);
@@ -63,8 +66,8 @@ static void test_victims(void **state)
 	peers_free(p);
 }
 
-/* In a circle of peers, whoever asked how often; the known before the others. */
-static void test_turns(void **state)
+/* Round-robin over peers, regardless of their number of requests; verified peers first. */
+static void test_order_of_peers(void **state)
 {
 	struct peers *p = peers_new();
 	struct peer_entry a[3], b[2], c[2];
@@ -92,7 +95,7 @@ static void test_turns(void **state)
 	assert_null(peers_turn(p));
 	peers_leave(p, &c[0]);
 	peers_leave(p, &c[1]);
-	/* It comes again, and is remembered. */
+	/* The peer connects again, and keeps its state. */
 	join(p, &c[0], 3, 0);
 	assert_true(peers_is_known(p, &c[0]));
 	assert_false(peers_is_known(p, &a[0]));
@@ -152,8 +155,8 @@ static void test_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_victims),
-		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_evicted_connection),
+		cmocka_unit_test(test_order_of_peers),
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_text),
 	};

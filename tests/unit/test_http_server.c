@@ -41,6 +41,8 @@ static void echo(void *arg, struct http_request *q)
 	auto_free char *big = NULL;
 
 	(void)arg;
+	if (span_eq(m->target, "/busy"))
+		usleep(400 * 1000);
 	if (span_eq(m->target, "/big") || span_eq(m->target, "/too-big")) {
 		size_t n = span_eq(m->target, "/big") ? 4000000 : 6000000;
 
@@ -116,7 +118,7 @@ static void test_head_and_old_clients(void **state)
 	close(fd);
 }
 
-/* A client may have said all it will, and want to read. */
+/* A client may close its sending side and still read. */
 static void test_half_closed(void **state)
 {
 	int fd = al_connect(&lab);
@@ -141,8 +143,9 @@ static void test_pipeline(void **state)
 		buf_printf(&b, "GET /%d HTTP/1.1\r\nHost: x\r\n%s\r\n", i,
 			   i == 999 ? "Connection: close\r\n" : "");
 	al_send(fd, b.p);
-	/* Another one is not kept waiting for all of them; that it is answered at all is what can
-	 * be seen here. */
+	/*
+	 * Another client gets its response meanwhile; how soon is not asserted.
+	 */
 	al_send(other, "GET /o HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 	says(other, NULL, "GET /o 0\n");
 	close(other);
@@ -178,7 +181,7 @@ static void test_slow_heads(void **state)
 
 	(void)state;
 	al_send(body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
-	/* One byte now and then does not help. */
+	/* A byte now and then does not extend the time limit. */
 	for (int i = 0; i < 14; i++) {
 		al_send(slow, i ? "x" : "G");
 		al_send(body, "x");
@@ -192,6 +195,28 @@ static void test_slow_heads(void **state)
 	still_well();
 }
 
+/* A head and a body that arrive in time are answered, although the server was busy with another
+ * request until their time was over. */
+static void test_server_is_late(void **state)
+{
+	int head = al_connect(&lab), body = al_connect(&lab), busy = al_connect(&lab);
+
+	(void)state;
+	al_send(head, "GET /head HTTP/1.1\r\n");
+	al_send(body, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n");
+	usleep(50 * 1000);
+	al_send(busy, "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
+	usleep(20 * 1000);
+	al_send(head, "Host: x\r\n\r\n");
+	al_send(body, "abc");
+	says(head, "0\n", "HTTP/1.1 200 OK\r\n");
+	says(body, "3\n", "HTTP/1.1 200 OK\r\n");
+	says(busy, "0\n", "HTTP/1.1 200 OK\r\n");
+	close(head);
+	close(body);
+	close(busy);
+}
+
 static void test_idle_connection_ends(void **state)
 {
 	int fd = al_connect(&lab);
@@ -202,7 +227,7 @@ static void test_idle_connection_ends(void **state)
 	ends(fd);
 }
 
-/* It asks for megabytes and reads none. */
+/* The client requests megabytes and reads none. */
 static void test_reader_that_does_not_read(void **state)
 {
 	int fds[3];
@@ -258,7 +283,7 @@ static void test_rubbish(void **state)
 	still_well();
 }
 
-/* What is refused is said even to a client that goes on writing before it reads. */
+/* A refusal is sent even to a client that writes on before it reads. */
 static void test_refused_while_writing(void **state)
 {
 	int fd = al_connect(&lab);
@@ -275,7 +300,7 @@ static void test_refused_while_writing(void **state)
 	close(fd);
 }
 
-static void test_gone_in_the_middle(void **state)
+static void test_client_disconnects_at_any_byte(void **state)
 {
 	static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd";
 
@@ -313,7 +338,10 @@ static void test_oldest_idle_gives_way(void **state)
 	}
 }
 
-/* As a kubelet's probe from an address that strangers share: connected before they were, asked after. */
+/*
+ * As a kubelet's probe from an address shared with strangers: connected before them, request sent
+ * after them.
+ */
 static void test_a_new_connection_has_time_to_ask(void **state)
 {
 	struct http_limits patient = quick;
@@ -323,7 +351,7 @@ static void test_a_new_connection_has_time_to_ask(void **state)
 	patient.grace_ms = patient.first_ms = patient.idle_ms = 10 * 1000;
 	al_stop(server);
 	server = al_serve(&lab, &patient, echo);
-	/* Those who have their answer give way, whoever came first. */
+	/* Connections that have their response are closed first, in any order of connecting. */
 	probe = al_connect(&lab);
 	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
 		first[i] = al_connect(&lab);
@@ -342,7 +370,7 @@ static void test_a_new_connection_has_time_to_ask(void **state)
 	still_well();
 }
 
-static void test_all_busy(void **state)
+static void test_limit_of_busy_connections(void **state)
 {
 	int busy[4], more;
 
@@ -392,7 +420,7 @@ static void test_no_descriptors(void **state)
 		fds[i] = al_connect(&lab);
 		al_send(fds[i], "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
 	}
-	/* Whoever is not let in is told so, one after the other; those that are in go on. */
+	/* Rejected clients get an error, one after the other; accepted ones continue. */
 	for (size_t i = ARRAY_LEN(fds); i-- > 0;) {
 		auto_free char *got = NULL;
 
@@ -406,7 +434,7 @@ static void test_no_descriptors(void **state)
 	still_well();
 }
 
-/* --- who --- */
+/* --- identity of the peer --- */
 
 static void test_other_user(void **state)
 {
@@ -444,7 +472,7 @@ static void on_drained(void *arg)
 	loop_stop(arg, 7);
 }
 
-/* The end is begun by a request, which is answered 100 ms later. */
+/* A request starts the shutdown and is answered 100 ms later. */
 static struct http_request *held;
 
 static void answer_held(void *arg)
@@ -462,7 +490,7 @@ static void hold(void *arg, struct http_request *q)
 	loop_add_timer(l, 100, answer_held, l);
 }
 
-/* A server that ends when it is drained, with 7. */
+/* A server that exits with status 7 once it is drained. */
 static pid_t start_to_end(http_handler handle)
 {
 	int at = al_listen(&lab);
@@ -504,7 +532,7 @@ static void test_drain(void **state)
 	ends_well(pid);
 }
 
-/* --- the end that nobody notices --- */
+/* --- an unnoticed disconnect --- */
 
 static void handle_going(void *arg, struct http_request *q)
 {
@@ -513,7 +541,8 @@ static void handle_going(void *arg, struct http_request *q)
 	if (target.n == 5) { /* "/away" */
 		http_server_reject(drained);
 	} else if (target.n == 6) { /* "/drain" */
-		usleep(300 * 1000); /* what comes meanwhile was sent to a server that is well */
+		usleep(300 *
+		       1000); /* a request that arrives meanwhile was sent to a running server */
 		http_server_drain(drained, 2000, on_drained, arg);
 	}
 	http_answer(q, &(struct http1_response){.status = 200, .body = span_of("good")});
@@ -522,7 +551,7 @@ static void handle_going(void *arg, struct http_request *q)
 #define LAST "Connection: close\r\n\r\ngood"
 #define MORE "Content-Length: 4\r\n\r\ngood"
 
-static void test_sent_away(void **state)
+static void test_rejected_during_shutdown(void **state)
 {
 	int a, b, c, d;
 	pid_t pid = start_to_end(handle_going);
@@ -561,20 +590,21 @@ int main(void)
 		TEST(test_pipeline),
 		TEST(test_continue),
 		TEST(test_slow_heads),
+		TEST(test_server_is_late),
 		TEST(test_idle_connection_ends),
 		TEST(test_reader_that_does_not_read),
 		TEST(test_big_answers),
 		TEST(test_rubbish),
 		TEST(test_refused_while_writing),
-		TEST(test_gone_in_the_middle),
+		TEST(test_client_disconnects_at_any_byte),
 		TEST(test_oldest_idle_gives_way),
 		TEST(test_a_new_connection_has_time_to_ask),
-		TEST(test_all_busy),
+		TEST(test_limit_of_busy_connections),
 		TEST(test_flood),
 		TEST(test_no_descriptors),
 		TEST(test_other_user),
 		TEST(test_drain),
-		TEST(test_sent_away),
+		TEST(test_rejected_during_shutdown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

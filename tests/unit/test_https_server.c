@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP server in TLS: clients that are slow, hostile, or there while its certificate changes. */
+/*
+ * The HTTP server over TLS: slow and hostile clients, and clients connected during a change of the
+ * certificate.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,16 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/sockios.h>
 
 #include "agent_lab.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tls_certs.h"
 
-enum { ANSWER_MAX = 8 << 20, BODY_MAX = 3 << 20, WAIT_MS = 10000 };
+enum { ANSWER_MAX = 8 << 20, BODY_MAX = 3 << 20, WAIT_MS = 30000 };
 
 static struct ipam_lab lab;
 static pid_t server;
@@ -37,7 +42,7 @@ static const struct http_limits quick = {.max_conns = 4,
 					 .body_max = BODY_MAX,
 					 .bodies_max = BODY_MAX + (64 << 10)};
 
-/* One that wants clients to show a certificate, or not. */
+/* A server that requires a client certificate, or not. */
 static struct tls_conf *server_conf(bool strict)
 {
 	const struct tls_material m = {.ca = span_of(strict ? TLS_TEST_CA : NULL),
@@ -58,7 +63,10 @@ static void use(struct http_server *s, bool strict)
 	tls_conf_put(c);
 }
 
-/* How long the body is; /big has 4 MB; /strict and /open change the certificates. */
+/*
+ * Answers with the length of the body; /big returns 4 MB; /strict and /open change the
+ * certificates.
+ */
 static void handle(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);
@@ -77,7 +85,7 @@ static void handle(void *arg, struct http_request *q)
 	http_answer(q, &r);
 }
 
-/* Whoever asks for "/" is known. */
+/* A client that requests "/" is verified. */
 static int check(void *arg, const struct http1_msg *head)
 {
 	(void)arg;
@@ -138,7 +146,7 @@ static bool wait_for(struct client *c)
 	return poll(&p, 1, WAIT_MS) == 1;
 }
 
-/* 0, or why the server does not want us. */
+/* 0, or the reason why the server refuses the client. */
 static int shake(struct client *c)
 {
 	const struct tls_material m = {.ca = span_of(TLS_TEST_CA)};
@@ -147,7 +155,7 @@ static int shake(struct client *c)
 
 	assert_int_equal(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
 	c->fd = al_connect(&lab);
-	/* The lab's client waits, tls.h's does not. */
+	/* The lab's client blocks, that of tls.h does not. */
 	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
 	c->tls = tls_new(conf, c->fd, "localhost");
 	tls_conf_put(conf);
@@ -210,8 +218,8 @@ static char *hear(struct client *c, const char *until)
 	return buf_take(&b);
 }
 
-/* What was read of an answer; the caller frees. A refused body is not read to its end: who sends on for a second after the
- * refusal loses it to a reset. */
+/* The part of an answer that was read; the caller frees. A refused body is not read to its end: a
+ * client that still sends a second later gets a reset instead of the answer. */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
 	char in[16384];
@@ -292,8 +300,22 @@ static void test_too_long(void **state)
 	still_well();
 }
 
-/* One has as much as all may have: the next is asked to come again. */
-static void test_too_much(void **state)
+/* All that was put has left the socket: the server has counted it before its next request. */
+static void wait_until_read(const struct client *c)
+{
+	int unread = 1;
+
+	for (int ms = 0; ms < WAIT_MS; ms++) {
+		assert_int_equal(ioctl(c->fd, SIOCOUTQ, &unread), 0);
+		if (unread == 0)
+			return;
+		usleep(1000);
+	}
+	fail_msg("%d bytes unread", unread);
+}
+
+/* One request uses the whole budget of all: the next gets 503 and retries. */
+static void test_budget_of_all_requests(void **state)
 {
 	struct client one = connected(), other = connected();
 	auto_free char *half = xcalloc(1, BODY_MAX);
@@ -303,6 +325,7 @@ static void test_too_much(void **state)
 	memset(half, 'b', BODY_MAX);
 	put(&one, head, strlen(head));
 	put(&one, half, BODY_MAX - 1);
+	wait_until_read(&one);
 	asks(&other, "/", 1 << 20, "503 ");
 	hang_up(&other);
 	/* Small ones still go. */
@@ -332,7 +355,7 @@ static void test_not_tls(void **state)
 
 	(void)state;
 	al_send(plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-	/* A record's head, and then nothing. */
+	/* The header of a record, and then nothing. */
 	al_send(rubbish, "\x16\x03\x01\x02\x01\x01");
 	closes(plain);
 	closes(rubbish);
@@ -340,8 +363,8 @@ static void test_not_tls(void **state)
 	still_well();
 }
 
-/* More than may come hang in the middle of the handshake: they give way. */
-static void test_crowd(void **state)
+/* More connections than the limit stop in the middle of the handshake: they are evicted. */
+static void test_limit_of_connections_in_the_handshake(void **state)
 {
 	int fds[12];
 	struct client idle = connected();
@@ -353,15 +376,15 @@ static void test_crowd(void **state)
 		al_send(fds[i], "\x16\x03\x01");
 	}
 	still_well();
-	/* Who was let in before stays. */
+	/* An accepted connection stays. */
 	asks(&idle, "/", 1, "\r\n\r\n1\n");
 	hang_up(&idle);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		closes(fds[i]);
 }
 
-/* In the middle of a request, and of an answer. */
-static void test_cut_off(void **state)
+/* Connections that break in the middle of a request, and of an answer. */
+static void test_connections_that_break(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 6; i++) {
@@ -378,7 +401,7 @@ static void test_cut_off(void **state)
 	still_well();
 }
 
-/* Refused by its head: its body is not waited for, and the answer says nothing. */
+/* Refused by its head: the server does not wait for the body, and the answer has no details. */
 static void test_checked(void **state)
 {
 	struct client c = connected(), once = connected();
@@ -398,7 +421,7 @@ static void test_checked(void **state)
 	hang_up(&once);
 }
 
-/* Most of it at once and then a byte: what came fast does not pay for a pause. */
+/* Most of the body at once and then a byte: fast progress does not earn time for a pause. */
 static void test_slow_body(void **state)
 {
 	static const char head[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2900000\r\n\r\n";
@@ -409,7 +432,7 @@ static void test_slow_body(void **state)
 	memset(text, 'b', 2800000);
 	put(&c, head, sizeof(head) - 1);
 	put(&c, text, 2800000);
-	/* Long before the time that a body has, and the test waits. */
+	/* The answer comes long before a body's time limit, for which the test would wait. */
 	got = hear(&c, NULL);
 	assert_non_null(strstr(got, "408 "));
 	hang_up(&c);
@@ -427,15 +450,17 @@ static void test_slow_request(void **state)
 	hang_up(&c);
 }
 
-/* Connections there are go on with what they have; new ones meet the new certificates. */
-static void test_swap(void **state)
+/* Existing connections keep their certificates; new ones get the new certificates. */
+static void test_change_of_certificates(void **state)
 {
 	struct client c = connected(), other;
 	auto_free char *got = NULL;
 
 	(void)state;
 	asks(&c, "/strict", 0, "\r\n\r\n0\n");
-	/* In TLS 1.3 a client has shaken hands before the server has seen its certificate. */
+	/*
+	 * In TLS 1.3 the client's handshake completes before the server has seen its certificate.
+	 */
 	if (shake(&other) == 0) {
 		put(&other, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
 		got = hear(&other, NULL);
@@ -451,12 +476,17 @@ static void test_swap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keep_alive), cmocka_unit_test(test_long),
-		cmocka_unit_test(test_too_long),   cmocka_unit_test(test_too_much),
-		cmocka_unit_test(test_not_tls),	   cmocka_unit_test(test_crowd),
-		cmocka_unit_test(test_checked),	   cmocka_unit_test(test_slow_body),
-		cmocka_unit_test(test_cut_off),	   cmocka_unit_test(test_slow_request),
-		cmocka_unit_test(test_swap),
+		cmocka_unit_test(test_keep_alive),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_budget_of_all_requests),
+		cmocka_unit_test(test_not_tls),
+		cmocka_unit_test(test_limit_of_connections_in_the_handshake),
+		cmocka_unit_test(test_checked),
+		cmocka_unit_test(test_slow_body),
+		cmocka_unit_test(test_connections_that_break),
+		cmocka_unit_test(test_slow_request),
+		cmocka_unit_test(test_change_of_certificates),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

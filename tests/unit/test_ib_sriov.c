@@ -180,7 +180,7 @@ static void of_the_original(void **state)
 	assert_true(r.was.has_guid);
 	assert_true(r.was.port_guid == 0x0002c903c2ec4911);
 	assert_int_equal(r.asked, VF_ATTR_GUID | VF_ATTR_LINK_STATE);
-	assert_false(r.ours);
+	assert_false(r.by_unirail);
 }
 
 static void of_ours(void **state)
@@ -197,7 +197,7 @@ static void of_ours(void **state)
 
 	(void)state;
 	OK(parse(LEGACY "}", &r));
-	r.ours = true;
+	r.by_unirail = true;
 	r.container = xstrdup("c1");
 	r.netns = xstrdup("/ns");
 	r.was.node_guid = 0;
@@ -211,7 +211,7 @@ static void of_ours(void **state)
 			    "00:00:00\",\"portGUID\":\"00:00:00:00:00:00:00:00\",\"rdma\":"
 			    "\"mlx5_2\",\"spoofchk\":0,\"trust\":0,\"up\":true}}");
 	OK(parse(buf_span(&b).p, &back));
-	assert_true(back.ours);
+	assert_true(back.by_unirail);
 	assert_true(back.was.has_guid && back.was.port_guid == 0);
 	assert_string_equal(back.container, "c1");
 	assert_true(back.up);

@@ -83,7 +83,10 @@ static void machines(void **state)
 					  .vm = "other",
 					  .domain = "vm1"},
 				label = {.name = "x", .label = "virt-launcher", .vm = "vm1"},
-				/* Notes alone make no machine: anybody can write them. */
+				/*
+				 * Annotations alone do not make a pod a virtual machine: every user
+				 * can write them.
+				 */
 		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
 			       .domain = "vm1"),
 				noted = {.name = "x", .vm = "vm1", .domain = "vm1"},
@@ -154,7 +157,7 @@ static void when_it_is_over(void **state)
 		{"web-7", &both, &from5, &no_vm, true},
 		{"web-0", &both, &zero, &no_vm, true},
 		{"web-0", &both, &gone, &no_vm, true},
-		/* Not known is no reason. */
+		/* An owner that is not confirmed as deleted keeps its address. */
 		{"web-0", &both, &unasked, &no_vm, false},
 		{"web-9", &both, &gone, &not_asked, false},
 		{"vm", &both, &unasked, &not_asked, false},
@@ -166,7 +169,7 @@ static void when_it_is_over(void **state)
 		{"vm", &both, &unasked, &stopped, false},
 		{"vm", &both, &unasked, &restarting, false},
 		{"vm", &both, &unasked, &removed, true},
-		/* What is off keeps nothing, and is not asked about. */
+		/* A disabled feature retains nothing, and sends no request. */
 		{"web-0", &none, &three, &lives, true},
 		{"web-9", &only_sets, &three, &not_asked, true},
 		{"web-0", &only_sets, &three, &not_asked, false},

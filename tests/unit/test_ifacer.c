@@ -119,7 +119,7 @@ static void options(void **state)
 		{" miimon = 100 ; up_delay=200;down_delay=300 ",
 		 "miimon=100 updelay=200 downdelay=300 "},
 		{"updelay=1;downdelay=2", "updelay=1 downdelay=2 "},
-		/* what the original stumbles over: empty and malformed items, the first one too */
+		/* items at which the original fails: empty and malformed ones, also the first */
 		{"miimon=100;;lacp_rate=1", "miimon=100 lacp_rate=1 "},
 		{";miimon=100;", "miimon=100 "},
 		{"nonsense;miimon=100", "miimon=100 "},
@@ -127,7 +127,7 @@ static void options(void **state)
 		/* the driver's words */
 		{"lacp_rate=fast;xmit_hash_policy=layer3+4;arp_validate=none;fail_over_mac=active",
 		 "fail_over_mac=1 xmit_hash_policy=1 lacp_rate=1 "},
-		/* 0 is said only where it is not what the driver does anyway */
+		/* 0 is set only where it is not the driver's default */
 		{"miimon=0;lacp_rate=slow;use_carrier=0;tlb_dynamic_lb=off;num_grat_arp=0",
 		 "use_carrier=0 num_peer_notif=0 tlb_dynamic_lb=0 "},
 		/* the original sets the number instead of the delay */
@@ -285,7 +285,7 @@ static void vlan_plans(void **state)
 		"failed to createVlanDevice: cannot have multiple different vlan interfaces "
 		"with the same vlanId 5 on node at the same time ('ens1.5' has it, 'ens2.5' is "
 		"wanted)");
-	/* the original takes whatever has the name */
+	/* the original uses any link of that name */
 	v->parent = ENS2;
 	expect_refusal(VLAN5, &n, ERR_CONF,
 		       "failed to createVlanDevice: 'ens1.5' is there and is not VLAN 5 of 'ens1': "
@@ -315,7 +315,7 @@ static void bond_plans(void **state)
 		&n,
 		"bond sp_bond0 mode 0, port ens1(2) up, port ens2(3), primary 3, active 2, bond 0 "
 		"up, ");
-	/* an empty one: somebody died half way */
+	/* an empty bond, left by a killed process */
 	b = put_link(&n, BOND0, "bond0", "bond", true);
 	b->bond_mode = 1;
 	expect_plan(BOND, &n, "port ens1(2) up, port ens2(3), ");
@@ -545,7 +545,7 @@ static void bond_messages(void **state)
 		"27:18 28:19000000 26:020000000001 8:080000000a000001080001000a000002 \n");
 }
 
-/* The kernel is asked for something it must refuse; nothing may be there afterwards. */
+/* The kernel must refuse the request; no link may exist afterwards. */
 static void kinds(void **state)
 {
 	auto_free struct link *links = NULL;

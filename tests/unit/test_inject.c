@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one annotation makes of a pod, and what is refused. ' stands for ", to be read by people. */
+/* The changes of a pod by one annotation, and refusals. ' stands for ", for readability. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,20 +110,20 @@ struct run {
 
 static int run(struct run *r, const struct json *pod, struct kube_patch *p)
 {
-	struct inject_ask q = {.pod = pod,
-			       .ns = "team",
-			       .ns_group = {r->ns_rdma, r->ns_network},
-			       .nets = {list, ARRAY_LEN(list)},
-			       .ipc_lock = r->ipc_lock,
-			       .warn = note,
-			       .arg = &r->warnings};
+	struct inject_request q = {.pod = pod,
+				   .ns = "team",
+				   .ns_group = {r->ns_rdma, r->ns_network},
+				   .nets = {list, ARRAY_LEN(list)},
+				   .ipc_lock = r->ipc_lock,
+				   .warn = note,
+				   .arg = &r->warnings};
 
 	buf_init(&r->warnings, 4096);
 	err_clear(&r->e);
 	return inject_pod(&q, p, &r->e);
 }
 
-/* The pod with its patch, by somebody else's code. */
+/* The pod after its patch, applied by an independent implementation. */
 static char *patched(const char *pod, const char *patch)
 {
 	yyjson_doc *a = yyjson_read(pod, strlen(pod), 0), *b;
@@ -166,8 +166,8 @@ static void expect(const char *name, const char *is, const char *wanted)
 		"ib-9", "net1") "," NI("ib-10", "net2") "]'}"
 #define OVERWRITTEN(list)                                                                          \
 	"the pod's annotation 'k8s.v1.cni.cncf.io/networks' (" list                                \
-	") is overwritten with the networks that the pod's annotation "                            \
-	"'cni.spidernet.io/rdma-resource-inject' injects: use one of the two"
+	") is replaced with the networks of the pod's annotation "                                 \
+	"'cni.spidernet.io/rdma-resource-inject': use one of the two"
 #define RAILS	       NI("rail-c", "net1") "," NI("rail-b", "net2") "," NI("rail-a", "net3")
 #define RAIL_RESOURCES "'x/r2':'1','x/r10':'1'"
 #define POD(a, more)   "{'metadata':{'annotations':{" a "}}," more "}"
@@ -210,8 +210,8 @@ static const struct {
 	 POD(NETWORK ":'store'", C0),
 	 "[" MORE("[" NI("ib-9", "net1") "," NI("ib-10", "net2") "]") "," RES(
 		 "'x/b':'1','x/a':'1'") "]",
-	 "the pod's annotation 'cni.spidernet.io/network-resource-inject' is not looked at: the "
-	 "namespace's 'cni.spidernet.io/rdma-resource-inject' counts before it"},
+	 "the pod's annotation 'cni.spidernet.io/network-resource-inject' is ignored: the "
+	 "namespace's 'cni.spidernet.io/rdma-resource-inject' takes precedence"},
 	{.name = "an RDMA key that is empty leaves the other one",
 	 "ib",
 	 "store",
@@ -321,21 +321,21 @@ static const struct {
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':'1'}}}]}"),
 	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "]",
-	 "the pod's containers have 1 of resource 'x/vf' and its networks take 2: they are left as "
-	 "they are"},
+	 "the pod's containers request 1 of resource 'x/vf' but its networks need 2: requests are "
+	 "not changed"},
 	{.name = "nothing to put them into",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[]}"),
 	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "]"},
 
-	{.name = "a pod on the host's network",
+	{.name = "the pod is on the host's network",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'hostNetwork':true,'containers':[{}]}"),
 	 "[]",
-	 "annotation 'cni.spidernet.io/rdma-resource-inject' of a pod on the host's network: it "
-	 "has no networks of its own, nothing is injected"},
+	 "ignoring annotation 'cni.spidernet.io/rdma-resource-inject': the pod is on the host's "
+	 "network"},
 	{.name = "and one of a namespace that asks",
 	 "vf",
 	 NULL,
@@ -413,7 +413,7 @@ static void one_good(size_t i)
 			    good[i].warning ? good[i].warning : "");
 	buf_done(&r.warnings);
 
-	/* asked again, nothing is left to do */
+	/* a second review changes nothing */
 	after = patched(pod, p.b.p);
 	json_free(d);
 	d = parse(after);
@@ -438,10 +438,10 @@ static const struct {
 } bad[] = {
 	{"a group that is not there", NULL, POD(RDMA ":'gpux'", C0),
 	 "no spidermultusconfigs with annotation: cni.spidernet.io/rdma-resource-inject:gpux "
-	 "found, which the pod asks for; there are 'bare' (1), 'both' (2), 'custom' (1), 'gpu' "
-	 "(3), 'ib' (2), 'none' (1), 'pool' (1), 'vf' (2)"},
+	 "found, requested by the pod; there are 'bare' (1), 'both' (2), 'custom' (1), 'gpu' (3), "
+	 "'ib' (2), 'none' (1), 'pool' (1), 'vf' (2)"},
 	{"one of two that is not there, by the namespace", "gpu,nope", "{'metadata':{}," C0 "}",
-	 "rdma-resource-inject:nope found, which namespace 'team' asks for; there are"},
+	 "rdma-resource-inject:nope found, requested by namespace 'team'; there are"},
 	{"a group of the other key", NULL, POD(RDMA ":'slow'", C0),
 	 "; 1 have 'slow' as 'cni.spidernet.io/network-resource-inject'"},
 	{"a value that no label could be", NULL, POD(RDMA ":'a b/c!'", C0),
@@ -479,10 +479,10 @@ static void test_bad(void **state)
 	}
 }
 
-static void test_nothing_there(void **state)
+static void test_no_networks_in_the_cluster(void **state)
 {
 	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu'", C0));
-	struct inject_ask q = {.pod = json_root(d), .ns = "team"};
+	struct inject_request q = {.pod = json_root(d), .ns = "team"};
 	struct kube_patch p;
 	struct err e = ERR_INIT;
 
@@ -493,7 +493,7 @@ static void test_nothing_there(void **state)
 	kube_patch_done(&p);
 }
 
-/* Objects as nobody's webhook has seen them. */
+/* Objects that no webhook has validated. */
 static void test_odd_objects(void **state)
 {
 	static const char *const odd[] = {
@@ -560,7 +560,7 @@ static const struct {
 	{"b,c", "a",
 	 "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']},{" NAME
 	 ",'operator':'In','values':['b','c']}]}"},
-	/* what it cannot say is let through */
+	/* what it cannot determine is admitted */
 	{"b,c-*", "a,d-*", "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']}]}"},
 	{NULL, "d-*", "{'matchExpressions':[]}"},
 };
@@ -580,23 +580,26 @@ static void test_selector(void **state)
 	}
 }
 
-static void test_asked(void **state)
+static void test_annotations_that_request_injection(void **state)
 {
 	auto_json struct json_doc *yes = parse("{'x':'y'," NETWORK ":'a'}");
 	auto_json struct json_doc *no = parse("{'x':'y'," RDMA ":' ,'}");
 
 	(void)state;
-	assert_true(inject_is_asked(json_root(yes)));
-	assert_false(inject_is_asked(json_root(no)));
-	assert_false(inject_is_asked(NULL));
+	assert_true(inject_is_requested(json_root(yes)));
+	assert_false(inject_is_requested(json_root(no)));
+	assert_false(inject_is_requested(NULL));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),	      cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_nothing_there), cmocka_unit_test(test_scope),
-		cmocka_unit_test(test_selector),      cmocka_unit_test(test_asked),
+		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_no_networks_in_the_cluster),
+		cmocka_unit_test(test_scope),
+		cmocka_unit_test(test_selector),
+		cmocka_unit_test(test_annotations_that_request_injection),
 		cmocka_unit_test(test_odd_objects),
 	};
 

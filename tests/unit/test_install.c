@@ -148,7 +148,7 @@ static int call(const char *name)
 	return WEXITSTATUS(status);
 }
 
-static void test_fresh(void **state)
+static void test_first_installation(void **state)
 {
 	char target[32];
 	struct stat st;
@@ -177,7 +177,10 @@ static void write_file(const char *path, const char *text)
 	assert_int_equal(file_replace(&root, path, span_of(text), 0644, NULL), 0);
 }
 
-/* One call on the runtime's folder, without what it does in the folder of plugins; its lines in out_text. */
+/*
+ * One call on the runtime's directory, without its changes to the directory of plugins; its lines
+ * in out_text.
+ */
 static int node(const char *name, bool uninstall, bool dry_run)
 {
 	struct install_node n = {.root = &root,
@@ -197,7 +200,7 @@ static int node(const char *name, bool uninstall, bool dry_run)
 	return r;
 }
 
-/* What a node is given, and what is taken from it again. */
+/* What is installed on a node, and what is removed from it. */
 static void test_the_configuration_of_a_node(void **state)
 {
 	(void)state;
@@ -223,7 +226,7 @@ static void test_the_configuration_of_a_node(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
 
-/* Nothing of others, and nothing through a link. */
+/* No files of others, and none through a link. */
 static void test_the_state_of_a_node_is_removed(void **state)
 {
 	struct install_node n = {.root = &root, .socket = "/var/run/spidernet/spiderpool.sock"};
@@ -293,18 +296,18 @@ static void test_foreign_files_are_not_touched(void **state)
 	assert_string_equal(
 		err_text,
 		"unirail install: folder '/opt/cni/bin': not made by unirail: 'alpha', 'beta'; "
-		"--replace keeps each as NAME.before-unirail, --keep leaves them alone, --links "
-		"chooses others\n");
+		"--replace keeps each as NAME.before-unirail, --keep leaves them in place, --links "
+		"selects others\n");
 	assert_string_equal(out_text, "");
 	assert_int_equal(count(), 2);
-	/* With others chosen there is nothing in the way. */
+	/* With other names there is no conflict. */
 	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
 	assert_int_equal(INSTALL("--links", "beta"), 0);
 	assert_int_equal(call("alpha"), THEIRS);
 	assert_int_equal(call("beta"), OURS);
 }
 
-/* A node has plugins of others: those stay, and the rest is installed. */
+/* A node has other plugins: they stay, and the rest is installed. */
 static void test_keep_leaves_what_others_made(void **state)
 {
 	(void)state;
@@ -317,12 +320,12 @@ static void test_keep_leaves_what_others_made(void **state)
 	assert_int_equal(call("beta"), OURS);
 	assert_int_equal(INSTALL("--keep"), 0);
 	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
-	/* It is not ours to remove, either. */
+	/* It was not installed by unirail, so it is not removed either. */
 	assert_int_equal(INSTALL("--uninstall"), 0);
 	assert_string_equal(err_text, "");
 	expect("alpha", THEIR_TEXT);
 	assert_int_equal(count(), 1);
-	/* But what is called as we are is in the way. */
+	/* But a file with the binary's name is a conflict. */
 	put("unirail", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--keep"), 1);
 	assert_non_null(strstr(err_text, "not made by unirail: 'unirail'; --replace"));
@@ -368,9 +371,9 @@ static void test_an_older_kept_file_is_not_overwritten(void **state)
 	put("alpha", THEIR_TEXT, 0755);
 	put("alpha.before-unirail", "something else", 0644);
 	assert_int_equal(INSTALL("--replace"), 1);
-	assert_string_equal(
-		err_text, "unirail install: folder '/opt/cni/bin': another NAME.before-unirail is "
-			  "there already for 'alpha'; move it away\n");
+	assert_string_equal(err_text,
+			    "unirail install: folder '/opt/cni/bin': another NAME.before-unirail "
+			    "exists already for 'alpha'; move it away\n");
 	assert_int_equal(count(), 2);
 	/* The same content there is as good as keeping it. */
 	put("alpha.before-unirail", THEIR_TEXT, 0755);
@@ -381,7 +384,7 @@ static void test_an_older_kept_file_is_not_overwritten(void **state)
 	assert_int_equal(count(), 1);
 }
 
-static void test_what_somebody_changed_is_left_and_named(void **state)
+static void test_changed_files_are_kept_and_named(void **state)
 {
 	(void)state;
 	put("beta", THEIR_TEXT, 0755);
@@ -393,12 +396,10 @@ static void test_what_somebody_changed_is_left_and_named(void **state)
 	assert_string_equal(out_text, "remove   beta\n");
 	assert_string_equal(
 		err_text,
-		"unirail install: left '/opt/cni/bin/beta.before-unirail': changed since it was "
-		"kept, not put back\n"
-		"unirail install: left '/opt/cni/bin/alpha': changed since it was installed, not "
-		"removed\n"
-		"unirail install: left '/opt/cni/bin/unirail': changed since it was installed, "
-		"not removed\n");
+		"unirail install: left '/opt/cni/bin/beta.before-unirail': backup was changed, not "
+		"restored\nunirail install: left '/opt/cni/bin/alpha': changed since it was "
+		"installed, not removed\nunirail install: left '/opt/cni/bin/unirail': changed "
+		"since it was installed, not removed\n");
 	expect("alpha", "theirs now");
 	expect("beta.before-unirail", "changed");
 	expect("unirail", "another binary");
@@ -429,18 +430,18 @@ static void test_mistakes(void **state)
 {
 	(void)state;
 	assert_int_equal(INSTALL("--links", "alhpa"), 1);
-	assert_non_null(strstr(err_text, "no link is called 'alhpa'; did you mean 'alpha'?"));
+	assert_non_null(strstr(err_text, "no link 'alhpa'; did you mean 'alpha'?"));
 	assert_int_equal(INSTALL("--links", "tool"), 1);
 	assert_int_equal(INSTALL("--cni-bin-dir", "here"), 2);
 	assert_int_equal(INSTALL("--uninstall", "--replace"), 2);
 	assert_int_equal(INSTALL("--uninstall", "--links=all"), 2);
 	assert_int_equal(INSTALL("now"), 2);
-	assert_string_equal(err_text, "unirail install: folder 'now' is not an absolute path\n");
+	assert_string_equal(err_text, "unirail install: directory 'now' is not an absolute path\n");
 	assert_int_equal(INSTALL("--cni-bin-dir", "/a", "/b"), 2);
 	assert_int_equal(INSTALL("/a", "/b"), 2);
 	assert_int_equal(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
 	assert_int_equal(INSTALL("--replace"), 1);
-	assert_non_null(strstr(err_text, "'alpha' is neither a file nor a link; move it away"));
+	assert_non_null(strstr(err_text, "'alpha' is not a file or a link; move it away"));
 	assert_int_equal(count(), 1);
 	assert_int_equal(INSTALL("--list"), 0);
 	assert_string_equal(out_text, "alpha\nbeta\n");
@@ -448,7 +449,10 @@ static void test_mistakes(void **state)
 	assert_string_equal(out_text, "[\n    \"alpha\",\n    \"beta\"\n]\n");
 }
 
-/* A record that leads out of the folder, or that a later version wrote, is refused as a whole. */
+/*
+ * A record that names a path outside of the directory, or of a later version, is refused as a
+ * whole.
+ */
 static void test_bad_records(void **state)
 {
 	static const char *const bad[] = {
@@ -490,7 +494,7 @@ static void test_interrupted(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--replace"), 0);
-	/* Killed before anything but the record and the kept file was in place. */
+	/* Killed when only the record and the backup existed. */
 	assert_int_equal(file_remove(&root, in_bin("unirail"), NULL), 0);
 	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
 	put("alpha", THEIR_TEXT, 0755);
@@ -502,7 +506,7 @@ static void test_interrupted(void **state)
 	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
 	assert_int_equal(INSTALL(), 0);
 	assert_string_equal(out_text, "link     beta -> unirail\n");
-	/* A removal that had put back alpha already. */
+	/* A removal that has already restored alpha. */
 	put("alpha", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--uninstall"), 0);
 	assert_int_equal(count(), 1);
@@ -539,7 +543,7 @@ static void test_upgrade(void **state)
 	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
 	assert_int_equal(call("alpha"), OURS);
 
-	/* A binary that somebody else put there is kept, like any file. */
+	/* A binary from another source is kept as a backup, like any file. */
 	put("unirail", "somebody's", 0755);
 	assert_int_equal(INSTALL(), 1);
 	assert_int_equal(INSTALL("--replace"), 0);
@@ -584,7 +588,7 @@ static void put_false(void)
 	root_close(&host);
 }
 
-/* A runtime calls a plugin all the while: it gets the old or the new one, every time. */
+/* A runtime calls a plugin meanwhile: each call gets the old or the new one. */
 static void test_calls_meanwhile(void **state)
 {
 	int seen[2] = {0, 0}, pipes[2], status;
@@ -661,7 +665,7 @@ static void test_plan_names_all_that_is_in_the_way(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_fresh, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_first_installation, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_configuration_of_a_node, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_state_of_a_node_is_removed, setup,
 						teardown),
@@ -675,7 +679,7 @@ int main(int argc, char **argv)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_an_older_kept_file_is_not_overwritten, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_what_somebody_changed_is_left_and_named, setup,
+		cmocka_unit_test_setup_teardown(test_changed_files_are_kept_and_named, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_dry_run, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),

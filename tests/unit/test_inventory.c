@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "device/inventory.h"
 #include "cli/device.h"
+#include "wire/json/json.h"
 
 static struct err e;
 
@@ -150,7 +151,7 @@ static struct inventory_function shown(void)
 static void as_text(void **state)
 {
 	struct inventory_function f = shown();
-	struct device_row row = {&f, (char *)(uintptr_t) "team/p", NULL};
+	struct device_row row = {&f, (char *)(uintptr_t) "team/p", NULL, NULL};
 	char text[1024] = "";
 	FILE *out = fmemopen(text, sizeof(text), "w");
 
@@ -166,7 +167,7 @@ static void as_text(void **state)
 static void as_json(void **state)
 {
 	struct inventory_function f = shown();
-	struct device_row row = {&f, NULL, (char *)(uintptr_t) "/run/netns/p"};
+	struct device_row row = {&f, NULL, (char *)(uintptr_t) "/run/netns/p", NULL};
 	auto_buf struct buf b;
 
 	(void)state;
@@ -181,15 +182,73 @@ static void as_json(void **state)
 	assert_non_null(strstr(b.p, "\"portGuid\": \"02:00:00:00:00:00:00:01\""));
 	assert_non_null(strstr(b.p, "\"pod\": null"));
 	assert_non_null(strstr(b.p, "\"netns\": \"/run/netns/p\""));
+	assert_null(strstr(b.p, "\"health\""));
+}
+
+/* The agent's response names a device of two resources, a healthy one, and nothing of the third. */
+static void health_of_the_agent(void **state)
+{
+	static const char response[] =
+		"{\"resources\":[{\"resource\":\"a/b\",\"devices\":["
+		"{\"id\":\"0000:3b:00.3\",\"unhealthy\":\"\"},"
+		"{\"id\":\"0000:3b:00.2\",\"unhealthy\":\"the link is down\"}]},"
+		"{\"resource\":\"a/c\",\"devices\":[{\"id\":7},"
+		"{\"id\":\"0000:3b:00.2\",\"unhealthy\":\"the link is down\"}]},{\"devices\":{}}]}";
+	struct inventory_function f[] = {shown(), shown(), shown()};
+	struct device_row rows[] = {{.f = &f[0]}, {.f = &f[1]}, {.f = &f[2]}};
+	auto_json struct json_doc *doc = NULL;
+	char text[2048] = "";
+	FILE *out = fmemopen(text, sizeof(text), "w");
+	auto_buf struct buf b;
+
+	(void)state;
+	f[1].pci.bdf[strlen(f[1].pci.bdf) - 1] = '3';
+	f[2].pci.bdf[strlen(f[2].pci.bdf) - 1] = '4';
+	assert_int_equal(json_parse(&doc, span_of(response), 4096, NULL), 0);
+	device_rows_health(rows, ARRAY_LEN(rows), json_root(doc));
+	device_show_text(rows, ARRAY_LEN(rows), out);
+	fclose(out);
+	assert_non_null(strstr(text, "  HEALTH\n"));
+	assert_non_null(strstr(text, "  in another namespace  unhealthy: the link is down\n"));
+	assert_non_null(strstr(text, "  in another namespace  healthy\n"));
+	assert_non_null(strstr(text, "  in another namespace  -\n"));
+	buf_init(&b, 1 << 16);
+	device_show_json(rows, ARRAY_LEN(rows), &b);
+	assert_non_null(strstr(
+		b.p, "\"health\": \"unhealthy\",\n        \"healthReason\": \"the link is down\""));
+	assert_non_null(strstr(b.p, "\"health\": \"healthy\",\n        \"healthReason\": null"));
+	assert_non_null(strstr(b.p, "\"health\": null,\n        \"healthReason\": null"));
+}
+
+static void health_of_a_response_without_resources(void **state)
+{
+	static const char *const responses[] = {"[]", "{}", "{\"resources\":7}",
+						"{\"resources\":[1]}"};
+	struct inventory_function f = shown();
+	struct device_row row = {.f = &f};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(responses); i++) {
+		auto_json struct json_doc *doc = NULL;
+
+		assert_int_equal(json_parse(&doc, span_of(responses[i]), 4096, NULL), 0);
+		device_rows_health(&row, 1, json_root(doc));
+		assert_null(row.unhealthy);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(switchdev),	cmocka_unit_test(gids),
-		cmocka_unit_test(pf_with_vfio), cmocka_unit_test(many_vfs),
-		cmocka_unit_test(no_pci),	cmocka_unit_test(as_text),
+		cmocka_unit_test(switchdev),
+		cmocka_unit_test(gids),
+		cmocka_unit_test(pf_with_vfio),
+		cmocka_unit_test(many_vfs),
+		cmocka_unit_test(no_pci),
+		cmocka_unit_test(as_text),
 		cmocka_unit_test(as_json),
+		cmocka_unit_test(health_of_the_agent),
+		cmocka_unit_test(health_of_a_response_without_resources),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

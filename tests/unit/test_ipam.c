@@ -45,21 +45,21 @@ static int teardown(void **state)
 
 static const char *const rail0[] = {"rail0"};
 
-static struct ipam_ask ask(const char *id, const char *ifname)
+static struct ip_request request(const char *id, const char *ifname)
 {
-	return (struct ipam_ask){
-		.who = {.container_id = id, .ifname = ifname}, .pools4 = rail0, .n_pools4 = 1};
+	return (struct ip_request){
+		.owner = {.container_id = id, .ifname = ifname}, .pools4 = rail0, .n_pools4 = 1};
 }
 
-static int allocate(const struct ipam_ask *a, size_t n, struct err *e)
+static int allocate(const struct ip_request *a, size_t n, struct err *e)
 {
 	auto_ipam struct ipam *i = il_open(&lab);
-	struct ipam_grant *g = NULL;
+	struct ip_allocation *g = NULL;
 	size_t n_g = 0;
 	int r = ipam_allocate(i, a, n, &g, &n_g, e);
 
 	if (r == 0)
-		ipam_grants_free(g, n_g);
+		ip_allocations_free(g, n_g);
 	return r;
 }
 
@@ -84,10 +84,10 @@ static size_t records(const char *state)
 	return count;
 }
 
-static void test_grant_says_all(void **state)
+static void test_result_of_an_allocation(void **state)
 {
-	struct ipam_ask a = ask("c", "net1");
-	struct ipam_grant *g;
+	struct ip_request a = request("c", "net1");
+	struct ip_allocation *g;
 	struct err e = ERR_INIT;
 	size_t n;
 	struct ipam *i;
@@ -106,17 +106,17 @@ static void test_grant_says_all(void **state)
 	assert_true(ipnet_is_default(&g[0].routes[1].dst));
 	il_assert_ip(&g[0].routes[1].gw, "10.0.0.1");
 	assert_false(g[0].was_there);
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	a.clean_gateway = true;
 	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	assert_true(g[0].was_there);
 	assert_int_equal(g[0].n_routes, 1);
 	il_assert_ip(&g[0].gateway, "10.0.0.1");
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	ipam_close(i);
 }
 
-static void test_same_ask_same_address(void **state)
+static void test_repeated_request_gets_the_same_address(void **state)
 {
 	(void)state;
 	il_pools(&lab, POOL_10);
@@ -132,7 +132,7 @@ static void test_same_ask_same_address(void **state)
 	assert_int_equal(il_free(&lab, "a", NULL), 1);
 }
 
-static void test_freed_addresses_rest(void **state)
+static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 {
 	(void)state;
 	il_pools(&lab, POOL_10);
@@ -200,28 +200,28 @@ static void test_quarantine(void **state)
 	assert_take("c", "net1", "10.0.0.10");
 }
 
-static struct ipam_ask sticky_ask(const char *id, const char *pod)
+static struct ip_request sticky_ask(const char *id, const char *pod)
 {
-	struct ipam_ask a = ask(id, "net1");
+	struct ip_request a = request(id, "net1");
 
 	a.sticky = true;
-	a.who.pod_namespace = "ns";
-	a.who.pod_name = pod;
+	a.owner.pod_namespace = "ns";
+	a.owner.pod_name = pod;
 	return a;
 }
 
 static void assert_sticky(const char *id, const char *pod, const char *want)
 {
-	struct ipam_ask a = sticky_ask(id, pod);
+	struct ip_request a = sticky_ask(id, pod);
 	struct err e = ERR_INIT;
-	struct ipam_grant *g;
+	struct ip_allocation *g;
 	size_t n;
 	struct ipam *i = il_open(&lab);
 
 	if (ipam_allocate(i, &a, 1, &g, &n, &e) < 0)
 		fail_msg("%s", e.text);
 	il_assert_ip(&g[0].address.ip, want);
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	ipam_close(i);
 }
 
@@ -245,7 +245,7 @@ static void test_sticky(void **state)
 	assert_int_equal(il_free(&lab, "c0third", "net1"), 1);
 }
 
-/* Giving back needs neither pools nor their folder. */
+/* A release needs neither pools nor their directory. */
 static void test_release_without_pools(void **state)
 {
 	struct err e = ERR_INIT;
@@ -264,7 +264,7 @@ static void test_release_without_pools(void **state)
 
 static void test_bad_pools_fail_the_ask(void **state)
 {
-	struct ipam_ask a = ask("a", "net1");
+	struct ip_request a = request("a", "net1");
 	struct err e = ERR_INIT;
 
 	(void)state;
@@ -278,7 +278,7 @@ static void test_bad_pools_fail_the_ask(void **state)
 
 static void test_rails_all_or_nothing(void **state)
 {
-	struct ipam_ask a[11];
+	struct ip_request a[11];
 	char names[11][8];
 	struct err e = ERR_INIT;
 
@@ -286,7 +286,7 @@ static void test_rails_all_or_nothing(void **state)
 	il_pools(&lab, POOL_10);
 	for (int i = 0; i < 11; i++) {
 		snprintf(names[i], sizeof(names[i]), "net%d", i);
-		a[i] = ask("c", names[i]);
+		a[i] = request("c", names[i]);
 	}
 	assert_true(allocate(a, 11, &e) < 0);
 	assert_int_equal(e.kind, ERR_AGAIN);
@@ -301,9 +301,9 @@ static void test_rails_all_or_nothing(void **state)
 static void test_wide_ipv6(void **state)
 {
 	static const char *const names[] = {"six"};
-	struct ipam_ask a = {
-		.who = {.container_id = "c", .ifname = "net1"}, .pools6 = names, .n_pools6 = 1};
-	struct ipam_grant *g;
+	struct ip_request a = {
+		.owner = {.container_id = "c", .ifname = "net1"}, .pools6 = names, .n_pools6 = 1};
+	struct ip_allocation *g;
 	struct err e = ERR_INIT;
 	struct ipam *i;
 	size_t n;
@@ -315,30 +315,30 @@ static void test_wide_ipv6(void **state)
 	if (ipam_allocate(i, &a, 1, &g, &n, &e) < 0)
 		fail_msg("%s", e.text);
 	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	ipam_close(i);
 	i = il_open(&lab);
 	assert_int_equal(ipam_held(i, "c", "net1", &g, &n, &e), 0);
 	assert_int_equal(n, 1);
 	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
 	assert_int_equal(g[0].address.len, 48);
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	ipam_close(i);
 }
 
 static void test_gc(void **state)
 {
 	struct ipam_valid valid[] = {{"a", "net1"}, {"b", "net2"}};
-	struct ipam_ask asks[4] = {ask("a", "net1"), ask("b", "net1"), ask("b", "net2"),
-				   ask("d", "net1")};
+	struct ip_request requests[4] = {request("a", "net1"), request("b", "net1"),
+					 request("b", "net2"), request("d", "net1")};
 	struct err e = ERR_INIT;
 	struct ipam *i;
 
 	(void)state;
 	il_pools(&lab, POOL_10);
 	for (int k = 0; k < 4; k++)
-		asks[k].who.network = k < 3 ? "rails" : "other";
-	assert_int_equal(allocate(asks, 4, &e), 0);
+		requests[k].owner.network = k < 3 ? "rails" : "other";
+	assert_int_equal(allocate(requests, 4, &e), 0);
 	i = il_open(&lab);
 	assert_int_equal(ipam_gc(i, "rails", valid, 2, &e), 1);
 	assert_int_equal(ipam_gc(i, "rails", valid, 2, &e), 0);
@@ -346,7 +346,7 @@ static void test_gc(void **state)
 	assert_int_equal(records("used"), 3);
 }
 
-/* --- host-local's folder --- */
+/* --- host-local's directory --- */
 
 static void test_adopted(void **state)
 {
@@ -362,7 +362,7 @@ static void test_adopted(void **state)
 	il_write(&lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
 	assert_int_equal(records("adopted"), 2);
-	/* By container alone: only what lies in our pools, not the pod's eth0. */
+	/* By container alone: only addresses of unirail's pools, not the pod's eth0. */
 	assert_int_equal(il_free(&lab, "old", NULL), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/rails/10.0.0.10"));
 	assert_true(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
@@ -372,7 +372,7 @@ static void test_adopted(void **state)
 	assert_int_equal(il_free(&lab, "older", "net7"), 1);
 	assert_int_equal(records("adopted"), 0);
 	assert_true(file_exists(&lab.root, "/hostlocal/rails/last_reserved_ip.0"));
-	/* By name and interface it is the attachment's, whatever the pools say by now. */
+	/* By name and interface it belongs to the attachment, even if the pools have changed. */
 	assert_int_equal(il_free(&lab, "old", "eth0"), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	il_write(&lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
@@ -384,7 +384,7 @@ static void test_adopted(void **state)
 	ipam_close(i);
 }
 
-/* host-local and a crash: an empty file is somebody's, nobody knows whose. */
+/* A crash of host-local leaves an empty file: allocated, with an unknown owner. */
 static void test_adopted_without_owner(void **state)
 {
 	struct ipam_valid valid = {"c", "net1"};
@@ -437,9 +437,9 @@ static void test_release_ip(void **state)
 	i = il_open(&lab);
 	assert_int_equal(ipam_release_ip(i, &a, &e), 0);
 	assert_int_equal(ipam_release_ip(i, &a, &e), -ENOENT);
-	assert_has(e.text, "nobody holds 10.0.0.10");
+	assert_has(e.text, "10.0.0.10 has no owner");
 	ipam_close(i);
-	assert_take("b", "net1", "10.0.0.10"); /* no rest: a person said so */
+	assert_take("b", "net1", "10.0.0.10"); /* no reuse delay: a manual release */
 }
 
 static void test_free_list(void **state)
@@ -462,22 +462,22 @@ static void test_free_list(void **state)
 	ipam_close(i);
 }
 
-/* What came from another node waits for its pod, also in the next process. */
-static void test_keep(void **state)
+/* A migrated address is reserved for its pod, also in the next process. */
+static void test_migrated_address_is_reserved(void **state)
 {
 	struct ipam_owner web = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-0"};
 	struct ipam_owner other = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-1"};
 	static const char *const names[] = {"rail0"};
-	struct ipam_ask a = {.who = {.container_id = "c",
-				     .ifname = "net1",
-				     .pod_namespace = "a",
-				     .pod_name = "web-0"},
-			     .pools4 = names,
-			     .n_pools4 = 1,
-			     .sticky = true};
+	struct ip_request a = {.owner = {.container_id = "c",
+					 .ifname = "net1",
+					 .pod_namespace = "a",
+					 .pod_name = "web-0"},
+			       .pools4 = names,
+			       .n_pools4 = 1,
+			       .sticky = true};
 	struct ipnet ip = il_net("10.0.0.12/24"), used = il_net("10.0.0.10/24");
 	struct err e = ERR_INIT;
-	struct ipam_grant *g;
+	struct ip_allocation *g;
 	struct ipam *i;
 	size_t n;
 
@@ -486,7 +486,7 @@ static void test_keep(void **state)
 	assert_take("x", "net1", "10.0.0.10");
 	i = il_open(&lab);
 	assert_int_equal(ipam_keep(i, &used, &web, "rail0", &e), -EADDRINUSE);
-	assert_has(e.text, "10.0.0.10 is not to be kept for 'a/web-0': somebody else has it");
+	assert_has(e.text, "cannot retain 10.0.0.10 for 'a/web-0': it has another owner");
 	assert_int_equal(ipam_keep(i, &ip, &web, "rail0", &e), 0);
 	assert_int_equal(ipam_keep(i, &ip, &web, "rail0", &e), 0);
 	assert_int_equal(ipam_keep(i, &ip, &other, "rail0", &e), -EADDRINUSE);
@@ -494,22 +494,22 @@ static void test_keep(void **state)
 	i = il_open(&lab);
 	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	il_assert_ip(&g[0].address.ip, "10.0.0.12");
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	ipam_close(i);
 }
 
-/* Pools of a cluster, lent: what this node has of them, and an empty cluster. */
+/* Pools of a cluster, attached: the node's part of them, and an empty cluster. */
 static void test_lent_pools_of_a_cluster(void **state)
 {
 	static const char *const line =
 		"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":"
 		"\"10.0.0.0/24\",\"ips\":[\"10.0.0.10-10.0.0.19\"],\"default\":true}}";
-	struct ipam_ask a = {.who = {.container_id = "c", .ifname = "net1"}};
+	struct ip_request a = {.owner = {.container_id = "c", .ifname = "net1"}};
 	struct ip_range r = {il_ip("10.0.0.12"), il_ip("10.0.0.13")};
 	struct ip_set mine = {0}, adopted = {0};
 	struct ipam_pools pools = {0};
 	struct err e = ERR_INIT;
-	struct ipam_grant *g;
+	struct ip_allocation *g;
 	struct ipam *i;
 	struct buf b;
 	size_t n;
@@ -520,7 +520,7 @@ static void test_lent_pools_of_a_cluster(void **state)
 	i = il_open(&lab);
 	ipam_attach_pools(i, &pools);
 	assert_true(ipam_allocate(i, &a, 1, &g, &n, &e) < 0);
-	assert_has(e.text, "no SpiderIPPool that can be used: make one");
+	assert_has(e.text, "no valid SpiderIPPool: create one");
 	ipam_detach_pools(i, &pools);
 	ipam_pools_done(&pools);
 	pool_kube_set(&line, 1, "ns", &pools.set);
@@ -529,14 +529,14 @@ static void test_lent_pools_of_a_cluster(void **state)
 	ipam_attach_pools(i, &pools);
 	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	il_assert_ip(&g[0].address.ip, "10.0.0.12");
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 	assert_int_equal(ipam_check(i, &b, &e), 0);
 	/* Its block is lost. */
 	ipam_detach_pools(i, &pools);
 	pool_kube_cut(&pools.set.v[0], &mine, &adopted);
 	ipam_attach_pools(i, &pools);
 	assert_int_equal(ipam_check(i, &b, &e), 1);
-	assert_has(b.p, "10.0.0.12 (container c net1) is in no block of this node now");
+	assert_has(b.p, "10.0.0.12 (container c net1) is in no block of this node");
 	ipam_detach_pools(i, &pools);
 	ipam_pools_done(&pools);
 	ipam_close(i);
@@ -558,18 +558,18 @@ static int check(struct buf *b)
 
 static void test_check(void **state)
 {
-	struct ipam_ask a[3] = {ask("a", "net1"), ask("b", "net1"), ask("c", "net1")};
+	struct ip_request a[3] = {request("a", "net1"), request("b", "net1"), request("c", "net1")};
 	struct err e = ERR_INIT;
 	struct buf b;
 
 	(void)state;
 	il_pools(&lab, POOL_10);
-	a[0].who.netns = "/run/netns/gone";
-	a[1].who.netns = "/pools";
+	a[0].owner.netns = "/run/netns/gone";
+	a[1].owner.netns = "/pools";
 	assert_int_equal(allocate(a, 3, &e), 0);
 	assert_int_equal(check(&b), 1);
-	assert_has(b.p, "10.0.0.10 (container a net1) has no namespace any more "
-			"('/run/netns/gone')");
+	assert_has(b.p, "10.0.0.10 (container a net1) is allocated, but its network namespace "
+			"'/run/netns/gone' does not exist");
 	assert_has(b.p, "'unirail pool release 10.0.0.10'");
 	buf_done(&b);
 	il_free(&lab, "a", "net1");
@@ -579,9 +579,9 @@ static void test_check(void **state)
 		       "[reserved]\nips=10.0.0.12\n");
 	il_write(&lab, "/hostlocal/rails/10.0.0.11", "other\r\nnet1");
 	assert_int_equal(check(&b), 3);
-	assert_has(b.p, "10.0.0.11 (container b net1) is in no pool any more");
+	assert_has(b.p, "10.0.0.11 (container b net1) is no longer in a pool");
 	assert_has(b.p, "10.0.0.12 (container c net1) is reserved now");
-	assert_has(b.p, "10.0.0.11 is held by container b net1 and, says "
+	assert_has(b.p, "10.0.0.11 is allocated to container b net1 and, according to "
 			"'/hostlocal/rails/10.0.0.11'");
 	buf_done(&b);
 }
@@ -592,14 +592,14 @@ enum { MANY = 200 };
 
 static void child(int n, int go)
 {
-	struct ipam_ask a;
+	struct ip_request a;
 	struct err e = ERR_INIT;
 	char id[16], c;
 
 	if (read(go, &c, 1) < 0)
 		_exit(2);
 	snprintf(id, sizeof(id), "pod-%d", n);
-	a = ask(id, "net1");
+	a = request(id, "net1");
 	lab.paths.lock_ms = 120000; /* under sanitizers and with a slow disk */
 	if (allocate(&a, 1, &e) < 0) {
 		fprintf(stderr, "%s\n", e.text);
@@ -633,7 +633,7 @@ static int run_many(int n)
 static void test_many_processes(void **state)
 {
 	auto_free struct ipam_record *v = NULL;
-	struct ipam_ask a = ask("late", "net1");
+	struct ip_request a = request("late", "net1");
 	struct err e = ERR_INIT;
 	size_t n = 0;
 	struct ipam *i;
@@ -654,42 +654,47 @@ static void test_many_processes(void **state)
 	assert_has(e.text, "pool 'rail0' has 200 addresses: 200 in use (container pod-");
 }
 
-/* A kill at any moment: who was told has the address, and the store goes on. */
+/*
+ * A kill at any moment: a caller that got a response has the address, and the store remains usable.
+ */
 static void test_killed_writers(void **state)
 {
 	(void)state;
 	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/16\n");
 	for (int i = 0; i < 60; i++) {
-		int told[2], status;
+		int counted[2], status;
 		struct ipaddr a, got;
 		char id[16];
 		pid_t pid;
 
 		snprintf(id, sizeof(id), "pod-%d", i);
-		assert_int_equal(pipe(told), 0);
+		assert_int_equal(pipe(counted), 0);
 		pid = fork();
 		if (pid == 0) {
 			for (int k = 0;; k++) {
 				snprintf(id + strlen(id), 4, "x");
 				id[12] = '\0';
 				a = il_take(&lab, id, k % 2 ? "net1" : "net2", "rail0");
-				if (k == 0 && write(told[1], &a, sizeof(a)) < 0)
+				if (k == 0 && write(counted[1], &a, sizeof(a)) < 0)
 					_exit(1);
 			}
 		}
-		close(told[1]);
-		assert_int_equal(read(told[0], &a, sizeof(a)), sizeof(a));
+		close(counted[1]);
+		assert_int_equal(read(counted[0], &a, sizeof(a)), sizeof(a));
 		usleep((useconds_t)(i * 97 % 2000));
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
-		close(told[0]);
+		close(counted[0]);
 		snprintf(id + strlen(id), 4, "x");
 		got = il_take(&lab, id, "net2", "rail0");
 		assert_true(ip_eq(&a, &got));
 	}
 }
 
-/* The journal stays in proportion to what is held, over a day of pods that come and go. */
+/*
+ * The length of the journal stays in proportion to the number of allocations, over a day of pods
+ * that are created and deleted.
+ */
 static void test_journal_stays_short(void **state)
 {
 	size_t n;
@@ -729,25 +734,27 @@ static void test_damaged_journal(void **state)
 {
 	struct ipam *i = NULL;
 	struct err e = ERR_INIT;
-	struct buf said;
+	struct buf message;
 
 	(void)state;
 	il_pools(&lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	il_write(&lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
 	assert_int_equal(ipam_open(&i, &lab.root, &lab.paths, &e), -EBADMSG);
-	buf_init(&said, 4096);
-	assert_int_equal(ipam_repair(&lab.root, &lab.paths, NULL, 0, &said, &e), 0);
-	assert_has(said.p, "line 1 is damaged: held back 10.0.0.15/24");
-	buf_done(&said);
+	buf_init(&message, 4096);
+	assert_int_equal(ipam_repair(&lab.root, &lab.paths, NULL, 0, &message, &e), 0);
+	assert_has(message.p, "line 1 is damaged: reserved 10.0.0.15/24");
+	buf_done(&message);
 	assert_int_equal(records("used"), 1);
 	assert_take("b", "net1", "10.0.0.10");
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-/* A cluster's node begins anew: its blocks are another log's from before the journal is gone. */
-static void test_begin_anew(void **state)
+/*
+ * A node of a cluster starts again: its blocks belong to another log before the journal is removed.
+ */
+static void test_restart_with_an_empty_journal(void **state)
 {
 	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;
 	struct err e = ERR_INIT;
@@ -759,8 +766,7 @@ static void test_begin_anew(void **state)
 	il_pools(&lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
 	a = il_take(&lab, "c1", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
-	assert_int_equal(ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e),
-			 0);
+	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e), 0);
 	assert_null(aside);
 	assert_false(file_exists(&lab.root, "/state/blocks.json"));
 	il_write(
@@ -772,14 +778,14 @@ static void test_begin_anew(void **state)
 	before = il_read(&lab, "/state/journal", &n);
 	*strchr(before, '\n') = '\0';
 	text = xasprintf("%s\n", before);
-	for (int i = 0; i < 2 * ANEW_KEPT; i++) {
+	for (int i = 0; i < 2 * RECREATED_RETAINED; i++) {
 		il_clock_ms++;
 		if (i == 0)
 			il_write(&lab, "/state/journal", text);
 		else
 			il_write(&lab, "/state/journal", "x\n");
 		free(take(aside));
-		if (ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e) < 0)
+		if (ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e) < 0)
 			fail_msg("%s", e.text);
 		assert_non_null(aside);
 		again = il_read(&lab, aside, &n);
@@ -790,22 +796,22 @@ static void test_begin_anew(void **state)
 	}
 	assert_int_equal(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
 	str_list_free(names, n);
-	assert_in_range(n, ANEW_KEPT, ANEW_KEPT + 3); /* one anchor, blocks.json, lock */
+	assert_in_range(n, RECREATED_RETAINED,
+			RECREATED_RETAINED + 3); /* one anchor, blocks.json, lock */
 	after = il_read(&lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));
 	assert_has(after, "\"claims\":[],\"loans\":[]");
 	assert_has(after, "\"nodeUID\":\"u\"");
 	assert_has(after, "\"tokens\":7,\"seen\":91,\"setBack\":true");
-	/* The new one is empty, and whole. */
+	/* The new journal is empty and valid. */
 	a = il_take(&lab, "c2", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
-	assert_int_equal(ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
-			 0);
+	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), 0);
 	assert_null(again);
-	/* Blocks that cannot be read leave the journal where it is, refused. */
+	/* If the blocks cannot be read, the journal is refused and stays where it is. */
 	il_write(&lab, "/state/blocks.json", "{");
 	il_write(&lab, "/state/journal", "x\n");
-	assert_int_equal(ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
+	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
 			 -EBADMSG);
 	assert_null(again);
 	assert_true(file_exists(&lab.root, "/state/journal"));
@@ -814,15 +820,15 @@ static void test_begin_anew(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_grant_says_all),
-		CASE(test_same_ask_same_address),
-		CASE(test_freed_addresses_rest),
+		CASE(test_result_of_an_allocation),
+		CASE(test_repeated_request_gets_the_same_address),
+		CASE(test_released_addresses_wait_for_the_reuse_delay),
 		CASE(test_rest_is_skipped_when_full),
 		CASE(test_clock_set_back),
 		CASE(test_quarantine),
 		CASE(test_sticky),
 		CASE(test_release_without_pools),
-		CASE(test_begin_anew),
+		CASE(test_restart_with_an_empty_journal),
 		CASE(test_bad_pools_fail_the_ask),
 		CASE(test_rails_all_or_nothing),
 		CASE(test_wide_ipv6),
@@ -832,7 +838,7 @@ int main(void)
 		CASE(test_adopted_survives_compaction),
 		CASE(test_release_ip),
 		CASE(test_free_list),
-		CASE(test_keep),
+		CASE(test_migrated_address_is_reserved),
 		CASE(test_lent_pools_of_a_cluster),
 		CASE(test_check),
 		CASE(test_many_processes),

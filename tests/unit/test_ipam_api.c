@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routes, to the byte, and what happens to the store behind them. */
+/* The routes, byte for byte, and their effect on the store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +16,7 @@
 #include "agent_lab.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "wire/json/json.h"
 
 static struct ipam_lab lab;
 static pid_t server;
@@ -266,7 +267,7 @@ static void test_wrong_places(void **state)
 		   "{\"code\":415,\"message\":\"unsupported media type \\\"text/plain\\\", only "
 		   "[application/json] are allowed\"}");
 	al_expect(&lab, "OPTIONS", "*", NULL, 400,
-		  "{\"code\":400,\"message\":\"the request's target is no path\"}");
+		  "{\"code\":400,\"message\":\"the request target is not a path\"}");
 }
 
 static void test_endpoint(void **state)
@@ -300,6 +301,30 @@ static void test_coordinator(void **state)
 	expect("GET", "coordinator/config", "{}", 200,
 	       "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"underlay\",\"overlayPodCIDR\":[],"
 	       "\"policyRoutes\":[],\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}\n");
+}
+
+static void put_devices(void *arg, struct json_out *o)
+{
+	jo_arr(o);
+	jo_obj(o);
+	jo_kstr(o, "resource", arg);
+	jo_end_obj(o);
+	jo_end_arr(o);
+}
+
+static void with_devices(struct ipam_api_conf *c)
+{
+	c->put_devices = put_devices;
+	c->devices_arg = (char *)(uintptr_t) "a/b";
+}
+
+static void test_devices(void **state)
+{
+	(void)state;
+	expect("GET", "unirail/devices", NULL, 404,
+	       "{\"code\":404,\"message\":\"this server has no device plugin\"}");
+	serve(with_devices);
+	expect("GET", "unirail/devices", NULL, 200, "{\"resources\":[{\"resource\":\"a/b\"}]}\n");
 }
 
 static void no_conflict_ips(struct ipam_api_conf *c)
@@ -345,7 +370,7 @@ static void test_broken_pools(void **state)
 	assert_has(answer, "HTTP/1.1 500 ");
 	assert_has(answer, "rails.conf:");
 	expect("GET", "runtime/liveness", NULL, 200, "");
-	/* Giving back needs no pools. */
+	/* A release needs no pools. */
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	il_pools(&lab, POOLS);
 	assert_int_equal(records("used"), 0);
@@ -424,7 +449,7 @@ static void test_dry_run(void **state)
 	assert_has(answer, "{\"code\":7,");
 }
 
-static void test_plan_wishes(void **state)
+static void test_plan_requests(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -452,7 +477,7 @@ static void test_plans_that_are_refused(void **state)
 		{"{\"containerID\":\"c\",\"rails\":[{}]}", "rails.ifName in body is required", 422},
 		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"\"}]}", "at least 1 chars", 422},
 		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\"},{\"ifName\":\"a\"}]}",
-		 "'a' in body is there twice", 422},
+		 "'a' in body occurs twice", 422},
 		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\",\"addresses\":[\"x\"]}]}",
 		 "rails.addresses in body: 'x' is not an address", 422},
 		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\",\"masterAddresses\":[\"1\"]}]}",
@@ -472,23 +497,24 @@ static void test_plans_that_are_refused(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_done(void **state)
+static void test_report(void **state)
 {
 	auto_free char *answer = NULL;
 
 	(void)state;
 	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
-	/* Somebody else's report, or one too late, takes nothing away. */
-	expect("POST", "unirail/pods/done",
+	/* A late report, or one of another container, releases nothing. */
+	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");
 	assert_int_equal(records("used"), 1);
-	expect("POST", "unirail/pods/done",
+	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c1\",\"conflicts\":[{\"address\":\"10.0.0.10\","
 	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"},"
 	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
 	assert_int_equal(records("quarantined"), 1);
+	/* the path that plugins of this release and of earlier ones send */
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
 	assert_has(answer, "\"10.0.0.11/24\"");
@@ -526,7 +552,7 @@ static void test_store_is_busy(void **state)
 
 	(void)state;
 	al_send_request(fd, "POST", "/v1/ipam/ip", ARGS("c1", "eth0"));
-	/* The others do not wait with it. */
+	/* Other requests do not wait for it. */
 	for (int i = 0; i < 20; i++)
 		expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
@@ -535,7 +561,7 @@ static void test_store_is_busy(void **state)
 	assert_has(answer, "10.0.0.10/24");
 }
 
-static void test_caller_that_is_gone_gets_nothing(void **state)
+static void test_disconnected_caller_gets_nothing(void **state)
 {
 	struct ipam *held = il_open(&lab);
 	int add, del;
@@ -553,7 +579,7 @@ static void test_caller_that_is_gone_gets_nothing(void **state)
 	close(del);
 	expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
-	/* What is given back is given back, whoever hears of it. */
+	/* A release is complete even if the client has disconnected. */
 	for (int i = 0; i < 100 && records("used") > 0; i++)
 		usleep(10000);
 	assert_int_equal(records("used"), 0);
@@ -578,6 +604,35 @@ static void test_damaged_journal(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
+/* The MAC in the journal does not depend on the order of the reports, nor on qsort(). */
+static void test_address_reported_twice_keeps_lowest_mac(void **state)
+{
+	static const char *const macs[] = {"", ",\"mac\":\"0a:00:00:00:00:02\"",
+					   ",\"mac\":\"0a:00:00:00:00:01\""};
+
+	(void)state;
+	for (size_t i = 0; i < 6; i++) {
+		size_t first = i / 2, second = (first + 1 + i % 2) % 3, third = 3 - first - second;
+		auto_free char *ip = xasprintf("10.0.1.1%zu", i);
+		auto_free char *plan = xasprintf(PLAN("c%zu", RAIL("net1", "b")), i);
+		auto_free char *body =
+			xasprintf("{\"containerID\":\"c%zu\",\"conflicts\":[{\"address\":\"%s\"%s},"
+				  "{\"address\":\"%s\"%s},{\"address\":\"%s\"%s}]}",
+				  i, ip, macs[first], ip, macs[second], ip, macs[third]);
+		auto_ipam struct ipam *store = NULL;
+		const struct lease *l;
+		struct ipaddr a;
+
+		free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", plan));
+		expect("POST", "unirail/pods/done", body, 200, "{\"quarantined\":1}");
+		store = il_open(&lab);
+		assert_int_equal(ip_parse(span_of(ip), &a), 0);
+		l = lease_find(ipam_leases(store), &a);
+		assert_non_null(l);
+		assert_string_equal(l->other, "0a:00:00:00:00:01");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -591,17 +646,19 @@ int main(void)
 		TEST(test_wrong_places),
 		TEST(test_endpoint),
 		TEST(test_coordinator),
+		TEST(test_devices),
 		TEST(test_release_of_conflicts),
 		TEST(test_broken_pools),
 		TEST(test_plan_check_release),
 		TEST(test_plan_is_all_or_nothing),
 		TEST(test_dry_run),
-		TEST(test_plan_wishes),
+		TEST(test_plan_requests),
 		TEST(test_plans_that_are_refused),
-		TEST(test_done),
+		TEST(test_report),
+		TEST(test_address_reported_twice_keeps_lowest_mac),
 		TEST(test_gc),
 		TEST(test_store_is_busy),
-		TEST(test_caller_that_is_gone_gets_nothing),
+		TEST(test_disconnected_caller_gets_nothing),
 		TEST(test_damaged_journal),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ipoib: netconfs, what the kernel is asked for, what it left behind. */
+/* ipoib: netconfs, requests to the kernel, leftover links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -164,15 +164,15 @@ static void strays(void **state)
 
 	(void)state;
 	l.group = LINK_GROUP;
-	assert_false(ipoib_is_stray(&l)); /* no child */
+	assert_false(ipoib_is_leftover(&l)); /* no child */
 	l.parent = 3;
-	assert_true(ipoib_is_stray(&l));
+	assert_true(ipoib_is_leftover(&l));
 	l.group = 0;
-	assert_false(ipoib_is_stray(&l)); /* an administrator's */
+	assert_false(ipoib_is_leftover(&l)); /* an administrator's */
 	l = device("macvlan");
 	l.group = LINK_GROUP;
 	l.parent = 3;
-	assert_false(ipoib_is_stray(&l));
+	assert_false(ipoib_is_leftover(&l));
 }
 
 static int free_doc(void **state)

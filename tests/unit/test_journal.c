@@ -181,7 +181,7 @@ static void test_every_field_comes_back(void **state)
 	journal_close(&j);
 }
 
-/* What a person reads, and what the next release must be able to. */
+/* The format, which people read and the next release must read. */
 static void test_text(void **state)
 {
 	struct lease v[3] = {used("10.0.0.1/24", "abc", "net1"), used("10.0.1.1/24", "abc", "net2"),
@@ -200,7 +200,7 @@ static void test_text(void **state)
 			 "ip=10.0.1.1/24 free t=5 ip=10.0.0.9/24 #");
 }
 
-static void test_last_word_counts(void **state)
+static void test_last_record_of_an_address_counts(void **state)
 {
 	struct journal j;
 	struct lease l;
@@ -260,7 +260,7 @@ static void test_crash_at_every_byte(void **state)
 	free(anchor.p);
 }
 
-/* A power failure may keep the length and lose the bytes. */
+/* A power failure may keep the length of the file and lose its contents. */
 static void test_zeros_at_the_end(void **state)
 {
 	auto_free char *path = il_path(&lab, PATH);
@@ -350,7 +350,7 @@ static void put_some(void)
 	}
 }
 
-/* 0: it opens, and has all five; else it is refused. */
+/* 0: it opens, and has all five records; otherwise it is refused. */
 static int open_or_refuse(void)
 {
 	struct err e = ERR_INIT;
@@ -369,8 +369,11 @@ static int open_or_refuse(void)
 	return 0;
 }
 
-/* Without any crash: no cut is taken for the end of a line that nobody was told of. */
-static void test_cut_short_is_refused_at_every_byte(void **state)
+/*
+ * Without a crash: a truncated file is never accepted as if its last line had not been reported to
+ * a caller.
+ */
+static void test_truncated_journal_is_refused_at_every_byte(void **state)
 {
 	struct copy whole;
 
@@ -385,13 +388,15 @@ static void test_cut_short_is_refused_at_every_byte(void **state)
 	write_bytes(PATH, whole.p, whole.n - 1);
 	assert_int_equal(open_or_refuse(), 0);
 	assert_int_equal(file_remove(&lab.root, PATH, NULL), 0);
-	assert_refused(-EBADMSG, ERR_IO, "is gone: addresses that are in use may be missing");
+	assert_refused(-EBADMSG, ERR_IO, "is missing: addresses in use may be missing");
 	write_bytes(PATH, whole.p, whole.n - 120);
-	assert_refused(-EBADMSG, ERR_IO, "is cut short (");
+	assert_refused(-EBADMSG, ERR_IO, "is truncated (");
 	free(whole.p);
 }
 
-/* Each byte by each way that disks and editors have: the records are all there, or it is refused. */
+/*
+ * Each byte is changed as disks and editors do: all records are there, or the journal is refused.
+ */
 static void test_no_corruption_loses_a_record(void **state)
 {
 	static const unsigned char bytes[] = {0, ' ', '\n', '0', 'f', '#', '=', '~', 0xff};
@@ -423,7 +428,7 @@ static void test_no_corruption_loses_a_record(void **state)
 		write_bytes(PATH, bad, whole.n);
 		assert_int_equal(open_or_refuse(), -EBADMSG);
 	}
-	/* A line that is not there, and one twice. */
+	/* A missing line, and a duplicate one. */
 	for (char *line = strchr(whole.p, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
 		auto_buf struct buf b;
 		char *end = strchr(line, '\n') + 1;
@@ -468,8 +473,10 @@ static void test_anchor_behind_is_no_alarm(void **state)
 	free(anchor.p);
 }
 
-/* Killed at each step of writing it anew: before the new file has the name, and before the anchor
- * knows that it has. */
+/*
+ * Killed at each step of a rewrite: before the new file has the name, and before the anchor knows
+ * that it has.
+ */
 static void test_rewriting_is_no_alarm(void **state)
 {
 	struct copy journal[2], anchor[2];
@@ -478,7 +485,7 @@ static void test_rewriting_is_no_alarm(void **state)
 	struct journal j;
 
 	(void)state;
-	/* The first of all: announced, and never made. */
+	/* The first rewrite: announced, but never done. */
 	next = (struct anchor_mark){.journal = 1, .end = 100};
 	open_journal(&j);
 	assert_int_equal(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
@@ -510,10 +517,10 @@ static void test_rewriting_is_no_alarm(void **state)
 	put("10.0.0.5/24", "some-container");
 	assert_int_equal(open_or_refuse(), 0);
 	put_back(PATH, &journal[0]);
-	assert_refused(-EBADMSG, ERR_IO, "is not the one that its anchor tells of");
+	assert_refused(-EBADMSG, ERR_IO, "is not the one named in its anchor");
 	put_back(PATH, &journal[1]);
 	file_remove(&lab.root, ANCHOR, NULL);
-	assert_refused(-EBADMSG, ERR_IO, "has lost its anchor");
+	assert_refused(-EBADMSG, ERR_IO, "has no anchor");
 	for (int i = 0; i < 2; i++) {
 		free(journal[i].p);
 		free(anchor[i].p);
@@ -542,14 +549,14 @@ static void test_journal_of_an_earlier_release(void **state)
 		write_bytes(PATH, whole.p, cut);
 		assert_int_equal(open_or_refuse(), -EBADMSG);
 	}
-	/* It appended once more, without the anchor, or wrote it anew. */
+	/* An older release appended without the anchor, or rewrote the file. */
 	put_back(PATH, &whole);
 	put("10.0.0.5/24", "some-container");
 	assert_int_equal(open_or_refuse(), 0);
 	free(whole.p);
 }
 
-static void test_repair_of_one_cut_short(void **state)
+static void test_repair_of_a_truncated_journal(void **state)
 {
 	struct lease found[3] = {used("10.0.0.4/24", "", "net1"), used("10.0.0.5/24", "e", "net2"),
 				 used("10.0.0.1/24", "", "net1")};
@@ -564,11 +571,11 @@ static void test_repair_of_one_cut_short(void **state)
 	whole = copy_of(PATH);
 	write_bytes(PATH, whole.p, whole.n - 150);
 	free(whole.p);
-	assert_refused(-EBADMSG, ERR_IO, "is cut short");
+	assert_refused(-EBADMSG, ERR_IO, "is truncated");
 	buf_init(&said, 4096);
 	assert_int_equal(journal_repair(&lab.root, PATH, 1700000009000, found, 3, &said, &e), 0);
-	assert_has(said.p, "is cut short");
-	assert_has(said.p, "10.0.0.4 is in use: nobody known net1 in /run/netns/cni-1");
+	assert_has(said.p, "is truncated");
+	assert_has(said.p, "10.0.0.4 is in use: unknown owner net1 in /run/netns/cni-1");
 	assert_has(said.p, "10.0.0.5 is in use: container e net2");
 	assert_null(strstr(said.p, "10.0.0.1 is in use"));
 	assert_int_equal(open_or_refuse(), 0);
@@ -579,7 +586,7 @@ static void test_repair_of_one_cut_short(void **state)
 	assert_int_equal(file_remove(&lab.root, PATH, NULL), 0);
 	buf_reset(&said);
 	assert_int_equal(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
-	assert_has(said.p, "is gone");
+	assert_has(said.p, "is missing");
 	open_journal(&j);
 	assert_int_equal(j.leases.n, 0);
 	journal_close(&j);
@@ -608,7 +615,7 @@ static void test_later_releases(void **state)
 	add_line("borrow t=1 ip=10.0.0.1/24");
 	assert_refused(-EPROTO, ERR_UNAVAILABLE, "line 4: 'borrow' is not known to this release");
 	il_write(&lab, PATH, "unirail-journal 2 whatever\n");
-	assert_refused(-EPROTO, ERR_UNAVAILABLE, "has format 2, this unirail reads format 1");
+	assert_refused(-EPROTO, ERR_UNAVAILABLE, "has format 2, this release reads format 1");
 }
 
 static void test_compaction(void **state)
@@ -622,7 +629,7 @@ static void test_compaction(void **state)
 	open_journal(&j);
 	commit(&j, &l, 1);
 	sticky = used("10.0.0.2/24", "", "net1");
-	sticky.state = LEASE_KEPT;
+	sticky.state = LEASE_RETAINED;
 	sticky.sticky = true;
 	sticky.pod_name = "web-0";
 	commit(&j, &sticky, 1);
@@ -646,7 +653,7 @@ static void test_compaction(void **state)
 	assert_false(file_exists(&lab.root, "/j/.journal.0123abcd.tmp"));
 	assert_int_equal(j.leases.n, 4);
 	assert_string_equal(find(&j, "10.0.0.1")->container_id, "keep");
-	assert_int_equal(find(&j, "10.0.0.2")->state, LEASE_KEPT);
+	assert_int_equal(find(&j, "10.0.0.2")->state, LEASE_RETAINED);
 	assert_true(find(&j, "10.0.0.2")->sticky);
 	assert_null(find(&j, "10.0.0.3"));
 	assert_int_equal(find(&j, "10.0.0.4")->state, LEASE_FREE);
@@ -654,7 +661,7 @@ static void test_compaction(void **state)
 	journal_close(&j);
 }
 
-/* To its last byte, by somebody else. */
+/* Up to its last byte, by another program. */
 static void fill_disk(const char *dir)
 {
 	auto_free char *path = xasprintf("%s/ballast", dir);
@@ -668,8 +675,10 @@ static void fill_disk(const char *dir)
 	assert_int_equal(errno, ENOSPC);
 }
 
-/* A full disk: nothing of the change is there, what was before is, and with room it goes on. What
- * frees an address has its room kept: no DEL waits for an administrator. */
+/*
+ * A full disk: the change leaves no trace, the earlier content stays, and with free space writing
+ * continues. Space for releases is reserved: no DEL waits for an administrator.
+ */
 static void test_full_disk(void **state)
 {
 	auto_free char *dir = il_path(&lab, "/j");
@@ -692,7 +701,7 @@ static void test_full_disk(void **state)
 		r = journal_commit(&j, &l, 1, &e);
 		granted += r == 0;
 		if (r < 0)
-			assert_has(e.text, "make room there");
+			assert_has(e.text, "free space there");
 	}
 	assert_int_equal(r, -ENOSPC);
 	assert_true(granted > 30);
@@ -704,7 +713,7 @@ static void test_full_disk(void **state)
 
 		open_journal(&j);
 		assert_int_equal(j.leases.n, granted);
-		assert_int_equal(j.size, j.end); /* taken back, not left to be cut */
+		assert_int_equal(j.size, j.end); /* undone at once, not left for the next start */
 		l = freed("10.0.0.1/16", 1700000000001);
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
 		l.address = il_net(ip);
@@ -712,7 +721,7 @@ static void test_full_disk(void **state)
 			fail_msg("free %zu of %zu: %s", i, granted, e.text);
 		journal_close(&j);
 	}
-	/* And none is granted meanwhile, as often as one tries. */
+	/* And no address is allocated meanwhile, however often a caller retries. */
 	for (int i = 0; i < 1000; i++) {
 		open_journal(&j);
 		l = used("10.8.8.8/16", "a-container-of-some-length-0123456789", "net1");
@@ -752,7 +761,7 @@ static void test_repair(void **state)
 	il_write(&lab, PATH, whole);
 	buf_init(&said, 4096);
 	assert_int_equal(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
-	assert_has(said.p, "line 3 is damaged: held back 10.0.0.2/24");
+	assert_has(said.p, "line 3 is damaged: reserved 10.0.0.2/24");
 	assert_has(said.p, PATH ".damaged-1700000009");
 	assert_true(file_exists(&lab.root, PATH ".damaged-1700000009"));
 	open_journal(&j);
@@ -776,16 +785,16 @@ int main(void)
 		cmocka_unit_test(test_xxh64),
 		CASE(test_every_field_comes_back),
 		CASE(test_text),
-		CASE(test_last_word_counts),
+		CASE(test_last_record_of_an_address_counts),
 		CASE(test_crash_at_every_byte),
 		CASE(test_zeros_at_the_end),
 		CASE(test_damage_is_refused),
-		CASE(test_cut_short_is_refused_at_every_byte),
+		CASE(test_truncated_journal_is_refused_at_every_byte),
 		CASE(test_no_corruption_loses_a_record),
 		CASE(test_anchor_behind_is_no_alarm),
 		CASE(test_rewriting_is_no_alarm),
 		CASE(test_journal_of_an_earlier_release),
-		CASE(test_repair_of_one_cut_short),
+		CASE(test_repair_of_a_truncated_journal),
 		CASE(test_later_releases),
 		CASE(test_compaction),
 		CASE(test_full_disk),

@@ -376,6 +376,25 @@ static void reals_as_go(void **state)
 	}
 }
 
+/* Written output is parsed and written to the same again. */
+static void negative_zero(void **state)
+{
+	const char *text = "[-0.0,-0,0]";
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		auto_json struct json_doc *d = parse(text);
+		auto_buf struct buf b;
+		struct json_out o;
+
+		buf_init(&b, 64);
+		jo_init(&o, &b, 0);
+		jo_val(&o, json_root(d), false);
+		assert_string_equal(b.p, "[-0,-0,0]");
+		text = "[-0,-0,0]";
+	}
+}
+
 static void values_again(void **state)
 {
 	static const char in[] = "{\"b\":1.0,\"a\":9007199254740993,\"c\":18446744073709551615,"
@@ -465,6 +484,7 @@ int main(void)
 		cmocka_unit_test(writes_as_go),
 		cmocka_unit_test(indents_as_go),
 		cmocka_unit_test(reals_as_go),
+		cmocka_unit_test(negative_zero),
 		cmocka_unit_test(values_again),
 		cmocka_unit_test(too_many_values),
 		cmocka_unit_test(an_index_finds_members),

@@ -80,13 +80,14 @@ static void test_broken_lists(void **state)
 	(void)state;
 	check(JSON_SPLIT_LIST, "{\"items\":[{\"a\":1},{\"b\":", "<{\"a\":1}>...");
 	check(JSON_SPLIT_LIST, "{\"items\":[1,]}",
-	      "<1>...!the answer is no JSON list: a comma with nothing after it");
+	      "<1>...!the answer is not a JSON list: a comma with nothing after it");
 	check(JSON_SPLIT_LIST, "{\"items\":[,1]}",
-	      "...!the answer is no JSON list: a comma with nothing before it");
-	check(JSON_SPLIT_LIST, "{\"items\":[1}", "...!the answer is no JSON list: unbalanced");
-	check(JSON_SPLIT_LIST, "[]", "...!the answer is no JSON list: it is no object");
-	check(JSON_SPLIT_LIST, "<html>", "...!the answer is no JSON list: it is no object");
-	check(JSON_SPLIT_LIST, "{} {", "list<{}>.!the answer is no JSON list: something after it");
+	      "...!the answer is not a JSON list: a comma with nothing before it");
+	check(JSON_SPLIT_LIST, "{\"items\":[1}", "...!the answer is not a JSON list: unbalanced");
+	check(JSON_SPLIT_LIST, "[]", "...!the answer is not a JSON list: it is not an object");
+	check(JSON_SPLIT_LIST, "<html>", "...!the answer is not a JSON list: it is not an object");
+	check(JSON_SPLIT_LIST, "{} {",
+	      "list<{}>.!the answer is not a JSON list: something after it");
 }
 
 static void test_stream(void **state)
@@ -98,7 +99,7 @@ static void test_stream(void **state)
 	check(JSON_SPLIT_STREAM, "{\"a\":\"\\\\\"}\n{\"a", "<{\"a\":\"\\\\\"}>...");
 	check(JSON_SPLIT_STREAM, "\n\n", ".");
 	check(JSON_SPLIT_STREAM, "{}x",
-	      "<{}>.!the answer is no JSON stream: something that is no object");
+	      "<{}>.!the answer is not a JSON stream: something that is not an object");
 }
 
 static void test_a_piece_has_a_limit(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value that is changed, and the patch between what it was and is. */
+/* Changes of a value, and the patch from the old to the new one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,8 +43,8 @@ static void assert_tree(const struct json_tree *t, const char *want)
 	assert_string_equal(b.p, want);
 }
 
-/* What is left alone is written as it was read, after the document is gone, too. */
-static void test_as_it_was(void **state)
+/* An unchanged value is written as it was read, also after the document was freed. */
+static void test_unchanged_values_round_trip(void **state)
 {
 	static const char *const texts[] = {
 		"{\"a\":[1,2.5,\"x\",true,null,{}],\"b\":{\"c\":[]}}",
@@ -95,8 +95,8 @@ static void test_arrays(void **state)
 	assert_string_equal(json_tree_text(json_tree_next(json_tree_first(l))), "b");
 }
 
-/* A path may lead nowhere. */
-static void test_nowhere(void **state)
+/* Writes to a path that does not exist are ignored. */
+static void test_missing_path_is_ignored(void **state)
 {
 	auto_tree struct json_tree *t = tree("{\"a\":[]}");
 	int64_t n;
@@ -125,7 +125,7 @@ static void test_same(void **state)
 	assert_true(json_tree_same(NULL, NULL));
 }
 
-/* A tree over a document says what a copy says, and changes the same way. */
+/* A tree that borrows a document behaves as one that copies it. */
 static void test_over_a_document(void **state)
 {
 	static const char text[] =
@@ -181,10 +181,10 @@ static void test_patch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_as_it_was),
+		cmocka_unit_test(test_unchanged_values_round_trip),
 		cmocka_unit_test(test_members),
 		cmocka_unit_test(test_arrays),
-		cmocka_unit_test(test_nowhere),
+		cmocka_unit_test(test_missing_path_is_ignored),
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_patch),
 		cmocka_unit_test(test_over_a_document),

@@ -81,7 +81,7 @@ static void test_files_count_from_its_folder(void **state)
 	kube_conf_done(&c);
 }
 
-static void test_program(void **state)
+static void test_exec_plugin(void **state)
 {
 	struct kube_conf c = parse(
 		HEAD CLUSTER "users:\n- name: u\n  user:\n    exec:\n"
@@ -134,7 +134,7 @@ static void test_refusals(void **state)
 		"cluster 'c': server: 'http://x' is not encrypted: give an https:// address");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x:99999'}\n"
 		     "users: [{name: u, user: {}}]",
-		"cluster 'c': server: 'https://x:99999' is no URL like https://10.0.0.1:6443");
+		"cluster 'c': server: 'https://x:99999' is not a URL like https://10.0.0.1:6443");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {}\n",
 		"clusters[0].cluster.server is missing");
 }
@@ -144,9 +144,9 @@ static void test_secrets_are_not_printed(void **state)
 {
 	(void)state;
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {token: 424242}",
-		"user 'u': token is no string but number: put it into quotes");
+		"user 'u': token is not a string but number: put it into quotes");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: [secret]}",
-		"user 'u': client-key-data is no string but array: put it into quotes");
+		"user 'u': client-key-data is not a string but array: put it into quotes");
 }
 
 static void test_another_context(void **state)
@@ -171,7 +171,7 @@ static void write_file(const char *dir, const char *name, const char *text)
 	fclose(f);
 }
 
-static void test_where_it_is_looked_for(void **state)
+static void test_search_order_of_configurations(void **state)
 {
 	char dir[] = "/tmp/unirail-test-conf-XXXXXX", command[128];
 	struct kube_conf c = {0};
@@ -243,7 +243,7 @@ static void test_credentials(void **state)
 		   "status.clientCertificateData and clientKeyData go together");
 	credential("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"x\","
 		   "\"expirationTimestamp\":\"soon\"}}",
-		   "status.expirationTimestamp is no time");
+		   "status.expirationTimestamp is not a time");
 }
 
 static void test_times(void **state)
@@ -270,11 +270,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_token),
 		cmocka_unit_test(test_files_count_from_its_folder),
-		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_exec_plugin),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_secrets_are_not_printed),
 		cmocka_unit_test(test_another_context),
-		cmocka_unit_test(test_where_it_is_looked_for),
+		cmocka_unit_test(test_search_order_of_configurations),
 		cmocka_unit_test(test_credentials),
 		cmocka_unit_test(test_times),
 	};

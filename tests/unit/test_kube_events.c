@@ -75,7 +75,7 @@ static void test_a_loop_is_slowed_down(void **state)
 	for (int i = 0; i < 100; i++)
 		sent += add(f, "a", "x", i).fate != KUBE_EVENT_DROP;
 	assert_int_equal(sent, 25);
-	/* Of another object it says nothing. */
+	/* It does not affect another object. */
 	assert_int_equal(add(f, "b", "x", 100).fate, KUBE_EVENT_NEW);
 	/* One each five minutes; what was not sent is counted all the same. */
 	assert_int_equal(add(f, "a", "x", 299999).fate, KUBE_EVENT_DROP);

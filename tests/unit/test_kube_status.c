@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a refusal says, paths, and how long is waited. */
+/* Messages of refusals, paths, and retry delays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +76,7 @@ static void path(struct kube_ref r, const char *want, const char *words)
 	kube_path(&b, &r);
 	assert_string_equal(b.p, want);
 	buf_reset(&b);
-	kube_words(&b, &r);
+	kube_ref_describe(&b, &r);
 	assert_string_equal(b.p, words);
 	buf_done(&b);
 }
@@ -103,17 +103,17 @@ static void test_paths(void **state)
 
 static void test_backoff(void **state)
 {
-	struct kube_backoff b = {100, 1000, 0};
+	struct backoff b = {100, 1000, 0};
 	static const int64_t base[] = {100, 200, 400, 800, 1000, 1000};
 
 	(void)state;
 	for (size_t i = 0; i < 6; i++) {
-		int64_t ms = kube_backoff_next(&b);
+		int64_t ms = backoff_next(&b);
 
 		assert_in_range(ms, base[i] / 2, base[i] + base[i] / 2);
 	}
-	kube_backoff_reset(&b);
-	assert_in_range(kube_backoff_next(&b), 50, 150);
+	backoff_reset(&b);
+	assert_in_range(backoff_next(&b), 50, 150);
 }
 
 static void test_jitter_spreads(void **state)

@@ -156,7 +156,7 @@ static void macvlan_into_a_pod(void **state)
 	assert_int_equal(l.parent, parent);
 	assert_true(l.parent_netnsid >= 0);
 	assert_true(link_is_up(&l) && link_has_carrier(&l));
-	/* Again: the name is taken, in the pod. */
+	/* A second time: the name is taken in the pod. */
 	s.mac.b[5]++;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EEXIST,
@@ -237,7 +237,7 @@ static void veth_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* The end that is elsewhere comes up too, whichever of the two it is. */
+/* The end in the other namespace is set up too, whichever end it is. */
 static void peer_up_in_another_namespace(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -349,7 +349,7 @@ static void group_zero_is_never_deleted(void **state)
 	kern_veth(&lab, "ens1", "wire1");
 	link_del_group(b, 0);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
-	      "delete links of group 0: Invalid argument (EINVAL): group 0 is everybody's");
+	      "delete links of group 0: Invalid argument (EINVAL): group 0 is the default group of all links");
 	kern_link(&lab, "ens1");
 	kern_close(&lab);
 }

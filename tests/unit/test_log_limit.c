@@ -42,7 +42,7 @@ static int teardown(void **state)
 	return rmdir(dir);
 }
 
-/* What was logged since the last time, without the times; free() it. */
+/* The lines logged since the last call, without their times; the caller frees. */
 static char *logged(void)
 {
 	auto_buf struct buf b;
@@ -128,7 +128,7 @@ static void test_flood_of_one_does_not_hide_another(void **state)
 	expect("level=warn msg=refused peer=quiet error=y\n");
 }
 
-/* Each line from another address: IPv6 has enough of them. */
+/* Each line has another address, as from an IPv6 attacker. */
 static void test_many_subjects_have_a_ceiling(void **state)
 {
 	auto_free char *text = NULL;
@@ -143,7 +143,7 @@ static void test_many_subjects_have_a_ceiling(void **state)
 	log_limit_flush(700000);
 	text = logged();
 	assert_true(count_lines(text) <= LOG_PLACE_LINES + 11);
-	/* None is lost from the sum. */
+	/* The sum of all counts is complete. */
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		const char *n = strstr(line, "suppressed=");
 
@@ -151,12 +151,12 @@ static void test_many_subjects_have_a_ceiling(void **state)
 		written += !n;
 	}
 	assert_int_equal(suppressed + written, 100000);
-	/* The next period is as any other. */
+	/* The next period is limited like any other. */
 	refuse_at(700001, "fd00::1", "x");
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
 }
 
-/* Churn at the pace of the periods: rows are taken from others before their time. */
+/* Many subjects in each period: rows are evicted before their period ends. */
 static void test_no_count_is_lost_by_churn(void **state)
 {
 	auto_free char *text = NULL;
@@ -178,7 +178,7 @@ static void test_no_count_is_lost_by_churn(void **state)
 	assert_int_equal(sum, 50000);
 }
 
-static void test_places_do_not_share(void **state)
+static void test_call_sites_are_limited_separately(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++) {
@@ -219,7 +219,7 @@ static void test_loop_writes_counts_in_time(void **state)
 		refuse_at(now - LOG_PERIOD_MS + 50, "p", "x");
 	loop_add_timer(l, 20000, (loop_timer_fn)abort, NULL);
 	{
-		/* The loop has no hook of its own: a child waits in it, we for its line. */
+		/* The loop offers no hook: a child runs it, and the test waits for its line. */
 		pid_t pid = fork();
 
 		if (pid == 0)
@@ -277,7 +277,7 @@ static void test_long_texts_are_cut(void **state)
 	assert_true(strlen(text) < 400);
 }
 
-static void test_once(void **state)
+static void test_log_once(void **state)
 {
 	struct log_once o = {0};
 
@@ -304,11 +304,12 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_many_subjects_have_a_ceiling, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_count_is_lost_by_churn, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_places_do_not_share, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_call_sites_are_limited_separately, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_loop_writes_counts_in_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_exit_writes_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_texts_are_cut, setup, teardown),
-		cmocka_unit_test(test_once),
+		cmocka_unit_test(test_log_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,7 +97,7 @@ static void readable(void *arg, uint32_t events)
 {
 	assert_true(events & EPOLLIN);
 	strcat(trail, "r");
-	/* How many timers came first: the descriptor is not starved. */
+	/* Number of timers that ran first: the descriptor is not starved. */
 	*(int *)arg = rounds;
 	loop_del_fd(watches[0]);
 }

@@ -23,8 +23,8 @@ static void found_by_type(void **state)
 	assert_null(chained_find(""));
 }
 
-/* In a process of its own the runtime's wishes are in the conf; in a chain they are cut by the
- * plugin's capabilities. */
+/* As an executed plugin the runtimeConfig is in the conf; in a chain it is limited to the plugin's
+ * capabilities. */
 static void runtime_config(void **state)
 {
 	auto_json struct json_doc *offered = NULL;
@@ -73,7 +73,7 @@ static void lo_up_and_back(void **state)
 	chained_close(&l);
 }
 
-/* A later plugin's failure must not set down what was up before. */
+/* The failure of a later plugin must not set a link down that was up before. */
 static void undo_leaves_what_was_up(void **state)
 {
 	auto_result struct cni_result r = {0};

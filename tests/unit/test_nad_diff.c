@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/nad_diff: what is written to a NAD that is there, and that nothing is written in vain. */
+/* controller/nad_diff: the writes to an existing NAD, and that an unchanged one is not written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static struct json_doc *parse(const char *text)
 	return doc;
 }
 
-/* notes, there: inside of the SpiderMultusConfig's annotations, of the NAD. */
+/* notes, there: annotations of the SpiderMultusConfig, and of the NAD. */
 static void expect(const char *notes, const char *there, const char *patch)
 {
 	auto_free char *smc = xasprintf("{\"metadata\":{" META "%s},\"spec\":{\"cniType\":"
@@ -47,10 +47,12 @@ static void expect(const char *notes, const char *there, const char *patch)
 	nad_done(&n);
 }
 
-static void test_nothing_in_vain(void **state)
+static void test_no_write_without_a_change(void **state)
 {
 	(void)state;
-	/* No annotations and none are the same: Spiderpool's controller writes that each minute. */
+	/*
+	 * Missing and empty annotations are equal: Spiderpool's controller writes them each minute.
+	 */
 	expect("", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
 	expect(",\"annotations\":{}", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
 	expect("", "\"metadata\":{" META ",\"annotations\":{}," OWNED "}," WRITTEN, NULL);
@@ -102,7 +104,7 @@ static void test_status(void **state)
 	expect_status(CONDITION("True", "Written", "", "3"), &ready, NULL);
 	expect_status(CONDITION("False", "Invalid", ",\"message\":\"spec.x is y\"", "3"), &wrong,
 		      NULL);
-	/* Of another generation: said again, since when stays. */
+	/* Of another generation: written again with the same lastTransitionTime. */
 	expect_status(CONDITION("True", "Written", "", "2"), &ready,
 		      "{\"metadata\":{\"resourceVersion\":\"7\"}," CONDITION("True", "Written", "",
 									     "3") "}");
@@ -117,7 +119,7 @@ static void test_status(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nothing_in_vain),
+		cmocka_unit_test(test_no_write_without_a_change),
 		cmocka_unit_test(test_what_differs),
 		cmocka_unit_test(test_status),
 	};

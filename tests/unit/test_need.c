@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pools' addresses an ask needs, and how many of them are not here. */
+/* The pools whose addresses a request needs, and how many of them are missing on this node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,21 +40,25 @@ static bool is_in(void *arg, const char *pool)
 	return arg && strstr(arg, pool);
 }
 
-/* What `n` rails of one container need of the pools; "a=2/1 b=1/0": count and missing. */
-static int need(const char *const *pools, size_t n_pools, size_t n, const struct needs *promised,
-		const char *dry, char *ret)
+/*
+ * The addresses that `n` rails of one container need from the pools; "a=2/1 b=1/0": count and
+ * missing.
+ */
+static int need(const char *const *pools, size_t n_pools, size_t n, const struct needs *reserved,
+		const char *exhausted, char *ret)
 {
 	static const char *const names[] = {"net1", "net2", "net3", "net4"};
 	struct ipam *i = il_open(&lab);
-	struct ipam_ask asks[4];
+	struct ip_request requests[4];
 	struct needs got = {0};
 	int r;
 
 	for (size_t k = 0; k < n; k++)
-		asks[k] = (struct ipam_ask){.who = {.container_id = "c", .ifname = names[k]},
+		requests[k] =
+			(struct ip_request){.owner = {.container_id = "c", .ifname = names[k]},
 					    .pools4 = pools,
 					    .n_pools4 = n_pools};
-	r = ipam_needs(i, asks, n, promised, is_in, (void *)dry, false, &got, NULL);
+	r = ipam_needs(i, requests, n, reserved, is_in, (void *)exhausted, false, &got, NULL);
 	*ret = '\0';
 	for (size_t k = 0; k < got.n; k++)
 		sprintf(ret + strlen(ret), "%s%s=%u/%u", k ? " " : "", got.v[k].pool,
@@ -64,7 +68,7 @@ static int need(const char *const *pools, size_t n_pools, size_t n, const struct
 	return r;
 }
 
-static void test_what_is_here_is_not_missing(void **state)
+static void test_local_addresses_are_not_missing(void **state)
 {
 	static const char *const a[] = {"a"};
 	char text[200];
@@ -79,23 +83,25 @@ static void test_what_is_here_is_not_missing(void **state)
 	assert_string_equal(text, "a=3/1");
 }
 
-/* The one that came first gets it. */
-static void test_what_is_promised_is_missing(void **state)
+/* The earlier request gets it. */
+static void test_reserved_addresses_count_as_missing(void **state)
 {
 	static const char *const a[] = {"a"};
-	struct needs promised = {0};
+	struct needs reserved = {0};
 	char text[200];
 
 	(void)state;
-	needs_add(&promised, "a", 1);
-	needs_add(&promised, "a", 1);
-	assert_int_equal(need(a, 1, 1, &promised, NULL, text), 0);
-	assert_int_equal(need(a, 1, 2, &promised, NULL, text), 1);
+	needs_add(&reserved, "a", 1);
+	needs_add(&reserved, "a", 1);
+	assert_int_equal(need(a, 1, 1, &reserved, NULL, text), 0);
+	assert_int_equal(need(a, 1, 2, &reserved, NULL, text), 1);
 	assert_string_equal(text, "a=2/1");
-	needs_done(&promised);
+	needs_done(&reserved);
 }
 
-/* A backup is for when the first cannot be had, not for when this node has none of it yet. */
+/*
+ * A backup pool is used when the first has no address, not when this node has no block of it yet.
+ */
 static void test_backups_come_after_waiting(void **state)
 {
 	static const char *const list[] = {"none", "b"};
@@ -112,7 +118,7 @@ static void test_backups_come_after_waiting(void **state)
 	assert_string_equal(text, "b=1/0 none=1/1");
 }
 
-static void test_who_has_one_needs_none(void **state)
+static void test_owner_of_an_address_needs_none(void **state)
 {
 	static const char *const b[] = {"b"};
 	char text[200];
@@ -125,7 +131,7 @@ static void test_who_has_one_needs_none(void **state)
 	assert_string_equal(text, "b=1/1");
 }
 
-static void test_a_rest_is_no_reason_to_wait(void **state)
+static void test_reuse_delay_is_not_waited_for(void **state)
 {
 	static const char *const b[] = {"b"};
 	char text[200];
@@ -136,26 +142,29 @@ static void test_a_rest_is_no_reason_to_wait(void **state)
 	assert_int_equal(need(b, 1, 1, NULL, NULL, text), 0);
 }
 
-/* What it had before and is here is its own: the others' count does not take it. */
+/*
+ * An address that the pod had before and that is here belongs to it: it does not reduce the count
+ * of others.
+ */
 static void test_own_addresses_are_not_needed(void **state)
 {
 	static const char *const b[] = {"b"};
 	struct ipaddr had = il_ip("10.0.2.10");
-	struct ipam_ask a = {.who = {.container_id = "c", .ifname = "net1"},
-			     .pools4 = b,
-			     .n_pools4 = 1,
-			     .had = &had,
-			     .n_had = 1};
-	struct needs promised = {0}, got = {0};
+	struct ip_request a = {.owner = {.container_id = "c", .ifname = "net1"},
+			       .pools4 = b,
+			       .n_pools4 = 1,
+			       .had = &had,
+			       .n_had = 1};
+	struct needs reserved = {0}, got = {0};
 	struct ipam *i = il_open(&lab);
 
 	(void)state;
-	needs_add(&promised, "b", 1);
-	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, false, &got, NULL), 0);
+	needs_add(&reserved, "b", 1);
+	assert_int_equal(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 0);
 	assert_int_equal(got.n, 0);
 	a.n_had = 0;
-	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, false, &got, NULL), 1);
-	needs_done(&promised);
+	assert_int_equal(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 1);
+	needs_done(&reserved);
 	needs_done(&got);
 	ipam_close(i);
 }
@@ -172,11 +181,15 @@ static void test_no_such_pool(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_here_is_not_missing, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_promised_is_missing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_local_addresses_are_not_missing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_reserved_addresses_count_as_missing, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_backups_come_after_waiting, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_who_has_one_needs_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_rest_is_no_reason_to_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_owner_of_an_address_needs_none, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_reuse_delay_is_not_waited_for, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_own_addresses_are_not_needed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_such_pool, setup, teardown),
 	};

@@ -12,10 +12,13 @@
 #include "agent/network/plan.h"
 #include "base/alloc.h"
 
+static char wide[200 << 10]; /* test_configurations_together() */
+
 static const struct {
 	const char *ns, *name;
 	struct net_nad nad;
 } nads[] = {
+	{"pod", "wide", {wide, NULL, false, false, 0}},
 	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL, false, false, 0}},
 	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL, false, false, 0}},
 	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf", false, false, 0}},
@@ -55,15 +58,15 @@ static int make(const struct given *g, struct net_plan *p, struct err *e)
 {
 	static const char *const system[] = {"kube-system"};
 	const char *defaults[] = {g->defaults};
-	struct net_wish w = {.ifname = "eth0",
-			     .pod_uid = g->uid ? g->uid : "u1",
-			     .own = g->own,
-			     .cluster_network = g->cluster,
-			     .multus_ns = "kube-system",
-			     .global_ns = "default , infra",
-			     .defaults = {defaults, g->defaults != NULL},
-			     .system_ns = {(const char **)system, 1},
-			     .isolation = g->isolation};
+	struct net_request w = {.ifname = "eth0",
+				.pod_uid = g->uid ? g->uid : "u1",
+				.own = g->own,
+				.cluster_network = g->cluster,
+				.multus_ns = "kube-system",
+				.global_ns = "default , infra",
+				.defaults = {defaults, g->defaults != NULL},
+				.system_ns = {(const char **)system, 1},
+				.isolation = g->isolation};
 	struct pod_facts pod = {.ns = xstrdup(g->ns ? g->ns : "pod"),
 				.name = xstrdup("p"),
 				.uid = xstrdup("u1"),
@@ -193,6 +196,23 @@ static void test_refused(void **state)
 	REFUSED("annotation k8s.v1.cni.cncf.io/networks: parsePod", .own = 1, .nets = "a/b/c");
 }
 
+/* One definition of 200 KiB, for each of five interfaces, and for six. */
+static void test_configurations_together(void **state)
+{
+	const struct given five = {.own = 1, .nets = "wide,wide,wide,wide,wide"};
+	auto_net_plan struct net_plan p = {0};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	memset(wide, ' ', sizeof(wide) - 1);
+	memcpy(wide, "{\"type\":\"macvlan\"", 17);
+	wide[sizeof(wide) - 2] = '}';
+	if (make(&five, &p, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(p.n, 5);
+	REFUSED("together exceed 1048576 bytes", .own = 1, .nets = "wide,wide,wide,wide,wide,wide");
+}
+
 static void test_isolation(void **state)
 {
 	(void)state;
@@ -220,7 +240,7 @@ static void add(struct allocated *a, const char *resource, const char *id)
 	allocated_add(a, span_of(resource), span_of(id));
 }
 
-/* In network order, ids in theirs. */
+/* In the order of networks, ids in their own order. */
 static void test_devices(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
@@ -271,7 +291,7 @@ static void liveness_device(const char *net, const char *resource, const char *i
 		fail_msg("'%s' has no '%s'", p.warnings[0], warning);
 }
 
-/* A tenant writes the annotation: it names a device of the pod's own, or none. */
+/* A tenant writes the annotation: it may name only a device of the pod. */
 static void test_device_of_an_annotation(void **state)
 {
 	static const char nic[] =
@@ -291,7 +311,9 @@ static void test_device_of_an_annotation(void **state)
 	liveness_device("vf", "x/other", "0000:3b:02.1", "", "", other);
 }
 
-/* The next network of the resource finds none left: the device it names is the pod's all the same. */
+/*
+ * The next network of the resource finds none left: the device it names is the pod's all the same.
+ */
 static void test_device_of_an_annotation_when_none_is_left(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
@@ -357,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_trusted),
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_configurations_together),
 		cmocka_unit_test(test_isolation),
 		cmocka_unit_test(test_uid),
 		cmocka_unit_test(test_devices),

@@ -19,7 +19,7 @@ static void put_strs(struct buf *b, const char *key, const struct json_strs *l)
 		buf_printf(b, "%s%s", i ? "+" : key, l->v[i]);
 }
 
-static void put(struct buf *b, const struct net_ask *a)
+static void put(struct buf *b, const struct network_request *a)
 {
 	buf_printf(b, "%s%s/%s", b->len ? " " : "", a->ns, a->name);
 	if (a->ifname)

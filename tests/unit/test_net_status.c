@@ -151,9 +151,9 @@ static void test_all_keys(void **state)
 	       "}]");
 }
 
-/* Two interfaces in the pod: addresses by interface, those of none at the last; the default one is
- * that of the first address with a gateway. */
-static void test_several(void **state)
+/* Two interfaces in the pod: addresses by interface, those without one at the last; the default
+ * interface is that of the first address with a gateway. */
+static void test_several_interfaces_of_a_network(void **state)
 {
 	struct given g = {0};
 
@@ -183,7 +183,7 @@ static void test_several(void **state)
 	       "}]");
 }
 
-static void test_none(void **state)
+static void test_networks_without_interfaces(void **state)
 {
 	struct given none = {0}, host = {0}, several = {0}, empty = {0};
 
@@ -200,7 +200,7 @@ static void test_none(void **state)
 	is(&empty, "[]");
 }
 
-static void test_words(void **state)
+static void test_event_message(void **state)
 {
 	struct given g = {0};
 	auto_buf struct buf b;
@@ -213,7 +213,7 @@ static void test_words(void **state)
 	    "{\"interface\":1,\"address\":\"fd00::9/64\"}]}",
 	    NULL);
 	add(&g, "team/rail0", "1.0.0", "{\"interfaces\":[{\"name\":\"net1\"," NS "}]}", NULL);
-	net_status_words(g.v, g.n, &b);
+	network_status_describe(g.v, g.n, &b);
 	assert_string_equal(b.p, "Add eth0 [10.1.0.9/16 fd00::9/64] from podnet, net1 [] from "
 				 "team/rail0");
 	for (size_t i = 0; i < g.n; i++) {
@@ -225,9 +225,11 @@ static void test_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_macvlan), cmocka_unit_test(test_all_keys),
-		cmocka_unit_test(test_several), cmocka_unit_test(test_none),
-		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_macvlan),
+		cmocka_unit_test(test_all_keys),
+		cmocka_unit_test(test_several_interfaces_of_a_network),
+		cmocka_unit_test(test_networks_without_interfaces),
+		cmocka_unit_test(test_event_message),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

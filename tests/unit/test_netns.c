@@ -53,7 +53,7 @@ static void there_and_back(void **state)
 	errno = ELOOP;
 	netns_leave(&v);
 	assert_int_equal(errno, ELOOP);
-	assert_int_equal(v.home, -1);
+	assert_int_equal(v.origin, -1);
 	netns_leave(&v); /* not inside: nothing happens */
 	OK(netns_current(&back, &e));
 	assert_int_equal(netns_same(back, home, &e), 1);
@@ -62,7 +62,7 @@ static void there_and_back(void **state)
 	FAILS(netns_enter(none, &v, &e), -EINVAL,
 	      "enter network namespace: Invalid argument (EINVAL)");
 	assert_int_equal(e.kind, ERR_NETNS);
-	assert_int_equal(v.home, -1);
+	assert_int_equal(v.origin, -1);
 }
 
 /* The texts that users grep for. */

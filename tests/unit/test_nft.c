@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The marks of the symmetric reply path: what is set is found again, and packets follow it. */
+/*
+ * The marks of the symmetric reply path: rules that were set are found again, and packets follow
+ * them.
+ */
 #include "kern_lab.h"
 
 #include <arpa/inet.h>
@@ -67,7 +70,7 @@ static void set_check_delete(void **state)
 	assert_int_equal(check(l, "veth0", 1), 1);
 	assert_int_equal(check(l, "veth1", 1), 0);
 	assert_int_equal(check(l, "veth0", 2), 0);
-	/* Changed: the old ones are gone. */
+	/* Changed: the old rules are deleted. */
 	OK(nft_reply_marks_set(l->w, "veth1", 0x10, &e));
 	assert_int_equal(check(l, "veth0", 1), 0);
 	assert_int_equal(check(l, "veth1", 0x10), 1);
@@ -99,7 +102,7 @@ static void what_others_changed(void **state)
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, pre, 0, &other));
 	assert_int_equal(check(l, "veth0", 1), 0);
-	/* a chain's rules gone */
+	/* the rules of a chain are missing */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_DELRULE, pre->family);
 	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
@@ -107,7 +110,7 @@ static void what_others_changed(void **state)
 	put_str(m, NFTA_RULE_CHAIN, nft_chain_name(out));
 	change(l, m);
 	assert_int_equal(check(l, "veth0", 1), 0);
-	/* a chain that is none of ours */
+	/* a chain that unirail did not create */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_NEWCHAIN, pre->family);
 	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE;
@@ -115,7 +118,7 @@ static void what_others_changed(void **state)
 	put_str(m, NFTA_CHAIN_NAME, "stranger");
 	change(l, m);
 	assert_int_equal(check(l, "veth0", 1), 0);
-	/* the table put to sleep */
+	/* the table made dormant */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_NEWTABLE, pre->family);
 	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
@@ -127,7 +130,7 @@ static void what_others_changed(void **state)
 	assert_int_equal(check(l, "veth0", 1), 1);
 }
 
-/* Tables of other people stay. */
+/* Tables of other programs stay. */
 static void tables_of_others(void **state)
 {
 	struct nft_lab *l = *state;
@@ -163,13 +166,13 @@ static void split_layout(void **state)
 		assert_int_equal(check(l, "veth0", 2), 0);
 		change(l, nft_table_msg(NFT_MSG_DELTABLE, 0, families[i]));
 		assert_int_equal(check(l, "veth0", 1), 0);
-		/* Looking has left nothing behind. */
+		/* The check has left nothing behind. */
 		assert_int_equal(check(l, "veth0", 1), 0);
 		OK(nft_reply_marks_del(l->w, &e));
 	}
 }
 
-/* What a kernel without IPv6 gets, which ours is not ... */
+/* The rules for a kernel without IPv6, unlike this one ... */
 static void ipv4_layout(void **state)
 {
 	struct nft_lab *l = *state;
@@ -204,7 +207,7 @@ static void status(void **state)
 	OK(nl_replay_finished(without, &e));
 }
 
-/* A transaction that fails leaves what was there: all or nothing. */
+/* A failed transaction changes nothing: all or nothing. */
 static void all_or_nothing(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -236,7 +239,7 @@ static void use_check(struct nl_wire *w)
 	agreed += nft_reply_marks_check(w, "veth0", 1, NULL) == 1;
 }
 
-/* Changes of what we do not look at (handles) are all that may pass. */
+/* Only changes of ignored attributes (handles) are not detected. */
 static void hostile_rules(void **state)
 {
 	(void)state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire: batches and their acks, errors' words, several namespaces, recorder and replayer. */
+/*
+ * The netlink socket: batches and their acks, texts of errors, several namespaces, recorder and
+ * replayer.
+ */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -53,7 +56,7 @@ static void batch_goes_on_after_a_failure(void **state)
 	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	kern_link(&l, "br1");
-	/* What was sent once is not sent again. */
+	/* A message that was sent is not sent again. */
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	nl_batch_reset(b);
@@ -94,7 +97,7 @@ static void batch_of_hundreds(void **state)
 	kern_close(&l);
 }
 
-/* What the kernel could not queue is reported as lost, the rest keeps its place. */
+/* Messages that the kernel could not queue are reported as lost; the others keep their order. */
 static void batch_whose_acks_are_lost(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -123,12 +126,12 @@ static void batch_whose_acks_are_lost(void **state)
 		"outcome is unknown",
 		first);
 	assert_string_equal(e.text, words);
-	/* The wire goes on. */
+	/* The socket remains usable. */
 	assert_string_equal(kern_link(&l, "lo").name, "lo");
 	kern_close(&l);
 }
 
-/* An answer that does not fit is asked for again, with room. */
+/* A reply that does not fit is requested again, with a larger buffer. */
 static void buffer_that_is_too_small(void **state)
 {
 	struct link *list;
@@ -214,7 +217,7 @@ static void kinds_of_errors(void **state)
 	kern_close(&l);
 }
 
-/* The words for somebody who is not root; 0 from the child when they were right. */
+/* The message for a caller without privileges; 0 from the child if it was correct. */
 static int try_as_nobody(struct kern_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -271,7 +274,7 @@ static void wires_stay_where_they_were_opened(void **state)
 	kern_close(&m);
 }
 
-/* On a new socket: in the namespace asked for, and nothing of the old conversation comes. */
+/* On a new socket in the requested namespace, without replies of the old conversation. */
 static void reopened(void **state)
 {
 	struct kern_lab l, m;
@@ -315,7 +318,7 @@ static void protocol_that_is_not_there(void **state)
 
 /* --- recorder and replayer --- */
 
-/* NULL: e says why. */
+/* NULL: e has the reason */
 static struct nl_wire *replay_text(const char *text)
 {
 	auto_fd int fd = memfd_create("replay", MFD_CLOEXEC);
@@ -326,7 +329,7 @@ static struct nl_wire *replay_text(const char *text)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (nl_open_replay(&w, path, &e) == 0)
 		return w;
-	/* The number of the descriptor is nobody's business. */
+	/* The number of the descriptor does not matter. */
 	memmove(e.text, strchr(e.text, ':'), strlen(strchr(e.text, ':')) + 1);
 	return NULL;
 }
@@ -441,7 +444,7 @@ static void replay_without_an_answer(void **state)
 	assert_int_equal(link_get_index(w, 1, &found, &e), -ETIMEDOUT);
 }
 
-/* A dump that was interrupted is asked for again, and what was read before is forgotten. */
+/* An interrupted dump is requested again, and the part read before is discarded. */
 static int count(void *msg, void *arg)
 {
 	(void)msg;
@@ -509,7 +512,7 @@ static int refuse(void *msg, void *arg)
 	return -ELOOP;
 }
 
-/* A callback's failure does not leave the rest of the dump in the next one's way. */
+/* After an error of a callback the rest of the dump does not disturb the next request. */
 static void callback_that_fails(void **state)
 {
 	auto_nl struct nl_wire *w = NULL;

@@ -197,16 +197,16 @@ static void test_commands(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void test_nearest(void **state)
+static void test_suggested_words(void **state)
 {
 	static const char *const list[] = {"macvlan", "ipvlan", "pool", "rdma", "man"};
 
 	(void)state;
-	assert_string_equal(opt_nearest("macvaln", list, 5), "macvlan");
-	assert_string_equal(opt_nearest("ipvlan2", list, 5), "ipvlan");
-	assert_string_equal(opt_nearest("rmda", list, 5), "rdma");
-	assert_null(opt_nearest("xyz", list, 5));
-	assert_null(opt_nearest("an-argument-much-longer-than-any-word-of-the-list", list, 5));
+	assert_string_equal(opt_suggest("macvaln", list, 5), "macvlan");
+	assert_string_equal(opt_suggest("ipvlan2", list, 5), "ipvlan");
+	assert_string_equal(opt_suggest("rmda", list, 5), "rdma");
+	assert_null(opt_suggest("xyz", list, 5));
+	assert_null(opt_suggest("an-argument-much-longer-than-any-word-of-the-list", list, 5));
 }
 
 static void test_help_is_wrapped(void **state)
@@ -231,7 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_forms),		cmocka_unit_test(test_operands),
 		cmocka_unit_test(test_mistakes),	cmocka_unit_test(test_help_goes_to_stdout),
-		cmocka_unit_test(test_commands),	cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_commands),	cmocka_unit_test(test_suggested_words),
 		cmocka_unit_test(test_help_is_wrapped),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pod's network as somebody else chose it, written as one of unirail-cni's own. */
+/* A pod's network that another program selected, written as a network of unirail-cni. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,8 @@
 
 static struct err e;
 
-/* `element` as the agent has it, network `index`; common: {"agent", "stateDir", "coordinator",
- * "runtime"}. The text, or NULL. */
+/* `element` as the agent sends it, network `index`; common: {"agent", "stateDir", "coordinator",
+ * "runtime"}. Returns the text, or NULL. */
 static char *put(const char *element, size_t index, const char *common)
 {
 	auto_json struct json_doc *d = NULL, *c = NULL;
@@ -68,7 +68,7 @@ static void refused(const char *element, const char *word)
 
 #define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniVersion\":\"\","
 
-static void test_forms(void **state)
+static void test_forms_of_a_netconf(void **state)
 {
 	(void)state;
 	is(NET("{\"type\":\"ptp\",\"mtu\":9}}"), 1, NULL,
@@ -83,7 +83,7 @@ static void test_forms(void **state)
 	   "{\"name\":\"n\",\"nad\":\"n\",\"cniVersion\":\"\",\"plugins\":[{\"type\":\"ptp\"}]}");
 }
 
-/* Into every plugin, whatever it said itself. */
+/* Written into every plugin, in place of its own value. */
 static void test_device(void **state)
 {
 	(void)state;
@@ -98,7 +98,7 @@ static void test_device(void **state)
 #define REQUEST ",\"requestedDeviceID\":\"d\"}"
 #define WANTS	"\"capabilities\":{\"deviceID\":true}"
 
-/* One that the annotation named: for plugins that declare the capability and name no device. */
+/* A device named by the annotation: for plugins that declare the capability and name no device. */
 static void test_requested_device(void **state)
 {
 	static const char *const own[] = {"\"deviceID\":\"x\"",
@@ -130,7 +130,7 @@ static void test_requested_device(void **state)
 	}
 }
 
-static void test_asks(void **state)
+static void test_requests_of_the_pod(void **state)
 {
 	(void)state;
 	is(NET("{\"type\":\"ptp\"},\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\",\"fd00::9\"],"
@@ -153,8 +153,10 @@ static void test_asks(void **state)
 	"{\"runtime\":{\"portMappings\":[{\"hostPort\":1}],\"dns\":{},\"bandwidth\":{},"           \
 	"\"cgroupPath\":\"/x\"}}"
 
-/* What the runtime offers, under what the pod asks for; only what the plugin declares. The pod's
- * wishes are not for its first network. */
+/*
+ * The runtime's arguments, overridden by the pod's request; only capabilities that the plugin
+ * declares. The pod's requests do not apply to its first network.
+ */
 static void test_runtime(void **state)
 {
 	static const char element[] =
@@ -179,7 +181,7 @@ static void test_runtime(void **state)
 	   HEAD "\"plugins\":[{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}]}");
 }
 
-/* Where the netconf says nothing, or nothing that means something. */
+/* Used where the netconf has no value, or one without meaning. */
 static void test_coordinator(void **state)
 {
 	static const char common[] =
@@ -236,10 +238,10 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_forms_of_a_netconf),
 		cmocka_unit_test(test_device),
 		cmocka_unit_test(test_requested_device),
-		cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_requests_of_the_pod),
 		cmocka_unit_test(test_runtime),
 		cmocka_unit_test(test_coordinator),
 		cmocka_unit_test(test_spiderpool),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From annotations, lists and a pod to the pools of an interface, in order, or to words. */
+/* From annotations, lists and a pod to the pools of an interface, in order, or to an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +120,7 @@ static void note(struct labels *l, const char *key, const char *value)
 		labels_put(l, key, value);
 }
 
-static int pools_of(const struct ipam_ask *a, struct buf *b, struct err *e)
+static int pools_of(const struct ip_request *a, struct buf *b, struct err *e)
 {
 	struct select_facts facts = {.pools = &set, .node = "n1"};
 	struct pool_list l = {0};
@@ -156,27 +156,27 @@ static int answer(const struct row *r, const struct pod_facts *pod, const struct
 					     .subnets = r->flags & SUBNETS,
 					     .auto_pools = r->flags & AUTO}};
 	struct place_facts place = {&node_labels, &ns_labels, ns_notes, r->network};
-	struct pod_wish w;
-	struct ipam_ask a = {.who = {.container_id = "c",
-				     .ifname = nic.ifname,
-				     .pod_namespace = pod->ns,
-				     .pod_name = pod->name},
-			     .pod = r->flags & NO_POD ? NULL : pod,
-			     .place = r->flags & NO_PLACE ? NULL : &place,
-			     .match_subnet = r->flags & MATCH,
-			     .nets = &master,
-			     .n_nets = 1,
-			     .master = "eth1"};
+	struct pod_pool_request w;
+	struct ip_request a = {.owner = {.container_id = "c",
+					 .ifname = nic.ifname,
+					 .pod_namespace = pod->ns,
+					 .pod_name = pod->name},
+			       .pod = r->flags & NO_POD ? NULL : pod,
+			       .place = r->flags & NO_PLACE ? NULL : &place,
+			       .match_subnet = r->flags & MATCH,
+			       .nets = &master,
+			       .n_nets = 1,
+			       .master = "eth1"};
 	int n;
 
 	cut(r->conf4, conf4, &nic.n_conf4);
 	cut(r->conf6, conf6, &nic.n_conf6);
-	n = pod_pools_ask(&f, &nic, 1, &w, e);
+	n = pod_pools_request(&f, &nic, 1, &w, e);
 	if (n < 0)
 		return n;
-	pod_wish_put(&w, &a);
+	pod_pool_request_put(&w, &a);
 	n = pools_of(&a, b, e);
-	pod_wish_done(&w);
+	pod_pool_request_done(&w);
 	return n;
 }
 
@@ -223,7 +223,10 @@ static void test_precedence(void **state)
 		{.conf4 = "rail0", .want = "rail0"},
 		{.conf6 = "rail6", .want = "|rail6"},
 		{.conf4 = "rail2,rail0,rail2", .conf6 = "rail6", .want = "rail2 rail0|rail6"},
-		/* One family of the namespace's: the other is not asked for, whatever comes after. */
+		/*
+		 * The namespace has pools of one family: the other family is not requested,
+		 * whatever follows.
+		 */
 		{.ns4 = "[\"rail1\"]", .conf4 = "rail0", .conf6 = "rail6", .want = "rail1"},
 		{.ns6 = "[\"rail6\"]", .conf4 = "rail0", .want = "|rail6"},
 		{.ns4 = "[]", .ns6 = "", .conf4 = "rail0", .want = "rail0"},
@@ -239,7 +242,7 @@ static void test_precedence(void **state)
 		{.ippools = "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]",
 		 .ippool = "{\"ipv4\":[\"rail2\"]}",
 		 .want = "rail0"},
-		/* The namespace does not matter where the pod says it. */
+		/* The namespace's pools are ignored if the pod names pools. */
 		{.ippool = "{\"ipv4\":[\"rail2\"]}", .flags = NO_NS, .want = "rail2"},
 		{.conf4 = "rail0",
 		 .flags = NO_NS,
@@ -285,7 +288,7 @@ static void test_ippools(void **state)
 	static const struct row v[] = {
 		{.ippools = NAMED, .ifname = "eth0", .want = "rail0"},
 		{.ippools = NAMED, .ifname = "net1", .want = "rail1|rail6"},
-		/* Position does not matter to what is named. */
+		/* The position does not matter for pools given with an interface. */
 		{.ippools = NAMED, .ifname = "net1", .at = 1, .want = "rail1|rail6"},
 		{.ippools = NAMED,
 		 .ifname = "net7",
@@ -306,7 +309,7 @@ static void test_ippools(void **state)
 			 "addresses: add an entry for it"},
 		{.ippools = UNNAMED,
 		 .ifname = "net2",
-		 .want = "!which of its 3 entries is for interface net2 cannot be told: give each entry "
+		 .want = "!which of its 3 entries is for interface net2 is ambiguous: give each entry "
 			 "its \"interface\""},
 		{.ippools = "[{\"ipv4\":[\"rail0\"]}]", .ifname = "net5", .want = "rail0"},
 		{.ippools = "[{\"interface\":\"\",\"ipv4\":[\"rail0\"]}]", .at = 1, .want = "rail0"},
@@ -397,11 +400,11 @@ static void test_filters(void **state)
 		{.conf4 = "off", .want = "![disabled IPPool off]"},
 		{.conf4 = "off,rail0", .want = "rail0"},
 		{.conf4 = "broken",
-		 .want = "!pool 'broken' cannot be used: SpiderIPPool 'broken': "
+		 .want = "!pool 'broken' is invalid: SpiderIPPool 'broken': "
 			 "spec.ips[0]: '10.6.3.1' reaches outside the subnet"},
 		{.conf4 = "n1", .want = "n1"},
 		{.conf4 = "n2", .want = "!unmatched Node name of IPPool n2 (this node is 'n1')"},
-		/* With nodeName, nodeAffinity is not looked at. */
+		/* With nodeName, nodeAffinity is ignored. */
 		{.conf4 = "n1b", .want = "n1b"},
 		{.conf4 = "za", .want = "za"},
 		{.conf4 = "zb", .want = "!unmatched Node affinity of IPPool zb (zone=b)"},
@@ -431,9 +434,9 @@ static void test_filters(void **state)
 		{.conf4 = "netb", .network = "team/rail-c", .want = "netb"},
 		{.conf4 = "netb", .want = "!the network of the interface, which is not known"},
 		{.conf4 = "netb", .flags = NO_PLACE, .want = "!which is not known"},
-		/* No network is known, and no pool asks for one: nothing is missing. */
+		/* No network is known, and no pool requires one: nothing is missing. */
 		{.conf4 = "rail0", .want = "rail0"},
-		/* Its subnet is asked about unless it is of this very network. */
+		/* Its subnet is checked unless the pool is bound to this network. */
 		{.conf4 = "rail0,rail1", .flags = MATCH, .want = "rail1"},
 		{.conf4 = "rail0",
 		 .flags = MATCH,
@@ -477,37 +480,37 @@ static void test_all_rails_at_once(void **state)
 	struct pod_nic nics[3] = {{.ifname = "net1", .position = -1, .conf_clean = true},
 				  {.ifname = "net2", .position = -1},
 				  {.ifname = "net3", .position = -1}};
-	struct pod_wish w[3];
+	struct pod_pool_request w[3];
 	struct err e = ERR_INIT;
 
 	(void)state;
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"],\"cleangateway\":true},"
 		   "{\"ipv4\":[\"rail0\"]}]");
-	assert_int_equal(pod_pools_ask(&f, nics, 3, w, &e), 0);
+	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), 0);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(w[i].n_pools4, 1);
 		assert_string_equal(w[i].pools4[0], want[i]);
-		/* Each entry's own; the configuration's does not count here. */
+		/* The value of each entry; that of the configuration is not used. */
 		assert_int_equal(w[i].clean_gateway, i == 1);
-		pod_wish_done(&w[i]);
+		pod_pool_request_done(&w[i]);
 	}
 	/* One alone has the same answer. */
-	assert_int_equal(pod_pools_ask(&f, &nics[1], 1, w, &e), 0);
+	assert_int_equal(pod_pools_request(&f, &nics[1], 1, w, &e), 0);
 	assert_string_equal(w[0].pools4[0], "rail1");
-	pod_wish_done(&w[0]);
-	/* One bad, none is answered. */
+	pod_pool_request_done(&w[0]);
+	/* One invalid request refuses all. */
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
-	assert_int_equal(pod_pools_ask(&f, nics, 3, w, &e), -EINVAL);
+	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
 	assert_has(e.text, "interface net3 is the pod's number 3");
 	/* The configuration's clean_gateway counts where `ippools` is not there. */
 	labels_done(&pod.annotations);
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippool", "{\"ipv4\":[\"rail0\"]}");
-	assert_int_equal(pod_pools_ask(&f, nics, 3, w, &e), 0);
+	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), 0);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(w[i].clean_gateway, i == 0);
-		pod_wish_done(&w[i]);
+		pod_pool_request_done(&w[i]);
 	}
 	pod_facts_done(&pod);
 }
@@ -520,7 +523,7 @@ static void test_position(void **state)
 	assert_int_equal(pod_nic_position(NULL, 0, "net2"), 0);
 }
 
-static void test_alive(void **state)
+static void test_pod_is_alive(void **state)
 {
 	struct pod_facts pod = {.ns = (char[]){"a"}, .name = (char[]){"p"}};
 	struct err e = ERR_INIT;
@@ -596,14 +599,14 @@ static void test_routes_read(void **state)
 	free(v);
 }
 
-static void add_default(struct ipam_grant *g, const char *gw)
+static void add_default(struct ip_allocation *g, const char *gw)
 {
 	VEC_PUSH(g->routes, g->n_routes) = (struct pool_route){il_net("0.0.0.0/0"), il_ip(gw)};
 }
 
 static void test_routes_given(void **state)
 {
-	struct ipam_grant *g = xcalloc(3, sizeof(*g));
+	struct ip_allocation *g = xcalloc(3, sizeof(*g));
 	struct ipnet had[] = {il_net("10.0.5.9/24")};
 	struct pool_route v[] = {
 		{il_net("10.9.0.0/16"), il_ip("10.0.1.1")},
@@ -620,7 +623,7 @@ static void test_routes_given(void **state)
 	add_default(&g[0], "10.0.0.1");
 	g[1].address = il_net("10.0.1.10/24");
 	g[2].address = il_net("10.0.1.11/24"); /* the same subnet: the first has the route */
-	/* One has no interface, one is with an interface of before. */
+	/* One entry has no interface, one repeats an interface. */
 	assert_int_equal(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
 	assert_int_equal(g[0].n_routes, 2);
 	assert_true(ipnet_eq(&g[0].routes[0].dst, &eight)); /* before the default route */
@@ -628,7 +631,7 @@ static void test_routes_given(void **state)
 	assert_int_equal(g[1].n_routes, 1);
 	il_assert_ip(&g[1].routes[0].gw, "10.0.1.1");
 	assert_int_equal(g[2].n_routes, 0);
-	ipam_grants_free(g, 3);
+	ip_allocations_free(g, 3);
 }
 
 /* --- what is left out is said where nothing is named --- */
@@ -640,15 +643,16 @@ static void test_defaults_that_are_broken(void **state)
 	struct pool_set bad;
 	struct lease_table leases = {0};
 	struct select_facts facts = {.pools = &bad, .leases = &leases, .node = "n1"};
-	struct ipam_ask a = {.who = {.container_id = "c", .ifname = "net1"}};
+	struct ip_request a = {.owner = {.container_id = "c", .ifname = "net1"}};
 	struct decision d;
 	struct err e = ERR_INIT;
 
 	(void)state;
 	pool_kube_set(one, 1, "kube-system", &bad);
 	assert_true(select_addresses(&facts, &a, 1, &d, &e) < 0);
-	assert_has(e.text, "make one of the 0 pools default; 1 cannot be used: SpiderIPPool 'd': "
-			   "spec.ips[0]: '10.2.0.1' reaches outside");
+	assert_has(e.text,
+		   "set default: true in one of the 0 pools; 1 cannot be used: SpiderIPPool 'd': "
+		   "spec.ips[0]: '10.2.0.1' reaches outside");
 	pool_set_done(&bad);
 }
 
@@ -657,7 +661,7 @@ static void test_defaults_that_are_broken(void **state)
 static const struct made {
 	const char *kind, *key, *value, *number; /* the application, its annotation */
 	const char *is;				 /* "pools4 pools6", or "!" and what is said */
-	const char *asked;			 /* for pools that are to be there, of that size */
+	const char *asked;			 /* for automatic pools of that size */
 } made[] = {
 	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},
 	{"Deployment", "subnet", "{\"ipv6\":[\"s\"],\"interface\":\"net7\"}", NULL, "- s/u/net7:6",
@@ -714,7 +718,7 @@ static void one_made(const struct made *r)
 				    .autos = {&app, find_made, ask_made, &m}};
 	struct pod_nic nic = {.ifname = "net1"};
 	auto_free char *key = xasprintf("ipam.spidernet.io/%s", r->key);
-	struct pod_wish w;
+	struct pod_pool_request w;
 	struct err e = ERR_INIT;
 	char is[300];
 
@@ -722,7 +726,7 @@ static void one_made(const struct made *r)
 	labels_put(&pod.annotations, key, r->value);
 	if (r->number)
 		labels_put(&pod.annotations, "ipam.spidernet.io/ippool-ip-number", r->number);
-	if (pod_pools_ask(&f, &nic, 1, &w, &e) < 0) {
+	if (pod_pools_request(&f, &nic, 1, &w, &e) < 0) {
 		if (*r->is != '!' || !strstr(e.text, r->is + 1))
 			fail_msg("%s: '%s'", r->value, e.text);
 		assert_int_equal(e.code == -EAGAIN, strstr(r->is, "no matching") != NULL);
@@ -730,7 +734,7 @@ static void one_made(const struct made *r)
 		snprintf(is, sizeof(is), "%s %s", w.n_pools4 ? w.pools4[0] : "-",
 			 w.n_pools6 ? w.pools6[0] : "-");
 		assert_string_equal(is, r->is);
-		pod_wish_done(&w);
+		pod_pool_request_done(&w);
 	}
 	assert_string_equal(m.asked.len ? m.asked.p : "", r->asked);
 	buf_done(&m.asked);
@@ -755,7 +759,7 @@ int main(void)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_all_rails_at_once),
 		cmocka_unit_test(test_position),
-		cmocka_unit_test(test_alive),
+		cmocka_unit_test(test_pod_is_alive),
 		cmocka_unit_test(test_routes_read),
 		cmocka_unit_test(test_routes_given),
 		cmocka_unit_test(test_defaults_that_are_broken),

@@ -46,7 +46,7 @@ static void refused(const char *place, const char *why)
 
 	assert_true(pool_set_load(&lab.root, "/pools", &s, &e) < 0);
 	assert_int_equal(e.kind, ERR_CONF);
-	assert_has(e.text, "pool folder '/pools': ");
+	assert_has(e.text, "pool directory '/pools': ");
 	assert_has(e.text, place);
 	assert_has(e.text, why);
 }
@@ -202,7 +202,7 @@ static void test_ini_refuses(void **state)
 		{"[rail a]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "section 'rail a' is not known"},
 		{"[pool a\nsubnet=10.0.0.0/24\n", "rails.conf:1", "wants a ']'"},
 		{"subnet=10.0.0.0/24\n", "rails.conf:1", "before the first section"},
-		{"[pool a]\nsubnet 10.0.0.0/24\n", "rails.conf:2", "neither 'key = value'"},
+		{"[pool a]\nsubnet 10.0.0.0/24\n", "rails.conf:2", "is not 'key = value'"},
 		{"[pool a]\nsubnet=10.0.0.0/24\n[reserved]\nips=10.0.0.1-2\n", "rails.conf:4: ips",
 		 "is not an address"},
 	};
@@ -305,8 +305,8 @@ static void test_json(void **state)
 	pool_set_done(&s);
 }
 
-/* Spellings that manifests carry. */
-static void test_json_taken_as(void **state)
+/* Other spellings in manifests. */
+static void test_json_with_other_spellings(void **state)
 {
 	struct pool_set s;
 	char text[IP_TEXT_MAX];
@@ -467,7 +467,7 @@ int main(void)
 		CASE(test_pools_against_each_other),
 		CASE(test_other_files),
 		CASE(test_json),
-		CASE(test_json_taken_as),
+		CASE(test_json_with_other_spellings),
 		CASE(test_json_refuses),
 		cmocka_unit_test(test_wildcards),
 	};

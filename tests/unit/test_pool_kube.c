@@ -85,7 +85,7 @@ static const struct pool *get(const char *name)
 
 	if (!p)
 		fail_msg("no pool '%s': %s", name,
-			 pool_why_out(&set, name) ? pool_why_out(&set, name) : "");
+			 pool_reason_out(&set, name) ? pool_reason_out(&set, name) : "");
 	return p;
 }
 
@@ -101,8 +101,8 @@ static void assert_ips(const struct ip_set *s, const char *want)
 static void assert_out(const char *name, const char *words)
 {
 	assert_null(pool_find(&set, name));
-	assert_non_null(pool_why_out(&set, name));
-	assert_has(pool_why_out(&set, name), words);
+	assert_non_null(pool_reason_out(&set, name));
+	assert_has(pool_reason_out(&set, name), words);
 }
 
 #define NET    "\"subnet\":\"10.6.0.0/24\""
@@ -137,7 +137,7 @@ static void test_fields(void **state)
 	assert_true(p->is_default && p->disabled && p->shared);
 	assert_true(p->pod_affinity.given && p->node_affinity.given);
 	assert_false(p->namespace_affinity.given || p->terminating || p->cut_is_written);
-	assert_int_equal(p->cut.prefix, 24); /* of one node: one block */
+	assert_int_equal(p->cut.prefix, 24); /* pools of one node: one block */
 }
 
 static void test_natural_order(void **state)
@@ -189,10 +189,10 @@ static void test_bad_pools_leave_the_others(void **state)
 	assert_ips(&get("good")->usable, "10.6.0.10-10.6.0.19");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		assert_out(v[i].name, v[i].words);
-	assert_null(pool_why_out(&set, "good"));
+	assert_null(pool_reason_out(&set, "good"));
 }
 
-/* The older one stays, whatever the order of names or lines. */
+/* The older pool stays valid, in any order of names or lines. */
 static void test_overlap(void **state)
 {
 	(void)state;
@@ -208,7 +208,10 @@ static void test_overlap(void **state)
 	assert_ips(&get("z")->usable, "10.6.0.10-10.6.0.19");
 }
 
-/* The old one may have come into the young one's way: what both claim is nobody's. */
+/*
+ * A change of the older pool may have caused the conflict: addresses of both are allocated from
+ * neither.
+ */
 static void test_overlap_by_a_change(void **state)
 {
 	(void)state;
@@ -221,7 +224,7 @@ static void test_overlap_by_a_change(void **state)
 	assert_ips(&get("old")->usable, "10.6.0.10-10.6.0.14");
 }
 
-/* A pool that is left out for its affinity has its addresses still. */
+/* A pool that is skipped because of its affinity still owns its addresses. */
 static void test_overlap_with_a_bad_one(void **state)
 {
 	(void)state;
@@ -230,7 +233,7 @@ static void test_overlap_with_a_bad_one(void **state)
 	pool_at("young", ",\"generation\":1,\"creationTimestamp\":\"2026-01-02T00:00:00Z\"",
 		IPS("10.6.0.15-10.6.0.30"), "");
 	build();
-	assert_out("bad", "spec.podAffinity.matchLabels: '' is no name of a label");
+	assert_out("bad", "spec.podAffinity.matchLabels: '' is not a label key");
 	assert_out("young", "address 10.6.0.15 is also in pool 'bad'");
 }
 
@@ -245,7 +248,7 @@ static void test_reserved(void **state)
 	assert_ips(&get("p")->usable, "10.6.0.10-10.6.0.11, 10.6.0.13, 10.6.0.16-10.6.0.19");
 	assert_ips(&set.reserved6, "fd00::1");
 	assert_int_equal(set.n_out, 1);
-	assert_has(pool_why_out(&set, "SpiderReservedIP/r1"),
+	assert_has(pool_reason_out(&set, "SpiderReservedIP/r1"),
 		   "SpiderReservedIP 'r1': spec.ips[1]: '10.6.0.300' has an octet past 255");
 }
 
@@ -304,12 +307,12 @@ static void test_adopted_texts(void **state)
 	assert_ips(&get("c")->usable, "10.3.0.1");
 	assert_ips(&get("d")->usable, "10.4.0.1");
 	assert_out("e", "SpiderIPPool 'e': status.allocatedIPs (or annotation unirail.io/adopted) "
-			"does not tell which addresses are in use");
+			"is invalid, so the addresses in use are unknown");
 	assert_out("f", "the text is an array, wants an object");
 	assert_out("g", "'x' is not an address");
 }
 
-/* With the annotation status is ours, but for what the pool does not have any more. */
+/* With the annotation the status is unirail's, except for addresses that the pool no longer has. */
 static void test_adopted_by_annotation(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
@@ -324,7 +327,7 @@ static void test_adopted_by_annotation(void **state)
 	assert_ips(&get("p")->usable, "10.6.0.10-10.6.0.11, 10.6.0.13-10.6.0.19");
 	assert_ips(&get("p")->adopted, "10.6.0.12");
 	assert_ips(&get("q")->usable, "10.6.0.31");
-	/* What is handed out does not change the line. */
+	/* Allocations do not change the line. */
 	before = xstrdup(lines[0]);
 	pool_at("p", noted, IPS("10.6.0.10-10.6.0.19"),
 		STATUS("{" REC("10.6.0.11", "a/b", "u") "," REC("10.6.0.30", "a/c", "v") "}"));
@@ -339,10 +342,10 @@ static void test_adopted_by_annotation(void **state)
 	lines[2] = lines[4];
 	n_lines = 4;
 	build();
-	assert_out("s", "does not tell which addresses are in use");
+	assert_out("s", "is invalid, so the addresses in use are unknown");
 }
 
-/* The records of a pool that is left out are in use all the same. */
+/* The addresses in the records of a skipped pool still count as in use. */
 static void test_records_of_a_bad_pool(void **state)
 {
 	(void)state;
@@ -366,7 +369,7 @@ static void cut(const char *name, const char *net, const char *prefix, const cha
 	pool_at(name, meta, spec, "");
 }
 
-static void test_cut(void **state)
+static void test_block_prefix(void **state)
 {
 	(void)state;
 	cut("a", "10.1.0.0/24", NULL, "");
@@ -384,14 +387,14 @@ static void test_cut(void **state)
 	assert_true(get("b")->cut_is_written);
 	assert_out("c", "SpiderIPPool 'c': annotation unirail.io/block-prefix: blocks of prefix "
 			"length 23 do not fit");
-	assert_out("d", "'x' is no prefix length");
-	assert_out("e", "'0' is no prefix length");
+	assert_out("d", "'x' is not a prefix length");
+	assert_out("e", "'0' is not a prefix length");
 	assert_int_equal(get("f")->cut.prefix, 124);
 	assert_int_equal(get("g")->cut.prefix, 16);
 	assert_int_equal(get("h")->cut.prefix, 28);
 }
 
-static void test_cut_to_a_node(void **state)
+static void test_pool_limited_to_a_node(void **state)
 {
 	struct ip_range r = {il_ip("10.6.0.11"), il_ip("10.6.0.12")};
 	struct ip_set mine = {0}, adopted = {0};
@@ -435,8 +438,8 @@ int main(void)
 		TEST(test_adopted_texts),
 		TEST(test_adopted_by_annotation),
 		TEST(test_records_of_a_bad_pool),
-		TEST(test_cut),
-		TEST(test_cut_to_a_node),
+		TEST(test_block_prefix),
+		TEST(test_pool_limited_to_a_node),
 		TEST(test_objects_without_a_name),
 	};
 

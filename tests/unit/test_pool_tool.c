@@ -72,7 +72,7 @@ static void restore(int fd, int saved)
 	close(saved);
 }
 
-/* `unirail pool WORDS...` on the lab's folders. */
+/* `unirail pool ARGUMENTS...` on the lab's directories. */
 static struct said run(const char *words)
 {
 	auto_free char *line =
@@ -109,20 +109,20 @@ static void says(const char *words, int status, const char *out, const char *err
 static void take_for_pod(const char *id, const char *pod)
 {
 	static const char *const names[] = {"rail0"};
-	struct ipam_ask a = {.who = {.container_id = id,
-				     .ifname = "net1",
-				     .pod_namespace = "team",
-				     .pod_name = pod,
-				     .network = "rails"},
-			     .pools4 = names,
-			     .n_pools4 = 1};
+	struct ip_request a = {.owner = {.container_id = id,
+					 .ifname = "net1",
+					 .pod_namespace = "team",
+					 .pod_name = pod,
+					 .network = "rails"},
+			       .pools4 = names,
+			       .n_pools4 = 1};
 	auto_ipam struct ipam *i = il_open(&lab);
-	struct ipam_grant *g;
+	struct ip_allocation *g;
 	struct err e = ERR_INIT;
 	size_t n;
 
 	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
-	ipam_grants_free(g, n);
+	ip_allocations_free(g, n);
 }
 
 static void test_list(void **state)
@@ -162,11 +162,11 @@ static void test_empty(void **state)
 
 	(void)state;
 	assert_int_equal(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
-	says("list", 0, "no pool in '/pools'. A file there makes one, such as rails.conf with", "");
+	says("list", 0, "no pool in '/pools'. Create a file there, such as rails.conf with", "");
 	says("list", 0, "[pool rail0]", "");
 	says("list -o json", 0, "\"pools\": []", "");
 	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/40\n");
-	says("list", 1, "", "unirail pool list: pool folder '/pools': rails.conf:2: subnet");
+	says("list", 1, "", "unirail pool list: pool directory '/pools': rails.conf:2: subnet");
 }
 
 static void test_show_and_owner(void **state)
@@ -179,7 +179,7 @@ static void test_show_and_owner(void **state)
 	says("show rail", 1, "", "no pool 'rail'; did you mean 'rail0'?");
 	says("owner 10.0.0.10", 0, "team/a", "");
 	says("owner 10.0.0.10 -o json", 0, "\"pod\": \"a\"", "");
-	says("owner 10.0.0.11", 1, "", "nobody holds 10.0.0.11: it is free in pool 'rail0'");
+	says("owner 10.0.0.11", 1, "", "10.0.0.11 has no owner: it is free in pool 'rail0'");
 	says("owner 10.0.0.19", 1, "", "it is reserved");
 	says("owner 10.9.0.1", 1, "", "it is in no pool");
 	says("owner 10.0.0.999", 2, "", "'10.0.0.999' is not an address");
@@ -201,10 +201,11 @@ static void test_release(void **state)
 	(void)state;
 	take_for_pod("c1", "a");
 	says("release 10.0.0.10 --dry-run", 0, "would release 10.0.0.10 (used by team/a net1)", "");
-	says("release 10.0.0.10", 1, "would release 10.0.0.10", "say --yes when no running pod");
+	says("release 10.0.0.10", 1, "would release 10.0.0.10",
+	     "repeat with --yes if no running pod");
 	says("owner 10.0.0.10", 0, "team/a", "");
 	says("release 10.0.0.10 --yes", 0, "released 10.0.0.10 (used by team/a net1)", "");
-	says("release 10.0.0.10 --yes", 1, "", "nobody holds 10.0.0.10");
+	says("release 10.0.0.10 --yes", 1, "", "10.0.0.10 has no owner");
 	take_for_pod("c2", "b");
 	says("release 10.0.0.10 --yes -o json", 0, "\"released\": true", "");
 }
@@ -271,7 +272,7 @@ static void test_reading_commands_write_nothing(void **state)
 		auto_said struct said s = run(reading[i]);
 		auto_free char *after = snapshot();
 
-		/* `check` tells of the half line. */
+		/* `check` reports the incomplete line. */
 		if (s.status != (strcmp(reading[i], "check") == 0))
 			fail_msg("'%s' exits with %d: %s%s", reading[i], s.status, s.out, s.err);
 		if (strcmp(before, after) != 0)
@@ -299,17 +300,17 @@ static void test_check(void **state)
 	il_write(&lab, "/state/journal", text);
 	free(text);
 	says("list", 1, "", "line 2 is damaged: see 'unirail pool check'");
-	says("check", 1, "'unirail pool check --repair' keeps every whole line", "");
+	says("check", 1, "'unirail pool check --repair' keeps every intact line", "");
 	says("check -o json", 1, "\"ok\": false", "");
-	says("check --repair", 0, "line 2 is damaged: held back 10.0.0.10/24", "");
-	says("check", 1, "10.0.0.10 is held back since the journal was repaired", "");
+	says("check --repair", 0, "line 2 is damaged: reserved 10.0.0.10/24", "");
+	says("check", 1, "10.0.0.10 is reserved since the repair of the journal", "");
 	says("release 10.0.0.10 --yes", 0, "released 10.0.0.10", "");
 	says("check", 0, "nothing found", "");
 	says("owner 10.0.0.11", 0, "team/b", "");
 }
 
-/* What the journal lost, the pods' own state still says, with its owners. */
-static void test_check_of_one_cut_short(void **state)
+/* Addresses that the journal lost are found in the pods' own state, with their owners. */
+static void test_check_of_a_truncated_journal(void **state)
 {
 	size_t n;
 	char *text;
@@ -321,7 +322,7 @@ static void test_check_of_one_cut_short(void **state)
 	strchr(strchr(text, '\n') + 1, '\n')[1] = '\0';
 	il_write(&lab, "/state/journal", text);
 	free(text);
-	says("list", 1, "", "is cut short (");
+	says("list", 1, "", "is truncated (");
 	says("check", 1, "those that pods of this node have", "");
 	il_write(&lab, "/var/lib/cni/results/rails-c2-eth0",
 		 "{\"kind\":\"cniCacheV1\",\"containerId\":\"c2\",\"ifName\":\"eth0\","
@@ -359,7 +360,7 @@ int main(void)
 		CASE(test_reading_commands_make_no_directory),
 		CASE(test_reading_commands_write_nothing),
 		CASE(test_check),
-		CASE(test_check_of_one_cut_short),
+		CASE(test_check_of_a_truncated_journal),
 		CASE(test_mistakes),
 	};
 

@@ -33,7 +33,7 @@ struct lab {
 	pid_t child;
 };
 
-/* A child of ours must not run the rest of the tests. */
+/* A child process must not run the remaining tests. */
 static bool in_child;
 
 static void must(int r, const struct err *e)
@@ -166,8 +166,8 @@ static bool has_joined(const char *ifname, const struct ipaddr *a)
 	return found;
 }
 
-/* To the far end. The kernel joins an IPv6 address's group from a work queue, some time later, and
- * hears no question before. */
+/* Sends to the far end. The kernel joins the group of an IPv6 address from a work queue, some time
+ * later, and receives no solicitation before. */
 static void give_peer(struct lab *lab, const char *ifname, const char *cidr)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -213,7 +213,7 @@ static void expect(const struct probe *p, enum probe_state state)
 {
 	struct err e = ERR_INIT;
 
-	probe_words(p, &e);
+	probe_describe(p, &e);
 	if (p->state != state)
 		fail_msg("state %d, wanted %d: %s", p->state, state, e.text);
 }
@@ -222,7 +222,7 @@ static void expect_words(const struct probe *p, const char *words)
 {
 	struct err e = ERR_INIT;
 
-	probe_words(p, &e);
+	probe_describe(p, &e);
 	if (!strstr(e.text, words))
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
@@ -248,7 +248,7 @@ static void claim(int fd, const struct packet_link *l, const struct part *part)
 		packet_announce(fd, l, &l->mac, &a);
 }
 
-/* Thousands of requests among hosts that are none of our business. */
+/* Thousands of requests between other hosts. */
 static void flood(int fd, const struct packet_link *l)
 {
 	struct probe_ears q = {.ip = ip("10.0.0.50"), .gateway = ip("10.0.0.60")};
@@ -259,7 +259,7 @@ static void flood(int fd, const struct packet_link *l)
 	}
 }
 
-/* Waits for the first packet that asks, then takes its time. */
+/* Waits for the first request, then answers with a delay. */
 static void wait_to_be_asked(const struct packet_link *l, const struct part *part)
 {
 	struct probe_ears q = {.ip = ip(part->address)};
@@ -471,7 +471,7 @@ static void gateway_silent(void **state)
 	expect_words(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
 }
 
-/* One rail's trouble is its own. */
+/* An error of one rail does not affect the others. */
 static void gateway_late(void **state)
 {
 	static const struct probe_limits slow = {
@@ -498,7 +498,7 @@ static void wait_for_link(struct nl_wire *w, const char *name)
 		pause_ms(5);
 }
 
-/* Later than all the test may take: what a link needs to come up is not the network's time. */
+/* Later than the whole limit of the test: the time until carrier does not count. */
 static void carrier_late(void **state)
 {
 	struct lab *lab = *state;
@@ -531,8 +531,8 @@ static void carrier_never(void **state)
 	OK(probe_run(lab->here, p, 2, &l_300, &e));
 	expect(&p[0], PROBE_FAILED);
 	assert_int_equal(p[0].sent, 0);
-	assert_int_equal(p[0].why.code, -ENETDOWN);
-	assert_int_equal(p[0].why.kind, ERR_AGAIN);
+	assert_int_equal(p[0].reason.code, -ENETDOWN);
+	assert_int_equal(p[0].reason.kind, ERR_AGAIN);
 	expect_words(&p[0], "rail r0: no carrier on 'r0' after 300 ms (cable, switch port, ");
 	expect(&p[1], PROBE_OK);
 	assert_true(now_mono_ms() - start < 4000);
@@ -554,8 +554,8 @@ static void carrier_lost(void **state)
 	expect_words(&p, "rail r0: no carrier on 'r0' any more: it was lost during the test");
 }
 
-/* In the conflict test silence without carrier is no silence: the test is made again, as long as
- * waiting is allowed. */
+/* In the conflict test a missing answer without carrier does not count: the test is repeated within
+ * the time limit. */
 static void carrier_lost_and_found(void **state)
 {
 	static const struct probe_limits slow = {
@@ -587,7 +587,7 @@ static void rounds(void **state)
 	}
 	assert_false(probe_round_left(&r));
 	assert_true(r.limits.carrier_ms < quick.carrier_ms - 500);
-	/* Rounds are left, time is not. */
+	/* Rounds are left, but no time. */
 	r = (struct probe_rounds){.limits = quick, .left = 3, .end_ms = now_mono_ms() + 100};
 	assert_false(probe_round_left(&r));
 }
@@ -640,13 +640,13 @@ static void cannot_ask(void **state)
 	err_clear(&why);
 	assert_int_equal(probe_run(lab->here, p, 3, &tight, &why), -EINVAL);
 	assert_non_null(strstr(why.text, "3 tries 300 ms apart do not fit into 600 ms"));
-	/* Nothing asked is nothing done. */
+	/* Without a request nothing is sent. */
 	p[2].want_conflict = false;
 	run(lab, &p[2]);
 	expect(&p[2], PROBE_NONE);
 }
 
-/* What p0 hears of an address that r0 announces. */
+/* Packets that p0 receives for an address that r0 announces. */
 struct listener {
 	struct packet_link link;
 	struct probe_ears ears;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ipvlan, vlan and host-device: netconfs, what the kernel is asked for, decisions. */
+/* ipvlan, vlan and host-device: netconfs, requests to the kernel, decisions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,7 +146,7 @@ static void test_ipvlan_chained(void **state)
 	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
 	assert_string_equal(rail.conf.master, "bond0.7");
 	assert_ptr_equal(rail.given, &prev);
-	/* one that is named stays; an IPAM has its say */
+	/* a configured value stays; an IPAM may set it */
 	rail = ipvlan_rail("{\"master\":\"ens1\",\"ipam\":{\"type\":\"static\"}}");
 	prev.n_ifaces = 2;
 	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
@@ -207,7 +207,7 @@ static void test_vlan_refused(void **state)
 		"invalid VLAN ID 4095 (must be between 0 and 4094 inclusive");
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":-1}", ERR_CONF, "invalid VLAN ID -1");
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":70000}", ERR_CONF, "VLAN ID 70000");
-	/* the IaaS provider's ids: nobody here could give one */
+	/* the IaaS provider's ids: no plugin here sets one */
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"auto\"}", ERR_UNSUPPORTED,
 		"conf.vlanMode is 'auto'");
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"x\"}", ERR_CONF,
@@ -263,7 +263,7 @@ static void test_devices(void **state)
 	assert_int_equal(attach_check_devices(r, 4, &e), 0);
 }
 
-/* DPDK: no link of any name comes into the pod. */
+/* DPDK: the pod gets no link. */
 static void test_names_of_rails_without_link(void **state)
 {
 	struct rail r[] = {rail_on(&host_device_kind, "net1", 0)};
@@ -276,7 +276,7 @@ static void test_names_of_rails_without_link(void **state)
 	assert_int_equal(attach_check_names(r, 1, pod, 1, &e), 0);
 }
 
-/* What keeps a moved device from a deletion by group: it is none of the names. */
+/* A moved device is protected from a deletion by group: its name is in none of these lists. */
 static void test_group_with_a_moved_device(void **state)
 {
 	static const char *const made[] = {"net1", "net2"};
@@ -285,9 +285,9 @@ static void test_group_with_a_moved_device(void **state)
 			     {.name = "net3", .alias = "ens3"}};
 
 	(void)state;
-	assert_true(attach_group_is_ours(pod, 3, made, 2));
+	assert_true(attach_group_is_of_pod(pod, 3, made, 2));
 	pod[2].group = LINK_GROUP;
-	assert_false(attach_group_is_ours(pod, 3, made, 2));
+	assert_false(attach_group_is_of_pod(pod, 3, made, 2));
 }
 
 static void test_hints(void **state)
@@ -327,7 +327,9 @@ static struct mac mac(const char *s)
 	return m;
 }
 
-/* A VLAN interface and the ports of a bond have the same address: the hardware is meant. */
+/*
+ * A VLAN interface and the ports of a bond have the same address: the hardware device is selected.
+ */
 static void test_pick_by_mac(void **state)
 {
 	struct link l[] = {{.index = 1, .name = "ens1.7", .kind = "vlan"},
@@ -343,7 +345,7 @@ static void test_pick_by_mac(void **state)
 	assert_null(host_device_pick(&c, &none, l + 1, 1));
 }
 
-static void test_stranded(void **state)
+static void test_device_left_by_a_deleted_namespace(void **state)
 {
 	struct link l[] = {{.index = 1, .name = "net1", .alias = "ens1"},
 			   {.index = 2, .name = "dev12", .alias = "ens2"},
@@ -354,7 +356,7 @@ static void test_stranded(void **state)
 
 	(void)state;
 	assert_ptr_equal(host_device_stranded(&c, &none, "net1", l, 3), &l[0]);
-	/* under a third name somebody has it */
+	/* another pod has it under a third name */
 	assert_null(host_device_stranded(&c, &none, "net7", l, 3));
 	assert_null(host_device_stranded(&c, &none, NULL, l, 3));
 	c.device = "ens2";
@@ -363,7 +365,7 @@ static void test_stranded(void **state)
 	c.pci = "p";
 	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
 	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
-	/* its name is taken; its alias is somebody's own */
+	/* its name is taken; its alias is the administrator's */
 	str_copy(l[2].name, sizeof(l[2].name), "ens2");
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 	str_copy(l[2].name, sizeof(l[2].name), "eth0");
@@ -375,7 +377,7 @@ static void test_stranded(void **state)
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 }
 
-static void test_moved(void **state)
+static void test_device_is_moved_by_its_alias(void **state)
 {
 	struct link l = {.name = "net1"};
 
@@ -495,7 +497,7 @@ static void test_sysfs_dpdk(void **state)
 	point(&t, PCI_DEV "/driver", "../../../bus/pci/drivers/vfio-pci");
 	assert_int_equal(look(&t, &c, &f), 0);
 	assert_true(f.dpdk);
-	/* a name says all: files are not looked at */
+	/* the name is enough: files are not read */
 	assert_int_equal(look(&t, &named, &g), 0);
 	assert_true(!g.dpdk && !g.n);
 	tree_close(&t);
@@ -553,8 +555,8 @@ int main(void)
 		cmocka_unit_test(test_hints),
 		cmocka_unit_test(test_host_device_conf),
 		cmocka_unit_test(test_pick_by_mac),
-		cmocka_unit_test(test_stranded),
-		cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_device_left_by_a_deleted_namespace),
+		cmocka_unit_test(test_device_is_moved_by_its_alias),
 		cmocka_unit_test(test_sysfs_names),
 		cmocka_unit_test(test_sysfs_virtio_and_auxiliary),
 		cmocka_unit_test(test_sysfs_dpdk),

@@ -117,7 +117,7 @@ static void test_subtract_splits(void **state)
 	ip_set_done(&s);
 }
 
-/* 2^64 addresses and more cost what a handful does. */
+/* 2^64 addresses and more cost as much as a few. */
 static void test_wide_ipv6(void **state)
 {
 	struct ip_set s = {0};
@@ -142,7 +142,7 @@ static void test_wide_ipv6(void **state)
 	ip_set_done(&s);
 }
 
-static void test_has_meets_next(void **state)
+static void test_has_overlaps_and_next(void **state)
 {
 	struct ip_set a = {0}, b = {0};
 	struct ipaddr ip = il_ip("10.0.0.7"), both, v6 = il_ip("fd00::1");
@@ -167,7 +167,9 @@ static void test_has_meets_next(void **state)
 	ip_set_done(&b);
 }
 
-/* Against a plain table of 256 addresses, the first and the last there are among them. */
+/*
+ * Compared with a plain table of 256 addresses, which include the first and the last of the family.
+ */
 static void random_ranges(struct ip_set *s, bool *has, unsigned int *seed, bool top)
 {
 	for (int k = 0; k < 12; k++) {
@@ -218,7 +220,7 @@ static void test_minus_as_a_table(void **state)
 	}
 }
 
-/* Collected in any order it is the set that one after another makes; two sets are one by plus. */
+/* Ranges collected in any order make the same set as added one by one; plus joins two sets. */
 static void test_many_at_once(void **state)
 {
 	uint32_t seed = 7;
@@ -259,8 +261,11 @@ static void test_many_at_once(void **state)
 	}
 }
 
-/* Each address stays with the first that has it: as asking one set after another says, of 300 crowds of sets. */
-static void test_part(void **state)
+/*
+ * Each address stays in the first set that has it: compared with a search of one set after another,
+ * in 300 random groups.
+ */
+static void test_partition_of_overlapping_sets(void **state)
 {
 	enum { SETS = 6, WIDTH = 60 };
 
@@ -302,10 +307,14 @@ static void test_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse_refuses),	cmocka_unit_test(test_add_merges),
-		cmocka_unit_test(test_subtract_splits), cmocka_unit_test(test_wide_ipv6),
-		cmocka_unit_test(test_has_meets_next),	cmocka_unit_test(test_minus_as_a_table),
-		cmocka_unit_test(test_many_at_once),	cmocka_unit_test(test_part),
+		cmocka_unit_test(test_parse_refuses),
+		cmocka_unit_test(test_add_merges),
+		cmocka_unit_test(test_subtract_splits),
+		cmocka_unit_test(test_wide_ipv6),
+		cmocka_unit_test(test_has_overlaps_and_next),
+		cmocka_unit_test(test_minus_as_a_table),
+		cmocka_unit_test(test_many_at_once),
+		cmocka_unit_test(test_partition_of_overlapping_sets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

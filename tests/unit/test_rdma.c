@@ -107,9 +107,9 @@ static void put(struct tree *t, const char *dir, const char *file, const char *t
 
 static void expect_why(struct tree *t, struct rdma_dev *d, const char *part)
 {
-	rdma_why_no_verbs(&t->root, d);
-	if (!strstr(d->why, part))
-		fail_msg("'%s' is not in '%s'", part, d->why);
+	rdma_explain_no_verbs(&t->root, d);
+	if (!strstr(d->reason, part))
+		fail_msg("'%s' is not in '%s'", part, d->reason);
 }
 
 /* libibverbs leaves such devices out and says nothing. */
@@ -122,10 +122,10 @@ static void why_no_verbs(void **state)
 	tree_open(&t);
 	expect_why(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
-	/* Its node would not help. */
+	/* The device node alone does not help without the provider. */
 	expect_why(&t, &d, "its provider 'mana' is not linked into this binary");
-	assert_non_null(strstr(d.why, rdma_providers()));
-	assert_non_null(strstr(d.why, "PROVIDERS=\"... mana\""));
+	assert_non_null(strstr(d.reason, rdma_providers()));
+	assert_non_null(strstr(d.reason, "PROVIDERS=\"... mana\""));
 	strcpy(d.driver, "mlx5");
 	expect_why(&t, &d, "/dev/infiniband/uverbs3 is missing");
 	put(&t, "/dev/infiniband", "uverbs3", "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rdma plugin: which device, whether the host can move it, who holds it, and what is kept. */
+/* The rdma plugin: the device, whether the host can move it, its owner, and the record. */
 #include "host_lab.h"
 #include "meta_lab.h"
 
@@ -23,7 +23,7 @@
 
 /* --- the state file --- */
 
-static const struct rdma_state original = {.device = VF, .home = "mlx5_2", .in_pod = "mlx5_2"};
+static const struct rdma_state original = {.device = VF, .host_name = "mlx5_2", .in_pod = "mlx5_2"};
 
 static void expect_bytes(const struct rdma_state *s, const char *want)
 {
@@ -62,7 +62,7 @@ static void held_by_whom(void **state)
 	err_set(&e, -EBUSY, "it is away");
 	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
 	assert_string_equal(e.text, "it is away");
-	/* the original's does not tell whose it is */
+	/* the original's record does not name the owner */
 	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
 	err_set(&e, -EBUSY, "it is away");
 	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
@@ -97,7 +97,7 @@ static void state_of_others(void **state)
 
 	(void)state;
 	OK(rdma_state_parse(span_of("{\"sandboxrdmadevname\":\"m\",\"later\":[1]}"), &s, &e));
-	assert_string_equal(s.home, "m");
+	assert_string_equal(s.host_name, "m");
 	assert_string_equal(s.in_pod, "m");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		assert_int_equal(rdma_state_parse(span_of(bad[i]), &s, &e), -EINVAL);
@@ -254,7 +254,7 @@ static void device_of_prev(void **state)
 	chained_close(&l);
 }
 
-/* The only one, or the pod's of that name; never one of two strangers. */
+/* The only one, or the pod's of that name; never one of two unrelated ones. */
 static void iface_of_prev(void **state)
 {
 	struct cni_result prev;
@@ -301,8 +301,7 @@ static void held(void **state)
 	host_write(&h, "/proc/31337/comm", "ib_write_bw");
 	FAILS(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e), -EBUSY,
 	      "move RDMA device 'mlx5_5' to a network namespace: Device or resource busy (EBUSY) for 70 ms: it is used by "
-	      "ib_write_bw (pid 31337: 2 QPs, 1 CQ), module rpcrdma (1 CQ), who must let go of it "
-	      "first");
+	      "ib_write_bw (pid 31337: 2 QPs, 1 CQ), module rpcrdma (1 CQ), which must close it first");
 	assert_int_equal(e.kind, ERR_AGAIN);
 	OK(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e));
 	OK(nl_replay_finished(w, &e));
@@ -311,7 +310,7 @@ static void held(void **state)
 
 static void holders(void **state)
 {
-	static const struct rdma_holder list[] = {
+	static const struct rdma_user list[] = {
 		{.pid = 7, .qps = 1, .mrs = 2},
 		{.contexts = 1},
 	};
@@ -319,7 +318,7 @@ static void holders(void **state)
 
 	(void)state;
 	buf_init(&b, 1024);
-	rdma_holders_text(list, 2, &b);
+	rdma_users_describe(list, 2, &b);
 	assert_string_equal(buf_span(&b).p, "a process (pid 7: 1 QP, 2 MRs), a process of another "
 					    "PID namespace (1 context)");
 }

@@ -30,7 +30,7 @@ static const struct rdma_dev devs[] = {
 	{.name = "mlx4_0",
 	 .driver = "mlx4",
 	 .protocol = "ib",
-	 .why = "no reason",
+	 .reason = "no reason",
 	 .ports = {{.port = 1, .state = 1, .phys_state = 3}, {.port = 2, .state = 4, .lid = 9}}},
 };
 

@@ -49,6 +49,33 @@ static void lines(void **state)
 				 "end = 1\nwhat = (left out)");
 }
 
+/* Files of netplan, systemd-networkd and NetworkManager. */
+static void network_files(void **state)
+{
+	static const char text[] =
+		"network:\n  wifis:\n    wlan0:\n      access-points:\n"
+		"        \"home\": {password: \"hunter2\", mode: infrastructure}\n"
+		"        office:\n          auth:\n            key-management: eap\n            password: |\n"
+		"              hunter2\n      dhcp4: true\n  tunnels:\n    wg0:\n      mode: wireguard\n"
+		"      key: hunter2\n      \"key\": hunter2\n      peers:\n        - keys: {public: abc, shared: hunter2}\n"
+		"          endpoint: 1.2.3.4:5\n        - keys:\n            public: abc\n            shared: hunter2\n"
+		"[WireGuardPeer]\nPresharedKey=hunter2\nPublicKey=abc\n[MACsecTransmitAssociation]\nKey=hunter2\n"
+		"[IPoIB]\nPKey=0x8001\n[proxy]\nurl=http://user:hunter2@10.0.0.1:3128/\nwifi-sec.psk=hunter2\n"
+		"address=fe80::1@eth0\nserver=http://10.0.0.1:80/a@b\n";
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 8192);
+	redact_lines(span_of(text), &b);
+	assert_null(strstr(b.p, "hunter2"));
+	assert_non_null(strstr(b.p, "\"home\": {password: (left out)\n"));
+	assert_non_null(strstr(b.p, "\n      dhcp4: true\n"));
+	assert_non_null(strstr(b.p, "\n          endpoint: 1.2.3.4:5\n"));
+	assert_non_null(strstr(b.p, "\nPublicKey=abc\n"));
+	assert_non_null(strstr(b.p, "\nPKey=0x8001\n"));
+	assert_non_null(strstr(b.p, "\naddress=fe80::1@eth0\nserver=http://10.0.0.1:80/a@b\n"));
+}
+
 static void words(void **state)
 {
 	auto_buf struct buf b;
@@ -58,6 +85,9 @@ static void words(void **state)
 	redact_words(span_of("root=/dev/sda quiet join_token=hunter2 ib_core.netns_mode=0\n"), &b);
 	assert_string_equal(b.p,
 			    "root=/dev/sda quiet join_token=(left out) ib_core.netns_mode=0\n");
+	buf_reset(&b);
+	redact_words(span_of("inst.ks=http://u:hunter2@10.0.0.1/ks quiet\n"), &b);
+	assert_string_equal(b.p, "inst.ks=(left out) quiet\n");
 }
 
 int main(void)
@@ -65,6 +95,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(json),
 		cmocka_unit_test(lines),
+		cmocka_unit_test(network_files),
 		cmocka_unit_test(words),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdmissionReview: what is read, what is refused, what is answered. */
+/* AdmissionReview: parsing, refusals and responses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void test_read(void **state)
 	review_doc_done(&d);
 }
 
-/* As the API server writes what is not there. */
+/* Absent values as the API server writes them. */
 static void test_nulls(void **state)
 {
 	struct review_doc d = parsed(REVIEW(
@@ -208,7 +208,7 @@ static void test_causes(void **state)
 		"\"spec.ips\"}]},\"code\":422}");
 }
 
-static void test_words(void **state)
+static void test_messages(void **state)
 {
 	const struct review pod = {.uid = "u-1", .group = "", .kind = "Pod", .name = ""};
 	struct review_answer a;
@@ -219,13 +219,13 @@ static void test_words(void **state)
 	review_allow(&a);
 	review_cause(&a, REVIEW_INVALID, "spec.a", "\"x\": wants y");
 	review_cause(&a, REVIEW_REQUIRED, "spec.b", "");
-	review_words(&b, &pod, &a);
+	review_messages(&b, &pod, &a);
 	assert_string_equal(b.p, "Pod \"\" is invalid: [spec.a: Invalid value: \"x\": wants y, "
 				 "spec.b: Required value]");
 	review_drop(&a);
 }
 
-static void test_whole(void **state)
+static void test_complete_review(void **state)
 {
 	struct review_answer a;
 
@@ -239,7 +239,7 @@ static void test_whole(void **state)
 		"\"code\":403}");
 }
 
-/* However much is wrong, and however long the words. */
+/* With any number of errors, and texts of any length. */
 static void test_bounds(void **state)
 {
 	auto_free char *text = xmalloc(9001);
@@ -268,11 +268,16 @@ static void test_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),	cmocka_unit_test(test_nulls),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_allowed), cmocka_unit_test(test_patch),
-		cmocka_unit_test(test_causes),	cmocka_unit_test(test_words),
-		cmocka_unit_test(test_whole),	cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_nulls),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_allowed),
+		cmocka_unit_test(test_patch),
+		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_complete_review),
+		cmocka_unit_test(test_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

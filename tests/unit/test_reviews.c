@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reviews by HTTP: each to its hook, and one line for whatever is none. */
+/* Reviews over HTTP: each goes to its handler; an invalid request gets one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,7 +145,7 @@ static void test_answers(void **state)
 		  ANSWER "\"allowed\":true}}");
 }
 
-static void test_later(void **state)
+static void test_answers_out_of_order(void **state)
 {
 	int fd = al_connect(&lab), gone = al_connect(&lab);
 	auto_free char *got = NULL;
@@ -157,7 +157,7 @@ static void test_later(void **state)
 	got = al_read(fd, NULL);
 	assert_non_null(strstr(got, "\"warnings\":[\"it took its time\"]"));
 	close(fd);
-	/* Who asked has gone meanwhile. */
+	/* The client has disconnected meanwhile. */
 	al_send_request(gone, "POST", TOKEN "/validate-thing",
 			REVIEW("x.io", "v1", "Thing", "slow"));
 	poll(NULL, 0, 50);
@@ -169,14 +169,15 @@ static void test_other_kinds(void **state)
 {
 	(void)state;
 	thing(REVIEW("x.io", "v1", "Other", "good"), 200,
-	      ANSWER "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":"
-		     "\"/validate-thing is asked about 'Other' of 'x.io', wants 'Thing' of 'x.io': "
-		     "mend the webhook's rules\",\"reason\":\"BadRequest\",\"code\":400}}}");
+	      ANSWER
+	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"webhook "
+	      "/validate-thing received 'Other' of 'x.io', wants 'Thing' of 'x.io': correct the webhook's "
+	      "rules\",\"reason\":\"BadRequest\",\"code\":400}}}");
 	thing(REVIEW("x.io", "v2", "Thing", "good"), 200,
-	      ANSWER "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":"
-		     "\"/validate-thing is asked about version 'v2' of Thing, wants 'v1': install "
-		     "the definitions that come with this controller\",\"reason\":\"BadRequest\","
-		     "\"code\":400}}}");
+	      ANSWER
+	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"webhook "
+	      "/validate-thing received version 'v2' of Thing, wants 'v1': install the definitions of this "
+	      "controller's release\",\"reason\":\"BadRequest\",\"code\":400}}}");
 }
 
 static void test_no_reviews(void **state)
@@ -191,7 +192,7 @@ static void test_no_reviews(void **state)
 	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
 	al_expect(&lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
 	al_expect(&lab, "GET", TOKEN "/validate-thing", NULL, 405, "wants POST\n");
-	/* Who has no token hears nothing, whatever there is. */
+	/* Without the token every path gets the same answer. */
 	al_expect(&lab, "POST", "/validate-thing", "{}", 404, "");
 	al_expect(&lab, "GET", "/", NULL, 404, "");
 	al_expect(&lab, "POST", "/01234/validate-thing", "{}", 404, "");
@@ -206,7 +207,7 @@ static void test_no_reviews(void **state)
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 
-/* A review with so long a name of a field that it is tried first. */
+/* A review with a field name so long that a child process parses it first. */
 static char *long_review(const char *name)
 {
 	auto_free char *pad = xcalloc(1, 40001);
@@ -221,7 +222,7 @@ static char *long_review(const char *name)
 		name, pad);
 }
 
-/* 413; on a machine that is short of processors it does not come to its budget in time: 503. */
+/* 413; on a machine with few processors the child does not use up its budget in time: 503. */
 static void refused(const char *review)
 {
 	int fd = al_connect(&lab);
@@ -234,8 +235,8 @@ static void refused(const char *review)
 	close(fd);
 }
 
-/* Others are answered while it is tried, and after it. */
-static void test_costly(void **state)
+/* Other reviews are answered while the child parses it, and afterwards. */
+static void test_costly_review_is_parsed_in_a_child(void **state)
 {
 	auto_free char *spin = long_review("spin"), *eat = long_review("eat"),
 		       *good = long_review("good"), *got = NULL;
@@ -253,7 +254,7 @@ static void test_costly(void **state)
 	thing(good, 200, ANSWER "\"allowed\":true}}");
 }
 
-/* More than may be tried at a time, whose clients go away. */
+/* More than the limit of child processes, whose clients disconnect. */
 static void test_many_costly(void **state)
 {
 	auto_free char *spin = long_review("spin");
@@ -272,9 +273,12 @@ static void test_many_costly(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),	    cmocka_unit_test(test_later),
-		cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_no_reviews),
-		cmocka_unit_test(test_costly),	    cmocka_unit_test(test_many_costly),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_answers_out_of_order),
+		cmocka_unit_test(test_other_kinds),
+		cmocka_unit_test(test_no_reviews),
+		cmocka_unit_test(test_costly_review_is_parsed_in_a_child),
+		cmocka_unit_test(test_many_costly),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

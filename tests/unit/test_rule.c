@@ -204,7 +204,7 @@ static void rules_that_exist(void **state)
 	kern_close(&l);
 }
 
-/* Priority 0 is a priority. */
+/* Priority 0 is a valid priority. */
 static void priority_zero(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -223,7 +223,7 @@ static void priority_zero(void **state)
 	kern_close(&l);
 }
 
-/* A rule that asks for more than we keep is neither ours nor deleted by us. */
+/* A rule with attributes that the program does not set is neither recognized nor deleted. */
 static void foreign_rules(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -245,23 +245,49 @@ static void foreign_rules(void **state)
 	put_ip(m, FRA_SRC, &ours.src.ip);
 	put_u32(m, FRA_SUPPRESS_PREFIXLEN, 0);
 	nl_batch_add(b, m, 0, "add foreign rule");
-	head.flags = FIB_RULE_INVERT;
-	m = msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
-	put_ip(m, FRA_SRC, &ours.src.ip);
-	nl_batch_add(b, m, 0, "add foreign rule");
 	kern_commit(&l, b);
 	n = list_of(&l, 4, &list);
-	assert_int_equal(n, 6);
+	assert_int_equal(n, 5);
 	for (size_t i = 0; i < n; i++)
 		more += list[i].more;
-	assert_int_equal(more, 3);
+	assert_int_equal(more, 2);
 	assert_null(find(list, n, &ours));
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].more)
 			rule_del(b, &list[i]);
 	}
 	assert_int_equal(nl_batch_commit(l.w, b, &e), -EINVAL);
-	assert_int_equal(count(&l, 4), 6);
+	assert_int_equal(count(&l, 4), 5);
+	kern_close(&l);
+}
+
+/*
+ * "not to 172.16.0.0/16 lookup main": kept with its inversion, and unequal to the rule without it.
+ */
+static void inverted_rule(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct rule plain = {.family = 4,
+			     .dst = kern_net("172.16.0.0/16"),
+			     .table = TABLE_MAIN,
+			     .priority = 2000,
+			     .has_priority = true};
+	struct rule inverted = plain;
+	auto_free struct rule *list = NULL;
+	struct kern_lab l;
+	size_t n;
+
+	(void)state;
+	inverted.invert = true;
+	kern_open(&l);
+	rule_add(b, &inverted, 0);
+	kern_commit(&l, b);
+	n = list_of(&l, 4, &list);
+	assert_non_null(find(list, n, &inverted));
+	assert_null(find(list, n, &plain));
+	rule_del(b, &inverted);
+	kern_commit(&l, b);
+	assert_int_equal(count(&l, 4), 3);
 	kern_close(&l);
 }
 
@@ -287,7 +313,8 @@ int main(void)
 		cmocka_unit_test(recorded_rules),   cmocka_unit_test(hostile_rules),
 		cmocka_unit_test(equal_rules),	    cmocka_unit_test(add_list_delete),
 		cmocka_unit_test(rules_that_exist), cmocka_unit_test(priority_zero),
-		cmocka_unit_test(foreign_rules),    cmocka_unit_test(mixed_families),
+		cmocka_unit_test(foreign_rules),    cmocka_unit_test(inverted_rule),
+		cmocka_unit_test(mixed_families),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,6 @@ static int nobody_may(void)
 	REFUSED(syscall(SYS_keyctl, 0, 0, 0, 0, 0));
 	REFUSED(syscall(SYS_add_key, "user", "x", "x", 1, -1));
 	REFUSED(socket(AF_PACKET, SOCK_RAW, 0));
-	REFUSED(socket(AF_NETLINK, SOCK_RAW, 0));
 	REFUSED(socket(AF_VSOCK, SOCK_STREAM, 0));
 	REFUSED(execve(argv[0], argv, NULL));
 	REFUSED(syscall(SYS_execveat, AT_FDCWD, argv[0], argv, NULL, 0));
@@ -206,6 +205,7 @@ static int as_ipam_serve(const struct place *p)
 	PASS(enter(SANDBOX_IPAM_SERVE));
 	REFUSED(socket(AF_INET, SOCK_STREAM, 0));
 	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+	REFUSED(socket(AF_NETLINK, SOCK_RAW, 0));
 	NEED(!can_fork() && errno == EPERM);
 	REFUSED(chdir(p->in));
 	return 0;
@@ -218,7 +218,16 @@ static int with_cluster(enum sandbox_mode mode)
 	PASS(enter(mode));
 	fd = socket(AF_INET6, SOCK_STREAM, 0);
 	NEED(fd >= 0);
-	REFUSED(listen(fd, 1));
+	/* An agent opens sockets of device plugins again when the kubelet restarts, and reads devices by netlink. */
+	if (mode == SANDBOX_AGENT) {
+		NEED(listen(fd, 1) == 0);
+		close(fd);
+		fd = socket(AF_NETLINK, SOCK_RAW, 0);
+		NEED(fd >= 0);
+	} else {
+		REFUSED(listen(fd, 1));
+		REFUSED(socket(AF_NETLINK, SOCK_RAW, 0));
+	}
 	close(fd);
 	NEED(can_fork());
 	return 0;

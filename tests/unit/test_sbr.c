@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbr's decisions with plain structs, what a plan says as text; and the way there and back. */
+/* sbr's decisions with plain structs, its plan as text, and DEL. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -171,7 +171,7 @@ static void several_addresses(void **state)
 	facts_done(&f);
 }
 
-/* The original looks at rules only. */
+/* The original checks rules only. */
 static void tables_in_use(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", NULL), ip_of("10.1.0.6/24", NULL)};
@@ -194,7 +194,7 @@ static void table_of_the_configuration(void **state)
 	(void)state;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2,
 		    "rule 10.1.0.5/32 to 300\nrule 10.1.0.6/32 to 300\n");
-	/* there already: what was wanted */
+	/* exists already as requested */
 	add_rule(&f, "10.1.0.5/32", 300);
 	add_rule(&f, "10.1.0.6/32", 300)->more = true;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2, "rule 10.1.0.6/32 to 300\n");
@@ -282,7 +282,7 @@ static void addresses_of_an_interface(void **state)
 		ip.address.ip.b[3] = (uint8_t)i;
 		cni_result_ip(&r, &ip);
 	}
-	/* its own, nobody's, and those of an index that is out of range */
+	/* its own, those without an owner, and those of an index that is out of range */
 	assert_int_equal(sbr_ips(&r, "net1", &ips), 3);
 	assert_int_equal(ips[0].address.ip.b[3], 0);
 	assert_int_equal(ips[1].address.ip.b[3], 2);
@@ -338,7 +338,7 @@ static void check(void **state)
 	      "table 100 has no route to 10.1.0.0/24 on interface net1");
 	add_route(&f, "10.1.0.0/24", NULL, NET1, 100);
 	OK(sbr_check(&c, &f, &ip, 1, &e));
-	/* somebody else's rule in front does not hide ours */
+	/* another program's rule with a higher priority does not hide unirail's */
 	add_rule(&f, "10.1.0.5/32", 700);
 	OK(sbr_check(&c, &f, &ip, 1, &e));
 	add_rule(&f, "10.1.0.5/32", 300);

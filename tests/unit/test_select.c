@@ -76,9 +76,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct ipam_ask ask(const char *id, const char *ifname, const char *const *names)
+static struct ip_request request(const char *id, const char *ifname, const char *const *names)
 {
-	struct ipam_ask a = {.who = {.container_id = id, .ifname = ifname}, .pools4 = names};
+	struct ip_request a = {.owner = {.container_id = id, .ifname = ifname}, .pools4 = names};
 
 	while (names && names[a.n_pools4])
 		a.n_pools4++;
@@ -87,7 +87,7 @@ static struct ipam_ask ask(const char *id, const char *ifname, const char *const
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void assert_order(const struct ipam_ask *a, const char *want)
+static void assert_order(const struct ip_request *a, const char *want)
 {
 	struct pool_list l = {0};
 	struct err e = ERR_INIT;
@@ -96,13 +96,14 @@ static void assert_order(const struct ipam_ask *a, const char *want)
 	if (select_pools(&facts, a, 4, &l, &e) < 0)
 		fail_msg("%s", e.text);
 	buf_init(&b, 1000);
-	select_words_pools(&l, &b);
+	select_describe_pools(&l, &b);
 	assert_string_equal(b.p, want);
 	buf_done(&b);
 	free(l.v);
 }
 
-static void assert_refused(const struct ipam_ask *a, size_t n, enum err_kind kind, const char *text)
+static void assert_refused(const struct ip_request *a, size_t n, enum err_kind kind,
+			   const char *text)
 {
 	struct decision d;
 	struct err e = ERR_INIT;
@@ -112,7 +113,7 @@ static void assert_refused(const struct ipam_ask *a, size_t n, enum err_kind kin
 	assert_int_equal(e.kind, kind);
 }
 
-static struct decision decide(const struct ipam_ask *a, size_t n)
+static struct decision decide(const struct ip_request *a, size_t n)
 {
 	struct decision d;
 	struct err e = ERR_INIT;
@@ -122,8 +123,8 @@ static struct decision decide(const struct ipam_ask *a, size_t n)
 	return d;
 }
 
-/* One pick, one change; returns nothing but the address as text. */
-static void assert_pick(const struct ipam_ask *a, const char *want)
+/* Expects one pick and one change; returns the address as text. */
+static void assert_pick(const struct ip_request *a, const char *want)
 {
 	struct decision d = decide(a, 1);
 
@@ -136,7 +137,7 @@ static void assert_pick(const struct ipam_ask *a, const char *want)
 
 static void test_listed_order_and_wildcards(void **state)
 {
-	struct ipam_ask a;
+	struct ip_request a;
 
 	(void)state;
 	pool("r2", "10.0.2.0/24", NULL, NULL);
@@ -144,21 +145,21 @@ static void test_listed_order_and_wildcards(void **state)
 	pool("spare", "10.0.9.0/24", NULL, NULL);
 	pool("r1", "10.0.1.0/24", NULL, NULL);
 	pool("r6", "fd00::/64", NULL, NULL);
-	a = ask("c", "net1", NAMES("r2", "r1", "r0"));
+	a = request("c", "net1", NAMES("r2", "r1", "r0"));
 	assert_order(&a, "[r2 r1 r0]");
-	/* A wildcard's own by name, no pool twice, no other family. */
-	a = ask("c", "net1", NAMES("spare", "r*", "r1"));
+	/* Matches of a wildcard in order of names, no pool twice, no other family. */
+	a = request("c", "net1", NAMES("spare", "r*", "r1"));
 	assert_order(&a, "[spare r0 r1 r2]");
-	a = ask("c", "net1", NAMES("r[1-2]", "r*"));
+	a = request("c", "net1", NAMES("r[1-2]", "r*"));
 	assert_order(&a, "[r1 r2 r0]");
-	a = ask("c", "net1", NAMES("x*"));
+	a = request("c", "net1", NAMES("x*"));
 	assert_order(&a, "[]");
 	assert_refused(&a, 1, ERR_CONF, "none of the 5 pools matches [x*][] for NIC net1");
 }
 
 static void test_priority_is_stable(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("a", "ns", "b", "node", "c"));
+	struct ip_request a = request("c", "net1", NAMES("a", "ns", "b", "node", "c"));
 	struct pool *p;
 
 	(void)state;
@@ -169,7 +170,7 @@ static void test_priority_is_stable(void **state)
 	bind(&p->namespaces, &p->n_namespaces, "team");
 	p = pool("node", "10.0.3.0/24", NULL, NULL);
 	bind(&p->nodes, &p->n_nodes, "node1");
-	a.who.pod_namespace = "team";
+	a.owner.pod_namespace = "team";
 	/* The original's order changes from run to run. */
 	for (int i = 0; i < 20; i++)
 		assert_order(&a, "[node ns a b c]");
@@ -177,7 +178,7 @@ static void test_priority_is_stable(void **state)
 
 static void test_filters(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("other", "team", "off", "v6"));
+	struct ip_request a = request("c", "net1", NAMES("other", "team", "off", "v6"));
 	struct pool *p;
 
 	(void)state;
@@ -193,46 +194,46 @@ static void test_filters(void **state)
 		"out: [unmatched Node name of IPPool other (this node is 'node1'), unmatched "
 		"Namespace name of IPPool team, disabled IPPool off, expect an IPv4 IPPool, but "
 		"the version of the IPPool v6 is IPv6]");
-	a.who.pod_namespace = "team";
+	a.owner.pod_namespace = "team";
 	assert_pick(&a, "10.0.3.1");
 }
 
 static void test_unknown_pool(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("rail0", "rial1"));
+	struct ip_request a = request("c", "net1", NAMES("rail0", "rial1"));
 
 	(void)state;
 	pool("rail0", "10.0.2.0/24", "10.0.2.1", "10.0.2.9");
 	pool("rail1", "10.0.3.0/24", "10.0.3.1", "10.0.3.9");
 	assert_refused(&a, 1, ERR_CONF, "no pool 'rial1'; did you mean 'rail1'?");
-	a = ask("c", "net1", NAMES("zzzzzzzz"));
-	assert_refused(&a, 1, ERR_CONF, "no pool 'zzzzzzzz' among the 2 there are");
-	a = ask("c", "net1", NAMES("r[", "r*]"));
+	a = request("c", "net1", NAMES("zzzzzzzz"));
+	assert_refused(&a, 1, ERR_CONF, "no pool 'zzzzzzzz' among 2");
+	a = request("c", "net1", NAMES("r[", "r*]"));
 	assert_refused(&a, 1, ERR_CONF, "no pool 'r['");
-	a = ask("c", "net1", NAMES("[]x]"));
+	a = request("c", "net1", NAMES("[]x]"));
 	assert_refused(&a, 1, ERR_CONF, "failed to match wildcard: IPv4 PoolName pattern '[]x]'");
 }
 
-/* Each is held against all pools. */
+/* Each wildcard is compared with all pools. */
 static void test_too_many_wildcards(void **state)
 {
 	const char *names[66] = {0};
-	struct ipam_ask a;
+	struct ip_request a;
 
 	(void)state;
 	pool("rail0", "10.0.2.0/24", "10.0.2.1", "10.0.2.9");
 	for (size_t i = 0; i < 64; i++)
 		names[i] = "rail*";
-	a = ask("c", "net1", names);
+	a = request("c", "net1", names);
 	assert_order(&a, "[rail0]");
 	names[64] = "rail*";
-	a = ask("c", "net1", names);
+	a = request("c", "net1", names);
 	assert_refused(&a, 1, ERR_CONF, "more than 64 wildcards in a list of pools");
 }
 
 static void test_defaults(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NULL);
+	struct ip_request a = request("c", "net1", NULL);
 	struct decision d;
 
 	(void)state;
@@ -251,7 +252,7 @@ static void test_defaults(void **state)
 static void test_master_subnet(void **state)
 {
 	struct ipnet nets[] = {il_net("fe80::1/64"), il_net("10.0.3.200/24")};
-	struct ipam_ask a = ask("c", "net1", NULL);
+	struct ip_request a = request("c", "net1", NULL);
 
 	(void)state;
 	pool("a", "10.0.2.0/24", "10.0.2.1", "10.0.2.9")->is_default = true;
@@ -275,7 +276,7 @@ static void test_master_subnet(void **state)
 static void test_rails_of_one_pool_differ(void **state)
 {
 	static const char *const rails[] = {"rails", NULL};
-	struct ipam_ask a[8];
+	struct ip_request a[8];
 	char names[8][8];
 	struct decision d;
 	char text[32];
@@ -286,7 +287,7 @@ static void test_rails_of_one_pool_differ(void **state)
 	lease("10.0.0.3", LEASE_USED, NOW, "other", "net1");
 	for (int i = 0; i < 8; i++) {
 		snprintf(names[i], sizeof(names[i]), "net%d", i + 1);
-		a[i] = ask("c", names[i], rails);
+		a[i] = request("c", names[i], rails);
 	}
 	d = decide(a, 8);
 	assert_int_equal(d.n_picks, 8);
@@ -294,7 +295,7 @@ static void test_rails_of_one_pool_differ(void **state)
 	for (int i = 0; i < 8; i++) {
 		snprintf(text, sizeof(text), "10.0.0.%d", i < 2 ? i + 1 : i + 2);
 		il_assert_ip(&d.picks[i].address.ip, text);
-		assert_int_equal(d.picks[i].ask, i);
+		assert_int_equal(d.picks[i].request, i);
 		assert_string_equal(d.changes[i].ifname, names[i]);
 	}
 	decision_done(&d);
@@ -302,7 +303,7 @@ static void test_rails_of_one_pool_differ(void **state)
 
 static void test_full_pool_falls_through(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("a", "b"));
+	struct ip_request a = request("c", "net1", NAMES("a", "b"));
 
 	(void)state;
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.2");
@@ -317,14 +318,14 @@ static void test_full_pool_falls_through(void **state)
 		"failed to allocate any IPv4 IP address to NIC net1 from IPPools [a b]: all IP "
 		"addresses used out: pool 'a' has 2 addresses: 2 in use (container x net1 "
 		"10.0.0.1, ...); pool 'b' has 1 addresses: 0 in use, 1 in quarantine after a "
-		"conflict: add addresses, or see who has them: 'unirail pool show a'");
-	a = ask("c", "net1", NAMES("a"));
+		"conflict: add addresses, or list their owners with 'unirail pool show a'");
+	a = request("c", "net1", NAMES("a"));
 	assert_refused(&a, 1, ERR_AGAIN, "(container x net1 10.0.0.1, container y net1 10.0.0.2)");
 }
 
-static void test_rest(void **state)
+static void test_reuse_delay(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("a", "b"));
+	struct ip_request a = request("c", "net1", NAMES("a", "b"));
 	struct pool *p = pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.3");
 
 	(void)state;
@@ -333,7 +334,7 @@ static void test_rest(void **state)
 	assert_pick(&a, "10.0.0.2");
 	lease("10.0.0.1", LEASE_FREE, NOW - 60000, "", "");
 	assert_pick(&a, "10.0.0.1");
-	/* Nothing else in the pool: the one that rested longest, before any backup pool. */
+	/* No other address is free: the one released longest ago, before any backup pool. */
 	lease("10.0.0.1", LEASE_FREE, NOW - 10, "", "");
 	lease("10.0.0.2", LEASE_FREE, NOW - 30, "", "");
 	lease("10.0.0.3", LEASE_FREE, NOW - 20, "", "");
@@ -350,7 +351,7 @@ static void test_rest(void **state)
 
 static void test_quarantine(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("a"));
+	struct ip_request a = request("c", "net1", NAMES("a"));
 
 	(void)state;
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.1");
@@ -362,9 +363,9 @@ static void test_quarantine(void **state)
 	assert_pick(&a, "10.0.0.1");
 }
 
-static void test_held_again(void **state)
+static void test_requested_address_of_the_same_attachment(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("a"));
+	struct ip_request a = request("c", "net1", NAMES("a"));
 	struct ipaddr want = il_ip("10.0.0.7");
 	struct decision d;
 
@@ -378,23 +379,23 @@ static void test_held_again(void **state)
 	decision_done(&d);
 	a.want = &want;
 	a.n_want = 1;
-	assert_refused(&a, 1, ERR_CONF, "asks for 10.0.0.7 but holds 10.0.0.5 already");
+	assert_refused(&a, 1, ERR_CONF, "requests 10.0.0.7 but has 10.0.0.5");
 	/* Another interface, another container: another address. */
-	a = ask("c", "net2", NAMES("a"));
+	a = request("c", "net2", NAMES("a"));
 	assert_pick(&a, "10.0.0.1");
-	a = ask("d", "net1", NAMES("a"));
+	a = request("d", "net1", NAMES("a"));
 	assert_pick(&a, "10.0.0.1");
 }
 
 static void test_new_container_is_a_new_owner(void **state)
 {
-	struct ipam_ask a = ask("new", "net1", NAMES("a"));
+	struct ip_request a = request("new", "net1", NAMES("a"));
 	struct lease l = LEASE_INIT;
 
 	(void)state;
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
-	a.who.pod_namespace = l.pod_namespace = "ns";
-	a.who.pod_name = l.pod_name = "web-0";
+	a.owner.pod_namespace = l.pod_namespace = "ns";
+	a.owner.pod_name = l.pod_name = "web-0";
 	l.address = il_net("10.0.0.1/24");
 	l.container_id = "old";
 	l.ifname = "net1";
@@ -418,7 +419,7 @@ static void sticky_lease(const char *ip, enum lease_state state, const char *id,
 
 static void test_sticky(void **state)
 {
-	struct ipam_ask a = ask("new", "net1", NAMES("a"));
+	struct ip_request a = request("new", "net1", NAMES("a"));
 	struct decision d;
 
 	(void)state;
@@ -426,19 +427,19 @@ static void test_sticky(void **state)
 	pool("b", "10.0.1.0/24", "10.0.1.1", "10.0.1.9");
 	a.sticky = true;
 	assert_refused(&a, 1, ERR_ENV, "sticky addresses need K8S_POD_NAME");
-	a.who.pod_namespace = "ns";
-	a.who.pod_name = "web-0";
-	sticky_lease("10.0.0.5", LEASE_KEPT, "", "web-0");
-	sticky_lease("10.0.0.1", LEASE_KEPT, "", "web-1");
+	a.owner.pod_namespace = "ns";
+	a.owner.pod_name = "web-0";
+	sticky_lease("10.0.0.5", LEASE_RETAINED, "", "web-0");
+	sticky_lease("10.0.0.1", LEASE_RETAINED, "", "web-1");
 	assert_pick(&a, "10.0.0.5");
 	/* The former container of the pod gives way. */
 	sticky_lease("10.0.0.5", LEASE_USED, "old", "web-0");
 	assert_pick(&a, "10.0.0.5");
-	/* Kept for somebody else. */
-	a.who.pod_name = "web-2";
+	/* Retained for another pod. */
+	a.owner.pod_name = "web-2";
 	assert_pick(&a, "10.0.0.2");
-	/* Not wanted any more, or in a pool it may not have: given back in the same change. */
-	a.who.pod_name = "web-1";
+	/* No longer requested, or in a pool that is not permitted: released in the same change. */
+	a.owner.pod_name = "web-1";
 	a.sticky = false;
 	d = decide(&a, 1);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.2");
@@ -454,11 +455,11 @@ static void test_sticky(void **state)
 	decision_done(&d);
 }
 
-static void test_wanted(void **state)
+static void test_requested_address(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("a"));
+	struct ip_request a = request("c", "net1", NAMES("a"));
 	struct ipaddr want = il_ip("10.0.0.7");
-	struct ipam_ask two[2];
+	struct ip_request two[2];
 
 	(void)state;
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
@@ -467,17 +468,17 @@ static void test_wanted(void **state)
 	a.n_want = 1;
 	assert_pick(&a, "10.0.0.7");
 	lease("10.0.0.7", LEASE_FREE, NOW, "", "");
-	assert_pick(&a, "10.0.0.7"); /* rest is no reason to refuse who asks by name */
+	assert_pick(&a, "10.0.0.7"); /* the reuse delay does not apply to a request by name */
 	two[0] = two[1] = a;
-	two[1].who.ifname = "net2";
-	assert_refused(two, 2, ERR_AGAIN, "which another rail of this pod has");
+	two[1].owner.ifname = "net2";
+	assert_refused(two, 2, ERR_AGAIN, "which is allocated to another rail of this pod");
 	lease("10.0.0.7", LEASE_USED, NOW, "other", "net1");
 	assert_refused(&a, 1, ERR_AGAIN,
-		       "asks for 10.0.0.7 of pool 'a', which container other net1 has");
+		       "requests 10.0.0.7 of pool 'a', which is allocated to container other net1");
 	lease("10.0.0.7", LEASE_QUARANTINED, NOW, "", "");
 	assert_refused(&a, 1, ERR_AGAIN, "in quarantine after a conflict");
 	want = il_ip("10.0.1.5");
-	assert_refused(&a, 1, ERR_CONF, "asks for 10.0.1.5, which none of its pools [a] can give");
+	assert_refused(&a, 1, ERR_CONF, "requests 10.0.1.5, which is in none of its pools [a]");
 }
 
 /* --- pools that nodes share --- */
@@ -513,7 +514,7 @@ static struct pool *shared_pool(void)
 
 static void test_shared_pool_is_full(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("s"));
+	struct ip_request a = request("c", "net1", NAMES("s"));
 
 	(void)state;
 	shared_pool();
@@ -527,14 +528,14 @@ static void test_shared_pool_is_full(void **state)
 	assert_refused(
 		&a, 1, ERR_AGAIN,
 		"pool 's' has 9 addresses: 3 in use (container other net1 10.0.0.1, container "
-		"other net1 10.0.0.2, container other net1 10.0.0.3), 2 with pods of before, 1 "
-		"reserved, 3 are this node's to hand out");
+		"other net1 10.0.0.2, container other net1 10.0.0.3), 2 allocated before unirail, 1 "
+		"reserved, 3 are in blocks of this node");
 }
 
-/* One of another node's part is to be had some time, one of no pool is not. */
+/* An address of another node's block may become available, one outside of all pools may not. */
 static void test_shared_pool_by_name(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("s"));
+	struct ip_request a = request("c", "net1", NAMES("s"));
 	struct ipaddr want = il_ip("10.0.0.2");
 
 	(void)state;
@@ -544,13 +545,14 @@ static void test_shared_pool_by_name(void **state)
 	assert_pick(&a, "10.0.0.2");
 	want = il_ip("10.0.0.9");
 	assert_refused(&a, 1, ERR_AGAIN,
-		       "NIC net1 asks for 10.0.0.9 of pool 's', which this node does not have");
+		       "NIC net1 requests 10.0.0.9 of pool 's', which is in no block of this node");
 	want = il_ip("10.0.0.8");
-	assert_refused(&a, 1, ERR_CONF, "NIC net1 asks for 10.0.0.8, which none of its pools");
+	assert_refused(&a, 1, ERR_CONF,
+		       "NIC net1 requests 10.0.0.8, which is in none of its pools");
 }
 
-/* What the pod has by the records, in another node's part. */
-static void assert_away(const struct ipam_ask *a, const char *want)
+/* An address that the records give to the pod, in another node's block. */
+static void assert_away(const struct ip_request *a, const char *want)
 {
 	const struct select_facts f = facts;
 	struct pool_list l;
@@ -563,60 +565,60 @@ static void assert_away(const struct ipam_ask *a, const char *want)
 	free(l.v);
 }
 
-/* What was handed out before goes to who has it, and to nobody else. */
+/* Addresses allocated before go to their owners, and to no other pod. */
 static void test_adopted(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("s")), two[2];
+	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
 	struct decision d;
 
 	(void)state;
 	shared_pool();
-	a.who.pod_namespace = "ns";
-	a.who.pod_name = "web-0";
-	a.who.pod_uid = "uid-0";
+	a.owner.pod_namespace = "ns";
+	a.owner.pod_name = "web-0";
+	a.owner.pod_uid = "uid-0";
 	assert_pick(&a, "10.0.0.6");
 	/* Another pod of the name: only if addresses stay with the name. */
-	a.who.pod_uid = "uid-9";
+	a.owner.pod_uid = "uid-9";
 	assert_pick(&a, "10.0.0.1");
 	a.sticky = true;
 	assert_pick(&a, "10.0.0.6");
-	a.who.pod_uid = NULL;
+	a.owner.pod_uid = NULL;
 	assert_pick(&a, "10.0.0.6");
-	a.who.pod_namespace = "other";
+	a.owner.pod_namespace = "other";
 	assert_pick(&a, "10.0.0.1");
 	/* Not in this node's blocks. */
-	a.who = (struct ipam_owner){.container_id = "c",
-				    .ifname = "net1",
-				    .pod_namespace = "ns",
-				    .pod_name = "web-1",
-				    .pod_uid = "uid-1"};
+	a.owner = (struct ipam_owner){.container_id = "c",
+				      .ifname = "net1",
+				      .pod_namespace = "ns",
+				      .pod_name = "web-1",
+				      .pod_uid = "uid-1"};
 	assert_pick(&a, "10.0.0.1");
 	a.sticky = false;
 	assert_away(&a, "10.0.0.7");
-	a.who.pod_uid = "uid-9";
+	a.owner.pod_uid = "uid-9";
 	assert_away(&a, NULL);
 	a.sticky = true;
 	assert_away(&a, "10.0.0.7");
 	/* A second interface of the pod has another. */
-	a.who.pod_name = "web-0";
+	a.owner.pod_name = "web-0";
 	two[0] = two[1] = a;
-	two[1].who.ifname = "net2";
+	two[1].owner.ifname = "net2";
 	d = decide(two, 2);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.6");
 	il_assert_ip(&d.picks[1].address.ip, "10.0.0.1");
 	decision_done(&d);
 	sticky_lease("10.0.0.6", LEASE_USED, "x", "web-3");
 	assert_pick(&a, "10.0.0.1");
-	/* Kept after we handed it out, it is the pod's still. */
-	sticky_lease("10.0.0.6", LEASE_KEPT, "", "web-0");
+	/* Retained after unirail allocated it: the address stays with the pod. */
+	sticky_lease("10.0.0.6", LEASE_RETAINED, "", "web-0");
 	assert_pick(&a, "10.0.0.6");
 }
 
-/* What the pod's name had on another node, if it is here now. */
-static void test_had_elsewhere(void **state)
+/* Addresses of the pod's name on another node, if this node owns them now. */
+static void test_address_migrated_from_another_node(void **state)
 {
 	struct ipaddr had[] = {il_ip("10.0.0.5"), il_ip("fd00::1"), il_ip("10.0.0.3")};
-	struct ipam_ask a = ask("c", "net1", NAMES("s")), two[2];
+	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
 	struct decision d;
 
 	(void)state;
@@ -625,7 +627,7 @@ static void test_had_elsewhere(void **state)
 	a.n_had = 3;
 	assert_pick(&a, "10.0.0.3"); /* .5 is not this node's */
 	two[0] = two[1] = a;
-	two[1].who.ifname = "net2";
+	two[1].owner.ifname = "net2";
 	d = decide(two, 2);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.3");
 	il_assert_ip(&d.picks[1].address.ip, "10.0.0.1");
@@ -634,43 +636,45 @@ static void test_had_elsewhere(void **state)
 	assert_pick(&a, "10.0.0.1");
 }
 
-/* A kept address in what this node does not have now is not given up. */
-static void test_kept_but_away(void **state)
+/* A retained address in a block that this node does not own now is not released. */
+static void test_retained_address_of_another_nodes_block(void **state)
 {
-	struct ipam_ask a = ask("c", "net1", NAMES("s"));
+	struct ip_request a = request("c", "net1", NAMES("s"));
 	struct decision d;
 
 	(void)state;
 	shared_pool();
 	a.sticky = true;
-	a.who.pod_namespace = "ns";
-	a.who.pod_name = "db-0";
-	sticky_lease("10.0.0.5", LEASE_KEPT, "", "db-0");
+	a.owner.pod_namespace = "ns";
+	a.owner.pod_name = "db-0";
+	sticky_lease("10.0.0.5", LEASE_RETAINED, "", "db-0");
 	d = decide(&a, 1);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.1");
 	assert_int_equal(d.n_changes, 1);
 	decision_done(&d);
-	/* Reserved meanwhile: that is for good. */
-	sticky_lease("10.0.0.8", LEASE_KEPT, "", "db-0");
+	/* Reserved meanwhile: a permanent refusal. */
+	sticky_lease("10.0.0.8", LEASE_RETAINED, "", "db-0");
 	d = decide(&a, 1);
 	assert_int_equal(d.n_changes, 2);
 	decision_done(&d);
 }
 
-static void test_asked_twice(void **state)
+static void test_interface_requested_twice(void **state)
 {
-	struct ipam_ask a[2] = {ask("c", "net1", NAMES("a")), ask("c", "net1", NAMES("a"))};
+	struct ip_request a[2] = {request("c", "net1", NAMES("a")),
+				  request("c", "net1", NAMES("a"))};
 
 	(void)state;
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
-	assert_refused(a, 2, ERR_CONF, "NIC net1 is asked for twice");
+	assert_refused(a, 2, ERR_CONF, "NIC net1 is requested twice");
 }
 
-/* The last rail fails, so nobody gets anything. */
+/* The last rail fails, so no rail gets an address. */
 static void test_all_or_nothing(void **state)
 {
-	struct ipam_ask a[3] = {ask("c", "net1", NAMES("a")), ask("c", "net2", NAMES("a")),
-				ask("c", "net3", NAMES("a"))};
+	struct ip_request a[3] = {request("c", "net1", NAMES("a")),
+				  request("c", "net2", NAMES("a")),
+				  request("c", "net3", NAMES("a"))};
 
 	(void)state;
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.2");
@@ -715,18 +719,18 @@ int main(void)
 		CASE(test_master_subnet),
 		CASE(test_rails_of_one_pool_differ),
 		CASE(test_full_pool_falls_through),
-		CASE(test_rest),
+		CASE(test_reuse_delay),
 		CASE(test_quarantine),
-		CASE(test_held_again),
+		CASE(test_requested_address_of_the_same_attachment),
 		CASE(test_new_container_is_a_new_owner),
 		CASE(test_sticky),
-		CASE(test_wanted),
+		CASE(test_requested_address),
 		CASE(test_shared_pool_is_full),
 		CASE(test_shared_pool_by_name),
 		CASE(test_adopted),
-		CASE(test_had_elsewhere),
-		CASE(test_kept_but_away),
-		CASE(test_asked_twice),
+		CASE(test_address_migrated_from_another_node),
+		CASE(test_retained_address_of_another_nodes_block),
+		CASE(test_interface_requested_twice),
 		CASE(test_all_or_nothing),
 		CASE(test_lease_table),
 	};

@@ -88,13 +88,13 @@ static void refused(void **state)
 		{"{\"matchLabels\":{\"a\":true}}",
 		 "spec.podAffinity.matchLabels['a'] is bool, wants a string"},
 		{"{\"matchLabels\":{\"a b\":\"c\"}}",
-		 "spec.podAffinity.matchLabels: 'a b' is no name of a label"},
+		 "spec.podAffinity.matchLabels: 'a b' is not a label key"},
 		{"{\"matchLabels\":{\"Ex.io/a\":\"c\"}}",
-		 "spec.podAffinity.matchLabels: 'Ex.io/a' is no name of a label"},
-		{"{\"matchLabels\":{\"ex..io/a\":\"c\"}}", "'ex..io/a' is no name of a label"},
-		{"{\"matchLabels\":{\"ex.io/\":\"c\"}}", "'ex.io/' is no name of a label"},
-		{"{\"matchLabels\":{\"\":\"c\"}}", "'' is no name of a label"},
-		{"{\"matchLabels\":{\"a\":\"-c\"}}", "'-c' is no value of a label"},
+		 "spec.podAffinity.matchLabels: 'Ex.io/a' is not a label key"},
+		{"{\"matchLabels\":{\"ex..io/a\":\"c\"}}", "'ex..io/a' is not a label key"},
+		{"{\"matchLabels\":{\"ex.io/\":\"c\"}}", "'ex.io/' is not a label key"},
+		{"{\"matchLabels\":{\"\":\"c\"}}", "'' is not a label key"},
+		{"{\"matchLabels\":{\"a\":\"-c\"}}", "'-c' is not a label value"},
 		{"{\"matchExpressions\":{}}",
 		 "spec.podAffinity.matchExpressions is object, wants a list"},
 		{"{\"matchExpressions\":[{\"operator\":\"In\"}]}",
@@ -108,7 +108,7 @@ static void refused(void **state)
 		{EXPR("a", "Exists", "[\"x\"]"), "Exists wants no values"},
 		{EXPR("a", "In", "\"x\""), "values is string, wants a list of strings"},
 		{EXPR("a", "In", "[1]"), "values has number, wants strings"},
-		{EXPR("a", "In", "[\"x y\"]"), "'x y' is no value of a label"},
+		{EXPR("a", "In", "[\"x y\"]"), "'x y' is not a label value"},
 	};
 
 	(void)state;

@@ -14,7 +14,9 @@
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
-/* "net1" in the pod is a veth whose other end, "far" in another namespace, is the network. */
+/*
+ * "net1" in the pod is a veth; its other end, "far" in another namespace, stands for the network.
+ */
 struct cluster_cache {
 	struct ipam_lab lab;
 	int pod, far;
@@ -119,7 +121,7 @@ static size_t records(const char *state)
 	return count;
 }
 
-/* What a call says contains this. */
+/* Expects this text in the output of a call. */
 static void says(const struct invocation *v, int status, const char *part)
 {
 	auto_answer struct answer a = invoke(v);
@@ -168,7 +170,7 @@ static void test_del_and_check(void **state)
 	check.conf =
 		CONF("1.0.0", RAIL0 "},\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.11/24\"}]");
 	says(&check, 1, "net1 holds 10.0.0.10/24, which is not in prevResult");
-	/* Without namespace, pools or a pool that it knows; as often as one likes. */
+	/* DEL without namespace, pools or a known pool, also repeatedly. */
 	del.netns = "/run/netns/not-there";
 	il_write(&w.lab, "/pools/rails.conf", "rubbish");
 	expect(&del, 0, "");
@@ -176,7 +178,7 @@ static void test_del_and_check(void **state)
 	il_write(&w.lab, "/pools/rails.conf", POOLS);
 	assert_int_equal(records("used"), 0);
 	says(&add, 0, "10.0.0.11/24"); /* .10 rests */
-	/* But a journal that cannot be read is no success. */
+	/* An unreadable journal is an error. */
 	il_write(&w.lab, "/state/journal", "rubbish\nrubbish\n");
 	says(&del, 1, "journal '/state/journal': line 1 is damaged");
 }
@@ -228,14 +230,14 @@ static void test_log_file(void **state)
 	struct invocation v = call(
 		"ADD", CONF("1.0.0", RAIL0 ",\"log_level\":\"WARN\",\"log_file_max_size\":\"1\","
 					   "\"log_file_max_age\":30,\"log_file_max_count\":-1,"
-					   "\"log_file_path\":\"/nowhere/at/all/x.log\""));
+					   "\"log_file_path\":\"/proc/nowhere/x.log\""));
 
 	(void)state;
 	says(&v, 0, "10.0.0.10/24");
 	log_threshold = LOG_NONE;
 }
 
-static void test_certain_addresses(void **state)
+static void test_requested_addresses(void **state)
 {
 	struct invocation v =
 		call("ADD", CONF("1.0.0", RAIL0 "},\"runtimeConfig\":{\"ips\":[\"10.0.0.15/24\"]"));
@@ -243,7 +245,8 @@ static void test_certain_addresses(void **state)
 	(void)state;
 	says(&v, 0, "\"address\":\"10.0.0.15/24\"");
 	v.ifname = "net2";
-	says(&v, 1, "NIC net2 asks for 10.0.0.15 of pool 'rail0', which container c1 net1 has");
+	says(&v, 1,
+	     "NIC net2 requests 10.0.0.15 of pool 'rail0', which is allocated to container c1 net1");
 	v.conf = CONF("1.0.0", RAIL0 "},\"args\":{\"cni\":{\"ips\":[\"10.0.0.16\"]}");
 	says(&v, 0, "10.0.0.16/24");
 	v.ifname = "net3";
@@ -252,7 +255,7 @@ static void test_certain_addresses(void **state)
 	says(&v, 0, "10.0.0.17/24");
 	v.ifname = "net4";
 	v.args = "IP=10.7.0.1";
-	says(&v, 1, "asks for 10.7.0.1, which none of its pools [rail0] can give");
+	says(&v, 1, "requests 10.7.0.1, which is in none of its pools [rail0]");
 }
 
 /* --- GC, STATUS --- */
@@ -314,7 +317,7 @@ static void test_conflict(void **state)
 	says(&v, 0, "\"address\":\"10.0.0.12/24\"");
 	assert_int_equal(records("quarantined"), 2);
 	assert_int_equal(records("used"), 1);
-	/* The next pod does not meet them again. */
+	/* The next pod does not get them. */
 	v.id = "c2";
 	v.conf = CONF("1.0.0", RAIL0);
 	says(&v, 0, "10.0.0.13/24");
@@ -370,11 +373,11 @@ static void test_link_not_there(void **state)
 	v.ifname = "net9";
 	says(&v, 1, "failed to get link: ");
 	assert_int_equal(records("used"), 0);
-	v.conf = CONF("1.0.0", RAIL0); /* nothing asked of it: ptp makes its link later */
+	v.conf = CONF("1.0.0", RAIL0); /* not checked: ptp creates its link later */
 	says(&v, 0, "/24");
 }
 
-/* A process of its own finds the master by its netconf, in the host's namespace: here "far". */
+/* As an executed plugin it finds the master by its netconf, in the host's namespace: here "far". */
 static void test_master_subnet(void **state)
 {
 	struct invocation v =
@@ -471,7 +474,7 @@ static void test_rails_at_once(void **state)
 }
 
 /* A later rail of another kind fails: those before it are given back. */
-static void test_mixed_types_all_or_nothing(void **state)
+static void test_failure_of_one_type_releases_all(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -502,7 +505,7 @@ static void test_mixed_types_all_or_nothing(void **state)
 	pod_done(&p);
 }
 
-/* What an earlier ADD of the same attachment got is in use: a failing repetition keeps it. */
+/* The address of an earlier ADD of the same attachment is in use: a failing repetition keeps it. */
 static void test_failed_repetition_keeps(void **state)
 {
 	struct pod p = pod();
@@ -536,7 +539,7 @@ static void test_two_stores(void **state)
 	il_assert_ip(&p.out[2].ips[0].address.ip, "10.0.0.11");
 	for (int i = 0; i < 3; i++)
 		cni_result_done(&p.out[i]);
-	/* The second store has no more: the first gives back what it just gave. */
+	/* The second store is exhausted: the address just allocated by the first is released. */
 	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
 	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
 	assert_true(cni_ipam_add(p.calls, 3, p.out, p.flags, &e) < 0);
@@ -593,7 +596,7 @@ int main(void)
 		CASE(test_namespace_first),
 		CASE(test_conf_refused),
 		CASE(test_log_file),
-		CASE(test_certain_addresses),
+		CASE(test_requested_addresses),
 		CASE(test_gc),
 		CASE(test_status),
 		CASE(test_conflict),
@@ -603,7 +606,7 @@ int main(void)
 		CASE(test_link_not_there),
 		CASE(test_master_subnet),
 		CASE(test_rails_at_once),
-		CASE(test_mixed_types_all_or_nothing),
+		CASE(test_failure_of_one_type_releases_all),
 		CASE(test_failed_repetition_keeps),
 		CASE(test_two_stores),
 		CASE(test_args_address_of_several_rails),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spiderpool IPAM on a server: ours, Spiderpool's own agent by its API, and none. */
+/*
+ * The spiderpool IPAM with a server: unirail's agent, the API of Spiderpool's agent, and no server.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +98,7 @@ static void says(const char *command, const char *conf, int status, const char *
 	assert_int_equal(a.status, status);
 }
 
-static void is_quiet(const char *command, const char *conf)
+static void is_unmatched(const char *command, const char *conf)
 {
 	struct invocation v = call(command, conf);
 
@@ -118,12 +120,12 @@ static void test_same_answers_as_the_store(void **state)
 	direct.conf = CONF("0.3.1", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state\"" POOL_A);
 	server = al_serve_ipam(&lab, NULL, NULL);
 	expect(&at_server, 0, answer);
-	/* One store: the same owner has the same address by either way. */
+	/* One store: an owner gets the same address through the server and directly. */
 	expect(&direct, 0, answer);
 	assert_int_equal(records("used"), 1);
-	is_quiet("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
-	is_quiet("DEL", CONF("1.0.0", AT_SERVER POOL_A));
-	is_quiet("DEL", CONF("1.0.0", AT_SERVER POOL_A));
+	is_unmatched("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
+	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
+	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
 	assert_int_equal(records("used"), 0);
 	says("CHECK", CONF("1.0.0", AT_SERVER POOL_A), 1,
 	     "spiderpool: no address is held by container c1 interface net1");
@@ -141,7 +143,7 @@ static void test_check_compares(void **state)
 	     1, "net1 holds 10.0.0.10/24, which is not in prevResult");
 }
 
-static void test_wishes(void **state)
+static void test_requested_ips_and_flags(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
@@ -150,7 +152,7 @@ static void test_wishes(void **state)
 	     "\"ips\":[\"10.0.1.15\"]},\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER POOL_B
 	     ",\"sticky\":true,\"clean_gateway\":true}}",
 	     0, "10.0.1.15/24");
-	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
+	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
 	assert_int_equal(records("sticky"), 1);
 }
 
@@ -173,18 +175,18 @@ static void test_status_and_gc(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
-	is_quiet("STATUS", CONF("1.1.0", AT_SERVER POOL_A));
+	is_unmatched("STATUS", CONF("1.1.0", AT_SERVER POOL_A));
 	assert_int_equal(records("used"), 0);
 	says("ADD", CONF("1.1.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
-	is_quiet("GC",
-		 "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
-		 "\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
-		 "\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}");
+	is_unmatched("GC",
+		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
+		     "\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
+		     "\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}");
 	assert_int_equal(records("used"), 1);
-	is_quiet("GC",
-		 "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
-		 "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
-		 "}}");
+	is_unmatched("GC",
+		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
+		     "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
+		     "}}");
 	assert_int_equal(records("used"), 0);
 }
 
@@ -265,7 +267,7 @@ static void test_all_rails(void **state)
 	many_init(&m, conf);
 	assert_int_equal(many_add(&m, &e), 0);
 	assert_false(m.fresh[0] || m.fresh[1] || m.fresh[2]);
-	/* Somebody else has it: another one is to be had. */
+	/* Another owner has it: another address is allocated. */
 	assert_int_equal(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
 	assert_int_equal(records("quarantined"), 1);
 	assert_int_equal(spiderpool_del(m.list, 3, &e), 0);
@@ -273,7 +275,7 @@ static void test_all_rails(void **state)
 	many_done(&m);
 }
 
-static void test_none_of_them(void **state)
+static void test_failed_rail_releases_the_others(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B),
@@ -291,7 +293,7 @@ static void test_none_of_them(void **state)
 }
 
 /* Rails of a store and of a server in one pod: a failure of either leaves nothing. */
-static void test_both_ways_in_one_pod(void **state)
+static void test_rails_of_a_store_and_of_a_server(void **state)
 {
 	static const char direct[] =
 		CONF("1.0.0", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state2\"" POOL_A);
@@ -334,7 +336,7 @@ static char *asked(void)
 	return il_read(&lab, "/asked", &(size_t){0});
 }
 
-static void test_original(void **state)
+static void test_agent_of_the_original(void **state)
 {
 	auto_free char *log = NULL;
 	struct invocation v = call("ADD", CONF("0.3.1", AT_SERVER POOL_A ",\"clean_gateway\":true,"
@@ -343,18 +345,18 @@ static void test_original(void **state)
 
 	(void)state;
 	server = al_serve_original(&lab, 200, THREE);
-	/* It tells all interfaces of the pod; ours is one. */
+	/* It returns all interfaces of the pod, of which one is requested. */
 	expect(&v, 0,
 	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.6.0.2/16\","
 	       "\"gateway\":\"10.6.0.1\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.6.0.1\"}],"
 	       "\"dns\":{}}");
-	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
-	is_quiet("CHECK", CONF("1.0.0", AT_SERVER));
-	is_quiet("STATUS", CONF("1.1.0", AT_SERVER));
-	is_quiet("GC",
-		 "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
-		 "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
-		 "}}");
+	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
+	is_unmatched("CHECK", CONF("1.0.0", AT_SERVER));
+	is_unmatched("STATUS", CONF("1.1.0", AT_SERVER));
+	is_unmatched("GC",
+		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
+		     "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
+		     "}}");
 	log = asked();
 	assert_has(log,
 		   "GET /v1/ipam/healthy \nPOST /v1/ipam/ip {\"cleanGateway\":true,"
@@ -401,7 +403,7 @@ static void test_original_all_rails(void **state)
 	assert_int_equal(m.out[0].n_routes, 1);
 	assert_int_equal(m.out[1].n_routes, 0);
 	assert_true(m.flags[1].gateway_detection && !m.flags[1].conflict_detection);
-	/* It cannot keep an address back: this ADD is over. */
+	/* It cannot quarantine an address: this ADD fails. */
 	assert_true(spiderpool_conflict(m.list[1], &a, NULL, &e) < 0);
 	assert_int_equal(e.kind, ERR_AGAIN);
 	assert_has(e.text, "ip conflict: pod's interface net2 with an conflicting ip 10.6.0.3");
@@ -457,21 +459,21 @@ static void test_original_fails(void **state)
 	server = al_serve_original(&lab, 200, "{\"ips\":[null]}");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1, "answer.ips[0].address is missing");
 	al_stop(server);
-	/* Its own errors are its GC's to mend, as its plugin has it. */
+	/* Its own errors are left to its GC, as in its plugin. */
 	server = al_serve_original(&lab, 599, "");
-	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
+	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
 }
 
 /* --- nobody --- */
 
-static void test_nobody_there(void **state)
+static void test_connection_refused(void **state)
 {
 	(void)state;
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":50,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "(is 'unirail ipam serve' running?): connect to '");
-	/* Nothing may be left behind: the runtime comes again. */
+	/* The runtime retries, so a failed ADD must leave nothing. */
 	says("DEL", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":11,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("CHECK", CONF("1.0.0", AT_SERVER), 1, "unhealthy spiderpool-agent backend");
@@ -501,18 +503,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_same_answers_as_the_store),
 		TEST(test_check_compares),
-		TEST(test_wishes),
+		TEST(test_requested_ips_and_flags),
 		TEST(test_errors_keep_their_code),
 		TEST(test_status_and_gc),
 		TEST(test_all_rails),
-		TEST(test_none_of_them),
-		TEST(test_both_ways_in_one_pod),
-		TEST(test_original),
+		TEST(test_failed_rail_releases_the_others),
+		TEST(test_rails_of_a_store_and_of_a_server),
+		TEST(test_agent_of_the_original),
 		TEST(test_original_dns_reaches_the_result),
 		TEST(test_original_all_rails),
 		TEST(test_original_gives_two_of_three),
 		TEST(test_original_fails),
-		TEST(test_nobody_there),
+		TEST(test_connection_refused),
 		TEST(test_server_is_damaged),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sriov: its netconf, what STATUS says of a node, what CHECK says of a link. */
+/* sriov: its netconf, STATUS on a node, CHECK of a link. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void all_attributes(void **state)
 	assert_true(mac_eq(&to->mac, &c.mac) && c.mac.b[5] == 3 && c.mtu == 4200);
 }
 
-/* VLAN 0 is asked for, other than none; of one limit alone the other becomes 0. */
+/* VLAN 0 is requested, unlike no VLAN; if only one limit is given the other becomes 0. */
 static void zero_is_a_value(void **state)
 {
 	struct rail_conf c = conf("{\"vlan\":0}");
@@ -79,7 +79,7 @@ static void zero_is_a_value(void **state)
 	c = conf("{\"min_tx_rate\":10}");
 	assert_int_equal(c.sriov.want.set, VF_ATTR_RATE);
 	assert_true(c.sriov.has_min && !c.sriov.has_max && c.sriov.want.to.max_rate == 0);
-	/* what is neither on nor off is off, as in the original */
+	/* a value that is neither on nor off means off, as in the original */
 	c = conf("{\"trust\":\"yes\"}");
 	assert_true(c.sriov.want.set == VF_ATTR_TRUST && c.sriov.want.to.trust == 0);
 }
@@ -170,7 +170,7 @@ static void check_of_a_link(void **state)
 	assert_true(sriov_kind.check(&c, &l, &e) < 0);
 	assert_string_equal(e.text,
 			    "interface 'net1' is device '0000:3b:00.3', wants VF '0000:3b:00.2'");
-	/* a kernel that does not tell devices */
+	/* a kernel that does not report devices */
 	l.device[0] = '\0';
 	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);
 }
@@ -213,7 +213,7 @@ static void status_of_a_node(void **state)
 	assert_int_equal(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);
 	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
 	assert_true(no_link);
-	/* the PF with vfio as well: who asks for nothing needs no PF */
+	/* the PF is bound to vfio as well: a pod that requests no attribute needs no PF */
 	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL),
 			 0);
 	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);

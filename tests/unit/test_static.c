@@ -161,7 +161,7 @@ static void other_verbs(void **state)
 		v.command = verbs[i];
 		expect(&v, 0, "");
 	}
-	/* Nothing can be missing but sense. */
+	/* STATUS fails only for an invalid configuration. */
 	v.command = "STATUS";
 	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"ipam\":{\"type\":\"static\"}}";
 	expect(&v, 0, "");

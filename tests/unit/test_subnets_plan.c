@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses of a subnet become whose, as texts of its status before and after. */
+/* The owners of a subnet's addresses, as its status before and after. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,9 +184,9 @@ static const struct row rows[] = {
 struct ask {
 	const struct row *row;
 	struct ip_set used;
-	struct subnet_stray strays[3];
+	struct subnet_leftover strays[3];
 	char pools[3][8];
-	size_t n_strays;
+	size_t n_leftovers;
 	struct buf failed;
 };
 
@@ -198,12 +198,12 @@ static const struct ip_set *used(void *arg, const char *pool)
 	return a->row->used && *a->row->used == '?' ? NULL : &a->used;
 }
 
-static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+static bool strays(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
 	struct ask *a = arg;
 
 	*ret = a->strays;
-	*n = a->n_strays;
+	*n = a->n_leftovers;
 	return !a->row->strays || *a->row->strays != '?';
 }
 
@@ -214,11 +214,11 @@ static void read_strays(struct ask *a)
 	char ip[IP_TEXT_MAX];
 	int n;
 
-	for (; s && sscanf(s, "%39s %7s%n", ip, a->pools[a->n_strays], &n) == 2; s += n) {
-		struct subnet_stray *x = &a->strays[a->n_strays];
+	for (; s && sscanf(s, "%39s %7s%n", ip, a->pools[a->n_leftovers], &n) == 2; s += n) {
+		struct subnet_leftover *x = &a->strays[a->n_leftovers];
 
 		assert_int_equal(ip_parse(span_of(ip), &x->ip), 0);
-		x->pool = a->pools[a->n_strays++];
+		x->pool = a->pools[a->n_leftovers++];
 	}
 }
 
@@ -228,7 +228,7 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 	return ((struct ask *)arg)->row->release;
 }
 
-static bool is_gone(void *arg, const struct subnet_entry *x)
+static bool is_deleted(void *arg, const struct subnet_entry *x)
 {
 	(void)x;
 	return ((struct ask *)arg)->row->gone;
@@ -281,9 +281,9 @@ static void one(const struct row *r)
 	struct subnet_facts f = {.pools = pools,
 				 .wants = wants,
 				 .used = used,
-				 .strays = strays,
+				 .leftovers = strays,
 				 .may_release = may_release,
-				 .is_gone = is_gone,
+				 .is_deleted = is_deleted,
 				 .failed = failed,
 				 .arg = &a};
 	struct subnet_entries l;

@@ -121,7 +121,7 @@ static void test_close_without_commit(void **state)
 	assert_int_equal(count(), 1);
 }
 
-/* The third change of four cannot be made: the first two are put back. */
+/* The third of four changes fails: the first two are undone. */
 static void test_roll_back(void **state)
 {
 	struct swap s;
@@ -138,7 +138,7 @@ static void test_roll_back(void **state)
 	assert_int_equal(swap_text(&s, "fresh", span_of("new"), 0644, NULL), 0);
 	assert_int_equal(swap_text(&s, "c", span_of("lost"), 0644, NULL), 0);
 	assert_int_equal(swap_link(&s, "d", "a", NULL), 0);
-	/* Somebody removes the temporary of c. */
+	/* Another process removes the temporary file of c. */
 	snprintf(command, sizeof(command), "cd '%s' && rm \"$(grep -l lost .unirail-swap.*)\"",
 		 dir);
 	assert_int_equal(system(command), 0);
@@ -163,7 +163,8 @@ static void test_a_folder_in_the_way_changes_nothing(void **state)
 	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
 	assert_int_equal(swap_text(&s, "d", span_of("new"), 0644, NULL), 0);
 	assert_int_equal(swap_commit(&s, &e), -EPERM);
-	assert_string_equal(e.text, "keep 'd' while it changes: Operation not permitted (EPERM)");
+	assert_string_equal(e.text,
+			    "keep 'd' while it is replaced: Operation not permitted (EPERM)");
 	swap_close(&s);
 	expect("/a", "old");
 	assert_int_equal(count(), 2);
@@ -196,7 +197,7 @@ static void test_errors_name_the_subject(void **state)
 	assert_string_equal(e.text, "open '/none': No such file or directory (ENOENT)");
 }
 
-/* A full disk shows before anything changes. */
+/* A full disk is detected before anything changes. */
 static void test_full_disk(void **state)
 {
 	static char big[1 << 16];

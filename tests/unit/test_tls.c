@@ -54,7 +54,7 @@ static struct pair connect_pair(const struct tls_material *client,
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
 	p.client = tls_new(a, p.fds[0], name);
 	p.server = tls_new(b, p.fds[1], NULL);
-	/* Connections hold what they need. */
+	/* Connections hold references to what they need. */
 	tls_conf_put(a);
 	tls_conf_put(b);
 	return p;
@@ -98,10 +98,10 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 		assert_string_equal(se.text, server_says);
 		assert_int_equal(sr, server);
 	} else {
-		/* mbedTLS sends a client's alert in the clear, and as a server does not read it. */
+		/* mbedTLS sends a client's alert unencrypted, and does not read it as a server. */
 		assert_true(sr < 0);
 	}
-	/* What has failed stays failed. */
+	/* A failed connection stays failed. */
 	if (cr < 0)
 		assert_true(tls_read(p.client, &cr, 1, &ce) < 0);
 	pair_done(&p);
@@ -132,7 +132,7 @@ static void test_another_ca(void **state)
 	c.ca = span_of(TLS_TEST_OTHER_CA);
 	expect(&c, &s, "localhost", -EKEYREJECTED,
 	       "the server's certificate is not signed by the CA that was given", 0, NULL);
-	/* One of two will do. */
+	/* One of the two matches, which is enough. */
 	c.ca = span_of(TLS_TEST_OTHER_CA TLS_TEST_CA);
 	expect(&c, &s, "localhost", 0, "", 0, "");
 }
@@ -151,7 +151,7 @@ static void test_client_certificates(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	s.ca = span_of(TLS_TEST_OTHER_CA);
-	/* TLS 1.3: the client is done before the server has looked. */
+	/* TLS 1.3: the client's handshake ends before the server has verified the certificate. */
 	expect(&c, &s, "localhost", 0, "", -EKEYREJECTED,
 	       "the client's certificate is not signed by the CA that was given");
 	c.cert = span_of(TLS_TEST_SERVER);
@@ -199,7 +199,7 @@ static void refused(enum tls_side side, struct tls_material m, const char *text)
 	assert_null(c);
 }
 
-static void test_material(void **state)
+static void test_invalid_material(void **state)
 {
 	const struct span ca = span_of(TLS_TEST_CA), cert = span_of(TLS_TEST_CLIENT);
 	const struct span key = span_of(TLS_TEST_CLIENT_KEY), other = span_of(TLS_TEST_SERVER_KEY);
@@ -219,7 +219,7 @@ static void test_material(void **state)
 	refused(TLS_SERVER, (struct tls_material){.ca = ca}, "the certificate is missing");
 }
 
-/* Both ways at once, more than sockets and records hold. */
+/* In both directions at once, more than sockets and records hold. */
 static void test_bytes(void **state)
 {
 	enum { N = 300000 };
@@ -245,7 +245,7 @@ static void test_bytes(void **state)
 		got += n > 0 ? (size_t)n : 0;
 	}
 	assert_memory_equal(in, out, N);
-	/* A goodbye is an end, a connection that breaks is none. */
+	/* close_notify is an end of the stream, a broken connection is an error. */
 	tls_free(p.client);
 	p.client = NULL;
 	assert_int_equal(tls_read(p.server, in, N, &e), 0);
@@ -287,7 +287,7 @@ static void sides_done(struct sides *s)
 
 enum outcome { FULL, RESUMED, FAILED };
 
-/* One connection, and a byte each way, behind which the ticket has come. */
+/* One connection with a byte in each direction, after which the ticket has arrived. */
 static enum outcome connect_once(const struct sides *s, const char *name, struct err *why)
 {
 	enum outcome ret = FAILED;
@@ -361,7 +361,7 @@ static void test_session_of_a_client_with_a_certificate(void **state)
 
 	(void)state;
 	s.ca = span_of(TLS_TEST_CA);
-	/* What a server gave that verifies nobody is no ticket of one that does. */
+	/* A ticket of a server that does not verify clients is not valid at one that does. */
 	both = (struct sides){open.client, conf(TLS_SERVER, &s)};
 	assert_int_equal(connect_once(&open, "localhost", NULL), FULL);
 	assert_int_equal(connect_once(&open, "localhost", NULL), RESUMED);
@@ -371,7 +371,7 @@ static void test_session_of_a_client_with_a_certificate(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	both.client = conf(TLS_CLIENT, &c);
-	/* A ticket does not lead to the next one: the certificate is shown again each hour. */
+	/* A resumed session gets no new ticket: the certificate is verified again each hour. */
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
 		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
@@ -384,7 +384,8 @@ struct chain {
 	char *ca, *cert, *key;
 };
 
-static struct chain chain_until(int64_t end)
+/* client: the certificate is a client's. */
+static struct chain chain_of(int64_t end, bool client)
 {
 	static const char *const names[] = {"localhost"};
 	int64_t now = time(NULL);
@@ -393,19 +394,25 @@ static struct chain chain_until(int64_t end)
 	struct err e = ERR_INIT;
 
 	assert_int_equal(
-		x509_make(&(struct x509_wish){.name = "ca", .from = now - 60, .to = now + 86400},
+		x509_make(&(struct x509_request){.name = "ca", .from = now - 60, .to = now + 86400},
 			  &v.ca, &ca_key, &e),
 		0);
-	assert_int_equal(x509_make(&(struct x509_wish){.name = "leaf",
-						       .names = names,
-						       .n_names = 1,
-						       .from = now - 60,
-						       .to = end,
-						       .ca = span_of(v.ca),
-						       .ca_key = span_of(ca_key)},
+	assert_int_equal(x509_make(&(struct x509_request){.name = "leaf",
+							  .names = names,
+							  .n_names = 1,
+							  .from = now - 60,
+							  .to = end,
+							  .client = client,
+							  .ca = span_of(v.ca),
+							  .ca_key = span_of(ca_key)},
 				   &v.cert, &v.key, &e),
 			 0);
 	return v;
+}
+
+static struct chain chain_until(int64_t end)
+{
+	return chain_of(end, false);
 }
 
 static void chain_done(struct chain *v)
@@ -442,6 +449,33 @@ static void test_session_ends_with_the_servers_certificate(void **state)
 	chain_done(&v);
 }
 
+/* A ticket lasts an hour: a client whose certificate expires before that gets none. */
+static void test_client_certificate_that_expires_within_the_hour_gets_no_ticket(void **state)
+{
+	static const struct {
+		int64_t seconds;
+		enum outcome then;
+	} cases[] = {{30 * 60, FULL}, {59 * 60, FULL}, {61 * 60, RESUMED}, {86400, RESUMED}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct chain v = chain_of(time(NULL) + cases[i].seconds, true);
+		struct tls_material c = client_material(NULL), s = server_material(NULL);
+		struct sides both;
+
+		c.cert = span_of(v.cert);
+		c.key = span_of(v.key);
+		s.ca = span_of(v.ca);
+		both = sides_new(&c, &s);
+		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+		/* The byte in place of a ticket ends neither this connection nor the next one. */
+		assert_int_equal(connect_once(&both, "localhost", NULL), cases[i].then);
+		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+		sides_done(&both);
+		chain_done(&v);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -450,13 +484,15 @@ int main(void)
 		cmocka_unit_test(test_client_certificates),
 		cmocka_unit_test(test_unreadable_certificate_of_a_bundle_is_skipped),
 		cmocka_unit_test(test_protocols),
-		cmocka_unit_test(test_material),
+		cmocka_unit_test(test_invalid_material),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_a_connection_that_breaks),
 		cmocka_unit_test(test_session_is_resumed),
 		cmocka_unit_test(test_session_ends_with_the_material),
 		cmocka_unit_test(test_session_of_a_client_with_a_certificate),
 		cmocka_unit_test(test_session_ends_with_the_servers_certificate),
+		cmocka_unit_test(
+			test_client_certificate_that_expires_within_the_hour_gets_no_ticket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

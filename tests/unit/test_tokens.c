@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The webhooks' tokens: when which is taken, which is registered. */
+/* The webhooks' tokens: which are accepted when, and which is registered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static bool accepts(const struct tokens_set *s, const struct token *t)
 	return false;
 }
 
-/* Through a rotation, each second: what is registered is taken. */
+/* In every second of a rotation the registered token is accepted. */
 static void test_rotation(void **state)
 {
 	struct tokens_set s = {0};
@@ -66,7 +66,7 @@ static void test_rotation(void **state)
 	assert_false(accepts(&s, &first));
 }
 
-/* It cannot be registered: it is not taken off, and no more of them come. */
+/* It cannot be registered: it is not removed, and no further token is created. */
 static void test_never_registered(void **state)
 {
 	struct tokens_set s = {0};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tuning: which place wins, what is kept for DEL, what an allowlist means, and the way back. */
+/*
+ * tuning: precedence of the sources, the record for DEL, the meaning of an allowlist, and the
+ * restore.
+ */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -100,7 +103,7 @@ static void precedence(void **state)
 	expect_conf("MAC=" A, "{'runtimeConfig':{'mac':'" B "'}}", "mac=" B " ");
 	expect_conf("MAC=" A, "{'runtimeConfig':{'mac':'" A "'},'args':{'cni':{'mac':'" B "'}}}",
 		    "mac=" B " ");
-	/* what args.cni says is said, an empty text and false too */
+	/* a key of args.cni counts even if it is an empty string or false */
 	expect_conf("",
 		    "{'mac':'" A "','promisc':true,'mtu':9,'args':{'cni':{'mac':'','promisc':"
 		    "false,'mtu':0}}}",
@@ -123,7 +126,7 @@ static void sysctls_of_args(void **state)
 	/* another spelling of the same one */
 	expect_conf("", "{'sysctl':{'net.a':'1'},'args':{'cni':{'sysctl':{'net/a':'3'}}}}",
 		    "net/a=3 ");
-	/* in one object it may not say different things */
+	/* duplicates in one object must agree */
 	expect_conf("", "{'sysctl':{'net.a':'1','net/a':'1'}}", "net/a=1 ");
 }
 
@@ -216,7 +219,7 @@ static void found_and_merged(void **state)
 			       .mtu = 1500,
 			       .txqlen = 7,
 			       .flags = IFF_ALLMULTI,
-			       .promisc = 1 /* somebody listens */};
+			       .promisc = 1 /* a process listens */};
 	struct tuning_attrs want = {.mtu = 9000, .has_promisc = true, .promisc = true}, got, sum;
 	struct tuning_attrs more = {.mac = kern_mac(B), .mtu = 8000, .has_allmulti = true};
 
@@ -279,7 +282,10 @@ static void check_link(void **state)
 	struct tuning_conf c = {.mac_text = "0A:00:00:00:00:01", .want.mac = kern_mac(A)};
 
 	(void)state;
-	/* The original compares texts, and takes tcpdump for a misconfiguration. */
+	/*
+	 * The original compares strings, and reports tcpdump's promiscuous mode as a
+	 * misconfiguration.
+	 */
 	l.promisc = 1;
 	OK(tuning_check_link(&c, &l, &e));
 	c.want.mac = kern_mac(B);
@@ -322,7 +328,7 @@ static void expect_match(const char *go, const char *text, bool matches)
 	regfree(&re);
 }
 
-/* What Go's regexp says of the same pairs. */
+/* The results of Go's regexp for the same pairs. */
 static void patterns(void **state)
 {
 	static const struct {

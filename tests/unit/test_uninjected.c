@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pods had to get networks: annotations of the pod and of its namespace, as injection takes them. */
+/*
+ * Pods that should have got networks: annotations of the pod and its namespace, as injection reads
+ * them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +18,7 @@ static unsigned int asks(const char *text)
 	auto_json struct json_doc *d = NULL;
 
 	assert_int_equal(json_parse(&d, span_of(text), 1 << 10, NULL), 0);
-	return inject_asks(json_root(d));
+	return inject_requests(json_root(d));
 }
 
 #define RDMA(v)	   "{\"cni.spidernet.io/rdma-resource-inject\":\"" v "\"}"
@@ -42,7 +45,7 @@ static void test_the_pods_own_counts_before_its_namespaces(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		enum inject_key key = INJECT_KEYS;
-		bool is = uninjected_asks(asks(cases[i].own), asks(cases[i].ns), &key);
+		bool is = uninjected_requests(asks(cases[i].own), asks(cases[i].ns), &key);
 
 		assert_int_equal(is ? (int)key : -1, cases[i].key);
 	}

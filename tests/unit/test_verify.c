@@ -143,7 +143,7 @@ static void pick_says_what_is_there(void **state)
 		   "no RDMA device is behind the address 10.0.0.5; addresses with one: 172.16.1.10 "
 		   "(net1, mlx5_0), 172.16.3.10 (net2, mlx5_2)");
 	pick_fails(&facts, "10.0.0.5", &absent,
-		   "no RDMA device 'mlx5_7' here that can be used; there are: mlx5_0, mlx5_1");
+		   "no usable RDMA device 'mlx5_7'; there are: mlx5_0, mlx5_1");
 	pick_fails(&facts, "172.16.1.10", &port, "'mlx5_0' has no port 2; it has 1");
 	pick_fails(&facts, "10.0.0.5", &index,
 		   "'mlx5_1' has no GID with index 9 on port 1; it has: 0 172.16.2.10 (RoCE v2), 1 "
@@ -154,7 +154,7 @@ static void pick_says_what_is_there(void **state)
 	f.supported = true;
 	pick_fails(&f, "10.0.0.5", &find_it, "no RDMA devices in this network namespace");
 	f.why = reason;
-	pick_fails(&f, "10.0.0.5", &find_it, "no RDMA device can be used: mlx4_0: no provider");
+	pick_fails(&f, "10.0.0.5", &find_it, "no usable RDMA device: mlx4_0: no provider");
 }
 
 /* A long list ends in "..." instead of an error without end. */

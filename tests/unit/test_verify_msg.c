@@ -125,14 +125,14 @@ static void wrong(void **state)
 		const char *line, *says;
 		int code;
 	} cases[] = {
-		{"", "no 'unirail verify'", -EBADMSG},
-		{"HTTP/1.1 400 Bad Request", "no 'unirail verify'", -EBADMSG},
-		{"unirail-verify/", "no 'unirail verify'", -EBADMSG},
-		{"unirail-verify/x hello", "no 'unirail verify'", -EBADMSG},
-		{"unirail-verify/2 hello", "version 2 of this exchange, this side 1",
+		{"", "not 'unirail verify'", -EBADMSG},
+		{"HTTP/1.1 400 Bad Request", "not 'unirail verify'", -EBADMSG},
+		{"unirail-verify/", "not 'unirail verify'", -EBADMSG},
+		{"unirail-verify/x hello", "not 'unirail verify'", -EBADMSG},
+		{"unirail-verify/2 hello", "version 2 of the protocol, this side 1",
 		 -EPROTONOSUPPORT},
-		{"unirail-verify/1", "said nothing", -EBADMSG},
-		{"unirail-verify/1 shutdown", "does not know", -EBADMSG},
+		{"unirail-verify/1", "sent nothing", -EBADMSG},
+		{"unirail-verify/1 shutdown", "unknown message", -EBADMSG},
 		{"unirail-verify/1 hello qpn", "'key=value'", -EBADMSG},
 		{"unirail-verify/1 hello qpn=", "'qpn' is ''", -EBADMSG},
 		{"unirail-verify/1 hello qpn=-1", "'qpn' is '-1'", -EBADMSG},

@@ -62,14 +62,14 @@ static void cut_list(void **state)
 
 	(void)state;
 	FAILS(vf_list(w, PF, "pf0", &list, &n, &e), -EMSGSIZE,
-	      "list VFs of 'pf0': the kernel told of 2 of 300: its list (IFLA_VFINFO_LIST) holds "
+	      "list VFs of 'pf0': the kernel reported 2 of 300: its list (IFLA_VFINFO_LIST) holds "
 	      "64 KiB: use fewer VFs");
 	OK(vf_get(w, PF, "pf0", 1, &vf, &e));
 	assert_int_equal(vf.vf, 1);
 	err_clear(&e);
 	assert_int_equal(vf_get(w, PF, "pf0", 200, &vf, &e), -EMSGSIZE);
 	FAILS(vf_list(w, PF, "pf0", &list, &n, &e), -EOPNOTSUPP,
-	      "list VFs of 'pf0': it has 8, but its driver tells nothing about them");
+	      "list VFs of 'pf0': it has 8, but its driver reports nothing about them");
 	OK(nl_replay_finished(w, &e));
 	assert_null(list);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes set through replayed PFs; netdevs on their way home, on this kernel, with veth ends for
+/* Attributes set through replayed PFs; the restore of netdevs, on this kernel, with veth ends for
  * VFs. */
 #include "host_lab.h"
 #include "kern_lab.h"
@@ -25,7 +25,7 @@ static struct vf_job job(unsigned int set, const char *mac)
 	return j;
 }
 
-/* What is busy or late is set again, and nothing else is. */
+/* Attributes that are busy or not yet in effect are set again, no others. */
 static void late(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_late.nl");
@@ -96,7 +96,7 @@ static void open_way(struct way *w)
 	OK(netns_enter(w->node.ns, &w->visit, &e));
 	w->home = (struct vf_restore_state){&w->root, w->node.w, w->pod.w};
 	kern_veth(&w->node, "vf0", "other");
-	w->r.ours = true;
+	w->r.by_unirail = true;
 	w->r.ifname = xstrdup("net1");
 	w->r.container = xstrdup("c1");
 	strcpy(w->r.device, "0000:3b:00.2");
@@ -186,7 +186,7 @@ static void own_name_as_alternative(void **state)
 	close_way(&w);
 }
 
-/* The namespace went first; then killed before the alias was taken off. */
+/* The namespace was deleted first; then killed before the alias was removed. */
 static void from_the_node(void **state)
 {
 	struct link_change half = {.set = LINK_SET_NAME | LINK_SET_ALIAS, .alias = "vf0"};
@@ -208,7 +208,7 @@ static void from_the_node(void **state)
 	}
 }
 
-/* At home and as it was: nobody touches it. */
+/* On the host and unchanged: it is not modified. */
 static void untouched(void **state)
 {
 	struct vf_found f;
@@ -217,7 +217,7 @@ static void untouched(void **state)
 	(void)state;
 	open_way(&w);
 	f = found_in(&w.node, VF_ON_NODE, "vf0");
-	f.stray = false;
+	f.leftover = false;
 	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
 	assert_true(link_is_up(&(struct link){.flags = kern_link(&w.node, "vf0").flags}));
 	close_way(&w);
@@ -241,10 +241,10 @@ static void name_is_taken(void **state)
 	close_way(&w);
 }
 
-/* A function that is gone, or was made anew, has nothing that could be put back. */
+/* A function that was removed or recreated has nothing to restore. */
 static void gone_or_anew(void **state)
 {
-	struct vf_record r = {.ours = true};
+	struct vf_record r = {.by_unirail = true};
 	struct vf_restore_state home;
 	struct host_lab h;
 
@@ -268,7 +268,10 @@ static void gone_or_anew(void **state)
 	host_remove(&h);
 }
 
-/* What a driver refuses for good does not keep the pod from going, and the VF is not given away. */
+/*
+ * A permanent refusal of a driver does not block the pod's deletion, and the VF is not allocated
+ * again.
+ */
 static void refused_for_now(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
@@ -281,18 +284,18 @@ static void refused_for_now(void **state)
 	home = (struct vf_restore_state){.root = &h.root, .host = w};
 	strcpy(r.device, "0000:01:10.0");
 	assert_int_equal(vf_restore(&home, &r, 0, &e), 1);
-	FAILS(vf_restore(&home, &r, VF_HOME_STRICT, &e), -EINVAL,
+	FAILS(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), -EINVAL,
 	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more than the link has, or "
 	      "PF 'eth1' has no carrier)");
-	assert_int_equal(vf_restore(&home, &r, VF_HOME_STRICT, &e), 0);
+	assert_int_equal(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), 0);
 	OK(nl_replay_finished(w, &e));
 	host_remove(&h);
 }
 
-/* No answer is not that there is none: the PF's folder cannot be read. */
+/* A read error does not mean that there is none: the PF's directory cannot be read. */
 static void unknown(void **state)
 {
-	struct vf_record r = {.ours = true};
+	struct vf_record r = {.by_unirail = true};
 	auto_free char *pf = NULL;
 	struct vf_restore_state home;
 	struct host_lab h;

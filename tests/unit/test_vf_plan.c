@@ -111,14 +111,14 @@ static void nothing_to_do(void **state)
 	struct vf_info was = plain(), now = plain();
 
 	(void)state;
-	/* drivers that tell no VLAN at all, and those that tell VLAN 0 without protocol */
+	/* drivers that report no VLAN at all, and those that report VLAN 0 without protocol */
 	now.n_vlans = 0;
 	now.vlans[0] = (struct vf_vlan){0};
 	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
 	assert_int_equal(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
 }
 
-/* Switches of a driver that does not tell them. */
+/* Switches of a driver that does not report them. */
 static void untold_switches(void **state)
 {
 	struct vf_info was = plain(), now = plain();
@@ -134,7 +134,7 @@ static void untold_switches(void **state)
 	back = vf_plan_restore(&was, &now, VF_ATTR_SPOOFCHK);
 	assert_int_equal(back.set, VF_ATTR_SPOOFCHK);
 	assert_int_equal(back.to.spoofchk, 1);
-	/* told then, and not now */
+	/* reported then, and not now */
 	was = plain();
 	assert_int_equal(vf_plan_restore(&was, &now, 0).set, 0);
 	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_TRUST).set, VF_ATTR_TRUST);
@@ -146,7 +146,7 @@ static void unknown_mac(void **state)
 
 	(void)state;
 	was.mac.len = 0;
-	was.node_guid = 3; /* and GUIDs that the driver does not tell */
+	was.node_guid = 3; /* and GUIDs that the driver does not report */
 	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
 }
 
@@ -233,7 +233,7 @@ static void bad_places(void **state)
 	      "conf.deviceID is 'eth2', wants a VF's PCI address such as 0000:3b:00.2");
 	assert_int_equal(e.kind, ERR_CONF);
 	FAILS(vf_place_read(&h.root, NULL, "0000:01:00.0", &p, &e), -EINVAL,
-	      "conf.deviceID '0000:01:00.0' is not a VF: its folder below /sys/bus/pci/devices has "
+	      "conf.deviceID '0000:01:00.0' is not a VF: its directory below /sys/bus/pci/devices has "
 	      "no physfn (it is a PF)");
 	FAILS(vf_place_read(&h.root, NULL, "0000:01:10.4", &p, &e), -ENODEV,
 	      "PCI device '0000:01:10.4': there is none of this address");
@@ -303,7 +303,7 @@ static void unreadable_pf(void **state)
 	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net", IGB "net", true, NULL), 0);
 	link_to(&h, IGB "0000:01:00.0/net", "net");
 	assert_int_equal(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e), -ELOOP);
-	assert_false(vf_place_is_gone(-ELOOP));
+	assert_false(vf_place_is_removed(-ELOOP));
 	host_remove(&h);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a VF was: the file's bytes both ways, the folder, who has a VF, locks. */
+/*
+ * The record of a VF: the file's bytes in both directions, the directory, the owner of a VF, locks.
+ */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -18,7 +20,7 @@
 #include "cni/plugins/sriov/sriov.h"
 #include "cni/device/vf_claim.h"
 
-/* What the original keeps of a VF that was in a VLAN, for a pod that asked for nothing. */
+/* The original's record of a VF that was in a VLAN, for a pod that requested nothing. */
 static const char theirs[] =
 	"{\"MAC\":\"\",\"MTU\":1500,\"Master\":\"ens1f0\",\"OrigVfState\":{\"HostIFName\":\"ens1f0v2\","
 	"\"SpoofChk\":true,\"Trust\":false,\"AdminMAC\":\"02:00:00:00:00:03\","
@@ -51,11 +53,11 @@ static void reads_the_original_s(void **state)
 	assert_true(r.was.min_rate == 100 && r.was.max_rate == 2000 &&
 		    r.was.link_state == VF_LINK_DISABLE && r.was.spoofchk == 1 && r.was.trust == 0);
 	assert_true(r.link_mtu == 9000 && r.mtu == 1500);
-	assert_false(r.ours || r.dpdk || r.netns || r.boot);
+	assert_false(r.by_unirail || r.dpdk || r.netns || r.boot);
 	assert_int_equal(r.asked, 0);
 }
 
-/* A netdev is what a VF with DPDK has not got: the original forgets that it was one. */
+/* A VF with DPDK has no netdev: the original does not record that it is one. */
 static void dpdk_of_the_original(void **state)
 {
 	auto_vf_record struct vf_record r = {0};
@@ -133,7 +135,7 @@ static void print(const struct vf_record *r, const struct sriov_conf *c, const c
 	sriov_record_print(r, &with, b);
 }
 
-/* The original's bytes, but for the one key that is ours. */
+/* The original's bytes, except for unirail's one key. */
 static void writes_the_original_s(void **state)
 {
 	auto_vf_record struct vf_record r = sample();
@@ -221,7 +223,7 @@ static void ours_comes_back_as_it_was(void **state)
 	fill_own(&r);
 	print(&r, &c, "{}", &b);
 	OK(parse(b.p, &got));
-	assert_true(got.ours && got.up && !got.dpdk);
+	assert_true(got.by_unirail && got.up && !got.dpdk);
 	assert_string_equal(got.container, "c1");
 	assert_string_equal(got.ifname, "net1");
 	assert_string_equal(got.netns, "/run/netns/p");
@@ -314,7 +316,7 @@ static void file_of_the_original(void **state)
 	host_remove(&h);
 }
 
-/* --- who has it --- */
+/* --- the owner of a VF --- */
 
 static void owners(void **state)
 {
@@ -334,7 +336,7 @@ static void owners(void **state)
 	assert_true(vf_owner_lives("/proc/self/ns/net"));
 	assert_false(vf_owner_lives("/run/netns/there-is-none"));
 	assert_false(vf_owner_lives(""));
-	/* what is left when the namespace is unmounted */
+	/* the remains after the namespace is unmounted */
 	snprintf(path, sizeof(path), "%s/run/empty", h.dir);
 	host_write(&h, "/run/empty", "");
 	assert_false(vf_owner_lives(path));
@@ -349,8 +351,7 @@ static void in_use_by_whom(void **state)
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
-	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (no record "
-	      "tells which pod that is; network namespace '/run/netns/p')");
+	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (no record names the pod; network namespace '/run/netns/p')");
 	host_write(&h, "/var/lib/cni/sriov/0-net1", theirs);
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (record "
@@ -361,13 +362,13 @@ static void in_use_by_whom(void **state)
 	strcpy(other.container, "c2");
 	strcpy(other.netns, "/run/netns/q");
 	write_record(&h, &other);
-	/* the one that says the namespace counts more than any other */
+	/* the record with the namespace takes precedence */
 	assert_true(vf_record_of(&h.root, NULL, "0000:3b:00.2", "/run/netns/q", &got));
 	assert_string_equal(got.container, "c2");
 	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c2", "net1"));
 	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c1", "net2"));
 	assert_false(vf_record_is_others(&h.root, "0000:3b:00.3", "c2", "net1"));
-	assert_null(vf_holder(&h.root, "0000:3b:00.2"));
+	assert_null(vf_owner(&h.root, "0000:3b:00.2"));
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (pod "
 	      "'team/p', container 'c1', interface 'net1'; network namespace '/run/netns/p')");
@@ -389,9 +390,9 @@ static void in_use_by_either(void **state)
 
 	(void)state;
 	host_unpack(&h, "mlx5_ib.tree");
-	assert_null(vf_holder(&h.root, "0000:3b:00.2"));
+	assert_null(vf_owner(&h.root, "0000:3b:00.2"));
 	host_write(&h, "/var/lib/cni/ib-sriov/c9-ib0", ib);
-	netns = vf_holder(&h.root, "0000:3b:00.2");
+	netns = vf_owner(&h.root, "0000:3b:00.2");
 	assert_non_null(netns);
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", netns, &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (pod "
@@ -431,7 +432,7 @@ static void locks(void **state)
 	host_remove(&h);
 }
 
-/* Two pods with the same VFs in opposite order, many times: neither waits for the other for ever. */
+/* Two pods with the same VFs in opposite order, many times: no deadlock. */
 static void no_deadlock(void **state)
 {
 	const char *const there[] = {"0000:3b:00.2", "0000:3b:00.3"};

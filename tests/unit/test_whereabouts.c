@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges and words as whereabouts' IPAM has them, on the local store; what it gets wrong, right. */
+/* Ranges and messages of whereabouts' IPAM on the local store, and its defects, corrected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +158,7 @@ static void sloppy_addresses(void **state)
 
 struct range_case {
 	struct whereabouts_text text;
-	const char *net, *usable; /* usable NULL: refused, net is in the words */
+	const char *net, *usable; /* usable NULL: rejected, with `net` in the message */
 };
 
 #define EX(...)                                                                                    \
@@ -264,10 +264,10 @@ static const struct range_case ranges[] = {
 	 "range_end is \"10.0.0.0/24\", wants an IP address",
 	 NULL},
 	{{.range = "10.0.0.0/24", .start = "10.0.0.255"},
-	 "nothing can be given out from 10.0.0.255 on",
+	 "no address can be allocated from 10.0.0.255 on",
 	 NULL},
 	{{.range = "10.0.0.0/24", .end = "10.0.0.0"},
-	 "nothing can be given out from 10.0.0.0 on down",
+	 "no address can be allocated from 10.0.0.0 on down",
 	 NULL},
 	{{.range = "10.0.0.0/24", EX("10.0.0.1", "10.0.0.300")},
 	 "p: exclude[1]: could not parse exclude range, err: \"invalid CIDR address: 10.0.0.300\"",
@@ -333,7 +333,7 @@ static void refused(void **state)
 		{RANGE("10.0.0.0/24") ",\"routes\":[{\"dst\":\"x\"}]", "conf.ipam.routes[0].dst"},
 		{RANGE("10.0.0.0/24") ",\"dns\":{\"search\":1}", "conf.ipam.dns.search"},
 		{"\"range\":5", "conf.ipam.range is 5, wants a string"},
-		/* Without the controller that deals slices out, two nodes would share addresses. */
+		/* Without the controller that assigns slices, two nodes would share addresses. */
 		{RANGE("10.0.0.0/16") ",\"node_slice_size\":\"/24\"",
 		 "{\"code\":2,\"msg\":\"conf.ipam.node_slice_size is \\\"/24\\\""},
 	};
@@ -378,7 +378,7 @@ static void pod_name(void **state)
 	expect(&v, 1,
 	       "{\"code\":4,\"msg\":\"LoadArgs - CNI Args Parsing Error: ARGS: unknown args "
 	       "[\\\"X=1\\\"]\"}");
-	/* It is of no use to the others. */
+	/* Other pods cannot use it. */
 	v.args = "";
 	v.command = "DEL";
 	expect(&v, 0, "");
@@ -455,7 +455,7 @@ static void args_addresses(void **state)
 		.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
 			"10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}"};
 
-	/* The pod does not get twice what it has by name. */
+	/* The pod does not get its requested address twice. */
 	expect(&v, 0,
 	       "{\"cniVersion\":\"1.0.0\",\"ips\":[" A(
 		       "10.0.0.2/24") ","
@@ -566,8 +566,10 @@ static void same_pod_same_address(void **state)
 	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
 	gives(w, conf, (struct who){"b", "c2", NULL}, A("10.0.0.2/24"));
 	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
-	/* The sandbox was made anew: the address goes with it, and the old one's DEL, which comes
-	 * late, frees nothing. */
+	/*
+	 * The sandbox was recreated: it gets the pod's address, and the late DEL of the old one
+	 * releases nothing.
+	 */
 	gives(w, conf, (struct who){"a", "c3", NULL}, A("10.0.0.1/24"));
 	del(w, conf, (struct who){"a", "c1", NULL});
 	gives(w, conf, (struct who){"c", "c4", NULL}, A("10.0.0.3/24"));
@@ -594,13 +596,13 @@ static void excluded_since(void **state)
 	      A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL});
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
-	/* A range that came later before the one that he has an address of. */
+	/* A range added later before the one from which the container has an address. */
 	gives(w, RANGE("10.5.0.6-10.5.0.9/24"), POD("b"), A("10.5.0.6/24"));
 	gives(w, RANGE("10.5.0.1-10.5.0.5/24") "," RANGES("{\"range\":\"10.5.0.6-10.5.0.9/24\"}"),
 	      POD("b"), A("10.5.0.1/24") "," A("10.5.0.6/24"));
 }
 
-/* Ranges of one network that have addresses in common: asked again, each keeps its own. */
+/* Overlapping ranges of one network: each keeps its address when the request is repeated. */
 static void ranges_in_common(void **state)
 {
 	struct cluster_cache *w = *state;
@@ -633,7 +635,7 @@ static void overlapping_ranges(void **state)
 	/* Another network name is another network. */
 	gives(w, RANGE("10.0.0.0/24") NAME("blue"), POD("f"), A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16") NAME("blue"), POD("g"), A("10.0.0.2/16"));
-	/* Not asked to look at other ranges: those of the same network it still does. */
+	/* enable_overlapping_ranges is false: other ranges of the same network still count. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
 	/* The others see these. */
@@ -642,8 +644,10 @@ static void overlapping_ranges(void **state)
 	      A("10.7.0.2/24") "," A("10.7.0.1/16"));
 }
 
-/* The original's flag that says "reservation is there already" of the first range is not taken back
- * for the second, whose reservation is then never made. */
+/*
+ * The original sets its flag "reservation exists" for the first range and does not reset it for the
+ * second, whose reservation it then never makes.
+ */
 static void second_range_is_reserved_too(void **state)
 {
 	struct cluster_cache *w = *state;
@@ -654,7 +658,10 @@ static void second_range_is_reserved_too(void **state)
 	gives(w, RANGE("10.2.0.0/16"), POD("b"), A("10.2.0.2/16"));
 }
 
-/* A new container of the pod does not take back what is another's in an overlapping range by now. */
+/*
+ * A new container of the pod does not get an address that was allocated in an overlapping range
+ * since.
+ */
 static void taken_elsewhere_since(void **state)
 {
 	struct cluster_cache *w = *state;
@@ -718,7 +725,7 @@ static void second_range_cannot_be_written(void **state)
 	said(w, "ADD", conf, (struct who){"x", "c2", NULL}, 1,
 	     "{\"code\":5,\"msg\":\"error at storage engine: ");
 	said(w, "ADD", conf, (struct who){"y", "c3", NULL}, 1, "{\"code\":5,");
-	/* DEL says so, and frees what it can. */
+	/* DEL reports the error, and releases as much as it can. */
 	said(w, "DEL", conf, POD("q"), 1, "{\"code\":5,");
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("q"), 1, "holds no address");
@@ -740,7 +747,7 @@ static void del_finds_every_range(void **state)
 	/* Fixed: the original stops at the first range without a match, 10.1.0.0/24. */
 	del(w, TWO, POD("a"));
 	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.1/30"));
-	/* What the configuration has forgotten since, too. */
+	/* Also ranges that were removed from the configuration since. */
 	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("b"), A("10.3.0.1/30"));
 }
 
@@ -766,17 +773,17 @@ static void del_needs_nothing(void **state)
 	}
 }
 
-/* Fixed: the original says that all is well, and the address is lost. */
+/* Corrected: the original reports success, and the address is lost. */
 static void del_says_what_failed(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
 
 	del(w, RANGE("10.0.0.0/24"), POD("a"));
-	assert_false(file_exists(&w->root, STORE)); /* nor is a store made for it */
+	assert_false(file_exists(&w->root, STORE)); /* and no store is created for it */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
 	put(w, STORE "10.9.0.0-24@other/journal", damaged);
-	/* Another network's is not this one's business. */
+	/* a record of another network is ignored. */
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), POD("b"));
 	put(w, STORE "10.0.0.0-24/journal", damaged);
@@ -841,7 +848,7 @@ static void gc(void **state)
 				    .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{"
 					    "\"type\":\"whereabouts\"," RANGE("10.1.0.0/24") "}}"},
 	       0, "{\"cniVersion\":\"1.1.0\",\"ips\":[" A("10.1.0.4/24") "]}");
-	/* No list: nothing is known to be gone. */
+	/* Without a list no container is known to be deleted. */
 	a = call(w, "GC", TWO, POD("x"), "");
 	assert_int_equal(a.status, 0);
 	said(w, "CHECK", TWO, POD("b"), 0, "");
@@ -873,7 +880,7 @@ static void flat_file(void **state)
 				    "\"datastore\":\"etcd\",\"leader_lease_duration\":1500,\"gateway\":\"10.5.0.254\","
 				    "\"routes\":[{\"dst\":\"10.0.0.0/8\"}],\"addresses\":[{\"address\":\"10.6.0.1/8\"}],"
 				    "\"network_name\":\"blue\",\"dns\":{\"domain\":\"flat\",\"search\":[\"s\"]}}");
-	/* A node's own range is there, the rest is the network's. */
+	/* The node's own range exists; the rest is the network's. */
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
 				    .args = "K8S_POD_NAME=a",
@@ -886,7 +893,10 @@ static void flat_file(void **state)
 	       "{\"cniVersion\":\"1.0.0\",\"dns\":{\"domain\":\"own\",\"search\":[\"s\"]},\"ips\":["
 	       "{\"address\":\"10.5.0.8/24\",\"gateway\":\"10.5.0.253\"}," A(
 		       "10.6.0.1/8") "],\"routes\":[{\"dst\":\"10.0.0.0/8\"}]}");
-	/* enable_overlapping_ranges is the netconf's alone: this one does look at 10.5.0.0/24. */
+	/*
+	 * enable_overlapping_ranges applies to this netconf only: this one checks 10.5.0.0/24 as
+	 * well.
+	 */
 	said(w, "ADD", RANGE("10.5.0.8-10.5.0.8/16") NAME("red"), POD("b"), 1,
 	     "Could not allocate");
 	assert_true(file_exists(&w->root, STORE "10.5.0.0-24@red/journal"));
@@ -922,7 +932,7 @@ static void flat_file_order(void **state)
 	      "with the defaults of '/x/own.conf': conf.ipam: net mask is too short");
 }
 
-/* Not silently the local store: two allocators would give out the same addresses. */
+/* An error instead of the local store: two allocators would allocate the same addresses. */
 static void cluster_store(void **state)
 {
 	struct cluster_cache *w = *state;
@@ -979,7 +989,9 @@ static void log_levels(void **state)
 	}
 }
 
-/* In process, a rail's name and interface are not the pod's; the table of types knows the plugin. */
+/*
+ * In process, a rail's name and interface are not the pod's; the table of types knows the plugin.
+ */
 static void in_process(void **state)
 {
 	struct cluster_cache *w = *state;

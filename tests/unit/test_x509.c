@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates: made, and what of them is believed. */
+/* Creation and verification of certificates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ struct made {
 static struct made make(const struct made *ca, const char *name, int64_t from, int64_t to)
 {
 	int64_t now = time(NULL);
-	struct x509_wish w = {.name = name, .from = now + from, .to = now + to};
+	struct x509_request w = {.name = name, .from = now + from, .to = now + to};
 	struct made m = {0};
 	struct err e = ERR_INIT;
 
@@ -58,18 +58,18 @@ static void trusts(const char *ca, const struct made *m, const char *name, const
 		fail_msg("'%s': %d %s", name, r, e.text);
 }
 
-static void test_made(void **state)
+static void test_create(void **state)
 {
 	struct made ca = make(NULL, "unirail-ca", -60, 10 * DAY);
 	struct made leaf = make(&ca, "leaf", -60, DAY), again = make(&ca, "leaf", -60, DAY);
 	struct x509_facts f;
 
 	(void)state;
-	assert_int_equal(x509_look(span_of(ca.cert), &f, NULL), 0);
+	assert_int_equal(x509_inspect(span_of(ca.cert), &f, NULL), 0);
 	assert_true(f.is_ca);
 	assert_in_range(f.to - time(NULL), 10 * DAY - 5, 10 * DAY);
 	assert_in_range(time(NULL) - f.from, 60, 65);
-	assert_int_equal(x509_look(span_of(leaf.cert), &f, NULL), 0);
+	assert_int_equal(x509_inspect(span_of(leaf.cert), &f, NULL), 0);
 	assert_false(f.is_ca);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		trusts(ca.cert, &leaf, names[i], NULL);
@@ -85,7 +85,7 @@ static void test_made(void **state)
 	drop(&again);
 }
 
-/* A new CA beside the old one: both leaves are believed, whatever the order. */
+/* A new CA beside the old one: both leaves are trusted, in any order. */
 static void test_bundle(void **state)
 {
 	struct made old = make(NULL, "ca-1", -60, DAY), new = make(NULL, "ca-2", -60, DAY);
@@ -123,8 +123,8 @@ static void test_out_of_time(void **state)
 	drop(&early);
 }
 
-/* A server of ours shows it, a client of ours believes it. */
-static void test_in_tls(void **state)
+/* A unirail server presents it, a unirail client trusts it. */
+static void test_chain_is_verified_in_tls(void **state)
 {
 	struct made ca = make(NULL, "ca", -60, DAY), leaf = make(&ca, "leaf", -60, DAY);
 	const struct tls_material m = {.cert = span_of(leaf.cert), .key = span_of(leaf.key)};
@@ -137,7 +137,7 @@ static void test_in_tls(void **state)
 	drop(&leaf);
 }
 
-static void refused(struct x509_wish w, const char *why)
+static void refused(struct x509_request w, const char *why)
 {
 	char *cert = NULL, *key = NULL;
 	struct err e = ERR_INIT;
@@ -155,17 +155,18 @@ static void test_refused(void **state)
 	struct x509_facts f;
 
 	(void)state;
-	refused((struct x509_wish){.name = "a,O=b"}, "is no common name");
-	refused((struct x509_wish){.name = ""}, "is no common name");
-	refused((struct x509_wish){.name = "a", .ca = span_of(ca.cert)}, "the CA's key is no key");
-	refused((struct x509_wish){.name = "a", .ca_key = span_of(ca.key)},
+	refused((struct x509_request){.name = "a,O=b"}, "is not a common name");
+	refused((struct x509_request){.name = ""}, "is not a common name");
+	refused((struct x509_request){.name = "a", .ca = span_of(ca.cert)},
+		"the CA's key is not a key");
+	refused((struct x509_request){.name = "a", .ca_key = span_of(ca.key)},
 		"the CA is not valid PEM");
-	refused((struct x509_wish){.name = "a",
-				   .ca = span_of(ca.cert),
-				   .ca_key = span_of(other.key)},
+	refused((struct x509_request){.name = "a",
+				      .ca = span_of(ca.cert),
+				      .ca_key = span_of(other.key)},
 		"does not belong to the CA");
-	assert_int_equal(x509_look(span_of("x"), &f, NULL), -EINVAL);
-	assert_int_equal(x509_look(span_of(""), &f, NULL), -EINVAL);
+	assert_int_equal(x509_inspect(span_of("x"), &f, NULL), -EINVAL);
+	assert_int_equal(x509_inspect(span_of(""), &f, NULL), -EINVAL);
 	assert_int_equal(x509_trusts(span_of("x"), span_of(ca.cert), NULL, NULL), -EINVAL);
 	drop(&ca);
 	drop(&other);
@@ -174,8 +175,8 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made),	    cmocka_unit_test(test_bundle),
-		cmocka_unit_test(test_out_of_time), cmocka_unit_test(test_in_tls),
+		cmocka_unit_test(test_create),	    cmocka_unit_test(test_bundle),
+		cmocka_unit_test(test_out_of_time), cmocka_unit_test(test_chain_is_verified_in_tls),
 		cmocka_unit_test(test_refused),
 	};
 

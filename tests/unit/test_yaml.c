@@ -160,7 +160,7 @@ static void test_mistakes(void **state)
 	bad("a: \"x", "1:6: the closing \" is missing");
 	bad("a: 'x\nb: 1", "1:6: the closing ' is missing");
 	bad("a: \"\\q\"", "1:7: escape '\\q' is not known");
-	bad("a: \"\\u0000\"", "1:7: an escape is no character");
+	bad("a: \"\\u0000\"", "1:7: an escape is not a character");
 	bad("a: \"\\ud800\"", "1:11: half of a surrogate pair");
 	bad("a: [1, 2", "1:9: ']' is missing");
 	bad("a: {b c}", "1:8: a key wants ': ' after it");
@@ -169,7 +169,7 @@ static void test_mistakes(void **state)
 	bad("a: |x\n  y", "1:5: 'x' is not known after '|'");
 	bad("- a\nb: 1", "2:1: 'b' is not expected here");
 	bad("a: 1\n- b", "2:1: a sequence in the middle of a mapping");
-	bad("a: x\001", "1:5: a byte 0x01 is no text");
+	bad("a: x\001", "1:5: a byte 0x01 is not text");
 	bad("]", "1:1: ']' is not expected here");
 }
 
@@ -191,7 +191,7 @@ static void test_nul_byte(void **state)
 	(void)state;
 	buf_init(&b, 100);
 	assert_int_equal(convert("a: \0", 4, &b, &e), -22);
-	assert_string_equal(e.text, "1:4: a byte 0x00 is no text");
+	assert_string_equal(e.text, "1:4: a byte 0x00 is not text");
 	buf_done(&b);
 }
 

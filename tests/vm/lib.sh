@@ -1,11 +1,11 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# What the cases share. A case that fails shows its links and RDMA devices, so that its log tells.
+# Functions of all cases. A failing case prints its links and RDMA devices into its log.
 set -eu
 
 on_exit() {
 	status=$?
-	# Its last line is what the verdict says.
+	# The last line is the text of the verdict.
 	reason=$(tail -n 1 "${case_log:?}")
 	if [ "$status" != 0 ]; then
 		[ -z "$node" ] || : >"/host/sync/${case_name:?}.failed.$node"
@@ -140,7 +140,7 @@ add() {
 	echo "ADD $1 from $begin to $(now)"
 }
 
-# check PLUGIN POD IFNAME CONF: with $result of before.
+# check PLUGIN POD IFNAME CONF: with the last $result.
 check() {
 	whole=$(printf '%s' "$4" | jq -c --argjson prev "$result" '. + {prevResult: $prev}')
 	said=$(cni CHECK "$1" "$2" "$3" "$whole") || fail "CHECK $1: $said"
@@ -188,7 +188,7 @@ sent_packets() {
 	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
 }
 
-# listens NS: for who comes to perftest's port
+# listens NS: whether a server listens on perftest's port
 listens() {
 	ip netns exec "$1" cat /proc/net/tcp | grep -qi ':4853 00000000:0000 0A'
 }
@@ -202,7 +202,7 @@ perftest_serve() {
 	until_true listens "$ns"
 }
 
-# perftest_ask NS DEVICE ADDRESS SERVER PROGRAM OPTION...: the HCA's own counter says that it was its traffic
+# perftest_ask NS DEVICE ADDRESS SERVER PROGRAM OPTION...: the HCA's counter confirms that the traffic was its own
 perftest_ask() {
 	ns=$1 device=$2 address=$3 to=$4
 	shift 4

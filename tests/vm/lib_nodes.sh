@@ -7,7 +7,7 @@
 
 other=$((3 - ${node:?}))
 
-# tell WHAT WORD...: the other node hears it
+# tell WHAT WORD...: sends a message to the other node
 tell() {
 	what=$1
 	shift
@@ -15,7 +15,7 @@ tell() {
 	mv "/host/sync/$case_name.$what.$node.new" "/host/sync/$case_name.$what.$node"
 }
 
-# hear WHAT: what the other node tells, now or later, in $heard
+# hear WHAT: waits for the other node's message, in $heard
 hear() {
 	for _ in $(seq 1500); do
 		if [ -e "/host/sync/$case_name.$1.$other" ]; then
@@ -28,7 +28,7 @@ hear() {
 	fail "the other node never came to '$1'"
 }
 
-# both WHAT: here and there
+# both WHAT: waits until both nodes are here
 both() {
 	tell "$1" x
 	hear "$1"
@@ -72,11 +72,11 @@ fabric() {
 	done
 }
 
-# attach PLAN: a pod by the plan's own files, its first two rails; waits long, since all is emulated
+# attach PLAN: adds a pod with the files of configs/PLAN and its first two rails; waits long, since the guest is emulated
 attach() {
 	mkdir -p /etc/unirail
 	cp -r "/tests/configs/$1/pools" /etc/unirail/pools
-	# Each node keeps its own record: it has a part of each shared subnet.
+	# Each node records only its own allocations, so it gets its own part of each shared subnet.
 	if [ "$node" = 1 ]; then
 		sed -i 's/\.10-\(.*\)\.250$/.10-\1.99/' /etc/unirail/pools/*
 	else
@@ -136,7 +136,7 @@ rdma_write() {
 	done
 }
 
-# verify_rails: `unirail verify` from the second node's pod to the first's, all rails: what is written is looked at there
+# verify_rails: `unirail verify` from the second node's pod to the first's, all rails; the receiver compares the data
 verify_rails() {
 	if [ "$node" = 1 ]; then
 		ip netns exec pod unirail verify --listen -o json >/run/served 2>/run/serving &

@@ -21,7 +21,7 @@ has_carrier() {
 	grep -q 1 "/sys/class/net/$1/carrier"
 }
 
-# knows_mac PCI N: the PF has been told the N-th function's MAC by its driver
+# knows_mac PCI N: the driver of the N-th function has reported its MAC to the PF
 knows_mac() {
 	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
 }
@@ -39,7 +39,7 @@ make_vfs() {
 	done
 }
 
-# seen PF PCI N: all that a pod could have changed, as text
+# seen PF PCI N: every state that a pod could have changed, as text
 seen() {
 	ip -j link show "$1" | jq -Sc ".[0].vfinfo_list[$3]"
 	ip -j -d link show "$(netdev "$(vf "$2" "$3")")" | jq -Sc '.[0] | {ifname, address, mtu, ifalias,

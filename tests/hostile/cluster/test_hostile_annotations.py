@@ -56,12 +56,12 @@ def test_addresses_of_a_neighbour(mine, nodes, closing, tmp_path):
     annotate(mine, thief, *mine_ip, *other, "172.20.1.255", "10.1.1.1")
     one.start("--gc-grace", "1s")
 
-    # The victim's only trace is an annotation, and so is the thief's: nobody is believed, and nothing is given out.
-    said = wait(lambda: one.said("or name an address that another one names"), 60)
+    # The victim's only trace is an annotation, and so is the thief's: neither is trusted, and nothing is allocated.
+    said = wait(lambda: one.said("reported by two pods"), 60)
     assert name_of(thief) in said[0]["pods"] and name_of(victim) in said[0]["pods"] and mine_ip[0] in said[0]["pods"], said
     assert not one.said("are adopted")
     nodes.remove_pod(thief)
     wait(lambda: one.said("are adopted"), 60)
-    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 60)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 60)
     more = [a for _ in range(8) for a in addresses(one.plan(nodes.pod("t", "n1"), "rail")[1]).values()]
     assert not set(more) & {*mine_ip, *other} and len(set(more)) == len(more)

@@ -29,7 +29,7 @@ def trust(cluster, ns, value):
 
 @pytest.fixture
 def volume(tmp_path):
-    """A pod's volume as the node sees it; who executes its plugin, leaves his number there."""
+    """A pod's volume as the node sees it; its plugin writes the UID that executes it there."""
     folder = tmp_path / "volume"
     folder.mkdir()
     (folder / "mine").write_text(f"#!/bin/sh\nid -u >{folder}/seen\necho '{{\"cniVersion\":\"1.0.0\"}}'\n")
@@ -38,7 +38,7 @@ def volume(tmp_path):
 
 
 def test_a_definition_is_root_on_the_node(world, volume):  # noqa: F811
-    """The node refuses it, until an administrator trusts the namespace; then it is as it always was."""
+    """The node refuses it until an administrator trusts the namespace; then it works as before."""
     w, lab_ = world, world.lab
     w.nad(w.team, "evil", multus(volume))
     pod = w.pod("evil")
@@ -62,7 +62,7 @@ def test_a_definition_is_root_on_the_node(world, volume):  # noqa: F811
 
 
 def test_a_definition_of_another_namespace(world, volume):  # noqa: F811
-    """Trust is of the definition's namespace, not of the pod's, nor does the pod's first network lend it."""
+    """The namespace of the definition must be trusted; neither the pod's namespace nor its first network extends the trust."""
     w, lab_ = world, world.lab
     w.nad("default", "evil", multus(volume))
     trust(w.mine, w.team, "true")
@@ -77,7 +77,7 @@ def test_a_definition_of_another_namespace(world, volume):  # noqa: F811
     assert not (volume / "seen").exists()
 
 
-def test_what_tenants_have(world):  # noqa: F811
+def test_definitions_that_tenants_use_today(world):  # noqa: F811
     """Definitions of every kind that users have in their own namespaces, attached as before."""
     w, lab_ = world, world.lab
     net = w.rail("rail0")
@@ -95,7 +95,7 @@ def test_what_tenants_have(world):  # noqa: F811
 
 @pytest.fixture(scope="module")
 def admitting(tmp_path_factory):
-    """A cluster whose SpiderMultusConfigs a controller is asked about."""
+    """A cluster whose SpiderMultusConfigs are reviewed by a controller."""
     one = clusters.Cluster()
     install_crds(one)
     one.namespace("unirail")
@@ -111,7 +111,7 @@ def admitting(tmp_path_factory):
 
 
 def apply(cluster, ns, spec):
-    """Whether it would be taken, and the API server's words."""
+    """Whether the API server accepts it, without storing it, and its message."""
     status, answer = cluster.request(
         "POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs?dryRun=All",
         {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "x"}, "spec": spec})

@@ -18,14 +18,14 @@ import pytest
 from hostile import ANYBODY, MANY, ONE, crowd, held, honest
 
 import cluster as clusters
+import reviews
 from agents import install_crds
 from cluster import free_port, wait
 from controllers import Controller
 from h2_server import Pki
+from reviews import PATH, send
 
-SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 CONFIGS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/unirail-controller"
-PATH = "/validate-spiderpool-spidernet-io-v2beta1-spiderippool"
 
 
 @pytest.fixture(scope="module")
@@ -64,30 +64,16 @@ def tokens(cluster, ns):
 
 
 def pool(i, ips=None):
-    base = f"10.{i // 250}.{i % 250}"
-    return {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": f"p{i}"},
-            "spec": {"subnet": f"{base}.0/24", "ips": ips or [f"{base}.10-{base}.20"]}}
+    subnet = f"10.{i // 250}.{i % 250}.0/24"
+    return reviews.pool(f"p{i}", subnet, **({"ips": ips} if ips else {}))
 
 
 def create(cluster, o, query="?dryRun=All"):
-    return cluster.request("POST", f"{SPIDER}/spiderippools{query}", o)
+    return reviews.create(cluster, o, query)
 
 
 def registered(cluster):
     wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422)
-
-
-def ask(c, path, body=b"", method="POST", length=None):
-    conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=ANYBODY, timeout=20)
-    try:
-        conn.putrequest(method, path)
-        conn.putheader("Content-Type", "application/json")
-        conn.putheader("Content-Length", str(len(body) if length is None else length))
-        conn.endheaders(body)
-        r = conn.getresponse()
-        return r.status, r.read()
-    finally:
-        conn.close()
 
 
 def review(o):
@@ -105,10 +91,10 @@ def test_strangers_are_refused_unread(cluster, replica, ns):
     wrong = ("0" if token[0] != "0" else "1") + token[1:]
     for path in (PATH, "/" + PATH, f"/{wrong}{PATH}", f"/{token}", f"/{token[:-1]}{PATH}", f"/{token.upper()}{PATH}", "/"):
         want = (404, b"no webhook has this path\n") if path == f"/{token}" else (404, b"")
-        assert ask(c, path, review(pool(2))) == want, path
+        assert send(c, path, review(pool(2))) == want, path
     # The body is not waited for.
-    assert ask(c, PATH, b"", length=7 << 20) == (404, b"")
-    assert ask(c, f"/{token}{PATH}", review(pool(2)))[0] == 200
+    assert send(c, PATH, b"", length=7 << 20) == (404, b"")
+    assert send(c, f"/{token}{PATH}", review(pool(2)))[0] == 200
     after = c.metrics()
     assert after[f'unirail_controller_reviews_allowed_total{{path="{PATH}"}}'] == asked + 1
     assert after["unirail_controller_reviews_strangers_total"] == 7
@@ -122,7 +108,7 @@ def test_strangers_are_refused_unread(cluster, replica, ns):
 
 
 def test_rotation(cluster, replica, ns):
-    """Creates all the while: none is refused; both replicas take what is registered."""
+    """Objects are created meanwhile: none is refused; both replicas accept the registered token."""
     life = ["--token-life", "2s", "--ca-settle", "2s"]
     c = replica("c", *life).leads()
     registered(cluster)
@@ -137,12 +123,12 @@ def test_rotation(cluster, replica, ns):
         token = hook.split("/")[3]
         seen.add(token)
         for one in (c, follower):
-            assert ask(one, f"/{token}{PATH}", review(pool(4)))[0] == 200
+            assert send(one, f"/{token}{PATH}", review(pool(4)))[0] == 200
         assert time.monotonic() < end, (seen, tokens(cluster, ns))
     assert refused == []
-    # What was registered first is taken no more.
-    wait(lambda: ask(c, f"/{first}{PATH}", review(pool(4)))[0] == 404)
-    wait(lambda: ask(follower, f"/{first}{PATH}", review(pool(4)))[0] == 404)
+    # The token that was registered first is no longer accepted.
+    wait(lambda: send(c, f"/{first}{PATH}", review(pool(4)))[0] == 404)
+    wait(lambda: send(follower, f"/{first}{PATH}", review(pool(4)))[0] == 404)
 
 
 def test_a_secret_that_is_deleted(cluster, replica, ns):
@@ -156,7 +142,7 @@ def test_a_secret_that_is_deleted(cluster, replica, ns):
         status, answer = create(cluster, pool(3))
         if status != 201:
             refused.append(answer)
-        return ask(c, f"/{first}{PATH}", review(pool(4)))[0] == 404
+        return send(c, f"/{first}{PATH}", review(pool(4)))[0] == 404
     wait(gone, 60)
     assert refused == [] and time.monotonic() < end
     assert first not in tokens(cluster, ns)
@@ -166,7 +152,7 @@ def test_a_secret_that_is_deleted(cluster, replica, ns):
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
 @pytest.mark.parametrize("kind", ["silent", "record", "hello"])
 def test_creates_beside_a_crowd(cluster, replica, kind, sources):
-    """2,000 connections that do not come to a request, in and before TLS."""
+    """2,000 connections that send no request, before and after the TLS handshake."""
     c = replica("c").leads()
     registered(cluster)
     os.setpriority(os.PRIO_PROCESS, c.process.pid, -10)
@@ -191,7 +177,7 @@ def configmap(cluster, ns):
 
 @contextlib.contextmanager
 def threads(n, run):
-    """n of them call run() again and again, as long as the block runs; yields how often it returned."""
+    """n threads call run() repeatedly while the block runs; yields the number of calls that returned."""
     stopped, done = threading.Event(), []
 
     def work():
@@ -219,7 +205,7 @@ def test_a_thousand_claims_of_strangers(cluster, replica, ns):
     def claim():
         o = pool(left.pop(), None)
         o["spec"]["ips"] = [o["spec"]["subnet"].replace(".0/24", f".{k}") for k in range(1, 250, 2)]
-        answers.append(ask(c, PATH, review(o)))
+        answers.append(send(c, PATH, review(o)))
     workers = [threading.Thread(target=lambda: [claim() for _ in range(125)]) for _ in range(8)]
     for t in workers:
         t.start()
@@ -232,8 +218,8 @@ def test_a_thousand_claims_of_strangers(cluster, replica, ns):
 
 
 def test_reviews_that_cost_much(cluster, replica, ns):
-    """Whoever has the token: reviews just below the size that a child decides, and larger ones, from many connections. The
-    Lease is renewed all the while, and no probe is later than a second."""
+    """A client with the token sends reviews just below the size that a child process parses, and larger ones, over
+    many connections. The Lease is renewed meanwhile, and each probe is answered within a second."""
     c = replica("c", "--lease", "6s", "--lease-renew", "4s", "--lease-retry", "1s").leads()
     registered(cluster)
     token, connections = tokens(cluster, ns)[0], threading.local()
@@ -248,7 +234,7 @@ def test_reviews_that_cost_much(cluster, replica, ns):
     assert len(small) < 32 << 10 < len(large)
 
     def send(body, n):
-        """n requests at a time on each connection, which are all there when the first is decided."""
+        """n requests at a time on each connection, all received before the first is decided."""
         text = (f"POST /{token}{PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
                 .encode() + body) * n
 
@@ -282,30 +268,30 @@ def test_reviews_that_cost_much(cluster, replica, ns):
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
-def test_a_controller_from_before(cluster, replica, ns):
-    """A rolling upgrade: the old one, which registered paths without a token, leads still; a new replica answers by them until
-    it leads itself and registers its own, then no more."""
+def test_upgrade_from_a_controller_without_token_paths(cluster, replica, ns):
+    """A rolling upgrade: an old replica, which registered paths without a token, still leads; a new replica serves
+    these paths until it leads itself and registers its own, and refuses them then."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
     old = replica("old", "--ca-settle", "2s").leads()
     registered(cluster)
     old.kill()
     merge = dict(type="application/merge-patch+json")
     new = replica("new", "--ca-settle", "2s", "--lease", "600s", "--lease-renew", "500s")
-    assert ask(new, PATH, review(pool(6))) == (404, b"")
+    assert send(new, PATH, review(pool(6))) == (404, b"")
     for kind in ("mutating", "validating"):
         cluster.ok("PATCH", CONFIGS.format(kind), {"webhooks": [
             {**h, "clientConfig": {**h["clientConfig"], "url": f"https://127.0.0.1:{new.webhook_port}/"
                                                                + h["clientConfig"]["url"].rsplit("/", 1)[1]}}
             for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
-    wait(lambda: ask(new, PATH, review(pool(6)))[0] == 200)
+    wait(lambda: send(new, PATH, review(pool(6)))[0] == 200)
     wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422)  # the API server asks it so
     assert create(cluster, pool(7))[0] == 201
-    assert ask(new, "/nowhere", review(pool(6))) == (404, b"")
+    assert send(new, "/nowhere", review(pool(6))) == (404, b"")
     assert new.metrics()["unirail_controller_leads"] == 0
-    # Nobody leads any more: it does, registers its own, and refuses the others.
+    # No other replica leads any more: it becomes leader, registers its own paths, and refuses the others.
     cluster.ok("DELETE", f"{lease}/unirail-controller")
     new.leads()
-    wait(lambda: ask(new, PATH, review(pool(6))) == (404, b""), 60)
+    wait(lambda: send(new, PATH, review(pool(6))) == (404, b""), 60)
     assert all(tokens(cluster, ns)[0] in h["clientConfig"]["url"]
                for kind in ("mutating", "validating") for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"])
 
@@ -334,7 +320,7 @@ def test_client_certificates(cluster, replica, ns, tmp_path):
     assert status(others.leaf("apiserver", "DNS:apiserver", "clientAuth")) is None
 
 
-def test_a_client_ca_that_is_none(cluster, replica, tmp_path):
+def test_client_ca_without_a_certificate(cluster, replica, tmp_path):
     (tmp_path / "ca").write_text("none")
     with pytest.raises(AssertionError, match="webhook-client-ca"):
         replica("c", "--webhook-client-ca", tmp_path / "ca")

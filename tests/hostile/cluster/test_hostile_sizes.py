@@ -28,7 +28,7 @@ def seconds(daemon):
 
 
 def answered(*args, **kw):
-    """The status; 0: nothing came in time."""
+    """The HTTP status; 0: no response in time."""
     cluster, *args = args
     try:
         return cluster.request(*args, **kw)[0]
@@ -64,7 +64,7 @@ def test_large_definitions(cluster, ns, closing, tmp_path):
         c.leads(60)
         c.ready(300)
         wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200, 300)
-        assert c.said("an object is too large to be kept")
+        assert c.said("ignoring an object: it is too large")
         wait(lambda: reasons(cluster, path) == {**dict.fromkeys(names, "TooLarge"), "small": "Written"}, 300, 5)
         print("CPU", seconds(c), "KiB", memory(c.process.pid, "VmHWM"))
         assert memory(c.process.pid, "VmHWM") < 32 << 10
@@ -74,13 +74,13 @@ def test_large_definitions(cluster, ns, closing, tmp_path):
 
 
 def test_many_labels(cluster, ns, closing, tmp_path):
-    """60,000 labels of a namespace, a pod and a pool: nobody's CPU is gone, and the leader stays the same."""
+    """60,000 labels of a namespace, a pod and a pool: the CPU time stays low, and the leader stays the same."""
     c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start().leads()
     cluster.ok("POST", "/api/v1/nodes", {"metadata": {"name": f"{ns}-node"}})
     a = closing(Agent(tmp_path / "a", cluster.admin_config(), f"{ns}-node")).start()
 
     def held():
-        """Who leads, and how often that has changed."""
+        """The leader, and the number of leader changes."""
         leases = cluster.ok("GET", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases")["items"]
         return {x["metadata"]["name"]: (x["spec"]["holderIdentity"], x["spec"].get("leaseTransitions")) for x in leases}
 
@@ -99,8 +99,8 @@ def test_many_labels(cluster, ns, closing, tmp_path):
         wait(lambda path=path, o=o: answered(cluster, "POST", path, o) in (201, 409), 120)
     for path, o in objects:
         wait(lambda path=path, o=o: answered(cluster, "PATCH", f"{path}/{o['metadata']['name']}", {"metadata": {"labels": {"0": "x"}}}, type=MERGE) == 200, 120)
-    wait(lambda: c.said("an object is too large to be kept"))
-    # A namespace that comes after them: what came before it has been read.
+    wait(lambda: c.said("ignoring an object: it is too large"))
+    # A namespace created after them: once it is in the cache, all earlier events were read.
     cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", smc("last", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
     wait(lambda: cluster.request("GET", NADS.format(ns) + "/last")[0] == 200, 60)
     a.ready()
@@ -137,13 +137,13 @@ def test_large_definitions_come_back(cluster, ns, closing, tmp_path, proxy):
         seen = {}
 
         def settled():
-            """The size in the condition counts the condition, so that it is written twice."""
+            """The size in the condition includes the condition itself, so it is written twice."""
             was = dict(seen)
             seen.update(versions())
             return was == seen
 
         wait(settled, 60, 3)
-        before, said = versions(), c.log.read_text().count("an object is too large to be kept")
+        before, said = versions(), c.log.read_text().count("ignoring an object: it is too large")
         proxy.cut()
         cluster.config_map(ns, "later")
         cluster.stop_apiserver()
@@ -153,7 +153,7 @@ def test_large_definitions_come_back(cluster, ns, closing, tmp_path, proxy):
         cluster.ok("POST", path, smc("after", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
         wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, 60)
         assert versions() == before
-        assert c.log.read_text().count("an object is too large to be kept") == said
+        assert c.log.read_text().count("ignoring an object: it is too large") == said
 
         cluster.ok("PATCH", f"{path}/own", small, type=MERGE)
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, 60)

@@ -59,7 +59,7 @@ def test_reads(deployed, path):
 @pytest.mark.parametrize("body", [{"metadata": {"annotations": {"kubernetes.io/service-account.name": "unirail-agent"}}},
                                   {"type": "kubernetes.io/service-account-token"}])
 def test_an_own_secret_becomes_no_token(deployed, body):
-    """Neither by its annotation, for its type stays, nor by its type."""
+    """Neither by its annotation, since its type is immutable, nor by its type."""
     path = f"{CORE}/secrets/unirail-controller-token"
     deployed.request("PATCH", path, body, token=deployed.token("unirail", "unirail-controller"), type="application/merge-patch+json")
     secret = deployed.ok("GET", path)

@@ -32,7 +32,7 @@ def test_pools_of_a_stolen_token(one, closing, tmp_path):
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     send = lambda method, path, body: one.request(method, path, body, token=agent, **({"type": MERGE} if method == "PATCH" else {}))
-    # The API server's own watch: from when it refuses what is wrong, it asks.
+    # The API server's own watch: once it refuses an invalid object, it calls the webhooks.
     wait(lambda: send("PATCH", f"{POOLS}/p?dryRun=All", {"spec": {"disable": True}})[0] == 403)
     note = lambda key, value: {"metadata": {"annotations": {key: value}}}
     for body in ({"spec": {"ips": ["172.16.1.9"]}}, {"spec": {"gateway": "172.16.1.9"}}, note("x", "y"), {"metadata": {"labels": {"x": "y"}}},

@@ -154,6 +154,25 @@ def test_pods(fresh):
         fresh.refused("n1", "forbidden", method, path, body)
 
 
+def test_nodes(fresh):
+    """Extended resources that count 0, of the own Node."""
+    own, other = (f"/api/v1/nodes/{n}/status" for n in ("n1", "n2"))
+    has = {"rdma/a": "0", "rdma/b": "4", "rdma/c": "0", "cpu": "0"}
+    for at in (own, other):
+        fresh.cluster.ok("PATCH", at, {"status": {"capacity": has, "allocatable": has}}, type=MERGE)
+    gone = lambda *names: {"status": {k: dict.fromkeys(names) for k in ("capacity", "allocatable")}}
+    fresh.allowed("n1", "PATCH", own, gone("rdma/a"))
+    fresh.refused("n1", "to the status of its own Node only", "PATCH", other, gone("rdma/a"))
+    fresh.refused("no node", "the agent's token names no node", "PATCH", own, gone("rdma/c"))
+    for body in (gone("rdma/b"), gone("cpu"), {"status": {"capacity": {"rdma/c": "7"}}}, {"status": {"capacity": {"rdma/d": "0"}}},
+                 {"status": {"allocatable": {"rdma/b": "3"}}}, note("a", "b"), {"metadata": {"labels": {"a": "b"}}},
+                 {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+                 {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}):
+        fresh.refused("n1", "to change nothing of its Node but", "PATCH", own, body)
+    for method, path, body in (("PATCH", "/api/v1/nodes/n1", note("a", "b")), ("DELETE", "/api/v1/nodes/n1", None)):
+        fresh.refused("n1", "forbidden", method, path, body)
+
+
 def test_blocks_of_others(fresh):
     """What agents need to exchange addresses, and no more."""
     fresh.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
@@ -191,7 +210,7 @@ def test_blocks_of_others(fresh):
 
 
 def test_own_blocks(fresh):
-    """All but what other nodes have of them."""
+    """Every field except those of addresses that other nodes have."""
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
@@ -225,7 +244,7 @@ def test_own_blocks(fresh):
 
 
 def test_endpoints(fresh):
-    """The own node's, and the words by which a kept address is asked for."""
+    """Those of its own node, and the fields by which a retained address is requested."""
     fresh.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     fresh.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
     fresh.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
@@ -252,7 +271,7 @@ def test_endpoints(fresh):
 
 
 def test_pools(fresh):
-    """How it is cut, once, and what an application wants of a pool that is made for it."""
+    """The block size, once, and the number of addresses that an application requests of its automatic pool."""
     fresh.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
     nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, if it has none"
@@ -278,7 +297,7 @@ def test_pools(fresh):
 
 
 def test_networks(fresh):
-    """The controller's token writes those of SpiderMultusConfigs, and takes over what had no controller."""
+    """The controller's token writes those of SpiderMultusConfigs, and adopts those without a controller."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
     fresh.refused("controller", only, "POST", NADS, nad("x"))
     fresh.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))
@@ -336,7 +355,7 @@ def test_agents_at_work(fresh, closing, tmp_path):
 
 
 def test_a_controller_at_work(fresh, closing, tmp_path):
-    """It writes networks, adopts and removes them, is asked about pools; and an agent's cut of an older pool passes all of it."""
+    """It writes, adopts and removes networks and reviews pools; the block size that an agent writes for an older pool passes policies and webhook."""
     cluster, smcs = fresh.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
     fresh.nodes.pool("old", "172.16.7.0/24")  # before there are webhooks: nothing was filled in
     c = closing(Controller(tmp_path / "c", fresh.config("controller", tmp_path / "c.conf"), "unirail"))

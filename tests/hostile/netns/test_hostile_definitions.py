@@ -157,7 +157,7 @@ def test_log_files_are_not_written(lab, agent, volume):
 @pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize("kind", ["macvlan", "bridge", "ptp"])
 def test_an_ipam_that_makes_interfaces(lab, agent, kind, trusted):
-    """A process that executes itself for ever, for whoever wrote the definition."""
+    """A process that executes itself without end, for the author of the definition."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
     lab.fail("ADD", c, pod, 7, ifname="eth0", words=[f"ipam.type is '{kind}', which makes interfaces"])
@@ -175,7 +175,7 @@ def test_a_plugin_alone_whose_ipam_makes_interfaces(lab, kind):
 
 
 def circle(lab, plugin, conf=None):
-    """A plugin `mine` that hands what it is given (or conf) to one of ours; each call leaves a dot."""
+    """A plugin `mine` that passes its input (or conf) to a plugin of unirail; each call writes a dot."""
     folder, calls, given = lab.tmp / "circle", lab.tmp / "calls", lab.tmp / "given.json"
     folder.mkdir()
     given.write_text(json.dumps(conf))
@@ -185,7 +185,7 @@ def circle(lab, plugin, conf=None):
 
 
 def test_plugins_that_execute_one_another(lab):
-    """The node's own configuration, in a circle: it ends, with a line that says why."""
+    """The node's own configuration, in a circle: it ends with one line that names the reason."""
     c = {"cniVersion": "1.0.0", "name": "n", "type": "unirail-cni", "networks": [{"name": "again", "type": "mine"}],
          "binDir": str(lab.tmp / "circle")}
     _, calls = circle(lab, "unirail-cni", c)
@@ -195,7 +195,7 @@ def test_plugins_that_execute_one_another(lab):
 
 
 def test_an_ipam_that_executes_its_caller(lab):
-    """Nobody knows the plugin `mine`: it executes our macvlan, whose ipam.type is `mine`."""
+    """An unknown plugin `mine` executes unirail's macvlan, whose ipam.type is `mine`."""
     folder, calls = circle(lab, "macvlan")
     (folder / "macvlan").symlink_to(lab.plugins / "macvlan")
     pod, c = lab.pod(), {"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "master": "rail0", "ipam": {"type": "mine"}}
@@ -204,7 +204,7 @@ def test_an_ipam_that_executes_its_caller(lab):
 
 
 def test_what_tenants_have_today(lab, agent):
-    """Definitions without the agent's word that they are trusted: as every existing one."""
+    """Definitions that the agent does not mark as trusted, as all existing ones."""
     definition = rail("rail0")
     definition["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}, "mtu": 1400},
                               {"type": "sbr"}, {"type": "coordinator", "mode": "auto"}]

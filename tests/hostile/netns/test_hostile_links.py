@@ -43,7 +43,7 @@ def test_data_dir_below_a_link_of_another_user(lab, disk):
 
 
 def test_data_dir_whose_network_is_a_link(lab, disk):
-    """Where the folder of the network was to be."""
+    """In place of the network's directory."""
     link(disk / "real" / "net", disk / "secret", WHO)
     refused(lab, local(disk / "real"), f"'{disk}/real/net'")
     assert list((disk / "secret").iterdir()) == []
@@ -62,7 +62,7 @@ def test_data_dir_below_roots_link_that_others_can_replace(lab, disk, mode):
 
 
 def test_data_dir_below_the_administrators_link(lab, disk):
-    """To another disk, say."""
+    """For example to another disk."""
     link(disk / "admin", "real", 0)
     pod, conf = lab.pod(), local(disk / "admin" / "networks")
     lab.add(conf, pod)

@@ -89,13 +89,13 @@ def test_probes_beside_a_crowd(agent, kind, sources):
 
 @pytest.mark.parametrize("kind", ["heads", "byte", "chunk", "pipeline"])
 def test_probes_beside_a_crowd_that_fills_buffers(agent, kind):
-    """Each holds as much of the agent's memory as it can. Before: 384 requests that lacked one byte of their body locked
-    every probe out, and heads of 16 KiB took 8 MB."""
+    """Each connection holds as much of the agent's memory as it can. Before: 384 requests without the last byte of
+    their body blocked every probe, and heads of 16 KiB took 8 MB."""
     beside(agent, kind, MANY, agent.health, 1000, "/healthz")
 
 
 def test_scrapes_beside_a_crowd(agent):
-    """Answers of many kilobytes that nobody reads. Before: the agent kept a copy for each connection."""
+    """Answers of many kilobytes that no client reads. Before: the agent kept a copy for each connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
 
@@ -104,7 +104,7 @@ ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
 def test_stranger_at_the_health_port_learns_no_names(tmp_path):
-    """The reason why an agent is not ready names objects and paths: it is for callers on loopback. Before: for anybody."""
+    """The reason why an agent is not ready names objects and paths: it is for callers on loopback. Before: for every caller."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
     conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail doctor` on a node with something wrong of each kind; its snapshot, looked at in another place, says the same.
+# `unirail doctor` on a node with something wrong of each kind; its snapshot, checked elsewhere, has the same findings.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -62,7 +62,7 @@ finds rail-mtu ra "MTU 1500 is less than the 4192"
 finds rail-subnets ra "172.16.1.1/24 is in the same subnet as 'rb'"
 finds vf-drivers "$vf" "no driver is bound to this VF of '$pf'"
 finds vf-pfs "$nic" "the PF is down, so its 2 VFs have no link"
-finds cni-links /opt/cni/bin/macvlan "leads to 'unirail', which is not there"
+finds cni-links /opt/cni/bin/macvlan "leads to 'unirail', which does not exist"
 finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'ptp' is not in '/opt/cni/bin'"
 finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'static' is not in"
 finds cni-conf /etc/cni/net.d/20-broken.conf "unexpected end of JSON input: mend the file"
@@ -73,7 +73,7 @@ finds stray-links net1 "'ip link del net1'"
 tree=${case_log%.log}.tree
 unirail doctor --snapshot "$tree"
 ! grep -q hunter2 "$tree" || fail "a secret is in the snapshot"
-# As long as all is there, and once nothing is.
+# With all files, and with none.
 ! there=$(unirail doctor --root "$tree" -o json) || fail "nothing is wrong with the snapshot"
 # A file that could not be parsed is not in it: it might have had secrets.
 without='del(.findings[] | select(.where | endswith("20-broken.conf")))'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# GID indexes of rails: told in the result and in the pod's file, right on the device, gone after DEL.
+# GID indexes of rails: in the result and in the pod's file as on the device, removed after DEL.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -13,7 +13,7 @@ done
 ip netns add pod
 ip netns add other
 
-# is_right RESULT IFNAME DEVICE ADDRESS: what it tells is what the device has there
+# is_right RESULT IFNAME DEVICE ADDRESS: the result has the GID index of the device
 is_right() {
 	told=$(echo "$1" | jq -c --arg ifname "$2" '.interfaces[] | select(.name == $ifname) | .rdma')
 	echo "$2: $told"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# host-device with a virtual function of a PCI NIC: by name, by PCI address and by MAC; it comes home under its name.
+# host-device with a virtual function of a PCI NIC: by name, by PCI address and by MAC; it is restored under its name.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

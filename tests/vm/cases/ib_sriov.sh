@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ib-sriov: virtual functions of an HCA into two pods and back, with GUIDs, traffic, and whatever happened in between.
+# ib-sriov: virtual functions of an HCA into two pods and back, with GUIDs and traffic, also after failures in between.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

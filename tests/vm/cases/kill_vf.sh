@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Killed, or failed, at its system calls with a virtual function in hand: after DEL nothing of it is left anywhere. A sample of
+# Killed, or failed, at its system calls while they handle a virtual function: after DEL nothing of it is left anywhere. A sample of
 # the points; all with EVERY=1, all kills with EVERY=kill.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The rdma plugin: a virtual function's RDMA device goes into the pod and comes home, whatever happened in between.
+# The rdma plugin: a virtual function's RDMA device is moved into the pod and restored, also after failures in between.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

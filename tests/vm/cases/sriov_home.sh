@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sriov: virtual functions come home whatever is gone: namespace, record, the program, the function itself.
+# sriov: virtual functions are restored without their namespace, record, the program, or the function itself.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_sriov.sh
@@ -51,7 +51,7 @@ for lost in "rm $record" "rm -r $records" "echo { >$record"; do
 	lose "$lost"
 	same "the VF after '$lost'" "$(seen "$pf1" "$pci1" 0)" "$before"
 done
-# What igbvf then calls the hardware's MAC is the pod's: it gets a new one.
+# The MAC that igbvf then reports as the hardware's is the pod's: the VF gets a new one.
 lose "rm -r $records; ip netns del pod"
 ip netns add pod
 mac=$(of_vf "$pf1" 0 .address)

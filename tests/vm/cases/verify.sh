@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail verify`: RDMA between processes of two pods that share the node's devices, over a wire; what it says when
-# something is wrong.
+# `unirail verify`: RDMA between processes of two pods that share the node's devices, over a wire; its errors.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -96,7 +95,7 @@ unirail verify 127.0.0.1 --all --size 256 --count 10 || fail "--all"
 kill $server
 served
 
-# not_sent: what is said when rb does not take what ra sends
+# not_sent: the error if rb does not receive what ra sends
 not_sent() {
 	serve b --device rxeb --gid-index "$(gid rxeb ac10:0102)"
 	! said=$(ip netns exec a unirail verify 10.0.0.2 -d rxea -x "$(gid rxea ac10:0101)" 2>&1) || fail "nothing came, all well"
@@ -145,7 +144,7 @@ until_true grep -q listening /tmp/serving
 insmod /lib/fakeib.ko ib=1
 fake=$(rdma -j dev | jq -r '.[].ifname | select(startswith("fib"))')
 echo 'user:x:1000:1000:user:/:/bin/sh' >>/etc/passwd
-wrong "no RDMA device 'mlx5_9' here that can be used; there are: rxea, rxeb" unirail verify 172.16.1.1 -d mlx5_9
+wrong "no usable RDMA device 'mlx5_9'; there are: rxea, rxeb" unirail verify 172.16.1.1 -d mlx5_9
 wrong "not usable: $fake: libibverbs does not list it (linked providers: mlx5," unirail verify 172.16.1.1 -d "$fake"
 wrong "no GID with index 77 on port 1; it has: 0 fe80::" unirail verify 172.16.1.1 -x 77
 wrong "no port 3; it has 1" unirail verify 172.16.1.1 -d rxea -i 3

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: device_client SOCKET COUNT ID...
+ * Allocate of the device plugin on SOCKET, COUNT times on one connection, one call at a time. The
+ * client uses no library, so that the server is measured. For comparison the kernel's floor: a
+ * round trip of as many bytes between two processes. Prints
+ * JSON: median and p99 of both in microseconds.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	FRAME_HEAD = 9,
+	DATA = 0,
+	HEADERS = 1,
+	SETTINGS = 4,
+	PING = 6,
+	WINDOW_UPDATE = 8,
+	ACK = 1,
+	END_STREAM = 1,
+	END_HEADERS = 4,
+	MESSAGE_MAX = 1 << 20,
+	WARM = 100,
+};
+
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define METHOD	"/v1beta1.DevicePlugin/Allocate"
+
+static _Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "device_client: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static void send_all(int fd, const uint8_t *p, size_t n)
+{
+	while (n) {
+		ssize_t done = send(fd, p, n, MSG_NOSIGNAL);
+
+		if (done <= 0)
+			fail("send");
+		p += done;
+		n -= (size_t)done;
+	}
+}
+
+static void receive_all(int fd, uint8_t *p, size_t n)
+{
+	while (n) {
+		ssize_t done = recv(fd, p, n, 0);
+
+		if (done <= 0)
+			fail("receive");
+		p += done;
+		n -= (size_t)done;
+	}
+}
+
+/* --- frames --- */
+
+static size_t put_head(uint8_t *at, size_t len, uint8_t type, uint8_t flags, uint32_t stream)
+{
+	const uint8_t head[FRAME_HEAD] = {(uint8_t)(len >> 16),
+					  (uint8_t)(len >> 8),
+					  (uint8_t)len,
+					  type,
+					  flags,
+					  (uint8_t)(stream >> 24),
+					  (uint8_t)(stream >> 16),
+					  (uint8_t)(stream >> 8),
+					  (uint8_t)stream};
+
+	memcpy(at, head, FRAME_HEAD);
+	return FRAME_HEAD;
+}
+
+static size_t put_literal(uint8_t *at, const char *s)
+{
+	size_t n = strlen(s);
+
+	at[0] = (uint8_t)n;
+	memcpy(at + 1, s, n);
+	return n + 1;
+}
+
+/* Literals without indexing: all names except "te" are in HPACK's static table. */
+static size_t put_headers(uint8_t *at)
+{
+	uint8_t *p = at;
+
+	*p++ = 0x83; /* :method POST */
+	*p++ = 0x86; /* :scheme http */
+	*p++ = 0x04; /* :path */
+	p += put_literal(p, METHOD);
+	*p++ = 0x01; /* :authority */
+	p += put_literal(p, "localhost");
+	*p++ = 0x0f; /* 31, content-type */
+	*p++ = 0x10;
+	p += put_literal(p, "application/grpc");
+	*p++ = 0x00;
+	p += put_literal(p, "te");
+	p += put_literal(p, "trailers");
+	return (size_t)(p - at);
+}
+
+/* AllocateRequest{container_requests{devices_ids...}}; fewer than 128 bytes an id, 16384 in all. */
+static size_t put_request(uint8_t *at, char *const *ids, int n)
+{
+	size_t inner = 0;
+	uint8_t *p = at;
+
+	for (int i = 0; i < n; i++)
+		inner += strlen(ids[i]) + 2;
+	*p++ = 0x0a;
+	*p++ = (uint8_t)(inner | 0x80);
+	*p++ = (uint8_t)(inner >> 7);
+	for (int i = 0; i < n; i++) {
+		*p++ = 0x0a;
+		p += put_literal(p, ids[i]);
+	}
+	return (size_t)(p - at);
+}
+
+struct call {
+	uint8_t *bytes;
+	size_t len, at_headers, at_data; /* where the two stream ids belong */
+};
+
+static void call_new(struct call *c, char *const *ids, int n)
+{
+	uint8_t headers[256], *message = malloc(16384 + 8), *p;
+	size_t h = put_headers(headers), m = put_request(message, ids, n);
+
+	c->bytes = p = malloc(h + m + 64);
+	p += put_head(p, h, HEADERS, END_HEADERS, 0);
+	c->at_headers = 5;
+	memcpy(p, headers, h);
+	p += h;
+	c->at_data = (size_t)(p - c->bytes) + 5;
+	p += put_head(p, m + 5, DATA, END_STREAM, 0);
+	*p++ = 0; /* not compressed */
+	for (int shift = 24; shift >= 0; shift -= 8)
+		*p++ = (uint8_t)(m >> shift);
+	memcpy(p, message, m);
+	c->len = (size_t)(p - c->bytes) + m;
+	free(message);
+}
+
+static void put_stream(uint8_t *at, uint32_t stream)
+{
+	for (int i = 0; i < 4; i++)
+		at[i] = (uint8_t)(stream >> (24 - 8 * i));
+}
+
+static void open_window(int fd, uint32_t bytes)
+{
+	uint8_t b[FRAME_HEAD + 4];
+
+	put_head(b, 4, WINDOW_UPDATE, 0, 0);
+	put_stream(b + FRAME_HEAD, bytes);
+	send_all(fd, b, sizeof(b));
+}
+
+/*
+ * Reads up to the call's trailers; returns the number of bytes of its message; 0, an error: none.
+ */
+static size_t receive_answer(int fd, uint32_t stream)
+{
+	static uint8_t payload[MESSAGE_MAX];
+	uint8_t head[FRAME_HEAD];
+	size_t data = 0;
+
+	for (;;) {
+		size_t n;
+
+		receive_all(fd, head, sizeof(head));
+		n = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+		if (n > sizeof(payload))
+			fail("a frame that is too long");
+		receive_all(fd, payload, n);
+		if ((head[3] == SETTINGS || head[3] == PING) && !(head[4] & ACK)) {
+			uint8_t ack[FRAME_HEAD];
+
+			put_head(ack, head[3] == PING ? n : 0, head[3], ACK, 0);
+			send_all(fd, ack, sizeof(ack));
+			if (head[3] == PING)
+				send_all(fd, payload, n);
+		}
+		if (head[8] != (stream & 0xff) || head[7] != (stream >> 8 & 0xff))
+			continue;
+		data += head[3] == DATA ? n : 0;
+		if ((head[3] == DATA || head[3] == HEADERS) && head[4] & END_STREAM)
+			return data;
+	}
+}
+
+/* --- the floor --- */
+
+static void echo(int fd, size_t in, size_t out)
+{
+	uint8_t *b = calloc(1, in > out ? in : out);
+
+	for (;;) {
+		size_t got = 0;
+
+		while (got < in) {
+			ssize_t n = recv(fd, b, in - got, 0);
+
+			if (n <= 0)
+				_exit(0);
+			got += (size_t)n;
+		}
+		send_all(fd, b, out);
+	}
+}
+
+static int start_echo(size_t in, size_t out)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		fail("socketpair");
+	if (fork() == 0) {
+		close(fds[0]);
+		echo(fds[1], in, out);
+	}
+	close(fds[1]);
+	return fds[0];
+}
+
+/* --- results --- */
+
+static int by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void print(const char *name, double *v, int n, const char *end)
+{
+	qsort(v, (size_t)n, sizeof(*v), by_value);
+	printf("\"%s\": {\"median\": %.1f, \"p99\": %.1f}%s", name, v[n / 2], v[n * 99 / 100], end);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), count, floor_fd;
+	uint8_t hello[FRAME_HEAD], *bytes;
+	double *calls, *floors;
+	size_t answer = 0;
+	struct call c;
+
+	if (argc < 4 || strlen(argv[1]) >= sizeof(a.sun_path)) {
+		fprintf(stderr, "usage: device_client SOCKET COUNT ID...\n");
+		return 2;
+	}
+	strcpy(a.sun_path, argv[1]);
+	count = atoi(argv[2]);
+	calls = calloc((size_t)count, sizeof(*calls));
+	floors = calloc((size_t)count, sizeof(*floors));
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+		fail(argv[1]);
+	send_all(fd, (const uint8_t *)PREFACE, strlen(PREFACE));
+	put_head(hello, 0, SETTINGS, 0, 0);
+	send_all(fd, hello, sizeof(hello));
+	call_new(&c, argv + 3, argc - 3);
+	for (int i = 0; i < WARM + count; i++) {
+		uint32_t stream = (uint32_t)i * 2 + 1;
+		double began = now_us();
+
+		put_stream(c.bytes + c.at_headers, stream);
+		put_stream(c.bytes + c.at_data, stream);
+		send_all(fd, c.bytes, c.len);
+		answer = receive_answer(fd, stream);
+		if (!answer)
+			fail("Allocate has no answer");
+		if (i >= WARM)
+			calls[i - WARM] = now_us() - began;
+		open_window(fd, (uint32_t)answer);
+	}
+	floor_fd = start_echo(c.len, answer);
+	bytes = malloc(answer);
+	for (int i = 0; i < WARM + count; i++) {
+		double began = now_us();
+
+		send_all(floor_fd, c.bytes, c.len);
+		receive_all(floor_fd, bytes, answer);
+		if (i >= WARM)
+			floors[i - WARM] = now_us() - began;
+	}
+	printf("{");
+	print("allocate", calls, count, ", ");
+	print("floor", floors, count, "");
+	printf("}\n");
+	return 0;
+}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent's device plugins take from the API server, and what they write there."""
+import json
+
+import pytest
+
+from audit import DEPLOY, kubectl
+from cluster import wait
+
+MAPS = "/api/v1/namespaces/{}/configmaps"
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture
+def registry(tmp_path):
+    """Replaces the kubelet's directory: each socket in it is a served resource."""
+    path = tmp_path / "registry"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def devices(agent, registry):
+    """An agent whose sockets are in `registry`."""
+    return lambda *args, **kw: agent(args=("--device-registry-dir", registry, *args), **kw)
+
+
+def shared(*names):
+    return json.dumps({"configList": [{"resourceName": n, "rdmaHcaMax": 4, "selectors": {"ifNames": ["ens1np0"]}} for n in names]})
+
+
+def sockets(registry):
+    return {p.name: p.stat().st_ino for p in registry.iterdir()}
+
+
+def serves(registry, *names):
+    def does():
+        assert {n.split(".")[0] for n in sockets(registry)} == set(names), sockets(registry)
+        return True
+    wait(does, 20)
+
+
+def told(mine, part, node="n1"):
+    return [e for e in mine.ok("GET", "/api/v1/namespaces/default/events")["items"]
+            if e["involvedObject"]["kind"] == "Node" and e["involvedObject"]["name"] == node and part in e["message"]]
+
+
+def config_map(mine, ns, name, data):
+    mine.request("DELETE", f"{MAPS.format(ns)}/{name}")
+    mine.config_map(ns, name, data)
+
+
+def change(mine, ns, name, data):
+    mine.ok("PATCH", f"{MAPS.format(ns)}/{name}", {"data": data}, type=MERGE)
+
+
+def test_configuration_of_a_configmap(mine, devices, registry):
+    """A change applies at once, unchanged resources keep their registration; an invalid configuration changes nothing."""
+    config_map(mine, "t", "rdma-devices", {"config.json": shared("a", "b")})
+    a = devices("--device-configmap", "t/rdma-devices")
+    serves(registry, "a", "b")
+    kept = {n: i for n, i in sockets(registry).items() if n.startswith("a")}
+    change(mine, "t", "rdma-devices", {"config.json": shared("a", "c")})
+    serves(registry, "a", "c")
+    assert kept.items() <= sockets(registry).items()
+    # The node's own key has precedence over the default.
+    change(mine, "t", "rdma-devices", {"n1": shared("a", "d"), "n2": shared("e")})
+    serves(registry, "a", "d")
+    change(mine, "t", "rdma-devices", {"n1": "{"})
+    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' key 'n1'"))
+    assert len(a.said("ConfigMap 't/rdma-devices' key 'n1'")) == 1
+    serves(registry, "a", "d")
+    change(mine, "t", "rdma-devices", {"n1": shared("a", "f")})
+    serves(registry, "a", "f")
+    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' is valid and in force"))
+    mine.ok("DELETE", f"{MAPS.format('t')}/rdma-devices")
+    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"))
+    serves(registry, "a", "f")
+    assert kept.items() <= sockets(registry).items()
+    # Also in the next process.
+    a.stop()
+    devices("--device-configmap", "t/rdma-devices")
+    serves(registry, "a", "f")
+
+
+def test_configuration_while_the_server_is_away(mine, devices, registry):
+    config_map(mine, "t", "sriovdp-config", {"config.json": shared("a")})
+    a = devices("--device-configmap", "t/sriovdp-config")
+    serves(registry, "a")
+    a.stop()
+    for p in registry.iterdir():
+        p.unlink()
+    mine.stop_apiserver()
+    try:
+        devices("--device-configmap", "t/sriovdp-config", ready=False)
+        serves(registry, "a")
+    finally:
+        mine.start_apiserver()
+    change(mine, "t", "sriovdp-config", {"config.json": shared("b")})
+    serves(registry, "b")
+
+
+def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
+    """The roles of deploy/ permit the names listed there, in namespaces with the role, and no others."""
+    kubectl(mine, "apply", "-f", DEPLOY / "agent.yaml")
+    config_map(mine, "unirail", "rdma-devices", {"config.json": shared("a")})
+    config_map(mine, "unirail", "else", {"config.json": shared("b")})
+    config_map(mine, "kube-system", "sriovdp-config", {"config.json": shared("c")})
+    config_map(mine, "t", "sriovdp-config", {"config.json": shared("d")})
+    (tmp_path / "token").write_text(mine.token("unirail", "unirail-agent"))
+    conf = mine.kubeconfig(tmp_path / "conf", {"tokenFile": tmp_path / "token"})
+    a = devices("--namespace", "unirail", "--device-configmap", "rdma-devices,else,kube-system/sriovdp-config,t/sriovdp-config",
+                kubeconfig=conf)
+    serves(registry, "a", "c")
+    for name in ("unirail/else", "t/sriovdp-config"):
+        wait(lambda: told(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"))
+        assert len(a.said(f"may not read ConfigMap '{name}'")) == 1
+
+
+def test_setting_without_a_configmap_name(agent):
+    with pytest.raises(AssertionError, match="'A' is invalid, wants"):
+        agent(args=("--device-configmap", "A"))
+
+
+# --- stale extended resources ---
+
+
+def capacity(mine, **resources):
+    """The Node as a kubelet writes it: the whole capacity is allocatable."""
+    status = {"capacity": resources, "allocatable": resources}
+    mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": None}, type=MERGE)
+    mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": status}, type=MERGE)
+
+
+def resources(mine):
+    status = mine.ok("GET", "/api/v1/nodes/n1")["status"]
+    assert status.get("capacity", {}).keys() == status.get("allocatable", {}).keys()
+    return set(status.get("capacity", {}))
+
+
+def test_stale_resources_are_removed(mine, devices, registry):
+    """Resources that unirail served and the kubelet counts as 0 are removed; those of other plugins stay."""
+    config_map(mine, "t", "rdma-devices", {"config.json": shared("a", "b", "c")})
+    capacity(mine, **{"rdma/a": "0", "rdma/b": "0", "rdma/c": "4", "rdma/other": "0", "x.io/y": "0"})
+    args = ("--device-configmap", "t/rdma-devices", "--device-sweep", "1s")
+    a = devices(*args)
+    serves(registry, "a", "b", "c")
+    wait(lambda: (a.state / "device-resources.json").exists())
+    change(mine, "t", "rdma-devices", {"config.json": shared("a")})
+    serves(registry, "a")
+    wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, 40)
+    wait(lambda: told(mine, "extended resource 'rdma/b' removed from the Node"))
+    # One that is counted 0 later, in the next process.
+    a.stop()
+    capacity(mine, **{"rdma/a": "0", "rdma/c": "0", "rdma/other": "0", "x.io/y": "0"})
+    devices(*args)
+    wait(lambda: resources(mine) == {"rdma/a", "rdma/other", "x.io/y"}, 40)
+    wait(lambda: told(mine, "extended resource 'rdma/c' removed from the Node"))
+
+
+def test_resources_of_a_prefix(mine, devices, registry):
+    config_map(mine, "t", "rdma-devices", {"config.json": shared("a")})
+    capacity(mine, **{"rdma/a": "0", "rdma/other": "0", "x.io/y": "0", "z.io/y": "0"})
+    devices("--device-configmap", "t/rdma-devices", "--device-sweep", "1s", "--device-sweep-prefixes", "rdma,x.io")
+    serves(registry, "a")
+    wait(lambda: resources(mine) == {"rdma/a", "z.io/y"}, 60)
+
+
+def test_resources_without_the_permission(mine, devices, registry, tmp_path):
+    """One line names the remedy, and the device plugins keep serving."""
+    capacity(mine, **{"x.io/y": "0"})
+    rules = [{"apiGroups": [""], "resources": ["pods", "nodes", "namespaces", "configmaps"], "verbs": ["list", "watch"]},
+             {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+             {"apiGroups": ["*"], "resources": ["*"], "verbs": ["list", "watch"]}]
+    (tmp_path / "token").write_text(mine.account("t", "few", rules))
+    conf = mine.kubeconfig(tmp_path / "conf", {"tokenFile": tmp_path / "token"})
+    a = devices("--device-sweep", "1s", "--device-sweep-prefixes", "x.io", kubeconfig=conf, ready=False)
+    wait(lambda: a.said("allow the agent to 'get' nodes and to 'patch' nodes/status"), 20)
+    wait(lambda: told(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"))
+    assert resources(mine) == {"x.io/y"}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook of CDI specifications with a real runc, without a cluster: a container that is not root has the limit."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from cluster import BINARY, HERE
+
+MEMLOCK = 1 << 20  # one that root may set without CAP_SYS_RESOURCE
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    """A container of busybox that is uid 1000 and prints its limit, as containerd makes it: without limits of its own."""
+    node = pathlib.Path(subprocess.run([HERE / "fetch-node"], check=True, capture_output=True, text=True).stdout.strip())
+    runc = node / "usr/sbin/runc"
+    (tmp_path / "rootfs/bin").mkdir(parents=True)
+    shutil.copy(node / "bin/busybox", tmp_path / "rootfs/bin/busybox")
+    subprocess.run([runc, "spec", "--bundle", tmp_path], check=True)
+    spec = json.loads((tmp_path / "config.json").read_text())
+    spec["process"] |= {"terminal": False, "args": ["/bin/busybox", "sh", "-c", "ulimit -l; id -u"],
+                        "user": {"uid": 1000, "gid": 1000}}
+    del spec["process"]["rlimits"]
+    name = f"unirail-hook-{os.getpid()}"
+
+    def run(**hooks):
+        (tmp_path / "config.json").write_text(json.dumps({**spec, "hooks": hooks}))
+        return subprocess.run([runc, "--root", tmp_path / "state", "run", "--bundle", tmp_path, name], capture_output=True,
+                              text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    yield run
+    subprocess.run([runc, "--root", tmp_path / "state", "delete", "--force", name], capture_output=True)
+
+
+def test_container_that_is_not_root_has_the_limit(bundle):
+    hook = {"path": str(BINARY), "args": ["unirail", "memlock-hook", str(MEMLOCK)]}
+    p = bundle(createRuntime=[hook])
+    assert p.returncode == 0, p.stderr
+    assert p.stdout.split() == [str(MEMLOCK // 1024), "1000"]
+    p = bundle(createRuntime=[{**hook, "args": ["unirail", "memlock-hook", "much"]}])
+    assert p.returncode != 0 and "'much' is no limit" in p.stderr
+
+
+def test_without_the_hook_the_limit_is_the_runtimes(bundle):
+    p = bundle()
+    assert p.returncode == 0, p.stderr
+    assert p.stdout.split()[0] != str(MEMLOCK // 1024)

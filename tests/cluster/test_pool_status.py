@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pool's status as the controller keeps it: from agents' endpoints, and from what Spiderpool left."""
+import ipaddress
+import json
+import time
+
+import pytest
+
+from agents import MERGE, SPIDER, Agent, Nodes, addresses, elapsed, install_crds
+from cluster import wait
+from controllers import Controller
+
+POOLS = f"{SPIDER}/spiderippools"
+ADOPTED = "unirail.io/adopted"
+FINALIZER = "spiderpool.spidernet.io"
+
+
+@pytest.fixture(scope="module")
+def nodes(cluster):
+    install_crds(cluster)
+    return Nodes(cluster)
+
+
+@pytest.fixture
+def leader(cluster, ns, closing, tmp_path, nodes):
+    def make(*more, name="c", config=None):
+        return closing(Controller(tmp_path / name, config or cluster.admin_config(), ns, name)).start(
+            "--gc-grace", "1s", "--gc-interval", "3s", *more).leads()
+    return make
+
+
+@pytest.fixture
+def agent(cluster, closing, tmp_path, nodes):
+    def make(node):
+        nodes.node(node)
+        ready(cluster, node)
+        return closing(Agent(tmp_path / node, cluster.admin_config(), node)).start("--reserve", "1", "--rest", "0s")
+    return make
+
+
+def ready(cluster, node, yes=True):
+    cluster.ok("PATCH", f"/api/v1/nodes/{node}/status",
+               {"status": {"conditions": [{"type": "Ready", "status": "True" if yes else "Unknown"}]}}, type=MERGE)
+
+
+def pool(cluster, name):
+    return cluster.ok("GET", f"{POOLS}/{name}")
+
+
+def status(cluster, name):
+    return pool(cluster, name).get("status", {})
+
+
+def text(records):
+    """As Go's json.Marshal has it."""
+    return json.dumps({ip: {"pod": f"{p['metadata']['namespace']}/{p['metadata']['name']}",
+                            "podUid": p["metadata"]["uid"]} for ip, p in sorted(records.items())},
+                      separators=(",", ":"))
+
+
+def has(cluster, name, total, records):
+    s = status(cluster, name)
+    want = {"totalIPCount": total, "allocatedIPCount": len(records)}
+    if records:
+        want["allocatedIPs"] = text(records)
+    assert s == want, (s, want)
+    return True
+
+
+def test_pods_come_and_go(cluster, ns, nodes, leader, agent):
+    nodes.pool("count-a", "172.20.1.0/24", ["172.20.1.9-172.20.1.12", "172.20.1.100-172.20.1.105"],
+               excludeIPs=["172.20.1.12"])
+    nodes.pool("count-b", "172.20.2.0/24")
+    c = leader()
+    wait(lambda: has(cluster, "count-a", 9, {}) and has(cluster, "count-b", 241, {}))
+    assert pool(cluster, "count-a")["metadata"]["finalizers"] == [FINALIZER]
+    one = agent("count-n1")
+    pods = [nodes.pod(ns, "count-n1") for _ in range(3)]
+    got = [addresses(one.plan(p, "count-a", "count-b")[1]) for p in pods]
+    wait(lambda: has(cluster, "count-a", 9, {a["net1"]: p for a, p in zip(got, pods)}))
+    wait(lambda: has(cluster, "count-b", 241, {a["net2"]: p for a, p in zip(got, pods)}))
+    # Without a change nothing is written.
+    time.sleep(1.5)
+    before, writes = pool(cluster, "count-a")["metadata"]["resourceVersion"], c.metrics()["unirail_pool_writes_total"]
+    time.sleep(3)
+    assert pool(cluster, "count-a")["metadata"]["resourceVersion"] == before
+    assert c.metrics()["unirail_pool_writes_total"] == writes
+    assert c.metrics()['spiderpool_debug_ippool_available_ip_counts{SpiderIPPool="count-a"}'] == 6
+    one.release(pods[0])
+    nodes.remove_pod(pods[0])
+    wait(lambda: has(cluster, "count-a", 9, {a["net1"]: p for a, p in zip(got[1:], pods[1:])}))
+    # Changes by other clients are reverted.
+    cluster.ok("PATCH", f"{POOLS}/count-a/status", {"status": {"allocatedIPCount": 7, "allocatedIPs": None}}, type=MERGE)
+    wait(lambda: has(cluster, "count-a", 9, {a["net1"]: p for a, p in zip(got[1:], pods[1:])}))
+    # A pool that is being deleted is removed with its last address.
+    cluster.ok("DELETE", f"{POOLS}/count-a")
+    time.sleep(2)
+    assert pool(cluster, "count-a")["metadata"]["deletionTimestamp"]
+    for p in pods[1:]:
+        one.release(p)
+        nodes.remove_pod(p)
+    wait(lambda: cluster.request("GET", f"{POOLS}/count-a")[0] == 404)
+    wait(lambda: has(cluster, "count-b", 241, {}))
+    assert not c.said("failed to update a pool's status")
+
+
+def endpoint(cluster, ns, name, pool, ip, uid="u", ours=True, **meta):
+    labels = {"unirail.io/node": "count-n1"} if ours else {}
+    return cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spiderendpoints", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
+        "metadata": {"name": name, "labels": labels, **meta},
+        "status": {"current": {"uid": uid, "node": "count-n1", "ips": [
+            {"interface": "eth0", "ipv4": f"{ip}/16", "ipv4Pool": pool, "vlan": 0}]},
+            "ownerControllerType": "Pod", "ownerControllerName": name}})
+
+
+def test_many_changes_are_one_write_a_second(cluster, ns, nodes, leader):
+    nodes.node("count-n1")
+    nodes.pool("count-storm", "172.21.0.0/16", ["172.21.0.3-172.21.255.254"])
+    c = leader("--max-allocated-ips", "5")
+    wait(lambda: has(cluster, "count-storm", 65532, {}))
+    before, began = c.metrics()["unirail_pool_writes_total"], time.monotonic()
+    for i in range(150):
+        endpoint(cluster, ns, f"storm-{i}", "count-storm", f"172.21.1.{i + 1}")
+    wait(lambda: status(cluster, "count-storm")["allocatedIPCount"] == 150)
+    took = time.monotonic() - began
+    assert c.metrics()["unirail_pool_writes_total"] - before <= took + 2
+    # The counts are true, the text is bounded.
+    assert len(json.loads(status(cluster, "count-storm")["allocatedIPs"])) == 5
+    cluster.ok("DELETE", f"{SPIDER}/namespaces/{ns}/spiderendpoints")
+    wait(lambda: has(cluster, "count-storm", 65532, {}))
+
+
+def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent):
+    """A cluster migrates from Spiderpool, with its records, endpoints and finalizers."""
+    one = agent("count-n1")
+    nodes.pool("count-old", "172.22.0.0/24", ["172.22.0.2-172.22.0.99"])
+    lives = nodes.pod(ns, "count-n1", "lives")
+    gone = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
+    records = {"172.22.0.5": lives, "172.22.0.6": gone}
+    cluster.ok("PATCH", f"{POOLS}/count-old/status", {"status": {
+        "allocatedIPs": text(records), "allocatedIPCount": 2, "totalIPCount": 98}}, type=MERGE)
+    for p, ip in ((lives, "172.22.0.5"), (gone, "172.22.0.6")):
+        meta = p["metadata"]
+        endpoint(cluster, ns, meta["name"], "count-old", ip, meta["uid"], ours=False, finalizers=[FINALIZER, "x.io/y"],
+                 ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}])
+    c = leader()
+    wait(lambda: json.loads(pool(cluster, "count-old")["metadata"]["annotations"][ADOPTED]).keys() == {"172.22.0.5"})
+    wait(lambda: has(cluster, "count-old", 98, {"172.22.0.5": lives}))
+    # Spiderpool's finalizer is removed; that of another program stays and keeps the object.
+    path = f"{SPIDER}/namespaces/{ns}/spiderendpoints/gone"
+    wait(lambda: cluster.ok("GET", path)["metadata"].get("deletionTimestamp"), 60)
+    assert cluster.ok("GET", path)["metadata"]["finalizers"] == ["x.io/y"]
+    assert cluster.ok("GET", path.replace("gone", "lives"))["metadata"]["finalizers"] == [FINALIZER, "x.io/y"]
+    m = c.metrics()
+    assert m["spiderpool_ip_gc_counts_total"] == 1  # its record; the endpoint's address is the same
+    assert m["unirail_gc_finalizers_total"] == 1
+    events = cluster.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=count-old")["items"]
+    assert [e["message"] for e in events if e["reason"] == "AddressFreed"] == [
+        f"172.22.0.6 is released: pod '{ns}/gone' (UID 0b1f) was deleted"]
+    # The pod repeats its request and gets its address; others do not get it.
+    other = nodes.pod(ns, "count-n1", "other")
+    assert addresses(one.plan(other, "count-old")[1])["net1"] != "172.22.0.5"
+    got = addresses(one.plan(lives, "count-old")[1])["net1"]
+    assert got == "172.22.0.5"
+    wait(lambda: status(cluster, "count-old")["allocatedIPCount"] == 2)
+    for p in (lives, other):
+        one.release(p)
+        nodes.remove_pod(p)
+    wait(lambda: has(cluster, "count-old", 98, {}), 60)
+    assert pool(cluster, "count-old")["metadata"]["annotations"][ADOPTED] == "{}"
+    cluster.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
+
+
+def test_more_old_records_than_lookups_at_once(cluster, ns, nodes, leader, proxy, tmp_path):
+    """Answers last 15 s: the lookups of one name are sent together, and each name gets its turn."""
+    records = {f"172.28.{i // 250}.{i % 250 + 2}": {"metadata": {"namespace": ns, "name": f"gone-{i}", "uid": "0b1f"}}
+               for i in range(300)}
+    nodes.pool("count-slow", "172.28.0.0/16", ["172.28.0.2-172.28.9.99"])
+    cluster.ok("PATCH", f"{POOLS}/count-slow/status", {"status": {"allocatedIPs": text(records)}}, type=MERGE)
+    proxy.delay = 0.1
+    leader(config=cluster.through(proxy, tmp_path / "slow.conf"))
+    wait(lambda: len(pool(cluster, "count-slow")["metadata"]["annotations"][ADOPTED]) > 10000, 60)
+    wait(lambda: pool(cluster, "count-slow")["metadata"]["annotations"][ADOPTED] == "{}", 150, 1)
+
+
+def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
+    """The node requests it from the block's owner; if that does not answer, the pod gets another one, and the log reports it."""
+    nodes.pool("count-far", "172.27.0.0/27", ["172.27.0.2-172.27.0.30"])
+    had = {f"172.27.0.{i}": nodes.pod(ns, "count-n1") for i in (5, 6, 20, 21)}
+    cluster.ok("PATCH", f"{POOLS}/count-far/status", {"status": {"allocatedIPs": text(had)}}, type=MERGE)
+    two = agent("count-n2")
+    assert two.plan(nodes.pod(ns, "count-n2"), "count-far")[0] == 200
+    block, = nodes.blocks("count-far")
+    far = [a for a in had if ipaddress.ip_address(a) in ipaddress.ip_network(block["spec"]["cidr"])]
+    one = agent("count-n1")
+    assert addresses(one.plan(had[far[0]], "count-far")[1])["net1"] == far[0]
+    two.kill()
+    took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
+    assert got not in had and 4 < took < 20
+    said, = one.said("the pod's former address was not available in time")
+    # Between two reads of the block this is all that is known.
+    assert said["ip"] == far[1] and any(words in said["where"] for words in (
+        "it was requested from node 'count-n2', which has not responded", "its block is being read")), said
+
+
+def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):
+    nodes.node("count-n1")
+    ready(cluster, "count-n1", False)
+    nodes.pool("count-cut", "172.23.0.0/24", ["172.23.0.2-172.23.0.99"])
+    gone = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
+    cluster.ok("PATCH", f"{POOLS}/count-cut/status", {"status": {
+        "allocatedIPs": text({"172.23.0.6": gone}), "allocatedIPCount": 1}}, type=MERGE)
+    endpoint(cluster, ns, "gone", "count-cut", "172.23.0.6", "0b1f", ours=False)
+    leader()
+    wait(lambda: has(cluster, "count-cut", 98, {"172.23.0.6": gone}))
+    time.sleep(5)
+    assert has(cluster, "count-cut", 98, {"172.23.0.6": gone})
+    assert nodes.endpoint(ns, "gone")
+    ready(cluster, "count-n1")
+    wait(lambda: has(cluster, "count-cut", 98, {}), 60)
+    wait(lambda: not nodes.endpoint(ns, "gone"), 60)
+
+
+def test_more_old_records_than_an_annotation_holds(cluster, ns, nodes, leader):
+    nodes.pool("count-many", "172.24.0.0/16", ["172.24.0.3-172.24.255.254"])
+    lives = nodes.pod(ns, "count-n1", "lives-long")
+    gone = {"metadata": {"namespace": ns, "name": "gone-" + "x" * 40, "uid": "0b1f" * 9}}
+    records = {f"172.24.{i // 250 + 1}.{i % 250 + 1}": gone for i in range(2000)} | {"172.24.99.1": lives}
+    assert len(text(records)) > 200 << 10
+    cluster.ok("PATCH", f"{POOLS}/count-many/status", {"status": {"allocatedIPs": text(records)}}, type=MERGE)
+    c = leader()
+    wait(lambda: has(cluster, "count-many", 65532, {"172.24.99.1": lives}), 90)
+    wait(lambda: json.loads(pool(cluster, "count-many")["metadata"]["annotations"][ADOPTED]).keys() == {"172.24.99.1"})
+    assert c.metrics()["spiderpool_ip_gc_counts_total"] == 2000
+
+
+def test_records_that_cannot_be_read_stay(cluster, nodes, leader):
+    nodes.pool("count-bad", "172.25.0.0/24", ["172.25.0.2-172.25.0.99"])
+    cluster.ok("PATCH", f"{POOLS}/count-bad/status", {"status": {"allocatedIPs": "{\"10.0.0\":{}}"}}, type=MERGE)
+    c = leader()
+    wait(lambda: c.said("'10.0.0' is not an address"))
+    time.sleep(2)
+    assert status(cluster, "count-bad") == {"allocatedIPs": "{\"10.0.0\":{}}"}
+    assert len(c.said("failed to update a pool's status")) == 1
+    cluster.ok("DELETE", f"{POOLS}/count-bad")

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses that are kept for a pod's name, and when they are kept no more."""
+import pytest
+
+from agents import MERGE, SPIDER, Agent, Nodes, addresses
+from cluster import wait
+
+SETS = "/apis/apps/v1/namespaces/t/statefulsets"
+
+
+@pytest.fixture(scope="module")
+def nodes(mine):
+    nodes = Nodes(mine)
+    for name in ("n1", "n2"):
+        nodes.node(name)
+    mine.namespace("t")
+    nodes.pool("rail1", "172.16.1.0/24")
+    return nodes
+
+
+@pytest.fixture
+def agent(mine, nodes, closing, tmp_path):
+    def start(node, kubeconfig=None):
+        return closing(Agent(tmp_path / node, kubeconfig or mine.admin_config(), node)).start("--gc-grace", "1s")
+    return start
+
+
+def stateful_set(mine, name, replicas):
+    return mine.ok("POST", SETS, {"metadata": {"name": name}, "spec": {
+        "replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}},
+                     "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+
+
+def kept_for(nodes, one, name):
+    """An address that the agent's node retains under the pod's name."""
+    pod = nodes.pod("t", one.node, name, {"kind": "StatefulSet", "name": name.rsplit("-", 1)[0]})
+    address = addresses(one.plan(pod, "rail1")[1])["net1"]
+    assert one.release(pod) == 1
+    nodes.remove_pod(pod)
+    return address
+
+
+def given_up(one, address):
+    return [x for x in one.said("released a retained address") if x["address"] == address]
+
+
+def test_scaled_down_and_deleted(mine, nodes, agent):
+    stateful_set(mine, "web", 2)
+    one = agent("n1")
+    first, second, stray = (kept_for(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
+    # A missing StatefulSet retains nothing; the owners of other addresses are checked meanwhile.
+    said = wait(lambda: given_up(one, stray), 30)
+    assert said[0]["why"] == "no pod of that name will be created" and said[0]["name"] == "other-0", said
+    mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
+    wait(lambda: given_up(one, second), 40)
+    assert not given_up(one, first)
+    # Its pod comes again, and has it.
+    pod = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
+    assert addresses(one.plan(pod, "rail1")[1]) == {"net1": first}
+    assert one.release(pod) == 1
+    nodes.remove_pod(pod)
+    mine.ok("DELETE", f"{SETS}/web")
+    wait(lambda: given_up(one, first), 40)
+    assert one.stop() == 0
+
+
+def test_pod_on_another_node(mine, nodes, agent):
+    """The addresses retained under its name on the former node are released in the end."""
+    stateful_set(mine, "db", 1)
+    one, two = agent("n1"), agent("n2")
+    old = kept_for(nodes, one, "db-0")
+    # The other node cannot learn the addresses of the name.
+    one.stop()
+    mine.request("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/db-0")
+    pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}))
+    new = addresses(two.plan(pod, "rail1")[1])["net1"]
+    assert new != old
+    wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", 20)
+    one.start("--gc-grace", "1s")
+    said = wait(lambda: given_up(one, old), 40)
+    assert said[0]["why"] == "the pod has other addresses on another node", said
+    assert not given_up(two, new)
+
+
+def test_nothing_is_released_while_the_owner_is_unknown(mine, nodes, agent):
+    """While the API server is unavailable, addresses stay retained, and one log line says so."""
+    one = agent("n1")
+    stateful_set(mine, "api", 1)
+    address = kept_for(nodes, one, "api-0")
+    mine.stop_apiserver()
+    try:
+        wait(lambda: one.said("cannot check owner of retained addresses"), 90)
+    finally:
+        mine.start_apiserver()
+    assert not given_up(one, address)
+    mine.ok("DELETE", f"{SETS}/api")
+    wait(lambda: given_up(one, address), 90)

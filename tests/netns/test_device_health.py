@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A link that goes down, from the kernel's event to the kubelet and `unirail device list`: the agent on a recorded host, in a
+network namespace where the PF's netdev is a real link, with a kubelet on grpc's Python."""
+import json
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+import lab as labs
+from kubelet import Kubelet, wait_for
+
+HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
+PF = "ens1np0"
+BDF = "0000:13:00.0"
+DOWN = "the link is down"
+SHARED = {"configList": [{"resourceName": "hca", "rdmaHcaMax": 3, "selectors": {"ifNames": [PF]}},
+                         {"resourceName": "other", "rdmaHcaMax": 3, "selectors": {"ifNames": ["ens2np0"]}}]}
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: c
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {token: t}}]
+"""
+# Adds the namespace's links to the recorded /sys, which replaces the real one.
+MOUNTS = """set -e
+mount --bind /sys/class/net "$1/sys/class/net"
+mount --rbind /sys/devices/virtual "$1/sys/devices/virtual"
+mount --rbind "$1/sys" /sys
+mount -t tmpfs tmpfs /run
+shift
+exec "$@"
+"""
+
+
+class Node:
+    def __init__(self, tmp, ns):
+        self.ns, self.root, self.plugins, self.log = ns, tmp / "host", tmp / "plugins", tmp / "log"
+        subprocess.run([labs.BINARY, "doctor", "--root", HOSTS / "eight_rails.tree", "--unpack", self.root], check=True,
+                       capture_output=True)
+        (self.root / "sys/devices/virtual").mkdir(parents=True)
+        self.plugins.mkdir()
+        config = tmp / "config"
+        config.mkdir()
+        (config / "shared.json").write_text(json.dumps(SHARED))
+        (tmp / "kubeconfig").write_text(KUBECONFIG)
+        (tmp / "agent.conf").write_text("")
+        self.socket = tmp / "agent.sock"
+        self.args = [str(a) for a in (
+            labs.BINARY, "agent", "--config", tmp / "agent.conf", "--node", "n", "--kubeconfig", tmp / "kubeconfig",
+            "--socket", self.socket, "--state-dir", tmp / "state", "--health-port", 0, "--metrics-port", 0, "--nri", "no",
+            "--cni-conf-name", "", "--device-plugin-dir", self.plugins, "--device-registry-dir", tmp / "none",
+            "--device-config", config)]
+
+    def start(self):
+        with open(self.log, "w") as log:
+            self.run = subprocess.Popen(["ip", "netns", "exec", self.ns, "sh", "-c", MOUNTS, "sh", str(self.root), *self.args],
+                                        stdout=log, stderr=log)
+        return self
+
+    def listed(self):
+        p = subprocess.run([labs.BINARY, "device", "list", "--root", self.root, "--agent", self.socket, "-o", "json"],
+                           check=True, capture_output=True, text=True)
+        return {d["address"]: (d["health"], d["healthReason"]) for d in json.loads(p.stdout) if "health" in d}
+
+    def lines(self, *words):
+        return [x for x in self.log.read_text().splitlines() if all(w in x for w in words)]
+
+    def end(self):
+        if self.run.poll() is None:
+            self.run.send_signal(signal.SIGTERM)
+            assert self.run.wait(10) == 0, self.log.read_text()
+
+
+@pytest.fixture
+def ns():
+    name = labs.ns_add("node")
+    yield name
+    labs.ns_del(name)
+
+
+@pytest.fixture(params=["veth", "macvlan"])
+def node(request, ns, tmp_path):
+    """The PF's netdev has a carrier as long as the link `cable` is up."""
+    if request.param == "veth":
+        labs.ip(ns, "link", "add", PF, "type", "veth", "peer", "name", "cable")
+    else:
+        labs.ip(ns, "link", "add", "cable", "type", "veth", "peer", "name", "far")
+        labs.ip(ns, "link", "set", "far", "up")
+        labs.ip(ns, "link", "add", "link", "cable", "name", PF, "type", "macvlan", "mode", "bridge")
+    labs.ip(ns, "link", "set", "cable", "up")
+    labs.ip(ns, "link", "set", PF, "up")
+    one = Node(tmp_path, ns)
+    yield one
+    if hasattr(one, "run"):
+        one.run.kill()
+        one.run.wait()
+
+
+def health(plugin):
+    return {d[0] for d in plugin.devices().values()}
+
+
+def test_link_is_unhealthy_until_it_stays_up(node):
+    with Kubelet(node.plugins) as kubelet:
+        node.start()
+        hca, other = kubelet.plugin("rdma/hca"), kubelet.plugin("rdma/other")
+        wait_for(lambda: health(hca) == {"Healthy"}, "healthy devices")
+        assert node.listed()[BDF] == ("healthy", None)
+        for link in ("cable", PF):
+            labs.ip(node.ns, "link", "set", link, "down")
+            wait_for(lambda: health(hca) == {"Unhealthy"}, f"unhealthy devices after {link} is down")
+            assert node.listed()[BDF] == ("unhealthy", DOWN)
+            assert node.lines(f"device {BDF}", "is unhealthy", DOWN)
+            before = len(hca.lists)
+            labs.ip(node.ns, "link", "set", link, "up")
+            wait_for(lambda: health(hca) == {"Healthy"}, f"healthy devices after {link} is up")
+            assert node.listed()[BDF] == ("healthy", None)
+            assert len(hca.lists) == before + 1
+        # The links of other rails, and this rail's pods, are not affected.
+        assert health(other) == {"Healthy"} and not hca.ended.is_set()
+        node.end()
+
+
+def test_flapping_link_stays_unhealthy(node):
+    """Many changes, one list: a flapping link is not reported as healthy in between."""
+    with Kubelet(node.plugins) as kubelet:
+        node.start()
+        hca = kubelet.plugin("rdma/hca")
+        wait_for(lambda: health(hca) == {"Healthy"}, "healthy devices")
+        for n in range(20):
+            if n == 6:  # by then it must be up for a minute
+                before = len(hca.lists)
+            labs.ip(node.ns, "link", "set", "cable", "down")
+            wait_for(lambda: health(hca) == {"Unhealthy"}, "unhealthy devices")
+            labs.ip(node.ns, "link", "set", "cable", "up")
+        assert len(hca.lists) == before and health(hca) == {"Unhealthy"}, hca.lists[before:]
+        node.end()

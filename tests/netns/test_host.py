@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""unirail host: steps are planned, applied, killed at each system call that makes a change durable or sends a request
+to the kernel, and undone. The host is a namespace; its files are a directory with this kernel's boot_id, so that it
+counts as the running host."""
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+import yaml
+from lab import BINARY, enter, ip, ns_add, ns_del, run, sysctl, wait_for
+
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+TO_ADD = "not from all to 172.16.0.0/16 lookup main"
+
+
+def veth(ns):
+    """ens1 and its other end; no link-local addresses, which the kernel adds and removes by itself."""
+    ip(ns, "link", "add", "ens1", "type", "veth", "peer", "name", "far1")
+    ip(ns, "link", "set", "ens1", "addrgenmode", "none")
+    ip(ns, "link", "set", "far1", "addrgenmode", "none", "up")
+
+
+class Host:
+    def __init__(self, tmp):
+        self.ns, self.root = ns_add("host"), tmp / "root"
+        self.put(BOOT_ID, pathlib.Path(BOOT_ID).read_text())
+        self.put("/proc/sys/net/ipv4/tcp_ecn", "2\n")
+        veth(self.ns)
+
+    def put(self, path, text):
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def call(self, *args, env=None, wrap=(), root=True):
+        more = ["--root", self.root] if root else []
+        return run([*wrap, BINARY, "host", *args, *more], ns=self.ns, check=False, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(env or {})})
+
+    def ok(self, *args, status=0, **kw):
+        p = self.call(*args, **kw)
+        assert p.returncode == status, (args, p.returncode, p.stdout, p.stderr)
+        return p.stdout
+
+    def refused(self, words, *args, status=1, **kw):
+        """One line on stderr, nothing changed."""
+        before = self.state()
+        p = self.call(*args, **kw)
+        assert p.returncode == status, (args, p.returncode, p.stdout, p.stderr)
+        assert words in p.stderr, p.stderr
+        assert len(p.stderr.splitlines()) == 1, p.stderr
+        assert self.state() == before
+
+    def steps(self, *args, **kw):
+        p = self.call(*args, "-o", "json", **kw)
+        assert p.returncode in (0, 3), (p.returncode, p.stderr)
+        return json.loads(p.stdout)["steps"]
+
+    def files(self):
+        keep = {}
+        for f in sorted(self.root.rglob("*")):
+            if f.is_symlink():
+                keep[str(f)] = str(f.readlink())
+            elif f.is_file() and "var/lib/unirail" not in str(f):
+                keep[str(f)] = (f.read_text(), f.stat().st_mode)
+        return keep
+
+    def kernel(self):
+        return {
+            # far1 says "linkdown" while ens1 is down
+            **{" ".join(words): "\n".join(k for k in ip(self.ns, *words).splitlines() if "far1" not in k) for words in
+               [("rule",), ("-6", "rule"), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all")]},
+            "addr": [(k["ifname"], k["mtu"], "UP" in k["flags"], sorted((a["local"], a["prefixlen"]) for a in k["addr_info"]
+                                                                       if a["scope"] == "global"))
+                     for k in json.loads(ip(self.ns, "-j", "addr"))],
+        }
+
+    def state(self):
+        return self.kernel(), self.files()
+
+    def rules(self):
+        return ip(self.ns, "rule")
+
+
+@pytest.fixture
+def host(tmp_path):
+    h = Host(tmp_path)
+    yield h
+    ns_del(h.ns)
+
+
+def killed_everywhere(host, *args, env=None):
+    """Applies with kill -9 at the n-th call that syncs, writes, renames or sends a request to the kernel, for every n;
+    undo restores the earlier state each time. Then again, completed by a second apply instead."""
+    before = host.state()
+    for call in ("fsync", "sendto,sendmsg", "write,writev", "rename,renameat,renameat2"):
+        for n in range(1, 200):
+            wrap = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={n}"]
+            p = host.call(*args, env=env, wrap=wrap)
+            complete = p.returncode == 0
+            if not complete and n % 3 == 0:
+                host.ok(*args, env=env)  # completes what the killed one began
+                assert host.call(*args, "--dry-run", env=env).returncode == 0
+            host.ok("undo")
+            assert host.state() == before, (call, n)
+            if complete:
+                break
+        assert complete and n > 1, (call, n)
+
+
+# --- rule ---
+
+
+def test_rule_is_as_set_by_the_script(host):
+    before = host.state()
+    host.ok("rule", env={"RDMA_CIDR": "172.16.0.0/16"})
+    # `ip rule add not to 172.16.0.0/16 table main priority 2000` of setRdmaRule.sh, in another namespace
+    other = ns_add("script")
+    try:
+        ip(other, "rule", "add", "not", "to", "172.16.0.0/16", "table", "main", "priority", "2000")
+        assert ip(other, "rule") == host.rules()
+    finally:
+        ns_del(other)
+    assert f"2000:\t{TO_ADD}" in host.rules()
+    assert host.ok("rule", "172.16.0.0/16") == "nothing to do\n"
+    assert host.ok("apply") == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+    assert host.ok("undo") == "nothing to do\n"
+
+
+def test_rule_of_another_cidr_is_replaced_and_restored(host):
+    ip(host.ns, "rule", "add", "not", "to", "172.17.0.0/16", "table", "main", "priority", "2000")
+    before = host.state()
+    host.ok("rule", "172.16.0.0/16")
+    assert "172.17" not in host.rules() and TO_ADD in host.rules()
+    host.ok("undo")
+    assert host.state() == before
+
+
+def test_rule_whose_priority_is_taken_is_refused(host):
+    ip(host.ns, "rule", "add", "from", "10.0.0.1", "lookup", "100", "priority", "2000")
+    host.refused("priority 2000 is taken by rule 'from 10.0.0.1 lookup 100'", "rule", "172.16.0.0/16")
+
+
+def test_rule_survives_a_kill_at_each_step(host):
+    killed_everywhere(host, "rule", "172.16.0.0/16")
+
+
+def test_two_applies_at_once_are_refused(host):
+    lock = host.root / "var/lib/unirail/host/lock"
+    lock.parent.mkdir(parents=True)
+    host.refused("another 'unirail host' is changing this host", "rule", "172.16.0.0/16",
+                 wrap=["flock", lock])
+
+
+# --- addr ---
+
+SCRIPT = {"INTERFACE": "ens1", "IPV4_IP": "172.16.1.10/24", "IPV4_GATEWAY": "172.16.1.1", "MTU": "4200", "ENABLE_POLICY_ROUTE": "true"}
+BOTH = ["--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.1.1", "--ipv6-ip", "fd00:16:1::10/64", "--ipv6-gateway", "fd00:16:1::1",
+        "--policy-route", "--rdma-default-route", "--rdma-subnet", "172.16.0.0/16,fd00:16::/32", "--mtu", "4200"]
+V4 = ["--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.1.1", "--policy-route", "--mtu", "4200"]
+
+
+def by_hand(host):
+    """What the nmcli branch of setNicAddr.sh leaves, by the same `ip` commands, in another namespace."""
+    ns = ns_add("script")
+    veth(ns)
+    ip(ns, "link", "set", "ens1", "mtu", "4200", "up")
+    ip(ns, "addr", "add", "172.16.1.10/24", "dev", "ens1")
+    ip(ns, "route", "add", "default", "via", "172.16.1.1", "dev", "ens1", "table", "151")
+    ip(ns, "rule", "add", "from", "172.16.1.10", "table", "151")
+    return ns
+
+
+def test_addr_by_the_scripts_environment_leaves_the_scripts_state(host):
+    before = host.state()
+    host.ok("addr", env=SCRIPT)
+    other = by_hand(host)
+    try:
+        for words in (("rule",), ("route", "show", "table", "151"), ("route", "show", "table", "main")):
+            assert ip(other, *words) == ip(host.ns, *words)
+        assert "mtu 4200" in ip(host.ns, "link", "show", "ens1")
+    finally:
+        ns_del(other)
+    assert host.ok("addr", env=SCRIPT) == "nothing to do\n"
+    assert host.ok("apply") == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+
+
+def test_addr_of_both_families_is_set_and_undone(host):
+    before = host.state()
+    host.ok("addr", "ens1", *BOTH)
+    state = host.kernel()
+    assert "32765:\tfrom 172.16.1.10 lookup 151" in state["rule"]
+    assert "32765:\tfrom fd00:16:1::10 lookup 151" in state["-6 rule"]
+    assert "default via fd00:16:1::1 dev ens1 table 151" in state["-6 route show table all"]
+    assert "172.16.0.0/16 via 172.16.1.1 dev ens1 onlink" in state["route show table all"]
+    assert host.ok("addr", "ens1", *BOTH) == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+
+
+def test_addr_survives_a_kill_at_each_step(host):
+    killed_everywhere(host, "addr", "ens1", *V4)
+
+
+def test_addr_repairs_manual_changes(host):
+    host.ok("addr", "ens1", *V4)
+    want = host.state()
+    ip(host.ns, "rule", "del", "from", "172.16.1.10")
+    ip(host.ns, "link", "set", "ens1", "mtu", "1500")
+    assert host.call("plan").returncode == 3
+    host.ok("apply")
+    assert host.state() == want
+
+
+def test_addr_clean_removes_everything_of_the_interface(host):
+    host.ok("addr", "ens1", *V4, "--persist", "netplan")
+    host.ok("addr", env={"INTERFACE": "ens1", "mode": "clean"})
+    assert "ens1" not in ip(host.ns, "-4", "route", "show", "table", "all")
+    assert "172.16" not in host.rules()
+    assert not (host.root / "etc/netplan/12-ens1.yaml").exists()
+    assert not list((host.root / "etc/unirail/host.d").glob("*"))
+    assert host.ok("apply") == "nothing to do\n"
+
+
+@pytest.mark.parametrize("words, args", [
+    ("interface 'ens2' does not exist; did you mean 'ens1'?", ["ens2", "--ipv4-ip", "172.16.1.10/24"]),
+    ("ipv4-ip '172.16.1.10' is not an address with a prefix length", ["ens1", "--ipv4-ip", "172.16.1.10"]),
+    ("ipv4-gateway 172.16.2.1 is outside 172.16.1.10/24", ["ens1", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.2.1"]),
+    ("policy-route needs ipv4-ip with ipv4-gateway", ["ens1", "--ipv4-ip", "172.16.1.10/24", "--policy-route"]),
+    ("table 77 is taken by route '10.9.0.0/16 dev far1 table 77'", ["ens1", *V4, "--table", "77"]),
+    ("address 172.16.9.9 is taken by interface 'far1'", ["ens1", "--ipv4-ip", "172.16.9.9/24"]),
+    ("rdma-default-route needs rdma-subnet", ["ens1", *V4, "--rdma-default-route"]),
+])
+def test_bad_input_is_one_line_and_changes_nothing(host, words, args):
+    ip(host.ns, "addr", "add", "172.16.9.9/24", "dev", "far1")
+    ip(host.ns, "route", "add", "10.9.0.0/16", "dev", "far1", "table", "77")
+    p = host.call("addr", *args)
+    host.refused(words, "addr", *args, status=p.returncode)
+    assert p.returncode in (1, 2)
+
+
+def test_unknown_key_names_its_line_and_suggests_another(host):
+    host.put("/etc/unirail/host.conf", "[interface ens1]\nipv4-ip = 172.16.1.10/24\nipv4-gatway = 172.16.1.1\n")
+    host.refused("host.conf:3: key 'ipv4-gatway' is unknown in section 'interface'; did you mean 'ipv4-gateway'?", "apply")
+
+
+def test_read_only_etc_is_refused_before_the_first_change(host):
+    (host.root / "etc").mkdir(exist_ok=True)
+    mount = f"mount -t tmpfs -o ro none {host.root}/etc && exec \"$@\""
+    host.refused("Read-only file system (EROFS)", "rule", "172.16.0.0/16", wrap=["unshare", "-m", "sh", "-c", mount, "sh"])
+
+
+def test_failure_after_some_steps_names_the_step_and_undo(host):
+    before = host.state()
+    sysctl(host.ns, "net/ipv6/conf/ens1/disable_ipv6", 1)
+    p = host.call("addr", "ens1", "--mtu", "1400", "--ipv4-ip", "172.16.1.10/24", "--ipv6-ip", "fd00:16::1/64")
+    assert p.returncode == 1, (p.stdout, p.stderr)
+    line, = p.stderr.splitlines()
+    assert re.match(r"unirail host: (\d+) of \d+ steps are done \('unirail host undo' reverts them\): "
+                    r"addr ens1: address fd00:16::1/64: .*\(EACCES\)", line), line
+    assert f"{line.split()[2]} steps done, 0 blocked, " in p.stdout, p.stdout
+    host.ok("undo")
+    sysctl(host.ns, "net/ipv6/conf/ens1/disable_ipv6", 0)
+    assert host.state() == before
+
+
+def test_removed_sections_are_reported_until_they_are_undone(host):
+    both = "[interface ens1]\nipv4-ip = 172.16.1.10/24\n[interface far1]\nipv4-ip = 172.16.2.10/24\n[rule]\ncidr = 172.16.0.0/16\n"
+    host.put("/etc/unirail/host.conf", both)
+    before = host.state()
+    host.ok("apply")
+    assert host.ok("plan") == "nothing to do\n"
+    host.put("/etc/unirail/host.conf", "[interface far1]\nipv4-ip = 172.16.2.10/24\n")
+    assert host.ok("plan") == (
+        "note: rule host: no longer wanted; undo with 'unirail host undo rule'\n"
+        "note: addr ens1: no longer wanted; undo with 'unirail host undo addr', then 'unirail host apply'\n"
+        "nothing to do\n")
+    host.ok("undo", "rule")
+    host.ok("undo", "addr")
+    host.ok("apply")
+    assert host.ok("plan") == "nothing to do\n"
+    host.ok("undo")
+    host.put("/etc/unirail/host.conf", both)
+    assert host.state() == before
+
+
+def test_clean_is_not_reported_as_removed(host):
+    host.ok("addr", "ens1", "--ipv4-ip", "172.16.1.10/24")
+    host.ok("addr", "ens1", "--mode", "clean")
+    assert host.ok("plan") == "nothing to do\n"
+
+
+def test_user_without_root_is_refused(host):
+    host.refused("changes need root", "rule", "172.16.0.0/16", wrap=["setpriv", "--reuid", "65534", "--clear-groups"], root=False)
+
+
+# --- deploy/host ---
+
+
+def test_manifest_prepares_a_host_with_its_capabilities_only(host):
+    """The container's arguments, settings and capabilities, on a root that has the ConfigMap where the pod mounts it."""
+    docs = {d["kind"]: d for d in yaml.safe_load_all((DEPLOY / "host/host.yaml").read_text())}
+    pod = docs["DaemonSet"]["spec"]["template"]["spec"]
+    (box,) = pod["containers"]
+    mounts = {m["name"]: m["mountPath"] for m in box["volumeMounts"]}
+    volumes = {v["name"]: v for v in pod["volumes"]}
+    args = box["args"]
+    assert pod["hostNetwork"] and volumes["root"]["hostPath"]["path"] == "/" and args[:4] == ["host", "watch", "--root", mounts["root"]]
+    assert mounts["root"] + args[5] == mounts["conf"] + "/host.conf" and args[4] == "--conf"
+    conf = docs["ConfigMap"]["data"]["host.conf"]
+    # with the sections that are there as an example, and an interface of this host
+    conf = conf.replace("; ", "").replace("rail0,rail1,rail2,rail3,rail4,rail5,rail6,rail7", "ens1,far1")
+    host.put(args[5], conf)
+    host.put("/etc/hostname", "node2\n")
+    before = host.state()
+    caps = box["securityContext"]["capabilities"]
+    assert caps["drop"] == ["ALL"]
+    wrap = ["setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all," + ",".join("+" + c.lower() for c in caps["add"])]
+    host.ok("apply", *args[4:], "rails", "rule", wrap=wrap)
+    assert "172.16.0.34" in ip(host.ns, "addr", "show", "ens1") and TO_ADD in host.rules()
+    assert host.ok("plan", *args[4:], "rails", "rule", wrap=wrap) == "nothing to do\n"
+    host.ok("undo", wrap=wrap)
+    assert host.state() == before
+
+
+def test_capabilities_of_each_kind_are_documented():
+    table = re.findall(r"(?m)^\| `([a-z-]+)` \|", (DEPLOY / "README.md").read_text().split("## Host preparation")[1].split("## Upgrade")[0])
+    commands = re.findall(r"(?m)^  ([a-z-]+) ", run([BINARY, "host", "--help"]).stdout)
+    assert table == [c for c in commands if c not in ("show", "plan", "apply", "watch", "undo")], (table, commands)
+
+
+# --- files and parameters ---
+
+
+def test_sysctl_is_written_now_and_for_the_boot(host):
+    before = host.state()
+    host.ok("sysctl", "net.ipv4.tcp_ecn=1")
+    assert (host.root / "proc/sys/net/ipv4/tcp_ecn").read_text().strip() == "1"
+    assert "net.ipv4.tcp_ecn = 1\n" in (host.root / "etc/sysctl.d/90-unirail.conf").read_text()
+    (host.root / "proc/sys/net/ipv4/tcp_ecn").write_text("1\n")  # as procfs prints it
+    assert host.ok("apply") == "nothing to do\n"
+    host.ok("undo")
+    (host.root / "proc/sys/net/ipv4/tcp_ecn").write_text("2\n")
+    assert host.state() == before
+    host.refused("sysctl 'net.ipv4.nothing' does not exist on this kernel", "sysctl", "net.ipv4.nothing=1")
+
+
+def test_names_write_link_files(host):
+    host.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", "0x15b3\n")
+    before = host.state()
+    steps = host.steps("names", "rail0=0000:3b:00.0", "--dry-run")
+    assert [s["effect"] for s in steps] == ["now", "reboot"]  # host.d, the .link file
+    host.ok("names", "rail0=0000:3b:00.0")
+    text = (host.root / "etc/systemd/network/70-unirail-rail0.link").read_text()
+    assert "[Match]\nPath=pci-0000:3b:00.0\n\n[Link]\nName=rail0\n" in text
+    assert host.ok("apply") == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+    host.refused("PCI device 0000:3b:00.1 does not exist", "names", "rail0=0000:3b:00.1")
+    host.refused("name 'ens1' is taken by a device without PCI address", "names", "ens1=0000:3b:00.0")
+    host.refused("'3b:00.0' is not a PCI address", "names", "rail0=3b:00.0", status=2)
+
+
+def test_network_manager_ignores_the_interfaces(host):
+    (host.root / "etc/NetworkManager").mkdir(parents=True)
+    host.ok("nm-ignore", "veth*,rail*")
+    text = (host.root / "etc/NetworkManager/conf.d/90-unirail.conf").read_text()
+    assert text.endswith("[keyfile]\nunmanaged-devices+=interface-name:veth*;interface-name:rail*\n")
+    host.ok("undo")
+    assert not (host.root / "etc/NetworkManager/conf.d/90-unirail.conf").exists()
+
+
+def test_rdma_mode_is_kept_for_the_boot(host):
+    file = host.root / "etc/modprobe.d/unirail-rdma.conf"
+    host.call("rdma-mode", "exclusive")
+    assert "options ib_core netns_mode=0\n" in file.read_text()
+    host.call("rdma-mode", "shared")
+    assert "options ib_core netns_mode=1\n" in file.read_text()
+    host.ok("undo")
+    assert not file.exists()
+    host.refused("'exclusiv'", "rdma-mode", "exclusiv", status=2)
+
+
+def test_persist_installs_the_unit(host):
+    host.refused("program '/usr/local/bin/unirail' does not exist on the host", "persist")
+    host.put("/usr/local/bin/unirail", "")
+    before = host.state()
+    host.ok("persist")
+    unit = host.root / "etc/systemd/system/unirail-host.service"
+    assert "ExecStart=/usr/local/bin/unirail host apply\n" in unit.read_text()
+    assert (unit.parent / "multi-user.target.wants/unirail-host.service").readlink() == pathlib.Path("../unirail-host.service")
+    assert host.ok("persist") == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+
+
+@pytest.mark.parametrize("owner, marker, file, text", [
+    ("netplan", "/usr/sbin/netplan", "/etc/netplan/12-ens1.yaml",
+     '      addresses:\n        - "172.16.1.10/24"\n      routes:\n        - to: "0.0.0.0/0"\n          via: "172.16.1.1"\n          table: 151\n'
+     '      routing-policy:\n        - from: "172.16.1.10"\n          table: 151\n          priority: 32765\n'),
+    ("NetworkManager", "/usr/sbin/NetworkManager", "/etc/NetworkManager/system-connections/unirail-ens1.nmconnection",
+     "method=manual\naddress1=172.16.1.10/24\nroute1=0.0.0.0/0,172.16.1.1,0\nroute1_options=table=151\n"
+     "routing-rule1=priority 32765 from 172.16.1.10/32 table 151\n"),
+    ("networkd", "/lib/systemd/systemd-networkd", "/etc/systemd/network/10-unirail-ens1.network",
+     "[Route]\nGateway=172.16.1.1\nTable=151\n\n[RoutingPolicyRule]\nFrom=172.16.1.10\nTable=151\nPriority=32765\n"),
+])
+def test_addr_is_kept_by_the_owner_of_the_interface(host, owner, marker, file, text):
+    host.put(marker, "")
+    before = host.state()
+    host.ok("addr", "ens1", *V4)
+    assert text in (host.root / file.lstrip("/")).read_text(), owner
+    assert host.ok("addr", "ens1", *V4) == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+
+
+# --- rails ---
+
+PLAN = """[rails]
+cidr = 172.16.0.0/16
+first-rail = 1
+interfaces = ens1,far1
+nodes = node0,node1,node2
+mtu = 4200
+"""
+
+
+def test_rails_of_a_node_from_the_clusters_plan(host, tmp_path):
+    plan = tmp_path / "rails.conf"
+    plan.write_text(PLAN)
+    before = host.state()
+    host.ok("rails", "--plan", plan, "--node", "node2")
+    state = host.kernel()
+    assert "32765:\tfrom 172.16.1.66 lookup 151" in state["rule"] and "32764:\tfrom 172.16.2.66 lookup 152" in state["rule"]
+    assert "default via 172.16.1.65 dev ens1 table 151" in state["route show table all"]
+    assert host.ok("rails", "--plan", plan, "--node", "node2") == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+
+
+def test_rails_print_the_pools_that_go_with_them(host, tmp_path):
+    plan = tmp_path / "rails.conf"
+    plan.write_text(PLAN)
+    docs = host.ok("rails", "--plan", plan, "--pools").split("---\n")[1:]
+    assert len(docs) == 2 * 3
+    assert docs[5] == ("apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata: {name: rail1-node2}\n"
+                       'spec: {subnet: "172.16.2.64/27", ips: ["172.16.2.67-172.16.2.94"], gateway: "172.16.2.65"}\n')
+
+
+@pytest.mark.parametrize("line, words", [
+    ("node-prefix = 25", "the plan is too small: 2 nodes of /25 fit into a rail of /24, it has 3"),
+    ("rail-prefix = 17", "the plan is too small: 2 rails of /17 fit into 172.16.0.0/16, it has 3"),
+    ("nodes = node0,node1", "section 'rails' wants"),
+    ("node = node7", "node 'node7' is not one of the plan's nodes"),
+])
+def test_invalid_plan_is_refused(host, tmp_path, line, words):
+    plan = tmp_path / "rails.conf"
+    plan.write_text(PLAN + line + "\n" if "nodes" not in line else PLAN.replace("cidr", "cird"))
+    words = "rails.conf:2: key 'cird' is unknown in section 'rails'; did you mean 'cidr'?" if "nodes =" in line else words
+    p = host.call("rails", "--plan", plan)
+    host.refused(words, "rails", "--plan", plan, status=p.returncode)
+    assert p.returncode in (1, 2)
+
+
+# --- memlock ---
+
+
+def test_memlock_of_each_runtime_is_raised(host):
+    host.refused("neither containerd nor CRI-O is on this host", "memlock", "unlimited")
+    host.put("/etc/crio/crio.conf", "")
+    host.put("/etc/containerd/config.toml", '[plugins.x]\n  base_runtime_spec = "/etc/containerd/base.json"\n')
+    spec = {"ociVersion": "1.1.0", "process": {"user": {"uid": 0}, "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}]},
+            "linux": {"maskedPaths": ["/proc/kcore"]}}
+    host.put("/etc/containerd/base.json", json.dumps(spec))
+    host.put("/proc/77/cgroup", "0::/kubepods.slice/x\n")
+    host.put("/proc/77/comm", "train\n")
+    host.put("/proc/77/limits", "Max locked memory         8388608              8388608              bytes\n")
+    before = host.state()
+    notes = json.loads(host.ok("memlock", "unlimited", "--dry-run", "-o", "json", status=3))["notes"]
+    assert any("1 processes of pods have a lower limit until their pods are recreated: 77 (train)" in n["text"] for n in notes)
+    host.ok("memlock", "unlimited")
+    etc = host.root / "etc"
+    assert "LimitMEMLOCK=infinity\n" in (etc / "systemd/system/containerd.service.d/90-unirail-memlock.conf").read_text()
+    assert 'default_ulimits = ["memlock=-1:-1"]\n' in (etc / "crio/crio.conf.d/90-unirail-memlock.conf").read_text()
+    spec["process"]["rlimits"].append({"type": "RLIMIT_MEMLOCK", "hard": 2**64 - 1, "soft": 2**64 - 1})
+    assert json.loads((etc / "containerd/base.json").read_text()) == spec
+    assert host.ok("memlock", "unlimited") == "nothing to do\n"
+    host.ok("undo")
+    assert host.state() == before
+    host.refused("limit is 'much', wants unlimited or a number of bytes", "memlock", "much", status=2)
+
+
+# --- watch ---
+
+
+def test_watch_repairs_drift_and_reports_it(host):
+    host.ok("addr", "ens1", *V4)
+    want = host.state()
+    report = pathlib.Path(f"{host.root}/var/lib/unirail/host/drift.json")
+    with subprocess.Popen([BINARY, "host", "watch", "--root", host.root], stderr=subprocess.PIPE, text=True,
+                          preexec_fn=enter(host.ns)) as p:
+        try:
+            ip(host.ns, "rule", "del", "from", "172.16.1.10")
+            wait_for(lambda: host.state() == want, "the rule")
+            ip(host.ns, "addr", "del", "172.16.1.10/24", "dev", "ens1")  # its routes go with it
+            wait_for(lambda: host.state() == want, "the address", timeout=15)
+            wait_for(report.exists, "the report for the agent")
+        finally:
+            p.terminate()
+            log = p.communicate()[1]
+    assert p.returncode == 0 and not report.exists()
+    assert 'msg="host drifted" kind=addr subject=ens1' in log and "172.16.1.10 lookup 151" in log
+    host.ok("undo")

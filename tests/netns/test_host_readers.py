@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of `unirail host addr` are read by the programs that own interfaces: Debian's netplan with systemd-networkd,
+NetworkManager and systemd-networkd bring the interface up from them, and `unirail host plan` finds nothing to do then:
+the state after a boot is the one of the apply. They run in a namespace, in a root of their own (tests/netns/readers)."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+from lab import enter, ip, ns_add, ns_del, run, wait_for
+from test_host import BOOT_ID, BOTH, V4, Host
+
+HERE = pathlib.Path(__file__).resolve().parent
+# /sys is read-only, as in a container, so that no udev is waited for.
+CHROOT = """set -e
+mount --make-rprivate /
+mount -t tmpfs layers $1
+mkdir $1/upper $1/work $1/root
+mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" $1/root
+cd $1/root
+mount -t proc proc proc
+mount -t sysfs -o ro sys sys
+mount -t tmpfs run run
+mount --bind /dev dev
+mkdir -p run/systemd
+[ ! -e "$3/etc" ] || cp -r "$3/etc/." etc/
+shift 3
+"""
+NETWORKD = "exec chroot . /lib/systemd/systemd-networkd\n"
+READERS = {
+    "netplan": "chroot . /usr/libexec/netplan/generate\n" + NETWORKD,
+    "networkd": NETWORKD,
+    # Configures what there is and ends; it needs no D-Bus.
+    "networkmanager": "exec chroot . /usr/sbin/NetworkManager --no-daemon --configure-and-quit=initrd\n",
+}
+
+
+@pytest.fixture(scope="session")
+def readers():
+    return run([HERE / "readers"]).stdout.strip()
+
+
+@pytest.fixture
+def host(tmp_path):
+    h = Host(tmp_path)
+    far = ns_add("far")
+    # The peer may have any address, and carries DHCP.
+    h.far = far
+    ip(h.ns, "link", "set", "far1", "netns", far)
+    ip(far, "link", "set", "far1", "up")
+    yield h
+    ns_del(h.ns)
+    ns_del(far)
+
+
+class Reader:
+    """The program runs until the end of the block, or until it ends by itself with success."""
+
+    def __init__(self, host, name, readers, tmp):
+        self.layers, self.log = tmp / "layers", tmp / f"{name}.log"
+        self.layers.mkdir(exist_ok=True)
+        self.command = ["unshare", "-mu", "sh", "-c", CHROOT + READERS[name], "sh", self.layers, readers, host.root]
+        self.ns = host.ns
+
+    def __enter__(self):
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, preexec_fn=enter(self.ns), start_new_session=True)
+        return self
+
+    def said(self):
+        return self.log.read_text()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(30)
+
+
+def boot(host):
+    """The interface as the kernel makes it."""
+    for family in ("-4", "-6"):
+        for rule in json.loads(ip(host.ns, family, "-j", "rule")):
+            if rule["priority"] in (32764, 32765):
+                ip(host.ns, family, "rule", "del", "priority", str(rule["priority"]))
+    ip(host.ns, "addr", "flush", "dev", "ens1")
+    ip(host.ns, "link", "set", "ens1", "down", "mtu", "1500")
+    ip(host.ns, "route", "flush", "dev", "ens1")
+
+
+def prepared(host, reader):
+    p = host.call("plan")
+    assert reader.process.poll() in (None, 0), reader.said()
+    return p.stdout == "nothing to do\n"
+
+
+@pytest.mark.parametrize("args", [V4, BOTH, [*V4[:4], "--rdma-default-route", "--rdma-subnet", "172.16.0.0/16", "--mtu", "9000"]],
+                         ids=["policy-route", "both-families", "default-route"])
+@pytest.mark.parametrize("name", READERS)
+def test_interface_is_brought_up_from_the_file(host, readers, tmp_path, name, args):
+    host.ok("addr", "ens1", *args, "--persist", name)
+    boot(host)
+    assert host.call("plan").returncode == 3
+    with Reader(host, name, readers, tmp_path) as reader:
+        try:
+            wait_for(lambda: prepared(host, reader), f"the interface by {name}", timeout=60)
+        except AssertionError:
+            pytest.fail(f"{host.call('plan').stdout}\n{host.call('plan').stderr}\n{reader.said()}\n{ip(host.ns, 'addr')}")
+    assert json.loads(ip(host.ns, "-j", "link", "show", "ens1"))[0]["mtu"] == int(args[-1])
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_address_comes_by_dhcp(host, readers, tmp_path, name):
+    ip(host.far, "addr", "add", "172.16.1.1/24", "dev", "far1")
+    conf = tmp_path / "udhcpd.conf"
+    conf.write_text(f"start 172.16.1.77\nend 172.16.1.77\ninterface far1\nlease_file {tmp_path}/leases\npidfile {tmp_path}/pid\n"
+                    "option subnet 255.255.255.0\noption router 172.16.1.1\n")
+    (tmp_path / "leases").write_text("")
+    host.ok("addr", "--persist", name, env={"INTERFACE": "ens1", "DHCP4": "true", "MTU": "4200"})
+    boot(host)
+    with subprocess.Popen([f"{readers}/bin/busybox", "udhcpd", "-f", conf], preexec_fn=enter(host.far),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            with Reader(host, name, readers, tmp_path) as reader:
+                try:
+                    wait_for(lambda: "172.16.1.77/24" in ip(host.ns, "addr", "show", "ens1") and prepared(host, reader),
+                             f"the address by {name}", timeout=60)
+                except AssertionError:
+                    pytest.fail(f"{host.call('plan').stdout}\n{reader.said()}\n{ip(host.ns, 'addr')}")
+        finally:
+            server.terminate()
+
+
+BOND = ["--bond-ports", "ens1,ens2", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.1.1", "--policy-route", "--mtu", "4200"]
+# This kernel may have no bonding, so what the programs read is compared.
+READ_BACK = {
+    "netplan": "chroot . /usr/libexec/netplan/generate\ncat run/systemd/network/*\n",
+    # Says what it does not understand, then that there is no bonding or that it has the bond.
+    "networkd": "cat etc/systemd/network/*\n" + NETWORKD,
+    "networkmanager": "cat etc/NetworkManager/system-connections/*\n"
+                      "exec chroot . /usr/sbin/NetworkManager --debug --configure-and-quit=initrd --log-level=INFO\n",
+}
+BOND_WORDS = {
+    "netplan": ["Kind=bond", "Mode=802.3ad", "MIIMonitorSec=100ms", "TransmitHashPolicy=layer3+4", "Bond=bond7", "MTUBytes=4200",
+                "Address=172.16.1.10/24", "Table=151"],
+    "networkd": ["bond7: netdev"],
+    "networkmanager": ["bond7/bond", "auto-activating connection 'unirail-bond7'", "auto-activating connection 'unirail-ens1'",
+                       "auto-activating connection 'unirail-ens2'"],
+}
+BOND_FAULTS = {"netplan": ["rror"], "networkd": ["Unknown", "Invalid", "Failed to parse", "ignoring"], "networkmanager": ["keyfile: load"]}
+
+
+@pytest.mark.parametrize("name", READ_BACK)
+def test_bond_is_understood(host, readers, tmp_path, monkeypatch, name):
+    host.put("/etc/hostname", "node1\n")
+    (host.root / BOOT_ID.lstrip("/")).unlink()  # a host that does not run: only files
+    host.call("addr", "bond7", *BOND, "--persist", name)
+    monkeypatch.setitem(READERS, name, READ_BACK[name])
+    ip(host.ns, "link", "add", "ens2", "type", "veth", "peer", "name", "far2")
+    with Reader(host, name, readers, tmp_path) as reader:
+        wait_for(lambda: all(w in reader.said() for w in BOND_WORDS[name]) or reader.process.poll() not in (None, 0),
+                 f"{name}'s words", timeout=60)
+        said = reader.said()
+    for word in BOND_WORDS[name]:
+        assert word in said, said
+    for fault in BOND_FAULTS[name]:
+        assert fault not in said, said

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TEST_FWCTL_LAB_H
+#define UNIRAIL_TEST_FWCTL_LAB_H
+
+/* Firmware of an emulated mlx5 card behind the ioctl: it keeps items and checks every command. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kern/pci/fwctl.h"
+
+struct fwctl_card {
+	uint32_t stored[3], running[3]; /* nv_link_type by port */
+	bool rp[8], np[8];
+	int fail;		      /* errno of the ioctl */
+	bool has_item, forgets_write; /* writes are acknowledged and lost */
+	int writes;
+};
+
+/* The member rpc of struct fwctl; f->arg is the card. */
+int fwctl_card_rpc(struct fwctl *f, unsigned int scope, const void *in, size_t n_in, void *out,
+		   size_t n_out);
+struct fwctl fwctl_card_open(struct fwctl_card *c);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses of pods whose journal was lost, and that each is recorded once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/blocks/adopt.h"
+#include "base/alloc.h"
+#include "ipam_lab.h"
+
+static void expect(const struct adopt_traces *t, size_t i, const char *ip, const char *ifname)
+{
+	il_assert_ip(&t->v[i].ip, ip);
+	assert_string_equal(t->v[i].ifname, ifname);
+}
+
+static void test_network_status(void **state)
+{
+	struct adopt_traces t = {0};
+
+	(void)state;
+	assert_int_equal(
+		adopt_read_status("[{\"name\":\"k8s-pod-network\",\"ips\":[\"10.244.0.9\"],"
+				  "\"default\":true},{\"name\":\"t/rail0\",\"interface\":"
+				  "\"net1\",\"ips\":[\"172.16.1.9\",\"fd00::9\"]}]",
+				  &t, NULL),
+		0);
+	assert_int_equal(t.n, 3);
+	expect(&t, 0, "10.244.0.9", "");
+	expect(&t, 1, "172.16.1.9", "net1");
+	expect(&t, 2, "fd00::9", "net1");
+	adopt_traces_done(&t);
+}
+
+static void test_endpoint(void **state)
+{
+	struct adopt_traces t = {0};
+
+	(void)state;
+	assert_int_equal(adopt_read_endpoint("{\"current\":{\"ips\":[{\"interface\":\"eth0\","
+					     "\"ipv4\":\"172.16.1.9/24\",\"ipv6\":\"fd00::9/64\"},"
+					     "{\"interface\":\"net1\"}]}}",
+					     &t, NULL),
+			 0);
+	assert_int_equal(t.n, 2);
+	expect(&t, 0, "172.16.1.9", "eth0");
+	expect(&t, 1, "fd00::9", "eth0");
+	adopt_traces_done(&t);
+}
+
+/* An unreadable record says nothing about the pod, so its blocks wait. */
+static void test_what_cannot_be_read(void **state)
+{
+	static const char *const texts[] = {
+		"", "{", "{}", "null", "\"10.0.0.1\"", "[{\"ips\":[\"x\"]}]", "[{\"ips\":[7]}]"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct adopt_traces t = {0};
+
+		assert_true(adopt_read_status(texts[i], &t, NULL) < 0);
+		adopt_traces_done(&t);
+	}
+}
+
+static struct adopt_claim claim(const char *ip, size_t pod, bool written)
+{
+	return (struct adopt_claim){.ip = il_net(ip).ip, .pod = pod, .written = written};
+}
+
+/* A user can write another pod's address into an annotation of its own pod. */
+static void test_owner_of_an_address(void **state)
+{
+	struct adopt_claim v[] = {
+		claim("10.0.0.12/24", 3, false), claim("10.0.0.11/24", 0, false),
+		claim("10.0.0.11/24", 2, true),	 claim("10.0.0.11/24", 1, false),
+		claim("10.0.0.12/24", 3, false), claim("10.0.0.10/24", 1, true),
+	};
+	struct adopt_claim two[] = {claim("10.0.0.12/24", 5, false), claim("10.0.0.9/24", 5, false),
+				    claim("10.0.0.12/24", 4, false)};
+	bool clear = false;
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(adopt_resolve(v, 6, &clear, &at), 3);
+	assert_true(clear);
+	il_assert_ip(&v[0].ip, "10.0.0.10");
+	assert_int_equal(v[0].pod, 1);
+	assert_int_equal(v[1].pod, 2); /* its SpiderEndpoint has it */
+	assert_int_equal(v[2].pod, 3);
+	assert_int_equal(adopt_resolve(two, 3, &clear, &at), 3);
+	assert_false(clear);
+	assert_int_equal(at, 1);
+	assert_int_equal(two[at].pod, 4);
+	assert_int_equal(two[at + 1].pod, 5);
+	assert_int_equal(adopt_resolve(NULL, 0, &clear, &at), 0);
+	assert_true(clear);
+}
+
+static struct adopt_claim cached(const char *ip, size_t pod)
+{
+	struct adopt_claim c = claim(ip, pod, true);
+
+	c.cached = true;
+	return c;
+}
+
+/* A SpiderEndpoint may be older than the CNI result cache of the node. */
+static void test_the_cni_cache_is_newer(void **state)
+{
+	struct adopt_claim v[] = {
+		claim("10.0.0.10/24", 1, true),	 cached("10.0.0.10/24", 2),
+		claim("10.0.0.10/24", 3, false), cached("10.0.0.11/24", 1),
+		cached("10.0.0.11/24", 1),
+	};
+	struct adopt_claim two[] = {cached("10.0.0.12/24", 5), claim("10.0.0.12/24", 1, true),
+				    cached("10.0.0.12/24", 4)};
+	bool clear = false;
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(adopt_resolve(v, 5, &clear, &at), 2);
+	assert_true(clear);
+	assert_int_equal(v[0].pod, 2);
+	assert_int_equal(v[1].pod, 1);
+	assert_int_equal(adopt_resolve(two, 3, &clear, &at), 2);
+	assert_false(clear);
+	assert_int_equal(two[at].pod, 4);
+	assert_int_equal(two[at + 1].pod, 5);
+}
+
+/*
+ * The UID in a static pod's container is the kubelet's, at the API server that of the mirror pod.
+ */
+static void test_record_of_another_uid_is_only_a_static_pods(void **state)
+{
+	static const struct {
+		const char *uid, *source;
+		bool is_of;
+	} cases[] = {
+		{"u-1", NULL, true},   {"u-2", NULL, false},  {"", NULL, true},
+		{"u-1", "api", true},  {"u-2", "api", false}, {"", "api", true},
+		{"u-1", "file", true}, {"u-2", "file", true}, {"", "file", true},
+		{"u-2", "http", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct cni_cached c = {
+			.ns = (char *)"t", .pod = (char *)"a", .uid = (char *)cases[i].uid};
+		struct label l = {(char *)"kubernetes.io/config.source", (char *)cases[i].source};
+		struct pod_facts p = {.ns = (char *)"t", .name = (char *)"a", .uid = (char *)"u-1"};
+
+		if (cases[i].source)
+			p.annotations = (struct labels){.v = &l, .n = 1};
+		assert_int_equal(adopt_is_record_of(&c, &p), cases[i].is_of);
+	}
+}
+
+/* An annotation of 256 KiB names some 17,000 addresses; each pod may have one. */
+static void test_many_claims(void **state)
+{
+	enum { N = 200000 };
+	struct adopt_claim *v = calloc(N, sizeof(*v));
+	bool clear = false;
+	size_t at;
+
+	(void)state;
+	for (size_t i = 0; i < N; i++)
+		v[i] = claim(i % 2 ? "10.0.0.11/24" : "10.0.0.12/24", 7, false);
+	assert_int_equal(adopt_resolve(v, N, &clear, &at), 2);
+	assert_true(clear);
+	free(v);
+}
+
+static struct ipam_known known(const char *net, const char *uid)
+{
+	return (struct ipam_known){.address = il_net(net),
+				   .owner = {.container_id = uid,
+					     .ifname = "net1",
+					     .pod_namespace = "t",
+					     .pod_name = "a",
+					     .pod_uid = uid},
+				   .pool = "rail0"};
+}
+
+static void test_known_addresses_are_not_allocated(void **state)
+{
+	const struct ipam_known v[] = {known("10.0.0.10/24", "u1"), known("10.0.0.11/24", "u2"),
+				       known("10.0.0.11/24", "u3")};
+	struct ipam_lab lab;
+	struct ipaddr a;
+	struct ipam *i;
+
+	(void)state;
+	il_make(&lab);
+	il_pools(&lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
+	a = il_take(&lab, "c1", "net1", "rail0");
+	il_assert_ip(&a, "10.0.0.10");
+	i = il_open(&lab);
+	assert_int_equal(ipam_know(i, v, 3, NULL), 1); /* .10 is c1's, .11 once */
+	assert_int_equal(ipam_know(i, v, 3, NULL), 0);
+	ipam_close(i);
+	a = il_take(&lab, "c2", "net1", "rail0");
+	il_assert_ip(&a, "10.0.0.12");
+	assert_int_equal(il_free(&lab, "u2", NULL), 1);
+	assert_int_equal(il_free(&lab, "u1", NULL), 0);
+	il_drop(&lab);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_network_status),
+		cmocka_unit_test(test_endpoint),
+		cmocka_unit_test(test_what_cannot_be_read),
+		cmocka_unit_test(test_owner_of_an_address),
+		cmocka_unit_test(test_the_cni_cache_is_newer),
+		cmocka_unit_test(test_record_of_another_uid_is_only_a_static_pods),
+		cmocka_unit_test(test_many_claims),
+		cmocka_unit_test(test_known_addresses_are_not_allocated),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

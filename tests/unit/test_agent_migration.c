@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pods that wait for addresses of their name from another node. No API server is involved. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "agent/migration/migration.h"
+#include "base/log.h"
+#include "ipam_lab.h"
+#include "ipam/lend.h"
+
+static struct ipam_lab lab;
+static struct loop *loop;
+static struct kube_conf conf;
+static struct kube *kube;
+static struct cluster *cluster;
+static struct node_pools *node_pools;
+static struct migration *migration;
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void no_pool(void *arg, const char *pool)
+{
+	(void)arg, (void)pool;
+}
+
+static int setup(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\n");
+	assert_int_equal(loop_new(&loop, &e), 0);
+	assert_int_equal(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
+	kube = kube_new(loop, &lab.root, &conf, &(struct kube_settings){0});
+	cluster = cluster_new(&(struct cluster_conf){.kube = kube,
+						     .root = &lab.root,
+						     .node = "n1",
+						     .ns = "default",
+						     .state_dir = lab.paths.state_dir});
+	assert_int_equal(node_pools_new(&node_pools,
+					&(struct node_pools_conf){.kube = kube,
+								  .cluster = cluster,
+								  .root = &lab.root,
+								  .state_dir = lab.paths.state_dir,
+								  .node = "n1",
+								  .changed = no_pool},
+					&e),
+			 0);
+	migration = migration_new(&(struct migration_conf){.kube = kube,
+							   .cluster = cluster,
+							   .node_pools = node_pools,
+							   .node = "n1",
+							   .touch = nothing,
+							   .changed = nothing});
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	migration_free(migration);
+	node_pools_free(node_pools);
+	cluster_free(cluster);
+	kube_free(kube);
+	kube_conf_done(&conf);
+	loop_free(loop);
+	il_drop(&lab);
+	return 0;
+}
+
+static struct ip_request ask_for(const char *ifname)
+{
+	static const char *const pools[] = {"rail0"};
+
+	return (struct ip_request){.owner = {.container_id = "c1",
+					     .ifname = ifname,
+					     .pod_namespace = "a",
+					     .pod_name = "web-0",
+					     .pod_uid = "u1"},
+				   .pools4 = pools,
+				   .n_pools4 = 1,
+				   .sticky = true};
+}
+
+static int wait_for(struct ipam *store, const struct identity *who, const char *ifname, bool last,
+		    struct err *e)
+{
+	struct ip_request a = ask_for(ifname);
+
+	return migration_wait(migration, store, who, "u1", &a, 1, last, e);
+}
+
+static const struct identity web = {.kind = IDENTITY_STATEFULSET,
+				    .ns = "a",
+				    .name = "web-0",
+				    .pod = "web-0"};
+
+static void take(struct ipam *store)
+{
+	struct ip_request a = ask_for("net1");
+	struct ip_allocation *g;
+	struct err e = ERR_INIT;
+	size_t n;
+
+	assert_int_equal(ipam_allocate(store, &a, 1, &g, &n, &e), 0);
+	ip_allocations_free(g, n);
+}
+
+static void test_names_that_are_known(void **state)
+{
+	struct ipam *store = il_open(&lab);
+	struct err e = ERR_INIT;
+	struct pool *p;
+
+	(void)state;
+	take(store);
+	assert_int_equal(wait_for(store, &web, "net1", false, &e), 0);
+	assert_int_equal(ipam_release(store, "c1", NULL, &e), 1);
+	assert_int_equal(wait_for(store, &web, "net1", false, &e), 0);
+	/* Still retained in the journal, but no longer owned by this node. */
+	p = (struct pool *)ipam_pools(store)->v;
+	ip_set_done(&p->usable);
+	assert_int_equal(wait_for(store, &web, "net1", false, &e), 1);
+	ipam_close(store);
+}
+
+static void test_pods_without_addresses_on_another_node(void **state)
+{
+	struct identity who = web;
+	struct ipam *store = il_open(&lab);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
+	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_string_equal(e.text, "retained addresses of 'a/web-0': its SpiderEndpoint is not "
+				    "read from the API server yet");
+	/*
+	 * The migration continues, also for the next pod of the name; a pod does not wait for it
+	 * forever.
+	 */
+	who.migrating = true;
+	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	migration_imported(migration, &who);
+	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
+	assert_int_equal(wait_for(store, &who, "net1", true, &e), 0);
+	/* Nothing was migrated: nothing is retained. */
+	migration_begin(migration, store);
+	assert_int_equal(ipam_leases(store)->n, 0);
+	ipam_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_names_that_are_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pods_without_addresses_on_another_node, setup,
+						teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

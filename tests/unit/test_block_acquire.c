@@ -1,0 +1,737 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How nodes that lack addresses find blocks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "block_lab.h"
+#include "block/plan.h"
+#include "ipam_lab.h"
+
+enum { RAILS = 3 };
+
+/*
+ * A node whose pods want an address of each rail: 10.K.0.0/24 without its first 16 addresses,
+ * blocks of 16.
+ */
+struct lab {
+	struct ipam_lab l;
+	struct block_log log;
+	struct block_table t;
+	struct lease_table leases;
+	char names[RAILS][8];
+	struct ip_set usable[RAILS];
+	struct block_need needs[RAILS];
+	struct block_facts f;
+	struct bl_who owner;
+};
+
+static void make(struct lab *x)
+{
+	char text[64];
+
+	*x = (struct lab){.owner = bl_by("n1")};
+	bl_clear();
+	il_make(&x->l);
+	assert_int_equal(dir_make(&x->l.root, "/state", 0700, NULL), 0);
+	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
+			 0);
+	for (int k = 0; k < RAILS; k++) {
+		struct ip_range r;
+
+		snprintf(x->names[k], sizeof(x->names[k]), "rail%d", k);
+		snprintf(text, sizeof(text), "10.%d.0.16", k);
+		r.first = il_ip(text);
+		snprintf(text, sizeof(text), "10.%d.0.255", k);
+		r.last = il_ip(text);
+		x->usable[k] = (struct ip_set){.family = 4};
+		ip_set_add(&x->usable[k], &r);
+		snprintf(text, sizeof(text), "10.%d.0.0/24", k);
+		x->needs[k] = (struct block_need){.pool = x->names[k],
+						  .cut = {il_net(text), 28},
+						  .usable = &x->usable[k],
+						  .want = 1};
+	}
+	x->t.synced = true;
+	x->f = (struct block_facts){.table = &x->t,
+				    .log = &x->log,
+				    .needs = x->needs,
+				    .n_needs = RAILS,
+				    .leases = &x->leases,
+				    .seed = 12345,
+				    .now_ms = 100000,
+				    .view_ms = 1000,
+				    .ahead_ms = 60000};
+}
+
+static void drop(struct lab *x)
+{
+	block_table_done(&x->t);
+	block_log_close(&x->log);
+	lease_table_done(&x->leases);
+	for (int k = 0; k < RAILS; k++)
+		ip_set_done(&x->usable[k]);
+	il_drop(&x->l);
+	bl_clear();
+}
+
+/* One request, and its answer. */
+static void carry_out(struct lab *x, struct block_op *op)
+{
+	struct block_object o = {0}, *there;
+	enum block_outcome r;
+
+	assert_true(block_op_begin(&x->log, &x->t, op, NULL) >= 0);
+	if (op->kind == OP_FORGET)
+		return;
+	if (op->kind == OP_LIST) {
+		for (int k = 0; k < RAILS; k++)
+			if (strcmp(op->pool, x->names[k]) == 0)
+				block_view_put(&x->t, op->pool, &x->needs[k].cut, bl_server.v,
+					       bl_server.n, x->f.now_ms);
+		return;
+	}
+	r = bl_serve(&x->owner, op);
+	there = r == BLOCK_OK ? bl_find(op->name) : NULL;
+	if (there)
+		o = bl_copy(there);
+	assert_true(block_op_end(&x->log, &x->t, op, r, there ? &o : NULL, x->f.now_ms, NULL) >= 0);
+	block_object_done(&o);
+}
+
+/* The requests that the node sends now, all answered: "create rail0-5 create rail1-5". */
+static const char *turn(struct lab *x)
+{
+	static const char *kinds[] = {"create", "take-over", "adopt", "delete", "disown",
+				      "cede",	"uncede",    "touch", "borrow", "return",
+				      "wish",	"assert",    "read",  "list",	"forget"};
+	static char text[512];
+	struct block_plan p;
+
+	*text = '\0';
+	block_plan(&x->f, &p);
+	for (size_t i = 0; i < p.n; i++) {
+		size_t n = strlen(text);
+
+		snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? " " : "", kinds[p.v[i].kind],
+			 *p.v[i].name ? p.v[i].name : p.v[i].pool);
+		carry_out(x, &p.v[i]);
+	}
+	block_plan_done(&p);
+	return text;
+}
+
+/* Another node's block. */
+static void make_block(const char *node, const char *pool, unsigned int index, const char *net)
+{
+	const struct bl_who owner = bl_by(node);
+	struct block_op op = {.kind = OP_CREATE, .net = il_net(net)};
+
+	snprintf(op.pool, sizeof(op.pool), "%s", pool);
+	snprintf(op.name, sizeof(op.name), "%s-%x", pool, index);
+	snprintf(op.token, sizeof(op.token), "%s-%u", node, index);
+	assert_int_equal(bl_serve(&owner, &op), BLOCK_OK);
+}
+
+/* --- rails are alike --- */
+
+static void test_one_search_for_all_rails(void **state)
+{
+	char want[64];
+	unsigned int at;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	/* One node lists blocks, at any position. */
+	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	assert_int_equal(x.t.n_claims, 1);
+	x.needs[0].want = 0;
+	/* The others look there. */
+	snprintf(want, sizeof(want), "create rail1-%x create rail2-%x", at, at);
+	assert_string_equal(turn(&x), want);
+	assert_int_equal(x.t.n_claims, 3);
+	drop(&x);
+}
+
+static void test_claimed_index_is_skipped(void **state)
+{
+	unsigned int at, peer;
+	char net[32], want[64];
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	x.needs[0].want = x.needs[2].want = 0;
+	snprintf(net, sizeof(net), "10.1.0.%u/28", at * 16);
+	make_block("n2", "rail1", at, net);
+	snprintf(want, sizeof(want), "create rail1-%x", at);
+	assert_string_equal(turn(&x), want);
+	assert_int_equal(x.t.n_claims, 1);
+	/* The server reported that the block exists: it is not created again. */
+	assert_string_equal(turn(&x), "list rail1");
+	assert_int_equal(sscanf(turn(&x), "create rail1-%x", &peer), 1);
+	assert_int_not_equal(at, peer);
+	assert_int_equal(x.t.n_claims, 2);
+	drop(&x);
+}
+
+/* Pools that begin at different offsets in their subnets: the offset is compared, not the index. */
+static void test_a_place_counts_from_the_first(void **state)
+{
+	struct ip_range gone = {il_ip("10.1.0.16"), il_ip("10.1.0.47")};
+	char want[64];
+	unsigned int at;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	x.needs[2].want = 0;
+	ip_set_subtract(&x.usable[1], &gone);
+	/* One of the first 13 of 15 blocks, which the shorter pool has as well. */
+	x.f.seed = 0;
+	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	x.needs[0].want = 0;
+	if (at + 2 <= 15)
+		snprintf(want, sizeof(want), "create rail1-%x", at + 2);
+	else
+		fail_msg("the seed picks %x", at);
+	assert_string_equal(turn(&x), want);
+	drop(&x);
+}
+
+/* A claim that is under way leads, but a pool that has no room to claim does not wait for it. */
+static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	x.needs[0].under_way = x.needs[0].claiming = true;
+	assert_string_equal(turn(&x), "");
+	for (unsigned int i = 1; i < 16; i++) {
+		char net[32];
+
+		snprintf(net, sizeof(net), "10.1.0.%u/28", i * 16);
+		make_block("n2", "rail1", i, net);
+	}
+	block_view_put(&x.t, "rail1", &x.needs[1].cut, bl_server.v, bl_server.n, x.f.now_ms);
+	x.f.now_ms += 600;
+	assert_memory_equal(turn(&x), "wish rail1-", 11);
+	/* The node that claims has had no response for a long time. */
+	x.needs[0].claiming = false;
+	assert_memory_equal(strstr(turn(&x), "create"), "create rail2-", 13);
+	drop(&x);
+}
+
+/* The node lists blocks after one lost claim; in a large pool after two. */
+static void test_list_after_lost_claims(void **state)
+{
+	struct ip_range more = {il_ip("10.0.1.0"), il_ip("10.0.31.255")};
+	struct lab x;
+
+	(void)state;
+	for (int large = 0; large < 2; large++) {
+		make(&x);
+		x.needs[1].want = x.needs[2].want = 0;
+		if (large) {
+			x.needs[0].cut.subnet = il_net("10.0.0.0/19");
+			ip_set_add(&x.usable[0], &more);
+		}
+		for (unsigned int i = 1; i < 512; i++) {
+			char net[32];
+
+			snprintf(net, sizeof(net), "10.0.%u.%u/28", i / 16, i % 16 * 16);
+			make_block("n2", "rail0", i, net);
+		}
+		assert_memory_equal(turn(&x), "create rail0-", 13);
+		if (large)
+			assert_memory_equal(turn(&x), "create rail0-", 13);
+		assert_string_equal(turn(&x), "list rail0");
+		assert_int_equal(x.t.n_claims, 0);
+		drop(&x);
+	}
+}
+
+/* --- one node requests, another releases --- */
+
+/* As a watch of this node's blocks delivers it. */
+static struct block_object *watch(struct lab *x, const char *name)
+{
+	struct block_object o = bl_copy(bl_find(name));
+
+	block_object_put(&x->t, &o);
+	block_object_done(&o);
+	block_table_stamp(&x->t, x->f.now_ms);
+	return bl_find(name);
+}
+
+/* This node has a block of rail0, from which another node requests three addresses. */
+static struct block_object *have_wish(struct lab *x, char name[static 32])
+{
+	const struct bl_who n2 = bl_by("n2");
+	struct block_op request = {.kind = OP_REQUEST, .count = 3};
+
+	make(x);
+	x->needs[1].want = x->needs[2].want = 0;
+	turn(x);
+	x->needs[0].want = 0;
+	snprintf(name, 32, "%s", x->t.claims[0].name);
+	snprintf(request.name, sizeof(request.name), "%s", name);
+	assert_int_equal(bl_serve(&n2, &request), BLOCK_OK);
+	return bl_find(name);
+}
+
+static size_t count_of(const struct block_object *o, const char *to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_released; i++)
+		n += strcmp(o->released[i].to, to) == 0;
+	return n;
+}
+
+static size_t count_mine(const struct lab *x)
+{
+	struct ip_set s = {0};
+	size_t n;
+
+	block_usable(&x->t, "rail0", &x->usable[0], &s);
+	n = (size_t)ip_set_count(&s);
+	ip_set_done(&s);
+	return n;
+}
+
+static void test_reservation_expires(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	assert_string_equal(o->wanted[0].node, "n2@*");
+	watch(&x, name);
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "@n2*"), 3);
+	assert_int_equal(o->n_wanted, 0);
+	assert_int_equal(block_spare(o), 13);
+	assert_int_equal(count_mine(&x), 13);
+	watch(&x, name);
+	x.f.now_ms += 5999;
+	assert_string_equal(turn(&x), "");
+	/* The block is not this node's before the server confirms it. */
+	x.f.now_ms += 1;
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(count_mine(&x), 13 + i);
+		assert_memory_equal(turn(&x), "uncede", 6);
+	}
+	assert_int_equal(o->n_released, 0);
+	assert_int_equal(count_mine(&x), 16);
+	drop(&x);
+}
+
+/* Returned while the owner reclaims it: the entry has changed by then. */
+static void test_reservation_borrowed_while_reclaimed(void **state)
+{
+	struct block_op fetch = {.kind = OP_BORROW, .from = "@n2*", .to = "n2/t-1"};
+	const struct bl_who n2 = bl_by("n2");
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	turn(&x);
+	watch(&x, name);
+	VEC_PUSH(fetch.ips, fetch.n_ips) = o->released[0].ip;
+	snprintf(fetch.name, sizeof(fetch.name), "%s", name);
+	assert_int_equal(bl_serve(&n2, &fetch), BLOCK_OK);
+	x.f.now_ms += 6000;
+	for (int i = 0; i < 8; i++)
+		turn(&x);
+	watch(&x, name);
+	x.f.now_ms += 6000;
+	for (int i = 0; i < 8; i++)
+		turn(&x);
+	assert_int_equal(count_of(o, "n2/t-1"), 1);
+	assert_int_equal(count_mine(&x), 15);
+	block_op_done(&fetch);
+	drop(&x);
+}
+
+/* An agent of an older release, which has no reservations. */
+static void test_request_of_an_older_agent(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	strcpy(o->wanted[0].node, "n2");
+	watch(&x, name);
+	x.f.now_ms += 60000;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "*"), 3);
+	drop(&x);
+}
+
+/*
+ * A refusal is a reply. The requesting node is notified when an address becomes free.
+ */
+static void test_refusal_without_free_addresses(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	x.needs[0].under_way = true;
+	x.needs[0].want = 1;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(o->n_released, 0);
+	assert_int_equal(o->n_wanted, 0);
+	assert_true(o->reports);
+	assert_int_equal(block_spare(o), 0);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	x.needs[0].want = 0;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(block_spare(o), 16);
+	assert_int_equal(count_mine(&x), 16);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	drop(&x);
+}
+
+/*
+ * The node has allocated addresses to pods and not reported it: the next request gets the current
+ * count.
+ */
+static void test_says_what_is_left(void **state)
+{
+	const struct bl_who n3 = bl_by("n3");
+	struct block_op request = {.kind = OP_REQUEST, .count = 20};
+	struct lease l = LEASE_INIT;
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	assert_memory_equal(turn(&x), "cede", 4);
+	watch(&x, name);
+	l.state = LEASE_USED;
+	for (unsigned int i = 0; i < 5; i++) {
+		l.address.ip = ip_from_num(4, ip_num(&o->net.ip) + i);
+		lease_put(&x.leases, &l);
+	}
+	assert_string_equal(turn(&x), "");
+	assert_int_equal(block_spare(o), 13);
+	str_copy(request.name, sizeof(request.name), name);
+	assert_int_equal(bl_serve(&n3, &request), BLOCK_OK);
+	watch(&x, name);
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "@n3*"), 8);
+	assert_int_equal(block_room(o), 5);
+	assert_int_equal(block_spare(o), 0);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	/* Returned addresses count without a request. */
+	free(o->released[--o->n_released].to);
+	assert_int_equal(block_spare(o), 1);
+	drop(&x);
+}
+
+/* Addresses for waiting requests are reserved for these until they get them. */
+static void test_keeps_what_is_waited_for(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	x.needs[0].keep = 14;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "@n2*"), 2);
+	assert_int_equal(block_spare(o), 0);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	x.needs[0].keep = 4;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(block_spare(o), 10);
+	drop(&x);
+}
+
+/* Another node has all of rail0, and others three addresses of each block but one. */
+static void make_full(struct lab *x)
+{
+	make(x);
+	x->needs[1].want = x->needs[2].want = 0;
+	for (unsigned int i = 1; i < 16; i++) {
+		char net[32], name[32];
+		struct block_object *o;
+
+		snprintf(net, sizeof(net), "10.0.0.%u/28", i * 16);
+		snprintf(name, sizeof(name), "rail0-%x", i);
+		make_block("n2", "rail0", i, net);
+		o = bl_find(name);
+		for (unsigned int k = 0; k < 3 && i != 9; k++)
+			VEC_PUSH(o->released, o->n_released) =
+				(struct block_entry){.ip = ip_from_num(4, 0x0a000000 + i * 16 + k),
+						     .to = xstrdup("n3/t")};
+	}
+	x->needs[0].want = 2;
+	while (strncmp(turn(x), "list", 4) != 0)
+		;
+	/* Nodes that lack addresses at the same time send their requests one after the other. */
+	x->f.now_ms += 590;
+	assert_string_equal(turn(x), "list rail0");
+}
+
+static void give(const char *to)
+{
+	struct block_object *o = bl_find("rail0-9");
+
+	for (uint32_t k = 0; k < 3; k++)
+		VEC_PUSH(o->released, o->n_released) = (struct block_entry){
+			.ip = ip_from_num(4, 0x0a000090 + k), .to = xstrdup(to)};
+}
+
+static void test_request_then_borrow(void **state)
+{
+	static const char *const given[] = {"@n1*", "*"}; /* of an older release */
+	struct lab x;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		make_full(&x);
+		assert_string_equal(turn(&x), "wish rail0-9");
+		assert_string_equal(bl_find("rail0-9")->wanted[0].node, "n1@*");
+		assert_int_equal(bl_find("rail0-9")->wanted[0].count, 2);
+		assert_string_equal(turn(&x), "");
+		x.f.now_ms += 150;
+		assert_string_equal(turn(&x), "read rail0-9");
+		assert_string_equal(turn(&x), "");
+		give(given[i]);
+		x.f.now_ms += 300;
+		assert_string_equal(turn(&x), "read rail0-9");
+		assert_string_equal(turn(&x), "borrow rail0-9");
+		assert_int_equal(count_mine(&x), 2);
+		/* The addresses are here, and are allocated to pods next. */
+		x.needs[0].want = 0;
+		x.needs[0].keep = 2;
+		assert_string_equal(turn(&x), "");
+		x.needs[0].keep = 0;
+		assert_string_equal(turn(&x), "return rail0-9");
+		drop(&x);
+	}
+}
+
+static void test_reservations_for_other_nodes(void **state)
+{
+	static const char *const given[] = {"@n9*", "@n1", "@n11*"};
+	struct lab x;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		make_full(&x);
+		assert_string_equal(turn(&x), "wish rail0-9");
+		give(given[i]);
+		x.f.now_ms += 150;
+		assert_string_equal(turn(&x), "read rail0-9");
+		x.f.now_ms += 299;
+		assert_string_equal(turn(&x), "");
+		/* Refused: the node lists blocks and requests from another peer. */
+		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
+		x.f.now_ms += 1;
+		assert_string_equal(turn(&x), "read rail0-9");
+		assert_string_equal(turn(&x), "list rail0");
+		assert_memory_equal(turn(&x), "wish rail0-", 11);
+		assert_int_equal(bl_find("rail0-9")->n_wanted, 0);
+		drop(&x);
+	}
+}
+
+/* The peers that it has requested from after so many tenths of a second. */
+static size_t asked_after(struct lab *x, int turns)
+{
+	size_t requested = 0;
+
+	for (int i = 0; i < turns; i++) {
+		x->f.now_ms += 100;
+		turn(x);
+	}
+	for (size_t i = 0; i < bl_server.n; i++)
+		requested += bl_server.v[i].n_wanted;
+	return requested;
+}
+
+/* In the end every peer is asked: one that seems to have nothing may have the free address. */
+static void test_every_peer_gets_a_request(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	assert_int_equal(asked_after(&x, 2000), 15);
+	drop(&x);
+}
+
+/* The owner of each block reports its free capacity. */
+static void say_all(uint32_t spare)
+{
+	for (size_t i = 0; i < bl_server.n; i++) {
+		bl_server.v[i].reports = true;
+		bl_server.v[i].busy = block_room(&bl_server.v[i]) - spare;
+	}
+}
+
+static void say(const char *name, uint32_t spare)
+{
+	bl_find(name)->busy = block_room(bl_find(name)) - spare;
+}
+
+static void refuse_all(void)
+{
+	for (size_t i = 0; i < bl_server.n; i++)
+		while (bl_server.v[i].n_wanted)
+			free(bl_server.v[i].wanted[--bl_server.v[i].n_wanted].node);
+}
+
+static void look_anew(struct lab *x)
+{
+	x->f.now_ms += 5000;
+	while (!strstr(turn(x), "list"))
+		x->f.now_ms += 100;
+}
+
+static void test_peers_with_free_addresses_first(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	say_all(0);
+	say("rail0-3", 1);
+	say("rail0-5", 4);
+	say("rail0-c", 2);
+	x.needs[0].want = 6;
+	look_anew(&x);
+	assert_string_equal(turn(&x), "wish rail0-5 wish rail0-c");
+	assert_int_equal(bl_find("rail0-5")->wanted[0].count, 4);
+	assert_int_equal(bl_find("rail0-c")->wanted[0].count, 2);
+	/* Addresses that other nodes request there count as allocated. */
+	refuse_all();
+	say_all(0);
+	say("rail0-3", 1);
+	VEC_PUSH(bl_find("rail0-3")->wanted, bl_find("rail0-3")->n_wanted) =
+		(struct block_requested){.node = xstrdup("n7@*"), .count = 1};
+	x.f.now_ms += 5000;
+	for (int i = 0; i < 100; i++)
+		turn(&x);
+	assert_int_equal(bl_find("rail0-3")->n_wanted, 1);
+	drop(&x);
+}
+
+/*
+ * The last free address is found as soon as its owner reports it, although that owner refused
+ * before.
+ */
+static void test_finds_the_last_one(void **state)
+{
+	int64_t begin;
+	size_t wishes = 0;
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	x.needs[0].want = 1;
+	for (int i = 0; i < 600; i++) {
+		x.f.now_ms += 100;
+		if (strstr(turn(&x), "wish")) {
+			wishes++;
+			refuse_all();
+			say_all(0);
+		}
+	}
+	/* The requests of a minute, most of them at its beginning. */
+	assert_in_range(wishes, 2, 12);
+	refuse_all();
+	say("rail0-4", 1);
+	begin = x.f.now_ms;
+	while (!bl_find("rail0-4")->n_wanted && x.f.now_ms < begin + 60000) {
+		x.f.now_ms += 100;
+		turn(&x);
+	}
+	assert_in_range(x.f.now_ms - begin, 0, 5000);
+	drop(&x);
+}
+
+/* A peer that reports nothing free may not have updated its report yet. */
+static void test_peers_without_free_addresses_last(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	say_all(0);
+	assert_int_equal(asked_after(&x, 6000), 15);
+	drop(&x);
+}
+
+/* Other nodes borrow addresses of a local block: no reserve is acquired. */
+static void test_no_reserve_of_what_is_scarce(void **state)
+{
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	have_wish(&x, name);
+	watch(&x, name);
+	turn(&x);
+	x.needs[0].ahead = 4;
+	assert_string_equal(turn(&x), "");
+	drop(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_search_for_all_rails),
+		cmocka_unit_test(test_claimed_index_is_skipped),
+		cmocka_unit_test(test_a_place_counts_from_the_first),
+		cmocka_unit_test(test_pool_without_room_does_not_wait_for_a_claim),
+		cmocka_unit_test(test_list_after_lost_claims),
+		cmocka_unit_test(test_reservation_expires),
+		cmocka_unit_test(test_reservation_borrowed_while_reclaimed),
+		cmocka_unit_test(test_request_of_an_older_agent),
+		cmocka_unit_test(test_refusal_without_free_addresses),
+		cmocka_unit_test(test_says_what_is_left),
+		cmocka_unit_test(test_keeps_what_is_waited_for),
+		cmocka_unit_test(test_request_then_borrow),
+		cmocka_unit_test(test_reservations_for_other_nodes),
+		cmocka_unit_test(test_every_peer_gets_a_request),
+		cmocka_unit_test(test_peers_with_free_addresses_first),
+		cmocka_unit_test(test_finds_the_last_one),
+		cmocka_unit_test(test_peers_without_free_addresses_last),
+		cmocka_unit_test(test_no_reserve_of_what_is_scarce),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses borrowed from blocks whose objects were restored to an earlier state. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "block_lab.h"
+#include "block/plan.h"
+#include "ipam_lab.h"
+
+/* A node that has .17 of the pool p (10.0.0.0/27, blocks of four), which lies in p-4. */
+struct lab {
+	struct ipam_lab l;
+	struct block_log log;
+	struct block_table t;
+	struct lease_table leases;
+	struct ip_set usable;
+	struct block_need need;
+	struct block_facts f;
+};
+
+static void borrow(struct lab *x, const char *ip)
+{
+	struct block_borrowed l = {
+		.block = (char *)"p-4", .pool = (char *)"p", .ip = il_ip(ip), .state = BORROW_HELD};
+
+	block_log_token(&x->log, l.token);
+	assert_int_equal(block_log_borrowed(&x->log, &x->t, &l, NULL), 0);
+}
+
+static void make(struct lab *x)
+{
+	const struct ip_range r = {il_ip("10.0.0.1"), il_ip("10.0.0.18")};
+
+	*x = (struct lab){.usable = {.family = 4}};
+	il_make(&x->l);
+	assert_int_equal(dir_make(&x->l.root, "/state", 0700, NULL), 0);
+	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
+			 0);
+	ip_set_add(&x->usable, &r);
+	x->need = (struct block_need){
+		.pool = "p", .cut = {il_net("10.0.0.0/27"), 30}, .usable = &x->usable};
+	x->f = (struct block_facts){.table = &x->t,
+				    .log = &x->log,
+				    .needs = &x->need,
+				    .n_needs = 1,
+				    .leases = &x->leases,
+				    .hold = true};
+	x->t.synced = true;
+	borrow(x, "10.0.0.17");
+}
+
+static void drop(struct lab *x)
+{
+	block_table_done(&x->t);
+	block_log_close(&x->log);
+	lease_table_done(&x->leases);
+	ip_set_done(&x->usable);
+	il_drop(&x->l);
+	bl_clear();
+}
+
+static void put_pod(struct lab *x, const char *ip, enum lease_state state)
+{
+	struct lease l = LEASE_INIT;
+	struct ipaddr a = il_ip(ip);
+
+	l.address = ipnet_host(&a);
+	l.state = state;
+	lease_put(&x->leases, &l);
+}
+
+/* The one request that the node sends, and the server's response; -1: no request. */
+static int request(struct lab *x)
+{
+	const struct bl_who owner = bl_by("n1");
+	struct block_plan p;
+	struct block_object o = {0}, *there;
+	enum block_outcome r = BLOCK_OK;
+	int kind = -1;
+
+	block_plan(&x->f, &p);
+	assert_true(p.n < 2);
+	if (p.n) {
+		kind = (int)p.v[0].kind;
+		assert_int_equal(block_op_begin(&x->log, &x->t, &p.v[0], NULL), 0);
+		if (kind == OP_LIST)
+			block_view_put(&x->t, "p", &x->need.cut, bl_server.v, bl_server.n,
+				       x->f.now_ms);
+		else if (kind != OP_FORGET)
+			r = bl_serve(&owner, &p.v[0]);
+		there = bl_find(p.v[0].name);
+		if (kind != OP_FORGET && r == BLOCK_OK && there)
+			o = bl_copy(there);
+		if (kind != OP_FORGET)
+			assert_int_equal(block_op_end(&x->log, &x->t, &p.v[0], r,
+						      o.name ? &o : NULL, 0, NULL),
+					 0);
+		block_object_done(&o);
+	}
+	block_plan_done(&p);
+	return kind;
+}
+
+static void assert_set(struct ip_set *s, const char *want)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, 200);
+	ip_set_str(s, &b);
+	ip_set_done(s);
+	assert_string_equal(b.len ? b.p : "", want);
+}
+
+static void assert_mine(const struct lab *x, const char *want)
+{
+	struct ip_set s = {0};
+
+	block_usable(&x->t, "p", &x->usable, &s);
+	assert_set(&s, want);
+}
+
+static void assert_only_said(const struct lab *x, const char *want)
+{
+	struct ip_set s = {0};
+
+	block_asserted(&x->t, "p", &x->usable, &s);
+	assert_set(&s, want);
+	assert_mine(x, "");
+}
+
+/* The process restarts: what it had seen is reported again. */
+static void reopen(struct lab *x)
+{
+	struct block_object o = bl_copy(bl_find("p-4"));
+
+	block_table_done(&x->t);
+	block_log_close(&x->log);
+	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
+			 0);
+	block_object_put(&x->t, &o);
+	x->t.synced = true;
+}
+
+/*
+ * The owner is lost: a node that has pods in the block recreates it, and allocates no other address
+ * of it.
+ */
+static void test_deleted_block_is_recreated(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	put_pod(&x, "10.0.0.17", LEASE_USED);
+	assert_int_equal(request(&x), OP_READ);
+	assert_mine(&x, "");
+	assert_int_equal(request(&x), OP_CREATE);
+	assert_string_equal(bl_find("p-4")->node, "n1");
+	assert_int_equal(bl_find("p-4")->n_released, 2); /* .16 and .18: .19 is not of the pool */
+	assert_mine(&x, "10.0.0.17");
+	/* The address is no longer borrowed. */
+	assert_int_equal(request(&x), OP_FORGET);
+	assert_int_equal(x.t.n_borrowed, 0);
+	assert_mine(&x, "10.0.0.17");
+	assert_int_equal(request(&x), -1);
+	drop(&x);
+}
+
+/* The controller has removed the entry of an address that no pod has. */
+static void test_unreferenced_address_is_reclaimed(void **state)
+{
+	struct block_op clean = {.kind = OP_RETURN, .ip = il_ip("10.0.0.18"), .name = "p-4"};
+	const struct bl_who controller = bl_by("controller");
+	struct block_object o;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	put_pod(&x, "10.0.0.17", LEASE_USED);
+	for (int i = 0; i < 3; i++)
+		assert_true(request(&x) >= 0);
+	x.f.hold = false;
+	strcpy(clean.from, "?");
+	assert_int_equal(bl_serve(&controller, &clean), BLOCK_OK);
+	o = bl_copy(bl_find("p-4"));
+	block_object_put(&x.t, &o);
+	block_object_done(&o);
+	assert_mine(&x, "10.0.0.17");
+	assert_int_equal(request(&x), OP_TOUCH);
+	assert_mine(&x, "10.0.0.17-10.0.0.18");
+	drop(&x);
+}
+
+/* No pod has it either: there is nothing to assert. */
+static void test_nothing_is_left(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	assert_int_equal(request(&x), OP_READ);
+	assert_int_equal(request(&x), OP_FORGET);
+	assert_int_equal(x.t.n_borrowed, 0);
+	assert_null(bl_find("p-4"));
+	drop(&x);
+}
+
+/*
+ * Another node created the block first: its object is read, and reports which addresses local pods
+ * have.
+ */
+static void test_block_created_by_another_node(void **state)
+{
+	struct block_op peer = {
+		.kind = OP_CREATE, .name = "p-4", .pool = "p", .net = il_net("10.0.0.16/30")};
+	const struct bl_who n2 = bl_by("n2");
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	put_pod(&x, "10.0.0.17", LEASE_USED);
+	assert_int_equal(request(&x), OP_READ);
+	assert_int_equal(bl_serve(&n2, &peer), BLOCK_OK);
+	assert_int_equal(request(&x), OP_CREATE);
+	assert_int_equal(request(&x), OP_READ);
+	assert_int_equal(request(&x), OP_ASSERT);
+	assert_string_equal(bl_find("p-4")->node, "n2");
+	assert_int_equal(bl_find("p-4")->n_released, 1);
+	/*
+	 * The address stays with its pod, is not allocated to another pod, and is released after
+	 * it, even if a pod here waits.
+	 */
+	assert_only_said(&x, "10.0.0.17");
+	reopen(&x);
+	assert_only_said(&x, "10.0.0.17");
+	put_pod(&x, "10.0.0.17", LEASE_FREE);
+	x.f.hold = false;
+	x.need.keep = 2;
+	assert_int_equal(request(&x), OP_RETURN);
+	assert_int_equal(bl_find("p-4")->n_released, 0);
+	assert_int_equal(x.t.n_borrowed, 0);
+	drop(&x);
+}
+
+/*
+ * A claim of a block that another node owns now: the assertion of its pods is logged before it is
+ * sent, so that it is found and withdrawn if the pods are deleted before the response arrives.
+ */
+static void test_assertion_without_answer_is_withdrawn(void **state)
+{
+	struct block_op op = {.kind = OP_ASSERT, .name = "p-4", .pool = "p"}, back;
+	const struct block_borrowed *l;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	VEC_PUSH(op.ips, op.n_ips) = il_ip("10.0.0.18");
+	assert_int_equal(block_op_begin(&x.log, &x.t, &op, NULL), 0);
+	assert_int_equal(block_op_end(&x.log, &x.t, &op, BLOCK_UNKNOWN, NULL, 0, NULL), 0);
+	l = block_borrowed_find(&x.t, &op.ips[0]);
+	assert_non_null(l);
+	assert_int_equal(l->state, BORROW_REQUESTED);
+	assert_string_equal(l->token, op.token);
+	/* Sent again: the first request may still be under way, so it gets another token. */
+	back = (struct block_op){.kind = OP_ASSERT, .name = "p-4", .pool = "p"};
+	VEC_PUSH(back.ips, back.n_ips) = il_ip("10.0.0.18");
+	assert_int_equal(block_op_begin(&x.log, &x.t, &back, NULL), 0);
+	assert_string_not_equal(back.token, op.token);
+	assert_string_equal(block_borrowed_find(&x.t, &op.ips[0])->token, back.token);
+	block_op_done(&op);
+	block_op_done(&back);
+	drop(&x);
+}
+
+/* An entry of this node in an old copy of the object: the object is read again. */
+static void test_returned_already(void **state)
+{
+	struct block_op op = {.kind = OP_RETURN, .name = "p-4", .pool = "p"};
+	struct block_object o = {.name = xstrdup("p-4"),
+				 .pool = xstrdup("p"),
+				 .uid = xstrdup("u"),
+				 .version = xstrdup("1"),
+				 .net = il_net("10.0.0.16/30"),
+				 .node = xstrdup("n2"),
+				 .node_uid = xstrdup(""),
+				 .claim = xstrdup("c")};
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	block_object_put(&x.t, &o);
+	block_object_done(&o);
+	op.ip = il_ip("10.0.0.18");
+	assert_int_equal(block_op_end(&x.log, &x.t, &op, BLOCK_REFUSED, NULL, 0, NULL), 0);
+	assert_null(block_object_find(&x.t, "p-4"));
+	drop(&x);
+}
+
+/* Addresses returned since are again in the peers' objects, and a list finds them. */
+static void test_list_finds_returned_addresses(void **state)
+{
+	struct block_op peer = {
+		.kind = OP_CREATE, .name = "p-0", .pool = "p", .net = il_net("10.0.0.0/30")};
+	const struct bl_who n2 = bl_by("n2");
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	assert_int_equal(request(&x), OP_READ);
+	assert_int_equal(request(&x), OP_FORGET);
+	VEC_PUSH(peer.ips, peer.n_ips) = il_ip("10.0.0.2");
+	snprintf(peer.to, sizeof(peer.to), "n1/%s-0", x.log.id);
+	assert_int_equal(bl_serve(&n2, &peer), BLOCK_OK);
+	x.f.now_ms = 30;
+	x.f.rescan_ms = 40;
+	x.f.hold = false;
+	assert_false(block_has_rescanned(&x.f));
+	assert_int_equal(request(&x), -1);
+	x.f.now_ms = 40;
+	assert_int_equal(request(&x), OP_LIST);
+	assert_false(block_has_rescanned(&x.f));
+	assert_int_equal(request(&x), OP_RETURN);
+	assert_true(block_has_rescanned(&x.f));
+	/* A pod that uses the address by now could not report it. */
+	assert_string_equal(bl_find("p-0")->released[0].to, "?");
+	assert_int_equal(request(&x), -1);
+	block_op_done(&peer);
+	drop(&x);
+}
+
+/* p-4 is of n2, with an entry of n3 for the address of our pod. */
+static void lend_to_n3(struct lab *x)
+{
+	struct block_op peer = {.kind = OP_CREATE,
+				.name = "p-4",
+				.pool = "p",
+				.net = il_net("10.0.0.16/30"),
+				.to = "n3/c-0"};
+	const struct bl_who n2 = bl_by("n2");
+
+	make(x);
+	put_pod(x, "10.0.0.17", LEASE_USED);
+	VEC_PUSH(peer.ips, peer.n_ips) = il_ip("10.0.0.17");
+	assert_int_equal(bl_serve(&n2, &peer), BLOCK_OK);
+	block_op_done(&peer);
+	assert_int_equal(request(x), OP_READ);
+}
+
+/* The object is from a time when another node owned it, and nothing else was lost. */
+static void test_address_of_another_node_before_the_restore(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	lend_to_n3(&x);
+	x.f.observed_restore = true;
+	assert_int_equal(request(&x), OP_BORROW);
+	assert_true(block_entry_is_of(&bl_find("p-4")->released[0], "n1"));
+	assert_mine(&x, "10.0.0.17");
+	assert_int_equal(request(&x), -1);
+	/* This does not cause endless lists. */
+	x.f.now_ms = x.f.rescan_ms = 40;
+	assert_int_equal(request(&x), OP_LIST);
+	assert_true(block_has_rescanned(&x.f));
+	drop(&x);
+}
+
+/*
+ * This node cannot decide whether another pod uses the address legitimately. If not, the block's owner
+ * releases it as an address of an unknown owner, and this node asserts it.
+ */
+static void test_address_that_another_node_may_have_allocated(void **state)
+{
+	struct block_op back = {.kind = OP_RETURN, .ip = il_ip("10.0.0.17"), .name = "p-4"};
+	const struct bl_who n3 = bl_by("n3");
+	struct lab x;
+
+	(void)state;
+	lend_to_n3(&x);
+	assert_int_equal(request(&x), -1);
+	strcpy(back.from, "n3/c-0");
+	strcpy(back.to, "?");
+	assert_int_equal(bl_serve(&n3, &back), BLOCK_OK);
+	block_object_remove(&x.t, "p-4");
+	assert_int_equal(request(&x), OP_READ);
+	assert_int_equal(request(&x), OP_BORROW);
+	assert_mine(&x, "10.0.0.17");
+	drop(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_deleted_block_is_recreated),
+		cmocka_unit_test(test_unreferenced_address_is_reclaimed),
+		cmocka_unit_test(test_nothing_is_left),
+		cmocka_unit_test(test_block_created_by_another_node),
+		cmocka_unit_test(test_assertion_without_answer_is_withdrawn),
+		cmocka_unit_test(test_returned_already),
+		cmocka_unit_test(test_list_finds_returned_addresses),
+		cmocka_unit_test(test_address_of_another_node_before_the_restore),
+		cmocka_unit_test(test_address_that_another_node_may_have_allocated),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

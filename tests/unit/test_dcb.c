@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kern/net/dcb.h"
+
+#define PORT "ens1f0np0"
+
+static const struct dcb_entry dscps[] = {{DCB_SEL_DSCP, 3, 26}, {DCB_SEL_DSCP, 6, 48}};
+
+static void check_read(struct nl_wire *w, struct dcb *d)
+{
+	OK(dcb_get(w, PORT, d, &e));
+	assert_true(d->has_ets && d->has_pfc && d->has_maxrate && d->has_buffers && d->has_dcbx);
+	assert_false(dcb_trusts_dscp(d));
+	assert_int_equal(d->pfc.enabled, 0);
+	assert_int_equal(d->pfc.delay, 7);
+	assert_int_equal(d->pfc.sent[3], 5);
+	assert_int_equal(d->ets.tsa[7], DCB_TSA_VENDOR);
+	assert_int_equal(d->ets.prio_tc[5], 5);
+	assert_int_equal(d->buffers.size[0], 163840);
+	assert_int_equal(d->buffers.total, 262016);
+	assert_int_equal(d->dscp_prio[26], -1);
+	assert_int_equal(d->dcbx, DCB_HOST | DCB_IEEE);
+	assert_true(d->has_peer_pfc);
+	assert_false(d->has_peer_ets);
+	assert_int_equal(d->peer_pfc.enabled, 1 << 3);
+	assert_int_equal(d->n_peer_apps, 2);
+	assert_int_equal(d->peer_apps[1].protocol, 48);
+}
+
+static void read_and_set(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("dcb.nl");
+	const uint64_t rate[DCB_PRIOS] = {10000000};
+	struct dcb_buffers b = {.prio_buffer = {[3] = 1}, .size = {131072, 131072}};
+	struct dcb_ets ets;
+	struct dcb d;
+
+	(void)state;
+	check_read(w, &d);
+	OK(dcb_add_apps(w, PORT, dscps, 2, &e));
+	OK(dcb_del_apps(w, PORT, dscps, 1, &e));
+	d.pfc.enabled = 1 << 3;
+	OK(dcb_set_pfc(w, PORT, &d.pfc, &e));
+	ets = (struct dcb_ets){.max_tcs = 8,
+			       .tx_bw = {50, 50},
+			       .tsa = {DCB_TSA_ETS, DCB_TSA_ETS},
+			       .prio_tc = {[3] = 1}};
+	OK(dcb_set_ets(w, PORT, &ets, &e));
+	OK(dcb_set_maxrate(w, PORT, rate, &e));
+	OK(dcb_set_buffers(w, PORT, &b, &e));
+	OK(dcb_set_dcbx(w, PORT, DCB_HOST | DCB_IEEE, &e));
+	FAILS(dcb_set_dcbx(w, PORT, 0, &e), -EINVAL,
+	      "set the DCBX mode of '" PORT "' to 0: the driver refuses it");
+	assert_int_equal(dcb_set_pfc(w, PORT, &d.pfc, &e), -EOPNOTSUPP);
+	FAILS(dcb_get(w, PORT, &d, &e), -EOPNOTSUPP,
+	      "read DCB of '" PORT "': Operation not supported (EOPNOTSUPP): the driver or "
+	      "firmware has none here; a VF uses the settings of its PF");
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	OK(nl_replay_finished(w, &e));
+}
+
+static void bad_arguments(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("dcb.nl");
+	struct dcb d;
+
+	(void)state;
+	assert_int_equal(dcb_get(w, "", &d, &e), -EINVAL);
+	assert_int_equal(dcb_get(w, "sixteen-letters-", &d, &e), -EINVAL);
+	assert_int_equal(dcb_add_apps(w, PORT, dscps, 1000, &e), -E2BIG);
+	OK(dcb_add_apps(w, PORT, dscps, 0, &e));
+}
+
+/* The real kernel: a veth has no DCB, and a missing interface is named. */
+static void kernel_without_dcb(void **state)
+{
+	struct kern_lab l;
+	struct dcb d;
+
+	(void)state;
+	kern_open(&l);
+	kern_veth(&l, "a", "b");
+	assert_int_equal(dcb_get(l.w, "a", &d, &e), -EOPNOTSUPP);
+	kern_close(&l);
+}
+
+static void use(struct nl_wire *w)
+{
+	struct dcb d = {0};
+
+	dcb_get(w, PORT, &d, NULL);
+	dcb_add_apps(w, PORT, dscps, 2, NULL);
+	dcb_del_apps(w, PORT, dscps, 1, NULL);
+}
+
+static void hostile(void **state)
+{
+	(void)state;
+	kern_mutate("dcb.nl", 1000, use);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(read_and_set),
+		cmocka_unit_test(bad_arguments),
+		cmocka_unit_test(kernel_without_dcb),
+		cmocka_unit_test(hostile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

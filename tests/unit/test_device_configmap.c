@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ConfigMaps of device plugins: which key is read, what stays in force, what is reported. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/device/configmap.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "ipam_lab.h"
+
+#define MAP_DIR "/state/configmaps/kube-system/rdma-devices"
+#define SHARED	"{\\\"configList\\\":[{\\\"resourceName\\\":\\\"a\\\",\\\"rdmaHcaMax\\\":1}]}"
+#define OTHER	"{\\\"resourceList\\\":[]}"
+#define PLAIN	"{\"configList\":[{\"resourceName\":\"a\",\"rdmaHcaMax\":1}]}"
+
+struct lab {
+	struct ipam_lab files;
+	struct device_configmaps *maps;
+	char reported[1024];
+	bool is_warning;
+	int reports;
+};
+
+static void on_event(void *arg, bool is_warning, const char *text)
+{
+	struct lab *l = arg;
+
+	l->is_warning = is_warning;
+	l->reports++;
+	str_copy(l->reported, sizeof(l->reported), text);
+}
+
+static int open_maps(struct lab *l, const char *names, struct err *e)
+{
+	return device_configmaps_new(&l->maps,
+				     &(struct device_configmaps_conf){.root = &l->files.root,
+								      .names = names,
+								      .ns = "kube-system",
+								      .node = "n1",
+								      .state_dir = "/state",
+								      .event = on_event,
+								      .arg = l},
+				     e);
+}
+
+static void begin(struct lab *l)
+{
+	*l = (struct lab){0};
+	log_threshold = LOG_NONE;
+	il_make(&l->files);
+	assert_int_equal(open_maps(l, "rdma-devices", NULL), 0);
+}
+
+static void end(struct lab *l)
+{
+	device_configmaps_free(l->maps);
+	il_drop(&l->files);
+}
+
+/* data: the members of the object's "data"; NULL: the ConfigMap does not exist. */
+static bool given(struct lab *l, const char *data)
+{
+	auto_free char *text = data ? xasprintf("{\"metadata\":{\"name\":\"rdma-devices\"},"
+						"\"data\":{%s}}",
+						data)
+				    : NULL;
+	auto_json struct json_doc *d = NULL;
+
+	if (text)
+		assert_int_equal(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
+	return device_configmaps_take(l->maps, 0, d ? json_root(d) : NULL);
+}
+
+static void assert_file(struct lab *l, const char *key, const char *wanted)
+{
+	auto_free char *path = xasprintf(MAP_DIR "/%s", key);
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 20);
+	if (!wanted) {
+		assert_false(file_exists(&l->files.root, path));
+		return;
+	}
+	assert_true(file_read(&l->files.root, path, 1 << 20, &b, NULL) >= 0);
+	assert_true(span_eq(buf_span(&b), wanted));
+}
+
+static void test_keys(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	assert_true(
+		given(&l, "\"n1\":\"" SHARED "\",\"config.json\":\"" OTHER "\",\"n2\":\"bad\""));
+	assert_file(&l, "n1", PLAIN);
+	assert_file(&l, "config.json", NULL);
+	assert_file(&l, "n2", NULL);
+	/* Without the node's key the default applies; the file of the previous key is removed. */
+	assert_true(given(&l, "\"x.json\":\"bad\",\"config.json\":\"" SHARED "\""));
+	assert_file(&l, "config.json", PLAIN);
+	assert_file(&l, "n1", NULL);
+	assert_true(given(&l, "\"x.json\":\"" SHARED "\",\"y.json\":\"" OTHER "\",\"z\":\"bad\""));
+	assert_file(&l, "x.json", PLAIN);
+	assert_file(&l, "y.json", "{\"resourceList\":[]}");
+	assert_file(&l, "z", NULL);
+	assert_false(given(&l, "\"x.json\":\"" SHARED "\",\"y.json\":\"" OTHER "\""));
+	assert_int_equal(l.reports, 0);
+	end(&l);
+}
+
+static void test_the_version_before_stays(void **state)
+{
+	static const struct {
+		const char *data, *reported;
+	} cases[] = {
+		{NULL,
+		 "ConfigMap 'kube-system/rdma-devices' does not exist; the version read before "
+		 "stays in force"},
+		{"\"config.json\":\"{\"", "ConfigMap 'kube-system/rdma-devices' key 'config.json'"},
+		{"\"n1\":\"[]\"", "ConfigMap 'kube-system/rdma-devices' key 'n1'"},
+		{"\"n1\":\"{}\"", "ConfigMap 'kube-system/rdma-devices' key 'n1'"},
+		{"\"n2\":\"{}\"",
+		 "has no key for this node: wants 'n1', 'config.json' or '*.json'"},
+		{"", "has no key for this node"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct lab l;
+
+		begin(&l);
+		assert_true(given(&l, "\"config.json\":\"" SHARED "\""));
+		for (int again = 0; again < 2; again++)
+			assert_false(given(&l, cases[i].data));
+		assert_int_equal(l.reports, 1);
+		assert_true(l.is_warning);
+		assert_has(l.reported, cases[i].reported);
+		assert_has(l.reported, "stays in force");
+		assert_file(&l, "config.json", PLAIN);
+		/* Valid again. */
+		assert_false(given(&l, "\"config.json\":\"" SHARED "\""));
+		assert_int_equal(l.reports, 2);
+		assert_false(l.is_warning);
+		end(&l);
+	}
+}
+
+static void test_never_valid(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	assert_false(given(&l, NULL));
+	assert_has(l.reported, "does not exist; no version of it has been read");
+	assert_false(file_exists(&l.files.root, MAP_DIR));
+	end(&l);
+}
+
+static void test_keys_that_are_no_file_names(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	assert_false(given(&l, "\"../../x.json\":\"" SHARED "\",\"..x.json\":\"" SHARED "\""));
+	assert_has(l.reported, "has no key for this node");
+	end(&l);
+}
+
+/* Thousands of keys fit into an object; each would be a synced write in the agent's loop. */
+static void test_too_many_keys(void **state)
+{
+	auto_buf struct buf b;
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	buf_init(&b, 1 << 16);
+	for (int i = 0; i < 65; i++)
+		buf_printf(&b, "%s\"k%d.json\":\"" OTHER "\"", i ? "," : "", i);
+	assert_false(given(&l, b.p));
+	assert_has(l.reported, "has 65 keys '*.json', wants 64 at most");
+	assert_false(file_exists(&l.files.root, MAP_DIR));
+	end(&l);
+}
+
+static void test_a_version_that_cannot_be_written(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	il_write(&l.files, "/state/configmaps", "in the way");
+	assert_false(given(&l, "\"n1\":\"" SHARED "\""));
+	assert_int_equal(l.reports, 1);
+	assert_false(device_configmaps_retry(l.maps, 0));
+	assert_int_equal(l.reports, 1);
+	assert_int_equal(file_remove(&l.files.root, "/state/configmaps", NULL), 0);
+	assert_true(device_configmaps_retry(l.maps, 0));
+	assert_int_equal(l.reports, 2);
+	assert_false(l.is_warning);
+	assert_file(&l, "n1", PLAIN);
+	assert_false(device_configmaps_retry(l.maps, 0));
+	end(&l);
+}
+
+static void test_names(void **state)
+{
+	static const char *const invalid[] = {"/x",   "x/", "a/b/c", "A", "../x",
+					      "x,,y", ",",  "a b",   ".x"};
+	struct lab l;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	begin(&l);
+	for (size_t i = 0; i < ARRAY_LEN(invalid); i++) {
+		struct device_configmaps *first = l.maps;
+
+		err_clear(&e);
+		assert_int_equal(open_maps(&l, invalid[i], &e), -EINVAL);
+		assert_has(e.text, "wants [NAMESPACE/]NAME[,...]");
+		assert_null(l.maps);
+		l.maps = first;
+	}
+	device_configmaps_free(l.maps);
+	/* Each resource would be one that "already exists". */
+	err_clear(&e);
+	assert_int_equal(open_maps(&l, "x,kube-system/x", &e), -EINVAL);
+	assert_has(e.text, "ConfigMap 'kube-system/x' is named twice");
+	assert_int_equal(open_maps(&l, "", NULL), 0);
+	assert_null(l.maps);
+	assert_int_equal(device_configmaps_count(l.maps), 0);
+	assert_int_equal(open_maps(&l, "a, ns/b.c", NULL), 0);
+	assert_int_equal(device_configmaps_count(l.maps), 2);
+	assert_string_equal(device_configmaps_dir(l.maps, 0), "/state/configmaps/kube-system/a");
+	assert_string_equal(device_configmaps_dir(l.maps, 1), "/state/configmaps/ns/b.c");
+	end(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_the_version_before_stays),
+		cmocka_unit_test(test_never_valid),
+		cmocka_unit_test(test_keys_that_are_no_file_names),
+		cmocka_unit_test(test_too_many_keys),
+		cmocka_unit_test(test_a_version_that_cannot_be_written),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which devices are unhealthy: one case for each rule of device/serve/health.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "device/serve/health.h"
+#include "device/serve/sources.h"
+
+enum { PFS = 4, START = 1000000, LATE = START + HEALTH_GRACE_MS };
+
+struct lab {
+	struct health *h;
+	struct node_device v[PFS + 1]; /* the last is a VF of the first */
+	struct node_devices node;
+	enum health_link links[PFS + 1];
+	int64_t pci_errors[PFS + 1];
+	enum health_report reports[PFS + 1];
+};
+
+static void init(struct lab *l, enum health_link state)
+{
+	*l = (struct lab){.h = health_new(START), .node = {.v = l->v, .n = PFS + 1}};
+	for (int i = 0; i <= PFS; i++) {
+		snprintf(l->v[i].id, sizeof(l->v[i].id), "0000:3b:00.%d", i);
+		str_copy(l->v[i].link_type, sizeof(l->v[i].link_type), "ether");
+		l->links[i] = state;
+		l->pci_errors[i] = -1;
+	}
+	str_copy(l->v[PFS].pf, sizeof(l->v[PFS].pf), l->v[0].id);
+	l->links[PFS] = HEALTH_UNKNOWN;
+}
+
+static bool judge(struct lab *l, int64_t now)
+{
+	return health_judge(l->h, &l->node,
+			    &(struct health_state){l->links, l->pci_errors, l->reports}, now);
+}
+
+static bool is_unhealthy(struct lab *l, int i, int64_t now)
+{
+	judge(l, now);
+	return l->v[i].unhealthy != NULL;
+}
+
+static void lost_link_is_unhealthy_at_once(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	assert_false(is_unhealthy(&l, 0, START));
+	l.links[0] = HEALTH_DOWN;
+	assert_true(judge(&l, START + 1));
+	assert_string_equal(l.v[0].unhealthy, "the link is down");
+	/* Its VF as well, the other PFs not. */
+	assert_string_equal(l.v[PFS].unhealthy, "the link is down");
+	assert_null(l.v[1].unhealthy);
+	assert_false(judge(&l, START + 2));
+	health_free(l.h);
+}
+
+static void recovered_link_must_be_stable(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	is_unhealthy(&l, 0, START);
+	l.links[0] = HEALTH_DOWN;
+	is_unhealthy(&l, 0, START + 10);
+	l.links[0] = HEALTH_UP;
+	assert_true(is_unhealthy(&l, 0, START + 20));
+	assert_int_equal(health_due(l.h), START + 20 + HEALTH_STABLE_MS);
+	assert_true(is_unhealthy(&l, 0, START + 19 + HEALTH_STABLE_MS));
+	assert_false(is_unhealthy(&l, 0, START + 20 + HEALTH_STABLE_MS));
+	assert_int_equal(health_due(l.h), -1);
+	health_free(l.h);
+}
+
+static void flapping_link_stays_unhealthy(void **state)
+{
+	int64_t now = START;
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	is_unhealthy(&l, 0, now);
+	for (int i = 0; i < 20; i++) {
+		l.links[0] = HEALTH_DOWN;
+		assert_true(is_unhealthy(&l, 0, ++now));
+		l.links[0] = HEALTH_UP;
+		assert_true(is_unhealthy(&l, 0, ++now));
+	}
+	assert_true(is_unhealthy(&l, 0, now + HEALTH_STABLE_MAX_MS - 1));
+	assert_false(is_unhealthy(&l, 0, now + HEALTH_STABLE_MAX_MS));
+	health_free(l.h);
+}
+
+/*
+ * A port that is not cabled is a fault only where most others are, and after the grace of a boot.
+ */
+static void link_that_was_never_up(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_DOWN);
+	assert_false(is_unhealthy(&l, 0, LATE));
+	health_free(l.h);
+	init(&l, HEALTH_UP);
+	l.links[3] = HEALTH_DOWN;
+	assert_false(is_unhealthy(&l, 3, LATE - 1));
+	assert_int_equal(health_due(l.h), LATE);
+	assert_true(is_unhealthy(&l, 3, LATE));
+	l.links[3] = HEALTH_UP;
+	assert_false(is_unhealthy(&l, 3, LATE + 1));
+	health_free(l.h);
+}
+
+/* An error of sysfs, and a device that is in a pod: nothing changes. */
+static void unknown_state_changes_nothing(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	is_unhealthy(&l, 0, START);
+	l.links[0] = HEALTH_UNKNOWN;
+	assert_false(is_unhealthy(&l, 0, LATE));
+	l.links[0] = HEALTH_DOWN;
+	assert_true(is_unhealthy(&l, 0, LATE + 1));
+	l.links[0] = HEALTH_UNKNOWN;
+	assert_true(is_unhealthy(&l, 0, LATE + 100000));
+	health_free(l.h);
+}
+
+/* A device that was removed and returns starts without its old state: no alarm outlives its cause. */
+static void removed_device_is_forgotten(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	is_unhealthy(&l, 3, START);
+	l.links[3] = HEALTH_DOWN;
+	assert_true(is_unhealthy(&l, 3, START + 1));
+	l.node.n = 3;
+	judge(&l, START + 2);
+	l.node.n = PFS;
+	l.links[3] = HEALTH_UP;
+	assert_false(is_unhealthy(&l, 3, START + 3));
+	health_free(l.h);
+}
+
+static void rising_pci_errors_are_unhealthy(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	/* Those from before the first reading do not count. */
+	l.pci_errors[0] = 7;
+	assert_false(is_unhealthy(&l, 0, START));
+	assert_false(is_unhealthy(&l, 0, START + 1));
+	l.pci_errors[0] = 8;
+	assert_true(is_unhealthy(&l, 0, START + 10));
+	assert_non_null(strstr(l.v[0].unhealthy, "PCIe"));
+	assert_ptr_equal(l.v[PFS].unhealthy, l.v[0].unhealthy);
+	assert_null(l.v[1].unhealthy);
+	assert_int_equal(health_due(l.h), START + 10 + HEALTH_PCI_STABLE_MS);
+	/* Another error restarts the period. */
+	l.pci_errors[0] = 9;
+	assert_true(is_unhealthy(&l, 0, START + 20));
+	assert_true(is_unhealthy(&l, 0, START + 19 + HEALTH_PCI_STABLE_MS));
+	assert_false(is_unhealthy(&l, 0, START + 20 + HEALTH_PCI_STABLE_MS));
+	assert_int_equal(health_due(l.h), -1);
+	health_free(l.h);
+}
+
+static void reset_or_unreadable_pci_errors_are_no_rise(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	l.pci_errors[0] = 7;
+	is_unhealthy(&l, 0, START);
+	l.pci_errors[0] = 0;
+	assert_false(is_unhealthy(&l, 0, START + 1));
+	l.pci_errors[0] = -1;
+	assert_false(is_unhealthy(&l, 0, START + 2));
+	l.pci_errors[0] = 0;
+	assert_false(is_unhealthy(&l, 0, START + 3));
+	l.pci_errors[0] = 1;
+	assert_true(is_unhealthy(&l, 0, START + 4));
+	/* Unreadable: nothing changes, and no timer that is overdue. */
+	l.pci_errors[0] = -1;
+	assert_true(is_unhealthy(&l, 0, START + 5 + HEALTH_PCI_STABLE_MS));
+	assert_int_equal(health_due(l.h), -1);
+	l.pci_errors[0] = 1;
+	assert_false(is_unhealthy(&l, 0, START + 6 + HEALTH_PCI_STABLE_MS));
+	health_free(l.h);
+}
+
+/*
+ * A link that recovers does not hide errors, and errors that end do not hide a link that is down.
+ */
+static void link_and_pci_errors_are_judged_apart(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	l.pci_errors[0] = 0;
+	is_unhealthy(&l, 0, START);
+	l.pci_errors[0] = 1;
+	l.links[0] = HEALTH_DOWN;
+	assert_true(is_unhealthy(&l, 0, START + 1));
+	assert_string_equal(l.v[0].unhealthy, "the link is down");
+	l.links[0] = HEALTH_UP;
+	is_unhealthy(&l, 0, START + 2);
+	assert_true(is_unhealthy(&l, 0, START + 2 + HEALTH_STABLE_MS));
+	assert_non_null(strstr(l.v[0].unhealthy, "PCIe"));
+	l.links[0] = HEALTH_DOWN;
+	assert_true(is_unhealthy(&l, 0, START + 1 + HEALTH_PCI_STABLE_MS));
+	assert_string_equal(l.v[0].unhealthy, "the link is down");
+	health_free(l.h);
+}
+
+static void pci_error_counters(void **state)
+{
+	(void)state;
+	assert_int_equal(health_parse_pci_errors(span_of("Undefined 0\nDLP 2\nTLP 3\nUnsupReq 40\n"
+							 "TOTAL_ERR_FATAL 45\n")),
+			 5);
+	assert_int_equal(health_parse_pci_errors(span_of("DLP 0\nTOTAL_ERR_NONFATAL 0\n")), 0);
+	assert_int_equal(health_parse_pci_errors(span_of("DLP 1")), 1);
+	assert_int_equal(health_parse_pci_errors(span_of("")), -1);
+	assert_int_equal(health_parse_pci_errors(span_of("\n\nDLP\nTLP x\nFCP -1\n")), -1);
+	assert_int_equal(health_parse_pci_errors(span_of("DLP 99999999999999999999\nTLP 1\n")), 1);
+}
+
+static void reported_error_of_the_device_is_unhealthy_at_once(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	l.reports[0] = HEALTH_REPORT_OK;
+	assert_false(is_unhealthy(&l, 0, START));
+	l.reports[0] = HEALTH_REPORT_DEVICE;
+	assert_true(is_unhealthy(&l, 0, START + 1));
+	assert_non_null(strstr(l.v[PFS].unhealthy, "devlink health show"));
+	assert_null(l.v[1].unhealthy);
+	/* A reading that fails changes nothing. */
+	l.reports[0] = HEALTH_REPORT_UNKNOWN;
+	assert_true(is_unhealthy(&l, 0, LATE));
+	l.reports[0] = HEALTH_REPORT_OK;
+	assert_true(is_unhealthy(&l, 0, LATE + 1));
+	assert_int_equal(health_due(l.h), LATE + 1 + HEALTH_STABLE_MS);
+	assert_false(is_unhealthy(&l, 0, LATE + 1 + HEALTH_STABLE_MS));
+	assert_int_equal(health_due(l.h), -1);
+	/*
+	 * A recovered link does not end the error, nor does the end of the error recover the link.
+	 */
+	l.reports[0] = HEALTH_REPORT_DEVICE;
+	l.links[0] = HEALTH_DOWN;
+	is_unhealthy(&l, 0, 2 * LATE);
+	l.links[0] = HEALTH_UP;
+	is_unhealthy(&l, 0, 2 * LATE + 1);
+	assert_true(is_unhealthy(&l, 0, 3 * LATE));
+	l.reports[0] = HEALTH_REPORT_OK;
+	is_unhealthy(&l, 0, 3 * LATE + 1);
+	assert_false(is_unhealthy(&l, 0, 4 * LATE));
+	health_free(l.h);
+}
+
+static void reported_error_of_a_port_may_be_recovered_first(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	l.reports[0] = HEALTH_REPORT_PORT;
+	assert_false(is_unhealthy(&l, 0, START));
+	assert_int_equal(health_due(l.h), START + HEALTH_RECOVERY_MS);
+	l.reports[0] = HEALTH_REPORT_OK;
+	assert_false(is_unhealthy(&l, 0, START + HEALTH_RECOVERY_MS - 1));
+	assert_int_equal(health_due(l.h), -1);
+	assert_false(is_unhealthy(&l, 0, LATE));
+	l.reports[0] = HEALTH_REPORT_PORT;
+	assert_false(is_unhealthy(&l, 0, LATE + 1));
+	assert_true(is_unhealthy(&l, 0, LATE + 1 + HEALTH_RECOVERY_MS));
+	l.reports[0] = HEALTH_REPORT_OK;
+	assert_true(is_unhealthy(&l, 0, 2 * LATE));
+	assert_false(is_unhealthy(&l, 0, 2 * LATE + HEALTH_STABLE_MS));
+	health_free(l.h);
+}
+
+static void worst_report_of_a_device_counts(void **state)
+{
+	struct devlink_reporter v[] = {
+		{"pci", "0000:3b:00.0", "fw", false, true, false}, /* its error would never end */
+		{"pci", "0000:3b:00.1", "fw_fatal", false, true, true},
+		{"pci", "0000:3b:00.1", "tx", true, true, true},
+		{"pci", "0000:3b:00.2", "tx", true, true, true},
+		{"pci", "0000:3b:00.2", "rx", true, false, true},
+		{"pci", "0000:3b:00.3", "fw_fatal", false, false, true},
+		{"pci", "0000:3b:00.4", "fw_fatal", false, true, true}, /* a VF */
+		{"auxiliary", "mlx5_core.sf.4", "tx", true, true, true},
+	};
+	static const enum health_report expected[] = {HEALTH_REPORT_UNKNOWN, HEALTH_REPORT_DEVICE,
+						      HEALTH_REPORT_PORT, HEALTH_REPORT_OK,
+						      HEALTH_REPORT_UNKNOWN};
+	struct lab l;
+
+	(void)state;
+	init(&l, HEALTH_UP);
+	health_reports(v, ARRAY_LEN(v), &l.node, l.reports);
+	assert_memory_equal(l.reports, expected, sizeof(expected));
+	health_free(l.h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reported_error_of_the_device_is_unhealthy_at_once),
+		cmocka_unit_test(reported_error_of_a_port_may_be_recovered_first),
+		cmocka_unit_test(worst_report_of_a_device_counts),
+		cmocka_unit_test(lost_link_is_unhealthy_at_once),
+		cmocka_unit_test(recovered_link_must_be_stable),
+		cmocka_unit_test(flapping_link_stays_unhealthy),
+		cmocka_unit_test(link_that_was_never_up),
+		cmocka_unit_test(unknown_state_changes_nothing),
+		cmocka_unit_test(removed_device_is_forgotten),
+		cmocka_unit_test(rising_pci_errors_are_unhealthy),
+		cmocka_unit_test(reset_or_unreadable_pci_errors_are_no_rise),
+		cmocka_unit_test(link_and_pci_errors_are_judged_apart),
+		cmocka_unit_test(pci_error_counters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

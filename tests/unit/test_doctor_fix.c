@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands that findings become, beside what host.conf sets already. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "cli/doctor_fix.h"
+
+static void become(const char *conf, const char *const *fixes, size_t n, const char *const *want,
+		   size_t n_want)
+{
+	auto_host_conf struct host_conf c;
+	auto_fix struct fix_commands l = {0};
+	struct finding v[8] = {0};
+	const struct findings found = {.v = v, .n = n};
+
+	host_conf_init(&c);
+	assert_int_equal(host_conf_parse(&c, "host.conf", span_of(conf), NULL), 0);
+	for (size_t i = 0; i < n; i++)
+		v[i].fix = (char *)fixes[i];
+	fix_collect(&found, &c, &l);
+	assert_int_equal(l.n, n_want);
+	for (size_t i = 0; i < n_want; i++) {
+		auto_free char *text = fix_text(&l.v[i]);
+
+		assert_string_equal(text, want[i]);
+	}
+}
+
+#define BECOME(conf, ...)                                                                          \
+	become(conf, fixes, ARRAY_LEN(fixes), (const char *const[]){__VA_ARGS__},                  \
+	       ARRAY_LEN(((const char *const[]){__VA_ARGS__})))
+
+static void test_findings_of_one_kind_are_one_command(void **state)
+{
+	static const char *const fixes[] = {"acs", "sysctl a.b=2", NULL, "acs", "sysctl c.d=1"};
+
+	(void)state;
+	BECOME("", "unirail host acs", "unirail host sysctl a.b=2 c.d=1");
+}
+
+static void test_lists_are_joined(void **state)
+{
+	static const char *const fixes[] = {"modules --load ib_umad,rdma_ucm",
+					    "modules --load ib_umad,rdma_ucm,nvidia_peermem",
+					    "nm-ignore --interfaces veth*,ens1",
+					    "nm-ignore --interfaces veth*,ens2"};
+
+	(void)state;
+	BECOME("", "unirail host modules --load ib_umad,rdma_ucm,nvidia_peermem",
+	       "unirail host nm-ignore --interfaces 'veth*,ens1,ens2'");
+}
+
+static void test_present_section_stays(void **state)
+{
+	static const char *const fixes[] = {"sysctl net.ipv4.conf.ens1.rp_filter=2",
+					    "modules --load ib_umad"};
+
+	(void)state;
+	BECOME("[sysctl]\nnet.ipv4.conf.ens1.rp_filter = 1\nnet.ipv4.tcp_ecn = 1\n"
+	       "[modules]\nload = ib_ipoib\n",
+	       "unirail host sysctl net.ipv4.conf.ens1.rp_filter=2 net.ipv4.tcp_ecn=1",
+	       "unirail host modules --load ib_umad,ib_ipoib");
+}
+
+static void test_kinds_of_drift_are_applied_together(void **state)
+{
+	static const char *const fixes[] = {"apply qos", "apply vf", "apply qos"};
+
+	(void)state;
+	BECOME("[qos]\npriority = 3\n", "unirail host apply qos vf");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_findings_of_one_kind_are_one_command),
+		cmocka_unit_test(test_lists_are_joined),
+		cmocka_unit_test(test_present_section_stays),
+		cmocka_unit_test(test_kinds_of_drift_are_applied_together),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

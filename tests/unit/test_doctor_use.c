@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of rails against their use, of host.conf and of the Node object: a host with the fault, and without. */
+#include "host_lab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "doctor/checks.h"
+#include "doctor/snapshot.h"
+#include "doctor/tree.h"
+
+struct lab {
+	struct host_lab host;
+	struct host_facts f;
+	struct findings found;
+	struct rdma_dev rdma[3];
+	struct link links[4];
+	struct addr addrs[1];
+};
+
+/* Rails ens1 and ens2 with RoCE, and eth0. */
+static void begin(struct lab *l, const char *tree)
+{
+	*l = (struct lab){0};
+	if (tree)
+		host_unpack(&l->host, tree);
+	else
+		host_empty(&l->host);
+	l->f.root = &l->host.root;
+	if (tree)
+		assert_int_equal(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(l->links[i].name, sizeof(l->links[i].name), "ens%d", i + 1);
+		snprintf(l->rdma[i].name, sizeof(l->rdma[i].name), "mlx5_%d", i);
+		l->rdma[i].ports[0] = (struct rdma_port){.port = 1, .state = 4};
+		strcpy(l->rdma[i].ports[0].link_layer, "Ethernet");
+		strcpy(l->rdma[i].ports[0].netdev, l->links[i].name);
+	}
+	strcpy(l->links[2].name, "eth0");
+	for (int i = 0; i < 4; i++) {
+		l->links[i].index = i + 2;
+		l->links[i].mtu = 9000;
+		l->links[i].arptype = 1;
+		l->links[i].parent_netnsid = -1;
+	}
+	l->f.has_rdma = true;
+	l->f.rdma = l->rdma;
+	l->f.links = l->links;
+	l->f.n_rdma = 2;
+	l->f.n_links = 3;
+	l->addrs[0] = (struct addr){.index = 2, .net = {{4, {172, 16, 1, 10}}, 24}};
+	l->f.addrs = l->addrs;
+	l->f.n_addrs = 1;
+}
+
+static void end(struct lab *l)
+{
+	findings_done(&l->found);
+	free(l->f.pci);
+	json_free(l->f.node);
+	host_remove(&l->host);
+}
+
+static struct doctor doctor_of(struct lab *l)
+{
+	findings_done(&l->found);
+	l->found.check = "test";
+	return (struct doctor){.f = &l->f, .cni_conf = "/etc/cni/net.d", .out = &l->found};
+}
+
+static size_t run(struct lab *l, void (*check)(struct doctor *))
+{
+	struct doctor d = doctor_of(l);
+
+	check(&d);
+	return l->found.n;
+}
+
+static void first_is(const struct lab *l, const char *where, const char *what, const char *remedy)
+{
+	assert_true(l->found.n > 0);
+	assert_string_equal(l->found.v[0].where, where);
+	if (!strstr(l->found.v[0].what, what))
+		fail_msg("'%s' is not in '%s'", what, l->found.v[0].what);
+	if (!strstr(l->found.v[0].remedy, remedy))
+		fail_msg("'%s' is not in '%s'", remedy, l->found.v[0].remedy);
+}
+
+static void set_node(struct lab *l, const char *text)
+{
+	json_free(l->f.node);
+	l->f.node = NULL;
+	assert_int_equal(json_parse(&l->f.node, span_of(text), 1 << 16, NULL), 0);
+}
+
+#define CONF "/etc/cni/net.d/10-net.conflist"
+
+static void test_link_type_against_plugins(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	host_write(&l.host, CONF, "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\"}]}");
+	assert_int_equal(run(&l, doctor_link_type), 0);
+	l.links[0].arptype = 32;
+	assert_int_equal(run(&l, doctor_link_type), 1);
+	first_is(&l, CONF, "'macvlan' needs Ethernet, but 'ens1' runs InfiniBand",
+		 "'unirail host link-type --nics ens1 --all roce'");
+	host_write(&l.host, CONF, "{\"plugins\":[{\"type\":\"ipoib\",\"master\":\"ens1\"}]}");
+	assert_int_equal(run(&l, doctor_link_type), 0);
+	l.links[0].arptype = 1;
+	assert_int_equal(run(&l, doctor_link_type), 1);
+	first_is(&l, CONF, "'ipoib' needs InfiniBand", "--all infiniband");
+	end(&l);
+}
+
+static void test_link_type_of_one_nic_among_its_model(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, "hw_eight_ofed.tree");
+	l.f.n_rdma = 3;
+	l.rdma[2] = l.rdma[1];
+	strcpy(l.rdma[2].name, "mlx5_2");
+	assert_int_equal(run(&l, doctor_link_type), 0);
+	strcpy(l.rdma[1].ports[0].link_layer, "InfiniBand");
+	assert_int_equal(run(&l, doctor_link_type), 1);
+	first_is(&l, "mlx5_1",
+		 "runs InfiniBand, 2 of the 3 ports of NICs of its model run Ethernet",
+		 "'unirail host link-type q'");
+	end(&l);
+}
+
+static void test_port_without_subnet_manager(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	strcpy(l.rdma[0].ports[0].link_layer, "InfiniBand");
+	l.rdma[0].ports[0].lid = 4;
+	assert_int_equal(run(&l, doctor_rdma_ports), 1);
+	first_is(&l, "mlx5_0 port 1", "the subnet manager's LID is 0", "opensm");
+	l.rdma[0].ports[0].sm_lid = 1;
+	assert_int_equal(run(&l, doctor_rdma_ports), 0);
+	end(&l);
+}
+
+static void test_mtu_of_vf_and_pod(void **state)
+{
+	struct link pod = {.name = "net1", .mtu = 1500, .device = "0000:18:00.2"};
+	struct doctor d;
+	struct lab l;
+
+	(void)state;
+	begin(&l, "hw_infiniband.tree");
+	strcpy(l.links[0].name, "ibs1");
+	strcpy(l.links[1].name, "ibs1v0");
+	assert_int_equal(run(&l, doctor_mtu_vfs), 0);
+	l.links[0].mtu = 2044;
+	assert_int_equal(run(&l, doctor_mtu_vfs), 1);
+	first_is(&l, "ibs1v0", "MTU 9000 of this VF is larger than the 2044 of its PF 'ibs1'",
+		 "'unirail host addr ibs1 --mtu 9000'");
+	d = doctor_of(&l);
+	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
+	first_is(&l, "'net1' of /run/netns/p", "MTU 1500 of this VF is not the 2044",
+		 "'unirail host vf ibs1 --mtu 2044'");
+	assert_int_equal(l.found.v[0].level, FINDING_NOTE);
+	pod.mtu = 2044;
+	d = doctor_of(&l);
+	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
+	assert_int_equal(l.found.n, 0);
+	end(&l);
+}
+
+static void test_mtu_of_configuration(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	host_write(&l.host, CONF,
+		   "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\",\"mtu\":9000}]}");
+	assert_int_equal(run(&l, doctor_mtu_conf), 0);
+	l.links[0].mtu = 1500;
+	assert_int_equal(run(&l, doctor_mtu_conf), 1);
+	first_is(&l, CONF, "sets MTU 9000, but its master 'ens1' has 1500",
+		 "'unirail host addr ens1 --mtu 9000'");
+	end(&l);
+}
+
+static void test_gids_of_roce_v2(void **state)
+{
+	static const char dir[] = "/sys/class/infiniband/mlx5_0/ports/1";
+	char path[128];
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	snprintf(path, sizeof(path), "%s/state", dir);
+	host_write(&l.host, path, "4: ACTIVE");
+	snprintf(path, sizeof(path), "%s/gids/0", dir);
+	host_write(&l.host, path, "fe80:0000:0000:0000:0000:0000:0000:0001");
+	assert_int_equal(run(&l, doctor_rdma_gids), 0); /* its type is not known */
+	snprintf(path, sizeof(path), "%s/gid_attrs/types/0", dir);
+	host_write(&l.host, path, "IB/RoCE v1");
+	assert_int_equal(run(&l, doctor_rdma_gids), 1);
+	first_is(&l, "mlx5_0 port 1", "none of its 1 GIDs is of RoCE v2", "'unirail host addr'");
+	host_write(&l.host, path, "RoCE v2");
+	assert_int_equal(run(&l, doctor_rdma_gids), 0);
+	end(&l);
+}
+
+static void test_networkd_that_removes_rules(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	assert_int_equal(run(&l, doctor_rail_networkd), 0);
+	host_write(&l.host, "/run/systemd/netif/links/3", "ADMIN_STATE=configured\n");
+	assert_int_equal(run(&l, doctor_rail_networkd), 1);
+	first_is(&l, "ens2", "removes rules and routes", "ManageForeignRoutingPolicyRules=no");
+	host_write(&l.host, "/etc/systemd/networkd.conf.d/unirail.conf",
+		   "[Network]\nManageForeignRoutingPolicyRules=no\n");
+	assert_int_equal(run(&l, doctor_rail_networkd), 0);
+	end(&l);
+}
+
+static void test_rail_that_another_cni_uses(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	l.f.n_links = 4;
+	strcpy(l.links[3].name, "flannel.1");
+	strcpy(l.links[3].kind, "vxlan");
+	l.links[3].parent = l.links[2].index;
+	assert_int_equal(run(&l, doctor_rail_foreign), 0);
+	l.links[3].parent = l.links[1].index;
+	assert_int_equal(run(&l, doctor_rail_foreign), 1);
+	first_is(&l, "ens2", "tunnel 'flannel.1'", "--iface");
+	l.links[3].parent = 0;
+	strcpy(l.links[3].kind, "bridge");
+	strcpy(l.links[3].name, "br0");
+	l.links[0].master = l.links[3].index;
+	assert_int_equal(run(&l, doctor_rail_foreign), 1);
+	first_is(&l, "ens1", "port of bridge 'br0'", "'ip link set ens1 nomaster'");
+	strcpy(l.links[3].kind, "bond");
+	assert_int_equal(run(&l, doctor_rail_foreign), 0);
+	end(&l);
+}
+
+static void test_drift_from_host_conf(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	l.f.dir = l.host.dir;
+	host_write(&l.host, "/unirail/about", "made up");
+	host_write(&l.host, "/proc/sys/net/ipv4/ip_forward", "0");
+	assert_int_equal(run(&l, doctor_host_drift), 0); /* no host.conf */
+	host_write(&l.host, "/etc/unirail/host.conf", "[sysctl]\nnet.ipv4.ip_forward = 0\n");
+	host_write(&l.host, "/etc/sysctl.d/99-unirail.conf", "");
+	run(&l, doctor_host_drift);
+	first_is(&l, "sysctl host", "differs from /etc/unirail/host.conf",
+		 "'unirail host apply sysctl'");
+	assert_string_equal(l.found.v[0].fix, "apply sysctl");
+	host_write(&l.host, "/etc/unirail/host.conf", "[sysctl]\nnet.ipv4.ip_forwarding 0\n");
+	assert_int_equal(run(&l, doctor_host_drift), 1);
+	first_is(&l, "/etc/unirail/host.conf", "host.conf:2", "'unirail host plan'");
+	end(&l);
+}
+
+static void test_drift_of_qos(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, "hw_eight_ofed.tree");
+	l.f.dir = l.host.dir;
+	host_write(&l.host, "/etc/unirail/host.conf",
+		   "[qos]\npriority = 5\nnics = ens1np0,ens8np0\n");
+	assert_true(run(&l, doctor_host_drift) > 0);
+	for (size_t i = 0; i < l.found.n; i++)
+		if (!strcmp(l.found.v[i].where, "qos ens1np0"))
+			assert_string_equal(l.found.v[i].fix, "apply qos");
+	first_is(&l, "qos ens1np0", "differs from", "'unirail host apply qos'");
+	host_write(&l.host, "/etc/unirail/host.conf", "");
+	assert_int_equal(run(&l, doctor_host_drift), 0);
+	end(&l);
+}
+
+#define CHECKPOINT "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+
+static void registered(struct lab *l, const char *devices)
+{
+	auto_free char *text = xasprintf(
+		"{\"Data\":{\"PodDeviceEntries\":null,\"RegisteredDevices\":{%s}}}", devices);
+
+	host_write(&l->host, CHECKPOINT, text);
+}
+
+static void test_resources_of_the_kubelet(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, "hw_infiniband.tree");
+	for (size_t i = 0; i < l.f.n_pci; i++)
+		if (!strcmp(l.f.pci[i].bdf, "0000:18:00.0"))
+			assert_true(l.f.pci[i].is_pf && l.f.pci[i].num_vfs == 2);
+	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\"]");
+	assert_int_equal(run(&l, doctor_vf_resources), 0);
+	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\"]");
+	assert_int_equal(run(&l, doctor_vf_resources), 1);
+	first_is(&l, "0000:18:00.0", "1 of its 2 VFs are in no resource", "'unirail device plan'");
+	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\",\"0000:18:00.3\"]");
+	assert_int_equal(run(&l, doctor_vf_resources), 1);
+	first_is(&l, "unirail.io/ib", "0000:18:00.3, which does not exist", "'unirail host vf");
+	end(&l);
+}
+
+static void test_resources_of_the_node_object(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	registered(&l, "\"rdma/hca\":[\"0\"]");
+	set_node(&l, "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"capacity\":{\"cpu\":\"2\","
+		     "\"rdma/hca\":\"1\",\"attachable-volumes-csi.kubernetes.io/x\":\"9\"}}}");
+	assert_int_equal(run(&l, doctor_node_resources), 0);
+	registered(&l, "");
+	assert_int_equal(run(&l, doctor_node_resources), 1);
+	first_is(&l, "rdma/hca", "has 1 of this resource, but no device plugin",
+		 "kubectl patch node n1 --subresource=status --type=json -p "
+		 "'[{\"op\":\"remove\",\"path\":\"/status/capacity/rdma~1hca\"}]'");
+	end(&l);
+}
+
+static void test_driver_pods_of_the_network_operator(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	assert_int_equal(run(&l, doctor_node_drivers), 0);
+	set_node(&l, "{\"metadata\":{\"name\":\"n1\",\"labels\":{"
+		     "\"network.nvidia.com/operator.mofed.wait\":\"true\"}},\"spec\":{\"taints\":["
+		     "{\"key\":\"gpu\",\"effect\":\"NoSchedule\"}]}}");
+	assert_int_equal(run(&l, doctor_node_drivers), 1);
+	first_is(&l, "network.nvidia.com/operator.mofed.wait", "gpu:NoSchedule",
+		 "'kubectl label node n1 network.nvidia.com/operator.mofed.wait=false");
+	set_node(&l, "{\"metadata\":{\"name\":\"n1\",\"labels\":{"
+		     "\"network.nvidia.com/operator.mofed.wait\":\"false\"}}}");
+	assert_int_equal(run(&l, doctor_node_drivers), 0);
+	end(&l);
+}
+
+static void test_rail_as_the_nodes_address(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	set_node(&l, "{\"metadata\":{\"annotations\":{"
+		     "\"projectcalico.org/IPv4Address\":\"172.16.1.10/24\"}}}");
+	assert_int_equal(run(&l, doctor_node_address), 1);
+	first_is(&l, "ens1", "Calico uses this rail's address", "IP_AUTODETECTION_METHOD");
+	set_node(&l, "{\"metadata\":{\"annotations\":{"
+		     "\"projectcalico.org/IPv4Address\":\"10.0.0.10/24\"}}}");
+	assert_int_equal(run(&l, doctor_node_address), 0);
+	end(&l);
+}
+
+/* What the checks read is in a snapshot: they find the same on it. */
+static void test_checks_of_a_snapshot(void **state)
+{
+	static void (*const checks[])(struct doctor *) = {doctor_pci_acs,	doctor_pci_read,
+							  doctor_memlock,	doctor_rail_managed,
+							  doctor_rail_networkd, doctor_vf_resources,
+							  doctor_rail_rp_filter};
+	static const char fd[] = "/proc/4711/fd";
+	struct lab l, again = {0};
+	struct snapshot s = {.root = &l.host.root};
+	auto_buf struct buf b;
+	struct err e = ERR_INIT;
+	char path[128];
+
+	(void)state;
+	begin(&l, "hw_eight_ofed.tree");
+	host_write(&l.host, "/proc/4711/limits",
+		   "Limit Soft Hard\nMax locked memory         65536   65536 bytes");
+	host_write(&l.host, "/proc/4711/comm", "python3");
+	host_write(&l.host, "/proc/4711/status", "CapEff:\t0");
+	host_write(&l.host, "/proc/4711/environ", "TOKEN=hunter2");
+	host_write(&l.host, "/proc/4712/comm", "other");
+	assert_int_equal(dir_make(l.f.root, fd, 0755, NULL), 0);
+	snprintf(path, sizeof(path), "%s%s/7", l.host.dir, fd);
+	assert_int_equal(symlink("/dev/infiniband/uverbs0", path), 0);
+	host_write(&l.host, "/run/NetworkManager/devices/2", "[device]\nmanaged=true");
+	host_write(&l.host, "/run/systemd/netif/links/3", "ADMIN_STATE=configured");
+	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens1/rp_filter", "1");
+	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.3\"]},\"PodDeviceEntries\":[{\"AllocResp\":"
+		       "\"aHVudGVyMg\"}],\"x\":{");
+	buf_init(&b, SNAPSHOT_MAX);
+	s.out = &b;
+	snapshot_take(&s);
+	assert_false(b.over);
+	assert_null(strstr(b.p, "hunter2"));
+	assert_null(strstr(b.p, "aHVudGVyMg"));
+	assert_null(strstr(b.p, "/proc/4712"));
+	again = l;
+	host_empty(&again.host);
+	if (tree_unpack(&again.host.root, buf_span(&b), "snapshot", &e) < 0)
+		fail_msg("%s", e.text);
+	again.f.root = &again.host.root;
+	again.f.pci = NULL;
+	again.found = (struct findings){0};
+	again.f.rdma = again.rdma;
+	again.f.links = again.links;
+	assert_int_equal(pci_list(again.f.root, &again.f.pci, &again.f.n_pci, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
+		size_t n = run(&l, checks[i]);
+
+		assert_true(n > 0);
+		assert_int_equal(run(&again, checks[i]), n);
+		for (size_t k = 0; k < n; k++)
+			assert_string_equal(again.found.v[k].what, l.found.v[k].what);
+	}
+	end(&again);
+	end(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_link_type_against_plugins),
+		cmocka_unit_test(test_link_type_of_one_nic_among_its_model),
+		cmocka_unit_test(test_port_without_subnet_manager),
+		cmocka_unit_test(test_mtu_of_vf_and_pod),
+		cmocka_unit_test(test_mtu_of_configuration),
+		cmocka_unit_test(test_gids_of_roce_v2),
+		cmocka_unit_test(test_networkd_that_removes_rules),
+		cmocka_unit_test(test_rail_that_another_cni_uses),
+		cmocka_unit_test(test_drift_from_host_conf),
+		cmocka_unit_test(test_drift_of_qos),
+		cmocka_unit_test(test_resources_of_the_kubelet),
+		cmocka_unit_test(test_resources_of_the_node_object),
+		cmocka_unit_test(test_driver_pods_of_the_network_operator),
+		cmocka_unit_test(test_rail_as_the_nodes_address),
+		cmocka_unit_test(test_checks_of_a_snapshot),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

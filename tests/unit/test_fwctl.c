@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Firmware settings of an emulated mlx5 card (fwctl_lab.h). */
+#include "host_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fwctl_lab.h"
+
+static struct err e;
+
+static void link_type(void **state)
+{
+	/* other bits of the item are kept */
+	struct fwctl_card c = {
+		.stored = {0, 0xa5a5a505}, .running = {0, 0xa5a5a505}, .has_item = true};
+	struct fwctl f = fwctl_card_open(&c);
+	enum fwctl_link_type t;
+
+	(void)state;
+	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), 0);
+	assert_int_equal(t, FWCTL_LINK_IB);
+	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_IB, &e), 0);
+	assert_int_equal(c.writes, 0);
+	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), 0);
+	assert_int_equal(c.writes, 1);
+	assert_int_equal(c.stored[1], 0xa5a5a509);
+	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), 0);
+	assert_int_equal(t, FWCTL_LINK_ETH);
+	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_RUNNING, &t, &e), 0);
+	assert_int_equal(t, FWCTL_LINK_IB);
+}
+
+static void failures(void **state)
+{
+	struct fwctl_card c = {.stored = {0, 0x4}, .running = {0, 0x4}};
+	struct fwctl f = fwctl_card_open(&c);
+	enum fwctl_link_type t = FWCTL_LINK_ETH;
+
+	(void)state;
+	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EOPNOTSUPP);
+	assert_string_equal(e.text,
+			    "read LINK_TYPE_P1 of 0000:3b:00.0 (fwctl0): the firmware refuses "
+			    "the command: status 0x03, syndrome 0xbad0cab1");
+	assert_int_equal(t, FWCTL_LINK_ETH);
+	assert_int_equal(fwctl_link_type_get(&f, 3, FWCTL_STORED, &t, &e), -EINVAL);
+	c.has_item = c.forgets_write = true;
+	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EIO);
+	assert_non_null(strstr(e.text, "it is 1 afterwards"));
+	c.stored[1] = 0xc;
+	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EBADMSG);
+	c.fail = EBADMSG;
+	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EBADMSG);
+	assert_non_null(strstr(e.text, "the driver does not allow this command"));
+	c.fail = EPERM;
+	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EPERM);
+}
+
+static void ecn(void **state)
+{
+	struct fwctl_card c = {.has_item = true};
+	struct fwctl f = fwctl_card_open(&c);
+	bool is = true;
+
+	(void)state;
+	assert_int_equal(fwctl_cong_get(&f, FWCTL_CONG_RP, 5, &is, &e), 0);
+	assert_false(is);
+	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 5, true, &e), 0);
+	assert_true(c.rp[5]);
+	assert_false(c.np[5]);
+	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_NP, 5, true, &e), 0);
+	assert_true(c.np[5]);
+	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 5, false, &e), 0);
+	assert_false(c.rp[5]);
+	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 8, true, &e), -EINVAL);
+}
+
+/* The device node is found by the function's folder; a host without one says what it needs. */
+static void opened(void **state)
+{
+	struct host_lab h;
+	struct fwctl f;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	assert_int_equal(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), -ENODEV);
+	assert_string_equal(e.text, "'0000:3d:00.0' has no fwctl device: it needs Linux 6.15 and "
+				    "'modprobe mlx5_fwctl'");
+	host_write(&h, "/sys/bus/pci/devices/0000:3d:00.0/fwctl/fwctl3/dev", "10:3");
+	assert_int_equal(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), -ENOENT);
+	host_write(&h, "/dev/fwctl/fwctl3", "");
+	assert_int_equal(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), 0);
+	assert_string_equal(f.name, "0000:3d:00.0 (fwctl3)");
+	fwctl_close(&f);
+	assert_int_equal(fwctl_open(&f, &h.root, "../etc", &e), -EINVAL);
+	host_remove(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(link_type),
+		cmocka_unit_test(failures),
+		cmocka_unit_test(ecn),
+		cmocka_unit_test(opened),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

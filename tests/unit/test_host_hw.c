@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kinds that configure hardware: exact step lists of recorded hosts (tests/hosts/hw_*), and what
+ * carries them out.
+ */
+#include "host_lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "host/apply.h"
+#include "host/dropin.h"
+#include "host/kinds.h"
+
+static struct err e;
+
+enum { TEXT_MAX = 1 << 20 };
+
+/* A want of a kind with its defaults, and keys as host.conf has them: "dscp=40". */
+struct want {
+	struct host_want *w;
+	struct host_wants list;
+};
+
+static void set_key(const struct host_kind *k, void *w, const char *line)
+{
+	for (const struct opt *o = k->keys; o->name; o++) {
+		size_t n = strlen(o->name);
+		char *at = (char *)w + o->offset;
+
+		if (strncmp(line, o->name, n) != 0 || line[n] != '=')
+			continue;
+		if (o->type == OPT_INT)
+			*(int64_t *)at = strtoll(line + n + 1, NULL, 10);
+		else if (o->type == OPT_FLAG)
+			*(bool *)at = !strcmp(line + n + 1, "true");
+		else
+			*(const char **)at = line + n + 1;
+		return;
+	}
+	fail_msg("kind %s has no key '%s'", k->name, line);
+}
+
+static void want_begin(struct want *w, const struct host_kind *k, const char *const *lines)
+{
+	w->w = calloc(1, k->size);
+	assert_non_null(w->w);
+	w->w->origin = "test";
+	if (k->init)
+		k->init(w->w);
+	for (; lines && *lines; lines++) {
+		if (!strncmp(*lines, "NAME=", 5))
+			w->w->name = *lines + 5;
+		else
+			set_key(k, w->w, *lines);
+	}
+	w->list = (struct host_wants){.kind = k, .v = &w->w, .n = 1};
+}
+
+/* Adds a kind's steps. Returns the result of check() or decide(). */
+static int plan(struct host *h, const struct host_kind *k, const char *const *lines,
+		struct host_plan *p)
+{
+	struct want w;
+	void *found = NULL;
+	int r = 0;
+
+	err_clear(&e);
+	want_begin(&w, k, lines);
+	if (k->check)
+		r = k->check(w.w, &e);
+	if (r >= 0)
+		r = k->observe(h, &w.list, &found, &e);
+	if (r >= 0)
+		r = k->decide(&w.list, found, p, &e);
+	k->forget(found);
+	free(w.w);
+	return r;
+}
+
+static void print(const struct host_plan *p, struct buf *b)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct host_step *s = &p->v[i];
+
+		buf_printf(b, "%s %s: %s -> %s | %s%s%s%s\n", s->kind, s->subject, s->now, s->want,
+			   s->command, s->interrupts ? " | interrupts" : "",
+			   s->effect == HOST_NOW ? "" : " | ",
+			   s->effect == HOST_NOW ? "" : host_effect_name(s->effect));
+		if (s->blocked)
+			buf_printf(b, "\tblocked: %s\n", s->blocked);
+	}
+	for (size_t i = 0; i < p->n_notes; i++)
+		buf_printf(b, "note %s %s: %s\n", p->notes[i].kind, p->notes[i].subject,
+			   p->notes[i].text);
+}
+
+static const struct {
+	const char *kind;
+	const char *const *keys;
+	const char *only; /* asked of this host */
+} asked[] = {
+	{"modules", NULL, NULL},
+	{"link-type", (const char *const[]){"all=roce", NULL}, NULL},
+	{"vf", (const char *const[]){"NAME=ibs1", "num-vfs=2", "mtu=2044", NULL}, "infiniband"},
+	{"acs", NULL, NULL},
+	{"pci", (const char *const[]){"max-read-request=4096", NULL}, NULL},
+	{"qos", NULL, NULL},
+	{"gpudirect", NULL, NULL},
+};
+
+/* The plan is that of the file; RECORD=1 writes what is there now, for review. */
+static void compare(const char *file, const struct host_plan *p)
+{
+	auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
+	auto_buf struct buf want, got;
+
+	buf_init(&want, TEXT_MAX);
+	buf_init(&got, TEXT_MAX);
+	print(p, &got);
+	if (getenv("RECORD")) {
+		FILE *f = fopen(file, "w");
+
+		assert_non_null(f);
+		fputs(got.len ? got.p : "", f);
+		fclose(f);
+		return;
+	}
+	if (fd >= 0)
+		assert_int_equal(fd_read_all(fd, TEXT_MAX, &want, NULL), 0);
+	if (want.len != got.len || memcmp(want.p, got.p, got.len) != 0)
+		fail_msg("%s, expected:\n%s---\ngot:\n%s---", file, want.len ? want.p : "",
+			 got.len ? got.p : "");
+}
+
+static void steps_of(const char *name)
+{
+	auto_free char *tree = xasprintf("hw_%s.tree", name);
+	auto_free char *file = xasprintf(TEST_DATA "hosts/hw_%s.steps", name);
+	auto_host_plan struct host_plan p = {0};
+	struct host_lab lab;
+	struct host h;
+
+	host_unpack(&lab, tree);
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	assert_true(h.recorded);
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++)
+		if ((!asked[i].only || !strcmp(asked[i].only, name)) &&
+		    plan(&h, host_kind_find(asked[i].kind), asked[i].keys, &p) < 0)
+			fail_msg("%s: %s: %s", name, asked[i].kind, e.text);
+	host_close(&h);
+	host_remove(&lab);
+	compare(file, &p);
+}
+
+/*
+ * As `unirail host plan --root`: the tree's host.conf, links, addresses, routes, rules and RDMA
+ * mode.
+ */
+static void conf_steps_of(const char *name)
+{
+	auto_free char *tree = xasprintf("net_%s.tree", name);
+	auto_free char *file = xasprintf(TEST_DATA "hosts/net_%s.steps", name);
+	auto_host_plan struct host_plan p = {0};
+	auto_host_conf struct host_conf c;
+	struct host_lab lab;
+	struct host h;
+
+	host_conf_init(&c);
+	host_unpack(&lab, tree);
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	assert_true(h.recorded);
+	if (host_dropin_read(&c, &h.root, HOST_CONF, true, &e) < 0 ||
+	    host_plan_make(&h, &c, NULL, &p, &e) < 0)
+		fail_msg("%s: %s", name, e.text);
+	host_close(&h);
+	host_remove(&lab);
+	compare(file, &p);
+}
+
+#define STEPS(name)                                                                                \
+	static void steps_##name(void **state)                                                     \
+	{                                                                                          \
+		(void)state;                                                                       \
+		steps_of(#name);                                                                   \
+	}
+STEPS(eight_ofed)
+STEPS(inbox)
+STEPS(infiniband)
+STEPS(bluefield)
+STEPS(bond)
+STEPS(vm)
+
+#define CONF_STEPS(name)                                                                           \
+	static void conf_steps_##name(void **state)                                                \
+	{                                                                                          \
+		(void)state;                                                                       \
+		conf_steps_of(#name);                                                              \
+	}
+CONF_STEPS(networkd)
+CONF_STEPS(networkmanager)
+CONF_STEPS(netplan)
+CONF_STEPS(ipoib)
+
+/* --- carrying out on a host whose files stand for the kernel's --- */
+
+static int carry(struct host *h, const struct host_plan *p, bool undo)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct host_step *s = &p->v[undo ? p->n - 1 - i : i];
+		const struct host_op *op = undo ? &s->undo : &s->act;
+		int r = host_kind_find(s->kind)->act(h, op, &e);
+
+		if (r >= 0) /* again: after a kill it is unknown whether it was carried out */
+			r = host_kind_find(s->kind)->act(h, op, &e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static size_t left(struct host *h, const char *kind, const char *const *keys)
+{
+	auto_host_plan struct host_plan p = {0};
+
+	assert_int_equal(plan(h, host_kind_find(kind), keys, &p), 0);
+	return p.n;
+}
+
+static void acs_and_pci_are_carried_out_and_undone(void **state)
+{
+	static const char *const keys[] = {"max-read-request=4096", "relaxed-ordering=off", NULL};
+	static const char *const every[] = {"bridges=all", NULL};
+	auto_host_plan struct host_plan acs = {0}, pci = {0};
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	assert_int_equal(plan(&h, host_kind_find("acs"), every, &acs), 0);
+	assert_int_equal(plan(&h, host_kind_find("pci"), keys, &pci), 0);
+	assert_int_equal(acs.n, 16);
+	assert_int_equal(pci.n, 8 + 9);
+	assert_int_equal(carry(&h, &acs, false), 0);
+	assert_int_equal(carry(&h, &pci, false), 0);
+	assert_int_equal(left(&h, "acs", every), 0);
+	assert_int_equal(left(&h, "pci", keys), 0);
+	assert_int_equal(carry(&h, &acs, true), 0);
+	assert_int_equal(carry(&h, &pci, true), 0);
+	assert_int_equal(left(&h, "acs", every), 16);
+	assert_int_equal(left(&h, "pci", keys), 17);
+	host_close(&h);
+	host_remove(&lab);
+}
+
+/* --- mistakes --- */
+
+static void refuses(struct host *h, const char *kind, const char *key, const char *words)
+{
+	const char *const keys[] = {key, NULL};
+	auto_host_plan struct host_plan p = {0};
+
+	assert_true(plan(h, host_kind_find(kind), keys, &p) < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	if (!strstr(e.text, words))
+		fail_msg("'%s' is not in '%s'", words, e.text);
+}
+
+static void refuses_both(struct host *h, const char *kind, const char *first, const char *second,
+			 const char *words)
+{
+	const char *const keys[] = {first, second, NULL};
+	auto_host_plan struct host_plan p = {0};
+
+	assert_true(plan(h, host_kind_find(kind), keys, &p) < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	if (!strstr(e.text, words))
+		fail_msg("'%s' is not in '%s'", words, e.text);
+}
+
+static void mistakes(void **state)
+{
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	refuses(&h, "qos", "nics=ens1np0,ens2np1", "no RDMA NIC 'ens2np1'; did you mean 'ens");
+	refuses(&h, "qos", "cnp-priority=5", "are both 5");
+	refuses(&h, "qos", "dscp=26", "dscp is 26, expected 40 to 47");
+	refuses(&h, "qos", "storage-priority=6", "storage-priority and storage-cnp-priority");
+	refuses(&h, "qos", "ets=50,50", "expected 8 numbers");
+	refuses(&h, "qos", "ets=50,40,0,0,0,0,0,0", "adds up to 90");
+	refuses(&h, "qos", "priority-buffer=0,0,0,0,0,9,0,0", "at most 7");
+	refuses(&h, "pci", "max-read-request=1000", "expected 128, 256");
+	refuses(&h, "pci", "nics=mlx5_99", "no RDMA NIC 'mlx5_99'");
+	refuses(&h, "link-type", "nics=mlx5_0", "no link type: give all, or gpu and other");
+	refuses(&h, "vf", "mtu=1500", "no num-vfs");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-", "is no range of VFs");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#3-2", "is no range of VFs");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-4",
+		     "ends with VF 4, and num-vfs is 4: the last VF is 3");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#0-1,ens1np0#3",
+		     "has 'ens1np0' more than once");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np1#0-1", "did you mean 'ens1np0'");
+	refuses(&h, "modules", "load=ib_umad,../evil", "expected names of modules");
+	host_close(&h);
+	host_remove(&lab);
+}
+
+/* Storage NICs have their own class; a number a line does not change is no step. */
+static void groups(void **state)
+{
+	static const char *const keys[] = {"storage-priority=3", "storage-cnp-priority=6",
+					   "nics=ens8np0,ens9np0", NULL};
+	auto_host_plan struct host_plan p = {0};
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	assert_int_equal(plan(&h, host_kind_find("qos"), keys, &p), 0);
+	for (size_t i = 0; i < p.n; i++) {
+		assert_string_not_equal(p.v[i].subject, "ens8np0");
+		if (!strncmp(p.v[i].want, "PFC", 3))
+			assert_string_equal(p.v[i].want, "PFC on priority 3");
+	}
+	assert_int_equal(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, class; tcp_ecn */
+	host_close(&h);
+	host_remove(&lab);
+}
+
+/* VFs that a pod has are named, with the pod; neither number nor mode may change then. */
+static void vfs_of_pods_are_not_touched(void **state)
+{
+	static const char *const more[] = {"NAME=ibs1", "num-vfs=4", NULL};
+	static const char *const many[] = {"NAME=ibs1", "num-vfs=9", NULL};
+	static const char *const none[] = {"NAME=ibs2", "num-vfs=1", NULL};
+	static const char *const other[] = {"NAME=all", "vendor=8086", "num-vfs=1", NULL};
+	auto_host_plan struct host_plan p = {0};
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_infiniband.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	assert_int_equal(plan(&h, host_kind_find("vf"), more, &p), 0);
+	assert_int_equal(p.n, 5);
+	assert_string_equal(p.v[0].now, "2 VFs");
+	assert_string_equal(p.v[0].want, "4 VFs");
+	assert_string_equal(p.v[0].blocked,
+			    "VF '0000:18:00.2' is in the pod with UID '3c9f': delete it "
+			    "or drain the node first");
+	assert_int_equal(host_kind_find("vf")->act(&h, &p.v[0].act, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "is in the pod with UID '3c9f'"));
+	assert_string_not_equal(host_op_get(&p.v[1].act, "guid"), host_op_get(&p.v[2].act, "guid"));
+	assert_int_equal(plan(&h, host_kind_find("vf"), many, &p), -ERANGE);
+	assert_non_null(strstr(e.text, "'ibs1' can have 8"));
+	assert_int_equal(plan(&h, host_kind_find("vf"), none, &p), -ENODEV);
+	assert_non_null(strstr(e.text, "did you mean 'ibs1'?"));
+	assert_int_equal(plan(&h, host_kind_find("vf"), other, &p), -ENODEV);
+	assert_non_null(strstr(e.text, "no PF matches"));
+	host_close(&h);
+	host_remove(&lab);
+}
+
+static void number_is_set_and_undone(void **state)
+{
+	static const char *const keys[] = {"NAME=ens1np0", "num-vfs=4", "identity=driver", NULL};
+	auto_host_plan struct host_plan p = {0};
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	assert_int_equal(plan(&h, host_kind_find("vf"), keys, &p), 0);
+	assert_int_equal(p.n, 1);
+	assert_null(p.v[0].blocked);
+	assert_int_equal(carry(&h, &p, false), 0);
+	assert_int_equal(left(&h, "vf", keys), 0);
+	assert_int_equal(carry(&h, &p, true), 0);
+	assert_int_equal(left(&h, "vf", keys), 1);
+	host_close(&h);
+	host_remove(&lab);
+}
+
+/*
+ * Two sections share a PF: one number, each its own VFs; a section about a VF in another's range is
+ * no step of it.
+ */
+static void ranges_of_vfs(void **state)
+{
+	static const char *const low[] = {"pf-names=ens1np0#0-1", "num-vfs=4", "driver=vfio-pci",
+					  "identity=driver", NULL};
+	static const char *const high[] = {"pf-names=ens1np0#3", "num-vfs=4",	 "mtu=2000",
+					   "identity=driver",	 "is-rdma=true", NULL};
+	static const char *const other[] = {"pf-names=ens1np0#2", "num-vfs=3", NULL};
+	static const char *const vfio[] = {"NAME=ens1np0", "num-vfs=1", "driver=vfio-pci",
+					   "is-rdma=true", NULL};
+	const struct host_kind *k = host_kind_find("vf");
+	auto_host_plan struct host_plan p = {0}, q = {0};
+	struct want a, b, c;
+	void *found = NULL;
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	want_begin(&a, k, low);
+	want_begin(&b, k, high);
+	want_begin(&c, k, other);
+	{
+		struct host_want *two[] = {a.w, b.w}, *odd[] = {a.w, c.w};
+		struct host_wants w = {.kind = k, .v = two, .n = 2};
+
+		assert_int_equal(k->check(a.w, &e), 0);
+		assert_int_equal(k->check(b.w, &e), 0);
+		assert_int_equal(k->observe(&h, &w, &found, &e), 0);
+		assert_int_equal(k->decide(&w, found, &p, &e), 0);
+		assert_int_equal(p.n, 4);
+		assert_string_equal(p.v[0].want, "4 VFs");
+		assert_string_equal(p.v[1].subject, "ens1np0 VF 0");
+		assert_string_equal(p.v[2].subject, "ens1np0 VF 1");
+		assert_string_equal(p.v[2].want, "driver vfio-pci");
+		assert_string_equal(p.v[3].subject, "ens1np0 VF 3");
+		assert_string_equal(p.v[3].want, "MTU 2000");
+		w.v = odd;
+		assert_int_equal(k->decide(&w, found, &q, &e), -EINVAL);
+		assert_non_null(strstr(e.text, "want 4 and 3 VFs of 'ens1np0'"));
+	}
+	k->forget(found);
+	free(a.w);
+	free(b.w);
+	free(c.w);
+	assert_true(plan(&h, k, vfio, &q) < 0);
+	assert_non_null(strstr(e.text, "is-rdma and driver vfio-pci exclude each other"));
+	host_close(&h);
+	host_remove(&lab);
+}
+
+static int in_effect(struct host *h, const struct host_step *s, bool undo)
+{
+	const struct host_kind *k = host_kind_find(s->kind);
+
+	return k->in_effect(h, undo ? &s->undo : &s->act, &e);
+}
+
+/*
+ * Before a step its undo's state is in effect, afterwards its own; a third value, set by another
+ * program, is neither.
+ */
+static void only_the_wanted_value_is_in_effect(void **state)
+{
+	static const char *const pci[] = {"max-read-request=4096", "nics=ens1np0", NULL};
+	static const char *const other[] = {"max-read-request=2048", "nics=ens1np0", NULL};
+	static const char *const every[] = {"bridges=all", NULL};
+	static const char *const vfs[] = {"NAME=ens1np0", "num-vfs=4", "identity=driver", NULL};
+	static const struct {
+		const char *kind;
+		const char *const *keys, *const *third;
+	} cases[] = {{"pci", pci, other}, {"acs", every, NULL}, {"vf", vfs, NULL}};
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_host_plan struct host_plan p = {0}, third = {0};
+		const struct host_kind *k = host_kind_find(cases[i].kind);
+
+		assert_int_equal(plan(&h, k, cases[i].keys, &p), 0);
+		assert_true(p.n > 0);
+		assert_int_equal(in_effect(&h, &p.v[0], true), 1);
+		/* 0 VFs may be the first half of a change of their number. */
+		assert_int_equal(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"));
+		assert_int_equal(k->act(&h, &p.v[0].act, &e), 0);
+		assert_int_equal(in_effect(&h, &p.v[0], false), 1);
+		assert_int_equal(in_effect(&h, &p.v[0], true), 0);
+		if (!cases[i].third)
+			continue;
+		assert_int_equal(plan(&h, k, cases[i].third, &third), 0);
+		assert_int_equal(k->act(&h, &third.v[0].act, &e), 0);
+		assert_int_equal(in_effect(&h, &p.v[0], false), 0);
+		assert_int_equal(in_effect(&h, &p.v[0], true), 0);
+	}
+	host_close(&h);
+	host_remove(&lab);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(steps_eight_ofed),
+		cmocka_unit_test(steps_inbox),
+		cmocka_unit_test(steps_infiniband),
+		cmocka_unit_test(steps_bluefield),
+		cmocka_unit_test(steps_bond),
+		cmocka_unit_test(steps_vm),
+		cmocka_unit_test(conf_steps_networkd),
+		cmocka_unit_test(conf_steps_networkmanager),
+		cmocka_unit_test(conf_steps_netplan),
+		cmocka_unit_test(conf_steps_ipoib),
+		cmocka_unit_test(acs_and_pci_are_carried_out_and_undone),
+		cmocka_unit_test(mistakes),
+		cmocka_unit_test(groups),
+		cmocka_unit_test(vfs_of_pods_are_not_touched),
+		cmocka_unit_test(number_is_set_and_undone),
+		cmocka_unit_test(ranges_of_vfs),
+		cmocka_unit_test(only_the_wanted_value_is_in_effect),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

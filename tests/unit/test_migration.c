@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each step of an address that follows its pod's name to another node. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "block/codec.h"
+#include "block/migration.h"
+#include "ipam_lab.h"
+#include "wire/json/json.h"
+
+/* --- endpoints --- */
+
+static int read_place(const char *text, struct migration_place *ret, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+
+	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	return migration_place_read(json_root(doc), ret, e);
+}
+
+static void test_endpoint(void **state)
+{
+	static const char text[] =
+		"{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\",\"labels\":{"
+		"\"unirail.io/wanted-from\":\"n1\"},\"annotations\":{\"unirail.io/wanted-by\":"
+		"\"n2 u2 migration\"}},\"status\":{\"current\":{\"uid\":\"u1\",\"node\":\"n1\",\"ips\":["
+		"{\"interface\":\"eth0\",\"ipv4\":\"10.0.0.5/24\",\"ipv4Pool\":\"p\",\"ipv6\":"
+		"\"fd00::5/64\",\"ipv6Pool\":\"q\",\"vlan\":0},{\"interface\":\"net1\",\"ipv4\":"
+		"\"10.0.1.5/24\",\"ipv4Pool\":\"r\"},{\"interface\":\"net2\",\"ipv4\":\"x\"}]}}}";
+	struct migration_place p;
+	struct ipaddr had[4];
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(read_place(text, &p, &e), 0);
+	assert_string_equal(p.node, "n1");
+	assert_string_equal(p.uid, "u1");
+	assert_string_equal(p.from, "n1");
+	assert_string_equal(p.for_node, "n2");
+	assert_string_equal(p.for_uid, "u2");
+	assert_true(p.migration);
+	assert_false(p.refused);
+	assert_int_equal(p.n, 3);
+	assert_int_equal(migration_had(&p, "eth0", had, 4), 2);
+	il_assert_ip(&had[0], "10.0.0.5");
+	il_assert_ip(&had[1], "fd00::5");
+	assert_int_equal(migration_had(&p, "eth0", had, 1), 1);
+	assert_int_equal(migration_had(&p, "net2", had, 4), 0);
+	migration_place_done(&p);
+	assert_int_equal(read_place("{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\"}}", &p,
+				    &e),
+			 -EINVAL);
+	assert_string_equal(e.text,
+			    "SpiderEndpoint 'a/web-0': status.current is null, wants an object");
+	/* An invalid annotation is not a request. */
+	assert_int_equal(
+		read_place("{\"metadata\":{\"annotations\":{\"unirail.io/wanted-by\":\"n2\"}},"
+			   "\"status\":{\"current\":{}}}",
+			   &p, &e),
+		0);
+	assert_null(p.for_node);
+	migration_place_done(&p);
+}
+
+static void assert_patch(struct buf *b, const char *want)
+{
+	assert_string_equal(b->p, want);
+	buf_reset(b);
+}
+
+static void test_patches(void **state)
+{
+	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 1000);
+	migration_request_patch("n1", "n2", "u2", false, &b);
+	assert_patch(
+		&b,
+		"{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":\"n1\"},\"annotations\":{"
+		"\"unirail.io/wanted-by\":\"n2 u2\"}}}");
+	migration_request_patch("n1", "n2", "u2", true, &b);
+	assert_has(b.p, "\"n2 u2 migration\"");
+	buf_reset(&b);
+	migration_refuse_patch(&p, &b);
+	assert_patch(&b,
+		     "{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":null},\"annotations\":{"
+		     "\"unirail.io/wanted-by\":\"n2 u2 refused\"}}}");
+	migration_clear_patch(&b);
+	assert_patch(&b,
+		     "{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":null},\"annotations\":{"
+		     "\"unirail.io/wanted-by\":null}}}");
+	buf_done(&b);
+}
+
+/* --- the response of the owner --- */
+
+static void test_answers(void **state)
+{
+	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
+	struct lease l = LEASE_INIT;
+
+	(void)state;
+	l.pod_namespace = "a";
+	l.pod_name = "web-0";
+	l.state = LEASE_RETAINED;
+	assert_int_equal(migration_answer(&p, "a", "web-0", NULL), MIGRATION_EXPORT);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
+	assert_int_equal(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
+	assert_int_equal(migration_answer(&p, "b", "web-0", &l), MIGRATION_REFUSE);
+	l.state = LEASE_USED;
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_LATER);
+	assert_int_equal(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
+	/*
+	 * The former pod runs until the other one has started: the migration does not wait for
+	 * that.
+	 */
+	p.migration = true;
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
+	l.state = LEASE_RETAINED;
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
+	l.state = LEASE_QUARANTINED;
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
+	l.state = LEASE_ADOPTED;
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
+	l.state = LEASE_FREE;
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
+}
+
+static void test_requests_that_no_longer_apply(void **state)
+{
+	struct migration_ip had = {.ip = ip_from_num(4, 0x0a00000a)};
+	struct migration_place p = {.node = (char *)"n2", .v = &had, .n = 1};
+	struct lease l = LEASE_INIT;
+
+	(void)state;
+	l.address = ipnet_host(&had.ip);
+	l.state = LEASE_RETAINED;
+	assert_false(migration_is_superseded(&p, "n1", &l));
+	l.address.ip = ip_from_num(4, 0x0a00000b);
+	assert_true(migration_is_superseded(&p, "n1", &l));
+	assert_false(migration_is_superseded(&p, "n2", &l));
+	l.state = LEASE_USED;
+	assert_false(migration_is_superseded(&p, "n1", &l));
+	l.state = LEASE_RETAINED;
+	p.n = 0;
+	assert_false(migration_is_superseded(&p, "n1", &l));
+}
+
+/* --- what the asker does next --- */
+
+static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
+
+static void test_next(void **state)
+{
+	struct block_table t = {.node = (char *)"n2"};
+	struct migration_place place = {.node = (char *)"n1", .uid = (char *)"u1"};
+	struct block_object o = {.name = (char *)"p-1",
+				 .pool = (char *)"p",
+				 .uid = (char *)"uid",
+				 .version = (char *)"7",
+				 .node = (char *)"n1",
+				 .claim = (char *)"c"};
+	struct block_entry entry;
+	struct migration_facts f = {.table = &t,
+				    .pool = &pool,
+				    .ip = ip_from_num(4, 0x0a00000a),
+				    .place = &place,
+				    .uid = "u2"};
+	struct identity owner = {.ns = "a", .name = "web-0"};
+	struct block_op op;
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 1000);
+	/* No pool has it. */
+	f.pool = NULL;
+	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
+	f.pool = &pool;
+	f.ip = ip_from_num(4, 0x0b00000a);
+	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
+	f.ip = ip_from_num(4, 0x0a00000a);
+	/* The pool's block size is unknown. */
+	pool.cut_is_written = false;
+	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	pool.cut_is_written = true;
+	assert_int_equal(migration_next(&f, &op), MIGRATION_READ);
+	assert_int_equal(op.kind, OP_READ);
+	assert_string_equal(op.name, "p-1");
+	assert_string_equal(op.pool, "p");
+	f.rescanned = true;
+	/* Without an owner: claimed like any other block. */
+	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
+	assert_int_equal(op.kind, OP_CREATE);
+	assert_int_equal(op.net.len, 29);
+	f.block = &o;
+	o.node = (char *)"";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
+	assert_int_equal(op.kind, OP_TAKE_OVER);
+	assert_string_equal(op.version, "7");
+	/* Another node's. */
+	o.node = (char *)"n1";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
+	place.for_node = (char *)"n2";
+	place.for_uid = (char *)"u2";
+	place.from = (char *)"n1";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	migration_describe(&f, &owner, &b);
+	assert_has(b.p, "10.0.0.10 of 'a/web-0' is retained on node 'n1' and not released yet");
+	/* The request of an earlier pod, or a request to a node that no longer has the address. */
+	place.for_uid = (char *)"u0";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
+	place.for_uid = (char *)"u2";
+	entry = (struct block_entry){.ip = f.ip, .to = (char *)"n3/tok"};
+	o.released = &entry;
+	o.n_released = 1;
+	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
+	buf_reset(&b);
+	migration_describe(&f, &owner, &b);
+	assert_has(b.p, "is retained on node 'n3'");
+	place.from = (char *)"n3";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	place.refused = true;
+	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
+	/* Given. */
+	entry.to = (char *)"@n2";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
+	assert_int_equal(op.kind, OP_BORROW);
+	assert_string_equal(op.from, "@n2");
+	assert_int_equal(op.n_ips, 1);
+	block_op_done(&op);
+	/* Migrated to another node, returned to this one, or unknown. */
+	place.refused = false;
+	place.from = (char *)"n1";
+	entry.to = (char *)"@n3";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	entry.to = (char *)"?";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	o.node = (char *)"n2";
+	entry.to = (char *)"@n3";
+	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
+	assert_int_equal(op.kind, OP_RECLAIM);
+	assert_string_equal(op.from, "@n3");
+	o.n_released = 0;
+	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	buf_done(&b);
+}
+
+static void test_export_as_json(void **state)
+{
+	struct block_op op = {.kind = OP_RETURN, .name = "p-1", .from = "n1/t", .to = "@n2"};
+	struct block_request q;
+
+	(void)state;
+	op.ip = ip_from_num(4, 0x0a00000a);
+	block_request(&op, "n1", "uid", &q);
+	assert_string_equal(
+		q.body.p,
+		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"n1/t\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"@n2\"}]");
+	block_request_done(&q);
+}
+
+/*
+ * An address retained for a name whose node was deleted (block_release.h) is never reclaimed for
+ * other pods.
+ */
+static void test_retained_address_of_a_deleted_node(void **state)
+{
+	static const char *const to[] = {"@-", "@n2"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(to); i++) {
+		struct block_table t = {.node = (char *)"n1", .node_uid = (char *)""};
+		struct block_object o = {.name = xstrdup("p-0"),
+					 .pool = xstrdup("p"),
+					 .uid = xstrdup("u"),
+					 .version = xstrdup("1"),
+					 .net = {ip_from_num(4, 0x0a000000), 29},
+					 .node = xstrdup("n1"),
+					 .node_uid = xstrdup(""),
+					 .claim = xstrdup("t")};
+		const struct block_claim c = {.name = o.name,
+					      .pool = o.pool,
+					      .uid = o.uid,
+					      .token = "t",
+					      .net = o.net,
+					      .state = CLAIM_HELD};
+		struct block_op op;
+
+		VEC_PUSH(o.released, o.n_released) = (struct block_entry){
+			.ip = ip_from_num(4, 0x0a000002), .to = xstrdup(to[i])};
+		block_claim_put(&t, &c);
+		block_object_put(&t, &o);
+		assert_int_equal(migration_take_back(&t, NULL, 0, &op), i == 1);
+		t.node = t.node_uid = NULL;
+		block_table_done(&t);
+	}
+}
+
+static int set_up(void **state)
+{
+	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
+
+	(void)state;
+	pool.subnet = (struct ipnet){ip_from_num(4, 0x0a000000), 26};
+	ip_set_add(&pool.ips, &r);
+	ip_set_add(&pool.open, &r);
+	return block_cut_choose(&pool.subnet, 29, false, &pool.cut, NULL);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	ip_set_done(&pool.ips);
+	ip_set_done(&pool.open);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_endpoint),
+		cmocka_unit_test(test_patches),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_requests_that_no_longer_apply),
+		cmocka_unit_test(test_next),
+		cmocka_unit_test(test_export_as_json),
+		cmocka_unit_test(test_retained_address_of_a_deleted_node),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/nri/adjust.h"
+#include "agent/nri/message.h"
+#include "base/alloc.h"
+
+static const char *const verbs[] = {"/dev/null", "/dev/infiniband/uverbs3"};
+static const char *const no_verbs[] = {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs",
+				       "/dev/null"};
+static const struct nri_policy all = {.memlock = NRI_UNLIMITED,
+				      .environment = true,
+				      .primary = "eth0"};
+
+static struct rails_list two_rails(int first, int second)
+{
+	struct rails_list l = {0};
+	struct rails_entry e = {.ifname = "net1", .rdma = {.port = 1}};
+
+	strcpy(e.rdma.device, "mlx5_0");
+	e.rdma.gid_index = first;
+	rails_put(&l, &e);
+	strcpy(e.ifname, "net2");
+	strcpy(e.rdma.device, "mlx5_1");
+	e.rdma.gid_index = second;
+	rails_put(&l, &e);
+	return l;
+}
+
+static const char *value(const struct nri_adjustment *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_env; i++)
+		if (strcmp(a->env[i].name, name) == 0)
+			return a->env[i].value;
+	return NULL;
+}
+
+static void container_with_rdma_gets_memlock_and_environment(void **state)
+{
+	static const struct {
+		const char *name, *value;
+	} want[] = {
+		{"NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1"},
+		{"NCCL_IB_GID_INDEX", "5"},
+		{"UNIRAIL_RDMA_DEVICE_net2", "mlx5_1:1"},
+		{"UNIRAIL_GID_INDEX_net1", "5"},
+		{"UCX_NET_DEVICES", "mlx5_0:1,mlx5_1:1"},
+		{"UCX_IB_GID_INDEX", "5"},
+		{"NVSHMEM_IB_GID_INDEX", "5"},
+		{"NVSHMEM_ENABLE_NIC_PE_MAPPING", "1"},
+		{"NVSHMEM_HCA_LIST", "mlx5_0:1,mlx5_1:1"},
+		{"NCCL_SOCKET_IFNAME", "=eth0"},
+		{"GLOO_SOCKET_IFNAME", "eth0"},
+	};
+	const struct nri_container c = {.devices = verbs, .n_devices = ARRAY_LEN(verbs)};
+	auto_rails struct rails_list rails = two_rails(5, 5);
+	auto_nri_adjustment struct nri_adjustment a = {0};
+
+	(void)state;
+	nri_adjust(&c, &rails, &all, &a);
+	assert_true(a.memlock == NRI_UNLIMITED);
+	assert_false(a.mixed_gid);
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		assert_non_null(value(&a, want[i].name));
+		assert_string_equal(value(&a, want[i].name), want[i].value);
+	}
+	assert_null(value(&a, "NCCL_NET"));
+}
+
+static void container_without_verbs_is_left_alone(void **state)
+{
+	const struct nri_container c = {
+		.devices = no_verbs, .n_devices = ARRAY_LEN(no_verbs), .nccl_net = "IB"};
+	auto_rails struct rails_list rails = two_rails(5, 5);
+	auto_nri_adjustment struct nri_adjustment a = {0};
+
+	(void)state;
+	nri_adjust(&c, &rails, &all, &a);
+	assert_true(a.memlock == 0);
+	assert_int_equal(a.n_env, 0);
+}
+
+static void own_values_of_the_container_are_left_alone(void **state)
+{
+	static const char *const env[] = {
+		"NCCL_IB_HCA=mlx5_7", "NCCL_SOCKET_IFNAME=", "NVSHMEM_HCA_PE_MAPPING=mlx5_0:1:1",
+		"UCX_NET_DEVICESX=1"};
+	static const struct nri_rlimit unlimited = {NRI_MEMLOCK, UINT64_MAX, UINT64_MAX};
+	static const struct nri_rlimit small = {NRI_MEMLOCK, 65536, 65536};
+	struct nri_container c = {.devices = verbs,
+				  .n_devices = ARRAY_LEN(verbs),
+				  .env = env,
+				  .n_env = ARRAY_LEN(env),
+				  .rlimits = &unlimited,
+				  .n_rlimits = 1};
+	auto_rails struct rails_list rails = two_rails(5, 5);
+	auto_nri_adjustment struct nri_adjustment a = {0}, b = {0};
+
+	(void)state;
+	nri_adjust(&c, &rails, &all, &a);
+	assert_true(a.memlock == 0);
+	assert_null(value(&a, "NCCL_IB_HCA"));
+	assert_null(value(&a, "NCCL_SOCKET_IFNAME"));
+	assert_null(value(&a, "NVSHMEM_HCA_LIST"));
+	assert_non_null(value(&a, "UCX_NET_DEVICES"));
+	c.rlimits = &small;
+	nri_adjust(&c, &rails, &all, &b);
+	assert_true(b.memlock == NRI_UNLIMITED);
+}
+
+static void different_gid_indices_set_none(void **state)
+{
+	const struct nri_container c = {.devices = verbs, .n_devices = ARRAY_LEN(verbs)};
+	auto_rails struct rails_list rails = two_rails(5, 7);
+	auto_nri_adjustment struct nri_adjustment a = {0};
+
+	(void)state;
+	nri_adjust(&c, &rails, &all, &a);
+	assert_true(a.mixed_gid);
+	assert_null(value(&a, "NCCL_IB_GID_INDEX"));
+	assert_null(value(&a, "UCX_IB_GID_INDEX"));
+	assert_string_equal(value(&a, "UNIRAIL_GID_INDEX_net2"), "7");
+}
+
+static void settings_and_annotation(void **state)
+{
+	const struct nri_policy none = {.primary = "eth0"};
+	struct nri_policy ib = none;
+	struct nri_container c = {.devices = verbs, .n_devices = ARRAY_LEN(verbs)};
+	auto_rails struct rails_list rails = two_rails(5, 5);
+	auto_nri_adjustment struct nri_adjustment off = {0}, set = {0}, asked = {0}, other = {0};
+
+	(void)state;
+	nri_adjust(&c, &rails, &none, &off);
+	assert_true(off.memlock == 0);
+	assert_int_equal(off.n_env, 0);
+	ib.nccl_net_ib = true;
+	nri_adjust(&c, &rails, &ib, &set);
+	assert_int_equal(set.n_env, 1);
+	assert_string_equal(value(&set, "NCCL_NET"), "IB");
+	c.nccl_net = "IB";
+	nri_adjust(&c, &rails, &none, &asked);
+	assert_string_equal(value(&asked, "NCCL_NET"), "IB");
+	c.nccl_net = "Socket";
+	nri_adjust(&c, &rails, &none, &other);
+	assert_int_equal(other.n_env, 0);
+}
+
+/* Container "c" of pod "ns/p" (uid u, annotation unirail.io/nccl-net: IB). */
+static const char create[] = "\x0a\x28"
+			     "\x12\x01p\x1a\x01u\x22\x02ns"
+			     "\x32\x1c\x0a\x13unirail.io/nccl-net\x12\x02IB\x1a\x01x"
+			     "\x12\x38"
+			     "\x1a\x01"
+			     "c\x42\x03"
+			     "A=b"
+			     "\x5a\x1b\x12\x19\x0a\x17/dev/infiniband/uverbs0"
+			     "\x6a\x11\x0a\x0bRLIMIT_CORE\x10\x07\x18\x03";
+
+static void create_is_decoded(void **state)
+{
+	auto_nri_create struct nri_create *m = NULL;
+	const struct nri_container *c;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	if (nri_create_decode(&m, (struct span){create, sizeof(create) - 1}, &e) < 0)
+		fail_msg("%s", e.text);
+	c = nri_create_container(m);
+	assert_string_equal(nri_create_pod(m), "ns/p");
+	assert_string_equal(nri_create_pod_uid(m), "u");
+	assert_string_equal(nri_create_name(m), "c");
+	assert_int_equal(c->n_devices, 1);
+	assert_string_equal(c->devices[0], "/dev/infiniband/uverbs0");
+	assert_int_equal(c->n_env, 1);
+	assert_string_equal(c->env[0], "A=b");
+	assert_int_equal(c->n_rlimits, 1);
+	assert_string_equal(c->rlimits[0].type, "RLIMIT_CORE");
+	assert_int_equal(c->rlimits[0].hard, 7);
+	assert_int_equal(c->rlimits[0].soft, 3);
+	assert_string_equal(c->nccl_net, "IB");
+}
+
+static void every_truncation_is_refused_or_decoded(void **state)
+{
+	(void)state;
+	for (size_t n = 0; n < sizeof(create) - 1; n++) {
+		auto_nri_create struct nri_create *m = NULL;
+		int r = nri_create_decode(&m, (struct span){create, n}, NULL);
+
+		assert_true(r == 0 || r == -EINVAL);
+		assert_int_equal(r == 0, m != NULL);
+	}
+}
+
+static void adjustment_is_encoded(void **state)
+{
+	static const char want[] = "\x0a\x30"
+				   "\x22\x06\x0a\x01"
+				   "A\x12\x01z"
+				   "\x3a\x26\x0a\x0eRLIMIT_MEMLOCK"
+				   "\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+				   "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff";
+	struct nri_variable v = {(char[]){"A"}, (char[]){"z"}};
+	const struct nri_adjustment a = {.env = &v, .n_env = 1, .memlock = NRI_UNLIMITED};
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	nri_put_adjustment(&b, &a);
+	assert_int_equal(b.len, sizeof(want));
+	assert_memory_equal(b.p, want, sizeof(want) - 1);
+	assert_int_equal((unsigned char)b.p[b.len - 1], 1);
+}
+
+static void memlock_setting(void **state)
+{
+	struct err e = ERR_INIT;
+	uint64_t n = 1;
+
+	(void)state;
+	assert_int_equal(nri_memlock_parse("no", &n, &e), 0);
+	assert_true(n == 0);
+	assert_int_equal(nri_memlock_parse("unlimited", &n, &e), 0);
+	assert_true(n == NRI_UNLIMITED);
+	assert_int_equal(nri_memlock_parse("1048576", &n, &e), 0);
+	assert_true(n == 1048576);
+	assert_int_equal(nri_memlock_parse("yes", &n, &e), -EINVAL);
+	assert_string_equal(e.text, "rdma-memlock is 'yes', wants unlimited, no, or a number of "
+				    "bytes of at least 65536");
+	assert_int_equal(nri_memlock_parse("4096", &n, &e), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(container_with_rdma_gets_memlock_and_environment),
+		cmocka_unit_test(container_without_verbs_is_left_alone),
+		cmocka_unit_test(own_values_of_the_container_are_left_alone),
+		cmocka_unit_test(different_gid_indices_set_none),
+		cmocka_unit_test(settings_and_annotation),
+		cmocka_unit_test(create_is_decoded),
+		cmocka_unit_test(every_truncation_is_refused_or_decoded),
+		cmocka_unit_test(adjustment_is_encoded),
+		cmocka_unit_test(memlock_setting),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ConfigMap of claims as text. What happens between two replicas:
+ * tests/cluster/test_admission.py.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "controller/admission/range_locks.h"
+
+enum { TEXT_MAX = 1 << 20 };
+
+#define NOW_MS (int64_t)1767225600000
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *doc;
+	struct err e = ERR_INIT;
+
+	if (json_parse(&doc, span_of(text), TEXT_MAX, &e) < 0)
+		fail_msg("%s: %s", text, e.text);
+	return doc;
+}
+
+static struct range_locks_request request_from(const struct json_doc *object, const char *id)
+{
+	return (struct range_locks_request){
+		.id = id, .kind = "SpiderIPPool", .object = json_root(object)};
+}
+
+#define POOL                                                                                       \
+	"{\"metadata\":{\"name\":\"p\",\"uid\":\"u1\",\"labels\":{\"a\":\"b\"}},"                  \
+	"\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"],\"gateway\":\"10.6.0.9\"}}"
+
+static char *write_list(const struct range_locks_list *l, const char *version)
+{
+	auto_json struct json_doc *object = parse(POOL);
+	struct range_locks_request q = request_from(object, "r1");
+	struct buf b;
+
+	buf_init(&b, TEXT_MAX);
+	range_locks_write(l, &q, "unirail", version, NOW_MS, &b);
+	return buf_take(&b);
+}
+
+static void test_first(void **state)
+{
+	struct range_locks_list none = {0};
+	auto_free char *text = write_list(&none, NULL), *want = NULL;
+	auto_json struct json_doc *object = parse(POOL);
+	char hex[DIGEST_HEX];
+
+	(void)state;
+	range_locks_digest(json_get(json_root(object), "spec"), hex);
+	want = xasprintf(
+		"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
+		"\"unirail-claims\",\"namespace\":\"unirail\"},\"data\":{\"r1\":"
+		"\"{\\\"at\\\":1767225600,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":"
+		"{\\\"name\\\":\\\"p\\\",\\\"uid\\\":\\\"u1\\\"},\\\"spec\\\":{"
+		"\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":[\\\"10.6.0.1-10.6.0.1\\\"]},"
+		"\\\"digest\\\":\\\"%s\\\"}\"}}",
+		hex);
+	assert_string_equal(text, want);
+}
+
+/* An update keeps labels and annotations, kubectl's last-applied-configuration for instance. */
+static void test_metadata(void **state)
+{
+	auto_json struct json_doc *map =
+		parse("{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"x\","
+		      "\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}}}");
+	auto_free char *text = NULL;
+	struct range_locks_list list;
+
+	(void)state;
+	range_locks_read(json_root(map), &list);
+	text = write_list(&list, "7");
+	assert_non_null(strstr(text,
+			       "\"namespace\":\"unirail\",\"resourceVersion\":\"7\",\"labels\":"
+			       "{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}},\"data\""));
+	range_locks_list_done(&list);
+}
+
+/*
+ * A claim of 20,000 ranges is as long as one of a single range, covers them all, and is identified
+ * by its digest.
+ */
+static void test_length_of_a_claim_is_constant(void **state)
+{
+	struct range_locks_list none = {0}, list;
+	auto_json struct json_doc *object = NULL, *map = NULL;
+	auto_free char *text = NULL;
+	struct range_locks_request q;
+	char was[DIGEST_HEX], is[DIGEST_HEX];
+	auto_buf struct buf b, out;
+
+	(void)state;
+	buf_init(&b, TEXT_MAX);
+	buf_init(&out, TEXT_MAX);
+	buf_str(&b, "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":\"10.0.0.0/8\",\"ips\":[");
+	for (int i = 20000; i > 0; i--)
+		buf_printf(&b, "%s\"10.%d.%d.7\"", i < 20000 ? "," : "", i / 200, i % 200);
+	buf_str(&b, "],\"excludeIPs\":[\"10.1.1.1\"]}}");
+	object = parse(b.p);
+	q = request_from(object, "r1");
+	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
+	assert_true(out.len < 500);
+	assert_non_null(strstr(out.p, "10.0.1.7-10.100.0.7"));
+	map = parse(out.p);
+	range_locks_read(json_root(map), &list);
+	range_locks_entry_digest(&list.v[0], was);
+	range_locks_digest(json_get(json_root(object), "spec"), is);
+	assert_string_equal(was, is);
+	range_locks_list_done(&list);
+	/* Of a SpiderSubnet: its addresses are not in the cache yet. */
+	q.kind = "SpiderSubnet";
+	buf_reset(&out);
+	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
+	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
+}
+
+/* Written by an earlier controller, with the object's name. */
+static void test_old_entry(void **state)
+{
+	auto_json struct json_doc *map = parse(
+		"{\"data\":{\"a\":\"{\\\"at\\\":1,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":{"
+		"\\\"name\\\":\\\"p\\\"},\\\"spec\\\":{\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":["
+		"\\\"10.6.0.1\\\"]}}\"}}");
+	auto_json struct json_doc *object = parse(POOL);
+	char was[DIGEST_HEX], is[DIGEST_HEX];
+	struct range_locks_list list;
+
+	(void)state;
+	range_locks_read(json_root(map), &list);
+	range_locks_entry_digest(&list.v[0], was);
+	range_locks_digest(json_get(json_root(object), "spec"), is);
+	assert_string_equal(was, is);
+	range_locks_list_done(&list);
+}
+
+/* The maximum number of claims with the longest names fits into a ConfigMap. */
+static void test_full(void **state)
+{
+	char name[254];
+	struct range_locks_list list = {0};
+	auto_json struct json_doc *object = NULL;
+	auto_free char *text = NULL;
+	struct range_locks_request q;
+	auto_buf struct buf b;
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	text = xasprintf(
+		"{\"metadata\":{\"name\":\"%s\",\"uid\":\"01234567-0123-0123-0123-0123456789ab\"},"
+		"\"spec\":{\"subnet\":\"ffff:ffff:ffff:ffff:ffff:ffff:ffff:0/112\",\"ips\":["
+		"\"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff\"]}}",
+		name);
+	object = parse(text);
+	q = request_from(object, "01234567-0123-0123-0123-0123456789ab");
+	assert_false(range_locks_are_full(&list, NOW_MS));
+	for (int i = 0; i < CLAIMS_MAX; i++)
+		VEC_PUSH(list.v, list.n) = (struct range_locks_entry){.at_ms = NOW_MS - i % 60000};
+	assert_true(range_locks_are_full(&list, NOW_MS));
+	assert_false(range_locks_are_full(&list, NOW_MS + CLAIMS_RUN_OUT_MS));
+	list.v[7].drop = true;
+	assert_false(range_locks_are_full(&list, NOW_MS));
+	free(list.v);
+	list = (struct range_locks_list){0};
+	buf_init(&b, TEXT_MAX);
+	range_locks_write(&list, &q, "unirail", NULL, NOW_MS, &b);
+	assert_true(b.len * CLAIMS_MAX < 1 << 20);
+}
+
+/* A written list is read, and written again unchanged. */
+static void test_list_round_trip(void **state)
+{
+	struct range_locks_list none = {0}, list;
+	auto_free char *text = write_list(&none, NULL);
+	auto_json struct json_doc *map = parse(text);
+	auto_free char *more = NULL;
+	auto_json struct json_doc *second = NULL;
+
+	(void)state;
+	range_locks_read(json_root(map), &list);
+	assert_int_equal(list.n, 1);
+	assert_string_equal(list.v[0].id, "r1");
+	assert_int_equal(list.v[0].at_ms, NOW_MS);
+	free(list.v[0].id);
+	list.v[0].id = xstrdup("r0");
+	more = write_list(&list, "7");
+	range_locks_list_done(&list);
+	second = parse(more);
+	assert_string_equal(json_string(json_get(json_get(json_root(second), "data"), "r0")),
+			    json_string(json_get(json_get(json_root(map), "data"), "r1")));
+	assert_string_equal(
+		json_string(json_get(json_get(json_root(second), "metadata"), "resourceVersion")),
+		"7");
+}
+
+/* Of n claims, each with so long a text. */
+static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
+{
+	struct range_locks_list list = {0}, after;
+	auto_json struct json_doc *map = NULL;
+	auto_free char *text = NULL;
+	size_t left;
+
+	for (size_t i = 0; i < n; i++)
+		VEC_PUSH(list.v, list.n) = (struct range_locks_entry){
+			.id = xasprintf("r0-%zu", i),
+			.doc = parse("{\"at\":1,\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":"
+				     "\"q\"}}"),
+			.at_ms = NOW_MS - age_ms,
+			.len = len,
+			.drop = drop};
+	text = write_list(&list, NULL);
+	map = parse(text);
+	range_locks_read(json_root(map), &after);
+	left = after.n - 1;
+	range_locks_list_done(&list);
+	range_locks_list_done(&after);
+	return left;
+}
+
+static size_t kept(size_t n, int64_t age_ms, bool drop)
+{
+	return kept_of(n, 100, age_ms, drop);
+}
+
+static void test_age_at_which_claims_are_dropped(void **state)
+{
+	(void)state;
+	assert_int_equal(kept(3, CLAIMS_RETAINED_MS - 1000, false), 3);
+	assert_int_equal(kept(3, CLAIMS_RETAINED_MS, false), 0);
+	assert_int_equal(kept(3, 0, true), 0);
+	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS, false), 0);
+	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
+}
+
+/* The ConfigMap always has room for the next claim. */
+static void test_long_claims_are_dropped_earlier(void **state)
+{
+	(void)state;
+	assert_int_equal(kept_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
+	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS, false), 0);
+	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
+}
+
+/* The length of a parsed claim is that of its text. */
+static void test_length(void **state)
+{
+	struct range_locks_list none = {0}, list;
+	auto_free char *text = write_list(&none, NULL);
+	auto_json struct json_doc *map = parse(text);
+
+	(void)state;
+	range_locks_read(json_root(map), &list);
+	assert_int_equal(list.v[0].len,
+			 strlen(json_string(json_get(json_get(json_root(map), "data"), "r1"))));
+	range_locks_list_done(&list);
+}
+
+/* By others' hands. */
+static void test_rubbish(void **state)
+{
+	static const char map[] =
+		"{\"data\":{\"a\":\"x\",\"b\":\"{}\",\"c\":\"{\\\"at\\\":1,\\\"kind\\\":"
+		"\\\"SpiderIPPool\\\",\\\"metadata\\\":{\\\"name\\\":\\\"p\\\"}}\",\"d\":7,"
+		"\"e\":\"{\\\"at\\\":9223372036854775807,\\\"kind\\\":\\\"SpiderIPPool\\\","
+		"\\\"metadata\\\":{\\\"name\\\":\\\"p\\\"}}\"}}";
+	auto_json struct json_doc *doc = parse(map);
+	struct range_locks_list list;
+
+	(void)state;
+	range_locks_read(json_root(doc), &list);
+	assert_int_equal(list.n, 1);
+	assert_string_equal(list.v[0].id, "c");
+	range_locks_list_done(&list);
+	range_locks_read(NULL, &list);
+	assert_int_equal(list.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_list_round_trip),
+		cmocka_unit_test(test_age_at_which_claims_are_dropped),
+		cmocka_unit_test(test_long_claims_are_dropped_earlier),
+		cmocka_unit_test(test_metadata),
+		cmocka_unit_test(test_length_of_a_claim_is_constant),
+		cmocka_unit_test(test_old_entry),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_length),
+		cmocka_unit_test(test_rubbish),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

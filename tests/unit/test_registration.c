@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Webhook configurations: their content, and how existing ones differ. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "controller/registration/registration.h"
+#include "controller/registration/match_condition.h"
+
+static const struct inject_scope scope = {.include = NULL, .exclude = "kube-system, unirail"};
+static struct registration_form form = {.ns = "unirail",
+					.service = "unirail-controller",
+					.port = 5722,
+					.token = "abc",
+					.ca = "CA",
+					.scope = &scope,
+					.pods = true,
+					.condition = "true"};
+
+static struct json_doc *written(const struct registration_form *f, bool validating)
+{
+	struct json_doc *d = NULL;
+	struct json_out o;
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 20);
+	jo_init(&o, &b, 0);
+	registration_write(f, validating, &o);
+	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 20, NULL), 0);
+	return d;
+}
+
+static const struct json *hook(const struct json_doc *d, const char *name)
+{
+	struct json_walk w = json_walk_start(json_root(d));
+	const struct json *h;
+
+	while ((h = json_walk_next(&w, NULL)))
+		if (!strcmp(json_string(json_get(h, "name")), name))
+			return h;
+	return NULL;
+}
+
+static void is(const struct json *v, const char *key, const char *want)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, 1 << 16);
+	jo_init(&o, &b, 0);
+	jo_val(&o, json_get(v, key), false);
+	assert_string_equal(b.p, want);
+}
+
+static void test_objects(void **state)
+{
+	auto_json struct json_doc *m = written(&form, false), *v = written(&form, true);
+	const struct json *h = hook(v, "spiderippool.spiderpool.spidernet.io");
+
+	(void)state;
+	assert_int_equal(json_len(json_root(m)), 6);
+	assert_int_equal(json_len(json_root(v)), 5);
+	is(h, "clientConfig",
+	   "{\"service\":{\"namespace\":\"unirail\",\"name\":\"unirail-controller\",\"path\":"
+	   "\"/abc/validate-spiderpool-spidernet-io-v2beta1-spiderippool\",\"port\":5722},"
+	   "\"caBundle\":\"Q0E=\"}");
+	is(h, "rules",
+	   "[{\"apiGroups\":[\"spiderpool.spidernet.io\"],\"apiVersions\":[\"v2beta1\"],"
+	   "\"operations\":[\"CREATE\",\"UPDATE\",\"DELETE\"],\"resources\":[\"spiderippools\"],"
+	   "\"scope\":\"*\"}]");
+	is(h, "failurePolicy", "\"Fail\"");
+	is(h, "namespaceSelector", "{}");
+	assert_null(json_get(h, "reinvocationPolicy")); /* validating ones have none */
+	assert_null(json_get(h, "matchConditions"));
+	h = hook(m, "spidermultusconfig.spiderpool.spidernet.io");
+	is(h, "reinvocationPolicy", "\"Never\"");
+	is(h, "admissionReviewVersions", "[\"v1\"]");
+}
+
+static void test_pods(void **state)
+{
+	struct registration_form f = form;
+	auto_json struct json_doc *m = written(&f, false), *none = NULL, *closed = NULL;
+	const struct json *h = hook(m, "pods.spiderpool.spidernet.io");
+
+	(void)state;
+	is(h, "failurePolicy", "\"Ignore\"");
+	is(h, "matchConditions", "[{\"name\":\"asks\",\"expression\":\"true\"}]");
+	is(h, "namespaceSelector",
+	   "{\"matchExpressions\":[{\"key\":\"kubernetes.io/metadata.name\",\"operator\":"
+	   "\"NotIn\",\"values\":[\"kube-system\",\"unirail\"]}]}");
+	f.pods = false;
+	none = written(&f, false);
+	assert_null(hook(none, "pods.spiderpool.spidernet.io"));
+	f = form;
+	f.pods_fail_closed = true;
+	f.condition = NULL;
+	f.url = "https://10.0.0.1:99";
+	f.ca = NULL;
+	closed = written(&f, false);
+	h = hook(closed, "pods.spiderpool.spidernet.io");
+	is(h, "failurePolicy", "\"Fail\"");
+	is(h, "clientConfig", "{\"url\":\"https://10.0.0.1:99/abc/mutate--v1-pod\"}");
+	assert_null(json_get(h, "matchConditions"));
+}
+
+static void differs(const char *have, const char *want, bool conditions, const char *what)
+{
+	auto_json struct json_doc *a = NULL, *b = NULL;
+	auto_buf struct buf got;
+
+	buf_init(&got, 1024);
+	assert_int_equal(json_parse(&a, span_of(have), 1 << 16, NULL), 0);
+	assert_int_equal(json_parse(&b, span_of(want), 1 << 16, NULL), 0);
+	registration_differ(json_root(a), json_root(b), conditions, &got);
+	assert_string_equal(got.len ? got.p : "", what);
+}
+
+static void test_existing_configurations_that_differ(void **state)
+{
+	static const char one[] = "[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}]}]";
+	static const char asks[] = "[{\"name\":\"a\",\"matchConditions\":[1]}]";
+
+	(void)state;
+	differs(one, one, true, "");
+	differs("[{\"rules\":[{\"y\":2,\"x\":1}],\"name\":\"a\"}]", one, true, "");
+	differs("[]", one, true, "a: missing");
+	differs("null", one, true, "a: missing");
+	differs("[{\"name\":\"a\",\"rules\":[]}]", one, true, "a: rules");
+	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2,\"z\":3}]}]", one, true, "a: rules");
+	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}]},{\"name\":\"b\"}]", one, true,
+		"a webhook of another owner");
+	/* Defaults that a newer server adds. */
+	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"new\":1}]", one, true, "");
+	/*
+	 * A condition added by another client would exclude objects from the webhook; one that an
+	 * older server drops does not return when it is written again.
+	 */
+	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"matchConditions\":[1]}]", one,
+		true, "a: matchConditions");
+	differs("[{\"name\":\"a\"}]", asks, true, "a: matchConditions");
+	differs("[{\"name\":\"a\"}]", asks, false, "");
+}
+
+static void test_condition(void **state)
+{
+	const char *const two[] = {"default", "kube-node-lease"};
+	const char **many = xcalloc(5000, sizeof(*many));
+	auto_buf struct buf b, none, long_one;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	buf_init(&none, 1 << 20);
+	buf_init(&long_one, 1 << 20);
+	match_condition_write(two, 2, &b);
+	assert_string_equal(b.p, "has(object.metadata.annotations) && ('cni.spidernet.io/"
+				 "rdma-resource-inject' in object.metadata.annotations || "
+				 "'cni.spidernet.io/network-resource-inject' in "
+				 "object.metadata.annotations) || !(request.namespace in "
+				 "['default','kube-node-lease'])");
+	match_condition_write(NULL, 0, &none);
+	assert_non_null(strstr(none.p, "!(request.namespace in [])"));
+	/* Too many: no condition, and all are sent. */
+	for (int i = 0; i < 5000; i++)
+		many[i] = "a-namespace-with-a-name";
+	match_condition_write(many, 5000, &long_one);
+	assert_int_equal(long_one.len, 0);
+	free(many);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_pods),
+		cmocka_unit_test(test_existing_configurations_that_differ),
+		cmocka_unit_test(test_condition),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resources with plain structs: ranges, distances, preferred devices, devices that are in a pod, sources, flags, files. */
+#include "host_lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "device/resource/allocate.h"
+#include "device/resource/explain.h"
+#include "device/resource/plan.h"
+#include "device/resource/prefer.h"
+#include "device/resource/selector.h"
+#include "device/resource/source.h"
+#include "wire/yaml/yaml.h"
+
+static struct err e;
+
+#define SWITCH(n) "pci0000:" n "0/0000:" n "0:01.0/0000:" n "1:00.0/0000:" n "2:0"
+
+/* --- selectors --- */
+
+static void range(const char *item, const char *name, int64_t index, int code, bool named, bool in)
+{
+	bool n, i;
+
+	assert_int_equal(select_range(item, name, index, &n, &i), code);
+	assert_true(n == named && i == in);
+}
+
+static void ranges(void **state)
+{
+	(void)state;
+	range("pf0", "pf0", 3, 0, true, true);
+	range("PF0", "pf0", -1, 0, true, true);
+	range("pf0", "pf1", 3, 0, false, false);
+	range("pf0#0-3,5", "pf0", 3, 0, true, true);
+	range("pf0#0-3,5", "pf0", 4, 0, true, false);
+	range("pf0#0-3,5", "pf0", 5, 0, true, true);
+	range("pf0#0-3", "pf0", -1, 0, true, false);
+	range("0000:3b:00.0#7", "0000:3b:00.0", 7, 0, true, true);
+	range("pf0#", "pf0", 0, -EINVAL, true, false);
+	range("pf0#1,", "pf0", 1, -EINVAL, true, false);
+	range("pf0#3-1", "pf0", 2, -EINVAL, true, false);
+	range("pf0#a", "pf0", 2, -EINVAL, true, false);
+	range("pf0#99999999999", "pf0", 2, -EINVAL, true, false);
+	range("", "pf0", 0, 0, false, false);
+}
+
+/* Of several selector objects the text is that of the one that came furthest. */
+static void verdict_of_the_closest_selector(void **state)
+{
+	const char *intel[] = {"8086"}, *mlx[] = {"15b3"}, *drivers[] = {"vfio-pci"};
+	struct selector s[2] = {{.lists[SELECT_VENDORS] = {intel, 1}},
+				{.lists[SELECT_VENDORS] = {mlx, 1},
+				 .lists[SELECT_DRIVERS] = {drivers, 1}}};
+	const struct resource_conf c = {.form = RESOURCE_SRIOV, .selectors = s, .n_selectors = 2};
+	const struct node_device d = {.vendor = "15b3", .driver = "mlx5_core", .path = ""};
+	struct verdict v;
+	size_t which = 0;
+
+	(void)state;
+	resource_consider(&c, &d, &v, &which);
+	assert_false(v.matches);
+	assert_string_equal(v.key, "drivers");
+	assert_string_equal(v.text, "drivers wants vfio-pci, the device has mlx5_core");
+	assert_int_equal(which, 1);
+}
+
+/* --- distances --- */
+
+static void distances(void **state)
+{
+	(void)state;
+	assert_int_equal(node_distance(SWITCH("1") "0.0", 0, SWITCH("1") "4.0", 0),
+			 NODE_SAME_SWITCH);
+	assert_int_equal(node_distance(SWITCH("1") "0.0/0000:13:00.0/0000:14:01.0", 0,
+				       SWITCH("1") "4.0", 0),
+			 NODE_SAME_TREE);
+	assert_int_equal(node_distance("pci0000:10/0000:10:01.0", 0, "pci0000:10/0000:10:02.0", 0),
+			 NODE_SAME_ROOT);
+	assert_int_equal(node_distance(SWITCH("1") "0.0", 1, SWITCH("2") "0.0", 1), NODE_SAME_NUMA);
+	assert_int_equal(node_distance(SWITCH("1") "0.0", 0, SWITCH("2") "0.0", 1), NODE_FAR);
+	assert_int_equal(node_distance("", -1, "", -1), NODE_FAR);
+	/* A part that begins like another is not that part. */
+	assert_int_equal(node_distance("pci0000:1", -1, "pci0000:10", -1), NODE_FAR);
+}
+
+/* --- preferred devices --- */
+
+enum { RAILS = 4, VFS = 3 };
+
+/* Four rails below a switch each, two on each NUMA node, three VFs a rail; a GPU below each switch. */
+struct prefer_lab {
+	struct node_device v[RAILS * VFS];
+	struct resource_member members[RAILS * VFS];
+	struct node_gpu gpus[RAILS];
+	struct node_devices node;
+	struct resource_conf conf;
+	struct resource r;
+	struct resources s;
+	char paths[RAILS][2][64];
+};
+
+static void prefer_init(struct prefer_lab *l)
+{
+	memset(l, 0, sizeof(*l));
+	for (int i = 0; i < RAILS; i++) {
+		for (int k = 0; k < 2; k++)
+			snprintf(l->paths[i][k], sizeof(l->paths[i][k]),
+				 "pci0000:%d0/0000:%d0:01.0/0000:%d1:00.0/0000:%d2:0%d.0", i, i, i,
+				 i, k);
+		snprintf(l->gpus[i].bdf, sizeof(l->gpus[i].bdf), "0000:%d9:00.0", i);
+		l->gpus[i].path = l->paths[i][1];
+		l->gpus[i].numa = i / 2;
+		for (int k = 0; k < VFS; k++) {
+			struct node_device *d = &l->v[i * VFS + k];
+
+			snprintf(d->id, sizeof(d->id), "0000:%d3:00.%d", i, k + 1);
+			str_copy(d->bdf, sizeof(d->bdf), d->id);
+			snprintf(d->pf, sizeof(d->pf), "0000:%d3:00.0", i);
+			d->path = l->paths[i][0];
+			d->numa = i / 2;
+			l->members[i * VFS + k].device = d;
+		}
+	}
+	l->node = (struct node_devices){
+		.v = l->v, .n = RAILS * VFS, .gpus = l->gpus, .n_gpus = RAILS};
+	l->conf.form = RESOURCE_SRIOV;
+	l->r = (struct resource){&l->conf, l->members, RAILS * VFS};
+	l->s = (struct resources){&l->r, 1, &l->node};
+}
+
+/* "a b" */
+static void prefer(struct prefer_lab *l, const char *available, const char *must, size_t size,
+		   const char *gpus, const char *expected)
+{
+	const char *lists[3] = {available, must, gpus};
+	char *words[3][64];
+	size_t n[3] = {0};
+	auto_free const char **ret = NULL;
+	auto_buf struct buf b;
+	size_t count = 0;
+
+	for (int i = 0; i < 3; i++) {
+		struct span rest = span_of(lists[i]), word;
+
+		while (*lists[i] && span_cut(&rest, ' ', &word))
+			words[i][n[i]++] = span_dup(word);
+	}
+	const struct prefer_request q = {
+		(const char *const *)words[0], n[0], (const char *const *)words[1], n[1], size,
+		(const char *const *)words[2], n[2]};
+
+	resource_prefer(&l->s, &l->r, &q, &ret, &count);
+	buf_init(&b, 4096);
+	for (size_t i = 0; i < count; i++)
+		buf_printf(&b, "%s%s", i ? " " : "", ret[i]);
+	assert_string_equal(b.p ? b.p : "", expected);
+	for (int i = 0; i < 3; i++)
+		for (size_t k = 0; k < n[i]; k++)
+			free(words[i][k]);
+}
+
+#define ALL                                                                                        \
+	"0000:33:00.3 0000:03:00.1 0000:03:00.2 0000:03:00.3 0000:13:00.1 0000:13:00.2 "           \
+	"0000:13:00.3 0000:23:00.1 0000:23:00.2 0000:23:00.3 0000:33:00.1 0000:33:00.2"
+
+static void preferred_near_gpus(void **state)
+{
+	struct prefer_lab l;
+
+	(void)state;
+	prefer_init(&l);
+	/* the GPU's switch */
+	prefer(&l, ALL, "", 1, "0000:29:00.0", "0000:23:00.1");
+	/* each GPU's */
+	prefer(&l, ALL, "", 2, "0000:39:00.0 0000:19:00.0", "0000:13:00.1 0000:33:00.1");
+	/* its switch has none left: the same NUMA node */
+	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:33:00.2", "", 1, "0000:29:00.0", "0000:33:00.2");
+	/* nor has that */
+	prefer(&l, "0000:13:00.1", "", 1, "0000:29:00.0", "0000:13:00.1");
+	/* a GPU that is not on this node */
+	prefer(&l, ALL, "", 1, "0000:99:00.0", "0000:03:00.1");
+}
+
+/* The ids of NVIDIA's device plugin: UUIDs, and of a shared GPU its replicas. */
+static void preferred_near_gpus_by_uuid(void **state)
+{
+	struct prefer_lab l;
+
+	(void)state;
+	prefer_init(&l);
+	str_copy(l.gpus[1].uuid, sizeof(l.gpus[1].uuid), "GPU-11111111-aaaa");
+	str_copy(l.gpus[2].uuid, sizeof(l.gpus[2].uuid), "GPU-22222222-bbbb");
+	prefer(&l, ALL, "", 1, "GPU-22222222-bbbb", "0000:23:00.1");
+	prefer(&l, ALL, "", 1, "GPU-22222222-bbbb::3", "0000:23:00.1");
+	prefer(&l, ALL, "", 1, "GPU-11111111-aaaa", "0000:13:00.1");
+	prefer(&l, ALL, "", 1, "0000:29:00.0::0", "0000:23:00.1");
+	/* Unknown ones, a MIG device, the beginning of a known one, nothing. */
+	prefer(&l, ALL, "", 1,
+	       "GPU-33333333-cccc MIG-22222222-bbbb GPU-22222222 ::", "0000:03:00.1");
+	assert_null(node_gpu_find(&l.node, ""));
+}
+
+static void expect_uuid(const char *information, const char *expected)
+{
+	char uuid[NODE_UUID_MAX] = "before";
+
+	node_gpu_parse_uuid(span_of(information), uuid);
+	assert_string_equal(uuid, expected);
+}
+
+static void uuid_of_a_gpu(void **state)
+{
+	char zero[] = "GPU UUID: GPU-1_2\n", uuid[NODE_UUID_MAX];
+
+	(void)state;
+	expect_uuid("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 320\n"
+		    "GPU UUID: \t GPU-7b1f0c8e-3d5a-4f0b-9a63-5d1c2e9f8a10\n"
+		    "Video BIOS: \t 96.00.30.00.01\nBus Location: \t 0000:19:00.0\n",
+		    "GPU-7b1f0c8e-3d5a-4f0b-9a63-5d1c2e9f8a10");
+	expect_uuid("GPU UUID:GPU-1", "GPU-1");
+	expect_uuid("GPU UUID: \t GPU-\?\?\?\?\?\?\?\?-\?\?\?\?\n", "");
+	expect_uuid("GPU UUID: \t\n", "");
+	expect_uuid("GPU UUID\n", "");
+	expect_uuid("", "");
+	expect_uuid("Model: GPU UUID: GPU-1\n", "");
+	expect_uuid("GPU UUID: GPU-0123456789012345678901234567890123456789012\n",
+		    "GPU-0123456789012345678901234567890123456789012");
+	expect_uuid("GPU UUID: GPU-01234567890123456789012345678901234567890123\n", "");
+	zero[15] = '\0';
+	node_gpu_parse_uuid((struct span){zero, sizeof(zero) - 1}, uuid);
+	assert_string_equal(uuid, "");
+}
+
+static void gpus_of_a_host(void **state)
+{
+	auto_node_devices struct node_devices node = {0};
+	const struct node_gpu *gpu;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "hw_eight_ofed.tree");
+	host_write(&h, "/proc/driver/nvidia/gpus/0000:24:00.0/information",
+		   "IRQ: 320\nGPU UUID: \t GPU-7b1f0c8e\n");
+	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	gpu = node_gpu_find(&node, "GPU-7b1f0c8e");
+	assert_non_null(gpu);
+	assert_string_equal(gpu->bdf, "0000:24:00.0");
+	/* Its driver tells nothing of this one. */
+	gpu = node_gpu_find(&node, "0000:14:00.0");
+	assert_non_null(gpu);
+	assert_string_equal(gpu->uuid, "");
+	host_remove(&h);
+}
+
+static void preferred_spread_over_rails(void **state)
+{
+	struct prefer_lab l;
+
+	(void)state;
+	prefer_init(&l);
+	prefer(&l, ALL, "", 4, "", "0000:03:00.1 0000:13:00.1 0000:23:00.1 0000:33:00.1");
+	/* rail 0 has the most that are allocated, rail 3 none */
+	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:13:00.2 0000:33:00.1 0000:33:00.2 0000:33:00.3",
+	       "", 2, "", "0000:33:00.1 0000:13:00.1");
+	/* what must be in is in, and counts for its rail */
+	prefer(&l, ALL, "0000:33:00.2", 4, "",
+	       "0000:33:00.2 0000:03:00.1 0000:13:00.1 0000:23:00.1");
+	/* fewer than requested; ids without a device last */
+	prefer(&l, "unknown 0000:13:00.2", "", 5, "", "0000:13:00.2 unknown");
+	prefer(&l, "", "", 2, "", "");
+	prefer(&l, ALL, "", 0, "", "");
+}
+
+/* "spread": true: the id decides the HCA, so the kubelet's choice of ids is the choice of HCAs. */
+static void preferred_least_loaded_hca(void **state)
+{
+	struct prefer_lab l;
+	struct resource_id id;
+
+	(void)state;
+	prefer_init(&l);
+	l.conf.form = RESOURCE_SHARED;
+	l.conf.spread = true;
+	l.conf.hca_max = 9;
+	/* three HCAs: those of rails 0, 1 and 2 */
+	l.members[1].device = &l.v[VFS];
+	l.members[2].device = &l.v[2 * VFS];
+	l.r.n = 3;
+	resource_id_at(&l.r, 5, &id);
+	assert_true(id.n_numa == 1 && id.numa[0] == 1);
+	prefer(&l, "0 1 2 3 4 5 6 7 8", "", 1, "", "0");
+	prefer(&l, "1 2 3 4 5 6 7 8", "", 1, "", "1");
+	prefer(&l, "2 3 4 5 6 7 8", "", 1, "", "2");
+	prefer(&l, "3 4 5 6 7 8", "", 1, "", "3");
+	prefer(&l, "3 6 4 7", "", 1, "", "3");
+	prefer(&l, "3 6 4 7", "", 1, "0000:19:00.0", "4");
+}
+
+/* --- a VF in a pod --- */
+
+static void device_in_pod_stays(void **state)
+{
+	static const char conf[] =
+		"{\"resourceList\": [{\"resourceName\": \"a\", \"selectors\": {\"pfNames\": [\"ib0\"], "
+		"\"pKeys\": [\"0x8001\"], \"linkTypes\": [\"infiniband\"], \"isRdma\": true}}]}";
+	auto_node_devices struct node_devices before = {0}, now = {0};
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages m = {0};
+	auto_resources struct resources s = {0}, carried = {0};
+	char command[256];
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "eight_ib.tree");
+	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, NULL, &before, &e), 0);
+	/* In a pod a VF has neither netdev nor RDMA device here. */
+	snprintf(command, sizeof(command),
+		 "rm -r %s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/net "
+		 "%s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/infiniband*",
+		 h.dir, h.dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(node_devices_read(&h.root, NULL, &now, &e), 0);
+	assert_true(node_device_find(&now, "0000:11:00.2")->away);
+	resources_decide(&c, &now, &s, &m);
+	assert_int_equal(s.v[0].n, 0);
+	node_devices_carry(&now, &before, 1);
+	resources_decide(&c, &now, &carried, &m);
+	assert_int_equal(carried.v[0].n, 1);
+	assert_string_equal(carried.v[0].v[0].device->id, "0000:11:00.2");
+	host_remove(&h);
+}
+
+/* --- answers --- */
+
+static void answer_for_a_device_that_is_no_more(void **state)
+{
+	struct prefer_lab l;
+	struct answer a = {0};
+	const char *ids[] = {"0000:99:00.1"};
+
+	(void)state;
+	prefer_init(&l);
+	str_copy(l.conf.full, sizeof(l.conf.full), "intel.com/a");
+	assert_int_equal(resource_allocate(&l.s, &l.r, ids, 1, false, &a, &e), -ENOENT);
+	assert_string_equal(e.text, "resource intel.com/a has no device '0000:99:00.1' any more");
+	assert_int_equal(resource_allocate(&l.s, &l.r, ids, 0, false, &a, &e), -EINVAL);
+	assert_null(a.envs);
+}
+
+static void files(void **state)
+{
+	const struct resource_conf c = {.full = "a/b"};
+	auto_free char *path = resource_devinfo_path(&c, "x/../y");
+	char text[32];
+	struct answer_file f = {path, "{}\n"};
+	struct answer a = {.files = &f, .n_files = 1};
+	struct host_lab h;
+	struct stat st;
+	ino_t inode;
+
+	(void)state;
+	assert_string_equal(path, "/var/run/k8s.cni.cncf.io/devinfo/dp/a-b-x-..-y-device.json");
+	host_empty(&h);
+	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
+	assert_int_equal(st.st_mode & 07777, 0444);
+	/* A read-only file of an earlier pod is replaced. */
+	f.text = "{\"type\": 1}\n";
+	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	host_read(&h, path, text, sizeof(text));
+	assert_string_equal(text, "{\"type\": 1}");
+	/* The same text is not written again, with another mode it is. */
+	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
+	inode = st.st_ino;
+	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
+	assert_int_equal(st.st_ino, inode);
+	assert_int_equal(fchmodat(h.root.fd, path + 1, 0644, 0), 0);
+	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
+	assert_int_equal(st.st_mode & 07777, 0444);
+	f.text = NULL;
+	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	assert_false(file_exists(&h.root, path));
+	host_remove(&h);
+}
+
+/* --- where configurations come from --- */
+
+#define CONF(name) "{\"resourceList\": [{\"resourceName\": \"" name "\", \"selectors\": {}}]}"
+
+static size_t sources(struct host_lab *h, const char *path, const char *node, bool optional,
+		      const char *expected)
+{
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages m = {0};
+	auto_buf struct buf b;
+	size_t n = resource_sources_read(&h->root, &path, 1, node, optional, NULL, &c, &m);
+
+	buf_init(&b, 4096);
+	for (size_t i = 0; i < c.n; i++)
+		buf_printf(&b, "%s ", c.v[i].name);
+	for (size_t i = 0; i < m.n; i++)
+		buf_printf(&b, "! %s", m.v[i].text);
+	assert_string_equal(b.p ? b.p : "", expected);
+	return n;
+}
+
+static void configuration_sources(void **state)
+{
+	struct host_lab h;
+
+	(void)state;
+	host_empty(&h);
+	host_write(&h, "/file/one.json", CONF("one"));
+	host_write(&h, "/map/..data/config.json", CONF("hidden"));
+	host_write(&h, "/map/b.json", CONF("b"));
+	host_write(&h, "/map/a.json", CONF("a"));
+	host_write(&h, "/map/README", "no configuration");
+	host_write(&h, "/nodes/node1", CONF("node1"));
+	host_write(&h, "/nodes/config.json", CONF("all"));
+	host_write(&h, "/other/README", "no configuration");
+	assert_int_equal(sources(&h, "/file/one.json", NULL, false, "one "), 1);
+	assert_int_equal(sources(&h, "/map", "node1", false, "a b "), 2);
+	assert_int_equal(sources(&h, "/nodes", "node1", false, "node1 "), 1);
+	assert_int_equal(sources(&h, "/nodes", "node2", false, "all "), 1);
+	assert_int_equal(sources(&h, "/nodes", "..data", false, "all "), 1);
+	assert_int_equal(sources(&h, "/none", NULL, true, ""), 0);
+	assert_int_equal(sources(&h, "/none", NULL, false,
+				 "! open '/none': No such file or directory (ENOENT)"),
+			 0);
+	assert_int_equal(
+		sources(&h, "/other", "node1", false,
+			"! /other: no configuration: wants config.json, *.json or the node's "
+			"name node1"),
+		0);
+	host_remove(&h);
+}
+
+static int flags(enum resource_form form, const char *line, struct resource_flags *ret)
+{
+	static char copy[256];
+	char *argv[16];
+	int argc = 0;
+
+	str_copy(copy, sizeof(copy), line);
+	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
+		argv[argc++] = w;
+	err_clear(&e);
+	return resource_flags_parse(form, argc, argv, ret, &e);
+}
+
+static void flags_of_the_originals(void **state)
+{
+	struct resource_flags f;
+
+	(void)state;
+	assert_int_equal(flags(RESOURCE_SHARED, "", &f), 0);
+	assert_string_equal(f.config_file, "/k8s-rdma-shared-dev-plugin/config.json");
+	assert_true(!f.use_cdi && !f.version);
+	assert_int_equal(flags(RESOURCE_SHARED, "-config-file /a --use-cdi=true -v", &f), 0);
+	assert_string_equal(f.config_file, "/a");
+	assert_true(f.use_cdi && f.version);
+	assert_int_equal(flags(RESOURCE_SRIOV, "", &f), 0);
+	assert_string_equal(f.config_file, "/etc/pcidp/config.json");
+	assert_null(f.prefix);
+	/* as the SR-IOV operator calls its image */
+	assert_int_equal(flags(RESOURCE_SRIOV,
+			       "--log-level=10 --resource-prefix=openshift.io "
+			       "--config-file=/etc/pcidp/node1 --use-cdi",
+			       &f),
+			 0);
+	assert_string_equal(f.prefix, "openshift.io");
+	assert_string_equal(f.config_file, "/etc/pcidp/node1");
+	assert_true(f.use_cdi && f.log_level == 10);
+	assert_int_equal(flags(RESOURCE_SRIOV, "-logtostderr -v 5 -log_dir /tmp -- -nonsense", &f),
+			 0);
+	assert_int_equal(f.log_level, 5);
+	assert_int_equal(flags(RESOURCE_SHARED, "-resource-prefix=x", &f), -EINVAL);
+	assert_string_equal(e.text, "flag provided but not defined: -resource-prefix");
+	assert_int_equal(flags(RESOURCE_SRIOV, "-config-file", &f), -EINVAL);
+	assert_string_equal(e.text, "flag needs an argument: -config-file");
+	assert_int_equal(flags(RESOURCE_SRIOV, "-use-cdi=maybe", &f), -EINVAL);
+	assert_string_equal(e.text, "invalid boolean value \"maybe\" for -use-cdi: parse error");
+	assert_int_equal(flags(RESOURCE_SRIOV, "---x", &f), -EINVAL);
+	assert_string_equal(e.text, "bad flag syntax: ---x");
+	assert_int_equal(flags(RESOURCE_SRIOV, "-v=high", &f), -EINVAL);
+}
+
+/* --- ceilings --- */
+
+static void ceilings(void **state)
+{
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages m = {0};
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, RESOURCE_TEXT_MAX * 2);
+	buf_str(&b, "{\"resourceList\": [");
+	for (int i = 0; i < RESOURCE_CONF_MAX + 1; i++)
+		buf_printf(&b, "%s{\"resourceName\": \"r%d\", \"wrong%d\": 1, \"selectors\": {}}",
+			   i ? "," : "", i, i);
+	buf_str(&b, "]}");
+	assert_int_equal(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), 0);
+	assert_int_equal(c.n, RESOURCE_CONF_MAX);
+	assert_int_equal(m.n, 257);
+	assert_string_equal(m.v[256].text, "more than 256 messages, the others are left out");
+	buf_reset(&b);
+	buf_str(&b, "[");
+	for (int i = 0; i < RESOURCE_VALUES_MAX; i++)
+		buf_str(&b, "1,");
+	buf_str(&b, "1]");
+	assert_int_equal(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), -E2BIG);
+	assert_int_equal(c.n, RESOURCE_CONF_MAX);
+}
+
+/* --- explain --- */
+
+static void explain(void **state)
+{
+	static const char conf[] =
+		"{\"configList\": [{\"resourceName\": \"hca\", \"rdmaHcaMax\": 1, \"selectors\": "
+		"{\"vendors\": [\"8086\"]}}], \"resourceList\": [{\"resourceName\": \"a\", \"selectors\": "
+		"{\"pfNames\": [\"ens4f0np0#0\"]}}, {\"resourceName\": \"b\", \"selectors\": "
+		"{\"vendors\": [\"15b3\"]}}]}";
+	auto_node_devices struct node_devices node = {0};
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages m = {0};
+	auto_resources struct resources s = {0};
+	auto_buf struct buf b;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "vfs.tree");
+	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
+	resources_decide(&c, &node, &s, &m);
+	buf_init(&b, 1 << 20);
+	resource_explain_text(&s, &m, &b);
+	assert_non_null(strstr(b.p,
+			       "0000:af:00.2  VF 0 of ens4f0np0  ens4f0v0  mlx5_1\n"
+			       "  - rdma/hca: vendors wants 8086, the device has 15b3\n"
+			       "  + intel.com/a\n"
+			       "  - intel.com/b: it belongs to intel.com/a, which comes first\n"));
+	assert_non_null(strstr(
+		b.p, "0000:af:00.5  VF 3 of ens4f0np0  in a pod\n"
+		     "  - rdma/hca: the device has no RDMA device\n"
+		     "  - intel.com/a: pfNames wants ens4f0np0#0, the device has ens4f0np0#3\n"
+		     "  + intel.com/b\n"));
+	assert_non_null(strstr(b.p, "0000:af:00.0  PF with 5 VFs  ens4f0np0  mlx5_0\n"));
+	assert_non_null(strstr(b.p, "intel.com/b: the device is a PF with VFs\n"));
+	assert_non_null(strstr(b.p,
+			       "warning: c: resourceList[1]: intel.com/b: Cannot add device "
+			       "[0000:af:00.2]. Already allocated.: it belongs to intel.com/a, "
+			       "which comes first\n"));
+	host_remove(&h);
+}
+
+/* --- configs/device-plugin --- */
+
+static void read_example(const char *name, struct resource_config *c, struct resource_messages *m)
+{
+	auto_free char *path = xasprintf("configs/device-plugin/%s", name);
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_json struct json_doc *doc = NULL;
+	auto_buf struct buf text, json;
+	struct json_walk w;
+	const struct json *v;
+	const char *key;
+
+	buf_init(&text, 1 << 20);
+	buf_init(&json, 1 << 20);
+	if (fd < 0)
+		fail_msg("%s is missing", path);
+	assert_int_equal(fd_read_all(fd, 1 << 20, &text, &e), 0);
+	if (yaml_to_json(buf_span(&text), &json, &e) < 0 ||
+	    json_parse(&doc, buf_span(&json), 1 << 20, &e) < 0)
+		fail_msg("%s: %s", path, e.text);
+	w = json_walk_start(json_get(json_root(doc), "data"));
+	while ((v = json_walk_next(&w, &key))) {
+		/* Of a node's own key one is read, not both. */
+		if (strcmp(key, "config.json") != 0)
+			continue;
+		if (resource_config_add(c, span_of(json_string(v)), path, NULL, m, &e) < 0)
+			fail_msg("%s", e.text);
+	}
+}
+
+static void examples(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t n;
+	} rows[] = {{"shared.yaml", 8},
+		    {"sriov.yaml", 8},
+		    {"infiniband.yaml", 8},
+		    {"per-node.yaml", 1},
+		    {"one-hca.yaml", 2}};
+	auto_node_devices struct node_devices node = {0};
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "eight_named.tree");
+	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+		auto_resource_messages struct resource_messages m = {0};
+		auto_resources struct resources s = {0};
+
+		read_example(rows[i].name, &c, &m);
+		assert_int_equal(m.n, 0);
+		assert_int_equal(c.n, rows[i].n);
+		resources_decide(&c, &node, &s, &m);
+		/* Eight shared rails: the same as without a configuration. */
+		for (size_t k = 0; i == 0 && k < s.n; k++)
+			assert_int_equal(s.v[k].n, 1);
+	}
+	host_remove(&h);
+}
+
+/* --- rails --- */
+
+static void rail_numbers(void **state)
+{
+	auto_node_devices struct node_devices node = {0};
+	auto_free struct rail *v = NULL;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "eight_rails.tree");
+	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	/* The NIC of the default route is no rail; storage, without a GPU beside it, is the last. */
+	assert_int_equal(resource_rails(&node, &v), 9);
+	assert_string_equal(v[0].pf->netdev, "ens1np0");
+	assert_string_equal(v[7].pf->netdev, "ens8np0");
+	assert_string_equal(v[8].pf->netdev, "storage0");
+	host_remove(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranges),
+		cmocka_unit_test(verdict_of_the_closest_selector),
+		cmocka_unit_test(distances),
+		cmocka_unit_test(preferred_near_gpus),
+		cmocka_unit_test(preferred_near_gpus_by_uuid),
+		cmocka_unit_test(uuid_of_a_gpu),
+		cmocka_unit_test(gpus_of_a_host),
+		cmocka_unit_test(preferred_spread_over_rails),
+		cmocka_unit_test(preferred_least_loaded_hca),
+		cmocka_unit_test(device_in_pod_stays),
+		cmocka_unit_test(answer_for_a_device_that_is_no_more),
+		cmocka_unit_test(files),
+		cmocka_unit_test(configuration_sources),
+		cmocka_unit_test(flags_of_the_originals),
+		cmocka_unit_test(ceilings),
+		cmocka_unit_test(explain),
+		cmocka_unit_test(examples),
+		cmocka_unit_test(rail_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

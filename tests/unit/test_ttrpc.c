@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "wire/ttrpc/ttrpc.h"
+
+/* Request "svc"/"Do" with message "hi", stream 1 of connection 1. */
+static const char request[] = "\x00\x00\x00\x01\x00\x00\x00\x17"
+			      "\x00\x00\x00\x0d\x00\x00\x00\x01\x01\x00"
+			      "\x0a\x03svc\x12\x02"
+			      "Do\x1a\x02hi";
+enum { REQUEST_SIZE = sizeof(request) - 1 };
+
+struct seen {
+	char service[32], method[32], message[32], text[64];
+	int requests, responses, status, fail;
+	uint32_t stream;
+};
+
+static int on_request(void *arg, const char *service, const char *method, struct span message,
+		      struct buf *reply, struct err *e)
+{
+	struct seen *s = arg;
+
+	s->requests++;
+	str_copy(s->service, sizeof(s->service), service);
+	str_copy(s->method, sizeof(s->method), method);
+	memcpy(s->message, message.p, message.n);
+	if (s->fail)
+		return err_set(e, s->fail, "no");
+	buf_str(reply, "yes");
+	return 0;
+}
+
+static void on_response(void *arg, uint32_t stream, int status, struct span message,
+			const char *text)
+{
+	struct seen *s = arg;
+
+	s->responses++;
+	s->stream = stream;
+	s->status = status;
+	if (message.n)
+		memcpy(s->message, message.p, message.n);
+	str_copy(s->text, sizeof(s->text), text);
+}
+
+static const struct ttrpc_ops ops = {on_request, on_response};
+
+static void assert_out(const struct ttrpc *t, const char *want, size_t n)
+{
+	struct span out = ttrpc_out(t);
+
+	assert_int_equal(out.n, n);
+	assert_memory_equal(out.p, want, n);
+}
+
+static void request_in_any_portions_is_answered(void **state)
+{
+	static const char answer[] = "\x00\x00\x00\x01\x00\x00\x00\x11"
+				     "\x00\x00\x00\x07\x00\x00\x00\x01\x02\x00"
+				     "\x0a\x00\x12\x03yes";
+
+	(void)state;
+	for (size_t step = 1; step <= REQUEST_SIZE; step++) {
+		struct seen seen = {0};
+		struct ttrpc *t = ttrpc_new(&ops, &seen);
+		struct err e = ERR_INIT;
+
+		for (size_t at = 0; at < REQUEST_SIZE; at += step) {
+			size_t n = REQUEST_SIZE - at < step ? REQUEST_SIZE - at : step;
+
+			assert_int_equal(ttrpc_in(t, (struct span){request + at, n}, &e), 0);
+		}
+		assert_int_equal(seen.requests, 1);
+		assert_string_equal(seen.service, "svc");
+		assert_string_equal(seen.method, "Do");
+		assert_string_equal(seen.message, "hi");
+		assert_out(t, answer, sizeof(answer) - 1);
+		ttrpc_sent(t, 4);
+		assert_out(t, answer + 4, sizeof(answer) - 5);
+		ttrpc_sent(t, sizeof(answer) - 5);
+		assert_int_equal(ttrpc_out(t).n, 0);
+		ttrpc_free(t);
+	}
+}
+
+static void failure_becomes_a_status(void **state)
+{
+	static const struct {
+		int code;
+		char status;
+	} cases[] = {{-EOPNOTSUPP, 12}, {-EINVAL, 3}, {-EIO, 13}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char want[] = "\x00\x00\x00\x01\x00\x00\x00\x12"
+			      "\x00\x00\x00\x08\x00\x00\x00\x01\x02\x00"
+			      "\x0a\x06\x08?\x12\x02no";
+		struct seen seen = {.fail = cases[i].code};
+		struct ttrpc *t = ttrpc_new(&ops, &seen);
+
+		want[21] = cases[i].status;
+		assert_int_equal(ttrpc_in(t, (struct span){request, REQUEST_SIZE}, NULL), 0);
+		assert_out(t, want, sizeof(want) - 1);
+		ttrpc_free(t);
+	}
+}
+
+static void call_and_its_answer(void **state)
+{
+	static const char call[] = "\x00\x00\x00\x02\x00\x00\x00\x17"
+				   "\x00\x00\x00\x0d\x00\x00\x00\x01\x01\x00"
+				   "\x0a\x03svc\x12\x02"
+				   "Do\x1a\x02hi";
+	static const char answer[] = "\x00\x00\x00\x02\x00\x00\x00\x14"
+				     "\x00\x00\x00\x0a\x00\x00\x00\x01\x02\x00"
+				     "\x0a\x08\x08\x06\x12\x04used";
+	struct seen seen = {0};
+	struct ttrpc *t = ttrpc_new(&ops, &seen);
+
+	(void)state;
+	assert_int_equal(ttrpc_call(t, "svc", "Do", span_of("hi")), 1);
+	assert_out(t, call, sizeof(call) - 1);
+	assert_int_equal(ttrpc_call(t, "svc", "Do", span_of("hi")), 3);
+	assert_int_equal(ttrpc_in(t, (struct span){answer, sizeof(answer) - 1}, NULL), 0);
+	assert_int_equal(seen.responses, 1);
+	assert_int_equal(seen.stream, 1);
+	assert_int_equal(seen.status, 6);
+	assert_string_equal(seen.text, "used");
+	ttrpc_free(t);
+}
+
+static void unknown_connections_are_skipped(void **state)
+{
+	static const char other[] = "\x00\x00\x00\x07\x00\x00\x00\x03"
+				    "abc"
+				    "\x00\x00\x00\x01\x00\x00\x00\x00";
+	struct seen seen = {0};
+	struct ttrpc *t = ttrpc_new(&ops, &seen);
+
+	(void)state;
+	assert_int_equal(ttrpc_in(t, (struct span){other, sizeof(other) - 1}, NULL), 0);
+	assert_int_equal(ttrpc_in(t, (struct span){request, REQUEST_SIZE}, NULL), 0);
+	assert_int_equal(seen.requests, 1);
+	ttrpc_free(t);
+}
+
+static void broken_messages_end_the_connection(void **state)
+{
+	static const char large[] = "\x00\x00\x00\x01\x00\x50\x00\x00"
+				    "\x00\x40\x00\x01\x00\x00\x00\x01\x01\x00";
+	static const char garbage[] = "\x00\x00\x00\x01\x00\x00\x00\x0b"
+				      "\x00\x00\x00\x01\x00\x00\x00\x01\x01\x00\x0a";
+	struct seen seen = {0};
+	struct ttrpc *t = ttrpc_new(&ops, &seen);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(ttrpc_in(t, (struct span){large, sizeof(large) - 1}, &e), -EMSGSIZE);
+	assert_string_equal(e.text, "a ttrpc message of 4194305 bytes, the limit is 4194304");
+	ttrpc_free(t);
+	t = ttrpc_new(&ops, &seen);
+	assert_int_equal(ttrpc_in(t, (struct span){garbage, sizeof(garbage) - 1}, &e), -EPROTO);
+	assert_int_equal(seen.requests, 0);
+	ttrpc_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(request_in_any_portions_is_answered),
+		cmocka_unit_test(failure_becomes_a_status),
+		cmocka_unit_test(call_and_its_answer),
+		cmocka_unit_test(unknown_connections_are_skipped),
+		cmocka_unit_test(broken_messages_end_the_connection),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

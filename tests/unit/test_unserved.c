@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Networks whose device resource no node has: when they are reported. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "controller/gc/unserved.h"
+
+struct lab {
+	struct unserved_table table;
+	char said[256];
+};
+
+static void on_report(void *arg, const struct unserved_network *n, bool missing)
+{
+	struct lab *l = arg;
+	size_t at = strlen(l->said);
+
+	snprintf(l->said + at, sizeof(l->said) - at, "%c%s=%s ", missing ? '-' : '+', n->name,
+		 n->resource);
+}
+
+/* nets: "name=resource name=resource"; resources: sorted words. Returns when to decide again. */
+static int64_t decide(struct lab *l, const char *nets, const char *resources, int64_t now_ms)
+{
+	struct span rest = span_of(nets), word, name;
+	struct unserved_network *v = NULL;
+	char *names[8];
+	size_t n = 0, n_names = 0;
+	int64_t due;
+
+	*l->said = '\0';
+	while (span_cut(&rest, ' ', &word)) {
+		struct unserved_network *x;
+
+		if (!word.n)
+			continue;
+		x = &VEC_PUSH(v, n);
+		span_cut(&word, '=', &name);
+		*x = (struct unserved_network){.uid = span_dup(name),
+					       .ns = xstrdup("t"),
+					       .name = span_dup(name),
+					       .resource = span_dup(word)};
+	}
+	rest = span_of(resources);
+	while (span_cut(&rest, ' ', &word))
+		if (word.n)
+			names[n_names++] = span_dup(word);
+	due = unserved_update(&l->table, v, n, (const char *const *)names, n_names, now_ms,
+			      on_report, l);
+	for (size_t i = 0; i < n_names; i++)
+		free(names[i]);
+	free(v);
+	return due;
+}
+
+static void test_reported_once_after_the_grace(void **state)
+{
+	struct lab l = {0};
+
+	(void)state;
+	assert_int_equal(decide(&l, "b=x/b a=x/a", "x/a", 1000), 1000 + UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "");
+	/* Another one that is missing since later. */
+	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
+	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
+			 2000 + UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "-b=x/b ");
+	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/a", 9 * UNSERVED_GRACE_MS), -1);
+	assert_string_equal(l.said, "-c=x/c ");
+	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/b x/cc", 9 * UNSERVED_GRACE_MS), -1);
+	assert_string_equal(l.said, "+b=x/b ");
+	unserved_table_done(&l.table);
+}
+
+static void test_not_in_the_grace(void **state)
+{
+	struct lab l = {0};
+
+	(void)state;
+	decide(&l, "a=x/a", "", 0);
+	/* A node's kubelet restarted. */
+	assert_int_equal(decide(&l, "a=x/a", "x/a", UNSERVED_GRACE_MS - 1), -1);
+	assert_string_equal(l.said, "");
+	assert_int_equal(decide(&l, "a=x/a", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "");
+	unserved_table_done(&l.table);
+}
+
+static void test_changed_and_deleted(void **state)
+{
+	struct lab l = {0};
+
+	(void)state;
+	decide(&l, "a=x/a", "", 0);
+	decide(&l, "a=x/a", "", UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "-a=x/a ");
+	/* Another resource has a grace of its own. */
+	assert_int_equal(decide(&l, "a=x/b", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "");
+	assert_int_equal(decide(&l, "", "", 3 * UNSERVED_GRACE_MS), -1);
+	assert_string_equal(l.said, "");
+	assert_int_equal(l.table.n, 0);
+	unserved_table_done(&l.table);
+}
+
+static void test_resources_of_a_node(void **state)
+{
+	static const struct {
+		const char *capacity, *first, *second;
+	} cases[] = {
+		{"\"cpu\":\"4\",\"x/a\":\"8\",\"x/b\":\"0\",\"x/c\":\"1k\"", "x/a", "x/c"},
+		{"\"x/b\":\"0\"", NULL, NULL},
+		{"\"x/b\":7,\"x/c\":null", NULL, NULL},
+		{"", NULL, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text =
+			xasprintf("{\"status\":{\"capacity\":{%s}}}", cases[i].capacity);
+		auto_json struct json_doc *d = NULL;
+		auto_free char *list = NULL;
+
+		assert_int_equal(json_parse(&d, span_of(text), 4096, NULL), 0);
+		list = gc_cache_read_resources(json_root(d));
+		if (!cases[i].first) {
+			assert_null(list);
+			continue;
+		}
+		assert_string_equal(list, cases[i].first);
+		assert_string_equal(list + 4, cases[i].second);
+		assert_int_equal(list[8], '\0');
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reported_once_after_the_grace),
+		cmocka_unit_test(test_not_in_the_grace),
+		cmocka_unit_test(test_changed_and_deleted),
+		cmocka_unit_test(test_resources_of_a_node),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

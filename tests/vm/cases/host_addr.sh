@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail host addr` of a bond: created, its ports joined, address and policy route; undone, killed at a step.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+# shellcheck source=tests/vm/lib_host.sh
+. /tests/lib_host.sh
+
+observed() {
+	# Not the MAC: that of a bond without ports is the kernel's choice.
+	ip -j -d link show | jq -c '.[] | select(.ifname | test("^(eth[01]|bond)")) | [.ifname, .mtu, .master,
+		(.flags | index("UP") != null), .linkinfo.info_data.mode, .linkinfo.info_data.xmit_hash_policy]' | sort
+	ip -j -4 address | jq -c '.[] | [.ifname, [.addr_info[]? | [.local, .prefixlen]]]'
+	ip rule
+	ip route show table all | grep -v '^\(broadcast\|local\)'
+}
+
+# One port is up before, the other one down.
+ip link set eth0 up
+set -- addr bond7 --bond-ports eth0,eth1 --bond-mode active-backup --ipv4-ip 172.16.1.10/24 --ipv4-gateway 172.16.1.1 \
+	--policy-route --mtu 4200 --persist none
+step "$@"
+applied "$@"
+same "mode" "$(ip -j -d link show bond7 | jq -r '.[0].linkinfo.info_data.mode')" active-backup
+for port in eth0 eth1; do
+	same "master of $port" "$(ip -j link show $port | jq -r '.[0].master')" bond7
+	same "MTU of $port" "$(ip -j link show $port | jq '.[0].mtu')" 4200
+done
+ip rule | grep -q 'from 172.16.1.10 lookup 151' || fail "$(ip rule)"
+# A port that another program takes away joins again.
+ip link set eth1 nomaster
+unirail host apply
+same "master of eth1" "$(ip -j link show eth1 | jq -r '.[0].master')" bond7
+undone "a repair"
+
+# refuse WORDS ARG...
+refuse() {
+	words=$1
+	shift
+	said=$(unirail host "$@" 2>&1) && fail "works: $*: $said"
+	echo "$said" | grep -qF -- "$words" || fail "'$words' is not in: $said"
+}
+ip address add 172.16.9.9/24 dev eth1
+refuse "interface 'eth1' has address 172.16.9.9/24, which a port of a bond cannot use" addr bond7 --bond-ports eth0,eth1
+ip address flush dev eth1
+refuse "interface 'eth9' does not exist" addr bond7 --bond-ports eth0,eth9
+refuse "interface 'eth1' exists and is no bond" addr eth1 --bond-ports eth0
+# The module's own bond0 has another mode, and no port.
+ip link add bond0 type bond mode balance-rr
+everything >/run/at_first
+applied addr bond0 --bond-ports eth0 --bond-mode 802.3ad --persist none
+same "mode of bond0" "$(ip -j -d link show bond0 | jq -r '.[0].linkinfo.info_data.mode')" 802.3ad
+refuse "bond 'bond0' has mode 802.3ad, which can change to active-backup only while it is down" addr bond0 --bond-ports eth0 \
+	--bond-mode active-backup
+undone "a change of mode"
+ip link del bond0
+ip link set eth0 down
+rm -f /etc/machine-id

@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail host modules` and `unirail host rdma-mode`: now, undone, killed at a step.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+# shellcheck source=tests/vm/lib_host.sh
+. /tests/lib_host.sh
+
+loaded() {
+	sed 's/ .*//' /proc/modules | sort
+}
+
+observed() {
+	loaded | sed 's/^/module /'
+	rdma system | sed 's/ copy.*//'
+}
+
+# The user-space parts, and what only they need.
+rmmod rdma_ucm
+rmmod ib_umad
+rmmod rdma_cm
+rmmod iw_cm
+
+# Killed while modprobe is at work, too: at each wait for its output.
+requests=ppoll,poll each=1 step modules ib_umad,rdma_ucm
+grep -qx rdma_ucm /proc/modules 2>/dev/null && fail "rdma_ucm is loaded after undo"
+applied modules ib_umad,rdma_ucm
+for module in ib_umad rdma_ucm rdma_cm iw_cm; do
+	[ -e /sys/module/$module ] || fail "$module is not loaded"
+done
+same "modules-load.d" "$(grep -v '^#' /etc/modules-load.d/unirail.conf | tr '\n' ' ')" "ib_umad rdma_ucm "
+# Another program unloads one: it is loaded again, and undo unloads it still.
+rmmod rdma_ucm
+unirail host apply
+[ -e /sys/module/rdma_ucm ] || fail "apply does not load rdma_ucm again"
+# In use by another module: undo says so and restores it later.
+exec 3</dev/infiniband/rdma_cm
+! unirail host undo >/run/busy 2>&1 || fail "undo unloads rdma_ucm, which is in use: $(cat /run/busy)"
+grep -q "unload module 'rdma_ucm': .*EBUSY.*it is in use" /run/busy || fail "undo says $(cat /run/busy)"
+exec 3<&-
+undone "a module in use"
+said=$(unirail host modules no_such_module 2>&1) && fail "a module that does not exist is loaded: $said"
+echo "$said" | grep -q "this kernel has no module 'no_such_module'" || fail "unknown module: $said"
+unirail host undo >/dev/null
+
+step rdma-mode exclusive
+applied rdma-mode exclusive
+rdma system | grep -q 'netns exclusive' || fail "$(rdma system)"
+same "modprobe.d" "$(grep -v '^#' /etc/modprobe.d/unirail-rdma.conf)" "options ib_core netns_mode=0"
+# It cannot change while another namespace exists: named, and kept for the next boot.
+unirail host undo
+ip netns add pod
+ip netns exec pod sleep 1000 &
+holder=$!
+until_true grep -q sleep "/proc/$holder/comm"
+said=$(unirail host rdma-mode exclusive 2>&1) && fail "rdma-mode changes beside another namespace: $said"
+echo "$said" | grep -q "1 other network namespaces exist (pid $holder (sleep))" || fail "$said"
+kill "$holder"
+ip netns del pod
+unirail host undo
+
+modprobe rdma_ucm
+modprobe ib_umad

@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail host qos` by dcbnl, configfs and sysctl, compared with iproute2's `dcb`: now, undone, killed at a step; PFC is
+# written once only.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+# shellcheck source=tests/vm/lib_host.sh
+. /tests/lib_host.sh
+
+netdev() {
+	ls "/sys/bus/pci/devices/$1/net"
+}
+
+cm() {
+	mkdir "/sys/kernel/config/rdma_cm/$1"
+	echo "$1 $(cat "/sys/kernel/config/rdma_cm/$1/ports/1/default_roce_mode") $(cat "/sys/kernel/config/rdma_cm/$1/ports/1/default_roce_tos")"
+	rmdir "/sys/kernel/config/rdma_cm/$1"
+}
+
+observed() {
+	for nic in $pf1 $pf2; do
+		for what in dcbx ets pfc app buffer; do
+			echo "$nic $what"
+			dcb $what show dev "$nic"
+		done
+	done
+	cm mlx5_0
+	cm mlx5_1
+	echo "tcp_ecn $(cat /proc/sys/net/ipv4/tcp_ecn)"
+}
+
+writes() {
+	cat /sys/module/fakedcb/parameters/pfc_writes
+}
+
+mount -t configfs config /sys/kernel/config
+insmod /lib/fakeib.ko roce=1 name=mlx5_%d
+insmod /lib/fakedcb.ko
+pf1=$(netdev "$(nth_igb 1)") pf2=$(netdev "$(nth_igb 2)")
+
+set -- qos --priority 3 --cnp-priority 6 --ets 0,0,0,50,0,0,0,50 --priority-buffer 0,0,0,1,0,0,0,0 \
+	--buffer-size 131008,131008,0,0,0,0,0,0 --cable-length 5
+everything >/run/at_first
+applied "$@"
+same "writes of PFC on two ports" "$(writes)" 2
+for nic in $pf1 $pf2; do
+	dcb -j pfc show dev "$nic" prio-pfc | jq -e '.prio_pfc | [.[]] == [false, false, false, true, false, false, false, false]' \
+		>/dev/null || fail "PFC of $nic: $(dcb -j pfc show dev "$nic" prio-pfc)"
+	same "cable's length" "$(dcb -j pfc show dev "$nic" delay | jq .delay)" 5
+	same "DSCPs" "$(dcb -N -j app show dev "$nic" dscp-prio | jq -c '[.dscp_prio[] | select(.[1] == 3) | .[0]]')" "[24,25,26,27,28,29,30,31]"
+	same "bandwidth" "$(dcb -j ets show dev "$nic" tc-bw | jq -c '[.tc_bw[]]')" "[0,0,0,50,0,0,0,50]"
+	same "buffer of priority 3" "$(dcb -j buffer show dev "$nic" prio-buffer | jq '.prio_buffer[3]')" 1
+done
+cm mlx5_0 | grep -q 'RoCE v2 96' || fail "RDMA-CM: $(cm mlx5_0)"
+undone "apply"
+same "writes of PFC after undo" "$(writes)" 4
+killed_at fsync 1 "$@"
+killed_at sendto,sendmsg 5 "$@"
+
+# A port that another program changed is repaired, the other one is not written.
+applied "$@"
+before=$(writes)
+dcb pfc set dev "$pf2" prio-pfc 3:off
+unirail host apply
+same "writes of PFC: dcb and the repair" "$(writes)" $((before + 2))
+undone "a repair"
+
+# A driver that acknowledges and does nothing: a failure, not a success.
+echo 1 >/sys/module/fakedcb/parameters/ignore
+said=$(unirail host qos --priority-buffer 0,0,0,0,0,1,0,0 --buffer-size 131008,131008,0,0,0,0,0,0 2>&1) && fail "works: $said"
+echo "$said" | grep -q 'the kernel accepted it, and has another value' || fail "$said"
+echo 0 >/sys/module/fakedcb/parameters/ignore
+undone "an ignored setting"
+
+# With the variables of rdma-qos.sh; its own CNP variable has another name than its documentation.
+GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] || fail "$(cat /run/dry)"
+grep -q 'PFC on priority 4' /run/dry || fail "$(cat /run/dry)"
+rmmod fakedcb
+rmmod fakeib
+umount /sys/kernel/config

@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail host vf`: number, MAC, MTU and driver of igb's VFs, which have RoCE devices: now, undone, killed at a step; refused
+# while a pod has one.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+# shellcheck source=tests/vm/lib_host.sh
+. /tests/lib_host.sh
+# shellcheck source=tests/vm/lib_host_vf.sh
+. /tests/lib_host_vf.sh
+
+insmod /lib/fakeib.ko roce=1 vfio=1 name=mlx5_%d
+pf1=$(netdev "$pci1")
+# igb's VFs have the MAC that the PF sets once the PF is up.
+ip link set "$pf1" up
+
+step vf "$pf1" --num-vfs 2 --mtu 1400
+applied vf "$pf1" --num-vfs 2 --mtu 1400
+same "VFs" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" 2
+same "VFs of the other PF" "$(cat "/sys/bus/pci/devices/$pci2/sriov_numvfs")" 0
+for i in 0 1; do
+	vf=$(vf_of 1 $i)
+	mac=$(cat "/sys/class/net/$(netdev "$vf")/address")
+	same "MAC of VF $i" "$mac" "$(identity "$pci1" $i .address)"
+	[ "${mac%%:*}" = 02 ] || fail "MAC $mac of VF $i is not locally administered"
+	same "MTU of VF $i" "$(cat "/sys/class/net/$(netdev "$vf")/mtu")" 1400
+done
+macs=$(identity "$pci1" 0 .address)$(identity "$pci1" 1 .address)
+# The same after the VFs are destroyed, as at each boot.
+pf_off 1
+unirail host apply
+same "MACs of VFs created again" "$(identity "$pci1" 0 .address)$(identity "$pci1" 1 .address)" "$macs"
+
+# A pod has one: neither the number nor the other PF's VFs are touched.
+ip netns add pod
+vf=$(vf_of 1 1)
+rdma system set netns shared
+ip link set "$(netdev "$vf")" netns pod
+rdma dev show >/dev/null
+mkdir -p /var/lib/kubelet/device-plugins
+jq -n --arg vf "$vf" '{Data: {PodDeviceEntries: [{PodUID: "3c9f", ContainerName: "c", ResourceName: "r", DeviceIDs: {"-1": [$vf]}}],
+	RegisteredDevices: {}}, Checksum: 0}' >/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
+before=$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")
+said=$(unirail host vf "$pf1" --num-vfs 4 2>&1) && fail "VFs change while a pod has one: $said"
+echo "$said" | grep -q "VF '$vf' is in the pod with UID '3c9f'" || fail "$said"
+same "VFs while a pod has one" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" "$before"
+rm -r /var/lib/kubelet
+ip netns del pod
+has_netdev() {
+	[ -n "$(netdev "$1")" ]
+}
+until_true has_netdev "$vf"
+unirail host undo
+
+# vfio-pci
+everything >/run/at_first
+applied vf "$pf1" --num-vfs 1 --driver vfio-pci
+same "driver" "$(basename "$(readlink "/sys/bus/pci/devices/$(vf_of 1 0)/driver")")" vfio-pci
+undone "vfio-pci"
+
+said=$(unirail host vf "$pf1" --num-vfs 9 2>&1) && fail "9 VFs of 7: $said"
+echo "$said" | grep -q "can have 7 (sriov_totalvfs)" || fail "$said"
+# A MAC that another program sets is repaired.
+unirail host vf "$pf1" --num-vfs 1
+ip link set "$pf1" vf 0 mac 02:00:00:00:00:99
+unirail host plan | grep -q 'MAC 02:' || fail "a MAC that differs is no step: $(unirail host plan)"
+unirail host apply
+[ "$(identity "$pci1" 0 .address)" != 02:00:00:00:00:99 ] || fail "a MAC that differs stays"
+unirail host undo
+ip link set "$pf1" down
+rmmod fakeib
+rm -f /etc/machine-id

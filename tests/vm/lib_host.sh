@@ -1,0 +1,85 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# Functions of the cases of `unirail host`. A case defines observed(): the kernel's state that its steps change, as text.
+
+# What unirail host writes is of this case alone.
+mkdir -p /etc/unirail
+echo 0123456789abcdef0123456789abcdef >/etc/machine-id
+
+# its_files: those that steps write
+its_files() {
+	for file in /etc/modprobe.d/* /etc/modules-load.d/* /etc/sysctl.d/* /etc/unirail/host.d/* /etc/systemd/system/*; do
+		[ ! -f "$file" ] || echo "file $file $(md5sum <"$file")"
+	done
+}
+
+everything() {
+	observed
+	its_files
+}
+
+# applied ARG...: these steps are carried out, and a second time there are none
+applied() {
+	unirail host "$@" >/run/applied 2>&1 || fail "unirail host $*: $(tail -n 1 /run/applied)"
+	cat /run/applied
+	everything >/run/wanted
+	same "the second 'unirail host $*'" "$(unirail host "$@" 2>/run/notes)" "nothing to do"
+	everything >/run/twice
+	cmp -s /run/wanted /run/twice || fail "a second apply changes: $(diff /run/wanted /run/twice | tail -n 1)"
+}
+
+# undo_is_free: false while another 'unirail host', or a program of it, changes this host
+undo_is_free() {
+	: >/run/undo_failed
+	unirail host undo >/run/undone 2>&1 && return 0
+	! grep -q "another 'unirail host' is changing this host" /run/undone || return 1
+	tail -n 1 /run/undone >/run/undo_failed
+}
+
+# undone: the state is that of /run/at_first again
+undone() {
+	# A program that the killed one ran may still be at work.
+	until_true undo_is_free
+	[ ! -s /run/undo_failed ] || fail "unirail host undo: $(cat /run/undo_failed)"
+	everything >/run/restored
+	cmp -s /run/at_first /run/restored || {
+		diff /run/at_first /run/restored
+		fail "after $1 undo leaves: $(diff /run/at_first /run/restored | grep -m 1 '^[<>]')"
+	}
+	[ ! -s /var/lib/unirail/host/journal ] || fail "after $1 the journal has records: $(cat /var/lib/unirail/host/journal)"
+}
+
+# killed_at CALLS EACH ARG...: `unirail host ARG...` is killed at the n-th of these system calls, for every EACH-th n, and undone;
+# each third time it is completed by a second apply before.
+killed_at() {
+	calls=$1 each=$2
+	shift 2
+	n=$((1 - each))
+	kills=0
+	while :; do
+		n=$((n + each))
+		status=0
+		strace -qq -o /dev/null -e trace="$calls" -e inject="$calls:signal=KILL:when=$n" unirail host "$@" >/run/killed 2>&1 ||
+			status=$?
+		[ "$status" = 0 ] || [ "$status" = 137 ] || fail "unirail host $* with a kill at $calls $n: $(tail -n 1 /run/killed)"
+		[ "$status" = 0 ] || kills=$((kills + 1))
+		if [ "$status" != 0 ] && [ $((kills % 3)) = 0 ]; then
+			unirail host "$@" >/run/completed 2>&1 || fail "after a kill at $calls $n: $(tail -n 1 /run/completed)"
+			everything | cmp -s - /run/wanted || fail "an apply after a kill at $calls $n differs"
+		fi
+		undone "a kill at $calls $n"
+		[ "$status" != 0 ] || break
+	done
+	[ "$kills" -gt 0 ] || fail "no kill at $calls: the apply ends before"
+	say "$1: undone after $kills kills at $calls"
+}
+
+# step ARG...: applied, undone, killed at each write to the journal and at each request to the kernel
+step() {
+	everything >/run/at_first
+	applied "$@"
+	cmp -s /run/at_first /run/wanted && fail "unirail host $* changes nothing"
+	undone "apply"
+	killed_at fsync 1 "$@"
+	killed_at "${requests:-sendto,sendmsg}" "${each:-3}" "$@"
+}
