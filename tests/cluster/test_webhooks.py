@@ -505,8 +505,7 @@ def as_before(cluster, ns):
     path = f"/api/v1/namespaces/{ns}/secrets"
     key = secret(cluster, ns, CA_SECRET)["data"]["ca.key"]
     cluster.ok("DELETE", f"{path}/{CA_SECRET}")
-    cluster.ok("PATCH", f"{path}/{SECRET}", {"data": {"ca.key": key}}, **MERGE)
-    return secret(cluster, ns)["data"]
+    return cluster.ok("PATCH", f"{path}/{SECRET}", {"data": {"ca.key": key}}, **MERGE)["data"]
 
 
 def moved(cluster, ns, before):
@@ -538,6 +537,19 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
     assert not load.wrong, load.wrong[:3]
     assert trusted(cluster) == ca and served(c, ca) == was
     assert not c.said("failed to store the webhooks' certificate")
+
+
+def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, replica, ns):
+    """The webhook configurations are written again from what the certificate's Secret had before its last change."""
+    c = registered(cluster, start(replica()).leads())
+    path, ca = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", hooks(cluster)[0]["clientConfig"]["caBundle"]
+    for kind in (MUTATING, VALIDATING):
+        for i in range(10):
+            cluster.ok("PATCH", path, {"metadata": {"annotations": {"example.com/change": str(i) * 50}}}, **MERGE)
+        cluster.request("DELETE", f"{kind}/{NAME}")
+        wait(lambda: hooks(cluster, kind))
+        assert {h["clientConfig"].get("caBundle") for h in hooks(cluster, kind)} == {ca}, kind
+    assert c.metrics()["unirail_controller_certificate_trouble"] == 0
 
 
 def test_migration_of_the_ca_key_goes_on_after_a_crash(cluster, replica, ns, closing, tmp_path):

@@ -191,9 +191,29 @@ static void on_synced(void *arg)
 	registration_schedule(arg, 0);
 }
 
+static void replace(const char **s, const char *text)
+{
+	free((char *)*s);
+	*s = text ? xstrdup(text) : NULL;
+}
+
+/* Strings that change while the controller runs are copied. */
+static void set_form(struct registration *h, const struct registration_form *f)
+{
+	struct registration_form was = h->conf.form;
+
+	h->conf.form = *f;
+	h->conf.form.token = was.token;
+	h->conf.form.ca = was.ca;
+	h->conf.form.condition = was.condition;
+	replace(&h->conf.form.token, f->token);
+	replace(&h->conf.form.ca, f->ca);
+	replace(&h->conf.form.condition, f->condition);
+}
+
 void registration_update(struct registration *h, const struct registration_form *f)
 {
-	h->conf.form = *f;
+	set_form(h, f);
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
 		registration_schedule(&h->sides[i], 0);
 }
@@ -275,7 +295,8 @@ struct registration *registration_new(const struct registration_conf *c)
 {
 	struct registration *h = xcalloc(1, sizeof(*h));
 
-	h->conf = *c;
+	h->conf.kube = c->kube;
+	set_form(h, &c->form);
 	h->loop = kube_loop(c->kube);
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
 		start(&h->sides[i], h, i == 1);
@@ -296,6 +317,7 @@ void registration_free(struct registration *h)
 		free(s->version);
 		free(s->stored);
 	}
+	set_form(h, &(struct registration_form){0});
 	free(h);
 }
 

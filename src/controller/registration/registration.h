@@ -73,7 +73,8 @@ void registration_differ(const struct json *have, const struct json *want, bool 
 
 struct registration_conf {
 	struct kube *kube;
-	struct registration_form form; /* strings are borrowed until the next registration_update() */
+	/* token, ca and condition are copied; the other strings are borrowed. */
+	struct registration_form form;
 };
 
 struct registration;

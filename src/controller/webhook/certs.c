@@ -98,11 +98,10 @@ void certs_adopt(struct certs *c, const struct certs_set *s, const char *where)
 	bool there = c->tls && !c->sync_error.code;
 
 	if (there && same(c->set.cert, s->cert) && same(c->set.key, s->key) &&
-	    same(c->set.ca, s->ca)) {
-		keep(c, s);
-		return;
-	}
-	serve(c, s, where);
+	    same(c->set.ca, s->ca))
+		c->set.ca_since = s->ca_since;
+	else
+		serve(c, s, where);
 }
 
 /* --- files --- */
