@@ -138,7 +138,7 @@ $(GEN)/vendor_versions.h: vendor/manifest
 
 # ---- the manifests in the binary ----------------------------------------------------------------------------------
 EMBEDDED := ../rules.yaml crd.yaml agent.yaml controller.yaml tls/provided.yaml tls/certmanager.yaml \
-	$(patsubst deploy/%,%,$(sort $(wildcard deploy/crds/*.yaml deploy/policies/*.yaml deploy/monitor/*.yaml))) host/host.yaml
+	$(patsubst deploy/%,%,$(sort $(wildcard deploy/crds/*.yaml deploy/policies/*.yaml deploy/monitor/*.yaml))) host/host.yaml ../../uninstall/node.yaml
 $(OBJ)/src/cli/manifests/embedded.o: $(GEN)/embedded_files.h
 $(GEN)/embedded_files.h: tools/embed $(EMBEDDED:%=deploy/chart/files/%)
 	@mkdir -p $(@D)

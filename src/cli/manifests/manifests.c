@@ -57,27 +57,20 @@ static int add_file(struct json_tree *values, const char *path, struct err *e)
 			       e);
 }
 
-static int collect(const struct manifests_opts *o, struct json_doc **ret, struct err *e)
+int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
+		     struct json_tree *values, struct err *e)
 {
-	auto_tree struct json_tree *values = json_tree_new(JSON_OBJECT);
-	auto_buf struct buf text;
-	struct json_out out;
 	int r = 0;
 
-	buf_init(&text, RENDER_MAX);
-	for (size_t i = 0; r == 0 && i < o->files.n; i++)
-		r = add_file(values, o->files.v[i], e);
-	for (size_t i = 0; r == 0 && i < o->set.n; i++)
-		r = values_add_set(values, o->set.v[i], e);
-	if (r < 0)
-		return r;
-	jo_init(&out, &text, 0);
-	json_tree_write(values, &out);
-	return json_parse(ret, buf_span(&text), RENDER_MAX, e);
+	for (size_t i = 0; r == 0 && i < files->n; i++)
+		r = add_file(values, files->v[i], e);
+	for (size_t i = 0; r == 0 && i < set->n; i++)
+		r = values_add_set(values, set->v[i], e);
+	return r;
 }
 
 /* A label of DNS. */
-static int check_namespace(const char *ns, struct err *e)
+int manifests_check_namespace(const char *ns, struct err *e)
 {
 	size_t n = strlen(ns);
 
@@ -88,20 +81,22 @@ static int check_namespace(const char *ns, struct err *e)
 		       "namespace '%s': wants lower-case letters, digits and '-', 63 at most", ns);
 }
 
-static int print(const struct manifests_opts *o, struct err *e)
+int manifests_render(const struct json_tree *tree, const char *ns, struct buf *out,
+		     struct buf *notes, struct err *e)
 {
 	auto_embedded struct embedded files = {0};
 	auto_json struct json_doc *rules = NULL, *values = NULL;
-	auto_buf struct buf text, out, notes;
-	int r = check_namespace(o->ns, e);
+	auto_buf struct buf text;
+	struct json_out o;
+	int r;
 
 	buf_init(&text, RENDER_MAX);
-	buf_init(&out, RENDER_MAX);
-	buf_init(&notes, RENDER_MAX);
-	if (r == 0)
-		r = collect(o, &values, e);
+	jo_init(&o, &text, 0);
+	json_tree_write(tree, &o);
+	r = json_parse(&values, buf_span(&text), RENDER_MAX, e);
 	if (r < 0)
 		return r;
+	buf_reset(&text);
 	embedded_open(&files);
 	r = yaml_to_json(span_of(embedded_text(&files, "rules.yaml")), &text, e);
 	if (r == 0)
@@ -109,7 +104,22 @@ static int print(const struct manifests_opts *o, struct err *e)
 	if (r == 0)
 		r = values_check(json_root(values), json_get(json_root(rules), "rules"), e);
 	if (r == 0)
-		r = render(&files, json_root(rules), json_root(values), o->ns, &out, &notes, e);
+		r = render(&files, json_root(rules), json_root(values), ns, out, notes, e);
+	return r;
+}
+
+static int print(const struct manifests_opts *o, struct err *e)
+{
+	auto_tree struct json_tree *values = json_tree_new(JSON_OBJECT);
+	auto_buf struct buf out, notes;
+	int r = manifests_check_namespace(o->ns, e);
+
+	buf_init(&out, RENDER_MAX);
+	buf_init(&notes, RENDER_MAX);
+	if (r == 0)
+		r = manifests_values(&o->files, &o->set, values, e);
+	if (r == 0)
+		r = manifests_render(values, o->ns, &out, &notes, e);
 	if (r < 0)
 		return r;
 	for (struct span rest = buf_span(&notes), line; span_cut(&rest, '\n', &line);)

@@ -2,11 +2,21 @@
 #ifndef UNIRAIL_CLI_MANIFESTS_MANIFESTS_H
 #define UNIRAIL_CLI_MANIFESTS_MANIFESTS_H
 
-/* `unirail manifests`: entry points for the applet table. */
+/* `unirail manifests`: entry points for the applet table, and its parts for `unirail migrate`. */
 
 #include "base/option.h"
+#include "wire/json/tree.h"
 
 int manifests_main(int argc, char **argv);
 extern const struct cmd manifests_cmds[];
+
+/* Adds values of files ("-": standard input), then those of --set. */
+int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
+		     struct json_tree *values, struct err *e);
+/* Checks the values and appends the documents to *out, lines about values to *notes (cli/manifests/render.h). */
+int manifests_render(const struct json_tree *values, const char *ns, struct buf *out,
+		     struct buf *notes, struct err *e);
+/* A label of DNS. */
+int manifests_check_namespace(const char *ns, struct err *e);
 
 #endif
