@@ -16,6 +16,7 @@
 #include "cli/host.h"
 #include "cli/install/install.h"
 #include "cli/manifests/manifests.h"
+#include "cli/migrate/main.h"
 #include "cli/pool/pool.h"
 #include "cli/reference.h"
 #include "cli/verify/verify.h"
@@ -221,6 +222,16 @@ static const struct applet table[] = {
 	 "and controller, as the Helm chart renders them with the same values. deploy/chart/README.md "
 	 "lists the values. A value without an effect is a note on standard error. Exit status: 0 "
 	 "success, 1 a failure, 2 a usage error or an invalid value."},
+	{"migrate", "move a cluster from Spiderpool and Multus to unirail", migrate_main, 0,
+	 migrate_cmds,
+	 "Reads what Spiderpool, Multus and their device plugins have in a cluster and shows the steps to "
+	 "unirail, each with the present state, the state afterwards, the equivalent command and the "
+	 "one that reverses it. 'apply' carries them out, node by node: running pods keep their "
+	 "interfaces and addresses. 'undo' returns to the originals. What must not be migrated as it is "
+	 "is refused with the remedy. deploy/README.md describes the steps.\n\n"
+	 "The state is in the cluster, so a command that was killed is repeated, also from another "
+	 "machine. Exit status: 0 nothing to do or all done, 1 a failure or refused, 2 a usage error, 3 "
+	 "a plan has steps."},
 	{"version", "version, applets and libraries of this binary", version_main, 0, version_cmds,
 	 NULL},
 	{"help", "help on an applet or a command", help_main, 0, help_cmds, NULL},

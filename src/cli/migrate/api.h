@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_MIGRATE_API_H
+#define UNIRAIL_CLI_MIGRATE_API_H
+
+/* Requests to the API server, one after the other; what `unirail migrate` reads there. */
+
+#include "cli/migrate/migrate.h"
+#include "kube/client.h"
+
+struct migrate_api {
+	struct loop *loop;
+	struct kube *k;
+	/* of the request that runs */
+	struct json_doc *doc;
+	struct err e;
+};
+
+/* *ret: the answer; NULL: not needed. */
+int migrate_request(struct migrate_api *a, const struct kube_request *q, struct json_doc **ret,
+		    struct err *e);
+/* Lists all objects of a kind; a kind that the server does not have has none. */
+int migrate_list(struct migrate_api *a, const struct kube_kind *kind, const char *ns,
+		 const char *labels,
+		 int (*item)(void *arg, const struct json *object, struct err *e), void *arg,
+		 struct err *e);
+/* Everything that a plan needs; `ns`: unirail's namespace, borrowed. */
+int migrate_observe(struct migrate_api *a, const char *ns, struct migrate_cluster *ret,
+		    struct err *e);
+
+extern const struct kube_kind migrate_daemonsets, migrate_deployments, migrate_mutating,
+	migrate_validating;
+
+#endif

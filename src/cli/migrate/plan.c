@@ -1,0 +1,847 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `unirail migrate` does, and what prevents it: pure. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/migrate/migrate.h"
+#include "spec/definition.h"
+
+enum { NAMED_MAX = 20 };
+
+static void line(struct migrate_lines *l, char *text)
+{
+	VEC_PUSH(l->v, l->n) = text;
+}
+
+static struct migrate_step *step(struct migrate_plan *p, enum migrate_do what, size_t at,
+				 char *subject)
+{
+	struct migrate_step *s = &VEC_PUSH(p->steps, p->n);
+
+	s->what = what;
+	s->at = at;
+	s->subject = subject;
+	return s;
+}
+
+static const char *kind_of(const struct migrate_workload *x)
+{
+	return x->role == ROLE_CONTROLLER ? "deployment" : "daemonset";
+}
+
+/* --- bodies of requests, which are also in the commands --- */
+
+static char *text_of(const struct json_tree *t)
+{
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, MIGRATE_TEXT_MAX);
+	jo_init(&o, &b, 0);
+	json_tree_write(t, &o);
+	return buf_take(&b);
+}
+
+static struct json_tree *list_in(struct json_tree *t, const char *key)
+{
+	if (json_tree_kind(json_tree_member(t, key)) != JSON_ARRAY)
+		json_tree_put(t, key, json_tree_new(JSON_ARRAY));
+	return json_tree_member(t, key);
+}
+
+/* Its pods leave nodes with the label: a node must match one of the terms, so each gets the condition. */
+static char *exclude_body(const struct migrate_workload *x)
+{
+	const struct json *have = migrate_at(x->v, "spec", "template", "spec", "affinity", NULL);
+	auto_tree struct json_tree *t = json_tree_new(JSON_OBJECT);
+	struct json_tree *spec = json_tree_member_object(t, "spec"), *affinity, *terms, *term;
+
+	spec = json_tree_member_object(json_tree_member_object(spec, "template"), "spec");
+	json_tree_put(spec, "affinity", have ? json_tree_of(have) : json_tree_new(JSON_OBJECT));
+	affinity = json_tree_member_object(json_tree_member(spec, "affinity"), "nodeAffinity");
+	terms = list_in(json_tree_member_object(affinity,
+						"requiredDuringSchedulingIgnoredDuringExecution"),
+			"nodeSelectorTerms");
+	if (!json_tree_first(terms))
+		json_tree_push(terms, json_tree_new(JSON_OBJECT));
+	for (term = json_tree_first(terms); term; term = json_tree_next(term)) {
+		struct json_tree *v = json_tree_new(JSON_OBJECT);
+
+		json_tree_put_text(v, "key", MIGRATE_LABEL);
+		json_tree_put_text(v, "operator", "DoesNotExist");
+		json_tree_push(list_in(term, "matchExpressions"), v);
+	}
+	return text_of(t);
+}
+
+#define NEVER "{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{\"" MIGRATE_LABEL "\":%s}}}}}"
+
+static char *patch_command(const char *ns, const char *what, const char *name, const char *body)
+{
+	const char *type = *body == '[' ? "json" : "merge";
+
+	return xasprintf("kubectl %s%s%spatch %s %s --type %s -p '%s'", ns ? "-n " : "",
+			 ns ? ns : "", ns ? " " : "", what, name, type, body);
+}
+
+/* --- the journal --- */
+
+static const struct json *journal_list(const struct migrate_cluster *c, const char *key)
+{
+	return json_get(c->journal, key);
+}
+
+static const struct json *saved(const struct migrate_cluster *c, const char *list, const char *kind,
+				const char *ns, const char *name)
+{
+	struct json_walk w = json_walk_start(journal_list(c, list));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (strcmp(migrate_text(v, "kind"), kind) == 0 &&
+		    strcmp(migrate_text(v, "namespace"), ns) == 0 &&
+		    strcmp(migrate_text(v, "name"), name) == 0)
+			return v;
+	return NULL;
+}
+
+static const struct json *saved_workload(const struct migrate_cluster *c,
+					 const struct migrate_workload *x)
+{
+	return saved(c, "workloads", kind_of(x), x->ns, x->name);
+}
+
+static const char *hooks_kind(const struct migrate_hooks *h)
+{
+	return h->mutating ? "mutatingwebhookconfiguration" : "validatingwebhookconfiguration";
+}
+
+static const struct json *saved_hooks(const struct migrate_cluster *c,
+				      const struct migrate_hooks *h)
+{
+	return saved(c, "webhooks", hooks_kind(h), "", h->name);
+}
+
+static bool in_list(const struct json *list, const char *name)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_string(v) && strcmp(json_string(v), name) == 0)
+			return true;
+	return false;
+}
+
+static void put_old(struct json_out *o, const struct json *list)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		jo_val(o, v, false);
+}
+
+static void put_workloads(const struct migrate_cluster *c, struct json_out *o)
+{
+	jo_key(o, "workloads");
+	jo_arr(o);
+	put_old(o, journal_list(c, "workloads"));
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		const struct migrate_workload *x = &c->workloads[i];
+		const struct json *spec = migrate_at(x->v, "spec", "template", "spec", NULL);
+
+		if (x->owner || saved_workload(c, x))
+			continue;
+		jo_obj(o);
+		jo_kstr(o, "kind", kind_of(x));
+		jo_kstr(o, "namespace", x->ns);
+		jo_kstr(o, "name", x->name);
+		jo_kint(o, "replicas", x->replicas);
+		jo_key(o, "affinity");
+		jo_val(o, json_get(spec, "affinity"), false);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+static void put_hooks(const struct migrate_cluster *c, struct json_out *o)
+{
+	jo_key(o, "webhooks");
+	jo_arr(o);
+	put_old(o, journal_list(c, "webhooks"));
+	for (size_t i = 0; i < c->n_hooks; i++) {
+		const struct migrate_hooks *h = &c->hooks[i];
+
+		if (saved_hooks(c, h))
+			continue;
+		jo_obj(o);
+		jo_kstr(o, "kind", hooks_kind(h));
+		jo_kstr(o, "namespace", "");
+		jo_kstr(o, "name", h->name);
+		jo_key(o, "webhooks");
+		jo_val(o, json_get(h->v, "webhooks"), false);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+/* Pools whose annotation was there before: only the first journal knows. */
+static void put_pools(const struct migrate_cluster *c, struct json_out *o)
+{
+	jo_key(o, "pools");
+	jo_arr(o);
+	put_old(o, journal_list(c, "pools"));
+	for (size_t i = 0; i < c->n_pools && !c->journal; i++) {
+		const struct json *m = json_get(c->pools[i], "metadata");
+
+		if (migrate_at(m, "annotations", "unirail.io/block-prefix", NULL))
+			jo_str(o, migrate_text(m, "name"));
+	}
+	jo_end_arr(o);
+}
+
+void migrate_journal(const struct migrate_cluster *c, const struct json_tree *values,
+		     struct json_out *o)
+{
+	jo_obj(o);
+	jo_kint(o, "version", 1);
+	put_workloads(c, o);
+	put_hooks(c, o);
+	put_pools(c, o);
+	jo_key(o, "nodes");
+	jo_arr(o);
+	for (size_t i = 0; i < c->n_nodes; i++)
+		if (c->nodes[i].planned)
+			jo_str(o, c->nodes[i].name);
+	jo_end_arr(o);
+	jo_key(o, "values");
+	json_tree_write(values, o);
+	jo_end_obj(o);
+}
+
+/* --- what prevents it --- */
+
+/* An IPAM plugin anywhere in the configuration. */
+static bool uses_ipam(const struct json *v, const char *type)
+{
+	struct json_walk w = json_walk_start(v);
+	const struct json *x;
+
+	if (strcmp(migrate_text(json_get(v, "ipam"), "type"), type) == 0)
+		return true;
+	while ((x = json_walk_next(&w, NULL)))
+		if ((json_kind(x) == JSON_OBJECT || json_kind(x) == JSON_ARRAY) &&
+		    uses_ipam(x, type))
+			return true;
+	return false;
+}
+
+static const char *trust_of(const struct migrate_cluster *c, const char *ns)
+{
+	for (size_t i = 0; i < c->n_namespaces; i++) {
+		const struct json *m = json_get(c->namespaces[i], "metadata");
+
+		if (strcmp(migrate_text(m, "name"), ns) == 0)
+			return json_string(migrate_at(m, "annotations", DEFINITION_TRUST, NULL));
+	}
+	return NULL;
+}
+
+static void check_networks(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	static const struct definition_rules rules = {.logs_pass = true};
+
+	for (size_t i = 0; i < c->n_networks; i++) {
+		const struct migrate_network *x = &c->networks[i];
+		auto_json struct json_doc *d = NULL;
+		struct err e = ERR_INIT;
+
+		if (!*x->config)
+			continue;
+		if (json_parse(&d, span_of(x->config), MIGRATE_TEXT_MAX, &e) < 0) {
+			line(&p->warnings,
+			     xasprintf("NetworkAttachmentDefinition '%s/%s' is invalid, pods that "
+				       "name it fail with unirail: %s",
+				       x->ns, x->name, e.text));
+			continue;
+		}
+		if (uses_ipam(json_root(d), "whereabouts"))
+			line(&p->problems,
+			     xasprintf(
+				     "NetworkAttachmentDefinition '%s/%s' has the IPAM plugin "
+				     "whereabouts: unirail's keeps addresses for each node and does "
+				     "not read the cluster's, so addresses would be allocated "
+				     "twice; give its networks a SpiderIPPool and the IPAM plugin "
+				     "spiderpool first",
+				     x->ns, x->name));
+		if (!definition_trusted(x->ns, trust_of(c, x->ns), c->ns) &&
+		    definition_check(json_root(d), &rules, &e) < 0)
+			line(&p->warnings,
+			     xasprintf("NetworkAttachmentDefinition '%s/%s' is refused on the nodes "
+				       "(%s): kubectl annotate namespace %s " DEFINITION_TRUST
+				       "=true",
+				       x->ns, x->name, e.text, x->ns));
+	}
+}
+
+static void check_active(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	const char *ns = c->agent_ns;
+
+	if (ns && strcmp(ns, c->ns) != 0)
+		line(&p->problems,
+		     xasprintf("unirail is installed in namespace '%s': give -n %s", ns, ns));
+	else if (ns && !c->journal)
+		line(&p->problems,
+		     xasprintf(
+			     "DaemonSet '%s/unirail-agent' exists, but this program did not create "
+			     "it: Spiderpool's agents and unirail's allocate the same addresses. "
+			     "To continue with Spiderpool: kubectl -n %s delete daemonset/"
+			     "unirail-agent deployment/unirail-controller; then migrate",
+			     ns, ns));
+}
+
+static void check_workloads(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	if (!c->n_workloads && !c->journal)
+		line(&p->problems,
+		     xstrdup("there is neither Spiderpool nor Multus in this cluster: "
+			     "install unirail with kubectl or Helm (deploy/README.md)"));
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		const struct migrate_workload *x = &c->workloads[i];
+
+		if (x->owner)
+			line(x->role == ROLE_SHARED || x->role == ROLE_VF ? &p->warnings
+									  : &p->problems,
+			     xasprintf("%s '%s/%s' belongs to a %s, which would revert changes: it "
+				       "stays%s",
+				       kind_of(x), x->ns, x->name, x->owner,
+				       x->role == ROLE_SHARED || x->role == ROLE_VF
+					       ? ", and so do its resources beside unirail's"
+					       : "; remove it from there first"));
+	}
+}
+
+/* preStop of the container removes 00-multus.conf: pods would be created without their networks. */
+static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		const struct migrate_workload *x = &c->workloads[i];
+		struct json_walk w = json_walk_start(
+			migrate_at(x->v, "spec", "template", "spec", "containers", NULL));
+		const struct json *v;
+
+		while ((v = json_walk_next(&w, NULL)))
+			if (x->role == ROLE_ADDRESSES &&
+			    strcmp(migrate_text(v, "name"), "multus-cni") == 0 &&
+			    migrate_at(v, "lifecycle", "preStop", NULL))
+				line(&p->problems,
+				     xasprintf(
+					     "container multus-cni of DaemonSet '%s/%s' removes "
+					     "Multus' configuration when it ends, so pods would be "
+					     "created without their networks: helm upgrade "
+					     "--reuse-values --set multus.multusCNI.uninstall=false",
+					     x->ns, x->name));
+	}
+}
+
+static void check_definitions(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_definitions; i++) {
+		const struct migrate_definition *x = &c->definitions[i];
+
+		line(&p->warnings,
+		     xasprintf(
+			     "definition %s belongs to release '%s' in namespace '%s': it stays as it "
+			     "is, but 'helm uninstall' of that release deletes it with all objects. "
+			     "Before: kubectl annotate crd %s helm.sh/resource-policy=keep",
+			     x->name, x->release, x->release_ns, x->name));
+	}
+}
+
+static void check_node(const struct migrate_node *x, struct migrate_plan *p)
+{
+	if (!x->has_network)
+		line(&p->problems,
+		     xasprintf("node '%s' has no CNI configuration (%s): install the cluster's own "
+			       "network there, or delete the Node",
+			       x->name, x->why));
+	else if (!x->ready)
+		line(&p->problems,
+		     xasprintf(
+			     "node '%s' is not Ready (%s): the originals on it cannot be stopped, "
+			     "and would allocate the same addresses; repair it, or delete the Node",
+			     x->name, *x->why ? x->why : "no reason is given"));
+}
+
+static void check_addresses(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_addresses; i++) {
+		const struct migrate_address *a = &c->addresses[i];
+		char text[IP_TEXT_MAX];
+
+		if (a->in_status || a->adopted || n++ >= NAMED_MAX)
+			continue;
+		line(&p->warnings,
+		     xasprintf(
+			     "address %s of pod '%s/%s' is not recorded in SpiderIPPool '%s': it may "
+			     "be allocated again, by Spiderpool, too; delete the pod so that it "
+			     "gets another",
+			     ip_str(&a->ip, text), a->ns, a->pod, a->pool));
+	}
+	if (n > NAMED_MAX)
+		line(&p->warnings, xasprintf("%zu more addresses are not recorded", n - NAMED_MAX));
+}
+
+/* --- apply --- */
+
+static void plan_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_hooks; i++) {
+		const struct migrate_hooks *h = &c->hooks[i];
+		struct migrate_step *s;
+
+		if (!h->n)
+			continue;
+		s = step(p, DO_WEBHOOKS, i, xasprintf("%s '%s'", hooks_kind(h), h->name));
+		s->now = xasprintf("%zu webhooks", h->n);
+		s->will = xstrdup("no webhooks; unirail's controller registers its own");
+		s->body = xstrdup("{\"webhooks\":[]}");
+		s->command = patch_command(NULL, hooks_kind(h), h->name, s->body);
+		s->undo = xasprintf("the webhooks in the journal");
+	}
+}
+
+static void plan_controller(const struct migrate_workload *x, size_t i, struct migrate_plan *p)
+{
+	struct migrate_step *s;
+
+	if (x->excluded && !x->pods)
+		return;
+	s = step(p, DO_CONTROLLER, i, xasprintf("deployment '%s/%s'", x->ns, x->name));
+	s->now = xasprintf("%lld replicas, %zu pods", (long long)x->replicas, x->pods);
+	s->will = xstrdup("no replicas: unirail's controller reconciles the same objects");
+	s->body = xstrdup("{\"spec\":{\"replicas\":0}}");
+	s->command = xasprintf("kubectl -n %s scale deployment/%s --replicas=0", x->ns, x->name);
+	s->undo = xasprintf("kubectl -n %s scale deployment/%s --replicas=%lld", x->ns, x->name,
+			    (long long)x->replicas);
+}
+
+static void plan_exclude(const struct migrate_workload *x, size_t i, struct migrate_plan *p)
+{
+	struct migrate_step *s;
+
+	if (x->excluded)
+		return;
+	s = step(p, DO_EXCLUDE, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
+	s->now = xstrdup("runs on every node that it selects");
+	s->will = xstrdup("leaves nodes with the label " MIGRATE_LABEL
+			  "; its pods restart once, on every node");
+	s->body = exclude_body(x);
+	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
+	s->undo = xstrdup("the affinity in the journal");
+}
+
+static void plan_addresses(const struct migrate_workload *x, size_t i, struct migrate_plan *p)
+{
+	struct migrate_step *s;
+
+	if (x->excluded && !x->pods)
+		return;
+	s = step(p, DO_ADDRESSES, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
+	s->now = xasprintf("%zu pods", x->pods);
+	s->will =
+		xstrdup("no pods on any node; until a node is taken over, new pods with addresses "
+			"of pools wait there");
+	s->body = xasprintf(NEVER, "\"never\"");
+	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
+	auto_free char *back = xasprintf(NEVER, "null");
+	s->undo = patch_command(x->ns, "daemonset", x->name, back);
+}
+
+static void plan_workloads(const struct migrate_cluster *c, enum migrate_do what,
+			   struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		const struct migrate_workload *x = &c->workloads[i];
+
+		if (x->owner)
+			continue;
+		if (x->role == ROLE_CONTROLLER && what == DO_CONTROLLER)
+			plan_controller(x, i, p);
+		else if (x->role == ROLE_ADDRESSES && what == DO_ADDRESSES)
+			plan_addresses(x, i, p);
+		else if (x->role > ROLE_CONTROLLER && what == DO_EXCLUDE)
+			plan_exclude(x, i, p);
+	}
+}
+
+static void plan_install(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	struct migrate_step *s;
+
+	if (c->agent_ns && c->controller && c->controller_ready)
+		return;
+	s = step(p, DO_INSTALL, 0, xasprintf("unirail in namespace '%s'", c->ns));
+	s->now = xstrdup(c->agent_ns ? "the controller is not ready" : "absent");
+	s->will = xstrdup("the controller runs; agents run on nodes with the label " MIGRATE_LABEL
+			  "=yes; definitions that exist stay as they are");
+	s->command = xasprintf(
+		"unirail migrate values >values.json; unirail manifests -n %s -f values.json "
+		"--set 'spiderpoolAgent.nodeSelector.unirail\\.io/migrated=yes' | "
+		"kubectl apply -f -",
+		c->ns);
+	s->undo = xasprintf("kubectl -n %s delete daemonset/unirail-agent "
+			    "deployment/unirail-controller",
+			    c->ns);
+}
+
+static bool is_wanted(const char *name, const char *const *only, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(only[i], name) == 0)
+			return true;
+	return n == 0;
+}
+
+static void plan_node(const struct migrate_cluster *c, size_t i, struct migrate_plan *p)
+{
+	const struct migrate_node *x = &c->nodes[i];
+	struct migrate_step *s;
+
+	if (strcmp(x->label, "yes") == 0 && x->agent_ready && !x->originals)
+		return;
+	s = step(p, DO_NODE, i, xasprintf("node '%s'", x->name));
+	s->now = xasprintf("%zu pods of the originals, %zu addresses of pods", x->originals,
+			   x->addresses);
+	s->will =
+		xasprintf("unirail's agent is ready; the %zu addresses stay with their pods, which "
+			  "notice nothing",
+			  x->addresses);
+	s->command =
+		xasprintf("kubectl label node %s " MIGRATE_LABEL
+			  "=stopping --overwrite; when the originals' pods have ended: kubectl "
+			  "label node %s " MIGRATE_LABEL "=yes --overwrite",
+			  x->name, x->name);
+	s->undo = xasprintf("kubectl label node %s " MIGRATE_LABEL
+			    "-, after deploy/uninstall removed "
+			    "unirail's files",
+			    x->name);
+}
+
+static bool is_saved(const struct migrate_cluster *c)
+{
+	if (!c->journal)
+		return false;
+	for (size_t i = 0; i < c->n_workloads; i++)
+		if (!c->workloads[i].owner && !saved_workload(c, &c->workloads[i]))
+			return false;
+	for (size_t i = 0; i < c->n_hooks; i++)
+		if (!saved_hooks(c, &c->hooks[i]))
+			return false;
+	return true;
+}
+
+static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	struct migrate_step *s = &VEC_PUSH(p->steps, p->n);
+
+	memmove(p->steps + 1, p->steps, (p->n - 1) * sizeof(*s));
+	p->steps[0] = (struct migrate_step){
+		.what = DO_SAVE,
+		.subject = xasprintf("configmap '%s/" MIGRATE_JOURNAL "'", c->ns),
+		.now = xstrdup(c->journal ? "without some objects" : "absent"),
+		.will = xstrdup("affinity, replicas and webhooks of the originals, for undo"),
+		.command = xasprintf(
+			"kubectl create namespace %s; kubectl get -o yaml the objects below",
+			c->ns),
+		.undo = xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL, c->ns),
+	};
+}
+
+/* No step deletes an original: a person does, once no undo is wanted. */
+static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	struct migrate_lines *l = &p->remains;
+
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		const struct migrate_workload *x = &c->workloads[i];
+		const struct json *notes = migrate_at(x->v, "metadata", "annotations", NULL);
+		const char *release = migrate_text(notes, "meta.helm.sh/release-name");
+
+		if (x->owner)
+			continue;
+		if (*release && x->role == ROLE_ADDRESSES)
+			line(l,
+			     xasprintf("helm -n %s uninstall %s --no-hooks   # without --no-hooks "
+				       "Spiderpool deletes every pool and definition",
+				       migrate_text(notes, "meta.helm.sh/release-namespace"),
+				       release));
+		else if (!*release)
+			line(l,
+			     xasprintf("kubectl -n %s delete %s/%s", x->ns, kind_of(x), x->name));
+	}
+	for (size_t i = 0; i < c->n_hooks; i++)
+		line(l,
+		     xasprintf("kubectl delete %s %s", hooks_kind(&c->hooks[i]), c->hooks[i].name));
+	line(l,
+	     xasprintf("kubectl -n %s patch daemonset/unirail-agent --type json -p "
+		       "'[{\"op\":\"remove\",\"path\":\"/spec/template/spec/nodeSelector\"}]'   # "
+		       "agents on new nodes, too",
+		       c->ns));
+	line(l,
+	     xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL "   # last: then there is "
+		       "no undo",
+		       c->ns));
+}
+
+void migrate_plan(const struct migrate_cluster *c, const char *const *only, size_t n,
+		  struct migrate_plan *ret)
+{
+	struct migrate_plan *p = ret;
+
+	*p = (struct migrate_plan){0};
+	check_active(c, p);
+	check_workloads(c, p);
+	if (!c->n_workloads && !c->journal)
+		return;
+	check_hooks(c, p);
+	check_definitions(c, p);
+	check_networks(c, p);
+	check_addresses(c, p);
+	plan_hooks(c, p);
+	plan_workloads(c, DO_CONTROLLER, p);
+	plan_workloads(c, DO_EXCLUDE, p);
+	plan_workloads(c, DO_ADDRESSES, p);
+	plan_install(c, p);
+	for (size_t i = 0; i < c->n_nodes; i++) {
+		const struct migrate_node *x = &c->nodes[i];
+		bool named = n && is_wanted(x->name, only, n);
+
+		/* Not only those that are wanted now: Spiderpool's agents end on all. */
+		if (x->planned || named)
+			check_node(x, p);
+		if (named || (!n && x->planned))
+			plan_node(c, i, p);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!migrate_node_find(c, only[i]))
+			line(&p->problems, xasprintf("there is no node '%s'", only[i]));
+	if (p->n && !is_saved(c))
+		plan_save(c, p);
+	if (c->n_workloads)
+		plan_remains(c, p);
+}
+
+/* --- undo --- */
+
+static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	struct migrate_step *s;
+	size_t agents = 0, missing = 0;
+
+	for (size_t i = 0; i < c->n_pods; i++)
+		agents += c->pods[i].unirail && strcmp(c->pods[i].ns, c->ns) == 0;
+	for (size_t i = 0; i < c->n_addresses; i++)
+		missing += !c->addresses[i].in_status;
+	if (c->agent_ns || agents) {
+		s = step(p, UNDO_AGENTS, 0, xasprintf("daemonset '%s/unirail-agent'", c->ns));
+		s->now = xasprintf("%zu pods", agents);
+		s->will = xstrdup(
+			"deleted; until a node is given back, new pods with addresses of pools "
+			"wait there");
+		s->command = xasprintf("kubectl -n %s delete daemonset/unirail-agent", c->ns);
+	}
+	if (c->agent_ns || agents || missing) {
+		s = step(p, UNDO_RECORDS, 0, xstrdup("SpiderIPPools"));
+		s->now = xasprintf("%zu addresses of pods are not in status.allocatedIPs", missing);
+		s->will = xstrdup(
+			"unirail's controller has written all of them: Spiderpool reads them "
+			"there");
+	}
+	if (c->controller) {
+		s = step(p, UNDO_CONTROLLER, 0,
+			 xasprintf("deployment '%s/unirail-controller'", c->ns));
+		s->now = xstrdup("runs");
+		s->will = xstrdup("deleted, with its webhooks");
+		s->command =
+			xasprintf("kubectl -n %s delete deployment/unirail-controller; kubectl "
+				  "delete mutatingwebhookconfiguration,"
+				  "validatingwebhookconfiguration unirail-controller",
+				  c->ns);
+	}
+}
+
+static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_pools; i++) {
+		const struct json *m = json_get(c->pools[i], "metadata");
+		const struct json *notes = json_get(m, "annotations");
+		const char *name = migrate_text(m, "name");
+		bool adopted = json_get(notes, "unirail.io/adopted");
+		bool prefix = json_get(notes, "unirail.io/block-prefix") &&
+			      !in_list(journal_list(c, "pools"), name);
+		struct migrate_step *s;
+
+		if (!adopted && !prefix)
+			continue;
+		s = step(p, UNDO_POOL, i, xasprintf("spiderippool '%s'", name));
+		s->now = xstrdup("has annotations of unirail");
+		s->will =
+			xstrdup("without them: a later migration reads status.allocatedIPs again");
+		s->body = xasprintf("{\"metadata\":{\"annotations\":{%s%s%s}}}",
+				    adopted ? "\"unirail.io/adopted\":null" : "",
+				    adopted && prefix ? "," : "",
+				    prefix ? "\"unirail.io/block-prefix\":null" : "");
+		s->command = patch_command(NULL, "spiderippool", name, s->body);
+	}
+}
+
+static void plan_nodes_back(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_nodes; i++) {
+		const struct migrate_node *x = &c->nodes[i];
+		struct migrate_step *s;
+
+		if (!*x->label && !x->files_label)
+			continue;
+		if (!x->ready)
+			line(&p->problems,
+			     xasprintf(
+				     "node '%s' is not Ready (%s): unirail's files on it cannot be "
+				     "removed; repair it, or delete the Node",
+				     x->name, x->why));
+		s = step(p, UNDO_NODE, i, xasprintf("node '%s'", x->name));
+		s->now = xasprintf("label " MIGRATE_LABEL "=%s", x->label);
+		s->will =
+			xstrdup("unirail's CNI configuration and links are removed; Multus and the "
+				"device plugins return");
+		s->command =
+			xasprintf("kubectl label node %s " MIGRATE_FILES
+				  "=yes; when deploy/uninstall is ready there: kubectl label node "
+				  "%s " MIGRATE_FILES "- " MIGRATE_LABEL "-",
+				  x->name, x->name);
+	}
+}
+
+static void plan_workload_back(const struct migrate_cluster *c, size_t i, struct migrate_plan *p)
+{
+	const struct migrate_workload *x = &c->workloads[i];
+	const struct json *was = saved_workload(c, x), *affinity = json_get(was, "affinity");
+	struct migrate_step *s;
+	int64_t replicas = 1;
+
+	json_int(json_get(was, "replicas"), &replicas);
+	if (!was || !x->excluded || (x->role == ROLE_CONTROLLER && !replicas))
+		return;
+	s = step(p, UNDO_WORKLOAD, i, xasprintf("%s '%s/%s'", kind_of(x), x->ns, x->name));
+	if (x->role == ROLE_CONTROLLER) {
+		s->now = xstrdup("no replicas");
+		s->will = xasprintf("%lld replicas", (long long)replicas);
+		s->body = xasprintf("{\"spec\":{\"replicas\":%lld}}", (long long)replicas);
+	} else if (x->role == ROLE_ADDRESSES) {
+		s->now = xstrdup("selects no node");
+		s->will = xstrdup("selects nodes as before");
+		s->body = xasprintf(NEVER, "null");
+	} else {
+		struct json_out o;
+		struct buf b;
+
+		buf_init(&b, MIGRATE_TEXT_MAX);
+		buf_printf(&b, "[{\"op\":\"%s\",\"path\":\"/spec/template/spec/affinity\"",
+			   json_kind(affinity) == JSON_NULL ? "remove" : "replace");
+		if (json_kind(affinity) != JSON_NULL) {
+			buf_str(&b, ",\"value\":");
+			jo_init(&o, &b, 0);
+			jo_val(&o, affinity, false);
+		}
+		buf_str(&b, "}]");
+		s->now = xstrdup("leaves nodes with the label " MIGRATE_LABEL);
+		s->will = xstrdup("the affinity as before");
+		s->body = buf_take(&b);
+	}
+	s->command = patch_command(x->ns, kind_of(x), x->name, s->body);
+}
+
+static void plan_hooks_back(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_hooks; i++) {
+		const struct migrate_hooks *h = &c->hooks[i];
+		const struct json *was = json_get(saved_hooks(c, h), "webhooks");
+		struct migrate_step *s;
+		struct json_out o;
+		struct buf b;
+
+		if (h->n || !json_len(was))
+			continue;
+		buf_init(&b, MIGRATE_TEXT_MAX);
+		jo_init(&o, &b, 0);
+		jo_obj(&o);
+		jo_key(&o, "webhooks");
+		jo_val(&o, was, false);
+		jo_end_obj(&o);
+		s = step(p, UNDO_WEBHOOKS, i, xasprintf("%s '%s'", hooks_kind(h), h->name));
+		s->now = xstrdup("no webhooks");
+		s->will = xasprintf("%zu webhooks", json_len(was));
+		s->body = buf_take(&b);
+		s->command = patch_command(NULL, hooks_kind(h), h->name, s->body);
+	}
+}
+
+void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret)
+{
+	struct migrate_plan *p = ret;
+	struct migrate_step *s;
+
+	*p = (struct migrate_plan){0};
+	if (!c->journal)
+		return;
+	plan_ends(c, p);
+	plan_pools(c, p);
+	plan_nodes_back(c, p);
+	for (size_t i = 0; i < c->n_workloads; i++)
+		plan_workload_back(c, i, p);
+	plan_hooks_back(c, p);
+	s = step(p, UNDO_OBJECTS, 0, xasprintf("unirail in namespace '%s'", c->ns));
+	s->now = xstrdup("accounts, roles, ConfigMaps and webhooks");
+	s->will = xstrdup("deleted; definitions and the namespace stay");
+	s = step(p, UNDO_SAVED, 0, xasprintf("configmap '%s/" MIGRATE_JOURNAL "'", c->ns));
+	s->now = xstrdup("the state before");
+	s->will = xstrdup("deleted");
+	s->command = xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL, c->ns);
+	line(&p->remains,
+	     xasprintf("namespace '%s', unirail's definition SpiderIPBlock with its blocks, "
+		       "and /var/lib/unirail on the nodes: a later migration continues with "
+		       "them",
+		       c->ns));
+}
+
+static void lines_done(struct migrate_lines *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+}
+
+void migrate_plan_done(struct migrate_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct migrate_step *s = &p->steps[i];
+
+		free(s->subject);
+		free(s->now);
+		free(s->will);
+		free(s->body);
+		free(s->command);
+		free(s->undo);
+	}
+	free(p->steps);
+	lines_done(&p->problems);
+	lines_done(&p->warnings);
+	lines_done(&p->remains);
+	*p = (struct migrate_plan){0};
+}

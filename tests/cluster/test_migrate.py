@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail migrate` in a cluster in which Spiderpool, Multus and the shared device plugin run."""
+import json
+import random
+import re
+import subprocess
+import time
+
+import pytest
+
+import cluster as clusters
+from agents import SPIDER, Nodes, addresses
+from cluster import wait
+from spiderpool import APPS, LABEL, SHARED, Kubelets, Spiderpool, running
+
+
+@pytest.fixture
+def cluster(closing):
+    return closing(clusters.Cluster())
+
+
+@pytest.fixture
+def originals(cluster, closing, tmp_path):
+    """Spiderpool and Multus on two nodes with a running pod each."""
+    s = Spiderpool(cluster)
+    s.nodes = Nodes(cluster)
+    s.nodes.pool("rail1", "172.16.1.0/24")
+    s.pods = {}
+    for i, node in enumerate(("n1", "n2")):
+        s.pods[node] = s.nodes.pod("t", node, f"job-{i}")
+        s.allocate(s.pods[node], node, "rail1", f"172.16.1.{10 + i}")
+    s.register()
+    s.kubelets = closing(Kubelets(cluster, tmp_path))
+    for owner in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
+        running(cluster, owner, 2)
+    running(cluster, "spiderpool-controller", 1)
+    return s
+
+
+def migrate(cluster, *args, status=0, timeout=180):
+    p = cluster.unirail("migrate", *args, timeout=timeout)
+    assert p.returncode == status, (p.returncode, p.stdout, p.stderr)
+    return p.stdout + p.stderr
+
+
+def plan(cluster, *args, status=3):
+    return json.loads(migrate(cluster, "plan", "-o", "json", *args, status=status))
+
+
+def test_plan_and_values(cluster, originals):
+    before = originals.state()
+    p = plan(cluster)
+    assert not p["problems"] and not p["warnings"], p
+    assert [s["subject"] for s in p["steps"]] == [
+        "configmap 'unirail/unirail-migration'", "mutatingwebhookconfiguration 'spiderpool-controller'",
+        "validatingwebhookconfiguration 'spiderpool-controller'", "deployment 'spiderpool/spiderpool-controller'",
+        "daemonset 'kube-system/kube-multus-ds'", "daemonset 'spiderpool/spiderpool-rdma-shared-device-plugin'",
+        "daemonset 'spiderpool/spiderpool-agent'", "unirail in namespace 'unirail'", "node 'n1'", "node 'n2'"]
+    assert not any(s["runningPodsAffected"] for s in p["steps"]) and all(s["command"] for s in p["steps"])
+    assert p["values"]["ipam"]["enableIPv6"] is False and p["values"]["ipam"]["enableGatewayDetection"] is True
+    assert p["values"]["ipam"]["gc"]["gcAll"]["intervalInSecond"] == 300
+    assert p["values"]["rdmaSharedDevicePlugin"] == {"deploy": True, "config": SHARED}
+    assert any(line.startswith("helm -n spiderpool uninstall spiderpool --no-hooks ") for line in p["remains"])
+    assert any("tuneSysctlConfig" in n for n in p["notes"])
+    text = migrate(cluster, "plan", status=3)
+    assert "8. unirail in namespace 'unirail'\n   now:  absent\n" in text
+    assert len(plan(cluster, "--node", "n2")["steps"]) == 9
+    assert "there is no node 'n9'" in migrate(cluster, "plan", "--node", "n9", status=1)
+    # The values are those of the chart, and others have precedence.
+    values = cluster.folder / "values.json"
+    values.write_text(cluster.unirail("migrate", "values", "--set", "ipam.enableIPv6=true").stdout)
+    assert json.loads(values.read_text())["ipam"]["enableIPv6"] is True
+    text = cluster.unirail("manifests", "-f", values).stdout
+    assert "gateway-detection = yes" in text and '"resourceName\\":\\"hca_shared' in text
+    assert originals.state() == before
+
+
+def test_what_prevents_a_migration(cluster, originals):
+    # Both are active.
+    cluster.namespace("rails")
+    daemonset = {"metadata": {"name": "unirail-agent"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"nodeSelector": {"no": "node"}, "containers": [{"name": "c", "image": "i"}]}}}}
+    cluster.ok("POST", f"{APPS}/namespaces/rails/daemonsets", daemonset)
+    assert "unirail is installed in namespace 'rails': give -n rails" in migrate(cluster, "plan", status=1)
+    assert "kubectl -n rails delete daemonset/unirail-agent" in migrate(cluster, "plan", "-n", "rails", status=1)
+    cluster.ok("DELETE", f"{APPS}/namespaces/rails/daemonsets/unirail-agent")
+    # A node without a CNI configuration, as its kubelet reports it.
+    originals.node("n2", False, "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+                                "message:Network plugin returns error: cni plugin not initialized")
+    assert "node 'n2' has no CNI configuration" in migrate(cluster, "plan", status=1)
+    originals.node("n2")
+    # Definitions of a release.
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/spiderippools.spiderpool.spidernet.io"
+    cluster.ok("PATCH", crd, {"metadata": {"annotations": {"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x",
+                                                           "helm.sh/resource-policy": None}}},
+               type="application/merge-patch+json")
+    said = migrate(cluster, "plan", status=3)
+    assert "belongs to release 'other' in namespace 'x'" in said and "helm.sh/resource-policy=keep" in said
+
+
+def test_a_cluster_without_the_originals(cluster):
+    assert "there is neither Spiderpool nor Multus in this cluster" in migrate(cluster, "plan", status=1)
+
+
+# --- there and back ---
+
+
+def records(cluster, pool="rail1"):
+    """{address: pod} as agents read it: those that Spiderpool allocated."""
+    o = cluster.ok("GET", f"{SPIDER}/spiderippools/{pool}")
+    found = json.loads(o.get("status", {}).get("allocatedIPs") or "{}")
+    found |= json.loads(o["metadata"].get("annotations", {}).get("unirail.io/adopted") or "{}")
+    return {ip: r["pod"] for ip, r in found.items()}
+
+
+def labels(cluster):
+    return {n["metadata"]["name"]: n["metadata"]["labels"].get(LABEL) for n in cluster.ok("GET", "/api/v1/nodes")["items"]}
+
+
+OURS = {"172.16.1.10": "t/job-0", "172.16.1.11": "t/job-1"}
+
+
+def migrated(cluster, originals):
+    """Agents run, with the originals stopped, and running pods have their addresses."""
+    assert labels(cluster) == {"n1": "yes", "n2": "yes"}
+    running(cluster, "unirail-agent", 2)
+    for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin", "spiderpool-controller"):
+        running(cluster, name, 0)
+    assert records(cluster).items() >= OURS.items()
+    for node, pod in originals.pods.items():
+        meta = cluster.ok("GET", f"/api/v1/namespaces/t/pods/{pod['metadata']['name']}")["metadata"]
+        assert meta["uid"] == pod["metadata"]["uid"]
+        ips = originals.nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]
+        assert ips[0]["ipv4"].split("/")[0] in OURS
+
+
+def test_migration_there_and_back(cluster, originals):
+    before = originals.state()
+    uid = {p["metadata"]["name"]: p["metadata"]["uid"] for p in originals.pods.values()}
+    assert "There is nothing to do." in migrate(cluster, "undo")
+    said = migrate(cluster, "apply", "--dry-run", status=3)
+    assert "1. configmap 'unirail/unirail-migration'" in said and originals.state() == before
+    # One node first: Spiderpool's agents end on both, Multus and the device plugin on this one.
+    said = migrate(cluster, "apply", "--node", "n2")
+    assert "node 'n2'" in said and "node 'n1'" not in said
+    assert labels(cluster) == {"n1": None, "n2": "yes"}
+    running(cluster, "unirail-agent", 1)
+    running(cluster, "kube-multus-ds", 1)
+    running(cluster, "spiderpool-agent", 0)
+    # The rest; no agent began while an original ran on its node.
+    assert "1/1 node 'n1'" in migrate(cluster, "apply")
+    assert originals.kubelets.seen == [("n2", []), ("n1", [])]
+    migrated(cluster, originals)
+    settings = cluster.ok("GET", "/api/v1/namespaces/unirail/configmaps/unirail-agent")["data"]
+    assert "enable-ipv6 = no" in settings["agent.conf"] and settings["shared.json"] == SHARED
+    # A second time changes nothing.
+    again = originals.state()
+    assert migrate(cluster, "apply").startswith("There is nothing to do.\n")
+    assert originals.state() == again and not plan(cluster, status=0)["steps"]
+    # New pods get other addresses, a pod that asks again its own.
+    agent = originals.kubelets.agent("n1")
+    new = originals.nodes.pod("t", "n1", "new")
+    status, answer = agent.add(new, "net1", defaultIPv4IPPool=["rail1"])
+    assert status == 200 and not set(addresses(answer)) & set(OURS), answer
+    status, answer2 = agent.add(originals.pods["n1"], "net1", defaultIPv4IPPool=["rail1"])
+    assert status == 200 and addresses(answer2) == ["172.16.1.10"], answer2
+    # Back: the new pod's address is where Spiderpool reads it.
+    said = migrate(cluster, "undo")
+    assert "unirail's definition SpiderIPBlock with its blocks" in said
+    ip = addresses(answer)[0]
+    assert records(cluster) == {**OURS, ip: "t/new"}
+    running(cluster, "unirail-agent", 0)
+    running(cluster, "unirail-controller", 0)
+    for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
+        running(cluster, name, 2)
+    running(cluster, "spiderpool-controller", 1)
+    after = originals.state()
+    for key in {k for k in before if k[0] not in ("pool", "endpoint")}:
+        assert after[key] == before[key], key
+    assert after["pool", "rail1"][:2] == before["pool", "rail1"][:2]
+    assert {k for k in after if k not in before} == {("endpoint", "new")}
+    for name, was in uid.items():
+        assert cluster.ok("GET", f"/api/v1/namespaces/t/pods/{name}")["metadata"]["uid"] == was
+    for path in (f"{APPS}/namespaces/unirail/daemonsets/unirail-agent", "/apis/rbac.authorization.k8s.io/v1/clusterroles/unirail-agent",
+                 "/api/v1/namespaces/unirail/configmaps/unirail-migration", "/api/v1/namespaces/unirail/secrets/unirail-controller-ca"):
+        assert cluster.request("GET", path)[0] == 404, path
+    # And there again.
+    migrate(cluster, "apply")
+    migrated(cluster, originals)
+    assert records(cluster)[ip] == "t/new"
+
+
+def killed_until_done(cluster, command, chance):
+    """SIGKILL some time after each run began its second step, until a run has one step or none; how many were killed."""
+    for n in range(60):
+        p = subprocess.Popen([clusters.BINARY, "migrate", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env={"KUBECONFIG": str(cluster.admin_config())}, preexec_fn=clusters.die_with_parent)
+        lines = 0
+        for line in p.stdout:
+            lines += bool(re.match(r"\d+/\d+ ", line))
+            if lines == 2:
+                time.sleep(chance.random() * 0.3)
+                p.kill()
+                break
+        error = p.stderr.read()
+        if p.wait() == 0:
+            return n
+        assert lines == 2, error
+    raise AssertionError("no end")
+
+
+def test_killed_at_every_step(cluster, originals):
+    before, chance = originals.state(), random.Random(1)
+    assert killed_until_done(cluster, "apply", chance) >= 5
+    migrated(cluster, originals)
+    assert originals.kubelets.seen == [("n1", []), ("n2", [])]
+    assert killed_until_done(cluster, "undo", chance) >= 5
+    wait(lambda: originals.state() == before or None)
+    assert cluster.request("GET", "/api/v1/namespaces/unirail/configmaps/unirail-migration")[0] == 404
+
+
+def test_image_that_cannot_be_pulled(cluster, originals):
+    """The controller does not start: no node is touched, and undo needs no image."""
+    before = originals.state()
+    originals.kubelets.images = False
+    said = migrate(cluster, "apply", "--wait", "3s", status=1)
+    assert "unirail in namespace 'unirail': unirail's controller: not within 3 s (--wait): no pod of 'unirail/unirail-controller'" in said
+    assert labels(cluster) == {"n1": None, "n2": None}
+    migrate(cluster, "undo")
+    wait(lambda: originals.state() == before or None)
+    # Then one that can be; the objects that exist are changed.
+    migrate(cluster, "apply", "--wait", "3s", "--set", "image.tag=wrong", status=1)
+    originals.kubelets.images = True
+    migrate(cluster, "apply", "--set", "image.registry=registry.example/mirror")
+    o = cluster.ok("GET", f"{APPS}/namespaces/unirail/daemonsets/unirail-agent")
+    assert o["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/mirror/unirail:latest"
+    migrated(cluster, originals)
+    # Spiderpool's agent is started again beside unirail's: the next plan ends it.
+    cluster.ok("PATCH", f"{APPS}/namespaces/spiderpool/daemonsets/spiderpool-agent",
+               {"spec": {"template": {"spec": {"nodeSelector": {LABEL: None}}}}}, type="application/merge-patch+json")
+    running(cluster, "spiderpool-agent", 2)
+    assert [s["subject"] for s in plan(cluster)["steps"]] == ["daemonset 'spiderpool/spiderpool-agent'", "node 'n1'", "node 'n2'"]
+    migrate(cluster, "apply")
+    migrated(cluster, originals)
+
+
+def test_the_commands_of_the_readme(cluster, originals):
+    """In their order, with the file that one of them writes."""
+    section = (clusters.HERE.parents[1] / "deploy/README.md").read_text().split("\n## From Spiderpool and Multus\n")[1].split("\n## ")[0]
+    commands = [line.split("  ")[0].strip() for line in re.findall(r"(?m)^    (unirail .*)$", section)]
+    assert [c.split()[2] for c in commands] == ["plan", "values", "apply", "apply", "undo"]
+    for command in commands:
+        words = command.split(" >")[0].split()[1:]
+        said = migrate(cluster, *words[1:], status=3 if words[1] == "plan" else 0)
+        if " >" in command:
+            assert json.loads(said[:said.rindex("}") + 1])["ipam"]
+        if words[1:] == ["apply"]:
+            migrated(cluster, originals)
+    running(cluster, "spiderpool-agent", 2)
