@@ -4,6 +4,7 @@
 Kubelets stands for kubelets and for the controllers of DaemonSets and Deployments: it creates pods where they belong, has them
 ready and ends them. What runs in unirail's pods are the real programs."""
 import json
+import re
 import threading
 import time
 
@@ -159,6 +160,8 @@ class Spiderpool:
 
     def node(self, name, ready=True, message="kubelet is posting ready status"):
         self.cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}}})
+        # Set by the API server when the Node is created; the node's lifecycle controller, which does not run, removes it.
+        self.cluster.ok("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, type=MERGE)
         self.cluster.ok("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"conditions": [{
             "type": "Ready", "status": "True" if ready else "False", "message": message}]}}, type=MERGE)
 
@@ -190,7 +193,8 @@ class Spiderpool:
         for kind in ("daemonsets", "deployments"):
             for ns in ("spiderpool", "kube-system"):
                 for o in get("GET", f"{APPS}/namespaces/{ns}/{kind}")["items"]:
-                    notes = {k: v for k, v in o["metadata"].get("annotations", {}).items() if "deprecated.daemonset" not in k}
+                    notes = {k: v for k, v in o["metadata"].get("annotations", {}).items()
+                             if not re.search("deprecated.daemonset|deployment.kubernetes.io", k)}
                     found[kind, o["metadata"]["name"]] = o["spec"], notes, o["metadata"].get("labels")
         for kind in ("mutating", "validating"):
             for o in get("GET", f"{HOOKS}/{kind}webhookconfigurations")["items"]:
@@ -230,12 +234,12 @@ def selects(template, node):
 
 
 class Kubelets(threading.Thread):
-    """Those of all nodes, and the controllers. `images`: False when no image can be pulled; `seen`: the originals' pods when an
-    agent of unirail began."""
+    """Those of all nodes and, with `manages`, the controllers; else those of a kube-controller-manager run. `images`: False when no
+    image can be pulled; `seen`: the originals' pods when an agent of unirail began."""
 
-    def __init__(self, cluster, folder):
+    def __init__(self, cluster, folder, manages=True):
         super().__init__(daemon=True)
-        self.cluster, self.folder = cluster, folder
+        self.cluster, self.folder, self.manages = cluster, folder, manages
         self.agents, self.controllers, self.seen = {}, {}, []
         self.images, self.going, self.problem = True, True, None
         self.start()
@@ -247,6 +251,9 @@ class Kubelets(threading.Thread):
         while self.going:
             try:
                 pods = [p for p in self.pods() if owner(p)]
+                if not self.manages:
+                    self.serve(pods)
+                    continue
                 for kind in ("daemonsets", "deployments"):
                     for o in self.cluster.ok("GET", f"{APPS}/{kind}")["items"]:
                         self.reconcile(kind, o, [p for p in pods if owner(p) == owner_name(kind, o) and
@@ -260,6 +267,21 @@ class Kubelets(threading.Thread):
             except (OSError, AssertionError, ValueError, KeyError) as e:
                 self.problem = e  # the object changed or is gone: the next round reads it again
             time.sleep(0.2)
+
+    def serve(self, pods):
+        """As kubelets and a scheduler: the DaemonSet's controller names the node, a Deployment's pods run on n1."""
+        for pod in pods:
+            meta, spec = pod["metadata"], pod["spec"]
+            if meta.get("deletionTimestamp"):
+                self.end(pod)
+            elif "nodeName" in spec:
+                self.look(pod)
+            else:
+                terms = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+                names = [f["values"][0] for t in terms.get("nodeSelectorTerms", []) for f in t.get("matchFields", [])]
+                self.cluster.request("POST", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding",
+                                     {"metadata": {"name": meta["name"]}, "target": {"kind": "Node", "name": (names or ["n1"])[0]}})
+        time.sleep(0.2)
 
     def reconcile(self, kind, o, pods):
         meta, template = o["metadata"], o["spec"]["template"]
@@ -342,7 +364,7 @@ class Kubelets(threading.Thread):
         """The originals' pods on a node, and Spiderpool's agents on all."""
         found = set()
         for p in self.pods():
-            if owner(p) == "spiderpool-agent" or p["spec"]["nodeName"] == node and owner(p) in (
+            if owner(p) == "spiderpool-agent" or p["spec"].get("nodeName") == node and owner(p) in (
                     "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
                 found.add(owner(p))
         return found
@@ -361,7 +383,7 @@ class Kubelets(threading.Thread):
 def running(cluster, name, n):
     """n pods of a DaemonSet or Deployment are ready."""
     def there():
-        found = [p for p in cluster.ok("GET", "/api/v1/pods")["items"] if owner(p) in (name, f"{name}-6c9f") and is_ready(p)]
+        found = [p for p in cluster.ok("GET", "/api/v1/pods")["items"] if re.fullmatch(f"{name}(-[a-z0-9]+)?", owner(p)) and is_ready(p)]
         assert len(found) == n, [p["metadata"]["name"] for p in found]
         return True
     wait(there, 60)

@@ -11,6 +11,7 @@ import pytest
 import cluster as clusters
 from agents import SPIDER, Nodes, addresses
 from cluster import wait
+from managers import Manager
 from spiderpool import APPS, LABEL, SHARED, Kubelets, Spiderpool, running
 
 
@@ -35,6 +36,17 @@ def originals(cluster, closing, tmp_path):
         running(cluster, owner, 2)
     running(cluster, "spiderpool-controller", 1)
     return s
+
+
+@pytest.fixture
+def managed(cluster, closing, originals):
+    """The same, with the DaemonSets and Deployments in the hands of kube-controller-manager."""
+    originals.kubelets.close()
+    originals.kubelets = closing(Kubelets(cluster, originals.kubelets.folder, manages=False))
+    closing(Manager(cluster, controllers=("daemonset", "deployment", "replicaset", "garbagecollector")))
+    for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
+        running(cluster, name, 2)
+    return originals
 
 
 def migrate(cluster, *args, status=0, timeout=180):
@@ -189,6 +201,18 @@ def test_migration_there_and_back(cluster, originals):
     migrate(cluster, "apply")
     migrated(cluster, originals)
     assert records(cluster)[ip] == "t/new"
+
+
+def test_with_the_controllers_of_kubernetes(cluster, managed):
+    before = managed.state()
+    migrate(cluster, "apply")
+    migrated(cluster, managed)
+    assert managed.kubelets.seen == [("n1", []), ("n2", [])]
+    migrate(cluster, "undo")
+    for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
+        running(cluster, name, 2)
+    running(cluster, "spiderpool-controller", 1)
+    wait(lambda: managed.state() == before or None)
 
 
 def killed_until_done(cluster, command, chance):
