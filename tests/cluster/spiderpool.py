@@ -242,6 +242,7 @@ class Kubelets(threading.Thread):
         self.cluster, self.folder, self.manages = cluster, folder, manages
         self.agents, self.controllers, self.seen = {}, {}, []
         self.images, self.going, self.problem = True, True, None
+        self.more = {}  # arguments of the agent on a node
         self.start()
 
     def pods(self):
@@ -351,7 +352,8 @@ class Kubelets(threading.Thread):
         if program == "agent":
             if uid not in self.agents:
                 self.seen.append((node, sorted(self.originals(node))))
-                self.agents[uid] = Agent(self.folder / node, self.cluster.admin_config(), node).start("--rest", "0s", ready=False)
+                self.agents[uid] = Agent(self.folder / node, self.cluster.admin_config(), node).start(
+                    "--rest", "0s", *self.more.get(node, ()), ready=False)
             return self.agents[uid].get(self.agents[uid].health, "/readyz")[0] == 200
         if program == "controller":
             if uid not in self.controllers:

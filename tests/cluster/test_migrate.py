@@ -269,6 +269,22 @@ def test_image_that_cannot_be_pulled(cluster, originals):
     migrated(cluster, originals)
 
 
+def test_agent_that_does_not_become_ready(cluster, originals, tmp_path):
+    """Another program's CNI configuration is used first on n2: apply ends there with the agent's reason, n1 is migrated."""
+    net_d = tmp_path / "net.d"
+    net_d.mkdir()
+    (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
+    originals.kubelets.more["n2"] = "--cni-conf-name", "0-unirail.conflist", "--cni-conf-dir", net_d
+    said = migrate(cluster, "apply", "--wait", "6s", status=1)
+    assert "node 'n2': unirail's agent: not within 6 s (--wait): no pod of 'unirail/unirail-agent' on n2 is ready: " in said
+    assert f"the container runtime uses '{net_d}/0-aa.conf', not '0-unirail.conflist': pods get no rails" in said
+    assert labels(cluster) == {"n1": "yes", "n2": "yes"}
+    running(cluster, "unirail-agent", 1)
+    (net_d / "0-aa.conf").unlink()
+    assert "1/1 node 'n2'" in migrate(cluster, "apply")
+    migrated(cluster, originals)
+
+
 def test_the_commands_of_the_readme(cluster, originals):
     """In their order, with the file that one of them writes."""
     section = (clusters.HERE.parents[1] / "deploy/README.md").read_text().split("\n## From Spiderpool and Multus\n")[1].split("\n## ")[0]

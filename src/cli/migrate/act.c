@@ -90,7 +90,7 @@ struct pods {
 	const char *ns, *owner, *node; /* node NULL: all */
 	bool deployment;
 	size_t n, ready;
-	char why[256]; /* of one that is not ready */
+	char why[512]; /* of one that is not ready */
 };
 
 static void explain(struct pods *p, const struct json *pod)
@@ -154,11 +154,37 @@ static int have_ended(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : !p->n;
 }
 
+/* The agent's reason, which it reports as an event of the Node. Without a permission for events there is none. */
+static void explain_node(const struct migrate_act *x, struct pods *p)
+{
+	auto_free char *fields = xasprintf(
+		"involvedObject.kind=Node,involvedObject.name=%s,reason=CNIConfigNotUsed", p->node);
+	auto_json struct json_doc *d = NULL;
+	auto_buf struct buf query;
+	struct json_walk w;
+	const struct json *v;
+
+	buf_init(&query, KUBE_PATH_MAX);
+	kube_path_query(&query, "fieldSelector", fields);
+	kube_path_query(&query, "limit", "500");
+	if (migrate_request(x->api,
+			    &(struct kube_request){.verb = KUBE_LIST,
+						   .on = {.kind = &kube_events_kind},
+						   .query = query.p},
+			    &d, NULL) < 0)
+		return;
+	w = json_walk_start(json_get(json_root(d), "items"));
+	while ((v = json_walk_next(&w, NULL)))
+		snprintf(p->why, sizeof(p->why), ": %s", migrate_text(v, "message"));
+}
+
 static int are_ready(const struct migrate_act *x, void *arg, struct err *e)
 {
 	struct pods *p = arg;
 	int r = count_pods(x, p, e);
 
+	if (r == 0 && p->n && !p->ready && p->node && !*p->why)
+		explain_node(x, p);
 	if (r == 0 && !p->ready)
 		err_set(e, -EAGAIN, "%s of '%s/%s'%s%s is ready%s",
 			p->n ? "no pod" : "there is no pod, and so none", p->ns, p->owner,
