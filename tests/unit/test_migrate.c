@@ -262,7 +262,8 @@ static void the_journal_keeps_the_first_state(void **state)
 	assert_non_null(strstr(b.p, "\"name\":\"spiderpool-controller\",\"replicas\":2"));
 	assert_null(strstr(b.p, "\"replicas\":0"));
 	assert_null(strstr(b.p, "DoesNotExist"));
-	assert_non_null(strstr(b.p, "\"pools\":[\"rail1\"],\"nodes\":[\"n1\",\"n2\"]"));
+	assert_non_null(
+		strstr(b.p, "\"pools\":[\"rail1\"],\"unrecorded\":{},\"nodes\":[\"n1\",\"n2\"]"));
 }
 
 static void back_in_the_reverse_order(void **state)
@@ -319,7 +320,7 @@ static void what_prevents_it(void **state)
 {
 	static const struct {
 		const char *kind, *object, *words;
-		bool warning;
+		int how; /* 0: a problem; 1: a warning; 2: a problem without other objects */
 	} cases[] = {
 		{"DaemonSet", DAEMONSET("unirail", "unirail-agent", "i", ""),
 		 "this program did not create it", false},
@@ -352,11 +353,14 @@ static void what_prevents_it(void **state)
 		 "\"NicClusterPolicy\",\"controller\":true}]},\"spec\":{\"template\":{\"spec\":{"
 		 "\"containers\":[{\"image\":\"nvcr.io/sriov-network-device-plugin:v3\"}]}}}}",
 		 "belongs to a NicClusterPolicy", true},
+		{"DaemonSet", DAEMONSET("tenant", "kube-multus-ds", "i", ""),
+		 "'kube-system/kube-multus-ds' and 'tenant/kube-multus-ds' look like the same program",
+		 false},
 		{"DaemonSet",
 		 "{\"metadata\":{\"namespace\":\"s\",\"name\":\"spiderpool-agent\"},\"spec\":{"
 		 "\"template\":{\"spec\":{\"containers\":[{\"name\":\"multus-cni\",\"lifecycle\":{"
 		 "\"preStop\":{}}}]}}}}",
-		 "--set multus.multusCNI.uninstall=false", false},
+		 "--set multus.multusCNI.uninstall=false", 2},
 	};
 
 	(void)state;
@@ -364,15 +368,94 @@ static void what_prevents_it(void **state)
 		auto_migrate struct migrate_cluster c = {0};
 		struct migrate_plan p;
 
-		add_spiderpool(&c);
+		if (cases[i].how < 2)
+			add_spiderpool(&c);
+		c.ns = "unirail";
 		add(&c, "Pod", POD("spiderpool", "DaemonSet", "spiderpool-agent", "n3"));
 		add(&c, cases[i].kind, cases[i].object);
 		migrate_resolve(&c);
 		migrate_plan(&c, NULL, 0, &p);
-		assert_non_null(has(cases[i].warning ? &p.warnings : &p.problems, cases[i].words));
+		assert_non_null(has(cases[i].how == 1 ? &p.warnings : &p.problems, cases[i].words));
 		assert_int_equal(p.problems.n + p.warnings.n, 1);
 		migrate_plan_done(&p);
 	}
+}
+
+/* Labels, too, say that a node was begun: its originals may have ended before the program was killed. */
+static void a_node_that_was_begun(void **state)
+{
+	auto_migrate struct migrate_cluster c = {0};
+	struct migrate_plan p;
+
+	(void)state;
+	add_migrated(&c);
+	add(&c, "Node", NODE("new", "\"unirail.io/migrated\":\"stopping\""));
+	migrate_resolve(&c);
+	migrate_plan(&c, NULL, 0, &p);
+	assert_int_equal(p.n, 1);
+	assert_string_equal(p.steps[0].subject, "node 'new'");
+	migrate_plan_done(&p);
+}
+
+/* Undo does not wait for the record of an address that had none before. */
+static void addresses_without_a_record_before(void **state)
+{
+	static const char lost[] =
+		"{\"metadata\":{\"namespace\":\"t\",\"name\":\"lost\"},\"status\":{"
+		"\"current\":{\"uid\":\"u\",\"node\":\"n1\",\"ips\":[{\"ipv4\":"
+		"\"10.6.0.9/24\",\"ipv4Pool\":\"rail1\"}]}}}";
+	auto_migrate struct migrate_cluster before = {.ns = "unirail"}, c = {.ns = "unirail"};
+	auto_buf struct buf journal, object;
+	struct migrate_plan p;
+	struct json_out o;
+
+	(void)state;
+	add(&before, "SpiderEndpoint", lost);
+	migrate_resolve(&before);
+	journal_text(&before, &journal);
+	assert_non_null(strstr(journal.p, "\"unrecorded\":{\"rail1 10.6.0.9\":true}"));
+	buf_init(&object, MIGRATE_TEXT_MAX);
+	jo_init(&o, &object, 0);
+	jo_str(&o, journal.p);
+	auto_free char *text = xasprintf("{\"metadata\":{\"namespace\":\"unirail\",\"name\":"
+					 "\"unirail-migration\"},\"data\":{\"journal.json\":%s}}",
+					 object.p);
+	add(&c, "SpiderEndpoint", lost);
+	add(&c, "ConfigMap", text);
+	migrate_resolve(&c);
+	migrate_plan_undo(&c, &p);
+	assert_int_equal(p.steps[0].what, UNDO_OBJECTS);
+	migrate_plan_done(&p);
+}
+
+/* An expression of a webhook may have quotes; so may the shell that runs the command. */
+static void quotes_in_commands(void **state)
+{
+	auto_migrate struct migrate_cluster before = {.ns = "unirail"}, c = {.ns = "unirail"};
+	auto_buf struct buf journal, object;
+	struct migrate_plan p;
+	struct json_out o;
+
+	(void)state;
+	add(&before, "ValidatingWebhookConfiguration",
+	    "{\"metadata\":{\"name\":\"spiderpool-controller\"},\"webhooks\":[{\"name\":\"a\","
+	    "\"e\":\"x == 'y'\"}]}");
+	journal_text(&before, &journal);
+	buf_init(&object, MIGRATE_TEXT_MAX);
+	jo_init(&o, &object, 0);
+	jo_str(&o, journal.p);
+	auto_free char *text = xasprintf("{\"metadata\":{\"namespace\":\"unirail\",\"name\":"
+					 "\"unirail-migration\"},\"data\":{\"journal.json\":%s}}",
+					 object.p);
+	add(&c, "ConfigMap", text);
+	add(&c, "ValidatingWebhookConfiguration",
+	    "{\"metadata\":{\"name\":\"spiderpool-controller\"}}");
+	migrate_resolve(&c);
+	migrate_plan_undo(&c, &p);
+	assert_int_equal(p.steps[0].what, UNDO_WEBHOOKS);
+	assert_non_null(strstr(p.steps[0].command, "\"x == '\\''y'\\''\""));
+	assert_non_null(strstr(p.steps[0].body, "\"x == 'y'\""));
+	migrate_plan_done(&p);
 }
 
 static void an_empty_cluster(void **state)
@@ -455,6 +538,9 @@ int main(void)
 		cmocka_unit_test(back_in_the_reverse_order),
 		cmocka_unit_test(no_journal_nothing_to_undo),
 		cmocka_unit_test(what_prevents_it),
+		cmocka_unit_test(a_node_that_was_begun),
+		cmocka_unit_test(addresses_without_a_record_before),
+		cmocka_unit_test(quotes_in_commands),
 		cmocka_unit_test(an_empty_cluster),
 		cmocka_unit_test(the_values),
 	};

@@ -88,7 +88,8 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 /* Pods of a DaemonSet or Deployment. */
 struct pods {
 	const char *ns, *owner, *node; /* node NULL: all */
-	bool deployment;
+	const struct json *labels;     /* matchLabels of an original; NULL: all */
+	bool deployment, original;
 	size_t n, ready;
 	char why[512]; /* of one that is not ready */
 };
@@ -139,9 +140,21 @@ static int count_pod(void *arg, const struct json *pod, struct err *e)
 
 static int count_pods(const struct migrate_act *x, struct pods *p, struct err *e)
 {
+	auto_free char *fields = p->node ? xasprintf("spec.nodeName=%s", p->node) : NULL;
+	struct json_walk w = json_walk_start(p->labels);
+	auto_buf struct buf labels;
+	const struct json *v;
+	const char *key;
+
+	buf_init(&labels, KUBE_PATH_MAX);
+	if (!p->original)
+		buf_printf(&labels, "app.kubernetes.io/name=%s", p->owner);
+	while ((v = json_walk_next(&w, &key)))
+		buf_printf(&labels, "%s%s=%s", labels.len ? "," : "", key, json_string(v));
 	p->n = p->ready = 0;
 	p->why[0] = '\0';
-	return migrate_list(x->api, &kube_pods, p->ns, NULL, count_pod, p, e);
+	return migrate_list(x->api, &kube_pods, &(struct kube_select){p->ns, labels.p, fields},
+			    count_pod, p, e);
 }
 
 static int have_ended(const struct migrate_act *x, void *arg, struct err *e)
@@ -198,6 +211,8 @@ static int wait_end(const struct migrate_act *x, const struct migrate_workload *
 	struct pods p = {.ns = w->ns,
 			 .owner = w->name,
 			 .node = node,
+			 .labels = migrate_at(w->v, "spec", "selector", "matchLabels", NULL),
+			 .original = true,
 			 .deployment = w->role == ROLE_CONTROLLER};
 
 	return wait_for(x, "the originals' pods end", have_ended, &p, e);
@@ -261,7 +276,7 @@ static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 	for (size_t i = 0; i < now.n_addresses; i++) {
 		const struct migrate_address *a = &now.addresses[i];
 
-		if (a->in_status)
+		if (a->in_status || a->was_missing)
 			continue;
 		return err_kind(
 			e, ERR_AGAIN, -EAGAIN,

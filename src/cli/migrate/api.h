@@ -6,6 +6,7 @@
 
 #include "cli/migrate/migrate.h"
 #include "kube/client.h"
+#include "kube/list.h"
 
 struct migrate_api {
 	struct loop *loop;
@@ -18,9 +19,9 @@ struct migrate_api {
 /* *ret: the answer; NULL: not needed. */
 int migrate_request(struct migrate_api *a, const struct kube_request *q, struct json_doc **ret,
 		    struct err *e);
-/* Lists all objects of a kind; a kind that the server does not have has none. */
-int migrate_list(struct migrate_api *a, const struct kube_kind *kind, const char *ns,
-		 const char *labels,
+/* Lists the selected objects of a kind; a kind that the server does not have has none. */
+int migrate_list(struct migrate_api *a, const struct kube_kind *kind,
+		 const struct kube_select *select,
 		 int (*item)(void *arg, const struct json *object, struct err *e), void *arg,
 		 struct err *e);
 /* Everything that a plan needs; `ns`: unirail's namespace, borrowed. */

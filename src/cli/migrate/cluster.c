@@ -452,8 +452,30 @@ static void resolve_pod(struct migrate_cluster *c, const struct migrate_pod *p)
 	}
 }
 
+char *migrate_address_key(const struct migrate_address *a)
+{
+	char text[IP_TEXT_MAX];
+
+	return xasprintf("%s %s", a->pool, ip_str(&a->ip, text));
+}
+
+static void resolve_address(struct migrate_cluster *c, struct migrate_address *a,
+			    const struct json_index *missing)
+{
+	struct migrate_node *node = migrate_node_find(c, a->node);
+	auto_free char *key = migrate_address_key(a);
+
+	a->in_status = recorded(c, a, false);
+	a->adopted = recorded(c, a, true);
+	a->was_missing = json_index_get(missing, key);
+	if (node)
+		node->addresses++;
+}
+
 void migrate_resolve(struct migrate_cluster *c)
 {
+	auto_json_index struct json_index missing =
+		json_index_of(json_get(c->journal, "unrecorded"));
 	struct json_walk w = json_walk_start(json_get(c->journal, "nodes"));
 	const struct json *v;
 
@@ -470,15 +492,10 @@ void migrate_resolve(struct migrate_cluster *c)
 		if (node)
 			node->planned = true;
 	}
-	for (size_t i = 0; i < c->n_addresses; i++) {
-		struct migrate_address *a = &c->addresses[i];
-		struct migrate_node *node = migrate_node_find(c, a->node);
-
-		a->in_status = recorded(c, a, false);
-		a->adopted = recorded(c, a, true);
-		if (node)
-			node->addresses++;
-	}
+	for (size_t i = 0; i < c->n_nodes; i++)
+		c->nodes[i].planned |= *c->nodes[i].label != '\0';
+	for (size_t i = 0; i < c->n_addresses; i++)
+		resolve_address(c, &c->addresses[i], &missing);
 }
 
 void migrate_done(struct migrate_cluster *c)

@@ -38,7 +38,8 @@
 #define MIGRATE_FILES                                                                              \
 	"unirail.io/uninstall" /* of nodes: deploy/uninstall removes unirail's files */
 
-enum { MIGRATE_TEXT_MAX = 4 << 20 };
+/* The second: addresses in the journal, which must fit into a ConfigMap. */
+enum { MIGRATE_TEXT_MAX = 4 << 20, MIGRATE_UNRECORDED_MAX = 2000 };
 
 enum migrate_role {
 	ROLE_ADDRESSES,	 /* Spiderpool's agent */
@@ -80,8 +81,9 @@ struct migrate_hooks {
 struct migrate_address {
 	const char *pool, *ns, *pod, *uid, *node;
 	struct ipaddr ip;
-	bool in_status,
-		adopted; /* recorded for this pod in status.allocatedIPs, in unirail.io/adopted */
+	/* Recorded for this pod: in status.allocatedIPs, in unirail.io/adopted. */
+	bool in_status, adopted;
+	bool was_missing; /* in neither when the migration began, says the journal */
 };
 
 struct migrate_pod {
@@ -139,6 +141,8 @@ void migrate_add(struct migrate_cluster *c, const char *kind, const struct json 
 void migrate_resolve(struct migrate_cluster *c);
 void migrate_done(struct migrate_cluster *c);
 #define auto_migrate __attribute__((cleanup(migrate_done)))
+/* "POOL ADDRESS", in the journal; the caller frees it. */
+char *migrate_address_key(const struct migrate_address *a);
 struct migrate_node *migrate_node_find(const struct migrate_cluster *c, const char *name);
 /* The member at a path that ends with NULL. */
 const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel));

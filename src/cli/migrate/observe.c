@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "kube/kinds.h"
-#include "kube/list.h"
 
 const struct kube_kind migrate_daemonsets = {"apps", "v1", "daemonsets", "daemonset", true};
 const struct kube_kind migrate_deployments = {"apps", "v1", "deployments", "deployment", true};
@@ -85,8 +84,8 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 	loop_stop(l->a->loop, 0);
 }
 
-int migrate_list(struct migrate_api *a, const struct kube_kind *kind, const char *ns,
-		 const char *labels,
+int migrate_list(struct migrate_api *a, const struct kube_kind *kind,
+		 const struct kube_select *select,
 		 int (*item)(void *arg, const struct json *object, struct err *e), void *arg,
 		 struct err *e)
 {
@@ -95,8 +94,7 @@ int migrate_list(struct migrate_api *a, const struct kube_kind *kind, const char
 	int r;
 
 	err_clear(&a->e);
-	kube_list(a->k, kind, &(struct kube_select){.ns = ns, .labels = labels}, KUBE_PAGE, &ops,
-		  &l);
+	kube_list(a->k, kind, select, KUBE_PAGE, &ops, &l);
 	r = finish(a, NULL);
 	if (r == -ENOENT)
 		return 0;
@@ -185,7 +183,7 @@ int migrate_observe(struct migrate_api *a, const char *ns, struct migrate_cluste
 
 	*ret = (struct migrate_cluster){.ns = ns};
 	for (size_t i = 0; i < ARRAY_LEN(kinds) && r == 0; i++)
-		r = migrate_list(a, kinds[i].kind, NULL, NULL, add,
+		r = migrate_list(a, kinds[i].kind, &(struct kube_select){0}, add,
 				 &(struct adding){ret, kinds[i].name}, e);
 	if (r == 0)
 		r = add_configs(a, ret, e);

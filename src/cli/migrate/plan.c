@@ -79,10 +79,16 @@ static char *exclude_body(const struct migrate_workload *x)
 
 static char *patch_command(const char *ns, const char *what, const char *name, const char *body)
 {
-	const char *type = *body == '[' ? "json" : "merge";
+	struct buf b;
 
-	return xasprintf("kubectl %s%s%spatch %s %s --type %s -p '%s'", ns ? "-n " : "",
-			 ns ? ns : "", ns ? " " : "", what, name, type, body);
+	buf_init(&b, MIGRATE_TEXT_MAX);
+	buf_printf(&b, "kubectl %s%s%spatch %s %s --type %s -p '", ns ? "-n " : "", ns ? ns : "",
+		   ns ? " " : "", what, name, *body == '[' ? "json" : "merge");
+	/* A ' within '...' of a shell, as in expressions of webhooks. */
+	for (; *body; body++)
+		buf_str(&b, *body == '\'' ? "'\\''" : (char[]){*body, '\0'});
+	buf_char(&b, '\'');
+	return buf_take(&b);
 }
 
 /* --- the journal --- */
@@ -202,6 +208,25 @@ static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 	jo_end_arr(o);
 }
 
+/* Addresses that no pool recorded before: undo does not wait for their records. */
+static void put_unrecorded(const struct migrate_cluster *c, struct json_out *o)
+{
+	jo_key(o, "unrecorded");
+	if (c->journal) {
+		jo_val(o, json_get(c->journal, "unrecorded"), false);
+		return;
+	}
+	jo_obj(o);
+	for (size_t i = 0; i < c->n_addresses; i++) {
+		const struct migrate_address *a = &c->addresses[i];
+		auto_free char *key = migrate_address_key(a);
+
+		if (!a->in_status && !a->adopted)
+			jo_kbool(o, key, true);
+	}
+	jo_end_obj(o);
+}
+
 void migrate_journal(const struct migrate_cluster *c, const struct json_tree *values,
 		     struct json_out *o)
 {
@@ -210,6 +235,7 @@ void migrate_journal(const struct migrate_cluster *c, const struct json_tree *va
 	put_workloads(c, o);
 	put_hooks(c, o);
 	put_pools(c, o);
+	put_unrecorded(c, o);
 	jo_key(o, "nodes");
 	jo_arr(o);
 	for (size_t i = 0; i < c->n_nodes; i++)
@@ -324,6 +350,24 @@ static void check_workloads(const struct migrate_cluster *c, struct migrate_plan
 	}
 }
 
+/* A user who may create a DaemonSet may give it such a name, and its settings would become unirail's. */
+static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
+{
+	for (size_t i = 0; i < c->n_workloads; i++)
+		for (size_t k = 0; k < i && c->workloads[i].role <= ROLE_NETWORKS; k++) {
+			const struct migrate_workload *x = &c->workloads[k], *y = &c->workloads[i];
+
+			if (x->role != y->role)
+				continue;
+			line(&p->problems,
+			     xasprintf(
+				     "%s '%s/%s' and '%s/%s' look like the same program: delete the "
+				     "one that is not in use",
+				     kind_of(x), x->ns, x->name, y->ns, y->name));
+			return;
+		}
+}
+
 /* preStop of the container removes 00-multus.conf: pods would be created without their networks. */
 static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 {
@@ -384,7 +428,7 @@ static void check_addresses(const struct migrate_cluster *c, struct migrate_plan
 		const struct migrate_address *a = &c->addresses[i];
 		char text[IP_TEXT_MAX];
 
-		if (a->in_status || a->adopted || n++ >= NAMED_MAX)
+		if (a->in_status || a->adopted || a->was_missing || n++ >= NAMED_MAX)
 			continue;
 		line(&p->warnings,
 		     xasprintf(
@@ -393,6 +437,11 @@ static void check_addresses(const struct migrate_cluster *c, struct migrate_plan
 			     "gets another",
 			     ip_str(&a->ip, text), a->ns, a->pod, a->pool));
 	}
+	if (n > MIGRATE_UNRECORDED_MAX)
+		line(&p->problems,
+		     xasprintf("%zu addresses of pods are not recorded in their SpiderIPPools: "
+			       "repair status.allocatedIPs first",
+			       n));
 	if (n > NAMED_MAX)
 		line(&p->warnings, xasprintf("%zu more addresses are not recorded", n - NAMED_MAX));
 }
@@ -609,6 +658,7 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 	check_workloads(c, p);
 	if (!c->n_workloads && !c->journal)
 		return;
+	check_once(c, p);
 	check_hooks(c, p);
 	check_definitions(c, p);
 	check_networks(c, p);
@@ -647,7 +697,7 @@ static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
 	for (size_t i = 0; i < c->n_pods; i++)
 		agents += c->pods[i].unirail && strcmp(c->pods[i].ns, c->ns) == 0;
 	for (size_t i = 0; i < c->n_addresses; i++)
-		missing += !c->addresses[i].in_status;
+		missing += !c->addresses[i].in_status && !c->addresses[i].was_missing;
 	if (c->agent_ns || agents) {
 		s = step(p, UNDO_AGENTS, 0, xasprintf("daemonset '%s/unirail-agent'", c->ns));
 		s->now = xasprintf("%zu pods", agents);
