@@ -242,6 +242,7 @@ class Kubelets(threading.Thread):
         self.cluster, self.folder, self.manages = cluster, folder, manages
         self.agents, self.controllers, self.seen = {}, {}, []
         self.images, self.going, self.problem = True, True, None
+        self.images_seen = set()  # of unirail's pods
         self.more = {}  # arguments of the agent on a node
         self.start()
 
@@ -349,6 +350,8 @@ class Kubelets(threading.Thread):
         uid, program = pod["metadata"]["uid"], self.program(pod)
         if program and not self.images:
             return False
+        if program:
+            self.images_seen.add(pod["spec"]["containers"][0]["image"])
         if program == "agent":
             if uid not in self.agents:
                 self.seen.append((node, sorted(self.originals(node))))

@@ -267,6 +267,14 @@ def test_image_that_cannot_be_pulled(cluster, originals):
     assert [s["subject"] for s in plan(cluster)["steps"]] == ["daemonset 'spiderpool/spiderpool-agent'", "node 'n1'", "node 'n2'"]
     migrate(cluster, "apply")
     migrated(cluster, originals)
+    # Undo uses the values of the last installation.
+    journal = cluster.ok("GET", "/api/v1/namespaces/unirail/configmaps/unirail-migration")["data"]["journal.json"]
+    assert json.loads(journal)["values"]["image"] == {"registry": "registry.example/mirror"}
+    images = set()
+    originals.kubelets.images_seen = images
+    migrate(cluster, "undo")
+    assert "registry.example/mirror/unirail:latest" in images
+    wait(lambda: originals.state() == before or None)
 
 
 def test_agent_that_does_not_become_ready(cluster, originals, tmp_path):

@@ -388,15 +388,19 @@ static int save(const struct migrate_act *x, struct err *e)
 	jo_kstr(&o, "journal.json", journal.p);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
-	if (x->c->journal)
+	err_clear(&own);
+	r = migrate_request(x->api,
+			    &(struct kube_request){.verb = KUBE_CREATE,
+						   .on = {.kind = &kube_configmaps,
+							  .ns = x->c->ns,
+							  .name = MIGRATE_JOURNAL},
+						   .body = buf_span(&body)},
+			    NULL, &own);
+	if (r == -EEXIST)
 		return patch(x, &kube_configmaps, x->c->ns, MIGRATE_JOURNAL, body.p, e);
-	return migrate_request(x->api,
-			       &(struct kube_request){.verb = KUBE_CREATE,
-						      .on = {.kind = &kube_configmaps,
-							     .ns = x->c->ns,
-							     .name = MIGRATE_JOURNAL},
-						      .body = buf_span(&body)},
-			       NULL, e);
+	if (r < 0 && e)
+		*e = own;
+	return r;
 }
 
 static int patch_workload(const struct migrate_act *x, const struct migrate_step *s, struct err *e)
@@ -418,8 +422,10 @@ static int patch_hooks(const struct migrate_act *x, const struct migrate_step *s
 static int install(const struct migrate_act *x, struct err *e)
 {
 	struct pods p = {.ns = x->c->ns, .owner = "unirail-controller", .deployment = true};
-	int r = migrate_objects_create(x->api, x->values, x->c->ns, e);
+	int r = save(x, e); /* the values of this call, for undo */
 
+	if (r == 0)
+		r = migrate_objects_create(x->api, x->values, x->c->ns, e);
 	if (r == 0)
 		r = wait_for(x, "unirail's controller", are_ready, &p, e);
 	if (r == 0)
