@@ -154,6 +154,8 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	if (file_exists(&a->root, "/proc/driver"))
 		confine_dir(c, "/proc/driver", SANDBOX_READ);
 	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
+	if (a->limits && file_exists(&a->root, CGROUP_DIR))
+		confine_dir(c, CGROUP_DIR, SANDBOX_WRITE);
 }
 
 /* The file is replaced, so its directory is read. */
@@ -722,6 +724,58 @@ static void open_sweep(struct agent *a)
 						    .arg = a});
 }
 
+/* --- limits of RDMA objects --- */
+
+static void shared_devices(void *arg, const char *resource, const char *id,
+			   rdma_limits_device_fn each, void *each_arg)
+{
+	device_serve_shared(((struct agent *)arg)->devices, resource, id, each, each_arg);
+}
+
+static const char *limited_uid(void *arg, const char *ns, const char *name)
+{
+	const struct pod_facts *p = cluster_pod(((struct agent *)arg)->cluster, ns, name);
+
+	if (!p)
+		return NULL;
+	return p->finished ? "" : p->uid;
+}
+
+static void on_limits_event(void *arg, const char *text)
+{
+	on_device_event(arg, true, "RdmaLimitsNotSet", NULL, text);
+}
+
+static void on_allocated(void *arg)
+{
+	rdma_limits_allocated(((struct agent *)arg)->limits);
+}
+
+static bool has_limits(const struct agent_conf *c)
+{
+	return c->rdma_max_handles > 0 || c->rdma_max_objects > 0;
+}
+
+static uint32_t limit_of(int64_t setting)
+{
+	return setting > 0 ? (uint32_t)setting : CGROUP_RDMA_MAX;
+}
+
+static void open_limits(struct agent *a)
+{
+	if (has_limits(&a->conf))
+		a->limits = rdma_limits_new(
+			&(struct rdma_limits_conf){.loop = a->loop,
+						   .root = &a->root,
+						   .podres = PODRES_SOCKET,
+						   .per_id = {limit_of(a->conf.rdma_max_handles),
+							      limit_of(a->conf.rdma_max_objects)},
+						   .devices = shared_devices,
+						   .uid = limited_uid,
+						   .event = on_limits_event,
+						   .arg = a});
+}
+
 static int open_devices(struct agent *a, size_t n_sources, struct err *e)
 {
 	const struct device_serve_conf conf = {
@@ -737,6 +791,7 @@ static int open_devices(struct agent *a, size_t n_sources, struct err *e)
 			    .registry = a->conf.device_registry_dir},
 		.event = on_device_event,
 		.changed = on_served,
+		.allocated = on_allocated,
 		.arg = a,
 	};
 
@@ -757,9 +812,11 @@ static int serve_devices(struct agent *a, struct err *e)
 	for (size_t i = 0; i < device_configmaps_count(a->configmaps); i++)
 		a->device_sources[n++] = device_configmaps_dir(a->configmaps, i);
 	r = open_devices(a, n, e);
-	if (r == 0)
-		open_sweep(a);
-	return r;
+	if (r < 0)
+		return r;
+	open_sweep(a);
+	open_limits(a);
+	return 0;
 }
 
 int agent_serve(struct agent *a, struct err *e)
@@ -869,6 +926,7 @@ void agent_teardown(struct agent *a)
 	device_configmaps_free(a->configmaps);
 	device_sweep_free(a->sweep);
 	host_drift_free(a->drift);
+	rdma_limits_free(a->limits);
 	device_serve_free(a->devices);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);

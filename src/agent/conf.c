@@ -15,7 +15,7 @@
 #include "ipam/ipam.h"
 #include "server/confine.h"
 
-enum { DAY_MS = 24 * 3600 * 1000 };
+enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 
 /* server/settings.h has what the columns are. */
 #define KEYS(X)                                                                                           \
@@ -107,6 +107,15 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep "           \
 	  "removes those that other programs served before, too",                                         \
 	  device_sweep_prefixes, 0, 0, "", "UNIRAIL_DEVICE_SWEEP_PREFIXES", 0)                            \
+	X("rdma-max-handles", OPT_INT, "N",                                                               \
+	  "number of times that a pod may open an RDMA device of a shared resource, for each id of "      \
+	  "it that the pod has (hca_handle of the cgroup controller rdma); 0: no limit",                  \
+	  rdma_max_handles, 0, RDMA_MAX, "0", "UNIRAIL_RDMA_MAX_HANDLES", 0)                              \
+	X("rdma-max-objects", OPT_INT, "N",                                                               \
+	  "number of objects (queue pairs, completion queues, memory regions ...) that a pod may "        \
+	  "have on an RDMA device of a shared resource, for each id of it that the pod has "              \
+	  "(hca_object of the cgroup controller rdma); 0: no limit",                                      \
+	  rdma_max_objects, 0, RDMA_MAX, "0", "UNIRAIL_RDMA_MAX_OBJECTS", 0)                              \
 	X("host-drift", OPT_STR, "PATH",                                                                  \
 	  "file in which 'unirail host watch' reports drift of this node: metrics, events and the "       \
 	  "Node's condition HostDrift; empty: none",                                                      \

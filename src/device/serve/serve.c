@@ -170,6 +170,8 @@ static int on_allocate(void *arg, const struct device_plugin_ids *ids,
 	for (size_t i = 0; i < a.n_cdi; i++)
 		device_plugin_cdi(ret, a.cdi[i]);
 	log_allocation(v, ids);
+	if (r->conf->form == RESOURCE_SHARED && v->s->conf.allocated)
+		v->s->conf.allocated(v->s->conf.arg);
 	return 0;
 }
 
@@ -789,6 +791,21 @@ size_t device_serve_names(const struct device_serve *s, const char **v, size_t m
 	for (const struct served *r = s->served; r && n < max; r = r->next)
 		v[n++] = r->name;
 	return n;
+}
+
+void device_serve_shared(const struct device_serve *s, const char *resource, const char *id,
+			 void (*each)(void *arg, const char *device), void *arg)
+{
+	const struct resource *r = resource_find(&s->now->set, resource);
+	int64_t i = r && r->conf->form == RESOURCE_SHARED ? resource_id_number(r, id) : -ENOENT;
+	size_t from, n;
+
+	if (i < 0)
+		return;
+	resource_id_members(r, (size_t)i, &from, &n);
+	for (size_t k = from; k < from + n; k++)
+		for (size_t d = 0; d < r->v[k].device->n_rdma; d++)
+			each(arg, r->v[k].device->rdma[d].name);
 }
 
 struct device_serve_count device_serve_count(const struct device_serve *s)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of the RDMA objects of pods: the agent on a recorded host, whose control groups are files, with a PodResources API on
+grpc's Python; the pod's UID is the API server's."""
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+import agents
+from cluster import BINARY, wait
+from kubelet import Plugin, PodResources
+from test_devices_api import told
+
+HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
+SHARED = {"configList": [{"resourceName": "all", "resourcePrefix": "rdma", "rdmaHcaMax": 3, "selectors": {"ifNames": ["ens1np0"]}}]}
+LIMITS = ("--rdma-max-handles", "4", "--rdma-max-objects", "1000")
+# The recorded /sys replaces the real one; only this process has the kubelet's directory.
+MOUNTS = """set -e
+mount --rbind "$1" /sys
+mount -t tmpfs tmpfs /var/lib
+mkdir -p /var/lib/kubelet/pod-resources
+mount --bind "$2" /var/lib/kubelet/pod-resources
+shift 2
+exec "$@"
+"""
+
+
+class Node:
+    def __init__(self, tmp, closing):
+        self.root, self.registry = tmp / "host", tmp / "registry"
+        self.config, self.sockets = tmp / "config", tmp / "podres"
+        for folder in (self.registry, self.config, self.sockets):
+            folder.mkdir()
+        subprocess.run([BINARY, "doctor", "--root", HOSTS / "eight_rails.tree", "--unpack", self.root], check=True, capture_output=True)
+        (self.config / "shared.json").write_text(json.dumps(SHARED))
+        self.cgroup = self.root / "sys/fs/cgroup"
+        self.cgroup.mkdir(parents=True)
+        self.pods = closing(PodResources(self.sockets / "kubelet.sock"))
+        self.args = ("--device-registry-dir", self.registry, "--device-config", self.config, "--cni-conf-name", "", "--nri", "no")
+        self.before = ("unshare", "-m", "sh", "-c", MOUNTS, "sh", self.root / "sys", self.sockets)
+
+    def group(self, uid, devices=("mlx5_0",)):
+        folder = self.cgroup / f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid.replace('-', '_')}.slice"
+        folder.mkdir(parents=True)
+        (folder / "rdma.max").write_text("".join(f"{d} hca_handle=max hca_object=max\n" for d in devices))
+        return folder / "rdma.max"
+
+
+@pytest.fixture
+def node(tmp_path, closing):
+    return Node(tmp_path, closing)
+
+
+@pytest.fixture
+def agent(mine, nodes, node, tmp_path, closing):
+    def start(*args):
+        one = closing(agents.Agent(tmp_path / "agent", mine.admin_config(), "n1"))
+        one.before = node.before
+        return one.start(*node.args, *args)
+    return start
+
+
+def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
+    (node.cgroup / "cgroup.controllers").write_text("cpu io rdma\n")
+    a = agent(*LIMITS)
+    wait((node.registry / "all.sock").exists)
+    plugin = closing(Plugin(node.registry / "all.sock"))
+    plugin.watch().devices()
+    uid = nodes.pod("t", "n1", "limited")["metadata"]["uid"]
+    plugin.allocate(["0", "1"])
+    node.pods.pods = {"limited": {"c": {"rdma/all": ["0", "1"]}}}
+    file = node.group(uid)
+    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000")
+    assert a.said("limits of an RDMA device set")
+    asked = node.pods.requests
+    # A pod that was there before the agent.
+    a.stop()
+    file.write_text("mlx5_0 hca_handle=max hca_object=max\n")
+    agent(*LIMITS)
+    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000")
+    assert node.pods.requests > asked and not told(mine, "cannot limit")
+
+
+def test_kernel_without_the_controller(mine, nodes, agent, node):
+    (node.cgroup / "cgroup.controllers").write_text("cpu io\n")
+    file = node.group(nodes.pod("t", "n1", "unlimited")["metadata"]["uid"])
+    node.pods.pods = {"unlimited": {"c": {"rdma/all": ["0"]}}}
+    agent(*LIMITS)
+    wait(lambda: told(mine, "the cgroup controller rdma is not mounted"))
+    assert len(told(mine, "use a kernel with CONFIG_CGROUP_RDMA")) == 1
+    assert file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
+
+
+def test_without_the_settings_the_kubelet_is_not_asked(nodes, agent, node):
+    (node.cgroup / "cgroup.controllers").write_text("cpu io rdma\n")
+    file = node.group(nodes.pod("t", "n1", "free")["metadata"]["uid"])
+    node.pods.pods = {"free": {"c": {"rdma/all": ["0"]}}}
+    a = agent()
+    wait((node.registry / "all.sock").exists)
+    a.ready()
+    assert node.pods.requests == 0 and file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits of RDMA objects: which pods have which, and where they are written in recorded control groups. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/device/rdma_limits.h"
+#include "base/alloc.h"
+#include "ipam_lab.h"
+
+#define UID "1f0c2a34-0000-4000-8000-00000000000"
+
+/* Resource "rdma/all" is both HCAs with each id; "rdma/one" is mlx5_1; others are not shared. */
+static void on_devices(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
+		       void *each_arg)
+{
+	(void)arg, (void)id;
+	if (strcmp(resource, "rdma/all") == 0)
+		each(each_arg, "mlx5_0");
+	if (strcmp(resource, "rdma/all") == 0 || strcmp(resource, "rdma/one") == 0)
+		each(each_arg, "mlx5_1");
+}
+
+/* "p1" has UID ...1; "gone" has ended; of "new" the API server has not told yet. */
+static const char *on_uid(void *arg, const char *ns, const char *name)
+{
+	(void)arg;
+	assert_string_equal(ns, "t");
+	if (strcmp(name, "gone") == 0)
+		return "";
+	if (strcmp(name, "p1") == 0)
+		return UID "1";
+	return strcmp(name, "p2") == 0 ? UID "2" : NULL;
+}
+
+struct pod {
+	const char *name;
+	struct {
+		const char *resource;
+		size_t ids;
+	} has[3];
+};
+
+static void list_make(struct podres_list *l, const struct pod *v, size_t n)
+{
+	*l = (struct podres_list){.pods = xcalloc(n, sizeof(*l->pods)), .n_pods = n};
+	for (size_t i = 0; i < n; i++) {
+		struct podres_pod *p = &l->pods[i];
+
+		p->name = xstrdup(v[i].name);
+		p->ns = xstrdup("t");
+		for (size_t k = 0; k < ARRAY_LEN(v[i].has) && v[i].has[k].resource; k++) {
+			struct podres_container *c = &VEC_PUSH(p->containers, p->n_containers);
+			struct podres_devices *d;
+
+			*c = (struct podres_container){.name = xstrdup("c")};
+			d = &VEC_PUSH(c->devices, c->n_devices);
+			*d = (struct podres_devices){.resource = xstrdup(v[i].has[k].resource)};
+			for (size_t m = 0; m < v[i].has[k].ids; m++)
+				VEC_PUSH(d->ids, d->n_ids) = xasprintf("%zu", m);
+		}
+	}
+}
+
+static struct rdma_limits_conf conf_of(const struct root *r, uint32_t handles, uint32_t objects)
+{
+	return (struct rdma_limits_conf){
+		.root = r, .per_id = {handles, objects}, .devices = on_devices, .uid = on_uid};
+}
+
+static void each_id_of_a_pod_adds_its_limit(void **state)
+{
+	static const struct pod pods[] = {{"p1", {{"rdma/all", 2}, {"rdma/one", 1}}},
+					  {"p2", {{"intel.com/vf", 3}}},
+					  {"gone", {{"rdma/all", 1}}},
+					  {"new", {{"rdma/one", 1}}}};
+	const struct rdma_limits_conf c = conf_of(NULL, 10, CGROUP_RDMA_MAX);
+	auto_podres struct podres_list l;
+	auto_free struct rdma_limit *v = NULL;
+	size_t n;
+
+	(void)state;
+	list_make(&l, pods, ARRAY_LEN(pods));
+	rdma_limits_decide(&c, &l, &v, &n);
+	assert_int_equal(n, 3);
+	assert_string_equal(v[0].pod, "new");
+	assert_null(v[0].uid);
+	assert_string_equal(v[1].device, "mlx5_0");
+	assert_int_equal(v[1].limit.handles, 20);
+	assert_string_equal(v[2].device, "mlx5_1");
+	assert_int_equal(v[2].limit.handles, 30);
+	assert_int_equal(v[2].limit.objects, CGROUP_RDMA_MAX);
+}
+
+static void sum_of_limits_does_not_exceed_the_kernels(void **state)
+{
+	static const struct pod pods[] = {{"p1", {{"rdma/one", 3}}}};
+	const struct rdma_limits_conf c = conf_of(NULL, INT32_MAX / 2, 1);
+	auto_podres struct podres_list l;
+	auto_free struct rdma_limit *v = NULL;
+	size_t n;
+
+	(void)state;
+	list_make(&l, pods, 1);
+	rdma_limits_decide(&c, &l, &v, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(v[0].limit.handles, CGROUP_RDMA_MAX);
+	assert_int_equal(v[0].limit.objects, 3);
+}
+
+/* What is in the file afterwards: a recorded one has what was written last. */
+static void has_limit(const struct ipam_lab *l, const char *path, const char *text)
+{
+	size_t n;
+	auto_free char *now = il_read(l, path, &n);
+
+	assert_int_equal(n, strlen(text));
+	assert_memory_equal(now, text, n);
+}
+
+static const struct {
+	const char *dir, *controller, *group;
+} trees[] = {
+	{"/sys/fs/cgroup/rdma", "/sys/fs/cgroup/rdma/cgroup.procs", "kubepods/pod" UID "1"},
+	{"/sys/fs/cgroup/rdma", "/sys/fs/cgroup/rdma/cgroup.procs",
+	 "kubelet/kubepods/besteffort/pod" UID "1"},
+	{"/sys/fs/cgroup", "/sys/fs/cgroup/cgroup.controllers", "kubepods/burstable/pod" UID "1"},
+	{"/sys/fs/cgroup", "/sys/fs/cgroup/cgroup.controllers",
+	 "kubepods.slice/kubepods-burstable.slice/"
+	 "kubepods-burstable-pod1f0c2a34_0000_4000_8000_000000000001.slice"},
+	{"/sys/fs/cgroup", "/sys/fs/cgroup/cgroup.controllers",
+	 "kubelet.slice/kubelet-kubepods.slice/"
+	 "kubelet-kubepods-pod1f0c2a34_0000_4000_8000_000000000001.slice"},
+};
+
+static void limits_are_written_where_the_kubelet_made_the_group(void **state)
+{
+	static const struct pod pods[] = {{"p1", {{"rdma/one", 2}}}};
+	auto_podres struct podres_list list;
+
+	(void)state;
+	list_make(&list, pods, 1);
+	for (size_t i = 0; i < ARRAY_LEN(trees); i++) {
+		auto_free char *path = xasprintf("%s/%s/rdma.max", trees[i].dir, trees[i].group);
+		auto_free char *other = xasprintf("%s/kubepods/pod" UID "2/rdma.max", trees[i].dir);
+		struct ipam_lab l;
+		struct rdma_limits_conf c;
+		struct err e = ERR_INIT;
+
+		il_make(&l);
+		il_write(&l, trees[i].controller, "cpu io rdma misc\n");
+		il_write(&l, path,
+			 "mlx5_0 hca_handle=max hca_object=max\n"
+			 "mlx5_1 hca_handle=max hca_object=max\n");
+		il_write(&l, other, "mlx5_1 hca_handle=max hca_object=max\n");
+		c = conf_of(&l.root, 4, 1000);
+		if (rdma_limits_apply(&c, &list, &e))
+			fail_msg("%s: %s", path, e.text);
+		has_limit(&l, path, "mlx5_1 hca_handle=8 hca_object=2000");
+		has_limit(&l, other, "mlx5_1 hca_handle=max hca_object=max\n");
+		/* What is so already is not written again. */
+		il_write(&l, path, "mlx5_1 hca_handle=8 hca_object=2000 \n");
+		assert_int_equal(rdma_limits_apply(&c, &list, &e), 0);
+		has_limit(&l, path, "mlx5_1 hca_handle=8 hca_object=2000 \n");
+		il_drop(&l);
+	}
+}
+
+static void failures_name_the_place_and_the_remedy(void **state)
+{
+	static const struct pod pods[] = {{"p1", {{"rdma/one", 1}}}, {"p2", {{"rdma/one", 1}}}};
+	const char *const file = "/sys/fs/cgroup/rdma/kubepods/pod" UID "1/rdma.max";
+	auto_podres struct podres_list list;
+	struct rdma_limits_conf c;
+	struct err e = ERR_INIT;
+	struct ipam_lab l;
+
+	(void)state;
+	list_make(&list, pods, ARRAY_LEN(pods));
+	il_make(&l);
+	c = conf_of(&l.root, 1, 1);
+	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "cpu io misc\n");
+	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
+	assert_int_equal(e.code, -EOPNOTSUPP);
+	assert_has(e.text, "/sys/fs/cgroup/cgroup.controllers' (v2): use a kernel with "
+			   "CONFIG_CGROUP_RDMA, without cgroup_disable=rdma");
+	il_write(&l, "/sys/fs/cgroup/rdma/cgroup.procs", "");
+	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
+	assert_has(e.text, "pod t/p1 has no control group below '/sys/fs/cgroup/rdma'");
+	il_write(&l, file, "mlx5_0 hca_handle=max hca_object=max\n");
+	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
+	assert_has(e.text, "pod t/p1: '/sys/fs/cgroup/rdma/kubepods/pod" UID
+			   "1/rdma.max' has no RDMA device 'mlx5_1'");
+	/* One that fails does not keep the others from theirs. */
+	il_write(&l, "/sys/fs/cgroup/rdma/kubepods/pod" UID "2/rdma.max", "mlx5_1 hca_handle=2\n");
+	assert_int_equal(rdma_limits_apply(&c, &list, &e), 1);
+	has_limit(&l, "/sys/fs/cgroup/rdma/kubepods/pod" UID "2/rdma.max",
+		  "mlx5_1 hca_handle=1 hca_object=1");
+	il_drop(&l);
+}
+
+/* cgroup v2: the groups above have the controller, but do not give it to those below. */
+static void controller_is_enabled_for_the_group(void **state)
+{
+	static const struct pod pods[] = {{"p1", {{"rdma/one", 1}}}};
+	static const char *const above[] = {"", "/kubepods", "/kubepods/burstable"};
+	auto_podres struct podres_list list;
+	struct rdma_limits_conf c;
+	struct ipam_lab l;
+
+	(void)state;
+	list_make(&list, pods, 1);
+	il_make(&l);
+	c = conf_of(&l.root, 1, 1);
+	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "rdma");
+	il_write(&l, "/sys/fs/cgroup/kubepods/burstable/pod" UID "1/cgroup.subtree_control", "");
+	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
+		auto_free char *file =
+			xasprintf("/sys/fs/cgroup%s/cgroup.subtree_control", above[i]);
+
+		il_write(&l, file, "cpu");
+	}
+	assert_int_equal(rdma_limits_apply(&c, &list, NULL), 1);
+	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
+		auto_free char *file =
+			xasprintf("/sys/fs/cgroup%s/cgroup.subtree_control", above[i]);
+
+		has_limit(&l, file, "+rdma");
+	}
+	has_limit(&l, "/sys/fs/cgroup/kubepods/burstable/pod" UID "1/cgroup.subtree_control", "");
+	il_drop(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_id_of_a_pod_adds_its_limit),
+		cmocka_unit_test(sum_of_limits_does_not_exceed_the_kernels),
+		cmocka_unit_test(limits_are_written_where_the_kubelet_made_the_group),
+		cmocka_unit_test(failures_name_the_place_and_the_remedy),
+		cmocka_unit_test(controller_is_enabled_for_the_group),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
