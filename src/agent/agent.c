@@ -29,6 +29,12 @@ const struct cmd agent_cmds[] = {
 
 /* --- settings --- */
 
+/* The hook of CDI specifications; NULL: none. */
+static const char *agent_hook(const struct agent_conf *c)
+{
+	return c->memlock_hook && *c->memlock_hook && c->memlock ? c->memlock_hook : NULL;
+}
+
 static void apply(struct agent *a, struct agent_conf *c)
 {
 	struct ipam_api_conf api;
@@ -50,6 +56,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
 	if (a->nri)
 		nri_settings(a->nri, &policy);
+	device_serve_hook(a->devices, agent_hook(&a->conf), a->conf.rdma_memlock);
 }
 
 static void reload(void *arg)
@@ -154,6 +161,8 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	if (file_exists(&a->root, "/proc/driver"))
 		confine_dir(c, "/proc/driver", SANDBOX_READ);
 	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
+	if (settings_yes(a->conf.use_cdi))
+		confine_dir(c, DEVICE_SERVE_CDI_DIR, SANDBOX_WRITE);
 	if (a->limits && file_exists(&a->root, CGROUP_DIR))
 		confine_dir(c, CGROUP_DIR, SANDBOX_WRITE);
 }
@@ -787,6 +796,9 @@ static int open_devices(struct agent *a, size_t n_sources, struct err *e)
 		.plan = !a->configmaps,
 		.node = a->conf.node,
 		.podres = PODRES_SOCKET,
+		.use_cdi = settings_yes(a->conf.use_cdi),
+		.hook_path = agent_hook(&a->conf),
+		.hook_memlock = a->conf.rdma_memlock,
 		.plugins = {.dir = a->conf.device_plugin_dir,
 			    .registry = a->conf.device_registry_dir},
 		.event = on_device_event,

@@ -107,6 +107,14 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep "           \
 	  "removes those that other programs served before, too",                                         \
 	  device_sweep_prefixes, 0, 0, "", "UNIRAIL_DEVICE_SWEEP_PREFIXES", 0)                            \
+	X("use-cdi", OPT_CHOICE, SETTINGS_YES_NO,                                                         \
+	  "name allocated devices by CDI instead of by their device nodes (Kubernetes 1.28 and "          \
+	  "later, and a container runtime with CDI)",                                                     \
+	  use_cdi, 0, 0, "no", "UNIRAIL_USE_CDI", 0)                                                      \
+	X("memlock-hook", OPT_STR, "PATH",                                                                \
+	  "with use-cdi: path of unirail on the host, which the container runtime runs as a hook "        \
+	  "that sets rdma-memlock; for runtimes without NRI; empty: no hook",                             \
+	  memlock_hook, 0, 0, "", "UNIRAIL_MEMLOCK_HOOK", 1)                                              \
 	X("rdma-max-handles", OPT_INT, "N",                                                               \
 	  "number of times that a pod may open an RDMA device of a shared resource, for each id of "      \
 	  "it that the pod has (hca_handle of the cgroup controller rdma); 0: no limit",                  \
@@ -133,8 +141,8 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	X("nri-socket", OPT_STR, "PATH", "path of the container runtime's NRI socket", nri_socket,        \
 	  0, 0, NRI_SOCKET, "UNIRAIL_NRI_SOCKET", 0)                                                      \
 	X("rdma-memlock", OPT_STR, "BYTES",                                                               \
-	  "limit of locked memory of containers with RDMA devices, set through NRI: unlimited, "          \
-	  "a number of bytes, or no (do not change it)",                                                  \
+	  "limit of locked memory of containers with RDMA devices, set through NRI or "                   \
+	  "memlock-hook: unlimited, a number of bytes, or no (do not change it)",                         \
 	  rdma_memlock, 0, 0, "unlimited", "UNIRAIL_RDMA_MEMLOCK", 1)                                     \
 	X("rdma-environment", OPT_CHOICE, SETTINGS_YES_NO,                                                \
 	  "set the variables of NCCL, UCX, NVSHMEM and Gloo in containers with RDMA devices, "            \
@@ -166,6 +174,15 @@ const struct settings agent_settings = {
 	.own = offsetof(struct agent_conf, own),
 };
 
+static int check_hook(const struct agent_conf *c, struct err *e)
+{
+	if (c->memlock_hook && *c->memlock_hook && !settings_yes(c->use_cdi))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"memlock-hook wants use-cdi = yes: it is part of CDI "
+				"specifications");
+	return 0;
+}
+
 int agent_conf_read(struct agent_conf *ret, const struct root *root, const struct settings_env *env,
 		    int argc, char **argv, struct err *e)
 {
@@ -174,6 +191,8 @@ int agent_conf_read(struct agent_conf *ret, const struct root *root, const struc
 
 	if (r == 0)
 		r = nri_memlock_parse(c.rdma_memlock, &c.memlock, e);
+	if (r == 0)
+		r = check_hook(&c, e);
 	if (r == 0)
 		r = coordinator_settings_read(root, c.config, &c.coordinator, e);
 	if (r < 0) {

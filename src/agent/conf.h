@@ -19,6 +19,7 @@ struct agent_conf {
 	const char *ipv4, *ipv6, *statefulset, *kubevirt, *subnet;
 	const char *device_plugin, *device_config, *device_configmap, *device_sweep_prefixes,
 		*host_drift, *device_plugin_dir, *device_registry_dir;
+	const char *use_cdi, *memlock_hook;
 	const char *nri, *nri_socket, *rdma_memlock, *rdma_environment, *nccl_net, *primary;
 	uint64_t memlock; /* of rdma_memlock, as struct nri_policy has it */
 	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,

@@ -34,7 +34,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   disable_apparmor = true
   disable_hugetlb_controller = true
   tolerate_missing_hugetlb_controller = true
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+{cri}  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
@@ -44,6 +44,13 @@ NRI = """  [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
 [plugins."io.containerd.nri.v1.nri"]
   disable = false
+"""
+
+# Without NRI, with CDI.
+CDI = """  enable_cdi = true
+  cdi_spec_dirs = ["/var/run/cdi"]
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/opt/cni/bin"
 """
 
 KUBELET = """apiVersion: kubelet.config.k8s.io/v1beta1
@@ -90,15 +97,15 @@ def sweep():
 
 
 class Node:
-    """files: {path: text} of /etc that are there from the start, as are the images. nri: a containerd with NRI, and a
-    /dev of its own with device nodes of eight RDMA devices."""
+    """files: {path: text} of /etc that are there from the start, as are the images. nri: a containerd with NRI (cdi: it is off,
+    CDI is on), and a /dev of its own with device nodes of eight RDMA devices."""
 
-    def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False):
+    def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False):
         sweep()
         self.cluster, self.name, self.address = cluster, name, address
         self.folder, self.group = cluster.folder / name, f"{PREFIX}{os.getpid()}-{name}"
-        self.process, self.nri = None, nri
-        self.root = pathlib.Path(subprocess.run([HERE / "fetch-node", *(["nri"] if nri else [])], check=True,
+        self.process, self.nri, self.cdi = None, nri or cdi, cdi
+        self.root = pathlib.Path(subprocess.run([HERE / "fetch-node", *(["nri"] if self.nri else [])], check=True,
                                                 stdout=subprocess.PIPE, text=True).stdout.strip())
         self.lay_out(files, images)
         self.start()
@@ -119,7 +126,8 @@ class Node:
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")
         self.cluster.kubeconfig(self.folder / "kubeconfig", {"client-certificate": cert, "client-key": key})
-        (self.folder / "containerd.toml").write_text(CONTAINERD.format(runc=self.root / "usr/sbin/runc") + (NRI if self.nri else ""))
+        config = CONTAINERD.format(runc=self.root / "usr/sbin/runc", cri=CDI if self.cdi else "")
+        (self.folder / "containerd.toml").write_text(config + (NRI if self.nri and not self.cdi else ""))
         if self.nri:
             (self.folder / "dev").mkdir()
         (self.folder / "kubelet.yaml").write_text(KUBELET.format(ca=self.cluster.pki.ca, cert=cert, key=key, group=self.group))

@@ -28,11 +28,11 @@ class Whole:
 
     ADDRESS = "10.200.0.11"
 
-    def __init__(self, files=None, images=IMAGES, deploy=True, nri=False):
+    def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False):
         """files: {name: text} of the node's CNI configurations; with deploy=False nothing of unirail is there yet."""
         self.files = files or {"50-bridge.conflist": BRIDGE,
                                "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}
-        self.images, self.deploys, self.nri = images, deploy, nri
+        self.images, self.deploys, self.nri, self.cdi = images, deploy, nri, cdi
         self.parts, self.scheduler, self.fabric = [], None, None
         try:
             self.start()
@@ -54,7 +54,7 @@ class Whole:
             "kube-scheduler", f"--kubeconfig={self.cluster.admin_config()}", "--bind-address=127.0.0.1",
             f"--secure-port={free_port()}", "--leader-elect=false", "--authentication-skip-lookup=true", *NO_HTTP)
         self.node = self.part(Node(self.cluster, self.ADDRESS, {NET_D + name: text for name, text in self.files.items()},
-                                   images=self.images, nri=self.nri))
+                                   images=self.images, nri=self.nri, cdi=self.cdi))
         if self.deploys:
             self.deploy()
 

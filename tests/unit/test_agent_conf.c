@@ -115,6 +115,8 @@ static void test_mistakes(void **state)
 		{"[agent]\nconfig = /x\n", NULL, NULL,
 		 "agent.conf:2: config is this file: name it by --config"},
 		{"[agent]\nsocket = x\n", NULL, NULL, "socket 'x' wants an absolute path"},
+		{"[agent]\nmemlock-hook = /opt/cni/bin/unirail-cni\n", NULL, NULL,
+		 "memlock-hook wants use-cdi = yes: it is part of CDI specifications"},
 		{"[coordinator]\nmode = x\n", NULL, NULL,
 		 "agent.conf:2: mode is 'x', wants auto, underlay, overlay or disabled"},
 		{NULL, "SPIDERPOOL_HEALTH_PORT=x", NULL,

@@ -226,6 +226,38 @@ static void test_the_configuration_of_a_node(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
 
+/* The originals have files of the same names, kinds and directory. */
+static void test_cdi_specifications_are_removed(void **state)
+{
+	static const struct {
+		const char *path, *text;
+		bool is_own;
+	} v[] = {
+		{"/var/run/cdi/nvidia.com_hca.yaml",
+		 "{\"cdiVersion\": \"0.5.0\", \"kind\": \"nvidia.com/net-rdma\"}", true},
+		{"/var/run/cdi/sriov-dp-intel.com-net-pci-vf.yaml",
+		 "{\"cdiVersion\": \"0.5.0\", \"kind\": \"intel.com/net-pci\"}", true},
+		{"/var/run/cdi/nvidia.com_all.yaml",
+		 "cdiVersion: 0.5.0\nkind: nvidia.com/net-rdma\n", false},
+		{"/var/run/cdi/gpu.json",
+		 "{\"cdiVersion\": \"0.5.0\", \"kind\": \"nvidia.com/gpu\"}", false},
+	};
+
+	(void)state;
+	assert_int_equal(dir_make(&root, "/var/run/cdi", 0755, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		write_file(v[i].path, v[i].text);
+	assert_int_equal(node("", false, false), 0);
+	assert_int_equal(node("", true, true), 0);
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		assert_true(file_exists(&root, v[i].path));
+	assert_int_equal(node("", true, false), 0);
+	assert_string_equal(out_text, "remove   /var/run/cdi/nvidia.com_hca.yaml\n"
+				      "remove   /var/run/cdi/sriov-dp-intel.com-net-pci-vf.yaml\n");
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		assert_int_equal(file_exists(&root, v[i].path), !v[i].is_own);
+}
+
 /* No files of others, and none through a link. */
 static void test_the_state_of_a_node_is_removed(void **state)
 {
@@ -667,6 +699,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_first_installation, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_configuration_of_a_node, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cdi_specifications_are_removed, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_the_state_of_a_node_is_removed, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_a_mistake_makes_no_folder, setup, teardown),

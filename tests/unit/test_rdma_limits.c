@@ -130,6 +130,7 @@ static const struct {
 	{"/sys/fs/cgroup/rdma", "/sys/fs/cgroup/rdma/cgroup.procs", "kubepods/pod" UID "1"},
 	{"/sys/fs/cgroup/rdma", "/sys/fs/cgroup/rdma/cgroup.procs",
 	 "kubelet/kubepods/besteffort/pod" UID "1"},
+	{"/sys/fs/cgroup/rdma", "/sys/fs/cgroup/rdma/cgroup.procs", "root/kubepods/pod" UID "1"},
 	{"/sys/fs/cgroup", "/sys/fs/cgroup/cgroup.controllers", "kubepods/burstable/pod" UID "1"},
 	{"/sys/fs/cgroup", "/sys/fs/cgroup/cgroup.controllers",
 	 "kubepods.slice/kubepods-burstable.slice/"

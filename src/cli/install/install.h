@@ -120,7 +120,7 @@ struct install_node {
 	                  * does */
 };
 
-/* Writes the CNI configuration, or removes all generated ones. Idempotent. */
+/* Writes the CNI configuration, or removes all generated ones and the device plugin's CDI specifications. Idempotent. */
 int install_node_config(struct install_node *n, bool uninstall, struct err *e);
 /* -EBUSY: an agent runs on this node. */
 int install_node_is_free(const struct install_node *n, struct err *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of an installation outside of the directory of plugins: the runtime's CNI configuration
- * and, on removal, the agent's socket and state.
+ * and, on removal, the CDI specifications, which name the binary as a hook, and the agent's socket and state.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,9 +15,10 @@
 
 #include "base/alloc.h"
 #include "cli/install/install.h"
+#include "device/resource/allocate.h"
 #include "host/cni/cni_config.h"
 
-enum { DEPTH_MAX = 16 };
+enum { DEPTH_MAX = 16, CDI_TEXT_MAX = 4 << 20 };
 
 /*
  * State directories, written by the agent and the CNI plugins; the directories themselves may be
@@ -64,6 +65,38 @@ static int write_config(struct install_node *n, const struct cni_config_files *f
 	return r;
 }
 
+/* --- CDI specifications --- */
+
+static int remove_cdi_file(struct install_node *n, const char *path, struct err *e)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, CDI_TEXT_MAX);
+	if (file_read(n->root, path, CDI_TEXT_MAX, &b, NULL) < 0 ||
+	    !resource_cdi_is_own(buf_span(&b)))
+		return 0;
+	say(n, "remove", path);
+	return n->dry_run ? 0 : file_remove(n->root, path, e);
+}
+
+static int remove_cdi(struct install_node *n, struct err *e)
+{
+	char **names = NULL;
+	size_t count = 0;
+	int r = 0;
+
+	/* Without the directory there is nothing to remove. */
+	if (dir_list(n->root, RESOURCE_CDI_DIR, &names, &count, NULL) < 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		auto_free char *path = xasprintf(RESOURCE_CDI_DIR "/%s", names[i]);
+
+		r = remove_cdi_file(n, path, e);
+	}
+	str_list_free(names, count);
+	return r;
+}
+
 int install_node_config(struct install_node *n, bool uninstall, struct err *e)
 {
 	auto_cni_config struct cni_config_files files = {0};
@@ -77,6 +110,8 @@ int install_node_config(struct install_node *n, bool uninstall, struct err *e)
 		return r;
 	}
 	r = uninstall ? remove_config(n, &files, e) : write_config(n, &files, e);
+	if (r >= 0 && uninstall)
+		r = remove_cdi(n, e);
 	return r < 0 ? r : 0;
 }
 

@@ -14,6 +14,7 @@
 #define VERBS	       DEV_INFINIBAND "uverbs"
 #define RDMA_CM	       DEV_INFINIBAND "rdma_cm"
 #define VFIO	       "/dev/vfio/vfio"
+#define SHARED_KIND    "nvidia.com/net-rdma"
 
 enum {
 	INFO_MAX = 4 << 20,
@@ -309,7 +310,7 @@ static const char *const kinds[] =
 
 char *resource_cdi_kind(const struct resource_conf *c)
 {
-	return c->form == RESOURCE_SHARED ? xstrdup("nvidia.com/net-rdma")
+	return c->form == RESOURCE_SHARED ? xstrdup(SHARED_KIND)
 					  : xasprintf("%s/%s", c->prefix, kinds[c->class]);
 }
 
@@ -409,6 +410,23 @@ size_t resource_cdi_write(const struct resources *s, const struct resource *r,
 	jo_end_obj(&o);
 	buf_char(b, '\n');
 	return n;
+}
+
+bool resource_cdi_is_own(struct span text)
+{
+	auto_json struct json_doc *doc = NULL;
+	const char *kind, *slash;
+
+	if (json_parse(&doc, text, CDI_MAX, NULL) < 0)
+		return false;
+	kind = json_string(json_get(json_root(doc), "kind"));
+	slash = kind ? strchr(kind, '/') : NULL;
+	if (!slash || !json_get(json_root(doc), "cdiVersion"))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (kinds[i] && strcmp(slash + 1, kinds[i]) == 0)
+			return true;
+	return strcmp(kind, SHARED_KIND) == 0;
 }
 
 /* In place of nodes: devices that have any. */

@@ -64,6 +64,12 @@ struct resource_hook {
 size_t resource_cdi_write(const struct resources *s, const struct resource *r,
 			  const struct resource_hook *hook, struct buf *b);
 
+/*
+ * Whether the text of a file of RESOURCE_CDI_DIR was written by resource_cdi_write(). The originals' files have the same names
+ * and kinds, but are YAML in its own style.
+ */
+bool resource_cdi_is_own(struct span text);
+
 /* Replaces with mode 0444 (the original's) what differs, or removes. The first failure is returned, the others go on. */
 int answer_files_write(const struct root *root, const struct answer *a, struct err *e);
 

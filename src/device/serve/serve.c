@@ -633,6 +633,16 @@ static void on_rescan(void *arg)
 								 : RESCAN_S));
 }
 
+void device_serve_hook(struct device_serve *s, const char *path, const char *memlock)
+{
+	if (!s)
+		return;
+	s->conf.hook_path = path;
+	s->conf.hook_memlock = memlock;
+	if (s->conf.use_cdi)
+		rescan_in(s, 0);
+}
+
 void device_serve_reload(struct device_serve *s)
 {
 	rescan_in(s, 0);

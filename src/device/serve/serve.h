@@ -17,9 +17,10 @@
 #include "base/loop.h"
 #include "device/plugin/plugin.h"
 
-/* RESOURCE_CONFIG_DIR and RESOURCE_DEVINFO_DIR of device/resource. */
+/* RESOURCE_CONFIG_DIR, RESOURCE_DEVINFO_DIR and RESOURCE_CDI_DIR of device/resource. */
 #define DEVICE_SERVE_CONFIG_DIR	 "/etc/unirail/resources"
 #define DEVICE_SERVE_DEVINFO_DIR "/var/run/k8s.cni.cncf.io/devinfo/dp"
+#define DEVICE_SERVE_CDI_DIR	 "/var/run/cdi"
 
 struct device_serve;
 
@@ -57,6 +58,8 @@ int device_serve_new(struct device_serve **ret, const struct device_serve_conf *
 		     struct err *e);
 /* Removes the sockets. NULL is fine. */
 void device_serve_free(struct device_serve *s);
+/* The hook of CDI specifications from now on; path NULL: none. The strings are borrowed. NULL s is fine. */
+void device_serve_hook(struct device_serve *s, const char *path, const char *memlock);
 /* Reads configurations and devices again, soon. */
 void device_serve_reload(struct device_serve *s);
 

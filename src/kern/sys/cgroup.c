@@ -73,7 +73,8 @@ static void walk(const struct root *r, const char *dir, int depth, struct cgroup
 			VEC_PUSH(ret->v, ret->n) = pod;
 			continue;
 		}
-		if (is_above_pods(names[i]))
+		/* Below the kubelet's cgroupRoot, which may have any name. */
+		if (depth == 0 || is_above_pods(names[i]))
 			walk(r, pod.path, depth + 1, ret);
 		free(pod.path);
 	}
