@@ -101,8 +101,8 @@ def test_limit_of_a_changed_setting(whole, agent):
 
 
 def test_specifications_are_removed_with_the_installation(whole, agent):
-    agent.terminate()
-    agent.wait(20)
+    whole.node.run("pkill", "-TERM", "-f", "agent --config")
+    assert agent.wait(20) == 0
     assert "uverbs0" in spec(whole)
     whole.node.run("sh", "-c", "echo 'kind: nvidia.com/net-rdma' >/var/run/cdi/other.yaml")
     whole.node.run(BINARY, "install", "--uninstall", "--socket", whole.cluster.folder / "agent.sock", "--cni-conf-dir",
