@@ -161,6 +161,8 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	if (file_exists(&a->root, "/proc/driver"))
 		confine_dir(c, "/proc/driver", SANDBOX_READ);
 	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
+	if (a->qp_watch)
+		confine_dir(c, "/proc", SANDBOX_READ);
 	if (settings_yes(a->conf.use_cdi))
 		confine_dir(c, DEVICE_SERVE_CDI_DIR, SANDBOX_WRITE);
 	if (a->limits && file_exists(&a->root, CGROUP_DIR))
@@ -738,10 +740,10 @@ static void open_sweep(struct agent *a)
 static void shared_devices(void *arg, const char *resource, const char *id,
 			   rdma_limits_device_fn each, void *each_arg)
 {
-	device_serve_shared(((struct agent *)arg)->devices, resource, id, each, each_arg);
+	device_serve_rdma(((struct agent *)arg)->devices, resource, id, true, each, each_arg);
 }
 
-static const char *limited_uid(void *arg, const char *ns, const char *name)
+static const char *uid_of_pod(void *arg, const char *ns, const char *name)
 {
 	const struct pod_facts *p = cluster_pod(((struct agent *)arg)->cluster, ns, name);
 
@@ -780,9 +782,46 @@ static void open_limits(struct agent *a)
 						   .per_id = {limit_of(a->conf.rdma_max_handles),
 							      limit_of(a->conf.rdma_max_objects)},
 						   .devices = shared_devices,
-						   .uid = limited_uid,
+						   .uid = uid_of_pod,
 						   .event = on_limits_event,
 						   .arg = a});
+}
+
+/* --- containers without a queue pair --- */
+
+static void rdma_devices(void *arg, const char *resource, const char *id, qp_device_fn each,
+			 void *each_arg)
+{
+	device_serve_rdma(((struct agent *)arg)->devices, resource, id, false, each, each_arg);
+}
+
+static void on_qp_event(void *arg, bool is_warning, const char *ns, const char *pod,
+			const char *uid, const char *reason, const char *text)
+{
+	struct agent *a = arg;
+
+	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
+							.kind = "Pod",
+							.ns = ns,
+							.name = pod,
+							.uid = uid,
+							.warning = is_warning,
+							.reason = reason,
+							.message = text});
+}
+
+static void open_qp_watch(struct agent *a)
+{
+	if (a->conf.queue_pair_wait_ms > 0)
+		a->qp_watch =
+			qp_watch_new(&(struct qp_watch_conf){.kube = a->kube,
+							     .root = &a->root,
+							     .podres = PODRES_SOCKET,
+							     .after_ms = a->conf.queue_pair_wait_ms,
+							     .devices = rdma_devices,
+							     .uid = uid_of_pod,
+							     .event = on_qp_event,
+							     .arg = a});
 }
 
 static int open_devices(struct agent *a, size_t n_sources, struct err *e)
@@ -828,6 +867,7 @@ static int serve_devices(struct agent *a, struct err *e)
 		return r;
 	open_sweep(a);
 	open_limits(a);
+	open_qp_watch(a);
 	return 0;
 }
 
@@ -939,6 +979,7 @@ void agent_teardown(struct agent *a)
 	device_sweep_free(a->sweep);
 	host_drift_free(a->drift);
 	rdma_limits_free(a->limits);
+	qp_watch_free(a->qp_watch);
 	device_serve_free(a->devices);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);

@@ -124,6 +124,10 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "have on an RDMA device of a shared resource, for each id of it that the pod has "              \
 	  "(hca_object of the cgroup controller rdma); 0: no limit",                                      \
 	  rdma_max_objects, 0, RDMA_MAX, "0", "UNIRAIL_RDMA_MAX_OBJECTS", 0)                              \
+	X("queue-pair-wait", OPT_DUR, "TIME",                                                             \
+	  "time after which a container that has an RDMA resource and no queue pair gets an event "       \
+	  "with the cause; 0: never",                                                                     \
+	  queue_pair_wait_ms, 0, 7 * (int64_t)DAY_MS, "10m", "UNIRAIL_QUEUE_PAIR_WAIT", 0)                \
 	X("host-drift", OPT_STR, "PATH",                                                                  \
 	  "file in which 'unirail host watch' reports drift of this node: metrics, events and the "       \
 	  "Node's condition HostDrift; empty: none",                                                      \

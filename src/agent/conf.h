@@ -23,7 +23,8 @@ struct agent_conf {
 	const char *nri, *nri_socket, *rdma_memlock, *rdma_environment, *nccl_net, *primary;
 	uint64_t memlock; /* of rdma_memlock, as struct nri_policy has it */
 	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,
-		quarantine_ms, device_sweep_ms, rdma_max_handles, rdma_max_objects;
+		quarantine_ms, device_sweep_ms, rdma_max_handles, rdma_max_objects,
+		queue_pair_wait_ms;
 	struct coordinator_settings coordinator;
 	struct settings_own own;
 };

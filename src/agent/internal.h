@@ -11,6 +11,7 @@
 #include "agent/conf.h"
 #include "agent/device/configmap.h"
 #include "agent/device/host_drift.h"
+#include "agent/device/qp_watch.h"
 #include "agent/device/rdma_limits.h"
 #include "agent/device/sweep.h"
 #include "agent/endpoint/endpoints.h"
@@ -50,6 +51,7 @@ struct agent {
 	struct device_serve *devices;	      /* NULL: the setting is no */
 	struct device_sweep *sweep;	      /* NULL: off */
 	struct rdma_limits *limits;	      /* NULL: no limit is set */
+	struct qp_watch *qp_watch;	      /* NULL: off */
 	struct device_configmaps *configmaps; /* NULL: none is set */
 	const char *device_sources[1 + DEVICE_CONFIGMAPS_MAX];
 	struct host_drift *drift; /* NULL: the setting is empty */

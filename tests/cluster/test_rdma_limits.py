@@ -100,3 +100,20 @@ def test_without_the_settings_the_kubelet_is_not_asked(nodes, agent, node):
     wait((node.registry / "all.sock").exists)
     a.ready()
     assert node.pods.requests == 0 and file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
+
+
+def test_queue_pairs_of_a_kernel_without_rdma(mine, nodes, agent, node):
+    """The machine's kernel has no RDMA netlink: one line, no event. The container's start is the API server's."""
+    pod = nodes.pod("t", "n1", "idle")["metadata"]
+    node.pods.pods = {"idle": {"c": {"rdma/all": ["0"]}}}
+    status = {"phase": "Running", "containerStatuses": [{
+        "name": "c", "image": "i", "imageID": "i", "ready": True, "restartCount": 0, "containerID": "containerd://5f2b",
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}
+    mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pod['name']}/status", {"status": status}, type="application/merge-patch+json")
+    a = agent("--queue-pair-wait", "1s")
+    wait(lambda: a.said("cannot inspect queue pairs of containers"))
+    asked = node.pods.requests
+    wait(lambda: node.pods.requests > asked + 2)
+    assert len(a.said("cannot inspect queue pairs of containers")) == 1
+    events = mine.ok("GET", "/api/v1/namespaces/t/events")["items"]
+    assert not [e for e in events if e["reason"] == "NoQueuePair"]

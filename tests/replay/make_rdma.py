@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes rdma_mlx5.nl and rdma_rxe.nl beside this file: what Linux 6.12 answers on hosts that were not at hand.
+"""Writes rdma_mlx5.nl, rdma_rxe.nl and rdma_users*.nl beside this file: what Linux 6.12 answers on hosts that were not at hand.
 
 Composed from include/uapi/rdma/rdma_netlink.h and drivers/infiniband/core/nldev.c (which attributes, in which
 order), not recorded. Replace them by `unirail doctor --snapshot` of real hosts when there are any.
@@ -9,11 +9,13 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent
-GET, PORT_GET, SYS_GET, GET_CHARDEV = 1, 5, 6, 15
+GET, PORT_GET, SYS_GET, QP_GET, GET_CHARDEV, CTX_GET = 1, 5, 6, 10, 15, 22
 REQUEST, MULTI, DUMP = 1, 2, 0x300
 DEV_INDEX, DEV_NAME, PORT_INDEX, CAP_FLAGS, FW, NODE_GUID, SYS_GUID, PREFIX, LID, SM_LID, LMC, STATE, PHYS, TYPE = \
     range(1, 15)
 NDEV_INDEX, NDEV_NAME, NETNS_MODE, PROTOCOL = 50, 51, 66, 67
+QP, QP_ENTRY, LQPN, RES_TYPE, RES_STATE, PID, KERN_NAME = 19, 20, 21, 26, 27, 28, 29
+CTX, CTX_ENTRY, CTXN = 86, 87, 64
 CHARDEV_TYPE, CHARDEV_NAME, CHARDEV_ABI, CHARDEV, DRIVER_ID, DIM = 69, 70, 71, 72, 73, 83
 MLX5, RXE = 1, 14
 
@@ -39,6 +41,10 @@ def text(kind, v):
     return attr(kind, v.encode() + b"\0")
 
 
+def nest(kind, *parts):
+    return attr(0x8000 | kind, b"".join(parts))
+
+
 def message(cmd, flags, body):
     return struct.pack("<IHHII", 16 + len(body), 5 << 10 | cmd, flags, 0, 0) + body
 
@@ -59,7 +65,7 @@ class Host:
     def write(self, name):
         (HERE / name).write_text("\n".join(self.lines) + "\n")
 
-    def devices(self, devs):
+    def devices(self, devs, mode=True):
         self.ask(message(GET, REQUEST | DUMP, b""))
         self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
         self.answer(DONE)
@@ -69,8 +75,30 @@ class Host:
             self.answer(DONE)
             self.ask(message(GET_CHARDEV, REQUEST, u32(DEV_INDEX, d["index"]) + text(CHARDEV_TYPE, "uverbs")))
             self.answer(message(GET_CHARDEV, 0, self.chardev(d)))
+        if not mode:
+            return
         self.ask(message(SYS_GET, REQUEST, b""))
         self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 1)))
+
+    def objects(self, cmd, index, *answers):
+        self.ask(message(cmd, REQUEST | DUMP, u32(DEV_INDEX, index)))
+        for a in answers:
+            self.answer(message(cmd, MULTI, u32(DEV_INDEX, index) + a))
+        self.answer(DONE)
+
+    def qps(self, index, *owners):
+        """Two messages, as a list that is longer than one. An owner: a process, a kernel module, or a process that is not shown."""
+        v = [nest(QP_ENTRY, u32(LQPN, 16 + i), u8(RES_TYPE, 2), u8(RES_STATE, 3),
+                  text(KERN_NAME, o) if isinstance(o, str) else u32(PID, o) if o else b"") for i, o in enumerate(owners)]
+        self.objects(QP_GET, index, nest(QP, *v[:1]), nest(QP, *v[1:]))
+
+    def contexts(self, index, *pids):
+        if pids == (None,):  # before Linux 5.15
+            ask = message(CTX_GET, REQUEST | DUMP, u32(DEV_INDEX, index))
+            self.ask(ask)
+            self.answer(struct.pack("<IHHIIi", 20 + len(ask), 2, 0, 0, 0, -95) + ask)
+        else:
+            self.objects(CTX_GET, index, nest(CTX, *[nest(CTX_ENTRY, u32(CTXN, i), u32(PID, pid)) for i, pid in enumerate(pids)]))
 
     def handle(self, d):
         return u32(DEV_INDEX, d["index"]) + text(DEV_NAME, d["name"])
@@ -107,7 +135,32 @@ host = Host("eight ConnectX-7")
 host.devices([mlx5(i) for i in range(8)])
 host.write("rdma_mlx5.nl")
 
+
+def rxe(i, **more):
+    return {"index": i, "name": f"rxe{i}", "fw": "", "guid": 0x505400FFFE123400 + i, "driver": RXE, "protocol": "roce", "state": 4,
+            "phys": 5, "netdev": f"eth{i}", "ifindex": 2 + i, **more}
+
+
 host = Host("two soft-RoCE devices")
-host.devices([{"index": i, "name": f"rxe{i}", "fw": "", "guid": 0x505400FFFE123400 + i, "driver": RXE,
-               "protocol": "roce", "state": 4, "phys": 5, "netdev": f"eth{i}", "ifindex": 2 + i} for i in range(2)])
+host.devices([rxe(0), rxe(1)])
 host.write("rdma_rxe.nl")
+
+host = Host("queue pairs of the kernel and of processes 101 and 202, devices opened by these, 303 and 404")
+host.devices([rxe(0), rxe(1, state=1, phys=3)], mode=False)
+host.qps(0, "ib_core", 202, 101, 101)
+host.qps(1, 101)
+host.contexts(0, 101, 202, 303)
+host.contexts(1, 404)
+host.write("rdma_users.nl")
+
+host = Host("queue pairs of processes of another PID namespace; a kernel that does not list contexts")
+host.devices([rxe(0)], mode=False)
+host.qps(0, "ib_core", None, 101)
+host.contexts(0, None)
+host.write("rdma_users_hidden.nl")
+
+host = Host("the kernel's own queue pairs only; a kernel that does not list contexts")
+host.devices([rxe(0)], mode=False)
+host.qps(0, "ib_core")
+host.contexts(0, None)
+host.write("rdma_users_none.nl")

@@ -803,19 +803,24 @@ size_t device_serve_names(const struct device_serve *s, const char **v, size_t m
 	return n;
 }
 
-void device_serve_shared(const struct device_serve *s, const char *resource, const char *id,
-			 void (*each)(void *arg, const char *device), void *arg)
+void device_serve_rdma(const struct device_serve *s, const char *resource, const char *id,
+		       bool only_shared, void (*each)(void *arg, const char *device), void *arg)
 {
 	const struct resource *r = resource_find(&s->now->set, resource);
-	int64_t i = r && r->conf->form == RESOURCE_SHARED ? resource_id_number(r, id) : -ENOENT;
+	int64_t i = r ? resource_id_number(r, id) : -ENOENT;
 	size_t from, n;
 
-	if (i < 0)
+	if (i < 0 || (only_shared && r->conf->form != RESOURCE_SHARED))
 		return;
 	resource_id_members(r, (size_t)i, &from, &n);
-	for (size_t k = from; k < from + n; k++)
-		for (size_t d = 0; d < r->v[k].device->n_rdma; d++)
-			each(arg, r->v[k].device->rdma[d].name);
+	for (size_t k = from; k < from + n; k++) {
+		const struct resource_member *m = &r->v[k];
+
+		if (r->conf->form == RESOURCE_SRIOV && !r->conf->selectors[m->selector].is_rdma)
+			continue;
+		for (size_t d = 0; d < m->device->n_rdma; d++)
+			each(arg, m->device->rdma[d].name);
+	}
 }
 
 struct device_serve_count device_serve_count(const struct device_serve *s)

@@ -66,10 +66,10 @@ void device_serve_reload(struct device_serve *s);
 /* The resources that are served, at most `max` names, borrowed until the loop waits again. Returns how many. */
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max);
 
-/* Calls `each` for each RDMA device that an id of a shared resource (configList, the plan's) stands for; none for an id of
- * another resource. The names are borrowed until the loop waits again. */
-void device_serve_shared(const struct device_serve *s, const char *resource, const char *id,
-			 void (*each)(void *arg, const char *device), void *arg);
+/* Calls `each` for each RDMA device that an id of a resource stands for; only_shared: none for an id of resourceList. The
+ * names are borrowed until the loop waits again. */
+void device_serve_rdma(const struct device_serve *s, const char *resource, const char *id,
+		       bool only_shared, void (*each)(void *arg, const char *device), void *arg);
 
 struct device_serve_count {
 	size_t resources, registered, devices, unhealthy;

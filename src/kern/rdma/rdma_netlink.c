@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/sorted.h"
 #include "kern/rdma/internal.h"
 #include "kern/rdma/rdma.h"
 
@@ -513,6 +514,72 @@ int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 	}
 	*ret = all.v;
 	*n = all.n;
+	return 0;
+}
+
+struct pids {
+	const struct kind *kind;
+	uint32_t *v;
+	size_t n, max, hidden;
+};
+
+static void add_pid(struct pids *p, uint32_t pid)
+{
+	size_t at = LOWER_BOUND(i, p->n, p->v[i] < pid);
+
+	if ((at < p->n && p->v[at] == pid) || p->n == p->max)
+		return;
+	VEC_PUSH(p->v, p->n) = pid;
+	memmove(p->v + at + 1, p->v + at, (p->n - 1 - at) * sizeof(*p->v));
+	p->v[at] = pid;
+}
+
+static int take_pids(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_RES_ATTRS], *in[RDMA_RES_ATTRS], *a;
+	struct pids *all = arg;
+	int rest, r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
+
+	if (r < 0 || !tb[all->kind->table])
+		return r < 0 ? r : 0;
+	nla_for_each_nested(a, tb[all->kind->table], rest)
+	{
+		uint32_t pid;
+
+		nested_attrs(a, in, RDMA_RES_ATTRS - 1);
+		pid = get_u32(in[RDMA_NLDEV_ATTR_RES_PID], 0);
+		if (pid)
+			add_pid(all, pid);
+		else if (!in[RDMA_NLDEV_ATTR_RES_KERN_NAME])
+			all->hidden++;
+	}
+	return 0;
+}
+
+static void forget_pids(void *arg)
+{
+	struct pids *all = arg;
+
+	all->n = all->hidden = 0;
+}
+
+int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind, size_t max,
+		     uint32_t **ret, size_t *n, size_t *hidden, struct err *e)
+{
+	struct pids all = {.kind = &kinds[kind], .max = max};
+	struct nl_msg *m = rdma_request(all.kind->cmd, NLM_F_DUMP);
+	int r;
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	r = nl_request(w, m, take_pids, forget_pids, &all, e);
+	if (r < 0) {
+		free(all.v);
+		return err_wrap(e, r, "list %s of RDMA device %u", all.kind->name, index);
+	}
+	*ret = all.v;
+	*n = all.n;
+	if (hidden)
+		*hidden = all.hidden;
 	return 0;
 }
 

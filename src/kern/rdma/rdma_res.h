@@ -38,6 +38,12 @@ int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **r
 /* -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux 5.15). */
 int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 		     struct rdma_res **ret, size_t *n, struct err *e);
+/*
+ * The processes that have objects of this kind, each once, ascending; at most `max`, others are left out. The kernel's own
+ * objects are not counted. *hidden (may be NULL): how many objects belong to processes that this PID namespace does not show.
+ */
+int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind, size_t max,
+		     uint32_t **ret, size_t *n, size_t *hidden, struct err *e);
 /* Hardware counters of a port, in the driver's order ("out_of_sequence", "rp_cnp_handled" ...).
  * -EOPNOTSUPP: the driver keeps none. */
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,

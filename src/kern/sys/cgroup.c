@@ -189,16 +189,13 @@ static bool parse_line(struct span line, const char *device, struct cgroup_rdma 
 	return true;
 }
 
-int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
-		    struct cgroup_rdma *ret, struct err *e)
+static int read_device(const struct root *r, const char *file, const char *device,
+		       struct cgroup_rdma *ret, struct err *e)
 {
-	auto_free char *file = xasprintf("%s/rdma.max", path);
 	auto_buf struct buf b;
 	struct span rest, line;
 	int code;
 
-	if (!file_exists(r, file))
-		enable(r, path);
 	buf_init(&b, TEXT_MAX);
 	code = file_read(r, file, TEXT_MAX, &b, e);
 	if (code < 0)
@@ -208,6 +205,24 @@ int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
 		if (parse_line(line, device, ret))
 			return 0;
 	return err_set(e, -ENODEV, "'%s' has no RDMA device '%s'", file, device);
+}
+
+int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
+		    struct cgroup_rdma *ret, struct err *e)
+{
+	auto_free char *file = xasprintf("%s/rdma.max", path);
+
+	if (!file_exists(r, file))
+		enable(r, path);
+	return read_device(r, file, device, ret, e);
+}
+
+int cgroup_rdma_usage(const struct root *r, const char *path, const char *device,
+		      struct cgroup_rdma *ret, struct err *e)
+{
+	auto_free char *file = xasprintf("%s/rdma.current", path);
+
+	return read_device(r, file, device, ret, e);
 }
 
 static void put_value(char ret[static 16], uint32_t n)

@@ -50,6 +50,9 @@ struct cgroup_rdma {
  */
 int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
 		    struct cgroup_rdma *ret, struct err *e);
+/* What the processes of the group have now: rdma.current. Nothing is enabled for it: -ENOENT without the controller. */
+int cgroup_rdma_usage(const struct root *r, const char *path, const char *device,
+		      struct cgroup_rdma *ret, struct err *e);
 int cgroup_rdma_set(const struct root *r, const char *path, const char *device,
 		    const struct cgroup_rdma *limit, struct err *e);
 

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Containers without a queue pair: what RDMA netlink and /proc say of each, and when which of them is inspected. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/device/qp_watch.h"
+#include "base/alloc.h"
+#include "ipam_lab.h"
+#include "kern/netlink/nl.h"
+
+#define UID "1f0c2a34-0000-4000-8000-00000000000"
+#define ID  "5f2b8c6d9e"
+
+/* --- what is found --- */
+
+static const char *const rxe0[] = {"rxe0"}, *const rxe1[] = {"rxe1"}, *const other[] = {"mlx5_0"};
+
+static void process(const struct ipam_lab *l, int pid, const char *group, const char *limit,
+		    const char *caps)
+{
+	const struct {
+		const char *name;
+		char *text;
+	} files[] = {
+		{"cgroup", xasprintf("12:rdma:/\n0::%s\n", group)},
+		{"limits", xasprintf("Limit  Soft Limit  Hard Limit  Units\n"
+				     "Max locked memory         %s              %s     bytes\n",
+				     limit, limit)},
+		{"status", xasprintf("Name:\tx\nCapEff:\t%s\n", caps)},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *path = xasprintf("/proc/%d/%s", pid, files[i].name);
+
+		il_write(l, path, files[i].text);
+		free(files[i].text);
+	}
+}
+
+static void inspect(const char *recording, const struct ipam_lab *l, struct qp_target *v, size_t n)
+{
+	auto_free char *path = xasprintf(TEST_DATA "replay/%s", recording);
+	auto_nl struct nl_wire *w = NULL;
+	struct err e = ERR_INIT;
+
+	if (nl_open_replay(&w, path, &e) < 0 || qp_inspect(w, &l->root, v, n, &e) < 0 ||
+	    nl_replay_finished(w, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+static void cause_is_named_for_each_container(void **state)
+{
+	struct ipam_lab l;
+	struct qp_target v[] = {
+		{.uid = UID "1",
+		 .id = ID "1",
+		 .devices = rxe0,
+		 .n_devices = 1},				   /* has queue pairs */
+		{.uid = UID "2", .devices = rxe0, .n_devices = 1}, /* the same, by systemd's name */
+		{.uid = UID "3", .devices = rxe0, .n_devices = 1}, /* opened it, low memlock */
+		{.uid = UID "4", .devices = rxe0, .n_devices = 1}, /* opened it */
+		{.uid = UID "5", .devices = rxe0, .n_devices = 1}, /* opened nothing */
+		{.uid = UID "6", .devices = rxe1, .n_devices = 1}, /* its port is down */
+		{.uid = UID "7", .devices = other, .n_devices = 1}, /* not visible */
+	};
+
+	(void)state;
+	il_make(&l);
+	process(&l, 101, "/kubepods/burstable/pod" UID "1/" ID "1", "unlimited", "0");
+	process(&l, 202,
+		"/kubepods.slice/kubepods-pod1f0c2a34_0000_4000_8000_000000000002.slice/"
+		"cri-containerd-" ID "2.scope",
+		"8388608", "0");
+	process(&l, 303, "/../../kubepods/pod" UID "3/" ID "3", "8388608", "00000000a80425fb");
+	process(&l, 404, "/kubepods/pod" UID "4/" ID "4", "65536", "00000000a80465fb");
+	inspect("rdma_users.nl", &l, v, ARRAY_LEN(v));
+	assert_int_equal(v[0].state, QP_PRESENT);
+	assert_int_equal(v[1].state, QP_PRESENT);
+	for (size_t i = 2; i < 6; i++)
+		assert_int_equal(v[i].state, QP_NONE);
+	assert_has(v[2].reason, "process 303 may lock 8192 KiB (RLIMIT_MEMLOCK)");
+	assert_has(v[3].reason, "it has opened an RDMA device and made none");
+	assert_has(v[4].reason, "none of its processes has opened an RDMA device");
+	assert_has(v[5].reason, "no port of its RDMA devices is active (rxe1 is DOWN)");
+	assert_int_equal(v[6].state, QP_UNKNOWN);
+	assert_has(v[6].reason, "exclusive mode");
+	il_drop(&l);
+}
+
+/* What the control groups count, of processes and devices that netlink does not show. */
+static void hidden_processes_are_counted_by_control_groups(void **state)
+{
+	static const struct {
+		const char *uid, *file, *text;
+		enum qp_state state;
+		const char *reason;
+	} cases[] = {
+		{UID "2", NULL, NULL, QP_UNKNOWN, "hostPID: true"},
+		{UID "3", "/kubepods/pod" UID "3/rdma.current", "rxe0 hca_handle=0 hca_object=0\n",
+		 QP_NONE, "none of its processes has opened an RDMA device"},
+		{UID "4", "/kubepods/besteffort/pod" UID "4/rdma.current",
+		 "mlx5_9 hca_handle=0 hca_object=0\nrxe0 hca_handle=2 hca_object=0\n", QP_NONE,
+		 "it has opened an RDMA device and made none"},
+		{UID "5", "/kubepods/pod" UID "5/rdma.current", "rxe0 hca_handle=1 hca_object=4\n",
+		 QP_PRESENT, ""},
+		{UID "6", "/kubepods/pod" UID "6/rdma.current", "mlx5_9 hca_handle=0\n", QP_UNKNOWN,
+		 "hostPID: true"},
+	};
+	struct qp_target v[ARRAY_LEN(cases) + 2] = {
+		{.uid = UID "1", .id = ID "1", .devices = rxe0, .n_devices = 1},
+		{.uid = UID "8", .id = ID "8", .devices = other, .n_devices = 1}};
+	struct ipam_lab l;
+
+	(void)state;
+	il_make(&l);
+	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "cpu rdma\n");
+	process(&l, 101, "/kubepods/pod" UID "1/" ID "1", "unlimited", "0");
+	/* In exclusive mode; the pod's other container has objects. */
+	il_write(&l, "/sys/fs/cgroup/kubepods/pod" UID "8/rdma.current",
+		 "mlx5_0 hca_handle=1 hca_object=9\n");
+	il_write(&l,
+		 "/sys/fs/cgroup/kubepods/pod" UID "8/cri-containerd-" ID "8.scope/rdma.current",
+		 "mlx5_0 hca_handle=0 hca_object=0\n");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *path = cases[i].file ? xasprintf("/sys/fs/cgroup%s", cases[i].file)
+						     : NULL;
+
+		v[2 + i] = (struct qp_target){.uid = cases[i].uid, .devices = rxe0, .n_devices = 1};
+		if (path)
+			il_write(&l, path, cases[i].text);
+	}
+	inspect("rdma_users_hidden.nl", &l, v, ARRAY_LEN(v));
+	assert_int_equal(v[0].state, QP_PRESENT);
+	assert_int_equal(v[1].state, QP_NONE);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_int_equal(v[2 + i].state, cases[i].state);
+		assert_has(v[2 + i].reason, cases[i].reason);
+	}
+	il_drop(&l);
+}
+
+static void queue_pairs_of_the_kernel_do_not_count(void **state)
+{
+	struct ipam_lab l;
+	struct qp_target v[] = {{.uid = UID "1", .devices = rxe0, .n_devices = 1}};
+
+	(void)state;
+	il_make(&l);
+	inspect("rdma_users_none.nl", &l, v, ARRAY_LEN(v));
+	assert_int_equal(v[0].state, QP_NONE);
+	assert_has(v[0].reason, "'unirail verify' in the container");
+	il_drop(&l);
+}
+
+/* --- when --- */
+
+enum { AFTER_MS = 60 * 1000, NOW = 1000 * 1000 };
+
+struct lab {
+	struct qp_watch *w;
+	char events[1024];
+};
+
+static void on_devices(void *arg, const char *resource, const char *id, qp_device_fn each,
+		       void *each_arg)
+{
+	(void)arg, (void)id;
+	if (strncmp(resource, "rdma/", 5) == 0)
+		each(each_arg, "rxe0");
+}
+
+static const char *on_uid(void *arg, const char *ns, const char *name)
+{
+	(void)arg, (void)ns;
+	if (strcmp(name, "ended") == 0)
+		return "";
+	return strcmp(name, "unknown") == 0 ? NULL : name;
+}
+
+static void on_event(void *arg, bool is_warning, const char *ns, const char *pod, const char *uid,
+		     const char *reason, const char *text)
+{
+	struct lab *l = arg;
+	auto_free char *line =
+		xasprintf("%s%s %s/%s %s: %s\n", is_warning ? "!" : "", reason, ns, pod, uid, text);
+
+	strncat(l->events, line, sizeof(l->events) - strlen(l->events) - 1);
+}
+
+static void lab_open(struct lab *l)
+{
+	*l = (struct lab){0};
+	l->w = qp_watch_new(&(struct qp_watch_conf){.after_ms = AFTER_MS,
+						    .devices = on_devices,
+						    .uid = on_uid,
+						    .event = on_event,
+						    .arg = l});
+}
+
+/* Pods named by their UIDs; each container has one id of a resource. */
+struct container {
+	const char *pod, *name, *resource;
+};
+
+static void list(struct lab *l, int64_t now_ms, const struct container *v, size_t n)
+{
+	auto_podres struct podres_list list = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		struct podres_pod *p;
+		struct podres_container *c;
+		struct podres_devices *d;
+
+		if (!i || strcmp(v[i].pod, v[i - 1].pod) != 0)
+			VEC_PUSH(list.pods, list.n_pods) =
+				(struct podres_pod){.name = xstrdup(v[i].pod), .ns = xstrdup("t")};
+		p = &list.pods[list.n_pods - 1];
+		c = &VEC_PUSH(p->containers, p->n_containers);
+		*c = (struct podres_container){.name = xstrdup(v[i].name)};
+		d = &VEC_PUSH(c->devices, c->n_devices);
+		*d = (struct podres_devices){.resource = xstrdup(v[i].resource)};
+		VEC_PUSH(d->ids, d->n_ids) = xstrdup("0");
+	}
+	qp_watch_list(l->w, &list, now_ms);
+}
+
+/* Its containers a and b started at that second after 2026-11-23T10:00:00Z, of which the clock says NOW. */
+static void started(struct lab *l, int64_t now_ms, const char *pod, int at_s)
+{
+	auto_free char *text =
+		xasprintf("{\"metadata\": {\"uid\": \"%s\"}, \"status\": {\"containerStatuses\": ["
+			  "{\"name\": \"a\", \"containerID\": \"containerd://" ID
+			  "a\", \"state\": {\"running\": "
+			  "{\"startedAt\": \"2026-11-23T10:00:%02dZ\"}}}, "
+			  "{\"name\": \"b\", \"containerID\": \"containerd://" ID
+			  "b\", \"state\": {\"running\": "
+			  "{\"startedAt\": \"2026-11-23T10:00:%02dZ\"}}}]}}",
+			  pod, at_s, at_s);
+	auto_json struct json_doc *doc = NULL;
+	const int64_t wall = 1795428000000 + now_ms - NOW;
+
+	assert_int_equal(json_parse(&doc, span_of(text), 4096, NULL), 0);
+	qp_watch_take_pod(l->w, "t", pod, json_root(doc), now_ms, wall);
+}
+
+static size_t due(struct lab *l, int64_t now_ms, const char *first)
+{
+	auto_free struct qp_target *v = NULL;
+	size_t n;
+
+	qp_watch_due(l->w, now_ms, &v, &n);
+	if (n && first)
+		assert_string_equal(v[0].id ? v[0].id : v[0].uid, first);
+	return n;
+}
+
+static void one_event_for_a_container_and_one_when_it_has_a_queue_pair(void **state)
+{
+	static const struct container one[] = {{"p", "a", "rdma/x"}};
+	const char *ns = NULL, *pod = NULL;
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	list(&l, NOW, one, 1);
+	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS - 1, &ns, &pod));
+	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
+	assert_string_equal(ns, "t");
+	assert_string_equal(pod, "p");
+	/* Its image was pulled for 20 s. */
+	started(&l, NOW + AFTER_MS, "p", 20);
+	assert_false(qp_watch_next_pod(l.w, NOW + 2 * AFTER_MS, &ns, &pod));
+	assert_int_equal(due(&l, NOW + AFTER_MS + 19999, NULL), 0);
+	assert_int_equal(due(&l, NOW + AFTER_MS + 20000, "p"), 1);
+	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + AFTER_MS + 20000);
+	assert_string_equal(l.events,
+			    "!NoQueuePair t/p p: container 'a' has rdma/x, has run for 60 s "
+			    "and has no queue pair: why\n");
+	/* It is inspected again, and reported once. */
+	l.events[0] = '\0';
+	for (int64_t t = NOW + 3 * AFTER_MS; t < NOW + 10 * AFTER_MS; t += AFTER_MS) {
+		list(&l, t, one, 1);
+		assert_int_equal(due(&l, t, "p"), 1);
+		qp_watch_take(l.w, 0, QP_NONE, "why", t);
+	}
+	assert_string_equal(l.events, "");
+	assert_int_equal(due(&l, NOW + 20 * AFTER_MS, "p"), 1);
+	qp_watch_take(l.w, 0, QP_PRESENT, "", NOW + 20 * AFTER_MS);
+	assert_string_equal(l.events, "QueuePairPresent t/p p: container 'a' uses RDMA now\n");
+	assert_int_equal(due(&l, NOW + 99 * AFTER_MS, NULL), 0);
+	qp_watch_free(l.w);
+}
+
+static void containers_of_one_pod_are_told_apart(void **state)
+{
+	static const struct container v[] = {{"p", "a", "rdma/x"}, {"p", "b", "rdma/x"}};
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	list(&l, NOW, v, 2);
+	started(&l, NOW + AFTER_MS, "p", 0);
+	assert_int_equal(due(&l, NOW + AFTER_MS, ID "a"), 2);
+	qp_watch_take(l.w, 0, QP_PRESENT, "", NOW + AFTER_MS);
+	qp_watch_take(l.w, 1, QP_NONE, "why", NOW + AFTER_MS);
+	assert_has(l.events, "!NoQueuePair t/p p: container 'b'");
+	assert_null(strstr(l.events, "'a'"));
+	qp_watch_free(l.w);
+}
+
+static void what_is_not_known_is_no_event(void **state)
+{
+	static const struct container v[] = {{"ended", "a", "rdma/x"},
+					     {"p", "a", "intel.com/vf"},
+					     {"unknown", "a", "rdma/x"},
+					     {"z", "a", "rdma/x"}};
+	const char *ns, *pod;
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	list(&l, NOW, v, ARRAY_LEN(v));
+	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
+	assert_string_equal(pod, "z");
+	/* The API server is away; then the pod is another one of that name. */
+	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + AFTER_MS, 0);
+	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
+	assert_true(qp_watch_next_pod(l.w, NOW + 3 * AFTER_MS, &ns, &pod));
+	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + 3 * AFTER_MS, 0);
+	started(&l, NOW + 5 * AFTER_MS, "z", 0);
+	assert_int_equal(due(&l, NOW + 5 * AFTER_MS, "z"), 1);
+	qp_watch_take(l.w, 0, QP_UNKNOWN, "exclusive mode", NOW + 5 * AFTER_MS);
+	assert_int_equal(due(&l, NOW + 7 * AFTER_MS, "z"), 1);
+	/* A result of a container that is gone. */
+	list(&l, NOW + 7 * AFTER_MS, v, 1);
+	assert_int_equal(due(&l, NOW + 7 * AFTER_MS, NULL), 0);
+	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + 7 * AFTER_MS);
+	assert_string_equal(l.events, "");
+	qp_watch_free(l.w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cause_is_named_for_each_container),
+		cmocka_unit_test(hidden_processes_are_counted_by_control_groups),
+		cmocka_unit_test(queue_pairs_of_the_kernel_do_not_count),
+		cmocka_unit_test(one_event_for_a_container_and_one_when_it_has_a_queue_pair),
+		cmocka_unit_test(containers_of_one_pod_are_told_apart),
+		cmocka_unit_test(what_is_not_known_is_no_event),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
