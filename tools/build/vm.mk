@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # make test-vm: the binary in a distribution's kernel, under QEMU. No part of `make test`.
 
+RDMA_USE := $(OBJ)/tests/vm/use
+$(OBJ)/tests/vm/%.o: tests/vm/%.c $(OBJ)/flags
+	$(call say,CC,$<) $(call compile,$<)
+$(RDMA_USE): $(RDMA_USE).o $(LIB)
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
+-include $(RDMA_USE).o.d
+
 .PHONY: test-vm
 ## test-vm: cases in a Debian kernel under QEMU (minutes; some with CASES="rdma links"; EVERY=1: kill at each call)
-test-vm: $(BIN) $(OBJ)/fault/drive
+test-vm: $(BIN) $(OBJ)/fault/drive $(RDMA_USE)
 	@tools/need vm
-	@EVERY='$(EVERY)' tests/vm/run $(BIN) $(OBJ)/fault/drive $(CASES)
+	@EVERY='$(EVERY)' tests/vm/run $(BIN) $(OBJ)/fault/drive $(RDMA_USE) $(CASES)

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The cgroup controller rdma with soft-RoCE: limits of a pod's group, and whether a pod has a queue pair.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+uid=1f0c2a34-0000-4000-8000-000000000001
+slice=/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice
+group=$slice/kubepods-burstable-pod$(echo $uid | tr - _).slice
+
+# in_pod COMMAND...: in the container's group
+in_pod() {
+	sh -c 'echo $$ >"$1/cri-containerd-c.scope/cgroup.procs"; shift; exec "$@"' sh "$group" "$@"
+}
+
+# finds PATTERN: of the pod's queue pairs
+finds() {
+	found=$(rdma-use queue-pair $uid rxe0) || fail "queue pairs of a pod"
+	echo "$found"
+	case $found in
+	$1) ;;
+	*) return 1 ;;
+	esac
+}
+
+has_handles() {
+	grep -q "rxe0 hca_handle=$1 " "$group/rdma.current"
+}
+
+leave() {
+	kill "$server" "$client" 2>/dev/null || true
+	wait
+	rmdir "$group/cri-containerd-c.scope" "$group" "$slice" "${slice%/*}"
+	umount /sys/fs/cgroup
+	rdma link delete rxe0
+	ip link delete rail0
+}
+
+ip link add rail0 type veth peer name sw0
+ip link set rail0 up
+ip link set sw0 up
+ip addr add 172.16.1.10/24 dev rail0
+rdma link add rxe0 type rxe netdev rail0
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkdir -p "$group/cri-containerd-c.scope"
+client='' server=''
+
+echo "--- limits; no group above the pod's has given it the controller"
+[ ! -e "$group/rdma.max" ] || fail "the controller is enabled already"
+rdma-use limit $uid rxe0 1 1000
+same "limits" "$(cat "$group/rdma.max")" "rxe0 hca_handle=1 hca_object=1000 "
+rdma-use limit $uid rxe0 2 2147483647
+same "limits" "$(cat "$group/rdma.max")" "rxe0 hca_handle=2 hca_object=max "
+rdma-use limit $uid rxe0 1 1000
+! rdma-use limit $uid mlx5_7 1 1 || fail "a limit of a device that does not exist"
+
+echo "--- a pod that has opened nothing"
+finds "none: none of its processes has opened an RDMA device*" || fail "of a pod without processes"
+
+echo "--- one that has opened its device"
+in_pod ib_write_bw -d rxe0 -x "$(gid_index rxe0 172.16.1.10)" -D 600 >/run/served 2>&1 &
+server=$!
+until_true has_handles 1
+until_true finds "none: it has opened an RDMA device and made none*"
+! in_pod ibv_devinfo -d rxe0 || fail "the pod opens a second device"
+ibv_devinfo -d rxe0 >/dev/null || fail "the limit is not the pod's alone"
+
+echo "--- one with queue pairs"
+ib_write_bw -d rxe0 -x "$(gid_index rxe0 172.16.1.10)" -D 600 172.16.1.10 >/run/asked 2>&1 &
+client=$!
+until_true finds present
+rdma res show qp
+leave
