@@ -96,6 +96,22 @@ static void print_cni(const struct json *v, bool ready)
 		printf("%s\n", text(v, "why"));
 }
 
+static void print_missing(const struct json *list)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *m;
+
+	while ((m = json_walk_next(&w, NULL))) {
+		const char *group = text(m, "group"), *suggestion = text(m, "suggestion");
+
+		printf("pods with network '%s/%s'%s%s%s stay Pending: no node has resource "
+		       "'%s'%s%s%s\n",
+		       text(m, "namespace"), text(m, "network"), *group ? " (group '" : "", group,
+		       *group ? "')" : "", text(m, "resource"),
+		       *suggestion ? "; did you mean '" : "", suggestion, *suggestion ? "'?" : "");
+	}
+}
+
 static void print_text(const struct json *v)
 {
 	const struct json *b = json_get(v, "blocks");
@@ -113,6 +129,7 @@ static void print_text(const struct json *v)
 		printf("%lld pods are pending\n", waiting);
 	print_kinds(json_get(v, "kinds"));
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
+	print_missing(json_get(v, "missing_resources"));
 	if (*text(v, "unconfined"))
 		printf("the agent's sandbox is not complete: %s\n", text(v, "unconfined"));
 	putchar('\n');

@@ -299,12 +299,25 @@ struct part {
 
 /* --- networks --- */
 
+/* start_addresses() has run by then. */
+static char *missing_resource(void *arg, const struct kube_object *smc, const char *is)
+{
+	const struct controller *c = arg;
+
+	return addresses_missing(c->addresses, smc, is);
+}
+
 static int start_nads(struct controller *c, void **ret, struct err *e)
 {
 	(void)e;
+	c->nads = NULL;
 	if (settings_yes(controller_first(c)->multus))
-		*ret = nads_new(&(
-			struct nads_conf){.kube = c->kube, .cache = c->cache, .events = c->events});
+		c->nads = nads_new(&(struct nads_conf){.kube = c->kube,
+						       .cache = c->cache,
+						       .events = c->events,
+						       .missing = missing_resource,
+						       .arg = c});
+	*ret = c->nads;
 	return 0;
 }
 
@@ -425,6 +438,11 @@ static void metrics_uninjected(void *part, struct buf *b)
 
 /* --- addresses --- */
 
+static void missing_changed(void *arg, const char *ns, const char *name)
+{
+	nads_check(((struct controller *)arg)->nads, ns, name);
+}
+
 static int start_addresses(struct controller *c, void **ret, struct err *e)
 {
 	const struct controller_conf *f = controller_first(c);
@@ -440,6 +458,8 @@ static int start_addresses(struct controller *c, void **ret, struct err *e)
 		.records_max = (size_t)f->records_max,
 		.identity = {settings_yes(f->statefulset), settings_yes(f->kubevirt)},
 		.uninjected = c->uninjected,
+		.missing_changed = missing_changed,
+		.arg = c,
 	});
 	return 0;
 }

@@ -29,6 +29,7 @@ struct controller {
 	struct kube *kube;
 	struct cluster_cache *cache;
 	struct webhooks *webhooks;     /* NULL: disabled */
+	struct nads *nads;	       /* while this replica is the leader; NULL: disabled */
 	struct addresses *addresses;   /* while this replica is the leader */
 	struct uninjected *uninjected; /* the same; NULL: no webhooks */
 	struct kube_events *events;

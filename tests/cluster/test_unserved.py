@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks whose device resource no node has: pods of their group wait until a node has it; an event reports this."""
-from agents import MERGE, Nodes
+import json
+
+from agents import MERGE, SPIDER, Agent, Nodes
 from cluster import wait
 from test_webhooks import cluster, config, create, ns, replica, start  # noqa: F401
 
+ANNOTATION = "unirail.io/missing-resource"
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
 METRIC = "unirail_controller_networks_without_resource"
 
 
@@ -14,17 +18,63 @@ def told(cluster, ns, reason):
     return {e["involvedObject"]["name"]: e["message"] for e in events}
 
 
-def test_a_resource_that_no_node_has(cluster, replica, ns):
-    """Reported when no node serves the resource (count 0) or its name is wrong; not when one node has it."""
+def annotated(cluster, ns):
+    """{network: annotation} of the networks' NetworkAttachmentDefinitions."""
+    nads = [n["metadata"] for n in cluster.ok("GET", NADS.format(ns))["items"]]
+    return {n["name"]: json.loads(n["annotations"][ANNOTATION]) for n in nads if ANNOTATION in n.get("annotations", {})}
+
+
+def test_a_resource_that_no_node_has(cluster, replica, ns, closing, tmp_path):
+    """Reported when no node serves the resource (count 0) or its name is wrong, on every node by `unirail status`; not when one
+    node has it."""
     Nodes(cluster).node("n1")
     capacity = lambda **r: cluster.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": r}}, type=MERGE)
-    capacity(**{"spidernet.io/has": "8", "spidernet.io/gone": "0"})
+    capacity(**{"spidernet.io/has": "8", "spidernet.io/gone": "0", "spidernet.io/typ0": "1"})
     for name in ("has", "gone", "typo"):
         wait(lambda: create(cluster, config(name, ns, "rails"))[0] in (201, 409))
     c = start(replica()).leads()
     wait(lambda: set(told(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, 60)
-    assert "no node has resource 'spidernet.io/typo'" in told(cluster, ns, "ResourceOnNoNode")["typo"]
+    assert "no node has resource 'spidernet.io/typo' (did you mean 'spidernet.io/typ0'?)" in told(
+        cluster, ns, "ResourceOnNoNode")["typo"]
     assert c.metrics()[METRIC] == 2
+    wait(lambda: annotated(cluster, ns) == {"gone": {"resource": "spidernet.io/gone"},
+                                            "typo": {"resource": "spidernet.io/typo", "suggestion": "spidernet.io/typ0"}})
+    agent = closing(Agent(tmp_path / "agent", cluster.admin_config(), "n1")).start()
+    status = lambda *more: cluster.unirail("status", "--socket", agent.socket, *more).stdout
+    typo = dict(namespace=ns, network="typo", group="rails", resource="spidernet.io/typo", suggestion="spidernet.io/typ0")
+    gone = dict(namespace=ns, network="gone", group="rails", resource="spidernet.io/gone", suggestion="")
+    missing = lambda: [m for m in json.loads(status("-o", "json"))["missing_resources"] if m["namespace"] == ns]
+    wait(lambda: missing() == [gone, typo])
+    lines = [line for line in status().splitlines() if f"'{ns}/" in line]
+    assert lines == [
+        f"pods with network '{ns}/gone' (group 'rails') stay Pending: no node has resource 'spidernet.io/gone'",
+        f"pods with network '{ns}/typo' (group 'rails') stay Pending: no node has resource 'spidernet.io/typo'; did you mean "
+        "'spidernet.io/typ0'?"], lines
     capacity(**{"spidernet.io/gone": "4"})
     wait(lambda: set(told(cluster, ns, "ResourceAvailable")) == {"gone"})
     assert c.metrics()[METRIC] == 1
+    wait(lambda: missing() == [typo])
+    # A leader that has not decided yet leaves the annotation; the next decision removes it.
+    assert c.stop() == 0
+    capacity(**{"spidernet.io/typo": "4"})
+    closing(start(replica("d"))).leads()
+    wait(lambda: missing() == [])
+
+
+def test_a_changed_resource(cluster, replica, ns):
+    """The annotation of the former resource goes with it, and one that a user wrote does not last."""
+    Nodes(cluster).node("n2")
+    capacity = {"status": {"capacity": {"rdma/real": "8"}}}
+    cluster.ok("PATCH", "/api/v1/nodes/n2/status", capacity, type=MERGE)
+    forged = config("forged", ns, "rails")
+    forged["metadata"]["annotations"][ANNOTATION] = "{}"
+    forged["spec"]["macvlan"]["rdmaResourceName"] = "rdma/real"
+    wait(lambda: create(cluster, forged)[0] in (201, 409))
+    wait(lambda: create(cluster, config("real", ns, "rails"))[0] in (201, 409))
+    start(replica()).leads()
+    # The same name, another prefix.
+    wait(lambda: annotated(cluster, ns) == {"real": {"resource": "spidernet.io/real", "suggestion": "rdma/real"}}, 60)
+    assert ANNOTATION not in cluster.ok("GET", NADS.format(ns) + "/forged")["metadata"]["annotations"]
+    path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs/real"
+    cluster.ok("PATCH", path, {"spec": {"macvlan": {"rdmaResourceName": "rdma/real"}}}, type=MERGE)
+    wait(lambda: annotated(cluster, ns) == {})

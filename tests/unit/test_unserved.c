@@ -18,13 +18,16 @@ struct lab {
 	char said[256];
 };
 
-static void on_report(void *arg, const struct unserved_network *n, bool missing)
+/* "-a=x/a ": missing; "-a=x/b(x/a) ": and the suggestion name; "~": another suggestion name; "+": available. */
+static void on_report(void *arg, const struct unserved_network *n, enum unserved_event ev)
 {
 	struct lab *l = arg;
+	bool suggestion = ev != UNSERVED_AVAILABLE && n->suggestion;
 	size_t at = strlen(l->said);
 
-	snprintf(l->said + at, sizeof(l->said) - at, "%c%s=%s ", missing ? '-' : '+', n->name,
-		 n->resource);
+	snprintf(l->said + at, sizeof(l->said) - at, "%c%s=%s%s%s%s ", "-~+"[ev], n -> name,
+		 n -> resource, suggestion ? "(" : "", suggestion ? n->suggestion : "",
+		 suggestion ? ")" : "");
 }
 
 /* nets: "name=resource name=resource"; resources: sorted words. Returns when to decide again. */
@@ -72,11 +75,11 @@ static void test_reported_once_after_the_grace(void **state)
 	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
 	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
 			 2000 + UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "-b=x/b ");
+	assert_string_equal(l.said, "-b=x/b(x/a) ");
 	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/a", 9 * UNSERVED_GRACE_MS), -1);
-	assert_string_equal(l.said, "-c=x/c ");
-	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/b x/cc", 9 * UNSERVED_GRACE_MS), -1);
-	assert_string_equal(l.said, "+b=x/b ");
+	assert_string_equal(l.said, "-c=x/c(x/a) ");
+	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/b y/dd", 9 * UNSERVED_GRACE_MS), -1);
+	assert_string_equal(l.said, "+b=x/b ~c=x/c(x/b) ");
 	unserved_table_done(&l.table);
 }
 
@@ -108,6 +111,87 @@ static void test_changed_and_deleted(void **state)
 	assert_int_equal(decide(&l, "", "", 3 * UNSERVED_GRACE_MS), -1);
 	assert_string_equal(l.said, "");
 	assert_int_equal(l.table.n, 0);
+	unserved_table_done(&l.table);
+}
+
+static void test_nearest(void **state)
+{
+	struct lab l = {0};
+
+	(void)state;
+	decide(&l, "a=x/rail1", "", 0);
+	decide(&l, "a=x/rail1", "", UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "-a=x/rail1 ");
+	decide(&l, "a=x/rail1", "other/thing x/rial1", 2 * UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "~a=x/rail1(x/rial1) ");
+	decide(&l, "a=x/rail1", "other/thing x/rial1", 3 * UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "");
+	decide(&l, "a=x/rail1", "other/thing", 3 * UNSERVED_GRACE_MS);
+	assert_string_equal(l.said, "~a=x/rail1 ");
+	unserved_table_done(&l.table);
+}
+
+static void assert_annotation(const struct lab *l, bool decided, const char *resource,
+			      const char *is, const char *wants)
+{
+	auto_free char *s = unserved_table_annotation(&l->table, decided, "a", resource, is);
+
+	if (!wants)
+		assert_null(s);
+	else
+		assert_string_equal(s ? s : "none", wants);
+}
+
+static void test_annotation(void **state)
+{
+	const char *b = "{\"resource\":\"x/b\"}", *c = "{\"resource\":\"x/c\"}";
+	const char *near = "{\"resource\":\"x/b\",\"suggestion\":\"x/a\"}";
+	struct lab l = {0};
+
+	(void)state;
+	/* What the leader before decided stays until this one decides, unless the resource is another one by now. */
+	assert_annotation(&l, false, "x/b", near, near);
+	assert_annotation(&l, false, "x/b", c, NULL);
+	assert_annotation(&l, false, "x/b", "no JSON", NULL);
+	assert_annotation(&l, false, "x/b", NULL, NULL);
+	decide(&l, "a=x/b", "x/a", 0);
+	assert_annotation(&l, true, "x/b", b, b);
+	assert_annotation(&l, true, "x/b", NULL, NULL);
+	decide(&l, "a=x/b", "x/a", UNSERVED_GRACE_MS);
+	assert_annotation(&l, true, "x/b", NULL, near);
+	/* The table has the former resource: none of this one's is missing yet. */
+	assert_annotation(&l, true, "x/d", near, NULL);
+	decide(&l, "a=x/b", "x/a x/b", UNSERVED_GRACE_MS);
+	assert_annotation(&l, true, "x/b", near, NULL);
+	unserved_table_done(&l.table);
+}
+
+static void test_many_networks(void **state)
+{
+	const size_t n = 4 * UNSERVED_SUGGESTIONS_MAX;
+	const char *const resources[] = {"x/rail"};
+	size_t suggestion = 0;
+	struct lab l = {0};
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		struct unserved_network *v = NULL;
+		size_t count = 0;
+
+		for (size_t i = 0; i < n; i++)
+			VEC_PUSH(v, count) =
+				(struct unserved_network){.uid = xasprintf("%zu", i),
+							  .ns = xstrdup("t"),
+							  .name = xstrdup("n"),
+							  .resource = xstrdup("x/rai")};
+		unserved_update(&l.table, v, n, resources, 1, round * UNSERVED_GRACE_MS, on_report,
+				&l);
+		free(v);
+	}
+	assert_int_equal(l.table.n, n);
+	for (size_t i = 0; i < n; i++)
+		suggestion += l.table.v[i].suggestion != NULL;
+	assert_int_equal(suggestion, UNSERVED_SUGGESTIONS_MAX);
 	unserved_table_done(&l.table);
 }
 
@@ -147,6 +231,9 @@ int main(void)
 		cmocka_unit_test(test_reported_once_after_the_grace),
 		cmocka_unit_test(test_not_in_the_grace),
 		cmocka_unit_test(test_changed_and_deleted),
+		cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_annotation),
+		cmocka_unit_test(test_many_networks),
 		cmocka_unit_test(test_resources_of_a_node),
 	};
 

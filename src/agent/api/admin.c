@@ -93,6 +93,8 @@ void api_pools(struct api_call *c, struct ipam *store)
  *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
  *  "kinds": [{"kind", "behind": seconds, "why"}],
  *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
+ *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks whose device resource no node has
+ *	(spec/missing_resource.h), at most MISSING_MAX; group, suggestion: "" for none,
  *  "unconfined": what of the sandbox is not in force, and why; "": all of it is}
  */
 
@@ -148,6 +150,33 @@ static void put_kinds(struct json_out *o, const struct cluster *c)
 	jo_end_arr(o);
 }
 
+/* Tenants create networks. */
+enum { MISSING_MAX = 1000 };
+
+static void put_missing(struct json_out *o, const struct cluster *c)
+{
+	size_t n = 0;
+
+	jo_key(o, "missing_resources");
+	jo_arr(o);
+	for (size_t i = 0; i < cluster_nad_count(c) && n < MISSING_MAX; i++) {
+		const char *ns, *name;
+		const struct cluster_nad *v = cluster_nad_at(c, i, &ns, &name);
+
+		if (!v->missing)
+			continue;
+		n++;
+		jo_obj(o);
+		jo_kstr(o, "namespace", ns);
+		jo_kstr(o, "network", name);
+		jo_kstr(o, "group", v->group);
+		jo_kstr(o, "resource", v->missing->resource);
+		jo_kstr(o, "suggestion", v->missing->suggestion ? v->missing->suggestion : "");
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
 static int64_t count_calls(const struct api_call *c)
 {
 	int64_t n = 0;
@@ -183,6 +212,7 @@ void api_status(struct api_call *c, struct ipam *store)
 	put_kinds(&o, a->conf.cluster);
 	jo_key(&o, "cni");
 	cni_watch_put(a->conf.cni, &o);
+	put_missing(&o, a->conf.cluster);
 	jo_kstr(&o, "unconfined", a->conf.unconfined ? a->conf.unconfined : "");
 	jo_end_obj(&o);
 	buf_char(&b, '\n');

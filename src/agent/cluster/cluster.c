@@ -267,6 +267,21 @@ const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, c
 	return value_of(c, CLUSTER_NADS, ns, name);
 }
 
+size_t cluster_nad_count(const struct cluster *c)
+{
+	return kube_informer_count(c->watch[CLUSTER_NADS].i);
+}
+
+const struct cluster_nad *cluster_nad_at(const struct cluster *c, size_t i, const char **ns,
+					 const char **name)
+{
+	const struct kube_object *o = kube_informer_at(c->watch[CLUSTER_NADS].i, i);
+
+	*ns = o->ns;
+	*name = o->name;
+	return o->value;
+}
+
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 {
 	return value_of(c, CLUSTER_COORDINATORS, "", "default");
@@ -344,7 +359,19 @@ static char *text_or_null(const struct json *v)
 static size_t nad_bytes(const struct cluster_nad *n)
 {
 	return sizeof(struct kube_object) + sizeof(*n) + (n->config ? strlen(n->config) : 0) +
-	       (n->resource ? strlen(n->resource) : 0);
+	       (n->resource ? strlen(n->resource) : 0) +
+	       (n->missing ? sizeof(*n->missing) + 2 * MISSING_RESOURCE_NAME_MAX : 0) +
+	       (n->group ? strlen(n->group) : 0);
+}
+
+static void drop_missing(struct cluster_nad *n)
+{
+	if (n->missing)
+		missing_resource_done(n->missing);
+	free(n->missing);
+	free(n->group);
+	n->missing = NULL;
+	n->group = NULL;
 }
 
 static void leave_out(struct cluster_nad *n)
@@ -353,6 +380,37 @@ static void leave_out(struct cluster_nad *n)
 	free(n->config);
 	free(n->resource);
 	n->config = n->resource = NULL;
+	drop_missing(n);
+}
+
+enum { GROUP_MAX = 253 };
+
+/* `unirail status` prints it to a terminal. */
+static bool is_printable(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n] >= ' ' && s[n] < 0x7f)
+		n++;
+	return !s[n] && n <= GROUP_MAX;
+}
+
+/* The controller copies a SpiderMultusConfig's annotations. */
+static void read_missing(struct cluster_nad *n, const struct json *annotations)
+{
+	static const char *const groups[] = {"cni.spidernet.io/rdma-resource-inject",
+					     "cni.spidernet.io/network-resource-inject"};
+	const char *text = json_string(json_get(annotations, MISSING_RESOURCE_ANNOTATION));
+	const char *group = NULL;
+	struct missing_resource m;
+
+	if (!missing_resource_read(text, &m))
+		return;
+	n->missing = xcalloc(1, sizeof(*n->missing));
+	*n->missing = m;
+	for (size_t i = 0; i < ARRAY_LEN(groups) && !group; i++)
+		group = json_string(json_get(annotations, groups[i]));
+	n->group = xstrdup(group && is_printable(group) ? group : "");
 }
 
 static int read_nad(void *value, const struct json *object, struct err *e)
@@ -364,6 +422,7 @@ static int read_nad(void *value, const struct json *object, struct err *e)
 	n->config = config && *config ? xstrdup(config) : NULL;
 	n->resource = text_or_null(
 		json_get(meta(object, "annotations"), "k8s.v1.cni.cncf.io/resourceName"));
+	read_missing(n, meta(object, "annotations"));
 	if (nad_bytes(n) > CONFIG_MAX)
 		leave_out(n);
 	return 0;
@@ -375,6 +434,7 @@ static void drop_nad(void *value)
 
 	free(n->config);
 	free(n->resource);
+	drop_missing(n);
 }
 
 void cluster_nad_spend(struct cluster *c, const struct kube_object *o)

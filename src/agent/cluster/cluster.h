@@ -18,6 +18,7 @@
  */
 
 #include "spec/coordinator_settings.h"
+#include "spec/missing_resource.h"
 #include "spec/subnet_annotation.h"
 #include "spec/pod.h"
 #include "ipam/pool/pool.h"
@@ -121,11 +122,18 @@ const char *cluster_node_uid(const struct cluster *c);
 struct cluster_nad {
 	char *config;	/* spec.config, unchanged; NULL: none */
 	char *resource; /* annotation k8s.v1.cni.cncf.io/resourceName; NULL: none */
+	/* No node has this resource (spec/missing_resource.h), and the value of the annotation by which pods request the
+	 * network, "" if it has none; missing NULL: the controller reports nothing. */
+	struct missing_resource *missing;
+	char *group;
 	/* Size of both in bytes, if they were dropped because this object or all of its namespace
 	 * is too large; config and resource are NULL then. 0: not dropped. */
 	size_t left_out;
 };
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name);
+size_t cluster_nad_count(const struct cluster *c);
+const struct cluster_nad *cluster_nad_at(const struct cluster *c, size_t i, const char **ns,
+					 const char **name);
 
 /* The object "default", status included; NULL: it does not exist. */
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c);

@@ -93,7 +93,13 @@ struct addresses *addresses_new(const struct addresses_conf *c)
 	start_counts(a);
 	start_gc(a);
 	a->unserved = unserved_new(&(struct unserved_conf){
-		.kube = c->kube, .cache = c->cache, .gc_cache = a->gc_cache, .events = c->events});
+		.kube = c->kube,
+		.cache = c->cache,
+		.gc_cache = a->gc_cache,
+		.events = c->events,
+		.changed = c->missing_changed,
+		.arg = c->arg,
+	});
 	return a;
 }
 
@@ -109,6 +115,11 @@ void addresses_free(struct addresses *a)
 		uninjected_set_cache(a->conf.uninjected, NULL);
 	gc_cache_free(a->gc_cache);
 	free(a);
+}
+
+char *addresses_missing(const struct addresses *a, const struct kube_object *smc, const char *is)
+{
+	return unserved_annotation(a->unserved, smc, is);
 }
 
 const struct gc_cache *addresses_cache(const struct addresses *a)

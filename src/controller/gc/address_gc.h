@@ -25,10 +25,15 @@ struct addresses_conf {
 	size_t records_max;	       /* see controller/gc/pool_status.h */
 	struct identity_conf identity;
 	struct uninjected *uninjected; /* notified of pods; NULL: none */
+	/* addresses_missing() of this SpiderMultusConfig may have changed. May be NULL. */
+	void (*missing_changed)(void *arg, const char *ns, const char *name);
+	void *arg;
 };
 
 struct addresses *addresses_new(const struct addresses_conf *c);
 void addresses_free(struct addresses *a); /* accepts NULL */
+/* As unserved_annotation() (controller/gc/unserved.h). */
+char *addresses_missing(const struct addresses *a, const struct kube_object *smc, const char *is);
 struct gc_cache;
 const struct gc_cache *addresses_cache(const struct addresses *a);
 /*

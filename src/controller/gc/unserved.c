@@ -9,6 +9,7 @@
 #include "controller/injection/inject.h"
 #include "kube/kinds.h"
 #include "server/prometheus.h"
+#include "spec/missing_resource.h"
 
 enum { SETTLE_MS = 1000 };
 
@@ -16,6 +17,7 @@ struct unserved {
 	struct unserved_conf conf;
 	struct unserved_table table;
 	struct loop_timer *timer;
+	bool decided; /* the table has been updated once */
 };
 
 /* --- the decision --- */
@@ -26,6 +28,7 @@ static void network_done(struct unserved_network *n)
 	free(n->ns);
 	free(n->name);
 	free(n->resource);
+	free(n->suggestion);
 }
 
 void unserved_table_done(struct unserved_table *t)
@@ -60,30 +63,55 @@ static struct unserved_network *known(const struct unserved_table *t,
 	return k && !strcmp(k->resource, n->resource) ? k : NULL;
 }
 
+/* Takes the former one's, which borrows nothing of the list. */
+static bool find_suggestion(struct unserved_network *n, struct unserved_network *k,
+			    const char *const *resources, size_t n_resources)
+{
+	const char *name = missing_resource_suggest(n->resource, resources, n_resources);
+	const char *was = k ? k->suggestion : NULL;
+
+	n->suggestion = name ? xstrdup(name) : NULL;
+	return strcmp(was ? was : "", name ? name : "") != 0;
+}
+
+static void keep_suggestion(struct unserved_network *n, struct unserved_network *k)
+{
+	if (!k)
+		return;
+	n->suggestion = k->suggestion;
+	k->suggestion = NULL;
+}
+
 int64_t unserved_update(struct unserved_table *t, struct unserved_network *nets, size_t n,
 			const char *const *resources, size_t n_resources, int64_t now_ms,
 			unserved_fn fn, void *arg)
 {
 	struct unserved_table next = {0};
+	size_t searched = 0;
 	int64_t due = -1;
 
 	if (n)
 		qsort(nets, n, sizeof(*nets), by_uid);
 	for (size_t i = 0; i < n; i++) {
 		struct unserved_network *x = &nets[i], *k = known(t, x);
+		bool is_due, other = false;
 
 		if (is_on_a_node(resources, n_resources, x->resource)) {
 			if (k && k->reported)
-				fn(arg, k, false);
+				fn(arg, k, UNSERVED_AVAILABLE);
 			network_done(x);
 			continue;
 		}
 		x->since = k ? k->since : now_ms;
 		x->reported = k && k->reported;
-		if (!x->reported && now_ms - x->since >= UNSERVED_GRACE_MS) {
-			fn(arg, x, true);
-			x->reported = true;
-		}
+		is_due = !x->reported && now_ms - x->since >= UNSERVED_GRACE_MS;
+		if ((x->reported || is_due) && searched++ < UNSERVED_SUGGESTIONS_MAX)
+			other = find_suggestion(x, k, resources, n_resources);
+		else
+			keep_suggestion(x, k);
+		if (is_due || other)
+			fn(arg, x, is_due ? UNSERVED_MISSING : UNSERVED_SUGGESTION);
+		x->reported |= is_due;
 		if (!x->reported && (due < 0 || x->since + UNSERVED_GRACE_MS < due))
 			due = x->since + UNSERVED_GRACE_MS;
 		VEC_PUSH(next.v, next.n) = *x;
@@ -91,6 +119,25 @@ int64_t unserved_update(struct unserved_table *t, struct unserved_network *nets,
 	unserved_table_done(t);
 	*t = next;
 	return due;
+}
+
+char *unserved_table_annotation(const struct unserved_table *t, bool decided, const char *uid,
+				const char *resource, const char *is)
+{
+	const struct unserved_network key = {.uid = (char *)uid, .resource = (char *)resource};
+	const struct unserved_network *k = known(t, &key);
+	struct missing_resource m;
+	char *ret = NULL;
+
+	if (k && k->reported)
+		return missing_resource_text(resource, k->suggestion);
+	if (!k && decided)
+		return NULL;
+	/* Of another resource: the SpiderMultusConfig has changed. */
+	if (missing_resource_read(is, &m) && strcmp(m.resource, resource) == 0)
+		ret = xstrdup(is);
+	missing_resource_done(&m);
+	return ret;
 }
 
 /* --- observe --- */
@@ -116,10 +163,11 @@ static struct unserved_network *list_networks(const struct cluster_cache *c, siz
 	return v;
 }
 
-/* Borrowed from the cache. */
+/* Borrowed from the cache; sorted, each once. */
 static const char **list_resources(const struct gc_cache *c, size_t *n)
 {
 	const char **v = NULL;
+	size_t kept = 1;
 
 	*n = 0;
 	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_NODES); i++) {
@@ -128,26 +176,44 @@ static const char **list_resources(const struct gc_cache *c, size_t *n)
 		for (; at && *at; at += strlen(at) + 1)
 			VEC_PUSH(v, *n) = at;
 	}
-	if (*n)
-		qsort(v, *n, sizeof(*v), by_text);
+	if (!*n)
+		return v;
+	qsort(v, *n, sizeof(*v), by_text);
+	for (size_t i = 1; i < *n; i++)
+		if (strcmp(v[kept - 1], v[i]) != 0)
+			v[kept++] = v[i];
+	*n = kept;
 	return v;
 }
 
 /* --- act --- */
 
-static void report(void *arg, const struct unserved_network *n, bool missing)
+static void changed(const struct unserved *u, const char *ns, const char *name)
+{
+	if (u->conf.changed)
+		u->conf.changed(u->conf.arg, ns, name);
+}
+
+static void report(void *arg, const struct unserved_network *n, enum unserved_event ev)
 {
 	const struct unserved *u = arg;
+	bool missing = ev == UNSERVED_MISSING;
+	auto_free char *suggestion =
+		n->suggestion ? xasprintf(" (did you mean '%s'?)", n->suggestion) : NULL;
 	auto_free char *text =
-		missing ? xasprintf("no node has resource '%s': pods with this network stay "
+		missing ? xasprintf("no node has resource '%s'%s: pods with this network stay "
 				    "Pending; on a node that should have it run 'unirail device "
 				    "explain', or correct the name of the resource",
-				    n->resource)
+				    n->resource, suggestion ? suggestion : "")
 			: xasprintf("a node has resource '%s'", n->resource);
 
+	changed(u, n->ns, n->name);
+	if (ev == UNSERVED_SUGGESTION)
+		return;
 	if (missing)
 		log_warn("no node has the resource of a SpiderMultusConfig", LOG_S("ns", n->ns),
-			 LOG_S("name", n->name), LOG_S("resource", n->resource));
+			 LOG_S("name", n->name), LOG_S("resource", n->resource),
+			 LOG_S("suggestion", n->suggestion ? n->suggestion : "-"));
 	kube_events_add(u->conf.events,
 			&(struct kube_event){.api_version = SPIDERPOOL_API,
 					     .kind = "SpiderMultusConfig",
@@ -158,6 +224,18 @@ static void report(void *arg, const struct unserved_network *n, bool missing)
 					     .reason = missing ? "ResourceOnNoNode"
 							       : "ResourceAvailable",
 					     .message = text});
+}
+
+/* A leader before this one may have left annotations. */
+static void changed_all(const struct unserved *u)
+{
+	for (size_t i = 0; i < cluster_cache_count(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS);
+	     i++) {
+		const struct kube_object *o =
+			cluster_cache_at(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
+
+		changed(u, o->ns, o->name);
+	}
 }
 
 static void check_in(struct unserved *u, int64_t ms);
@@ -179,6 +257,9 @@ static void on_check(void *arg)
 	nets = list_networks(u->conf.cache, &n);
 	resources = list_resources(u->conf.gc_cache, &n_resources);
 	due = unserved_update(&u->table, nets, n, resources, n_resources, now, report, u);
+	if (!u->decided)
+		changed_all(u);
+	u->decided = true;
 	if (due >= 0)
 		check_in(u, due > now ? due - now : 0);
 }
@@ -241,4 +322,16 @@ void unserved_metrics(const struct unserved *u, struct buf *b)
 		n += u->table.v[i].reported;
 	sample_gauge(b, "unirail_controller_networks_without_resource", n,
 		     "SpiderMultusConfigs whose device resource no node has.");
+}
+
+char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is)
+{
+	struct inject_net net;
+	char *ret = NULL;
+
+	inject_net_read(cluster_cache_json(smc), &net);
+	if (net.resource)
+		ret = unserved_table_annotation(&u->table, u->decided, smc->uid, net.resource, is);
+	inject_net_done(&net);
+	return ret;
 }

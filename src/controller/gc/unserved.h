@@ -6,7 +6,8 @@
  * Runs in the leader: reports SpiderMultusConfigs whose device resource no node has (no capacity, or 0). The webhook adds that
  * resource to the pods of the network's group, which then stay Pending with "Insufficient", as if the devices were only in
  * use. A Warning event on the SpiderMultusConfig after UNSERVED_GRACE_MS, in which a kubelet may restart and a new node
- * register its devices; a Normal event when a node has it; and unirail_controller_networks_without_resource.
+ * register its devices; a Normal event when a node has it; unirail_controller_networks_without_resource; and the annotation
+ * of spec/missing_resource.h, which controller/nad writes and `unirail status` on every node shows.
  */
 
 #include "base/buf.h"
@@ -14,7 +15,8 @@
 #include "controller/gc/gc_cache.h"
 #include "kube/events.h"
 
-enum { UNSERVED_GRACE_MS = 30 * 1000 };
+/* UNSERVED_SUGGESTIONS_MAX: networks for which one check searches a similar name. Tenants create networks. */
+enum { UNSERVED_GRACE_MS = 30 * 1000, UNSERVED_SUGGESTIONS_MAX = 64 };
 
 struct unserved;
 
@@ -23,6 +25,9 @@ struct unserved_conf { /* borrowed */
 	struct cluster_cache *cache;
 	const struct gc_cache *gc_cache;
 	struct kube_events *events;
+	/* unserved_annotation() of this SpiderMultusConfig may have changed. May be NULL. */
+	void (*changed)(void *arg, const char *ns, const char *name);
+	void *arg;
 };
 
 struct unserved *unserved_new(const struct unserved_conf *c);
@@ -30,12 +35,18 @@ void unserved_free(struct unserved *u); /* call before gc_cache_free(); accepts 
 /* A node changed; arguments as in gc_cache_conf.changed. */
 void unserved_node(struct unserved *u, const struct kube_object *was, const struct kube_object *is);
 void unserved_metrics(const struct unserved *u, struct buf *b);
+/*
+ * The annotation of this SpiderMultusConfig's NAD, free() it; NULL: none. `is`: the one that it has, NULL: none. It stays while
+ * this leader has not decided yet.
+ */
+char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is);
 
 /* --- the decision, pure --- */
 
 struct unserved_network {
 	char *uid, *ns, *name, *resource;
-	int64_t since; /* since when no node has the resource */
+	char *suggestion; /* the most similar name of a resource that a node has; NULL: none */
+	int64_t since;	  /* since when no node has the resource */
 	bool reported;
 };
 
@@ -44,16 +55,21 @@ struct unserved_table {
 	size_t n;
 };
 
-/* missing: after the grace; otherwise a node has the resource of a network that was reported. */
-typedef void (*unserved_fn)(void *arg, const struct unserved_network *n, bool missing);
+/* SUGGESTION: still missing, but the suggestion is another one. AVAILABLE: only of a network that was reported. */
+enum unserved_event { UNSERVED_MISSING, UNSERVED_SUGGESTION, UNSERVED_AVAILABLE };
+typedef void (*unserved_fn)(void *arg, const struct unserved_network *n, enum unserved_event ev);
 
 /*
- * nets: those with a resource, all fields but since and reported; it is sorted, and what the table keeps of it is taken.
- * resources: what the nodes have, sorted bytewise. Returns when to decide again; -1: on a change only.
+ * nets: those with a resource, all fields but suggestion, since and reported; it is sorted, and what the table keeps of it is
+ * taken. resources: what the nodes have, sorted bytewise, without duplicates. Returns when to decide again; -1: on a change
+ * only.
  */
 int64_t unserved_update(struct unserved_table *t, struct unserved_network *nets, size_t n,
 			const char *const *resources, size_t n_resources, int64_t now_ms,
 			unserved_fn fn, void *arg);
 void unserved_table_done(struct unserved_table *t);
+/* unserved_annotation() from a table; decided: the table has been updated. */
+char *unserved_table_annotation(const struct unserved_table *t, bool decided, const char *uid,
+				const char *resource, const char *is);
 
 #endif

@@ -11,6 +11,9 @@
  *
  * The result is reported by the condition "Ready" of the object's status and by events; the status
  * is written only when it changes. Failures are retried with a backoff of 1 s to one minute.
+ *
+ * A NAD whose device resource no node has gets the annotation of spec/missing_resource.h. Whether a node has it is
+ * nads_conf.missing()'s decision, which is requested each time that a NAD is compared; nads_check() when the decision changes.
  */
 
 #include "controller/cache/cache.h"
@@ -22,10 +25,18 @@ struct nads_conf {
 	struct kube *kube;
 	struct cluster_cache *cache;
 	struct kube_events *events;
+	/*
+	 * The annotation that the SpiderMultusConfig's NAD should have: NULL: none; else free() it. `is`: the one that it has, NULL:
+	 * none. NULL: no NAD has one.
+	 */
+	char *(*missing)(void *arg, const struct kube_object *smc, const char *is);
+	void *arg;
 };
 
 struct nads *nads_new(const struct nads_conf *c);
 void nads_free(struct nads *n); /* accepts NULL */
+/* Compares the NAD of this SpiderMultusConfig again, soon. Accepts NULL. */
+void nads_check(struct nads *n, const char *ns, const char *name);
 
 struct nads_counts {
 	uint64_t written, failed, removed; /* number of requests */

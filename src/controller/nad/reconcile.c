@@ -11,6 +11,7 @@
 #include "controller/nad/diff.h"
 #include "controller/nad/internal.h"
 #include "kube/kinds.h"
+#include "spec/missing_resource.h"
 
 /* Queue of the SpiderMultusConfigs to process. */
 
@@ -173,6 +174,12 @@ static void mark_name(struct nads *n, const char *ns, const char *name)
 
 	if (j)
 		mark(j);
+}
+
+void nads_check(struct nads *n, const char *ns, const char *name)
+{
+	if (n)
+		mark_name(n, ns, name);
 }
 
 static void mark_wants(struct nads *n, const char *ns, const char *nad)
@@ -583,6 +590,20 @@ static void is_large(struct nads_job *j, const struct kube_object *o)
 	is_wrong(j, cluster_cache_json(o), "TooLarge", message);
 }
 
+static void add_missing(const struct nads_job *j, const struct kube_object *smc, struct nad *n)
+{
+	const struct nads_conf *c = &j->n->c;
+	const struct kube_object *there =
+		cluster_cache_get(c->cache, CLUSTER_CACHE_NADS, j->ns, n->name);
+	const struct json *meta = there ? json_get(cluster_cache_json(there), "metadata") : NULL;
+	const char *is =
+		json_string(json_get(json_get(meta, "annotations"), MISSING_RESOURCE_ANNOTATION));
+	auto_free char *text = c->missing ? c->missing(c->arg, smc, is) : NULL;
+
+	if (text)
+		labels_put(&n->annotations, MISSING_RESOURCE_ANNOTATION, text);
+}
+
 void nads_inspect(struct nads_job *j)
 {
 	const struct kube_object *o =
@@ -602,6 +623,7 @@ void nads_inspect(struct nads_job *j)
 		is_wrong(j, cluster_cache_json(o), "Invalid", e.text);
 		return;
 	}
+	add_missing(j, o, &n);
 	reconcile_one(j, o, &n);
 	nad_done(&n);
 }

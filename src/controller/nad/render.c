@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "controller/nad/internal.h"
+#include "spec/missing_resource.h"
 
 #define VERSION_ANNOTATION "multus.spidernet.io/cni-version"
 #define CONFIG_ANNOTATION  "cni.spidernet.io/cniconfig-name"
@@ -187,7 +188,8 @@ static void put_annotations(struct labels *l, const struct json *smc, const stru
 	const char *key;
 
 	while ((v = json_walk_next(&w, &key)))
-		if (strcmp(key, NAD_LAST_APPLIED) != 0 && json_string(v))
+		if (strcmp(key, NAD_LAST_APPLIED) != 0 &&
+		    strcmp(key, MISSING_RESOURCE_ANNOTATION) != 0 && json_string(v))
 			labels_collect(l, key, json_string(v));
 	labels_merge(l);
 	put_resource(l, q);

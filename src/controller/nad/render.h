@@ -8,8 +8,8 @@
  *
  * 	name		annotation multus.spidernet.io/cr-name, otherwise the object's name
  * 	annotations	all of the object's except kubectl's last-applied-configuration, which kubectl
- * 			would take for the NAD's own; and k8s.v1.cni.cncf.io/resourceName for sriov,
- * 			ib-sriov, and ovs with a deviceID
+ * 			would take for the NAD's own, and unirail.io/missing-resource, which nads.h adds; and
+ * 			k8s.v1.cni.cncf.io/resourceName for sriov, ib-sriov, and ovs with a deviceID
  * 	spec.config	a list of plugins: [ifacer] main [rdma] chainCNIJsonData [coordinator] [tuning];
  * 			for `custom` the user's text unchanged, or none: then a file of that name applies
  *

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_SPEC_MISSING_RESOURCE_H
+#define UNIRAIL_SPEC_MISSING_RESOURCE_H
+
+/*
+ * The annotation by which the controller reports a network whose device resource no node has. It is on the network's
+ * NetworkAttachmentDefinition, which every agent watches, so that `unirail status` reports the network on every node:
+ *
+ *	unirail.io/missing-resource: {"resource":"spidernet.io/gpu1sriv","suggestion":"spidernet.io/gpu1sriov"}
+ *
+ * suggestion: the most similar name of a resource that a node has; absent: none is similar.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/json/json.h"
+
+#define MISSING_RESOURCE_ANNOTATION "unirail.io/missing-resource"
+
+/* prefix/name, the longest that Kubernetes accepts. */
+enum { MISSING_RESOURCE_NAME_MAX = 253 + 1 + 63 };
+
+struct missing_resource {
+	char *resource, *suggestion; /* NULL: none */
+};
+
+/* The value of the annotation; suggestion may be NULL. free() it. NULL: `resource` is no name. */
+char *missing_resource_text(const char *resource, const char *suggestion);
+/*
+ * Reads a value, chosen by a user who may write the object; NULL: no annotation. False, with *ret empty, unless both names
+ * consist of letters, digits and "-_./" and are not longer than MISSING_RESOURCE_NAME_MAX.
+ */
+bool missing_resource_read(const char *text, struct missing_resource *ret);
+void missing_resource_done(struct missing_resource *m);
+
+/*
+ * The name of the list most similar to `name`: the same name with another prefix, or with a typing error. NULL: none is. The
+ * list is sorted bytewise.
+ */
+const char *missing_resource_suggest(const char *name, const char *const *list, size_t n);
+
+#endif
