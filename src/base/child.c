@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,9 +21,12 @@ struct child {
 	struct loop_fd *watch_out, *watch_end;
 	struct loop_timer *timer;
 	struct buf b;
-	child_done_fn done;
+	child_done_fn done; /* NULL: it was called, and the child was killed */
+	void (*ended)(void *arg);
 	void *arg;
 };
+
+enum { CANCEL_MS = 100 };
 
 static int reap(struct child *c)
 {
@@ -56,14 +60,12 @@ static bool drain(struct child *c)
 	return n < 0;
 }
 
-static void finish(struct child *c, const struct err *reason)
+static void finish(struct child *c)
 {
 	struct err e = ERR_INIT;
 	int status = reap(c);
 
-	if (reason)
-		e = *reason;
-	else if (c->b.over)
+	if (c->b.over)
 		err_set(&e, -EFBIG, "it wrote more than %zu bytes", c->b.max);
 	else if (WIFSIGNALED(status))
 		err_set(&e, -EINTR, "signal %d ended it", WTERMSIG(status));
@@ -88,8 +90,15 @@ static void on_end(void *arg, uint32_t events)
 	struct child *c = arg;
 
 	(void)events;
-	drain(c);
-	finish(c, NULL);
+	if (c->done) {
+		drain(c);
+		finish(c);
+		return;
+	}
+	reap(c);
+	if (c->ended)
+		c->ended(c->arg);
+	child_free(c);
 }
 
 static void on_timer(void *arg)
@@ -97,10 +106,16 @@ static void on_timer(void *arg)
 	struct child *c = arg;
 	struct err e = ERR_INIT;
 
+	child_done_fn done = c->done;
+
 	c->timer = NULL;
 	kill(c->pid, SIGKILL);
+	loop_del_fd(c->watch_out);
+	c->watch_out = NULL;
+	c->done = NULL;
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "it did not end in time");
-	finish(c, &e);
+	/* It may cancel the child. */
+	done(c->arg, 0, buf_span(&c->b), &e);
 }
 
 static void become(const struct child_conf *conf, int out)
@@ -146,8 +161,13 @@ int child_start(struct child **ret, struct loop *l, const struct child_conf *con
 	if (pid == 0)
 		become(conf, in);
 	c = xcalloc(1, sizeof(*c));
-	*c = (struct child){
-		.loop = l, .pid = pid, .out = p[0], .pidfd = -1, .done = done, .arg = arg};
+	*c = (struct child){.loop = l,
+			    .pid = pid,
+			    .out = p[0],
+			    .pidfd = -1,
+			    .done = done,
+			    .ended = conf->ended,
+			    .arg = arg};
 	buf_init(&c->b, conf->max);
 	r = pid < 0 ? err_sys(e, -errno, "fork") : watch(c, e);
 	if (r < 0) {
@@ -164,9 +184,13 @@ int child_start(struct child **ret, struct loop *l, const struct child_conf *con
 
 void child_cancel(struct child *c)
 {
+	struct pollfd end;
+
 	if (!c)
 		return;
 	kill(c->pid, SIGKILL);
-	reap(c);
+	end = (struct pollfd){.fd = c->pidfd, .events = POLLIN};
+	if (c->pidfd < 0 || poll(&end, 1, CANCEL_MS) > 0)
+		reap(c);
 	child_free(c);
 }

@@ -6,6 +6,9 @@
  * A child process managed by the loop, for work that may block (a program, a name lookup). Its
  * stdout is collected up to a limit, stdin is /dev/null, stderr is inherited. It is killed at its
  * timeout. Requires pidfd_open (Linux 5.3).
+ *
+ * A child that waits for a lock of the kernel ends only when it gets the lock, also if it is killed. The loop does not wait:
+ * `done` is called at the timeout, and the child is reaped when it ends.
  */
 
 #include "base/loop.h"
@@ -22,12 +25,18 @@ struct child_conf {
 	void *run_arg;
 	int timeout_ms;
 	size_t max;
+	/*
+	 * A child whose `done` got -ETIMEDOUT has ended; called with done's arg. Until then the child stays valid and may be
+	 * cancelled. NULL: it is invalid from `done` on, as in all other cases.
+	 */
+	void (*ended)(void *arg);
 };
 
 struct child;
 
 int child_start(struct child **ret, struct loop *l, const struct child_conf *c, child_done_fn done,
 		void *arg, struct err *e);
-void child_cancel(struct child *c); /* kills the child; no callback; NULL is fine */
+/* Kills the child, without a callback. Waits at most 100 ms for its end; later, it is a zombie until this process ends. NULL is fine. */
+void child_cancel(struct child *c);
 
 #endif

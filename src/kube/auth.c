@@ -301,8 +301,8 @@ static int run(void *arg)
 int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 		    child_done_fn done, void *arg, struct err *e)
 {
-	return child_start(ret, l, &(struct child_conf){run, (void *)x, EXEC_MS, OUT_MAX}, done,
-			   arg, e);
+	return child_start(ret, l, &(struct child_conf){run, (void *)x, EXEC_MS, OUT_MAX, NULL},
+			   done, arg, e);
 }
 
 int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason, struct err *e)

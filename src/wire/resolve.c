@@ -93,8 +93,9 @@ int resolve_start(struct resolve **ret, struct loop *l, const char *host, int ti
 	int rc;
 
 	*r = (struct resolve){.host = xstrdup(host), .fn = fn, .arg = arg};
-	rc = child_start(&r->child, l, &(struct child_conf){lookup, r->host, timeout_ms, TEXT_MAX},
-			 on_done, r, e);
+	rc = child_start(&r->child, l,
+			 &(struct child_conf){lookup, r->host, timeout_ms, TEXT_MAX, NULL}, on_done,
+			 r, e);
 	if (rc < 0) {
 		free(r->host);
 		free(r);

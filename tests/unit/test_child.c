@@ -11,11 +11,20 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "wire/resolve.h"
+
+/* In place of libc's: a child that waits for a lock of the kernel does not die of SIGKILL either. */
+static bool is_unkillable;
+
+int kill(pid_t pid, int sig)
+{
+	return is_unkillable ? 0 : (int)syscall(SYS_kill, pid, sig);
+}
 
 struct seen {
 	int times, status, code;
@@ -33,6 +42,93 @@ static void done(void *arg, int status, struct span out, const struct err *e)
 	str_copy(s->error, sizeof(s->error), e ? e->text : "");
 }
 
+/* --- a child that does not die --- */
+
+struct unkillable {
+	struct loop *l;
+	struct child *c;
+	struct seen seen;
+	int release[2];
+	int64_t began, ended;
+	bool is_cancelled;
+};
+
+static int wait_for_release(void *arg)
+{
+	const struct unkillable *u = arg;
+	char c;
+
+	close(u->release[1]);
+	return read(u->release[0], &c, 1) < 0;
+}
+
+static void on_released(void *arg)
+{
+	struct unkillable *u = arg;
+
+	/* The loop has turned meanwhile, and the child still runs. */
+	assert_int_equal(u->seen.times, 1);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), 0);
+	if (u->is_cancelled) {
+		int64_t began = now_mono_ms();
+
+		child_cancel(u->c);
+		assert_true(now_mono_ms() - began < 5000);
+	}
+	close(u->release[1]);
+}
+
+static void done_late(void *arg, int status, struct span out, const struct err *e)
+{
+	struct unkillable *u = arg;
+
+	done(&u->seen, status, out, e);
+	loop_add_timer(u->l, 50, on_released, u);
+}
+
+static void on_ended(void *arg)
+{
+	((struct unkillable *)arg)->ended++;
+}
+
+static void run_unkillable(struct unkillable *u, bool is_cancelled)
+{
+	const struct child_conf c = {wait_for_release, u, 20, 16, on_ended};
+
+	*u = (struct unkillable){.is_cancelled = is_cancelled};
+	is_unkillable = true;
+	assert_int_equal(pipe(u->release), 0);
+	assert_int_equal(loop_new(&u->l, NULL), 0);
+	assert_int_equal(child_start(&u->c, u->l, &c, done_late, u, NULL), 0);
+	loop_run(u->l);
+	loop_free(u->l);
+	close(u->release[0]);
+	is_unkillable = false;
+	assert_int_equal(u->seen.times, 1);
+	assert_int_equal(u->seen.code, -ETIMEDOUT);
+}
+
+/* Its timeout is reported in time, the loop goes on, and the child is reaped when it ends. */
+static void unkillable(void **state)
+{
+	struct unkillable u;
+
+	(void)state;
+	run_unkillable(&u, false);
+	assert_int_equal(u.ended, 1);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void unkillable_cancelled(void **state)
+{
+	struct unkillable u;
+
+	(void)state;
+	run_unkillable(&u, true);
+	assert_int_equal(u.ended, 0);
+	assert_true(waitpid(-1, NULL, 0) > 0);
+}
+
 static struct seen run(int (*fn)(void *), void *arg, int timeout_ms, size_t max)
 {
 	struct seen s = {0};
@@ -40,8 +136,8 @@ static struct seen run(int (*fn)(void *), void *arg, int timeout_ms, size_t max)
 	struct loop *l;
 
 	assert_int_equal(loop_new(&l, NULL), 0);
-	assert_int_equal(child_start(&c, l, &(struct child_conf){fn, arg, timeout_ms, max}, done,
-				     &s, NULL),
+	assert_int_equal(child_start(&c, l, &(struct child_conf){fn, arg, timeout_ms, max, NULL},
+				     done, &s, NULL),
 			 0);
 	loop_run(l);
 	loop_free(l);
@@ -114,8 +210,9 @@ static void test_cancel(void **state)
 
 	(void)state;
 	assert_int_equal(loop_new(&l, NULL), 0);
-	assert_int_equal(child_start(&c, l, &(struct child_conf){sleep_long, NULL, 60000, 100},
-				     done, &s, NULL),
+	assert_int_equal(child_start(&c, l,
+				     &(struct child_conf){sleep_long, NULL, 60000, 100, NULL}, done,
+				     &s, NULL),
 			 0);
 	child_cancel(c);
 	assert_int_equal(loop_run(l), 0);
@@ -174,6 +271,8 @@ int main(void)
 		cmocka_unit_test(test_output_and_status),
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(unkillable),
+		cmocka_unit_test(unkillable_cancelled),
 		cmocka_unit_test(test_names),
 	};
 

@@ -308,14 +308,15 @@ static void reported_error_of_a_port_may_be_recovered_first(void **state)
 static void worst_report_of_a_device_counts(void **state)
 {
 	struct devlink_reporter v[] = {
-		{"pci", "0000:3b:00.0", "fw", false, true, false}, /* its error would never end */
-		{"pci", "0000:3b:00.1", "fw_fatal", false, true, true},
-		{"pci", "0000:3b:00.1", "tx", true, true, true},
-		{"pci", "0000:3b:00.2", "tx", true, true, true},
-		{"pci", "0000:3b:00.2", "rx", true, false, true},
-		{"pci", "0000:3b:00.3", "fw_fatal", false, false, true},
-		{"pci", "0000:3b:00.4", "fw_fatal", false, true, true}, /* a VF */
-		{"auxiliary", "mlx5_core.sf.4", "tx", true, true, true},
+		{"pci", "0000:3b:00.0", "fw", false, true, false,
+		 0}, /* its error would never end */
+		{"pci", "0000:3b:00.1", "fw_fatal", false, true, true, 0},
+		{"pci", "0000:3b:00.1", "tx", true, true, true, 0},
+		{"pci", "0000:3b:00.2", "tx", true, true, true, 0},
+		{"pci", "0000:3b:00.2", "rx", true, false, true, 0},
+		{"pci", "0000:3b:00.3", "fw_fatal", false, false, true, 0},
+		{"pci", "0000:3b:00.4", "fw_fatal", false, true, true, 0}, /* a VF */
+		{"auxiliary", "mlx5_core.sf.4", "tx", true, true, true, 0},
 	};
 	static const enum health_report expected[] = {HEALTH_REPORT_UNKNOWN, HEALTH_REPORT_DEVICE,
 						      HEALTH_REPORT_PORT, HEALTH_REPORT_OK,

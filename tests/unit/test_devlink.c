@@ -113,7 +113,7 @@ static void reporters(void **state)
 	assert_string_equal(v[2].name, "fw_fatal");
 	assert_true(v[2].is_error && v[2].can_recover && !v[2].of_port);
 	assert_string_equal(v[3].name, "tx");
-	assert_true(v[3].is_error && v[3].of_port);
+	assert_true(v[3].is_error && v[3].of_port && v[3].port == 1);
 	assert_false(v[4].is_error);
 	FAILS(devlink_reporter_list(d, &v, &n, &e), -EOPNOTSUPP,
 	      "list devlink health reporters: Operation not supported (EOPNOTSUPP)");
@@ -150,14 +150,21 @@ static void notifications(void **state)
 	};
 	auto_nl struct nl_wire *w = kern_replay("devlink_health.nl");
 	auto_devlink struct devlink *d = NULL;
+	struct devlink_reporter p;
 
 	(void)state;
 	OK(devlink_open(&d, w, &e));
-	assert_true(devlink_is_report(d, (struct span){(const char *)report, sizeof(report)}));
+	assert_true(
+		devlink_report_parse(d, (struct span){(const char *)report, sizeof(report)}, &p));
+	assert_string_equal(p.bus, "pci");
+	assert_string_equal(p.dev, "0000:3b:00.0");
+	assert_string_equal(p.name, "fw_fatal");
+	assert_true(p.is_error && p.can_recover && !p.of_port && p.port == 0);
 	for (size_t n = 0; n < sizeof(report); n++)
-		assert_false(devlink_is_report(d, (struct span){(const char *)report, n}));
+		assert_false(devlink_report_parse(d, (struct span){(const char *)report, n}, &p));
 	report[4]++; /* of another family */
-	assert_false(devlink_is_report(d, (struct span){(const char *)report, sizeof(report)}));
+	assert_false(
+		devlink_report_parse(d, (struct span){(const char *)report, sizeof(report)}, &p));
 }
 
 static void hostile(void **state)

@@ -5,13 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/child.h"
 #include "base/log.h"
 #include "kern/rdma/rdma_watch.h"
 
-/* Notifications come at once; this is for kernels without them. */
-enum { READ_MS = 5000, READ_ERROR_MS = 1000 };
+/* The last two are for kernels without notifications. */
+enum { READ_WATCHED_MS = 60 * 1000, READ_MS = 5000, READ_ERROR_MS = 1000 };
+
+struct reporters {
+	struct devlink_reporter *v;
+	size_t n;
+};
 
 struct health_sources {
 	struct health_sources_conf conf;
@@ -19,9 +26,11 @@ struct health_sources {
 	struct devlink *devlink;
 	int reports, rdma;
 	struct loop_fd *watch_reports, *watch_rdma;
-	struct devlink_reporter *v; /* of PFs, as they were last read */
-	size_t n;
-	int64_t read_at; /* when they are read again */
+	struct reporters known;
+	struct reporters news; /* notifications since the child was started, in their order */
+	struct child *child;   /* lists the reporters; also one that was killed and has not ended */
+	const struct node_devices *node; /* as the child is started */
+	int64_t read_at;		 /* when they are listed again */
 	bool is_error, is_reading_failed;
 };
 
@@ -62,37 +71,167 @@ void health_reports(const struct devlink_reporter *v, size_t n, const struct nod
 	}
 }
 
-/* A thousand VFs have some thousand reporters, which say nothing here: only those of PFs are kept. */
-static void keep_pfs(struct health_sources *s, const struct node_devices *node)
+static bool is_same(const struct devlink_reporter *a, const struct devlink_reporter *b)
 {
-	size_t n = 0;
-
-	s->is_error = false;
-	for (size_t i = 0; i < s->n; i++)
-		if (s->v[i].can_recover && find_pf(node, &s->v[i])) {
-			s->is_error |= s->v[i].is_error;
-			s->v[n++] = s->v[i];
-		}
-	s->n = n;
-	if (n)
-		s->v = xrealloc(s->v, n * sizeof(*s->v));
+	return a->of_port == b->of_port && a->port == b->port && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->dev, b->dev) == 0 && strcmp(a->bus, b->bus) == 0;
 }
 
-static void read_reporters(struct health_sources *s, const struct node_devices *node)
+bool health_reporters_update(struct devlink_reporter **v, size_t *n,
+			     const struct devlink_reporter *p)
 {
+	for (size_t i = 0; i < *n; i++)
+		if (is_same(&(*v)[i], p)) {
+			(*v)[i] = *p;
+			return true;
+		}
+	if (*n >= HEALTH_REPORTERS_MAX)
+		return false;
+	VEC_PUSH(*v, *n) = *p;
+	return true;
+}
+
+/* --- in the child --- */
+
+/* A thousand VFs have some thousand reporters, which say nothing here: only those of PFs are kept. */
+static size_t keep_pfs(struct devlink_reporter *v, size_t n, const struct node_devices *node)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n && kept < HEALTH_REPORTERS_MAX; i++)
+		if (v[i].can_recover && find_pf(node, &v[i]))
+			v[kept++] = v[i];
+	return kept;
+}
+
+static int list_devlink(struct devlink_reporter **ret, size_t *n, struct err *e)
+{
+	auto_nl struct nl_wire *wire = NULL;
+	auto_devlink struct devlink *devlink = NULL;
+	int r = nl_open(&wire, NL_GENERIC, -1, e);
+
+	if (r >= 0)
+		r = devlink_open(&devlink, wire, e);
+	return r < 0 ? r : devlink_reporter_list(devlink, ret, n, e);
+}
+
+/* A child that waits for a lock of the kernel outlives this process: it must not keep its sockets and locked files. */
+static void close_others(void)
+{
+	enum { GAP = 256 };
+
+	for (int fd = STDERR_FILENO + 1, gap = 0; gap < GAP; fd++)
+		gap = close(fd) < 0 ? gap + 1 : 0;
+}
+
+static bool put(const void *p, size_t n)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t r = write(STDOUT_FILENO, (const char *)p + done, n - done);
+
+		if (r < 0 && errno != EINTR)
+			return false;
+		done += r > 0 ? (size_t)r : 0;
+	}
+	return true;
+}
+
+enum { LIST_OK, LIST_NONE, LIST_FAILED };
+
+/* The same program reads it: structs as they are in memory, or the text of the error. */
+static int list_to_stdout(void *arg)
+{
+	const struct health_sources *s = arg;
 	struct devlink_reporter *v = NULL;
 	struct err e = ERR_INIT;
 	size_t n = 0;
-	int r = devlink_reporter_list(s->devlink, &v, &n, &e);
+	int r;
 
-	if (r < 0 && r != -EOPNOTSUPP && !s->is_reading_failed)
-		log_warn("cannot read devlink health reporters, will retry",
-			 LOG_S("error", e.text));
-	s->is_reading_failed = r < 0;
-	free(s->v);
-	s->v = v;
-	s->n = n;
-	keep_pfs(s, node);
+	close_others();
+	r = s->conf.list(&v, &n, &e);
+	if (r == -EOPNOTSUPP)
+		return LIST_NONE;
+	if (r < 0) {
+		put(e.text, strlen(e.text));
+		return LIST_FAILED;
+	}
+	n = keep_pfs(v, n, s->node);
+	return put(v, n * sizeof(*v)) ? LIST_OK : LIST_FAILED;
+}
+
+/* --- the loop --- */
+
+static void find_errors(struct health_sources *s)
+{
+	s->is_error = false;
+	for (size_t i = 0; i < s->known.n; i++)
+		s->is_error |= s->known.v[i].is_error;
+}
+
+static void take_list(struct health_sources *s, struct span out)
+{
+	struct reporters next = {.n = out.n / sizeof(*next.v)};
+
+	if (next.n) {
+		next.v = xcalloc(next.n, sizeof(*next.v));
+		memcpy(next.v, out.p, next.n * sizeof(*next.v));
+	}
+	/* The list may be older. */
+	for (size_t i = 0; i < s->news.n; i++)
+		if (!health_reporters_update(&next.v, &next.n, &s->news.v[i]))
+			s->read_at = 0;
+	free(s->known.v);
+	s->known = next;
+	find_errors(s);
+	s->conf.health(s->conf.arg);
+}
+
+static void on_ended(void *arg)
+{
+	((struct health_sources *)arg)->child = NULL;
+}
+
+static void on_list(void *arg, int status, struct span out, const struct err *e)
+{
+	struct health_sources *s = arg;
+	bool is_failed = e || (status != LIST_OK && status != LIST_NONE);
+	auto_free char *text = span_dup(out);
+
+	/* Killed at its timeout: until on_ended(). */
+	if (!e || e->code != -ETIMEDOUT)
+		s->child = NULL;
+	if (is_failed && !s->is_reading_failed)
+		log_warn("cannot read devlink health reporters, the last state is kept, will retry",
+			 LOG_S("error", e ? e->text : text));
+	s->is_reading_failed = is_failed;
+	if (!is_failed)
+		take_list(s, status == LIST_OK ? out : (struct span){NULL, 0});
+}
+
+static int64_t interval_ms(const struct health_sources *s)
+{
+	return s->conf.every_ms	  ? s->conf.every_ms
+	       : s->watch_reports ? READ_WATCHED_MS
+	       : s->is_error	  ? READ_ERROR_MS
+				  : READ_MS;
+}
+
+static void start_list(struct health_sources *s, const struct node_devices *node)
+{
+	const struct child_conf c = {
+		.run = list_to_stdout,
+		.run_arg = s,
+		.timeout_ms = (int)s->conf.list_ms,
+		.max = HEALTH_REPORTERS_MAX * sizeof(struct devlink_reporter),
+		.ended = on_ended,
+	};
+	struct err e = ERR_INIT;
+
+	s->node = node;
+	s->news.n = 0;
+	if (child_start(&s->child, s->conf.loop, &c, on_list, s, &e) < 0)
+		on_list(s, 0, (struct span){NULL, 0}, &e);
+	s->node = NULL;
 }
 
 void health_sources_read(struct health_sources *s, const struct node_devices *node,
@@ -100,21 +239,41 @@ void health_sources_read(struct health_sources *s, const struct node_devices *no
 {
 	int64_t now = loop_now_ms(s->conf.loop);
 
-	if (s->devlink && now >= s->read_at) {
-		read_reporters(s, node);
-		s->read_at = now + (s->is_error ? READ_ERROR_MS : READ_MS);
+	bool can_list = s->devlink || s->conf.list != list_devlink;
+
+	if (can_list && !s->child && now >= s->read_at) {
+		s->read_at = now + interval_ms(s);
+		start_list(s, node);
 	}
-	health_reports(s->v, s->n, node, ret);
+	health_reports(s->known.v, s->known.n, node, ret);
+}
+
+static void take_news(struct health_sources *s, const struct devlink_reporter *p)
+{
+	if (s->child && s->news.n < HEALTH_REPORTERS_MAX)
+		VEC_PUSH(s->news.v, s->news.n) = *p;
+	else if (s->child)
+		s->read_at = 0;
+	if (!health_reporters_update(&s->known.v, &s->known.n, p))
+		s->read_at = 0;
 }
 
 static void on_report(void *arg, uint32_t events)
 {
 	struct health_sources *s = arg;
+	struct devlink_reporter p;
+	bool any = false;
+	int r;
 
 	(void)events;
-	if (!devlink_watch_drain(s->devlink, s->reports))
+	for (; (r = devlink_watch_next(s->devlink, s->reports, &p)) > 0; any = true)
+		if (p.can_recover)
+			take_news(s, &p);
+	if (r == -ENOBUFS)
+		s->read_at = 0;
+	if (!any && r != -ENOBUFS)
 		return;
-	s->read_at = 0;
+	find_errors(s);
 	s->conf.health(s->conf.arg);
 }
 
@@ -169,6 +328,10 @@ struct health_sources *health_sources_new(const struct health_sources_conf *c)
 
 	s->conf = *c;
 	s->reports = s->rdma = -1;
+	if (!c->list)
+		s->conf.list = list_devlink;
+	if (!c->list_ms)
+		s->conf.list_ms = HEALTH_REPORTERS_MS;
 	return s;
 }
 
@@ -182,6 +345,8 @@ void health_sources_free(struct health_sources *s)
 	cleanup_fd(&s->rdma);
 	devlink_cleanup(&s->devlink);
 	nl_cleanup(&s->wire);
-	free(s->v);
+	child_cancel(s->child);
+	free(s->known.v);
+	free(s->news.v);
 	free(s);
 }

@@ -24,11 +24,11 @@ struct reporters {
 	size_t n;
 };
 
-static int take_reporter(void *msg, void *arg)
+/* 1: a reporter, 0: the message is about something else. */
+static int read_reporter(const void *msg, struct devlink_reporter *ret)
 {
 	struct nlattr *tb[DEVLINK_ATTR_MAX + 1], *of[DEVLINK_ATTR_MAX + 1];
 	struct devlink_reporter p = {.of_port = false};
-	struct reporters *all = arg;
 	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
 
 	if (r < 0 || !tb[DEVLINK_ATTR_HEALTH_REPORTER])
@@ -36,13 +36,25 @@ static int take_reporter(void *msg, void *arg)
 	get_str(tb[DEVLINK_ATTR_BUS_NAME], p.bus, sizeof(p.bus));
 	get_str(tb[DEVLINK_ATTR_DEV_NAME], p.dev, sizeof(p.dev));
 	p.of_port = tb[DEVLINK_ATTR_PORT_INDEX] != NULL;
+	p.port = get_u32(tb[DEVLINK_ATTR_PORT_INDEX], 0);
 	nested_attrs(tb[DEVLINK_ATTR_HEALTH_REPORTER], of, DEVLINK_ATTR_MAX);
 	get_str(of[DEVLINK_ATTR_HEALTH_REPORTER_NAME], p.name, sizeof(p.name));
 	p.is_error = get_u8(of[DEVLINK_ATTR_HEALTH_REPORTER_STATE], 0) == IN_ERROR;
 	/* The kernel sends it for reporters with a function that recovers. */
 	p.can_recover = of[DEVLINK_ATTR_HEALTH_REPORTER_AUTO_RECOVER] != NULL;
-	VEC_PUSH(all->v, all->n) = p;
-	return 0;
+	*ret = p;
+	return 1;
+}
+
+static int take_reporter(void *msg, void *arg)
+{
+	struct reporters *all = arg;
+	struct devlink_reporter p;
+	int r = read_reporter(msg, &p);
+
+	if (r > 0)
+		VEC_PUSH(all->v, all->n) = p;
+	return r < 0 ? r : 0;
 }
 
 static void forget(void *arg)
@@ -81,21 +93,18 @@ int devlink_watch_open(const struct devlink *d, int *fd, struct err *e)
 	return 0;
 }
 
-bool devlink_is_report(const struct devlink *d, struct span datagram)
+bool devlink_report_parse(const struct devlink *d, struct span datagram,
+			  struct devlink_reporter *ret)
 {
 	const struct nlmsghdr *h = (const void *)datagram.p;
-	struct nlattr *tb[DEVLINK_ATTR_MAX + 1];
 
 	return datagram.n <= INT32_MAX && nlmsg_ok(h, (int)datagram.n) &&
-	       h->nlmsg_type == d->family &&
-	       msg_attrs(h, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX) == 0 &&
-	       tb[DEVLINK_ATTR_HEALTH_REPORTER];
+	       h->nlmsg_type == d->family && read_reporter(h, ret) > 0;
 }
 
-bool devlink_watch_drain(const struct devlink *d, int fd)
+int devlink_watch_next(const struct devlink *d, int fd, struct devlink_reporter *ret)
 {
 	_Alignas(struct nlmsghdr) char bytes[DATAGRAM_MAX];
-	bool any = false;
 
 	for (;;) {
 		struct sockaddr_nl from = {0};
@@ -104,9 +113,10 @@ bool devlink_watch_drain(const struct devlink *d, int fd)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno != ENOBUFS)
-			return any;
-		any |= n < 0 ||
-		       (from.nl_pid == 0 && devlink_is_report(d, (struct span){bytes, (size_t)n}));
+		if (n < 0)
+			return errno == ENOBUFS ? -ENOBUFS : 0;
+		if (from.nl_pid == 0 &&
+		    devlink_report_parse(d, (struct span){bytes, (size_t)n}, ret))
+			return 1;
 	}
 }

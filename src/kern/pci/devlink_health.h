@@ -18,6 +18,7 @@ struct devlink_reporter {
 	bool is_error;
 	/* The driver can recover it: its error ends. One that cannot be recovered stays in error until the driver is reloaded. */
 	bool can_recover;
+	uint32_t port; /* index of the port, if of_port */
 };
 
 /* Reporters of all devices and their ports; free() the list. -EOPNOTSUPP: a kernel before 5.1. */
@@ -26,9 +27,11 @@ int devlink_reporter_list(struct devlink *d, struct devlink_reporter **ret, size
 
 /* A non-blocking descriptor that receives the notifications. -EOPNOTSUPP: this kernel names no group. */
 int devlink_watch_open(const struct devlink *d, int *fd, struct err *e);
-/* Discards what is queued; true: a reporter has changed its state, or some notifications were lost. */
-bool devlink_watch_drain(const struct devlink *d, int fd);
-/* Whether a datagram of the group holds the state of a reporter. */
-bool devlink_is_report(const struct devlink *d, struct span datagram);
+/* 1: a reporter with its new state, 0: none is waiting; -ENOBUFS: some were lost, list the reporters again. Other notifications
+ * and messages of other senders than the kernel are skipped. */
+int devlink_watch_next(const struct devlink *d, int fd, struct devlink_reporter *ret);
+/* One datagram of the group; false: it holds no state of a reporter. */
+bool devlink_report_parse(const struct devlink *d, struct span datagram,
+			  struct devlink_reporter *ret);
 
 #endif

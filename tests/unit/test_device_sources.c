@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* devlink's health reporters as the loop has them: listed by a child process, updated by notifications. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "device/serve/sources.h"
+
+/* In place of libc's: a child that waits for a lock of the kernel does not die of SIGKILL. */
+static bool is_unkillable;
+
+int kill(pid_t pid, int sig)
+{
+	return is_unkillable ? 0 : (int)syscall(SYS_kill, pid, sig);
+}
+
+enum { LIST_MS = 50, TICK_MS = 5, MANY = 300 };
+
+struct lab {
+	struct loop *loop;
+	struct health_sources *s;
+	struct node_device v[2];
+	struct node_devices node;
+	enum health_report reports[2];
+	int changes, ticks;
+	int64_t last, gap; /* the longest time between two turns of the loop */
+	int stop_at;	   /* ticks */
+};
+
+/* In shared memory: how many children began to list, and whether the one that waits may end. */
+static struct shared {
+	atomic_int begun, is_released;
+} * shared;
+
+static void begin(void)
+{
+	atomic_fetch_add(&shared->begun, 1);
+}
+
+static int list_never(struct devlink_reporter **ret, size_t *n, struct err *e)
+{
+	(void)ret, (void)n, (void)e;
+	begin();
+	while (!atomic_load(&shared->is_released))
+		usleep(1000);
+	return 0;
+}
+
+static struct devlink_reporter reporter(const char *dev, const char *name, bool is_error)
+{
+	struct devlink_reporter p = {.bus = "pci", .is_error = is_error, .can_recover = true};
+
+	str_copy(p.dev, sizeof(p.dev), dev);
+	str_copy(p.name, sizeof(p.name), name);
+	return p;
+}
+
+/* Those of many VFs as well, which are not kept. */
+static int list_error(struct devlink_reporter **ret, size_t *n, struct err *e)
+{
+	(void)e;
+	begin();
+	for (int i = 0; i < MANY; i++)
+		VEC_PUSH(*ret, *n) = reporter("0000:3b:01.0", "tx", true);
+	VEC_PUSH(*ret, *n) = reporter("0000:3b:00.0", "fw", false);
+	VEC_PUSH(*ret, *n) = reporter("0000:3b:00.0", "fw_fatal", true);
+	return 0;
+}
+
+static int list_fails(struct devlink_reporter **ret, size_t *n, struct err *e)
+{
+	(void)ret, (void)n;
+	begin();
+	return err_set(e, -EIO, "no answer");
+}
+
+static void on_health(void *arg)
+{
+	((struct lab *)arg)->changes++;
+}
+
+static void on_devices(void *arg)
+{
+	(void)arg;
+}
+
+/* What the agent does meanwhile: the loop turns, and reads the reports each time. */
+static void on_tick(void *arg)
+{
+	struct lab *l = arg;
+	int64_t now = now_mono_ms();
+
+	if (l->last && now - l->last > l->gap)
+		l->gap = now - l->last;
+	l->last = now;
+	health_sources_read(l->s, &l->node, l->reports);
+	if (++l->ticks < l->stop_at)
+		loop_add_timer(l->loop, TICK_MS, on_tick, l);
+	else
+		loop_stop(l->loop, 0);
+}
+
+typedef int (*list_fn)(struct devlink_reporter **ret, size_t *n, struct err *e);
+
+static void init(struct lab *l, list_fn list, int64_t every_ms)
+{
+	*l = (struct lab){.node = {.v = l->v, .n = 2}};
+	str_copy(l->v[0].id, sizeof(l->v[0].id), "0000:3b:00.0");
+	str_copy(l->v[1].id, sizeof(l->v[1].id), "0000:3b:01.0");
+	str_copy(l->v[1].pf, sizeof(l->v[1].pf), l->v[0].id);
+	atomic_store(&shared->begun, 0);
+	atomic_store(&shared->is_released, 0);
+	assert_int_equal(loop_new(&l->loop, NULL), 0);
+	l->s = health_sources_new(&(struct health_sources_conf){.loop = l->loop,
+								.health = on_health,
+								.devices = on_devices,
+								.arg = l,
+								.list = list,
+								.list_ms = LIST_MS,
+								.every_ms = every_ms});
+}
+
+static void turn(struct lab *l, int ticks)
+{
+	l->stop_at = l->ticks + ticks;
+	l->last = 0;
+	on_tick(l);
+	loop_run(l->loop);
+}
+
+static void done(struct lab *l)
+{
+	health_sources_free(l->s);
+	loop_free(l->loop);
+}
+
+static void listed_by_a_child(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, list_error, 60 * 1000);
+	health_sources_read(l.s, &l.node, l.reports);
+	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
+	while (!l.changes)
+		turn(&l, 10);
+	health_sources_read(l.s, &l.node, l.reports);
+	assert_int_equal(l.reports[0], HEALTH_REPORT_DEVICE);
+	assert_int_equal(l.reports[1], HEALTH_REPORT_UNKNOWN);
+	assert_int_equal(atomic_load(&shared->begun), 1);
+	done(&l);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* It is killed at its timeout, the next one is started when that is due, and the loop turns meanwhile. */
+static void list_that_never_ends_delays_nothing(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, list_never, 1);
+	while (atomic_load(&shared->begun) < 3)
+		turn(&l, 10);
+	/* A list would have taken the whole time. */
+	assert_true(l.gap < 20 * LIST_MS);
+	assert_int_equal(l.changes, 0);
+	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
+	done(&l);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* No second one beside a child that waits for a lock of the kernel, however long it does. */
+static void list_that_cannot_be_killed(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	is_unkillable = true;
+	init(&l, list_never, 1);
+	while (!atomic_load(&shared->begun))
+		turn(&l, 10);
+	turn(&l, 10 * LIST_MS / TICK_MS);
+	assert_int_equal(atomic_load(&shared->begun), 1);
+	/* When it has ended, the next one lists. */
+	atomic_store(&shared->is_released, 1);
+	while (!l.changes)
+		turn(&l, 10);
+	assert_true(atomic_load(&shared->begun) > 1);
+	is_unkillable = false;
+	done(&l);
+}
+
+static void list_that_fails_is_retried(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	init(&l, list_fails, 1);
+	while (atomic_load(&shared->begun) < 3)
+		turn(&l, 10);
+	assert_int_equal(l.changes, 0);
+	done(&l);
+}
+
+static void notification_updates_the_list(void **state)
+{
+	struct devlink_reporter p = reporter("0000:3b:00.0", "tx", true), *v = NULL;
+	size_t n = 0;
+
+	(void)state;
+	p.of_port = true;
+	assert_true(health_reporters_update(&v, &n, &p));
+	p.port = 1;
+	assert_true(health_reporters_update(&v, &n, &p));
+	assert_int_equal(n, 2);
+	p.is_error = false;
+	assert_true(health_reporters_update(&v, &n, &p));
+	assert_int_equal(n, 2);
+	assert_true(v[0].is_error && !v[1].is_error);
+	for (p.port = 2; p.port < HEALTH_REPORTERS_MAX; p.port++)
+		assert_true(health_reporters_update(&v, &n, &p));
+	assert_false(health_reporters_update(&v, &n, &p));
+	p.port = 0;
+	assert_true(health_reporters_update(&v, &n, &p));
+	assert_int_equal(n, HEALTH_REPORTERS_MAX);
+	free(v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(listed_by_a_child),
+		cmocka_unit_test(list_that_never_ends_delays_nothing),
+		cmocka_unit_test(list_that_cannot_be_killed),
+		cmocka_unit_test(list_that_fails_is_retried),
+		cmocka_unit_test(notification_updates_the_list),
+	};
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}
