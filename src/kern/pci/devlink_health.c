@@ -80,14 +80,17 @@ int devlink_reporter_list(struct devlink *d, struct devlink_reporter **ret, size
 
 int devlink_watch_open(const struct devlink *d, int *fd, struct err *e)
 {
+	struct sockaddr_nl self = {.nl_family = AF_NETLINK};
 	auto_fd int s = -1;
 
 	if (!d->config_group)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 				"watch devlink: this kernel names no group of notifications");
 	s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_GENERIC);
-	if (s < 0 || setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &d->config_group,
-				sizeof(d->config_group)) < 0)
+	/* Without an address of its own it has the kernel's, 0, and the kernel sends a notification to all but its sender. */
+	if (s < 0 || bind(s, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
+	    setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &d->config_group,
+		       sizeof(d->config_group)) < 0)
 		return err_sys(e, -errno, "watch devlink");
 	*fd = take_fd(&s);
 	return 0;

@@ -654,6 +654,7 @@ int rdma_nl_events_known(struct nl_wire *w, struct err *e)
 
 int rdma_watch_open(int *fd, struct err *e)
 {
+	struct sockaddr_nl self = {.nl_family = AF_NETLINK};
 	int group = RDMA_NL_GROUP_NOTIFY;
 	auto_fd int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
 
@@ -664,7 +665,9 @@ int rdma_watch_open(int *fd, struct err *e)
 			"load module ib_core");
 	if (s < 0)
 		return err_sys(e, -errno, "listen to RDMA events");
-	if (setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+	/* Without an address of its own it has the kernel's, 0, and the kernel sends an event to all but its sender. */
+	if (bind(s, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
+	    setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
 		return err_sys(e, -errno, "join the group of RDMA events");
 	*fd = take_fd(&s);
 	return 0;
