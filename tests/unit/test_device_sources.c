@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "device/serve/port_events.h"
 #include "device/serve/sources.h"
 
 /* In place of libc's: a child that waits for a lock of the kernel does not die of SIGKILL. */
@@ -239,6 +240,27 @@ static void notification_updates_the_list(void **state)
 	free(v);
 }
 
+/* rtnetlink has no events of these HCAs. */
+static void events_of_ports_without_a_netdev(void **state)
+{
+	struct node_rdma rdma = {.name = "mlx5_0"};
+	struct node_device d = {.class = NODE_NET, .rdma = &rdma, .n_rdma = 1};
+
+	(void)state;
+	assert_true(port_events_wants(&d));
+	str_copy(d.netdev, sizeof(d.netdev), "ib0");
+	assert_false(port_events_wants(&d));
+	d.netdev[0] = '\0';
+	str_copy(d.pf, sizeof(d.pf), "0000:3b:00.0");
+	assert_false(port_events_wants(&d));
+	d.pf[0] = '\0';
+	d.n_rdma = 0;
+	assert_false(port_events_wants(&d));
+	d.n_rdma = 1;
+	d.class = NODE_AUX;
+	assert_false(port_events_wants(&d));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +269,7 @@ int main(void)
 		cmocka_unit_test(list_that_cannot_be_killed),
 		cmocka_unit_test(list_that_fails_is_retried),
 		cmocka_unit_test(notification_updates_the_list),
+		cmocka_unit_test(events_of_ports_without_a_netdev),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

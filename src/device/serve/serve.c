@@ -17,6 +17,7 @@
 #include "device/resource/source.h"
 #include "device/serve/health.h"
 #include "device/serve/pod_gpus.h"
+#include "device/serve/port_events.h"
 #include "device/serve/sources.h"
 #include "kern/net/link_watch.h"
 #include "kern/pci/uevent.h"
@@ -28,7 +29,7 @@ enum {
 	RESCAN_S = 60,	       /* the originals' periodicUpdateInterval */
 	SETTLE_MS = 100,       /* a driver that binds makes tens of events */
 	CONFIG_SETTLE_MS = 50, /* a ConfigMap's files change one after the other */
-	POLL_MS = 5000,	  /* InfiniBand ports without IPoIB, PCIe errors: the kernel has no event */
+	POLL_MS = 5000, /* PCIe errors; ports of HCAs that port_events.h does not have: no event */
 	PODRES_MS = 1000, /* the kubelet admits no other pod meanwhile */
 	AGAIN_MS = 30,	  /* a driver sets the RDMA port's state after the carrier */
 };
@@ -58,6 +59,7 @@ struct device_serve {
 	struct resource_messages messages;
 	struct health *health;
 	struct health_sources *sources; /* NULL: another host's files */
+	struct port_events *ports;	/* the same */
 	int uevents, links, inotify;
 	struct loop_fd *watches[3];
 	struct loop_timer *rescan, *judge;
@@ -760,6 +762,12 @@ int device_serve_new(struct device_serve **ret, const struct device_serve_conf *
 			.arg = s,
 		});
 	on_rescan(s);
+	if (!conf->dir && s->now)
+		s->ports = port_events_new(&(struct port_events_conf){.loop = conf->loop,
+								      .root = conf->root,
+								      .changed = judge_now,
+								      .arg = s},
+					   &s->now->node);
 	*ret = s;
 	return 0;
 }
@@ -785,6 +793,7 @@ void device_serve_free(struct device_serve *s)
 	cleanup_fd(&s->links);
 	cleanup_fd(&s->inotify);
 	health_sources_free(s->sources);
+	port_events_free(s->ports);
 	health_free(s->health);
 	pod_gpus_done(&s->pod_gpus);
 	resource_messages_done(&s->messages);

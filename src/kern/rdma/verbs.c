@@ -115,6 +115,40 @@ const char *verbs_name(const struct verbs_dev *d)
 	return d->name;
 }
 
+int verbs_events_fd(struct verbs_dev *d, struct err *e)
+{
+	int flags = fcntl(d->ctx->async_fd, F_GETFL);
+
+	if (flags < 0 || fcntl(d->ctx->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return err_sys(e, -errno, "watch RDMA device '%s'", d->name);
+	return d->ctx->async_fd;
+}
+
+static bool is_of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR;
+}
+
+int verbs_event_next(struct verbs_dev *d)
+{
+	struct ibv_async_event ev;
+
+	for (;;) {
+		errno = 0;
+		if (ibv_get_async_event(d->ctx, &ev) < 0) {
+			if (errno == EINTR)
+				continue;
+			/* Of a disassociated device it is the end of the file: no errno. */
+			return errno == EAGAIN ? 0 : -ENODEV;
+		}
+		ibv_ack_async_event(&ev);
+		if (ev.event_type == IBV_EVENT_DEVICE_FATAL)
+			return -ENODEV;
+		if (is_of_port(ev.event_type))
+			return 1;
+	}
+}
+
 int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, struct err *e)
 {
 	struct ibv_port_attr attr;

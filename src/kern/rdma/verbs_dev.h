@@ -35,6 +35,13 @@ void verbs_close(struct verbs_dev *d);
 void verbs_cleanup(struct verbs_dev **d);
 #define auto_verbs __attribute__((cleanup(verbs_cleanup)))
 const char *verbs_name(const struct verbs_dev *d);
+/*
+ * Asynchronous events of the device: a descriptor to poll, non-blocking from then on; it stays the device's.
+ * verbs_event_next(): 1: the state of a port has changed, 0: no event is waiting, -ENODEV: the device is gone or has failed: close
+ * it. Other events are skipped.
+ */
+int verbs_events_fd(struct verbs_dev *d, struct err *e);
+int verbs_event_next(struct verbs_dev *d);
 int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, struct err *e);
 /* The entries in use, all ports; free() the list. */
 int verbs_gids(struct verbs_dev *d, struct verbs_gid **ret, size_t *n, struct err *e);

@@ -17,6 +17,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/landlock.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -149,7 +150,9 @@ static const struct call calls[] = {
 	CALL(fchmod, SA),
 	CALL(umask, SA),
 	CALL(inotify_add_watch, A), /* the CNI configuration directory, when it is recreated */
-	ONLY(ioctl, SAC, 1, FIONBIO, FIONREAD, TIOCGWINSZ),
+	ONLY(ioctl, S | C, 1, FIONBIO, FIONREAD, TIOCGWINSZ),
+	/* Verbs: an HCA that was opened before the sandbox is closed (device/serve/port_events.h); Landlock lets it open none. */
+	ONLY(ioctl, A, 1, FIONBIO, FIONREAD, TIOCGWINSZ, RDMA_VERBS_IOCTL),
 	/* this process */
 	CALL(futex, SAC),
 	CALL(rt_sigaction, SAC),
