@@ -8,8 +8,13 @@ $(RDMA_USE): $(RDMA_USE).o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(RDMA_USE).o.d
 
+VM_KUBELET := $(OBJ)/tests/vm/kubelet
+$(VM_KUBELET): $(VM_KUBELET).o
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(into)
+-include $(VM_KUBELET).o.d
+
 .PHONY: test-vm
 ## test-vm: cases in a Debian kernel under QEMU (minutes; some with CASES="rdma links"; EVERY=1: kill at each call)
-test-vm: $(BIN) $(OBJ)/fault/drive $(RDMA_USE)
+test-vm: $(BIN) $(OBJ)/fault/drive $(RDMA_USE) $(VM_KUBELET)
 	@tools/need vm
-	@EVERY='$(EVERY)' tests/vm/run $(BIN) $(OBJ)/fault/drive $(RDMA_USE) $(CASES)
+	@EVERY='$(EVERY)' tests/vm/run $(BIN) $(OBJ)/fault/drive $(RDMA_USE) $(VM_KUBELET) $(CASES)

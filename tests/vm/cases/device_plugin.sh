@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail device-plugin` on this kernel: devices found, Allocate, and from a lost link to Unhealthy at the kubelet within 100 ms: RoCE
+# on igb and its VFs, InfiniBand without IPoIB, an error that a driver reports while it holds devlink's lock.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+# shellcheck source=tests/vm/lib_sriov.sh
+. /tests/lib_sriov.sh
+
+plugins=/run/plugins registry=/run/registry log=/run/plugin.log plugin=
+limit=100
+
+# serve CONFIG: the plugin, and sockets of its resources
+serve() {
+	mkdir -p "$plugins" "$registry"
+	echo "$1" >/run/devices.json
+	unirail device-plugin --plugins-dir "$plugins" --registry-dir "$registry" --pod-resources '' /run/devices.json >"$log" 2>&1 &
+	plugin=$!
+}
+
+stop() {
+	kill "$plugin"
+	wait "$plugin" || fail "device-plugin: $(cat "$log")"
+	cat "$log"
+	rm -r "$plugins" "$registry"
+}
+
+# socket RESOURCE: the path; fails until it exists
+socket() {
+	find "$registry" "$plugins" -name "*$1*.sock" | grep .
+}
+
+# call RESOURCE WORD...: as the kubelet, again if the plugin is just opening a new socket: it does after each connection that ends
+call() {
+	resource=$1
+	shift
+	for _ in 1 2 3 4 5; do
+		status=1
+		! path=$(socket "$resource") || { kubelet "$path" "$@" && return 0 || status=$?; }
+		[ "$status" = 1 ] || return 1
+		sleep 0.2
+	done
+	return 1
+}
+
+# within RESOURCE HEALTH FILE TEXT: the milliseconds are at most $limit, without those that the kernel takes for the write
+within() {
+	took=$(call "$@") || fail "no device of '$1' became $3: $(cat "$log")"
+	total=${took% *} write=${took#* }
+	say "$1: $3 after $total ms, of which the kernel took $write"
+	[ "$write" != - ] || write=0
+	[ $((total - write)) -le "$limit" ] || fail "$1: $3 after $total ms, of which the kernel took $write; wants at most $limit more"
+}
+
+# all_are RESOURCE HEALTH
+all_are() {
+	listed=$(call "$1" list) || return 1
+	echo "$listed" | grep -q . || return 1
+	! echo "$listed" | grep -qv " $2\$"
+}
+
+# is_not_served RESOURCE: or it has no device
+is_not_served() {
+	! call "$1" list | grep -q .
+}
+
+# has WHAT TEXT WANTED
+has() {
+	echo "$2" | grep -qxF -- "$3" || fail "$1 has no '$3': $2"
+}
+
+echo "--- RoCE: shared HCAs and VFs"
+insmod /lib/fakeib.ko roce=1 driver_id=14
+until_true test -e "/sys/bus/pci/devices/$a/infiniband"
+serve '{"configList": [{"resourceName": "roce", "resourcePrefix": "rdma", "rdmaHcaMax": 3, "selectors": {"ifNames": ["'"$pf1"'"]}}],
+	"resourceList": [{"resourceName": "vfs", "resourcePrefix": "rail", "selectors": {"pfNames": ["'"$pf1"'"], "isRdma": true}}]}'
+until_true all_are roce Healthy
+until_true all_are vfs Healthy
+same "VFs" "$(call vfs list | cut -d ' ' -f 1 | sort | tr '\n' ' ')" "$(for i in 0 1 2 3; do vf "$pci1" $i; done | sort | tr '\n' ' ')"
+same "shares of the HCA" "$(call roce list | wc -l)" 3
+answer=$(call vfs allocate "$a") || fail "Allocate: $(cat "$log")"
+has "Allocate" "$answer" "/dev/infiniband/$(ls "/sys/bus/pci/devices/$a/infiniband_verbs")"
+has "Allocate" "$answer" PCIDEVICE_RAIL_VFS
+has "Allocate" "$answer" "$a"
+answer=$(call roce allocate "$(call roce list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate: $(cat "$log")"
+has "Allocate" "$answer" "/dev/infiniband/$(ls "/sys/bus/pci/devices/$pci1/infiniband_verbs")"
+stop
+# fakeib's RoCE devices do not survive that their PF is set down and up: the links are tested without them.
+rmmod fakeib
+echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
+echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"
+
+echo "--- Ethernet: a VF appears, the link goes"
+until_true has_carrier "$pf1"
+serve '{"resourceList": [{"resourceName": "pf", "resourcePrefix": "rail", "selectors": {"pciAddresses": ["'"$pci1"'"]}},
+	{"resourceName": "vfs", "resourcePrefix": "rail", "selectors": {"pfNames": ["'"$pf2"'"]}}]}'
+until_true all_are pf Healthy
+make_vfs "$pci2" 1
+until_true all_are vfs Healthy
+same "VF" "$(call vfs list | cut -d ' ' -f 1)" "$(vf "$pci2" 0)"
+echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"
+until_true is_not_served vfs
+within pf until Unhealthy "/sys/class/net/$pf1/flags" 0x1002
+ip link set "$pf1" up
+until_true all_are pf Healthy
+stop
+ip link set "$pf1" down
+ip link set "$pf2" down
+
+echo "--- InfiniBand without IPoIB"
+rmmod ib_ipoib
+hcas_on 14
+pf=$(basename "$(readlink -f /sys/class/infiniband/mlx5_0/device)")
+serve '{"resourceList": [{"resourceName": "ib", "resourcePrefix": "rdma", "selectors": {"pciAddresses": ["'"$pf"'"], "isRdma": true}}]}'
+until_true all_are ib Healthy
+! grep "polled" "$log" || fail "the ports have no events"
+within ib until Unhealthy /sys/module/fakeib/parameters/port "mlx5_0 down"
+echo "mlx5_0 up" >/sys/module/fakeib/parameters/port
+until_true all_are ib Healthy
+
+echo "--- a driver that reports an error and holds its lock"
+within ib until Unhealthy /sys/module/fakeib/parameters/hang 3000
+answer=$(call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate: $(cat "$log")"
+has "Allocate" "$answer" /dev/infiniband/uverbs0
+sleep 4
+echo 0 >/sys/module/fakeib/parameters/hang
+until_true all_are ib Healthy
+
+echo "--- an HCA that goes while it is open"
+echo "$pf" >/sys/bus/pci/drivers/fakeib/unbind
+until_true grep -q "is gone or has failed" "$log"
+echo "$pf" >/sys/bus/pci/drivers/fakeib/bind
+until_true all_are ib Healthy
+stop
+hcas_off
+insmod /lib/modules/ib_ipoib.ko

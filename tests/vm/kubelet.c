@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: kubelet SOCKET list			each device and its health, as of now
+ *	  kubelet SOCKET until HEALTH [FILE TEXT]	writes TEXT to FILE, waits until the plugin sends a device of this
+ *						health; prints the milliseconds from the start of the write, and how
+ *						many of them the write took ("-": it has not returned)
+ *	  kubelet SOCKET allocate ID...		the strings of the answer, one a line
+ * Exit status 3: nothing came within WAIT_S. Calls the device plugin on SOCKET as the kubelet does. It uses no library, and no code
+ * of unirail.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	FRAME_HEAD = 9,
+	DATA = 0,
+	HEADERS = 1,
+	SETTINGS = 4,
+	PING = 6,
+	WINDOW_UPDATE = 8,
+	ACK = 1,
+	END_STREAM = 1,
+	END_HEADERS = 4,
+	MESSAGE_MAX = 1 << 20,
+	GRPC_HEAD = 5,
+	STREAM = 1,
+	WAIT_S = 20,
+};
+
+static _Noreturn void fail(const char *what)
+{
+	int code = errno;
+
+	fprintf(stderr, "kubelet: %s: %s\n", what, strerror(code));
+	exit(code == EAGAIN ? 3 : 1);
+}
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void send_all(int fd, const void *p, size_t n)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t r = send(fd, (const char *)p + done, n - done, MSG_NOSIGNAL);
+
+		if (r <= 0)
+			fail("send");
+		done += (size_t)r;
+	}
+}
+
+static void receive_all(int fd, void *p, size_t n)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t r = recv(fd, (char *)p + done, n - done, 0);
+
+		if (r <= 0)
+			fail("receive");
+		done += (size_t)r;
+	}
+}
+
+/* --- HTTP/2 --- */
+
+static size_t put_frame(uint8_t *at, size_t len, uint8_t type, uint8_t flags, uint32_t stream)
+{
+	const uint8_t head[FRAME_HEAD] = {(uint8_t)(len >> 16),
+					  (uint8_t)(len >> 8),
+					  (uint8_t)len,
+					  type,
+					  flags,
+					  (uint8_t)(stream >> 24),
+					  (uint8_t)(stream >> 16),
+					  (uint8_t)(stream >> 8),
+					  (uint8_t)stream};
+
+	memcpy(at, head, FRAME_HEAD);
+	return FRAME_HEAD;
+}
+
+static size_t put_text(uint8_t *at, const char *s)
+{
+	size_t n = strlen(s);
+
+	at[0] = (uint8_t)n;
+	memcpy(at + 1, s, n);
+	return n + 1;
+}
+
+/* Literals without indexing: all names except "te" are in HPACK's static table. */
+static size_t put_headers(uint8_t *at, const char *path)
+{
+	uint8_t *p = at;
+
+	*p++ = 0x83; /* :method POST */
+	*p++ = 0x86; /* :scheme http */
+	*p++ = 0x04; /* :path */
+	p += put_text(p, path);
+	*p++ = 0x01; /* :authority */
+	p += put_text(p, "localhost");
+	*p++ = 0x0f; /* 31, content-type */
+	*p++ = 0x10;
+	p += put_text(p, "application/grpc");
+	*p++ = 0x00;
+	p += put_text(p, "te");
+	p += put_text(p, "trailers");
+	return (size_t)(p - at);
+}
+
+static void call(int fd, const char *path, const uint8_t *message, size_t n)
+{
+	uint8_t b[4096], headers[512], *p = b;
+	size_t h = put_headers(headers, path);
+
+	memcpy(b, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
+	p += 24;
+	p += put_frame(p, 0, SETTINGS, 0, 0);
+	p += put_frame(p, h, HEADERS, END_HEADERS, STREAM);
+	memcpy(p, headers, h);
+	p += h;
+	p += put_frame(p, n + GRPC_HEAD, DATA, END_STREAM, STREAM);
+	*p++ = 0; /* not compressed */
+	for (int shift = 24; shift >= 0; shift -= 8)
+		*p++ = (uint8_t)(n >> shift);
+	memcpy(p, message, n);
+	send_all(fd, b, (size_t)(p - b) + n);
+}
+
+static void open_window(int fd, uint32_t stream, size_t n)
+{
+	uint8_t b[FRAME_HEAD + 4];
+
+	put_frame(b, 4, WINDOW_UPDATE, 0, stream);
+	for (int i = 0; i < 4; i++)
+		b[FRAME_HEAD + i] = (uint8_t)(n >> (24 - 8 * i));
+	send_all(fd, b, sizeof(b));
+}
+
+/* The next message of the stream; false: the stream has ended without one. */
+static bool next_message(int fd, uint8_t *ret, size_t *len)
+{
+	static uint8_t got[MESSAGE_MAX], payload[MESSAGE_MAX];
+	static size_t n;
+
+	for (;;) {
+		size_t want = GRPC_HEAD, size;
+		uint8_t head[FRAME_HEAD];
+
+		if (n >= GRPC_HEAD)
+			want += (size_t)got[1] << 24 | (size_t)got[2] << 16 | (size_t)got[3] << 8 |
+				got[4];
+		if (n >= GRPC_HEAD && n >= want) {
+			*len = want - GRPC_HEAD;
+			memcpy(ret, got + GRPC_HEAD, *len);
+			memmove(got, got + want, n - want);
+			n -= want;
+			return true;
+		}
+		receive_all(fd, head, sizeof(head));
+		size = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+		if (n + size > sizeof(got)) {
+			errno = EMSGSIZE;
+			fail("message");
+		}
+		receive_all(fd, payload, size);
+		if ((head[3] == SETTINGS || head[3] == PING) && !(head[4] & ACK)) {
+			uint8_t ack[FRAME_HEAD];
+
+			put_frame(ack, head[3] == PING ? size : 0, head[3], ACK, 0);
+			send_all(fd, ack, sizeof(ack));
+			if (head[3] == PING)
+				send_all(fd, payload, size);
+		}
+		if (head[8] != STREAM)
+			continue;
+		if (head[3] == DATA && size) {
+			memcpy(got + n, payload, size);
+			n += size;
+			open_window(fd, 0, size);
+			open_window(fd, STREAM, size);
+		}
+		if ((head[3] == DATA || head[3] == HEADERS) && head[4] & END_STREAM && n < want)
+			return false;
+	}
+}
+
+/* --- messages --- */
+
+static uint64_t varint(const uint8_t **p, const uint8_t *end)
+{
+	uint64_t v = 0;
+
+	for (int shift = 0; *p < end && shift < 64; shift += 7) {
+		uint8_t b = *(*p)++;
+
+		v |= (uint64_t)(b & 0x7f) << shift;
+		if (!(b & 0x80))
+			break;
+	}
+	return v;
+}
+
+/* The next field that is bytes; 0: none. Others of these messages are varints. */
+static uint64_t next_field(const uint8_t **p, const uint8_t *end, const uint8_t **at, size_t *n)
+{
+	while (*p < end) {
+		uint64_t tag = varint(p, end), v = varint(p, end);
+
+		if ((tag & 7) != 2)
+			continue;
+		*at = *p;
+		*n = v <= (uint64_t)(end - *p) ? (size_t)v : (size_t)(end - *p);
+		*p += *n;
+		return tag >> 3;
+	}
+	return 0;
+}
+
+/* ListAndWatchResponse{devices{ID, health}}: prints them, or only whether one has this health. */
+static bool read_list(const uint8_t *p, size_t n, const char *health)
+{
+	const uint8_t *end = p + n, *device, *text;
+	bool any = false;
+	size_t len, m;
+
+	while (next_field(&p, end, &device, &len)) {
+		const uint8_t *q = device, *q_end = device + len;
+		uint64_t field;
+
+		while ((field = next_field(&q, q_end, &text, &m))) {
+			if (field == 2 && health)
+				any |= m == strlen(health) && memcmp(text, health, m) == 0;
+			if (field <= 2 && !health)
+				printf("%.*s%s", (int)m, (const char *)text,
+				       field == 1 ? " " : "\n");
+		}
+	}
+	return any;
+}
+
+static void print_strings(const uint8_t *p, size_t n)
+{
+	enum { SHORTEST = 3 };
+
+	for (size_t i = 0, from = 0; i <= n; i++) {
+		if (i < n && p[i] >= ' ' && p[i] < 0x7f)
+			continue;
+		if (i - from >= SHORTEST)
+			printf("%.*s\n", (int)(i - from), (const char *)p + from);
+		from = i + 1;
+	}
+}
+
+/* In a process of its own: a write may last until the driver has done what it says. */
+static void write_file(const char *path, const char *text, double *returned)
+{
+	int fd;
+
+	if (fork() != 0)
+		return;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		fail(path);
+	*returned = now_ms();
+	_exit(0);
+}
+
+static void print_times(double began, double returned)
+{
+	printf("%.0f ", now_ms() - began);
+	if (returned > 0)
+		printf("%.0f\n", returned - began);
+	else
+		printf("-\n");
+}
+
+static int watch(int fd, uint8_t *message, char **argv, int argc)
+{
+	double began = 0, *returned = mmap(NULL, sizeof(*returned), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t n;
+
+	if (returned == MAP_FAILED)
+		fail("mmap");
+
+	call(fd, "/v1beta1.DevicePlugin/ListAndWatch", NULL, 0);
+	while (next_message(fd, message, &n)) {
+		if (argc == 0) {
+			read_list(message, n, NULL);
+			return 0;
+		}
+		if (began == 0) {
+			began = now_ms();
+			if (argc > 2)
+				write_file(argv[1], argv[2], returned);
+			if (argc > 2)
+				continue;
+		}
+		if (read_list(message, n, argv[0])) {
+			print_times(began, *returned);
+			return 0;
+		}
+	}
+	fail("the stream has ended");
+}
+
+/* AllocateRequest{container_requests{devices_ids...}} */
+static int allocate(int fd, uint8_t *message, char **ids, int count)
+{
+	uint8_t request[2048], *p = request + 3;
+	size_t n;
+
+	for (int i = 0; i < count && p < request + sizeof(request) - 256; i++) {
+		*p++ = 0x0a;
+		p += put_text(p, ids[i]);
+	}
+	n = (size_t)(p - request) - 3;
+	request[0] = 0x0a;
+	request[1] = (uint8_t)(n | 0x80);
+	request[2] = (uint8_t)(n >> 7);
+	call(fd, "/v1beta1.DevicePlugin/Allocate", request, n + 3);
+	if (!next_message(fd, message, &n)) {
+		fprintf(stderr, "kubelet: Allocate was refused\n");
+		return 1;
+	}
+	print_strings(message, n);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static uint8_t message[MESSAGE_MAX];
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = WAIT_S};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (argc < 3 || strlen(argv[1]) >= sizeof(a.sun_path)) {
+		fprintf(stderr,
+			"usage: kubelet SOCKET list|until HEALTH [FILE TEXT]|allocate ID...\n");
+		return 2;
+	}
+	strcpy(a.sun_path, argv[1]);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+		fail(argv[1]);
+	if (strcmp(argv[2], "allocate") == 0)
+		return allocate(fd, message, argv + 3, argc - 3);
+	return watch(fd, message, argv + 3, strcmp(argv[2], "list") == 0 ? 0 : argc - 3);
+}
