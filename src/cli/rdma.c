@@ -8,40 +8,57 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "base/table.h"
 #include "cli/cli.h"
+#include "cli/rdma_show.h"
 #include "kern/rdma/rdma.h"
 #include "wire/json/json.h"
 
-/* `unirail rdma`: the RDMA devices of this namespace, and how namespaces share them. */
+/* `unirail rdma`: the commands of iproute2's rdma that only read, in its layout (rdma_show), and
+ * two of our own, `list` and `mode`. */
 
-enum { OUT_MAX = 1 << 20 };
+enum { OUT_MAX = 4 << 20 };
 
 #define NO_RDMA "the kernel has no RDMA (module ib_core is not loaded, or not built)"
 
 struct rdma_opts {
 	const char *output;
+	struct rdma_format format;
 };
 
-static const struct opt opts[] = {
+static const struct opt own_opts[] = {
 	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct rdma_opts, output), 0, 0},
 	{0},
 };
-
-/* `link` and `system` are iproute2's commands, as is "show" after each of them. */
-const struct cmd rdma_cmds[] = {
-	{"dev", "[show]", "devices and ports, and whether libibverbs can use them", opts, 0, 1},
-	{"link", "[show]", "the same as 'rdma dev': each port is listed with its device", opts, 0,
-	 1},
-	{"mode", "[show]", "whether network namespaces share RDMA devices or own them", opts, 0, 1},
-	{"system", "[show]", "the same as 'rdma mode'", opts, 0, 1},
+static const struct opt show_opts[] = {
+	{"json", 'j', OPT_FLAG, NULL, "JSON", offsetof(struct rdma_opts, format.json), 0, 0},
+	{"pretty", 'p', OPT_FLAG, NULL, "JSON over several lines; a counter a line",
+	 offsetof(struct rdma_opts, format.pretty), 0, 0},
+	{"details", 'd', OPT_FLAG, NULL, "capabilities and what else is left out by default",
+	 offsetof(struct rdma_opts, format.details), 0, 0},
 	{0},
 };
 
-static bool is_mode(const struct cmd *c)
+/* iproute2's come first: as there, a word's beginning is enough (`rdma stat`). */
+const struct cmd rdma_cmds[] = {
+	{"dev", "[show [DEVICE]]", "devices, as iproute2's rdma prints them", show_opts, 0, 2},
+	{"link", "[show [DEVICE[/PORT]]]", "ports of devices, as iproute2's rdma prints them",
+	 show_opts, 0, 2},
+	{"system", "[show [netns]]", "the namespace mode, as iproute2's rdma prints it", show_opts,
+	 0, 2},
+	{"statistic", "[show [link [DEVICE[/PORT]]]]",
+	 "hardware counters of ports, as iproute2's rdma prints them", show_opts, 0, 3},
+	{"list", NULL, "devices and ports, and whether libibverbs can use them", own_opts, 0, 0},
+	{"mode", "[show]", "whether network namespaces share RDMA devices or own them", own_opts, 0,
+	 1},
+	{0},
+};
+
+static bool is_cmd(const struct cmd *c, const char *name)
 {
-	return !strcmp(c->name, "mode") || !strcmp(c->name, "system");
+	return !strcmp(c->name, name);
 }
 
 static int dev_text(const struct rdma_dev *list, size_t n, bool supported)
@@ -114,8 +131,222 @@ static int show_mode(bool json, struct err *e)
 	return 0;
 }
 
+/* --- iproute2's commands --- */
+
+/* What to show: all devices (name ""), one, or one port of it. */
+struct selection {
+	char device[RDMA_NAME_MAX];
+	uint64_t port; /* 0: all */
+};
+
+static bool is_selected(const struct selection *s, const char *device)
+{
+	return !s->device[0] || !strcmp(s->device, device);
+}
+
+/* "mlx5_0", "mlx5_0/1" */
+static int read_device(const char *text, bool with_port, struct selection *s, struct err *e)
+{
+	struct span rest = span_of(text), name;
+
+	span_cut(&rest, '/', &name);
+	if (!with_port && rest.p)
+		return err_set(e, -EINVAL, "'%s': expected a device without a port", text);
+	if (!name.n || name.n >= sizeof(s->device) ||
+	    (rest.p && rest.n && num_u64(rest, 1, UINT32_MAX, &s->port) < 0))
+		return err_set(e, -EINVAL, "'%s': expected DEVICE%s", text,
+			       with_port ? " or DEVICE/PORT" : "");
+	memcpy(s->device, name.p, name.n);
+	s->device[name.n] = '\0';
+	return 0;
+}
+
+/* Is `word` an abbreviation of `name`? */
+static bool is_short_for(const char *word, const char *name)
+{
+	return word[0] && !strncmp(word, name, strlen(word));
+}
+
+static int read_operands(const struct cmd *c, int argc, char **argv, struct selection *s,
+			 struct err *e)
+{
+	int i = 0;
+
+	if (argc == 0)
+		return 0;
+	if (!is_short_for(argv[0], "show") && strcmp(argv[0], "list") != 0)
+		return err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'show'", c->name,
+			       argv[0]);
+	i++;
+	if (i < argc && is_cmd(c, "system"))
+		return is_short_for(argv[i], "netns")
+			       ? 0
+			       : err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'netns'",
+					 c->name, argv[i]);
+	if (i < argc && is_cmd(c, "statistic") && strcmp(argv[i++], "link") != 0)
+		return err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'link'", c->name,
+			       argv[i - 1]);
+	return i < argc ? read_device(argv[i], !is_cmd(c, "dev"), s, e) : 0;
+}
+
+static int show_links(struct nl_wire *w, const struct rdma_view_dev *d, const struct selection *s,
+		      struct rdma_out *o, size_t *shown, struct err *e)
+{
+	auto_free struct rdma_view_link *list = NULL;
+	size_t n;
+	int r = rdma_nl_view_links(w, d, &list, &n, e);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!s->port || s->port == list[i].port) {
+			rdma_out_link(o, &list[i]);
+			(*shown)++;
+		}
+	return r;
+}
+
+/* iproute2 stops at the first device without counters; here they are left out unless named. */
+static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
+			 const struct selection *s, struct rdma_out *o, size_t *shown,
+			 struct err *e)
+{
+	int r = 0;
+
+	for (uint32_t port = 1; r == 0 && port <= d->n_ports; port++) {
+		auto_free struct rdma_count *list = NULL;
+		size_t n;
+
+		if (s->port && s->port != port)
+			continue;
+		(*shown)++;
+		r = rdma_nl_stats(w, d->index, port, &list, &n, e);
+		if (r == 0)
+			rdma_out_counters(o, d->name, port, list, n);
+		else if (r == -EOPNOTSUPP && s->device[0])
+			return err_set(e, r,
+				       "RDMA device '%s' port %u: its driver keeps no hardware "
+				       "counters",
+				       d->name, port);
+		else if (r == -EOPNOTSUPP) {
+			err_clear(e);
+			r = 0;
+		}
+	}
+	return r;
+}
+
+static int show_objects(const struct cmd *c, struct nl_wire *w, const struct selection *s,
+			struct rdma_out *o, struct err *e)
+{
+	auto_free struct rdma_view_dev *list = NULL;
+	size_t n = 0, shown = 0;
+	int r = rdma_nl_view_devs(w, &list, &n, e);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (!is_selected(s, list[i].name))
+			continue;
+		if (is_cmd(c, "link")) {
+			r = show_links(w, &list[i], s, o, &shown, e);
+		} else if (is_cmd(c, "statistic")) {
+			r = show_counters(w, &list[i], s, o, &shown, e);
+		} else {
+			rdma_out_dev(o, &list[i]);
+			shown++;
+		}
+	}
+	if (r == 0 && !shown && s->port)
+		return err_set(e, -ENODEV,
+			       "RDMA device '%s' does not exist or has no port %u: 'unirail rdma "
+			       "link' lists them",
+			       s->device, (unsigned int)s->port);
+	if (r == 0 && !shown && s->device[0])
+		return err_set(e, -ENODEV,
+			       "RDMA device '%s' does not exist: 'unirail rdma dev' lists them",
+			       s->device);
+	return r;
+}
+
+static int show_system(struct nl_wire *w, struct rdma_out *o, struct err *e)
+{
+	struct rdma_view_system s;
+	int r = rdma_nl_view_system(w, &s, e);
+
+	if (r == 0)
+		rdma_out_system(o, &s);
+	return r;
+}
+
+static int show(const struct cmd *c, const struct rdma_format *f, const struct selection *s,
+		struct err *e)
+{
+	auto_nl struct nl_wire *w = NULL;
+	auto_buf struct buf b;
+	struct rdma_out o;
+	int r = nl_open(&w, NL_RDMA, -1, e);
+
+	buf_init(&b, OUT_MAX);
+	if (r == -EPROTONOSUPPORT)
+		return err_set(e, r, NO_RDMA);
+	if (r < 0)
+		return r;
+	rdma_out_begin(&o, f, &b);
+	r = is_cmd(c, "system") ? show_system(w, &o, e) : show_objects(c, w, s, &o, e);
+	if (r < 0)
+		return r;
+	rdma_out_end(&o);
+	return opt_print(&b);
+}
+
+/* --- the applet --- */
+
+/* iproute2's options come before the words or after them, alone or as "-jd". */
+static bool is_letters(const char *word)
+{
+	return word[0] == '-' && word[1] && strspn(word + 1, "jpd") == strlen(word + 1);
+}
+
+static const char *option_of(char letter)
+{
+	return letter == 'j' ? "-j" : letter == 'p' ? "-p" : "-d";
+}
+
+static const char *whole_word(const char *word)
+{
+	for (const struct cmd *c = rdma_cmds; c->name && strcmp(c->name, "list") != 0; c++)
+		if (is_short_for(word, c->name))
+			return c->name;
+	return word;
+}
+
+struct words {
+	const char **v;
+	size_t n;
+};
+
+static struct words spread(int argc, char **argv)
+{
+	struct words to = {NULL, 0};
+	int at = 1;
+
+	VEC_PUSH(to.v, to.n) = argv[0];
+	while (at < argc && (is_letters(argv[at]) || !strcmp(argv[at], "--json") ||
+			     !strcmp(argv[at], "--pretty") || !strcmp(argv[at], "--details")))
+		at++;
+	if (at < argc)
+		VEC_PUSH(to.v, to.n) = !strcmp(argv[at], "list") ? argv[at] : whole_word(argv[at]);
+	for (int i = 1; i < argc; i++) {
+		if (i == at)
+			continue;
+		if (!is_letters(argv[i]))
+			VEC_PUSH(to.v, to.n) = argv[i];
+		else
+			for (const char *p = argv[i] + 1; *p; p++)
+				VEC_PUSH(to.v, to.n) = option_of(*p);
+	}
+	return to;
+}
+
 static int read_words(int argc, char **argv, struct rdma_opts *o, const struct cmd **ret,
-		      struct err *e)
+		      struct selection *s, struct err *e)
 {
 	auto_free char *prog = NULL;
 	int words, at, r = cmd_pick("unirail rdma", rdma_cmds, argc, argv, ret, &words, e);
@@ -126,30 +357,44 @@ static int read_words(int argc, char **argv, struct rdma_opts *o, const struct c
 	argc -= 1 + words;
 	argv += 1 + words;
 	at = opt_parse(*ret, prog, argc, argv, o, e);
-	if (at >= 0 && at < argc && strcmp(argv[at], "show"))
-		return err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'show'",
-			       (*ret)->name, argv[at]);
-	return at;
+	if (at < 0)
+		return at;
+	return read_operands(*ret, argc - at, argv + at, s, e);
+}
+
+static int run(const struct cmd *c, const struct rdma_opts *o, const struct selection *s,
+	       struct err *e)
+{
+	bool json = !strcmp(o->output, "json");
+
+	if (is_cmd(c, "list"))
+		return show_dev(json, e);
+	return is_cmd(c, "mode") ? show_mode(json, e) : show(c, &o->format, s, e);
 }
 
 int rdma_main(int argc, char **argv)
 {
 	struct rdma_opts o = {.output = "text"};
+	struct words all = spread(argc, argv);
+	struct selection s = {.port = 0};
 	const struct cmd *c = NULL;
 	struct err e = ERR_INIT;
-	int r = read_words(argc, argv, &o, &c, &e);
-	bool json;
+	int r = read_words((int)all.n, (char **)all.v, &o, &c, &s, &e);
 
-	if (r < 0)
-		return opt_exit("unirail rdma", r, &e);
-	json = !strcmp(o.output, "json");
-	r = is_mode(c) ? show_mode(json, &e) : show_dev(json, &e);
 	if (r < 0) {
-		fprintf(stderr, "unirail rdma: %s\n", e.text);
-		return 1;
+		r = opt_exit("unirail rdma", r, &e);
+	} else {
+		r = run(c, &o, &s, &e);
+		if (r < 0) {
+			fprintf(stderr, "unirail rdma: %s\n", e.text);
+			r = 1;
+		}
 	}
+	free(all.v);
 	return r;
 }
+
+/* --- our own view --- */
 
 static const char *link_of(const struct rdma_dev *d, const struct rdma_port *p)
 {

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_RDMA_H
 #define UNIRAIL_CLI_RDMA_H
 
-/* Output of `unirail rdma dev`: one row per port, and whether verbs can use the device. */
+/* Output of `unirail rdma list`: one row per port, and whether verbs can use the device. */
 
 #include <stdio.h>
 

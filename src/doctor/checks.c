@@ -469,7 +469,7 @@ void doctor_rdma_verbs(struct doctor *d)
 	for (size_t i = 0; i < f->n_rdma; i++)
 		if (f->rdma[i].reason[0])
 			doctor_find(d, FINDING_PROBLEM, f->rdma[i].name,
-				    "see 'unirail rdma dev'; another libibverbs in pods may "
+				    "see 'unirail rdma list'; another libibverbs in pods may "
 				    "support it",
 				    "libibverbs cannot use it: %s", f->rdma[i].reason);
 	if (f->n_rdma && !file_exists(f->root, "/dev/infiniband/rdma_cm"))

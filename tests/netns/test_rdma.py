@@ -30,16 +30,22 @@ def peer(*args):
     return json.loads(subprocess.run(["rdma", "-j", *args], capture_output=True, check=True).stdout)
 
 
-def test_dev():
-    listed = json.loads(rdma("dev", "-o", "json"))
+def failed(*args, name=None):
+    done = subprocess.run([name or UNIRAIL, *([] if name else ["rdma"]), *args], capture_output=True, text=True, timeout=30)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def test_list():
+    listed = json.loads(rdma("list", "-o", "json"))
     if not kernel_has_rdma():
         assert listed == []
-        assert rdma("dev").startswith("the kernel has no RDMA")
+        assert rdma("list").startswith("the kernel has no RDMA")
         return
     assert sorted(d["name"] for d in listed) == sorted(d["ifname"] for d in peer("dev"))
     for d in listed:
         assert d["inVerbs"] or d["notUsableByVerbs"]
-    text = rdma("dev")
+    text = rdma("list")
     for d in listed:
         assert d["name"] in text
 
@@ -50,12 +56,39 @@ def test_mode():
         assert mode == {"supported": False, "mode": None}
         assert rdma("mode").startswith("the kernel has no RDMA")
         return
-    assert mode == {"supported": True, "mode": peer("system")[0]["netns"]}
+    assert rdma("system").startswith(f"netns {mode['mode']} copy-on-fork ")
     assert rdma("mode").startswith(mode["mode"])
 
 
-def test_iproute2_words():
-    assert rdma("link") == rdma("link", "show") == rdma("dev")
-    assert rdma("system") == rdma("system", "show") == rdma("mode", "show")
-    p = subprocess.run([UNIRAIL, "rdma", "system", "set"], capture_output=True, text=True, timeout=30)
-    assert p.returncode == 2 and p.stderr == "unirail rdma: system: unknown operand 'set', expected 'show'\n"
+def test_iproute2_views():
+    for words in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"]):
+        if kernel_has_rdma():
+            assert rdma(*words) == subprocess.run(["rdma", *words], capture_output=True, text=True, check=True).stdout
+        else:
+            assert failed(*words) == (
+                1, "unirail rdma: the kernel has no RDMA (module ib_core is not loaded, or not built)\n")
+
+
+def test_iproute2_words(tmp_path):
+    for words, said in {
+            ("system", "set"): "system: unknown operand 'set', expected 'show'",
+            ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",
+            ("statistic", "show", "qp"): "statistic: unknown operand 'qp', expected 'link'",
+            ("link", "show", "mlx5_0/x"): "'mlx5_0/x': expected DEVICE or DEVICE/PORT",
+            ("dev", "show", "mlx5_0/1"): "'mlx5_0/1': expected a device without a port",
+            ("dev", "show", "a", "b"): "unexpected operand 'b'; wants [show [DEVICE]]",
+            ("resource",): "unknown command 'resource'; see 'unirail rdma --help'",
+            ("dev", "-x"): "unknown option '-x'; see --help"}.items():
+        assert failed(*words) == (2, f"unirail rdma: {said}\n")
+    # A link named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
+    link = tmp_path / "rdma"
+    link.symlink_to(UNIRAIL)
+    assert failed("link", "add", name=link) == (2, "unirail rdma: link: unknown operand 'add', expected 'show'\n")
+    done = subprocess.run([link], env={"CNI_COMMAND": "VERSION"}, input='{"cniVersion": "1.0.0"}', capture_output=True,
+                          text=True, timeout=30)
+    assert done.returncode == 0 and "supportedVersions" in done.stdout
+    for words in (["show_gids"], ["ibdev2netdev"], ["ibstat", "-l"]):
+        link = tmp_path / words[0]
+        link.symlink_to(UNIRAIL)
+        done = subprocess.run([link, *words[1:]], capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes rdma_mlx5.nl, rdma_rxe.nl and rdma_users*.nl beside this file: what Linux 6.12 answers on hosts that were not at hand.
+"""Writes rdma_mlx5.nl, rdma_rxe.nl, rdma_view.nl and rdma_users*.nl beside this file: what Linux 6.12 answers on hosts that
+were not at hand.
 
 Composed from include/uapi/rdma/rdma_netlink.h and drivers/infiniband/core/nldev.c (which attributes, in which
 order), not recorded. Replace them by `unirail doctor --snapshot` of real hosts when there are any.
@@ -9,14 +10,15 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent
-GET, PORT_GET, SYS_GET, QP_GET, GET_CHARDEV, CTX_GET = 1, 5, 6, 10, 15, 22
+GET, PORT_GET, SYS_GET, QP_GET, GET_CHARDEV, STAT_GET, CTX_GET = 1, 5, 6, 10, 15, 17, 22
 REQUEST, MULTI, DUMP = 1, 2, 0x300
 DEV_INDEX, DEV_NAME, PORT_INDEX, CAP_FLAGS, FW, NODE_GUID, SYS_GUID, PREFIX, LID, SM_LID, LMC, STATE, PHYS, TYPE = \
     range(1, 15)
 NDEV_INDEX, NDEV_NAME, NETNS_MODE, PROTOCOL = 50, 51, 66, 67
 QP, QP_ENTRY, LQPN, RES_TYPE, RES_STATE, PID, KERN_NAME = 19, 20, 21, 26, 27, 28, 29
 CTX, CTX_ENTRY, CTXN = 86, 87, 64
-CHARDEV_TYPE, CHARDEV_NAME, CHARDEV_ABI, CHARDEV, DRIVER_ID, DIM = 69, 70, 71, 72, 73, 83
+CHARDEV_TYPE, CHARDEV_NAME, CHARDEV_ABI, CHARDEV, DRIVER_ID, DIM = 69, 70, 71, 72, 73, 84
+COUNTERS, COUNTER, COUNTER_NAME, COUNTER_VALUE, COPY_ON_FORK = 80, 81, 82, 83, 93
 MLX5, RXE = 1, 14
 
 
@@ -100,6 +102,22 @@ class Host:
         else:
             self.objects(CTX_GET, index, nest(CTX, *[nest(CTX_ENTRY, u32(CTXN, i), u32(PID, pid)) for i, pid in enumerate(pids)]))
 
+    def views(self, devs):
+        """What `unirail rdma dev`, `link`, `system` and `statistic` request."""
+        self.ask(message(GET, REQUEST | DUMP, b""))
+        self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
+        self.answer(DONE)
+        for d in devs:
+            self.ask(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
+            self.answer(message(PORT_GET, MULTI, self.port(d)))
+            self.answer(DONE)
+        self.ask(message(SYS_GET, REQUEST, b""))
+        self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 0) + u8(COPY_ON_FORK, 1)))
+        self.ask(message(STAT_GET, REQUEST, u32(DEV_INDEX, 0) + u32(PORT_INDEX, 1)))
+        counters = b"".join(attr(COUNTER, text(COUNTER_NAME, name) + u64(COUNTER_VALUE, value))
+                            for name, value in (("out_of_sequence", 7), ("rx_write_requests", 1 << 40)))
+        self.answer(message(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
+
     def handle(self, d):
         return u32(DEV_INDEX, d["index"]) + text(DEV_NAME, d["name"])
 
@@ -164,3 +182,7 @@ host.devices([rxe(0)], mode=False)
 host.qps(0, "ib_core")
 host.contexts(0, None)
 host.write("rdma_users_none.nl")
+
+host = Host("three of eight ConnectX-7, exclusive mode")
+host.views([mlx5(i) for i in (0, 6, 7)])
+host.write("rdma_view.nl")

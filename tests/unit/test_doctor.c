@@ -418,7 +418,7 @@ static void recorded(void **state)
 	assert_int_equal(l.f.n_rdma, 3);
 	assert_string_equal(l.f.rdma[0].driver, "rxe");
 	run(&l);
-	finds(&l, "rdma-verbs", "fib0", "libibverbs does not list it", "unirail rdma dev");
+	finds(&l, "rdma-verbs", "fib0", "libibverbs does not list it", "unirail rdma list");
 	finds(&l, "rdma-ports", "rxeb port 1", "its interface 'rb' is down", "ip link set rb up");
 	finds(&l, "rail-subnets", "ra", "same subnet as 'rb'", "");
 	finds(&l, "vf-drivers", "0000:01:10.2", "no driver is bound", "drivers_probe");

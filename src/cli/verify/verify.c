@@ -295,7 +295,7 @@ int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
 		return r < 0 ? r
 			     : err_kind(e, ERR_UNAVAILABLE, -ENODEV,
 					"no address of this network namespace has an RDMA device "
-					"behind it; see 'unirail rdma dev'");
+					"behind it; see 'unirail rdma list'");
 	}
 	r = ask_far(to, &far, &n_far, e);
 	if (r < 0)

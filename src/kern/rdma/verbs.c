@@ -72,7 +72,8 @@ static int open_listed(struct ibv_device **list, int n, const char *name, struct
 	}
 	return err_kind(
 		e, ERR_UNAVAILABLE, -ENODEV,
-		"open RDMA device '%s': libibverbs does not list it; see 'unirail rdma dev'", name);
+		"open RDMA device '%s': libibverbs does not list it; see 'unirail rdma list'",
+		name);
 }
 
 int verbs_open(struct verbs_dev **ret, const char *name, struct err *e)

@@ -15,8 +15,8 @@ has_no_gid rxe0 172.16.1.20 || fail "the GID is there before ADD"
 add macvlan pod net1 "$conf"
 until_true has_gid rxe0 172.16.1.20
 ip netns exec pod ibv_devinfo -d rxe0 -v | grep -i gid
-ip netns exec pod unirail rdma dev
-same "GIDs" "$(unirail rdma dev -o json | jq '.[0].ports[0].gids')" \
+ip netns exec pod unirail rdma list
+same "GIDs" "$(unirail rdma list -o json | jq '.[0].ports[0].gids')" \
 	"$(ibv_devinfo -d rxe0 -v | grep -c 'GID\[')"
 delete macvlan pod net1 "$conf"
 until_true has_no_gid rxe0 172.16.1.20

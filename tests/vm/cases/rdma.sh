@@ -1,14 +1,48 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail rdma` agrees with rdma and ibv_devinfo: soft-RoCE and fakeib, in both modes.
+# `unirail rdma` agrees with rdma and ibv_devinfo, its layout is iproute2's: soft-RoCE and fakeib, in both modes.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
+
+# alike ARGUMENTS: both print the same bytes
+alike() {
+	same "rdma $*" "$($in_ns unirail rdma "$@")" "$($in_ns rdma "$@")"
+}
+
+# layout: of every view, for what is in the namespace
+layout() {
+	for options in "" -d -j -jd; do
+		# shellcheck disable=SC2086 # none is no word
+		for view in dev link; do
+			alike $options $view
+			alike $view show $options
+		done
+	done
+	for dev in $($in_ns rdma -j dev | jq -r '.[].ifname'); do
+		alike dev show "$dev"
+		alike -jd link show "$dev/1"
+		same "rdma -jp link show $dev" "$($in_ns unirail rdma -jp link show "$dev/1" | jq -c .)" \
+			"$($in_ns rdma -jp link show "$dev/1" | jq -c .)"
+	done
+	alike system
+	alike sys show
+	same "rdma -j system" "$($in_ns unirail rdma -j system | jq -r '.[] | "netns \(.netns) copy-on-fork \(if ."copy-on-fork" then "on" else "off" end)"')" \
+		"$($in_ns rdma system)"
+}
+
+# counters DEVICE
+counters() {
+	alike statistic show link "$1"
+	alike -j statistic show link "$1/1"
+	alike -p stat show link "$1/1"
+	$in_ns unirail rdma statistic show link "$1/1" | grep -q " sent_pkts " || fail "counters of $1"
+}
 
 # agree [NS]: in this namespace
 agree() {
 	in_ns=${1:+ip netns exec $1}
-	ours=$($in_ns unirail rdma dev -o json)
-	$in_ns unirail rdma dev
+	ours=$($in_ns unirail rdma list -o json)
+	$in_ns unirail rdma list
 	theirs=$($in_ns rdma -j dev)
 	same "devices" "$(echo "$ours" | jq -c 'map([.name, .index, .nodeGuid]) | sort')" \
 		"$(echo "$theirs" | jq -c 'map([.ifname, .ifindex, .node_guid]) | sort')"
@@ -27,7 +61,7 @@ agree() {
 }
 
 count() {
-	$1 unirail rdma dev -o json | jq length
+	$1 unirail rdma list -o json | jq length
 }
 
 same "devices at first" "$(count "")" 0
@@ -36,10 +70,21 @@ ip link add rail0 type veth peer name sw0
 ip link set rail0 up
 ip link set sw0 up
 rdma link add rxe0 type rxe netdev rail0
+in_ns=
+alike statistic
+alike stat show
+alike -j statistic
+counters rxe0
 insmod /lib/fakeib.ko ib=2
+counters rxe0
+same "devices without counters" "$(unirail rdma statistic)" "$(rdma statistic show link rxe0)"
+none=$(rdma -j dev | jq -r '[.[].ifname | select(startswith("fib"))][0]')
+! unirail rdma statistic show link "$none" 2>/tmp/said || fail "counters of $none"
+grep -q "RDMA device '$none' port 1: its driver keeps no hardware counters" /tmp/said || fail "$(cat /tmp/said)"
 ip netns add pod
 agree
-same "in verbs" "$(unirail rdma dev -o json | jq '.[] | select(.name == "rxe0").inVerbs')" true
+layout
+same "in verbs" "$(unirail rdma list -o json | jq '.[] | select(.name == "rxe0").inVerbs')" true
 same "devices in the pod, shared" "$(count "ip netns exec pod")" 3
 agree pod
 ip netns del pod
@@ -56,7 +101,8 @@ moved=$(rdma -j dev | jq -r '[.[].ifname | select(startswith("fib"))][0]')
 rdma dev set "$moved" netns pod
 agree
 agree pod
-same "devices in the pod" "$(ip netns exec pod unirail rdma dev -o json | jq -r 'map(.name) | join(" ")')" "$moved"
+layout
+same "devices in the pod" "$(ip netns exec pod unirail rdma list -o json | jq -r 'map(.name) | join(" ")')" "$moved"
 ip netns del pod
 home() {
 	[ "$(count "")" = 3 ]

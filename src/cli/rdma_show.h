@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_RDMA_SHOW_H
+#define UNIRAIL_CLI_RDMA_SHOW_H
+
+/*
+ * The layout of iproute2's rdma (6.1), text and JSON: `rdma dev`, `link`, `system` and `statistic`.
+ * Its `rdma -j system` prints text; here it is JSON.
+ */
+
+#include "base/buf.h"
+#include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_view.h"
+#include "wire/json/json.h"
+
+struct rdma_format {
+	bool json, details, pretty;
+};
+
+/* Objects of one output: begin, any number of them, end. */
+struct rdma_out {
+	struct rdma_format f;
+	struct buf *b;
+	struct json_out json;
+};
+
+void rdma_out_begin(struct rdma_out *o, const struct rdma_format *f, struct buf *b);
+void rdma_out_dev(struct rdma_out *o, const struct rdma_view_dev *d);
+void rdma_out_link(struct rdma_out *o, const struct rdma_view_link *l);
+void rdma_out_system(struct rdma_out *o, const struct rdma_view_system *s);
+void rdma_out_counters(struct rdma_out *o, const char *device, uint32_t port,
+		       const struct rdma_count *list, size_t n);
+void rdma_out_end(struct rdma_out *o);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices, ports, the mode and counters in the layout of iproute2's rdma, from replayed netlink. */
+#include "kern_lab.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "cli/rdma_show.h"
+
+enum { DEVICES = 3 };
+
+struct view {
+	struct rdma_view_dev *devs;
+	struct rdma_view_link *links[DEVICES];
+	struct rdma_view_system system;
+	struct rdma_count *counters;
+	size_t n_counters;
+};
+
+static struct view observe(void)
+{
+	auto_nl struct nl_wire *w = kern_replay("rdma_view.nl");
+	struct view v = {0};
+	size_t n;
+
+	OK(rdma_nl_view_devs(w, &v.devs, &n, &e));
+	assert_int_equal(n, DEVICES);
+	for (size_t i = 0; i < DEVICES; i++) {
+		size_t ports;
+
+		OK(rdma_nl_view_links(w, &v.devs[i], &v.links[i], &ports, &e));
+		assert_int_equal(ports, 1);
+	}
+	OK(rdma_nl_view_system(w, &v.system, &e));
+	OK(rdma_nl_stats(w, 0, 1, &v.counters, &v.n_counters, &e));
+	OK(nl_replay_finished(w, &e));
+	return v;
+}
+
+static void view_done(struct view *v)
+{
+	free(v->devs);
+	for (size_t i = 0; i < DEVICES; i++)
+		free(v->links[i]);
+	free(v->counters);
+}
+
+enum what { DEV, LINK, SYSTEM, COUNTERS };
+
+/* The output for the devices from..to. */
+static void prints(enum what what, struct rdma_format f, size_t from, size_t to, const char *want)
+{
+	struct view v = observe();
+	auto_buf struct buf b;
+	struct rdma_out o;
+
+	buf_init(&b, 1 << 16);
+	rdma_out_begin(&o, &f, &b);
+	for (size_t i = from; i <= to; i++)
+		switch (what) {
+		case DEV: rdma_out_dev(&o, &v.devs[i]); break;
+		case LINK: rdma_out_link(&o, v.links[i]); break;
+		case SYSTEM: rdma_out_system(&o, &v.system); break;
+		case COUNTERS:
+			rdma_out_counters(&o, v.devs[i].name, 1, v.counters, v.n_counters);
+			break;
+		}
+	rdma_out_end(&o);
+	assert_string_equal(b.p, want);
+	view_done(&v);
+}
+
+#define TEXT                                                                                       \
+	(struct rdma_format)                                                                       \
+	{                                                                                          \
+		0                                                                                  \
+	}
+#define DETAILS                                                                                    \
+	(struct rdma_format)                                                                       \
+	{                                                                                          \
+		.details = true                                                                    \
+	}
+#define JSON                                                                                       \
+	(struct rdma_format)                                                                       \
+	{                                                                                          \
+		.json = true                                                                       \
+	}
+
+static void dev(void **state)
+{
+	(void)state;
+	prints(DEV, TEXT, 0, 1,
+	       "0: mlx5_0: node_type ca fw 28.39.3560 node_guid a088:c203:00e0:0000 "
+	       "sys_image_guid a088:c203:00e0:0000 \n"
+	       "6: mlx5_6: node_type ca fw 28.39.3560 node_guid a088:c203:00e0:0006 "
+	       "sys_image_guid a088:c203:00e0:0006 \n");
+	prints(DEV, DETAILS, 0, 0,
+	       "0: mlx5_0: node_type ca fw 28.39.3560 node_guid a088:c203:00e0:0000 "
+	       "sys_image_guid a088:c203:00e0:0000 adaptive-moderation on \n"
+	       "    caps: <BAD_PKEY_CNTR, BAD_QKEY_CNTR, AUTO_PATH_MIG, CHANGE_PHY_PORT, INIT_TYPE, "
+	       "PORT_ACTIVE_EVENT, RC_RNR_NAK_GEN, UNKNOWN, UD_IP_CSUM, MEM_WINDOW_TYPE_2B, "
+	       "RAW_IP_CSUM, MANAGED_FLOW_STEERING, SG_GAPS_REG, RDMA_NETDEV_OPA_VNIC, "
+	       "PCI_WRITE_END_PADDING>\n");
+	prints(DEV, JSON, 1, 1,
+	       "[{\"ifindex\":6,\"ifname\":\"mlx5_6\",\"node_type\":\"ca\","
+	       "\"fw\":\"28.39.3560\",\"node_guid\":\"a088:c203:00e0:0006\","
+	       "\"sys_image_guid\":\"a088:c203:00e0:0006\"}]\n");
+}
+
+static void link(void **state)
+{
+	(void)state;
+	prints(LINK, TEXT, 0, 2,
+	       "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev ens0f0np0 \n"
+	       "link mlx5_6/1 subnet_prefix fe80:0000:0000:0000 lid 37 sm_lid 1 lmc 0 state ACTIVE "
+	       "physical_state LINK_UP \n"
+	       "link mlx5_7/1 state DOWN physical_state DISABLED \n");
+	prints(LINK, DETAILS, 0, 1,
+	       "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev ens0f0np0 netdev_index 10 "
+	       "\n"
+	       "link mlx5_6/1 subnet_prefix fe80:0000:0000:0000 lid 37 sm_lid 1 lmc 0 state ACTIVE "
+	       "physical_state LINK_UP \n"
+	       "    caps: <TRAP, SL_MAP, SYS_IMAGE_GUID, CABLE_INFO, EXTENDED_SPEEDS, CAP_MASK2, "
+	       "CM, DEVICE_MGMT, VENDOR_CLASS, CAP_MASK_NOTICE, CLIENT_REG, OTHER_LOCAL_CHANGES, "
+	       "MULT_PKER_TRAP>\n");
+	prints(LINK, JSON, 0, 0,
+	       "[{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":1,\"state\":\"ACTIVE\","
+	       "\"physical_state\":\"LINK_UP\",\"netdev\":\"ens0f0np0\",\"netdev_index\":10}]\n");
+	/* no device: an empty list */
+	prints(LINK, JSON, 1, 0, "[]\n");
+}
+
+static void mode(void **state)
+{
+	(void)state;
+	prints(SYSTEM, TEXT, 0, 0, "netns exclusive copy-on-fork on\n");
+	prints(SYSTEM, JSON, 0, 0, "[{\"netns\":\"exclusive\",\"copy-on-fork\":true}]\n");
+}
+
+static void counters(void **state)
+{
+	(void)state;
+	prints(COUNTERS, TEXT, 0, 0,
+	       "link mlx5_0/1 out_of_sequence 7 rx_write_requests 1099511627776 \n");
+	prints(COUNTERS, (struct rdma_format){.pretty = true}, 0, 0,
+	       "link mlx5_0/1 \n    out_of_sequence 7 \n    rx_write_requests 1099511627776 \n");
+	prints(COUNTERS, JSON, 0, 0,
+	       "[{\"ifname\":\"mlx5_0\",\"port\":1,\"out_of_sequence\":7,"
+	       "\"rx_write_requests\":1099511627776}]\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(dev),
+		cmocka_unit_test(link),
+		cmocka_unit_test(mode),
+		cmocka_unit_test(counters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
