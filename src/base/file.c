@@ -582,6 +582,17 @@ int lock_fd(int fd, int timeout_ms)
 	return flock_until(fd, deadline_of(timeout_ms));
 }
 
+int lock_is_held(const struct root *r, const char *path)
+{
+	auto_fd int f = path_open(r, path, O_RDONLY | O_NONBLOCK, 0);
+
+	if (f < 0)
+		return f;
+	if (flock(f, LOCK_SH | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? 1 : -errno;
+	return 0;
+}
+
 /* -EAGAIN: another process removed the file while this one waited, and a lock on a deleted file guards nothing. */
 static int check_file(int fd, const char *path, struct err *e)
 {

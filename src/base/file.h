@@ -73,6 +73,10 @@ int file_lstat(const struct root *r, const char *path, struct stat *ret, struct 
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
 
+/* Whether a process has the lock: 1, 0, -ENOENT without the file, or another -errno. It is taken for an instant to find
+ * out. */
+int lock_is_held(const struct root *r, const char *path);
+
 /* The same wait on a descriptor of one's own, a folder's for instance; 0 or -errno. */
 int lock_fd(int fd, int timeout_ms);
 

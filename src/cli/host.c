@@ -375,6 +375,19 @@ static void on_round_end(void *arg, const struct host_plan *p, const struct err 
 		log_warn("cannot write the report of drift", LOG_S("error", e.text));
 }
 
+/* Without it the agent takes the reports for those of an ended watch, or of another one that has it. */
+static void lock_reports(struct call *c, int *fd)
+{
+	enum { WAIT_MS = 2000 };
+	auto_free char *path = xasprintf("%s/" HOST_WATCH_LOCK, c->o.state_dir);
+	struct err e = ERR_INIT;
+
+	if (dir_make(&c->h.root, c->o.state_dir, 0755, &e) < 0 ||
+	    lock_take(&c->h.root, path, WAIT_MS, fd, &e) < 0)
+		log_warn("cannot lock the report of drift; does another 'unirail host watch' run?",
+			 LOG_S("error", e.text));
+}
+
 static int run_watch(struct call *c, struct err *e)
 {
 	const struct host_watch_conf conf = {.root = c->o.root,
@@ -389,11 +402,13 @@ static int run_watch(struct call *c, struct err *e)
 					     .arg = c};
 	auto_free char *path = xasprintf("%s/" HOST_WATCH_REPORT, c->o.state_dir);
 	struct err late = ERR_INIT;
+	auto_fd int lock = -1;
 	int r;
 
 	if (!c->h.kernel)
 		return err_kind(e, ERR_CONF, -EOPNOTSUPP, "'%s' is not the running host",
 				c->o.root);
+	lock_reports(c, &lock);
 	r = host_watch(&conf, e);
 	/* What it says would be true of the past only. */
 	if (r >= 0 && file_remove(&c->h.root, path, &late) < 0)

@@ -33,6 +33,8 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
  * (failure not NULL).
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
+/* Locked as long as the watch lives: a report without a lock is one that a killed watch left. */
+#define HOST_WATCH_LOCK HOST_WATCH_REPORT ".lock"
 void host_watch_report(const struct host_plan *p, const struct err *failure, struct buf *b);
 
 /* Until SIGTERM, SIGINT or SIGHUP: then 0. */

@@ -594,7 +594,9 @@ static void test_lock(void **state)
 	int64_t start;
 	struct stat st;
 
+	assert_int_equal(lock_is_held(&p->in, "/l"), -ENOENT);
 	assert_int_equal(lock_take(&p->in, "/l", 0, &fd, &e), 0);
+	assert_int_equal(lock_is_held(&p->in, "/l"), 1);
 	assert_int_equal(file_lstat(&p->in, "/l", &st, &e), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	start = now_mono_ms();
@@ -604,6 +606,7 @@ static void test_lock(void **state)
 	assert_string_equal(e.text, "lock '/l': another process held it for 60 ms");
 	assert_int_equal(other, -1);
 	close(fd);
+	assert_int_equal(lock_is_held(&p->in, "/l"), 0);
 	assert_int_equal(lock_take(&p->in, "/l", 0, &other, &e), 0);
 	close(other);
 	assert_int_equal(lock_take(&p->in, "/none/l", 0, &other, &e), -ENOENT);

@@ -129,6 +129,20 @@ static void test_condition_of_the_node(void **state)
 	assert_non_null(strstr(turned, "\"lastTransitionTime\":\"1970-01-01T00:00:00Z\""));
 }
 
+static void test_condition_of_an_earlier_agent_is_removed(void **state)
+{
+	struct host_drift_state never = {.known = false};
+	auto_free char *none =
+		patch_of(&never, "{\"status\":{\"conditions\":[{\"type\":\"Ready\"}]}}");
+	auto_free char *old = patch_of(&never, CONDITION("True", "StepsLeft", "m"));
+
+	(void)state;
+	assert_string_equal(none, "");
+	assert_string_equal(
+		old, "[{\"op\":\"test\",\"path\":\"/status/conditions/1/type\",\"value\":"
+		     "\"HostDrift\"},{\"op\":\"remove\",\"path\":\"/status/conditions/1\"}]");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +150,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_report_is_refused),
 		cmocka_unit_test(test_condition_of_the_node),
 		cmocka_unit_test(test_condition_after_the_end_of_the_watch),
+		cmocka_unit_test(test_condition_of_an_earlier_agent_is_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

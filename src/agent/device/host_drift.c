@@ -78,6 +78,13 @@ static bool is_drift(const struct host_drift_state *s)
 	return s->known && strcmp(s->reason, "InSync") != 0;
 }
 
+/* Another writer may have moved the condition. */
+static void add_test(struct kube_patch *patch, const char *place)
+{
+	jo_str(kube_patch_add(patch, "test", "status", "conditions", place, "type", NULL),
+	       HOST_DRIFT_CONDITION);
+}
+
 bool host_drift_plan(const struct host_drift_state *s, const struct json *node, int64_t now_ms,
 		     struct kube_patch *patch)
 {
@@ -91,15 +98,20 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 	while ((c = json_walk_next(&w, NULL)) &&
 	       strcmp(text_of(c, "type"), HOST_DRIFT_CONDITION) != 0)
 		at++;
+	snprintf(place, sizeof(place), "%zu", at);
+	if (!*s->reason) {
+		if (!c)
+			return false;
+		add_test(patch, place);
+		kube_patch_add(patch, "remove", "status", "conditions", place, NULL);
+		return true;
+	}
 	if (c && !strcmp(text_of(c, "status"), status) &&
 	    !strcmp(text_of(c, "reason"), s->reason) && !strcmp(text_of(c, "message"), s->message))
 		return false;
 	kube_time_text(now_ms, now);
-	snprintf(place, sizeof(place), "%zu", at);
-	if (c) {
-		o = kube_patch_add(patch, "test", "status", "conditions", place, "type", NULL);
-		jo_str(o, HOST_DRIFT_CONDITION);
-	}
+	if (c)
+		add_test(patch, place);
 	o = c ? kube_patch_add(patch, "replace", "status", "conditions", place, NULL)
 	      : kube_patch_add(patch, "add", "status", "conditions", "-", NULL);
 	jo_obj(o);
@@ -119,11 +131,12 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 
 static void failed(struct host_drift *d, const struct err *e)
 {
-	if (!d->refused)
+	/* Of a node without a watch that is no failure: there is most likely no condition either. */
+	if (!d->refused && *d->sent.reason)
 		log_warn("cannot write the Node's condition " HOST_DRIFT_CONDITION
 			 "; allow the agent to 'get' nodes and to 'patch' nodes/status",
 			 LOG_S("error", e->text));
-	d->refused = true;
+	d->refused = *d->sent.reason;
 	/* Each node of the cluster does so. */
 	d->retry_ms =
 		loop_now_ms(kube_loop(d->conf.kube)) + (e->code == -EPERM ? RETRY_MS : CHECK_MS);
@@ -199,6 +212,14 @@ static void report(struct host_drift *d, const struct host_drift_state *was)
 		      d->now.message);
 }
 
+/* Whether the watch that wrote the report is gone. One without a lock file is of a version that has none. */
+static bool is_left(const struct host_drift *d)
+{
+	auto_free char *lock = xasprintf("%s.lock", d->conf.path);
+
+	return lock_is_held(d->conf.root, lock) == 0;
+}
+
 static void on_check(void *arg)
 {
 	struct host_drift *d = arg;
@@ -209,10 +230,13 @@ static void on_check(void *arg)
 	buf_init(&b, REPORT_MAX);
 	d->timer = loop_add_timer(kube_loop(d->conf.kube), CHECK_MS, on_check, d);
 	r = file_read(d->conf.root, d->conf.path, REPORT_MAX, &b, NULL);
-	if (r == -ENOENT && *was.reason)
+	if (r == -ENOENT && !*was.reason) {
+		/* The condition of an agent before this one is removed. */
+	} else if (r == -ENOENT || (r == 0 && is_left(d))) {
 		host_drift_stopped(&d->now);
-	else if (r < 0 || host_drift_read(buf_span(&b), &d->now) < 0)
+	} else if (r < 0 || host_drift_read(buf_span(&b), &d->now) < 0) {
 		return;
+	}
 	report(d, &was);
 	publish(d);
 }

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Node's condition HostDrift: from `unirail host watch` by the agent to the API server, also after the end of either of them."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+from cluster import BINARY, die_with_parent, wait
+
+# No interface has this name: each round fails.
+WRONG = "[interface none7]\nipv4-ip = 172.16.1.10/24\npersist = none\n"
+READ_MS, INTERVAL = 10000, "2s"  # the agent reads the report every READ_MS
+
+
+class HostWatch:
+    """`unirail host watch` of a host.conf and a state directory of its own."""
+
+    def __init__(self, folder):
+        self.conf, self.state, self.log = folder / "host.conf", folder / "host", folder / "watch.log"
+        self.report = self.state / "drift.json"
+        self.process = None
+
+    def start(self, conf=""):
+        self.conf.write_text(conf)
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen([BINARY, "host", "watch", "--conf", self.conf, "--state-dir", self.state, "--interval", INTERVAL],
+                                            stdout=log, stderr=log, preexec_fn=die_with_parent, env={"PATH": os.environ["PATH"]})
+        return self
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        return self.process.wait(20)
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def watch(tmp_path, closing):
+    return closing(HostWatch(tmp_path))
+
+
+@pytest.fixture
+def start(mine, agent, watch):
+    """As a kubelet registers its Node: with conditions."""
+    mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"conditions": [
+        {"type": "Ready", "status": "True", "reason": "r", "message": "m"}]}}, type="application/strategic-merge-patch+json")
+    return lambda: agent(UNIRAIL_HOST_DRIFT=str(watch.report))
+
+
+def conditions(mine):
+    return [c for c in mine.ok("GET", "/api/v1/nodes/n1")["status"].get("conditions", []) if c["type"] == "HostDrift"]
+
+
+def becomes(mine, *wants):
+    """The Node has the condition with this status and reason, or with no arguments none."""
+    wait(lambda: [(c["status"], c["reason"]) for c in conditions(mine)] == [w for w in [wants] if w], 2 * READ_MS / 1000 + 20)
+
+
+def test_drift_and_its_end(mine, start, watch):
+    one = start()
+    watch.start(WRONG)
+    becomes(mine, "True", "RoundFailed")
+    told = conditions(mine)[0]
+    assert "none7" in told["message"], told
+    assert one.get(one.metrics_port, "/metrics")[0] == 200
+    # Without a restart of either: the next round reads host.conf again.
+    watch.conf.write_text("")
+    becomes(mine, "False", "InSync")
+    again = conditions(mine)[0]
+    assert again["lastTransitionTime"] >= told["lastTransitionTime"]
+    events = mine.ok("GET", "/api/v1/events")["items"]
+    assert {"HostWatchFailed", "HostRestored"} <= {e["reason"] for e in events if e["involvedObject"]["name"] == "n1"}
+    assert watch.stop() == 0 and not watch.report.exists()
+    becomes(mine, "Unknown", "NotWatched")
+
+
+def test_a_killed_watch(mine, start, watch):
+    """Its report stays in the file, and is none: with the agent that read it, and with the next one."""
+    one = start()
+    watch.start(WRONG)
+    becomes(mine, "True", "RoundFailed")
+    watch.stop(signal.SIGKILL)
+    assert watch.report.exists()
+    becomes(mine, "Unknown", "NotWatched")
+    watch.start(WRONG)
+    becomes(mine, "True", "RoundFailed")
+    one.kill()
+    watch.stop(signal.SIGKILL)
+    start()
+    becomes(mine, "Unknown", "NotWatched")
+    # The same report again, of a watch that lives.
+    watch.start(WRONG)
+    becomes(mine, "True", "RoundFailed")
+
+
+def test_a_node_that_is_no_longer_watched(mine, start, watch):
+    """An agent without a report removes the condition that an earlier one left; others stay."""
+    one = start()
+    watch.start(WRONG)
+    becomes(mine, "True", "RoundFailed")
+    one.kill()
+    watch.stop()
+    one = start()
+    becomes(mine)
+    assert [c["type"] for c in mine.ok("GET", "/api/v1/nodes/n1")["status"]["conditions"]] == ["Ready"]
+    assert not one.said("cannot write the Node's condition")
