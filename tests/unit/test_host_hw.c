@@ -448,6 +448,57 @@ static void ranges_of_vfs(void **state)
 	host_remove(&lab);
 }
 
+/* By its interface and by its PCI address: one PF all the same. */
+static void two_sections_of_one_pf(void **state)
+{
+	static const char *const lists[][4] = {{"NAME=ens1np0", "num-vfs=4", NULL},
+					       {"NAME=0000:13:00.0", "num-vfs=4", NULL},
+					       {"NAME=mlx5_0#0-1", "num-vfs=4", NULL},
+					       {"NAME=gpus", "pf-names=0000:13:00.0#2", "num-vfs=4",
+						NULL},
+					       {"NAME=all", "vendor=15b3", "num-vfs=4", NULL}};
+	static const struct {
+		int a, b;
+		bool refused;
+	} pairs[] = {{0, 1, true}, {0, 2, true}, {1, 3, true}, {2, 3, false}, {4, 0, false}};
+	const struct host_kind *k = host_kind_find("vf");
+	struct host_lab lab;
+	struct host h;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		auto_host_plan struct host_plan p = {0};
+		void *found = NULL;
+		struct want a, b;
+
+		want_begin(&a, k, lists[pairs[i].a]);
+		want_begin(&b, k, lists[pairs[i].b]);
+		a.w->origin = "host.conf:3";
+		b.w->origin = "host.conf:7";
+		{
+			struct host_want *two[] = {a.w, b.w};
+			struct host_wants w = {.kind = k, .v = two, .n = 2};
+
+			assert_int_equal(k->observe(&h, &w, &found, &e), 0);
+			assert_int_equal(k->decide(&w, found, &p, &e),
+					 pairs[i].refused ? -EEXIST : 0);
+		}
+		if (i == 0)
+			assert_string_equal(
+				e.text,
+				"host.conf:7: section '0000:13:00.0' is about PF 'ens1np0' "
+				"(0000:13:00.0), and so is section 'ens1np0' at host.conf:3: "
+				"remove one, or name VFs that differ (ens1np0#0-3)");
+		k->forget(found);
+		free(a.w);
+		free(b.w);
+	}
+	host_close(&h);
+	host_remove(&lab);
+}
+
 static int in_effect(struct host *h, const struct host_step *s, bool undo)
 {
 	const struct host_kind *k = host_kind_find(s->kind);
@@ -517,6 +568,7 @@ int main(void)
 		cmocka_unit_test(vfs_of_pods_are_not_touched),
 		cmocka_unit_test(number_is_set_and_undone),
 		cmocka_unit_test(ranges_of_vfs),
+		cmocka_unit_test(two_sections_of_one_pf),
 		cmocka_unit_test(only_the_wanted_value_is_in_effect),
 	};
 

@@ -12,6 +12,11 @@ vfs_of() {
 	done
 }
 
+# Of InfiniBand the GUID: the QP number before it is another one each time.
+hardware_address() {
+	sed 's/.*\(.\{23\}\)$/\1/' "/sys/class/net/$1/address"
+}
+
 observed() {
 	for pci in $pfs; do
 		echo "$pci $(cat "/sys/bus/pci/devices/$pci/sriov_numvfs") mtu $(cat "/sys/class/net/$(netdev "$pci")/mtu")"
@@ -19,7 +24,7 @@ observed() {
 		for vf in $(vfs_of "$pci"); do
 			nic=$(netdev "$vf")
 			echo "$vf $(basename "$(readlink "/sys/bus/pci/devices/$vf/driver")") $(cat "/sys/bus/pci/devices/$vf/driver_override")" \
-				"${nic:+$(cat "/sys/class/net/$nic/address") mtu $(cat "/sys/class/net/$nic/mtu")}" \
+				"${nic:+$(hardware_address "$nic") mtu $(cat "/sys/class/net/$nic/mtu")}" \
 				"$(cat "/sys/bus/pci/devices/$vf/infiniband"/*/node_guid 2>/dev/null)"
 		done
 	done

@@ -21,6 +21,8 @@
 
 enum { VFS_MAX = 256 };
 
+#define NO_GUID "none" /* as the value of an operation: 0 */
+
 struct vf_want {
 	struct host_want head;
 	int64_t number, mtu;
@@ -242,11 +244,20 @@ static void pod_of_checkpoint(const struct json *doc, struct vf *vf)
 	}
 }
 
-/* In exclusive mode and with moved interfaces nothing of a VF is left in the host's namespace. */
-static void is_away(const struct host *h, struct vf *vf)
+static bool is_ipoib(struct host *h, const char *netdev)
+{
+	auto_free char *path = xasprintf("/sys/class/net/%s/type", netdev);
+	auto_free char *type = host_attr_read(h, path);
+
+	return type && !strcmp(type, "32"); /* ARPHRD_INFINIBAND */
+}
+
+/* In exclusive mode and with moved interfaces nothing of a VF is left in the host's namespace, or its IPoIB interface without
+ * the RDMA device that it is made of. */
+static void is_away(struct host *h, struct vf *vf)
 {
 	if (!vf->pod[0] && h->kernel && vf->driver[0] && !pci_driver_is_dpdk(vf->driver) &&
-	    !vf->netdev[0] && !vf->rdma[0])
+	    !vf->rdma[0] && (!vf->netdev[0] || is_ipoib(h, vf->netdev)))
 		snprintf(vf->pod, sizeof(vf->pod), "another network namespace");
 }
 
@@ -596,7 +607,9 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 		char mac[MAC_TEXT_MAX];
 
 		add_identity(f, p, i, &s->act, &text);
-		if (was && was->len)
+		if (p->nic.infiniband && existing) /* it has none: see lacks_identity() */
+			host_op_add(&s->undo, "guid", "%s", NO_GUID);
+		else if (was && was->len)
 			host_op_add(&s->undo, "mac", "%s", mac_str(was, mac));
 	}
 	if (driver || named) {
@@ -669,16 +682,42 @@ static void note_rdma(const struct vf_want *w, const struct pf *p, uint32_t i,
 			i, host_nic_name(&p->nic), vf->bdf);
 }
 
-/* Sections about ranges of one PF have the same number of VFs. */
-static int check_number(const struct host_wants *all, size_t i, const struct pf *p, struct err *e)
+/* Whether a section names PFs one by one, instead of by what they have. */
+static bool names_its_pfs(const struct vf_want *w)
+{
+	return !has_selector(w) || w->pf_names || w->root_devices;
+}
+
+/* A PF has several names: interface, RDMA device, PCI address. */
+static bool is_duplicate(const struct vf_want *a, const struct vf_range *of_a,
+			 const struct vf_want *b, const struct vf_range *of_b)
+{
+	return names_its_pfs(a) && names_its_pfs(b) && of_a->first <= of_b->last &&
+	       of_b->first <= of_a->last;
+}
+
+/* Sections about ranges of one PF have the same number of VFs, and each VF is of one of them. */
+static int check_sections(const struct host_wants *all, size_t i, const struct pf *p,
+			  const struct vf_range *range, struct err *e)
 {
 	const struct vf_want *w = (const struct vf_want *)all->v[i];
-	struct vf_range range;
+	struct vf_range earlier;
 
 	for (size_t k = 0; k < i; k++) {
 		const struct vf_want *other = (const struct vf_want *)all->v[k];
 
-		if (selected(other, p, &range) && other->number != w->number)
+		if (!selected(other, p, &earlier))
+			continue;
+		if (is_duplicate(other, &earlier, w, range))
+			return err_kind(
+				e, ERR_CONF, -EEXIST,
+				"%s: section '%s' is about PF '%s' (%s), and so is section '%s' at "
+				"%s: remove one, or name VFs that differ (%s#0-3)",
+				w->head.origin, w->head.name ? w->head.name : "",
+				host_nic_name(&p->nic), p->nic.pci.bdf,
+				other->head.name ? other->head.name : "", other->head.origin,
+				host_nic_name(&p->nic));
+		if (other->number != w->number)
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
 				"sections '%s' and '%s' want %lld and %lld VFs of '%s': give both "
@@ -709,7 +748,7 @@ static int decide_pf(const struct vf_found *f, const struct host_wants *all, siz
 	int r = check_pf(w, p, e);
 
 	if (r == 0)
-		r = check_number(all, section, p, e);
+		r = check_sections(all, section, p, range, e);
 	if (r < 0)
 		return r;
 	if (recreated && is_first(all, section, p))
@@ -790,12 +829,12 @@ static int set_identity(struct host *h, const char *pf, uint32_t vf, const char 
 	struct vf_ref ref = {.pf = name, .vf = vf};
 	struct nl_wire *w;
 	struct mac m;
-	uint64_t v;
+	uint64_t v = 0;
 	int r = pf_index(h, pf, name, &ref.pf_index, &w, e);
 
 	if (r < 0)
 		return r;
-	if (guid && vf_guid_parse(span_of(guid), &v) == 0) {
+	if (guid && (!strcmp(guid, NO_GUID) || vf_guid_parse(span_of(guid), &v) == 0)) {
 		vf_set_node_guid(b, &ref, v);
 		vf_set_port_guid(b, &ref, v);
 	} else if (mac && mac_parse(span_of(mac), &m) == 0) {
