@@ -34,8 +34,8 @@ struct lint_index {
 	struct range_cluster *clusters;
 	size_t n_clusters;
 	struct inject_net *nets;
-	const struct inject_net **net_list;
 	size_t n_nets;
+	struct inject_index *inject;
 };
 
 /* --- networks --- */
@@ -58,6 +58,7 @@ static int by_nad(const void *a, const void *b)
 static void index_makers(struct lint_index *x, const struct objects *in)
 {
 	const struct object *all = objects_kind(in, "SpiderMultusConfig", &x->n_makers);
+	auto_free const struct inject_net **list = NULL;
 
 	x->makers = xcalloc(x->n_makers + 1, sizeof(*x->makers));
 	for (size_t i = 0; i < x->n_makers; i++)
@@ -65,15 +66,16 @@ static void index_makers(struct lint_index *x, const struct objects *in)
 	qsort(x->makers, x->n_makers, sizeof(*x->makers), by_nad);
 	x->n_nets = x->n_makers;
 	x->nets = xcalloc(x->n_nets + 1, sizeof(*x->nets));
-	x->net_list = xcalloc(x->n_nets + 1, sizeof(*x->net_list));
+	list = xcalloc(x->n_nets + 1, sizeof(*list));
 	for (size_t i = 0; i < x->n_nets; i++) {
 		inject_net_read(all[i].v, &x->nets[i]);
 		if (!*x->nets[i].ns) {
 			free(x->nets[i].ns);
 			x->nets[i].ns = xstrdup(all[i].ns);
 		}
-		x->net_list[i] = &x->nets[i];
+		list[i] = &x->nets[i];
 	}
+	x->inject = inject_index_new(list, x->n_nets);
 }
 
 /* The first that is not before (ns, nad), or, if `after`, the first that is behind it. */
@@ -107,9 +109,9 @@ const struct object *lint_maker_of(const struct lint *l, const char *ns, const c
 	return strcmp(x->makers[to - 1].o->name, other_than) != 0 ? x->makers[to - 1].o : NULL;
 }
 
-struct inject_nets lint_inject_nets(const struct lint *l)
+const struct inject_index *lint_inject_index(const struct lint *l)
 {
-	return (struct inject_nets){l->index->net_list, l->index->n_nets};
+	return l->index->inject;
 }
 
 /* --- pools and subnets --- */
@@ -224,7 +226,7 @@ void lint_index_done(struct lint *l)
 	for (size_t i = 0; i < x->n_nets; i++)
 		inject_net_done(&x->nets[i]);
 	free(x->nets);
-	free(x->net_list);
+	inject_index_free(x->inject);
 	free(x->makers);
 	free(x->pools);
 	free(x->subnets);

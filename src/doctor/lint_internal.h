@@ -12,7 +12,7 @@ void lint_index_done(struct lint *l);
 /* The SpiderMultusConfig that makes this definition, of several the first by name; other_than: with another name than this one. */
 const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
 				   const char *other_than);
-struct inject_nets lint_inject_nets(const struct lint *l);
+const struct inject_index *lint_inject_index(const struct lint *l);
 /* Sets the pools and subnets of the cache to those that may overlap the object's spec.subnet. */
 void lint_overlapping(const struct lint *l, const struct object *o, struct admit_cache *ret);
 

@@ -135,7 +135,7 @@ static int inject_networks(const struct lint *l, const char *ns, const struct js
 	if (!inject_is_requested(json_get(json_get(pod, "metadata"), "annotations")) &&
 	    !q.ns_group[INJECT_RDMA] && !q.ns_group[INJECT_NETWORK])
 		return 0;
-	q.nets = lint_inject_nets(l);
+	q.index = lint_inject_index(l);
 	kube_patch_init(&patch);
 	r = inject_pod(&q, &patch, e);
 	if (r > 0)

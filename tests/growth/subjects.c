@@ -401,8 +401,8 @@ static void inject(const struct sample *s, size_t n)
 					.pools = true,
 					.group = {"w0", "w0"}};
 	const struct inject_net *list[1] = {&net};
-	struct inject_request q = {
-		.pod = s->object, .ns = "t", .nets = {list, n}, .ipc_lock = true};
+	struct inject_index *index = inject_index_new(list, n);
+	struct inject_request q = {.pod = s->object, .ns = "t", .index = index, .ipc_lock = true};
 	struct kube_patch p;
 
 	q.ns_group[INJECT_RDMA] = n ? "w0" : NULL;
@@ -411,6 +411,7 @@ static void inject(const struct sample *s, size_t n)
 	inject_pod(&q, &p, NULL);
 	kube_patch_end(&p);
 	kube_patch_done(&p);
+	inject_index_free(index);
 }
 
 static void run_inject(const struct sample *s)

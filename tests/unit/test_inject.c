@@ -113,14 +113,19 @@ static int run(struct run *r, const struct json *pod, struct kube_patch *p)
 	struct inject_request q = {.pod = pod,
 				   .ns = "team",
 				   .ns_group = {r->ns_rdma, r->ns_network},
-				   .nets = {list, ARRAY_LEN(list)},
 				   .ipc_lock = r->ipc_lock,
 				   .warn = note,
 				   .arg = &r->warnings};
 
+	struct inject_index *index = inject_index_new(list, ARRAY_LEN(list));
+	int n;
+
+	q.index = index;
 	buf_init(&r->warnings, 4096);
 	err_clear(&r->e);
-	return inject_pod(&q, p, &r->e);
+	n = inject_pod(&q, p, &r->e);
+	inject_index_free(index);
+	return n;
 }
 
 /* The pod after its patch, applied by an independent implementation. */
@@ -482,7 +487,8 @@ static void test_bad(void **state)
 static void test_no_networks_in_the_cluster(void **state)
 {
 	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu'", C0));
-	struct inject_request q = {.pod = json_root(d), .ns = "team"};
+	struct inject_index *index = inject_index_new(NULL, 0);
+	struct inject_request q = {.pod = json_root(d), .ns = "team", .index = index};
 	struct kube_patch p;
 	struct err e = ERR_INIT;
 
@@ -491,6 +497,62 @@ static void test_no_networks_in_the_cluster(void **state)
 	assert_int_equal(inject_pod(&q, &p, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "; no SpiderMultusConfig has this annotation"));
 	kube_patch_done(&p);
+	inject_index_free(index);
+}
+
+/* A group of `n` networks, of which `same` have one definition. Returns the result for a pod, with its networks in *text. */
+static int with_group(size_t n, size_t same, char **text, struct err *e)
+{
+	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu, gpu'", C0));
+	struct inject_net *all = xcalloc(n, sizeof(*all));
+	const struct inject_net **v = xcalloc(n, sizeof(*v));
+	struct inject_request q = {.pod = json_root(d), .ns = "team"};
+	struct inject_index *index;
+	struct kube_patch p;
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *name = xasprintf("n%zu", i),
+			       *nad = xasprintf("d%zu", i < same ? 0 : i);
+
+		all[i] = (struct inject_net){.ns = xstrdup("s"),
+					     .name = take(name),
+					     .nad = take(nad),
+					     .type = xstrdup("sriov"),
+					     .rail = xstrdup(""),
+					     .resource = xstrdup("x.io/r"),
+					     .takes = true,
+					     .pools = true,
+					     .group = {xstrdup("other, gpu, gpu")}};
+		v[i] = &all[i];
+	}
+	index = inject_index_new(v, n);
+	q.index = index;
+	kube_patch_init(&p);
+	r = inject_pod(&q, &p, e);
+	*text = r < 0 ? NULL : span_dup(kube_patch_end(&p));
+	kube_patch_done(&p);
+	inject_index_free(index);
+	for (size_t i = 0; i < n; i++)
+		inject_net_done(&all[i]);
+	free(all);
+	free(v);
+	return r;
+}
+
+static void test_networks_of_a_large_group(void **state)
+{
+	auto_free char *most = NULL, *none = NULL, *one = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_true(with_group(127, 0, &most, &e) > 0);
+	assert_non_null(strstr(most, "d126"));
+	assert_int_equal(with_group(128, 0, &none, &e), -E2BIG);
+	assert_string_equal(e.text, "more than 127 networks would be injected");
+	/* Those of one definition count once. */
+	assert_true(with_group(5000, 5000, &one, &e) > 0);
+	assert_non_null(strstr(one, "d0"));
 }
 
 /* Objects that no webhook has validated. */
@@ -597,6 +659,7 @@ int main(void)
 		cmocka_unit_test(test_good),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_no_networks_in_the_cluster),
+		cmocka_unit_test(test_networks_of_a_large_group),
 		cmocka_unit_test(test_scope),
 		cmocka_unit_test(test_selector),
 		cmocka_unit_test(test_annotations_that_request_injection),

@@ -81,11 +81,9 @@ static struct inject_choice request_of(const struct inject_request *q)
 }
 
 static int inject(const struct inject_request *q, const struct inject_choice *w,
-		  const struct inject_nets *nets, struct kube_patch *patch, struct err *e)
+		  const struct inject_nets *nets, struct kube_patch *patch)
 {
-	int n = inject_list(q, w, nets, patch, e);
-
-	return n < 0 ? n : n + inject_containers(q, nets, patch);
+	return inject_list(q, w, nets, patch) + inject_containers(q, nets, patch);
 }
 
 int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e)
@@ -104,14 +102,12 @@ int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct 
 	}
 	r = inject_choose(q, &w, &nets, e);
 	if (r == 0)
-		r = inject(q, &w, &nets, patch, e);
+		r = inject(q, &w, &nets, patch);
 	free(nets.v);
 	return r;
 }
 
 /* Which networks a request selects. */
-
-enum { NAMES_MAX = 8, TEXT_MAX = 512 };
 
 bool inject_next_value(struct span *rest, struct span *ret)
 {
@@ -123,89 +119,22 @@ bool inject_next_value(struct span *rest, struct span *ret)
 	return false;
 }
 
-static bool same(struct span a, struct span b)
-{
-	return a.n == b.n && !memcmp(a.p, b.p, a.n);
-}
-
-static bool in_group(const struct inject_net *n, enum inject_key key, struct span value)
-{
-	struct span rest = span_of(n->group[key]), v;
-
-	while (inject_next_value(&rest, &v))
-		if (same(v, value))
-			return true;
-	return false;
-}
-
 /* --- errors about unknown groups --- */
 
-static int by_name(const void *a, const void *b)
-{
-	return strverscmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The distinct values that networks have for the key. The caller frees strings and array. */
-static char **values_of(const struct inject_nets *nets, enum inject_key key, size_t *n)
-{
-	char **all = NULL;
-	struct span v;
-	size_t kept = 0;
-
-	*n = 0;
-	for (size_t i = 0; i < nets->n; i++)
-		for (struct span rest = span_of(nets->v[i]->group[key]);
-		     inject_next_value(&rest, &v);)
-			VEC_PUSH(all, *n) = span_dup(v);
-	if (*n)
-		qsort(all, *n, sizeof(*all), by_name);
-	for (size_t i = 0; i < *n; i++)
-		if (kept && !strcmp(all[kept - 1], all[i]))
-			free(all[i]);
-		else
-			all[kept++] = all[i];
-	*n = kept;
-	return all;
-}
-
-static size_t members(const struct inject_nets *nets, enum inject_key key, struct span value)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < nets->n; i++)
-		n += in_group(nets->v[i], key, value);
-	return n;
-}
-
-/* "; there are 'a' (8 networks), 'b' (1) and 3 more" */
-static void put_values(struct buf *b, const struct inject_nets *nets, enum inject_key key)
-{
-	size_t n;
-	char **v = values_of(nets, key, &n);
-
-	buf_str(b, n ? "; there are" : "; no SpiderMultusConfig has this annotation");
-	for (size_t i = 0; i < n && i < NAMES_MAX; i++)
-		buf_printf(b, "%s '%s' (%zu)", i ? "," : "", v[i],
-			   members(nets, key, span_of(v[i])));
-	if (n > NAMES_MAX)
-		buf_printf(b, " and %zu more", n - NAMES_MAX);
-	for (size_t i = 0; i < n; i++)
-		free(v[i]);
-	free(v);
-}
+enum { TEXT_MAX = 1024 };
 
 static int not_there(const struct inject_request *q, const struct inject_choice *w,
 		     struct span value, struct err *e)
 {
 	enum inject_key other = w->key == INJECT_RDMA ? INJECT_NETWORK : INJECT_RDMA;
-	size_t elsewhere = members(&q->nets, other, value);
+	const struct inject_group *elsewhere = inject_group_of(q->index, other, value);
 	auto_buf struct buf b;
 
 	buf_init(&b, TEXT_MAX);
-	put_values(&b, &q->nets, w->key);
+	buf_str(&b, inject_known_groups(q->index, w->key));
 	if (elsewhere)
-		buf_printf(&b, "; %zu have '%.*s' as '%s'", elsewhere, (int)value.n, value.p,
-			   inject_key_name(other));
+		buf_printf(&b, "; %zu have '%.*s' as '%s'", elsewhere->configs, (int)value.n,
+			   value.p, inject_key_name(other));
 	return err_kind(e, ERR_CONF, -ENOENT,
 			"no spidermultusconfigs with annotation: %s:%.*s found, requested by "
 			"%s%s%s%s",
@@ -222,7 +151,7 @@ static int refuse(const struct inject_net *n, enum inject_key key, const char *c
 			n->ns, n->name, inject_key_name(key), cause);
 }
 
-static int check(const struct inject_net *n, enum inject_key key, struct err *e)
+int inject_check(const struct inject_net *n, enum inject_key key, struct err *e)
 {
 	bool ipoib = !strcmp(n->type, "ipoib"); /* uses its parent's device, not one of a device
 	                                         * plugin */
@@ -273,20 +202,19 @@ static bool has_nad(const struct inject_nets *l, const struct inject_net *n)
 static int add_group(const struct inject_request *q, const struct inject_choice *w,
 		     struct span value, struct inject_nets *ret, struct err *e)
 {
-	bool any = false;
-	int r = 0;
+	const struct inject_group *g = inject_group_of(q->index, w->key, value);
 
-	for (size_t i = 0; r == 0 && i < q->nets.n; i++) {
-		const struct inject_net *n = q->nets.v[i];
-
-		if (!in_group(n, w->key, value))
-			continue;
-		any = true;
-		r = check(n, w->key, e);
-		if (r == 0 && !has_nad(ret, n))
-			VEC_PUSH(ret->v, ret->n) = n;
-	}
-	return r == 0 && !any ? not_there(q, w, value, e) : r;
+	if (!g)
+		return not_there(q, w, value, e);
+	if (g->refused)
+		return inject_check(g->refused, w->key, e);
+	for (size_t i = 0; i < g->n && ret->n <= NET_SELECT_MAX; i++)
+		if (!has_nad(ret, g->nets[i]))
+			VEC_PUSH(ret->v, ret->n) = g->nets[i];
+	if (ret->n <= NET_SELECT_MAX)
+		return 0;
+	return err_kind(e, ERR_CONF, -E2BIG, "more than %d networks would be injected",
+			NET_SELECT_MAX);
 }
 
 int inject_choose(const struct inject_request *q, const struct inject_choice *w,
@@ -369,7 +297,7 @@ static void write_list(const struct json *annotations, const char *text, struct 
 }
 
 int inject_list(const struct inject_request *q, const struct inject_choice *w,
-		const struct inject_nets *nets, struct kube_patch *p, struct err *e)
+		const struct inject_nets *nets, struct kube_patch *p)
 {
 	const struct json *annotations = annotations_of(q->pod);
 	const char *text = json_string(json_get(annotations, INJECT_NETWORKS));
@@ -377,10 +305,6 @@ int inject_list(const struct inject_request *q, const struct inject_choice *w,
 	auto_buf struct buf b;
 
 	buf_init(&b, ANNOTATION_MAX);
-	if (nets->n > NET_SELECT_MAX)
-		return err_kind(e, ERR_CONF, -E2BIG,
-				"%zu networks would be injected, %d is the maximum", nets->n,
-				NET_SELECT_MAX);
 	if (text && is_same(q, text, nets))
 		return 0;
 	if (text && *text)

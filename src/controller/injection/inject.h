@@ -50,16 +50,16 @@ struct inject_net {
 void inject_net_read(const struct json *smc, struct inject_net *ret);
 void inject_net_done(struct inject_net *n);
 
-struct inject_nets { /* unordered */
-	const struct inject_net **v;
-	size_t n;
-};
+/* The groups of all SpiderMultusConfigs. The networks are borrowed and stay as they are. */
+struct inject_index;
+struct inject_index *inject_index_new(const struct inject_net *const *nets, size_t n);
+void inject_index_free(struct inject_index *x); /* NULL is fine */
 
 struct inject_request {
 	const struct json *pod;		   /* the pod to create; may have no name yet */
 	const char *ns;			   /* from the request: the object may have none */
 	const char *ns_group[INJECT_KEYS]; /* annotations of the namespace; NULL: absent */
-	struct inject_nets nets;	   /* all SpiderMultusConfigs */
+	const struct inject_index *index;  /* of all SpiderMultusConfigs */
 	bool ipc_lock; /* containers that get an RDMA device also get the capability IPC_LOCK */
 	void (*warn)(void *arg, const char *text); /* receives warnings for the user; may be NULL */
 	void *arg;

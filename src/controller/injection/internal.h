@@ -16,6 +16,28 @@ struct inject_choice {
 	bool of_ns;	   /* annotation of the namespace */
 };
 
+/* Networks of a request. */
+struct inject_nets {
+	const struct inject_net **v;
+	size_t n;
+};
+
+/* The networks whose annotation has the value. */
+struct inject_group {
+	struct span value;
+	const struct inject_net **nets;	  /* one of each definition, unordered */
+	size_t n, configs;		  /* configs: with those of the same definition */
+	const struct inject_net *refused; /* the first that cannot be injected; NULL: none */
+};
+/* NULL: no network has it. */
+const struct inject_group *inject_group_of(const struct inject_index *x, enum inject_key key,
+					   struct span value);
+/* "; there are 'a' (8), 'b' (1) and 3 more" */
+const char *inject_known_groups(const struct inject_index *x, enum inject_key key);
+
+/* Whether a network with this annotation can be injected; e may be NULL. */
+int inject_check(const struct inject_net *n, enum inject_key key, struct err *e);
+
 void inject_warn(const struct inject_request *q, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -23,8 +45,8 @@ void inject_warn(const struct inject_request *q, const char *fmt, ...)
 bool inject_next_value(struct span *rest, struct span *ret);
 
 /*
- * The networks of the request, sorted, without duplicates. Fails if a group does not exist or a
- * network cannot be injected. The caller frees ret->v.
+ * The networks of the request, sorted, without duplicates, at most NET_SELECT_MAX. Fails if there are more, a group does not
+ * exist or a network cannot be injected. The caller frees ret->v.
  */
 int inject_choose(const struct inject_request *q, const struct inject_choice *w,
 		  struct inject_nets *ret, struct err *e);
@@ -34,7 +56,7 @@ int inject_choose(const struct inject_request *q, const struct inject_choice *w,
  * also an invalid one. Returns 1: an operation was written; 0: the list is the same.
  */
 int inject_list(const struct inject_request *q, const struct inject_choice *w,
-		const struct inject_nets *nets, struct kube_patch *p, struct err *e);
+		const struct inject_nets *nets, struct kube_patch *p);
 
 /* Writes resources and capabilities of the containers; returns the number of operations. */
 int inject_containers(const struct inject_request *q, const struct inject_nets *nets,

@@ -23,7 +23,7 @@ struct inject_webhook {
 	struct inject_webhook_conf conf;
 	char *include, *exclude;
 	struct inject_net *nets; /* all SpiderMultusConfigs, rebuilt after a change */
-	const struct inject_net **list;
+	struct inject_index *index;
 	size_t n;
 	bool stale;
 	int64_t grown_ms; /* when a network may have joined a group, loop's clock */
@@ -37,22 +37,23 @@ static void drop_nets(struct inject_webhook *h)
 	for (size_t i = 0; i < h->n; i++)
 		inject_net_done(&h->nets[i]);
 	free(h->nets);
-	free(h->list);
+	inject_index_free(h->index);
 	h->nets = NULL;
-	h->list = NULL;
+	h->index = NULL;
 	h->n = 0;
 }
 
 /* A network that is being deleted is not used. */
 static void scan(struct inject_webhook *h)
 {
+	auto_free const struct inject_net **list = NULL;
 	size_t n = cluster_cache_count(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS);
 
 	if (!h->stale)
 		return;
 	drop_nets(h);
 	h->nets = xcalloc(n, sizeof(*h->nets));
-	h->list = xcalloc(n, sizeof(*h->list));
+	list = xcalloc(n + 1, sizeof(*list));
 	for (size_t i = 0; i < n; i++) {
 		const struct kube_object *o =
 			cluster_cache_at(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
@@ -60,9 +61,10 @@ static void scan(struct inject_webhook *h)
 		if (cluster_cache_object(o)->deleting)
 			continue;
 		inject_net_read(cluster_cache_json(o), &h->nets[h->n]);
-		h->list[h->n] = &h->nets[h->n];
+		list[h->n] = &h->nets[h->n];
 		h->n++;
 	}
+	h->index = inject_index_new(list, h->n);
 	h->stale = false;
 }
 
@@ -96,7 +98,7 @@ static int try(struct inject_webhook *h, const struct review *q, struct review_a
 	int r;
 
 	scan(h);
-	request.nets = (struct inject_nets){h->list, h->n};
+	request.index = h->index;
 	kube_patch_init(&p);
 	r = inject_pod(&request, &p, e);
 	if (r > 0)
