@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor/redact.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -25,13 +24,29 @@ bool redact_is_secret_key(struct span key)
 	static const char *const words[] = {
 		"token", "passw", "passphrase", "secret", "credential", "private", "auth",
 		"preshared", "psk", "certificate", "client-key", "client_key", "clientkey",
-		"apikey", "api-key", "api_key", "bearer", "cookie",
+		"apikey", "api-key", "api_key", "bearer", "cookie", "rootpw", "sshpw",
 		/* variables of containers, in the kubelet's checkpoint */
 		"allocresp"};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (contains(key, words[i]))
 			return true;
+	return false;
+}
+
+/* "iscsi:user:password@server", of dracut's netroot; "iscsi:@server" has no login. */
+static bool has_iscsi_login(struct span v)
+{
+	static const char scheme[] = "iscsi:";
+	const size_t n = strlen(scheme);
+
+	for (size_t i = 0; i + n < v.n; i++) {
+		if (strncasecmp(v.p + i, scheme, n) != 0)
+			continue;
+		for (size_t k = i + n; k < v.n; k++)
+			if (v.p[k] == '@')
+				return k > i + n;
+	}
 	return false;
 }
 
@@ -59,7 +74,7 @@ bool redact_is_secret_value(struct span v)
 {
 	return contains(v, "-----BEGIN ") || contains(v, "Bearer ") || span_has_prefix(v, "eyJ") ||
 	       /* the same, in base64 */
-	       span_has_prefix(v, "LS0tLS1CRUdJTi") || has_login(v);
+	       span_has_prefix(v, "LS0tLS1CRUdJTi") || has_login(v) || has_iscsi_login(v);
 }
 
 /* --- JSON --- */
@@ -197,13 +212,45 @@ void redact_lines(struct span text, struct buf *b)
 	}
 }
 
+/* Quotes keep blanks in a word, as in the kernel's next_arg(). */
+static struct span next_word(struct span *rest)
+{
+	struct span word = {rest->p, 0};
+	bool quoted = false;
+
+	while (word.n < rest->n && (quoted || !strchr(" \t\n", word.p[word.n])))
+		quoted ^= word.p[word.n++] == '"';
+	rest->p += word.n;
+	rest->n -= word.n;
+	return word;
+}
+
+/* "key=value", "\"key=value\"" */
+static bool is_secret_pair(struct span word)
+{
+	struct span value = word, key;
+
+	span_cut(&value, '=', &key);
+	return (value.p && redact_is_secret_key(key)) || redact_is_secret_value(word) ||
+	       (value.p && redact_is_secret_value(span_trim(value)));
+}
+
 void redact_words(struct span text, struct buf *b)
 {
-	struct span word;
+	while (text.n) {
+		struct span word = next_word(&text), value = word, key;
 
-	while (span_cut(&text, ' ', &word)) {
-		put_pair(word, "=", "", b);
-		if (text.p)
-			buf_char(b, ' ');
+		if (!is_secret_pair(word)) {
+			buf_add(b, word.p, word.n);
+		} else {
+			span_cut(&value, '=', &key);
+			buf_add(b, key.p, value.p ? key.n : 0);
+			buf_str(b, value.p ? "=" REDACTED : REDACTED);
+		}
+		if (text.n) {
+			buf_char(b, *text.p);
+			text.p++;
+			text.n--;
+		}
 	}
 }

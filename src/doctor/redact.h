@@ -24,7 +24,7 @@ int redact_json(struct span text, struct buf *b);
  * is in the lines below it that are indented further ("password: |" of YAML).
  */
 void redact_lines(struct span text, struct buf *b);
-/* Words "key=value" separated by blanks, as on a kernel command line. */
+/* Words "key=value" separated by blanks, as on a kernel command line; a value in double quotes may have blanks. */
 void redact_words(struct span text, struct buf *b);
 
 #endif

@@ -88,6 +88,23 @@ static void words(void **state)
 	buf_reset(&b);
 	redact_words(span_of("inst.ks=http://u:hunter2@10.0.0.1/ks quiet\n"), &b);
 	assert_string_equal(b.p, "inst.ks=(left out) quiet\n");
+	buf_reset(&b);
+	redact_words(
+		span_of("netroot=iscsi:user:hunter2:rev:hunter2@10.0.0.1::3260::iqn.2026-01.io:a ip=dhcp "
+			"netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b root=iscsi:u:hunter2@h::::t\n"),
+		&b);
+	assert_string_equal(
+		b.p, "netroot=(left out) ip=dhcp netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b "
+		     "root=(left out)\n");
+	buf_reset(&b);
+	redact_words(
+		span_of("rd.iscsi.password=\"hunter2 hunter2\" netroot=\"iscsi:u:hun ter2@h\" a=\"b c\" "
+			"\"passwd=hunter2 hunter2\"\tsshpw=hunter2 quiet"),
+		&b);
+	assert_null(strstr(b.p, "hunter2"));
+	assert_null(strstr(b.p, "ter2"));
+	assert_non_null(strstr(b.p, "a=\"b c\""));
+	assert_non_null(strstr(b.p, "quiet"));
 }
 
 int main(void)
