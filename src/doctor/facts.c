@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "doctor/tree.h"
 #include "host/steps/nics.h"
 #include "kern/net/dcb.h"
+#include "kern/sys/netns.h"
 
 enum { RECORD_MAX = TREE_FILE_MAX, VERBS_MAX = 64 << 10 };
 
@@ -192,6 +194,89 @@ static void replay_verbs(struct host_facts *f)
 	}
 }
 
+/* --- namespaces of pods --- */
+
+static int ask_pod(const char *name, struct link **ret, size_t *n)
+{
+	auto_free char *path = xasprintf("/run/netns/%s", name);
+	auto_nl struct nl_wire *w = NULL;
+	auto_fd int fd = -1;
+	int r = netns_open(path, &fd, NULL);
+
+	if (r >= 0)
+		r = nl_open(&w, NL_ROUTE, fd, NULL);
+	return r < 0 ? r : link_list(w, ret, n, NULL);
+}
+
+/* "net1 9000 0000:3b:00.2" */
+static bool parse_pod_link(struct span line, struct link *ret)
+{
+	struct span name, mtu;
+	uint64_t v;
+
+	*ret = (struct link){0};
+	if (!span_cut(&line, ' ', &name) || !span_cut(&line, ' ', &mtu) || !line.p || !name.n ||
+	    name.n >= sizeof(ret->name) || !line.n || line.n >= sizeof(ret->device) ||
+	    num_u64(mtu, 0, UINT32_MAX, &v) < 0)
+		return false;
+	memcpy(ret->name, name.p, name.n);
+	memcpy(ret->device, line.p, line.n);
+	ret->mtu = (uint32_t)v;
+	return true;
+}
+
+static int replay_pod(const struct host_facts *f, const char *name, struct link **ret, size_t *n)
+{
+	auto_free char *path = xasprintf(HOST_PODS "/%s", name);
+	auto_buf struct buf b = {0};
+	struct span rest, line;
+	struct link l;
+	int r;
+
+	buf_init(&b, VERBS_MAX);
+	r = file_read(f->root, path, VERBS_MAX, &b, NULL);
+	if (r < 0)
+		return r;
+	for (rest = buf_span(&b); span_cut(&rest, '\n', &line);)
+		if (parse_pod_link(line, &l))
+			VEC_PUSH(*ret, *n) = l;
+	return 0;
+}
+
+int host_pod_links(const struct host_facts *f, const char *name, struct link **ret, size_t *n)
+{
+	*ret = NULL;
+	*n = 0;
+	return f->live ? ask_pod(name, ret, n) : replay_pod(f, name, ret, n);
+}
+
+/* A namespace without functions has no file. */
+static void record_pods(const struct host_facts *f, struct buf *tree)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (geteuid() != 0 || dir_list(f->root, "/run/netns", &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf(HOST_PODS "/%s", names[i]);
+		auto_free struct link *links = NULL;
+		auto_buf struct buf b = {0};
+		size_t count = 0;
+
+		buf_init(&b, VERBS_MAX);
+		if (ask_pod(names[i], &links, &count) < 0)
+			continue;
+		for (size_t k = 0; k < count; k++)
+			if (links[k].device[0] && host_pci(f, links[k].device))
+				buf_printf(&b, "%s %u %s\n", links[k].name, links[k].mtu,
+					   links[k].device);
+		if (b.len && !b.over)
+			tree_put_file(tree, path, buf_span(&b));
+	}
+	str_list_free(names, n);
+}
+
 /* A snapshot without it, or with a damaged one, has no Node object. */
 static void read_node(struct host_facts *f)
 {
@@ -227,6 +312,8 @@ int host_facts_read(struct host_facts *f, const struct host_source *s, struct er
 	/* A host without PCI has no functions. */
 	if (file_exists(f->root, "/sys/bus/pci/devices"))
 		r = pci_list(f->root, &f->pci, &f->n_pci, e);
+	if (r == 0 && s->record)
+		record_pods(f, s->record);
 	return r;
 }
 

@@ -10,6 +10,7 @@
  * 	/unirail/netlink/NAME.nl	recordings (kern/netlink/nl.h): links, addresses, routes, rules, rdma,
  * 					mode
  * 	/unirail/verbs			"DEVICE: why libibverbs cannot use it", one per line
+ * 	/unirail/pods/NAME		"INTERFACE MTU PCI-ADDRESS" of the functions in the namespace /run/netns/NAME, one per line
  * 	/unirail/about			version and time
  * 	/unirail/node.json		the Node object of the host, if it was given (doctor --node-file)
  */
@@ -24,6 +25,7 @@
 
 #define HOST_NETLINK "/unirail/netlink"
 #define HOST_VERBS   "/unirail/verbs"
+#define HOST_PODS    "/unirail/pods"
 #define HOST_ABOUT   "/unirail/about"
 #define HOST_NODE    "/unirail/node.json" /* the host's Node object */
 
@@ -60,6 +62,12 @@ struct host_facts {
 int host_facts_read(struct host_facts *f, const struct host_source *s, struct err *e);
 void host_facts_done(struct host_facts *f);
 #define auto_host_facts __attribute__((cleanup(host_facts_done)))
+
+/*
+ * The PCI functions in the namespace /run/netns/NAME: name, MTU and device of each; of the running host, which needs root, or
+ * of a snapshot. -errno: it cannot be read, or the snapshot lacks it. free() the list.
+ */
+int host_pod_links(const struct host_facts *f, const char *name, struct link **ret, size_t *n);
 
 /* The netdev of an RDMA port; NULL: none in this network namespace. */
 const struct link *host_port_link(const struct host_facts *f, const struct rdma_port *p);

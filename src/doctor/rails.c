@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "doctor/checks.h"
-#include "kern/sys/netns.h"
 
 enum { WHERE_MAX = 160, ARP_ETHERNET = 1, ARP_INFINIBAND = 32, MTU_LIMIT = 65535 };
 
@@ -194,30 +193,26 @@ static void check_namespace(struct doctor *d, const char *name)
 {
 	auto_free char *path = xasprintf("/run/netns/%s", name);
 	auto_free struct link *links = NULL;
-	auto_nl struct nl_wire *w = NULL;
-	auto_fd int fd = -1;
 	size_t n = 0;
 
-	if (netns_open(path, &fd, NULL) < 0 || nl_open(&w, NL_ROUTE, fd, NULL) < 0 ||
-	    link_list(w, &links, &n, NULL) < 0)
-		return;
-	doctor_mtu_pod(d, path, links, n);
+	if (host_pod_links(d->f, name, &links, &n) == 0)
+		doctor_mtu_pod(d, path, links, n);
 }
 
-/* A snapshot does not have the links of pods. */
 void doctor_mtu_pods(struct doctor *d)
 {
+	bool may_read = !d->f->live || geteuid() == 0;
 	char **names = NULL;
 	bool vfs = false;
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->f->n_pci; i++)
 		vfs |= d->f->pci[i].physfn[0] != '\0';
-	if (!d->f->live || !vfs || dir_list(d->f->root, "/run/netns", &names, &n, NULL) < 0)
+	if (!vfs || dir_list(d->f->root, "/run/netns", &names, &n, NULL) < 0)
 		return;
-	if (n && geteuid() != 0)
+	if (n && !may_read)
 		doctor_skip(d, "/run/netns", -EPERM);
-	for (size_t i = 0; i < n && geteuid() == 0; i++)
+	for (size_t i = 0; i < n && may_read; i++)
 		check_namespace(d, names[i]);
 	str_list_free(names, n);
 }

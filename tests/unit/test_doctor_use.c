@@ -178,6 +178,28 @@ static void test_mtu_of_vf_and_pod(void **state)
 	end(&l);
 }
 
+/* Of a snapshot: namespaces without a file of their own, and damaged lines, have no functions. */
+static void test_mtu_of_pods_of_a_snapshot(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, "hw_infiniband.tree");
+	strcpy(l.links[0].name, "ibs1");
+	l.links[0].mtu = 2044;
+	host_write(&l.host, "/run/netns/other", "");
+	host_write(&l.host, "/run/netns/p", "");
+	assert_int_equal(run(&l, doctor_mtu_pods), 0);
+	host_write(
+		&l.host, "/unirail/pods/p",
+		"net1 4092 0000:18:00.2\nnet2 2044 0000:18:00.3\nnet3\nnet4 x 0000:18:00.3\n\n 1 2\n");
+	assert_int_equal(run(&l, doctor_mtu_pods), 1);
+	first_is(&l, "'net1' of /run/netns/p", "MTU 4092 of this VF is not the 2044 of its PF",
+		 "'unirail host vf ibs1 --mtu 2044'");
+	assert_int_equal(l.found.v[0].level, FINDING_PROBLEM);
+	end(&l);
+}
+
 static void test_mtu_of_configuration(void **state)
 {
 	struct lab l;
@@ -447,6 +469,7 @@ int main(void)
 		cmocka_unit_test(test_link_type_of_one_nic_among_its_model),
 		cmocka_unit_test(test_port_without_subnet_manager),
 		cmocka_unit_test(test_mtu_of_vf_and_pod),
+		cmocka_unit_test(test_mtu_of_pods_of_a_snapshot),
 		cmocka_unit_test(test_mtu_of_configuration),
 		cmocka_unit_test(test_gids_of_roce_v2),
 		cmocka_unit_test(test_networkd_that_removes_rules),

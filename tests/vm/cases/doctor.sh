@@ -37,6 +37,14 @@ bound() {
 }
 until_true bound
 echo "$vf" >/sys/bus/pci/drivers/igbvf/unbind
+in_pod=$(basename "$(readlink "/sys/bus/pci/devices/$pf/virtfn0")")
+has_netdev() {
+	in_pod_nic=$(ls "/sys/bus/pci/devices/$in_pod/net")
+}
+until_true has_netdev
+ip netns add pod
+ip link set "$in_pod_nic" netns pod name net9
+ip -n pod link set net9 mtu 1400
 ip link add link ra name net1 type macvlan mode bridge
 ip link set net1 group 1918986604
 mkdir -p /opt/cni/bin /etc/cni/net.d /etc/unirail/pools
@@ -62,10 +70,11 @@ finds rail-mtu ra "MTU 1500 is less than the 4192"
 finds rail-subnets ra "172.16.1.1/24 is in the same subnet as 'rb'"
 finds vf-drivers "$vf" "no driver is bound to this VF of '$pf'"
 finds vf-pfs "$nic" "the PF is down, so its 2 VFs have no link"
+finds mtu-pods "'net9' of /run/netns/pod" "MTU 1400 of this VF is not the 1500 of its PF '$nic'"
 finds cni-links /opt/cni/bin/macvlan "leads to 'unirail', which does not exist"
 finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'ptp' is not in '/opt/cni/bin'"
 finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'static' is not in"
-finds cni-conf /etc/cni/net.d/20-broken.conf "unexpected end of JSON input: mend the file"
+finds cni-conf /etc/cni/net.d/20-broken.conf "unexpected end of JSON input: correct or remove the file"
 finds pools /etc/unirail/pools "rails.conf:"
 finds stray-links net1 "'ip link del net1'"
 
@@ -79,6 +88,7 @@ unirail doctor --snapshot "$tree"
 without='del(.findings[] | select(.where | endswith("20-broken.conf")))'
 same "the snapshot's findings" "$(echo "$there" | jq -c .)" "$(echo "$found" | jq -c "$without")"
 
+ip netns del pod
 ip link del net1
 rmmod fakeib
 rdma link del rxea
