@@ -293,6 +293,8 @@ static const struct verify_result results[] = {
 	 .ethernet = true,
 	 .size = 65536,
 	 .mtu = 4096,
+	 .link_mtu = 9000,
+	 .peer_link_mtu = 4200,
 	 .checked = 20971520,
 	 .lat_min_ns = 1100,
 	 .lat_p50_ns = 1230,
@@ -322,12 +324,16 @@ static void text(void **state)
 		"  data       20.0 MiB by RDMA write, every byte right\n"
 		"  latency    1.23 us (least 1.10 us, 99 of 100 within 2.00 us)\n"
 		"  bandwidth  97.3 Gb/s (RDMA write, messages of 64.0 KiB, 23.3 GiB in all)\n"
+		"  note       MTU 9000 of 'net1' here is not the 4200 of 'net1' at the peer: set 9000 on both "
+		"('unirail host addr NIC --mtu 9000' on the host, mtu in the pods' network)\n"
 		"INTERFACE  ADDRESS      DEVICE  PEER         PEER DEVICE  MTU   DATA CHECK  LATENCY  "
 		"BANDWIDTH\n"
 		"net1       172.16.1.10  mlx5_0  172.16.1.11  mlx5_0       4096  right       1.23 us  "
 		"97.3 Gb/s\n"
 		"net2       172.16.2.10  mlx5_1  -            -            -     -           -        "
 		"-\n"
+		"net1 172.16.1.10: MTU 9000 of 'net1' here is not the 4200 of 'net1' at the peer: set 9000 on both "
+		"('unirail host addr NIC --mtu 9000' on the host, mtu in the pods' network)\n"
 		"net2 172.16.2.10: no answer\n"
 		"1 of 2 rails failed\n");
 }

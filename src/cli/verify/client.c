@@ -211,6 +211,7 @@ static void note_near(struct verify_result *r, const struct verify_rail *rail)
 	r->net = rail->net;
 	r->port = rail->port->port;
 	r->gid_index = rail->gid_index;
+	r->link_mtu = rail->link_mtu;
 	r->ethernet = rail->port->ethernet;
 }
 
@@ -221,6 +222,7 @@ static void note_far(struct verify_result *r, const struct verify_msg *m)
 	r->peer_net = m->net;
 	r->peer_port = m->port;
 	r->peer_gid_index = m->gid_index;
+	r->peer_link_mtu = m->link_mtu;
 }
 
 static int open_side(struct verify_client *c, const struct verify_facts *f,

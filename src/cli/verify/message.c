@@ -56,6 +56,7 @@ static const struct field fields[] = {
 	F("gid_index", T_INT, gid_index),
 	F("ifname", T_WORD, ifname),
 	F("net", T_NET, net),
+	F("link_mtu", T_U32, link_mtu),
 	F("step", T_WORD, step),
 	F("seed", T_U64, seed),
 	F("count", T_U64, count),

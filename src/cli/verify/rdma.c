@@ -105,6 +105,7 @@ void verify_side_tell(const struct verify_side *s, const struct verify_rail *rai
 	m->port = rail->port->port;
 	m->gid_index = rail->gid_index;
 	m->net = rail->net;
+	m->link_mtu = rail->link_mtu;
 }
 
 int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, struct err *e)

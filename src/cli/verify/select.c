@@ -83,6 +83,7 @@ static bool find_behind(const struct verify_dev *d, const struct link *l, const 
 		*ret = (struct verify_rail){.net = a->net};
 		str_copy(ret->ifname, sizeof(ret->ifname), l->name);
 		fill(ret, d, p, &d->gids[i]);
+		ret->link_mtu = l->mtu;
 		if (p->ethernet && verify_roce_mtu(l->mtu) < ret->mtu)
 			ret->mtu = verify_roce_mtu(l->mtu);
 		return true;

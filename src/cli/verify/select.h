@@ -48,8 +48,9 @@ struct verify_rail {
 	const struct verbs_port *port;
 	int gid_index; /* -1: addressed by LID */
 	uint8_t gid[16];
-	uint32_t mtu; /* bytes of RDMA payload: the port's MTU, or less if the interface's MTU
+	uint32_t mtu;	   /* bytes of RDMA payload: the port's MTU, or less if the interface's MTU
 	               * requires it */
+	uint32_t link_mtu; /* of the interface; 0: none */
 };
 
 /* Opens each device to check whether it is usable. */

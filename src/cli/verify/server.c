@@ -174,12 +174,14 @@ static void note(struct verify_result *r, const struct verify_rail *rail,
 	r->net = rail->net;
 	r->port = rail->port->port;
 	r->gid_index = rail->gid_index;
+	r->link_mtu = rail->link_mtu;
 	r->ethernet = rail->port->ethernet;
 	str_copy(r->peer_ifname, sizeof(r->peer_ifname), hello->ifname);
 	str_copy(r->peer_device, sizeof(r->peer_device), hello->device);
 	r->peer_net = hello->net;
 	r->peer_port = hello->port;
 	r->peer_gid_index = hello->gid_index;
+	r->peer_link_mtu = hello->link_mtu;
 	r->size = hello->size;
 }
 

@@ -362,6 +362,19 @@ static void put_end(const struct ipnet *net, const char *ifname, const char *dev
 		fputc(')', f);
 }
 
+/* RDMA agrees on the smaller MTU; packets of sockets larger than it are lost on the way. */
+static void put_mtus(const struct verify_result *r, const char *before, FILE *f)
+{
+	uint32_t most = r->link_mtu > r->peer_link_mtu ? r->link_mtu : r->peer_link_mtu;
+
+	if (r->link_mtu && r->peer_link_mtu && r->link_mtu != r->peer_link_mtu)
+		fprintf(f,
+			"%sMTU %u of '%s' here is not the %u of '%s' at the peer: set %u on both "
+			"('unirail host addr NIC --mtu %u' on the host, mtu in the pods' network)\n",
+			before, r->link_mtu, r->ifname, r->peer_link_mtu, r->peer_ifname, most,
+			most);
+}
+
 void verify_show_one(const struct verify_result *r, FILE *f)
 {
 	char a[VERIFY_NUMBER_MAX], b[VERIFY_NUMBER_MAX], c[VERIFY_NUMBER_MAX];
@@ -378,6 +391,7 @@ void verify_show_one(const struct verify_result *r, FILE *f)
 	fprintf(f, "  bandwidth  %s (RDMA %s, messages of %s, %s in all)\n",
 		verify_rate_str(r->rate, a), verify_op_name(r->op), verify_size_str(r->size, b),
 		verify_size_str(r->bytes, c));
+	put_mtus(r, "  note       ", f);
 }
 
 static void add_row(struct columns *c, const struct verify_result *r)
@@ -416,8 +430,13 @@ void verify_show_table(const struct verify_result *v, size_t n, FILE *f)
 	for (size_t i = 0; i < n; i++) {
 		char ip[IP_TEXT_MAX];
 
-		if (!v[i].err.code)
+		if (!v[i].err.code) {
+			auto_free char *place =
+				xasprintf("%s %s: ", v[i].ifname, ip_str(&v[i].net.ip, ip));
+
+			put_mtus(&v[i], place, f);
 			continue;
+		}
 		fprintf(f, "%s %s: %s\n", v[i].ifname, ip_str(&v[i].net.ip, ip), v[i].err.text);
 		bad++;
 	}
@@ -426,7 +445,7 @@ void verify_show_table(const struct verify_result *v, size_t n, FILE *f)
 }
 
 static void json_end(struct json_out *o, const char *key, const struct ipnet *net,
-		     const char *ifname, const char *device, uint32_t port, int gid)
+		     const char *ifname, uint32_t mtu, const char *device, uint32_t port, int gid)
 {
 	char text[IP_TEXT_MAX];
 
@@ -434,6 +453,11 @@ static void json_end(struct json_out *o, const char *key, const struct ipnet *ne
 	jo_obj(o);
 	jo_kstr(o, "address", net->ip.family ? ip_str(&net->ip, text) : NULL);
 	jo_kstr(o, "interface", ifname);
+	jo_key(o, "interfaceMtu");
+	if (mtu)
+		jo_int(o, mtu);
+	else
+		jo_null(o);
 	jo_kstr(o, "device", device);
 	jo_kint(o, "port", port);
 	jo_kint(o, "gidIndex", gid);
@@ -476,9 +500,10 @@ void verify_show_json(const struct verify_result *v, size_t n, struct buf *b)
 		jo_obj(&o);
 		jo_kbool(&o, "ok", !r->err.code);
 		jo_kstr(&o, "error", r->err.code ? r->err.text : NULL);
-		json_end(&o, "here", &r->net, r->ifname, r->device, r->port, r->gid_index);
-		json_end(&o, "peer", &r->peer_net, r->peer_ifname, r->peer_device, r->peer_port,
-			 r->peer_gid_index);
+		json_end(&o, "here", &r->net, r->ifname, r->link_mtu, r->device, r->port,
+			 r->gid_index);
+		json_end(&o, "peer", &r->peer_net, r->peer_ifname, r->peer_link_mtu, r->peer_device,
+			 r->peer_port, r->peer_gid_index);
 		json_numbers(&o, r);
 		jo_end_obj(&o);
 	}

@@ -34,7 +34,8 @@ struct verify_result {
 	bool ethernet;
 	enum verbs_op op;
 	uint32_t size, mtu;
-	uint64_t checked; /* bytes whose content was verified */
+	uint32_t link_mtu, peer_link_mtu; /* of the interfaces; 0: not known */
+	uint64_t checked;		  /* bytes whose content was verified */
 	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half of the round trip */
 	uint64_t messages, bytes, rate;					/* rate: bytes per second */
 	int64_t time_us;

@@ -55,6 +55,7 @@ struct verify_msg {
 	int32_t gid_index; /* -1: none */
 	char ifname[16];
 	struct ipnet net;
+	uint32_t link_mtu; /* of the interface; 0: none, or a version that does not send it */
 	/* step; bye: count is the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;

@@ -54,6 +54,16 @@ done
 ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "--all: $(cat /run/table)"
 cat /run/table
 same "rails that are right" "$(grep -c ' right ' /run/table)" 2
+! grep "MTU.*peer" /run/table || fail "a note about MTUs that are the same"
+# RDMA agrees on the smaller MTU, sockets do not.
+ip -n b link set net1 mtu 1400
+got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 -o json) || fail "two MTUs: $got"
+same "MTUs" "$(echo "$got" | jq -c '.rails[0] | [.here.interfaceMtu, .peer.interfaceMtu, .mtu]')" "[1500,1400,1024]"
+ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "--all: $(cat /run/table)"
+grep -q "^net1 10.0.1.1: MTU 1500 of 'net1' here is not the 1400 of 'net1' at the peer: set 1500 on both" /run/table ||
+	fail "no note about two MTUs: $(cat /run/table)"
+same "rails with a note" "$(grep -c 'at the peer' /run/table)" 1
+ip -n b link set net1 mtu 1500
 # A rail that is cut: the other one is tested all the same.
 ip -n b link set net2 down
 ! ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "a rail is cut, all well"
