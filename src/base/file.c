@@ -38,8 +38,8 @@ void root_close(struct root *r)
 	r->fd = -1;
 }
 
-const char *path_hint(const struct root *r, const char *path, int code,
-		      char buf[static PATH_HINT_MAX])
+static const char *path_hint(const struct root *r, const char *path, int code,
+			     char buf[static PATH_HINT_MAX])
 {
 	char link[PATH_HINT_MAX - 150];
 
@@ -57,7 +57,7 @@ const char *path_hint(const struct root *r, const char *path, int code,
 	return buf;
 }
 
-int path_check_kind(const struct stat *st, const char *path, struct err *e)
+static int path_check_kind(const struct stat *st, const char *path, struct err *e)
 {
 	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
 		return 0;

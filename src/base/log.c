@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
-#include "base/log_line.h"
 
+#include <stdbool.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,6 +19,17 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/loop.h"
+
+/* One log line in a fixed buffer: no allocation, always well formed; log.c only. */
+
+enum { LOG_LINE_MAX = 4096 };
+
+struct log_line {
+	enum log_format format;
+	char p[LOG_LINE_MAX];
+	size_t n;
+	bool full; /* something did not fit; the end of the line says so */
+};
 
 enum log_level log_threshold = LOG_INFO;
 
@@ -202,6 +213,8 @@ static void emit(const struct log_line *l)
 		;
 }
 
+static void log_line_str(struct log_line *l, const char *key, const char *value);
+
 static void add_time(struct log_line *l)
 {
 	int64_t ms = now_real_ms();
@@ -222,6 +235,25 @@ static bool has_key(const struct log_kv *kv, unsigned int n, const char *key)
 			return true;
 	return false;
 }
+
+static void log_line_begin(struct log_line *l, enum log_format format);
+
+/* The closing bytes, for which TAIL is kept. */
+static void close_with(struct log_line *l, const char *s)
+{
+	memcpy(l->p + l->n, s, strlen(s));
+	l->n += strlen(s);
+}
+
+/* With the new line. */
+static void log_line_end(struct log_line *l)
+{
+	if (l->full)
+		close_with(l, l->format == LOG_JSON ? ",\"cut\":true" : " cut=true");
+	close_with(l, l->format == LOG_JSON ? "}\n" : "\n");
+}
+
+static void log_line_int(struct log_line *l, const char *key, int64_t value);
 
 void log_write(enum log_level level, const char *msg, const struct log_kv *kv, unsigned int n)
 {
@@ -262,13 +294,6 @@ static bool put(struct log_line *l, const char *s, size_t n)
 	memcpy(l->p + l->n, s, n);
 	l->n += n;
 	return true;
-}
-
-/* The closing bytes, for which TAIL is kept. */
-static void close_with(struct log_line *l, const char *s)
-{
-	memcpy(l->p + l->n, s, strlen(s));
-	l->n += strlen(s);
 }
 
 /* Length of the UTF-8 sequence at s, 0 when it is none (overlong, surrogate, cut, past U+10FFFF).
@@ -354,7 +379,7 @@ static bool put_key(struct log_line *l, const char *key)
 	return ok;
 }
 
-void log_line_begin(struct log_line *l, enum log_format format)
+static void log_line_begin(struct log_line *l, enum log_format format)
 {
 	l->format = format;
 	l->n = 0;
@@ -363,7 +388,7 @@ void log_line_begin(struct log_line *l, enum log_format format)
 		put(l, "{", 1);
 }
 
-void log_line_str(struct log_line *l, const char *key, const char *value)
+static void log_line_str(struct log_line *l, const char *key, const char *value)
 {
 	if (l->full || !put_key(l, key))
 		return;
@@ -374,7 +399,7 @@ void log_line_str(struct log_line *l, const char *key, const char *value)
 		put_quoted(l, value);
 }
 
-void log_line_int(struct log_line *l, const char *key, int64_t value)
+static void log_line_int(struct log_line *l, const char *key, int64_t value)
 {
 	char text[24];
 	int n = snprintf(text, sizeof(text), "%" PRId64, value);
@@ -385,13 +410,6 @@ void log_line_int(struct log_line *l, const char *key, int64_t value)
 		l->full = true;
 	else if (put_key(l, key))
 		put(l, text, (size_t)n);
-}
-
-void log_line_end(struct log_line *l)
-{
-	if (l->full)
-		close_with(l, l->format == LOG_JSON ? ",\"cut\":true" : " cut=true");
-	close_with(l, l->format == LOG_JSON ? "}\n" : "\n");
 }
 
 /* What strangers can cause to be logged: counted by place and subject in a table of fixed size. */

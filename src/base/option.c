@@ -362,7 +362,7 @@ void opt_row(struct buf *b, const char *left, const char *help)
 	opt_wrap(b, help ? help : "", COLUMN);
 }
 
-void opt_left(const struct opt *o, char *ret, size_t size)
+static void opt_left(const struct opt *o, char *ret, size_t size)
 {
 	char letter[8] = "    ";
 

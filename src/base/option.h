@@ -92,7 +92,6 @@ void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
 void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
 /* "  LEFT    help, wrapped", and the LEFT of an option: "-n, --rails N". */
 void opt_row(struct buf *b, const char *left, const char *help);
-void opt_left(const struct opt *o, char *ret, size_t size);
 /* `text` from column `at` on, wrapped with a hanging indent, and a new line. */
 void opt_wrap(struct buf *b, const char *text, size_t at);
 

@@ -20,6 +20,8 @@ struct how {
 };
 enum { IN_ROOT = 0x10 };
 
+static int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode);
+
 int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 {
 	bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
@@ -254,7 +256,8 @@ static int open_linkless(const struct root *r, const char *path, int flags, mode
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode)
+/* The same below a root that is `strict` (path.c). */
+static int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode)
 {
 	bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
 	struct walk w;

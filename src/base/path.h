@@ -8,8 +8,6 @@
 
 /* Like file_open() without an error text: a descriptor or -errno. */
 int path_open(const struct root *r, const char *path, int flags, mode_t mode);
-/* The same below a root that is `strict` (path.c). */
-int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode);
 /* After -ELOOP: the absolute path of the link that path_open_strict() refused; false: there is
  * none. */
 bool path_refused(const struct root *r, const char *path, char *ret, size_t size);
@@ -21,12 +19,9 @@ bool path_is_kernels(const char *path);
  * it names the refused symbolic link.
  */
 enum { PATH_HINT_MAX = 400 };
-const char *path_hint(const struct root *r, const char *path, int code,
-		      char buf[static PATH_HINT_MAX]);
 /* 0 when st is a regular file or a directory, else -EINVAL and e: "file 'PATH' is a FIFO, wants a
  * regular file". */
 struct stat;
-int path_check_kind(const struct stat *st, const char *path, struct err *e);
 /*
  * Opens the directory that contains `path` and copies the last component into base[256]. For names
  * to be created, renamed or removed: the last component is never followed.
