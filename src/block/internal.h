@@ -9,13 +9,6 @@
 #include "block/op.h"
 #include "block/plan.h"
 
-/* log.c */
-
-/* Writes the whole file; l->behind tells afterwards whether it failed. */
-int block_log_write(struct block_log *l, const struct block_table *t, struct err *e);
-/* Parses text into l and t; t->node must be set. */
-int block_log_read(struct block_log *l, struct block_table *t, struct span text, struct err *e);
-
 /* op.c */
 
 /* A copy of a claim with its own strings: the table frees its strings when the claim changes. */
@@ -23,17 +16,8 @@ struct draft {
 	struct block_claim c;
 	struct ipaddr *released;
 };
-/* `more`: room for this many further entries in released. */
-struct draft op_draft_of(const struct block_claim *c, size_t more);
 void op_draft_done(struct draft *d);
 #define auto_draft __attribute__((cleanup(op_draft_done)))
-
-/* Logs the given state of op->ip, if this node borrows it. */
-int op_put_borrowed(struct block_log *l, struct block_table *t, const struct block_op *op,
-		    enum borrow_state state, struct err *e);
-int op_drop_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
-		  struct err *e);
-void op_forget(struct block_table *t, const char *name);
 
 /* plan*.c */
 
@@ -56,8 +40,6 @@ struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const ch
 			    const char *block, const struct ipaddr *a, const char *from);
 /* The need of a pool; NULL: the pool is unknown. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
-
-bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net);
 
 /* Requests of peers (plan_lend.c). */
 void plan_answer_requested(struct planner *p, const struct block_claim *c,
@@ -83,19 +65,12 @@ bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 /* Returns an entry of this node that is not borrowed in the log. */
 void plan_leftover(struct planner *p, const char *pool, const char *block,
 		   const struct block_entry *x);
-/*
- * plan_named(): gets an address that was requested by name. plan_answer_named(): answers such
- * requests of peers for a block of this node; returns whether it planned something
- * (plan_acquire.c).
- */
-void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
+/* Answers requests of peers for named addresses of a block of this node; returns whether it
+ * planned something (plan_acquire.c). */
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need);
 /* Gets the addresses that a pool lacks (plan_acquire.c). */
 void plan_want(struct planner *p, const struct block_need *need);
 void plan_list(struct planner *p, const struct block_need *need);
-/* No block is available: borrows from peers, using a view that is not stale (plan_acquire.c). */
-void plan_request_from_peers(struct planner *p, const struct block_need *need,
-			     const struct block_view *v);
 
 #endif

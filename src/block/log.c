@@ -12,6 +12,8 @@
 #include "block/internal.h"
 #include "wire/json/json.h"
 
+static int block_log_write(struct block_log *l, const struct block_table *t, struct err *e);
+
 static int make_new(struct block_log *l, const struct block_table *t, struct err *e)
 {
 	uint64_t n;
@@ -21,6 +23,9 @@ static int make_new(struct block_log *l, const struct block_table *t, struct err
 	snprintf(l->id, sizeof(l->id), "%016" PRIx64, n);
 	return block_log_write(l, t, e);
 }
+
+static int block_log_read(struct block_log *l, struct block_table *t, struct span text,
+			  struct err *e);
 
 int block_log_open(struct block_log *l, const struct root *r, const char *path, const char *node,
 		   struct block_table *t, struct err *e)
@@ -285,7 +290,8 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_end_obj(o);
 }
 
-int block_log_write(struct block_log *l, const struct block_table *t, struct err *e)
+/* Writes the whole file; l->behind tells afterwards whether it failed. */
+static int block_log_write(struct block_log *l, const struct block_table *t, struct err *e)
 {
 	auto_buf struct buf b;
 	struct json_out o;
@@ -446,7 +452,9 @@ static const struct json_table *table_of(const struct json *root)
 	return json_get(root, "borrowed") ? &next_table : &current_table;
 }
 
-int block_log_read(struct block_log *l, struct block_table *t, struct span text, struct err *e)
+/* Parses text into l and t; t->node must be set. */
+static int block_log_read(struct block_log *l, struct block_table *t, struct span text,
+			  struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	struct raw x = {0};

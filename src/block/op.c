@@ -17,7 +17,8 @@ void op_draft_done(struct draft *d)
 	free(d->released);
 }
 
-struct draft op_draft_of(const struct block_claim *c, size_t more)
+/* `more`: room for this many further entries in released. */
+static struct draft op_draft_of(const struct block_claim *c, size_t more)
 {
 	struct draft d = {.c = *c};
 
@@ -61,8 +62,9 @@ static int begin_release(struct block_log *l, struct block_table *t, const struc
 	return d.c.n_released == before ? 0 : block_log_claim(l, t, &d.c, e);
 }
 
-int op_put_borrowed(struct block_log *l, struct block_table *t, const struct block_op *op,
-		    enum borrow_state state, struct err *e)
+/* Logs the given state of op->ip, if this node borrows it. */
+static int op_put_borrowed(struct block_log *l, struct block_table *t, const struct block_op *op,
+			   enum borrow_state state, struct err *e)
 {
 	const struct block_borrowed *was = block_borrowed_find(t, &op->ip);
 	struct block_borrowed n = {
@@ -76,7 +78,7 @@ int op_put_borrowed(struct block_log *l, struct block_table *t, const struct blo
 }
 
 /* Objects of peers are needed only while addresses are borrowed from them. */
-void op_forget(struct block_table *t, const char *name)
+static void op_forget(struct block_table *t, const char *name)
 {
 	const struct block_object *o = block_object_find(t, name);
 
@@ -88,8 +90,8 @@ void op_forget(struct block_table *t, const char *name)
 	block_object_remove(t, name);
 }
 
-int op_drop_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
-		  struct err *e)
+static int op_drop_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
+			 struct err *e)
 {
 	struct block_claim n = *c;
 

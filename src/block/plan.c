@@ -226,6 +226,17 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		op->kind = OP_FORGET;
 }
 
+static bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net)
+{
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct ipaddr *a = &f->leases->v[i].address.ip;
+
+		if (ipnet_contains(net, a) && block_has_pod(f, a))
+			return true;
+	}
+	return false;
+}
+
 static void plan_disputed(struct planner *p, const struct block_claim *c,
 			  const struct block_object *o)
 {
@@ -299,6 +310,21 @@ static void plan_claim(struct planner *p, const struct block_claim *c)
 		plan_held(p, c, o);
 }
 
+/* Returns whether any address of the net is busy. */
+static bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
+{
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct ipaddr *a = &f->leases->v[i].address.ip;
+
+		if (ipnet_contains(net, a) && block_is_busy(f, a))
+			return true;
+	}
+	for (size_t i = 0; i < f->n_reserved; i++)
+		if (ipnet_contains(net, &f->reserved[i]))
+			return true;
+	return false;
+}
+
 /* Leaves a block without pods if the pool has enough free addresses without it. */
 static void plan_leave(struct planner *p, const struct block_claim *c)
 {
@@ -319,6 +345,16 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 }
 
 /* --- all of it --- */
+
+/*
+ * Returns whether the object belongs to this node but not to this log: it is unknown which of its
+ * addresses pods have. A caller that has the complete inventory of the node's pods may delete or
+ * adopt it.
+ */
+static bool block_is_unadopted(const struct block_facts *f, const struct block_object *o)
+{
+	return strcmp(o->node, f->table->node) == 0 && !block_log_has_token(f->log, o->claim);
+}
 
 void block_plan(const struct block_facts *f, struct block_plan *ret)
 {
@@ -388,36 +424,6 @@ bool block_has_pod(const struct block_facts *f, const struct ipaddr *a)
 	const struct lease *l = lease_find(f->leases, a);
 
 	return l && (l->state == LEASE_USED || l->state == LEASE_RETAINED);
-}
-
-bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net)
-{
-	for (size_t i = 0; i < f->leases->n; i++) {
-		const struct ipaddr *a = &f->leases->v[i].address.ip;
-
-		if (ipnet_contains(net, a) && block_has_pod(f, a))
-			return true;
-	}
-	return false;
-}
-
-bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
-{
-	for (size_t i = 0; i < f->leases->n; i++) {
-		const struct ipaddr *a = &f->leases->v[i].address.ip;
-
-		if (ipnet_contains(net, a) && block_is_busy(f, a))
-			return true;
-	}
-	for (size_t i = 0; i < f->n_reserved; i++)
-		if (ipnet_contains(net, &f->reserved[i]))
-			return true;
-	return false;
-}
-
-bool block_is_unadopted(const struct block_facts *f, const struct block_object *o)
-{
-	return strcmp(o->node, f->table->node) == 0 && !block_log_has_token(f->log, o->claim);
 }
 
 const struct block_need *plan_need(const struct block_facts *f, const char *pool)

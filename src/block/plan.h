@@ -81,19 +81,11 @@ void block_plan_done(struct block_plan *p);
  * returned. */
 bool block_has_rescanned(const struct block_facts *f);
 
-/*
- * Returns whether the object belongs to this node but not to this log: it is unknown which of its
- * addresses pods have. A caller that has the complete inventory of the node's pods may delete or
- * adopt it.
- */
-bool block_is_unadopted(const struct block_facts *f, const struct block_object *o);
 /* Returns whether the address is used, retained, in quarantine or in its reuse delay. */
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
 /* The same, or the address is in pins. */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
 /* Returns whether a pod has the address or it is retained for one. */
 bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);
-/* Returns whether any address of the net is busy. */
-bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net);
 
 #endif

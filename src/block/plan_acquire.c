@@ -218,6 +218,9 @@ static void plan_ahead(struct planner *p, const struct block_need *need)
 		plan_list(p, need);
 }
 
+static void plan_request_from_peers(struct planner *p, const struct block_need *need,
+				    const struct block_view *v);
+
 static void plan_peer_requests(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
@@ -229,6 +232,8 @@ static void plan_peer_requests(struct planner *p, const struct block_need *need)
 	else
 		plan_request_from_peers(p, need, v);
 }
+
+static void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
 
 void plan_want(struct planner *p, const struct block_need *need)
 {
@@ -464,8 +469,8 @@ static void request_spread(struct planner *p, const struct block_need *need,
 }
 
 /* Each round begins with a list, which shows the peers with free addresses. */
-void plan_request_from_peers(struct planner *p, const struct block_need *need,
-			     const struct block_view *v)
+static void plan_request_from_peers(struct planner *p, const struct block_need *need,
+				    const struct block_view *v)
 {
 	if (borrow(p, need, v) || is_requesting(p, need, v))
 		return;
@@ -534,7 +539,8 @@ static void block_plan_named_claim(struct planner *p, const struct block_need *n
 	str_copy(op->version, sizeof(op->version), s->version);
 }
 
-void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a)
+/* Gets an address that was requested by name. */
+static void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a)
 {
 	const struct block_table *t = p->f->table;
 	const struct block_lookup *s = block_lookup_find(t, a);

@@ -42,6 +42,56 @@ void block_object_done(struct block_object *o)
 	*o = (struct block_object){0};
 }
 
+static void done(struct block_lookup *s)
+{
+	free(s->block);
+	free(s->node);
+	free(s->version);
+	free(s->to);
+}
+
+static void block_lookup_done(struct block_table *t)
+{
+	for (size_t i = 0; i < t->n_seen; i++)
+		done(&t->seen[i]);
+	free(t->seen);
+	t->seen = NULL;
+	t->n_seen = 0;
+}
+
+static void view_done(struct block_view *v)
+{
+	free(v->pool);
+	free(v->taken);
+	for (size_t i = 0; i < v->n_peers; i++)
+		free(v->peers[i].name);
+	free(v->peers);
+	for (size_t i = 0; i < v->n_available; i++) {
+		free(v->available[i].block);
+		free(v->available[i].to);
+	}
+	free(v->available);
+	for (size_t i = 0; i < v->n_leftovers; i++) {
+		free(v->leftovers[i].block);
+		free(v->leftovers[i].to);
+	}
+	free(v->leftovers);
+	for (size_t i = 0; i < v->n_orphans; i++) {
+		free(v->orphans[i].name);
+		free(v->orphans[i].version);
+	}
+	free(v->orphans);
+}
+
+static void block_views_done(struct block_table *t)
+{
+	for (size_t i = 0; i < t->n_views; i++)
+		view_done(&t->views[i]);
+	free(t->views);
+	t->views = NULL;
+	t->n_views = 0;
+}
+
 void block_table_done(struct block_table *t)
 {
 	block_views_done(t);
@@ -399,39 +449,6 @@ void block_usable(const struct block_table *t, const char *pool, const struct ip
 
 /* Views: what lists of the pools' blocks showed, and what was requested from peers since. */
 
-static void view_done(struct block_view *v)
-{
-	free(v->pool);
-	free(v->taken);
-	for (size_t i = 0; i < v->n_peers; i++)
-		free(v->peers[i].name);
-	free(v->peers);
-	for (size_t i = 0; i < v->n_available; i++) {
-		free(v->available[i].block);
-		free(v->available[i].to);
-	}
-	free(v->available);
-	for (size_t i = 0; i < v->n_leftovers; i++) {
-		free(v->leftovers[i].block);
-		free(v->leftovers[i].to);
-	}
-	free(v->leftovers);
-	for (size_t i = 0; i < v->n_orphans; i++) {
-		free(v->orphans[i].name);
-		free(v->orphans[i].version);
-	}
-	free(v->orphans);
-}
-
-void block_views_done(struct block_table *t)
-{
-	for (size_t i = 0; i < t->n_views; i++)
-		view_done(&t->views[i]);
-	free(t->views);
-	t->views = NULL;
-	t->n_views = 0;
-}
-
 struct block_view *block_view_find(const struct block_table *t, const char *pool)
 {
 	for (size_t i = 0; i < t->n_views; i++)
@@ -674,23 +691,6 @@ bool block_requested_is_of(const char *key, const char *node)
 }
 
 /* --- state of addresses requested by name --- */
-
-static void done(struct block_lookup *s)
-{
-	free(s->block);
-	free(s->node);
-	free(s->version);
-	free(s->to);
-}
-
-void block_lookup_done(struct block_table *t)
-{
-	for (size_t i = 0; i < t->n_seen; i++)
-		done(&t->seen[i]);
-	free(t->seen);
-	t->seen = NULL;
-	t->n_seen = 0;
-}
 
 static struct block_lookup *find(const struct block_table *t, const struct ipaddr *a)
 {

@@ -192,7 +192,6 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 /* Updates the view by a recent read of a peer's block; o NULL: it does not exist. */
 void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms);
-void block_views_done(struct block_table *t);
 /* block_room(): number of unreleased addresses of a block. block_spare(): how many of these its
  * owner can give, as reported. */
 uint32_t block_room(const struct block_object *o);
@@ -222,7 +221,6 @@ void block_lookup_put(struct block_table *t, const char *block, const struct ipa
 		      const struct block_object *o, bool request, int64_t now_ms);
 /* Forgets what was seen of the block, since it may have changed. */
 void block_lookup_drop(struct block_table *t, const char *block);
-void block_lookup_done(struct block_table *t);
 enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of such a state */
 /* Returns whether another node is known to have the address; describes it in w (may be NULL):
  * "node 'b' has it". */
