@@ -40,6 +40,17 @@ static bool find_record(const struct report *o, const struct ipaddr *a, struct i
 	return false;
 }
 
+/* "default/pod-a net1" or "container 0123456789ab net1" */
+static void report_describe_owner(const struct ipam_record *r, struct buf *b)
+{
+	if (*r->pod_name)
+		buf_printf(b, "%s/%s", r->pod_namespace, r->pod_name);
+	else if (*r->container_id)
+		buf_printf(b, "container %.12s", r->container_id);
+	if (*r->ifname)
+		buf_printf(b, "%s%s", b->len ? " " : "", r->ifname);
+}
+
 static void say_release(const struct report *o, const struct ipam_record *rec, bool done)
 {
 	char text[IP_TEXT_MAX];
@@ -132,7 +143,7 @@ int report_findings(const struct report *o, const char *checked, const struct bu
 	return n > 0;
 }
 
-int report_check(const struct report *o, struct err *e)
+static int report_check(const struct report *o, struct err *e)
 {
 	auto_free struct ipam_record *records = NULL;
 	auto_free char *checked = NULL;
@@ -159,6 +170,73 @@ static const struct known {
 	size_t least, most; /* number of arguments */
 } known[] = {{"list", 0, 0},  {"show", 1, 1},	 {"free", 1, 2},
 	     {"owner", 1, 1}, {"release", 1, 1}, {"check", 0, 0}};
+
+static int find_pool(const struct report *o, const char *name, const struct pool **ret,
+		     struct err *e)
+{
+	const struct pool_set *s = ipam_pools(o->store);
+	const char *near = pool_nearest(s, name);
+
+	*ret = pool_find(s, name);
+	if (*ret)
+		return 0;
+	if (near)
+		return err_set(e, -ENOENT, "no pool '%s'; did you mean '%s'?", name, near);
+	return err_set(e, -ENOENT, "no pool '%s': see 'unirail pool list'", name);
+}
+
+static void free_json(const struct report *o, const struct pool *p, const struct ipaddr *v,
+		      size_t n)
+{
+	char text[IP_TEXT_MAX];
+	struct json_out j;
+
+	jo_init(&j, o->out, 4);
+	jo_obj(&j);
+	jo_kstr(&j, "pool", p->name);
+	jo_key(&j, "free");
+	jo_arr(&j);
+	for (size_t i = 0; i < n; i++)
+		jo_str(&j, ip_str(&v[i], text));
+	jo_end_arr(&j);
+	jo_end_obj(&j);
+	buf_char(o->out, '\n');
+}
+
+static int report_free(const struct report *o, const char *name, const char *count, struct err *e)
+{
+	auto_free struct ipaddr *v = NULL;
+	char text[IP_TEXT_MAX];
+	const struct pool *p;
+	uint64_t max;
+	size_t n = 0;
+	int r = report_count(count, &max, e);
+
+	if (r == 0)
+		r = ipam_load_pools(o->store, e);
+	if (r == 0)
+		r = find_pool(o, name, &p, e);
+	if (r == 0)
+		r = ipam_free_list(o->store, p, (size_t)max, &v, &n, e);
+	if (r < 0)
+		return r;
+	if (o->json) {
+		free_json(o, p, v, n);
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		buf_printf(o->out, "%s\n", ip_str(&v[i], text));
+	if (n == 0)
+		buf_printf(o->aside, "pool '%s' is exhausted: see 'unirail pool show %s'\n",
+			   p->name, p->name);
+	return 0;
+}
+
+static int report_list(const struct report *r, struct err *e);
+
+static int report_owner(const struct report *o, const char *address, struct err *e);
+
+static int report_show(const struct report *o, const char *name, struct err *e);
 
 int report_run(const struct report *o, const struct report_call *c, struct err *e)
 {
@@ -205,7 +283,8 @@ static uint64_t *count_of(struct report_tally *t, const char *state)
 	return NULL;
 }
 
-struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v, size_t n)
+static struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v,
+					   size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
 	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable; /* on this node */
@@ -287,7 +366,7 @@ static void json_count(struct json_out *j, const char *key, uint64_t n)
 	jo_uint(j, n);
 }
 
-void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t)
+static void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t)
 {
 	char text[IP_TEXT_MAX];
 	auto_buf struct buf ips;
@@ -333,7 +412,8 @@ static void list_json(const struct report *r, const struct pool_set *s, const st
 	buf_char(r->out, '\n');
 }
 
-int report_list(const struct report *r, struct err *e)
+/* Each returns the exit status, or a negative errno with e set. */
+static int report_list(const struct report *r, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
 	const struct pool_set *s;
@@ -367,16 +447,6 @@ static const char *time_text(int64_t ms, char buf[static WHEN_MAX])
 		return "";
 	strftime(buf, WHEN_MAX, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return buf;
-}
-
-void report_describe_owner(const struct ipam_record *r, struct buf *b)
-{
-	if (*r->pod_name)
-		buf_printf(b, "%s/%s", r->pod_namespace, r->pod_name);
-	else if (*r->container_id)
-		buf_printf(b, "container %.12s", r->container_id);
-	if (*r->ifname)
-		buf_printf(b, "%s%s", b->len ? " " : "", r->ifname);
 }
 
 static void json_record(struct json_out *j, const struct ipam_record *r)
@@ -430,20 +500,6 @@ static void record_head(struct columns *c)
 		columns_add(c, head[i]);
 }
 
-static int find_pool(const struct report *o, const char *name, const struct pool **ret,
-		     struct err *e)
-{
-	const struct pool_set *s = ipam_pools(o->store);
-	const char *near = pool_nearest(s, name);
-
-	*ret = pool_find(s, name);
-	if (*ret)
-		return 0;
-	if (near)
-		return err_set(e, -ENOENT, "no pool '%s'; did you mean '%s'?", name, near);
-	return err_set(e, -ENOENT, "no pool '%s': see 'unirail pool list'", name);
-}
-
 static void show_json(const struct report *o, const struct pool *p, const struct ipam_record *v,
 		      size_t n)
 {
@@ -484,7 +540,7 @@ static void show_table(const struct report *o, const struct pool *p, const struc
 			   (uint64_t)ip_set_count(&p->usable), p->name);
 }
 
-int report_show(const struct report *o, const char *name, struct err *e)
+static int report_show(const struct report *o, const char *name, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
 	const struct pool *p;
@@ -528,7 +584,7 @@ static int no_lease(const struct report *o, const char *address, const struct ip
 	return err_set(e, -ENOENT, "%s has no owner: it is free in pool '%s'", address, p->name);
 }
 
-int report_owner(const struct report *o, const char *address, struct err *e)
+static int report_owner(const struct report *o, const char *address, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
 	const struct ipam_record *found = NULL;
@@ -558,56 +614,9 @@ int report_owner(const struct report *o, const char *address, struct err *e)
 
 /* --- free --- */
 
-static void free_json(const struct report *o, const struct pool *p, const struct ipaddr *v,
-		      size_t n)
-{
-	char text[IP_TEXT_MAX];
-	struct json_out j;
-
-	jo_init(&j, o->out, 4);
-	jo_obj(&j);
-	jo_kstr(&j, "pool", p->name);
-	jo_key(&j, "free");
-	jo_arr(&j);
-	for (size_t i = 0; i < n; i++)
-		jo_str(&j, ip_str(&v[i], text));
-	jo_end_arr(&j);
-	jo_end_obj(&j);
-	buf_char(o->out, '\n');
-}
-
 int report_count(const char *text, uint64_t *ret, struct err *e)
 {
 	if (num_u64(span_of(text), 1, FREE_MAX, ret) == 0)
 		return 0;
 	return err_set(e, -EINVAL, "'%s' is not a number from 1 to %d", text, FREE_MAX);
-}
-
-int report_free(const struct report *o, const char *name, const char *count, struct err *e)
-{
-	auto_free struct ipaddr *v = NULL;
-	char text[IP_TEXT_MAX];
-	const struct pool *p;
-	uint64_t max;
-	size_t n = 0;
-	int r = report_count(count, &max, e);
-
-	if (r == 0)
-		r = ipam_load_pools(o->store, e);
-	if (r == 0)
-		r = find_pool(o, name, &p, e);
-	if (r == 0)
-		r = ipam_free_list(o->store, p, (size_t)max, &v, &n, e);
-	if (r < 0)
-		return r;
-	if (o->json) {
-		free_json(o, p, v, n);
-		return 0;
-	}
-	for (size_t i = 0; i < n; i++)
-		buf_printf(o->out, "%s\n", ip_str(&v[i], text));
-	if (n == 0)
-		buf_printf(o->aside, "pool '%s' is exhausted: see 'unirail pool show %s'\n",
-			   p->name, p->name);
-	return 0;
 }

@@ -18,12 +18,6 @@ struct report {
 	const char *empty; /* text for a store without pools */
 };
 
-/* Each returns the exit status, or a negative errno with e set. */
-int report_list(const struct report *r, struct err *e);
-int report_show(const struct report *r, const char *pool, struct err *e);
-int report_free(const struct report *r, const char *pool, const char *count, struct err *e);
-int report_owner(const struct report *r, const char *address, struct err *e);
-int report_check(const struct report *r, struct err *e);
 /* Releases an address regardless of its owner. DRY: only reports what would happen; ASK: reports
  * that confirmation is needed and fails with -EPERM. */
 enum report_release { REPORT_CONFIRM, REPORT_DRY_RUN, REPORT_DO };
@@ -49,12 +43,8 @@ int report_findings(const struct report *r, const char *checked, const struct bu
 struct report_tally {
 	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
 };
-struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v, size_t n);
-void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t);
 int report_address(const char *text, struct ipaddr *ret, struct err *e);
 /* Parses the number of addresses to show, like report_address(). */
 int report_count(const char *text, uint64_t *ret, struct err *e);
-/* "default/pod-a net1" or "container 0123456789ab net1" */
-void report_describe_owner(const struct ipam_record *r, struct buf *b);
 
 #endif

@@ -41,7 +41,9 @@ static char *node_name(const char *given)
 	return xstrdup(host);
 }
 
-int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p, struct err *e)
+/* Used by ipam_open() and ipam_repair(): paths and the lock. */
+static int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
+		      struct err *e)
 {
 	static const struct ipam_paths defaults;
 	auto_free char *lock = NULL;
@@ -65,7 +67,7 @@ int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 	return n;
 }
 
-char *store_journal_path(const struct ipam *i)
+static char *store_journal_path(const struct ipam *i)
 {
 	return xasprintf("%s/journal", i->state_dir);
 }

@@ -20,9 +20,6 @@ struct ipam {
 	struct pool_set pools;
 };
 
-/* Used by ipam_open() and ipam_repair(): paths and the lock. */
-int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p, struct err *e);
-char *store_journal_path(const struct ipam *i);
 /* One durable change; compacts the journal if it has grown long. n == 0: does nothing. */
 int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e);
 /* A lease in state used; strings are borrowed. */

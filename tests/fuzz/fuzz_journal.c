@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "files.h"
 #include "fuzz.h"
-#include "ipam/journal/internal.h"
+#include "ipam/journal/journal.h"
 
 #define JOURNAL "/journal"
 #define NOW_MS	1700000000000

@@ -10,13 +10,15 @@
 
 #include "base/alloc.h"
 #include "base/sorted.h"
-#include "ipam/hostlocal/hostlocal_dir.h"
+
+/* Internals of hostlocal.c. */
 
 /* The directory: lock, address files, and their owners. */
 
 enum { LOCK_MS = 10000, RECORD_MAX = 4096 };
 
-char *hostlocal_path(const struct hostlocal *h, const char *name)
+/* Freed by the caller. */
+static char *hostlocal_path(const struct hostlocal *h, const char *name)
 {
 	return xasprintf("%s/%s", h->dir, name);
 }
@@ -193,8 +195,9 @@ struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct 
 	return h->n ? bsearch(&key, h->v, h->n, sizeof(*h->v), by_ip) : NULL;
 }
 
-int hostlocal_write(struct hostlocal *h, const struct ipaddr *a,
-		    const struct hostlocal_owner *owner, struct err *e)
+/* Writes the record of an address that has none. Requires hostlocal_records(). */
+static int hostlocal_write(struct hostlocal *h, const struct ipaddr *a,
+			   const struct hostlocal_owner *owner, struct err *e)
 {
 	auto_free char *path = ip_path(h, a), *text = NULL;
 	int r;

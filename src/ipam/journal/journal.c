@@ -16,7 +16,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/num.h"
-#include "ipam/journal/internal.h"
+
+/* Shared by the files of this directory. */
 
 enum {
 	JOURNAL_MAX = 256 << 20,
@@ -29,7 +30,8 @@ enum {
 
 static const char magic[] = "unirail-journal ";
 
-int journal_read(struct journal *j, char **text, struct err *e)
+/* Reads the whole file into j->texts and sets size. Returns 0 if it does not exist. */
+static int journal_read(struct journal *j, char **text, struct err *e)
 {
 	struct stat st;
 	ssize_t n;
@@ -70,13 +72,14 @@ static int damaged(const struct journal *j, size_t line, struct err *e)
 		j->path, line);
 }
 
-bool journal_is_header(const char *line, size_t n)
+/* The first line: format and base. */
+static bool journal_is_header(const char *line, size_t n)
 {
 	return span_has_prefix((struct span){line, n}, magic);
 }
 
 /* The format number is checked before the checksum, whose meaning depends on it. */
-int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
+static int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
 {
 	struct span rest = {line, n}, word;
 	uint64_t format, base;
@@ -334,7 +337,8 @@ static int read_only_error(const struct journal *j, struct err *e)
 	return err_kind(e, ERR_IO, -EROFS, "journal '%s' was opened for reading only", j->path);
 }
 
-int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e)
+/* Replaces the file by header and `body`, and opens it. */
+static int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e)
 {
 	auto_buf struct buf b;
 	struct anchor_mark next = {0};
@@ -497,7 +501,8 @@ static bool same_line(const struct lease *a, const struct lease *b)
 	       strcmp(a->container_id, b->container_id) == 0;
 }
 
-void journal_render(const struct lease *v, size_t n, struct buf *b)
+/* Writes leases as lines, one per pod. */
+static void journal_render(const struct lease *v, size_t n, struct buf *b)
 {
 	struct line_writer w;
 

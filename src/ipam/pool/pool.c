@@ -184,7 +184,8 @@ static int check_pairs(const struct pool_set *s, struct err *e)
 	return i < s->n ? pool_conflict_error(v[other[i]], v[i], e) : 0;
 }
 
-void pool_set_take_out_reserved(struct pool_set *s)
+/* Computes `usable` of all pools; call it once, when the set is complete. */
+static void pool_set_take_out_reserved(struct pool_set *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct pool *p = &s->v[i];
@@ -308,6 +309,8 @@ static struct selector take_selector(struct selector *s)
 	*s = (struct selector){0};
 	return r;
 }
+
+static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e);
 
 int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e)
 {
@@ -604,7 +607,7 @@ static int check_name(const struct pool_draft *d, struct err *e)
 			d->where, d->name, POOL_NAME_MAX);
 }
 
-int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)
+static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)
 {
 	struct pool p = {.rest_ms = -1};
 	int n = check_name(d, e);

@@ -39,11 +39,8 @@ void pool_texts_done(struct pool_texts *l);
 int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e);
 /* Builds the pool of the draft, adds it to the set, and empties the draft. */
 int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
-/* Computes `usable` of all pools; call it once, when the set is complete. */
-void pool_set_take_out_reserved(struct pool_set *s);
 /* Builds the index for pool_find() and pool_of(), when all pools are added. `v`, names and `ips`
  * must not change afterwards; no two pools share a name or an address. */
 void pool_set_index(struct pool_set *s);

@@ -15,7 +15,7 @@
 
 /* The fields of a SpiderIPPool's and a SpiderReservedIP's spec. */
 
-int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char *fmt, ...)
+static int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list ap;

@@ -19,8 +19,6 @@ struct pool_spec {
 	const char *agent_ns;
 };
 
-int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 /* Fills the draft; the caller empties it, also after a failure. */
 int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *e);
 /* Adds the addresses of a SpiderReservedIP to the set. */

@@ -4,14 +4,29 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ipam/select/internal.h"
+#include "ipam/select/select_pool.h"
+
+/* Shared by the files of this directory. */
+
+/* State of one call. */
+struct choice {
+	const struct select_facts *f;
+	struct decision d;
+	struct lease_table given; /* the addresses of the picks, as an index */
+	/* per pool: no address below it is free; family 0: not searched yet */
+	struct ipaddr *from;
+	/* leases of the requesting containers, and sticky ones; found in one pass */
+	const struct lease **near;
+	size_t n_near;
+};
 
 /* Selects the address: one already allocated, requested by name, retained for the pod or used by
  * it before, or the lowest free one. */
 
 enum { FULL_MESSAGE_MAX = 620 };
 
-const char *select_text(const char *s)
+/* Maps NULL to "". */
+static const char *select_text(const char *s)
 {
 	return s ? s : "";
 }
@@ -31,21 +46,23 @@ enum select_state select_state(const struct select_facts *f, const struct pool *
 	return SEL_TAKEN;
 }
 
-bool choice_has(const struct choice *c, const struct ipaddr *a)
+/* Returns whether this call has already allocated the address. */
+static bool choice_has(const struct choice *c, const struct ipaddr *a)
 {
 	return lease_find(&c->given, a) != NULL;
 }
 
-void choice_pick(struct choice *c, size_t request, const struct ipnet *address,
-		 const struct pool *p, bool was_there)
+static void choice_pick(struct choice *c, size_t request, const struct ipnet *address,
+			const struct pool *p, bool was_there)
 {
 	VEC_PUSH(c->d.picks, c->d.n_picks) = (struct select_pick){
 		.request = request, .address = *address, .pool = p, .was_there = was_there};
 	lease_put(&c->given, &(struct lease){.address = *address});
 }
 
-void choice_allocation(struct choice *c, const struct ip_request *a, size_t request,
-		       const struct pool *p, const struct ipaddr *ip)
+/* Adds a new lease for the request's owner. */
+static void choice_allocation(struct choice *c, const struct ip_request *a, size_t request,
+			      const struct pool *p, const struct ipaddr *ip)
 {
 	struct ipnet net = {*ip, p->subnet.len};
 
@@ -132,6 +149,271 @@ static int choose_new(struct choice *c, const struct ip_request *a, size_t reque
 			return 0;
 		}
 	return used_out(c, a, family, l, e);
+}
+
+/* Existing allocations must match the request: no address requested by name, or exactly these. */
+static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
+		      const struct lease *held, struct err *e)
+{
+	char want[IP_TEXT_MAX], has[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family && !choice_has(c, &a->want[i]))
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"NIC %s requests %s but has %s: run DEL first",
+					a->owner.ifname, ip_str(&a->want[i], want),
+					ip_str(&held->address.ip, has));
+	return 1;
+}
+
+/* Returns 1 if the owner already has addresses of this family from an earlier request. */
+static int choose_held(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
+		       struct err *e)
+{
+	const struct lease *held = NULL;
+
+	for (size_t i = 0; i < c->n_near; i++) {
+		const struct lease *l = c->near[i];
+
+		if (l->state != LEASE_USED || l->address.ip.family != family ||
+		    !lease_is(l, a->owner.container_id, a->owner.ifname))
+			continue;
+		choice_pick(c, request, &l->address, pool_of(c->f->pools, &l->address.ip), true);
+		held = l;
+	}
+	return held ? check_held(c, a, family, held, e) : 0;
+}
+
+/*
+ * Whether the record's address is for this pod. With the same UID it is the same pod; another pod
+ * of the same name is its successor, and gets the address if it is sticky. Records do not name
+ * interfaces: two interfaces of a pod in one pool use its addresses in turn.
+ */
+static bool is_adopted_by(const struct pool_record *r, const struct ip_request *a, uint64_t pod,
+			  uint64_t uid)
+{
+	return r->pod == pod && (a->sticky || (*select_text(a->owner.pod_uid) && r->uid == uid));
+}
+
+/* Whether the address can be allocated now; c NULL: no call is in progress. */
+static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
+			 const struct ip_set *s, const struct ipaddr *ip)
+{
+	return ip_set_has(s, ip) && !(c && choice_has(c, ip)) &&
+	       select_state(f, p, ip) != SEL_TAKEN;
+}
+
+/* The adopted addresses to search. away: also those that may be in blocks of other nodes. */
+static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
+					 bool away)
+{
+	return away && !ip_set_has(&p->adopted_here, &r->ip) ? &p->adopted : &p->adopted_here;
+}
+
+static const struct pool *adopted_of(const struct select_facts *f, const struct choice *c,
+				     const struct ip_request *a, const struct pool_list *l,
+				     bool away, struct ipaddr *ret)
+{
+	uint64_t uid = pool_record_key(select_text(a->owner.pod_uid)), pod;
+	auto_free char *name = xasprintf("%s/%s", select_text(a->owner.pod_namespace),
+					 select_text(a->owner.pod_name));
+
+	pod = pool_record_key(name);
+	for (size_t i = 0; i < l->n && *select_text(a->owner.pod_name); i++)
+		for (size_t k = 0; k < l->v[i]->n_records; k++) {
+			const struct pool_record *r = &l->v[i]->records[k];
+
+			if (!is_adopted_by(r, a, pod, uid) ||
+			    !is_to_be_had(f, c, l->v[i], adopted_part(l->v[i], r, away), &r->ip))
+				continue;
+			*ret = r->ip;
+			return l->v[i];
+		}
+	return NULL;
+}
+
+static const struct pool *had_by(const struct select_facts *f, const struct choice *c,
+				 const struct ip_request *a, const struct pool_list *l,
+				 struct ipaddr *ret)
+{
+	for (size_t k = 0; k < a->n_had; k++)
+		for (size_t i = 0; i < l->n; i++) {
+			const struct pool *p = l->v[i];
+
+			if (!is_to_be_had(f, c, p, &p->usable, &a->had[k]))
+				continue;
+			*ret = a->had[k];
+			return p;
+		}
+	return NULL;
+}
+
+/* Picks the address that the pod had before: one of `had`, or by the pool's records. */
+static bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
+		       const struct pool_list *l)
+{
+	struct ipaddr ip;
+	const struct pool *p = had_by(c->f, c, a, l, &ip);
+
+	if (!p)
+		p = adopted_of(c->f, c, a, l, false, &ip);
+	if (p)
+		choice_allocation(c, a, request, p, &ip);
+	return p != NULL;
+}
+
+static const struct pool *pool_with(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->usable, a))
+			return l->v[i];
+	return NULL;
+}
+
+/*
+ * The pool of an address that the pod already has. Adopted addresses are included: one that unirail
+ * allocated to the pod stays allocated to it, although other pods cannot get it.
+ */
+static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
+{
+	const struct pool *p = pool_with(l, a);
+
+	for (size_t i = 0; i < l->n && !p; i++)
+		if (ip_set_has(&l->v[i]->adopted_here, a))
+			p = l->v[i];
+	return p;
+}
+
+/* Returns whether a lease is, or was, the sticky one of the request's pod and interface. */
+static bool is_retained_for(const struct lease *l, const struct ipam_owner *owner)
+{
+	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
+	       strcmp(l->ifname, owner->ifname) == 0 &&
+	       strcmp(l->pod_name, select_text(owner->pod_name)) == 0 &&
+	       strcmp(l->pod_namespace, select_text(owner->pod_namespace)) == 0;
+}
+
+static void give_back(struct choice *c, const struct lease *l)
+{
+	struct lease n = LEASE_INIT;
+
+	n.address = l->address;
+	n.state = LEASE_FREE;
+	n.at_ms = c->f->now_ms;
+	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
+}
+
+/* Whether the address is in a shared pool, but at present not in this node's part of it. */
+static bool is_away(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i]->shared &&
+		    (ip_set_has(&l->v[i]->open, a) || ip_set_has(&l->v[i]->adopted, a)))
+			return true;
+	return false;
+}
+
+/*
+ * Picks the address retained for this pod, even if its former container still has it: two pods of
+ * one name do not run at the same time. A retained address is released if the pod is not permitted
+ * to use it now or no longer requests it (other pools, not sticky).
+ */
+static bool choose_retained(struct choice *c, const struct ip_request *a, size_t request,
+			    uint8_t family, const struct pool_list *l)
+{
+	bool found = false;
+
+	if (!select_text(a->owner.pod_name)[0])
+		return false;
+	for (size_t i = 0; i < c->n_near; i++) {
+		const struct lease *s = c->near[i];
+		const struct pool *p;
+
+		if (s->address.ip.family != family || !is_retained_for(s, &a->owner))
+			continue;
+		p = a->sticky && !found ? pool_keeping(l, &s->address.ip) : NULL;
+		if (p && !choice_has(c, &s->address.ip)) {
+			choice_allocation(c, a, request, p, &s->address.ip);
+			found = true;
+		} else if (s->state == LEASE_RETAINED &&
+			   !(a->sticky && !found && is_away(l, &s->address.ip))) {
+			give_back(c, s);
+		}
+	}
+	return found;
+}
+
+static int not_to_be_had(const struct choice *c, const struct ip_request *a,
+			 const struct ipaddr *ip, const struct pool *p, struct err *e)
+{
+	const struct lease *l = lease_find(c->f->leases, ip);
+	char addr[IP_TEXT_MAX];
+	auto_buf struct buf owner;
+
+	buf_init(&owner, 400);
+	ip_str(ip, addr);
+	if (l && l->state == LEASE_QUARANTINED)
+		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+				"NIC %s requests %s, which is in quarantine after a conflict",
+				a->owner.ifname, addr);
+	if (l && !choice_has(c, ip))
+		lease_owner_str(l, &owner);
+	return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+			"NIC %s requests %s of pool '%s', which is "
+			"allocated to %s",
+			a->owner.ifname, addr, p->name,
+			owner.len ? owner.p : "another rail of this pod");
+}
+
+/*
+ * The error for a requested address that is in none of the request's pools, or in another node's
+ * part of one.
+ */
+static int not_here(const struct ip_request *a, const struct ipaddr *ip, const struct pool_list *l,
+		    struct err *e)
+{
+	char addr[IP_TEXT_MAX];
+	auto_buf struct buf names;
+
+	buf_init(&names, 300);
+	ip_str(ip, addr);
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->open, ip))
+			return err_kind(e, ERR_AGAIN, -EADDRNOTAVAIL,
+					"NIC %s requests %s of pool '%s', which is in no block of "
+					"this node",
+					a->owner.ifname, addr, l->v[i]->name);
+	select_describe_pools(l, &names);
+	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
+			"NIC %s requests %s, which is in none of its pools %s", a->owner.ifname,
+			addr, names.p);
+}
+
+/* Allocates addresses requested by name, from any of the request's pools that contains them. */
+static int choose_wanted(struct choice *c, const struct ip_request *a, size_t request,
+			 uint8_t family, const struct pool_list *l, struct err *e)
+{
+	for (size_t i = 0; i < a->n_want; i++) {
+		const struct ipaddr *ip = &a->want[i];
+		const struct pool *p = pool_with(l, ip);
+
+		if (ip->family != family)
+			continue;
+		if (!p)
+			return not_here(a, ip, l, e);
+		if (choice_has(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
+			return not_to_be_had(c, a, ip, p, e);
+		choice_allocation(c, a, request, p, ip);
+	}
+	return 0;
+}
+
+static bool wants_family(const struct ip_request *a, uint8_t family)
+{
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family)
+			return true;
+	return false;
 }
 
 static int choose_family(struct choice *c, const struct ip_request *a, size_t request,
@@ -265,151 +547,6 @@ void decision_done(struct decision *d)
 
 /* Particular addresses: already allocated, retained for the pod, or requested by name. */
 
-static const struct pool *pool_with(const struct pool_list *l, const struct ipaddr *a)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (ip_set_has(&l->v[i]->usable, a))
-			return l->v[i];
-	return NULL;
-}
-
-/*
- * The pool of an address that the pod already has. Adopted addresses are included: one that unirail
- * allocated to the pod stays allocated to it, although other pods cannot get it.
- */
-static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
-{
-	const struct pool *p = pool_with(l, a);
-
-	for (size_t i = 0; i < l->n && !p; i++)
-		if (ip_set_has(&l->v[i]->adopted_here, a))
-			p = l->v[i];
-	return p;
-}
-
-/* Returns whether a lease is, or was, the sticky one of the request's pod and interface. */
-static bool is_retained_for(const struct lease *l, const struct ipam_owner *owner)
-{
-	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
-	       strcmp(l->ifname, owner->ifname) == 0 &&
-	       strcmp(l->pod_name, select_text(owner->pod_name)) == 0 &&
-	       strcmp(l->pod_namespace, select_text(owner->pod_namespace)) == 0;
-}
-
-static void give_back(struct choice *c, const struct lease *l)
-{
-	struct lease n = LEASE_INIT;
-
-	n.address = l->address;
-	n.state = LEASE_FREE;
-	n.at_ms = c->f->now_ms;
-	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
-}
-
-/* Whether the address is in a shared pool, but at present not in this node's part of it. */
-static bool is_away(const struct pool_list *l, const struct ipaddr *a)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i]->shared &&
-		    (ip_set_has(&l->v[i]->open, a) || ip_set_has(&l->v[i]->adopted, a)))
-			return true;
-	return false;
-}
-
-/*
- * Picks the address retained for this pod, even if its former container still has it: two pods of
- * one name do not run at the same time. A retained address is released if the pod is not permitted
- * to use it now or no longer requests it (other pools, not sticky).
- */
-bool choose_retained(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
-		     const struct pool_list *l)
-{
-	bool found = false;
-
-	if (!select_text(a->owner.pod_name)[0])
-		return false;
-	for (size_t i = 0; i < c->n_near; i++) {
-		const struct lease *s = c->near[i];
-		const struct pool *p;
-
-		if (s->address.ip.family != family || !is_retained_for(s, &a->owner))
-			continue;
-		p = a->sticky && !found ? pool_keeping(l, &s->address.ip) : NULL;
-		if (p && !choice_has(c, &s->address.ip)) {
-			choice_allocation(c, a, request, p, &s->address.ip);
-			found = true;
-		} else if (s->state == LEASE_RETAINED &&
-			   !(a->sticky && !found && is_away(l, &s->address.ip))) {
-			give_back(c, s);
-		}
-	}
-	return found;
-}
-
-/*
- * Whether the record's address is for this pod. With the same UID it is the same pod; another pod
- * of the same name is its successor, and gets the address if it is sticky. Records do not name
- * interfaces: two interfaces of a pod in one pool use its addresses in turn.
- */
-static bool is_adopted_by(const struct pool_record *r, const struct ip_request *a, uint64_t pod,
-			  uint64_t uid)
-{
-	return r->pod == pod && (a->sticky || (*select_text(a->owner.pod_uid) && r->uid == uid));
-}
-
-/* Whether the address can be allocated now; c NULL: no call is in progress. */
-static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
-			 const struct ip_set *s, const struct ipaddr *ip)
-{
-	return ip_set_has(s, ip) && !(c && choice_has(c, ip)) &&
-	       select_state(f, p, ip) != SEL_TAKEN;
-}
-
-/* The adopted addresses to search. away: also those that may be in blocks of other nodes. */
-static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
-					 bool away)
-{
-	return away && !ip_set_has(&p->adopted_here, &r->ip) ? &p->adopted : &p->adopted_here;
-}
-
-static const struct pool *adopted_of(const struct select_facts *f, const struct choice *c,
-				     const struct ip_request *a, const struct pool_list *l,
-				     bool away, struct ipaddr *ret)
-{
-	uint64_t uid = pool_record_key(select_text(a->owner.pod_uid)), pod;
-	auto_free char *name = xasprintf("%s/%s", select_text(a->owner.pod_namespace),
-					 select_text(a->owner.pod_name));
-
-	pod = pool_record_key(name);
-	for (size_t i = 0; i < l->n && *select_text(a->owner.pod_name); i++)
-		for (size_t k = 0; k < l->v[i]->n_records; k++) {
-			const struct pool_record *r = &l->v[i]->records[k];
-
-			if (!is_adopted_by(r, a, pod, uid) ||
-			    !is_to_be_had(f, c, l->v[i], adopted_part(l->v[i], r, away), &r->ip))
-				continue;
-			*ret = r->ip;
-			return l->v[i];
-		}
-	return NULL;
-}
-
-static const struct pool *had_by(const struct select_facts *f, const struct choice *c,
-				 const struct ip_request *a, const struct pool_list *l,
-				 struct ipaddr *ret)
-{
-	for (size_t k = 0; k < a->n_had; k++)
-		for (size_t i = 0; i < l->n; i++) {
-			const struct pool *p = l->v[i];
-
-			if (!is_to_be_had(f, c, p, &p->usable, &a->had[k]))
-				continue;
-			*ret = a->had[k];
-			return p;
-		}
-	return NULL;
-}
-
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret)
 {
@@ -422,122 +559,4 @@ const struct pool *select_own_away(const struct select_facts *f, const struct ip
 				   const struct pool_list *l, struct ipaddr *ret)
 {
 	return adopted_of(f, NULL, a, l, true, ret);
-}
-
-bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
-		const struct pool_list *l)
-{
-	struct ipaddr ip;
-	const struct pool *p = had_by(c->f, c, a, l, &ip);
-
-	if (!p)
-		p = adopted_of(c->f, c, a, l, false, &ip);
-	if (p)
-		choice_allocation(c, a, request, p, &ip);
-	return p != NULL;
-}
-
-/* Existing allocations must match the request: no address requested by name, or exactly these. */
-static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
-		      const struct lease *held, struct err *e)
-{
-	char want[IP_TEXT_MAX], has[IP_TEXT_MAX];
-
-	for (size_t i = 0; i < a->n_want; i++)
-		if (a->want[i].family == family && !choice_has(c, &a->want[i]))
-			return err_kind(e, ERR_CONF, -EEXIST,
-					"NIC %s requests %s but has %s: run DEL first",
-					a->owner.ifname, ip_str(&a->want[i], want),
-					ip_str(&held->address.ip, has));
-	return 1;
-}
-
-int choose_held(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
-		struct err *e)
-{
-	const struct lease *held = NULL;
-
-	for (size_t i = 0; i < c->n_near; i++) {
-		const struct lease *l = c->near[i];
-
-		if (l->state != LEASE_USED || l->address.ip.family != family ||
-		    !lease_is(l, a->owner.container_id, a->owner.ifname))
-			continue;
-		choice_pick(c, request, &l->address, pool_of(c->f->pools, &l->address.ip), true);
-		held = l;
-	}
-	return held ? check_held(c, a, family, held, e) : 0;
-}
-
-bool wants_family(const struct ip_request *a, uint8_t family)
-{
-	for (size_t i = 0; i < a->n_want; i++)
-		if (a->want[i].family == family)
-			return true;
-	return false;
-}
-
-static int not_to_be_had(const struct choice *c, const struct ip_request *a,
-			 const struct ipaddr *ip, const struct pool *p, struct err *e)
-{
-	const struct lease *l = lease_find(c->f->leases, ip);
-	char addr[IP_TEXT_MAX];
-	auto_buf struct buf owner;
-
-	buf_init(&owner, 400);
-	ip_str(ip, addr);
-	if (l && l->state == LEASE_QUARANTINED)
-		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
-				"NIC %s requests %s, which is in quarantine after a conflict",
-				a->owner.ifname, addr);
-	if (l && !choice_has(c, ip))
-		lease_owner_str(l, &owner);
-	return err_kind(e, ERR_AGAIN, -EADDRINUSE,
-			"NIC %s requests %s of pool '%s', which is "
-			"allocated to %s",
-			a->owner.ifname, addr, p->name,
-			owner.len ? owner.p : "another rail of this pod");
-}
-
-/*
- * The error for a requested address that is in none of the request's pools, or in another node's
- * part of one.
- */
-static int not_here(const struct ip_request *a, const struct ipaddr *ip, const struct pool_list *l,
-		    struct err *e)
-{
-	char addr[IP_TEXT_MAX];
-	auto_buf struct buf names;
-
-	buf_init(&names, 300);
-	ip_str(ip, addr);
-	for (size_t i = 0; i < l->n; i++)
-		if (ip_set_has(&l->v[i]->open, ip))
-			return err_kind(e, ERR_AGAIN, -EADDRNOTAVAIL,
-					"NIC %s requests %s of pool '%s', which is in no block of "
-					"this node",
-					a->owner.ifname, addr, l->v[i]->name);
-	select_describe_pools(l, &names);
-	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
-			"NIC %s requests %s, which is in none of its pools %s", a->owner.ifname,
-			addr, names.p);
-}
-
-/* Allocates addresses requested by name, from any of the request's pools that contains them. */
-int choose_wanted(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
-		  const struct pool_list *l, struct err *e)
-{
-	for (size_t i = 0; i < a->n_want; i++) {
-		const struct ipaddr *ip = &a->want[i];
-		const struct pool *p = pool_with(l, ip);
-
-		if (ip->family != family)
-			continue;
-		if (!p)
-			return not_here(a, ip, l, e);
-		if (choice_has(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
-			return not_to_be_had(c, a, ip, p, e);
-		choice_allocation(c, a, request, p, ip);
-	}
-	return 0;
 }

@@ -7,8 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/whereabouts/internal.h"
+#include "ipam/store.h"
 #include "ipam/whereabouts/whereabouts.h"
+
+/* Internals of whereabouts.c. */
 
 /* whereabouts' ranges, "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24", and their excluded addresses. */
 
@@ -246,8 +248,13 @@ static bool within(const struct whereabouts_range *r, const struct ipaddr *ip)
 	return ip_cmp(ip, &r->first) >= 0 && ip_cmp(ip, &r->last) <= 0;
 }
 
-bool whereabouts_counts_for(const struct whereabouts_request *a, size_t range,
-			    const struct ipaddr *ip)
+/*
+ * Whether an address allocated in the pool of a range belongs to that range: it is within the
+ * range, or (after a change of the configuration) within no range of the request in the same
+ * network.
+ */
+static bool whereabouts_counts_for(const struct whereabouts_request *a, size_t range,
+				   const struct ipaddr *ip)
 {
 	const struct whereabouts_range *r = &a->ranges[range];
 
@@ -273,6 +280,33 @@ static struct ipnet of_range(const struct whereabouts_request *a, size_t range,
 			return g[i].address;
 	}
 	return (struct ipnet){0};
+}
+
+/* "10.0.0.0-24", "10.0.0.0-24@blue" */
+static char *whereabouts_pool_name(const struct ipnet *net, const char *network_name)
+{
+	char text[IP_TEXT_MAX];
+
+	ipnet_str(net, text);
+	*strchr(text, '/') = '-';
+	return *network_name ? xasprintf("%s@%s", text, network_name) : xstrdup(text);
+}
+
+static const char *text(const char *s)
+{
+	return s ? s : "";
+}
+
+/* Index of an open pool; w->n: not open. */
+static size_t whereabouts_find(const struct whereabouts *w, const struct ipnet *net,
+			       const char *network_name)
+{
+	auto_free char *name = whereabouts_pool_name(net, network_name);
+	size_t i = 0;
+
+	while (i < w->n && strcmp(w->v[i].name, name) != 0)
+		i++;
+	return i;
 }
 
 int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a, struct ipnet *ret,
@@ -340,16 +374,6 @@ int whereabouts_collect(struct whereabouts *w, const char *network, const struct
 
 enum { LOCK_MS = 30 * 1000, NAME_BYTES = 512 };
 
-/* "10.0.0.0-24", "10.0.0.0-24@blue" */
-char *whereabouts_pool_name(const struct ipnet *net, const char *network_name)
-{
-	char text[IP_TEXT_MAX];
-
-	ipnet_str(net, text);
-	*strchr(text, '/') = '-';
-	return *network_name ? xasprintf("%s@%s", text, network_name) : xstrdup(text);
-}
-
 /* Whether this is the name of a pool's directory; *network_name points into it. */
 static bool is_pool(const char *name, const char **network_name)
 {
@@ -367,7 +391,7 @@ static bool is_pool(const char *name, const char **network_name)
 	return ipnet_parse((struct span){text, s.n}, &net) == 0;
 }
 
-bool whereabouts_pool_is_of(const struct whereabouts_pool *p, const char *network_name)
+static bool whereabouts_pool_is_of(const struct whereabouts_pool *p, const char *network_name)
 {
 	const char *own;
 
@@ -396,17 +420,6 @@ static int open_pool(struct whereabouts *w, const char *name, struct err *e)
 		return fail_pool(dir, r, e);
 	VEC_PUSH(w->v, w->n) = (struct whereabouts_pool){xstrdup(name), store};
 	return 0;
-}
-
-size_t whereabouts_find(const struct whereabouts *w, const struct ipnet *net,
-			const char *network_name)
-{
-	auto_free char *name = whereabouts_pool_name(net, network_name);
-	size_t i = 0;
-
-	while (i < w->n && strcmp(w->v[i].name, name) != 0)
-		i++;
-	return i;
 }
 
 static int open_lock(struct whereabouts *w, const struct root *r, const char *state_dir,
@@ -547,11 +560,6 @@ struct choice {
 	struct pick *v;
 	size_t n;
 };
-
-static const char *text(const char *s)
-{
-	return s ? s : "";
-}
 
 static bool same(const char *a, const char *b)
 {
