@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/auth.h"
-#include "kube/auth_exec.h"
+#include "base/child.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -201,6 +201,9 @@ static int read_all(struct kube_auth *a, struct err *e)
 
 /* --- a program's --- */
 
+static int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason,
+			    struct err *e);
+
 static void on_exec(void *arg, int status, struct span out, const struct err *reason)
 {
 	struct kube_auth *a = arg;
@@ -230,6 +233,9 @@ static bool exec_is_due(const struct kube_auth *a)
 		return true;
 	return a->exec.until_ms && now_real_ms() + EARLY_MS >= a->exec.until_ms;
 }
+
+static int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
+			   child_done_fn done, void *arg, struct err *e);
 
 /* 1: valid, 0: the program is running, negative: it failed recently. */
 static int refresh_exec(struct kube_auth *a, struct err *e)
@@ -298,14 +304,17 @@ static int run(void *arg)
 	return NOT_FOUND;
 }
 
-int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
-		    child_done_fn done, void *arg, struct err *e)
+/* Runs the program of a kubeconfig (client.authentication.k8s.io); auth.c only. */
+static int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
+			   child_done_fn done, void *arg, struct err *e)
 {
 	return child_start(ret, l, &(struct child_conf){run, (void *)x, EXEC_MS, OUT_MAX, NULL},
 			   done, arg, e);
 }
 
-int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason, struct err *e)
+/* Converts the exit status or failure of the program; e is set when it failed. */
+static int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason,
+			    struct err *e)
 {
 	const char *hint = x->hint && (reason || status) ? x->hint : NULL;
 	int r = 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/call.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,11 +8,46 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
+/* State of one request; client.c only. */
+
+enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
+
+enum { CALL_LAST_MAX = 320, KUBE_HEAD_MS = 30000 /* a watch's answer begins at once */ };
+
+struct kube_call {
+	struct kube *k;
+	enum kube_verb verb;
+	const struct kube_stream_ops *ops;
+	void *arg;
+	enum kube_call_state state;
+	struct buf path, description, body;
+	struct buf refusal; /* body of an error answer */
+	struct https *conn;
+	struct h2_stream *stream;
+	struct loop_timer *deadline, *retry;
+	int timeout_ms, status;
+	int64_t retry_after;
+	unsigned int tries;
+	bool once;
+	bool rejected;		  /* answered 401 once */
+	bool doomed;		  /* fail at once when there is no connection */
+	bool busy, ended;	  /* busy: one of its callbacks runs */
+	char last[CALL_LAST_MAX]; /* the last failure, for the error on timeout */
+	struct kube_call *prev, *next;
+};
+
+static inline bool kube_call_reads(const struct kube_call *c)
+{
+	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
+}
+
 /* The connection; the requests follow below. */
 
 enum { CONNECT_MS = 15000, BACKOFF_MS = 200, BACKOFF_MAX_MS = 20000 };
 
 static void pump(void *arg);
+
+static void kube_pump_schedule(struct kube *k);
 
 static void on_credentials(void *arg)
 {
@@ -40,6 +74,12 @@ static void conn_free(struct kube_conn *c)
 	if (c)
 		https_free(c->h);
 	free(c);
+}
+
+static void kube_calls_drop(struct kube *k)
+{
+	while (k->calls)
+		kube_cancel(k->calls);
 }
 
 void kube_free(struct kube *k)
@@ -109,6 +149,93 @@ static void wait_again(struct kube *k)
 		k->again = loop_add_timer(k->loop, backoff_next(&k->backoff), on_again, k);
 }
 
+static void on_cleanup(void *arg)
+{
+	struct kube *k = arg;
+	struct kube_conn *c, *next;
+
+	k->cleanup = NULL;
+	for (c = k->old; c; c = next) {
+		next = c->next;
+		if (https_streams(c->h))
+			continue;
+		unlink_old(c);
+		conn_free(c);
+	}
+}
+
+/* A stream has ended. */
+static void kube_cleanup_schedule(struct kube *k)
+{
+	if (k->old && !k->cleanup)
+		k->cleanup = loop_add_timer(k->loop, 0, on_cleanup, k);
+}
+
+static void detach(struct kube_call *c)
+{
+	*(c->prev ? &c->prev->next : &c->k->calls) = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	c->prev = c->next = NULL;
+	loop_del_timer(c->deadline);
+	loop_del_timer(c->retry);
+	c->deadline = c->retry = NULL;
+	if (c->stream)
+		https_cancel(c->conn, c->stream);
+	c->stream = NULL;
+	kube_cleanup_schedule(c->k);
+}
+
+static void call_free(struct kube_call *c)
+{
+	buf_done(&c->path);
+	buf_done(&c->description);
+	buf_done(&c->body);
+	buf_done(&c->refusal);
+	free(c);
+}
+
+static void finish(struct kube_call *c, const struct kube_status *s, const struct err *e)
+{
+	detach(c);
+	c->ended = true;
+	c->busy = true;
+	c->ops->end(c->arg, c->status, s, e);
+	call_free(c);
+}
+
+static void fail(struct kube_call *c, const struct err *reason)
+{
+	struct err e = *reason;
+
+	err_wrap(&e, reason->code, "%s", c->description.p);
+	finish(c, NULL, &e);
+}
+
+static void keep_error(struct kube_call *c, const struct err *e)
+{
+	str_copy(c->last, sizeof(c->last), e->text);
+}
+
+static void kube_calls_no_connection(struct kube *k, const struct err *reason)
+{
+	struct kube_call *c;
+
+	for (c = k->calls; c; c = c->next) {
+		keep_error(c, reason);
+		c->doomed = k->set.impatient && c->state == CALL_WAITING;
+	}
+	/* A callback may add or cancel calls: restart the iteration after each. */
+	for (c = k->calls; c;) {
+		if (c->doomed) {
+			fail(c, reason);
+			c = k->calls;
+		} else {
+			c = c->next;
+		}
+	}
+}
+
 static void on_closed(void *arg, const struct err *e)
 {
 	struct kube_conn *c = arg;
@@ -171,27 +298,6 @@ static void retire(struct kube *k)
 	kube_cleanup_schedule(k);
 }
 
-static void on_cleanup(void *arg)
-{
-	struct kube *k = arg;
-	struct kube_conn *c, *next;
-
-	k->cleanup = NULL;
-	for (c = k->old; c; c = next) {
-		next = c->next;
-		if (https_streams(c->h))
-			continue;
-		unlink_old(c);
-		conn_free(c);
-	}
-}
-
-void kube_cleanup_schedule(struct kube *k)
-{
-	if (k->old && !k->cleanup)
-		k->cleanup = loop_add_timer(k->loop, 0, on_cleanup, k);
-}
-
 /* --- what next? --- */
 
 static bool have_credentials(struct kube *k)
@@ -205,6 +311,17 @@ static bool have_credentials(struct kube *k)
 	log_failure_once(k, &e);
 	wait_again(k);
 	kube_calls_no_connection(k, &e);
+	return false;
+}
+
+static void kube_calls_submit(struct kube *k);
+
+/* Whether calls wait for a connection. */
+static bool kube_calls_wait(const struct kube *k)
+{
+	for (const struct kube_call *c = k->calls; c; c = c->next)
+		if (c->state == CALL_WAITING)
+			return true;
 	return false;
 }
 
@@ -231,7 +348,8 @@ static void on_pump(void *arg)
 	pump(k);
 }
 
-void kube_pump_schedule(struct kube *k)
+/* --- client.c: connection and requests --- */
+static void kube_pump_schedule(struct kube *k)
 {
 	if (!k->pump)
 		k->pump = loop_add_timer(k->loop, 0, on_pump, k);
@@ -269,39 +387,6 @@ static bool is_good(const struct kube_call *c)
 
 /* --- the end --- */
 
-static void detach(struct kube_call *c)
-{
-	*(c->prev ? &c->prev->next : &c->k->calls) = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	c->prev = c->next = NULL;
-	loop_del_timer(c->deadline);
-	loop_del_timer(c->retry);
-	c->deadline = c->retry = NULL;
-	if (c->stream)
-		https_cancel(c->conn, c->stream);
-	c->stream = NULL;
-	kube_cleanup_schedule(c->k);
-}
-
-static void call_free(struct kube_call *c)
-{
-	buf_done(&c->path);
-	buf_done(&c->description);
-	buf_done(&c->body);
-	buf_done(&c->refusal);
-	free(c);
-}
-
-static void finish(struct kube_call *c, const struct kube_status *s, const struct err *e)
-{
-	detach(c);
-	c->ended = true;
-	c->busy = true;
-	c->ops->end(c->arg, c->status, s, e);
-	call_free(c);
-}
-
 void kube_cancel(struct kube_call *c)
 {
 	if (!c || c->ended)
@@ -313,23 +398,10 @@ void kube_cancel(struct kube_call *c)
 		call_free(c);
 }
 
-void kube_calls_drop(struct kube *k)
-{
-	while (k->calls)
-		kube_cancel(k->calls);
-}
-
-static void fail(struct kube_call *c, const struct err *reason)
-{
-	struct err e = *reason;
-
-	err_wrap(&e, reason->code, "%s", c->description.p);
-	finish(c, NULL, &e);
-}
-
 /* --- again --- */
 
-void kube_call_wait(struct kube_call *c)
+/* Queues the call until a connection is ready. */
+static void kube_call_wait(struct kube_call *c)
 {
 	c->state = CALL_WAITING;
 	kube_pump_schedule(c->k);
@@ -356,7 +428,8 @@ static void pause_call(struct kube_call *c, int64_t at_least_ms)
 	c->retry = loop_add_timer(c->k->loop, ms, on_retry, c);
 }
 
-void kube_call_late(void *arg)
+/* The call's deadline has passed. */
+static void kube_call_late(void *arg)
 {
 	struct kube_call *c = arg;
 	struct err e = ERR_INIT;
@@ -365,11 +438,6 @@ void kube_call_late(void *arg)
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "no answer within %d ms%s%s", c->timeout_ms,
 		 c->last[0] ? "; before that: " : "", c->last);
 	fail(c, &e);
-}
-
-static void keep_error(struct kube_call *c, const struct err *e)
-{
-	str_copy(c->last, sizeof(c->last), e->text);
 }
 
 /* --- what came --- */
@@ -508,15 +576,7 @@ static void submit(struct kube_call *c)
 	}
 }
 
-bool kube_calls_wait(const struct kube *k)
-{
-	for (const struct kube_call *c = k->calls; c; c = c->next)
-		if (c->state == CALL_WAITING)
-			return true;
-	return false;
-}
-
-void kube_calls_submit(struct kube *k)
+static void kube_calls_submit(struct kube *k)
 {
 	struct kube_call *c, *next;
 
@@ -524,25 +584,6 @@ void kube_calls_submit(struct kube *k)
 		next = c->next;
 		if (c->state == CALL_WAITING)
 			submit(c);
-	}
-}
-
-void kube_calls_no_connection(struct kube *k, const struct err *reason)
-{
-	struct kube_call *c;
-
-	for (c = k->calls; c; c = c->next) {
-		keep_error(c, reason);
-		c->doomed = k->set.impatient && c->state == CALL_WAITING;
-	}
-	/* A callback may add or cancel calls: restart the iteration after each. */
-	for (c = k->calls; c;) {
-		if (c->doomed) {
-			fail(c, reason);
-			c = k->calls;
-		} else {
-			c = c->next;
-		}
 	}
 }
 

@@ -53,16 +53,6 @@ struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 const char *kube_call_describe(const struct kube_call *c); /* "kube: get pod 'x'" */
 
-/* --- client.c: connection and requests --- */
-
-void kube_pump_schedule(struct kube *k);
-void kube_cleanup_schedule(struct kube *k); /* a stream has ended */
-/* Whether calls wait for a connection. */
-bool kube_calls_wait(const struct kube *k);
-void kube_calls_submit(struct kube *k);
-void kube_calls_no_connection(struct kube *k, const struct err *reason);
-void kube_calls_drop(struct kube *k);
-
 /* Limits of events.c. */
 
 enum { KUBE_EVENTS_SEEN = 256, KUBE_EVENTS_WAITING = 64 };
@@ -90,10 +80,5 @@ struct kube_informer {
 	int64_t watch_from, behind_from; /* times of the loop; behind_from 0: watching */
 	char logged[INFORMER_ERROR_MAX]; /* the last failure logged */
 };
-
-void informer_object_free(struct kube_informer *i, struct kube_object *o); /* NULL is fine */
-void informer_take_object(struct kube_informer *i, const struct json *object);
-void informer_remove_object(struct kube_informer *i, const char *ns, const char *name);
-void informer_sweep(struct kube_informer *i); /* removes objects that are not in this list */
 
 #endif

@@ -41,8 +41,8 @@ static void close_value(struct kube_patch *p)
 	p->open = false;
 }
 
-struct json_out *kube_patch_add_at(struct kube_patch *p, const char *op, const char *const *parts,
-				   size_t n)
+static struct json_out *kube_patch_add_at(struct kube_patch *p, const char *op,
+					  const char *const *parts, size_t n)
 {
 	auto_buf struct buf path;
 

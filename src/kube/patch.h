@@ -33,8 +33,6 @@ void kube_patch_done(struct kube_patch *p);
  * part). The caller then writes exactly one value, unless op is "remove". */
 struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
 	__attribute__((sentinel));
-struct json_out *kube_patch_add_at(struct kube_patch *p, const char *op, const char *const *parts,
-				   size_t n);
 struct span kube_patch_end(struct kube_patch *p);
 
 /* Appends the operations that turn `was` into `is`, member by member; an array that differs is
