@@ -143,7 +143,8 @@ static int rank_of(const struct http_request *c)
 	return -1;
 }
 
-void conn_rank(struct http_request *c)
+/* Updates its eviction rank from its current state. */
+static void conn_rank(struct http_request *c)
 {
 	enum http1_phase phase = http1_phase(c->codec);
 	int rank = rank_of(c);
@@ -175,6 +176,14 @@ void conn_end_idle(struct http_request *c)
 }
 
 /* --- reading --- */
+
+static void conn_watch(struct http_request *c, uint32_t events)
+{
+	struct err e = ERR_INIT;
+
+	if (c->watch && loop_set_events(c->watch, events, &e) < 0)
+		log_error("watch a connection", LOG_S("error", e.text));
+}
 
 static void dispatch_review(struct http_request *c)
 {
@@ -258,6 +267,32 @@ static bool parse(struct http_request *c)
 
 /* --- the states --- */
 
+static void send_handshake_error(struct http_request *c, const struct err *e)
+{
+	char peer[PEER_TEXT_MAX];
+
+	peer_key_text(peer_entry_key(&c->entry), peer);
+	log_limited(LOG_WARN, 1, "TLS handshake", LOG_S("peer", peer), LOG_S("error", e->text));
+}
+
+/* 1: handshake complete, 0: waiting for the peer, -1: failed. */
+static int conn_handshake(struct http_request *c)
+{
+	struct err e = ERR_INIT;
+	int r = tls_handshake(c->tls, &e);
+
+	if (r == 0)
+		return 1;
+	if (r == -EAGAIN)
+		return 0;
+	/* A peer that only probes whether the port is open is not a failure. */
+	if (r == -ECONNRESET)
+		log_debug("TLS handshake", LOG_S("error", e.text));
+	else
+		send_handshake_error(c, &e);
+	return -1;
+}
+
 static bool do_shaking(struct http_request *c)
 {
 	int r;
@@ -282,6 +317,73 @@ static bool do_shaking(struct http_request *c)
 	return r > 0;
 }
 
+static ssize_t read_some(struct http_request *c, char *p, size_t n)
+{
+	struct err e = ERR_INIT;
+	ssize_t r = c->tls ? tls_read(c->tls, p, n, &e) : recv(c->fd, p, n, 0);
+
+	if (c->tls || r >= 0)
+		return r;
+	return errno == EINTR ? -EAGAIN : -errno;
+}
+
+/* 1: bytes received, 0: none available, -1: closed or failed. */
+static int conn_receive(struct http_request *c)
+{
+	struct http_server *s = c->s;
+	ssize_t n = read_some(c, s->read, sizeof(s->read));
+
+	if (n == -EAGAIN)
+		return 0;
+	if (n <= 0)
+		return -1;
+	if (c->state == CONN_CLOSING)
+		c->dropped += (size_t)n;
+	else
+		buf_add(&c->in, s->read, (size_t)n);
+	return 1;
+}
+
+/* After a TLS write that could not finish, the same bytes must be passed again, and no more. */
+static ssize_t write_tls(struct http_request *c, const char *p, size_t n)
+{
+	struct err e = ERR_INIT;
+	ssize_t r;
+
+	if (c->tls_held)
+		n = c->tls_held;
+	r = tls_write(c->tls, p, n, &e);
+	c->tls_held = r == -EAGAIN ? n : 0;
+	return r;
+}
+
+static ssize_t write_some(struct http_request *c, const char *p, size_t n)
+{
+	ssize_t r;
+
+	if (c->tls)
+		return write_tls(c, p, n);
+	do
+		r = send(c->fd, p, n, MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : r;
+}
+
+/* 1: all written, 0: the socket is full, -1: closed by the peer. */
+static int conn_write_out(struct http_request *c)
+{
+	while (c->out_at < c->out.len) {
+		ssize_t n = write_some(c, c->out.p + c->out_at, c->out.len - c->out_at);
+
+		if (n < 0)
+			return n == -EAGAIN ? 0 : -1;
+		c->out_at += (size_t)n;
+	}
+	buf_reset(&c->out);
+	c->out_at = 0;
+	return 1;
+}
+
 static bool do_reading(struct http_request *c)
 {
 	int r;
@@ -303,6 +405,14 @@ static bool do_reading(struct http_request *c)
 	conn_set_phase(c);
 	conn_watch(c, EPOLLIN);
 	return r > 0;
+}
+
+/* Shuts down writing; later input is discarded. */
+static void conn_finish(struct http_request *c)
+{
+	tls_free(c->tls);
+	c->tls = NULL;
+	shutdown(c->fd, SHUT_WR);
 }
 
 static bool do_writing(struct http_request *c)
@@ -409,108 +519,3 @@ void conn_on_event(void *arg, uint32_t events)
 }
 
 /* The transport of a connection: the socket, or TLS on it. */
-
-void conn_watch(struct http_request *c, uint32_t events)
-{
-	struct err e = ERR_INIT;
-
-	if (c->watch && loop_set_events(c->watch, events, &e) < 0)
-		log_error("watch a connection", LOG_S("error", e.text));
-}
-
-static void send_handshake_error(struct http_request *c, const struct err *e)
-{
-	char peer[PEER_TEXT_MAX];
-
-	peer_key_text(peer_entry_key(&c->entry), peer);
-	log_limited(LOG_WARN, 1, "TLS handshake", LOG_S("peer", peer), LOG_S("error", e->text));
-}
-
-int conn_handshake(struct http_request *c)
-{
-	struct err e = ERR_INIT;
-	int r = tls_handshake(c->tls, &e);
-
-	if (r == 0)
-		return 1;
-	if (r == -EAGAIN)
-		return 0;
-	/* A peer that only probes whether the port is open is not a failure. */
-	if (r == -ECONNRESET)
-		log_debug("TLS handshake", LOG_S("error", e.text));
-	else
-		send_handshake_error(c, &e);
-	return -1;
-}
-
-static ssize_t read_some(struct http_request *c, char *p, size_t n)
-{
-	struct err e = ERR_INIT;
-	ssize_t r = c->tls ? tls_read(c->tls, p, n, &e) : recv(c->fd, p, n, 0);
-
-	if (c->tls || r >= 0)
-		return r;
-	return errno == EINTR ? -EAGAIN : -errno;
-}
-
-int conn_receive(struct http_request *c)
-{
-	struct http_server *s = c->s;
-	ssize_t n = read_some(c, s->read, sizeof(s->read));
-
-	if (n == -EAGAIN)
-		return 0;
-	if (n <= 0)
-		return -1;
-	if (c->state == CONN_CLOSING)
-		c->dropped += (size_t)n;
-	else
-		buf_add(&c->in, s->read, (size_t)n);
-	return 1;
-}
-
-/* After a TLS write that could not finish, the same bytes must be passed again, and no more. */
-static ssize_t write_tls(struct http_request *c, const char *p, size_t n)
-{
-	struct err e = ERR_INIT;
-	ssize_t r;
-
-	if (c->tls_held)
-		n = c->tls_held;
-	r = tls_write(c->tls, p, n, &e);
-	c->tls_held = r == -EAGAIN ? n : 0;
-	return r;
-}
-
-static ssize_t write_some(struct http_request *c, const char *p, size_t n)
-{
-	ssize_t r;
-
-	if (c->tls)
-		return write_tls(c, p, n);
-	do
-		r = send(c->fd, p, n, MSG_NOSIGNAL);
-	while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : r;
-}
-
-int conn_write_out(struct http_request *c)
-{
-	while (c->out_at < c->out.len) {
-		ssize_t n = write_some(c, c->out.p + c->out_at, c->out.len - c->out_at);
-
-		if (n < 0)
-			return n == -EAGAIN ? 0 : -1;
-		c->out_at += (size_t)n;
-	}
-	buf_reset(&c->out);
-	c->out_at = 0;
-	return 1;
-}
-
-void conn_finish(struct http_request *c)
-{
-	tls_free(c->tls);
-	c->tls = NULL;
-	shutdown(c->fd, SHUT_WR);
-}

@@ -156,12 +156,78 @@ static bool is_full(struct http_server *s)
 	return s->n_conns - s->n_refused >= s->limits.max_conns;
 }
 
+static size_t body_max(const struct http_limits *l)
+{
+	if (l->bare)
+		return 0;
+	return l->body_max ? l->body_max : HTTP1_BODY_MAX;
+}
+
+static struct http_request *conn_new(struct http_server *s, int fd)
+{
+	struct http_request *c = xcalloc(1, sizeof(*c));
+	struct err e = ERR_INIT;
+
+	c->s = s;
+	c->fd = fd;
+	c->state = CONN_READING;
+	c->opened = loop_now_ms(s->loop);
+	if (loop_add_fd(s->loop, fd, EPOLLIN, conn_on_event, c, &c->watch, &e) < 0) {
+		log_error("take a connection", LOG_S("error", e.text));
+		close(fd);
+		free(c);
+		return NULL;
+	}
+	buf_init(&c->in, HTTP_READ_SIZE * 2);
+	buf_init(&c->out, HTTP_OUT_MAX);
+	c->codec = http1_new(HTTP1_REQUESTS, body_max(&s->limits));
+	if (s->check)
+		http1_stop_at_heads(c->codec);
+	peers_join(s->peers, &c->entry, peer_key_of(fd));
+	c->next = s->conns;
+	if (c->next)
+		c->next->prev = c;
+	s->conns = c;
+	s->n_conns++;
+	return c;
+}
+
+/* A connection that only gets the reason of its refusal. */
+static void conn_open_refused(struct http_server *s, int fd, int status, const char *reason)
+{
+	struct http_request *c = conn_new(s, fd);
+
+	if (!c)
+		return;
+	c->refused = true;
+	s->n_refused++;
+	conn_refuse(c, status, reason);
+	conn_advance(c);
+}
+
 static void refuse(struct http_server *s, int fd, int status, const char *reason)
 {
 	if (s->tls || (s->n_refused >= REFUSED_MAX && !give_way(s, RANK_REFUSED)))
 		close(fd);
 	else
 		conn_open_refused(s, fd, status, reason);
+}
+
+/* Takes ownership of the descriptor. */
+static void conn_open(struct http_server *s, int fd)
+{
+	struct http_request *c = conn_new(s, fd);
+
+	if (!c)
+		return;
+	if (s->tls) {
+		c->tls = tls_new(s->tls, fd, NULL);
+		c->state = CONN_SHAKING;
+		conn_set_timer(c, s->limits.first_ms);
+	} else {
+		conn_set_phase(c);
+	}
+	conn_advance(c);
 }
 
 static void take_in(struct http_server *s, int fd)
@@ -360,7 +426,8 @@ static void on_drained(void *arg)
 	s->done(s->done_arg);
 }
 
-void http_server_conn_closed(struct http_server *s)
+/* Notifies the server that a connection was closed. */
+static void http_server_conn_closed(struct http_server *s)
 {
 	if (s->pause && s->watch) {
 		loop_del_timer(s->pause);
@@ -549,70 +616,6 @@ void http_answer_wrong_method(struct http_request *q, const char *allow, const c
 /* Opening and closing of connections. */
 
 /* --- the beginning --- */
-
-static size_t body_max(const struct http_limits *l)
-{
-	if (l->bare)
-		return 0;
-	return l->body_max ? l->body_max : HTTP1_BODY_MAX;
-}
-
-static struct http_request *conn_new(struct http_server *s, int fd)
-{
-	struct http_request *c = xcalloc(1, sizeof(*c));
-	struct err e = ERR_INIT;
-
-	c->s = s;
-	c->fd = fd;
-	c->state = CONN_READING;
-	c->opened = loop_now_ms(s->loop);
-	if (loop_add_fd(s->loop, fd, EPOLLIN, conn_on_event, c, &c->watch, &e) < 0) {
-		log_error("take a connection", LOG_S("error", e.text));
-		close(fd);
-		free(c);
-		return NULL;
-	}
-	buf_init(&c->in, HTTP_READ_SIZE * 2);
-	buf_init(&c->out, HTTP_OUT_MAX);
-	c->codec = http1_new(HTTP1_REQUESTS, body_max(&s->limits));
-	if (s->check)
-		http1_stop_at_heads(c->codec);
-	peers_join(s->peers, &c->entry, peer_key_of(fd));
-	c->next = s->conns;
-	if (c->next)
-		c->next->prev = c;
-	s->conns = c;
-	s->n_conns++;
-	return c;
-}
-
-void conn_open(struct http_server *s, int fd)
-{
-	struct http_request *c = conn_new(s, fd);
-
-	if (!c)
-		return;
-	if (s->tls) {
-		c->tls = tls_new(s->tls, fd, NULL);
-		c->state = CONN_SHAKING;
-		conn_set_timer(c, s->limits.first_ms);
-	} else {
-		conn_set_phase(c);
-	}
-	conn_advance(c);
-}
-
-void conn_open_refused(struct http_server *s, int fd, int status, const char *reason)
-{
-	struct http_request *c = conn_new(s, fd);
-
-	if (!c)
-		return;
-	c->refused = true;
-	s->n_refused++;
-	conn_refuse(c, status, reason);
-	conn_advance(c);
-}
 
 /* --- the end --- */
 

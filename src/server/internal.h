@@ -76,10 +76,6 @@ struct http_server {
 	char read[HTTP_READ_SIZE];
 };
 
-/* Takes ownership of the descriptor. */
-void conn_open(struct http_server *s, int fd);
-/* A connection that only gets the reason of its refusal. */
-void conn_open_refused(struct http_server *s, int fd, int status, const char *reason);
 void conn_close(struct http_request *c);
 /* Frees a closed connection. */
 void conn_free(struct http_request *c);
@@ -96,8 +92,6 @@ void conn_refuse(struct http_request *c, int status, const char *reason);
 /* The same, but the peer receives only the status. */
 void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
-/* Updates its eviction rank from its current state. */
-void conn_rank(struct http_request *c);
 /* Milliseconds until a new connection without a request may be evicted; 0: now. */
 int64_t conn_grace(const struct http_request *c);
 /* Queues the connection for a handshake turn. */
@@ -109,19 +103,7 @@ void conn_reap(struct http_request *c);
 void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 
-/* 1: handshake complete, 0: waiting for the peer, -1: failed. */
-int conn_handshake(struct http_request *c);
-/* 1: bytes received, 0: none available, -1: closed or failed. */
-int conn_receive(struct http_request *c);
-/* 1: all written, 0: the socket is full, -1: closed by the peer. */
-int conn_write_out(struct http_request *c);
-/* Shuts down writing; later input is discarded. */
-void conn_finish(struct http_request *c);
-void conn_watch(struct http_request *c, uint32_t events);
-
 /* Closes connections until total memory is within held_max. */
 void http_server_trim(struct http_server *s);
-/* Notifies the server that a connection was closed. */
-void http_server_conn_closed(struct http_server *s);
 
 #endif
