@@ -210,8 +210,9 @@ static int unknown(struct reading *p, const char *key)
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-int coordinator_settings_put(struct coordinator_settings *s, const char *key, const char *value,
-			     struct err *e)
+/* One key, as in the file; lists grow. -ENOENT: no such key, e is left alone. */
+static int coordinator_settings_put(struct coordinator_settings *s, const char *key,
+				    const char *value, struct err *e)
 {
 	struct reading p = {.s = s, .at = find(key), .e = e};
 

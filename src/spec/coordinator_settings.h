@@ -58,8 +58,5 @@ void coordinator_settings_json(const struct coordinator_settings *s, struct json
 /* --- its parts --- */
 
 void coordinator_settings_init(struct coordinator_settings *s); /* the defaults */
-/* One key, as in the file; lists grow. -ENOENT: no such key, e is left alone. */
-int coordinator_settings_put(struct coordinator_settings *s, const char *key, const char *value,
-			     struct err *e);
 
 #endif

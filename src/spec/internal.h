@@ -43,16 +43,4 @@ struct pod_entries {
 	bool each; /* v[0] is for each interface */
 };
 
-/* Reads the first present of the two annotations; ret->n 0: none. */
-int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e);
-void pod_entries_done(struct pod_entries *l);
-/* A list of names: ["p"]. */
-int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e);
-void pod_names_add(char ***v, size_t *n, const char *name); /* once */
-
-/* 1: pools are made for the pod's application. */
-int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e);
-int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-			   struct pod_pool_request *ret, struct err *e);
-
 #endif

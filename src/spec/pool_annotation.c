@@ -31,6 +31,15 @@ void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a
 	a->clean_gateway = w->clean_gateway;
 }
 
+/* Once. */
+static void pod_names_add(char ***v, size_t *n, const char *name)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp((*v)[i], name) == 0)
+			return;
+	VEC_PUSH(*v, *n) = xstrdup(name);
+}
+
 static void copy(char ***v, size_t *n, const char *const *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -150,6 +159,54 @@ static int from_entries(const struct pod_pools_facts *f, const struct pod_entrie
 
 /* --- the namespace, the configuration --- */
 
+/* A list of names, or one name. place: "[1].ipv4" or "". */
+static int read_names(const struct annotation *n, const struct json *v, const char *place,
+		      char ***ret, size_t *count, struct err *e)
+{
+	struct json_walk w = json_walk_start(v);
+	const struct json *x;
+
+	if (json_kind(v) == JSON_NULL)
+		return 0;
+	if (json_string(v) && *json_string(v)) {
+		annotation_log_default(n, "a name", "a list of one name");
+		pod_names_add(ret, count, json_string(v));
+		return 0;
+	}
+	if (json_kind(v) != JSON_ARRAY)
+		return annotation_error(n, e,
+					"%s%sis %s, wants a list of pool names such as [\"rail0\"]",
+					place, *place ? " " : "it ", json_kind_name(v));
+	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
+		if (!json_string(x) || !*json_string(x))
+			return annotation_error(n, e, "%s[%zu] is %s, wants the name of a pool",
+						place, i,
+						json_string(x) ? "empty" : json_kind_name(x));
+		pod_names_add(ret, count, json_string(x));
+	}
+	return 0;
+}
+
+/* A list of names: ["p"]. */
+static int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct span text = span_trim(span_of(n->value));
+	int r;
+
+	if (text.n == 0)
+		return 0;
+	/* A name that is no JSON at all. */
+	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
+	    strcmp(n->value, "null") != 0) {
+		annotation_log_default(n, "a name", "a list of one name");
+		pod_names_add(ret, count, n->value);
+		return 0;
+	}
+	r = annotation_parse(n, &doc, e);
+	return r < 0 ? r : read_names(n, json_root(doc), "", ret, count, e);
+}
+
 static int from_namespace(const struct pod_pools_facts *f, struct pod_pool_request *ret,
 			  struct err *e)
 {
@@ -219,62 +276,12 @@ static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *
 		f->pod->ns, f->pod->name, nic->ifname, w->from, w->no4 ? 4 : 6);
 }
 
-static int request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-		   struct pod_pool_request *ret, struct err *e)
-{
-	struct pod_entries l = {0};
-	int made = pod_pools_check_subnets(f, e), r = made;
+static void pod_entries_done(struct pod_entries *l);
 
-	if (r == 0)
-		r = pod_entries_read(f->pod, &l, e);
-	if (made == 1)
-		r = pod_pools_from_subnets(f, nics, n, ret, e);
-	else if (r == 0 && l.n > 0)
-		r = from_entries(f, &l, nics, n, ret, e);
-	else
-		for (size_t i = 0; i < n && r == 0; i++)
-			r = from_others(f, &nics[i], &ret[i], e);
-	for (size_t i = 0; i < n && r == 0; i++)
-		r = drop_families(f, &nics[i], &ret[i], e);
-	pod_entries_done(&l);
-	return r;
-}
+static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e);
 
-int pod_pools_request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-		      struct pod_pool_request *ret, struct err *e)
-{
-	auto_free struct pod_pool_request *v = xcalloc(n + 1, sizeof(*v));
-	int r = request(f, nics, n, v, e);
-
-	for (size_t i = 0; i < n; i++)
-		if (r < 0)
-			pod_pool_request_done(&v[i]);
-		else
-			ret[i] = v[i];
-	return r;
-}
-
-int pod_nic_position(const char *const *held, size_t n, const char *ifname)
-{
-	size_t i = 0;
-
-	while (i < n && strcmp(held[i], ifname) != 0)
-		i++;
-	return (int)i;
-}
-
-int pod_check_alive(const struct pod_facts *p, struct err *e)
-{
-	if (!p->deleting && !p->finished)
-		return 0;
-	return err_kind(e, ERR_AGAIN, -ESHUTDOWN,
-			"dead Pod %s/%s, we cannot allocate IP addresees to it: it is %s", p->ns,
-			p->name, p->deleting ? "being deleted" : "finished");
-}
-
-/* Pools that are made of SpiderSubnets for a pod's application. */
-
-int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
+/* 1: pools are made for the pod's application. */
+static int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
 {
 	const struct labels *l = &f->pod->annotations;
 	const char *key = labels_get(l, ANNOTATION_SUBNETS)  ? ANNOTATION_SUBNETS
@@ -377,8 +384,8 @@ static int from_subnet(const struct pod_pools_facts *f, const struct auto_pool_r
 	return r;
 }
 
-int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
-			   struct pod_pool_request *ret, struct err *e)
+static int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic *nics,
+				  size_t n, struct pod_pool_request *ret, struct err *e)
 {
 	struct auto_pool_request w = {0};
 	int r = auto_pool_request_read(&f->pod->annotations, 0, &w, e);
@@ -391,6 +398,61 @@ int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic
 	auto_pool_request_done(&w);
 	return r;
 }
+
+static int request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+		   struct pod_pool_request *ret, struct err *e)
+{
+	struct pod_entries l = {0};
+	int made = pod_pools_check_subnets(f, e), r = made;
+
+	if (r == 0)
+		r = pod_entries_read(f->pod, &l, e);
+	if (made == 1)
+		r = pod_pools_from_subnets(f, nics, n, ret, e);
+	else if (r == 0 && l.n > 0)
+		r = from_entries(f, &l, nics, n, ret, e);
+	else
+		for (size_t i = 0; i < n && r == 0; i++)
+			r = from_others(f, &nics[i], &ret[i], e);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = drop_families(f, &nics[i], &ret[i], e);
+	pod_entries_done(&l);
+	return r;
+}
+
+int pod_pools_request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+		      struct pod_pool_request *ret, struct err *e)
+{
+	auto_free struct pod_pool_request *v = xcalloc(n + 1, sizeof(*v));
+	int r = request(f, nics, n, v, e);
+
+	for (size_t i = 0; i < n; i++)
+		if (r < 0)
+			pod_pool_request_done(&v[i]);
+		else
+			ret[i] = v[i];
+	return r;
+}
+
+int pod_nic_position(const char *const *held, size_t n, const char *ifname)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(held[i], ifname) != 0)
+		i++;
+	return (int)i;
+}
+
+int pod_check_alive(const struct pod_facts *p, struct err *e)
+{
+	if (!p->deleting && !p->finished)
+		return 0;
+	return err_kind(e, ERR_AGAIN, -ESHUTDOWN,
+			"dead Pod %s/%s, we cannot allocate IP addresees to it: it is %s", p->ns,
+			p->name, p->deleting ? "being deleted" : "finished");
+}
+
+/* Pools that are made of SpiderSubnets for a pod's application. */
 
 /* What annotations about pools say. */
 
@@ -427,61 +489,6 @@ int annotation_parse(const struct annotation *n, struct json_doc **ret, struct e
 	if (json_parse(ret, span_of(n->value), ANNOTATIONS_MAX, &reason) < 0)
 		return annotation_error(n, e, "%s", reason.text);
 	return 0;
-}
-
-void pod_names_add(char ***v, size_t *n, const char *name)
-{
-	for (size_t i = 0; i < *n; i++)
-		if (strcmp((*v)[i], name) == 0)
-			return;
-	VEC_PUSH(*v, *n) = xstrdup(name);
-}
-
-/* A list of names, or one name. place: "[1].ipv4" or "". */
-static int read_names(const struct annotation *n, const struct json *v, const char *place,
-		      char ***ret, size_t *count, struct err *e)
-{
-	struct json_walk w = json_walk_start(v);
-	const struct json *x;
-
-	if (json_kind(v) == JSON_NULL)
-		return 0;
-	if (json_string(v) && *json_string(v)) {
-		annotation_log_default(n, "a name", "a list of one name");
-		pod_names_add(ret, count, json_string(v));
-		return 0;
-	}
-	if (json_kind(v) != JSON_ARRAY)
-		return annotation_error(n, e,
-					"%s%sis %s, wants a list of pool names such as [\"rail0\"]",
-					place, *place ? " " : "it ", json_kind_name(v));
-	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
-		if (!json_string(x) || !*json_string(x))
-			return annotation_error(n, e, "%s[%zu] is %s, wants the name of a pool",
-						place, i,
-						json_string(x) ? "empty" : json_kind_name(x));
-		pod_names_add(ret, count, json_string(x));
-	}
-	return 0;
-}
-
-int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
-{
-	auto_json struct json_doc *doc = NULL;
-	struct span text = span_trim(span_of(n->value));
-	int r;
-
-	if (text.n == 0)
-		return 0;
-	/* A name that is no JSON at all. */
-	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
-	    strcmp(n->value, "null") != 0) {
-		annotation_log_default(n, "a name", "a list of one name");
-		pod_names_add(ret, count, n->value);
-		return 0;
-	}
-	r = annotation_parse(n, &doc, e);
-	return r < 0 ? r : read_names(n, json_root(doc), "", ret, count, e);
 }
 
 static void warn_unknown(const struct annotation *n, const struct json *v)
@@ -612,7 +619,8 @@ static int read_annotation(const struct annotation *n, bool is_list, struct pod_
 	return json_kind(v) == JSON_ARRAY ? read_list(n, v, ret, e) : read_one(n, v, ret, e);
 }
 
-int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
+/* Reads the first present of the two annotations; ret->n 0: none. */
+static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
 {
 	const char *list = labels_get(&p->annotations, ANNOTATION_IPPOOLS);
 	const char *one = labels_get(&p->annotations, ANNOTATION_IPPOOL);
@@ -629,7 +637,7 @@ int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct 
 	return 0;
 }
 
-void pod_entries_done(struct pod_entries *l)
+static void pod_entries_done(struct pod_entries *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->v[i].ifname);
