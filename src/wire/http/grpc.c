@@ -240,7 +240,7 @@ int grpc_new(struct grpc **ret, const struct grpc_call *c, struct err *e)
 	return 0;
 }
 
-void grpc_free(struct grpc *g)
+static void grpc_free(struct grpc *g)
 {
 	if (!g)
 		return;

@@ -51,7 +51,6 @@ void grpc_cancel(struct grpc_async *a);
 struct grpc;
 
 int grpc_new(struct grpc **ret, const struct grpc_call *c, struct err *e);
-void grpc_free(struct grpc *g);
 void grpc_cleanup(struct grpc **g);
 #define auto_grpc __attribute__((cleanup(grpc_cleanup)))
 /* The next bytes for the peer, valid until the next call; n 0: none for now. */

@@ -380,8 +380,3 @@ void grpc_server_free(struct grpc_server *s)
 	loop_del_fd(s->watch);
 	free(s);
 }
-
-size_t grpc_server_conns(const struct grpc_server *s)
-{
-	return s->n_conns;
-}

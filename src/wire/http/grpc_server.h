@@ -80,8 +80,6 @@ void *grpc_in_data(const struct grpc_in *c);
 /* The next message; copied. It replaces one that is pending. A message longer than GRPC_MESSAGE_MAX
  * ends the call with RESOURCE_EXHAUSTED: -EMSGSIZE, and c is invalid. */
 int grpc_in_send(struct grpc_in *c, struct span message);
-/* Ends the call, after a pending message, with OK; c is invalid afterwards. */
-void grpc_in_end(struct grpc_in *c);
 /* grpc_in_send() and grpc_in_end(). */
 void grpc_in_reply(struct grpc_in *c, struct span message);
 /* Ends the call with a status; `text` (may be NULL) is percent-encoded, and cut at 512 bytes. c is
@@ -113,7 +111,6 @@ int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
 		    struct err *e);
 /* Closes all connections; calls each open call's `closed`. NULL is fine. */
 void grpc_server_free(struct grpc_server *s);
-size_t grpc_server_conns(const struct grpc_server *s);
 
 /* --- the codec: one connection, no descriptor and no clock --- */
 

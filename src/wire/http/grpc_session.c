@@ -261,7 +261,8 @@ int grpc_in_send(struct grpc_in *c, struct span message)
 	return 0;
 }
 
-void grpc_in_end(struct grpc_in *c)
+/* Ends the call, after a pending message, with OK; c is invalid afterwards. */
+static void grpc_in_end(struct grpc_in *c)
 {
 	set_end(c, GRPC_OK, NULL);
 	submit_head(c);

@@ -63,7 +63,8 @@ void http1_cleanup(struct http1 **h)
 	errno = saved;
 }
 
-int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)
+/* Sets the status a server answers with, and the error of both sides. */
+static int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list ap;
@@ -75,7 +76,8 @@ int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)
 	return err_set(e, -EPROTO, "%s", text);
 }
 
-int http1_line_byte(struct http1_lines *l, char c)
+/* -EPROTO for a byte that is not allowed there. */
+static int http1_line_byte(struct http1_lines *l, char c)
 {
 	unsigned char u = (unsigned char)c;
 	char last = l->last;
@@ -171,6 +173,9 @@ static int endless_in(struct http1 *h, struct span *in, struct err *e)
 	return 0;
 }
 
+static int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body,
+			   size_t body_max, int *refusal, struct err *e);
+
 static int chunked_in(struct http1 *h, struct span *in, struct err *e)
 {
 	int r = http1_chunks_in(&h->chunks, in, &h->body, h->body_max, &h->refusal, e);
@@ -200,6 +205,9 @@ static int interim(struct http1 *h, struct err *e)
 	begin(h);
 	return 0;
 }
+
+static int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
+			    struct http1_head *ret, int *refusal, struct err *e);
 
 static int head_done(struct http1 *h, struct err *e)
 {
@@ -450,8 +458,9 @@ static int one_byte(struct http1_chunks *c, char b, size_t room, int *refusal, s
 	return 0;
 }
 
-int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body, size_t body_max,
-		    int *refusal, struct err *e)
+/* Takes bytes off *in, decoded ones onto body, up to the state CHUNK_DONE. */
+static int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body,
+			   size_t body_max, int *refusal, struct err *e)
 {
 	while (in->n > 0 && c->state != CHUNK_DONE) {
 		size_t n = 1;
@@ -483,7 +492,7 @@ static bool is_token_char(char c)
 	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-bool http1_is_token(struct span s)
+static bool http1_is_token(struct span s)
 {
 	for (size_t i = 0; i < s.n; i++)
 		if (!is_token_char(s.p[i]))
@@ -491,7 +500,7 @@ bool http1_is_token(struct span s)
 	return s.n > 0;
 }
 
-bool http1_span_eq_nocase(struct span s, const char *word)
+static bool http1_span_eq_nocase(struct span s, const char *word)
 {
 	return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0;
 }
@@ -678,8 +687,9 @@ static int parse_response(struct span text, struct http1_head *h, struct phr_hea
 	return 0;
 }
 
-int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
-		     struct http1_head *ret, int *refusal, struct err *e)
+/* A whole head, its empty line too; *ret borrows from it. */
+static int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
+			    struct http1_head *ret, int *refusal, struct err *e)
 {
 	struct phr_header v[HTTP1_FIELDS_MAX];
 	size_t n = ARRAY_LEN(v);
@@ -731,7 +741,7 @@ static const struct {
 	{0},
 };
 
-const char *http1_reason(int status)
+static const char *http1_reason(int status)
 {
 	for (size_t i = 0; reasons[i].status; i++)
 		if (reasons[i].status == status)

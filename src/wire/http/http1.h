@@ -110,8 +110,6 @@ struct http1_request {
 /* With "Connection: close". */
 void http1_put_request(struct buf *b, const struct http1_request *r);
 
-const char *http1_reason(int status);
-
 /* --- a client on a UNIX socket --- */
 
 struct http1_call {

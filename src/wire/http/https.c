@@ -23,7 +23,8 @@ enum {
 	OUT_GATHER = 16 << 10,
 };
 
-void https_drop(struct https *c)
+/* Socket and TLS only. */
+static void https_drop(struct https *c)
 {
 	loop_del_fd(c->watch);
 	c->watch = NULL;
@@ -46,7 +47,8 @@ static void stop(struct https *c)
 	https_drop(c);
 }
 
-void https_fail(struct https *c, const struct err *reason)
+/* Ends the connection and calls `closed`, after which c may be freed. */
+static void https_fail(struct https *c, const struct err *reason)
 {
 	struct err e = *reason;
 
@@ -165,7 +167,7 @@ static int read_in(struct https *c, struct err *e)
 	return 0;
 }
 
-void https_on_bytes(struct https *c)
+static void https_on_bytes(struct https *c)
 {
 	struct err e = ERR_INIT;
 	bool was_ready = h2_is_ready(c->h2);
@@ -207,7 +209,8 @@ static void on_idle(void *arg)
 	c->idle = loop_add_timer(c->loop, c->pinged ? PONG_MS : IDLE_MS - idle, on_idle, c);
 }
 
-int https_begin(struct https *c, struct err *e)
+/* TLS is up. */
+static int https_begin(struct https *c, struct err *e)
 {
 	int r = h2_new(&c->h2, e);
 

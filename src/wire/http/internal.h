@@ -13,10 +13,6 @@
 
 /* Internal to http1.c. */
 
-/* Sets the status a server answers with, and the error of both sides. */
-int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-
 enum http1_framing { FRAME_NONE, FRAME_LENGTH, FRAME_CHUNKED, FRAME_EOF };
 
 struct http1_head {
@@ -28,18 +24,12 @@ struct http1_head {
 	bool expects;	 /* Expect: 100-continue */
 };
 
-/* A whole head, its empty line too; *ret borrows from it. */
-int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
-		     struct http1_head *ret, int *refusal, struct err *e);
-
 /* Byte-wise check of a head or trailer for bytes that no line may contain. */
 struct http1_lines {
 	char last;
 	size_t column, n_lines;
 };
 enum http1_line { LINE_GOES_ON, LINE_ENDS, LINE_EMPTY };
-/* -EPROTO for a byte that is not allowed there. */
-int http1_line_byte(struct http1_lines *l, char c);
 
 enum http1_chunk_state {
 	CHUNK_SIZE,
@@ -61,13 +51,6 @@ struct http1_chunks {
 	struct http1_lines lines;
 	bool colon; /* in this line of the trailer */
 };
-
-/* Takes bytes off *in, decoded ones onto body, up to the state CHUNK_DONE. */
-int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body, size_t body_max,
-		    int *refusal, struct err *e);
-
-bool http1_is_token(struct span s);
-bool http1_span_eq_nocase(struct span s, const char *word);
 
 /* State of https.c. */
 
@@ -105,12 +88,5 @@ struct https {
 	int64_t heard;
 	bool pinged;
 };
-
-/* Ends the connection and calls `closed`, after which c may be freed. */
-void https_fail(struct https *c, const struct err *reason);
-void https_drop(struct https *c); /* socket and TLS only */
-/* TLS is up. */
-int https_begin(struct https *c, struct err *e);
-void https_on_bytes(struct https *c);
 
 #endif

@@ -266,22 +266,24 @@ const char *json_string(const struct json *v)
 	return yyjson_get_str(val_of(v));
 }
 
-const char *json_raw(const struct json *v)
+/* A number whose text no C type holds (64 bits, a double); NULL for any other value. */
+static const char *json_raw(const struct json *v)
 {
 	return yyjson_get_raw(val_of(v));
 }
 
-uint64_t json_unsigned(const struct json *v)
+/* Of an integer above INT64_MAX. */
+static uint64_t json_unsigned(const struct json *v)
 {
 	return yyjson_get_uint(val_of(v));
 }
 
-double json_real(const struct json *v)
+static double json_real(const struct json *v)
 {
 	return yyjson_get_num(val_of(v));
 }
 
-bool json_is_integer(const struct json *v)
+static bool json_is_integer(const struct json *v)
 {
 	const char *raw = json_raw(v);
 

@@ -55,26 +55,6 @@ int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 /* Sets e by what was found. */
 int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e);
 
-/* For a code that mbedTLS returned; alert is the peer's when it sent one, else -1. */
-int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e);
-
-/* --- sessions, tls.c --- */
-
-int tls_sessions_init(struct tls_conf *c);
-void tls_sessions_done(struct tls_conf *c);
-/* A client's connection begins: the kept session is used, if it is this server's; then *until is its time. */
-void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl, const struct tls_check *check,
-		     int64_t *until);
-/* A client may resume this connection's session later; `until`: as tls_session_use() set it. */
-void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
-		      const struct tls_check *check, int64_t until);
-
 int tls_random(void *arg, unsigned char *p, size_t n); /* mbedTLS's f_rng */
-
-/* PEM readers of x509.c. */
-
-/* `what` names the input in errors. */
-int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e);
-int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e);
 
 #endif

@@ -60,6 +60,28 @@ static int get(void *arg, unsigned char *p, size_t n)
 	return t->starved ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_NET_CONN_RESET;
 }
 
+static void forget(struct tls_saved_session *k)
+{
+	mbedtls_ssl_session_free(&k->session);
+	mbedtls_ssl_session_init(&k->session);
+	free(k->name);
+	*k = (struct tls_saved_session){.session = k->session};
+}
+
+/* A client's connection begins: the kept session is used, if it is this server's; then *until is its time. */
+static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
+			    const struct tls_check *check, int64_t *until)
+{
+	struct tls_saved_session *k = &c->saved;
+
+	if (!k->name || !check->name || strcmp(k->name, check->name))
+		return;
+	/* Not again if this connection fails: the next handshake is a full one. */
+	if (time(NULL) < k->until && mbedtls_ssl_set_session(ssl, &k->session) == 0)
+		*until = k->until;
+	forget(k);
+}
+
 struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 {
 	struct tls *t = xcalloc(1, sizeof(*t));
@@ -80,7 +102,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	return t;
 }
 
-void tls_bye(struct tls *t)
+/* Says goodbye, if the socket takes it at once: nothing is written after it. */
+static void tls_bye(struct tls *t)
 {
 	if (!t->left && !t->broken && mbedtls_ssl_is_handshake_over(&t->ssl))
 		mbedtls_ssl_close_notify(&t->ssl);
@@ -97,6 +120,9 @@ void tls_free(struct tls *t)
 	tls_conf_put(t->conf);
 	free(t);
 }
+
+static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
+			     const struct tls_check *check, int64_t until);
 
 /* True: the call has to be made again, at once. WANT_READ also comes after a message that is none
  * of ours (a session ticket), when more may have been read already. */
@@ -118,6 +144,8 @@ static void at_hand(struct tls *t)
 	t->starved = false;
 	t->conf->at_hand = &t->check;
 }
+
+static int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e);
 
 static int fail(struct tls *t, int r, const char *doing, struct err *e)
 {
@@ -301,6 +329,8 @@ static int read_ca(struct tls_conf *c, const struct tls_material *m, struct err 
 	return 0;
 }
 
+static int tls_sessions_init(struct tls_conf *c);
+
 static int set_up(struct tls_conf *c, const struct tls_material *m, struct err *e)
 {
 	int endpoint = c->side == TLS_CLIENT ? MBEDTLS_SSL_IS_CLIENT : MBEDTLS_SSL_IS_SERVER;
@@ -352,6 +382,13 @@ struct tls_conf *tls_conf_get(struct tls_conf *c)
 {
 	c->users++;
 	return c;
+}
+
+static void tls_sessions_done(struct tls_conf *c)
+{
+	forget(&c->saved);
+	mbedtls_ssl_session_free(&c->saved.session);
+	mbedtls_ssl_ticket_free(&c->tickets);
 }
 
 void tls_conf_put(struct tls_conf *c)
@@ -533,7 +570,8 @@ static bool is_about_certificates(int alert)
 	return (alert >= 42 && alert <= 49) || alert == 116;
 }
 
-int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e)
+/* For a code that mbedTLS returned; alert is the peer's when it sent one, else -1. */
+static int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e)
 {
 	const char *peer = side == TLS_CLIENT ? "the server" : "the client";
 	char room[32];
@@ -563,29 +601,9 @@ enum { TICKET_S = 3600, VERIFIED_S = 24 * 3600 };
 
 /* --- a client's --- */
 
-static void forget(struct tls_saved_session *k)
-{
-	mbedtls_ssl_session_free(&k->session);
-	mbedtls_ssl_session_init(&k->session);
-	free(k->name);
-	*k = (struct tls_saved_session){.session = k->session};
-}
-
-void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl, const struct tls_check *check,
-		     int64_t *until)
-{
-	struct tls_saved_session *k = &c->saved;
-
-	if (!k->name || !check->name || strcmp(k->name, check->name))
-		return;
-	/* Not again if this connection fails: the next handshake is a full one. */
-	if (time(NULL) < k->until && mbedtls_ssl_set_session(ssl, &k->session) == 0)
-		*until = k->until;
-	forget(k);
-}
-
-void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
-		      const struct tls_check *check, int64_t until)
+/* A client may resume this connection's session later; `until`: as tls_session_use() set it. */
+static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
+			     const struct tls_check *check, int64_t until)
 {
 	struct tls_saved_session *k = &c->saved;
 	int64_t now = time(NULL);
@@ -641,7 +659,8 @@ static int read_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p
 
 /* --- */
 
-int tls_sessions_init(struct tls_conf *c)
+/* --- sessions, tls.c --- */
+static int tls_sessions_init(struct tls_conf *c)
 {
 	mbedtls_ssl_session_init(&c->saved.session);
 	mbedtls_ssl_ticket_init(&c->tickets);
@@ -653,11 +672,4 @@ int tls_sessions_init(struct tls_conf *c)
 	mbedtls_ssl_conf_session_tickets_cb(&c->ssl, write_ticket, read_ticket, c);
 	return mbedtls_ssl_ticket_setup(&c->tickets, tls_random, NULL, MBEDTLS_CIPHER_AES_256_GCM,
 					TICKET_S);
-}
-
-void tls_sessions_done(struct tls_conf *c)
-{
-	forget(&c->saved);
-	mbedtls_ssl_session_free(&c->saved.session);
-	mbedtls_ssl_ticket_free(&c->tickets);
 }

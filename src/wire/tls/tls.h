@@ -60,9 +60,6 @@ void tls_free(struct tls *t); /* NULL is fine; says goodbye if the socket takes 
  */
 int tls_handshake(struct tls *t, struct err *e);
 
-/* Says goodbye, if the socket takes it at once: nothing is written after it. */
-void tls_bye(struct tls *t);
-
 /* Bytes, 0 at the peer's end, or negative; read until -EAGAIN before waiting again. */
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
 /* Bytes taken, perhaps fewer than n. After -EAGAIN the next call repeats the same bytes, and n. */

@@ -18,7 +18,8 @@
 
 /* Certificates: inspection and creation. */
 
-int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
+/* `what` names the input in errors. */
+static int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = span_dup(pem);
 	int r = mbedtls_x509_crt_parse(into, (unsigned char *)text, strlen(text) + 1);
@@ -32,7 +33,8 @@ int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct 
 			(unsigned int)-r);
 }
 
-int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e)
+/* PEM readers of x509.c. */
+static int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = span_dup(pem);
 	int r = mbedtls_pk_parse_key(into, (unsigned char *)text, strlen(text) + 1, NULL, 0,

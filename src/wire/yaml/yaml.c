@@ -7,15 +7,79 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "base/sorted.h"
-#include "wire/yaml/internal.h"
+#include "wire/json/json.h"
+#include "wire/yaml/yaml.h"
+
+/*
+ * State and helpers of yaml.c.
+ */
+
+struct yaml {
+	const char *p, *end;
+	const char *line_start;
+	unsigned int line;
+	int depth; /* of collections */
+	int flow;  /* of flow collections */
+	struct json_out out;
+	struct buf text; /* the scalar at hand */
+	struct err *e;
+};
+
+/* Keys of one mapping, to detect duplicates. The owner frees `v`. */
+struct yaml_keys {
+	struct yaml_key_at {
+		size_t from, n; /* in the output */
+	} * v;			/* sorted by their bytes */
+	size_t n;
+};
+
+enum { YAML_TEXT_MAX = 1 << 20 };
 
 /* What is nested in what; yaml.c reads the leaves. */
 
 static int node(struct yaml *y, int indent, bool inline_only);
 
+/* ' ', '\t' */
+static bool yaml_is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* Blank, line's end, end. */
+static bool yaml_is_break(char c)
+{
+	return yaml_is_blank(c) || c == '\n' || c == '\0';
+}
+
+/* The byte n ahead; '\0' at the end. A line's end is '\n' whatever it is in the file. */
+static char yaml_peek(const struct yaml *y, size_t n)
+{
+	if ((size_t)(y->end - y->p) <= n)
+		return '\0';
+	if (y->p[n] == '\r' && (size_t)(y->end - y->p) > n + 1 && y->p[n + 1] == '\n')
+		return '\n';
+	return y->p[n];
+}
+
 static bool is_dash(const struct yaml *y)
 {
 	return yaml_peek(y, 0) == '-' && yaml_is_break(yaml_peek(y, 1));
+}
+
+static int yaml_column(const struct yaml *y)
+{
+	return (int)(y->p - y->line_start);
+}
+
+static int yaml_fail(struct yaml *y, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return err_kind(y->e, ERR_DECODE, -EINVAL, "%u:%d: %s", y->line, yaml_column(y) + 1, text);
 }
 
 static int enter(struct yaml *y)
@@ -26,6 +90,13 @@ static int enter(struct yaml *y)
 }
 
 /* --- block collections --- */
+
+static bool yaml_at_end(const struct yaml *y)
+{
+	return y->p == y->end;
+}
+
+static int yaml_skip(struct yaml *y);
 
 /* The value of a key in column `indent`. A sequence may stand in the column of its key. */
 static int value(struct yaml *y, int indent)
@@ -51,6 +122,8 @@ static int next_entry(struct yaml *y, int at)
 		return yaml_fail(y, "indented by %d, wants %d", yaml_column(y), at);
 	return 1;
 }
+
+static int yaml_key(struct yaml *y, struct yaml_keys *k);
 
 static int mapping(struct yaml *y)
 {
@@ -168,6 +241,156 @@ static int flow(struct yaml *y)
 
 /* --- any of them --- */
 
+static int yaml_block(struct yaml *y, int indent);
+
+/* Only blanks and a comment may follow in this one. */
+static int yaml_end_of_line(struct yaml *y)
+{
+	unsigned int line = y->line;
+	int r = yaml_skip(y);
+
+	if (r < 0 || y->flow || yaml_at_end(y) || y->line != line)
+		return r;
+	return yaml_fail(y, "'%c' is not expected here", *y->p);
+}
+
+/* Past the line's end. */
+static void yaml_newline(struct yaml *y)
+{
+	y->p += *y->p == '\r' ? 2 : 1;
+	y->line++;
+	y->line_start = y->p;
+}
+
+/*
+ * At a line's end inside a scalar: goes to the next line that holds something and adds what the
+ * break means: one is a blank, each more is a line. False: the scalar ends here, since what
+ * follows is indented too little (or the text ends, or a plain one's comment follows); y->p stays
+ * where it was.
+ */
+static bool fold(struct yaml *y, int indent, bool plain)
+{
+	struct yaml at = *y;
+	unsigned int breaks = 0;
+
+	while (yaml_peek(&at, 0) == '\n' && at.p < at.end) {
+		yaml_newline(&at);
+		breaks++;
+		while (yaml_is_blank(yaml_peek(&at, 0)))
+			at.p++;
+	}
+	if (at.p == at.end || (!y->flow && yaml_column(&at) <= indent))
+		return false;
+	if (plain && *at.p == '#')
+		return false;
+	if (breaks == 1)
+		buf_char(&y->text, ' ');
+	for (; breaks > 1; breaks--)
+		buf_char(&y->text, '\n');
+	y->p = at.p;
+	y->line = at.line;
+	y->line_start = at.line_start;
+	return true;
+}
+
+static void trim_blanks(struct buf *b, size_t from)
+{
+	while (b->len > from && yaml_is_blank(b->p[b->len - 1]))
+		b->p[--b->len] = '\0';
+}
+
+static bool ends_plain(const struct yaml *y)
+{
+	char c = yaml_peek(y, 0), next = yaml_peek(y, 1);
+
+	if (c == '\n' || c == '\0')
+		return true;
+	if (c == ':' && (yaml_is_break(next) || (y->flow && strchr(",[]{}", next))))
+		return true;
+	if (c == '#' && y->p > y->line_start && yaml_is_blank(y->p[-1]))
+		return true;
+	return y->flow && strchr(",[]{}", c);
+}
+
+static int yaml_plain(struct yaml *y, int indent, bool key)
+{
+	buf_reset(&y->text);
+	do {
+		size_t from = y->text.len;
+
+		while (!ends_plain(y))
+			buf_char(&y->text, *y->p++);
+		trim_blanks(&y->text, from);
+		if (y->text.len == 0)
+			return yaml_fail(y, "a value is missing");
+		/* A comment ends it, a colon makes a key of it where none can be. */
+		if (key || yaml_peek(y, 0) == '#')
+			return 0;
+		if (yaml_peek(y, 0) == ':')
+			return yaml_fail(y,
+					 "a ':' with a blank after it cannot stand in a value: put "
+					 "the value into quotes");
+		if (y->flow && yaml_peek(y, 0) != '\n')
+			return 0;
+	} while (fold(y, indent, true) && !(y->flow && ends_plain(y)));
+	if (y->flow)
+		trim_blanks(&y->text, 0);
+	return 0;
+}
+
+/* As JSON writes numbers, but for a leading '+', which is a string here. */
+static bool is_number(const char *s)
+{
+	size_t n;
+
+	s += *s == '-';
+	n = strspn(s, "0123456789");
+	if (n == 0 || (n > 1 && s[0] == '0'))
+		return false;
+	s += n;
+	if (*s == '.') {
+		n = strspn(s + 1, "0123456789");
+		if (n == 0)
+			return false;
+		s += 1 + n;
+	}
+	if (*s == 'e' || *s == 'E') {
+		s += 1 + (s[1] == '+' || s[1] == '-');
+		n = strspn(s, "0123456789");
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return *s == '\0';
+}
+
+static bool is_word(const char *s, const char *lower, const char *title, const char *upper)
+{
+	return !strcmp(s, lower) || !strcmp(s, title) || !strcmp(s, upper);
+}
+
+/* y->text as what a plain scalar means. */
+static void yaml_put_plain(struct yaml *y)
+{
+	const char *s = y->text.p;
+	int64_t v;
+
+	if (!strcmp(s, "~") || is_word(s, "null", "Null", "NULL"))
+		jo_null(&y->out);
+	else if (is_word(s, "true", "True", "TRUE"))
+		jo_bool(&y->out, true);
+	else if (is_word(s, "false", "False", "FALSE"))
+		jo_bool(&y->out, false);
+	else if (num_i64(span_of(s), INT64_MIN, INT64_MAX, &v) == 0 && is_number(s))
+		jo_int(&y->out, v);
+	else if (is_number(s))
+		jo_real(&y->out, strtod(s, NULL));
+	else
+		jo_str(&y->out, s);
+}
+
+static int yaml_quoted(struct yaml *y, int indent, bool key);
+
 static int scalar(struct yaml *y, int indent, char c)
 {
 	int r;
@@ -187,6 +410,54 @@ static int scalar(struct yaml *y, int indent, char c)
 			yaml_put_plain(y);
 	}
 	return r < 0 ? r : yaml_end_of_line(y);
+}
+
+/* A ':' that ends a key. In flow, after a quoted key, JSON leaves the blank out. */
+static bool is_colon(const struct yaml *y, bool quoted)
+{
+	char next = yaml_peek(y, 1);
+
+	return yaml_peek(y, 0) == ':' &&
+	       (yaml_is_break(next) || (y->flow && (quoted || strchr(",[]{}", next))));
+}
+
+/* True if a key begins here: a colon that ends a key is in this line. */
+static bool yaml_is_key(const struct yaml *at)
+{
+	struct yaml y = *at;
+	bool quoted = yaml_peek(&y, 0) == '"' || yaml_peek(&y, 0) == '\'', found;
+	struct err e = ERR_INIT;
+
+	y.e = &e;
+	buf_init(&y.text, YAML_TEXT_MAX);
+	found = (quoted ? yaml_quoted(&y, -1, true) : yaml_plain(&y, -1, true)) == 0;
+	while (found && yaml_is_blank(yaml_peek(&y, 0)))
+		y.p++;
+	found = found && is_colon(&y, quoted);
+	buf_done(&y.text);
+	return found;
+}
+
+/* Fails when c begins something that is not read. */
+static int yaml_unread(struct yaml *y, char c)
+{
+	switch (c) {
+	case '&': return yaml_fail(y, "anchors ('&') are not read: write the value out");
+	case '*': return yaml_fail(y, "aliases ('*') are not read: write the value out");
+	case '!': return yaml_fail(y, "tags ('!') are not read");
+	case '%': return yaml_fail(y, "directives ('%%') are not read");
+	case '@':
+	case '`': return yaml_fail(y, "'%c' cannot begin a value: put it into quotes", c);
+	case '?':
+		if (yaml_is_break(yaml_peek(y, 1)))
+			return yaml_fail(y, "complex keys ('? ') are not read");
+		break;
+	case ',':
+	case ']':
+	case '}': return yaml_fail(y, "'%c' is not expected here", c);
+	default: break;
+	}
+	return 0;
 }
 
 /* A node indented deeper than `indent`; nothing there is null. inline_only: in the line of its
@@ -355,7 +626,7 @@ static void join(struct yaml *y, const struct block *b, unsigned int breaks, boo
 		buf_char(&y->text, '\n');
 }
 
-int yaml_block(struct yaml *y, int indent)
+static int yaml_block(struct yaml *y, int indent)
 {
 	struct block b;
 	unsigned int breaks = 0; /* since the last line that holds something */
@@ -402,36 +673,6 @@ int yaml_block(struct yaml *y, int indent)
 
 /* Keys of mappings, and what cannot begin anything. */
 
-/* A ':' that ends a key. In flow, after a quoted key, JSON leaves the blank out. */
-static bool is_colon(const struct yaml *y, bool quoted)
-{
-	char next = yaml_peek(y, 1);
-
-	return yaml_peek(y, 0) == ':' &&
-	       (yaml_is_break(next) || (y->flow && (quoted || strchr(",[]{}", next))));
-}
-
-int yaml_unread(struct yaml *y, char c)
-{
-	switch (c) {
-	case '&': return yaml_fail(y, "anchors ('&') are not read: write the value out");
-	case '*': return yaml_fail(y, "aliases ('*') are not read: write the value out");
-	case '!': return yaml_fail(y, "tags ('!') are not read");
-	case '%': return yaml_fail(y, "directives ('%%') are not read");
-	case '@':
-	case '`': return yaml_fail(y, "'%c' cannot begin a value: put it into quotes", c);
-	case '?':
-		if (yaml_is_break(yaml_peek(y, 1)))
-			return yaml_fail(y, "complex keys ('? ') are not read");
-		break;
-	case ',':
-	case ']':
-	case '}': return yaml_fail(y, "'%c' is not expected here", c);
-	default: break;
-	}
-	return 0;
-}
-
 static int compare(const char *a, size_t n, const char *b, size_t m)
 {
 	int r = memcmp(a, b, n < m ? n : m);
@@ -472,7 +713,8 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 	return 0;
 }
 
-int yaml_key(struct yaml *y, struct yaml_keys *k)
+/* The key at y->p and its colon. */
+static int yaml_key(struct yaml *y, struct yaml_keys *k)
 {
 	bool quoted = yaml_peek(y, 0) == '"' || yaml_peek(y, 0) == '\'';
 	int r = quoted ? 0 : yaml_unread(y, yaml_peek(y, 0));
@@ -492,72 +734,10 @@ int yaml_key(struct yaml *y, struct yaml_keys *k)
 	return r;
 }
 
-bool yaml_is_key(const struct yaml *at)
-{
-	struct yaml y = *at;
-	bool quoted = yaml_peek(&y, 0) == '"' || yaml_peek(&y, 0) == '\'', found;
-	struct err e = ERR_INIT;
-
-	y.e = &e;
-	buf_init(&y.text, YAML_TEXT_MAX);
-	found = (quoted ? yaml_quoted(&y, -1, true) : yaml_plain(&y, -1, true)) == 0;
-	while (found && yaml_is_blank(yaml_peek(&y, 0)))
-		y.p++;
-	found = found && is_colon(&y, quoted);
-	buf_done(&y.text);
-	return found;
-}
-
 /* The text, character by character and line by line. */
 
-int yaml_fail(struct yaml *y, const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return err_kind(y->e, ERR_DECODE, -EINVAL, "%u:%d: %s", y->line, yaml_column(y) + 1, text);
-}
-
-char yaml_peek(const struct yaml *y, size_t n)
-{
-	if ((size_t)(y->end - y->p) <= n)
-		return '\0';
-	if (y->p[n] == '\r' && (size_t)(y->end - y->p) > n + 1 && y->p[n + 1] == '\n')
-		return '\n';
-	return y->p[n];
-}
-
-int yaml_column(const struct yaml *y)
-{
-	return (int)(y->p - y->line_start);
-}
-
-void yaml_newline(struct yaml *y)
-{
-	y->p += *y->p == '\r' ? 2 : 1;
-	y->line++;
-	y->line_start = y->p;
-}
-
-bool yaml_is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-bool yaml_is_break(char c)
-{
-	return yaml_is_blank(c) || c == '\n' || c == '\0';
-}
-
-bool yaml_at_end(const struct yaml *y)
-{
-	return y->p == y->end;
-}
-
-int yaml_skip(struct yaml *y)
+/* To the next token, over blanks, comments and lines. */
+static int yaml_skip(struct yaml *y)
 {
 	for (;;) {
 		bool indenting = y->p == y->line_start;
@@ -576,54 +756,7 @@ int yaml_skip(struct yaml *y)
 	}
 }
 
-int yaml_end_of_line(struct yaml *y)
-{
-	unsigned int line = y->line;
-	int r = yaml_skip(y);
-
-	if (r < 0 || y->flow || yaml_at_end(y) || y->line != line)
-		return r;
-	return yaml_fail(y, "'%c' is not expected here", *y->p);
-}
-
 /* --- lines of one scalar --- */
-
-/*
- * At a line's end inside a scalar: goes to the next line that holds something and adds what the
- * break means: one is a blank, each more is a line. False: the scalar ends here, since what
- * follows is indented too little (or the text ends, or a plain one's comment follows); y->p stays
- * where it was.
- */
-static bool fold(struct yaml *y, int indent, bool plain)
-{
-	struct yaml at = *y;
-	unsigned int breaks = 0;
-
-	while (yaml_peek(&at, 0) == '\n' && at.p < at.end) {
-		yaml_newline(&at);
-		breaks++;
-		while (yaml_is_blank(yaml_peek(&at, 0)))
-			at.p++;
-	}
-	if (at.p == at.end || (!y->flow && yaml_column(&at) <= indent))
-		return false;
-	if (plain && *at.p == '#')
-		return false;
-	if (breaks == 1)
-		buf_char(&y->text, ' ');
-	for (; breaks > 1; breaks--)
-		buf_char(&y->text, '\n');
-	y->p = at.p;
-	y->line = at.line;
-	y->line_start = at.line_start;
-	return true;
-}
-
-static void trim_blanks(struct buf *b, size_t from)
-{
-	while (b->len > from && yaml_is_blank(b->p[b->len - 1]))
-		b->p[--b->len] = '\0';
-}
 
 /* --- quoted --- */
 
@@ -733,7 +866,11 @@ static int quoted_break(struct yaml *y, char quote, int indent, bool key, size_t
 	return 0;
 }
 
-int yaml_quoted(struct yaml *y, int indent, bool key)
+/*
+ * Each reads the scalar at y->p into y->text; continuation lines are indented deeper than
+ * `indent`. A key's ends in its line.
+ */
+static int yaml_quoted(struct yaml *y, int indent, bool key)
 {
 	char quote = *y->p++, c;
 	size_t keep = 0; /* bytes that trimming must leave: breaks, escapes */
@@ -762,92 +899,3 @@ int yaml_quoted(struct yaml *y, int indent, bool key)
 }
 
 /* --- plain --- */
-
-static bool ends_plain(const struct yaml *y)
-{
-	char c = yaml_peek(y, 0), next = yaml_peek(y, 1);
-
-	if (c == '\n' || c == '\0')
-		return true;
-	if (c == ':' && (yaml_is_break(next) || (y->flow && strchr(",[]{}", next))))
-		return true;
-	if (c == '#' && y->p > y->line_start && yaml_is_blank(y->p[-1]))
-		return true;
-	return y->flow && strchr(",[]{}", c);
-}
-
-int yaml_plain(struct yaml *y, int indent, bool key)
-{
-	buf_reset(&y->text);
-	do {
-		size_t from = y->text.len;
-
-		while (!ends_plain(y))
-			buf_char(&y->text, *y->p++);
-		trim_blanks(&y->text, from);
-		if (y->text.len == 0)
-			return yaml_fail(y, "a value is missing");
-		/* A comment ends it, a colon makes a key of it where none can be. */
-		if (key || yaml_peek(y, 0) == '#')
-			return 0;
-		if (yaml_peek(y, 0) == ':')
-			return yaml_fail(y,
-					 "a ':' with a blank after it cannot stand in a value: put "
-					 "the value into quotes");
-		if (y->flow && yaml_peek(y, 0) != '\n')
-			return 0;
-	} while (fold(y, indent, true) && !(y->flow && ends_plain(y)));
-	if (y->flow)
-		trim_blanks(&y->text, 0);
-	return 0;
-}
-
-/* As JSON writes numbers, but for a leading '+', which is a string here. */
-static bool is_number(const char *s)
-{
-	size_t n;
-
-	s += *s == '-';
-	n = strspn(s, "0123456789");
-	if (n == 0 || (n > 1 && s[0] == '0'))
-		return false;
-	s += n;
-	if (*s == '.') {
-		n = strspn(s + 1, "0123456789");
-		if (n == 0)
-			return false;
-		s += 1 + n;
-	}
-	if (*s == 'e' || *s == 'E') {
-		s += 1 + (s[1] == '+' || s[1] == '-');
-		n = strspn(s, "0123456789");
-		if (n == 0)
-			return false;
-		s += n;
-	}
-	return *s == '\0';
-}
-
-static bool is_word(const char *s, const char *lower, const char *title, const char *upper)
-{
-	return !strcmp(s, lower) || !strcmp(s, title) || !strcmp(s, upper);
-}
-
-void yaml_put_plain(struct yaml *y)
-{
-	const char *s = y->text.p;
-	int64_t v;
-
-	if (!strcmp(s, "~") || is_word(s, "null", "Null", "NULL"))
-		jo_null(&y->out);
-	else if (is_word(s, "true", "True", "TRUE"))
-		jo_bool(&y->out, true);
-	else if (is_word(s, "false", "False", "FALSE"))
-		jo_bool(&y->out, false);
-	else if (num_i64(span_of(s), INT64_MIN, INT64_MAX, &v) == 0 && is_number(s))
-		jo_int(&y->out, v);
-	else if (is_number(s))
-		jo_real(&y->out, strtod(s, NULL));
-	else
-		jo_str(&y->out, s);
-}
