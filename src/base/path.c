@@ -256,7 +256,7 @@ static int open_linkless(const struct root *r, const char *path, int flags, mode
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* The same below a root that is `strict` (path.c). */
+/* The same below a root that is `strict`. */
 static int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode)
 {
 	bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
