@@ -79,6 +79,8 @@ int attach_rails(struct attach *a, struct err *e)
 	return r < 0 ? r : attach_make(a, e);
 }
 
+static int attach_ipam(struct attach *a, struct err *e);
+
 int attach_make(struct attach *a, struct err *e)
 {
 	int r = attach_ipam(a, e);
@@ -240,7 +242,7 @@ static int request(struct attach *a, const struct asked *s, bool again, struct e
 	return take_all(a, s, got, flags, e);
 }
 
-int attach_ipam(struct attach *a, struct err *e)
+static int attach_ipam(struct attach *a, struct err *e)
 {
 	__attribute__((cleanup(asked_done))) struct asked s = {0};
 

@@ -106,7 +106,6 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 
 /* --- steps, in order; each handles all attachments --- */
 int attach_facts(struct attach *a, struct err *e);
-int attach_ipam(struct attach *a, struct err *e);
 int attach_prepare(struct attach *a, struct err *e);
 int attach_links(struct attach *a, struct err *e);
 int attach_sysctls(struct attach *a, struct err *e);
@@ -121,8 +120,6 @@ int rail_err(const struct rail *rail, int code, struct err *e);
 bool rail_has_ipam(const struct rail *rail);
 /* Whether the attachment has addresses and a link to set them on. */
 bool rail_has_addresses(const struct rail *rail);
-/* The device of the first default route of the main table. */
-int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e);
 /* Finds conf.master (default: the default route's device) in the namespace of w. */
 int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e);
 /* Checks that the kernel supports this link type; the check loads the module. Error class
@@ -149,8 +146,6 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
 			    size_t n_names);
 
 /* --- DEL --- */
-/* Deletes links by name; absent links count as deleted. */
-int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
 /* Removes the attachments' links, and further links by name: moved devices are restored to the
  * host, created links are deleted. A failure does not stop it; the first one is returned. It
  * uses kind and ifname of each rail, and conf as far as it was read. */

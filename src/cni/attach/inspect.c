@@ -97,7 +97,8 @@ static int route_link(const struct route *rt)
 	return rt->n_hops ? rt->hops[0].index : rt->index;
 }
 
-int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
+/* The device of the first default route of the main table. */
+static int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
 {
 	struct route *list;
 	size_t n;

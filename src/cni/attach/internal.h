@@ -12,9 +12,6 @@ int attach_detect_again(struct attach *a, size_t rail, struct err *e);
  * message failed; owner[i] is the index of the rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
 		  struct err *e);
-/* The temporary name of a link if the node already has a device named `ifname`; false: not
- * needed. */
-bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX]);
 /* The netlink socket of the namespace that contains the attachment's master. */
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
 /* Calls step() once for each driver in use, by `order`. */

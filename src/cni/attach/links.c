@@ -67,6 +67,8 @@ static void settle_names(struct attach *a)
 	}
 }
 
+static int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
+
 /* Continues after a failure and returns the first one. */
 static int undo_links(void *arg, struct err *e)
 {
@@ -97,7 +99,8 @@ static int undo_links(void *arg, struct err *e)
  * node's, which usually has an eth0. Such a link is created under a temporary name and renamed. DEL
  * derives the same name, since the process may be killed before the rename.
  */
-bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX])
+static bool attach_temp_name(const struct attach *a, const char *ifname,
+			     char ret[static LINK_NAME_MAX])
 {
 	auto_free char *path = xasprintf("/proc/sys/net/ipv4/conf/%s", ifname);
 	char hex[DIGEST_HEX];
@@ -332,7 +335,8 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
 	return n_found > 1;
 }
 
-int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e)
+/* Deletes links by name; absent links count as deleted. */
+static int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	bool group;

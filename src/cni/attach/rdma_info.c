@@ -474,6 +474,14 @@ void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n
 		update(&c->root, dir, &l);
 }
 
+/* Removes an entry by index, or those of a container's interface; ifname NULL: all of the
+ * container. */
+static void rails_drop_at(struct rails_list *l, size_t i)
+{
+	memmove(&l->v[i], &l->v[i + 1], (l->n - i - 1) * sizeof(*l->v));
+	l->n--;
+}
+
 static void gc_dir(const struct cni_call *c, const char *dir)
 {
 	auto_rails struct rails_list l = {0};
@@ -692,12 +700,6 @@ void rails_put(struct rails_list *l, const struct rails_entry *e)
 		return;
 	}
 	VEC_PUSH(l->v, l->n) = *e;
-}
-
-void rails_drop_at(struct rails_list *l, size_t i)
-{
-	memmove(&l->v[i], &l->v[i + 1], (l->n - i - 1) * sizeof(*l->v));
-	l->n--;
 }
 
 void rails_drop(struct rails_list *l, const char *container, const char *ifname)

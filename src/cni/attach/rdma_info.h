@@ -74,9 +74,6 @@ bool rails_is_repeated(const struct rails_list *l, size_t i);
 int rails_parse(struct span text, struct rails_list *ret, struct err *e);
 /* Adds an interface's entry; replaces an existing one. */
 void rails_put(struct rails_list *l, const struct rails_entry *e);
-/* Removes an entry by index, or those of a container's interface; ifname NULL: all of the
- * container. */
-void rails_drop_at(struct rails_list *l, size_t i);
 void rails_drop(struct rails_list *l, const char *container, const char *ifname);
 
 /* --- files --- */

@@ -111,6 +111,17 @@ static int put_own(const struct adding *a, struct json_out *o, size_t i, struct 
 	return pod_net_put(o, &p, &net, i, e);
 }
 
+static const char *if_set(const char *s)
+{
+	return s && *s ? s : NULL;
+}
+
+/* The network's device, allocated or requested; NULL: none. */
+static const char *pod_net_device(const struct pod_net *net)
+{
+	return if_set(net->device) ? net->device : if_set(net->requested);
+}
+
 static void copy_devinfo(const struct adding *a, const struct pod_net *net)
 {
 	const char *device = pod_net_device(net);
@@ -444,16 +455,6 @@ char *pod_net_devinfo(const char *name, const char *container_id, const char *if
 	return path;
 }
 
-static const char *if_set(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
-const char *pod_net_device(const struct pod_net *net)
-{
-	return if_set(net->device) ? net->device : if_set(net->requested);
-}
-
 /* --- the network --- */
 
 static void put_cni_args(const struct pod_putting *t)
@@ -468,6 +469,14 @@ static void put_cni_args(const struct pod_putting *t)
 		buf_printf(&b, "%s%s", i ? "," : b.len ? ";IP=" : "IP=", net->ips.v[i]);
 	if (b.len)
 		jo_kstr(t->o, "cniArgs", b.p);
+}
+
+static void pod_put_strs(struct json_out *o, const struct json_strs *l)
+{
+	jo_arr(o);
+	for (size_t i = 0; i < l->n; i++)
+		jo_str(o, l->v[i]);
+	jo_end_arr(o);
 }
 
 static void put_head(const struct pod_putting *t, const struct json *config)
@@ -490,6 +499,8 @@ static void put_head(const struct pod_putting *t, const struct json *config)
 		pod_put_strs(t->o, &net->gateways);
 	}
 }
+
+static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin, struct err *e);
 
 static int put_plugins(const struct pod_putting *t, const struct json *config, struct err *e)
 {
@@ -610,14 +621,6 @@ static void put_args(const struct pod_putting *t, const struct json *plugin)
 }
 
 /* --- runtimeConfig --- */
-
-void pod_put_strs(struct json_out *o, const struct json_strs *l)
-{
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
-}
 
 /* Whether the plugin's own object names a device. */
 static bool names_device(const struct json *plugin)
@@ -792,7 +795,7 @@ static int check_plugin(const struct pod_putting *t, const struct json *plugin, 
 	return 0;
 }
 
-int pod_plugin_put(const struct pod_putting *t, const struct json *plugin, struct err *e)
+static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin, struct err *e)
 {
 	const char *but[9] = {"cniVersion", "name", "runtimeConfig"};
 	const struct json *ipam = json_get_go(plugin, "ipam");

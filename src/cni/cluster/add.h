@@ -50,8 +50,6 @@ struct pod_nets {
 /* Reads element `v` of the agent's reply; `place` is its path in errors. */
 int pod_net_read(struct json_doc *d, const struct json *v, const char *place, struct pod_net *ret,
 		 struct err *e);
-/* The network's device, allocated or requested; NULL: none. */
-const char *pod_net_device(const struct pod_net *net);
 /* "network 'team/rail0'", for messages. */
 const char *pod_net_label(const struct pod_net *net);
 

@@ -31,6 +31,12 @@ static void forget_devinfo(const struct multi *x)
 	}
 }
 
+static void multus_cache_results(struct multus_cache_entry *n, struct multi *x)
+{
+	for (size_t i = 0; n->has_results && i < n->n_results && i < x->n_nets; i++)
+		multi_set_prev(x, i, n->results[i]);
+}
+
 int multus_cache_del(struct multus_cache_entry *entry, struct err *e)
 {
 	auto_multi struct multi x = {0};
@@ -262,12 +268,6 @@ static void take_results(const struct multus *m, struct multus_cache_entry *n)
 	}
 	if (n->call.has_prev)
 		cni_result_copy(&n->call.prev, &m->call->prev);
-}
-
-void multus_cache_results(struct multus_cache_entry *n, struct multi *x)
-{
-	for (size_t i = 0; n->has_results && i < n->n_results && i < x->n_nets; i++)
-		multi_set_prev(x, i, n->results[i]);
 }
 
 enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,

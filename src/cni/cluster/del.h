@@ -28,7 +28,6 @@ enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *c
 					 const char *bin_dir, struct multus_cache_entry *ret);
 /* Sets the recorded results as prevResult of x's networks, which were read from n->call. */
 struct multi;
-void multus_cache_results(struct multus_cache_entry *n, struct multi *x);
 /* DEL of all recorded networks. */
 int multus_cache_del(struct multus_cache_entry *n, struct err *e);
 /* Writes a recorded network as a network of unirail-cni's configuration; unless `attached`,

@@ -16,9 +16,6 @@ struct pod_putting {
 	struct json_out *o;
 };
 
-int pod_plugin_put(const struct pod_putting *t, const struct json *plugin, struct err *e);
-void pod_put_strs(struct json_out *o, const struct json_strs *l);
-
 /*
  * The verbs of `multus`, and of unirail-cni when its netconf names an agent: the networks are
  * requested, written as a configuration of unirail-cni (cni/multi/multi.h) and attached by it.

@@ -156,6 +156,9 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
+static int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index,
+		      struct rdma_user **ret, size_t *n, struct err *e);
+
 /* Still EBUSY at the limit: name the users. */
 static int held(struct nl_wire *w, const struct root *r, uint32_t index, const char *name,
 		int limit_ms, struct err *e)
@@ -380,8 +383,8 @@ static void read_comm(const struct root *r, struct rdma_user *h)
 }
 
 /* A kind that the kernel does not list is left out: the others tell enough. */
-int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_user **ret,
-	       size_t *n, struct err *e)
+static int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index,
+		      struct rdma_user **ret, size_t *n, struct err *e)
 {
 	struct rdma_user *list = NULL;
 	size_t count = 0;

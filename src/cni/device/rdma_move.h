@@ -63,10 +63,6 @@ struct rdma_user {
 	uint32_t qps, cqs, mrs, contexts;
 };
 
-/* Users of a device in the socket's namespace, without ib_core's own (QP 1); the caller frees
- * the list. */
-int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_user **ret,
-	       size_t *n, struct err *e);
 /* "ib_write_bw (pid 4711: 1 QP, 2 CQs), module rpcrdma (1 QP)"; "" without users. Pure. */
 void rdma_users_describe(const struct rdma_user *list, size_t n, struct buf *b);
 

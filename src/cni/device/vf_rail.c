@@ -10,7 +10,7 @@
 #include "cni/attach/attach.h"
 #include "cni/device/vf_claim.h"
 
-struct vf_rail *vf_rail_new(void)
+static struct vf_rail *vf_rail_new(void)
 {
 	struct vf_rail *v = xcalloc(1, sizeof(*v));
 

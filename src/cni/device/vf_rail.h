@@ -19,7 +19,6 @@ struct attach;
 struct rail;
 struct link_driver;
 
-struct vf_rail *vf_rail_new(void);
 void vf_rail_free(struct vf_rail *v); /* releases the lock */
 
 /* Sets rail->vf for all attachments of the driver and locks their VFs; id: PCI address of a

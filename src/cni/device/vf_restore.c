@@ -140,8 +140,9 @@ static int no_way(const struct vf_record *r, const char *reason)
 	return 0;
 }
 
-int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
-		     const struct vf_record *r, struct err *e)
+/* Restores the attributes through the PF. Attributes that can no longer be set are logged. */
+static int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
+			    const struct vf_record *r, struct err *e)
 {
 	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}, .instead = r->mac};
 	struct err reason = ERR_INIT;

@@ -31,9 +31,6 @@ struct vf_restore_state {
 /* Finds the netdev by its PCI function, else (before Linux 5.14) by name and alias. */
 int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
 		    struct vf_found *ret, struct err *e);
-/* Restores the attributes through the PF. Attributes that can no longer be set are logged. */
-int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
-		     const struct vf_record *r, struct err *e);
 /* Restores the netdev from where it was found: MAC, MTU, move to the host with its name, then
  * alternative names and alias. The netdev is down afterwards. */
 int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *r,

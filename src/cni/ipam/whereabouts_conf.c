@@ -7,8 +7,10 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "cni/ipam/internal.h"
+#include "cni/ipam/whereabouts.h"
 #include "cni/protocol/ipam_call.h"
+
+/* Shared by the files of this directory. */
 
 /* whereabouts' keys, judged. */
 
@@ -171,6 +173,38 @@ static void keep_apart(struct whereabouts_conf *c)
 	ip_set_done(&out[1]);
 }
 
+static void replace_texts(char ***to, size_t *n_to, char ***from, size_t *n_from)
+{
+	if (*n_from == 0)
+		return;
+	str_list_free(*to, *n_to);
+	*to = *from;
+	*n_to = *n_from;
+	*from = NULL;
+	*n_from = 0;
+}
+
+/* The netconf's dns over the flat file's, which merge() put there, key by key. */
+static int whereabouts_keys_dns(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+				struct err *e)
+{
+	auto_result struct cni_result own = {0};
+	struct cni_dns *to = &c->fixed.dns, *from = &own.dns;
+	int r = cni_result_read_dns(call->doc, c->keys.dns, "conf.ipam.dns", &own, e);
+
+	if (r < 0)
+		return r;
+	if (from->domain) {
+		free(to->domain);
+		to->domain = take(from->domain);
+	}
+	replace_texts(&to->nameservers, &to->n_nameservers, &from->nameservers,
+		      &from->n_nameservers);
+	replace_texts(&to->search, &to->n_search, &from->search, &from->n_search);
+	replace_texts(&to->options, &to->n_options, &from->options, &from->n_options);
+	return 0;
+}
+
 static int read_fixed(const struct cni_ipam_call *call, struct whereabouts_conf *c, struct err *e)
 {
 	int r = parse_gateway(c->keys.gateway, &c->gateway, e);
@@ -259,6 +293,12 @@ static void init(struct whereabouts_conf *c)
 	buf_init(&c->args_text, SIZE_MAX / 2);
 }
 
+static int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+				  struct err *e);
+
+static int whereabouts_keys_read(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+				 struct err *e);
+
 int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_conf *ret,
 			  struct err *e)
 {
@@ -284,6 +324,23 @@ int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_c
 	if (r == 0)
 		keep_apart(ret);
 	return r;
+}
+
+static const char *absolute(const char *path)
+{
+	return path && *path == '/' ? path : NULL;
+}
+
+/* A netconf that keys_read() refused: what giving back needs. */
+static void whereabouts_keys_salvage(const struct cni_ipam_call *call, struct whereabouts_conf *c)
+{
+	const struct json *ipam = json_get_go(call->conf, "ipam");
+
+	c->keys = (struct whereabouts_keys){
+		.state_dir = absolute(json_string(json_get_go(ipam, "state_dir"))),
+		.path = absolute(json_string(json_get_go(ipam, "configuration_path"))),
+		.network_name = json_string(json_get_go(ipam, "network_name")),
+	};
 }
 
 void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret)
@@ -416,8 +473,9 @@ static int check_path(const char *key, const char *path, struct err *e)
 			path);
 }
 
-int whereabouts_keys_read(const struct cni_ipam_call *call, struct whereabouts_conf *c,
-			  struct err *e)
+/* The netconf's keys as written. */
+static int whereabouts_keys_read(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+				 struct err *e)
 {
 	const struct json *ipam = json_get_go(call->conf, "ipam");
 	int r;
@@ -430,22 +488,6 @@ int whereabouts_keys_read(const struct cni_ipam_call *call, struct whereabouts_c
 	if (r == 0)
 		r = check_path("configuration_path", c->keys.path, e);
 	return r;
-}
-
-static const char *absolute(const char *path)
-{
-	return path && *path == '/' ? path : NULL;
-}
-
-void whereabouts_keys_salvage(const struct cni_ipam_call *call, struct whereabouts_conf *c)
-{
-	const struct json *ipam = json_get_go(call->conf, "ipam");
-
-	c->keys = (struct whereabouts_keys){
-		.state_dir = absolute(json_string(json_get_go(ipam, "state_dir"))),
-		.path = absolute(json_string(json_get_go(ipam, "configuration_path"))),
-		.network_name = json_string(json_get_go(ipam, "network_name")),
-	};
 }
 
 /* --- the flat file --- */
@@ -549,8 +591,9 @@ static int merge(struct whereabouts_conf *c, struct err *e)
 	return 0;
 }
 
-int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_conf *c,
-			   struct err *e)
+/* The flat file's, into what is empty. */
+static int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+				  struct err *e)
 {
 	int r = find_flat(&call->call->root, c, e);
 
@@ -560,36 +603,5 @@ int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_
 		return merge(c, e);
 	if (!empty_text(c->keys.kubeconfig))
 		return err_kind(e, ERR_CONF, -ENOENT, "config file not found");
-	return 0;
-}
-
-static void replace_texts(char ***to, size_t *n_to, char ***from, size_t *n_from)
-{
-	if (*n_from == 0)
-		return;
-	str_list_free(*to, *n_to);
-	*to = *from;
-	*n_to = *n_from;
-	*from = NULL;
-	*n_from = 0;
-}
-
-int whereabouts_keys_dns(const struct cni_ipam_call *call, struct whereabouts_conf *c,
-			 struct err *e)
-{
-	auto_result struct cni_result own = {0};
-	struct cni_dns *to = &c->fixed.dns, *from = &own.dns;
-	int r = cni_result_read_dns(call->doc, c->keys.dns, "conf.ipam.dns", &own, e);
-
-	if (r < 0)
-		return r;
-	if (from->domain) {
-		free(to->domain);
-		to->domain = take(from->domain);
-	}
-	replace_texts(&to->nameservers, &to->n_nameservers, &from->nameservers,
-		      &from->n_nameservers);
-	replace_texts(&to->search, &to->n_search, &from->search, &from->n_search);
-	replace_texts(&to->options, &to->n_options, &from->options, &from->n_options);
 	return 0;
 }

@@ -173,6 +173,8 @@ static int find_plugins(struct multi *x, struct err *e)
 	return r;
 }
 
+static int multi_default_routes(struct multi *x, struct attach *a, struct err *e);
+
 static int add_all(struct multi *x, struct attach *a, struct err *e)
 {
 	int r = find_plugins(x, e);
@@ -580,7 +582,8 @@ static void edit_result(const struct multi *x, struct multi_net *net)
 							.gw = net->gateways[k]});
 }
 
-int multi_default_routes(struct multi *x, struct attach *a, struct err *e)
+/* Last step of ADD: default routes according to `defaultRoute`, see multi.h. */
+static int multi_default_routes(struct multi *x, struct attach *a, struct err *e)
 {
 	int r;
 

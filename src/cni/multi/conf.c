@@ -136,6 +136,8 @@ static void add_bin_dir(struct multi *x, const char *dir)
 	c->path = x->path;
 }
 
+static int multi_take_net(struct multi *x, const struct json *self, size_t i, struct err *e);
+
 static int read_all(struct cni_call *c, struct multi *x, struct err *e)
 {
 	struct raw raw = {0};
@@ -392,7 +394,8 @@ static int take_gateways(struct multi_net *net, const struct json_strs *list, co
 	return 0;
 }
 
-int multi_take_net(struct multi *x, const struct json *self, size_t i, struct err *e)
+/* Reads conf.networks[i] into x->nets; x->later_args must be set. */
+static int multi_take_net(struct multi *x, const struct json *self, size_t i, struct err *e)
 {
 	struct multi_net *net = &VEC_PUSH(x->nets, x->n_nets);
 	auto_free char *place = xasprintf("conf.networks[%zu]", i);

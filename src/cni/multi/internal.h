@@ -7,9 +7,6 @@
 #include "cni/multi/multi.h"
 #include "cni/protocol/chain.h"
 
-/* Reads conf.networks[i] into x->nets; x->later_args must be set. */
-int multi_take_net(struct multi *x, const struct json *self, size_t i, struct err *e);
-
 /* The call of an executed plugin of network i; prev may be NULL. */
 struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct multi_plugin *p,
 				   const struct cni_result *prev);
@@ -22,9 +19,6 @@ struct chained_call multi_chained_call(const struct multi *x, const struct attac
 typedef int (*multi_plugin_fn)(void *arg, size_t net, const struct multi_plugin *p, struct err *e);
 int multi_each_plugin(const struct multi *x, size_t net, multi_plugin_fn fn, void *arg,
 		      struct err *e);
-
-/* Last step of ADD: default routes according to `defaultRoute`, see multi.h. */
-int multi_default_routes(struct multi *x, struct attach *a, struct err *e);
 
 /* --- cache entries that let a node return to Multus (cache.c); no-ops without conf.cniDir --- */
 

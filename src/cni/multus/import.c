@@ -274,6 +274,8 @@ int multus_del_in(const struct cni_call *c, const char *dir, struct err *e)
 	return m.first.code ? m.first.code : m.n_nets > 0;
 }
 
+static void multus_find_scratch(struct multus *m);
+
 bool multus_has(const struct cni_call *c, const char *dir)
 {
 	auto_multus struct multus m = {.call = c, .dir = dir};
@@ -284,6 +286,8 @@ bool multus_has(const struct cni_call *c, const char *dir)
 	multus_find_scratch(&m);
 	return !multus_is_own(&m);
 }
+
+static void multus_find_cache(struct multus *m);
 
 void multus_forget(const struct cni_call *c, const char *dir)
 {
@@ -355,7 +359,7 @@ static void read_cache_file(struct multus *m, struct cache_file *f)
 }
 
 /* "<network>-<containerID>-<interface>": ids may hold a '-', so the file has the last word. */
-void multus_find_cache(struct multus *m)
+static void multus_find_cache(struct multus *m)
 {
 	auto_free char *dir = xasprintf("%s/results", m->dir);
 	auto_free char *middle = xasprintf("-%s-", m->call->container_id);
@@ -472,7 +476,8 @@ static void list_others(struct multus *m)
 	}
 }
 
-void multus_find_scratch(struct multus *m)
+/* The scratch file alone: m->found, m->delegates. */
+static void multus_find_scratch(struct multus *m)
 {
 	m->scratch = xasprintf("%s/%s", m->dir, m->call->container_id);
 	read_scratch(m);

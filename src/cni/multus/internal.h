@@ -46,10 +46,6 @@ struct multus {
 
 /* m->call and m->dir are inputs. */
 void multus_find(struct multus *m);
-/* The scratch file alone: m->found, m->delegates. */
-void multus_find_scratch(struct multus *m);
-/* libcni's files of the container: m->files; those of another one are `taken`. */
-void multus_find_cache(struct multus *m);
 /* The scratch file was written by this call's network for a pod of its own. */
 bool multus_is_own(const struct multus *m);
 void multus_done(struct multus *m);

@@ -293,8 +293,10 @@ static int place_of_path(const struct root *root, const char *path, char *ret, s
 	return 0;
 }
 
-int host_device_place(const struct root *root, const struct host_device_conf *c, char *ret,
-		      size_t size, struct err *e)
+/* /sys/... of the device; "" when `device` or `hwaddr` say which it is. -ENODEV when it is not
+ * there. ret has PATH_MAX. */
+static int host_device_place(const struct root *root, const struct host_device_conf *c, char *ret,
+			     size_t size, struct err *e)
 {
 	*ret = '\0';
 	if (c->device || c->hwaddr.len)

@@ -43,10 +43,6 @@ struct host_device_files {
 	bool dpdk;
 };
 
-/* /sys/... of the device; "" when `device` or `hwaddr` say which it is. -ENODEV when it is not
- * there. ret has PATH_MAX. */
-int host_device_place(const struct root *root, const struct host_device_conf *c, char *ret,
-		      size_t size, struct err *e);
 int host_device_read(const struct root *root, const struct host_device_conf *c,
 		     struct host_device_files *ret, struct err *e);
 void host_device_files_done(struct host_device_files *f);
@@ -59,12 +55,6 @@ struct nl_batch;
 void host_device_rename_conflicting(const struct link *l, const char *altname, struct nl_batch *b);
 /* What a device was, host_device_record.c. */
 int host_device_prepare(struct attach *a, struct err *e);
-/* Restores a device that is back on the node from this container's record, then deletes the record.
- * It stays while the device is
- * not on the node, and when it fails; what no later try would change is logged only. */
-int host_device_restore(struct attach *a, const char *ifname, struct err *e);
-/* GC: the same by the records of attachments of the network that are not valid. */
-void host_device_restore_lost(struct attach *a, const struct rail *rail);
 int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_del(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);

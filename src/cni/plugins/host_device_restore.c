@@ -119,6 +119,8 @@ static const struct link *in_pod(const struct attach *a, const struct rail *rail
 	return NULL;
 }
 
+static int host_device_restore(struct attach *a, const char *ifname, struct err *e);
+
 int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct link_change up = {.set = LINK_SET_UP};
@@ -171,6 +173,8 @@ static int rename_restored(struct attach *a, const struct link *l, struct err *e
 	link_set(b, l->index, l->name, &name);
 	return nl_batch_commit(a->host, b, e);
 }
+
+static void host_device_restore_lost(struct attach *a, const struct rail *rail);
 
 /* The pod's namespace was deleted first, and the kernel returned the device to the node; or a program that was
  * killed left alternative names renamed, on the way into the pod or back. */
@@ -557,7 +561,10 @@ static bool is_past(const struct root *root, const struct raw *r)
 	return r->boot && *r->boot && *boot && strcmp(r->boot, boot) != 0;
 }
 
-int host_device_restore(struct attach *a, const char *ifname, struct err *e)
+/* Restores a device that is back on the node from this container's record, then deletes the record.
+ * It stays while the device is
+ * not on the node, and when it fails; what no later try would change is logged only. */
+static int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;
 	auto_free char *path = path_of(a->call->container_id, ifname);
@@ -605,7 +612,8 @@ static void collect(void *arg, const char *path, const struct record *r)
 		forget(&c->call->root, path);
 }
 
-void host_device_restore_lost(struct attach *a, const struct rail *rail)
+/* GC: the same by the records of attachments of the network that are not valid. */
+static void host_device_restore_lost(struct attach *a, const struct rail *rail)
 {
 	struct collecting c = {a, a->call, rail->ipam.name};
 

@@ -136,6 +136,8 @@ static int del(const struct cni_plugin *p, struct cni_call *c, struct err *e)
 	return r < 0 || !p->del ? r : p->del(c, e);
 }
 
+static int cni_conf_valid(struct cni_call *c, struct err *e);
+
 static int gc(const struct cni_plugin *p, struct cni_call *c, struct err *e)
 {
 	int r = cni_conf_valid(c, e);
@@ -209,6 +211,8 @@ static void call_done(struct cni_call *c)
 	free(c->valid);
 	root_close(&c->root);
 }
+
+static int cni_env_read(struct cni_call *c, char *const env[], struct err *e);
 
 /* Returns the exit status; `out` has the output for stdout, empty if already written. */
 static int serve(const struct cni_plugin *p, char *const env[], const struct input *in,
@@ -403,7 +407,8 @@ static int read_vars(const struct var *vars, size_t n, char *const env[], struct
 	return r;
 }
 
-int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
+/* Reads CNI_* into c, validated in the order and with the texts of pkg/skel. Borrows from env. */
+static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 {
 	const char *override;
 	const struct var vars[] = {
@@ -646,7 +651,7 @@ struct attachment {
 	const char *container_id, *ifname;
 };
 
-int cni_conf_valid(struct cni_call *c, struct err *e)
+static int cni_conf_valid(struct cni_call *c, struct err *e)
 {
 	static const struct json_field fields[] = {
 		{"containerID", J_STR, .offset = offsetof(struct attachment, container_id)},

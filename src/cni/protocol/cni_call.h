@@ -19,8 +19,6 @@ int64_t cni_env_depth(char *const env[]);
 
 /* First value of a variable in a "K=V" list, as getenv(). "" if absent. */
 const char *cni_env_get(char *const env[], const char *name);
-/* Reads CNI_* into c, validated in the order and with the texts of pkg/skel. Borrows from env. */
-int cni_env_read(struct cni_call *c, char *const env[], struct err *e);
 /* Whether the name matches [a-zA-Z0-9][a-zA-Z0-9_.-]*: container ids and network names. */
 bool cni_name_ok(const char *name);
 
@@ -30,6 +28,5 @@ int cni_conf_read(struct cni_call *c, struct err *e);
 int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e);
 /* Reads prevResult, and GC's list of valid attachments. */
 int cni_conf_prev(struct cni_call *c, struct err *e);
-int cni_conf_valid(struct cni_call *c, struct err *e);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/protocol/chain.h"
 #include "cni/protocol/delegate.h"
-#include "cni/protocol/delegate_exec.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,6 +171,9 @@ static int fail_plugin(const struct buf *out, const struct buf *err, int status,
 		       ORIG("netplugin failed but error parsing its diagnostic message %s: %s"),
 		       quoted.p, reason.text);
 }
+
+static int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
+			 struct buf *err, int *status, struct err *e);
 
 static int run(const struct cni_delegate *d, struct buf *out, struct err *e)
 {
@@ -342,8 +346,13 @@ static int wait_for(pid_t pid, int *status, struct err *e)
 	return r < 0 ? err_sys(e, -errno, "waitpid") : 0;
 }
 
-int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
-		  struct buf *err, int *status, struct err *e)
+/*
+ * Runs a program with `in` on stdin and waits until it exits; `out` and `err` receive its output,
+ * each up to the buffer's limit. It does not wait for a grandchild that keeps the pipes open.
+ * Returns 0 with the wait status in *status, or -errno if the program could not be started.
+ */
+static int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
+			 struct buf *err, int *status, struct err *e)
 {
 	auto_fd int input = -1, out_r = -1, out_w = -1, err_r = -1, err_w = -1, pidfd = -1;
 	int p[2], q[2], r = input_file(in, &input, e);

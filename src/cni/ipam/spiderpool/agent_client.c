@@ -174,6 +174,10 @@ static void put_rails(struct buf *b, const struct cni_ipam_call *const *calls, s
 	jo_end_obj(&o);
 }
 
+static int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
+			     const char *method, const char *path, const struct buf *body,
+			     struct agent_reply *ret, struct err *e);
+
 int spiderpool_socket_del(const char *socket, int limit_ms,
 			  const struct cni_ipam_call *const *calls, size_t n, struct err *e)
 {
@@ -333,9 +337,10 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
 	return agent_call_within(SPIDERPOOL_SOCKET_MS, socket, root, method, path, body, ret, e);
 }
 
-int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
-		      const char *method, const char *path, const struct buf *body,
-		      struct agent_reply *ret, struct err *e)
+/* The same with a time limit of its own, for operations that are possible without the server. */
+static int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
+			     const char *method, const char *path, const struct buf *body,
+			     struct agent_reply *ret, struct err *e)
 {
 	char at[PATH_BYTES];
 	struct http1_call c = {

@@ -23,10 +23,6 @@ void agent_reply_done(struct agent_reply *r);
  * empty: none. 503 is such an error too, of kind ERR_AGAIN. */
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e);
-/* The same with a time limit of its own, for operations that are possible without the server. */
-int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
-		      const char *method, const char *path, const struct buf *body,
-		      struct agent_reply *ret, struct err *e);
 /*
  * The reason in an answer that is not 200, after `what`; the code of our servers' becomes e's kind.
  */

@@ -78,8 +78,10 @@ static int addresses(const char *dev, struct ipnet **nets, size_t *n, struct err
 	return 0;
 }
 
-int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets, size_t *n,
-		      char name[static 16], struct err *e)
+/* The master's addresses, for a process of its own, whose caller passes only its netconf: of the
+ * device conf.master, else of the PF of the VF conf.deviceID. free(*nets). */
+static int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets,
+			     size_t *n, char name[static 16], struct err *e)
 {
 	const char *dev = json_string(json_get_go(c->conf, "master"));
 	const char *vf = json_string(json_get_go(c->conf, "deviceID"));

@@ -71,10 +71,6 @@ int spiderpool_status(const struct cni_ipam_call *call, struct err *e);
 int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 			const struct mac *other, struct err *e);
 
-/* The master's addresses, for a process of its own, whose caller passes only its netconf: of the
- * device conf.master, else of the PF of the VF conf.deviceID. free(*nets). */
-int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets, size_t *n,
-		      char name[static 16], struct err *e);
 /* Probes and announces on CNI_IFNAME in the pod's namespace; requests another address after a
  * conflict. *out is replaced then. */
 int spiderpool_probe(const struct cni_ipam_call *call, int netns,

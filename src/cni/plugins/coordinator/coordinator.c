@@ -270,7 +270,8 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 		       host, host);
 }
 
-int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e)
+/* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
+static int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct coordinator_conf *c = nic->conf;

@@ -187,8 +187,6 @@ int coordinator_facts_collect(struct attach *a, const struct coordinator_nic *ni
 			      struct coordinator_facts *f, struct err *e);
 int coordinator_apply(struct attach *a, struct coordinator_plan *p,
 		      const struct coordinator_nic *nics, struct err *e);
-/* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
-int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e);
 
 /* --- DEL --- */
 /* The pod's rules and marks, while the addresses that tell which are still known. */
@@ -197,12 +195,6 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
  * addresses. */
 int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const struct ipaddr *ips,
 		       size_t n, struct err *e);
-
-/* Which of the pod's rules go with these addresses: the addresses' own, the marks', and eth0's own
- * when no
- * other NIC has one. ret has room for all. Pure. */
-size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
-				   const struct ipaddr *ips, size_t n, const struct rule **ret);
 
 /* --- GC --- */
 struct coordinator_gc_net {

@@ -33,11 +33,6 @@ struct planning {
 const struct link *coordinator_link(const struct coordinator_facts *f, const char *name);
 bool coordinator_hidden(const struct coordinator_facts *f, int index);
 unsigned int coordinator_family_bit(const struct ipaddr *a);
-/* The node's addresses for this NIC, the one that serves as gateway first. */
-void coordinator_host_ips(struct planning *pl);
-/* Steps 13 and 15 to 17 of the original: neighbours, routes both ways, CIDRs, replies. */
-void coordinator_node_steps(struct planning *pl);
-const struct ipaddr *coordinator_gateway(const struct planning *pl, int family);
 /* Usable addresses of a link, of the requested families. */
 size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsigned int families,
 			    struct ipaddr **ret);
@@ -48,17 +43,5 @@ struct rule coordinator_host_rule(uint8_t family, uint32_t table);
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);
 /* Takes the rule away in the families in which the table is empty. */
 int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e);
-
-/* Steps: appended unless the facts say that it is so already; the facts follow. */
-struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
-					  enum coordinator_do what, const char *ifname, int index);
-void coordinator_emit_route(struct planning *pl, enum coordinator_side side, const struct route *r);
-void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
-				const struct route *r);
-void coordinator_ways_done(struct planning *pl);
-void coordinator_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table);
-
-/* Step 18 of the original: which NIC keeps the default route, and the other's move. */
-int coordinator_tune_routes(struct planning *pl, struct err *e);
 
 #endif

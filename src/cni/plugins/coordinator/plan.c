@@ -35,6 +35,29 @@ static int find_nic(struct planning *pl, struct err *e)
 	return 0;
 }
 
+/* Steps: appended unless the facts say that it is so already; the facts follow. */
+static struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
+						 enum coordinator_do what, const char *ifname,
+						 int index)
+{
+	enum { CHUNK = 64 }; /* a pod of eight rails has some 120 steps */
+	struct coordinator_plan *p = pl->p;
+	struct coordinator_step *s;
+
+	if (p->n == p->room) {
+		p->room += p->room > CHUNK ? p->room / 2 : CHUNK;
+		p->steps = xrealloc(p->steps, p->room * sizeof(*p->steps));
+	}
+	s = &p->steps[p->n++];
+	*s = (struct coordinator_step){0};
+	s->side = side;
+	s->what = what;
+	s->nic = pl->at;
+	s->index = index;
+	str_copy(s->ifname, sizeof(s->ifname), ifname);
+	return s;
+}
+
 static void bring_up(struct planning *pl)
 {
 	struct link *l = (struct link *)pl->link;
@@ -136,6 +159,9 @@ static void veth_address(struct planning *pl)
 	s->net = ipnet_host(&pl->c->veth_addr);
 }
 
+static void coordinator_emit_route(struct planning *pl, enum coordinator_side side,
+				   const struct route *r);
+
 static void policy_routes(struct planning *pl)
 {
 	bool main = pl->stage.mode == COORD_UNDERLAY && pl->stage.first;
@@ -152,6 +178,12 @@ static void policy_routes(struct planning *pl)
 			coordinator_emit_route(pl, COORD_POD, &r);
 	}
 }
+
+static void coordinator_host_ips(struct planning *pl);
+
+static void coordinator_node_steps(struct planning *pl);
+
+static int coordinator_tune_routes(struct planning *pl, struct err *e);
 
 static int plan(struct planning *pl, struct err *e)
 {
@@ -177,6 +209,8 @@ static int plan(struct planning *pl, struct err *e)
 	return r;
 }
 
+static void coordinator_ways_done(struct planning *pl);
+
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
 			 struct coordinator_plan *p, struct err *e)
 {
@@ -193,7 +227,7 @@ int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordina
 
 /* The pod's way to its node and the node's to the pod: addresses, neighbours, routes, replies. */
 
-const struct ipaddr *coordinator_gateway(const struct planning *pl, int family)
+static const struct ipaddr *coordinator_gateway(const struct planning *pl, int family)
 {
 	for (size_t i = 0; i < pl->n_host; i++)
 		if (pl->host[i].family == family)
@@ -307,7 +341,8 @@ static struct addresses of_pod(const struct planning *pl)
 	return l;
 }
 
-void coordinator_host_ips(struct planning *pl)
+/* The node's addresses for this NIC, the one that serves as gateway first. */
+static void coordinator_host_ips(struct planning *pl)
 {
 	struct addresses pod = of_pod(pl), reached = reached_already(pl);
 
@@ -432,6 +467,9 @@ static struct route *former_routes(const struct planning *pl, size_t *n)
 	return v;
 }
 
+static void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
+				       const struct route *r);
+
 /* A former pod's entry for the address is deleted; this pod's, if it exists, stays. */
 static void host_route(struct planning *pl, const struct ipaddr *ip, const struct route *former,
 		       size_t n)
@@ -512,7 +550,8 @@ static void reply_path(struct planning *pl)
 	}
 }
 
-void coordinator_node_steps(struct planning *pl)
+/* Steps 13 and 15 to 17 of the original: neighbours, routes both ways, CIDRs, replies. */
+static void coordinator_node_steps(struct planning *pl)
 {
 	neighbours(pl);
 	routes_to_node(pl);
@@ -673,6 +712,15 @@ static void move_routes(struct planning *pl, int index)
 	free(todo);
 }
 
+/* No priority: the kernel takes one less than the second rule's, as for the original. */
+static void coordinator_emit_from_rule(struct planning *pl, const struct ipaddr *from,
+				       uint32_t table)
+{
+	struct coordinator_step *s = coordinator_emit(pl, COORD_POD, COORD_RULE_ADD, "", 0);
+
+	s->rule = (struct rule){.family = from->family, .src = ipnet_host(from), .table = table};
+}
+
 static void from_rules(struct planning *pl, const struct link *l, uint32_t table)
 {
 	struct ipaddr *ips = NULL;
@@ -727,7 +775,8 @@ static int wanted_owner(const struct planning *pl, const struct link *owner,
 	return 0;
 }
 
-int coordinator_tune_routes(struct planning *pl, struct err *e)
+/* Step 18 of the original: which NIC keeps the default route, and the other's move. */
+static int coordinator_tune_routes(struct planning *pl, struct err *e)
 {
 	const struct link *owner, *wanted;
 	int r;
@@ -757,27 +806,6 @@ int coordinator_tune_routes(struct planning *pl, struct err *e)
 /* Steps onto the plan, and the facts as they will be afterwards. */
 
 enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
-
-struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
-					  enum coordinator_do what, const char *ifname, int index)
-{
-	enum { CHUNK = 64 }; /* a pod of eight rails has some 120 steps */
-	struct coordinator_plan *p = pl->p;
-	struct coordinator_step *s;
-
-	if (p->n == p->room) {
-		p->room += p->room > CHUNK ? p->room / 2 : CHUNK;
-		p->steps = xrealloc(p->steps, p->room * sizeof(*p->steps));
-	}
-	s = &p->steps[p->n++];
-	*s = (struct coordinator_step){0};
-	s->side = side;
-	s->what = what;
-	s->nic = pl->at;
-	s->index = index;
-	str_copy(s->ifname, sizeof(s->ifname), ifname);
-	return s;
-}
 
 static uint32_t table_of(const struct route *r)
 {
@@ -902,7 +930,7 @@ static void close_holes(struct planning *pl, enum coordinator_side side)
 	*n = n_retained;
 }
 
-void coordinator_ways_done(struct planning *pl)
+static void coordinator_ways_done(struct planning *pl)
 {
 	for (int side = COORD_POD; side <= COORD_HOST; side++) {
 		tdestroy(pl->ways[side].tree, way_free);
@@ -911,7 +939,8 @@ void coordinator_ways_done(struct planning *pl)
 	}
 }
 
-void coordinator_emit_route(struct planning *pl, enum coordinator_side side, const struct route *r)
+static void coordinator_emit_route(struct planning *pl, enum coordinator_side side,
+				   const struct route *r)
 {
 	struct coordinator_ways *w = ways_of(pl, side);
 	struct route *now, *list;
@@ -954,8 +983,8 @@ static void leave_hole(struct route *there)
 	*there = (struct route){.index = HOLE, .table = UINT32_MAX};
 }
 
-void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
-				const struct route *r)
+static void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
+				       const struct route *r)
 {
 	struct route old = *r;
 	struct coordinator_ways *w = ways_of(pl, side);
@@ -978,12 +1007,4 @@ void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
 		way_remove(w, x, i);
 		return;
 	}
-}
-
-/* No priority: the kernel takes one less than the second rule's, as for the original. */
-void coordinator_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table)
-{
-	struct coordinator_step *s = coordinator_emit(pl, COORD_POD, COORD_RULE_ADD, "", 0);
-
-	s->rule = (struct rule){.family = from->family, .src = ipnet_host(from), .table = table};
 }

@@ -103,8 +103,12 @@ static bool keeps_first(const struct rule *r)
 	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
-				   const struct ipaddr *ips, size_t n, const struct rule **ret)
+/* Which of the pod's rules go with these addresses: the addresses' own, the marks', and eth0's own
+ * when no
+ * other NIC has one. ret has room for all. Pure. */
+static size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
+					  const struct ipaddr *ips, size_t n,
+					  const struct rule **ret)
 {
 	bool others = false;
 	size_t k = 0;

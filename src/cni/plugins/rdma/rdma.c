@@ -437,8 +437,9 @@ static int mac_mismatch(const char *mac, const struct buf *matches, size_t found
 		mac, buf_span(matches).p);
 }
 
-int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,
-		       char ret[static PCI_NAME_MAX], struct err *e)
+/* The VF that has this administrative MAC on its PF. */
+static int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,
+			      char ret[static PCI_NAME_MAX], struct err *e)
 {
 	static const struct mac none = {.len = 6};
 	auto_buf struct buf matches;

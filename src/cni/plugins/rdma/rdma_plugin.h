@@ -82,8 +82,5 @@ int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 /* The interface that identifies the device: the pod's of that name, or the only one. NULL: none.
  * Pure. */
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);
-/* The VF that has this administrative MAC on its PF. */
-int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,
-		       char ret[static PCI_NAME_MAX], struct err *e);
 
 #endif

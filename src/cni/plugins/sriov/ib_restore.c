@@ -288,6 +288,38 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 			 LOG_S("why", reason.text));
 }
 
+/* The kernel dismantles a deleted namespace asynchronously. */
+static bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what,
+			     char *name)
+{
+	char **names = NULL;
+	size_t n = 0;
+	bool found;
+
+	if (pci_children(root, bdf, what, &names, &n, NULL) < 0)
+		return false;
+	found = n > 0 && str_copy(name, PCI_NAME_MAX, names[0]);
+	str_list_free(names, n);
+	return found;
+}
+
+/* "" is not */
+static bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
+{
+	struct link other;
+
+	return *name && link_get(host, name, &other, NULL) < 0;
+}
+
+/* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
+static int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e)
+{
+	return err_kind(e, ERR_AGAIN, -EBUSY,
+			"%s of VF '%s' is neither in the pod nor on the node: something keeps the "
+			"pod's network namespace",
+			what, r->device);
+}
+
 /* A recreated netdev has any name. What else of the same name came meanwhile keeps it. The
  * MTU may be another by now, and what a PF no longer allows is left as it is. */
 static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, struct err *e)
@@ -382,6 +414,11 @@ static int bind_again(const struct root *root, const struct vf_record *r, struct
 	code = pci_probe(root, r->device, e);
 	return code < 0 ? code : pci_read(root, r->device, &p->pci, e);
 }
+
+static int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
+
+static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
+			   struct err *e);
 
 static int bring_devices(struct attach *a, int pod, const struct vf_record *r,
 			 const struct vf_place *p, struct err *e)
@@ -481,20 +518,6 @@ static void pause_a_little(void)
 	nanosleep(&t, NULL);
 }
 
-/* The kernel dismantles a deleted namespace asynchronously. */
-bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what, char *name)
-{
-	char **names = NULL;
-	size_t n = 0;
-	bool found;
-
-	if (pci_children(root, bdf, what, &names, &n, NULL) < 0)
-		return false;
-	found = n > 0 && str_copy(name, PCI_NAME_MAX, names[0]);
-	str_list_free(names, n);
-	return found;
-}
-
 static bool wait_restored(const struct root *root, const char *bdf, enum pci_child what, char *name)
 {
 	int64_t end = now_mono_ms() + RESTORE_WAIT_MS;
@@ -507,15 +530,9 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 	return true;
 }
 
-int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e)
-{
-	return err_kind(e, ERR_AGAIN, -EBUSY,
-			"%s of VF '%s' is neither in the pod nor on the node: something keeps the "
-			"pod's network namespace",
-			what, r->device);
-}
-
-int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e)
+/* Moves it out of the pod (-1: deleted), or waits for it. -EBUSY (ERR_AGAIN): it was not found. */
+static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
+			   struct err *e)
 {
 	char name[PCI_NAME_MAX];
 	struct err reason = ERR_INIT;
@@ -549,13 +566,6 @@ static bool is_vfs(const struct link *l, const struct vf_record *r)
 	       strcmp(l->alias, r->name) == 0;
 }
 
-bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
-{
-	struct link other;
-
-	return *name && link_get(host, name, &other, NULL) < 0;
-}
-
 static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 		    const struct vf_record *r, struct err *e)
 {
@@ -578,7 +588,7 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 	return nl_batch_commit(w, b, e);
 }
 
-int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e)
+static int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e)
 {
 	auto_free struct link *list = NULL;
 	auto_nl struct nl_wire *w = NULL;

@@ -21,7 +21,7 @@
 
 /* ib-sriov: a VF of an InfiniBand HCA as a rail. */
 
-bool ib_is_made_here(const struct rail *rail)
+static bool ib_is_made_here(const struct rail *rail)
 {
 	return rail->kind == &ib_sriov_kind;
 }
@@ -111,6 +111,31 @@ static int verify(struct attach *a, const struct rail *rail, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+/* A whole PF for a virtual machine: nothing is set, nothing moves. */
+static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
+{
+	const char *bdf = rail->conf.ib_sriov.device_id;
+
+	if (!vfio)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"PF device %s requires vfioPciMode to be enabled (conf.deviceID is "
+				"not a VF, and its driver is not vfio-pci)",
+				bdf);
+	rail->no_link = true;
+	return 0;
+}
+
+/* Whether vfio-pci has the function; *vf: it is a VF, left alone when there is no such function. */
+static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
+{
+	struct pci_dev d;
+
+	if (pci_read(root, bdf, &d, NULL) < 0)
+		return false;
+	*vf = *d.physfn;
+	return strcmp(d.driver, "vfio-pci") == 0;
+}
+
 /* A VF that is in a pod now is no reason to call the node unfit. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
@@ -132,6 +157,12 @@ static const char *hint(int code)
 	return code == -EEXIST ? "a name of the VF, or an alternative one, is taken in the pod"
 			       : NULL;
 }
+
+static int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e);
+
+static int ib_sriov_prepare(struct attach *a, struct err *e);
+
+static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
 
 const struct link_driver ib_sriov_kind = {
 	.type = "ib-sriov",
@@ -278,30 +309,7 @@ static int inspect_vf(struct attach *a, struct rail *rail, struct err *e)
 	return 0;
 }
 
-bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
-{
-	struct pci_dev d;
-
-	if (pci_read(root, bdf, &d, NULL) < 0)
-		return false;
-	*vf = *d.physfn;
-	return strcmp(d.driver, "vfio-pci") == 0;
-}
-
-int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
-{
-	const char *bdf = rail->conf.ib_sriov.device_id;
-
-	if (!vfio)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"PF device %s requires vfioPciMode to be enabled (conf.deviceID is "
-				"not a VF, and its driver is not vfio-pci)",
-				bdf);
-	rail->no_link = true;
-	return 0;
-}
-
-int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e)
+static int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e)
 {
 	const char *bdf = rail->conf.ib_sriov.device_id;
 	const struct root *root = &a->call->root;
@@ -451,7 +459,7 @@ static int prepare_one(struct attach *a, struct rail *rail, struct err *e)
 	return r < 0 ? rail_err(rail, r, e) : 0;
 }
 
-int ib_sriov_prepare(struct attach *a, struct err *e)
+static int ib_sriov_prepare(struct attach *a, struct err *e)
 {
 	int r = 0;
 
@@ -463,7 +471,7 @@ int ib_sriov_prepare(struct attach *a, struct err *e)
 }
 
 /* One message: the kernel moves the link, which sets it down, then names it. */
-void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
+static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct vf_record *rec = &rail->vf->record;
 	const struct link_change c = {

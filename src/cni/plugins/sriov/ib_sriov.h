@@ -60,18 +60,6 @@ struct rail;
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
 extern const struct json_table ib_sriov_table; /* its netconf */
-/* ---- into the pod: ib_sriov.c, ib_sriov.c ---- */
-
-struct nl_batch;
-bool ib_is_made_here(const struct rail *rail);
-/* Whether vfio-pci has the function; *vf: it is a VF, left alone when there is no such function. */
-bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf);
-/* A whole PF for a virtual machine: nothing is set, nothing moves. */
-int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e);
-int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e);
-int ib_sriov_prepare(struct attach *a, struct err *e);
-void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
-
 /* ---- GUIDs: ib_conf.c, pure but for ib_guid_place() ---- */
 
 /* Neither all zero nor all ones. */
@@ -111,18 +99,6 @@ int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned in
 /* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
 int ib_restore_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		      bool has_rdma, struct err *e);
-/* --- the devices: ib_restore.c --- */
-/*
- * The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is
- * none.
- */
-bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
-/* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
-int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e);
-bool ib_restore_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
-/* Moves it out of the pod (-1: deleted), or waits for it. -EBUSY (ERR_AGAIN): it was not found. */
-int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);
-int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
 
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);

@@ -16,10 +16,6 @@ static inline bool is_sriov(const struct rail *rail)
 /* On failure only conf.ipam and the device are in *ret. */
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
-int sriov_prepare(struct attach *a, struct err *e);
-void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
-int sriov_settle(struct attach *a, struct err *e);
-
 /* The VF's lock is held: back as it was, then without files. 1: not all of it is (vf_restore()),
  * and the files stay. pod NULL: the record's namespace is tried. flags: VF_RESTORE_*. */
 int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e);

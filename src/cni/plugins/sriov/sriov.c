@@ -257,6 +257,12 @@ static const char *hint(int code)
 			       : NULL;
 }
 
+static int sriov_prepare(struct attach *a, struct err *e);
+
+static void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
+
+static int sriov_settle(struct attach *a, struct err *e);
+
 const struct link_driver sriov_kind = {
 	.type = "sriov",
 	.order = RAIL_SRIOV,
@@ -363,7 +369,7 @@ static void report_mac(struct rail *rail)
 	rail->mac = rail->conf.mac.len ? rail->conf.mac : zero ? (struct mac){0} : *admin;
 }
 
-int sriov_prepare(struct attach *a, struct err *e)
+static int sriov_prepare(struct attach *a, struct err *e)
 {
 	auto_free struct vf_job *jobs = xcalloc(a->n_rails, sizeof(*jobs));
 	auto_free size_t *owner = xcalloc(a->n_rails, sizeof(*owner));
@@ -400,7 +406,7 @@ static void drop_altnames(const struct attach *a, const struct rail *rail, struc
 }
 
 /* One message: the kernel moves the link, which sets it down, then names it. */
-void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
+static void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change c = {
 		.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_ALIAS,
@@ -443,7 +449,7 @@ static int settle_one(struct attach *a, struct rail *rail, struct err *e)
 	return 0;
 }
 
-int sriov_settle(struct attach *a, struct err *e)
+static int sriov_settle(struct attach *a, struct err *e)
 {
 	int r = 0;
 

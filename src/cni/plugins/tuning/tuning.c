@@ -75,6 +75,9 @@ struct old_backup {
 	char path[PATH_MAX];
 };
 
+static int tuning_backup_save(const struct root *root, const char *path,
+			      const struct tuning_attrs *a, struct err *e);
+
 static int undo_backup(void *arg, struct err *e)
 {
 	const struct old_backup *old = arg;
@@ -82,6 +85,15 @@ static int undo_backup(void *arg, struct err *e)
 	if (old->was_there)
 		return tuning_backup_save(old->root, old->path, &old->attrs, e);
 	return file_remove(old->root, old->path, e);
+}
+
+static int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
+			      struct err *e);
+
+/* <dir>/<container id>_<ifname>.json */
+static char *tuning_backup_path(const struct chained_call *m, const char *dir)
+{
+	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
 }
 
 /* Before the first change, so that a DEL after a crash in between has it. */
@@ -507,13 +519,9 @@ int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *
 	return 0;
 }
 
-char *tuning_backup_path(const struct chained_call *m, const char *dir)
-{
-	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
-}
-
-int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
-		       struct err *e)
+/* -ENOENT (e set) when there is none, -EINVAL when it makes no sense. */
+static int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
+			      struct err *e)
 {
 	auto_buf struct buf text;
 	int r;
@@ -534,8 +542,8 @@ static int make_dir(const struct root *root, const char *path, struct err *e)
 	return dir_make(root, *dir ? dir : "/", BACKUP_DIR_MODE, e);
 }
 
-int tuning_backup_save(const struct root *root, const char *path, const struct tuning_attrs *a,
-		       struct err *e)
+static int tuning_backup_save(const struct root *root, const char *path,
+			      const struct tuning_attrs *a, struct err *e)
 {
 	auto_buf struct buf text;
 	int r = make_dir(root, path, e);

@@ -86,12 +86,5 @@ int tuning_pattern(const char *go, struct buf *posix, struct err *e);
 /* --- files --- */
 /* No allowlist allows everything; one that cannot be read is ERR_UNAVAILABLE. */
 int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e);
-/* <dir>/<container id>_<ifname>.json */
-char *tuning_backup_path(const struct chained_call *m, const char *dir);
-/* -ENOENT (e set) when there is none, -EINVAL when it makes no sense. */
-int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
-		       struct err *e);
-int tuning_backup_save(const struct root *root, const char *path, const struct tuning_attrs *a,
-		       struct err *e);
 
 #endif
