@@ -8,14 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
-#include "device/internal.h"
 
 enum { NETWORK_CLASS = 0x02 };
 
 /* --- netdevs --- */
 
 /* "" if the attribute is missing or cannot be read in the device's present state (EINVAL). */
-void inventory_line(const struct root *r, char *ret, size_t size, const char *path)
+static void inventory_line(const struct root *r, char *ret, size_t size, const char *path)
 {
 	if (file_read_line(r, path, ret, size, NULL) < 0)
 		*ret = '\0';
@@ -169,6 +168,8 @@ static void ask(const struct root *r, struct nl_wire *route, struct nl_wire *gen
 }
 
 /* --- the inventory --- */
+
+static int inventory_rdma_read(const struct root *r, struct inventory_function *f, struct err *e);
 
 static int read_function(const struct root *r, const struct pci_dev *p,
 			 struct inventory_function *ret, struct err *e)
@@ -334,7 +335,8 @@ static void read_device(const struct root *r, const char *name, struct inventory
 	VEC_PUSH(f->rdma, f->n_rdma) = d;
 }
 
-int inventory_rdma_read(const struct root *r, struct inventory_function *f, struct err *e)
+/* The function's RDMA devices. */
+static int inventory_rdma_read(const struct root *r, struct inventory_function *f, struct err *e)
 {
 	char **names = NULL;
 	size_t n = 0;

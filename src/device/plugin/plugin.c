@@ -678,11 +678,6 @@ bool plugin_is_registered(const struct device_plugin *p)
 	return p->n_streams > 0;
 }
 
-const char *plugin_resource(const struct device_plugin *p)
-{
-	return p->resource;
-}
-
 const char *plugin_error(const struct device_plugin *p)
 {
 	return p->n_streams ? "" : p->sync_error[0] ? p->sync_error : "waiting for the kubelet";

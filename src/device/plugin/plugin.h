@@ -162,7 +162,6 @@ void plugin_prepared(struct device_plugin *p);
 void plugin_stop(struct device_plugin *p);
 
 bool plugin_is_registered(const struct device_plugin *p);
-const char *plugin_resource(const struct device_plugin *p);
 /* Why the kubelet does not hold it; "" when it does. */
 const char *plugin_error(const struct device_plugin *p);
 

@@ -308,7 +308,8 @@ char *resource_devinfo_path(const struct resource_conf *c, const char *id)
 static const char *const kinds[] =
 	{[NODE_NET] = "net-pci", [NODE_ACCELERATOR] = "net-accel", [NODE_AUX] = "net-sf"};
 
-char *resource_cdi_kind(const struct resource_conf *c)
+/* "intel.com/net-pci", "nvidia.com/net-rdma"; xmalloc'd. */
+static char *resource_cdi_kind(const struct resource_conf *c)
 {
 	return c->form == RESOURCE_SHARED ? xstrdup(SHARED_KIND)
 					  : xasprintf("%s/%s", c->prefix, kinds[c->class]);

@@ -49,8 +49,7 @@ void answer_write(const struct answer *a, struct json_out *o);
 
 /* The device-info file of one function: "/var/run/.../intel.com-sriov-0000:3b:00.2-device.json". xmalloc'd. */
 char *resource_devinfo_path(const struct resource_conf *c, const char *id);
-/* "intel.com/net-pci" and "/var/run/cdi/sriov-dp-intel.com-net-pci-NAME.yaml", "nvidia.com/net-rdma" ...; xmalloc'd. */
-char *resource_cdi_kind(const struct resource_conf *c);
+/* "/var/run/cdi/sriov-dp-intel.com-net-pci-NAME.yaml"; xmalloc'd. */
 char *resource_cdi_path(const struct resource_conf *c);
 /* `unirail memlock-hook`, which container runtimes run before a container with an RDMA device of the resource starts. */
 struct resource_hook {
