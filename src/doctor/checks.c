@@ -14,6 +14,34 @@
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
 
+static void doctor_cni_conf(struct doctor *d);
+
+static void doctor_cni_first(struct doctor *d);
+
+static void doctor_cni_links(struct doctor *d);
+
+static void doctor_cni_masters(struct doctor *d);
+
+static void doctor_pools(struct doctor *d);
+
+static void doctor_rail_mtu(struct doctor *d);
+
+static void doctor_rail_subnets(struct doctor *d);
+
+static void doctor_rdma_kernel(struct doctor *d);
+
+static void doctor_rdma_mode(struct doctor *d);
+
+static void doctor_rdma_verbs(struct doctor *d);
+
+static void doctor_stray_links(struct doctor *d);
+
+static void doctor_vf_drivers(struct doctor *d);
+
+static void doctor_vf_pfs(struct doctor *d);
+
+static void doctor_vf_rdma(struct doctor *d);
+
 /* Ordered by dependency. */
 const struct doctor_check doctor_checks[] = {
 	{"rdma-kernel", "the kernel has RDMA, and each NIC that can do it has its RDMA device",
@@ -143,7 +171,7 @@ bool doctor_skip(struct doctor *d, const char *where, int code)
 
 enum { CONF_MAX = 1 << 20 };
 
-void doctor_cni_links(struct doctor *d)
+static void doctor_cni_links(struct doctor *d)
 {
 	const struct root *root = d->f->root;
 	char **names = NULL, target[PATH_MAX];
@@ -279,7 +307,7 @@ void doctor_each_plugin(struct doctor *d, doctor_plugin_fn call, void *arg)
 	each_conf(d, &(struct visit){.call = call, .arg = arg});
 }
 
-void doctor_cni_conf(struct doctor *d)
+static void doctor_cni_conf(struct doctor *d)
 {
 	each_conf(d, &(struct visit){.call = check_installed, .report_unreadable = true});
 }
@@ -325,7 +353,7 @@ static void check_master(struct doctor *d, const char *file, const struct json *
 	find_once(d, file, remedy, what);
 }
 
-void doctor_cni_masters(struct doctor *d)
+static void doctor_cni_masters(struct doctor *d)
 {
 	if (d->f->n_links)
 		each_conf(d, &(struct visit){.call = check_master});
@@ -351,7 +379,11 @@ static void find_source(struct doctor *d, const char *file, const struct json *p
 		s->file = xstrdup(file);
 }
 
-char *doctor_local_pools_conf(struct doctor *d)
+/*
+ * Name of the first CNI configuration that allocates addresses from the node's own pools, without
+ * an agent. The caller frees it; NULL: there is none.
+ */
+static char *doctor_local_pools_conf(struct doctor *d)
 {
 	struct source s = {0};
 
@@ -401,7 +433,7 @@ void doctor_check_config(struct doctor *d, const char *where, const struct json 
 	}
 }
 
-void doctor_rdma_mode(struct doctor *d)
+static void doctor_rdma_mode(struct doctor *d)
 {
 	if (d->f->n_rdma)
 		each_conf(d, &(struct visit){.call = mode_fits});
@@ -442,7 +474,7 @@ static size_t count_children(const struct host_facts *f, const char *bdf, enum p
 }
 
 /* In exclusive mode /sys does not show the devices that are in pods. */
-void doctor_rdma_kernel(struct doctor *d)
+static void doctor_rdma_kernel(struct doctor *d)
 {
 	const struct host_facts *f = d->f;
 
@@ -462,7 +494,7 @@ void doctor_rdma_kernel(struct doctor *d)
 	}
 }
 
-void doctor_rdma_verbs(struct doctor *d)
+static void doctor_rdma_verbs(struct doctor *d)
 {
 	const struct host_facts *f = d->f;
 
@@ -543,7 +575,7 @@ const struct link *doctor_next_rail(const struct host_facts *f, size_t *at)
 	return NULL;
 }
 
-void doctor_rail_mtu(struct doctor *d)
+static void doctor_rail_mtu(struct doctor *d)
 {
 	const struct link *l;
 	size_t at = 0;
@@ -592,7 +624,7 @@ static void compare_rails(struct doctor *d, const struct link *a, const struct l
 		}
 }
 
-void doctor_rail_subnets(struct doctor *d)
+static void doctor_rail_subnets(struct doctor *d)
 {
 	const struct link *a, *b;
 	size_t at = 0;
@@ -660,7 +692,7 @@ static bool has_records(struct ipam *store)
 	return ipam_records(store, &v, &n, NULL) == 0 && n > 0;
 }
 
-void doctor_pools(struct doctor *d)
+static void doctor_pools(struct doctor *d)
 {
 	const struct ipam_paths paths = {
 		.pool_dir = d->pool_dir, .state_dir = d->state_dir, .lock_ms = LOCK_MS};
@@ -686,7 +718,7 @@ void doctor_pools(struct doctor *d)
 	ipam_close(store);
 }
 
-void doctor_stray_links(struct doctor *d)
+static void doctor_stray_links(struct doctor *d)
 {
 	for (size_t i = 0; i < d->f->n_links; i++) {
 		const struct link *l = &d->f->links[i];
@@ -709,7 +741,7 @@ static bool is_network(const struct pci_dev *p)
 	return p->class >> 16 == 0x02;
 }
 
-void doctor_vf_drivers(struct doctor *d)
+static void doctor_vf_drivers(struct doctor *d)
 {
 	for (size_t i = 0; i < d->f->n_pci; i++) {
 		const struct pci_dev *p = &d->f->pci[i];
@@ -755,7 +787,7 @@ static void check_pf_link(struct doctor *d, const struct pci_dev *pf)
 	str_list_free(names, n);
 }
 
-void doctor_vf_pfs(struct doctor *d)
+static void doctor_vf_pfs(struct doctor *d)
 {
 	for (size_t i = 0; i < d->f->n_pci; i++) {
 		const struct pci_dev *p = &d->f->pci[i];
@@ -802,7 +834,7 @@ static bool is_parted(const struct host_facts *f, const struct pci_dev *vf)
 	return n > 0 && !has_rdma(f, vf->bdf);
 }
 
-void doctor_vf_rdma(struct doctor *d)
+static void doctor_vf_rdma(struct doctor *d)
 {
 	const struct host_facts *f = d->f;
 
@@ -878,7 +910,7 @@ static void other_is_first(struct doctor *d, const struct cni_config_file *first
 			    ours);
 }
 
-void doctor_cni_first(struct doctor *d)
+static void doctor_cni_first(struct doctor *d)
 {
 	auto_free char *link = xasprintf("%s/unirail-cni", d->cni_bin);
 	const struct cni_config_file *first, *ours, *renamed;

@@ -60,12 +60,6 @@ void doctor_fix(struct doctor *d, const char *fmt, ...) __attribute__((format(pr
  */
 bool doctor_skip(struct doctor *d, const char *where, int code);
 
-/*
- * Name of the first CNI configuration that allocates addresses from the node's own pools, without
- * an agent. The caller frees it; NULL: there is none.
- */
-char *doctor_local_pools_conf(struct doctor *d);
-
 /* Calls `call` for the object of each plugin in the CNI configurations that can be read. */
 typedef void (*doctor_plugin_fn)(struct doctor *d, const char *file, const struct json *plugin,
 				 const char *type, void *arg);
@@ -102,21 +96,7 @@ void doctor_node_resources(struct doctor *d);
 void doctor_node_drivers(struct doctor *d);
 void doctor_node_address(struct doctor *d);
 
-void doctor_rdma_kernel(struct doctor *d);
-void doctor_rdma_verbs(struct doctor *d);
 void doctor_rdma_ports(struct doctor *d);
-void doctor_rail_mtu(struct doctor *d);
-void doctor_rail_subnets(struct doctor *d);
-void doctor_vf_drivers(struct doctor *d);
-void doctor_vf_pfs(struct doctor *d);
-void doctor_vf_rdma(struct doctor *d);
-void doctor_cni_links(struct doctor *d);
-void doctor_cni_conf(struct doctor *d);
-void doctor_cni_first(struct doctor *d);
-void doctor_cni_masters(struct doctor *d);
-void doctor_rdma_mode(struct doctor *d);
-void doctor_pools(struct doctor *d);
-void doctor_stray_links(struct doctor *d);
 void doctor_pci_acs(struct doctor *d);
 void doctor_pci_read(struct doctor *d);
 void doctor_rdma_gids(struct doctor *d);

@@ -19,7 +19,7 @@ static bool contains(struct span s, const char *word)
 	return false;
 }
 
-bool redact_is_secret_key(struct span key)
+static bool redact_is_secret_key(struct span key)
 {
 	static const char *const words[] = {
 		"token", "passw", "passphrase", "secret", "credential", "private", "auth",
@@ -70,7 +70,7 @@ static bool has_login(struct span v)
 	return false;
 }
 
-bool redact_is_secret_value(struct span v)
+static bool redact_is_secret_value(struct span v)
 {
 	return contains(v, "-----BEGIN ") || contains(v, "Bearer ") || span_has_prefix(v, "eyJ") ||
 	       /* the same, in base64 */

@@ -12,8 +12,6 @@
 
 #define REDACTED "(left out)"
 
-bool redact_is_secret_key(struct span key);
-bool redact_is_secret_value(struct span value);
 /*
  * Prints a JSON document without its secrets. -EINVAL: it is not valid JSON, and nothing is
  * written.

@@ -50,7 +50,6 @@ struct snap_devices {
 	bool (*wanted)(const struct root *r, const char *device);
 };
 
-extern const struct snap_rule snap_rules[];	 /* terminated by {0} */
 extern const struct snap_devices snap_devices[]; /* terminated by {0} */
 
 /*
