@@ -11,8 +11,6 @@
 #include "base/alloc.h"
 #include "base/sorted.h"
 
-/* Internals of hostlocal.c. */
-
 /* The directory: lock, address files, and their owners. */
 
 enum { LOCK_MS = 10000, RECORD_MAX = 4096 };

@@ -10,8 +10,6 @@
 #include "ipam/store.h"
 #include "ipam/whereabouts/whereabouts.h"
 
-/* Internals of whereabouts.c. */
-
 /* whereabouts' ranges, "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24", and their excluded addresses. */
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
