@@ -176,8 +176,6 @@ int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail
  * coordinator move them out of main. */
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e);
-/* Index of the pod interface of that name; -1: none. */
-int attach_prev_iface(const struct cni_result *prev, const char *ifname);
 /* Whether a route of a result belongs to interface `iface`. Routes name no interface: if only
  * one interface has addresses it owns all routes, otherwise the gateway decides. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);

@@ -31,16 +31,6 @@ void attach_seen_done(struct attach_seen *s)
 	*s = (struct attach_seen){0};
 }
 
-/* prevResult also lists host-side interfaces, which have no sandbox. */
-int attach_prev_iface(const struct cni_result *prev, const char *ifname)
-{
-	for (size_t i = 0; i < prev->n_ifaces; i++)
-		if (prev->ifaces[i].sandbox && *prev->ifaces[i].sandbox &&
-		    strcmp(prev->ifaces[i].name, ifname) == 0)
-			return (int)i;
-	return -1;
-}
-
 static int check_link(const struct link *l, const struct rail *rail, int parent,
 		      const struct cni_iface *iface, struct err *e)
 {
@@ -137,7 +127,7 @@ bool attach_route_is_of(const struct cni_result *prev, int iface, const struct c
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e)
 {
-	int iface = attach_prev_iface(prev, ifname), r = 0;
+	int iface = cni_result_pod_iface(prev, ifname), r = 0;
 	const struct link *l = link_find(s->links, s->n_links, ifname);
 	char text[IP_TEXT_MAX];
 
@@ -162,7 +152,7 @@ int attach_check(const struct attach_seen *s, const struct rail *rail, int paren
 		 const struct cni_result *prev, const char *netns, struct err *e)
 {
 	const char *ifname = rail->ifname;
-	int iface = attach_prev_iface(prev, ifname);
+	int iface = cni_result_pod_iface(prev, ifname);
 	const struct link *l = link_find(s->links, s->n_links, ifname);
 	int r;
 

@@ -311,7 +311,7 @@ void rdma_info_status(struct nl_wire *host, const struct root *root, struct rail
 
 void rdma_info_add(const struct rail *rail, struct cni_result *r)
 {
-	int i = attach_prev_iface(r, rail->ifname);
+	int i = cni_result_pod_iface(r, rail->ifname);
 
 	if (i >= 0)
 		r->ifaces[i].rdma = rail->rdma;

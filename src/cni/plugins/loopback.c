@@ -135,7 +135,7 @@ static bool has(const struct lo *l, const struct ipnet *net)
 static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_lo struct lo l = {0};
-	int iface = attach_prev_iface(prev, LO);
+	int iface = cni_result_pod_iface(prev, LO);
 	char text[IP_TEXT_MAX];
 	int r = lo_inspect(&l, m->pod, e);
 

@@ -75,6 +75,15 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
 	return i;
 }
 
+int cni_result_pod_iface(const struct cni_result *r, const char *ifname)
+{
+	for (size_t i = 0; i < r->n_ifaces; i++)
+		if (r->ifaces[i].sandbox && *r->ifaces[i].sandbox &&
+		    strcmp(r->ifaces[i].name, ifname) == 0)
+			return (int)i;
+	return -1;
+}
+
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip)
 {
 	VEC_PUSH(r->ips, r->n_ips) = *ip;

@@ -446,7 +446,7 @@ static int check_neighbours(const struct checking *k, struct err *e)
 static bool had_default(const struct checking *k, int family)
 {
 	const struct cni_result *prev = k->nic->prev ? k->nic->prev : &k->a->call->prev;
-	int iface = attach_prev_iface(prev, k->nic->ifname);
+	int iface = cni_result_pod_iface(prev, k->nic->ifname);
 
 	for (size_t i = 0; iface >= 0 && i < prev->n_routes; i++)
 		if (prev->routes[i].dst.ip.family == family &&

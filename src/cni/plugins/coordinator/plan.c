@@ -426,6 +426,14 @@ static void routes_to_node(struct planning *pl)
 	}
 }
 
+struct rule coordinator_host_rule(uint8_t family, uint32_t table)
+{
+	return (struct rule){.family = family,
+			     .priority = COORD_HOST_RULE_PRIORITY,
+			     .has_priority = true,
+			     .table = table};
+}
+
 static void host_rule(struct planning *pl, uint8_t family)
 {
 	const struct rule rule = coordinator_host_rule(family, pl->c->host_table);

@@ -243,14 +243,6 @@ int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct
  * come in between. So in any order of the two there is a rule where there is a route.
  */
 
-struct rule coordinator_host_rule(uint8_t family, uint32_t table)
-{
-	return (struct rule){.family = family,
-			     .priority = COORD_HOST_RULE_PRIORITY,
-			     .has_priority = true,
-			     .table = table};
-}
-
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

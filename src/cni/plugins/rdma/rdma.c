@@ -366,7 +366,7 @@ int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX]
 
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname)
 {
-	int i = attach_prev_iface(prev, ifname);
+	int i = cni_result_pod_iface(prev, ifname);
 
 	if (i >= 0)
 		return &prev->ifaces[i];

@@ -167,7 +167,7 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 /* Interfaces of the host that happen to have this name are others. */
 static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 {
-	bool in_pod = attach_prev_iface(r, ifname) >= 0;
+	bool in_pod = cni_result_pod_iface(r, ifname) >= 0;
 
 	for (size_t i = 0; i < r->n_ifaces; i++) {
 		struct cni_iface *f = &r->ifaces[i];
