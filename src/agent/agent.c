@@ -29,6 +29,12 @@ const struct cmd agent_cmds[] = {
 
 /* --- settings --- */
 
+static struct ipam_api_conf agent_api_conf(struct agent *a);
+
+static struct node_pools_conf agent_node_pools_conf(struct agent *a);
+
+static struct nri_policy agent_nri_policy(const struct agent_conf *c);
+
 /* The hook of CDI specifications; NULL: none. */
 static const char *agent_hook(const struct agent_conf *c)
 {
@@ -211,6 +217,12 @@ static void confine(struct agent *a)
 	confine_enter(&c, a->conf.sandbox, a->unconfined, sizeof(a->unconfined));
 }
 
+static int agent_connect(struct agent *a, struct err *e);
+
+static int agent_open_ports(struct agent *a, struct err *e);
+
+static int agent_serve(struct agent *a, struct err *e);
+
 static int start(struct agent *a, struct err *e)
 {
 	static const struct daemon_ops ops = {reload, end};
@@ -240,6 +252,8 @@ static int start(struct agent *a, struct err *e)
 		confine(a);
 	return r;
 }
+
+static void agent_teardown(struct agent *a);
 
 static void stop(struct agent *a)
 {
@@ -512,7 +526,7 @@ static int on_ready(void *arg, struct err *e)
 
 /* --- set-up --- */
 
-struct nri_policy agent_nri_policy(const struct agent_conf *c)
+static struct nri_policy agent_nri_policy(const struct agent_conf *c)
 {
 	return (struct nri_policy){
 		.memlock = c->memlock,
@@ -522,7 +536,7 @@ struct nri_policy agent_nri_policy(const struct agent_conf *c)
 	};
 }
 
-struct node_pools_conf agent_node_pools_conf(struct agent *a)
+static struct node_pools_conf agent_node_pools_conf(struct agent *a)
 {
 	return (struct node_pools_conf){
 		.kube = a->kube,
@@ -546,7 +560,7 @@ static void write_devices(void *arg, struct json_out *o)
 	device_serve_write(arg, o);
 }
 
-struct ipam_api_conf agent_api_conf(struct agent *a)
+static struct ipam_api_conf agent_api_conf(struct agent *a)
 {
 	return (struct ipam_api_conf){
 		.loop = a->loop,
@@ -572,7 +586,8 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 	};
 }
 
-int agent_open_ports(struct agent *a, struct err *e)
+/* Called in this order; agent_teardown() undoes whatever was done. */
+static int agent_open_ports(struct agent *a, struct err *e)
 {
 	bool metrics = settings_yes(a->conf.metrics);
 
@@ -597,7 +612,7 @@ static const char *agent_namespace(const struct agent *a)
 	return a->kube_conf.ns ? a->kube_conf.ns : "default";
 }
 
-int agent_connect(struct agent *a, struct err *e)
+static int agent_connect(struct agent *a, struct err *e)
 {
 	const struct kube_where where = {&a->root, a->conf.kubeconfig, a->conf.context};
 	int r = kube_conf_load(&a->kube_conf, &where, e);
@@ -871,7 +886,7 @@ static int serve_devices(struct agent *a, struct err *e)
 	return 0;
 }
 
-int agent_serve(struct agent *a, struct err *e)
+static int agent_serve(struct agent *a, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_INIT;
 	struct node_pools_conf node_pools = agent_node_pools_conf(a);
@@ -962,7 +977,7 @@ int agent_serve(struct agent *a, struct err *e)
 			       e);
 }
 
-void agent_teardown(struct agent *a)
+static void agent_teardown(struct agent *a)
 {
 	ports_free(a->ports);
 	http_server_free(a->http);

@@ -68,14 +68,4 @@ struct agent {
 	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are */
 };
 
-struct node_pools_conf agent_node_pools_conf(struct agent *a);
-struct ipam_api_conf agent_api_conf(struct agent *a);
-struct nri_policy agent_nri_policy(const struct agent_conf *c);
-
-/* Called in this order; agent_teardown() undoes whatever was done. */
-int agent_open_ports(struct agent *a, struct err *e);
-int agent_connect(struct agent *a, struct err *e);
-int agent_serve(struct agent *a, struct err *e);
-void agent_teardown(struct agent *a);
-
 #endif

@@ -500,7 +500,8 @@ static void count_due(int64_t start_ms)
 		limit.due_ms = start_ms + LOG_PERIOD_MS;
 }
 
-/* A row that is left tells its count itself, or adds it to its place's when that has told enough. */
+/* An evicted row logs its own count, or adds it to that of its place if the place has logged
+ * enough. */
 static void close_row(struct subject *s)
 {
 	struct log_place *place = s->place;

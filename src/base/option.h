@@ -65,14 +65,14 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
 
 /*
  * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row
- * with name NULL matches no word), sets *words to how many they were. -EINVAL with e set when
+ * with name NULL matches no word), sets *used to how many they were. -EINVAL with e set when
  * there is none. ("APPLET --help" itself is answered before run() is called, see main.c.)
  *
  *	const struct cmd *c;
- *	int words, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &words, &e);
+ *	int used, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &used, &e);
  *
  *	if (r == 0)
- *		r = opt_parse(c, prog, argc - 1 - words, argv + 1 + words, &o, &e);
+ *		r = opt_parse(c, prog, argc - 1 - used, argv + 1 + used, &o, &e);
  *	if (r < 0)
  *		return opt_exit("unirail pool", r, &e);
  */

@@ -249,7 +249,8 @@ static int open_linkless(const struct root *r, const char *path, int flags, mode
 	struct path_strict_how path_strict_how = {(uint64_t)(flags | O_CLOEXEC), mode, NO_SYMLINKS};
 	long fd;
 
-	/* Not on EAGAIN, which O_NONBLOCK gets for a file under a lease for as long as its owner likes. */
+	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which its owner may keep as
+	 * long as it likes. */
 	do
 		fd = syscall(SYS_openat2, r->fd, path, &path_strict_how, sizeof(path_strict_how));
 	while (fd < 0 && errno == EINTR);

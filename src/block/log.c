@@ -290,7 +290,7 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_end_obj(o);
 }
 
-/* Writes the whole file; l->behind tells afterwards whether it failed. */
+/* Writes the whole file; l->behind is set if it failed. */
 static int block_log_write(struct block_log *l, const struct block_table *t, struct err *e)
 {
 	auto_buf struct buf b;

@@ -92,7 +92,7 @@ static bool is_led(const struct planner *p, const struct block_need *need)
 	return false;
 }
 
-/* A block that is free as far as is known. */
+/* A block without a known owner. */
 static bool pick(const struct planner *p, const struct block_need *need, const struct block_view *v,
 		 u128 *ret)
 {
@@ -169,7 +169,7 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 }
 
 /*
- * Takes over an orphan, or claims a block that is free as far as is known. Another node may have
+ * Takes over an orphan, or claims a block without a known owner. Another node may have
  * been faster, which the answer shows, so a list with free blocks stays valid for long. The first
  * claims are guesses: in a pool with free blocks they mostly succeed and save the list.
  */
@@ -357,7 +357,7 @@ static int64_t round_ms(const struct planner *p, const struct block_view *v)
 	return ms / 2 + of_this_node(p, ms, v->rounds);
 }
 
-/* What the view tells of peers is probably outdated. */
+/* The view of the peers is probably stale. */
 static bool is_old(const struct planner *p, const struct block_view *v)
 {
 	int64_t ms = round_ms(p, v) > p->f->view_ms ? round_ms(p, v) : p->f->view_ms;
@@ -480,8 +480,8 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 		request_spread(p, need, v);
 }
 
-/* An address requested by name: its block is claimed if it has no owner, otherwise the owner is
- * asked. */
+/* An address requested by name: its block is claimed if it has no owner, otherwise the owner gets a
+ * request. */
 
 /* Intervals for reading its block: while an answer is expected, and while another node has the
  * address. */

@@ -262,8 +262,8 @@ bool block_is_released(const struct block_claim *c, const struct ipaddr *a);
  */
 void block_usable(const struct block_table *t, const char *pool, const struct ip_set *usable,
 		  struct ip_set *ret);
-/* Adds to ret the asserted addresses (block_borrowed.said): for the pods that have them or that they
- * are retained for. */
+/* Adds the asserted addresses to ret: only the pods that have them, or for which they are retained,
+ * may use them. */
 void block_asserted(const struct block_table *t, const char *pool, const struct ip_set *usable,
 		    struct ip_set *ret);
 

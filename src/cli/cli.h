@@ -46,7 +46,7 @@ void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help
 extern const char help_plugin_text[];			 /* how a CNI plugin is called */
 /* Returns an error that suggests the applet closest to `name`. */
 int help_unknown(const char *name, struct err *e);
-bool applet_has_words(const struct applet *a); /* whether the applet has named commands */
+bool applet_has_commands(const struct applet *a); /* whether the applet has named commands */
 
 const char *unirail_version(void); /* "0.1.0" */
 

@@ -56,7 +56,8 @@ static enum complete_kind kind_of(const char *metavar)
 	return COMPLETE_NOTHING;
 }
 
-enum complete_kind complete_value(const struct opt *o)
+/* Kind of an option's value, from its type and the placeholder in its help (FILE, PATH, DIR). */
+static enum complete_kind complete_value(const struct opt *o)
 {
 	if (o->type == OPT_CHOICE)
 		return COMPLETE_CHOICE;
@@ -125,7 +126,7 @@ static void gather_help(struct complete *c, const char *help)
 	}
 }
 
-void complete_gather(struct complete *c)
+static void complete_gather(struct complete *c)
 {
 	struct complete_place *top;
 
@@ -145,7 +146,7 @@ void complete_gather(struct complete *c)
 			gather_help(c, a->name);
 }
 
-void complete_done(struct complete *c)
+static void complete_done(struct complete *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		struct complete_place *p = &c->places[i];
@@ -159,7 +160,8 @@ void complete_done(struct complete *c)
 	*c = (struct complete){0};
 }
 
-void complete_quote(struct buf *b, const char *text)
+/* Quotes 'text' as one word for any shell. */
+static void complete_quote(struct buf *b, const char *text)
 {
 	buf_char(b, '\'');
 	for (; *text; text++)
@@ -170,11 +172,18 @@ void complete_quote(struct buf *b, const char *text)
 	buf_char(b, '\'');
 }
 
-void complete_choices(struct buf *b, const char *choices)
+/* "a|b|c" -> "a b c" */
+static void complete_choices(struct buf *b, const char *choices)
 {
 	for (; *choices; choices++)
 		buf_char(b, *choices == '|' ? ' ' : *choices);
 }
+
+static void complete_bash(const struct complete *c, struct buf *b);
+
+static void complete_fish(const struct complete *c, struct buf *b);
+
+static void complete_zsh(const struct complete *c, struct buf *b);
 
 int completion_main(int argc, char **argv)
 {
@@ -201,7 +210,7 @@ int completion_main(int argc, char **argv)
 	return at < 0 ? opt_exit("unirail completion", at, &e) : opt_print(&b);
 }
 
-static void words(const struct complete_place *p, struct buf *b)
+static void put_next(const struct complete_place *p, struct buf *b)
 {
 	for (size_t i = 0; i < p->n_next; i++)
 		buf_printf(b, "%s%s", i ? " " : "", p->next[i].word);
@@ -223,7 +232,7 @@ static void completion_bash_place(const struct complete_place *p, struct buf *b)
 	buf_str(b, "\t");
 	complete_quote(b, p->path);
 	buf_str(b, ")\n\t\twords='");
-	words(p, b);
+	put_next(p, b);
 	buf_str(b, "'\n\t\topts='");
 	options(p, b);
 	buf_str(b, "'\n");
@@ -263,7 +272,7 @@ static void known(const struct complete *c, struct buf *b)
 	buf_str(b, ") path=\"${path:+$path }$word\" ;;\n\t\tesac\n");
 }
 
-void complete_bash(const struct complete *c, struct buf *b)
+static void complete_bash(const struct complete *c, struct buf *b)
 {
 	buf_str(b, "# bash completion for unirail; made by 'unirail completion bash'\n"
 		   "_unirail()\n{\n"
@@ -350,7 +359,7 @@ static void completion_fish_place(const struct complete_place *p, struct buf *b)
 	}
 }
 
-void complete_fish(const struct complete *c, struct buf *b)
+static void complete_fish(const struct complete *c, struct buf *b)
 {
 	buf_str(b, "# fish completion for unirail; made by 'unirail completion fish'\n"
 		   "# True when the words typed so far lead to this completion_fish_place.\n"
@@ -430,7 +439,7 @@ static void completion_zsh_value(const struct complete_place *p, const struct op
 	buf_str(b, "\n\t\treturn ;;\n");
 }
 
-void complete_zsh(const struct complete *c, struct buf *b)
+static void complete_zsh(const struct complete *c, struct buf *b)
 {
 	buf_str(b, "#compdef unirail\n# made by 'unirail completion zsh'\n_unirail()\n{\n"
 		   "\tlocal cur=${words[CURRENT]} prev=${words[CURRENT-1]} path_= kind= word\n"

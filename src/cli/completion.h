@@ -31,17 +31,4 @@ struct complete {
 
 enum complete_kind { COMPLETE_NOTHING, COMPLETE_CHOICE, COMPLETE_FILE, COMPLETE_FOLDER };
 
-void complete_gather(struct complete *c);
-void complete_done(struct complete *c);
-/* Kind of an option's value, from its type and the placeholder in its help (FILE, PATH, DIR). */
-enum complete_kind complete_value(const struct opt *o);
-/* Quotes 'text' as one word for any shell. */
-void complete_quote(struct buf *b, const char *text);
-/* "a|b|c" -> "a b c" */
-void complete_choices(struct buf *b, const char *choices);
-
-void complete_bash(const struct complete *c, struct buf *b);
-void complete_zsh(const struct complete *c, struct buf *b);
-void complete_fish(const struct complete *c, struct buf *b);
-
 #endif

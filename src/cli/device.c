@@ -83,13 +83,13 @@ const struct cmd device_cmds[] = {
 	{0},
 };
 
-static void add_joined(struct columns *c, char *const *words, size_t n)
+static void add_joined(struct columns *c, char *const *items, size_t n)
 {
 	auto_buf struct buf b;
 
 	buf_init(&b, CELL_MAX);
 	for (size_t i = 0; i < n; i++)
-		buf_printf(&b, "%s%s", i ? "," : "", words[i]);
+		buf_printf(&b, "%s%s", i ? "," : "", items[i]);
 	columns_add(c, b.p);
 }
 
@@ -205,7 +205,7 @@ static int read_config(const struct device_opts *o, const struct node_devices *n
 	return !count && !n && !messages->n ? resource_plan(node, c, messages, e) : 0;
 }
 
-static int show_explain(const struct device_opts *o, bool json, char **words, int n, struct err *e)
+static int show_explain(const struct device_opts *o, bool json, char **args, int n, struct err *e)
 {
 	auto_node_devices struct node_devices node = {0};
 	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
@@ -217,7 +217,7 @@ static int show_explain(const struct device_opts *o, bool json, char **words, in
 
 	buf_init(&b, OUT_MAX);
 	for (int i = 0; i < n; i++)
-		paths[i] = path_absolute(words[i]);
+		paths[i] = path_absolute(args[i]);
 	if (r >= 0)
 		r = read_config(o, &node, paths, n, &c, &messages, e);
 	str_list_free(paths, (size_t)n);
@@ -249,6 +249,8 @@ static int show_plan(const struct device_opts *o, struct err *e)
 	return opt_print(&b);
 }
 
+static int device_list(const char *dir, const char *agent, bool json, struct err *e);
+
 int device_main(int argc, char **argv)
 {
 	struct device_opts o = {
@@ -257,14 +259,14 @@ int device_main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	const char *name;
 	bool json;
-	int words, n = 0, r = cmd_pick("unirail device", device_cmds, argc, argv, &c, &words, &e);
+	int used, n = 0, r = cmd_pick("unirail device", device_cmds, argc, argv, &c, &used, &e);
 
 	name = c ? c->name : "";
 	if (r == 0) {
 		auto_free char *prog = xasprintf("unirail device %s", name);
 
-		argc -= 1 + words;
-		argv += 1 + words;
+		argc -= 1 + used;
+		argv += 1 + used;
 		n = r = opt_parse(c, prog, argc, argv, &o, &e);
 	}
 	if (r < 0)
@@ -385,7 +387,12 @@ static int show(const struct root *root, const struct inventory *inv, const char
 	return json ? opt_print(&b) : 0;
 }
 
-int device_list(const char *dir, const char *agent, bool json, struct err *e)
+/*
+ * dir: directory with the files of another host, NULL: this host. Prints the list; returns the exit
+ * status or -errno. agent: socket of the agent that knows the health of the devices; NULL: none is asked. An agent that
+ * does not answer is no error: the list has no health then.
+ */
+static int device_list(const char *dir, const char *agent, bool json, struct err *e)
 {
 	auto_nl struct nl_wire *route = NULL, *generic = NULL;
 	auto_inventory struct inventory inv = {0};

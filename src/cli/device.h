@@ -18,13 +18,6 @@ struct device_row {
 	const char *unhealthy; /* the reason that the agent gives; "": healthy; NULL: not known */
 };
 
-/*
- * dir: directory with the files of another host, NULL: this host. Prints the list; returns the exit
- * status or -errno. agent: socket of the agent that knows the health of the devices; NULL: none is asked. An agent that
- * does not answer is no error: the list has no health then.
- */
-int device_list(const char *dir, const char *agent, bool json, struct err *e);
-
 /* The health of the rows' devices as the agent responded to GET /v1/unirail/devices; borrowed from `answer`. What it does not
  * name, and what is not understood, stays unknown. Costs n log n. */
 void device_rows_health(struct device_row *v, size_t n, const struct json *answer);

@@ -210,7 +210,7 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int check_words(const struct doctor_opts *o, struct err *e)
+static int check_args(const struct doctor_opts *o, struct err *e)
 {
 	if (o->snapshot && o->root)
 		return err_set(e, -EINVAL,
@@ -394,6 +394,10 @@ static int check_node(const struct doctor_opts *o, struct err *e)
 	return r ? r : findings_count(&found, FINDING_PROBLEM) ? 1 : 0;
 }
 
+static void doctor_list_json(struct buf *b);
+
+static void doctor_list_text(FILE *out);
+
 static int list_checks(const struct doctor_opts *o)
 {
 	auto_buf struct buf b = {0};
@@ -441,7 +445,7 @@ int doctor_main(int argc, char **argv)
 	int r = opt_parse(doctor_cmds, "unirail doctor", argc - 1, argv + 1, &o, &e);
 
 	if (r >= 0)
-		r = check_words(&o, &e);
+		r = check_args(&o, &e);
 	if (r < 0)
 		return opt_exit("unirail doctor", r, &e);
 	r = run(&o, &e);
@@ -562,13 +566,14 @@ void doctor_show_json(const struct host_facts *f, const struct findings *l, stru
 	buf_char(b, '\n');
 }
 
-void doctor_list_text(FILE *out)
+/* `--list`: the name of each check and what it verifies. */
+static void doctor_list_text(FILE *out)
 {
 	for (const struct doctor_check *c = doctor_checks; c->name; c++)
 		fprintf(out, "%-13s  %s\n", c->name, c->about);
 }
 
-void doctor_list_json(struct buf *b)
+static void doctor_list_json(struct buf *b)
 {
 	struct json_out o;
 

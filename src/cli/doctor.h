@@ -13,8 +13,5 @@
 
 void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out);
 void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b);
-/* `--list`: the name of each check and what it verifies. */
-void doctor_list_text(FILE *out);
-void doctor_list_json(struct buf *b);
 
 #endif

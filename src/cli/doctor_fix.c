@@ -22,7 +22,7 @@ static bool is_list(const char *option)
 static size_t find_word(const struct fix_command *c, const char *word, bool prefix)
 {
 	for (size_t i = 1; i < c->n; i++)
-		if (prefix ? !strncmp(c->words[i], word, strlen(word)) : !strcmp(c->words[i], word))
+		if (prefix ? !strncmp(c->args[i], word, strlen(word)) : !strcmp(c->args[i], word))
 			return i;
 	return 0;
 }
@@ -53,15 +53,15 @@ static void add_option(struct fix_command *c, const char *option, const char *va
 	char *old;
 
 	if (!at) {
-		VEC_PUSH(c->words, c->n) = xstrdup(option);
-		VEC_PUSH(c->words, c->n) = xstrdup(value);
+		VEC_PUSH(c->args, c->n) = xstrdup(option);
+		VEC_PUSH(c->args, c->n) = xstrdup(value);
 		return;
 	}
-	old = c->words[at + 1];
+	old = c->args[at + 1];
 	if (is_list(option))
-		c->words[at + 1] = join_lists(old, value);
+		c->args[at + 1] = join_lists(old, value);
 	else if (replace)
-		c->words[at + 1] = xstrdup(value);
+		c->args[at + 1] = xstrdup(value);
 	else
 		return;
 	free(old);
@@ -76,10 +76,10 @@ static void add_operand(struct fix_command *c, const char *word, bool replace)
 	size_t at = find_word(c, key, equals != NULL);
 
 	if (!at) {
-		VEC_PUSH(c->words, c->n) = xstrdup(word);
+		VEC_PUSH(c->args, c->n) = xstrdup(word);
 	} else if (replace) {
-		free(c->words[at]);
-		c->words[at] = xstrdup(word);
+		free(c->args[at]);
+		c->args[at] = xstrdup(word);
 	}
 }
 
@@ -88,11 +88,11 @@ static struct fix_command *command_of(struct fix_commands *l, struct span kind)
 	struct fix_command *c;
 
 	for (size_t i = 0; i < l->n; i++)
-		if (span_eq(kind, l->v[i].words[0]))
+		if (span_eq(kind, l->v[i].args[0]))
 			return &l->v[i];
 	c = &VEC_PUSH(l->v, l->n);
 	*c = (struct fix_command){0};
-	VEC_PUSH(c->words, c->n) = span_dup(kind);
+	VEC_PUSH(c->args, c->n) = span_dup(kind);
 	return c;
 }
 
@@ -129,7 +129,7 @@ static const struct opt *key_of(const struct host_kind *k, const char *name)
 /* The lines "key = value" of the kind's present section. */
 static void keep_section(struct fix_command *c, const struct host_conf *conf)
 {
-	const struct host_kind *k = host_kind_find(c->words[0]);
+	const struct host_kind *k = host_kind_find(c->args[0]);
 	const struct host_wants *w = k && conf ? host_conf_wants(conf, k) : NULL;
 	auto_free char *text = NULL;
 	struct span rest, line, name;
@@ -172,7 +172,7 @@ char *fix_text(const struct fix_command *c)
 	buf_init(&b, TEXT_MAX);
 	buf_str(&b, "unirail host");
 	for (size_t i = 0; i < c->n; i++) {
-		auto_free char *word = host_shell_word(c->words[i]);
+		auto_free char *word = host_shell_word(c->args[i]);
 
 		buf_printf(&b, " %s", word);
 	}
@@ -183,8 +183,8 @@ void fix_done(struct fix_commands *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		for (size_t k = 0; k < l->v[i].n; k++)
-			free(l->v[i].words[k]);
-		free(l->v[i].words);
+			free(l->v[i].args[k]);
+		free(l->v[i].args);
 	}
 	free(l->v);
 	*l = (struct fix_commands){0};
@@ -200,7 +200,7 @@ static int call(const struct fix_command *c, const char *dir, bool dry_run)
 
 	VEC_PUSH(argv, n) = host;
 	for (size_t i = 0; i < c->n; i++)
-		VEC_PUSH(argv, n) = c->words[i];
+		VEC_PUSH(argv, n) = c->args[i];
 	if (dry_run)
 		VEC_PUSH(argv, n) = show;
 	if (dir) {

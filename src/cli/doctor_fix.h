@@ -11,7 +11,7 @@
 #include "host/conf.h"
 
 struct fix_command {
-	char **words; /* "sysctl", "net.ipv4.conf.ens1.rp_filter=2", ... */
+	char **args; /* "sysctl", "net.ipv4.conf.ens1.rp_filter=2", ... */
 	size_t n;
 };
 

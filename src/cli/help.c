@@ -14,7 +14,7 @@ const struct cmd help_cmds[] = {
 	{0},
 };
 
-bool applet_has_words(const struct applet *a)
+bool applet_has_commands(const struct applet *a)
 {
 	for (const struct cmd *c = a->cmds; c && (c->name || c->help); c++)
 		if (c->name)
@@ -122,7 +122,7 @@ void help_applet(const struct applet *a, struct buf *b)
 		help_plugin(a, b);
 		buf_str(b, a->cmds ? "\n" : "");
 	}
-	if (applet_has_words(a))
+	if (applet_has_commands(a))
 		opt_commands(a->cmds, prog, b);
 	else if (a->cmds)
 		opt_help(a->cmds, prog, b);
@@ -137,15 +137,15 @@ static int help_command(const struct applet *a, int argc, char **argv, struct bu
 {
 	auto_free char *prog = xasprintf("unirail %s", a->name), *full = NULL;
 	const struct cmd *c;
-	int words, r;
+	int used, r;
 
-	if (!applet_has_words(a))
+	if (!applet_has_commands(a))
 		return err_set(e, -EINVAL, "applet '%s' has no commands ('%s')", a->name, argv[1]);
-	r = cmd_pick(prog, a->cmds, argc, argv, &c, &words, e);
+	r = cmd_pick(prog, a->cmds, argc, argv, &c, &used, e);
 	if (r < 0)
 		return r;
-	if (words < argc - 1)
-		return err_set(e, -EINVAL, "unknown command '%s %s'", argv[0], argv[words + 1]);
+	if (used < argc - 1)
+		return err_set(e, -EINVAL, "unknown command '%s %s'", argv[0], argv[used + 1]);
 	full = xasprintf("%s %s", prog, c->name);
 	opt_help(c, full, b);
 	return 0;

@@ -327,7 +327,7 @@ static int select_kinds(struct call *c, int argc, char **argv, struct err *e)
 		for (const struct host_kind *const *p = host_kinds; *p; p++)
 			VEC_PUSH(names, n) = (*p)->name;
 		near = opt_suggest(argv[i], names, n);
-		return err_kind(e, ERR_ENV, -EINVAL, "'%s' is no kind of step%s%s%s", argv[i],
+		return err_kind(e, ERR_ENV, -EINVAL, "unknown kind of step '%s'%s%s%s", argv[i],
 				near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 	}
 	return 0;
@@ -489,12 +489,12 @@ int host_main(int argc, char **argv)
 	char prog[PROG_MAX] = "unirail host";
 	struct err e = ERR_INIT;
 	bool given = false;
-	int words, r = cmd_pick(prog, host_cmds, argc, argv, &cmd, &words, &e);
+	int used, r = cmd_pick(prog, host_cmds, argc, argv, &cmd, &used, &e);
 
 	host_conf_init(&c.conf);
 	if (r == 0) {
 		snprintf(prog, sizeof(prog), "unirail host %s", cmd->name);
-		r = parse(&c, cmd, prog, argc - 1 - words, argv + 1 + words, &kind, &given, &e);
+		r = parse(&c, cmd, prog, argc - 1 - used, argv + 1 + used, &kind, &given, &e);
 	}
 	if (r < 0) {
 		host_conf_done(&c.conf);

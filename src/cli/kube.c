@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/kube.h"
+#include "kube/client.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -13,6 +13,24 @@
 #include "kube/discover.h"
 #include "kube/informer.h"
 #include "kube/time.h"
+
+/* Shared by the parts of kube.c: options and API access, and `kube get`. */
+
+struct kube_opts {
+	const char *kubeconfig, *context, *ns, *labels, *fields, *output;
+	bool all, watch, cached;
+	int64_t timeout_ms;
+};
+
+struct kube_tool {
+	const struct kube_opts *o;
+	struct kube_conf conf;
+	struct loop *loop;
+	struct kube *k;
+	const char *ns; /* "": all namespaces */
+	bool json;
+	struct err e;
+};
 
 /* `unirail kube`: requests to the API server, to examine access and permissions. */
 
@@ -59,7 +77,8 @@ const struct cmd kube_cmds[] = {
 	{0},
 };
 
-void kube_tool_stop(struct kube_tool *t, const struct err *e)
+/* Stops the loop: exit status 0, or 1 with e. */
+static void kube_tool_stop(struct kube_tool *t, const struct err *e)
 {
 	if (e)
 		t->e = *e;
@@ -88,6 +107,8 @@ static int version(struct kube_tool *t)
 }
 
 /* --- main --- */
+
+static int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name);
 
 static int with_client(struct kube_tool *t, const struct root *root, const struct cmd *c, int argc,
 		       char **argv)
@@ -133,13 +154,13 @@ int kube_main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	auto_free char *prog = NULL;
 	const struct cmd *c;
-	int words, at, r = cmd_pick("unirail kube", kube_cmds, argc, argv, &c, &words, &e);
+	int used, at, r = cmd_pick("unirail kube", kube_cmds, argc, argv, &c, &used, &e);
 
 	if (r < 0)
 		return opt_exit("unirail kube", r, &e);
 	prog = xasprintf("unirail kube %s", c->name);
-	argc -= 1 + words;
-	argv += 1 + words;
+	argc -= 1 + used;
+	argv += 1 + used;
 	at = opt_parse(c, prog, argc, argv, &o, &e);
 	if (at < 0)
 		return opt_exit(prog, at, &e);
@@ -420,7 +441,8 @@ static void next(struct get *g)
 	x->d = kube_discover(g->t->k, kind, on_kind, x);
 }
 
-int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name)
+/* KIND[,KIND...] [NAME]; returns the exit status. */
+static int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name)
 {
 	struct get g = {.t = t, .rest = span_of(kinds), .name = name};
 	int r;

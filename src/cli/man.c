@@ -118,7 +118,7 @@ static void usage(struct buf *b, const struct applet *a, const struct cmd *c)
 
 static void commands(struct buf *b, const struct applet *a)
 {
-	buf_str(b, applet_has_words(a) ? ".SH COMMANDS\n" : ".SH OPTIONS\n");
+	buf_str(b, applet_has_commands(a) ? ".SH COMMANDS\n" : ".SH OPTIONS\n");
 	for (const struct cmd *c = a->cmds; c && (c->name || c->help); c++) {
 		if (c->name) {
 			roff_line(b, ".SS ", c->name, "\n");

@@ -58,7 +58,7 @@ int memlock_hook_main(int argc, char **argv)
 		return opt_exit("unirail memlock-hook", n, &e);
 	if (nri_memlock_parse(argv[1 + n], &bytes, &e) < 0 || !bytes) {
 		fprintf(stderr,
-			"unirail memlock-hook: '%.32s' is no limit, wants unlimited or a number of "
+			"unirail memlock-hook: '%.32s' is not a limit, wants unlimited or a number of "
 			"bytes\n",
 			argv[1 + n]);
 		return 2;

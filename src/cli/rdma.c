@@ -349,13 +349,13 @@ static int read_words(int argc, char **argv, struct rdma_opts *o, const struct c
 		      struct selection *s, struct err *e)
 {
 	auto_free char *prog = NULL;
-	int words, at, r = cmd_pick("unirail rdma", rdma_cmds, argc, argv, ret, &words, e);
+	int used, at, r = cmd_pick("unirail rdma", rdma_cmds, argc, argv, ret, &used, e);
 
 	if (r < 0)
 		return r;
 	prog = xasprintf("unirail rdma %s", (*ret)->name);
-	argc -= 1 + words;
-	argv += 1 + words;
+	argc -= 1 + used;
+	argv += 1 + used;
 	at = opt_parse(*ret, prog, argc, argv, o, e);
 	if (at < 0)
 		return at;

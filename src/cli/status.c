@@ -141,15 +141,15 @@ static void print_text(const struct json *v)
 static int failure(int status, const struct buf *body, const char *socket, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
-	const char *words = NULL;
+	const char *message = NULL;
 
 	if (json_parse(&doc, buf_span(body), ANSWER_MAX, NULL) == 0)
-		words = json_string(json_get(json_root(doc), "message"));
+		message = json_string(json_get(json_root(doc), "message"));
 	if (status == 404)
 		return err_set(e, -ENOENT, "'%s' is not the socket of a cluster's agent%s%s",
-			       socket, words ? ": " : "", words ? words : "");
-	return err_set(e, -EPROTO, "'%s' responded %d%s%s", socket, status, words ? ": " : "",
-		       words ? words : "");
+			       socket, message ? ": " : "", message ? message : "");
+	return err_set(e, -EPROTO, "'%s' responded %d%s%s", socket, status, message ? ": " : "",
+		       message ? message : "");
 }
 
 static int ask(const char *socket, int64_t timeout_ms, struct buf *body, struct json_doc **ret,

@@ -45,7 +45,8 @@ static void begin(struct json_out *o, struct buf *b, const char *kind, const cha
 	jo_kstr(o, "name", name);
 }
 
-void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
+/* --- request bodies --- */
+static void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 {
 	struct cidr_list hijack = {0};
 	struct json_out o;
@@ -79,7 +80,8 @@ static bool is_name(const char *s)
 	       !strchr(".-", s[n - 1]);
 }
 
-bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network)
+/* False: the network's name is not valid as an object's name. */
+static bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network)
 {
 	bool calico = strcmp(network, CALICO_NETWORK) == 0;
 	struct json_out o;
@@ -204,6 +206,61 @@ static bool make_network(struct defaults *d)
 	return true;
 }
 
+static bool is_between(char c)
+{
+	return c && (strchr(",\"'[]", c) || isspace((unsigned char)c));
+}
+
+/* "10.6.0.2-10.6.0.9,10.6.0.20", or as Helm writes a list: ["10.6.0.2-10.6.0.9","10.6.0.20"] */
+static void put_ranges(struct json_out *o, const char *text)
+{
+	jo_key(o, "ips");
+	jo_arr(o);
+	while (text && *text) {
+		size_t n = 0;
+
+		while (text[n] && !is_between(text[n]))
+			n++;
+		if (n > 0) {
+			auto_free char *range = span_dup((struct span){text, n});
+
+			jo_str(o, range);
+		}
+		text += n + (text[n] != '\0');
+	}
+	jo_end_arr(o);
+}
+
+static void put(struct buf *b, const struct defaults_pool *p, const char *kind, const char *name,
+		bool is_default)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", SPIDERPOOL_API);
+	jo_kstr(&o, "kind", kind);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", name);
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	jo_kstr(&o, "subnet", p->cidr ? p->cidr : "");
+	put_ranges(&o, p->ips);
+	if (p->gateway)
+		jo_kstr(&o, "gateway", p->gateway);
+	if (is_default)
+		jo_kbool(&o, "default", true);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
+static void defaults_subnet(struct buf *b, const struct defaults_pool *p)
+{
+	put(b, p, "SpiderSubnet", p->subnet, false);
+}
+
 static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
 {
 	auto_buf struct buf b;
@@ -288,61 +345,6 @@ void defaults_free(struct defaults *d)
 }
 
 /* Subnet and pool from the settings. The API server or our admission validates their values. */
-
-static bool is_between(char c)
-{
-	return c && (strchr(",\"'[]", c) || isspace((unsigned char)c));
-}
-
-/* "10.6.0.2-10.6.0.9,10.6.0.20", or as Helm writes a list: ["10.6.0.2-10.6.0.9","10.6.0.20"] */
-static void put_ranges(struct json_out *o, const char *text)
-{
-	jo_key(o, "ips");
-	jo_arr(o);
-	while (text && *text) {
-		size_t n = 0;
-
-		while (text[n] && !is_between(text[n]))
-			n++;
-		if (n > 0) {
-			auto_free char *range = span_dup((struct span){text, n});
-
-			jo_str(o, range);
-		}
-		text += n + (text[n] != '\0');
-	}
-	jo_end_arr(o);
-}
-
-static void put(struct buf *b, const struct defaults_pool *p, const char *kind, const char *name,
-		bool is_default)
-{
-	struct json_out o;
-
-	jo_init(&o, b, 0);
-	jo_obj(&o);
-	jo_kstr(&o, "apiVersion", SPIDERPOOL_API);
-	jo_kstr(&o, "kind", kind);
-	jo_key(&o, "metadata");
-	jo_obj(&o);
-	jo_kstr(&o, "name", name);
-	jo_end_obj(&o);
-	jo_key(&o, "spec");
-	jo_obj(&o);
-	jo_kstr(&o, "subnet", p->cidr ? p->cidr : "");
-	put_ranges(&o, p->ips);
-	if (p->gateway)
-		jo_kstr(&o, "gateway", p->gateway);
-	if (is_default)
-		jo_kbool(&o, "default", true);
-	jo_end_obj(&o);
-	jo_end_obj(&o);
-}
-
-void defaults_subnet(struct buf *b, const struct defaults_pool *p)
-{
-	put(b, p, "SpiderSubnet", p->subnet, false);
-}
 
 void defaults_pool(struct buf *b, const struct defaults_pool *p)
 {

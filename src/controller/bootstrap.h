@@ -13,7 +13,7 @@
  * 	SpiderSubnet		by the settings default-ipv4-* and default-ipv6-*: if `pool` is set, the pool
  * 	SpiderIPPool		(with default: true) and before it the subnet, if `subnet` is set
  *
- * To delete such an object for good, disable it in the settings: otherwise the next leader creates
+ * To delete such an object permanently, disable it in the settings: otherwise the next leader creates
  * it again.
  */
 
@@ -46,12 +46,6 @@ struct defaults_conf {
 struct defaults *defaults_new(const struct defaults_conf *c);
 void defaults_free(struct defaults *d); /* accepts NULL */
 
-/* --- request bodies --- */
-
-void defaults_coordinator(struct buf *b, const struct defaults_conf *c);
-void defaults_subnet(struct buf *b, const struct defaults_pool *p);
 void defaults_pool(struct buf *b, const struct defaults_pool *p);
-/* False: the network's name is not valid as an object's name. */
-bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network);
 
 #endif

@@ -12,12 +12,48 @@
 #include "controller/coordinator/coordinators.h"
 #include "controller/gc/address_gc.h"
 #include "controller/gc/uninjected.h"
-#include "controller/internal.h"
+#include "controller/cache/cache.h"
+#include "controller/conf.h"
+#include "controller/webhooks.h"
+#include "kube/config.h"
+#include "kube/events.h"
+#include "kube/leader.h"
+#include "server/daemon.h"
+#include "server/health.h"
 #include "controller/nad/nads.h"
 #include "controller/subnet/subnets.h"
 #include "kern/sys/caps.h"
 #include "server/confine.h"
 #include "server/prometheus.h"
+
+enum { CONTROLLER_PARTS_MAX = 16 };
+
+struct controller {
+	int argc;
+	char **argv;
+	struct controller_conf conf;
+	struct controller_conf first; /* initial settings, kept after a reload since other modules
+	                               * borrow its strings */
+	struct root root;
+	struct loop *loop;
+	struct daemon *daemon;
+	struct ports *ports;
+	struct kube_conf kube_conf;
+	struct kube *kube;
+	struct cluster_cache *cache;
+	struct webhooks *webhooks;     /* NULL: disabled */
+	struct nads *nads;	       /* while this replica is the leader; NULL: disabled */
+	struct addresses *addresses;   /* while this replica is the leader */
+	struct uninjected *uninjected; /* the same; NULL: no webhooks */
+	struct kube_events *events;
+	struct kube_lease *lease;
+	uint64_t gained; /* how often this replica became leader */
+	bool ready;	 /* last result of /readyz */
+	bool registered; /* the webhooks were registered when this replica first became ready */
+	bool drains;	 /* the Lease was released, or will not be requested any more */
+	/* running parts, one for each row of the tables in controller.c; NULL: not running */
+	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
+};
 
 /* `unirail controller`: settings, leader election, start and shutdown. */
 
@@ -34,10 +70,13 @@ const struct cmd controller_cmds[] = {
 
 /* --- settings --- */
 
-const struct controller_conf *controller_first(const struct controller *c)
+/* The initial settings: values that require a restart to change, and strings that stay valid. */
+static const struct controller_conf *controller_first(const struct controller *c)
 {
 	return c->first.own.v ? &c->first : &c->conf;
 }
+
+static void controller_notify_settings(struct controller *c);
 
 static void reload(void *arg)
 {
@@ -68,6 +107,8 @@ static void reload(void *arg)
 
 /* --- leader election --- */
 
+static void controller_lead(struct controller *c);
+
 static void on_gained(void *arg)
 {
 	struct controller *c = arg;
@@ -78,6 +119,8 @@ static void on_gained(void *arg)
 		cluster_cache_listen(c->cache, controller_first(c)->hold_ms);
 	controller_lead(c);
 }
+
+static void controller_follow(struct controller *c);
 
 static void on_lost(void *arg, const struct err *cause)
 {
@@ -115,6 +158,15 @@ static void on_drained(void *arg)
 	loop_stop(((struct controller *)arg)->loop, 0);
 }
 
+/* Keeps replying to requests for a while, then calls done(c). */
+static void controller_drain(struct controller *c, void (*done)(void *arg))
+{
+	if (c->webhooks)
+		webhooks_drain(c->webhooks, done, c);
+	else
+		done(c);
+}
+
 static void on_released(void *arg)
 {
 	struct controller *c = arg;
@@ -136,6 +188,8 @@ static void end(void *arg)
 
 /* --- ports --- */
 
+static int controller_ready(struct controller *c, struct err *e);
+
 static int on_ready(void *arg, struct err *e)
 {
 	struct controller *c = arg;
@@ -146,6 +200,8 @@ static int on_ready(void *arg, struct err *e)
 	c->ready = r == 0;
 	return r;
 }
+
+static void controller_metrics(struct controller *c, struct buf *b);
 
 static void on_scrape(void *arg)
 {
@@ -212,6 +268,8 @@ static void confine(struct controller *c)
 	confine_enter(&s, c->conf.sandbox, message, sizeof(message));
 }
 
+static int controller_serve(struct controller *c, struct err *e);
+
 static int start(struct controller *c, struct err *e)
 {
 	static const struct daemon_ops ops = {reload, end};
@@ -238,6 +296,8 @@ static int start(struct controller *c, struct err *e)
 		confine(c);
 	return r;
 }
+
+static void controller_part_from(struct controller *c);
 
 static void stop(struct controller *c)
 {
@@ -519,14 +579,6 @@ static void follow_webhooks(void *part)
 	webhooks_lead(part, false);
 }
 
-void controller_drain(struct controller *c, void (*done)(void *arg))
-{
-	if (c->webhooks)
-		webhooks_drain(c->webhooks, done, c);
-	else
-		done(c);
-}
-
 /* --- pools of subnets --- */
 
 static int start_subnets(struct controller *c, void **ret, struct err *e)
@@ -597,23 +649,24 @@ static void parts_stop(const struct part *table, size_t n, void **at)
 	}
 }
 
-int controller_serve(struct controller *c, struct err *e)
+/* Starts what every replica runs, in table order; it is stopped in reverse order. */
+static int controller_serve(struct controller *c, struct err *e)
 {
 	return parts_start(c, every, c->every, e);
 }
 
-void controller_part_from(struct controller *c)
+static void controller_part_from(struct controller *c)
 {
 	parts_stop(every, ARRAY_LEN(every) - 1, c->every);
 }
 
 /* Parts of the leader open nothing that could fail. */
-void controller_lead(struct controller *c)
+static void controller_lead(struct controller *c)
 {
 	parts_start(c, leads, c->leads, NULL);
 }
 
-void controller_follow(struct controller *c)
+static void controller_follow(struct controller *c)
 {
 	parts_stop(leads, ARRAY_LEN(leads) - 1, c->leads);
 }
@@ -627,7 +680,8 @@ static void notify_settings(struct controller *c, const struct part *p, void **a
 			p->settings(*at, c);
 }
 
-void controller_notify_settings(struct controller *c)
+/* The settings have changed. */
+static void controller_notify_settings(struct controller *c)
 {
 	notify_settings(c, every, c->every);
 	notify_settings(c, leads, c->leads);
@@ -655,7 +709,7 @@ static int is_registered(struct controller *c, struct err *e)
  * An unreachable API server does not make a replica unready, since it answers from its cache. Nor
  * does a kind that is not installed: there are no requests for it.
  */
-int controller_ready(struct controller *c, struct err *e)
+static int controller_ready(struct controller *c, struct err *e)
 {
 	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++) {
 		int r = cluster_cache_synced(c->cache, k)
@@ -683,7 +737,7 @@ static void add_metrics(const struct part *p, void **at, struct buf *b)
 			p->metrics(*at, b);
 }
 
-void controller_metrics(struct controller *c, struct buf *b)
+static void controller_metrics(struct controller *c, struct buf *b)
 {
 	const struct metric *objects = METRIC("unirail_controller_objects", "gauge",
 					      "Objects in the cluster cache of this replica.");

@@ -40,10 +40,7 @@ static uint64_t net_number(const struct root *r, const char *name, const char *w
 	return n;
 }
 
-/*
- * The number of the PF's VF that a representor belongs to, from its port name "pf0vf3", on a DPU
- * "c1pf0vf3"; -1: none.
- */
+/* The VF number of a representor, from its port name ("pf0vf3", on a DPU "c1pf0vf3"); -1: none. */
 static int64_t represented(const struct root *r, const char *name)
 {
 	char port[32];

@@ -167,7 +167,7 @@ bool doctor_skip(struct doctor *d, const char *where, int code)
 	return true;
 }
 
-/* The directories of CNI: links, configurations, and what these need of the host. */
+/* Checks of the CNI directories: links, configurations, and their requirements for the host. */
 
 enum { CONF_MAX = 1 << 20 };
 
@@ -348,7 +348,7 @@ static void check_master(struct doctor *d, const char *file, const struct json *
 	    json_bool(json_get(plugin, "linkInContainer")) ||
 	    link_find(d->f->links, d->f->n_links, master))
 		return;
-	what = xasprintf("master '%s' of plugin '%s' is no link of this host", master, type);
+	what = xasprintf("master '%s' of plugin '%s' is not a link of this host", master, type);
 	remedy = links_remedy(d, master);
 	find_once(d, file, remedy, what);
 }
@@ -893,7 +893,8 @@ static bool calls_ours(const struct doctor *d, const struct cni_config_file *f)
 	return strcmp(base ? base + 1 : target, "unirail") == 0;
 }
 
-static void other_is_first(struct doctor *d, const struct cni_config_file *first, const char *ours)
+static void other_is_first(struct doctor *d, const struct cni_config_file *first,
+			   const char *generated)
 {
 	auto_free char *where = xasprintf("%s/%s", d->cni_conf, first->name);
 
@@ -901,33 +902,33 @@ static void other_is_first(struct doctor *d, const struct cni_config_file *first
 		doctor_find(d, FINDING_PROBLEM, where, "correct or remove the file",
 			    "the container runtime reads this file before '%s', and it is invalid: "
 			    "%s",
-			    ours, first->why);
+			    generated, first->reason);
 	else
 		doctor_find(d, FINDING_PROBLEM, where,
 			    "remove the file and the program that writes it, or rename unirail's "
 			    "to sort before it (the agent's setting cni-conf-name)",
 			    "the container runtime uses this file, not '%s': pods get no rails",
-			    ours);
+			    generated);
 }
 
 static void doctor_cni_first(struct doctor *d)
 {
 	auto_free char *link = xasprintf("%s/unirail-cni", d->cni_bin);
-	const struct cni_config_file *first, *ours, *renamed;
+	const struct cni_config_file *first, *generated, *renamed;
 	auto_cni_config struct cni_config_files files = {0};
 
 	if (cni_config_read(d->f->root, d->cni_conf, &files, NULL) < 0)
 		return;
 	first = first_of(&files);
 	renamed = find(&files, CNI_CONFIG_IGNORED);
-	ours = find(&files, CNI_CONFIG_GENERATED);
-	if (!ours)
-		ours = find(&files, CNI_CONFIG_WRITTEN);
+	generated = find(&files, CNI_CONFIG_GENERATED);
+	if (!generated)
+		generated = find(&files, CNI_CONFIG_WRITTEN);
 	if (!first || first->kind == CNI_CONFIG_GENERATED || first->kind == CNI_CONFIG_WRITTEN ||
 	    calls_ours(d, first))
 		return;
-	if (ours) {
-		other_is_first(d, first, ours->name);
+	if (generated) {
+		other_is_first(d, first, generated->name);
 	} else if (renamed) {
 		auto_free char *where = xasprintf("%s/%s", d->cni_conf, renamed->name);
 

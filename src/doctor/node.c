@@ -14,7 +14,7 @@ enum { WHERE_MAX = 160 };
 
 /* --- the kubelet's resources --- */
 
-/* VFs of one PF that have a driver: those in a resource, and those in none. */
+/* Counts of the VFs of one PF that have a driver: in a resource, and in no resource. */
 static void check_pf(struct doctor *d, const struct kubelet_devices *l, const struct pci_dev *pf)
 {
 	const struct host_facts *f = d->f;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails against their use: link type, MTUs of PF, VF and pod, and other programs that use them. */
+/* Checks whether rails fit their use: link type, MTUs of PF, VF and pod, and other programs that
+ * use them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

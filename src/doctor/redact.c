@@ -21,15 +21,15 @@ static bool contains(struct span s, const char *word)
 
 static bool redact_is_secret_key(struct span key)
 {
-	static const char *const words[] = {
+	static const char *const names[] = {
 		"token", "passw", "passphrase", "secret", "credential", "private", "auth",
 		"preshared", "psk", "certificate", "client-key", "client_key", "clientkey",
 		"apikey", "api-key", "api_key", "bearer", "cookie", "rootpw", "sshpw",
 		/* variables of containers, in the kubelet's checkpoint */
 		"allocresp"};
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (contains(key, words[i]))
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (contains(key, names[i]))
 			return true;
 	return false;
 }
@@ -125,7 +125,7 @@ int redact_json(struct span text, struct buf *b)
 /* A key of netplan or systemd that is a secret in text files, and not in JSON (the key of a taint). */
 static bool is_secret_word(struct span key)
 {
-	static const char *const words[] = {"key", "shared"};
+	static const char *const names[] = {"key", "shared"};
 	struct span word;
 
 	while (key.n && strchr("\"'", key.p[key.n - 1]))
@@ -135,8 +135,8 @@ static bool is_secret_word(struct span key)
 		word.p--;
 		word.n++;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (word.n == strlen(words[i]) && contains(word, words[i]))
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (word.n == strlen(names[i]) && contains(word, names[i]))
 			return true;
 	return redact_is_secret_key(key);
 }
@@ -235,7 +235,7 @@ static bool is_secret_pair(struct span word)
 	       (value.p && redact_is_secret_value(span_trim(value)));
 }
 
-void redact_words(struct span text, struct buf *b)
+void redact_cmdline(struct span text, struct buf *b)
 {
 	while (text.n) {
 		struct span word = next_word(&text), value = word, key;

@@ -23,6 +23,6 @@ int redact_json(struct span text, struct buf *b);
  */
 void redact_lines(struct span text, struct buf *b);
 /* Words "key=value" separated by blanks, as on a kernel command line; a value in double quotes may have blanks. */
-void redact_words(struct span text, struct buf *b);
+void redact_cmdline(struct span text, struct buf *b);
 
 #endif

@@ -23,9 +23,9 @@ static bool is_zero_gid(struct span s)
 	return true;
 }
 
-static void left_out(struct snapshot *s, const char *path, const char *why)
+static void left_out(struct snapshot *s, const char *path, const char *reason)
 {
-	auto_free char *text = xasprintf("%s: left out: %s", path, why);
+	auto_free char *text = xasprintf("%s: left out: %s", path, reason);
 
 	tree_put_comment(s->out, text);
 	s->n_left++;
@@ -56,8 +56,8 @@ static void put_content(struct snapshot *s, const char *path, struct span text, 
 	}
 	if (how == SNAP_LINES)
 		redact_lines(text, &b);
-	else if (how == SNAP_WORDS)
-		redact_words(text, &b);
+	else if (how == SNAP_CMDLINE)
+		redact_cmdline(text, &b);
 	else if (how != SNAP_JSON)
 		buf_add(&b, text.p, how == SNAP_BYTES ? without_zeros(text) : text.n);
 	tree_put_file(s->out, path, buf_span(&b));
@@ -281,7 +281,7 @@ static const struct snap_rule snap_rules[] = {
 	{"/etc/netplan/*.yaml", SNAP_LINES},
 	{"/etc/NetworkManager/conf.d/*", SNAP_LINES},
 	{"/proc/version", SNAP_TEXT},
-	{"/proc/cmdline", SNAP_WORDS},
+	{"/proc/cmdline", SNAP_CMDLINE},
 	{"/proc/modules", SNAP_TEXT},
 	{"/proc/mounts", SNAP_TEXT},
 	{"/proc/self/mounts", SNAP_TEXT},

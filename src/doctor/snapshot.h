@@ -24,13 +24,13 @@ struct snapshot {
 
 /* How the content of a file is included. */
 enum snap_how {
-	SNAP_TEXT,  /* unchanged */
-	SNAP_NAME,  /* empty: only its existence (a device node, a program) */
-	SNAP_GID,   /* unchanged, unless all zero */
-	SNAP_JSON,  /* redact_json() */
-	SNAP_LINES, /* redact_lines() */
-	SNAP_WORDS, /* redact_words() */
-	SNAP_BYTES, /* unchanged, without zeros at the end: configuration space of PCI */
+	SNAP_TEXT,    /* unchanged */
+	SNAP_NAME,    /* empty: only its existence (a device node, a program) */
+	SNAP_GID,     /* unchanged, unless all zero */
+	SNAP_JSON,    /* redact_json() */
+	SNAP_LINES,   /* redact_lines() */
+	SNAP_CMDLINE, /* redact_cmdline() */
+	SNAP_BYTES,   /* unchanged, without zeros at the end: configuration space of PCI */
 };
 
 /* Path pattern; '*' matches a name or a part of one ("virtfn*", "*.conf"). */

@@ -230,7 +230,7 @@ static int link_in_effect(struct host *h, const struct host_op *op, const char *
 	return target && now ? strcmp(now, target) == 0 : !target && !now;
 }
 
-static bool same_words(const char *a, const char *b)
+static bool same_values(const char *a, const char *b)
 {
 	static const char blanks[] = " \t\n";
 
@@ -258,7 +258,7 @@ static int attr_in_effect(struct host *h, const struct host_op *op, const char *
 	(void)e;
 	if (!value || !now || strncmp(path, "/proc/sys/", strlen("/proc/sys/")) != 0)
 		return 1;
-	return same_words(now, value);
+	return same_values(now, value);
 }
 
 static int in_effect(struct host *h, const char *kind, const struct host_op *op, struct err *e)

@@ -27,7 +27,7 @@ void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 int host_show(struct host *h, const struct host_conf *c, const struct host_select *s,
 	      struct host_rows *rows, struct err *e);
 
-/* Told before and after each step, and asked whether to stop. All may be NULL. */
+/* Callbacks before and after each step, and whether to stop. All may be NULL. */
 struct host_progress {
 	void (*step)(void *arg, size_t i, size_t n, const char *kind, const char *subject,
 		     const char *text);

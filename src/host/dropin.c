@@ -9,7 +9,8 @@
 
 enum { TEXT_MAX = 256 << 10 };
 
-char *host_dropin_path(const struct host_kind *k, const struct host_want *w)
+/* "/etc/unirail/host.d/interface-ens1.conf" */
+static char *host_dropin_path(const struct host_kind *k, const struct host_want *w)
 {
 	char *path = xasprintf("%s/%s%s%s.conf", HOST_DROPIN_DIR, k->section, w->name ? "-" : "",
 			       w->name ? w->name : "");

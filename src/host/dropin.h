@@ -11,8 +11,6 @@
 
 #define HOST_DROPIN_DIR "/etc/unirail/host.d"
 
-/* "/etc/unirail/host.d/interface-ens1.conf" */
-char *host_dropin_path(const struct host_kind *k, const struct host_want *w);
 /* The section as text that host_conf_parse() reads back: members that differ from the defaults. */
 char *host_dropin_text(const struct host_kind *k, const struct host_want *w);
 /* Adds the step that writes the file, or removes it (host_kind.clears); first of a plan. */

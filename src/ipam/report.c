@@ -248,20 +248,20 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 		return err_set(e, -ENOSYS,
 			       "'%.50s' is none of list, show, free, owner, release, check",
 			       c->command);
-	if (c->n_message < k->least || c->n_message > k->most)
+	if (c->n_args < k->least || c->n_args > k->most)
 		return err_set(e, -EINVAL, "'%s' takes %zu to %zu operands, not %zu", k->name,
-			       k->least, k->most, c->n_message);
+			       k->least, k->most, c->n_args);
 	if (strcmp(k->name, "list") == 0)
 		return report_list(o, e);
 	if (strcmp(k->name, "check") == 0)
 		return report_check(o, e);
 	if (strcmp(k->name, "show") == 0)
-		return report_show(o, c->message[0], e);
+		return report_show(o, c->args[0], e);
 	if (strcmp(k->name, "free") == 0)
-		return report_free(o, c->message[0], c->n_message > 1 ? c->message[1] : "10", e);
+		return report_free(o, c->args[0], c->n_args > 1 ? c->args[1] : "10", e);
 	if (strcmp(k->name, "owner") == 0)
-		return report_owner(o, c->message[0], e);
-	return report_release(o, c->message[0], c->release, e);
+		return report_owner(o, c->args[0], e);
+	return report_release(o, c->args[0], c->release, e);
 }
 
 /* `unirail pool list`. */

@@ -28,8 +28,8 @@ int report_release(const struct report *r, const char *address, enum report_rele
  * number of arguments. */
 struct report_call {
 	const char *command;
-	const char *const *message;
-	size_t n_message;
+	const char *const *args;
+	size_t n_args;
 	enum report_release release;
 };
 int report_run(const struct report *r, const struct report_call *c, struct err *e);

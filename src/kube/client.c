@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
-/* State of one request; client.c only. */
-
 enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
 
 enum { CALL_LAST_MAX = 320, KUBE_HEAD_MS = 30000 /* a watch's answer begins at once */ };

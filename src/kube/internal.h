@@ -39,7 +39,8 @@ struct kube {
 
 struct kube_stream_ops {
 	void (*open)(void *arg); /* a successful answer begins; may be NULL */
-	/* Body of a successful answer only. Negative ends the request with that error. */
+	/* Called with the body of a successful answer only. A negative result ends the request with
+	 * that error. */
 	int (*data)(void *arg, struct span bytes, struct err *e);
 	/* s is NULL unless the server refused. */
 	void (*end)(void *arg, int status, const struct kube_status *s, const struct err *e);

@@ -19,7 +19,7 @@ struct kube_select {
 };
 
 struct kube_list_ops {
-	/* Valid during the call. Negative ends the list with that error. */
+	/* The object is valid during the call. A negative result ends the list with that error. */
 	int (*item)(void *arg, const struct json *object, struct err *e);
 	/*
 	 * The end: the resourceVersion to start a watch from, or e. Objects passed before an error

@@ -45,7 +45,7 @@ void confine_file(struct confine *c, const char *path, enum sandbox_right right)
  * need anything, so it rules the sandbox out. */
 void confine_server(struct confine *c, const char *host, const char *const *files,
 		    const char *program);
-/* Enters the sandbox and frees the paths. `words` receives the restrictions that are not in force
+/* Enters the sandbox and frees the paths. `desc` receives the restrictions that are not in force
  * and why, "" when all are. Never fails: a daemon runs without its sandbox where the kernel has
  * none. */
 void confine_enter(struct confine *c, const char *setting, char *desc, size_t size);

@@ -26,7 +26,7 @@ struct labels {
 
 /* NULL l is no labels; NULL: no such key. */
 const char *labels_get(const struct labels *l, const char *key);
-/* Replaces what there is of the key; strings are copied. */
+/* Replaces the key's value, if any; strings are copied. */
 void labels_put(struct labels *l, const char *key, const char *value);
 /* Many at once: labels_put() of each costs the square of their number. Collect in any order, then merge (the last of
  * equal keys counts); between the two nothing may be read. */

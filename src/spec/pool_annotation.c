@@ -11,7 +11,7 @@
 #include "spec/internal.h"
 #include "spec/subnet_annotation.h"
 
-/* Which source of pools counts for a pod's interfaces. */
+/* Which annotation or default decides the pools of a pod's interfaces. */
 
 void pod_pool_request_done(struct pod_pool_request *w)
 {

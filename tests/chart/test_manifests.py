@@ -87,7 +87,7 @@ def test_later_values_have_precedence(tmp_path):
     ("global.cniBinHostPath=opt", "global.cniBinHostPath is \"opt\", wants a text that begins with /"),
     ("coordinator.hijackCIDR={10.0.0.0/8 x}", "coordinator.hijackCIDR[0] is \"10.0.0.0/8 x\", wants a name or an address"),
     ("rdmaSharedDevicePlugin.deploy=true,rdmaSharedDevicePlugin.resources[0].name=../x",
-     "rdmaSharedDevicePlugin.resources[0].name is missing or no name"),
+     "rdmaSharedDevicePlugin.resources[0].name is missing or invalid"),
     ("rdma.rdmaSharedDevicePlugin.deviceConfig.configList[0].resourceName=a,"
      "rdma.rdmaSharedDevicePlugin.deviceConfig.configList[0].selectors.vendors=15b3", "selectors.vendors is \"15b3\", wants a list"),
     ("feature.enableIPv4=true,ipam.enableSpiderSubnet=false",

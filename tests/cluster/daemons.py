@@ -69,5 +69,5 @@ class Daemon:
     def lines(self):
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
-    def said(self, words):
-        return [x for x in self.lines() if words in x["msg"] + " " + x.get("error", "")]
+    def said(self, contains):
+        return [x for x in self.lines() if contains in x["msg"] + " " + x.get("error", "")]

@@ -163,8 +163,8 @@ def check_words(case, r):
               and "prefer a domain-qualified finalizer" not in line]  # a newer server's, of Spiderpool's name
     if not case.get("schema"):
         assert len(warned) == len(case.get("warned", [])), r.stderr
-        for words in case.get("warned", []):
-            assert any(words in line for line in warned), r.stderr
+        for contains in case.get("warned", []):
+            assert any(contains in line for line in warned), r.stderr
     if "refused" not in case:
         assert r.returncode == 0, r.stderr
         return

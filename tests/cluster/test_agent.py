@@ -111,7 +111,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
     # The same by its socket.
     held = addresses(one.plan(pod, "rail1", container="c1")[1])["net1"]
-    theirs = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
+    reference = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
     who = f"t/{pod['metadata']['name']}"
     assert rows(look("show", "rail1", *at))[held][:2] == ["used", who]
     record, = (r for r in json.loads(look("show", "rail1", "-o", "json", *at))["records"] if r["address"] == held)
@@ -119,7 +119,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert json.loads(look("owner", held, "-o", "json", *at)) == record
     assert held not in look("free", "rail1", "3", *at) and len(look("free", "rail1", "3", *at).splitlines()) == 3
     assert "is free in pool" in look("owner", look("free", "rail1", "1", *at).strip(), *at, status=1)
-    assert "this node does not own that part" in look("owner", theirs, *at, status=1)
+    assert "this node does not own that part" in look("owner", reference, *at, status=1)
     assert f"{held} (" in look("check", *at, status=1)  # the namespace of its pod does not exist
     assert "no pool 'none'" in look("show", "none", *at, status=1)
     assert "'xyz' is not an address" in look("owner", "xyz", *at, status=2)

@@ -26,10 +26,10 @@ class Fleet(Process):
         super().__init__(FLEET, folder, pools, first, count, *more, stdin=-1,
                          env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1", **(env or {})})
 
-    def tell(self, *words):
+    def tell(self, *args):
         """The answer's line."""
         at = self.said
-        self.p.stdin.write(" ".join(map(str, words)) + "\n")
+        self.p.stdin.write(" ".join(map(str, args)) + "\n")
         self.p.stdin.flush()
         self.said += 1
         wait(lambda: len(self.lines) > at or self.p.poll() is not None)

@@ -27,14 +27,14 @@ def writer(agent, net_d):
     return lambda *args, **kw: agent(args=("--cni-conf-name", NAME, "--cni-conf-dir", net_d, *args), **kw)
 
 
-def ours(net_d):
+def candidate(net_d):
     return json.loads((net_d / NAME).read_text())
 
 
 def wraps(net_d, name):
     def does():
         with_ours = (net_d / NAME).exists()
-        return with_ours and ours(net_d)["plugins"][0]["clusterNetwork"] == str(net_d / name)
+        return with_ours and candidate(net_d)["plugins"][0]["clusterNetwork"] == str(net_d / name)
     wait(does)
 
 
@@ -56,7 +56,7 @@ def others(net_d):
 def test_the_clusters_own_network_is_wrapped(writer, net_d):
     before = others(net_d)
     a = writer()
-    assert ours(net_d) == {
+    assert candidate(net_d) == {
         "cniVersion": "0.3.1", "name": "unirail", "unirail.io/generated": True, "plugins": [{
             "type": "unirail-cni", "capabilities": {"portMappings": True}, "agent": str(a.socket),
             "clusterNetwork": str(net_d / "10-calico.conflist"), "confDir": str(net_d)}]}
@@ -71,7 +71,7 @@ def test_file_follows_a_changed_network(writer, net_d):
     (net_d / "tmp").write_text(json.dumps({"cniVersion": "1.0.0", "name": "cilium", "plugins": [{"type": "cilium-cni"}]}))
     os.rename(net_d / "tmp", net_d / "05-cilium.conflist")
     wraps(net_d, "05-cilium.conflist")
-    assert ours(net_d)["cniVersion"] == "1.0.0" and "capabilities" not in ours(net_d)["plugins"][0]
+    assert candidate(net_d)["cniVersion"] == "1.0.0" and "capabilities" not in candidate(net_d)["plugins"][0]
     (net_d / "05-cilium.conflist").unlink()
     wraps(net_d, "10-calico.conflist")
     (net_d / NAME).unlink()  # by mistake

@@ -111,11 +111,11 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
 
 
 def test_errors_at_the_start(cluster, ns, replica):
-    for args, words in ((("--lease", "9s"), "each wants to be shorter"), (("--cni-config-dir", "x"), "absolute path"),
+    for args, contains in ((("--lease", "9s"), "each wants to be shorter"), (("--cni-config-dir", "x"), "absolute path"),
                         (("--health-prot", "1"), "did you mean '--health-port'?")):
         c = replica("x").start(*args, ready=False)
         assert c.process.wait(10) == 2
-        assert words in c.log.read_text()
+        assert contains in c.log.read_text()
         c.log.unlink()
 
 

@@ -156,15 +156,15 @@ class Steps:
         return to
 
     def run(self, command):
-        words = paths(re.sub(r"configs/cluster/\S+", lambda m: str(self.edited(m.group(0))), command))
-        words = [str(self.folder / w) if w == "unirail.tar" else w for w in words]
-        if words[0] == "ctr":
-            self.whole.node.run(*words)
-        elif words[0] == "kubectl":
-            return self.whole.kubectl(*words[1:], timeout=300)
-        elif words[0] != "make":  # its result is what is tested
-            words = [str(BINARY) if w == str(TOP / "build/unirail") else w for w in words]
-            subprocess.run(words, check=True, cwd=TOP)
+        args = paths(re.sub(r"configs/cluster/\S+", lambda m: str(self.edited(m.group(0))), command))
+        args = [str(self.folder / w) if w == "unirail.tar" else w for w in args]
+        if args[0] == "ctr":
+            self.whole.node.run(*args)
+        elif args[0] == "kubectl":
+            return self.whole.kubectl(*args[1:], timeout=300)
+        elif args[0] != "make":  # its result is what is tested
+            args = [str(BINARY) if w == str(TOP / "build/unirail") else w for w in args]
+            subprocess.run(args, check=True, cwd=TOP)
 
 
 def node_files(whole):
@@ -189,8 +189,8 @@ def test_the_steps_of_the_documents(fresh):
         if command.startswith("kubectl apply") and command.endswith("deploy/"):
             service = w.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
             w.net.address(service["spec"]["clusterIP"])  # no kube-proxy runs here
-    ours = json.loads(w.node.run("cat", f"/etc/cni/net.d/{NAME}").stdout)
-    assert ours["plugins"][0]["clusterNetwork"] == "/etc/cni/net.d/50-bridge.conflist"
+    candidate = json.loads(w.node.run("cat", f"/etc/cni/net.d/{NAME}").stdout)
+    assert candidate["plugins"][0]["clusterNetwork"] == "/etc/cni/net.d/50-bridge.conflist"
     wait(lambda: [p["status"]["phase"] for p in w.pods("default", "app=rails")] == ["Succeeded"] * 2 or w.why("default") and False,
          120)
     for p in w.pods("default", "app=rails"):

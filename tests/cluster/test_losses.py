@@ -119,7 +119,7 @@ def test_truncated_journal(what, mine, nodes, agent, rails, request):
     one, other = agent(here, UNIRAIL_GC_GRACE="1s", UNIRAIL_WAIT="3s"), agent(there, UNIRAIL_WAIT="3s")
     first = nodes.pod("t", there)
     wait(lambda: other.plan(first, small)[0] == 200, 60)
-    theirs = addresses(other.plan(first, small)[1])["net1"]
+    reference = addresses(other.plan(first, small)[1])["net1"]
     pods = [nodes.pod("t", here) for _ in range(3)]
     for pod in pods:
         wait(lambda: one.plan(pod, small, rails[0])[0] == 200, 60)
@@ -144,7 +144,7 @@ def test_truncated_journal(what, mine, nodes, agent, rails, request):
         wait(lambda: [e for e in mine.ok("GET", "/api/v1/events")["items"]
                       if e["reason"] == "JournalDamaged" and e["involvedObject"]["name"] == here])
     one.ready()
-    used = {theirs, *(a for v in before for a in v.values())}
+    used = {reference, *(a for v in before for a in v.values())}
     got = addresses(one.plan(nodes.pod("t", here), rails[0])[1])["net1"]
     assert got not in used
     used.add(got)

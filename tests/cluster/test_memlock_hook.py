@@ -42,7 +42,7 @@ def test_container_that_is_not_root_has_the_limit(bundle):
     assert p.returncode == 0, p.stderr
     assert p.stdout.split() == [str(MEMLOCK // 1024), "1000"]
     p = bundle(createRuntime=[{**hook, "args": ["unirail", "memlock-hook", "much"]}])
-    assert p.returncode != 0 and "'much' is no limit" in p.stderr
+    assert p.returncode != 0 and "'much' is not a limit" in p.stderr
 
 
 def test_without_the_hook_the_limit_is_the_runtimes(bundle):

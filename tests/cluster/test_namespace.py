@@ -39,9 +39,9 @@ def account(cluster, name, folder):
 def test_all_objects_are_in_the_namespace(installed):
     assert installed.request("GET", "/api/v1/namespaces/unirail")[0] == 404
     found = json.loads(kubectl(installed, "get", ",".join(NAMESPACED), "-A", "-o", "json"))["items"]
-    ours = [o for o in found if o["metadata"]["name"].startswith("unirail")]
-    assert {o["metadata"]["namespace"] for o in ours if o["kind"] not in ("Role", "RoleBinding")} == {NS}
-    assert {o["kind"] for o in ours} == {"ServiceAccount", "ConfigMap", "DaemonSet", "Deployment", "Service", "Role", "RoleBinding"}
+    candidate = [o for o in found if o["metadata"]["name"].startswith("unirail")]
+    assert {o["metadata"]["namespace"] for o in candidate if o["kind"] not in ("Role", "RoleBinding")} == {NS}
+    assert {o["kind"] for o in candidate} == {"ServiceAccount", "ConfigMap", "DaemonSet", "Deployment", "Service", "Role", "RoleBinding"}
     bound = json.loads(kubectl(installed, "get", "rolebindings,clusterrolebindings", "-A", "-o", "json"))["items"]
     subjects = [s for o in bound if o["metadata"]["name"].startswith("unirail") for s in o["subjects"]]
     assert len(subjects) == 6 and {s["namespace"] for s in subjects} == {NS}

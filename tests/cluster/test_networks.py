@@ -10,7 +10,7 @@ import stat
 import time
 
 import pytest
-from lab import BINARY, PLUGINS, THEIRS, Lab, addresses, has_address, link, link_names, ping, routes, run
+from lab import BINARY, PLUGINS, REFERENCE, Lab, addresses, has_address, link, link_names, ping, routes, run
 from test_podres import container, devices, kubelet
 from test_podres import pod as podres_pod
 
@@ -130,7 +130,7 @@ class World:
 
     def conf(self, type="multus", **more):
         return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": type, "agent": str(self.agent.socket),
-                "clusterNetwork": "podnet", "cniDir": str(self.lab.tmp / "multus"), "binDir": str(THEIRS),
+                "clusterNetwork": "podnet", "cniDir": str(self.lab.tmp / "multus"), "binDir": str(REFERENCE),
                 "kubeconfig": "/etc/cni/net.d/multus.d/multus.kubeconfig", **more}
 
     def args(self, pod):
@@ -233,7 +233,7 @@ def test_the_examples(world, name):
     folder.mkdir()
     (folder / name).write_text((CONFIGS / "cluster" / name).read_text())
     (folder / "10-calico.conflist").write_text(json.dumps({**w.podnet(), "name": "k8s-pod-network"}))
-    c = {**plugin, "agent": str(w.agent.socket), "confDir": str(folder), "binDir": str(THEIRS),
+    c = {**plugin, "agent": str(w.agent.socket), "confDir": str(folder), "binDir": str(REFERENCE),
          "cniDir": str(lab.tmp / "multus"), "runtimeConfig": {"portMappings": []}}
     pod, box = w.pod("rail0"), lab.pod()
     w.networks(pod, 2)
@@ -290,11 +290,11 @@ def test_status_is_written_by_the_next_agent(world):
     w.networks(pod, 1)
     folder = lab.tmp / "deadly"
     folder.mkdir()
-    for p in THEIRS.iterdir():
+    for p in REFERENCE.iterdir():
         (folder / p.name).symlink_to(p)
     (folder / "bridge").unlink()
     (folder / "bridge").write_text(f"#!/bin/sh\n[ $CNI_COMMAND = DEL ] || kill -9 {w.agent.process.pid}\n"
-                                   f"exec {THEIRS / 'bridge'}\n")
+                                   f"exec {REFERENCE / 'bridge'}\n")
     (folder / "bridge").chmod(0o755)
     box, conf = lab.pod(), w.conf(binDir=str(folder))
     lab.add(conf, box, ifname="eth0", args=w.args(pod))
@@ -395,11 +395,11 @@ def test_refused(world):
     w.nad("default", "shared", w.rail("rail0"))
     before = set(link_names(lab.node))
 
-    def refused(words, annotation, code=7, conf=None, args=None, pod=None):
+    def refused(contains, annotation, code=7, conf=None, args=None, pod=None):
         pod = pod or w.pod(annotation)
         box = lab.pod("r")
         wait(lambda: "read pod" not in w.ask(pod)[1].get("message", ""))
-        e = lab.fail("ADD", {**w.conf(), **(conf or {})}, box, code, ifname="eth0", words=words, args=args or w.args(pod))
+        e = lab.fail("ADD", {**w.conf(), **(conf or {})}, box, code, ifname="eth0", contains=contains, args=args or w.args(pod))
         assert link_names(box.ns) == ["lo"] and set(link_names(lab.node)) == before and w.notes() == []
         return pod, e
 
@@ -422,7 +422,7 @@ def test_refused(world):
             args=w.args(mixed).replace(mixed["metadata"]["uid"], "other"))
     nobody = {"metadata": {"namespace": w.team, "name": "nobody", "uid": "u"}}
     box = lab.pod("n")
-    lab.fail("ADD", w.conf(), box, ifname="eth0", words=f"pod '{w.team}/nobody' does not exist", args=w.args(nobody))
+    lab.fail("ADD", w.conf(), box, ifname="eth0", contains=f"pod '{w.team}/nobody' does not exist", args=w.args(nobody))
     assert w.agent.metrics() and link_names(box.ns) == ["lo"]
     status, answer = w.agent.ask("POST", "/v1/unirail/pods/networks", {"podNamespace": "x", "podName": "y", "more": 1})
     assert status == 400 and "more" in answer["message"]
@@ -459,7 +459,7 @@ def test_full_disk(world):
                 break
             w.agent.ask("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
         assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
-        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", words=["No space left on device (ENOSPC)", "free space"], args=w.args(pods[1]))
+        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", contains=["No space left on device (ENOSPC)", "free space"], args=w.args(pods[1]))
         assert "\n" not in e["msg"].strip() and w.held(boxes[1].id) == []
         assert link_names(boxes[1].ns) == ["lo"] and set(link_names(lab.node)) == before
         filler.unlink()

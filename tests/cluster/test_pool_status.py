@@ -104,8 +104,8 @@ def test_pods_come_and_go(cluster, ns, nodes, leader, agent):
     assert not c.said("failed to update a pool's status")
 
 
-def endpoint(cluster, ns, name, pool, ip, uid="u", ours=True, **meta):
-    labels = {"unirail.io/node": "count-n1"} if ours else {}
+def endpoint(cluster, ns, name, pool, ip, uid="u", candidate=True, **meta):
+    labels = {"unirail.io/node": "count-n1"} if candidate else {}
     return cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spiderendpoints", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
         "metadata": {"name": name, "labels": labels, **meta},
@@ -142,7 +142,7 @@ def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent
         "allocatedIPs": text(records), "allocatedIPCount": 2, "totalIPCount": 98}}, type=MERGE)
     for p, ip in ((lives, "172.22.0.5"), (gone, "172.22.0.6")):
         meta = p["metadata"]
-        endpoint(cluster, ns, meta["name"], "count-old", ip, meta["uid"], ours=False, finalizers=[FINALIZER, "x.io/y"],
+        endpoint(cluster, ns, meta["name"], "count-old", ip, meta["uid"], candidate=False, finalizers=[FINALIZER, "x.io/y"],
                  ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}])
     c = leader()
     wait(lambda: json.loads(pool(cluster, "count-old")["metadata"]["annotations"][ADOPTED]).keys() == {"172.22.0.5"})
@@ -200,7 +200,7 @@ def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
     assert got not in had and 4 < took < 20
     said, = one.said("the pod's former address was not available in time")
     # Between two reads of the block this is all that is known.
-    assert said["ip"] == far[1] and any(words in said["where"] for words in (
+    assert said["ip"] == far[1] and any(contains in said["where"] for contains in (
         "it was requested from node 'count-n2', which has not responded", "its block is being read")), said
 
 
@@ -211,7 +211,7 @@ def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):
     gone = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
     cluster.ok("PATCH", f"{POOLS}/count-cut/status", {"status": {
         "allocatedIPs": text({"172.23.0.6": gone}), "allocatedIPCount": 1}}, type=MERGE)
-    endpoint(cluster, ns, "gone", "count-cut", "172.23.0.6", "0b1f", ours=False)
+    endpoint(cluster, ns, "gone", "count-cut", "172.23.0.6", "0b1f", candidate=False)
     leader()
     wait(lambda: has(cluster, "count-cut", 98, {"172.23.0.6": gone}))
     time.sleep(5)

@@ -64,7 +64,7 @@ def without_ca(path):
     return path
 
 
-@pytest.mark.parametrize("what, words", [
+@pytest.mark.parametrize("what, contains", [
     ("token missing", "token: open '{token}': No such file or directory (ENOENT)"),
     ("token empty", "token: '{token}' is empty"),
     ("ca missing", "open '{ca}': No such file or directory (ENOENT)"),
@@ -72,7 +72,7 @@ def without_ca(path):
     ("ca of another", "the server's certificate is not signed by the CA that was given"),
     ("name", "10.96.0.1, not for 'example.com'"),
 ])
-def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, words):
+def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, contains):
     """One line names the error; the agent continues once it is corrected."""
     files = {"token": tmp_path / "token", "ca": tmp_path / "ca"}
     files["token"].write_text("" if what == "token empty" else token)
@@ -85,7 +85,7 @@ def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, words):
     one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
     said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")])
     wait(lambda: "not read from the API server yet" in one.get(one.health, "/readyz")[1])
-    assert len(said) == 1 and words.format(**files) in said[0]["error"], said
+    assert len(said) == 1 and contains.format(**files) in said[0]["error"], said
     assert token not in one.log.read_text()
     if what != "name":
         files["token"].write_text(token)

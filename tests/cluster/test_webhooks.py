@@ -289,11 +289,11 @@ def test_edits_are_reverted(cluster, replica):
     # The caBundle of cert-manager is not changed, either.
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "a/b"}}},
                **merge)
-    theirs = base64.b64encode(cluster.pki.ca.read_bytes()).decode()
+    reference = base64.b64encode(cluster.pki.ca.read_bytes()).decode()
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": [
-        {**h, "clientConfig": {**h["clientConfig"], "caBundle": theirs}} for h in hooks(cluster)]}, **merge)
+        {**h, "clientConfig": {**h["clientConfig"], "caBundle": reference}} for h in hooks(cluster)]}, **merge)
     time.sleep(2)
-    assert {h["clientConfig"]["caBundle"] for h in hooks(cluster)} == {theirs}
+    assert {h["clientConfig"]["caBundle"] for h in hooks(cluster)} == {reference}
 
 
 def test_reviews_by_hand(cluster, replica, ns):
@@ -319,11 +319,11 @@ def test_reviews_by_hand(cluster, replica, ns):
         (but(kind={"group": "", "version": "v1", "kind": "Pod"}), 200, "correct the webhook's rules"),
         (but(kind={**review["request"]["kind"], "version": "v3"}), 200, "install the definitions"),
     ]
-    for body, status, words in rows:
+    for body, status, contains in rows:
         got, text = ask(c, body)
-        assert got == status and words in text, (body[:100], got, text)
+        assert got == status and contains in text, (body[:100], got, text)
         if got != 200:
-            assert text.count("\n") == 1 and [x for x in c.lines() if words in x.get("error", "")], text
+            assert text.count("\n") == 1 and [x for x in c.lines() if contains in x.get("error", "")], text
     assert ask(c, but(), path="/nowhere")[0] == 404
     assert ask(c, None, method="GET")[0] == 405
     assert ask(c, but(), **{"Content-Type": "application/yaml"})[0] == 415
@@ -355,10 +355,10 @@ def test_a_definition_of_another_version(cluster, replica):
         cluster.ok("POST", path, {**crd, "metadata": {"name": name}, "status": None})
         served = f"/apis/spiderpool.spidernet.io/{crd['spec']['versions'][0]['name']}/spidercoordinators"
         wait(lambda: cluster.request("GET", served)[0] == 200)
-    ours = cluster.ok("GET", f"{path}/{name}")
-    theirs = json.loads(json.dumps(ours))
-    theirs["spec"]["versions"][0]["name"] = "v9"
-    install(theirs)
+    candidate = cluster.ok("GET", f"{path}/{name}")
+    reference = json.loads(json.dumps(candidate))
+    reference["spec"]["versions"][0]["name"] = "v9"
+    install(reference)
     wait(lambda: kubectl(cluster, "get", "--raw", f"{SPIDER}/spidercoordinators").returncode)
     try:
         c = registered(cluster, start(replica()).leads())
@@ -368,7 +368,7 @@ def test_a_definition_of_another_version(cluster, replica):
         assert create(cluster, pool("known", "10.22.0.0/24"))[0] == 201
     finally:
         drop(cluster, "known")
-        install(ours)
+        install(candidate)
 
 
 def test_many_reviews_at_a_time(cluster, replica):

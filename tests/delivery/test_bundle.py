@@ -18,25 +18,25 @@ TOOLS = ("sh", "sha256sum", "sed", "uname", "mktemp", "dirname", "rm", "cat")
 # Docker's client for the loader: `load` takes the archive apart as the daemon does, and keeps the names in a file.
 DOCKER = """#!/usr/bin/python3
 import json, os, pathlib, sys, tarfile
-names, words = pathlib.Path(os.environ["STATE"]), sys.argv[1:]
+names, args = pathlib.Path(os.environ["STATE"]), sys.argv[1:]
 if os.environ.get("DOWN"):
     sys.exit("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?")
 there = names.read_text().split() if names.exists() else []
-if words[:2] == ["load", "--input"]:
-    with tarfile.open(words[2]) as tar:
+if args[:2] == ["load", "--input"]:
+    with tarfile.open(args[2]) as tar:
         for image in json.load(tar.extractfile("manifest.json")):
             assert all(tar.extractfile(p).read() for p in [image["Config"], *image["Layers"]])
             there += image["RepoTags"]
     names.write_text(" ".join(there))
     if os.environ.get("FULL"):
         sys.exit("Error processing tar file(exit status 1): write /unirail: no space left on device")
-elif words[:2] == ["image", "inspect"]:
-    sys.exit(words[2] not in there)
-elif words[:2] == ["image", "rm"]:
-    there.remove(words[2])
+elif args[:2] == ["image", "inspect"]:
+    sys.exit(args[2] not in there)
+elif args[:2] == ["image", "rm"]:
+    there.remove(args[2])
     names.write_text(" ".join(there))
-elif words != ["version"]:
-    sys.exit(f"unknown words {words}")
+elif args != ["version"]:
+    sys.exit(f"unknown args {args}")
 """
 
 
@@ -81,8 +81,8 @@ def docker(node, tmp_path):
     return tmp_path / "docker-images"
 
 
-def load(unpacked, node, *words, **env):
-    return run(unpacked / "load", *words, check=False, cwd="/", env={"PATH": str(node)} | {k: str(v) for k, v in env.items()})
+def load(unpacked, node, *args, **env):
+    return run(unpacked / "load", *args, check=False, cwd="/", env={"PATH": str(node)} | {k: str(v) for k, v in env.items()})
 
 
 def fails(p, *says):
@@ -152,9 +152,9 @@ def test_load_with_a_command_of_two_words(containerd, unpacked, node):
     assert p.returncode == 0 and containerd.images() == [NAME], p.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("docker",)])
-def test_load_into_docker(unpacked, node, docker, words):
-    p = load(unpacked, node, *words, STATE=docker)
+@pytest.mark.parametrize("args", [(), ("docker",)])
+def test_load_into_docker(unpacked, node, docker, args):
+    p = load(unpacked, node, *args, STATE=docker)
     assert p.returncode == 0 and p.stdout == f"loaded unirail:1.2.3 ({ARCH}) into docker\n", p.stderr
     assert docker.read_text() == "unirail:1.2.3"
 
@@ -221,8 +221,8 @@ def test_no_room_for_the_output_of_commands(unpacked, node, docker, tmp_path):
 
 
 def test_mistakes(unpacked, node):
-    for words in (("podman",), ("ctr", "docker"), ("--help",)):
-        p = load(unpacked, node, *words)
+    for args in (("podman",), ("ctr", "docker"), ("--help",)):
+        p = load(unpacked, node, *args)
         assert p.returncode == 2 and "usage: ./load [ctr | docker]" in p.stderr and p.stderr.count("\n") == 1
 
 

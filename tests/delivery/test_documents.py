@@ -74,16 +74,16 @@ def test_commands_of_images(containerd, both, one, tmp_path):  # noqa: F811
                         "CONTAINERD_ADDRESS": str(containerd.socket)}
     seen = set()
     for line in commands("images/README.md"):
-        words = [w.replace("build/image/unirail-VERSION-image-amd64.tar", str(one))
+        args = [w.replace("build/image/unirail-VERSION-image-amd64.tar", str(one))
                  .replace("build/image/unirail-VERSION-image.tar", str(both))
                  .replace("docker://REGISTRY/unirail:VERSION", f"dir:{tmp_path / 'registry'}") for w in shlex.split(line)]
-        seen.add(words[0])
-        if words[0] == "make":
-            assert words == ["make", "image"]
+        seen.add(args[0])
+        if args[0] == "make":
+            assert args == ["make", "image"]
             continue  # its program: images/archive, in these tests
-        if words[:2] == ["skopeo", "copy"]:
-            words.insert(1, "--insecure-policy")
-        run(*words, env=env)
+        if args[:2] == ["skopeo", "copy"]:
+            args.insert(1, "--insecure-policy")
+        run(*args, env=env)
     assert seen == {"make", "ctr", "docker", "skopeo"} and containerd.images() == ["docker.io/library/unirail:latest"]
 
 
@@ -92,18 +92,18 @@ def test_commands_of_the_bundle(containerd, bundle, tmp_path):  # noqa: F811
         shutil.copy(path, tmp_path)
     seen = set()
     for line in commands("deploy/bundle/README.md"):
-        words = [w.replace("docker://REGISTRY/unirail:VERSION", f"dir:{tmp_path / 'registry'}").replace("VERSION", "1.2.3")
+        args = [w.replace("docker://REGISTRY/unirail:VERSION", f"dir:{tmp_path / 'registry'}").replace("VERSION", "1.2.3")
                  for w in shlex.split(line)]
-        seen.add(words[0])
-        if words[0] == "kubectl":  # tests/cluster runs these on deploy/; here that the files are there
-            for path in [w for before, w in zip(words, words[1:]) if before == "-f"]:
+        seen.add(args[0])
+        if args[0] == "kubectl":  # tests/cluster runs these on deploy/; here that the files are there
+            for path in [w for before, w in zip(args, args[1:]) if before == "-f"]:
                 assert list((tmp_path / path).glob("*.yaml")), path
             continue
-        if words[:2] == ["skopeo", "copy"]:
-            words.insert(1, "--insecure-policy")
-        if "/" in words[0]:
-            words[0] = tmp_path / words[0]
-        run(*words, cwd=tmp_path, env=os.environ | {"CONTAINERD_ADDRESS": str(containerd.socket)})
+        if args[:2] == ["skopeo", "copy"]:
+            args.insert(1, "--insecure-policy")
+        if "/" in args[0]:
+            args[0] = tmp_path / args[0]
+        run(*args, cwd=tmp_path, env=os.environ | {"CONTAINERD_ADDRESS": str(containerd.socket)})
     assert seen == {"sha256sum", "tar", "unirail-VERSION/load".replace("VERSION", "1.2.3"), "kubectl", "skopeo"}
     assert containerd.images() == ["docker.io/library/unirail:1.2.3"]
 
@@ -111,13 +111,13 @@ def test_commands_of_the_bundle(containerd, bundle, tmp_path):  # noqa: F811
 def test_commands_of_the_package():
     """test_deb runs them on a fresh Debian: here that each names what the package has."""
     for line in commands("deploy/debian/README.md"):
-        words = shlex.split(line)
-        if words[0] == "systemctl":
-            assert (TOP / "deploy/debian" / words[-1]).exists(), line
-        elif words[0] == "unirail":
-            run(BINARY, words[1], "--help")
+        args = shlex.split(line)
+        if args[0] == "systemctl":
+            assert (TOP / "deploy/debian" / args[-1]).exists(), line
+        elif args[0] == "unirail":
+            run(BINARY, args[1], "--help")
         else:
-            assert words[0] == "apt-get" and words[-1] in ("./build/unirail_VERSION_amd64.deb", "unirail"), line
+            assert args[0] == "apt-get" and args[-1] in ("./build/unirail_VERSION_amd64.deb", "unirail"), line
 
 
 def test_commands_of_the_versions(tmp_path):

@@ -18,8 +18,8 @@ LABELS = {"org.opencontainers.image.title": "unirail", "org.opencontainers.image
 
 
 def make(out, programs, sboms, arches=ARCHES, **env):
-    words = [w for a in arches for w in ("--sbom", sboms[a])] + [programs[a] for a in arches]
-    run(ARCHIVE, "--version", "1.2.3", "--commit", "0123456789ab", *words, out,
+    args = [w for a in arches for w in ("--sbom", sboms[a])] + [programs[a] for a in arches]
+    run(ARCHIVE, "--version", "1.2.3", "--commit", "0123456789ab", *args, out,
         env=os.environ | {"SOURCE_DATE_EPOCH": "86400"} | env)
     return out
 
@@ -133,15 +133,15 @@ def test_the_version_becomes_a_tag(programs, tmp_path):
 def test_mistakes(programs, sboms, tmp_path):
     (tmp_path / "text").write_text("#!/bin/sh\n")
     (tmp_path / "empty").write_text("")
-    for words, says in (([tmp_path / "text", tmp_path / "o"], "text is no program for x86_64 or arm64"),
+    for args, says in (([tmp_path / "text", tmp_path / "o"], "text is no program for x86_64 or arm64"),
                         ([tmp_path / "empty", tmp_path / "o"], "empty is no program"),
                         ([tmp_path / "missing", tmp_path / "o"], "missing"),
                         ([programs["amd64"], programs["amd64"], tmp_path / "o"], "is the second program for amd64"),
                         ([programs["amd64"], tmp_path / "no" / "o"], "No such file or directory"),
                         (["--sbom", tmp_path / "text", programs["amd64"], tmp_path / "o"], "images/archive: "),
                         ([programs["amd64"], "/dev/full/o"], "images/archive: ")):
-        p = run(ARCHIVE, *words, check=False)
-        assert p.returncode == 1 and says in p.stderr and p.stderr.count("\n") == 1, (words, p.stderr)
+        p = run(ARCHIVE, *args, check=False)
+        assert p.returncode == 1 and says in p.stderr and p.stderr.count("\n") == 1, (args, p.stderr)
     p = run(ARCHIVE, "--sbom", sboms["amd64"], *programs.values(), tmp_path / "o", check=False)
     assert p.returncode == 2 and "pass one for each" in p.stderr
     assert sorted(f.name for f in tmp_path.iterdir()) == ["empty", "text"]

@@ -9,8 +9,8 @@ import yaml
 from conftest import BINARY, TOP, run
 
 
-def release(tree, *words, check=True):
-    return run(TOP / "tools/release", *words, check=check, env=os.environ | {"UNIRAIL_TREE": str(tree)})
+def release(tree, *args, check=True):
+    return run(TOP / "tools/release", *args, check=check, env=os.environ | {"UNIRAIL_TREE": str(tree)})
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ static bool has_result(const struct outcome *o)
 	       json_get(json_root(d), "cniVersion");
 }
 
-/* One line on stderr, as a tool says it. */
+/* An error message of a tool: one line on stderr. */
 static bool has_line(const struct outcome *o)
 {
 	return strncmp(o->err.p ? o->err.p : "", "unirail ", 8) == 0 && strchr(o->err.p, '\n');

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drive: every scene, every call of it, killed there and failed with each errno. Workers have a
- * lab each and take the next point from a common counter.
+ * drive: runs every scene once for each of its system calls: killed at the call, and with the call
+ * failing with each errno. Each worker has its own lab and takes the next case from a shared
+ * counter.
  */
 #include "fault.h"
 

@@ -69,7 +69,7 @@ void ns_close(struct ns *s)
 	cleanup_fd(&s->fd);
 }
 
-/* --- one kind of thing --- */
+/* --- one kind of object --- */
 
 struct kind {
 	const char *name;

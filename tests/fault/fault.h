@@ -159,7 +159,7 @@ void count(long *n);
 /* One line; adds it to the sum. */
 void tell_tally(const char *name, const struct tally *t, struct tally *sum);
 /* In one write, since several workers report concurrently. `diff`, `o` and `again` may be NULL. */
-void tell_failure(struct tally *t, const char *where, const char *why, const struct buf *diff,
+void tell_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
 		  const struct outcome *o, const char *again);
 
 /* --- stage.c: a scene on its lab --- */
@@ -188,10 +188,10 @@ bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum 
 bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end); /* CHECK, GC */
 void stage_forget_results(struct stage *s);
 /* state.c. False: the state is not reached, which is reported. */
-bool stage_same(struct stage *s, const struct buf *wanted, const char *why);
-bool stage_is_attached(struct stage *s, const char *why);
-bool stage_is_collected(struct stage *s, const char *why); /* the state outside of the pod */
-void stage_wrong(struct stage *s, const char *why, const struct buf *diff);
+bool stage_same(struct stage *s, const struct buf *wanted, const char *reason);
+bool stage_is_attached(struct stage *s, const char *reason);
+bool stage_is_collected(struct stage *s, const char *reason); /* the state outside of the pod */
+void stage_wrong(struct stage *s, const char *reason, const struct buf *diff);
 void stage_unnamed(struct stage *s, const char *text);
 
 /* --- point.c: one point of a scene; what is wrong is told on stdout --- */

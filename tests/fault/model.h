@@ -176,7 +176,7 @@ void store_litter(void);
 bool store_spoil(uint32_t how, char **was, size_t *n);
 void store_mend(const char *was, size_t n);
 /* 0, or the reason why the store cannot be opened. */
-int store_opens(struct buf *why);
+int store_opens(struct buf *reason);
 void store_fill(bool full);
 
 /* --- one step held against the model (model_judge.c) --- */

@@ -22,7 +22,7 @@ static bool do_so(struct model *m, const struct request *r, const struct seen *s
 	return model_do(m, &half, s);
 }
 
-/* Whether this outcome of a step, carried out now or not at all, is one the answer allows. */
+/* Whether the answer is consistent with this outcome: the step was applied, or it was not. */
 static bool may_be(const struct doing *d, enum done applied, bool accepted)
 {
 	const struct answer *a = d->a;
@@ -65,10 +65,10 @@ static bool same_grants(const struct model *m, const struct doing *d)
 /* Some order of the steps, each executed or not, explains all answers and the current state, which
  * m takes over. `left` is a mask. */
 static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t left,
-		    const struct seen *s, struct buf *why)
+		    const struct seen *s, struct buf *reason)
 {
 	if (!left)
-		return model_matches(m, s, why);
+		return model_matches(m, s, reason);
 	for (size_t i = 0; i < n; i++) {
 		if (!(left & 1U << i))
 			continue;
@@ -82,7 +82,7 @@ static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t l
 				t = *m;
 			else if (!same_grants(&t, &d[i]))
 				continue;
-			if (explain(&t, d, n, left & ~(1U << i), s, why)) {
+			if (explain(&t, d, n, left & ~(1U << i), s, reason)) {
 				*m = t;
 				return true;
 			}
@@ -137,25 +137,25 @@ static void put_answers(const struct doing *d, size_t n, struct buf *b)
 
 bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n)
 {
-	auto_buf struct buf wrong, why;
+	auto_buf struct buf wrong, reason;
 	struct seen s;
 
 	buf_init(&wrong, 4096);
-	buf_init(&why, 4096);
+	buf_init(&reason, 4096);
 	store_look(&x->m, &s, &wrong);
 	if (wrong.len) {
 		put_answers(d, n, &wrong);
 		return plan_fails(x, step, wrong.p);
 	}
-	if (explain(&x->m, d, n, (1U << n) - 1, &s, &why) ||
+	if (explain(&x->m, d, n, (1U << n) - 1, &s, &reason) ||
 	    (x->m.turned_back && explain_forgotten(&x->m, d, n, &s))) {
 		settle(x, d, n);
 		return true;
 	}
-	buf_reset(&why);
-	model_matches(&x->m, &s, &why);
+	buf_reset(&reason);
+	model_matches(&x->m, &s, &reason);
 	buf_printf(&wrong, "no order of calls explains it: against what was before, %s\n",
-		   why.len ? why.p : "nothing has changed");
+		   reason.len ? reason.p : "nothing has changed");
 	put_answers(d, n, &wrong);
 	return plan_fails(x, step, wrong.p);
 }

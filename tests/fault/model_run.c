@@ -188,23 +188,23 @@ static void do_event(struct running *x, const struct step *t)
 static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 {
 	auto_free char *was = NULL;
-	auto_buf struct buf why;
+	auto_buf struct buf reason;
 	struct doing d;
 	bool ok = true;
 	size_t n = 0;
 	int r;
 
-	buf_init(&why, 4096);
+	buf_init(&reason, 4096);
 	/* Messages that a kill prevented are logged by the next process that opens the store. */
-	if (store_opens(&why) < 0)
-		return plan_fails(x, at, why.p);
+	if (store_opens(&reason) < 0)
+		return plan_fails(x, at, reason.p);
 	if (!store_spoil(t->pick, &was, &n))
 		return true;
-	r = store_opens(&why);
+	r = store_opens(&reason);
 	if (r == 0)
 		ok = doing_explained(x, at, &d, 0);
 	else if (r != -EBADMSG && r != -EPROTO)
-		ok = plan_fails(x, at, why.p);
+		ok = plan_fails(x, at, reason.p);
 	store_mend(was, n);
 	return ok && doing_explained(x, at, &d, 0);
 }

@@ -234,14 +234,14 @@ void store_do(const struct model *m, const struct request *r, struct answer *ret
 	ret->done = true;
 }
 
-int store_opens(struct buf *why)
+int store_opens(struct buf *reason)
 {
 	auto_ipam struct ipam *i = NULL;
 	struct err e = ERR_INIT;
 	int r = ipam_open(&i, &root, &paths, &e);
 
 	if (r < 0)
-		buf_str(why, e.text);
+		buf_str(reason, e.text);
 	return r;
 }
 

@@ -102,20 +102,20 @@ static bool reached(struct stage *s, enum end end)
 /* --- ADD and DEL --- */
 
 /* The end of a point. A namespace with leftovers is not used for the next one. */
-static void must_be_clean(struct stage *s, const char *why)
+static void must_be_clean(struct stage *s, const char *reason)
 {
-	if (!stage_same(s, &s->base, why))
+	if (!stage_same(s, &s->base, reason))
 		s->dirty = true;
 	lab_reset(s->l);
 }
 
-static void clean_up(struct stage *s, const char *why)
+static void clean_up(struct stage *s, const char *reason)
 {
 	enum end end;
 
 	if (!stage_detach(s, &pod_here, NULL, &end))
 		stage_wrong(s, "DEL fails afterwards", NULL);
-	must_be_clean(s, why);
+	must_be_clean(s, reason);
 }
 
 /* True: the pod is attached after all. */

@@ -87,22 +87,22 @@ struct trial {
 	bool spoilt; /* leftovers: not usable for further ones */
 };
 
-static void wrong(struct trial *t, const char *why, const struct buf *diff)
+static void wrong(struct trial *t, const char *reason, const struct buf *diff)
 {
 	auto_free char *again = xasprintf("--one rails %s %d %ld", t->m->name, t->rail, t->n);
 	auto_free char *where = xasprintf("eight rails, %s %d %ld", t->m->name, t->rail, t->n);
 
-	tell_failure(t->tally, where, why, diff, &t->o, again);
+	tell_failure(t->tally, where, reason, diff, &t->o, again);
 }
 
-static bool same(struct trial *t, const struct buf *wanted, const char *why)
+static bool same(struct trial *t, const struct buf *wanted, const char *reason)
 {
 	auto_buf struct buf diff;
 
 	buf_init(&diff, WORDS_MAX);
 	if (lab_becomes(t->l, wanted, text_differs, &t->now, &diff))
 		return true;
-	wrong(t, why, &diff);
+	wrong(t, reason, &diff);
 	return false;
 }
 

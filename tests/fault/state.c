@@ -97,28 +97,28 @@ static bool outside_differs(const struct buf *was, const struct buf *is, struct 
 	return text_differs(&a, &b, words);
 }
 
-static bool settles(struct stage *s, const struct buf *wanted, differ_fn differ, const char *why)
+static bool settles(struct stage *s, const struct buf *wanted, differ_fn differ, const char *reason)
 {
 	auto_buf struct buf diff;
 
 	buf_init(&diff, WORDS_MAX);
 	if (lab_becomes(s->l, wanted, differ, &s->now, &diff))
 		return true;
-	stage_wrong(s, why, &diff);
+	stage_wrong(s, reason, &diff);
 	return false;
 }
 
-bool stage_same(struct stage *s, const struct buf *wanted, const char *why)
+bool stage_same(struct stage *s, const struct buf *wanted, const char *reason)
 {
-	return settles(s, wanted, text_differs, why);
+	return settles(s, wanted, text_differs, reason);
 }
 
-bool stage_is_attached(struct stage *s, const char *why)
+bool stage_is_attached(struct stage *s, const char *reason)
 {
-	return settles(s, &s->attached, kinds_differ, why);
+	return settles(s, &s->attached, kinds_differ, reason);
 }
 
-bool stage_is_collected(struct stage *s, const char *why)
+bool stage_is_collected(struct stage *s, const char *reason)
 {
-	return settles(s, &s->base, outside_differs, why);
+	return settles(s, &s->base, outside_differs, reason);
 }

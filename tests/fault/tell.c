@@ -24,13 +24,13 @@ static void put_saying(struct buf *b, const char *what, const struct buf *said)
 			   said->p[said->len - 1] == '\n' ? "" : "\n");
 }
 
-void tell_failure(struct tally *t, const char *where, const char *why, const struct buf *diff,
+void tell_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
 		  const struct outcome *o, const char *again)
 {
 	auto_buf struct buf b;
 
 	buf_init(&b, 2 * WORDS_MAX + 2 * OUTCOME_MAX);
-	buf_printf(&b, "FAILED %s: %s\n", where, why);
+	buf_printf(&b, "FAILED %s: %s\n", where, reason);
 	if (diff)
 		buf_add(&b, diff->p, diff->len);
 	if (o) {
@@ -69,7 +69,7 @@ static void put_where(const struct stage *s, struct buf *b)
 			   x->n, x->hit ? call_name(x->nr) : "not reached");
 }
 
-void stage_wrong(struct stage *s, const char *why, const struct buf *diff)
+void stage_wrong(struct stage *s, const char *reason, const struct buf *diff)
 {
 	auto_free char *again = s->shot ? xasprintf("--one %s %s %s %ld", s->sc->name,
 						    verb_names[s->verb], act_name(s->shot),
@@ -79,7 +79,7 @@ void stage_wrong(struct stage *s, const char *why, const struct buf *diff)
 
 	buf_init(&where, WORDS_MAX);
 	put_where(s, &where);
-	tell_failure(s->tally, where.p, why, diff, &s->o, again);
+	tell_failure(s->tally, where.p, reason, diff, &s->o, again);
 }
 
 void stage_unnamed(struct stage *s, const char *text)

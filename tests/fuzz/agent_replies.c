@@ -2,7 +2,7 @@
 /*
  * The second byte selects the call; then come the answers to its requests, separated by NUL: the
  * status in a line, the rest is the body. No answer left: no server listens. This file
- * stands in for wire/http1_unix.c.
+ * stands in for wire/http/http1_client.c.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -183,7 +183,7 @@ static void go_on(struct journal *j, const char *text, bool also_compact)
 	journal_close(&again);
 }
 
-/* Only the file of a later release, or keys of one, cannot be repaired. */
+/* Only a file that a later release wrote, or that has its keys, cannot be repaired. */
 static void repair(const char *text)
 {
 	struct err e = ERR_INIT;

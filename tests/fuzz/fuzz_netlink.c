@@ -57,7 +57,7 @@ int nl_replay_next(struct nl_wire *w, size_t *n)
 	if (len == 0)
 		return -EAGAIN;
 	len = len < f->n ? len : f->n;
-	/* Exactly as much as there is: what is read past it shows. */
+	/* A buffer of exactly this size: the sanitizer finds reads beyond its end. */
 	free(w->buf);
 	w->buf = xmalloc(len);
 	w->cap = len;

@@ -104,7 +104,8 @@ static void read_object(struct scene *s, struct span text)
 		s->lines[s->n_lines++] = line;
 }
 
-/* The order of lines does not matter, as nodes need not see objects in one order. */
+/* The result does not depend on the order of lines, since nodes may see objects in different
+ * orders. */
 static void check_order(const struct scene *s)
 {
 	const char *turned[POOLS_MAX];

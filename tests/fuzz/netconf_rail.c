@@ -15,7 +15,7 @@ void netconf_check_rail(const struct rail_conf *c)
 	must(!c->master || *c->master);
 }
 
-/* Mode, VLAN and the like are numbers that the kernel knows. */
+/* Mode, VLAN and similar attributes must have values that the kernel defines. */
 static void check_kind(const struct link_driver *k, const struct rail_conf *c,
 		       const struct link *master)
 {

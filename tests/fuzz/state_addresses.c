@@ -99,19 +99,19 @@ static int take_one(struct hostlocal *h, struct err *e)
 {
 	struct hostlocal_range range = {.subnet = {{4, {10, 0, 0, 0}}, 29}};
 	struct hostlocal_set set = {.v = &range, .n = 1};
-	const struct hostlocal_owner who = {"mine", "net1"};
+	const struct hostlocal_owner owner = {"mine", "net1"};
 	struct ipnet got, again;
 	struct ipaddr gateway;
 	int r;
 
 	must(hostlocal_set_check(&set, e) == 0);
-	r = hostlocal_take(h, &set, 0, &who, NULL, &got, &gateway, e);
+	r = hostlocal_take(h, &set, 0, &owner, NULL, &got, &gateway, e);
 	must(r < 0 || ipnet_contains(&range.subnet, &got.ip));
-	must(r < 0 || hostlocal_take(h, &set, 0, &who, NULL, &again, &gateway, NULL) == -EEXIST);
+	must(r < 0 || hostlocal_take(h, &set, 0, &owner, NULL, &again, &gateway, NULL) == -EEXIST);
 	hostlocal_set_done(&set);
 	if (r < 0)
 		return r;
-	must(hostlocal_release(h, &who, e) >= 1);
+	must(hostlocal_release(h, &owner, e) >= 1);
 	return 0;
 }
 

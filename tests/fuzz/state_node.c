@@ -66,7 +66,7 @@ int state_redact(struct feed f, struct err *e)
 		must(json.len == again.len && !memcmp(json.p, again.p, json.len));
 	}
 	redact_lines(text, &lines);
-	redact_words(text, &lines);
+	redact_cmdline(text, &lines);
 	return 0;
 }
 

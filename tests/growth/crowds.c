@@ -48,9 +48,9 @@ static bool yes(void *arg, const struct subnet_entry *x)
 	return true;
 }
 
-static void failed(void *arg, const struct subnet_want *w, const struct err *why)
+static void failed(void *arg, const struct subnet_want *w, const struct err *reason)
 {
-	(void)arg, (void)w, (void)why;
+	(void)arg, (void)w, (void)reason;
 }
 
 static struct ip_range range_of(size_t i, size_t first, size_t last)

@@ -29,9 +29,9 @@ struct definition {
 	size_t first; /* the smallest size */
 };
 
-static void die(const char *what, const char *why)
+static void die(const char *what, const char *reason)
 {
-	fprintf(stderr, "growth: %s: %s\n", what, why);
+	fprintf(stderr, "growth: %s: %s\n", what, reason);
 	exit(2);
 }
 
@@ -108,7 +108,8 @@ static void load(const char *path, struct definition *d)
 
 /* --- one case --- */
 
-/* As the API server sends it: a map's keys in order, unless a stranger plays the API server. */
+/* As the API server sends it: the keys of a map are sorted, unless an attacker stands in for the
+ * API server. */
 static struct json_doc *make(const struct definition *d, const struct shape *const *s,
 			     const int *variants, size_t n_shapes, size_t n)
 {

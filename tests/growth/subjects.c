@@ -131,7 +131,7 @@ static void run_review(const struct sample *s)
 	review_doc_done(&d);
 }
 
-/* As a list and as a watch bring it. */
+/* Delivered both by a list and by a watch. */
 static void run_split(const struct sample *s)
 {
 	auto_buf struct buf b;
@@ -448,7 +448,7 @@ static void run_net_plan(const struct sample *s)
 	pod_facts_done(&pod);
 }
 
-/* Its routes, and its pools for two interfaces. */
+/* The pod's routes, and its pools for two interfaces. */
 static void run_pod_pools(const struct sample *s)
 {
 	static const struct pod_nic nics[2] = {{.ifname = "eth0"}, {.ifname = "n1"}};

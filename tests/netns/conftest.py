@@ -17,7 +17,7 @@ def pytest_sessionstart(session):
         problems.append("not root")
     if not labs.BINARY.exists():
         problems.append(f"{labs.BINARY} is missing (make, or UNIRAIL=path)")
-    if not (labs.THEIRS / "macvlan").exists():
+    if not (labs.REFERENCE / "macvlan").exists():
         problems.append("containernetworking-plugins is missing")
     for tool in ("ip", "nft", "ping", "strace", "setpriv", "unshare"):
         if not shutil.which(tool):

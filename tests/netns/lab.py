@@ -16,7 +16,7 @@ import time
 PREFIX = "unirail-test-"
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", TOP / "build" / "unirail")).resolve()
-THEIRS = pathlib.Path("/usr/lib/cni")  # Debian's containernetworking-plugins
+REFERENCE = pathlib.Path("/usr/lib/cni")  # Debian's containernetworking-plugins
 PLUGINS = ["macvlan", "ipvlan", "vlan", "host-device", "sriov", "ib-sriov", "ipoib", "coordinator", "tuning", "sbr", "loopback",
            "ifacer", "rdma", "host-local", "static", "whereabouts", "spiderpool", "unirail-cni", "multus",
            "multus-shim"]
@@ -332,8 +332,8 @@ class Lab:
     def delete(self, conf, pod, **kw):
         self.ok("DEL", conf, pod, **kw)
 
-    def fail(self, command, conf, pod, code=None, words=(), **kw):
-        """Failure with an error object; its code and words in its text."""
+    def fail(self, command, conf, pod, code=None, contains=(), **kw):
+        """Failure with an error object; its code and each part of its text."""
         c = self.cni(command, conf, pod, **kw)
         assert c.status == 1, c
         e = c.json
@@ -341,7 +341,7 @@ class Lab:
         assert "\n" not in e["msg"], c
         if code is not None:
             assert e["code"] == code, c
-        for w in [words] if isinstance(words, str) else words:
+        for w in [contains] if isinstance(contains, str) else contains:
             assert w in e["msg"] + " " + e.get("details", ""), c
         return e
 
@@ -492,16 +492,16 @@ def rules(ns, family="-4"):
 
 
 def routes(ns, table, family="-4"):
-    """Routes of one table as short words."""
+    """Routes of one table as short text."""
     out = ip_json(ns, family, "route", "show", "table", str(table))
-    words = []
+    fields = []
     for r in out:
         w = r["dst"]
         w += f" via {r['gateway']}" if "gateway" in r else ""
         w += f" dev {r['dev']}" if "dev" in r else ""
         w += f" src {r['prefsrc']}" if "prefsrc" in r else ""
-        words.append(w)
-    return words
+        fields.append(w)
+    return fields
 
 
 def ping(ns, dev, target, count=1):

@@ -4,7 +4,7 @@ import os
 import pathlib
 
 import pytest
-from lab import BINARY, THEIRS, run
+from lab import BINARY, REFERENCE, run
 
 META = ["tuning", "sbr", "loopback", "ifacer"]
 
@@ -37,4 +37,4 @@ def in_ns(ns, *command):
     return run(list(command), ns=ns).stdout.strip()
 
 
-__all__ = ["META", "THEIRS", "conf", "in_ns", "metas", "prev"]
+__all__ = ["META", "REFERENCE", "conf", "in_ns", "metas", "prev"]

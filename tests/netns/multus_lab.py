@@ -3,7 +3,7 @@
 import base64
 import json
 
-from lab import THEIRS
+from lab import REFERENCE
 
 
 def generic(conf):
@@ -38,7 +38,7 @@ def chain(verb, lab, confs, pod, by, name="net", version="1.0.0", prev=None, **k
 class Multus:
     """The state in `folder`, used as its cniDir; `by` has the plugins with which it adds pods."""
 
-    def __init__(self, lab, folder, head=False, by=THEIRS):
+    def __init__(self, lab, folder, head=False, by=REFERENCE):
         self.lab, self.folder, self.head, self.by = lab, folder, head, by
         (folder / "results").mkdir(parents=True, exist_ok=True)
 

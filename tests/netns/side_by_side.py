@@ -13,9 +13,9 @@ STORE = WORK_DIR + "/networks"
 @dataclasses.dataclass(frozen=True)
 class Code:
     """An error code that differs."""
-    theirs: int
-    ours: int
-    why: str
+    reference: int
+    candidate: int
+    reason: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Step:
     env: dict = dataclasses.field(default_factory=dict)
     prev: bool = False
     fails: bool = False
-    words: tuple = ()
+    contains: tuple = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,21 +88,21 @@ def chain(*plugins, version="1.0.0", env=None, verbs=("ADD", "CHECK", "DEL", "DE
     return steps
 
 
-def refused(words, *plugins, version="1.0.0", env=None, after=("DEL",), del_words=None):
+def refused(contains, *plugins, version="1.0.0", env=None, after=("DEL",), del_words=None):
     """The last plugin's ADD fails, and what the runtime does then."""
     steps = chain(*plugins, version=version, env=env, verbs=("ADD",))
-    steps[-1] = dataclasses.replace(steps[-1], fails=True, words=(words,) if isinstance(words, str) else words)
+    steps[-1] = dataclasses.replace(steps[-1], fails=True, contains=(contains,) if isinstance(contains, str) else contains)
     for verb in after:
-        steps += [dataclasses.replace(s, prev=False, fails=bool(del_words), words=(del_words or "",)) for s in
+        steps += [dataclasses.replace(s, prev=False, fails=bool(del_words), contains=(del_words or "",)) for s in
                   chain(*plugins, version=version, env=env, verbs=(verb,))]
     return steps
 
 
-def ipam(verb, settings, version="1.0.0", cid="c1", ifname="net1", cni_args=None, words=None, **more):
+def ipam(verb, settings, version="1.0.0", cid="c1", ifname="net1", cni_args=None, contains=None, **more):
     """An IPAM plugin called as macvlan calls it."""
     conf = with_name({"type": "macvlan", "ipam": settings, **more}, version)
     env = {"CNI_CONTAINERID": cid, "CNI_IFNAME": ifname, "CNI_NETNS": "/run/netns/none", "CNI_ARGS": cni_args}
-    return Step(verb, conf, settings["type"], env, fails=words is not None, words=tuple(words or ()))
+    return Step(verb, conf, settings["type"], env, fails=contains is not None, contains=tuple(contains or ()))
 
 
 def macvlan(addresses=None, **more):
@@ -114,8 +114,8 @@ def macvlan(addresses=None, **more):
 
 def static(*addresses, **more):
     """Addresses as "10.1.2.3/24" or "10.1.2.3/24 gateway"."""
-    words = [a.split() for a in addresses]
-    listed = [{"address": w[0], **({"gateway": w[1]} if len(w) > 1 else {})} for w in words]
+    contains = [a.split() for a in addresses]
+    listed = [{"address": w[0], **({"gateway": w[1]} if len(w) > 1 else {})} for w in contains]
     return {"type": "static", "addresses": listed, **more}
 
 
@@ -153,13 +153,13 @@ TEXTS = [
 
 
 def texts():
-    for name, env, conf, words in TEXTS:
-        words = (words,) if isinstance(words, str) else words
-        step = Step("ADD", conf if conf is not None else "", "static", {**BARE, **env}, fails=bool(words), words=words)
+    for name, env, conf, contains in TEXTS:
+        contains = (contains,) if isinstance(contains, str) else contains
+        step = Step("ADD", conf if conf is not None else "", "static", {**BARE, **env}, fails=bool(contains), contains=contains)
         add(f"protocol-{name}", [step], world=False)
-    for verb, version, words in [("CHECK", "0.3.1", "config version does not allow CHECK"),
+    for verb, version, contains in [("CHECK", "0.3.1", "config version does not allow CHECK"),
                                  ("CHECK", "0.1.0", "config version does not allow CHECK")]:
-        step = Step(verb, {**STATIC, "cniVersion": version}, "static", BARE, fails=True, words=(words,))
+        step = Step(verb, {**STATIC, "cniVersion": version}, "static", BARE, fails=True, contains=(contains,))
         add(f"protocol-{verb}-{version}", [step], world=False)
     del_env = {**BARE, "CNI_NETNS": None}
     add("protocol-del-without-netns", [Step("DEL", STATIC, "static", del_env)], world=False)
@@ -216,8 +216,8 @@ def statics():
         one, two = static("10.1.2.3/24 10.1.2.1", routes=ROUTES), static("10.1.2.3/24", "fd00::5/64 fd00::1", dns=DNS)
         for name, settings in (("v4", one), ("dual", two)):
             add(f"static-{version}-{name}", [ipam(v, settings, version) for v in ("ADD", "DEL")], world=False)
-    for name, (settings, args, words, code) in STATIC_BAD.items():
-        add(f"static-bad-{name}", [ipam("ADD", settings, cni_args=args, words=words)], world=False,
+    for name, (settings, args, contains, code) in STATIC_BAD.items():
+        add(f"static-bad-{name}", [ipam("ADD", settings, cni_args=args, contains=contains)], world=False,
             differs={"0.ADD.code": code})
     add("static-del-of-nonsense", [ipam("DEL", {"type": "static", "addresses": "nonsense"})], world=False)
 
@@ -297,19 +297,19 @@ def requests():
         add(f"host-local-request-{name}",
             [ipam("ADD", settings, **way), ipam("CHECK", settings), ipam("ADD", settings, cid="c2"),
              ipam("DEL", settings), ipam("DEL", settings, cid="c2")], world=False)
-    for name, way, words, code in [
+    for name, way, contains, code in [
             ("gateway", dict(cni_args="IP=10.7.0.1"), "requested ip 10.7.0.1 is subnet's gateway", CONF),
             ("outside", dict(cni_args="IP=10.99.0.1"), "failed to allocate all requested IPs: 10.99.0.1", CONF),
             ("two-of-a-set", {"runtimeConfig": {"ips": ["10.7.0.4", "10.7.0.5"]}},
              "failed to allocate all requested IPs: 10.7.0.", CONF),
             ("word", dict(cni_args="IP=some"), "some", ENV)]:
-        add(f"host-local-request-{name}", [ipam("ADD", settings, words=[words], **way), ipam("DEL", settings)],
+        add(f"host-local-request-{name}", [ipam("ADD", settings, contains=[contains], **way), ipam("DEL", settings)],
             world=False, differs={"0.ADD.code": code, **({"end.*.networks*": NO_FOLDER} if name == "word" else {})},
             chance={"*.file.networks/net/last_reserved_ip.0": ONE_OF_TWO} if name == "two-of-a-set" else {})
     add("host-local-request-taken",
         [ipam("ADD", settings, cni_args="IP=10.7.0.4"),
          ipam("ADD", settings, cid="c2", cni_args="IP=10.7.0.4",
-              words=["requested IP address 10.7.0.4 is not available in range set"])], world=False,
+              contains=["requested IP address 10.7.0.4 is not available in range set"])], world=False,
         differs={"1.ADD.code": AGAIN})
     add("host-local-runtime-ranges",
         three(host_local([NET4]), runtimeConfig={"ipRanges": [[{"subnet": "10.40.0.0/24"}]]}), world=False)
@@ -320,14 +320,14 @@ def stores():
     settings, full = host_local([NET4]), host_local([TINY])
     held = {"networks/net/10.7.0.2": "old\r\nnet1", "networks/net/10.7.0.3": "older"}
     add("host-local-exhausted",
-        [ipam("ADD", full), ipam("ADD", full, cid="c2", words=["no IP addresses available in range set"]),
+        [ipam("ADD", full), ipam("ADD", full, cid="c2", contains=["no IP addresses available in range set"]),
          ipam("DEL", full), ipam("ADD", full, cid="c2")], world=False, differs={"1.ADD.code": AGAIN})
     add("host-local-exhausted-second-set",
         [ipam("ADD", host_local([NET4], [{"subnet": "10.8.0.0/30"}])),
          ipam("ADD", host_local([NET4], [{"subnet": "10.8.0.0/30"}]), cid="c2",
-              words=["no IP addresses available in range set"])], world=False, differs={"1.ADD.code": AGAIN})
+              contains=["no IP addresses available in range set"])], world=False, differs={"1.ADD.code": AGAIN})
     add("host-local-twice",
-        [ipam("ADD", settings), ipam("ADD", settings, words=["has been allocated to c1, duplicate allocation is not allowed"])],
+        [ipam("ADD", settings), ipam("ADD", settings, contains=["has been allocated to c1, duplicate allocation is not allowed"])],
         world=False)
     add("host-local-two-interfaces",
         [ipam("ADD", settings), ipam("ADD", settings, ifname="net2"), ipam("DEL", settings),
@@ -342,7 +342,7 @@ def stores():
         files={"networks/net/README": "not an address", "networks/net/10.7.0.5": ""})
     add("host-local-check-unknown",
         [ipam("ADD", settings), ipam("CHECK", settings, cid="zz",
-                                     words=["host-local: Failed to find address added by container zz"])],
+                                     contains=["host-local: Failed to find address added by container zz"])],
         world=False)
     add("host-local-del-unknown", [ipam("DEL", settings, cid="zz")], world=False, differs={"end.*.networks*": NO_FOLDER})
 
@@ -354,10 +354,10 @@ def host_locals():
         add(f"host-local-{version}", three(host_local([NET4], [NET6], routes=ROUTES), version), world=False)
         if version < "0.3.0":
             add(f"host-local-{version}-two-sets",
-                [ipam("ADD", HOST_LOCAL["two-sets"], version, words=["does not support more than 1 address per family"])],
+                [ipam("ADD", HOST_LOCAL["two-sets"], version, contains=["does not support more than 1 address per family"])],
                 world=False, differs={"0.ADD.code": CONF})
-    for name, (settings, words) in HOST_LOCAL_BAD.items():
-        add(f"host-local-bad-{name}", [ipam("ADD", settings, words=[words])], world=False,
+    for name, (settings, contains) in HOST_LOCAL_BAD.items():
+        add(f"host-local-bad-{name}", [ipam("ADD", settings, contains=[contains])], world=False,
             differs={"0.ADD.code": CONF})
     requests()
     stores()

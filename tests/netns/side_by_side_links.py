@@ -69,7 +69,7 @@ DEL_OF_BAD = "DEL succeeds whatever ADD thinks of the configuration: else the ru
 def bad_macvlans():
     bad_del, left = {"1.DEL.*": DEL_OF_BAD}, {"added.pod.*": LEFT}
     no_way = {"routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]}
-    for name, conf, words, code, differs in [
+    for name, conf, contains, code, differs in [
             ("master", macvlan([V4], master="nic9"), "Link not found", MISSING, bad_del),
             ("no-master", {"type": "macvlan"}, "no default route", CONF, bad_del),
             ("mtu-high", macvlan([V4], mtu=9001), "invalid MTU 9001, must be [0, master MTU(9000)]", CONF, bad_del),
@@ -82,7 +82,7 @@ def bad_macvlans():
             ("route-unreachable", macvlan(static("172.16.1.20/24", **no_way)), "10.0.0.0", None,
              {**left, "added.node.link.rail0.promiscuity": LEFT})]:
         differs = {**differs, **({"0.ADD.code": code} if code else {})}
-        add(f"macvlan-bad-{name}", refused(words, conf), differs=differs)
+        add(f"macvlan-bad-{name}", refused(contains, conf), differs=differs)
     missing = 'failed to find plugin "nosuch" in path [CNI_PATH]'
     add("macvlan-bad-ipam-missing", refused(missing, macvlan({"type": "nosuch"}), del_words=missing),
         differs={"0.ADD.code": MISSING, "1.DEL.code": MISSING, "*.pod.*": LEFT})
@@ -92,7 +92,7 @@ def bad_macvlans():
     add("macvlan-bad-netns-file",
         refused("unknown FS magic", macvlan([V4]), env={"CNI_NETNS": "/etc/hostname"}, after=()), differs={"0.ADD.code": NETNS})
     check = chain(macvlan([V4]), verbs=("CHECK",))
-    add("macvlan-check-without-prev", [dataclasses.replace(s, fails=True, words=("Required prevResult missing",)) for s in check],
+    add("macvlan-check-without-prev", [dataclasses.replace(s, fails=True, contains=("Required prevResult missing",)) for s in check],
         differs={"0.CHECK.code": CONF})
 
 
@@ -132,7 +132,7 @@ def tunings():
         add(f"tuning-{name}", chain(tuning(**more), env={"CNI_ARGS": args}), pod=NET1,
             differs={"1.CHECK.*": IFNAME} if "IFNAME" in str(more) else {})
     backup = {"*.tuning*": "the file for DEL is there only when something was changed"}
-    for name, more, words, differs in [
+    for name, more, contains, differs in [
             ("sysctl", {"sysctl": {"net.ipv4.nosuch": "1"}}, "nosuch", {}),
             ("sysctl-kernel", {"sysctl": {"kernel.shmmax": "1"}}, "invalid net sysctl key", {}),
             ("sysctl-dots", {"sysctl": {"net/../kernel/shmmax": "1"}}, "kernel/shmmax", {}),
@@ -140,7 +140,7 @@ def tunings():
             ("mac", {"mac": "0a:00"}, "invalid args 0a:00 for MAC addr", backup),
             ("mtu-word", {"mtu": "big"}, "mtu", {"1.DEL.*": DEL_OF_BAD}),
             ("mtu-high", {"mtu": 99999}, (), backup)]:
-        add(f"tuning-bad-{name}", refused(words, tuning(**more)), pod=NET1, differs={"0.ADD.code": CONF, **differs})
+        add(f"tuning-bad-{name}", refused(contains, tuning(**more)), pod=NET1, differs={"0.ADD.code": CONF, **differs})
     no_prev = {"type": "tuning", "dataDir": WORK_DIR + "/tuning", "mtu": 1400}
     add("tuning-bad-no-prev", refused("Required prevResult missing", no_prev), pod=NET1, differs={"0.ADD.code": CONF})
     add("tuning-bad-no-link", refused("Link not found", tuning(mtu=1400)))
@@ -224,14 +224,14 @@ def host_devices():
     add("host-device-mtu-kept", chain(host_device([V4]), verbs=one), node=DEV + ("link set dev0 mtu 1400",), differs=AS_IT_WAS)
     for version in KNOWN:
         add(f"host-device-{version}", chain(host_device([V4]), version=version, verbs=one), node=DEV, differs=AS_IT_WAS)
-    for name, conf, words, code in [
+    for name, conf, contains, code in [
             ("device", host_device(device="nic9"), "Link not found", MISSING),
             ("hwaddr", host_device(hwaddr="02:00:00:00:05:99"), "failed to find host device", MISSING),
             ("hwaddr-word", host_device(hwaddr="some"), 'failed to parse MAC address "some"', CONF),
             ("nothing", {"type": "host-device"}, 'specify either "device", "hwaddr", "kernelpath" or "pciBusID"', CONF),
             ("kernelpath", host_device(kernelpath="/etc"), 'kernel device path "/etc" must be absolute', CONF),
             ("pci", host_device(pciBusID="0000:99:00.0"), "0000:99:00.0", MISSING)]:
-        add(f"host-device-bad-{name}", refused(words, conf, after=()), node=DEV, differs={"0.ADD.code": code})
+        add(f"host-device-bad-{name}", refused(contains, conf, after=()), node=DEV, differs={"0.ADD.code": code})
     back = "a failed ADD leaves the NIC in the pod there, and gives it back here"
     add("host-device-name-taken", refused("file exists", host_device([V4]), after=()), node=DEV,
         pod=("link add net1 type veth peer name x",), differs={"end.*dev0*": back, "end.node.link.far0.*": back})

@@ -211,12 +211,12 @@ def test_failure_on_the_last_rail_undoes_the_others(eight):
     nets = lab.all_networks(coordinator=CO)
     nets[-1]["plugins"][0]["ipam"]["default_ipv4_ippool"] = ["nope"]
     before = state(lab.node), pod.state()
-    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["'nope'", "net8"])
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", contains=["'nope'", "net8"])
     assert lab.used() == {}
     assert (state(lab.node), pod.state()) == before
 
 
-@pytest.mark.parametrize("spoil,words", [
+@pytest.mark.parametrize("spoil,contains", [
     (lambda n: n[2]["plugins"][0].update(master="nic9"), ["nic9", "net2"]),
     (lambda n: n[2]["plugins"][0].update(mtu=9001), ["9001", "net2"]),
     (lambda n: n[2].update(ifname="net1"), ["net1"]),
@@ -227,13 +227,13 @@ def test_failure_on_the_last_rail_undoes_the_others(eight):
     (lambda n: n[2]["plugins"].insert(0, {"type": "sriov"}), ["sriov"]),
     (lambda n: n.clear(), ["networks"]),
 ], ids=["master", "mtu", "name twice", "name", "default nic", "mode", "no plugins", "type", "no networks"])
-def test_bad_conf_changes_nothing(lab, spoil, words):
+def test_bad_conf_changes_nothing(lab, spoil, contains):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)
     spoil(nets)
     pod = lab.pod()
     before = state(lab.node), pod.state()
-    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=words)
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", contains=contains)
     after = state(lab.node), pod.state()
     assert after == before
     assert lab.used() == {}
@@ -244,7 +244,7 @@ def test_name_taken_changes_nothing(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net2", "type", "veth", "peer", "name", "x")
     before = state(lab.node), pod.state()
-    lab.fail("ADD", lab.rails(lab.all_networks(coordinator=CO)), pod, ifname="eth0", words=["net2", "exist"])
+    lab.fail("ADD", lab.rails(lab.all_networks(coordinator=CO)), pod, ifname="eth0", contains=["net2", "exist"])
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
@@ -273,7 +273,7 @@ def test_check(lab, damage):
         return
     do, word = DAMAGE[damage]
     do(lab, pod)
-    lab.fail("CHECK", conf, pod, ifname="eth0", words=word)
+    lab.fail("CHECK", conf, pod, ifname="eth0", contains=word)
 
 
 def test_check_finds_another_kind_of_link(lab):
@@ -284,7 +284,7 @@ def test_check_finds_another_kind_of_link(lab):
     mac = link(pod.ns, "net2")["address"]
     ip(pod.ns, "link", "del", "net2")
     ip(pod.ns, "link", "add", "net2", "address", mac, "type", "veth", "peer", "name", "x")
-    lab.fail("CHECK", conf, pod, ifname="eth0", words=["net2", "macvlan"])
+    lab.fail("CHECK", conf, pod, ifname="eth0", contains=["net2", "macvlan"])
 
 
 def test_status(lab):
@@ -292,7 +292,7 @@ def test_status(lab):
     conf = lab.rails(lab.all_networks(coordinator=CO))
     lab.ok("STATUS", conf, lab.pod(), ifname="eth0")
     lab.pools("nonsense\n", "zz.conf")
-    lab.fail("STATUS", conf, lab.pod(), ifname="eth0", words="zz.conf:1")
+    lab.fail("STATUS", conf, lab.pod(), ifname="eth0", contains="zz.conf:1")
 
 
 def test_gc(lab):
@@ -372,7 +372,7 @@ def test_default_route_of_the_network_that_requests_it(make_lab, v6):
     result = lab.add(conf, asked, ifname="eth0")
     assert [r for r in routes(asked.ns, "main") if r.startswith("default")] == ["default via 172.16.2.1 dev net2"]
     assert [r for r in routes(plain.ns, "main") if r.startswith("default")] != []
-    defaults = lambda words: [r.split()[2:5] for r in words if r.startswith("default")]
+    defaults = lambda contains: [r.split()[2:5] for r in contains if r.startswith("default")]
     assert defaults(routes(asked.ns, "main", "-6")) == defaults(before)
     assert [r["gw"] for r in result["routes"] if r["dst"] == "0.0.0.0/0"] == ["172.16.2.1"]
     lab.ok("CHECK", lab.rails(nets, prevResult=result), asked, ifname="eth0")
@@ -385,5 +385,5 @@ def test_impossible_default_route_fails_and_is_undone(lab):
     nets = lab.all_networks()
     nets[1]["defaultRoute"] = ["192.0.2.1"]
     pod = lab.pod()
-    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["default-route", "net1"])
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", contains=["default-route", "net1"])
     assert link_names(pod.ns) == ["lo"] and lab.used() == {}

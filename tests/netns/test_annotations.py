@@ -145,12 +145,12 @@ def test_scratch_file_and_cache(lab, agent, others):
     named = definition("named", version, result)
     pod, c, _ = added(lab, agent, others, ("kube-system/first", None, first), ("team/more", "net1", more),
                          ("team/named", "rdma0", named))
-    ours = json.loads((lab.tmp / "multus" / pod.id).read_text())
-    theirs = [delegate(first, True), delegate(more, True), delegate(named, True, ifnameRequest="rdma0")]
-    for t, place in zip(theirs, ("kube-system/first", "team/more", "team/named")):
+    candidate = json.loads((lab.tmp / "multus" / pod.id).read_text())
+    reference = [delegate(first, True), delegate(more, True), delegate(named, True, ifnameRequest="rdma0")]
+    for t, place in zip(reference, ("kube-system/first", "team/more", "team/named")):
         t["Name"] = place
-    assert [o.get("ifnameRequest") for o in ours] == [None, "net1", "rdma0"]
-    for o, t in zip(ours, theirs):
+    assert [o.get("ifnameRequest") for o in candidate] == [None, "net1", "rdma0"]
+    for o, t in zip(candidate, reference):
         seen = {k for k in o.keys() | t.keys() if o.get(k) != t.get(k)} - {"Bytes"}
         assert seen <= set(DIFFERENT) and {"Conf", "unirail"} <= seen, seen
         # A DEL of Multus would execute the whole definition.

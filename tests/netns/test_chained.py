@@ -4,7 +4,7 @@ no plugin is executed."""
 import os
 
 import pytest
-from lab import THEIRS, has_address, ip, link, link_names, ping, routes, rules, same, same_shape, state, sysctl
+from lab import REFERENCE, has_address, ip, link, link_names, ping, routes, rules, same, same_shape, state, sysctl
 
 NOWHERE = "/nonexistent/cni"
 
@@ -67,7 +67,7 @@ def test_check_and_del(lab):
     c["prevResult"] = lab.add(c, pod, ifname="eth0", CNI_PATH=NOWHERE)
     lab.ok("CHECK", c, pod, ifname="eth0", CNI_PATH=NOWHERE)
     ip(pod.ns, "link", "set", "net1", "mtu", "1400")
-    lab.fail("CHECK", c, pod, ifname="eth0", words=["rail 'net1' (rail0): plugin 'tuning'", "1400"])
+    lab.fail("CHECK", c, pod, ifname="eth0", contains=["rail 'net1' (rail0): plugin 'tuning'", "1400"])
     lab.delete(c, pod, ifname="eth0", CNI_PATH=NOWHERE)
     assert link_names(pod.ns) == ["lo"] and backups(lab) == [] and lab.used() == {}
     assert [r[1] for r in rules(pod.ns)] == ["all"] * 3
@@ -85,7 +85,7 @@ def test_check_of_the_coordinator_before_sbr(lab):
     lab.ok("CHECK", c, pod, ifname="eth0")
     for rule in own:
         ip(pod.ns, "route", "flush", "table", rule[3], "dev", "net1")
-    lab.fail("CHECK", c, pod, ifname="eth0", words=["rail 'net1' (rail0)", "172.16.1.10", "no default route"])
+    lab.fail("CHECK", c, pod, ifname="eth0", contains=["rail 'net1' (rail0)", "172.16.1.10", "no default route"])
 
 
 def test_check_finds_damaged_rules_of_sbr(lab):
@@ -95,7 +95,7 @@ def test_check_finds_damaged_rules_of_sbr(lab):
     assert [(r[1], r[3]) for r in rules(pod.ns) if r[1] != "all"] == [("172.16.1.10", "100")]
     lab.ok("CHECK", c, pod, ifname="eth0")
     ip(pod.ns, "rule", "del", "table", "100")
-    lab.fail("CHECK", c, pod, ifname="eth0", words=["rail 'net1' (rail0): plugin 'sbr'", "172.16.1.10"])
+    lab.fail("CHECK", c, pod, ifname="eth0", contains=["rail 'net1' (rail0): plugin 'sbr'", "172.16.1.10"])
 
 
 @pytest.mark.parametrize("last", [{"type": "sbr", "gateways": ["x"]}, {"type": "nosuch"}, {"type": "false"}],
@@ -114,7 +114,7 @@ def test_failure_reverts_all_plugins(lab, tmp_path, last):
     nets[1]["plugins"][0].update(type="host-device", device="rail0")
     before = state(lab.node)
     pod = lab.pod()
-    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["rail 'net2' (rail1)", last["type"]],
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", contains=["rail 'net2' (rail1)", last["type"]],
              CNI_PATH=str(folder))
     same(same_shape(before), same_shape(state(lab.node)), "the node")
     assert state(lab.node) == before
@@ -127,7 +127,7 @@ def test_unknown_types_are_executed(lab, tmp_path):
     lab.rail_pools()
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "theirs").symlink_to(THEIRS / "tuning")
+    (folder / "theirs").symlink_to(REFERENCE / "tuning")
     nets = nets_of(lab, rail0=([tuning(lab, mtu=4200), {"type": "theirs", "dataDir": str(tmp_path / "d"),
                                                         "sysctl": {"net.ipv4.conf.net1.rp_filter": "2"}}], []))
     c, pod = lab.rails(nets, "1.0.0"), lab.pod()
@@ -184,19 +184,19 @@ def test_ifacer_that_fails_changes_nothing(lab):
     nets[1]["plugins"][1]["master"] = "rail0.100"
     pod = lab.pod()
     before = state(lab.node), pod.state()
-    e = lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=50, words=["rail 'net1' (rail0)", "'ifacer'"])
+    e = lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=50, contains=["rail 'net1' (rail0)", "'ifacer'"])
     assert "Link not found" not in e["msg"]
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
 def test_ifacer_alone_makes_no_network(lab):
     lab.fail("ADD", lab.rails([{"name": "a", "plugins": [{"type": "ifacer"}]}]), lab.pod(), code=7,
-             words="conf.networks[0] has no plugin that makes an interface")
+             contains="conf.networks[0] has no plugin that makes an interface")
     lab.fail("ADD", lab.rails([{"name": "a", "type": "ifacer"}]), lab.pod(), code=7,
-             words="conf.networks[0] has no plugin that makes an interface")
+             contains="conf.networks[0] has no plugin that makes an interface")
 
 
 def test_order_of_a_network(lab):
     nets = [{"name": "a", "plugins": [{"type": "macvlan"}, {"type": "host-device", "device": "rail0"}]}]
     lab.fail("ADD", lab.rails(nets), lab.pod(), code=7,
-             words="conf.networks[0].plugins[1] is 'host-device', which can only be a network's first plugin")
+             contains="conf.networks[0].plugins[1] is 'host-device', which can only be the first plugin of a network")

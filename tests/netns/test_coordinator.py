@@ -256,7 +256,7 @@ def test_a_route_that_fails_names_its_device(lab):
     main, coordinator = s.plugins(0, mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "192.168.99.1"}])
     prev = lab.chain("ADD", [main], s.pod, ifname="eth0")
     lab.fail("ADD", {**coordinator, "cniVersion": "1.0.0", "name": "net", "prevResult": prev}, s.pod, ifname="eth0",
-             words="failed to add route '10.50.0.0/16 via 192.168.99.1 dev eth0 table 254': Network is unreachable (ENETUNREACH)")
+             contains="failed to add route '10.50.0.0/16 via 192.168.99.1 dev eth0 table 254': Network is unreachable (ENETUNREACH)")
 
 
 def test_mac_prefix(lab):
@@ -331,16 +331,16 @@ def add_second(lab, s, **coordinator):
 
 
 def test_underlay_needs_veth0(lab):
-    add_second(lab, Stack(lab), mode="underlay")(words=["veth0"])
+    add_second(lab, Stack(lab), mode="underlay")(contains=["veth0"])
 
 
 def test_overlay_refuses_underlay_pod(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
-    add_second(lab, s, mode="overlay")(words=["veth0"])
+    add_second(lab, s, mode="overlay")(contains=["veth0"])
 
 
-@pytest.mark.parametrize("conf,words", [
+@pytest.mark.parametrize("conf,contains", [
     ({"mode": "sideways"}, ["mode", "sideways"]),
     ({"podMACPrefix": "0b:xx"}, ["podMACPrefix", "0b:xx"]),
     ({"podMACPrefix": "01:00"}, ["podMACPrefix", "unicast"]),
@@ -350,26 +350,26 @@ def test_overlay_refuses_underlay_pod(lab):
     ({"policyRoutes": [{"dst": "10.0.0.0/8", "gw": "fd00::1"}]}, ["policyRoutes"]),
     ({"policyRoutes": [{"dst": "10.0.0.0/8", "gw": "10.0.0"}]}, ["policyRoutes", "10.0.0"]),
 ])
-def test_bad_conf_names_the_field(lab, conf, words):
+def test_bad_conf_names_the_field(lab, conf, contains):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
-    add_second(lab, s, **conf)(words=words)
+    add_second(lab, s, **conf)(contains=contains)
 
 
 def test_default_route_nic_that_does_not_exist(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
-    add_second(lab, s, mode="underlay", podDefaultRouteNic="net7")(words=["net7"])
+    add_second(lab, s, mode="underlay", podDefaultRouteNic="net7")(contains=["net7"])
 
 
 def test_needs_prev_result(lab):
-    lab.fail("ADD", lab.coordinator(), lab.pod(), words="prevResult")
+    lab.fail("ADD", lab.coordinator(), lab.pod(), contains="prevResult")
 
 
 def test_nic_without_address(lab):
     s = Stack(lab)
     prev = lab.add(lab.macvlan("rail0"), s.pod)
-    lab.fail("ADD", lab.coordinator(prev=prev), s.pod, words=["net1", "address"])
+    lab.fail("ADD", lab.coordinator(prev=prev), s.pod, contains=["net1", "address"])
 
 
 def test_taken_name_on_the_node(lab):
@@ -380,7 +380,7 @@ def test_taken_name_on_the_node(lab):
     prev = lab.chain("ADD", chain[:1], s.pod, ifname="eth0")
     before = ip_json(lab.node, "link"), s.pod.state()
     conf = {**chain[1], "cniVersion": "1.0.0", "name": "net", "prevResult": prev}
-    lab.fail("ADD", conf, s.pod, ifname="eth0", words=[s.pod.host_veth, "File exists (EEXIST)", "ip link del"])
+    lab.fail("ADD", conf, s.pod, ifname="eth0", contains=[s.pod.host_veth, "File exists (EEXIST)", "ip link del"])
     assert (ip_json(lab.node, "link"), s.pod.state()) == before
 
 

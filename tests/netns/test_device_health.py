@@ -65,8 +65,8 @@ class Node:
                            check=True, capture_output=True, text=True)
         return {d["address"]: (d["health"], d["healthReason"]) for d in json.loads(p.stdout) if "health" in d}
 
-    def lines(self, *words):
-        return [x for x in self.log.read_text().splitlines() if all(w in x for w in words)]
+    def lines(self, *contains):
+        return [x for x in self.log.read_text().splitlines() if all(w in x for w in contains)]
 
     def end(self):
         if self.run.poll() is None:

@@ -57,9 +57,9 @@ class Node:
                 run.send_signal(signal.SIGTERM)
                 assert run.wait(10) == 0, self.log.read_text()
 
-    def said(self, *words):
-        return wait_for(lambda: [line for line in self.log.read_text().splitlines() if all(w in line for w in words)],
-                        f"a line with {words} in:\n{self.log.read_text()}")
+    def said(self, *contains):
+        return wait_for(lambda: [line for line in self.log.read_text().splitlines() if all(w in line for w in contains)],
+                        f"a line with {contains} in:\n{self.log.read_text()}")
 
     def sockets(self, folder):
         return sorted(n for n in os.listdir(folder) if n.endswith(".sock") and n != "kubelet.sock")
@@ -105,11 +105,11 @@ def test_registry_calls(node, registered):
     node.said("registered", "rdma/hca_shared")
 
 
-def fails(call, code, *words):
+def fails(call, code, *contains):
     with pytest.raises(grpc.RpcError) as e:
         call()
     assert e.value.code() == code, e.value.details()
-    for word in words:
+    for word in contains:
         assert word in e.value.details()
 
 

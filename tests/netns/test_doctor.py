@@ -107,8 +107,8 @@ def test_missing_master_is_found(tmp_path, paths):
         {"type": "macvlan", "master": "lo"}, {"type": "macvlan", "master": "inpod", "linkInContainer": True},
         {"type": "bridge", "master": "other"}])
     found = [(f["where"], f["what"], f["remedy"]) for f in findings(*paths) if f["check"] == "cni-masters"]
-    assert [f[:2] for f in found] == [(file, "master 'lo0' of plugin 'macvlan' is no link of this host"),
-                                      (file, "master 'nosuch' of plugin 'vlan' is no link of this host")]
+    assert [f[:2] for f in found] == [(file, "master 'lo0' of plugin 'macvlan' is not a link of this host"),
+                                      (file, "master 'nosuch' of plugin 'vlan' is not a link of this host")]
     assert found[0][2].startswith("did you mean 'lo'?")
 
 
@@ -142,7 +142,7 @@ def test_skipped_checks_are_named(tmp_path):
     assert p.stdout.endswith("problems, 0 notes, 4 skipped\n")
 
 
-@pytest.mark.parametrize("words, status, says", [
+@pytest.mark.parametrize("args, status, says", [
     (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot describes this host"),
     (["--unpack", "x"], 2, "--unpack needs the file of a snapshot in --root"),
     (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': No such file or directory (ENOENT)"),
@@ -150,8 +150,8 @@ def test_skipped_checks_are_named(tmp_path):
     (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
     (["what"], 2, "'what'"),
 ])
-def test_mistakes(words, status, says):
-    p = doctor(*words)
+def test_mistakes(args, status, says):
+    p = doctor(*args)
     assert p.returncode == status and says in p.stderr and p.stdout == "" and p.stderr.count("\n") == 1
     assert leftovers() == []
 

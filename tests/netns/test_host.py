@@ -44,12 +44,12 @@ class Host:
         assert p.returncode == status, (args, p.returncode, p.stdout, p.stderr)
         return p.stdout
 
-    def refused(self, words, *args, status=1, **kw):
+    def refused(self, contains, *args, status=1, **kw):
         """One line on stderr, nothing changed."""
         before = self.state()
         p = self.call(*args, **kw)
         assert p.returncode == status, (args, p.returncode, p.stdout, p.stderr)
-        assert words in p.stderr, p.stderr
+        assert contains in p.stderr, p.stderr
         assert len(p.stderr.splitlines()) == 1, p.stderr
         assert self.state() == before
 
@@ -70,7 +70,7 @@ class Host:
     def kernel(self):
         return {
             # far1 says "linkdown" while ens1 is down
-            **{" ".join(words): "\n".join(k for k in ip(self.ns, *words).splitlines() if "far1" not in k) for words in
+            **{" ".join(args): "\n".join(k for k in ip(self.ns, *args).splitlines() if "far1" not in k) for args in
                [("rule",), ("-6", "rule"), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all")]},
             "addr": [(k["ifname"], k["mtu"], "UP" in k["flags"], sorted((a["local"], a["prefixlen"]) for a in k["addr_info"]
                                                                        if a["scope"] == "global"))
@@ -180,8 +180,8 @@ def test_addr_by_the_scripts_environment_leaves_the_scripts_state(host):
     host.ok("addr", env=SCRIPT)
     other = by_hand(host)
     try:
-        for words in (("rule",), ("route", "show", "table", "151"), ("route", "show", "table", "main")):
-            assert ip(other, *words) == ip(host.ns, *words)
+        for args in (("rule",), ("route", "show", "table", "151"), ("route", "show", "table", "main")):
+            assert ip(other, *args) == ip(host.ns, *args)
         assert "mtu 4200" in ip(host.ns, "link", "show", "ens1")
     finally:
         ns_del(other)
@@ -228,7 +228,7 @@ def test_addr_clean_removes_everything_of_the_interface(host):
     assert host.ok("apply") == "nothing to do\n"
 
 
-@pytest.mark.parametrize("words, args", [
+@pytest.mark.parametrize("contains, args", [
     ("interface 'ens2' does not exist; did you mean 'ens1'?", ["ens2", "--ipv4-ip", "172.16.1.10/24"]),
     ("ipv4-ip '172.16.1.10' is not an address with a prefix length", ["ens1", "--ipv4-ip", "172.16.1.10"]),
     ("ipv4-gateway 172.16.2.1 is outside 172.16.1.10/24", ["ens1", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.2.1"]),
@@ -237,11 +237,11 @@ def test_addr_clean_removes_everything_of_the_interface(host):
     ("address 172.16.9.9 is taken by interface 'far1'", ["ens1", "--ipv4-ip", "172.16.9.9/24"]),
     ("rdma-default-route needs rdma-subnet", ["ens1", *V4, "--rdma-default-route"]),
 ])
-def test_bad_input_is_one_line_and_changes_nothing(host, words, args):
+def test_bad_input_is_one_line_and_changes_nothing(host, contains, args):
     ip(host.ns, "addr", "add", "172.16.9.9/24", "dev", "far1")
     ip(host.ns, "route", "add", "10.9.0.0/16", "dev", "far1", "table", "77")
     p = host.call("addr", *args)
-    host.refused(words, "addr", *args, status=p.returncode)
+    host.refused(contains, "addr", *args, status=p.returncode)
     assert p.returncode in (1, 2)
 
 
@@ -453,18 +453,18 @@ def test_rails_print_the_pools_that_go_with_them(host, tmp_path):
                        'spec: {subnet: "172.16.2.64/27", ips: ["172.16.2.67-172.16.2.94"], gateway: "172.16.2.65"}\n')
 
 
-@pytest.mark.parametrize("line, words", [
+@pytest.mark.parametrize("line, contains", [
     ("node-prefix = 25", "the plan is too small: 2 nodes of /25 fit into a rail of /24, it has 3"),
     ("rail-prefix = 17", "the plan is too small: 2 rails of /17 fit into 172.16.0.0/16, it has 3"),
     ("nodes = node0,node1", "section 'rails' wants"),
     ("node = node7", "node 'node7' is not one of the plan's nodes"),
 ])
-def test_invalid_plan_is_refused(host, tmp_path, line, words):
+def test_invalid_plan_is_refused(host, tmp_path, line, contains):
     plan = tmp_path / "rails.conf"
     plan.write_text(PLAN + line + "\n" if "nodes" not in line else PLAN.replace("cidr", "cird"))
-    words = "rails.conf:2: key 'cird' is unknown in section 'rails'; did you mean 'cidr'?" if "nodes =" in line else words
+    contains = "rails.conf:2: key 'cird' is unknown in section 'rails'; did you mean 'cidr'?" if "nodes =" in line else contains
     p = host.call("rails", "--plan", plan)
-    host.refused(words, "rails", "--plan", plan, status=p.returncode)
+    host.refused(contains, "rails", "--plan", plan, status=p.returncode)
     assert p.returncode in (1, 2)
 
 

@@ -5,7 +5,7 @@ import pathlib
 
 import lab as lab_module
 import pytest
-from lab import (THEIRS, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ns_del, ping, routes,
+from lab import (REFERENCE, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ns_del, ping, routes,
                  rules, same, same_shape, state, sysctl)
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
@@ -59,7 +59,7 @@ def shape(st):
 def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
     lab = make_lab(v6=v6)
     results, states = [], []
-    for plugins in (lab.plugins, THEIRS):
+    for plugins in (lab.plugins, REFERENCE):
         pod = lab.pod()
         mac = bare(lab)["address"]
         before = shape(state(lab.node))
@@ -74,17 +74,17 @@ def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
         results.append(result)
         lab.delete(c, pod, plugins=plugins)
         assert link_names(pod.ns) == ["lo"]
-        if plugins == THEIRS:  # which leaves it down
+        if plugins == REFERENCE:  # which leaves it down
             ip(lab.node, "link", "set", "rail0", "up", "alias", "")
         same(before, shape(state(lab.node)), "the node after DEL")
     assert results[0] == results[1]
     same(*states, "the pod")
 
 
-@pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
+@pytest.mark.parametrize("maker,deleter", [("candidate", "reference"), ("reference", "candidate")])
 def test_pods_added_by_one_plugin_deleted_by_the_other(lab, maker, deleter):
     """Pods change between both plugins: only the link's alias records how to restore it."""
-    where = {"ours": lab.plugins, "theirs": THEIRS}
+    where = {"candidate": lab.plugins, "reference": REFERENCE}
     pod, c = lab.pod(), conf(host_local(lab), "0.4.0")
     bare(lab)
     result = lab.add(c, pod, plugins=where[maker])
@@ -92,7 +92,7 @@ def test_pods_added_by_one_plugin_deleted_by_the_other(lab, maker, deleter):
     lab.ok("CHECK", {**c, "prevResult": result}, pod, plugins=where[deleter])
     lab.delete({**c, "prevResult": result}, pod, plugins=where[deleter])
     assert link_names(pod.ns) == ["lo"] and "rail0" in link_names(lab.node) and files(lab) == []
-    if deleter == "ours":
+    if deleter == "candidate":
         at_home(lab)
 
 
@@ -238,7 +238,7 @@ def test_a_failed_add_leaves_the_device_in_use(dual, record):
     pod = lab.pod()
     before = in_use(lab)
     ipam, word = FAILS["route"]
-    lab.fail("ADD", conf(ipam), pod, words=word)
+    lab.fail("ADD", conf(ipam), pod, contains=word)
     assert as_is(lab) == before and not record(pod).exists()
 
 
@@ -328,7 +328,7 @@ def test_del_of_a_pod_whose_namespace_is_gone(lab):
     ns_del(pod.ns)
     lab.delete(c, pod)
     assert files(lab) == []
-    lab.fail("ADD", c, lab.pod(), code=50, words=["failed to find host device", "rail0", "Link not found"])
+    lab.fail("ADD", c, lab.pod(), code=50, contains=["failed to find host device", "rail0", "Link not found"])
 
 
 @pytest.mark.parametrize("name", ["net1", "dev4711"])
@@ -347,14 +347,14 @@ def test_del_finds_what_the_kernel_saved(lab, name, by, up):
     assert at_home(lab)["address"] == mac and name not in link_names(lab.node)
 
 
-@pytest.mark.parametrize("alias,why", [("rail0", "its name is taken"), ("other", "is another's"),
+@pytest.mark.parametrize("alias,reason", [("rail0", "its name is taken"), ("other", "is another's"),
                                        ("no name!", "is not a name")])
-def test_del_leaves_links_of_the_node_alone(lab, alias, why):
+def test_del_leaves_links_of_the_node_alone(lab, alias, reason):
     ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     ip(lab.node, "link", "set", "net1", "alias", alias)
     before = state(lab.node)
     lab.delete(conf(), lab.pod(), netns="")
-    assert state(lab.node) == before, why
+    assert state(lab.node) == before, reason
     assert link(lab.node, "net1")["ifalias"] == alias
 
 
@@ -363,7 +363,7 @@ def test_del_leaves_a_link_without_alias_alone(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
-    lab.fail("ADD", conf(), pod, words=["net1", "File exists (EEXIST)"])
+    lab.fail("ADD", conf(), pod, contains=["net1", "File exists (EEXIST)"])
     lab.delete(conf(), pod)
     assert pod.state() == before
     at_home(lab)
@@ -375,7 +375,7 @@ def test_name_taken_on_the_node(lab):
     lab.add(c, pod)
     ip(lab.node, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
     before = pod.state()
-    lab.fail("DEL", c, pod, words=["net1", "'rail0'", "File exists (EEXIST)"])
+    lab.fail("DEL", c, pod, contains=["net1", "'rail0'", "File exists (EEXIST)"])
     assert pod.state() == before and files(lab)
     ip(lab.node, "link", "del", "rail0")
     lab.delete(c, pod)
@@ -459,7 +459,7 @@ def test_failed_add_restores_the_device(lab, how, up):
     bare(lab)
     ip(lab.node, "link", "set", "rail0", up, "alias", "my NIC")
     before = state(lab.node), pod.state()
-    lab.fail("ADD", conf(ipam), pod, words=word)
+    lab.fail("ADD", conf(ipam), pod, contains=word)
     assert (state(lab.node), pod.state()) == before
     assert link(lab.node, "rail0")["ifalias"] == "my NIC"
 
@@ -467,12 +467,12 @@ def test_failed_add_restores_the_device(lab, how, up):
 def test_failed_add_frees_the_address(lab):
     pod = lab.pod()
     c = conf(host_local(lab, routes=[{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]))
-    lab.fail("ADD", c, pod, words="failed to add route")
+    lab.fail("ADD", c, pod, contains="failed to add route")
     assert files(lab) == []
     at_home(lab)
 
 
-@pytest.mark.parametrize("more,code,words", [
+@pytest.mark.parametrize("more,code,contains", [
     ({"device": "nic9"}, 50, ["failed to find host device", "nic9", "Link not found"]),
     ({"device": ""}, 7, ['specify either "device", "hwaddr", "kernelpath" or "pciBusID"']),
     ({"device": "", "hwaddr": "zz"}, 7, ["failed to parse MAC address", "zz"]),
@@ -488,11 +488,11 @@ def test_failed_add_frees_the_address(lab):
     ({"device": "lo"}, 7, ["'lo'", "loopback"]),
     ({"device": "br9"}, None, ["br9", "cannot leave their namespace"]),
 ])
-def test_bad_conf_changes_nothing(lab, more, code, words):
+def test_bad_conf_changes_nothing(lab, more, code, contains):
     pod = lab.pod()
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     before = state(lab.node), pod.state()
-    lab.fail("ADD", {**conf(), **more}, pod, code=code, words=words)
+    lab.fail("ADD", {**conf(), **more}, pod, code=code, contains=contains)
     assert (state(lab.node), pod.state()) == before
 
 
@@ -514,7 +514,7 @@ def test_check_finds(lab, damage):
     lab.ok("CHECK", c, pod)
     command, word = DAMAGE[damage]
     ip(pod.ns, *command.split())
-    lab.fail("CHECK", c, pod, words=["net1", word])
+    lab.fail("CHECK", c, pod, contains=["net1", word])
 
 
 def test_check_behind_other_plugins(lab):
@@ -532,7 +532,7 @@ def test_check_behind_other_plugins(lab):
 
 
 def test_check_needs_prev_result(lab):
-    lab.fail("CHECK", conf(), lab.pod(), words="prevResult")
+    lab.fail("CHECK", conf(), lab.pod(), contains="prevResult")
 
 
 # --- GC and STATUS ---
@@ -557,9 +557,9 @@ def test_status(lab, tree):
     lab.add(c, pod)
     lab.ok("STATUS", c, pod)
     p = conf(None, "1.1.0", device=None, pciBusID=PCI)
-    lab.fail("STATUS", p, pod, code=50, words=PCI)
+    lab.fail("STATUS", p, pod, code=50, contains=PCI)
     lab.ok("STATUS", p, pod, UNIRAIL_ROOT=str(tree(PCI)))
-    lab.fail("STATUS", {**c, "ipam": {"type": "nosuch-ipam"}}, pod, words="nosuch-ipam")
+    lab.fail("STATUS", {**c, "ipam": {"type": "nosuch-ipam"}}, pod, contains="nosuch-ipam")
 
 
 # --- sysfs ---
@@ -633,7 +633,7 @@ def test_dpdk(lab, tree, driver, ipam):
 
 def test_pci_device_without_link(lab, tree):
     lab.fail("ADD", conf(device=None, pciBusID=PCI), lab.pod(), code=50,
-             words=["failed to find host device", PCI], UNIRAIL_ROOT=str(tree(PCI, driver=None)))
+             contains=["failed to find host device", PCI], UNIRAIL_ROOT=str(tree(PCI, driver=None)))
 
 
 # --- in the all-in-one ---
@@ -702,7 +702,7 @@ def test_failed_rail_restores_the_device(lab, break_it):
     else:
         c["networks"][2]["plugins"].append({"type": "sbr", "table": "x"})
     before = state(lab.node), pod.state()
-    lab.fail("ADD", c, pod, ifname="eth0", words="rail 'net2' (rail1)")
+    lab.fail("ADD", c, pod, ifname="eth0", contains="rail 'net2' (rail1)")
     assert state(lab.node) == before[0] and link_names(pod.ns) == ["lo"] and lab.used() == {}
     at_home(lab)
 
@@ -716,7 +716,7 @@ def test_device_serves_one_network(lab, other):
     pod = lab.pod()
     before = state(lab.node), pod.state()
     lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=7,
-             words=["rail 'net2' (rail1)", "'rail0' is used by 'net1'"])
+             contains=["rail 'net2' (rail1)", "'rail0' is used by 'net1'"])
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 

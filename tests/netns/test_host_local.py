@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
-from lab import THEIRS, age, cni_env, filled, small_disk
+from lab import REFERENCE, age, cni_env, filled, small_disk
 
 RANGES = [[{"subnet": "10.7.0.0/29"}], [{"subnet": "fd07::/120", "rangeStart": "fd07::10"}]]
 
@@ -32,7 +32,7 @@ class Store:
 
 @pytest.fixture
 def stores(tmp_path, plugins):
-    return Store(tmp_path / "ours", plugins), Store(tmp_path / "theirs", THEIRS)
+    return Store(tmp_path / "candidate", plugins), Store(tmp_path / "reference", REFERENCE)
 
 
 SCRIPT = [
@@ -47,16 +47,16 @@ SCRIPT = [
 
 
 def test_same_answers_and_files(stores):
-    ours, theirs = stores
+    candidate, reference = stores
     for step in SCRIPT:
         command, container, ifname, args = step
-        a, b = (s.call(command, container, ifname, args) for s in (ours, theirs))
+        a, b = (s.call(command, container, ifname, args) for s in (candidate, reference))
         assert a.returncode == b.returncode, (step, a.stdout, b.stdout)
         if a.returncode == 0:
             assert a.stdout == b.stdout, step
         else:
             assert json.loads(a.stdout)["msg"] == json.loads(b.stdout)["msg"], step
-        assert ours.files() == theirs.files(), step
+        assert candidate.files() == reference.files(), step
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "0.3.1", "1.0.0"])
@@ -70,38 +70,38 @@ def test_same_result_in_every_version(stores, version):
 
 
 def test_address_of_the_original_is_released_by_unirail(tmp_path, plugins):
-    theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
+    reference, candidate = Store(tmp_path / "d", REFERENCE), Store(tmp_path / "d", plugins)
     for c in ("c1", "c2"):
-        assert theirs.call("ADD", c).returncode == 0
-    assert ours.call("CHECK", "c1").returncode == 0
-    assert ours.call("DEL", "c1").returncode == 0
-    assert "10.7.0.2" not in ours.files() and "10.7.0.3" in ours.files()
-    assert ours.call("CHECK", "c1").returncode == 1
+        assert reference.call("ADD", c).returncode == 0
+    assert candidate.call("CHECK", "c1").returncode == 0
+    assert candidate.call("DEL", "c1").returncode == 0
+    assert "10.7.0.2" not in candidate.files() and "10.7.0.3" in candidate.files()
+    assert candidate.call("CHECK", "c1").returncode == 1
 
 
 def test_address_of_unirail_is_released_by_the_original(tmp_path, plugins):
-    theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
-    assert ours.call("ADD", "c1").returncode == 0
-    assert theirs.call("CHECK", "c1").returncode == 0
-    assert theirs.call("DEL", "c1").returncode == 0
-    assert set(ours.files()) <= {"lock", "last_reserved_ip.0", "last_reserved_ip.1"}
+    reference, candidate = Store(tmp_path / "d", REFERENCE), Store(tmp_path / "d", plugins)
+    assert candidate.call("ADD", "c1").returncode == 0
+    assert reference.call("CHECK", "c1").returncode == 0
+    assert reference.call("DEL", "c1").returncode == 0
+    assert set(candidate.files()) <= {"lock", "last_reserved_ip.0", "last_reserved_ip.1"}
 
 
 def test_each_plugin_continues_after_the_other(tmp_path, plugins):
-    theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
+    reference, candidate = Store(tmp_path / "d", REFERENCE), Store(tmp_path / "d", plugins)
     got = [json.loads(s.call("ADD", f"c{i}").stdout)["ips"][0]["address"]
-           for i, s in enumerate((theirs, ours, theirs, ours))]
+           for i, s in enumerate((reference, candidate, reference, candidate))]
     assert got == ["10.7.0.2/29", "10.7.0.3/29", "10.7.0.4/29", "10.7.0.5/29"]
 
 
 def test_addresses_are_private(tmp_path, plugins):
-    ours = Store(tmp_path / "d", plugins)
-    ours.call("ADD", "c1")
+    candidate = Store(tmp_path / "d", plugins)
+    candidate.call("ADD", "c1")
     assert {oct(p.stat().st_mode & 0o777) for p in (tmp_path / "d" / "rails").glob("10.*")} == {"0o600"}
 
 
 def test_legacy_single_range(tmp_path, plugins):
-    a, b = (Store(tmp_path / n, w) for n, w in (("o", plugins), ("t", THEIRS)))
+    a, b = (Store(tmp_path / n, w) for n, w in (("o", plugins), ("t", REFERENCE)))
     for s in (a, b):
         s.ipam = {"type": "host-local", "dataDir": str(s.folder), "subnet": "10.8.0.0/24",
                   "rangeStart": "10.8.0.100", "rangeEnd": "10.8.0.101", "gateway": "10.8.0.254",
@@ -117,7 +117,7 @@ def test_legacy_single_range(tmp_path, plugins):
 def test_resolv_conf(tmp_path, plugins):
     resolv = tmp_path / "resolv.conf"
     resolv.write_text("# a comment\nnameserver 10.0.0.9\ndomain a.b\nsearch c.d e.f\noptions ndots:2\n")
-    a, b = (Store(tmp_path / n, w, resolvConf=str(resolv)) for n, w in (("o", plugins), ("t", THEIRS)))
+    a, b = (Store(tmp_path / n, w, resolvConf=str(resolv)) for n, w in (("o", plugins), ("t", REFERENCE)))
     assert a.call("ADD", "c1").stdout == b.call("ADD", "c1").stdout
 
 
@@ -129,8 +129,8 @@ def test_resolv_conf(tmp_path, plugins):
     {"ranges": [[{"subnet": "10.7.0.0/29"}], [{"subnet": "10.7.0.0/28"}]]},
 ])
 def test_same_refusals(tmp_path, plugins, ipam):
-    ours, theirs = (Store(tmp_path / n, w, **ipam) for n, w in (("o", plugins), ("t", THEIRS)))
-    a, b = ours.call("ADD", "c1"), theirs.call("ADD", "c1")
+    candidate, reference = (Store(tmp_path / n, w, **ipam) for n, w in (("o", plugins), ("t", REFERENCE)))
+    a, b = candidate.call("ADD", "c1"), reference.call("ADD", "c1")
     assert a.returncode == b.returncode == 1
     assert json.loads(a.stdout)["msg"] == json.loads(b.stdout)["msg"]
     assert not list(pathlib.Path(tmp_path).glob("o/rails/10.*"))

@@ -14,7 +14,7 @@ def conf(version="1.0.0", **more):
     return {"cniVersion": version, "name": "ib", "type": "ib-sriov", "deviceID": GONE, "ipam": STATIC, **more}
 
 
-@pytest.mark.parametrize("more,code,words", [
+@pytest.mark.parametrize("more,code,contains", [
     ({}, 50, ["failed to get VF device information", GONE]),
     ({"deviceID": ""}, 7, ["deviceID is required"]),
     ({"deviceID": "x"}, 7, ["conf.deviceID is 'x', wants a VF's PCI address"]),
@@ -27,10 +27,10 @@ def conf(version="1.0.0", **more):
     ({"runtimeConfig": {"infinibandGUID": "00:00:00:00:00:00:00:00"}}, 7, ["invalid guid 00:00:00:00:00:00:00:00"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam type dhcp is not supported"]),
 ])
-def test_refused(lab, more, code, words):
+def test_refused(lab, more, code, contains):
     pod = lab.pod()
     before = state(lab.node), pod.state()
-    lab.fail("ADD", {**conf(), **more}, pod, code=code, words=words)
+    lab.fail("ADD", {**conf(), **more}, pod, code=code, contains=contains)
     assert (state(lab.node), pod.state()) == before
 
 
@@ -57,21 +57,21 @@ def test_whole_pf_with_vfio(lab, recorded):
         lab.delete({**c, **more}, pod, **at)
     assert state(lab.node) == before and link_names(pod.ns) == ["lo"]
     lab.ok("STATUS", conf("1.1.0", deviceID="0000:c1:00.0"), pod, **at)
-    lab.fail("ADD", conf(deviceID="0000:81:00.0"), pod, code=7, words=["PF device 0000:81:00.0 requires vfioPciMode"],
+    lab.fail("ADD", conf(deviceID="0000:81:00.0"), pod, code=7, contains=["PF device 0000:81:00.0 requires vfioPciMode"],
              **recorded("mlx5_switchdev"))
 
 
 def test_vf_with_vfio(lab, recorded):
     """Its GUID must be set through the PF, which does not exist."""
     pod = lab.pod()
-    lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, words=["PF network device not found", "0000:c1:00.0"],
+    lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, contains=["PF network device not found", "0000:c1:00.0"],
              **recorded("mlx5_vfio"))
     lab.ok("STATUS", conf("1.1.0", deviceID="0000:19:00.2"), pod, **recorded("mlx5_ib_vfio"))
 
 
 def test_status_with_isolation(lab):
     lab.fail("STATUS", conf("1.1.0", rdmaIsolation=True), lab.pod(), code=50,
-             words=["failed to get RDMA subsystem namespace awareness mode"])
+             contains=["failed to get RDMA subsystem namespace awareness mode"])
 
 
 @pytest.mark.parametrize("more", [{}, {"deviceID": ""}, {"deviceID": 7}, {"pkey": 1}, {"link_state": "x"}])

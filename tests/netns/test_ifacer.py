@@ -47,7 +47,7 @@ def test_old_versions_fail_before_anything_is_created(lab, metas):
                  "cannot convert: no valid IP addresses", plugins=metas)
 
 
-@pytest.mark.parametrize("more,words", [
+@pytest.mark.parametrize("more,contains", [
     ({}, "invalid config: interfaces have at least one interface"),
     ({"interfaces": []}, "invalid config: interfaces have at least one interface"),
     ({**NIC, "vlanID": 4095}, "invalid vlanID 4095: vlanID must be in range [0,4094]"),
@@ -64,23 +64,23 @@ def test_old_versions_fail_before_anything_is_created(lab, metas):
      "conf.bond.options: primary is 'c', which is not in conf.interfaces"),
     ({"interfaces": ["a", "b"], "bond": "bond0"}, "conf.bond is string, wants an object"),
 ])
-def test_bad_configurations(lab, metas, more, words):
+def test_bad_configurations(lab, metas, more, contains):
     before = same_shape(state(lab.node))
     for verb in ("ADD", "CHECK", "STATUS"):
-        lab.fail(verb, conf("ifacer", "1.1.0" if verb == "STATUS" else "1.0.0", **more), lab.pod(), 7, words,
+        lab.fail(verb, conf("ifacer", "1.1.0" if verb == "STATUS" else "1.0.0", **more), lab.pod(), 7, contains,
                  plugins=metas)
     lab.delete(conf("ifacer", **more), lab.pod(), plugins=metas)
     unchanged(lab, before)
 
 
-@pytest.mark.parametrize("more,words", [
+@pytest.mark.parametrize("more,contains", [
     ({"interfaces": ["gone"], "vlanID": 5}, "failed to createVlanDevice: interface 'gone': Link not found"),
     ({"interfaces": ["rail0", "gone"], "bond": {}}, "failed to createBondDevice: interface 'gone': Link not found"),
 ])
-def test_missing_interfaces(lab, metas, more, words):
+def test_missing_interfaces(lab, metas, more, contains):
     before = same_shape(state(lab.node))
     for verb, version in (("ADD", "1.0.0"), ("STATUS", "1.1.0")):
-        lab.fail(verb, conf("ifacer", version, **more), lab.pod(), 50, words, plugins=metas)
+        lab.fail(verb, conf("ifacer", version, **more), lab.pod(), 50, contains, plugins=metas)
     unchanged(lab, before)
 
 

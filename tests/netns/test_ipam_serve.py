@@ -174,7 +174,7 @@ def test_go_openapi_errors(server):
     """{"code", "message"}, as every client of the original's agent reads them."""
     server.start()
     plain = {"Content-Type": "text/plain"}
-    for method, target, body, status, code, words in [
+    for method, target, body, status, code, contains in [
             ("GET", "/v1/nope", None, 404, 404, "path /v1/nope was not found"),
             ("GET", "/ipam/healthy", None, 404, 404, "path /ipam/healthy was not found"),
             ("PUT", "/v1/ipam/ip", {}, 405, 405, "method PUT is not allowed, but [POST,DELETE] are"),
@@ -186,7 +186,7 @@ def test_go_openapi_errors(server):
             ("POST", "/v1/ipam/ip", [1], 400, 400, "wants an object"),
             ("POST", "/v1/ipam/ip", add_args("c", cleanGateway=7), 400, 400, "cleanGateway")]:
         got, answer = server.ask(method, target, body)
-        assert (got, answer["code"]) == (status, code) and words in answer["message"], (method, target, got, answer)
+        assert (got, answer["code"]) == (status, code) and contains in answer["message"], (method, target, got, answer)
         assert set(answer) == {"code", "message"}
     c = Connection(server.path)
     c.request("POST", "/v1/ipam/ip", "{}", plain)
@@ -453,9 +453,9 @@ def one_direct(server, plugins, ns, command, container):
 def test_server_and_processes_on_one_store(server, direct):
     server.start()
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        ours = [pool.submit(server.plan, f"s{i}", "rail1") for i in range(100)]
-        theirs = [pool.submit(direct, "ADD", f"d{i}") for i in range(60)]
-        got = [addresses(f.result()[1])[0] for f in ours] + [f.result() for f in theirs]
+        candidate = [pool.submit(server.plan, f"s{i}", "rail1") for i in range(100)]
+        reference = [pool.submit(direct, "ADD", f"d{i}") for i in range(60)]
+        got = [addresses(f.result()[1])[0] for f in candidate] + [f.result() for f in reference]
     assert len(got) == len(set(got)) == 160 and set(got) == set(server.used())
     # Each releases addresses that the other allocated.
     for i in range(20):
@@ -790,9 +790,9 @@ def test_server_is_down(lab, served):
     conf = lab.macvlan("rail0", at(served, "rail0"))
     lab.add(conf, pod)
     served.stop(signal.SIGKILL)
-    lab.fail("ADD", conf, lab.pod(), words=["unhealthy spiderpool-agent backend, failed to check", "Connection refused (ECONNREFUSED)"])
+    lab.fail("ADD", conf, lab.pod(), contains=["unhealthy spiderpool-agent backend, failed to check", "Connection refused (ECONNREFUSED)"])
     # The pod is deleted only once its address is released.
-    lab.fail("DEL", conf, pod, code=11, words="unhealthy spiderpool-agent backend, failed to check")
+    lab.fail("DEL", conf, pod, code=11, contains="unhealthy spiderpool-agent backend, failed to check")
     assert list(lab.used()) == ["172.16.1.10"]
     served.start()
     lab.delete(conf, pod)

@@ -12,7 +12,7 @@ def conf(ipam=None, version="1.0.0", **more):
     return {**c, "ipam": ipam or STATIC}
 
 
-@pytest.mark.parametrize("more,code,words", [
+@pytest.mark.parametrize("more,code,contains", [
     ({}, 50, ["create ipoib: Operation not supported (EOPNOTSUPP)", "load module ib_ipoib"]),
     ({"master": ""}, 7, ["host master interface is missing"]),
     ({"master": 7}, 7, ["master"]),
@@ -22,15 +22,15 @@ def conf(ipam=None, version="1.0.0", **more):
     ({"mtu": -1}, 7, ["mtu"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam dhcp type is not supported"]),
 ])
-def test_refused(lab, more, code, words):
+def test_refused(lab, more, code, contains):
     pod = lab.pod()
     before = state(lab.node), pod.state()
-    lab.fail("ADD", {**conf(), **more}, pod, code=code, words=words)
+    lab.fail("ADD", {**conf(), **more}, pod, code=code, contains=contains)
     assert (state(lab.node), pod.state()) == before
 
 
 def test_status(lab):
-    lab.fail("STATUS", conf(version="1.1.0"), lab.pod(), code=50, words=["load module ib_ipoib"])
+    lab.fail("STATUS", conf(version="1.1.0"), lab.pod(), code=50, contains=["load module ib_ipoib"])
 
 
 @pytest.mark.parametrize("more", [{}, {"master": ""}, {"pkey": "x"}])

@@ -2,7 +2,7 @@
 """ipvlan on a kernel without it (this tier's; the VM tier has it): the error for the user, that nothing is left, and
 the parts that do not need the kernel."""
 import pytest
-from lab import THEIRS, ip, link_names, state
+from lab import REFERENCE, ip, link_names, state
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
            "routes": [{"dst": "0.0.0.0/0"}]}
@@ -41,14 +41,14 @@ def test_status(lab):
     assert e["msg"] == LACKS
 
 
-@pytest.mark.parametrize("more,words", [
+@pytest.mark.parametrize("more,contains", [
     ({"mode": "l4"}, ['unknown ipvlan mode: "l4"', "l2, l3 or l3s"]),
     ({"mtu": -1}, ["mtu"]),
     ({"mtu": "big"}, ["mtu"]),
     ({"master": 7}, ["master"]),
 ])
-def test_bad_conf(lab, more, words):
-    lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=7, words=words)
+def test_bad_conf(lab, more, contains):
+    lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=7, contains=contains)
 
 
 def test_chained_master(lab):
@@ -58,12 +58,12 @@ def test_chained_master(lab):
     del c["master"]
     prev = {"cniVersion": "1.0.0", "interfaces": [{"name": "rail0"}, {"name": "rail1"}]}
     lab.fail("ADD", {**c, "prevResult": prev}, pod, code=7,
-             words="chained master failure. PrevResult lacks a single named interface")
+             contains="chained master failure. PrevResult lacks a single named interface")
 
 
 def test_cni_args_are_ignored(lab):
     """The original does not read CNI_ARGS: arguments that macvlan rejects are ignored."""
-    lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", words="Operation not supported (EOPNOTSUPP)")
+    lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", contains="Operation not supported (EOPNOTSUPP)")
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
@@ -83,9 +83,9 @@ def test_del_needs_no_master(lab, netns):
 def test_check_wants_an_ipvlan(lab):
     pod = lab.pod()
     prev = lab.add({**conf(STATIC4), "type": "macvlan"}, pod)
-    for plugins in (lab.plugins, THEIRS):
+    for plugins in (lab.plugins, REFERENCE):
         lab.fail("CHECK", conf(STATIC4, prevResult=prev), pod, plugins=plugins,
-                 words="Error: Container interface net1 not of type ipvlan")
+                 contains="Error: Container interface net1 not of type ipvlan")
 
 
 def test_gc(lab):
@@ -103,9 +103,9 @@ def test_rail_of_unirail_cni(lab):
     nets[2]["plugins"][0].update(type="ipvlan", mode="l2")
     pod = lab.pod()
     before = state(lab.node), pod.state()
-    e = lab.fail("ADD", lab.rails(nets, "1.0.0"), pod, ifname="eth0", code=50, CNI_PATH=f"{lab.plugins}:{THEIRS}")
+    e = lab.fail("ADD", lab.rails(nets, "1.0.0"), pod, ifname="eth0", code=50, CNI_PATH=f"{lab.plugins}:{REFERENCE}")
     assert e["msg"] == f"rail 'net2' (rail1): {LACKS}"
     assert (state(lab.node), pod.state()) == before and lab.used() == {} and files(lab) == []
     e = lab.fail("STATUS", lab.rails(nets), pod, ifname="eth0", code=50,
-                 CNI_PATH=f"{lab.plugins}:{THEIRS}")
+                 CNI_PATH=f"{lab.plugins}:{REFERENCE}")
     assert LACKS in e["msg"]

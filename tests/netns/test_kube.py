@@ -142,8 +142,8 @@ def test_client_certificate_for_a_server(pki, serve, tmp_path):
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_client_certificate(pki, serve, tmp_path, version):
     s = serve(pki.server, [GOOD], client_ca=pki.ca, tls=version)
-    ours = f"client-certificate: {pki.client[0]}\n    client-key: {pki.client[1]}"
-    assert ask(config(tmp_path, pki, s.port, user=ours))[0] == 0
+    candidate = f"client-certificate: {pki.client[0]}\n    client-key: {pki.client[1]}"
+    assert ask(config(tmp_path, pki, s.port, user=candidate))[0] == 0
     failed(config(tmp_path, pki, s.port), "it wants a client certificate" if version.name.endswith("3")
            else "TLS handshake: the server says: it found no common parameters")
     stranger = h2.Pki(tmp_path / "stranger").leaf("client", "", "clientAuth")

@@ -42,7 +42,7 @@ def test_two_hundred_adds_on_a_pool_of_two_hundred(lab):
         used = lab.used()
         assert len(used) == COUNT
         assert {r["containerId"] for r in used.values()} == {p.id for p in pods}
-        lab.fail("ADD", conf, Container(lab, "late"), plugin="spiderpool", code=11, words="'p'")
+        lab.fail("ADD", conf, Container(lab, "late"), plugin="spiderpool", code=11, contains="'p'")
         all_at_once("DEL")
         assert lab.used() == {}
 

@@ -2,7 +2,7 @@
 """loopback: results equal Debian's in every CNI version."""
 import pytest
 from lab import VERSIONS, addresses, ip, link, run, same_shape
-from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
+from meta_lab import REFERENCE, conf, metas, prev  # noqa: F401
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def call(lab, verb, pod, by, version="1.0.0", **more):
 def test_same_as_debians(make_lab, metas, v6):
     lab = make_lab(v6=v6)
     seen = []
-    for by in (metas, THEIRS):
+    for by in (metas, REFERENCE):
         pod = lab.pod()
         ip(pod.ns, "link", "set", "lo", "down")
         if not v6:
@@ -76,11 +76,11 @@ def test_lo_that_is_already_up(lab, metas, pod):
 def test_an_address_that_is_not_loopback(lab, metas, pod):
     """The original sets lo up before it checks the address."""
     ip(pod.ns, "addr", "add", "10.0.0.9/24", "dev", "lo")
-    lab.fail("ADD", conf("loopback"), pod, words='loopback interface found with non-loopback address "10.0.0.9"',
+    lab.fail("ADD", conf("loopback"), pod, contains='loopback interface found with non-loopback address "10.0.0.9"',
              plugins=metas)
     assert "UP" not in link(pod.ns, "lo")["flags"]
     ip(pod.ns, "link", "set", "lo", "up")
-    lab.fail("CHECK", conf("loopback"), pod, words='non-loopback address "10.0.0.9"', plugins=metas)
+    lab.fail("CHECK", conf("loopback"), pod, contains='non-loopback address "10.0.0.9"', plugins=metas)
 
 
 def test_check(lab, metas, pod):
@@ -88,9 +88,9 @@ def test_check(lab, metas, pod):
     lab.ok("CHECK", conf("loopback", prevResult=result), pod, plugins=metas)
     ip(pod.ns, "addr", "del", "127.0.0.1/8", "dev", "lo")
     lab.fail("CHECK", conf("loopback", prevResult=result), pod, plugins=metas,
-             words="Failed to match addr 127.0.0.1/8 on interface lo")
+             contains="Failed to match addr 127.0.0.1/8 on interface lo")
     ip(pod.ns, "link", "set", "lo", "down")
-    lab.fail("CHECK", conf("loopback", prevResult=result), pod, words="loopback interface is down", plugins=metas)
+    lab.fail("CHECK", conf("loopback", prevResult=result), pod, contains="loopback interface is down", plugins=metas)
     assert addresses(pod.ns) == []
 
 

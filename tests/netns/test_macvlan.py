@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lab import (THEIRS, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ping, routes, same,
+from lab import (REFERENCE, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ping, routes, same,
                  same_shape, state, sysctl)
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
@@ -32,7 +32,7 @@ def test_same_state_and_result_as_debians(make_lab, v6, ipam, more):
     lab = make_lab(v6=v6)
     conf = lab.macvlan("rail0", ipam, **more)
     results, states = [], []
-    for plugins in (lab.plugins, THEIRS):
+    for plugins in (lab.plugins, REFERENCE):
         pod = lab.pod()
         before = shape(state(lab.node))
         result = lab.add(conf, pod, plugins=plugins)
@@ -55,9 +55,9 @@ def test_result_of_every_version(lab, version):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4, version)
     if version != "1.1.0":
-        theirs = lab.pod()
-        want = lab.add(conf, theirs, plugins=THEIRS)
-        lab.delete(conf, theirs, plugins=THEIRS)
+        reference = lab.pod()
+        want = lab.add(conf, reference, plugins=REFERENCE)
+        lab.delete(conf, reference, plugins=REFERENCE)
     got = lab.add(conf, pod)
     mac = link(pod.ns, "net1")["address"]
     if version >= "0.3.0":
@@ -184,10 +184,10 @@ def test_del_leaves_other_links_alone(lab):
     assert link_names(pod.ns) == ["lo", "net1", "net3"]
 
 
-@pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
+@pytest.mark.parametrize("maker,deleter", [("candidate", "reference"), ("reference", "candidate")])
 def test_pods_added_by_one_plugin_deleted_by_the_other(lab, tmp_path, maker, deleter):
     """Migration to unirail and back: host-local's files are the only state."""
-    where = {"ours": lab.plugins, "theirs": THEIRS}
+    where = {"candidate": lab.plugins, "reference": REFERENCE}
     pod = lab.pod()
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "networks"),
             "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.50"}]]}
@@ -221,7 +221,7 @@ def test_check_finds(lab, damage):
     lab.ok("CHECK", conf, pod)
     command, word = DAMAGE[damage]
     ip(pod.ns, *command.split())
-    e = lab.fail("CHECK", conf, pod, words=word)
+    e = lab.fail("CHECK", conf, pod, contains=word)
     assert "net1" in e["msg"], e
 
 
@@ -231,17 +231,17 @@ def test_check_finds_another_kind_of_link(lab):
     conf["prevResult"] = lab.add(conf, pod)
     ip(pod.ns, "link", "del", "net1")
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
-    lab.fail("CHECK", conf, pod, words=["macvlan", "net1"])
+    lab.fail("CHECK", conf, pod, contains=["macvlan", "net1"])
 
 
 def test_check_needs_prev_result(lab):
-    lab.fail("CHECK", lab.macvlan("rail0"), lab.pod(), words="prevResult")
+    lab.fail("CHECK", lab.macvlan("rail0"), lab.pod(), contains="prevResult")
 
 
 # --- refusals: one clear line, the right code, nothing changed ---
 
 
-@pytest.mark.parametrize("more,code,words", [
+@pytest.mark.parametrize("more,code,contains", [
     ({"master": "nic9"}, None, ["Link not found", "nic9"]),
     ({"mtu": 9001}, None, ["invalid MTU 9001, must be [0, master MTU(9000)]"]),
     ({"mtu": -1}, None, ["mtu"]),
@@ -252,11 +252,11 @@ def test_check_needs_prev_result(lab):
     ({"ipam": {"type": "static", "addresses": []}}, None, ["IPAM plugin returned missing IP config"]),
     ({"ipam": {"type": "static", "addresses": [{"address": "x"}]}}, None, ["address", "'x'"]),
 ])
-def test_bad_conf_changes_nothing(lab, more, code, words):
+def test_bad_conf_changes_nothing(lab, more, code, contains):
     pod = lab.pod()
     conf = {**lab.macvlan("rail0"), **more}
     before = state(lab.node), pod.state()
-    lab.fail("ADD", conf, pod, code=code, words=words)
+    lab.fail("ADD", conf, pod, code=code, contains=contains)
     assert (state(lab.node), pod.state()) == before
 
 
@@ -264,15 +264,15 @@ def test_name_taken(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
-    lab.fail("ADD", lab.macvlan("rail0", STATIC4), pod, words=["net1", "exist"])
+    lab.fail("ADD", lab.macvlan("rail0", STATIC4), pod, contains=["net1", "exist"])
     assert pod.state() == before
 
 
-@pytest.mark.parametrize("netns,words", [("/run/netns/unirail-test-not-there", "no such file or directory"),
+@pytest.mark.parametrize("netns,contains", [("/run/netns/unirail-test-not-there", "no such file or directory"),
                                          ("/etc/passwd", "unknown FS magic")])
-def test_bad_namespace(lab, netns, words):
+def test_bad_namespace(lab, netns, contains):
     before = state(lab.node)
-    lab.fail("ADD", lab.macvlan("rail0", STATIC4), lab.pod(), netns=netns, words=words)
+    lab.fail("ADD", lab.macvlan("rail0", STATIC4), lab.pod(), netns=netns, contains=contains)
     assert state(lab.node) == before
 
 
@@ -286,7 +286,7 @@ def test_no_cap_net_admin(lab, tmp_path):
                       f"-net_admin,-sys_admin {lab.plugins}/macvlan\n")
     script.chmod(0o755)
     before = pod.state()
-    e = lab.fail("ADD", conf, pod, plugins=wrapped, words="Operation not permitted (EPERM)")
+    e = lab.fail("ADD", conf, pod, plugins=wrapped, contains="Operation not permitted (EPERM)")
     assert pod.state() == before and "\n" not in e["msg"]
 
 
@@ -297,7 +297,7 @@ def test_failed_ipam_leaves_no_link(lab, tmp_path):
             "ranges": [[{"subnet": "172.16.1.0/30"}]]}
     conf = lab.macvlan("rail0", ipam)
     lab.add(conf, pod, ifname="net1")
-    lab.fail("ADD", conf, pod, ifname="net2", words="no IP addresses available in range set")
+    lab.fail("ADD", conf, pod, ifname="net2", contains="no IP addresses available in range set")
     assert link_names(pod.ns) == ["lo", "net1"]
 
 
@@ -361,7 +361,7 @@ def test_unreachable_route_leaves_nothing(lab, tmp_path):
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
             "ranges": [[{"subnet": "172.16.1.0/24"}]],
             "routes": [{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]}
-    lab.fail("ADD", lab.macvlan("rail0", ipam), pod, words="failed to add route '172.30.0.0/16 via 192.168.99.1 dev net1 table 254'")
+    lab.fail("ADD", lab.macvlan("rail0", ipam), pod, contains="failed to add route '172.30.0.0/16 via 192.168.99.1 dev net1 table 254'")
     assert link_names(pod.ns) == ["lo"]
     assert not list((tmp_path / "n").glob("*/172.*"))
 
@@ -371,7 +371,7 @@ def test_unknown_ipam_plugin_is_executed(lab, tmp_path):
     other = tmp_path / "bin"
     other.mkdir()
     (other / "macvlan").symlink_to(lab.plugins / "macvlan")
-    (other / "theirs").symlink_to(THEIRS / "static")
+    (other / "theirs").symlink_to(REFERENCE / "static")
     pod = lab.pod()
     conf = lab.macvlan("rail0", {**STATIC4, "type": "theirs"})
     lab.add(conf, pod, plugins=other)
@@ -386,7 +386,7 @@ def test_status_and_gc_forward(lab):
     conf = lab.macvlan("rail0", STATIC4, "1.1.0")
     lab.ok("STATUS", conf, pod)
     lab.ok("GC", {**conf, "cni.dev/valid-attachments": []}, pod)
-    lab.fail("STATUS", {**conf, "ipam": {"type": "nosuch-ipam"}}, pod, words="nosuch-ipam")
+    lab.fail("STATUS", {**conf, "ipam": {"type": "nosuch-ipam"}}, pod, contains="nosuch-ipam")
 
 
 def test_ipv6_addresses_are_usable_at_once(make_lab):

@@ -7,20 +7,20 @@ import pathlib
 import re
 
 import pytest
-from lab import BINARY, THEIRS, ip, link, link_names, ns_path, rules
+from lab import BINARY, REFERENCE, ip, link, link_names, ns_path, rules
 from multus_lab import Multus, chain, delegate
 
 HOSTS = pathlib.Path(__file__).resolve().parents[1] / "hosts"
-OURS = ["macvlan", "host-device", "tuning", "sbr", "host-local", "static", "unirail-cni", "coordinator"]
+CANDIDATE = ["macvlan", "host-device", "tuning", "sbr", "host-local", "static", "unirail-cni", "coordinator"]
 
 
 @pytest.fixture
 def where(tmp_path):
-    folder = tmp_path / "ours"
+    folder = tmp_path / "candidate"
     folder.mkdir()
-    for name in OURS:
+    for name in CANDIDATE:
         (folder / name).symlink_to(BINARY)
-    return {"ours": folder, "theirs": THEIRS}
+    return {"candidate": folder, "reference": REFERENCE}
 
 
 # --- each format, added by one program and deleted by the other ---
@@ -69,7 +69,7 @@ def nothing_is_left(lab, pod, before):
 
 
 @pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
-@pytest.mark.parametrize("maker,deleter", [("theirs", "ours"), ("ours", "theirs")])
+@pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 @pytest.mark.parametrize("name", FORMATS)
 def test_added_by_one_plugin_deleted_by_the_other(make_lab, where, name, maker, deleter, version):
     """0.3.1: DEL comes without prevResult."""
@@ -84,7 +84,7 @@ def test_added_by_one_plugin_deleted_by_the_other(make_lab, where, name, maker, 
         assert (dev["address"], dev["mtu"], dev.get("ifalias", "dev0")) == ("02:00:00:00:05:01", 1450, "dev0")
 
 
-@pytest.mark.parametrize("maker,deleter", [("theirs", "ours"), ("ours", "theirs")])
+@pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 def test_pods_of_both_side_by_side(lab, where, maker, deleter):
     """Each continues where the other stopped, and neither releases the other's addresses."""
     conf, one, two = [macvlan(host_local(lab, "172.16.1.0/24"))], lab.pod("one"), lab.pod("two")
@@ -95,7 +95,7 @@ def test_pods_of_both_side_by_side(lab, where, maker, deleter):
     assert held(lab) == ["172.16.1.3"] and link(two.ns, "net1")
 
 
-@pytest.mark.parametrize("maker,deleter", [("theirs", "ours"), ("ours", "theirs")])
+@pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 def test_namespace_deleted_before_del(lab, where, maker, deleter):
     pod = lab.pod()
     conf = macvlan(host_local(lab, "172.16.1.0/24"), cniVersion="1.0.0", name="net")
@@ -116,14 +116,14 @@ def test_prev_result_from_libcnis_cache(make_lab, where, path):
     conf = json.loads(base64.b64decode(cached["config"]))
     version, plugins = conf["cniVersion"], conf["plugins"]
     plugins[1]["dataDir"] = str(lab.tmp / "tuning")
-    prev = chain("ADD", lab, plugins, pod, THEIRS, conf["name"], version)
+    prev = chain("ADD", lab, plugins, pod, REFERENCE, conf["name"], version)
     assert {k: v for k, v in prev.items() if v} == {k: v for k, v in cached["result"].items() if v}
     handed_on = lab.add({"cniVersion": version, "name": "n", "type": "tuning", "dataDir": str(lab.tmp / "none"),
-                         "prevResult": cached["result"]}, pod, plugins=where["ours"])
+                         "prevResult": cached["result"]}, pod, plugins=where["candidate"])
     assert handed_on == cached["result"], "what libcni hands on comes back as it was"
     if version >= "0.4.0":
-        chain("CHECK", lab, plugins, pod, where["ours"], conf["name"], version, prev=cached["result"])
-    chain("DEL", lab, plugins, pod, where["ours"], conf["name"], version,
+        chain("CHECK", lab, plugins, pod, where["candidate"], conf["name"], version, prev=cached["result"])
+    chain("DEL", lab, plugins, pod, where["candidate"], conf["name"], version,
           prev=cached["result"] if version >= "0.4.0" else None)
     assert link_names(pod.ns) == ["lo"] and list((lab.tmp / "tuning").glob("*")) == []
 
@@ -136,7 +136,7 @@ class Migrated:
     one plugin, a moved NIC."""
 
     def __init__(self, lab, where, head=False):
-        self.lab, self.ours, self.pod = lab, where["ours"], lab.pod()
+        self.lab, self.candidate, self.pod = lab, where["candidate"], lab.pod()
         self.multus = Multus(lab, lab.tmp / "multus", head)
         pool = lambda net: host_local(lab, net)  # noqa: E731
         self.confs = [
@@ -157,8 +157,8 @@ class Migrated:
         return self.lab.rails(nets, multusCniDir=str(self.multus.folder), **more)
 
     def call(self, pod=None, conf=None, path=None, **kw):
-        return self.lab.cni("DEL", conf or self.conf(), pod or self.pod, ifname="eth0", plugins=self.ours,
-                            CNI_PATH=path or f"{self.ours}:{THEIRS}", **kw)
+        return self.lab.cni("DEL", conf or self.conf(), pod or self.pod, ifname="eth0", plugins=self.candidate,
+                            CNI_PATH=path or f"{self.candidate}:{REFERENCE}", **kw)
 
     def ok(self, **kw):
         c = self.call(**kw)
@@ -198,7 +198,7 @@ def test_multus_pod_without_namespace(m, netns):
 def test_delegates_are_deleted_in_reverse_with_cached_inputs(m):
     """A plugin of another project is passed the interface, CNI_ARGS, its keys, prevResult and runtimeConfig."""
     log = m.lab.tmp / "log"
-    script = m.ours / "foreign"
+    script = m.candidate / "foreign"
     script.write_text(f'#!/bin/sh\nprintf "%s %s %s %s\\n" "$CNI_COMMAND" "$CNI_IFNAME" "$CNI_ARGS" "$(cat)" >>{log}\n')
     script.chmod(0o755)
     confs = [{"name": f"n{i}", "cniVersion": "1.0.0", "plugins": [
@@ -257,7 +257,7 @@ def test_a_delegate_that_cannot_be_read(m):
 
 def test_a_failing_delegate_stops_nothing_and_is_tried_again(m):
     m.add()
-    c = m.call(path=str(m.ours))  # ptp is not found
+    c = m.call(path=str(m.candidate))  # ptp is not found
     assert c.status == 1 and "podnet" in c.json["msg"] and "eth0" in c.json["msg"] and 'find plugin "ptp"' in c.json["msg"], c
     assert sorted(link_names(m.pod.ns)) == ["eth0", "lo"] and m.multus.files(m.pod) == [f"podnet-{m.pod.id}-eth0"]
     m.ok()
@@ -267,7 +267,7 @@ def test_a_failing_delegate_stops_nothing_and_is_tried_again(m):
 def test_a_failing_delegate_without_cache_file_keeps_the_scratch_file(m):
     m.add()
     m.multus.cached(m.pod, "podnet", "eth0").unlink()
-    assert m.call(path=str(m.ours)).status == 1
+    assert m.call(path=str(m.candidate)).status == 1
     assert m.multus.files(m.pod) == [m.pod.id]
     m.ok()
     m.gone()
@@ -290,7 +290,7 @@ def test_own_pod(m):
     """A pod attached by unirail, on a node with Multus' files of other pods."""
     m.add()
     own = m.lab.pod("own")
-    m.lab.add(m.conf(), own, ifname="eth0", plugins=m.ours)
+    m.lab.add(m.conf(), own, ifname="eth0", plugins=m.candidate)
     m.ok(pod=own)
     assert link_names(own.ns) == ["lo"] and len(m.multus.files(m.pod)) == 5 and len(held(m.lab)) == 4
 
@@ -298,27 +298,27 @@ def test_own_pod(m):
 def test_called_by_multus_as_its_delegate(m):
     """Multus' file exists until its delegates are deleted: Multus deletes the other delegates itself."""
     conf, pod = m.conf(), m.pod
-    m.lab.add(conf, pod, ifname="net1", plugins=m.ours)
+    m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
     m.multus.add(pod, m.confs[0], conf, run=False)
-    c = m.lab.cni("DEL", conf, pod, ifname="net1", plugins=m.ours, CNI_PATH=str(m.ours))  # ptp would not be found
+    c = m.lab.cni("DEL", conf, pod, ifname="net1", plugins=m.candidate, CNI_PATH=str(m.candidate))  # ptp would not be found
     assert c.status == 0 and link_names(pod.ns) == ["lo"] and m.multus.files(pod) == [pod.id], c
 
 
 def test_unirail_cni_among_the_delegates(m):
     """unirail takes over from Multus, one of whose delegates was unirail-cni."""
     conf, pod = m.conf(), m.pod
-    m.lab.add(conf, pod, ifname="net1", plugins=m.ours)
+    m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
     m.multus.add(pod, m.confs[2], conf, run=False)
     m.multus.add_one(pod, m.confs[2], "eth0")
     m.ok(conf={**conf, "name": "the-nodes-own"})
     assert link_names(pod.ns) == ["lo"] and held(m.lab) == [] and m.multus.files(pod) == []
 
 
-@pytest.mark.parametrize("folder,words", [("", ""), ("var/lib", "absolute path")])
-def test_del_without_files_of_multus(m, folder, words):
+@pytest.mark.parametrize("folder,contains", [("", ""), ("var/lib", "absolute path")])
+def test_del_without_files_of_multus(m, folder, contains):
     m.add()
     c = m.ok(conf={**m.conf(), "multusCniDir": folder})
-    assert words in c.err and len(m.multus.files(m.pod)) == 5
+    assert contains in c.err and len(m.multus.files(m.pod)) == 5
 
 
 def test_no_directory_of_multus(m):
@@ -351,19 +351,19 @@ def back(m, **more):
 
 
 def attach(m, pod=None, conf=None, **kw):
-    return m.lab.add(conf or back(m), pod or m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}", **kw)
+    return m.lab.add(conf or back(m), pod or m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=f"{m.candidate}:{REFERENCE}", **kw)
 
 
 def test_pods_of_single_plugins_deleted_by_multus(m):
     """Links to unirail in Multus' directory of plugins, then the originals again."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()
-    for path in [*THEIRS.iterdir(), *m.ours.iterdir()]:
+    for path in [*REFERENCE.iterdir(), *m.candidate.iterdir()]:
         link_to = m.multus.by / path.name
         link_to.unlink(missing_ok=True)
         link_to.symlink_to(path)
     m.add()
-    assert len(m.multus.delete(m.pod, THEIRS)) == 4
+    assert len(m.multus.delete(m.pod, REFERENCE)) == 4
     m.gone()
     assert link(m.lab.node, "dev0")["mtu"] == 1450
     m.add()
@@ -380,7 +380,7 @@ def test_back_to_multus(m, version):
     own = json.loads(m.multus.cached(m.pod, "rail0", "net1").read_text())["result"]
     assert own["cniVersion"] == version
     assert [i["address"] for i in own["ips"]] == [i["address"] for i in result["ips"] if i["address"].startswith("172.16.1.")]
-    assert m.multus.delete(m.pod, THEIRS) == [
+    assert m.multus.delete(m.pod, REFERENCE) == [
         ("moved", "net3", ["host-device"]), ("rail1", "rdma1", ["macvlan"]),
         ("rail0", "net1", ["macvlan", "tuning", "sbr"]), ("podnet", "eth0", ["ptp"])]
     m.gone()
@@ -391,7 +391,7 @@ def test_back_to_multus_without_namespace(m):
     m.confs.pop()
     m.confs[1]["plugins"].pop()  # the original sbr fails without one, whoever calls it
     attach(m)
-    m.multus.delete(m.pod, THEIRS, netns="")
+    m.multus.delete(m.pod, REFERENCE, netns="")
     m.gone(pod=False)
 
 
@@ -421,7 +421,7 @@ def test_cache_entry_has_the_whole_configuration(m):
     assert json.loads(calls[1][2]) == {"cniVersion": "1.0.0", "name": "rail0", "type": "macvlan", "master": "rail0",
                                        "mode": "bridge", "mtu": 1400, "ipam": ipam, "prevResult": prev}
     assert prev["ips"][0]["address"] == "172.16.1.2/24" and "net7" in [i["name"] for i in prev["interfaces"]]
-    m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.ours)
+    m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.candidate)
 
 
 def test_own_cache_entry_is_removed_with_the_pod(m):
@@ -437,7 +437,7 @@ def test_own_cache_entry_is_removed_with_the_pod(m):
 
 def test_own_cache_entry_stays_until_all_networks_are_deleted(m):
     attach(m)
-    c = m.call(conf=back(m), path=str(m.ours))  # ptp is not found
+    c = m.call(conf=back(m), path=str(m.candidate))  # ptp is not found
     assert c.status == 1 and 'find plugin "ptp"' in c.json["msg"] and len(m.multus.files(m.pod)) == 5
     m.ok(conf=back(m))
     m.gone()
@@ -454,7 +454,7 @@ def test_configuration_changed_since(m):
 def test_failed_add_leaves_no_cache_entry(m):
     conf = back(m)
     conf["networks"].append({"name": "bad", "plugins": [macvlan(host_local(m.lab, "172.16.3.0/24"), master="none")]})
-    m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}", words="none")
+    m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=f"{m.candidate}:{REFERENCE}", contains="none")
     m.gone()
 
 
@@ -463,11 +463,11 @@ def test_cache_entry_that_cannot_be_written(m):
     conf = back(m)
     conf["cniDir"] = str(m.lab.tmp / "file")
     (m.lab.tmp / "file").write_text("")
-    m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}",
-               words=["save the pod's entry for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
+    m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=f"{m.candidate}:{REFERENCE}",
+               contains=["save the pod's entry for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
     m.gone()
     conf["cniDir"] = "var/lib"
-    m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.ours, words="conf.cniDir is 'var/lib', wants an absolute path")
+    m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.candidate, contains="conf.cniDir is 'var/lib', wants an absolute path")
 
 
 def test_multus_own_file_is_not_touched(m):
@@ -475,9 +475,9 @@ def test_multus_own_file_is_not_touched(m):
     conf = m.lab.rails([{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}], cniDir=str(m.multus.folder))
     m.multus.add(m.pod, m.confs[0], conf, run=False)
     before = m.multus.scratch(m.pod).read_bytes()
-    m.lab.add(conf, m.pod, ifname="net1", plugins=m.ours)
+    m.lab.add(conf, m.pod, ifname="net1", plugins=m.candidate)
     assert m.multus.scratch(m.pod).read_bytes() == before and m.multus.files(m.pod) == [m.pod.id]
-    m.lab.delete(conf, m.pod, ifname="net1", plugins=m.ours)
+    m.lab.delete(conf, m.pod, ifname="net1", plugins=m.candidate)
     assert m.multus.files(m.pod) == [m.pod.id] and link_names(m.pod.ns) == ["lo"]
 
 
@@ -490,12 +490,12 @@ def test_gc_removes_cache_entries_of_deleted_pods(m):
         attach(m, pod=pod, conf={**conf, "name": "other"} if pod is pods[2] else conf)
     m.multus.add(pods[3], m.confs[0], run=False)
     gc = {**conf, "cni.dev/valid-attachments": [{"containerID": pods[0].id, "ifname": "eth0"}]}
-    m.lab.ok("GC", gc, pods[0], plugins=m.ours)
+    m.lab.ok("GC", gc, pods[0], plugins=m.candidate)
     assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
-    m.lab.ok("GC", conf, pods[0], plugins=m.ours)  # no list: nothing
+    m.lab.ok("GC", conf, pods[0], plugins=m.candidate)  # no list: nothing
     assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
     for pod in pods[:3]:
-        m.lab.delete({**conf, "name": "other"} if pod is pods[2] else conf, pod, ifname="eth0", plugins=m.ours)
+        m.lab.delete({**conf, "name": "other"} if pod is pods[2] else conf, pod, ifname="eth0", plugins=m.candidate)
 
 
 def test_bin_dir(m):
@@ -503,15 +503,15 @@ def test_bin_dir(m):
     folder = m.lab.tmp / "bin"
     folder.mkdir()
     log = m.lab.tmp / "log"
-    (folder / "ptp").write_text(f'#!/bin/sh\necho $CNI_COMMAND $CNI_PATH >>{log}\nexec {THEIRS}/ptp\n')
+    (folder / "ptp").write_text(f'#!/bin/sh\necho $CNI_COMMAND $CNI_PATH >>{log}\nexec {REFERENCE}/ptp\n')
     (folder / "ptp").chmod(0o755)
-    (folder / "host-local").symlink_to(THEIRS / "host-local")
+    (folder / "host-local").symlink_to(REFERENCE / "host-local")
     conf = m.lab.rails([m.confs[0]], version="1.0.0", binDir=str(folder))
-    m.lab.add(conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=str(m.ours))
-    m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=str(m.ours))
-    assert log.read_text().splitlines() == [f"{v} {folder}:{m.ours}" for v in ("ADD", "DEL")]
+    m.lab.add(conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=str(m.candidate))
+    m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=str(m.candidate))
+    assert log.read_text().splitlines() == [f"{v} {folder}:{m.candidate}" for v in ("ADD", "DEL")]
     # The delegates of a pod that Multus attached, too.
     m.multus.add(m.pod, m.confs[0])
-    m.ok(conf=m.conf(binDir=str(folder)), path=str(m.ours))
+    m.ok(conf=m.conf(binDir=str(folder)), path=str(m.candidate))
     m.gone()
-    m.lab.fail("ADD", {**conf, "binDir": "bin"}, m.pod, code=7, plugins=m.ours, words="conf.binDir is 'bin', wants an absolute path")
+    m.lab.fail("ADD", {**conf, "binDir": "bin"}, m.pod, code=7, plugins=m.candidate, contains="conf.binDir is 'bin', wants an absolute path")

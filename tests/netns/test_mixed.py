@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lab import (THEIRS, VERSIONS, has_address, ip, link_names, nft, ping, routes, rules, same,
+from lab import (REFERENCE, VERSIONS, has_address, ip, link_names, nft, ping, routes, rules, same,
                  same_shape, state, sysctl)
 
 STATIC = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
@@ -11,7 +11,7 @@ STATIC = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway
 
 
 def path(lab):
-    return f"{lab.plugins}:{THEIRS}"
+    return f"{lab.plugins}:{REFERENCE}"
 
 
 def bridge(lab):
@@ -51,7 +51,7 @@ def test_foreign_default_network(lab):
 def test_failing_rails_undo_the_executed_default_network(lab):
     conf, pod = mixed(lab), lab.pod()
     conf["networks"][2]["plugins"][0]["master"] = "nic9"
-    e = lab.fail("ADD", conf, pod, ifname="eth0", CNI_PATH=path(lab), words="nic9")
+    e = lab.fail("ADD", conf, pod, ifname="eth0", CNI_PATH=path(lab), contains="nic9")
     assert "\n" not in e["msg"] and link_names(pod.ns) == ["lo"]
     assert not list((lab.tmp / "networks").glob("podnet/10.*"))
 
@@ -59,7 +59,7 @@ def test_failing_rails_undo_the_executed_default_network(lab):
 def test_foreign_plugin_that_is_missing(lab):
     conf, pod = mixed(lab), lab.pod()
     before = state(lab.node), pod.state()
-    lab.fail("ADD", conf, pod, ifname="eth0", words=["bridge", str(lab.plugins)])
+    lab.fail("ADD", conf, pod, ifname="eth0", contains=["bridge", str(lab.plugins)])
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
@@ -87,7 +87,7 @@ def test_coordinator_after_debians_macvlan(lab):
     for i, (nic, ifname) in enumerate(zip(lab.nics, ("eth0", "net1", "net2"))):
         ipam = {"type": "host-local", "dataDir": str(lab.tmp / "networks"), "routes": [{"dst": "0.0.0.0/0"}],
                 "ranges": [[{"subnet": f"172.16.{i}.0/24", "rangeStart": f"172.16.{i}.30"}]]}
-        prev = lab.add(lab.macvlan(nic, ipam), pod, ifname=ifname, plugins=THEIRS)
+        prev = lab.add(lab.macvlan(nic, ipam), pod, ifname=ifname, plugins=REFERENCE)
         results.append(lab.add(lab.coordinator(nic, prev=prev, mode="underlay"), pod, ifname=ifname))
     assert rules(pod.ns)[1:4] == [(998, "172.16.2.30", None, "102"), (999, "172.16.1.30", None, "101"),
                                   (1000, "all", "0x1", "100")]

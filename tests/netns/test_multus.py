@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from lab import (THEIRS, addresses, age, filled, has_address, link, link_names, ping, routes, run, same, same_shape,
+from lab import (REFERENCE, addresses, age, filled, has_address, link, link_names, ping, routes, run, same, same_shape,
                  small_disk, state, wait_for)
 from multus_lab import Multus
 from pod_agent import PodAgent
@@ -21,7 +21,7 @@ def agent(lab):
 
 def conf(lab, server, type="multus", **more):
     return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": type, "agent": str(server.path),
-            "cniDir": str(lab.tmp / "multus"), "confDir": str(lab.tmp / "net.d"), "binDir": str(THEIRS), **more}
+            "cniDir": str(lab.tmp / "multus"), "confDir": str(lab.tmp / "net.d"), "binDir": str(REFERENCE), **more}
 
 
 def rail(lab, nic, *more, **keys):
@@ -147,7 +147,7 @@ def test_same_state_as_one_configuration(lab, agent):
             nets = [podnet(lab), rail(lab, "rail0"), rail(lab, "rail1")]
             for n in nets[1:]:
                 n["plugins"][0]["ipam"]["ipam_unix_socket_path"] = str(agent.path)
-            c = lab.rails(nets, "1.0.0", binDir=str(THEIRS))
+            c = lab.rails(nets, "1.0.0", binDir=str(REFERENCE))
         result = lab.add(c, pod, ifname="eth0")
         cut = [(pod.host_veth, "VETH"), (pod.ns, "POD"), (pod.id, "ID")]
         for a in addresses(pod.ns):
@@ -177,7 +177,7 @@ def test_files_for_definitions_without_configuration(lab, agent):
     lab.delete(c, pod, ifname="eth0")
     gone(lab, pod)
     agent.answer["networks"][0]["name"] = "nope"
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words=["network 'nope'", str(folder)])
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["network 'nope'", str(folder)])
     agent.answer["networks"] = []
     c["clusterNetwork"] = str(folder)
     lab.add(c, pod, ifname="eth0")
@@ -288,7 +288,7 @@ def test_in_place_of_the_shim(lab, agent):
     node = as_daemon(lab, agent, json.dumps({
         "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "error", "cniConfigDir": "/host/etc/cni/net.d",
         "multusConfigFile": "auto", "multusAutoconfigDir": "/host/etc/cni/net.d", "socketDir": "/host/run/multus/",
-        "cniDir": "/hostroot/var/lib/multus-here", "binDir": f"/host{THEIRS}", "namespaceIsolation": True}))
+        "cniDir": "/hostroot/var/lib/multus-here", "binDir": f"/host{REFERENCE}", "namespaceIsolation": True}))
     agent.networks(("kube-system/podnet", None, podnet(lab)))
     pod, c = lab.pod(), shim(agent)
     result = lab.add(c, pod, ifname="eth0", **node)
@@ -301,12 +301,12 @@ def test_in_place_of_the_shim(lab, agent):
     assert not (kept / pod.id).exists() and link_names(pod.ns) == ["lo"]
 
 
-@pytest.mark.parametrize("text, words", [
+@pytest.mark.parametrize("text, contains", [
     ("{", "daemon-config.json"), ("[]", "daemon-config.json"), ('{"cniDir": 7}', "daemon-config.json.cniDir")])
-def test_settings_of_the_shim_that_are_wrong(lab, agent, text, words):
+def test_settings_of_the_shim_that_are_wrong(lab, agent, text, contains):
     """An ADD reports the error; a DEL releases as much as it can."""
     node, pod = as_daemon(lab, agent, text), lab.pod()
-    lab.fail("ADD", shim(agent), pod, ifname="eth0", words=words, **node)
+    lab.fail("ADD", shim(agent), pod, ifname="eth0", contains=contains, **node)
     lab.delete(shim(agent), pod, ifname="eth0", **node)
 
 
@@ -315,39 +315,39 @@ def test_without_the_agent(lab, agent):
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     before = state(lab.node), pod.state()
     agent.stop()
-    lab.fail("ADD", c, pod, 11, ifname="eth0", words=["agent does not answer on", str(agent.path), "unirail agent"])
+    lab.fail("ADD", c, pod, 11, ifname="eth0", contains=["agent does not answer on", str(agent.path), "unirail agent"])
     assert (state(lab.node), pod.state()) == before and notes(lab) == []
     lab.delete(c, pod, ifname="eth0")
-    lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", words="does not answer")
+    lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", contains="does not answer")
 
 
 def test_what_the_agent_refuses(lab, agent):
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     text = "pod 'team/pod': network 'team/rail9': cannot find a network-attachment-definition (rail9) in namespace (team)"
     agent.status, agent.answer = 500, {"code": 7, "message": text}
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words=text)
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=text)
     agent.status, agent.answer = 404, {"code": 404, "message": "path was not found"}
-    lab.fail("ADD", c, pod, ifname="eth0", words="unirail agent")
+    lab.fail("ADD", c, pod, ifname="eth0", contains="unirail agent")
     agent.status, agent.answer = 200, {"networks": 7}
-    lab.fail("ADD", c, pod, ifname="eth0", words="has no networks")
+    lab.fail("ADD", c, pod, ifname="eth0", contains="has no networks")
     agent.answer = {"networks": [{"name": "podnet", "surprise": 1}]}
-    lab.fail("ADD", c, pod, ifname="eth0", words="surprise")
+    lab.fail("ADD", c, pod, ifname="eth0", contains="surprise")
     agent.networks(("team/rail0", "net1", {"name": "x"}))
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words=["network 'team/rail0'", "'type' or 'plugin'"])
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["network 'team/rail0'", "'type' or 'plugin'"])
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")), ("team/rail1", "net1", rail(lab, "rail1")))
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words="net1")
-    lab.fail("ADD", c, pod, 4, ifname="eth0", args="IgnoreUnknown=1", words="K8S_POD_NAME")
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains="net1")
+    lab.fail("ADD", c, pod, 4, ifname="eth0", args="IgnoreUnknown=1", contains="K8S_POD_NAME")
     assert notes(lab) == [] and link_names(pod.ns) == ["lo"] and lab.used() == {}
 
 
-@pytest.mark.parametrize("type, theirs", [("host-device", "specify either"), ("sriov", "deviceID")])
-def test_an_add_without_a_device_of_its_networks_resource_says_why(lab, agent, type, theirs):
+@pytest.mark.parametrize("type, reference", [("host-device", "specify either"), ("sriov", "deviceID")])
+def test_an_add_without_a_device_of_its_networks_resource_says_why(lab, agent, type, reference):
     """The plugin knows that no deviceID came, the agent knows which resource the pod does not have."""
-    why = "network 'team/vf': the pod has no device of resource 'x/other' left: its containers have x/vf"
+    reason = "network 'team/vf': the pod has no device of resource 'x/other' left: its containers have x/vf"
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/vf", "net1", {"cniVersion": "1.0.0", "name": "vf", "type": type}),
-                   warnings=["network 'team/rail0': something else", why])
+                   warnings=["network 'team/rail0': something else", reason])
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
-    answer = lab.fail("ADD", c, pod, ifname="eth0", words=[theirs, "; " + why])
+    answer = lab.fail("ADD", c, pod, ifname="eth0", contains=[reference, "; " + reason])
     assert "something else" not in json.dumps(answer)
     gone(lab, pod)
 
@@ -356,7 +356,7 @@ def test_failing_rail_undoes_all_networks(lab, agent):
     two_rails(lab, agent)
     agent.answer["networks"][2]["config"]["plugins"][0]["master"] = "nic9"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
-    lab.fail("ADD", c, pod, ifname="eth0", words=["net2", "nic9"])
+    lab.fail("ADD", c, pod, ifname="eth0", contains=["net2", "nic9"])
     gone(lab, pod)
     assert agent.told == []
 
@@ -384,7 +384,7 @@ def test_readiness_file(lab, agent):
     two_rails(lab, agent)
     ready = lab.tmp / "ready"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet", readinessindicatorfile=str(ready))
-    lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", words=str(ready))
+    lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", contains=str(ready))
     ready.touch()
     lab.ok("STATUS", {**c, "cniVersion": "1.1.0"}, pod, ifname="")
     lab.add(c, pod, ifname="eth0")
@@ -393,7 +393,7 @@ def test_readiness_file(lab, agent):
     gone(lab, pod)
 
 
-@pytest.mark.parametrize("more, words", [
+@pytest.mark.parametrize("more, contains", [
     ({}, "at least one delegate/clusterNetwork must be specified"),
     ({"clusterNetwork": "x", "cniDir": "rel"}, "conf.cniDir is 'rel'"),
     ({"clusterNetwork": "x", "agent": "rel"}, "conf.agent is 'rel'"),
@@ -401,9 +401,9 @@ def test_readiness_file(lab, agent):
     ({"clusterNetwork": 7}, "conf.clusterNetwork is 7"),
     ({"clusterNetwork": "x", "namespaceIsolation": "yes"}, "conf.namespaceIsolation"),
 ])
-def test_refused_configurations(lab, agent, more, words):
+def test_refused_configurations(lab, agent, more, contains):
     pod = lab.pod()
-    lab.fail("ADD", conf(lab, agent, **more), pod, 7, ifname="eth0", words=words)
+    lab.fail("ADD", conf(lab, agent, **more), pod, 7, ifname="eth0", contains=contains)
     lab.delete(conf(lab, agent, **more), pod, ifname="eth0")
 
 
@@ -425,7 +425,7 @@ def test_pod_of_unirail_deleted_by_multus(lab, agent):
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
     assert len(leases(lab)) == 3
-    assert Multus(lab, lab.tmp / "multus").delete(pod, THEIRS) == [
+    assert Multus(lab, lab.tmp / "multus").delete(pod, REFERENCE) == [
         ("rail0", "net2", ["macvlan", "tuning"]), ("rail0", "net1", ["macvlan", "tuning"]), ("podnet", "eth0", ["bridge"])]
     gone(lab, pod)
     assert leases(lab) == []
@@ -469,7 +469,7 @@ def test_del_without_a_cache_entry_releases_addresses(lab, agent):
     assert len(lab.used()) == 2
     lab.delete(c, pod, ifname="eth0")
     assert lab.used() == {}
-    lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", words="it is not attached")
+    lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", contains="it is not attached")
 
 
 def test_add_killed_at_any_call(lab, agent):
@@ -500,7 +500,7 @@ def test_delete_on_a_full_disk(lab, agent, type):
         lab.add(c, pod, ifname="eth0")
         with filled(disk), filled(addresses):
             before = late.state()
-            lab.fail("ADD", c, late, ifname="eth0", words="No space left on device (ENOSPC)")
+            lab.fail("ADD", c, late, ifname="eth0", contains="No space left on device (ENOSPC)")
             lab.delete(c, late, ifname="eth0")
             assert late.state() == before
             lab.delete(c, pod, ifname="eth0")

@@ -4,7 +4,7 @@ their own network only. The plugins are scripts that record their calls."""
 import json
 
 import pytest
-from lab import THEIRS, link_names
+from lab import REFERENCE, link_names
 from multus_lab import Multus
 from pod_agent import PodAgent
 
@@ -135,7 +135,7 @@ def test_result_of_an_own_rail_in_an_older_version(lab, agent):
     entry = json.loads(cached.read_text())
     assert entry["result"]["ip4"] and "interfaces" not in entry["result"], "as Multus has it"
     assert entry["unirailResult"]["version"] == 1 and entry["unirailResult"]["result"]["interfaces"][0]["name"] == "net1"
-    assert Multus(lab, lab.tmp / "multus").delete(pod, THEIRS)
+    assert Multus(lab, lab.tmp / "multus").delete(pod, REFERENCE)
     gone(lab, pod)
     assert leases(lab) == []
 
@@ -270,7 +270,7 @@ def test_gc_of_networks_in_the_netconf(lab, recorder):
     """No container has a cache entry any more."""
     pod = lab.pod()
     c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),
-         "binDir": str(THEIRS), "delegates": [rail_1_1(lab)]}
+         "binDir": str(REFERENCE), "delegates": [rail_1_1(lab)]}
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     lose_notes(lab, pod)
     assert len(leases(lab)) == 1

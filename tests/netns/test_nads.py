@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from lab import THEIRS, TOP, ip, ip_batch, same, same_shape
+from lab import REFERENCE, TOP, ip, ip_batch, same, same_shape
 
 MASTER, POOL = "nic0", "pool0"
 CASES = yaml.safe_load((TOP / "tests/cluster/nads.yaml").read_text())["good"]
@@ -28,9 +28,9 @@ def mixed(plugins, tmp_path):
     """A directory of plugins: Debian's, and unirail's for the types that Debian does not have."""
     folder = tmp_path / "mixed"
     folder.mkdir()
-    for ours in plugins.iterdir():
-        theirs = THEIRS / ours.name
-        (folder / ours.name).symlink_to(theirs if theirs.exists() else ours)
+    for candidate in plugins.iterdir():
+        reference = REFERENCE / candidate.name
+        (folder / candidate.name).symlink_to(reference if reference.exists() else candidate)
     return folder
 
 

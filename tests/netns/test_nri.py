@@ -188,10 +188,10 @@ def plugin(tmp_path, *options, fd=None, name="nri"):
 
 @contextlib.contextmanager
 def started_by_runtime(tmp_path, *options, step=None):
-    ours, theirs = socket.socketpair()
-    with ours, theirs, plugin(tmp_path, *options, fd=theirs.fileno(), name="10-unirail") as p:
-        theirs.close()
-        runtime = Runtime(ours, step)
+    candidate, reference = socket.socketpair()
+    with candidate, reference, plugin(tmp_path, *options, fd=reference.fileno(), name="10-unirail") as p:
+        reference.close()
+        runtime = Runtime(candidate, step)
         assert runtime.configure() == CREATE_CONTAINER
         yield runtime, p
 
@@ -318,13 +318,13 @@ def test_connects_again_after_the_runtime_restarts(tmp_path):
 
 
 def test_refusal_is_named(tmp_path):
-    ours, theirs = socket.socketpair()
-    with ours, plugin(tmp_path, fd=theirs.fileno()) as p:
-        theirs.close()
-        runtime = Runtime(ours)
+    candidate, reference = socket.socketpair()
+    with candidate, plugin(tmp_path, fd=reference.fileno()) as p:
+        reference.close()
+        runtime = Runtime(candidate)
         registration = runtime.registered(field(1, number(1, 9) + field(2, "index 10 is in use")))
         assert (registration[1], registration[2]) == (b"unirail", b"10")
-        ours.close()
+        candidate.close()
         p.wait(10)
     text = (tmp_path / "log").read_text()
     assert "the container runtime refuses unirail's NRI plugin" in text and "index 10 is in use" in text

@@ -105,12 +105,12 @@ def rows(path, *args):
     return json.loads(done.stdout)
 
 
-def fails(path, *words, args=()):
+def fails(path, *contains, args=()):
     done = run(path, *args)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("unirail device: ") and done.stderr.count("\n") == 1
-    for word in words:
+    for word in contains:
         assert word in done.stderr
     return done.stderr
 

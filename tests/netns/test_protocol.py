@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from lab import BINARY, PLUGINS, THEIRS, VERSIONS, ns_add, ns_del, ns_path, run
+from lab import BINARY, PLUGINS, REFERENCE, VERSIONS, ns_add, ns_del, ns_path, run
 
 ADDRESSES = [{"address": "10.1.2.3/24", "gateway": "10.1.2.1"}, {"address": "fd00::5/64"}]
 ROUTES = [{"dst": "0.0.0.0/0"}, {"dst": "fd01::/48", "gw": "fd00::1"}]
@@ -119,18 +119,18 @@ def test_command_needs_version(plugins, plugin, command, version):
           f"config version does not allow {command}")
 
 
-@pytest.mark.parametrize("text,code,words", [
+@pytest.mark.parametrize("text,code,contains", [
     ("", 6, ""), ("{", 6, ""), ('{"name":"n"} x', 6, ""), ("[]", 6, ""),
     ('{"cniVersion":"1.0.0"}', 7, "missing network name"),
     ('{"cniVersion":"1.0.0","name":"a b"}', 7, "invalid characters found in network name"),
     ("[" * 200000, 6, ""), ('{"name":"n\\u0000"}', None, ""),
 ])
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_bad_stdin(plugins, plugin, text, code, words):
+def test_bad_stdin(plugins, plugin, text, code, contains):
     p = call(plugins, plugin, "ADD", text)
     assert p.returncode == 1 and p.stderr.count("\n") <= 1, p
     e = json.loads(p.stdout)
-    assert words in e["msg"] and "\n" not in e["msg"]
+    assert contains in e["msg"] and "\n" not in e["msg"]
     if code:
         assert e["code"] == code, e
 
@@ -169,14 +169,14 @@ def test_result_bytes(plugins, version):
 @pytest.mark.parametrize("version", VERSIONS[:-1])
 def test_result_bytes_equal_debians(plugins, version):
     c = conf(version)
-    ours, theirs = (call(where, "static", "ADD", c).stdout for where in (plugins, THEIRS))
+    candidate, reference = (call(where, "static", "ADD", c).stdout for where in (plugins, REFERENCE))
     # Debian's older encoder prints 1.0.0 in struct order and an empty dns; later ones do not.
     if version == "1.0.0":
-        theirs = json.loads(theirs)
-        theirs.pop("dns")
-        assert json.loads(ours) == theirs
+        reference = json.loads(reference)
+        reference.pop("dns")
+        assert json.loads(candidate) == reference
     else:
-        assert ours == theirs
+        assert candidate == reference
 
 
 def test_own_namespace_is_refused(plugins):
@@ -199,17 +199,17 @@ def test_override_allows_own_namespace(plugins):
         ns_del(ns)
 
 
-@pytest.mark.parametrize("args,code,words", [
+@pytest.mark.parametrize("args,code,contains", [
     ("IP=10.1.2.9/24;", 4, "invalid pair"),
     ("FOO=1", 4, "FOO=1"),
     ("IgnoreUnknown=maybe", 4, "boolean"),
     ("IP=10.1.2.9", None, "CIDR notation"),
 ])
-def test_bad_cni_args(plugins, args, code, words):
+def test_bad_cni_args(plugins, args, code, contains):
     p = call(plugins, "static", "ADD", conf(), CNI_ARGS=args)
     assert p.returncode == 1
     e = json.loads(p.stdout)
-    assert words in e["msg"], e
+    assert contains in e["msg"], e
     if code:
         assert e["code"] in (code, 999), e
 

@@ -30,10 +30,10 @@ def call(lab, metas):  # noqa: F811
     assert sorted(STATES.glob("*")) == before
 
 
-def refused(c, code, words):
+def refused(c, code, contains):
     assert c.status == 1, c
     assert c.json["code"] == code, c
-    assert words in c.json["msg"], c
+    assert contains in c.json["msg"], c
 
 
 def has_rdma():

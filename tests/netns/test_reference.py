@@ -141,7 +141,7 @@ def test_each_module_is_on_the_page_of_its_directory():
                 assert re.search(rf"`[^`\n]*\b{source.stem}\b[^`\n]*`", lines), (page, source.stem)
         for row in re.findall(r"(?m)^(?:- |\| )((?:`\w+`(?:, )?)+)(?:: | \| )", lines.split("## ")[0]):
             for name in re.findall(r"\w+", row):
-                assert here == ROOT / "src/kern" or any((here / f"{name}.{x}").exists() for x in "ch"), (page, name)
+                assert (here / name).is_dir() or any((here / f"{name}.{x}").exists() for x in "ch"), (page, name)
 
 
 def test_commands_of_the_pages_are_known():
@@ -149,13 +149,13 @@ def test_commands_of_the_pages_are_known():
     seen = set()
     for page in ("README.md", "deploy/README.md"):
         for line in re.findall(r"(?m)^    (?:\$ )?((?:build/)?unirail .*)$", (ROOT / page).read_text()):
-            words = line.split(" #")[0].split("  ")[0].split()[1:]
-            names = [w for w in words[:2] if re.fullmatch(r"[a-z-]+", w) and not w.startswith("-")]
+            args = line.split(" #")[0].split("  ")[0].split()[1:]
+            names = [w for w in args[:2] if re.fullmatch(r"[a-z-]+", w) and not w.startswith("-")]
             p = subprocess.run([BINARY, *names, "--help"], capture_output=True, text=True)
             if p.returncode != 0 and len(names) == 2:  # the second is an operand
                 p = subprocess.run([BINARY, names[0], "--help"], capture_output=True, text=True)
             assert p.returncode == 0, line
-            for option in [w for w in words if w.startswith("--")]:
+            for option in [w for w in args if w.startswith("--")]:
                 assert option in p.stdout or option == "--help", line
             seen.add(names[0])
     assert len(seen) >= 7

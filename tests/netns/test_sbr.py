@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from lab import ip, ping, routes, rules, same_shape
-from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
+from meta_lab import REFERENCE, conf, metas, prev  # noqa: F401
 
 V4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
       "routes": [{"dst": "0.0.0.0/0"}, {"dst": "172.20.0.0/16", "gw": "172.16.1.7"}]}
@@ -31,7 +31,7 @@ def added(lab, metas, pod, ipam, ifname="net1", master="rail0", by=None, version
 def test_same_state_and_result_as_debians(make_lab, metas, v6, ipam):
     lab = make_lab(v6=v6)
     states, results = [], []
-    for by in (metas, THEIRS):
+    for by in (metas, REFERENCE):
         pod = lab.pod()
         result = added(lab, metas, pod, ipam, by=by)
         result["interfaces"][0].update(mac="MAC", sandbox="pod")
@@ -96,7 +96,7 @@ def test_no_address_of_the_interface_changes_nothing(lab, metas):
     result["interfaces"][0]["name"] = "net2"
     for broken in (result, {**result, "ips": []}):
         lab.fail("ADD", conf("sbr", prevResult=broken), pod, 7, plugins=metas,
-                 words="No IP addresses supplied on interface: net1")
+                 contains="No IP addresses supplied on interface: net1")
     assert pod.state() == before
 
 
@@ -126,7 +126,7 @@ def test_failed_add_reverts_all_changes(lab, metas):
     before = pod.state()
     result["ips"].append({"interface": 0, "address": "198.51.100.7/24", "gateway": "198.51.100.1"})
     lab.fail("ADD", conf("sbr", prevResult=result), pod, plugins=metas,
-             words="Failed to add default route to 198.51.100.1")
+             contains="Failed to add default route to 198.51.100.1")
     assert pod.state() == before
 
 
@@ -194,18 +194,18 @@ def test_check(make_lab, metas, v6, ipam):
     lab.ok("CHECK", {**lab.macvlan("rail0", ipam), "prevResult": result}, pod, plugins=lab.plugins)
 
 
-@pytest.mark.parametrize("broken,words", [
+@pytest.mark.parametrize("broken,contains", [
     (["rule", "del", "from", "172.16.1.20"], "rule 'from 172.16.1.20' is missing"),
     (["route", "del", "default", "table", "100"], "table 100 has no default route via 172.16.1.1"),
     (["route", "del", "172.16.1.0/24", "table", "100"], "table 100 has no route to 172.16.1.0/24"),
     (["link", "del", "net1"], "Link not found"),
 ])
-def test_check_finds(lab, metas, broken, words):
+def test_check_finds(lab, metas, broken, contains):
     """The original's CHECK always succeeds."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4)
     ip(pod.ns, *broken)
-    lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=metas, words=words)
+    lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=metas, contains=contains)
 
 
 def test_check_of_a_table(lab, metas):
@@ -213,24 +213,24 @@ def test_check_of_a_table(lab, metas):
     result = added(lab, metas, pod, V4, table=300)
     lab.ok("CHECK", conf("sbr", prevResult=result, table=300), pod, plugins=metas)
     lab.fail("CHECK", conf("sbr", prevResult=result, table=301), pod, plugins=metas,
-             words="rule 'from 172.16.1.20 lookup 301' is missing")
+             contains="rule 'from 172.16.1.20 lookup 301' is missing")
 
 
 # --- the rest ---
 
 
-@pytest.mark.parametrize("more,words", [
+@pytest.mark.parametrize("more,contains", [
     ({"table": 0}, "conf.table is 0"), ({"table": "x"}, "conf.table"),
     ({"gateways": ["10.0.0.300"]}, "conf.gateways[0] is '10.0.0.300'"),
     ({"gateways": ["10.0.0.1", "10.0.0.2"]}, "multiple IPv4 addresses"),
 ])
-def test_bad_configurations(lab, metas, more, words):
+def test_bad_configurations(lab, metas, more, contains):
     pod = lab.pod()
     before = pod.state()
     for verb, extra in (("ADD", {}), ("CHECK", {}), ("STATUS", {"version": "1.1.0"})):
         c = conf("sbr", extra.get("version", "1.0.0"),
                  prevResult=prev(pod, [("10.0.0.2/24", "10.0.0.1")]), **more)
-        lab.fail(verb, c, pod, 7, words, plugins=metas)
+        lab.fail(verb, c, pod, 7, contains, plugins=metas)
     assert pod.state() == before
     lab.delete(conf("sbr", **more), pod, plugins=metas)
 
@@ -250,7 +250,7 @@ def test_concurrent_adds_use_different_tables(lab, metas):
     concurrently."""
     pod = lab.pod()
     calls = []
-    for i, by in ((1, metas), (2, THEIRS)):
+    for i, by in ((1, metas), (2, REFERENCE)):
         ipam = json.loads(json.dumps(V4).replace("172.16.1.", f"172.16.{i}."))
         result = lab.add(lab.macvlan(f"rail{i - 1}", ipam), pod, plugins=lab.plugins, ifname=f"net{i}")
         calls.append((conf("sbr", prevResult=result), f"net{i}", by))

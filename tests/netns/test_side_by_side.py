@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 import side_by_side_links  # noqa: F401 (its rows)
-from lab import BINARY, PREFIX, THEIRS, enter, ns_del, run
+from lab import BINARY, PREFIX, REFERENCE, enter, ns_del, run
 from side_by_side import CASES, EVERYWHERE, POD_DIR, WORK_DIR, Code
 
 TYPES = ["macvlan", "host-local", "static", "tuning", "sbr", "loopback", "host-device"]
@@ -25,16 +25,16 @@ RANDOM_MAC = re.compile(r"(?!02:00:00|00:00:00|ff:ff:ff)([0-9a-f]{2}:){5}[0-9a-f
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ours")
+def candidate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("candidate")
     for kind in TYPES:
         (folder / kind).symlink_to(BINARY)
     return folder
 
 
 @pytest.fixture(scope="module")
-def sides(ours):
-    return {"theirs": THEIRS, "ours": ours}
+def sides(candidate):
+    return {"reference": REFERENCE, "candidate": candidate}
 
 
 class World:
@@ -58,7 +58,7 @@ class World:
             self.make(self.pod, self.case.pod)
         return self
 
-    def __exit__(self, *why):
+    def __exit__(self, *reason):
         if self.case.world:
             for ns in (self.node, self.pod):
                 ns_del(ns)
@@ -162,7 +162,7 @@ def walk(case, side, plugins, tmp):
             p = world.call(step, plugins, prev)
             # a world's random MACs differ, so do the results of two calls in one world
             out = p.stdout.replace(str(plugins), "CNI_PATH")
-            out = as_current(out) if side == "theirs" else out
+            out = as_current(out) if side == "reference" else out
             seen.update(answer(f"{i}.{step.verb}", step, p, out))
             if step.verb == "ADD" and p.returncode == 0 and p.stdout:
                 prev = json.loads(p.stdout)
@@ -203,9 +203,9 @@ met = set()  # rows of EVERYWHERE
 compared = set()
 
 
-def differences(theirs, ours):
-    keys = [k for k in {**theirs, **ours} if not k.endswith(".msg")]
-    return {k: (theirs.get(k), ours.get(k)) for k in keys if theirs.get(k) != ours.get(k)}
+def differences(reference, candidate):
+    keys = [k for k in {**reference, **candidate} if not k.endswith(".msg")]
+    return {k: (reference.get(k), candidate.get(k)) for k in keys if reference.get(k) != candidate.get(k)}
 
 
 def show(key, pair):
@@ -220,9 +220,9 @@ def unexplained(case, found):
     for key, pair in found.items():
         met.update(p for p in EVERYWHERE if fnmatch.fnmatchcase(key, p))
         row = next((p for p in [*case.differs, *case.chance, *EVERYWHERE] if fnmatch.fnmatchcase(key, p)), None)
-        why = case.differs.get(row)
+        reason = case.differs.get(row)
         used.add(row)
-        if row is None or (isinstance(why, Code) and pair != (str(why.theirs), str(why.ours))):
+        if row is None or (isinstance(reason, Code) and pair != (str(reason.reference), str(reason.candidate))):
             problems.append(show(key, pair))
     problems += [f"'{row}' is said to differ and does not" for row in case.differs if row not in used]
     return problems
@@ -234,7 +234,7 @@ def wrong_words(case, seen, side):
         explained = any(fnmatch.fnmatchcase(f"{i}.{step.verb}.status", p) for p in case.differs)
         if failed != step.fails and not explained:
             yield f"{side}: {step.verb} {'failed' if failed else 'did not fail'}: {seen}"
-        for word in step.words if failed and step.fails else ():
+        for word in step.contains if failed and step.fails else ():
             text = seen.get(f"{i}.{step.verb}.msg", "")
             if word.lower() not in text.lower():
                 yield f"{side}: '{word}' is not in: {text}"
@@ -245,7 +245,7 @@ def test_same(case, sides, tmp_path):
     compared.add(case.id)
     seen = {side: walk(case, side, folder, tmp_path / "work") for side, folder in sides.items()}
     problems = [w for side in sides for w in wrong_words(case, seen[side], side)]
-    problems += unexplained(case, differences(seen["theirs"], seen["ours"]))
+    problems += unexplained(case, differences(seen["reference"], seen["candidate"]))
     msgs = {side: {k: v for k, v in s.items() if k.endswith(".msg")} for side, s in seen.items()}
     assert not problems, "\n".join(problems) + f"\nsaid: {msgs}"
 
@@ -255,7 +255,7 @@ def test_table():
     ids = [c.id for c in CASES]
     assert len(set(ids)) == len(ids) >= 100
     for c in CASES:
-        assert all(len(w.why if isinstance(w, Code) else w) > 15 for w in c.differs.values()), c.id
+        assert all(len(w.reason if isinstance(w, Code) else w) > 15 for w in c.differs.values()), c.id
 
 
 def test_rows_for_everywhere():

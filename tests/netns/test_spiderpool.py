@@ -82,7 +82,7 @@ def test_match_master_subnet(make_lab):
 def test_match_master_subnet_that_matches_nothing(lab):
     lab.rail_pools()
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail1", match_master_subnet=True)), lab.pod(),
-             words=["rail1", "rail0"])
+             contains=["rail1", "rail0"])
 
 
 def test_default_pools(lab):
@@ -93,7 +93,7 @@ def test_default_pools(lab):
 
 def test_pool_of_another_node_is_left_out(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\nnode=elsewhere\n")
-    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), lab.pod(), words=["IPPool p", "Node"])
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), lab.pod(), contains=["IPPool p", "Node"])
 
 
 def test_namespace_affinity(lab):
@@ -112,7 +112,7 @@ def test_sticky(lab):
     lab.delete(conf, pod, args=args)
     other = lab.pod("other")
     assert one(lab.add(conf, other)) == "172.16.1.9"
-    lab.fail("ADD", conf, lab.pod("third"), code=11, words="'p'")
+    lab.fail("ADD", conf, lab.pod("third"), code=11, contains="'p'")
     again = lab.pod("train-0")
     assert one(lab.add(conf, again, args=args.replace(pod.id, again.id))) == "172.16.1.8"
 
@@ -134,7 +134,7 @@ def test_requested_address(lab):
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     assert one(lab.add(conf, pod, args=pod.args + ";IP=172.16.1.99")) == "172.16.1.99"
     b = lab.pod()
-    lab.fail("ADD", conf, b, args=b.args + ";IP=172.16.1.99", words="172.16.1.99")
+    lab.fail("ADD", conf, b, args=b.args + ";IP=172.16.1.99", contains="172.16.1.99")
 
 
 def test_clean_gateway(lab):
@@ -157,12 +157,12 @@ def test_exhausted_pool_names_its_owners(lab):
     for name in ("anna", "bert"):
         lab.add(conf, lab.pod(name))
     pod = lab.pod("carl")
-    e = lab.fail("ADD", conf, pod, code=11, words=["'tiny'", "2", "anna", "bert"])
+    e = lab.fail("ADD", conf, pod, code=11, contains=["'tiny'", "2", "anna", "bert"])
     assert "team" in e["msg"] + e.get("details", "")
     assert link_names(pod.ns) == ["lo"]
 
 
-@pytest.mark.parametrize("text,words", [
+@pytest.mark.parametrize("text,contains", [
     ("[pool p]\nsubnet = 172.16.1.0/33\n", ["rails.conf:2", "subnet"]),
     ("[pool p]\nips = 172.16.1.1\n", ["rails.conf:1", "subnet"]),
     ("[pool p]\nsubnet = 172.16.1.0/24\nips = 172.16.1.9-172.16.1.3\n", ["rails.conf:3", "172.16.1.9-172.16.1.3"]),
@@ -178,30 +178,30 @@ def test_exhausted_pool_names_its_owners(lab):
     ("nonsense\n", ["rails.conf:1"]),
     ("[pond p]\nsubnet = 172.16.1.0/24\n", ["rails.conf:1", "pond"]),
 ])
-def test_bad_pools_name_file_line_and_key(lab, text, words):
+def test_bad_pools_name_file_line_and_key(lab, text, contains):
     lab.pools(text)
     pod = lab.pod()
     before = pod.state()
-    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), pod, words=words)
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), pod, contains=contains)
     assert pod.state() == before
     p = lab.pool("check", check=False)
-    assert p.returncode != 0 and words[0] in p.stdout + p.stderr
+    assert p.returncode != 0 and contains[0] in p.stdout + p.stderr
 
 
-@pytest.mark.parametrize("conf,words", [
+@pytest.mark.parametrize("conf,contains", [
     ({"default_ipv4_ippool": ["nope"]}, ["'nope'"]),
     ({"default_ipv4_ippool": ["nope-*"]}, ["nope-*"]),
     ({"default_ipv4_ippool": "rail0"}, ["default_ipv4_ippool"]),
     ({"default_ipv4_ippool": ["rail0-v6"]}, ["rail0-v6"]),
 ])
-def test_bad_ipam_conf(lab, conf, words):
+def test_bad_ipam_conf(lab, conf, contains):
     lab.rail_pools(v6=True)
-    lab.fail("ADD", lab.macvlan("rail0", {**lab.ipam(), **conf}), lab.pod(), words=words)
+    lab.fail("ADD", lab.macvlan("rail0", {**lab.ipam(), **conf}), lab.pod(), contains=contains)
 
 
 def test_no_pools_at_all(lab):
     lab.pool_dir.rmdir()
-    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0")), lab.pod(), words=[str(lab.pool_dir)])
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0")), lab.pod(), contains=[str(lab.pool_dir)])
 
 
 def test_del_without_pools(lab):
@@ -230,7 +230,7 @@ def test_no_capability_takes_no_address(lab, tmp_path):
         script.write_text("#!/bin/sh\nexec setpriv --bounding-set -net_admin --inh-caps -net_admin "
                           f"{lab.plugins}/{name}\n")
         script.chmod(0o755)
-        e = lab.fail("ADD", conf, pod, plugins=script.parent, words="Operation not permitted (EPERM): needs CAP_NET_ADMIN: run as root")
+        e = lab.fail("ADD", conf, pod, plugins=script.parent, contains="Operation not permitted (EPERM): needs CAP_NET_ADMIN: run as root")
         assert e["code"] == 50 and pod.state() == before and not lab.state_dir.exists()
 
 
@@ -244,7 +244,7 @@ def test_journal_of_a_newer_format(lab):
     assert newer != head
     journal.write_bytes(newer + b"\n" + rest)
     pod = lab.pod()
-    lab.fail("ADD", conf, pod, words=[str(journal)])
+    lab.fail("ADD", conf, pod, contains=[str(journal)])
     assert journal.read_bytes() == newer + b"\n" + rest and link_names(pod.ns) == ["lo"]
 
 
@@ -278,10 +278,10 @@ def test_truncated_journal_allocates_no_used_address(lab):
     for cut in [*ends[:-1], 0, ends[-1] - 2]:
         journal.write_bytes(whole[:cut])
         pod = lab.pod()
-        lab.fail("ADD", conf, pod, words=[str(journal), "unirail pool check"])
+        lab.fail("ADD", conf, pod, contains=[str(journal), "unirail pool check"])
         assert link_names(pod.ns) == ["lo"] and journal.read_bytes() == whole[:cut]
     journal.unlink()
-    lab.fail("ADD", conf, lab.pod(), words=["is missing", "unirail pool check"])
+    lab.fail("ADD", conf, lab.pod(), contains=["is missing", "unirail pool check"])
     journal.write_bytes(whole[:ends[0]])
     p = lab.pool("check", check=False)
     assert "is truncated" in p.stdout and "unirail pool check --repair" in p.stdout, p
@@ -302,7 +302,7 @@ def test_damaged_journal_is_refused(lab):
     at = data.index(b"172.16.1.11") if b"172.16.1.11" in data else len(data) // 2
     data[at + 5] ^= 1
     journal.write_bytes(data)
-    lab.fail("ADD", conf, lab.pod(), plugin="spiderpool", words=[str(journal)])
+    lab.fail("ADD", conf, lab.pod(), plugin="spiderpool", contains=[str(journal)])
     assert journal.read_bytes() == bytes(data)
 
 
@@ -331,7 +331,7 @@ def test_full_disk(lab, tmp_path):
             if c.status:
                 break
         assert c.status == 1 and "No space left on device (ENOSPC)" in c.json["msg"], c
-        lab.fail("ADD", conf, pod, words="No space left on device (ENOSPC)")
+        lab.fail("ADD", conf, pod, contains="No space left on device (ENOSPC)")
         assert pod.state() == before
         # space for the record of a release is reserved
         granted = i
@@ -382,7 +382,7 @@ def test_status(lab):
     conf = lab.macvlan("rail0", lab.ipam("rail0"), "1.1.0")
     lab.ok("STATUS", conf, lab.pod(), plugin="spiderpool")
     lab.pools("nonsense\n", "zz.conf")
-    lab.fail("STATUS", conf, lab.pod(), plugin="spiderpool", words="zz.conf:1")
+    lab.fail("STATUS", conf, lab.pod(), plugin="spiderpool", contains="zz.conf:1")
 
 
 def test_check(lab):
@@ -392,7 +392,7 @@ def test_check(lab):
     conf["prevResult"] = lab.add(conf, pod)
     lab.ok("CHECK", conf, pod)
     lab.pool("release", "--yes", "172.16.1.10")
-    lab.fail("CHECK", conf, pod, words="net1")
+    lab.fail("CHECK", conf, pod, contains="net1")
 
 
 def test_spiderippool_objects(lab):

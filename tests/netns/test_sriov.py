@@ -83,11 +83,11 @@ def test_vf_is_moved_and_restored(lab, root, at):
 def test_attributes_require_the_pf(lab, root, at):
     before = shape(lab)
     for more in ({"vlan": 7}, {"trust": "on"}, {"mac": "02:00:00:00:07:01"}, {"max_tx_rate": 1}):
-        lab.fail("ADD", conf(**more), lab.pod(), code=50, words=["PF network device not found", PF, "vfio-pci"], **at)
+        lab.fail("ADD", conf(**more), lab.pod(), code=50, contains=["PF network device not found", PF, "vfio-pci"], **at)
     assert shape(lab) == before and files(root) == []
 
 
-@pytest.mark.parametrize("more,code,words", [
+@pytest.mark.parametrize("more,code,contains", [
     ({"deviceID": None}, 7, "VF pci addr is required"),
     ({"deviceID": "rail0"}, 7, ["conf.deviceID is 'rail0'", "PCI address"]),
     ({"deviceID": PF}, 7, ["is not a VF", PF]),
@@ -100,20 +100,20 @@ def test_attributes_require_the_pf(lab, root, at):
     ({"runtimeConfig": {"mac": "zz"}}, 7, "runtimeConfig.mac"),
     ({"ipam": {"type": "nosuch-ipam"}}, None, "nosuch-ipam"),
 ])
-def test_bad_input(lab, root, at, more, code, words):
+def test_bad_input(lab, root, at, more, code, contains):
     before = shape(lab)
-    lab.fail("ADD", {**conf(), **more}, lab.pod(), code=code, words=words, **at)
+    lab.fail("ADD", {**conf(), **more}, lab.pod(), code=code, contains=contains, **at)
     assert shape(lab) == before and files(root) == []
 
 
 def test_no_driver(lab, root, at):
     for f in (root / "sys/devices/pci0000:5d" / VF).glob("net/*"):
         f.rmdir()
-    lab.fail("ADD", conf(), lab.pod(), code=50, words="does not have a interface name or a dpdk driver", **at)
+    lab.fail("ADD", conf(), lab.pod(), code=50, contains="does not have a interface name or a dpdk driver", **at)
     (root / "sys/devices/pci0000:5d" / VF / "driver").unlink()
-    lab.fail("STATUS", conf(), lab.pod(), code=50, words="has no driver", **at)
+    lab.fail("STATUS", conf(), lab.pod(), code=50, contains="has no driver", **at)
     lab.ok("STATUS", conf(None), lab.pod(), **at)
-    lab.fail("STATUS", conf(None), lab.pod(), code=50, words="the node has no VF", UNIRAIL_ROOT=str(root / "sys"))
+    lab.fail("STATUS", conf(None), lab.pod(), code=50, contains="the node has no VF", UNIRAIL_ROOT=str(root / "sys"))
 
 
 def test_dpdk(lab, root, at):
@@ -127,7 +127,7 @@ def test_dpdk(lab, root, at):
     assert result["interfaces"] == [{"name": "net1", "sandbox": pod.netns}] and len(result["ips"]) == 1
     assert files(root) == [f"{pod.id}-net1", f"pci/{VF}"] and link_names(pod.ns) == ["lo"]
     lab.ok("CHECK", {**conf(), "prevResult": result}, pod, **at)
-    lab.fail("ADD", conf(), lab.pod("second"), code=11, words="is already allocated", **at)
+    lab.fail("ADD", conf(), lab.pod("second"), code=11, contains="is already allocated", **at)
     lab.delete(conf(), pod, **at)
     assert files(root) == []
 
@@ -144,7 +144,7 @@ def test_recorded_host_with_vfio(lab, tmp_path):
     lab.ok("CHECK", {**c, "prevResult": result}, pod, **at)
     lab.delete(c, pod, **at)
     assert files(top) == []
-    lab.fail("ADD", {**c, "vlan": 7}, pod, code=50, words=["PF network device not found", "0000:c1:00.0"], **at)
+    lab.fail("ADD", {**c, "vlan": 7}, pod, code=50, contains=["PF network device not found", "0000:c1:00.0"], **at)
     lab.add(conf("0000:c1:00.2"), pod, **at)
     assert "net1" in link_names(pod.ns)
     lab.delete(conf("0000:c1:00.2"), pod, **at)
@@ -154,7 +154,7 @@ def test_recorded_host_with_vfio(lab, tmp_path):
 def test_in_use(lab, root, at):
     first, second = lab.pod("first"), lab.pod("second")
     lab.add(conf(), first, **at)
-    lab.fail("ADD", conf(), second, code=11, words=[f"pci address {VF} is already allocated", "team/first", first.id], **at)
+    lab.fail("ADD", conf(), second, code=11, contains=[f"pci address {VF} is already allocated", "team/first", first.id], **at)
     lab.delete(conf(), second, **at)
     assert link(first.ns, "net1") and files(root) == [f"{first.id}-net1", f"pci/{VF}"]
 
@@ -164,7 +164,7 @@ def test_name_taken_on_the_node(lab, root, at):
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     ip(lab.node, "link", "add", "rail0", "type", "bridge")
-    lab.fail("DEL", conf(), pod, words=["failed to rename link net1 to host name rail0", "File exists (EEXIST)"], **at)
+    lab.fail("DEL", conf(), pod, contains=["failed to rename link net1 to host name rail0", "File exists (EEXIST)"], **at)
     assert link(pod.ns, "net1") and files(root)
     ip(lab.node, "link", "del", "rail0")
     lab.delete(conf(), pod, **at)
@@ -195,7 +195,7 @@ def test_rollback(lab, root, at):
     """The kernel refuses the address when the VF is already in the pod."""
     pod, before = lab.pod(), shape(lab)
     bad = conf(ipam={**STATIC, "routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]})
-    lab.fail("ADD", bad, pod, words="192.0.2.1", **at)
+    lab.fail("ADD", bad, pod, contains="192.0.2.1", **at)
     assert shape(lab) == before and files(root) == [] and link_names(pod.ns) == ["lo"]
     assert "UP" in link(lab.node, "rail0")["flags"]
 
@@ -218,8 +218,8 @@ def test_two_rails_in_one_process(lab, root, at):
     assert shape(lab, "rail1")["altnames"] == ["net1"] and files(root) == []
     ip(lab.node, "link", "property", "del", "dev", "rail1", "altname", "net1")
     assert [shape(lab), shape(lab, "rail1")] == before
-    lab.fail("ADD", rails(VF, VF), pod, code=7, words=[VF, "another network of this pod"], **at)
-    lab.fail("ADD", rails(VF, "0000:5e:00.7"), pod, code=50, words="rail 'net2'", **at)
+    lab.fail("ADD", rails(VF, VF), pod, code=7, contains=[VF, "another network of this pod"], **at)
+    lab.fail("ADD", rails(VF, "0000:5e:00.7"), pod, code=50, contains="rail 'net2'", **at)
     assert [shape(lab), shape(lab, "rail1")] == before and files(root) == []
 
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from lab import THEIRS, cni_env
+from lab import REFERENCE, cni_env
 
 BASE = {"cniVersion": "0.4.0", "name": "net", "type": "macvlan"}
 
@@ -36,21 +36,21 @@ def call(where, command, ipam, more, args):
 
 @pytest.mark.parametrize("ipam,more,args", CASES)
 def test_same_answer(plugins, ipam, more, args):
-    ours, theirs = (call(w, "ADD", ipam, more, args) for w in (plugins, THEIRS))
-    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+    candidate, reference = (call(w, "ADD", ipam, more, args) for w in (plugins, REFERENCE))
+    assert (candidate.returncode, candidate.stdout) == (reference.returncode, reference.stdout)
 
 
-@pytest.mark.parametrize("ipam,words", [
+@pytest.mark.parametrize("ipam,contains", [
     ({"addresses": [{"address": "10.1.2.3"}]}, ["address", "10.1.2.3", "CIDR"]),
     ({"addresses": [{"address": "10.1.2.3/33"}]}, ["10.1.2.3/33"]),
     ({"addresses": [{"address": "10.1.2.3/24", "gateway": "10.1.2"}]}, ["10.1.2"]),
     ({"addresses": {"address": "10.1.2.3/24"}}, ["addresses"]),
 ])
-def test_errors_name_the_word(plugins, ipam, words):
-    ours, theirs = (call(w, "ADD", ipam, {}, "") for w in (plugins, THEIRS))
-    assert ours.returncode == theirs.returncode == 1
-    for w in words:
-        assert w in json.loads(ours.stdout)["msg"]
+def test_errors_name_the_word(plugins, ipam, contains):
+    candidate, reference = (call(w, "ADD", ipam, {}, "") for w in (plugins, REFERENCE))
+    assert candidate.returncode == reference.returncode == 1
+    for w in contains:
+        assert w in json.loads(candidate.stdout)["msg"]
 
 
 def test_del_succeeds_whatever_the_config(plugins):

@@ -272,9 +272,9 @@ def test_pools_of_root(tmp_path):
 
 def test_full_disk_is_reported(tmp_path):
     (tmp_path / "a.conf").write_text("[pool a]\nsubnet = 10.0.0.0/24\n")
-    for words in (["version"], ["pool", "list", "--pool-dir", tmp_path, "--state-dir", tmp_path / "state"]):
+    for args in (["version"], ["pool", "list", "--pool-dir", tmp_path, "--state-dir", tmp_path / "state"]):
         with open("/dev/full", "w") as full:
-            p = subprocess.run([BINARY, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+            p = subprocess.run([BINARY, *args], stdout=full, stderr=subprocess.PIPE, text=True)
         assert p.returncode == 1 and "write to stdout" in p.stderr and p.stderr.count("\n") == 1
 
 

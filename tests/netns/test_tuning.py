@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from lab import VERSIONS, enter, ip, link, ns_path, run, same_shape, sysctl
-from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
+from meta_lab import REFERENCE, conf, metas, prev  # noqa: F401
 
 MAC, OLD = "0a:58:00:00:00:07", "0a:58:00:00:00:01"
 NOTIFY = {"net.ipv4.conf.IFNAME.arp_notify": "1"}
@@ -41,11 +41,11 @@ class Setup:
         assert c.status == 0, c
         return c
 
-    def fail(self, verb, code, words, **kw):
+    def fail(self, verb, code, contains, **kw):
         c = self.call(verb, **kw)
         assert c.status == 1, c
         assert c.json["code"] == code, c
-        assert words in c.json["msg"], c
+        assert contains in c.json["msg"], c
 
     def files(self, pod=None):
         """The tuning files of the pod, without the container id."""
@@ -89,7 +89,7 @@ WISHES = {
 def test_same_as_debians(t, wish):
     more, args = WISHES[wish]
     seen = []
-    for by in (t.metas, THEIRS):
+    for by in (t.metas, REFERENCE):
         pod = t.new()
         result = t.ok("ADD", pod=pod, by=by, cni_args=args, **more).json
         result["interfaces"][0]["sandbox"] = "pod"
@@ -119,9 +119,9 @@ def test_result_of_every_version(t, version):
     assert got == want
 
 
-@pytest.mark.parametrize("makes,deletes", [("ours", "theirs"), ("theirs", "ours")])
+@pytest.mark.parametrize("makes,deletes", [("candidate", "reference"), ("reference", "candidate")])
 def test_files_are_compatible_in_both_directions(t, makes, deletes):
-    by = {"ours": t.metas, "theirs": THEIRS}
+    by = {"candidate": t.metas, "reference": REFERENCE}
     before = t.link()
     more = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True}
     t.ok("ADD", by=by[makes], **more)
@@ -252,7 +252,7 @@ def test_del_keeps_the_file_when_the_interface_cannot_be_put_back(t):
 # --- refusals ---
 
 
-@pytest.mark.parametrize("more,words", [
+@pytest.mark.parametrize("more,contains", [
     ({"sysctl": {"kernel.panic": "1"}}, 'invalid net sysctl key: "kernel/panic"'),
     ({"sysctl": {"net": "1"}}, 'invalid net sysctl key: "net"'),
     ({"sysctl": {"net.ipv4.ip_forward": 1}}, "conf.sysctl.net.ipv4.ip_forward is number"),
@@ -264,11 +264,11 @@ def test_del_keeps_the_file_when_the_interface_cannot_be_put_back(t):
     ({"txQLen": -1}, "conf.txQLen is -1"), ({"promisc": "yes"}, "conf.promisc"),
     ({"dataDir": "here"}, "conf.dataDir is 'here'"),
 ])
-def test_bad_configurations(t, more, words):
+def test_bad_configurations(t, more, contains):
     before = t.pod.state()
     for verb in ("ADD", "CHECK"):
         c = {**t.conf(), **more}
-        t.lab.fail(verb, c, t.pod, 7, words, plugins=t.metas)
+        t.lab.fail(verb, c, t.pod, 7, contains, plugins=t.metas)
     assert t.pod.state() == before and t.files() == {}
 
 
@@ -297,7 +297,7 @@ def test_check(t):
             "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"}}
     t.ok("ADD", **more)
     t.ok("CHECK", **more)  # the original compares letters, and tabs with blanks
-    for key, value, words in (
+    for key, value, contains in (
             ("mac", OLD, f"Ethernet of net1 is {OLD}, current value is {MAC}"),
             ("mtu", 1500, "MTU of net1 is 1500, current value is 1400"),
             ("promisc", False, "link net1 configured promisc is false, current value is 1"),
@@ -306,7 +306,7 @@ def test_check(t):
             ("sysctl", {"net.ipv4.conf.IFNAME.arp_notify": "0"},
              "value of /proc/sys/net/ipv4/conf/net1/arp_notify is 0, current value is 1")):
         t.fail("CHECK", 999, "Error: Tuning ", **{**more, key: value})
-        t.fail("CHECK", 999, words, **{**more, key: value})
+        t.fail("CHECK", 999, contains, **{**more, key: value})
     ip(t.pod.ns, "link", "del", "net1")
     t.fail("CHECK", 999, "Cannot find container link net1", mtu=1400)
 

@@ -189,7 +189,7 @@ STATUS = {
 def test_status(lab, what, at_once):
     """Success, or the code for an invalid configuration or a missing resource, with the rail."""
     lab.rail_pools()
-    plugins, code, words = STATUS[what]
+    plugins, code, contains = STATUS[what]
     for p in plugins:
         if p.get("ipam", {}).get("type") == "spiderpool":
             p["ipam"] = {**lab.ipam("rail0"), **p["ipam"]}
@@ -202,5 +202,5 @@ def test_status(lab, what, at_once):
         if c.status:
             break
     said = c.json["msg"] + " " + c.json.get("details", "")
-    assert c.status == 1 and c.json["code"] == code and all(w in said for w in words), c
+    assert c.status == 1 and c.json["code"] == code and all(w in said for w in contains), c
     assert not at_once or "rail 'eth0' (net)" in said or "conf.networks[0]" in said, said

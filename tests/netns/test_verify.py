@@ -37,7 +37,7 @@ def say(port, data):
         return s.makefile("rb").read().decode()
 
 
-@pytest.mark.parametrize("data, words", [
+@pytest.mark.parametrize("data, contains", [
     (b"GET / HTTP/1.1\r\n\r\n", "the peer is not 'unirail verify'"),
     (b"\n", "the peer is not 'unirail verify'"),
     (b"unirail-verify/2 hello\n", "version 2 of the protocol, this side 1: use the same unirail"),
@@ -51,14 +51,14 @@ def say(port, data):
     (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
     (HELLO, "RDMA"),
 ], ids=itertools.count())
-def test_hostile_client(data, words):
+def test_hostile_client(data, contains):
     with server() as (p, port):
         for _ in range(2):
             answer = say(port, data)
-            assert answer.startswith("unirail-verify/1 fail text=") and words in answer
+            assert answer.startswith("unirail-verify/1 fail text=") and contains in answer
         p.send_signal(signal.SIGTERM)
         _, err = p.communicate(timeout=10)
-        assert p.returncode == 0 and err.count(words) == 2 and err.count("\n") == 2
+        assert p.returncode == 0 and err.count(contains) == 2 and err.count("\n") == 2
 
 
 def test_connection_without_a_request():
@@ -97,7 +97,7 @@ def test_no_device_json():
     assert not said["ok"] and "RDMA" in said["rails"][0]["error"]
 
 
-@pytest.mark.parametrize("words, says", [
+@pytest.mark.parametrize("args, says", [
     ([], "no peer given"),
     (["--listen", "--send"], "takes no test options"),
     (["--once", "127.0.0.1"], "--once goes with --listen"),
@@ -108,8 +108,8 @@ def test_no_device_json():
     (["-s", "8388609", "127.0.0.1"], "'8388609'"),
     (["a", "b"], "'b'"),
 ])
-def test_mistakes(words, says):
-    p = client(*words)
+def test_mistakes(args, says):
+    p = client(*args)
     assert p.returncode == 2 and p.stdout == "" and says in p.stderr and p.stderr.count("\n") == 1
 
 

@@ -2,7 +2,7 @@
 """vlan on a kernel without it (this tier's; the VM tier has it): the error for the user, that nothing is left, and the
 parts that do not need the kernel."""
 import pytest
-from lab import THEIRS, ip, link_names, state
+from lab import REFERENCE, ip, link_names, state
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}]}
 LACKS = "create vlan: Operation not supported (EOPNOTSUPP): the kernel lacks vlan: load module 8021q"
@@ -32,7 +32,7 @@ def test_kernel_without_vlan(lab, more):
         assert lab.fail("STATUS", conf(None, "1.1.0", **more), pod, code=50)["msg"] == LACKS
 
 
-@pytest.mark.parametrize("more,code,words", [
+@pytest.mark.parametrize("more,code,contains", [
     ({"vlanId": -1}, 7, ["invalid VLAN ID -1", "0 and 4094"]),
     ({"vlanId": 4095}, 7, ["invalid VLAN ID 4095", "0 and 4094"]),
     ({"vlanId": "100"}, 7, ["vlanId"]),
@@ -41,8 +41,8 @@ def test_kernel_without_vlan(lab, more):
     ({"vlanMode": "auto"}, 2, ["conf.vlanMode is 'auto'", "IaaS provider", "conf.vlanId"]),
     ({"vlanMode": "automatic"}, 7, ["conf.vlanMode is 'automatic'", "manual"]),
 ])
-def test_bad_conf(lab, more, code, words):
-    lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=code, words=words)
+def test_bad_conf(lab, more, code, contains):
+    lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=code, contains=contains)
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
@@ -64,9 +64,9 @@ def test_del_needs_no_master(lab, netns, gone):
 def test_check_wants_a_vlan(lab):
     pod = lab.pod()
     prev = lab.add({**conf(STATIC4), "type": "macvlan"}, pod)
-    for plugins in (lab.plugins, THEIRS):
+    for plugins in (lab.plugins, REFERENCE):
         lab.fail("CHECK", conf(STATIC4, prevResult=prev), pod, plugins=plugins,
-                 words="Error: Container interface net1 not of type vlan")
+                 contains="Error: Container interface net1 not of type vlan")
 
 
 def test_rail_of_unirail_cni(lab):

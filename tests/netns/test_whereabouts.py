@@ -7,7 +7,7 @@ import re
 import signal
 
 import pytest
-from lab import (BINARY, PLUGINS, THEIRS, VERSIONS, age, counter, filled, has_address, ip, link_names, ping, run,
+from lab import (BINARY, PLUGINS, REFERENCE, VERSIONS, age, counter, filled, has_address, ip, link_names, ping, run,
                  small_disk, state)
 
 
@@ -95,14 +95,14 @@ def test_macvlan(make_lab):
 def test_executed_by_debians_macvlan(lab, tmp_path, plugins, version):
     mixed = tmp_path / "mixed"
     mixed.mkdir()
-    (mixed / "macvlan").symlink_to(THEIRS / "macvlan")
+    (mixed / "macvlan").symlink_to(REFERENCE / "macvlan")
     (mixed / "whereabouts").symlink_to(BINARY)
     pod = lab.pod()
     c = conf(lab, wb(lab, "172.16.1.9-172.16.1.9/24"), version=version)
     lab.add(c, pod, plugins=mixed)
     assert has_address(pod.ns, "net1", "172.16.1.9/24")
     lab.fail("ADD", c, lab.pod("late"), plugins=mixed,
-             words="error at storage engine: Could not allocate IP in range: ip: 172.16.1.9 / - 172.16.1.9")
+             contains="error at storage engine: Could not allocate IP in range: ip: 172.16.1.9 / - 172.16.1.9")
     lab.delete(c, pod, plugins=mixed)
     assert held(lab) == {} and link_names(pod.ns) == ["lo"]
 
@@ -139,7 +139,7 @@ def test_last_rail_full_undoes_the_others(lab):
     first, second = lab.pod("first"), lab.pod("second")
     lab.add(c, first, ifname="eth0")
     before = held(lab), second.state(), state(lab.node)
-    lab.fail("ADD", c, second, code=11, words="Could not allocate IP in range", ifname="eth0")
+    lab.fail("ADD", c, second, code=11, contains="Could not allocate IP in range", ifname="eth0")
     assert (held(lab), second.state(), state(lab.node)) == before
 
 
@@ -258,9 +258,9 @@ def test_killed_anywhere(lab, tmp_path, call):
             alone(lab, "DEL", ipam, pod)
             break
         moments += 1
-        theirs = got(alone(lab, "ADD", ipam, other))
-        ours = got(alone(lab, "ADD", ipam, pod))
-        assert not set(theirs) & set(ours), (call, n)
+        reference = got(alone(lab, "ADD", ipam, other))
+        candidate = got(alone(lab, "ADD", ipam, pod))
+        assert not set(reference) & set(candidate), (call, n)
         killed(lab, tmp_path, "DEL", ipam, pod, call, n)
         assert alone(lab, "DEL", ipam, pod).status == 0
         assert set(held(lab).values()) == {other.id}, (call, n)
@@ -292,8 +292,8 @@ def test_failing_store_is_reported(lab):
     journal.write_bytes(whole.replace(b"grant", b"grunt") + b"\n")
     for command in ("ADD", "DEL", "CHECK"):
         lab.fail(command, conf(lab, ipam), pod, code=5, plugin="whereabouts",
-                 words=[f"--state-dir {journal.parent}", "line 2 is damaged"])
-    lab.fail("STATUS", conf(lab, ipam), pod, code=50, plugin="whereabouts", words="is damaged")
+                 contains=[f"--state-dir {journal.parent}", "line 2 is damaged"])
+    lab.fail("STATUS", conf(lab, ipam), pod, code=50, plugin="whereabouts", contains="is damaged")
     # The remedy that it names.
     p = run([BINARY, "pool", "check", "--repair", "--state-dir", journal.parent])
     assert "172.16.1.1/24" in p.stdout, p
@@ -360,13 +360,13 @@ def test_cluster_store_is_refused(lab, tmp_path):
     pod = lab.pod()
     for command in ("ADD", "CHECK", "GC", "STATUS"):
         lab.fail(command, {**conf(lab, ipam), "cni.dev/valid-attachments": []}, pod, code=50,
-                 words=["whereabouts.kubeconfig", f"in '{flat}'"], plugin="whereabouts")
-    lab.fail("ADD", conf(lab, ipam), pod, code=50, words="whereabouts.kubeconfig")
+                 contains=["whereabouts.kubeconfig", f"in '{flat}'"], plugin="whereabouts")
+    lab.fail("ADD", conf(lab, ipam), pod, code=50, contains="whereabouts.kubeconfig")
     assert link_names(pod.ns) == ["lo"]
     c = alone(lab, "DEL", ipam, pod)
     assert c.status == 0 and "stays there" in c.err
     lab.fail("ADD", conf(lab, wb(lab, kubernetes={"kubeconfig": "/k"})), pod, code=7,
-             words="config file not found", plugin="whereabouts")
+             contains="config file not found", plugin="whereabouts")
 
 
 def test_range_of_a_node_in_the_flat_file(lab, tmp_path):
@@ -388,7 +388,7 @@ def test_status(lab):
     pod = Caller("p")
     lab.ok("STATUS", conf(lab, ipam), pod, plugin="whereabouts")
     got(alone(lab, "ADD", ipam, pod))
-    lab.fail("STATUS", conf(lab, ipam), pod, code=50, words=["Could not allocate IP in range", "team/p net1"],
+    lab.fail("STATUS", conf(lab, ipam), pod, code=50, contains=["Could not allocate IP in range", "team/p net1"],
              plugin="whereabouts")
 
 

@@ -19,9 +19,9 @@ uint32_t bl_roll(uint32_t n)
 
 struct block_server bl_server;
 
-struct bl_who bl_by(const char *node)
+struct bl_owner bl_by(const char *node)
 {
-	struct bl_who w = {.uid = ""};
+	struct bl_owner w = {.uid = ""};
 
 	str_copy(w.node, sizeof(w.node), node);
 	return w;
@@ -91,7 +91,7 @@ static void drop_entry(struct block_object *o, struct block_entry *x)
 	block_entries_sort(o);
 }
 
-static enum block_outcome do_create(const struct bl_who *owner, const struct block_op *op)
+static enum block_outcome do_create(const struct bl_owner *owner, const struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
 
@@ -137,7 +137,7 @@ static enum block_outcome do_cede(struct block_object *o, const struct block_op 
 	return BLOCK_OK;
 }
 
-static enum block_outcome do_wish(struct block_object *o, const struct bl_who *owner,
+static enum block_outcome do_wish(struct block_object *o, const struct bl_owner *owner,
 				  const struct block_op *op)
 {
 	char named[BLOCK_REQUESTED_MAX];
@@ -193,7 +193,7 @@ static void set_owner(struct block_object *o, const char *node, const char *uid,
 	set_text(&o->claim, claim);
 }
 
-static enum block_outcome change(struct block_object *o, const struct bl_who *owner,
+static enum block_outcome change(struct block_object *o, const struct bl_owner *owner,
 				 const struct block_op *op)
 {
 	switch (op->kind) {
@@ -214,7 +214,7 @@ static enum block_outcome change(struct block_object *o, const struct bl_who *ow
 	}
 }
 
-enum block_outcome bl_serve(const struct bl_who *owner, const struct block_op *op)
+enum block_outcome bl_serve(const struct bl_owner *owner, const struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
 	enum block_outcome r;
@@ -259,7 +259,7 @@ void bl_arrive(void)
 	block_op_done(&l.op);
 }
 
-void bl_delay(const struct bl_who *owner, const struct block_op *op)
+void bl_delay(const struct bl_owner *owner, const struct block_op *op)
 {
 	VEC_PUSH(bl_server.late, bl_server.n_late) = (struct bl_late){*owner, bl_copy_op(op)};
 }

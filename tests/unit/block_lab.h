@@ -7,14 +7,14 @@
 
 #include "block/op.h"
 
-struct bl_who {
+struct bl_owner {
 	char node[16], uid[16];
 };
 
-struct bl_who bl_by(const char *node); /* without a UID */
+struct bl_owner bl_by(const char *node); /* without a UID */
 
 struct bl_late {
-	struct bl_who owner;
+	struct bl_owner owner;
 	struct block_op op;
 };
 
@@ -41,8 +41,8 @@ uint32_t bl_roll(uint32_t n);
 
 struct block_object *bl_find(const char *name);
 struct block_object bl_copy(const struct block_object *o);
-enum block_outcome bl_serve(const struct bl_who *owner, const struct block_op *op);
-void bl_delay(const struct bl_who *owner, const struct block_op *op);
+enum block_outcome bl_serve(const struct bl_owner *owner, const struct block_op *op);
+void bl_delay(const struct bl_owner *owner, const struct block_op *op);
 /* Executes one of the delayed requests. */
 void bl_arrive(void);
 /* Sets the objects; no request is pending. */

@@ -447,7 +447,7 @@ static struct json_doc *grown(const char *spec, const char *place, size_t n)
 }
 
 static void expect_size(const char *kind, const struct json *is, const struct json *was,
-			const char *why)
+			const char *reason)
 {
 	const struct admit_cache cache = {.agent_ns = "kube-system"};
 	const struct admit_request q = {
@@ -458,7 +458,7 @@ static void expect_size(const char *kind, const struct json *is, const struct js
 	admit_check(&cache, &q, &a);
 	if (a.code)
 		snprintf(text, sizeof(text), "%s: %s", a.field, a.text);
-	assert_string_equal(text, why);
+	assert_string_equal(text, reason);
 	admit_answer_done(&a);
 }
 
@@ -483,12 +483,12 @@ static void test_sizes(void **state)
 		const char *kind = rows[i].kind, *spec = rows[i].spec, *place = rows[i].place;
 		auto_json struct json_doc *fits = grown(spec, place, rows[i].max);
 		auto_json struct json_doc *over = grown(spec, place, rows[i].max + 1);
-		auto_free char *why = xasprintf("%s: has %zu entries, %zu are allowed", place,
-						rows[i].max + 1, rows[i].max);
+		auto_free char *reason = xasprintf("%s: has %zu entries, %zu are allowed", place,
+						   rows[i].max + 1, rows[i].max);
 
 		expect_size(kind, json_root(fits), NULL, "");
-		expect_size(kind, json_root(over), NULL, why);
-		expect_size(kind, json_root(over), json_root(fits), why);
+		expect_size(kind, json_root(over), NULL, reason);
+		expect_size(kind, json_root(over), json_root(fits), reason);
 		expect_size(kind, json_root(over), json_root(over), "");
 		expect_size(kind, json_root(fits), json_root(over), "");
 	}

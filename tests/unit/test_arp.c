@@ -165,11 +165,11 @@ static void judges(void **state)
 				.sha = *rows[i].sha,
 				.spa = ip(rows[i].spa),
 				.tpa = ip(rows[i].tpa)};
-		struct mac who = {0};
+		struct mac owner = {0};
 
-		if (arp_judge(&a, rows[i].unicast, &q, &who) != rows[i].want)
+		if (arp_judge(&a, rows[i].unicast, &q, &owner) != rows[i].want)
 			fail_msg("%s", rows[i].what);
-		assert_int_equal(mac_eq(&who, &other), rows[i].want != SAW_NOTHING);
+		assert_int_equal(mac_eq(&owner, &other), rows[i].want != SAW_NOTHING);
 	}
 }
 
@@ -178,14 +178,14 @@ static void knows_itself_on_infiniband(void **state)
 {
 	const struct probe_ears q = {.ip = ip("10.0.0.2"), .mine = &ib, .n_mine = 1};
 	struct arp a = arp_probe(INFINIBAND, &ib, &q.ip);
-	struct mac who = {0};
+	struct mac owner = {0};
 
 	(void)state;
 	a.sha.b[0] = 0;
-	assert_int_equal(arp_judge(&a, false, &q, &who), SAW_NOTHING);
+	assert_int_equal(arp_judge(&a, false, &q, &owner), SAW_NOTHING);
 	a.sha.b[3] ^= 1; /* another queue pair */
-	assert_int_equal(arp_judge(&a, false, &q, &who), SAW_CONFLICT);
-	assert_int_equal(who.len, 20);
+	assert_int_equal(arp_judge(&a, false, &q, &owner), SAW_CONFLICT);
+	assert_int_equal(owner.len, 20);
 }
 
 int main(void)

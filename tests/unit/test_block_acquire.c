@@ -30,7 +30,7 @@ struct lab {
 	struct ip_set usable[RAILS];
 	struct block_need needs[RAILS];
 	struct block_facts f;
-	struct bl_who owner;
+	struct bl_owner owner;
 };
 
 static void make(struct lab *x)
@@ -131,7 +131,7 @@ static const char *turn(struct lab *x)
 /* Another node's block. */
 static void make_block(const char *node, const char *pool, unsigned int index, const char *net)
 {
-	const struct bl_who owner = bl_by(node);
+	const struct bl_owner owner = bl_by(node);
 	struct block_op op = {.kind = OP_CREATE, .net = il_net(net)};
 
 	snprintf(op.pool, sizeof(op.pool), "%s", pool);
@@ -277,7 +277,7 @@ static struct block_object *watch(struct lab *x, const char *name)
 /* This node has a block of rail0, from which another node requests three addresses. */
 static struct block_object *have_wish(struct lab *x, char name[static 32])
 {
-	const struct bl_who n2 = bl_by("n2");
+	const struct bl_owner n2 = bl_by("n2");
 	struct block_op request = {.kind = OP_REQUEST, .count = 3};
 
 	make(x);
@@ -343,7 +343,7 @@ static void test_reservation_expires(void **state)
 static void test_reservation_borrowed_while_reclaimed(void **state)
 {
 	struct block_op fetch = {.kind = OP_BORROW, .from = "@n2*", .to = "n2/t-1"};
-	const struct bl_who n2 = bl_by("n2");
+	const struct bl_owner n2 = bl_by("n2");
 	struct block_object *o;
 	char name[32];
 	struct lab x;
@@ -422,7 +422,7 @@ static void test_refusal_without_free_addresses(void **state)
  */
 static void test_says_what_is_left(void **state)
 {
-	const struct bl_who n3 = bl_by("n3");
+	const struct bl_owner n3 = bl_by("n3");
 	struct block_op request = {.kind = OP_REQUEST, .count = 20};
 	struct lease l = LEASE_INIT;
 	struct block_object *o;

@@ -79,7 +79,7 @@ static void put_pod(struct lab *x, const char *ip, enum lease_state state)
 /* The one request that the node sends, and the server's response; -1: no request. */
 static int request(struct lab *x)
 {
-	const struct bl_who owner = bl_by("n1");
+	const struct bl_owner owner = bl_by("n1");
 	struct block_plan p;
 	struct block_object o = {0}, *there;
 	enum block_outcome r = BLOCK_OK;
@@ -177,7 +177,7 @@ static void test_deleted_block_is_recreated(void **state)
 static void test_unreferenced_address_is_reclaimed(void **state)
 {
 	struct block_op clean = {.kind = OP_RETURN, .ip = il_ip("10.0.0.18"), .name = "p-4"};
-	const struct bl_who controller = bl_by("controller");
+	const struct bl_owner controller = bl_by("controller");
 	struct block_object o;
 	struct lab x;
 
@@ -220,7 +220,7 @@ static void test_block_created_by_another_node(void **state)
 {
 	struct block_op peer = {
 		.kind = OP_CREATE, .name = "p-4", .pool = "p", .net = il_net("10.0.0.16/30")};
-	const struct bl_who n2 = bl_by("n2");
+	const struct bl_owner n2 = bl_by("n2");
 	struct lab x;
 
 	(void)state;
@@ -308,7 +308,7 @@ static void test_list_finds_returned_addresses(void **state)
 {
 	struct block_op peer = {
 		.kind = OP_CREATE, .name = "p-0", .pool = "p", .net = il_net("10.0.0.0/30")};
-	const struct bl_who n2 = bl_by("n2");
+	const struct bl_owner n2 = bl_by("n2");
 	struct lab x;
 
 	(void)state;
@@ -343,7 +343,7 @@ static void lend_to_n3(struct lab *x)
 				.pool = "p",
 				.net = il_net("10.0.0.16/30"),
 				.to = "n3/c-0"};
-	const struct bl_who n2 = bl_by("n2");
+	const struct bl_owner n2 = bl_by("n2");
 
 	make(x);
 	put_pod(x, "10.0.0.17", LEASE_USED);
@@ -379,7 +379,7 @@ static void test_address_of_another_node_before_the_restore(void **state)
 static void test_address_that_another_node_may_have_allocated(void **state)
 {
 	struct block_op back = {.kind = OP_RETURN, .ip = il_ip("10.0.0.17"), .name = "p-4"};
-	const struct bl_who n3 = bl_by("n3");
+	const struct bl_owner n3 = bl_by("n3");
 	struct lab x;
 
 	(void)state;

@@ -51,7 +51,7 @@ static struct node {
 	struct block_log log;
 	struct block_table t;
 	struct lease_table leases;
-	struct bl_who owner;
+	struct bl_owner owner;
 	char path[32];
 	uint32_t waiting;    /* pods without an address */
 	struct ipaddr named; /* address that a pod requests by name; family 0: none */
@@ -256,7 +256,7 @@ static void trace_op(const char *owner, const struct block_op *op, const char *e
 	printf(": %s\n", end);
 }
 
-/* One request, as the network will have it. */
+/* One request; the simulated network may delay, lose or repeat it. */
 static void request(struct node *x, struct block_op *op)
 {
 	struct err e = ERR_INIT;
@@ -422,7 +422,7 @@ static void pod_goes(struct node *x)
 /* --- the controller, and what happens to nodes and to the server --- */
 
 static bool filling; /* no address is retained for a name any more */
-static const struct bl_who controller = {"controller", ""};
+static const struct bl_owner controller = {"controller", ""};
 
 static void order(struct block_op *op)
 {

@@ -241,7 +241,7 @@ static void test_multus_with_the_network_in_itself(void **state)
 	end(&l);
 }
 
-static void test_one_written_by_hand_counts(void **state)
+static void test_configuration_written_by_hand_is_used(void **state)
 {
 	static const char hand[] = "{\"plugins\":[{\"type\":\"unirail-cni\",\"networks\":[]}]}";
 	struct lab l;
@@ -348,7 +348,7 @@ int main(void)
 		cmocka_unit_test(test_file_that_sorts_first_is_reported),
 		cmocka_unit_test(test_multus_configuration_is_replaced),
 		cmocka_unit_test(test_multus_with_the_network_in_itself),
-		cmocka_unit_test(test_one_written_by_hand_counts),
+		cmocka_unit_test(test_configuration_written_by_hand_is_used),
 		cmocka_unit_test(test_a_name_that_is_taken),
 		cmocka_unit_test(test_appended_lines_of_others_stay),
 		cmocka_unit_test(test_removal),

@@ -17,10 +17,10 @@
 static struct err e;
 
 /* "evil" is not installed. */
-static int installed(void *arg, const char *type, struct err *why)
+static int installed(void *arg, const char *type, struct err *reason)
 {
 	(void)arg;
-	return strcmp(type, "evil") == 0 ? err_kind(why, ERR_CONF, -EPERM, "not root's") : 0;
+	return strcmp(type, "evil") == 0 ? err_kind(reason, ERR_CONF, -EPERM, "not root's") : 0;
 }
 
 static int check(const char *text, bool logs_pass)
@@ -53,7 +53,7 @@ static void refused(const char *text, const char *word)
 #define LIST(plugins) "{\"name\":\"n\",\"plugins\":[" plugins "]}"
 #define IPAM(type)    "\"ipam\":{\"type\":\"" type "\""
 
-/* As tenants' definitions are today. */
+/* Definitions as tenants write them. */
 static void test_definitions_that_tenants_use_today(void **state)
 {
 	(void)state;

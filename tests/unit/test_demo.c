@@ -166,12 +166,12 @@ static void exclusive_plan_has_a_27_a_node(void **state)
 static void words_of_rules(void **state)
 {
 	struct rule r = {.family = 4, .src = {ip4(10, 0, 0, 2), 32}, .table = 101};
-	char *words = demo_rule_words(&r);
+	char *words = demo_rule_describe(&r);
 
 	(void)state;
 	assert_string_equal(words, "from 10.0.0.2 lookup 101");
 	free(words);
-	words = demo_rule_words(&(struct rule){.family = 4, .mark = 1, .table = TABLE_MAIN});
+	words = demo_rule_describe(&(struct rule){.family = 4, .mark = 1, .table = TABLE_MAIN});
 	assert_string_equal(words, "from all fwmark 0x1 lookup main");
 	free(words);
 }
@@ -181,12 +181,12 @@ static void words_of_routes(void **state)
 	struct pod *p = *state;
 	const struct demo_facts *f = &p->d.pods[0].facts;
 	struct route r = {.family = 4, .dst = {ip4(10, 0, 0, 0), 8}, .index = 11};
-	char *words = demo_route_words(f, &p->routes[1]);
+	char *words = demo_route_describe(f, &p->routes[1]);
 
 	assert_string_equal(words, "default via 172.16.1.1 dev net1");
 	free(words);
 	r.src = ip4(172, 16, 1, 10);
-	words = demo_route_words(f, &r);
+	words = demo_route_describe(f, &r);
 	assert_string_equal(words, "10.0.0.0/8 dev net1 src 172.16.1.10");
 	free(words);
 }

@@ -185,7 +185,7 @@ static void rising_pci_errors_are_unhealthy(void **state)
 	health_free(l.h);
 }
 
-static void reset_or_unreadable_pci_errors_are_no_rise(void **state)
+static void reset_or_unreadable_pci_errors_are_not_a_rise(void **state)
 {
 	struct lab l;
 
@@ -343,7 +343,7 @@ int main(void)
 		cmocka_unit_test(unknown_state_changes_nothing),
 		cmocka_unit_test(removed_device_is_forgotten),
 		cmocka_unit_test(rising_pci_errors_are_unhealthy),
-		cmocka_unit_test(reset_or_unreadable_pci_errors_are_no_rise),
+		cmocka_unit_test(reset_or_unreadable_pci_errors_are_not_a_rise),
 		cmocka_unit_test(link_and_pci_errors_are_judged_apart),
 		cmocka_unit_test(pci_error_counters),
 	};

@@ -227,11 +227,11 @@ static int on_allocate(void *arg, const struct device_plugin_ids *ids,
 	return 0;
 }
 
-static void on_reported(void *arg, bool registered, const char *why)
+static void on_reported(void *arg, bool registered, const char *reason)
 {
 	struct lab *l = arg;
 
-	(void)why;
+	(void)reason;
 	l->told += registered ? 1 : 100;
 }
 

@@ -229,7 +229,7 @@ static void bonds_that_cannot_be(void **state)
 	there[0].master = 9;
 	refused(&other, w, 1, "interface 'ens1' is already a port of 'br0'");
 	w[0].head.name = "br0";
-	refused(&other, w, 1, "interface 'br0' exists and is no bond");
+	refused(&other, w, 1, "interface 'br0' exists and is not a bond");
 	w[0].head.name = "bond7";
 	w[0].bond_ports = "ens9";
 	refused(&n, w, 1, "interface 'ens9' does not exist; did you mean 'ens1'?");

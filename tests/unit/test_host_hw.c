@@ -303,8 +303,8 @@ static void mistakes(void **state)
 	refuses(&h, "pci", "nics=mlx5_99", "no RDMA NIC 'mlx5_99'");
 	refuses(&h, "link-type", "nics=mlx5_0", "no link type: give all, or gpu and other");
 	refuses(&h, "vf", "mtu=1500", "no num-vfs");
-	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-", "is no range of VFs");
-	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#3-2", "is no range of VFs");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-", "is not a range of VFs");
+	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#3-2", "is not a range of VFs");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-4",
 		     "ends with VF 4, and num-vfs is 4: the last VF is 3");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#0-1,ens1np0#3",

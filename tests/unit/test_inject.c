@@ -132,15 +132,15 @@ static int run(struct run *r, const struct json *pod, struct kube_patch *p)
 static char *patched(const char *pod, const char *patch)
 {
 	yyjson_doc *a = yyjson_read(pod, strlen(pod), 0), *b;
-	yyjson_patch_err why = {0};
+	yyjson_patch_err reason = {0};
 	yyjson_mut_doc *d = yyjson_mut_doc_new(NULL);
 	yyjson_mut_val *v;
 	char *text;
 
 	b = yyjson_read(patch, strlen(patch), 0);
-	v = yyjson_patch(d, yyjson_doc_get_root(a), yyjson_doc_get_root(b), &why);
+	v = yyjson_patch(d, yyjson_doc_get_root(a), yyjson_doc_get_root(b), &reason);
 	if (!v)
-		fail_msg("%s does not apply: %s", patch, why.msg);
+		fail_msg("%s does not apply: %s", patch, reason.msg);
 	yyjson_mut_doc_set_root(d, v);
 	text = yyjson_mut_write(d, 0, NULL);
 	yyjson_mut_doc_free(d);

@@ -191,12 +191,12 @@ static int node(const char *name, bool uninstall, bool dry_run)
 	int r;
 
 	buf_init(&n.said, sizeof(out_text));
-	buf_init(&n.why, sizeof(err_text));
+	buf_init(&n.reason, sizeof(err_text));
 	r = install_node_config(&n, uninstall, NULL);
 	snprintf(out_text, sizeof(out_text), "%s", n.said.len ? n.said.p : "");
-	snprintf(err_text, sizeof(err_text), "%s", n.why.len ? n.why.p : "");
+	snprintf(err_text, sizeof(err_text), "%s", n.reason.len ? n.reason.p : "");
 	buf_done(&n.said);
-	buf_done(&n.why);
+	buf_done(&n.reason);
 	return r;
 }
 
@@ -662,18 +662,18 @@ static struct install_thing thing(enum install_have have, const char *id)
 static void test_plan_names_all_that_is_in_the_way(void **state)
 {
 	struct install_name names[] = {
-		{.name = (char[]){"unirail"}, .wanted = true, .ours = thing(HAVE_FILE, "1")},
+		{.name = (char[]){"unirail"}, .wanted = true, .desired = thing(HAVE_FILE, "1")},
 		{.name = (char[]){"a"},
 		 .wanted = true,
-		 .ours = thing(HAVE_LINK, "unirail"),
+		 .desired = thing(HAVE_LINK, "unirail"),
 		 .now = thing(HAVE_FILE, "7")},
 		{.name = (char[]){"b"},
 		 .wanted = true,
-		 .ours = thing(HAVE_LINK, "unirail"),
+		 .desired = thing(HAVE_LINK, "unirail"),
 		 .now = thing(HAVE_LINK, "/usr/bin/b")},
 		{.name = (char[]){"c"},
 		 .wanted = false,
-		 .ours = thing(HAVE_LINK, "unirail"),
+		 .desired = thing(HAVE_LINK, "unirail"),
 		 .now = thing(HAVE_FILE, "9")},
 	};
 	struct install_facts f = {.names = names, .n = ARRAY_LEN(names)};

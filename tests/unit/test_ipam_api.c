@@ -80,7 +80,7 @@ static size_t records(const char *state)
 
 /* --- Spiderpool's --- */
 
-static void test_silent_routes(void **state)
+static void test_routes_with_an_empty_answer(void **state)
 {
 	static const char *const get[] = {"ipam/healthy", "runtime/startup", "runtime/readiness",
 					  "runtime/liveness"};
@@ -636,7 +636,7 @@ static void test_address_reported_twice_keeps_lowest_mac(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_silent_routes),
+		TEST(test_routes_with_an_empty_answer),
 		TEST(test_add_and_del),
 		TEST(test_second_interface),
 		TEST(test_pools_and_flags),

@@ -442,8 +442,8 @@ static void test_no_corruption_loses_a_record(void **state)
 	free(whole.p);
 }
 
-/* Killed between the change and the anchor: the anchor is one behind, which is no alarm; and whatever
- * of the later change is lost in a power failure then, neither. */
+/* Killed between the change and the anchor: the anchor is one change behind, which is not an error.
+ * Losing the later change in a power failure is not an error either. */
 static void test_anchor_behind_is_no_alarm(void **state)
 {
 	struct copy behind[6], anchor;

@@ -416,13 +416,13 @@ static void values_again(void **state)
 				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
 }
 
-/* Values are counted before a tree is made of them; the words name where there are too many. */
+/* Values are counted before the tree is built; the error names the place of the excess. */
 static void too_many_values(void **state)
 {
 	static const struct {
 		const char *text;
 		size_t max;
-		const char *why; /* NULL: taken */
+		const char *reason; /* NULL: taken */
 	} cases[] = {
 		{"[1,2,3]", 5, NULL},
 		{"{\"a\":1}", 3, NULL},
@@ -441,13 +441,13 @@ static void too_many_values(void **state)
 		struct err e = ERR_INIT;
 		int r = json_parse_values(&d, span_of(cases[i].text), 1000, cases[i].max, &e);
 
-		if (!cases[i].why) {
+		if (!cases[i].reason) {
 			assert_int_equal(r, 0);
 			continue;
 		}
 		assert_int_equal(r, -E2BIG);
 		assert_int_equal(e.kind, ERR_DECODE);
-		assert_string_equal(e.text, cases[i].why);
+		assert_string_equal(e.text, cases[i].reason);
 	}
 }
 

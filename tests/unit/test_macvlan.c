@@ -142,7 +142,7 @@ static void test_mtu_against_the_masters(void **state)
 	assert_int_equal(e.kind, ERR_CONF);
 }
 
-/* The all-in-one's defaults: key by key, ipam as a whole. */
+/* `defaults` of unirail-cni: merged key by key, but `ipam` as a whole. */
 static void test_defaults_of_others(void **state)
 {
 	struct rail_conf c = conf("{\"defaults\":{\"mtu\":4200,\"mode\":\"private\","

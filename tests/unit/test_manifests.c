@@ -29,7 +29,7 @@ static void unpack_checks_every_length(void **state)
 			assert_int_equal(embedded_unpack(good, n, to, sizeof(to)), -EBADMSG);
 	for (size_t size = 0; size < 10; size++)
 		assert_int_equal(embedded_unpack(good, sizeof(good), to, size), -EBADMSG);
-	/* From before the start, and from the place itself. */
+	/* A copy from before the start of the output, and one with distance 0. */
 	assert_int_equal(embedded_unpack((const unsigned char[]){0, 'a', 128, 2, 0}, 5, to, 16),
 			 -EBADMSG);
 	assert_int_equal(embedded_unpack((const unsigned char[]){0, 'a', 128, 0, 0}, 5, to, 16),
@@ -147,7 +147,7 @@ static void values_are_checked(void **state)
 	check_is("{\"list\":[1]}", "list[0] is 1, wants an object");
 	check_is("{\"list\":[{\"name\":\"a\",\"x\":1}]}", "value 'list[0].x' is unknown");
 	check_is("{\"list\":[{\"name\":\"a\",\"n\":1}]}", "list[0].n is 1, wants an object");
-	check_is("{\"list\":[{\"name\":\"a/b\"}]}", "list[0].name is missing or no name");
+	check_is("{\"list\":[{\"name\":\"a/b\"}]}", "list[0].name is missing or invalid");
 	check_is("{\"names\":[\"a\",\"10.0.0.0/8\"]}", NULL);
 	check_is("{\"names\":[\"a\",null]}", "names[1] is null, wants a text");
 	check_is("{\"items\":[{},null]}", "items[1] is null, wants an object");

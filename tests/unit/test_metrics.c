@@ -41,7 +41,7 @@ static int count(const char *text, const char *part)
 	return n;
 }
 
-/* Spiderpool's documented names, which its own later releases do not have. */
+/* Names that Spiderpool documents, although its later releases do not have them. */
 static void test_names(void **state)
 {
 	static const char *const names[] = {

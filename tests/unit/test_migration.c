@@ -270,7 +270,7 @@ static void test_export_as_json(void **state)
 }
 
 /*
- * An address retained for a name whose node was deleted (block_release.h) is never reclaimed for
+ * An address retained for a name whose node was deleted (block/release.c) is never reclaimed for
  * other pods.
  */
 static void test_retained_address_of_a_deleted_node(void **state)

@@ -116,7 +116,7 @@ static struct block_facts facts_of(struct node *x, struct block_need *need, stru
 /* One request, as the network will have it; false: it was not begun. */
 static bool request(struct node *x, struct block_op *op)
 {
-	const struct bl_who owner = bl_by(x->name);
+	const struct bl_owner owner = bl_by(x->name);
 	struct block_object o = {0}, *there;
 	struct err e = ERR_INIT;
 	enum block_outcome r;
@@ -292,7 +292,7 @@ static void name_takes(struct name *n, const struct ipaddr *a)
 	assert_alone(a, n);
 	n->retained += n->ip.family && ip_eq(&n->ip, a);
 	n->changed += n->ip.family && !ip_eq(&n->ip, a) && !n->migrates;
-	/* On one node the former container gives way (select_owner.c). */
+	/* On one node the former container gives way (select_address.c). */
 	n->former[n->at].family = 0;
 	for (size_t i = 0; i < x->leases.n; i++) {
 		struct lease *l = &x->leases.v[i];

@@ -28,11 +28,11 @@ static struct json_doc *parse(const char *text)
 }
 
 /* notes, there: annotations of the SpiderMultusConfig, and of the NAD. */
-static void expect(const char *notes, const char *there, const char *patch)
+static void expect(const char *annotations, const char *there, const char *patch)
 {
 	auto_free char *smc = xasprintf("{\"metadata\":{" META "%s},\"spec\":{\"cniType\":"
 					"\"custom\",\"customCNI\":\"" CONFIG "\"}}",
-					notes);
+					annotations);
 	auto_free char *is = xasprintf("{%s}", there);
 	auto_json struct json_doc *a = parse(smc);
 	auto_json struct json_doc *b = parse(is);

@@ -267,14 +267,14 @@ static void judge(const struct row *r, const struct probe_ears *q)
 			.dst = ip(r->dst),
 			.target = ip(r->target),
 			.has_nonce = r->our_nonce};
-	struct mac who = {0};
+	struct mac owner = {0};
 
 	memcpy(m.nonce, nonce, PROBE_NONCE);
 	if (r->option)
 		m.lladdr = *r->option;
-	if (ndp_judge(&m, r->frame ? r->frame : &none, q, &who) != r->want)
+	if (ndp_judge(&m, r->frame ? r->frame : &none, q, &owner) != r->want)
 		fail_msg("%s", r->what);
-	assert_int_equal(mac_eq(&who, &other), r->want != SAW_NOTHING && (r->option || r->frame));
+	assert_int_equal(mac_eq(&owner, &other), r->want != SAW_NOTHING && (r->option || r->frame));
 }
 
 static void judges(void **state)

@@ -153,7 +153,7 @@ static void tables_of_others(void **state)
 	change(l, m);
 }
 
-/* What a kernel without inet route chains gets: both tables, and one alone is not enough. */
+/* A kernel without inet route chains needs both tables; one alone is not enough. */
 static void split_layout(void **state)
 {
 	static const uint8_t families[] = {NFPROTO_IPV4, NFPROTO_IPV6};

@@ -247,7 +247,7 @@ static void test_precedence(void **state)
 		{.conf4 = "rail0",
 		 .flags = NO_NS,
 		 .want = "!pod 'a/p': its namespace is not known yet"},
-		/* A family that is off. */
+		/* An address family that is disabled. */
 		{.ippool = "{\"ipv4\":[\"rail2\"],\"ipv6\":[\"rail6\"]}",
 		 .flags = NO6,
 		 .want = "rail2"},

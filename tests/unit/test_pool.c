@@ -39,7 +39,7 @@ static void load(struct pool_set *s)
 }
 
 /* The folder is refused in words that have all of these (NULL: not compared). */
-static void refused(const char *place, const char *why)
+static void refused(const char *place, const char *reason)
 {
 	struct pool_set s;
 	struct err e = ERR_INIT;
@@ -48,13 +48,13 @@ static void refused(const char *place, const char *why)
 	assert_int_equal(e.kind, ERR_CONF);
 	assert_has(e.text, "pool directory '/pools': ");
 	assert_has(e.text, place);
-	assert_has(e.text, why);
+	assert_has(e.text, reason);
 }
 
-static void refused_ini(const char *ini, const char *place, const char *why)
+static void refused_ini(const char *ini, const char *place, const char *reason)
 {
 	il_pools(&lab, ini);
-	refused(place, why);
+	refused(place, reason);
 }
 
 static void assert_ips(const struct ip_set *s, const char *text)
@@ -159,7 +159,7 @@ static void test_host_bits_are_cleared(void **state)
 static void test_ini_refuses(void **state)
 {
 	static const struct {
-		const char *ini, *place, *why;
+		const char *ini, *place, *reason;
 	} bad[] = {
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.256\n", "rails.conf:3: ips",
 		 "has an octet past 255: did you mean '10.0.0.254'?"},
@@ -209,7 +209,7 @@ static void test_ini_refuses(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		refused_ini(bad[i].ini, bad[i].place, bad[i].why);
+		refused_ini(bad[i].ini, bad[i].place, bad[i].reason);
 }
 
 static void test_ini_long_lines(void **state)
@@ -326,7 +326,7 @@ static void test_json_with_other_spellings(void **state)
 static void test_json_refuses(void **state)
 {
 	static const struct {
-		const char *json, *place, *why;
+		const char *json, *place, *reason;
 	} bad[] = {
 		{POOL("p",
 		      "\"subnet\":\"10.0.0.0/24\",\"ips\":[\"10.0.0.1\",\"10.0.0.9-10.0.0.1\"]"),
@@ -356,7 +356,7 @@ static void test_json_refuses(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		il_write(&lab, "/pools/p.json", bad[i].json);
-		refused(bad[i].place, bad[i].why);
+		refused(bad[i].place, bad[i].reason);
 	}
 }
 

@@ -225,7 +225,7 @@ static void test_overlap_by_a_change(void **state)
 }
 
 /* A pool that is skipped because of its affinity still owns its addresses. */
-static void test_overlap_with_a_bad_one(void **state)
+static void test_overlap_with_an_invalid_pool(void **state)
 {
 	(void)state;
 	pool_at("bad", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
@@ -431,7 +431,7 @@ int main(void)
 		TEST(test_bad_pools_leave_the_others),
 		TEST(test_overlap),
 		TEST(test_overlap_by_a_change),
-		TEST(test_overlap_with_a_bad_one),
+		TEST(test_overlap_with_an_invalid_pool),
 		TEST(test_reserved),
 		TEST(test_terminating),
 		TEST(test_adopted),

@@ -489,7 +489,7 @@ static void gateway_late(void **state)
 	expect(&p[1], PROBE_UNREACHABLE);
 }
 
-/* The kernel tells of carrier from a work queue, up to a second later. */
+/* The kernel reports carrier from a work queue, up to a second later. */
 static void wait_for_link(struct nl_wire *w, const char *name)
 {
 	enum { IF_OPER_UP = 6 };
@@ -669,14 +669,14 @@ static void listener_open(struct lab *lab, struct listener *l, const char *addre
 	netns_leave(&v);
 }
 
-static enum probe_saw overheard(struct listener *l, struct mac *who)
+static enum probe_saw overheard(struct listener *l, struct mac *owner)
 {
 	struct pollfd pfd = {l->fd, POLLIN, 0};
 	enum probe_saw saw = SAW_NOTHING;
 	struct packet_in in;
 
 	if (poll(&pfd, 1, 300) == 1 && packet_recv(l->fd, &in) == 1)
-		saw = packet_judge(&in, &l->watch, who);
+		saw = packet_judge(&in, &l->watch, owner);
 	close(l->fd);
 	return saw;
 }
@@ -692,18 +692,18 @@ static void announces(void **state)
 		{l.name, l.index, {0}, l.arptype, ip("fd00::2")},
 	};
 	struct listener v4, v6, no;
-	struct mac who = {0};
+	struct mac owner = {0};
 
 	listener_open(lab, &v4, "10.0.0.2");
 	listener_open(lab, &v6, "fd00::2");
 	listener_open(lab, &no, "10.0.0.3");
 	announce_all(lab->here, a, ARRAY_LEN(a));
-	assert_int_equal(overheard(&v4, &who), SAW_CONFLICT);
-	assert_true(mac_eq(&who, &l.mac));
-	who.len = 0;
-	assert_int_equal(overheard(&v6, &who), SAW_CONFLICT);
-	assert_true(mac_eq(&who, &l.mac));
-	assert_int_equal(overheard(&no, &who), SAW_NOTHING);
+	assert_int_equal(overheard(&v4, &owner), SAW_CONFLICT);
+	assert_true(mac_eq(&owner, &l.mac));
+	owner.len = 0;
+	assert_int_equal(overheard(&v6, &owner), SAW_CONFLICT);
+	assert_true(mac_eq(&owner, &l.mac));
+	assert_int_equal(overheard(&no, &owner), SAW_NOTHING);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -42,7 +42,7 @@ static void assert_set(const struct ip_set *s, const char *text)
 static void test_parse_refuses(void **state)
 {
 	static const struct {
-		const char *text, *why;
+		const char *text, *reason;
 		uint8_t family;
 	} bad[] = {
 		{"10.0.0.256", "has an octet past 255: did you mean '10.0.0.254'?", 4},
@@ -72,7 +72,7 @@ static void test_parse_refuses(void **state)
 
 		assert_true(ip_range_parse(span_of(bad[i].text), bad[i].family, &r, &e) < 0);
 		assert_int_equal(e.kind, ERR_CONF);
-		assert_has(e.text, bad[i].why);
+		assert_has(e.text, bad[i].reason);
 		assert_has(e.text, bad[i].text);
 	}
 }

@@ -105,7 +105,7 @@ static void put(struct tree *t, const char *dir, const char *file, const char *t
 	assert_int_equal(file_replace(&t->root, path, span_of(text), 0600, NULL), 0);
 }
 
-static void expect_why(struct tree *t, struct rdma_dev *d, const char *part)
+static void expect_reason(struct tree *t, struct rdma_dev *d, const char *part)
 {
 	rdma_explain_no_verbs(&t->root, d);
 	if (!strstr(d->reason, part))
@@ -113,23 +113,23 @@ static void expect_why(struct tree *t, struct rdma_dev *d, const char *part)
 }
 
 /* libibverbs leaves such devices out and says nothing. */
-static void why_no_verbs(void **state)
+static void reason_no_verbs(void **state)
 {
 	struct rdma_dev d = {.name = "x0", .driver = "mana"};
 	struct tree t;
 
 	(void)state;
 	tree_open(&t);
-	expect_why(&t, &d, "ib_uverbs");
+	expect_reason(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
 	/* The device node alone does not help without the provider. */
-	expect_why(&t, &d, "its provider 'mana' is not linked into this binary");
+	expect_reason(&t, &d, "its provider 'mana' is not linked into this binary");
 	assert_non_null(strstr(d.reason, rdma_providers()));
 	assert_non_null(strstr(d.reason, "PROVIDERS=\"... mana\""));
 	strcpy(d.driver, "mlx5");
-	expect_why(&t, &d, "/dev/infiniband/uverbs3 is missing");
+	expect_reason(&t, &d, "/dev/infiniband/uverbs3 is missing");
 	put(&t, "/dev/infiniband", "uverbs3", "");
-	expect_why(&t, &d, "libibverbs does not list it");
+	expect_reason(&t, &d, "libibverbs does not list it");
 	tree_close(&t);
 }
 
@@ -219,8 +219,8 @@ static void odd_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eight_hcas),	cmocka_unit_test(soft_roce),
-		cmocka_unit_test(why_no_verbs), cmocka_unit_test(sysfs),
+		cmocka_unit_test(eight_hcas),	   cmocka_unit_test(soft_roce),
+		cmocka_unit_test(reason_no_verbs), cmocka_unit_test(sysfs),
 		cmocka_unit_test(odd_answers),
 	};
 

@@ -82,14 +82,15 @@ static void words(void **state)
 
 	(void)state;
 	buf_init(&b, 4096);
-	redact_words(span_of("root=/dev/sda quiet join_token=hunter2 ib_core.netns_mode=0\n"), &b);
+	redact_cmdline(span_of("root=/dev/sda quiet join_token=hunter2 ib_core.netns_mode=0\n"),
+		       &b);
 	assert_string_equal(b.p,
 			    "root=/dev/sda quiet join_token=(left out) ib_core.netns_mode=0\n");
 	buf_reset(&b);
-	redact_words(span_of("inst.ks=http://u:hunter2@10.0.0.1/ks quiet\n"), &b);
+	redact_cmdline(span_of("inst.ks=http://u:hunter2@10.0.0.1/ks quiet\n"), &b);
 	assert_string_equal(b.p, "inst.ks=(left out) quiet\n");
 	buf_reset(&b);
-	redact_words(
+	redact_cmdline(
 		span_of("netroot=iscsi:user:hunter2:rev:hunter2@10.0.0.1::3260::iqn.2026-01.io:a ip=dhcp "
 			"netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b root=iscsi:u:hunter2@h::::t\n"),
 		&b);
@@ -97,7 +98,7 @@ static void words(void **state)
 		b.p, "netroot=(left out) ip=dhcp netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b "
 		     "root=(left out)\n");
 	buf_reset(&b);
-	redact_words(
+	redact_cmdline(
 		span_of("rd.iscsi.password=\"hunter2 hunter2\" netroot=\"iscsi:u:hun ter2@h\" a=\"b c\" "
 			"\"passwd=hunter2 hunter2\"\tsshpw=hunter2 quiet"),
 		&b);

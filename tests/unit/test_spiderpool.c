@@ -198,7 +198,7 @@ static void test_namespace_first(void **state)
 static void test_conf_refused(void **state)
 {
 	static const struct {
-		const char *conf, *why;
+		const char *conf, *reason;
 	} bad[] = {
 		{CONF("1.0.0", RAIL0 ",\"log_level\":\"loud\""), "unsupported log level loud"},
 		{CONF("1.0.0", ",\"default_ipv4_ippool\":\"rail0\""),
@@ -220,7 +220,7 @@ static void test_conf_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct invocation v = call("ADD", bad[i].conf);
 
-		says(&v, 1, bad[i].why);
+		says(&v, 1, bad[i].reason);
 	}
 	assert_int_equal(records("used"), 0);
 }

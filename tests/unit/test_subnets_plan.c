@@ -234,10 +234,10 @@ static bool is_deleted(void *arg, const struct subnet_entry *x)
 	return ((struct ask *)arg)->row->gone;
 }
 
-static void failed(void *arg, const struct subnet_want *w, const struct err *why)
+static void failed(void *arg, const struct subnet_want *w, const struct err *reason)
 {
 	(void)w;
-	buf_str(&((struct ask *)arg)->failed, why->text);
+	buf_str(&((struct ask *)arg)->failed, reason->text);
 }
 
 static size_t read_pools(const struct row *r, struct subnet_pool *v, char (*texts)[2][32])

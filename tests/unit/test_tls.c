@@ -288,7 +288,7 @@ static void sides_done(struct sides *s)
 enum outcome { FULL, RESUMED, FAILED };
 
 /* One connection with a byte in each direction, after which the ticket has arrived. */
-static enum outcome connect_once(const struct sides *s, const char *name, struct err *why)
+static enum outcome connect_once(const struct sides *s, const char *name, struct err *reason)
 {
 	enum outcome ret = FAILED;
 	struct err e = ERR_INIT, other = ERR_INIT;
@@ -307,8 +307,8 @@ static enum outcome connect_once(const struct sides *s, const char *name, struct
 		assert_int_equal(tls_read(p.client, &b, 1, &e), 1);
 		assert_int_equal(b, 'b');
 		ret = tls_resumed(p.client) ? RESUMED : FULL;
-	} else if (why) {
-		*why = cr ? e : other;
+	} else if (reason) {
+		*reason = cr ? e : other;
 	}
 	pair_done(&p);
 	return ret;

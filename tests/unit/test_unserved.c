@@ -71,7 +71,7 @@ static void test_reported_once_after_the_grace(void **state)
 	(void)state;
 	assert_int_equal(decide(&l, "b=x/b a=x/a", "x/a", 1000), 1000 + UNSERVED_GRACE_MS);
 	assert_string_equal(l.said, "");
-	/* Another one that is missing since later. */
+	/* Another resource, missing since a later time. */
 	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
 	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
 			 2000 + UNSERVED_GRACE_MS);

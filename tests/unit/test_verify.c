@@ -136,7 +136,7 @@ static void pick_says_what_is_there(void **state)
 	static char reason[] = "mlx4_0: no provider";
 	const struct verify_choice absent = {"mlx5_7", 0, -1}, port = {"mlx5_0", 2, -1},
 				   index = {"mlx5_1", 0, 9}, no_gid = {"mlx5_1", 0, -1};
-	struct verify_facts f = {.why = none};
+	struct verify_facts f = {.reason = none};
 
 	(void)state;
 	pick_fails(&facts, "10.0.0.5", &find_it,
@@ -153,7 +153,7 @@ static void pick_says_what_is_there(void **state)
 	pick_fails(&f, "10.0.0.5", &find_it, "module ib_core is not loaded");
 	f.supported = true;
 	pick_fails(&f, "10.0.0.5", &find_it, "no RDMA devices in this network namespace");
-	f.why = reason;
+	f.reason = reason;
 	pick_fails(&f, "10.0.0.5", &find_it, "no usable RDMA device: mlx4_0: no provider");
 }
 
@@ -161,7 +161,7 @@ static void pick_says_what_is_there(void **state)
 static void long_list(void **state)
 {
 	struct verify_dev many[200] = {0};
-	struct verify_facts f = {.devs = many, .n_devs = 200, .why = none, .supported = true};
+	struct verify_facts f = {.devs = many, .n_devs = 200, .reason = none, .supported = true};
 	const struct verify_choice absent = {"mlx5_7", 0, -1};
 
 	(void)state;
@@ -207,7 +207,7 @@ static void mtu(void **state)
 		assert_int_equal(verify_roce_mtu(all[i].link), all[i].rdma);
 }
 
-/* Any byte that is not what it should be is found, at its place. */
+/* Any wrong byte is found, with its position. */
 static void pattern(void **state)
 {
 	uint8_t buf[1003];

@@ -46,14 +46,14 @@ static int tear_down(void **state)
 
 /* --- calls --- */
 
-struct who {
+struct owner {
 	const char *pod, *id, *ifname; /* NULL: "p", the pod's name, net1 */
 };
 
 static struct answer call(struct cluster_cache *w, const char *command, const char *ipam,
-			  struct who who, const char *more)
+			  struct owner owner, const char *more)
 {
-	const char *pod = who.pod ? who.pod : "p";
+	const char *pod = owner.pod ? owner.pod : "p";
 	auto_free char *args =
 		xasprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s", pod);
 	auto_free char *conf = xasprintf("{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"ipam\":{"
@@ -62,27 +62,28 @@ static struct answer call(struct cluster_cache *w, const char *command, const ch
 
 	return invoke(&(struct invocation){.plugin = &cni_whereabouts,
 					   .command = command,
-					   .id = who.id ? who.id : pod,
-					   .ifname = who.ifname ? who.ifname : "net1",
+					   .id = owner.id ? owner.id : pod,
+					   .ifname = owner.ifname ? owner.ifname : "net1",
 					   .args = args,
 					   .root = w->dir,
 					   .conf = conf});
 }
 
 /* Status and, in the output, the text (none of it when it is ""). */
-static void said(struct cluster_cache *w, const char *command, const char *ipam, struct who who,
+static void said(struct cluster_cache *w, const char *command, const char *ipam, struct owner owner,
 		 int status, const char *text)
 {
-	auto_answer struct answer a = call(w, command, ipam, who, "");
+	auto_answer struct answer a = call(w, command, ipam, owner, "");
 
 	if (a.status != status || (*text ? !strstr(a.out.p, text) : a.out.len != 0))
 		fail_msg("%s %s\nstatus %d, output\n%s\ninstead of\n%s", command, ipam, a.status,
 			 a.out.p, text);
 }
 
-static void gives(struct cluster_cache *w, const char *ipam, struct who who, const char *addresses)
+static void gives(struct cluster_cache *w, const char *ipam, struct owner owner,
+		  const char *addresses)
 {
-	auto_answer struct answer a = call(w, "ADD", ipam, who, "");
+	auto_answer struct answer a = call(w, "ADD", ipam, owner, "");
 	auto_free char *want = xasprintf("{\"cniVersion\":\"1.1.0\",\"ips\":[%s]}", addresses);
 
 	if (a.status != 0 || strcmp(a.out.p, want) != 0)
@@ -91,7 +92,7 @@ static void gives(struct cluster_cache *w, const char *ipam, struct who who, con
 }
 
 #define A(a)	      "{\"address\":\"" a "\"}"
-#define POD(p)	      ((struct who){.pod = (p)})
+#define POD(p)	      ((struct owner){.pod = (p)})
 #define RANGE(r)      "\"range\":\"" r "\""
 #define RANGES(list)  "\"ipRanges\":[" list "]"
 #define NAME(n)	      ",\"network_name\":\"" n "\""
@@ -108,9 +109,9 @@ static void full(struct cluster_cache *w, const char *ipam, const char *pod)
 	said(w, "ADD", ipam, POD(pod), 1, "Could not allocate IP in range: ip: ");
 }
 
-static void del(struct cluster_cache *w, const char *ipam, struct who who)
+static void del(struct cluster_cache *w, const char *ipam, struct owner owner)
 {
-	said(w, "DEL", ipam, who, 0, "");
+	said(w, "DEL", ipam, owner, 0, "");
 }
 
 static void put(struct cluster_cache *w, const char *path, const char *text)
@@ -563,23 +564,23 @@ static void same_pod_same_address(void **state)
 	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24");
 
-	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
-	gives(w, conf, (struct who){"b", "c2", NULL}, A("10.0.0.2/24"));
-	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, conf, (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, conf, (struct owner){"b", "c2", NULL}, A("10.0.0.2/24"));
+	gives(w, conf, (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
 	/*
 	 * The sandbox was recreated: it gets the pod's address, and the late DEL of the old one
 	 * releases nothing.
 	 */
-	gives(w, conf, (struct who){"a", "c3", NULL}, A("10.0.0.1/24"));
-	del(w, conf, (struct who){"a", "c1", NULL});
-	gives(w, conf, (struct who){"c", "c4", NULL}, A("10.0.0.3/24"));
-	del(w, conf, (struct who){"a", "c3", NULL});
-	gives(w, conf, (struct who){"d", "c5", NULL}, A("10.0.0.1/24"));
+	gives(w, conf, (struct owner){"a", "c3", NULL}, A("10.0.0.1/24"));
+	del(w, conf, (struct owner){"a", "c1", NULL});
+	gives(w, conf, (struct owner){"c", "c4", NULL}, A("10.0.0.3/24"));
+	del(w, conf, (struct owner){"a", "c3", NULL});
+	gives(w, conf, (struct owner){"d", "c5", NULL}, A("10.0.0.1/24"));
 	/* Another interface is another owner, of the same network too. */
-	gives(w, conf, (struct who){"d", "c5", "net2"}, A("10.0.0.4/24"));
-	del(w, conf, (struct who){"d", "c5", "net2"});
-	gives(w, conf, (struct who){"d", "c5", "net1"}, A("10.0.0.1/24"));
-	said(w, "CHECK", conf, (struct who){"d", "c5", "net2"}, 1, "holds no address of range");
+	gives(w, conf, (struct owner){"d", "c5", "net2"}, A("10.0.0.4/24"));
+	del(w, conf, (struct owner){"d", "c5", "net2"});
+	gives(w, conf, (struct owner){"d", "c5", "net1"}, A("10.0.0.1/24"));
+	said(w, "CHECK", conf, (struct owner){"d", "c5", "net2"}, 1, "holds no address of range");
 }
 
 /* An address that was excluded since: the container that has it keeps it, a new one does not. */
@@ -587,14 +588,14 @@ static void excluded_since(void **state)
 {
 	struct cluster_cache *w = *state;
 
-	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
-	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct who){"a", "c1", NULL},
+	gives(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct owner){"a", "c1", NULL},
 	      A("10.0.0.1/24"));
 	said(w, "CHECK", RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""),
-	     (struct who){"a", "c1", NULL}, 0, "");
-	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct who){"a", "c2", NULL},
+	     (struct owner){"a", "c1", NULL}, 0, "");
+	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct owner){"a", "c2", NULL},
 	      A("10.0.0.2/24"));
-	del(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL});
+	del(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL});
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
 	/* A range added later before the one from which the container has an address. */
 	gives(w, RANGE("10.5.0.6-10.5.0.9/24"), POD("b"), A("10.5.0.6/24"));
@@ -628,7 +629,7 @@ static void overlapping_ranges(void **state)
 	gives(w, RANGE("10.0.0.0/29"), POD("c"), A("10.0.0.3/29"));
 	gives(w, RANGE("10.0.0.0/24"), POD("d"), A("10.0.0.4/24"));
 	/* The same pod, but another interface: the original gives it its own address again. */
-	gives(w, RANGE("10.0.0.0/16"), (struct who){"a", "a", "net2"}, A("10.0.0.5/16"));
+	gives(w, RANGE("10.0.0.0/16"), (struct owner){"a", "a", "net2"}, A("10.0.0.5/16"));
 	/* Both ranges of one call. */
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}"), POD("e"),
 	      A("10.7.0.1/24") "," A("10.7.0.2/16"));
@@ -666,10 +667,10 @@ static void taken_elsewhere_since(void **state)
 {
 	struct cluster_cache *w = *state;
 
-	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
-	gives(w, RANGE("10.0.0.0/16") APART, (struct who){"b", "c2", NULL}, A("10.0.0.1/16"));
-	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
-	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c3", NULL}, A("10.0.0.2/24"));
+	gives(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/16") APART, (struct owner){"b", "c2", NULL}, A("10.0.0.1/16"));
+	gives(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c3", NULL}, A("10.0.0.2/24"));
 }
 
 /* --- several ranges: all or none --- */
@@ -706,7 +707,7 @@ static void second_range_cannot_be_written(void **state)
 	struct rlimit old, small;
 	static const char conf[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
 
-	gives(w, RANGE("10.1.0.0/24"), (struct who){"x", "c1", NULL}, A("10.1.0.1/24"));
+	gives(w, RANGE("10.1.0.0/24"), (struct owner){"x", "c1", NULL}, A("10.1.0.1/24"));
 	for (int i = 0; i < 40; i++) {
 		auto_answer struct answer a = {0};
 		char pod[8];
@@ -722,16 +723,16 @@ static void second_range_cannot_be_written(void **state)
 	assert_true(small.rlim_cur > 4096);
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	said(w, "ADD", conf, (struct who){"x", "c2", NULL}, 1,
+	said(w, "ADD", conf, (struct owner){"x", "c2", NULL}, 1,
 	     "{\"code\":5,\"msg\":\"error at storage engine: ");
-	said(w, "ADD", conf, (struct who){"y", "c3", NULL}, 1, "{\"code\":5,");
+	said(w, "ADD", conf, (struct owner){"y", "c3", NULL}, 1, "{\"code\":5,");
 	/* DEL reports the error, and releases as much as it can. */
 	said(w, "DEL", conf, POD("q"), 1, "{\"code\":5,");
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("q"), 1, "holds no address");
 	said(w, "CHECK", RANGE("10.2.0.0/24"), POD("q"), 0, "");
-	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct who){"x", "c1", NULL}, 0, "");
-	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct who){"x", "c2", NULL}, 1,
+	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct owner){"x", "c1", NULL}, 0, "");
+	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct owner){"x", "c2", NULL}, 1,
 	     "holds no address");
 	gives(w, RANGE("10.1.0.0/24"), POD("z"), A("10.1.0.2/24"));
 }
@@ -840,7 +841,7 @@ static void gc(void **state)
 	assert_false(file_exists(&w->root, STORE));
 	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
 	gives(w, TWO, POD("b"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
-	gives(w, RANGE("10.1.0.0/24"), (struct who){"a", "a", "net2"}, A("10.1.0.3/24"));
+	gives(w, RANGE("10.1.0.0/24"), (struct owner){"a", "a", "net2"}, A("10.1.0.3/24"));
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
 				    .args = "K8S_POD_NAME=o",

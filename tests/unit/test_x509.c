@@ -49,12 +49,12 @@ static void drop(struct made *m)
 	free(m->key);
 }
 
-static void trusts(const char *ca, const struct made *m, const char *name, const char *why)
+static void trusts(const char *ca, const struct made *m, const char *name, const char *reason)
 {
 	struct err e = ERR_INIT;
 	int r = x509_trusts(span_of(ca), span_of(m->cert), name, &e);
 
-	if ((r == 0) != !why || (why && !strstr(e.text, why)))
+	if ((r == 0) != !reason || (reason && !strstr(e.text, reason)))
 		fail_msg("'%s': %d %s", name, r, e.text);
 }
 
@@ -137,13 +137,13 @@ static void test_chain_is_verified_in_tls(void **state)
 	drop(&leaf);
 }
 
-static void refused(struct x509_request w, const char *why)
+static void refused(struct x509_request w, const char *reason)
 {
 	char *cert = NULL, *key = NULL;
 	struct err e = ERR_INIT;
 
 	assert_int_equal(x509_make(&w, &cert, &key, &e), -EINVAL);
-	if (!strstr(e.text, why))
+	if (!strstr(e.text, reason))
 		fail_msg("%s", e.text);
 	assert_null(cert);
 	assert_null(key);

@@ -20,7 +20,7 @@
 
 static const struct json_field fields[] = {
 	{"command", J_STR, .offset = offsetof(struct api_pools_args, command)},
-	{"words", J_STRS, .offset = offsetof(struct api_pools_args, message)},
+	{"words", J_STRS, .offset = offsetof(struct api_pools_args, args)},
 	{"json", J_BOOL, .offset = offsetof(struct api_pools_args, json)},
 	{"release", J_STR, .offset = offsetof(struct api_pools_args, release)},
 	{0}};
@@ -56,8 +56,8 @@ void api_pools(struct api_call *c, struct ipam *store)
 				      .aside = &aside,
 				      .empty = "no pool is known\n"};
 	const struct report_call call = {.command = p->command,
-					 .message = (const char *const *)p->message.v,
-					 .n_message = p->message.n,
+					 .args = (const char *const *)p->args.v,
+					 .n_args = p->args.n,
 					 .release = release_of(p->release)};
 	struct err e = ERR_INIT;
 	struct json_out o;
@@ -86,16 +86,16 @@ void api_pools(struct api_call *c, struct ipam *store)
 }
 
 /*
- * GET /v1/unirail/status: how this node stands, for `unirail status`.
+ * GET /v1/unirail/status: the state of this node, for `unirail status`.
  *
  * {"node", "ready", "why": "" or what is waited for,
- *  "pools": [{"name", "used", "free", "total"}]: those that this node has something of,
+ *  "pools": [{"name", "used", "free", "total"}]: pools with blocks or addresses on this node,
  *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
  *  "kinds": [{"kind", "behind": seconds, "why"}],
  *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
  *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks whose device resource no node has
  *	(spec/missing_resource.h), at most MISSING_MAX; group, suggestion: "" for none,
- *  "unconfined": what of the sandbox is not in force, and why; "": all of it is}
+ *  "unconfined": what of the sandbox is not in force, and why; "": all of it is in force}
  */
 
 static void put_pools(struct json_out *o, struct ipam *store)

@@ -173,6 +173,15 @@ static void retained_imported(struct api_call *c)
 		migration_imported(c->api->conf.migration, &owner);
 }
 
+static void api_requests_done(struct api_requests *a);
+
+static int api_requests_make(struct api_call *c, struct ipam *store,
+			     const struct ip_request *requests, size_t n, bool whole,
+			     struct api_requests *ret, struct err *e);
+
+static void api_requests_routes(struct api_call *c, struct ipam *store,
+				const struct api_requests *a, struct ip_allocation *g, size_t n);
+
 int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
 		 size_t n, bool whole, struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
@@ -343,8 +352,10 @@ static int request_pools(struct api_call *c, struct ipam *store, const struct ap
 	return pod_pools_request(&f, nics, n, a->requests, e);
 }
 
-int api_requests_make(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		      size_t n, bool whole, struct api_requests *ret, struct err *e)
+/* Of a call that has its pod. Must be freed in any case. */
+static int api_requests_make(struct api_call *c, struct ipam *store,
+			     const struct ip_request *requests, size_t n, bool whole,
+			     struct api_requests *ret, struct err *e)
 {
 	struct cluster *cluster = c->api->conf.cluster;
 	struct identity owner;
@@ -383,7 +394,7 @@ int api_requests_make(struct api_call *c, struct ipam *store, const struct ip_re
 	return 0;
 }
 
-void api_requests_done(struct api_requests *a)
+static void api_requests_done(struct api_requests *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		if (a->requested)
@@ -422,8 +433,9 @@ static size_t held_nets(struct ipam *store, const char *container, const struct 
 	return count;
 }
 
-void api_requests_routes(struct api_call *c, struct ipam *store, const struct api_requests *a,
-			 struct ip_allocation *g, size_t n)
+/* Adds the routes of the pod's annotation to the grants. */
+static void api_requests_routes(struct api_call *c, struct ipam *store,
+				const struct api_requests *a, struct ip_allocation *g, size_t n)
 {
 	auto_free struct ipnet *had = NULL;
 	size_t n_had, left;
@@ -529,7 +541,7 @@ static void on_app(void *arg, const struct app_id *app, const struct err *cause)
 	api_enqueue(c);
 }
 
-/* True: it goes on when that is known. */
+/* Returns true if the call waits for the lookup and continues when it has ended. */
 static bool lookup_app(struct api_call *c)
 {
 	const struct labels *l = &c->pod.annotations;

@@ -83,7 +83,7 @@ struct ipam_api_conf {
 	struct metrics *metrics; /* counted here; may be NULL */
 
 	/* --- of a cluster --- */
-	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
+	struct cluster *cluster; /* NULL: pools come from a directory, and pods are not read */
 	struct node_pools *node_pools;
 	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
 	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
@@ -118,7 +118,7 @@ void ipam_api_drain(struct ipam_api *a);
  */
 void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s);
-/* What the coordinators of a pod (NULL: not known) are told, as an object. */
+/* Settings for the coordinator of a pod (NULL: not known), as an object. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *o);
 /* Reads pools and settings again; what cannot be read stays as it was and is logged. */

@@ -47,7 +47,7 @@ struct ipam_api {
 	struct coordinator_settings settings;
 	struct api_call *first, **end; /* waiting for the store */
 	struct loop_timer *timer;
-	int64_t turn_end; /* when this process last closed the store */
+	int64_t turn_end; /* time at which this process last closed the store */
 	int64_t gap_at;	  /* when other processes last used it, or could have */
 	bool touched;	  /* a batch is due without a request */
 
@@ -145,16 +145,9 @@ struct api_requests {
 	struct pool_route *routes; /* of its own annotation */
 	size_t n_routes;
 };
-/* Of a call that has its pod. Must be freed in any case. */
-int api_requests_make(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		      size_t n, bool whole, struct api_requests *ret, struct err *e);
-void api_requests_done(struct api_requests *a);
-/* Adds the routes of the pod's annotation to the grants. */
-void api_requests_routes(struct api_call *c, struct ipam *store, const struct api_requests *a,
-			 struct ip_allocation *g, size_t n);
 /* Before the queue: true if the call continues by itself, now or later. */
 bool api_collect(struct api_call *c);
-/* Into the queue, by order of arrival. */
+/* Adds the call to the queue, in order of arrival. */
 void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
 void api_pending_free(struct ipam_api *a);
@@ -195,11 +188,10 @@ struct api_coordinator_args {
 };
 int api_read_coordinator(struct api_call *c);
 void api_coordinator(struct api_call *c);
-void api_ready(struct api_call *c);
 void api_status(struct api_call *c, struct ipam *store);
 void api_devices(struct api_call *c);
 
-/* Ours; the bodies are in api_pods.c. */
+/* Arguments of unirail's own routes; the bodies are documented in pods.c. */
 struct api_plan_args {
 	const char *container_id, *netns, *pod_namespace, *pod_name, *pod_uid;
 	struct json_list rails;
@@ -224,7 +216,6 @@ struct api_report_args {
 	struct json_list conflicts;
 	const char *pod_namespace, *pod_name, *pod_uid, *status, *message; /* pods.c */
 };
-void api_networks_report(struct api_call *c, const struct api_report_args *p);
 int api_read_report(struct api_call *c);
 void api_report(struct api_call *c, struct ipam *store);
 
@@ -239,7 +230,7 @@ void api_check(struct api_call *c, struct ipam *store);
 
 struct api_pools_args {
 	const char *command, *release;
-	struct json_strs message;
+	struct json_strs args;
 	bool json;
 };
 int api_read_pools(struct api_call *c);

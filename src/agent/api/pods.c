@@ -98,6 +98,8 @@ static bool holds(const struct ipam *store, const char *container_id, const stru
 	return l && l->state == LEASE_USED && lease_is(l, container_id, NULL);
 }
 
+static void api_networks_report(struct api_call *c, const struct api_report_args *p);
+
 /* Records each reported address once, with the MAC of the report that by_address() puts first, and
  * all in one journal commit: the caller chooses the length of the list. */
 void api_report(struct api_call *c, struct ipam *store)
@@ -386,7 +388,7 @@ void api_networks(struct api_call *c)
 	nets_request(c->api->conf.nets, c->q, doc, p->pod_namespace, p->pod_name, &w);
 }
 
-void api_networks_report(struct api_call *c, const struct api_report_args *p)
+static void api_networks_report(struct api_call *c, const struct api_report_args *p)
 {
 	const struct nets_status s = {.container_id = p->container_id,
 				      .ns = or_else(p->pod_namespace, ""),

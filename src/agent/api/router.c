@@ -206,9 +206,9 @@ int api_not_empty(struct api_call *c, const char *field, const char *value)
 	return -EINVAL;
 }
 
-/* --- the routes that say nothing --- */
+/* --- routes with an empty answer --- */
 
-void api_ready(struct api_call *c)
+static void api_ready(struct api_call *c)
 {
 	const struct ipam_pools *p = &c->api->pools;
 	struct err e = ERR_INIT;

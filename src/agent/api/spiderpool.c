@@ -28,7 +28,7 @@ static const struct json_field pod_fields[] = {FIELD("cleanGateway", J_BOOL, cle
 					       {0}};
 static const struct json_table pod_table = {pod_fields, JSON_GO, 0};
 
-/* In go-openapi's order, which is the alphabet's: the first that is missing is told. */
+/* In alphabetical order, as in go-openapi: the first missing field is reported. */
 static int read_pod(struct api_call *c, const char *name, bool wants_ifname, bool wants_netns)
 {
 	const struct api_pod_args *p = c->args;
@@ -133,7 +133,7 @@ static void log_failure(const struct api_pod_args *p, const char *what, const st
 		    LOG_S("ifname", p->ifname ? p->ifname : ""), LOG_S("error", e->text));
 }
 
-/* The original's agent looks into the pod's namespace for the VF's PF. */
+/* Like the original agent, searches the pod's network namespace for the PF of the VF. */
 static int no_match(const struct api_pod_args *p, struct err *e)
 {
 	if (!p->match_subnet)

@@ -231,7 +231,8 @@ static const struct block_object *block_of(const struct account *x, const struct
 }
 
 /* In no unadopted block: the lost log borrowed it from a peer's block, and it is returned when no
- * lease here has it (block/plan_lend.c). Only a SpiderEndpoint tells it from a false annotation. */
+ * lease here has it (block/plan_lend.c). Only a SpiderEndpoint distinguishes this from a false
+ * annotation. */
 static void record_borrowed(const struct adoption *f, struct account *x, size_t pod,
 			    const struct adopt_address *a)
 {

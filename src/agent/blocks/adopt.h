@@ -74,8 +74,7 @@ struct adopt_traces {
 	size_t n;
 };
 void adopt_traces_done(struct adopt_traces *t);
-/* Adds the addresses of a network-status annotation to t. Negative: it cannot be read, and is no
- * trace of the pod. */
+/* Adds the addresses of a network-status annotation to t. Negative: it is invalid and is ignored. */
 int adopt_read_status(const char *text, struct adopt_traces *t, struct err *e);
 /* The same for status.current.ips of an endpoint's status. */
 int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *e);

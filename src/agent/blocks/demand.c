@@ -145,6 +145,8 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 	};
 }
 
+static void blocks_cut(struct blocks *b, struct blocks_pool *p);
+
 size_t blocks_demand(struct blocks *b, struct block_need *needs)
 {
 	struct block_facts f = blocks_facts(b, NULL, 0);
@@ -305,7 +307,8 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 		later(p, e ? e : &bad);
 }
 
-void blocks_cut(struct blocks *b, struct blocks_pool *p)
+/* Reads the pool's block size, or chooses and writes it. */
+static void blocks_cut(struct blocks *b, struct blocks_pool *p)
 {
 	const struct kube_request r = {.verb = KUBE_GET,
 				       .on = {.kind = &blocks_pools_kind, .name = p->name},

@@ -150,9 +150,6 @@ void blocks_reservations_merge(struct blocks_reservation *v, size_t *n);
 /* blocks.c: fills b->busy with all pinned addresses; returns how many. */
 size_t blocks_reserved(struct blocks *b);
 
-/* report.c: returns whether the lookup of the pod that has a refused address has ended. If not,
- * starts one, and blocks_notify() follows. */
-bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a);
 const char *blocks_owner(const struct blocks *b, const struct ipaddr *a); /* NULL: unknown */
 void blocks_drop_owners(struct blocks *b);
 
@@ -181,14 +178,6 @@ bool blocks_is_held(struct blocks *b);
 /* A peer's object was read. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op);
 
-/*
- * sync.c: reports the restore to the controller, which may not have run (controller/cache/cache.h),
- * by an annotation on one of this node's blocks, as soon as there is one.
- */
-void blocks_notify_etcd_restored(struct blocks *b);
 void blocks_etcd_restored_stop(struct blocks *b);
-
-/* demand.c: reads the pool's block size, or chooses and writes it. */
-void blocks_cut(struct blocks *b, struct blocks_pool *p);
 
 #endif

@@ -49,6 +49,8 @@ void blocks_describe(const struct blocks *b, const char *pool, struct buf *w)
 		buf_printf(w, "; %s", p->logged);
 }
 
+static bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a);
+
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	return b->t.synced && block_is_refused(&b->t, a, blocks_now(b), NULL) &&
@@ -193,7 +195,9 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 	blocks_notify(h->b, h->pool);
 }
 
-bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
+/* Returns whether the lookup of the pod that has a refused address has ended. If not,
+ * starts one, and blocks_notify() follows. */
+static bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS, .once = true};
 	struct blocks_owner *h;

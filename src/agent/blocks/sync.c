@@ -77,6 +77,8 @@ static void schedule_in(struct blocks *b, int64_t ms)
 	b->scan = loop_add_timer(b->loop, kube_jitter(ms / 2, ms), on_rescan, b);
 }
 
+static void blocks_notify_etcd_restored(struct blocks *b);
+
 /*
  * etcd was restored: objects are old, the logs of the nodes are not. Every node asserts the
  * addresses of its pods again, and no node gains anything meanwhile. It also searches peers'
@@ -438,7 +440,11 @@ static void try(void *arg)
 		later(b);
 }
 
-void blocks_notify_etcd_restored(struct blocks *b)
+/*
+ * Reports the restore to the controller, which may not have run (controller/cache/cache.h),
+ * by an annotation on one of this node's blocks, as soon as there is one.
+ */
+static void blocks_notify_etcd_restored(struct blocks *b)
 {
 	b->report_at = blocks_real_ms(b);
 	loop_del_timer(b->report_retry);

@@ -77,7 +77,7 @@ static void keep(void *pod)
 	(void)pod; /* the informer's */
 }
 
-void cluster_uids_done(struct cluster *c)
+static void cluster_uids_done(struct cluster *c)
 {
 	tdestroy(c->uids, keep);
 	c->uids = NULL;
@@ -90,6 +90,10 @@ const struct pod_facts *cluster_pod_by_uid(const struct cluster *c, const char *
 
 	return node ? *node : NULL;
 }
+
+static void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
+
+static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
@@ -163,6 +167,17 @@ static void start(struct cluster *c, enum cluster_kind kind)
 	w->i = kube_informer_new(c->conf.kube, &conf);
 }
 
+/* Tenants may create any number, and each agent keeps all of them. CONFIG_MAX: the limit of a
+ * SpiderMultusConfig as well (controller/nad/render.h). */
+enum {
+	CONFIG_MAX = 256 << 10,
+	NADS_NS_MAX = 1 << 20,
+	NADS_TOTAL_MAX = 8 << 20,
+	NADS_SMALL = 4 << 10,
+};
+static const struct kube_spent cluster_nads_room = {
+	NADS_NS_MAX, NADS_TOTAL_MAX, NADS_SMALL, NULL, 0, 0};
+
 struct cluster *cluster_new(const struct cluster_conf *conf)
 {
 	struct cluster *c = xcalloc(1, sizeof(*c));
@@ -175,6 +190,8 @@ struct cluster *cluster_new(const struct cluster_conf *conf)
 		start(c, k);
 	return c;
 }
+
+static void cluster_fetch_drop_all(struct cluster *c);
 
 void cluster_free(struct cluster *c)
 {
@@ -338,16 +355,6 @@ static void drop_ns(void *value)
 
 /* --- networks --- */
 
-/* Tenants may create any number, and each agent keeps all of them. CONFIG_MAX: the limit of a
- * SpiderMultusConfig as well (controller/nad/render.h). */
-enum {
-	CONFIG_MAX = 256 << 10,
-	NADS_NS_MAX = 1 << 20,
-	NADS_TOTAL_MAX = 8 << 20,
-	NADS_SMALL = 4 << 10,
-};
-const struct kube_spent cluster_nads_room = {NADS_NS_MAX, NADS_TOTAL_MAX, NADS_SMALL, NULL, 0, 0};
-
 static char *text_or_null(const struct json *v)
 {
 	const char *s = json_string(v);
@@ -437,7 +444,8 @@ static void drop_nad(void *value)
 	drop_missing(n);
 }
 
-void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
+/* Counts an added object against the limits; drops its content if it exceeds one. */
+static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 {
 	struct cluster_nad *n = o->value;
 
@@ -451,7 +459,8 @@ void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
 }
 
-void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
+/* Returns the share of a deleted object. */
+static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
 {
 	const struct cluster_nad *n = o->value;
 
@@ -587,7 +596,8 @@ void cluster_fetch_cancel(struct cluster_fetch *f)
 	fetch_free(f);
 }
 
-void cluster_fetch_drop_all(struct cluster *c)
+/* --- fetches --- */
+static void cluster_fetch_drop_all(struct cluster *c)
 {
 	while (c->fetches)
 		cluster_fetch_cancel(c->fetches);

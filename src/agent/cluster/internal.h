@@ -51,18 +51,11 @@ struct cluster_decoder {
 };
 extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
 
-extern const struct kube_spent cluster_nads_room;
-/* Account for an added object, dropping its content if it exceeds the limit; and for a deleted
- * one. */
-void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
-void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
-
 /* --- pods --- */
 
 /* Adds, replaces or removes a pod (NULL: none) in the tree of UIDs. */
 void cluster_uid_changed(struct cluster *c, const struct pod_facts *was,
 			 const struct pod_facts *is);
-void cluster_uids_done(struct cluster *c);
 
 /* --- pools --- */
 
@@ -72,9 +65,6 @@ void cluster_pools_close(struct cluster *c);
 void cluster_pools_changed(struct cluster *c);
 void cluster_save_schedule(struct cluster *c);
 
-/* --- fetches --- */
-
-void cluster_fetch_drop_all(struct cluster *c);
 void cluster_lookups_drop_all(struct cluster *c);
 
 #endif

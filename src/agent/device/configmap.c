@@ -345,20 +345,20 @@ static void on_synced(void *arg)
 		take_none(c);
 }
 
-static void on_sync_error(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *reason)
 {
 	struct configmap *c = arg;
 	auto_free char *text = NULL;
 
-	if (!why)
+	if (!reason)
 		return;
-	if (why->code == -EPERM)
+	if (reason->code == -EPERM)
 		text = xasprintf("the agent may not read ConfigMap '%s/%s': bind the ClusterRole "
 				 "unirail-agent-devices in that namespace, with the name among its "
 				 "resourceNames (%s)",
-				 c->ns, c->name, why->text);
+				 c->ns, c->name, reason->text);
 	else
-		text = xasprintf("cannot read ConfigMap '%s/%s': %s", c->ns, c->name, why->text);
+		text = xasprintf("cannot read ConfigMap '%s/%s': %s", c->ns, c->name, reason->text);
 	report(c, text);
 }
 

@@ -16,14 +16,7 @@ struct recent_writes {
 	size_t n;
 };
 
-/* Strings are copied. what: the content written, or "" for a deletion. */
-void recent_writes_add(struct recent_writes *s, const char *ns, const char *name, const char *what,
-		       int64_t until);
-void recent_writes_forget(struct recent_writes *s, int64_t now); /* removes expired ones */
-bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
-		       const char *what);
 int64_t
 recent_writes_next(const struct recent_writes *s); /* when the next one expires; 0: there is none */
-void recent_writes_done(struct recent_writes *s);
 
 #endif

@@ -5,14 +5,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/endpoint/internal.h"
+#include "agent/endpoint/endpoints.h"
+#include "base/backoff.h"
+#include "block/codec.h"
+#include "kube/informer.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "block/migration.h"
 
-const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
-					 "spiderendpoint", true};
+/* Shared by the files of this directory. */
+
+enum { ENDPOINTS_AGAIN_MS = 1000, ENDPOINTS_AGAIN_MOST_MS = 15 * 1000 };
+
+/* An existing endpoint written by this node. */
+struct endpoints_there {
+	char *status;
+	int64_t idle_since; /* since when none of its addresses is used here; 0: some are */
+	bool wanted;	    /* a pod on another node requests its addresses */
+};
+
+/* The request in flight. */
+struct endpoints_job {
+	char *ns, *name, *status;
+	bool create, removal;
+};
+
+struct endpoints {
+	struct endpoints_conf conf;
+	char label[BLOCK_LABEL_MAX];
+	struct kube_informer *informer;
+	struct endpoints_required wanted;
+	size_t next; /* in `wanted`: where the search for the next write begins */
+	bool known;  /* the leases are known */
+	bool hold;
+	struct kube_call *call;
+	struct endpoints_job job;
+	struct recent_writes
+		recent_writes; /* until the watch shows it; refused ones: until the retry */
+	struct loop_timer *timer;
+	int64_t at; /* when it fires */
+	struct backoff backoff;
+	/* An endpoint that exists but that this node did not write (or has not seen yet): patched
+	 * instead of created. */
+	char *taken;
+	bool logged;
+};
+
+static const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1",
+						"spiderendpoints", "spiderendpoint", true};
 
 /* --- existing endpoints --- */
 
@@ -31,6 +72,8 @@ static void drop_there(void *value)
 {
 	free(((struct endpoints_there *)value)->status);
 }
+
+static void endpoints_schedule(struct endpoints *e, int64_t ms);
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
@@ -79,6 +122,10 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 						      .arg = e});
 	return e;
 }
+
+static void endpoints_job_done(struct endpoints *e);
+
+static void recent_writes_done(struct recent_writes *s);
 
 void endpoints_free(struct endpoints *e)
 {
@@ -139,12 +186,16 @@ static int64_t now(const struct endpoints *e)
 	return loop_now_ms(kube_loop(e->conf.kube));
 }
 
+static void recent_writes_add(struct recent_writes *s, const char *ns, const char *name,
+			      const char *what, int64_t until);
+
 static void settle(struct endpoints *e, int64_t ms)
 {
 	recent_writes_add(&e->recent_writes, e->job.ns, e->job.name, e->job.status, now(e) + ms);
 }
 
-void endpoints_job_done(struct endpoints *e)
+/* The request has ended or was cancelled. */
+static void endpoints_job_done(struct endpoints *e)
 {
 	free(e->job.ns);
 	free(e->job.name);
@@ -234,6 +285,9 @@ static const struct pod_facts *pod_of(const struct endpoints *e, const struct en
 	return cluster_pod_by_uid(e->conf.cluster, p->uid);
 }
 
+static bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
+			      const char *what);
+
 /* Continues behind the one written last: n writes render each status about twice, not n times. */
 static bool write_next(struct endpoints *e)
 {
@@ -296,6 +350,8 @@ static bool remove_next(struct endpoints *e, int64_t *wait)
 	return false;
 }
 
+static void recent_writes_forget(struct recent_writes *s, int64_t now);
+
 static void work(void *arg)
 {
 	struct endpoints *e = arg;
@@ -317,7 +373,7 @@ static void work(void *arg)
 }
 
 /* While a request is in flight or in backoff, its end schedules the next reconcile. */
-void endpoints_schedule(struct endpoints *e, int64_t ms)
+static void endpoints_schedule(struct endpoints *e, int64_t ms)
 {
 	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))
 		return;
@@ -338,14 +394,16 @@ static void one_free(struct recent_writes_one *x)
 	free(x->what);
 }
 
-void recent_writes_add(struct recent_writes *s, const char *ns, const char *name, const char *what,
-		       int64_t until)
+/* Strings are copied. what: the content written, or "" for a deletion. */
+static void recent_writes_add(struct recent_writes *s, const char *ns, const char *name,
+			      const char *what, int64_t until)
 {
 	VEC_PUSH(s->v, s->n) =
 		(struct recent_writes_one){xstrdup(ns), xstrdup(name), xstrdup(what), until};
 }
 
-void recent_writes_forget(struct recent_writes *s, int64_t now)
+/* Removes expired ones. */
+static void recent_writes_forget(struct recent_writes *s, int64_t now)
 {
 	size_t retained = 0;
 
@@ -358,8 +416,8 @@ void recent_writes_forget(struct recent_writes *s, int64_t now)
 	s->n = retained;
 }
 
-bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
-		       const char *what)
+static bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
+			      const char *what)
 {
 	for (size_t i = s->n; i-- > 0;) {
 		const struct recent_writes_one *x = &s->v[i];
@@ -380,7 +438,7 @@ int64_t recent_writes_next(const struct recent_writes *s)
 	return first;
 }
 
-void recent_writes_done(struct recent_writes *s)
+static void recent_writes_done(struct recent_writes *s)
 {
 	recent_writes_forget(s, INT64_MAX);
 	free(s->v);

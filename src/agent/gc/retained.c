@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/gc/retained.h"
-#include "agent/gc/owner_lookup.h"
+#include "block/migration.h"
+#include "spec/identity.h"
+#include "kube/client.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +11,23 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "ipam/lend.h"
+
+/* The objects that retained.c reads to find the owner of a name, one after the other. */
+
+enum owner_lookup_step {
+	OWNER_LOOKUP_SET,
+	OWNER_LOOKUP_VMI,
+	OWNER_LOOKUP_VM,
+	OWNER_LOOKUP_ENDPOINT,
+	OWNER_LOOKUP_END
+};
+
+struct owner_lookup {
+	enum owner_lookup_step step;
+	struct identity_set set;
+	struct identity_machine machine;
+	struct migration_place place;
+};
 
 enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
 
@@ -154,6 +173,8 @@ static void judge(struct retained *k)
 
 static void request(struct retained *k);
 
+static void owner_lookup_learn(struct owner_lookup *q, const struct json *object);
+
 static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct retained *k = arg;
@@ -170,6 +191,10 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 	k->q.step++;
 	request(k);
 }
+
+static bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
+				 const char *ns, const char *name, struct kube_ref *ret,
+				 char set[static 254]);
 
 static void request(struct retained *k)
 {
@@ -329,7 +354,8 @@ static bool is_deleting(const struct json *object)
 	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp")) != NULL;
 }
 
-void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
+/* NULL: there is no such object. */
+static void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
 {
 	switch (q->step) {
 	case OWNER_LOOKUP_SET: q->set = read_set(object); break;
@@ -350,9 +376,10 @@ void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
 	}
 }
 
-bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
-			  const char *ns, const char *name, struct kube_ref *ret,
-			  char set[static 254])
+/* The object that the step reads; false: none. */
+static bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
+				 const char *ns, const char *name, struct kube_ref *ret,
+				 char set[static 254])
 {
 	uint64_t ordinal;
 

@@ -55,23 +55,10 @@ struct migration {
 	size_t n_exported;
 };
 
-extern const struct kube_kind migration_kind;
-
 static inline int64_t migration_now(const struct migration *h)
 {
 	return loop_now_ms(kube_loop(h->conf.kube));
 }
-
-/* migration.c */
-struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
-			  const char *ifname);
-/* Another pod of the name: the addresses imported so far stay reserved. */
-void import_renew(struct import *c, const struct identity *owner, const char *uid);
-void import_free(struct import *c);
-/* Reserves borrowed addresses until they have a lease; otherwise they would be returned at once. */
-void import_pin(struct migration *h);
-/* migration.c */
-void migration_watch(struct migration *h);
 
 /* Updates the list of exported addresses from the entries of this node's objects. */
 void migration_scan(struct migration *h, const struct block_table *t);

@@ -11,8 +11,8 @@
 #include "block/codec.h"
 #include "ipam/lend.h"
 
-const struct kube_kind migration_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
-					 "spiderendpoint", true};
+static const struct kube_kind migration_kind = {"spiderpool.spidernet.io", "v2beta1",
+						"spiderendpoints", "spiderendpoint", true};
 
 /* --- what requests want --- */
 
@@ -58,6 +58,11 @@ static bool is_known(struct ipam *store, const struct identity *owner,
 	return true;
 }
 
+static struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
+				 const char *ifname);
+
+static void import_renew(struct import *c, const struct identity *owner, const char *uid);
+
 int migration_wait(struct migration *h, struct ipam *store, const struct identity *owner,
 		   const char *uid, const struct ip_request *requests, size_t n, bool last,
 		   struct err *e)
@@ -79,6 +84,10 @@ int migration_wait(struct migration *h, struct ipam *store, const struct identit
 		e, ERR_AGAIN, -EAGAIN, "retained addresses of '%s/%s': %s", owner->ns, owner->name,
 		c->cause ? c->cause : "its SpiderEndpoint is not read from the API server yet");
 }
+
+static void import_free(struct import *c);
+
+static void import_pin(struct migration *h);
 
 void migration_imported(struct migration *h, const struct identity *owner)
 {
@@ -120,6 +129,8 @@ void migration_begin(struct migration *h, struct ipam *store)
 
 /* --- life --- */
 
+static void migration_watch(struct migration *h);
+
 struct migration *migration_new(const struct migration_conf *c)
 {
 	struct migration *h = xcalloc(1, sizeof(*h));
@@ -152,14 +163,15 @@ enum {
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
 	DELETED_MS = 10 * 1000,
-	PATIENCE_MS = 60 * 1000, /* a kubelet tries again within that */
+	PATIENCE_MS = 60 * 1000, /* the kubelet retries within this time */
 };
 
 static void later(struct import *c, int64_t ms);
 
 /* --- names --- */
 
-void import_pin(struct migration *h)
+/* Reserves borrowed addresses until they have a lease; otherwise they would be returned at once. */
+static void import_pin(struct migration *h)
 {
 	struct blocks *b = node_pools_blocks(h->conf.node_pools);
 	struct ipaddr *v = NULL;
@@ -173,7 +185,7 @@ void import_pin(struct migration *h)
 	free(v);
 }
 
-void import_free(struct import *c)
+static void import_free(struct import *c)
 {
 	struct migration *h = c->h;
 	struct blocks *b = node_pools_blocks(h->conf.node_pools);
@@ -434,8 +446,9 @@ static void later(struct import *c, int64_t ms)
 
 /* --- from the first ask on --- */
 
-struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
-			  const char *ifname)
+/* migration.c */
+static struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
+				 const char *ifname)
 {
 	struct import *c = xcalloc(1, sizeof(*c));
 
@@ -452,7 +465,8 @@ struct import *import_new(struct migration *h, const struct identity *owner, con
 	return c;
 }
 
-void import_renew(struct import *c, const struct identity *owner, const char *uid)
+/* Another pod of the name: the addresses imported so far stay reserved. */
+static void import_renew(struct import *c, const struct identity *owner, const char *uid)
 {
 	free(c->pod);
 	free(c->uid);
@@ -518,7 +532,8 @@ static void sweep_in(struct migration *h, int64_t ms)
 	h->sweep = loop_add_timer(kube_loop(h->conf.kube), ms, on_sweep, h);
 }
 
-void migration_watch(struct migration *h)
+/* migration.c */
+static void migration_watch(struct migration *h)
 {
 	char label[BLOCK_LABEL_MAX];
 	auto_free char *select =
@@ -604,7 +619,7 @@ static void answer(struct migration *h, const struct kube_object *o, struct bloc
 		refuse(h, o);
 }
 
-/* --- what was given --- */
+/* --- addresses released to other nodes --- */
 
 static void forget(const struct block_table *t, struct ipam *store)
 {

@@ -22,11 +22,8 @@ struct nets {
 void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,
 		const char *message);
 void nets_status_free(struct nets *n);
-bool nets_status_has(const struct nets *n, const char *container_id);
 
 /* status.c */
 void status_recovery_start(struct nets *n);
-/* The container's status was written, or never will be. */
-void status_recovery_forget(const struct nets *n, const char *container_id);
 
 #endif

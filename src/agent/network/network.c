@@ -270,7 +270,7 @@ static void judge_lack(struct nets_request *a, struct err *e)
 		return;
 	}
 	if (cluster_sync_error(c, CLUSTER_NADS, &cause) == 0)
-		err_set(&cause, -EAGAIN, "they are not listed yet");
+		err_set(&cause, -EAGAIN, "the first list is not complete");
 	err_kind(e, ERR_AGAIN, cause.code,
 		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,
 		 cause.text);

@@ -52,7 +52,7 @@ void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, 
 struct nets_status {
 	const char *container_id;
 	const char *ns, *name, *uid;	  /* uid may be "" */
-	const char *annotation, *message; /* words NULL or "": no event */
+	const char *annotation, *message; /* message NULL or "": no event */
 };
 void nets_notify(struct nets *n, const struct nets_status *s);
 

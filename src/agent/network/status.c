@@ -46,6 +46,8 @@ static void patch_free(struct nets_patch *p)
 	free(p);
 }
 
+static void status_recovery_forget(const struct nets *n, const char *container_id);
+
 /* Nothing more is done for this pod. */
 static void settle(struct nets_patch *p)
 {
@@ -53,7 +55,7 @@ static void settle(struct nets_patch *p)
 	patch_free(p);
 }
 
-bool nets_status_has(const struct nets *n, const char *container_id)
+static bool nets_status_has(const struct nets *n, const char *container_id)
 {
 	for (const struct nets_patch *p = n->patches; p; p = p->next)
 		if (strcmp(p->container_id, container_id) == 0)
@@ -265,7 +267,8 @@ static bool is_name(const char *s)
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) < 256;
 }
 
-void status_recovery_forget(const struct nets *n, const char *container_id)
+/* The container's status was written, or never will be. */
+static void status_recovery_forget(const struct nets *n, const char *container_id)
 {
 	auto_free char *path = is_name(container_id) ? path_of(n, container_id) : NULL;
 	struct err e = ERR_INIT;

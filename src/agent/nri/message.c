@@ -103,7 +103,7 @@ int nri_create_decode(struct nri_create **ret, struct span message, struct err *
 	return 0;
 }
 
-void nri_create_free(struct nri_create *c)
+static void nri_create_free(struct nri_create *c)
 {
 	if (!c)
 		return;

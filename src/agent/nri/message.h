@@ -15,7 +15,6 @@ struct nri_create;
 
 /* The owner of the strings that nri_create_container() and the others return. */
 int nri_create_decode(struct nri_create **ret, struct span message, struct err *e);
-void nri_create_free(struct nri_create *c);
 void nri_create_cleanup(struct nri_create **c);
 #define auto_nri_create __attribute__((cleanup(nri_create_cleanup)))
 const struct nri_container *nri_create_container(const struct nri_create *c);

@@ -186,8 +186,9 @@ static const struct {
 	{"RemoveContainer", ignore},
 };
 
-int nri_request(void *arg, const char *service, const char *method, struct span message,
-		struct buf *reply, struct err *e)
+/* One request of the runtime, as ttrpc_ops.request; arg is a struct nri. For tests. */
+static int nri_request(void *arg, const char *service, const char *method, struct span message,
+		       struct buf *reply, struct err *e)
 {
 	if (strcmp(service, SERVICE) == 0)
 		for (size_t i = 0; i < ARRAY_LEN(methods); i++)

@@ -56,8 +56,4 @@ struct nri_counters nri_count(const struct nri *n);
 int nri_main(int argc, char **argv);
 extern const struct cmd nri_cmds[];
 
-/* One request of the runtime, as ttrpc_ops.request; arg is a struct nri. For tests. */
-int nri_request(void *arg, const char *service, const char *method, struct span message,
-		struct buf *reply, struct err *e);
-
 #endif

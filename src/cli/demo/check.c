@@ -18,7 +18,7 @@
 #include "kern/net/route.h"
 #include "kern/sys/netns.h"
 
-enum { REPLY_MARK = 1, WORDS_MAX = 4096, TABLE_DEFAULT = 253 };
+enum { REPLY_MARK = 1, TEXT_MAX = 4096, TABLE_DEFAULT = 253 };
 
 static int read_routes_side(struct nl_wire *w, struct demo_facts *f, struct err *e)
 {
@@ -60,7 +60,7 @@ void demo_facts_done(struct demo_facts *f)
 	memset(f, 0, sizeof(*f));
 }
 
-const char *demo_link_name(const struct demo_facts *f, int index)
+static const char *demo_link_name(const struct demo_facts *f, int index)
 {
 	const struct link *l = link_find_index(f->links, f->n_links, index);
 
@@ -79,7 +79,7 @@ bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *re
 	return false;
 }
 
-static void net_words(struct buf *b, const char *word, const struct ipnet *n)
+static void put_net(struct buf *b, const char *word, const struct ipnet *n)
 {
 	char text[IP_TEXT_MAX];
 
@@ -103,16 +103,16 @@ const char *demo_table_name(uint32_t table, char buf[static 16])
 	return buf;
 }
 
-char *demo_rule_words(const struct rule *r)
+char *demo_rule_describe(const struct rule *r)
 {
 	char name[16];
 	struct buf b;
 
-	buf_init(&b, WORDS_MAX);
-	net_words(&b, "from", &r->src);
+	buf_init(&b, TEXT_MAX);
+	put_net(&b, "from", &r->src);
 	if (!b.len)
 		buf_str(&b, "from all ");
-	net_words(&b, "to", &r->dst);
+	put_net(&b, "to", &r->dst);
 	if (r->mark)
 		buf_printf(&b, "fwmark 0x%x ", r->mark);
 	if (r->iif[0])
@@ -121,7 +121,7 @@ char *demo_rule_words(const struct rule *r)
 	return buf_take(&b);
 }
 
-static void hop_words(const struct demo_facts *f, struct buf *b, const struct ipaddr *gw, int index)
+static void put_hop(const struct demo_facts *f, struct buf *b, const struct ipaddr *gw, int index)
 {
 	char ip[IP_TEXT_MAX];
 
@@ -131,21 +131,21 @@ static void hop_words(const struct demo_facts *f, struct buf *b, const struct ip
 		buf_printf(b, " dev %s", demo_link_name(f, index));
 }
 
-char *demo_route_words(const struct demo_facts *f, const struct route *r)
+char *demo_route_describe(const struct demo_facts *f, const struct route *r)
 {
 	char text[IP_TEXT_MAX];
 	struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, TEXT_MAX);
 	if (ipnet_is_default(&r->dst))
 		buf_str(&b, "default");
 	else if (r->dst.len == ip_bits(&r->dst.ip))
 		buf_str(&b, ip_str(&r->dst.ip, text));
 	else
 		buf_str(&b, ipnet_str(&r->dst, text));
-	hop_words(f, &b, &r->gw, r->index);
+	put_hop(f, &b, &r->gw, r->index);
 	for (size_t i = 0; i < r->n_hops; i++)
-		hop_words(f, &b, &r->hops[i].gw, r->hops[i].index);
+		put_hop(f, &b, &r->hops[i].gw, r->hops[i].index);
 	if (r->src.family)
 		buf_printf(&b, " src %s", ip_str(&r->src, text));
 	return buf_take(&b);
@@ -158,10 +158,10 @@ struct lines {
 	size_t n;
 };
 
-static void add_line(struct lines *l, const char *what, char *words)
+static void add_line(struct lines *l, const char *what, char *desc)
 {
-	VEC_PUSH(l->v, l->n) = xasprintf("%s %s", what, words);
-	free(words);
+	VEC_PUSH(l->v, l->n) = xasprintf("%s %s", what, desc);
+	free(desc);
 }
 
 static void address_lines(struct lines *l, const struct demo_facts *f)
@@ -199,19 +199,19 @@ static struct lines lines_of(const struct demo_facts *f)
 			 xasprintf("%s %s mtu %u%s", f->links[i].name, f->links[i].kind,
 				   f->links[i].mtu, link_is_up(&f->links[i]) ? " up" : ""));
 	for (size_t i = 0; i < f->n_rules; i++) {
-		char *words = demo_rule_words(&f->rules[i]);
+		char *desc = demo_rule_describe(&f->rules[i]);
 
 		add_line(&l, "rule",
 			 xasprintf("%u (IPv%d) %s", f->rules[i].priority, f->rules[i].family,
-				   words));
-		free(words);
+				   desc));
+		free(desc);
 	}
 	for (size_t i = 0; i < f->n_routes; i++)
 		if (f->routes[i].table != TABLE_LOCAL && !ip_is_link_local(&f->routes[i].dst.ip)) {
-			char *words = demo_route_words(f, &f->routes[i]);
+			char *desc = demo_route_describe(f, &f->routes[i]);
 
-			add_line(&l, "route", xasprintf("table %u: %s", f->routes[i].table, words));
-			free(words);
+			add_line(&l, "route", xasprintf("table %u: %s", f->routes[i].table, desc));
+			free(desc);
 		}
 	address_lines(&l, f);
 	if (f->marks)

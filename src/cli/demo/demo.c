@@ -51,7 +51,7 @@ void demo_problem(struct demo *d, const char *fmt, ...)
 	VEC_PUSH(d->problems, d->n_problems) = buf_take(&b);
 }
 
-void demo_progress(struct demo *d, const char *fmt, ...)
+static void demo_progress(struct demo *d, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -88,6 +88,8 @@ static int stopped(struct err *e)
 	return demo_stop ? err_set(e, -EINTR, "stopped by signal %d", (int)demo_stop) : 0;
 }
 
+static int demo_conf_pools(const struct demo *d, struct err *e);
+
 static int build(struct demo *d, struct err *e)
 {
 	int r;
@@ -100,6 +102,9 @@ static int build(struct demo *d, struct err *e)
 		r = demo_conf_pools(d, e);
 	return r < 0 ? r : demo_facts_remember(d, e);
 }
+
+static int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret,
+		    struct err *e);
 
 static int attach(struct demo *d, size_t pod, struct err *e)
 {
@@ -335,7 +340,11 @@ static int failed(const char *command, const struct demo_call *c, struct err *e)
 		       msg ? msg : "no error object", details ? ": " : "", details ? details : "");
 }
 
-int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e)
+static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
+
+/* Command is "ADD" or "DEL". Fails if the plugin could not be run or returned an error. */
+static int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret,
+		    struct err *e)
 {
 	const struct demo_call *add = &d->pods[pod].add;
 	struct span prev = {0};
@@ -404,7 +413,8 @@ static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
 	}
 }
 
-int demo_conf_pools(const struct demo *d, struct err *e)
+/* demo.c */
+static int demo_conf_pools(const struct demo *d, struct err *e)
 {
 	auto_buf struct buf b;
 	char dir[96], path[128];
@@ -469,7 +479,8 @@ static void network(const struct demo *d, const struct demo_nic *n, struct json_
 	jo_end_obj(o);
 }
 
-int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e)
+/* prev: the result of ADD, which a runtime passes to DEL; empty: none. */
+static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct json_out o;

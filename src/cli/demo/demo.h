@@ -102,7 +102,6 @@ struct demo {
 extern volatile sig_atomic_t demo_stop; /* signal that requested the stop, 0: none */
 
 void demo_problem(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void demo_progress(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */
 
 /* fabric.c */
@@ -115,26 +114,17 @@ int demo_place_clean(struct demo *d, struct err *e);
 void demo_plan(struct demo *d); /* names and addresses, from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
 
-/* demo.c */
-int demo_conf_pools(const struct demo *d, struct err *e);
-/* prev: the result of ADD, which a runtime passes to DEL; empty: none. */
-int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
-
-/* demo.c: command is "ADD" or "DEL". Fails if the plugin could not be run or returned an error. */
-int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e);
-
 /* check.c: sends all requests at once and waits for the replies or the timeout. */
 int demo_ping_all(struct demo *d, struct err *e);
 
 /* check.c */
 int demo_facts_read(int netns_fd, struct demo_facts *ret, struct err *e);
 void demo_facts_done(struct demo_facts *f);
-const char *demo_link_name(const struct demo_facts *f, int index);
 /* The first IPv4 address of a link with its prefix length. False: none. */
 bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *ret);
 const char *demo_table_name(uint32_t table, char buf[static 16]);
-char *demo_rule_words(const struct rule *r);
-char *demo_route_words(const struct demo_facts *f, const struct route *r);
+char *demo_rule_describe(const struct rule *r);
+char *demo_route_describe(const struct demo_facts *f, const struct route *r);
 int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
 int demo_facts_compare(struct demo *d, struct err *e);	/* each remaining difference is a problem */
 void demo_facts_expect(struct demo *d, size_t pod);

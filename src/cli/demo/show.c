@@ -8,7 +8,7 @@
 #include "kern/net/route.h"
 #include "wire/json/json.h"
 
-static const char *plan_words(const struct demo *d)
+static const char *plan_describe(const struct demo *d)
 {
 	return strcmp(d->opt.plan, "shared") == 0
 		       ? "shared subnets: each rail has one /24 for all nodes"
@@ -18,7 +18,7 @@ static const char *plan_words(const struct demo *d)
 void demo_show_head(const struct demo *d)
 {
 	printf("a fabric, a node with %d rails (MTU %u), %d pods\n%s\n", (int)d->opt.rails,
-	       d->nics[1].mtu, DEMO_PODS, plan_words(d));
+	       d->nics[1].mtu, DEMO_PODS, plan_describe(d));
 }
 
 static void cost(const char *verb, const struct demo_call *c)
@@ -68,14 +68,14 @@ static void show_rules(const struct demo_facts *f)
 	columns_add(&c, "PRIORITY");
 	columns_add(&c, "RULE");
 	for (size_t i = 0; i < f->n_rules; i++) {
-		char *words;
+		char *desc;
 
 		if (f->rules[i].family != 4)
 			continue;
-		words = demo_rule_words(&f->rules[i]);
+		desc = demo_rule_describe(&f->rules[i]);
 		columns_addf(&c, "%u", f->rules[i].priority);
-		columns_add(&c, words);
-		free(words);
+		columns_add(&c, desc);
+		free(desc);
 	}
 	columns_print(&c, stdout);
 }
@@ -103,14 +103,14 @@ static void add_table(struct columns *c, const struct demo_facts *f, uint32_t ta
 {
 	for (size_t i = 0; i < f->n_routes; i++) {
 		const struct route *r = &f->routes[i];
-		char *words, name[16];
+		char *desc, name[16];
 
 		if (r->family != 4 || r->table != table || is_to_node(r))
 			continue;
-		words = demo_route_words(f, r);
+		desc = demo_route_describe(f, r);
 		columns_add(c, demo_table_name(table, name));
-		columns_add(c, words);
-		free(words);
+		columns_add(c, desc);
+		free(desc);
 	}
 }
 
@@ -129,7 +129,7 @@ static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 }
 
 /* "101-108, main": the tables that have `count` routes to the node. */
-static void tables_words(const struct demo_facts *f, size_t count, struct buf *b)
+static void put_tables(const struct demo_facts *f, size_t count, struct buf *b)
 {
 	const struct route *r;
 	uint32_t first = 0, last = 0;
@@ -160,7 +160,7 @@ static void add_node(struct columns *c, const struct demo_facts *f, uint32_t tab
 	const struct route *r, *other;
 	size_t n = routes_to_node(f, table, &r);
 	struct buf tables;
-	char *words;
+	char *desc;
 
 	for (uint32_t t = next_table(f, 0); n && t < table; t = next_table(f, t))
 		if (routes_to_node(f, t, &other) == n)
@@ -168,15 +168,15 @@ static void add_node(struct columns *c, const struct demo_facts *f, uint32_t tab
 	if (n == 0)
 		return;
 	buf_init(&tables, 4096);
-	tables_words(f, n, &tables);
-	words = demo_route_words(f, r);
+	put_tables(f, n, &tables);
+	desc = demo_route_describe(f, r);
 	columns_add(c, tables.p);
-	columns_add(c, words);
+	columns_add(c, desc);
 	if (n > 1) {
 		columns_add(c, " ");
 		columns_addf(c, "(and the same for the node's %zu other addresses)", n - 1);
 	}
-	free(words);
+	free(desc);
 	buf_done(&tables);
 }
 
@@ -344,29 +344,29 @@ static void rules_and_routes(struct json_out *o, const struct demo_facts *f)
 	jo_key(o, "rules");
 	jo_arr(o);
 	for (size_t i = 0; i < f->n_rules; i++) {
-		char *words = demo_rule_words(&f->rules[i]);
+		char *desc = demo_rule_describe(&f->rules[i]);
 
 		jo_obj(o);
 		jo_kint(o, "family", f->rules[i].family);
 		jo_kint(o, "priority", f->rules[i].priority);
-		jo_kstr(o, "rule", words);
+		jo_kstr(o, "rule", desc);
 		jo_end_obj(o);
-		free(words);
+		free(desc);
 	}
 	jo_end_arr(o);
 	jo_key(o, "routes");
 	jo_arr(o);
 	for (size_t i = 0; i < f->n_routes; i++) {
-		char *words;
+		char *desc;
 
 		if (f->routes[i].table == TABLE_LOCAL)
 			continue;
-		words = demo_route_words(f, &f->routes[i]);
+		desc = demo_route_describe(f, &f->routes[i]);
 		jo_obj(o);
 		jo_kint(o, "table", f->routes[i].table);
-		jo_kstr(o, "route", words);
+		jo_kstr(o, "route", desc);
 		jo_end_obj(o);
-		free(words);
+		free(desc);
 	}
 	jo_end_arr(o);
 }

@@ -69,7 +69,7 @@ const struct cmd install_cmds[] = {
 	{0},
 };
 
-static const char *const words[] = {
+static const char *const verbs[] = {
 	[DO_COPY] = "copy",	  [DO_KEEP] = "keep",	  [DO_LINK] = "link",
 	[DO_RESTORE] = "restore", [DO_REMOVE] = "remove", [DO_FORGET] = "forget",
 };
@@ -102,7 +102,7 @@ static void say_step(const struct install_opts *o, const struct install_step *s,
 {
 	auto_free char *kept = install_kept_name(s->name->name);
 
-	buf_printf(b, "%s%-8s %s", o->dry_run ? "would " : "", words[s->what],
+	buf_printf(b, "%s%-8s %s", o->dry_run ? "would " : "", verbs[s->what],
 		   s->what == DO_FORGET ? kept : s->name->name);
 	if (s->what == DO_KEEP)
 		buf_printf(b, " as %s", kept);
@@ -138,7 +138,7 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 	jo_arr(&j);
 	for (size_t i = 0; i < p->n; i++) {
 		jo_obj(&j);
-		jo_kstr(&j, "do", words[p->steps[i].what]);
+		jo_kstr(&j, "do", verbs[p->steps[i].what]);
 		jo_kstr(&j, "name", p->steps[i].name->name);
 		jo_end_obj(&j);
 	}
@@ -148,12 +148,12 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 	for (size_t i = 0; i < p->n_left; i++) {
 		jo_obj(&j);
 		jo_kstr(&j, "name", p->left[i].name);
-		jo_kstr(&j, "why", p->left[i].why);
+		jo_kstr(&j, "why", p->left[i].reason);
 		jo_end_obj(&j);
 	}
 	jo_end_arr(&j);
 	if (o->conf_dir && !o->uninstall)
-		jo_kstr(&j, "configuration", node->why.len ? buf_span(&node->why).p : "");
+		jo_kstr(&j, "configuration", node->reason.len ? buf_span(&node->reason).p : "");
 	jo_end_obj(&j);
 	buf_char(b, '\n');
 }
@@ -220,6 +220,8 @@ static enum install_others others(const struct install_opts *o)
 	return o->replace ? OTHERS_REPLACE : o->keep ? OTHERS_STAY : OTHERS_REFUSE;
 }
 
+static void install_plan_removal(const struct install_facts *f, struct install_plan *p);
+
 static int act(const struct root *r, const struct install_opts *o, struct swap *s,
 	       struct install_facts *f, struct install_plan *p, struct err *e)
 {
@@ -264,11 +266,11 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	 * The node may have no network configuration yet. This is no error: the agent writes the
 	 * configuration when there is one.
 	 */
-	if (node->why.len)
-		fprintf(stderr, "unirail install: %s\n", buf_span(&node->why).p);
+	if (node->reason.len)
+		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
 	for (size_t i = 0; i < p->n_left; i++)
 		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->folder, p->left[i].name,
-			p->left[i].why);
+			p->left[i].reason);
 	return opt_print(&b) || (p->n_left > 0 && !o->keep);
 }
 
@@ -310,7 +312,7 @@ static int run(const struct install_opts *o, struct err *e)
 	if (n < 0)
 		return n;
 	buf_init(&node.said, HELP_MAX);
-	buf_init(&node.why, ERR_TEXT_MAX);
+	buf_init(&node.reason, ERR_TEXT_MAX);
 	n = do_node(o, &node, false, e);
 	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
 	if (n == 0 && !o->dry_run && !o->uninstall)
@@ -328,7 +330,7 @@ static int run(const struct install_opts *o, struct err *e)
 	if (n == 0)
 		status = report(o, &p, &node);
 	buf_done(&node.said);
-	buf_done(&node.why);
+	buf_done(&node.reason);
 	install_plan_done(&p);
 	install_facts_done(&f);
 	root_close(&r);
@@ -418,7 +420,7 @@ static bool same(const struct install_thing *a, const struct install_thing *b)
 	return a->have == b->have && a->id && b->id && strcmp(a->id, b->id) == 0;
 }
 
-static bool is_ours(const struct install_name *n)
+static bool is_from_unirail(const struct install_name *n)
 {
 	return n->recorded && (same(&n->now, &n->made) || same(&n->now, &n->was));
 }
@@ -428,9 +430,9 @@ static void step(struct install_plan *p, enum install_do what, const struct inst
 	VEC_PUSH(p->steps, p->n) = (struct install_step){what, n};
 }
 
-static void leave(struct install_plan *p, char *name, const char *why)
+static void leave(struct install_plan *p, char *name, const char *reason)
 {
-	VEC_PUSH(p->left, p->n_left) = (struct install_left){name, why};
+	VEC_PUSH(p->left, p->n_left) = (struct install_left){name, reason};
 }
 
 void install_plan_done(struct install_plan *p)
@@ -455,11 +457,11 @@ static void refuse(struct buf *b, const char *name)
 static void plan_name(struct install_name *n, enum install_others others, struct install_plan *p,
 		      struct refusals *no)
 {
-	if (same(&n->now, &n->ours))
+	if (same(&n->now, &n->desired))
 		return;
 	/* Does not apply to the binary: the links point to it. */
-	if (others == OTHERS_STAY && n->ours.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
-	    !is_ours(n)) {
+	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
+	    !is_from_unirail(n)) {
 		n->wanted = false;
 		leave(p, xstrdup(n->name), "not made by unirail");
 		return;
@@ -468,7 +470,7 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 		refuse(&no->odd, n->name);
 		return;
 	}
-	if (n->now.have != HAVE_NOTHING && !is_ours(n)) {
+	if (n->now.have != HAVE_NOTHING && !is_from_unirail(n)) {
 		if (others != OTHERS_REPLACE)
 			refuse(&no->foreign, n->name);
 		else if (n->kept.have == HAVE_NOTHING)
@@ -476,7 +478,7 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 		else if (!same(&n->kept, &n->now))
 			refuse(&no->taken, n->name);
 	}
-	step(p, n->ours.have == HAVE_FILE ? DO_COPY : DO_LINK, n);
+	step(p, n->desired.have == HAVE_FILE ? DO_COPY : DO_LINK, n);
 }
 
 static int refused(const struct refusals *no, struct err *e)
@@ -539,7 +541,7 @@ static void free_name(const struct install_name *n, struct install_plan *p)
 
 static void plan_removal(const struct install_name *n, struct install_plan *p)
 {
-	if (n->now.have == HAVE_NOTHING || is_ours(n)) {
+	if (n->now.have == HAVE_NOTHING || is_from_unirail(n)) {
 		free_name(n, p);
 	} else if (same(&n->now, &n->noted)) {
 		/* An interrupted removal has restored it already. */
@@ -554,7 +556,7 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 	}
 }
 
-void install_plan_removal(const struct install_facts *f, struct install_plan *p)
+static void install_plan_removal(const struct install_facts *f, struct install_plan *p)
 {
 	*p = (struct install_plan){0};
 	/* Links first, the binary last, so that no link dangles meanwhile. */

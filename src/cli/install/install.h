@@ -34,15 +34,15 @@ struct install_thing {
 /* The binary, or a link. */
 struct install_name {
 	char *name;
-	bool wanted;		    /* requested by this call */
-	bool recorded;		    /* installed by an earlier call */
-	struct install_thing ours;  /* what this call installs */
-	struct install_thing made;  /* what the earlier call installed */
-	struct install_thing was;   /* what was installed before that; an interrupted upgrade may
+	bool wanted;		      /* requested by this call */
+	bool recorded;		      /* installed by an earlier call */
+	struct install_thing desired; /* what this call installs */
+	struct install_thing made;    /* what the earlier call installed */
+	struct install_thing was;     /* what was installed before that; an interrupted upgrade may
 	                             * have left it */
-	struct install_thing now;   /* what exists */
-	struct install_thing kept;  /* what exists as NAME.before-unirail */
-	struct install_thing noted; /* what NAME.before-unirail is according to the record */
+	struct install_thing now;     /* what exists */
+	struct install_thing kept;    /* what exists as NAME.before-unirail */
+	struct install_thing noted;   /* what NAME.before-unirail is according to the record */
 };
 
 struct install_facts {
@@ -68,7 +68,7 @@ struct install_step {
 /* A name that is left unchanged, and the reason. */
 struct install_left {
 	char *name;
-	const char *why;
+	const char *reason;
 };
 
 struct install_plan {
@@ -84,7 +84,6 @@ struct install_plan {
 int install_facts_read(struct install_facts *f, const struct root *r, const char *folder,
 		       const char *links, const char *self, struct err *e);
 void install_facts_done(struct install_facts *f);
-struct install_name *install_name_of(struct install_facts *f, const char *name);
 char *install_kept_name(const char *name);
 
 /*
@@ -105,7 +104,6 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_STAY };
 int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,
 		 struct err *e);
-void install_plan_removal(const struct install_facts *f, struct install_plan *p);
 void install_plan_done(struct install_plan *p);
 
 /* --- node.c: outside of the directory --- */
@@ -115,8 +113,8 @@ struct install_node {
 	const char *conf_dir, *conf_name; /* see host/cni/cni_config.h */
 	const char *socket;		  /* the agent's */
 	bool dry_run;
-	struct buf said; /* one line per step */
-	struct buf why;	 /* reason why the runtime does not use the configuration now; empty: it
+	struct buf said;   /* one line per step */
+	struct buf reason; /* reason why the runtime does not use the configuration now; empty: it
 	                  * does */
 };
 

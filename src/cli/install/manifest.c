@@ -70,6 +70,8 @@ static void set(struct install_thing *t, enum install_have have, const char *id)
 	*t = (struct install_thing){have, xstrdup(id)};
 }
 
+static struct install_name *install_name_of(struct install_facts *f, const char *name);
+
 static int use_kept(struct install_facts *f, const struct kept *k, struct err *e)
 {
 	struct install_name *n;
@@ -180,14 +182,14 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 	 * The previous binary is recorded on an upgrade only: if nothing changed the record stays
 	 * as it is.
 	 */
-	bool upgrade = binary->made.id && strcmp(binary->made.id, binary->ours.id) != 0;
+	bool upgrade = binary->made.id && strcmp(binary->made.id, binary->desired.id) != 0;
 	const char *was = upgrade ? binary->made.id : binary->was.id;
 	struct json_out o;
 
 	jo_init(&o, b, 4);
 	jo_obj(&o);
 	jo_kint(&o, "version", RECORD_VERSION);
-	jo_kstr(&o, "sha256", binary->ours.id);
+	jo_kstr(&o, "sha256", binary->desired.id);
 	if (was)
 		jo_kstr(&o, "was", was);
 	jo_key(&o, "links");
@@ -214,7 +216,7 @@ char *install_kept_name(const char *name)
 	return xasprintf("%s%s", name, INSTALL_KEPT);
 }
 
-struct install_name *install_name_of(struct install_facts *f, const char *name)
+static struct install_name *install_name_of(struct install_facts *f, const char *name)
 {
 	struct install_name *n;
 
@@ -223,7 +225,7 @@ struct install_name *install_name_of(struct install_facts *f, const char *name)
 			return &f->names[i];
 	n = &VEC_PUSH(f->names, f->n);
 	n->name = xstrdup(name);
-	n->ours = (struct install_thing){HAVE_LINK, xstrdup(INSTALL_BINARY)};
+	n->desired = (struct install_thing){HAVE_LINK, xstrdup(INSTALL_BINARY)};
 	return n;
 }
 
@@ -233,7 +235,7 @@ void install_facts_done(struct install_facts *f)
 		struct install_name *n = &f->names[i];
 
 		free(n->name);
-		free(n->ours.id);
+		free(n->desired.id);
 		free(n->made.id);
 		free(n->was.id);
 		free(n->now.id);
@@ -329,8 +331,8 @@ int install_facts_read(struct install_facts *f, const struct root *r, const char
 
 	*f = (struct install_facts){0};
 	binary = install_name_of(f, INSTALL_BINARY);
-	free(binary->ours.id);
-	binary->ours = (struct install_thing){HAVE_FILE, xstrdup(self)};
+	free(binary->desired.id);
+	binary->desired = (struct install_thing){HAVE_FILE, xstrdup(self)};
 	binary->wanted = links != NULL;
 	if (links)
 		n = want(f, links, e);

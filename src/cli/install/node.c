@@ -55,7 +55,7 @@ static int write_config(struct install_node *n, const struct cni_config_files *f
 	cni_config_plan(files, n->conf_dir, n->conf_name, n->socket, &p);
 	if (p.write || p.remove)
 		say(n, p.write ? "write" : "remove", path);
-	cni_config_describe(&p, n->conf_dir, n->conf_name, &n->why);
+	cni_config_describe(&p, n->conf_dir, n->conf_name, &n->reason);
 	if (!n->dry_run) {
 		r = cni_config_remove(n->root, n->conf_dir, files, n->conf_name, e);
 		if (r >= 0)
@@ -100,13 +100,13 @@ static int remove_cdi(struct install_node *n, struct err *e)
 int install_node_config(struct install_node *n, bool uninstall, struct err *e)
 {
 	auto_cni_config struct cni_config_files files = {0};
-	struct err why = ERR_INIT;
-	int r = cni_config_read(n->root, n->conf_dir, &files, &why);
+	struct err reason = ERR_INIT;
+	int r = cni_config_read(n->root, n->conf_dir, &files, &reason);
 
 	if (r == -ENOENT && !uninstall && !n->dry_run)
-		r = dir_make(n->root, n->conf_dir, 0755, &why);
+		r = dir_make(n->root, n->conf_dir, 0755, &reason);
 	if (r < 0 && r != -ENOENT) {
-		*e = why;
+		*e = reason;
 		return r;
 	}
 	r = uninstall ? remove_config(n, &files, e) : write_config(n, &files, e);

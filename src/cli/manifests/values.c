@@ -173,9 +173,10 @@ static int set_one(struct json_tree *t, const char **at, struct err *e)
 			return 0;
 		}
 	}
-	return err_set(e, -EINVAL,
-		       "the path is too deep, leads through a value that is no object, or skips an "
-		       "item of a list; wants a.b=value or a.list[0].b=value");
+	return err_set(
+		e, -EINVAL,
+		"the path is too deep, leads through a value that is not an object, or skips an "
+		"item of a list; wants a.b=value or a.list[0].b=value");
 }
 
 int values_add_set(struct json_tree *into, const char *text, struct err *e)
@@ -210,7 +211,8 @@ const struct json *values_get(const struct json *values, const char *path)
 	return json_kind(values) == JSON_NULL ? NULL : values;
 }
 
-bool values_plain(const char *text)
+/* Whether a text can stand in YAML and in a line of settings without quotes. */
+static bool values_plain(const char *text)
 {
 	static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 				    "._/+=-:";
@@ -336,7 +338,7 @@ static int check_items(const struct json *v, const struct json *rule, const char
 
 			if (!name || !*name || !values_plain(name) || strpbrk(name, "/:+="))
 				r = err_kind(e, ERR_CONF, -EINVAL,
-					     "%s.%s is missing or no name, wants letters, digits, "
+					     "%s.%s is missing or invalid, wants letters, digits, "
 					     "'.', '_' and '-'",
 					     at, need);
 		}

@@ -28,7 +28,5 @@ void values_merge(struct json_tree *into, const struct json *from, bool drop_nul
 int values_check(const struct json *values, const struct json *rules, struct err *e);
 /* The value at a path ("ipam.enableIPv4"); NULL: there is none, or it is null. */
 const struct json *values_get(const struct json *values, const char *path);
-/* Whether a text can stand in YAML and in a line of settings without quotes. */
-bool values_plain(const char *text);
 
 #endif

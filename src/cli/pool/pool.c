@@ -79,7 +79,7 @@ const struct cmd pool_cmds[] = {
 
 /* --- a store of one's own --- */
 
-static char *empty_words(const struct pool_opts *o)
+static char *empty_message(const struct pool_opts *o)
 {
 	return xasprintf("no pool in '%s'. Create a file there, such as rails.conf with\n\n"
 			 "    [pool rail0]\n"
@@ -90,7 +90,7 @@ static char *empty_words(const struct pool_opts *o)
 			 o->pool_dir ? o->pool_dir : IPAM_POOL_DIR);
 }
 
-static int say_damage(const struct report *o, const struct err *why)
+static int say_damage(const struct report *o, const struct err *reason)
 {
 	auto_buf struct buf found;
 
@@ -101,7 +101,7 @@ static int say_damage(const struct report *o, const struct err *why)
 		"--repair' keeps every intact line, reserves the addresses that are readable in a "
 		"damaged one and those that pods of this node have (libcni's cache, network "
 		"namespaces), and leaves the old file beside the new one\n",
-		why->text);
+		reason->text);
 	return report_findings(o, NULL, &found, 1);
 }
 
@@ -147,7 +147,7 @@ static int of_store(const struct pool_tool *t, const struct report_call *call, s
 
 static int run_here(const struct pool_tool *t, const struct report_call *call, struct err *e)
 {
-	auto_free char *empty = empty_words(t->o);
+	auto_free char *empty = empty_message(t->o);
 	auto_buf struct buf out, aside;
 	struct report o = {.json = t->json, .out = &out, .aside = &aside, .empty = empty};
 	int r, put;
@@ -163,12 +163,14 @@ static int run_here(const struct pool_tool *t, const struct report_call *call, s
 
 /* --- main --- */
 
+static int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e);
+
 static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, struct err *e)
 {
 	const struct report_call call = {
 		.command = c->name,
-		.message = (const char *const *)argv,
-		.n_message = (size_t)argc,
+		.args = (const char *const *)argv,
+		.n_args = (size_t)argc,
 		.release = t->o->dry_run ? REPORT_DRY_RUN
 			   : t->o->yes	 ? REPORT_DO
 					 : REPORT_CONFIRM,
@@ -198,13 +200,13 @@ int pool_main(int argc, char **argv)
 	auto_free char *prog = NULL;
 	const struct cmd *c;
 	struct root root;
-	int words, at, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &words, &e);
+	int used, at, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &used, &e);
 
 	if (r < 0)
 		return opt_exit("unirail pool", r, &e);
 	prog = xasprintf("unirail pool %s", c->name);
-	argc -= 1 + words;
-	argv += 1 + words;
+	argc -= 1 + used;
+	argv += 1 + used;
 	at = opt_parse(c, prog, argc, argv, &o, &e);
 	r = at < 0 ? at : check_operands(c, argc - at, argv + at, &e);
 	if (r < 0)
@@ -238,8 +240,8 @@ static void put_call(const struct pool_tool *t, const struct report_call *c, str
 	jo_kstr(&o, "command", c->command);
 	jo_key(&o, "words");
 	jo_arr(&o);
-	for (size_t i = 0; i < c->n_message; i++)
-		jo_str(&o, c->message[i]);
+	for (size_t i = 0; i < c->n_args; i++)
+		jo_str(&o, c->args[i]);
 	jo_end_arr(&o);
 	jo_kstr(&o, "release", releases[c->release]);
 	jo_kbool(&o, "json", t->json);
@@ -276,7 +278,8 @@ static int print(const struct json *v, struct err *e)
 	return (int)status;
 }
 
-int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e)
+/* With --socket: everything except `check --repair`, executed by the agent on its store. */
+static int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	auto_buf struct buf ask, body = {0};

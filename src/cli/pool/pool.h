@@ -28,8 +28,6 @@ struct pool_tool {
 
 /* With --kubeconfig: list, show and check of the pools and blocks of all nodes. */
 int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct err *e);
-/* With --socket: everything except `check --repair`, executed by the agent on its store. */
-int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e);
 
 /* For the applet table. */
 int pool_main(int argc, char **argv);

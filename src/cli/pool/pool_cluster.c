@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/pool/pool_cluster.h"
+#include "block/table.h"
+#include "kube/client.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,6 +15,21 @@
 #include "cli/pool/pool.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/list.h"
+
+/* Internals of pool_cluster.c: reading a cluster's pools and blocks, and printing them. */
+
+struct pool_view {
+	struct pool_tool *t;
+	struct loop *loop;
+	struct kube *k;
+	size_t kind; /* kind being listed */
+	char **lines;
+	size_t n_lines;
+	struct block_object *blocks;
+	size_t n_blocks;
+	struct pool_set pools;
+	struct err *e;
+};
 
 /* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Read-only. */
 
@@ -100,6 +116,14 @@ static void view_done(struct pool_view *v)
 	pool_set_done(&v->pools);
 }
 
+static int pool_view_check(const struct pool_view *v);
+
+static int pool_view_json(const struct pool_view *v, const char *only);
+
+static void pool_view_list(const struct pool_view *v);
+
+static void pool_view_show(const struct pool_view *v, const char *pool);
+
 static int dispatch(const struct pool_view *v, const char *cmd, const char *arg, struct err *e)
 {
 	if (strcmp(cmd, "check") == 0)
@@ -144,7 +168,7 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 
 /* Output of `unirail pool` for a cluster. */
 
-/* --- what there is of a pool --- */
+/* --- pools and their blocks --- */
 
 struct sum {
 	uint64_t blocks, nobodys, given_up, open;
@@ -221,7 +245,8 @@ static void json_pool(struct json_out *j, const struct pool_view *v, const struc
 	jo_end_obj(j);
 }
 
-int pool_view_json(const struct pool_view *v, const char *only)
+/* Each returns the exit status. only NULL: all pools. */
+static int pool_view_json(const struct pool_view *v, const char *only)
 {
 	auto_buf struct buf b;
 	struct json_out j;
@@ -242,7 +267,7 @@ int pool_view_json(const struct pool_view *v, const char *only)
 
 /* --- list, show, check --- */
 
-void pool_view_list(const struct pool_view *v)
+static void pool_view_list(const struct pool_view *v)
 {
 	static const char *const head[] = {"POOL",    "IP VERSION", "SUBNET",  "TOTAL", "BLOCKS",
 					   "UNOWNED", "RELEASED",   "DEFAULT", "STATE"};
@@ -271,7 +296,7 @@ void pool_view_list(const struct pool_view *v)
 		printf("%s is invalid: %s\n", v->pools.out[i].name, v->pools.out[i].cause);
 }
 
-void pool_view_show(const struct pool_view *v, const char *pool)
+static void pool_view_show(const struct pool_view *v, const char *pool)
 {
 	static const char *const head[] = {"BLOCK", "CIDR", "NODE", "RELEASED", "REQUESTED BY"};
 	auto_columns struct columns c;
@@ -327,7 +352,7 @@ static int check(const struct pool_view *v, struct buf *b)
 	return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
-int pool_view_check(const struct pool_view *v)
+static int pool_view_check(const struct pool_view *v)
 {
 	auto_buf struct buf found, out;
 	const struct report o = {.json = v->t->json, .out = &out};

@@ -69,7 +69,8 @@ static void read_ip(struct pool_found *f, const struct json *file, const struct 
 	};
 }
 
-int pool_found_read(struct pool_found *f, struct span text, struct err *e)
+/* Adds one file of libcni's cache to f. */
+static int pool_found_read(struct pool_found *f, struct span text, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	const struct json *file, *ip;

@@ -23,7 +23,5 @@ struct pool_found {
 /* Never fails as a whole: unreadable parts are reported in `said`. */
 void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said);
 void pool_found_done(struct pool_found *f);
-/* Adds one file of libcni's cache to f. */
-int pool_found_read(struct pool_found *f, struct span text, struct err *e);
 
 #endif

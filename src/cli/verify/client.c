@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/verify/client.h"
+#include "cli/verify/verify.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +10,13 @@
 
 #include "base/alloc.h"
 #include "base/loop.h"
+
+struct verify_client {
+	struct verify_conn conn;
+	struct verify_side side;
+	const struct verify_test *t;
+	struct verify_result *r;
+};
 
 /* The client: data check, latency, bandwidth, in this order. */
 
@@ -24,8 +31,9 @@ static uint64_t new_seed(void)
 	return seed;
 }
 
-int verify_step(struct verify_client *c, const char *name, uint64_t seed, uint64_t count,
-		struct err *e)
+/* Sends a step and waits until the server has completed it. */
+static int verify_step(struct verify_client *c, const char *name, uint64_t seed, uint64_t count,
+		       struct err *e)
 {
 	struct verify_msg m = {.verb = VERIFY_STEP, .seed = seed, .count = count}, done;
 	int r;
@@ -35,7 +43,8 @@ int verify_step(struct verify_client *c, const char *name, uint64_t seed, uint64
 	return r < 0 ? r : verify_expect(&c->conn, VERIFY_DONE, &done, e);
 }
 
-int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
+/* verify_wait(): waits for completions; a message from the peer meanwhile means that it failed. */
+static int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
 {
 	struct verify_msg m;
 	int n = verbs_wait(c->side.qp, c->conn.fd, VERIFY_TIMEOUT_MS, done, e);
@@ -160,7 +169,7 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? tell_written(c, e) : 0;
 }
 
-/* After fewer messages than slots the peer compares nothing: its check covers all slots. */
+/* The peer checks all slots, so it skips the check if fewer messages than slots were sent. */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);
@@ -294,6 +303,8 @@ static void tell_failure(struct verify_client *c, int code, const struct err *e)
 	verify_put(&c->conn, &m, NULL);
 }
 
+static int verify_latency(struct verify_client *c, struct err *e);
+
 static int whole(struct verify_client *c, const struct verify_facts *f,
 		 const struct verify_place *to, struct err *e)
 {
@@ -398,7 +409,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-int verify_latency(struct verify_client *c, struct err *e)
+static int verify_latency(struct verify_client *c, struct err *e)
 {
 	auto_free uint64_t *v = xcalloc(PINGS, sizeof(*v));
 	int64_t until = now_mono_us() + PING_TIME_US;

@@ -24,14 +24,15 @@ uint32_t verify_roce_mtu(uint32_t link_mtu)
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-bool verify_gid_is_ip(const uint8_t *gid, const struct ipaddr *a)
+static bool verify_gid_is_ip(const uint8_t *gid, const struct ipaddr *a)
 {
 	if (a->family == 6)
 		return memcmp(gid, a->b, 16) == 0;
 	return a->family == 4 && memcmp(gid, mapped, 12) == 0 && memcmp(gid + 12, a->b, 4) == 0;
 }
 
-const char *verify_gid_str(const uint8_t *gid, char buf[static IP_TEXT_MAX])
+/* "172.16.1.10" for an IPv4-mapped GID, otherwise IPv6 text */
+static const char *verify_gid_str(const uint8_t *gid, char buf[static IP_TEXT_MAX])
 {
 	struct ipaddr a = {.family = 6};
 
@@ -133,8 +134,9 @@ static int no_devices(const struct verify_facts *f, struct err *e)
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
 				"the kernel has no RDMA (module ib_core is not loaded, or not "
 				"built)");
-	if (f->why[0])
-		return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device: %s", f->why);
+	if (f->reason[0])
+		return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device: %s",
+				f->reason);
 	return err_kind(
 		e, ERR_UNAVAILABLE, -ENODEV,
 		"no RDMA devices in this network namespace: in exclusive mode a device must be "
@@ -145,8 +147,8 @@ static void list_devices(const struct verify_facts *f, struct buf *b)
 {
 	for (size_t i = 0; i < f->n_devs; i++)
 		buf_printf(b, "%s%s", i ? ", " : "", f->devs[i].name);
-	if (f->why[0])
-		buf_printf(b, "; not usable: %s", f->why);
+	if (f->reason[0])
+		buf_printf(b, "; not usable: %s", f->reason);
 }
 
 static void list_rails(const struct verify_facts *f, struct buf *b)
@@ -339,10 +341,10 @@ static int read_dev(const struct rdma_dev *from, struct verify_dev *d, struct er
 /* An unusable device is no error; its reason is reported if the selection finds no device. */
 static void read_devs(struct verify_facts *f, const struct rdma_dev *list, size_t n)
 {
-	auto_buf struct buf why;
+	auto_buf struct buf reason;
 	struct err e = ERR_INIT;
 
-	buf_init(&why, REASON_MAX);
+	buf_init(&reason, REASON_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct verify_dev d = {0};
 
@@ -352,10 +354,10 @@ static void read_devs(struct verify_facts *f, const struct rdma_dev *list, size_
 		}
 		free(d.ports);
 		free(d.gids);
-		buf_printf(&why, "%s%s: %s", why.len ? "; " : "", list[i].name,
+		buf_printf(&reason, "%s%s: %s", reason.len ? "; " : "", list[i].name,
 			   list[i].reason[0] ? list[i].reason : e.text);
 	}
-	f->why = xstrdup(why.p ? why.p : "");
+	f->reason = xstrdup(reason.p ? reason.p : "");
 }
 
 int verify_facts_read(struct verify_facts *f, struct err *e)
@@ -383,6 +385,6 @@ void verify_facts_done(struct verify_facts *f)
 	free(f->devs);
 	free(f->links);
 	free(f->addrs);
-	free(f->why);
+	free(f->reason);
 	*f = (struct verify_facts){0};
 }

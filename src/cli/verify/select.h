@@ -29,7 +29,7 @@ struct verify_facts {
 	size_t n_links;
 	struct addr *addrs;
 	size_t n_addrs;
-	char *why; /* unusable devices and the reasons; "": none */
+	char *reason; /* unusable devices and the reasons; "": none */
 	bool supported;
 };
 
@@ -69,8 +69,5 @@ int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 
 /* RoCE payload for an interface's MTU: 4096 from 4192 up, 1024 from 1120. */
 uint32_t verify_roce_mtu(uint32_t link_mtu);
-bool verify_gid_is_ip(const uint8_t *gid, const struct ipaddr *a);
-/* "172.16.1.10" for an IPv4-mapped GID, otherwise IPv6 text */
-const char *verify_gid_str(const uint8_t *gid, char buf[static IP_TEXT_MAX]);
 
 #endif

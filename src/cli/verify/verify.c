@@ -78,7 +78,7 @@ static int choose_op(const struct verify_opts *o, enum verbs_op *ret, struct err
 	return 0;
 }
 
-static int check_words(const struct verify_opts *o, const char *host, struct err *e)
+static int check_args(const struct verify_opts *o, const char *host, struct err *e)
 {
 	if (o->once && !o->listen)
 		return err_set(e, -EINVAL, "--once goes with --listen");
@@ -119,6 +119,10 @@ static int test_one(const struct verify_facts *f, const struct verify_place *to,
 		verify_show_one(&res, stdout);
 	return r;
 }
+
+static int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
+			  const struct verify_test *t, struct verify_result **ret, size_t *n,
+			  struct err *e);
 
 static int test_all(const struct verify_facts *f, const struct verify_place *to,
 		    const struct verify_test *t, bool json, struct err *e)
@@ -174,7 +178,7 @@ int verify_main(int argc, char **argv)
 	host = at < argc - 1 ? argv[1 + at] : NULL;
 	r = choose_op(&o, &op, &e);
 	if (r == 0)
-		r = check_words(&o, host, &e);
+		r = check_args(&o, host, &e);
 	if (r == 0)
 		r = verify_place_parse(host ? host : "", &place, &e);
 	if (r < 0)
@@ -276,9 +280,13 @@ static void run_one(const struct verify_facts *f, const struct verify_place *to,
 	verify_run(f, to, &one, ret, NULL);
 }
 
-int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
-		   const struct verify_test *t, struct verify_result **ret, size_t *n,
-		   struct err *e)
+/*
+ * Tests every rail of this namespace with its partner, one after another. *ret: one result per
+ * rail.
+ */
+static int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
+			  const struct verify_test *t, struct verify_result **ret, size_t *n,
+			  struct err *e)
 {
 	auto_free struct verify_rail *near = NULL;
 	auto_free struct verify_far *far = NULL;

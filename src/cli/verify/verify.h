@@ -61,13 +61,6 @@ struct verify_far {
  */
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);
-/*
- * Tests every rail of this namespace with its partner, one after another. *ret: one result per
- * rail.
- */
-int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
-		   const struct verify_test *t, struct verify_result **ret, size_t *n,
-		   struct err *e);
 
 /* --- server.c --- */
 

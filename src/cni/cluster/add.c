@@ -394,7 +394,7 @@ int pod_status(struct cni_call *c, bool multus, struct err *e)
 
 	if (r >= 0 && a.conf.ready_file && !file_exists(&c->root, a.conf.ready_file))
 		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT,
-			     "readinessindicatorfile '%s' is not there", a.conf.ready_file);
+			     "readinessindicatorfile '%s' does not exist", a.conf.ready_file);
 	if (r >= 0)
 		r = a.conf.agent ? pod_agent_status(c, &a.conf, e) : status_of_own(&a, e);
 	json_free(a.own.doc);

@@ -143,8 +143,8 @@ static int read_args(const struct cni_call *c, struct buf *keep, struct cni_args
 	if (r < 0 || (ret->pod_namespace && *ret->pod_namespace && ret->pod_name && *ret->pod_name))
 		return r;
 	return err_kind(e, ERR_ENV, -EINVAL,
-			"CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME: whose networks are "
-			"asked for?");
+			"no pod in the request: CNI_ARGS must contain K8S_POD_NAMESPACE and "
+			"K8S_POD_NAME");
 }
 
 int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, struct json_doc **ret,
@@ -175,7 +175,7 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 
 /* --- the others --- */
 
-/* No fsync: after a power loss there are no containers to tell about. */
+/* No fsync: after a power loss no container is left to report. */
 static bool leave_word(const struct cni_call *c, const char *state_dir, const struct buf *b)
 {
 	auto_free char *path = NULL;

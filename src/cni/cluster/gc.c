@@ -27,21 +27,21 @@ struct known {
 struct collecting {
 	const struct cni_call *call;
 	struct pod_conf conf;
-	struct known **nets; /* of notes and of the netconf, in their order */
+	struct known **nets; /* of records and of the netconf, in their order */
 	size_t n_nets;
 	void *by_key; /* the same, a tree (tsearch) */
 	struct network_record *records;
 	size_t n_records;
-	char **noted; /* names of the notes, sorted */
+	char **noted; /* names in the records, sorted */
 	size_t n_noted;
-	/* What the runtime names, sorted by container. */
+	/* The attachments that the runtime lists as valid, sorted by container. */
 	const struct cni_attachment **lives;
-	/* Every attachment that a network may have of a container that lives. */
+	/* Every attachment that a network may have of a running container. */
 	struct cni_attachment *valid;
 	size_t n_valid;
 	char **names; /* what these point to */
 	size_t n_names;
-	const char *unknown; /* a container that lives, of which nothing is noted; NULL: none */
+	const char *unknown; /* a running container without a record; NULL: none */
 	struct err first;    /* what failed first */
 };
 
@@ -349,8 +349,8 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 }
 
 /*
- * A network that no pod may have any more does not fail each GC because its tenant's definition is
- * bad: trusted false.
+ * `trusted` is false: an invalid definition of a tenant must not make every GC fail for a network
+ * that no pod may use any more.
  */
 static int collect(struct collecting *g, const char *text, bool trusted)
 {
@@ -366,7 +366,8 @@ static int collect(struct collecting *g, const char *text, bool trusted)
 
 /* --- GC of recorded networks --- */
 
-/* As the ADD of a pod without requests; the contents of its definition are checked again. */
+/* Writes the network's configuration as ADD does for a pod without requests; checks the definition
+ * again. */
 static int put_recorded(const struct collecting *g, const struct network_record *rec, struct buf *b,
 			struct err *e)
 {
@@ -388,7 +389,7 @@ static int put_recorded(const struct collecting *g, const struct network_record 
 	return r >= 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
 }
 
-/* As pod_net_put() names it. */
+/* The key under which pod_net_put() records the network. */
 static char *recorded_key(const struct network_record *rec)
 {
 	const char *name = json_string(json_get_go(rec->net.config, "name"));

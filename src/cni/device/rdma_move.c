@@ -382,7 +382,7 @@ static void read_comm(const struct root *r, struct rdma_user *h)
 		h->comm[0] = '\0';
 }
 
-/* A kind that the kernel does not list is left out: the others tell enough. */
+/* Resource types that the kernel does not list are skipped: the listed ones identify the users. */
 static int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index,
 		      struct rdma_user **ret, size_t *n, struct err *e)
 {

@@ -24,7 +24,7 @@ struct vf_record {
 	char *file; /* file name; NULL: not on disk yet */
 	char *network;
 	char device[PCI_BDF_MAX]; /* the VF */
-	char pf[LINK_NAME_MAX];	  /* its PF's netdev then; "" none */
+	char pf[LINK_NAME_MAX];	  /* name of its PF's netdev at that time; "": none */
 	uint32_t mtu;		  /* in the pod */
 	struct mac pod_mac;	  /* the requested MAC; len 0: none */
 	unsigned int asked;	  /* VF_ATTR_* that the pod was given (cni/device/vf_plan.h) */

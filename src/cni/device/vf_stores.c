@@ -119,7 +119,8 @@ static int parse(struct span text, struct vf_record *ret, struct err *e)
 		r.asked |= VF_ATTR_SPOOFCHK;
 	if (sriov_record_raw.trust && *sriov_record_raw.trust)
 		r.asked |= VF_ATTR_TRUST;
-	/* The original forgets that a VF was with DPDK; one without a netdev was. */
+	/* The original does not record that a VF was bound to a DPDK driver: a VF without a netdev
+	 * was. */
 	r.dpdk = !*r.name;
 	code = vf_record_take(d, sriov_record_raw.own, &r, e);
 	if (code < 0)

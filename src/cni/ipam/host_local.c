@@ -23,7 +23,7 @@ static struct hostlocal_owner owner_of(const struct cni_ipam_call *call)
 static int open_store(const struct cni_ipam_call *call, const struct host_local_conf *c,
 		      bool create, struct hostlocal *h, struct err *e)
 {
-	/* The network's name becomes a folder's. */
+	/* The network's name becomes the name of a directory. */
 	if (!cni_name_ok(call->name))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"network name '%s' is not a valid directory name", call->name);

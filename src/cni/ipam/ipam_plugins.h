@@ -10,7 +10,7 @@
 
 #include "cni/protocol/cni.h"
 
-/* Whether an ipam.type is done in process. */
+/* Whether an ipam.type is handled within this process. */
 bool cni_ipam_is_built_in(const char *type);
 
 int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);

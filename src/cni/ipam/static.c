@@ -70,7 +70,7 @@ static int add_args_ip(struct cni_result *r, const char *list, struct err *e)
 	return 0;
 }
 
-/* CNI_ARGS GATEWAY: goes to the addresses of CNI_ARGS whose network it is in. */
+/* CNI_ARGS GATEWAY: becomes the gateway of each address of CNI_ARGS whose network contains it. */
 static int set_args_gateway(struct cni_result *r, size_t first, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), item;

@@ -91,7 +91,7 @@ int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_c
 void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret);
 /* Refuses the cluster's store. */
 int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e);
-/* log_file and log_level only; a wrong level, or keys that are not valid, are the default. *ret
+/* Reads log_file and log_level only; the default replaces an invalid level or invalid keys. *ret
  * borrows from *c. */
 void whereabouts_conf_log(const struct cni_ipam_call *call, struct whereabouts_conf *c,
 			  struct log_conf *ret);

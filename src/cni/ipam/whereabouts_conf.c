@@ -316,7 +316,7 @@ int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_c
 		return r;
 	settle(ret);
 	if (given(ret->keys.path) && !ret->flat)
-		log_warn("flat configuration file is not there, nor another one",
+		log_warn("no flat configuration file exists",
 			 LOG_S("configuration_path", ret->keys.path));
 	r = judge(call, ret, e);
 	if (r == 0)

@@ -53,7 +53,7 @@ static int execute(struct multi *x, struct attach *a, size_t i, const struct mul
 	struct chain_call c = multi_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;
 
-	/* Before the call: a plugin that fails may be half done. */
+	/* Before the call: a plugin that fails may have done a part of its work. */
 	undo_push(&a->undo, p->type, undo_chain, &u, sizeof(u));
 	r = chain_add(&c, &next, e);
 	if (r < 0)

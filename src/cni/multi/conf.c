@@ -154,9 +154,8 @@ static int read_all(struct cni_call *c, struct multi *x, struct err *e)
 	if (r < 0)
 		return r;
 	if (json_kind(raw.networks) != JSON_ARRAY || !json_len(raw.networks))
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"conf.networks is not there, wants an array with a network or more");
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"conf.networks: missing, expected a non-empty array");
 	if (json_len(raw.networks) > MAX_NETWORKS)
 		return err_kind(e, ERR_CONF, -E2BIG,
 				"conf.networks has %zu networks, wants %d at most",
@@ -266,8 +265,8 @@ static int take_later(struct multi_net *net, const struct multi_plugin *p, const
 {
 	if (link_driver_find(p->type))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s is '%s', which can only be a network's first plugin (there "
-				"stands '%s')",
+				"%s is '%s', which can only be the first plugin of a network "
+				"(the first plugin is '%s')",
 				place, p->type, net->main.type);
 	if (strcmp(p->type, "coordinator") == 0) {
 		if (net->co)

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "wire/tls/base64.h"
 
-/* Multus' and libcni's files as they write them: the second half of multus_cache.h. */
+/* Writes cache files in the formats of Multus and libcni. */
 
 enum { CONF_MAX = 4 << 20 };
 

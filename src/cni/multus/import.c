@@ -245,8 +245,8 @@ static const char *cni_dir(const struct cni_call *c)
 	if (dir && *dir == '/')
 		return dir;
 	if (!dir || *dir)
-		log_warn("conf.multusCniDir wants an absolute path, what Multus left is not "
-			 "looked for");
+		log_warn("conf.multusCniDir is not an absolute path: networks that Multus attached "
+			 "are not imported");
 	return NULL;
 }
 
@@ -303,7 +303,7 @@ void multus_forget(const struct cni_call *c, const char *dir)
 	remove_file(&m, m.scratch);
 }
 
-/* Which networks Multus gave a pod, from its scratch file and libcni's cache. */
+/* The networks that Multus attached to a pod, from its delegates cache and libcni's cache. */
 
 enum { FILE_MAX = 4 << 20 };
 

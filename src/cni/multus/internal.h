@@ -51,7 +51,7 @@ bool multus_is_own(const struct multus *m);
 void multus_done(struct multus *m);
 #define auto_multus __attribute__((cleanup(multus_done)))
 
-/* The network's name in a configuration, kept by *keep; "": it has none. */
+/* The network's name in a configuration, owned by *keep; "": it has none. */
 const char *multus_conf_name(struct span conf, struct json_doc **keep);
 
 #endif

@@ -3,9 +3,7 @@
 #define UNIRAIL_CNI_PLUGINS_CHAINED_H
 
 /*
- * Meta plugins: they make no interface of their own but change one, or prepare the host for one.
- * Each is a row of functions that work on what is open already, so that one process can run a
- * whole chain; the applet of the same name (META_PLUGIN) is one call of them.
+ * Chained plugins: they create no interface but change one, or prepare the host for one. Each is a table of functions that use namespaces and sockets which the caller has opened, so that one process can run a whole chain; the applet of the same name (META_PLUGIN) makes one call.
  *
  *	const struct cni_meta *p = chained_find(type);
  *
@@ -50,7 +48,7 @@ struct cni_meta {
 	 */
 	int (*add)(const struct chained_call *m, struct cni_result *prev, struct undo *u,
 		   struct err *e);
-	/* Absent things are success, and a configuration that ADD would refuse is no obstacle. */
+	/* Succeeds if nothing is left to remove, even with a configuration that ADD would reject. */
 	int (*del)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	int (*check)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	/* Reverts the changes recorded for attachments of m->network that are not in m->call->valid;

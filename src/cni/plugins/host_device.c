@@ -288,7 +288,7 @@ static int place_of_path(const struct root *root, const char *path, char *ret, s
 				path);
 	if (!file_exists(root, path))
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"conf.kernelpath is '%s', which is not there", path);
+				"conf.kernelpath is '%s', which does not exist", path);
 	snprintf(ret, size, "%s", path);
 	return 0;
 }

@@ -74,7 +74,7 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e);
 int ifacer_plan(const struct ifacer_conf *c, const struct link *links, size_t n,
 		struct ifacer_plan *ret, struct err *e);
 void ifacer_plan_done(struct ifacer_plan *p);
-/* Whether bond and VLAN interface are there, up, and what the configuration says. */
+/* Whether the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
 /* The ports into the bond of this index, and the bond up. */

@@ -124,7 +124,7 @@ static void emit(struct nl_batch *b, const struct sbr_step *s)
 	}
 }
 
-/* A step that outlives the facts it borrowed its hops from. */
+/* A copy of a step, with its own next hops, for the undo list. */
 struct done {
 	struct nl_wire *w;
 	struct sbr_step step;
@@ -627,7 +627,8 @@ static int check_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	return 0;
 }
 
-/* One of the address' tables must be as we made it: the coordinator may have rules as well. */
+/* One of the tables of the address must match what ADD wrote; the coordinator may have added rules
+ * too. */
 static int check_ip(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ip,
 		    struct err *e)
 {

@@ -126,8 +126,8 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
 }
 
 /*
- * Results as bytes. libcni writes 0.x from structs, in the order of their fields, and 1.x through
- * a map, in the order of the alphabet: each object below is one function a version class.
+ * Prints results. libcni prints 0.x from structs, in the order of their fields, and 1.x from a map,
+ * in alphabetical order: so each object has one function for 0.x and one for 1.x.
  */
 
 static void put(struct json_out *o, const char *key, const char *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results from bytes: prevResult, and what an IPAM plugin printed. */
+/* Parses results: prevResult, and the output of an IPAM plugin. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ static const struct json_field class1_fields[] = {
 	FIELD(result, "dns", J_VAL, dns),
 	{0}};
 
-/* Versions of one class share a schema; `supports` is the original's list, for its words. */
+/* Versions of one class share a schema; `supports` is the original's list, for its error text. */
 struct class
 {
 	enum cni_version first, last;

@@ -45,7 +45,7 @@ bool admit_knows(const char *kind)
 	return kind_of(kind) != NULL;
 }
 
-/* --- words --- */
+/* --- answers --- */
 
 /* "spec.ips[0]: text"; what names no field is about the spec. */
 static void split(struct admit_answer *r, const char *text)
@@ -168,6 +168,8 @@ static void drop_warnings(struct admit_answer *r)
 	r->n_warnings = 0;
 }
 
+static bool admit_is_agent(const char *user);
+
 void admit_default(const struct admit_cache *w, const struct admit_request *q,
 		   struct admit_answer *ret)
 {
@@ -284,6 +286,77 @@ static int check_sizes(struct admit *a)
 	if (r == 0)
 		r = check_lists(a, "spec", json_get(q->object, "spec"), json_get(q->old, "spec"));
 	return r;
+}
+
+/* Of an application: its labels say which. */
+static bool is_made(const struct json *pool)
+{
+	static const char *const keys[] = {AUTO_POOL_OWNER,	AUTO_POOL_API,	AUTO_POOL_KIND,
+					   AUTO_POOL_NAMESPACE, AUTO_POOL_NAME, AUTO_POOL_UID};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (!json_get(admit_meta(pool, "labels"), keys[i]))
+			return false;
+	return true;
+}
+
+static bool stays(const struct admit_request *q, const char *key)
+{
+	return json_same(admit_meta(q->object, key), admit_meta(q->old, key));
+}
+
+static bool may_change(const struct admit_request *q, const char *annotation)
+{
+	if (strcmp(annotation, POOL_BLOCK_PREFIX_ANNOTATION) == 0)
+		return !admit_annotation(q->old, annotation);
+	return strcmp(annotation, AUTO_POOL_NUMBER) == 0 && is_made(q->object);
+}
+
+static bool annotations_are_allowed(const struct admit_request *q)
+{
+	const struct json *is = admit_meta(q->object, "annotations");
+	const struct json *was = admit_meta(q->old, "annotations");
+	auto_json_index struct json_index before = json_index_of(was), after = json_index_of(is);
+	struct json_walk w = json_walk_start(is), old = json_walk_start(was);
+	const struct json *v, *x;
+	const char *key;
+
+	while ((v = json_walk_next(&w, &key))) {
+		x = json_index_get(&before, key);
+		if (!(x && json_same(v, x)) && !may_change(q, key))
+			return false;
+	}
+	while (json_walk_next(&old, &key))
+		if (!json_index_get(&after, key))
+			return false;
+	return true;
+}
+
+/* What an agent may change. */
+static int admit_check_agent(struct admit *a)
+{
+	const struct admit_request *q = a->request;
+
+	if (!admit_is_agent(q->user) || strcmp(q->kind, "SpiderIPPool") != 0)
+		return 0;
+	if (q->operation == ADMIT_DELETE)
+		return admit_forbid(a, "an agent's account may not delete a pool");
+	if (q->operation == ADMIT_CREATE &&
+	    (!is_made(q->object) || json_len(json_get(json_get(q->object, "spec"), "ips"))))
+		return admit_forbid(
+			a,
+			"an agent's account may create pools for applications only (labels " AUTO_POOL_GROUP
+			"owner-*), without addresses (spec.ips)");
+	if (q->operation == ADMIT_UPDATE &&
+	    !(json_same(json_get(q->object, "spec"), json_get(q->old, "spec")) &&
+	      stays(q, "labels") && stays(q, "finalizers") && stays(q, "ownerReferences") &&
+	      annotations_are_allowed(q)))
+		return admit_forbid(
+			a,
+			"an agent's account may change nothing of a pool but the annotation " POOL_BLOCK_PREFIX_ANNOTATION
+			", where there is none, and " AUTO_POOL_NUMBER
+			" of a pool that was created for an application");
+	return 0;
 }
 
 void admit_check(const struct admit_cache *w, const struct admit_request *q,
@@ -493,81 +566,16 @@ bool admit_is_contended(const struct admit_request *q)
 #define ACCOUNT "system:serviceaccount:"
 #define AGENT	":unirail-agent"
 
-bool admit_is_agent(const char *user)
+/*
+ * Whether the user is an agent's service account, in any namespace. An agent may change only
+ * certain fields of pools (as deploy/policies/agent.yaml does where the API server has policies:
+ * Kubernetes 1.30). Its updates get no defaults: what an administrator wrote stays unchanged.
+ */
+static bool admit_is_agent(const char *user)
 {
 	const char *name = user && strncmp(user, ACCOUNT, strlen(ACCOUNT)) == 0
 				   ? strchr(user + strlen(ACCOUNT), ':')
 				   : NULL;
 
 	return name && strcmp(name, AGENT) == 0;
-}
-
-/* Of an application: its labels say which. */
-static bool is_made(const struct json *pool)
-{
-	static const char *const keys[] = {AUTO_POOL_OWNER,	AUTO_POOL_API,	AUTO_POOL_KIND,
-					   AUTO_POOL_NAMESPACE, AUTO_POOL_NAME, AUTO_POOL_UID};
-
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (!json_get(admit_meta(pool, "labels"), keys[i]))
-			return false;
-	return true;
-}
-
-static bool stays(const struct admit_request *q, const char *key)
-{
-	return json_same(admit_meta(q->object, key), admit_meta(q->old, key));
-}
-
-static bool may_change(const struct admit_request *q, const char *annotation)
-{
-	if (strcmp(annotation, POOL_BLOCK_PREFIX_ANNOTATION) == 0)
-		return !admit_annotation(q->old, annotation);
-	return strcmp(annotation, AUTO_POOL_NUMBER) == 0 && is_made(q->object);
-}
-
-static bool annotations_are_allowed(const struct admit_request *q)
-{
-	const struct json *is = admit_meta(q->object, "annotations");
-	const struct json *was = admit_meta(q->old, "annotations");
-	auto_json_index struct json_index before = json_index_of(was), after = json_index_of(is);
-	struct json_walk w = json_walk_start(is), old = json_walk_start(was);
-	const struct json *v, *x;
-	const char *key;
-
-	while ((v = json_walk_next(&w, &key))) {
-		x = json_index_get(&before, key);
-		if (!(x && json_same(v, x)) && !may_change(q, key))
-			return false;
-	}
-	while (json_walk_next(&old, &key))
-		if (!json_index_get(&after, key))
-			return false;
-	return true;
-}
-
-int admit_check_agent(struct admit *a)
-{
-	const struct admit_request *q = a->request;
-
-	if (!admit_is_agent(q->user) || strcmp(q->kind, "SpiderIPPool") != 0)
-		return 0;
-	if (q->operation == ADMIT_DELETE)
-		return admit_forbid(a, "an agent's account may not delete a pool");
-	if (q->operation == ADMIT_CREATE &&
-	    (!is_made(q->object) || json_len(json_get(json_get(q->object, "spec"), "ips"))))
-		return admit_forbid(
-			a,
-			"an agent's account may create pools for applications only (labels " AUTO_POOL_GROUP
-			"owner-*), without addresses (spec.ips)");
-	if (q->operation == ADMIT_UPDATE &&
-	    !(json_same(json_get(q->object, "spec"), json_get(q->old, "spec")) &&
-	      stays(q, "labels") && stays(q, "finalizers") && stays(q, "ownerReferences") &&
-	      annotations_are_allowed(q)))
-		return admit_forbid(
-			a,
-			"an agent's account may change nothing of a pool but the annotation " POOL_BLOCK_PREFIX_ANNOTATION
-			", where there is none, and " AUTO_POOL_NUMBER
-			" of a pool that was created for an application");
-	return 0;
 }

@@ -110,13 +110,6 @@ struct admit_answer {
 	struct buf patch; /* JSON patch; empty: no change */
 };
 
-/*
- * Whether the user is an agent's service account, in any namespace. An agent may change only
- * certain fields of pools (as deploy/policies/agent.yaml does where the API server has policies:
- * Kubernetes 1.30). Its updates get no defaults: what an administrator wrote stays unchanged.
- */
-bool admit_is_agent(const char *user);
-
 bool admit_knows(const char *kind);
 /* *ret is overwritten; free it with admit_answer_done(). */
 void admit_default(const struct admit_cache *w, const struct admit_request *q,

@@ -7,7 +7,7 @@
 #include "block/codec.h"
 #include "controller/admission/internal.h"
 
-/* As Spiderpool cuts it: no more of each are replaced than a valid CIDR has. */
+/* As in Spiderpool: replaces at most as many of each character as a valid CIDR has. */
 char *admit_cidr_label(const char *subnet)
 {
 	int dots = 3, colons = 7, slashes = 1;
@@ -69,7 +69,7 @@ static bool is_readable(const char *range)
 	return ip_range_parse(span_of(range), strchr(range, ':') ? 6 : 4, &r, NULL) == 0;
 }
 
-/* Blanks mean nothing in an address. Those around the ends of a range stay: every reader passes over them. */
+/* Removes blanks from addresses. Blanks around the ends of a range stay: every reader ignores them. */
 static void squeeze(struct admit *a, struct json_tree *v, const char *place, bool is_range)
 {
 	const char *text = json_tree_text(v);
@@ -257,7 +257,8 @@ static void inherit(struct json_tree *object, const struct json *subnet)
 		json_tree_put(spec, "routes", json_tree_over(json_get(from, "routes")));
 }
 
-/* Of several the first, by name: it can be no more than one, but for what an old webhook let in. */
+/* Sets the owner: the first matching subnet by name. More than one can match only if an older
+ * webhook admitted overlapping subnets. */
 static void fill_owner(struct admit *a, struct json_tree *object, const struct ipnet *net)
 {
 	for (size_t i = 0; i < a->cache->n_subnets; i++) {

@@ -82,21 +82,13 @@ void admit_default_subnet(struct admit *a, struct json_tree *object);
 void admit_default_reserved(struct admit *a, struct json_tree *object);
 void admit_default_network(struct admit *a, struct json_tree *object);
 void admit_default_coordinator(struct admit *a, struct json_tree *object);
-int admit_check_agent(struct admit *a); /* what an agent may change */
 int admit_check_pool(struct admit *a);
 int admit_check_subnet(struct admit *a);
 int admit_check_reserved(struct admit *a);
 int admit_check_network(struct admit *a);
 int admit_check_coordinator(struct admit *a);
-/* Validates the block of a SpiderMultusConfig that its cniType requires. */
-int admit_check_block(struct admit *a, const char *type, const char *block,
-		      const struct json *spec);
 /* place: "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
-/* Validates a tenant's CNI configuration, complete or a single plugin, by spec/definition.h. */
-int admit_check_definition(struct admit *a, const struct json *config, const char *place);
-/* Validates ifacer, which the controller puts in front of a tenant's plugin. */
-int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec);
 /* The member of spec for a cniType; NULL: unknown type. */
 const char *admit_block_of(const char *type);
 
@@ -114,9 +106,5 @@ struct range_locks {
 	struct kube_call *clean_up;
 	struct loop_timer *cleanup_timer;
 };
-
-/* Whether the watch has shown the deletion of the object; uid may be NULL. */
-bool range_locks_is_removed(const struct range_locks *c, const char *uid);
-void range_locks_cleanup_stop(struct range_locks *c);
 
 #endif

@@ -200,6 +200,23 @@ static int check_inject(struct admit *a, const struct json *spec)
 
 /* --- free JSON --- */
 
+static bool is_trusted(const struct admit *a)
+{
+	return a->cache->trusts && a->cache->trusts(a->cache->arg, a->request->ns);
+}
+
+/* Validates a tenant's CNI configuration, complete or a single plugin, by spec/definition.h. */
+static int admit_check_definition(struct admit *a, const struct json *config, const char *place)
+{
+	const struct definition_rules rules = {0};
+	struct err e = ERR_INIT;
+
+	if (is_trusted(a) || definition_check(config, &rules, &e) == 0 || admit_spec_stays(a))
+		return 0;
+	return admit_refuse(a, ADMIT_FORBIDDEN, "%s: namespace '%s' is not trusted: %s", place,
+			    a->request->ns, e.text);
+}
+
 static int check_custom(struct admit *a, const struct json *spec)
 {
 	const char *text = admit_text(json_get(spec, "customCNI"));
@@ -315,6 +332,11 @@ static void say_unused(struct admit *a, const struct json *spec, const char *blo
 		admit_warn(a, "spec.%s.ippools is ignored: disableIPAM is true", block);
 }
 
+static int admit_check_block(struct admit *a, const char *type, const char *name,
+			     const struct json *spec);
+
+static int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec);
+
 int admit_check_network(struct admit *a)
 {
 	const struct json *spec = json_get(a->request->object, "spec");
@@ -348,7 +370,7 @@ int admit_check_network(struct admit *a)
 	return r;
 }
 
-/* The one block of a SpiderMultusConfig that its cniType has. */
+/* Checks the block of a SpiderMultusConfig that belongs to its cniType. */
 
 enum {
 	VLAN_MAX = 4094,
@@ -608,7 +630,9 @@ static int check_ovs(const struct block *b)
 	return r;
 }
 
-int admit_check_block(struct admit *a, const char *type, const char *name, const struct json *spec)
+/* Validates the block of a SpiderMultusConfig that its cniType requires. */
+static int admit_check_block(struct admit *a, const char *type, const char *name,
+			     const struct json *spec)
 {
 	static const struct {
 		const char *name;
@@ -629,23 +653,8 @@ int admit_check_block(struct admit *a, const char *type, const char *name, const
 
 /* Fields that only administrators may set: CNI plugins run as root on the nodes. */
 
-static bool is_trusted(const struct admit *a)
-{
-	return a->cache->trusts && a->cache->trusts(a->cache->arg, a->request->ns);
-}
-
-int admit_check_definition(struct admit *a, const struct json *config, const char *place)
-{
-	const struct definition_rules rules = {0};
-	struct err e = ERR_INIT;
-
-	if (is_trusted(a) || definition_check(config, &rules, &e) == 0 || admit_spec_stays(a))
-		return 0;
-	return admit_refuse(a, ADMIT_FORBIDDEN, "%s: namespace '%s' is not trusted: %s", place,
-			    a->request->ns, e.text);
-}
-
-int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec)
+/* Validates ifacer, which the controller puts in front of a tenant's plugin. */
+static int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec)
 {
 	const struct json *b = json_get(spec, block);
 	bool tags = strcmp(block, "macvlan") == 0 || strcmp(block, "ipvlan") == 0;

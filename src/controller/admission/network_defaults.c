@@ -109,7 +109,7 @@ static void take_pools(struct admit *a, const struct spellings *s)
 					  json_get(json_get(s->old, s->block), "ippools")});
 }
 
-/* `matchMasterSubnet` of the spec and of the block are the block's pools'. */
+/* `matchMasterSubnet` of the spec or of the block applies to the pools of the block. */
 static void take_match(struct admit *a, const struct spellings *s)
 {
 	auto_free char *place = xasprintf("spec.%s", s->block);

@@ -232,6 +232,15 @@ static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 	return o && is_settled(c, o);
 }
 
+/* Whether the watch has shown the deletion of the object; uid may be NULL. */
+static bool range_locks_is_removed(const struct range_locks *c, const char *uid)
+{
+	for (size_t i = 0; uid && *uid && i < CLAIMS_REMOVED_MAX; i++)
+		if (strcmp(c->deleted[i], uid) == 0)
+			return true;
+	return false;
+}
+
 static bool is_in_the_way(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
@@ -327,6 +336,12 @@ struct range_locks *range_locks_new(struct kube *k, const char *ns)
 	c->k = k;
 	c->ns = ns;
 	return c;
+}
+
+static void range_locks_cleanup_stop(struct range_locks *c)
+{
+	kube_cancel(c->clean_up);
+	loop_del_timer(c->cleanup_timer);
 }
 
 void range_locks_free(struct range_locks *c)
@@ -584,14 +599,6 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
 
 enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };
 
-bool range_locks_is_removed(const struct range_locks *c, const char *uid)
-{
-	for (size_t i = 0; uid && *uid && i < CLAIMS_REMOVED_MAX; i++)
-		if (strcmp(c->deleted[i], uid) == 0)
-			return true;
-	return false;
-}
-
 static void range_locks_cleanup_send(struct range_locks *c, enum kube_verb verb, struct span body,
 				     kube_done_fn fn)
 {
@@ -671,10 +678,4 @@ void range_locks_removed(struct range_locks *c, const char *uid)
 		c->cleanup_timer = loop_add_timer(kube_loop(c->k),
 						  kube_jitter(SCHEDULE_MIN_MS, SCHEDULE_MAX_MS),
 						  on_timer, c);
-}
-
-void range_locks_cleanup_stop(struct range_locks *c)
-{
-	kube_cancel(c->clean_up);
-	loop_del_timer(c->cleanup_timer);
 }

@@ -6,10 +6,44 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "controller/cache/internal.h"
+#include "controller/cache/cache.h"
+#include "kube/informer.h"
+#include "kube/spent.h"
+#include "kube/sync_error.h"
 #include "controller/nad/render.h"
 #include "kube/kinds.h"
 #include "spec/pod.h"
+
+enum { CLUSTER_CACHE_TEXT_MAX = 4 << 20 };
+
+struct cluster_cache_listener {
+	cluster_cache_fn fn; /* NULL: removed */
+	void *arg;
+};
+
+struct cluster_cache_watch {
+	struct cluster_cache *w;
+	enum cluster_cache_kind kind;
+	struct kube_informer *i;
+	struct cluster_cache_listener *v;
+	size_t n;
+	struct kube_sync_error sync_error;
+};
+
+struct cluster_cache {
+	struct kube *kube;
+	struct cluster_cache_watch watch[CLUSTER_CACHE_KINDS];
+	struct kube_sync_errors sync_errors;
+	struct kube_spent spent; /* memory used by objects that tenants write */
+	/* times of the loop's clock; 0: never */
+	int64_t etcd_restored, listens_until;
+};
+
+/* Kinds that can be written with rights in one namespace only. */
+static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
+{
+	return kind == CLUSTER_CACHE_MULTUSCONFIGS || kind == CLUSTER_CACHE_NADS;
+}
 
 /* Watches, listeners, and errors of a watch. */
 
@@ -66,6 +100,19 @@ static void report(struct cluster_cache_watch *v, const struct kube_object *was,
 	for (size_t i = 0, n = v->n; i < n; i++)
 		if (v->v[i].fn)
 			v->v[i].fn(v->v[i].arg, was, is);
+}
+
+static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
+				const struct kube_object *o);
+
+/* Returns the charge of a deleted or replaced object. */
+static void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
+				     const struct kube_object *o)
+{
+	const struct cluster_cache_object *v = cluster_cache_object(o);
+
+	if (cluster_cache_is_tenants(kind) && !v->large)
+		kube_spent_less(&w->spent, o->ns, v->bytes);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -481,8 +528,12 @@ static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));
 }
 
-void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
-			 const struct kube_object *o)
+/*
+ * Charges a new object to its namespace; caches it as a large one if the namespace is over its
+ * limit.
+ */
+static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
+				const struct kube_object *o)
 {
 	struct cluster_cache_object *v = o->value;
 	auto_buf struct buf b = {0};
@@ -496,13 +547,4 @@ void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 	}
 	if (v->large)
 		say_large(kind, o);
-}
-
-void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
-			      const struct kube_object *o)
-{
-	const struct cluster_cache_object *v = cluster_cache_object(o);
-
-	if (cluster_cache_is_tenants(kind) && !v->large)
-		kube_spent_less(&w->spent, o->ns, v->bytes);
 }

@@ -286,8 +286,8 @@ static enum cidr_type by_name(const char *name)
 	return CIDR_NONE;
 }
 
-/* Of one configuration: 1 with *ret, NULL where it has no name; 0: it is another program's that calls networks, or is
- * invalid. */
+/* Reads the network name of one CNI configuration. 1: *ret is set, NULL if it has no name; 0: the
+ * configuration is invalid, or of a program that delegates to other networks. */
 static int read_name(const struct root *root, const char *path, char **ret)
 {
 	auto_json struct json_doc *doc = NULL;

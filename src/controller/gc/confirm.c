@@ -122,6 +122,67 @@ static void say(struct liveness *a, const struct err *e)
 
 static void send(struct liveness_question *q);
 
+static enum liveness_answer liveness_judge_node(const struct json *object)
+{
+	struct gc_cache_node n = {0};
+
+	if (!object)
+		return LIVENESS_DELETED;
+	gc_cache_read_node(object, &n);
+	return n.fenced && !n.ready ? LIVENESS_DELETED : LIVENESS_THERE;
+}
+
+/* object NULL: it does not exist. */
+static enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
+					       const struct json *object)
+{
+	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
+	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
+
+	if (!object || (*q->uid && uid && strcmp(uid, q->uid) != 0))
+		return LIVENESS_DELETED;
+	return phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0)
+		       ? LIVENESS_DELETED
+		       : LIVENESS_THERE;
+}
+
+static bool is_deleting(const struct json *object)
+{
+	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp"));
+}
+
+static int64_t number(const struct json *v, int64_t otherwise)
+{
+	int64_t n;
+
+	return json_int(v, &n) == 0 ? n : otherwise;
+}
+
+/* Records the result of the current step of an LIVENESS_NAME entry. */
+static void liveness_learn(struct liveness_question *q, const struct json *object)
+{
+	const struct json *spec = json_get(object, "spec");
+
+	switch (q->step) {
+	case LIVENESS_STEP_SET:
+		q->set.known = true;
+		q->set.exists = object;
+		q->set.start = number(json_get(json_get(spec, "ordinals"), "start"), 0);
+		q->set.replicas = number(json_get(spec, "replicas"), 1);
+		break;
+	case LIVENESS_STEP_VMI:
+		q->machine.vmi_exists = object;
+		q->machine.vmi_deleting = is_deleting(object);
+		break;
+	case LIVENESS_STEP_VM:
+		q->machine.known = true;
+		q->machine.vm_exists = object;
+		q->machine.vm_deleting = is_deleting(object);
+		break;
+	case LIVENESS_STEP_END: break;
+	}
+}
+
 static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct liveness_question *q = arg;
@@ -148,6 +209,9 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 	answer(q, q->about == LIVENESS_POD ? liveness_judge_pod(q, v) : liveness_judge_node(v));
 	next(a);
 }
+
+static bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
+			     char set[static 254]);
 
 static void send_name(struct liveness_question *q)
 {
@@ -283,7 +347,9 @@ static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstan
 static const struct kube_kind vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine",
 				     true};
 
-bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret, char set[static 254])
+/* The object to GET in the current step of an LIVENESS_NAME entry; false: the step is skipped. */
+static bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
+			     char set[static 254])
 {
 	const struct identity_conf *c = &q->a->conf.identity;
 	uint64_t ordinal;
@@ -299,63 +365,4 @@ bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret, c
 	case LIVENESS_STEP_END: break;
 	}
 	return false;
-}
-
-static bool is_deleting(const struct json *object)
-{
-	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp"));
-}
-
-static int64_t number(const struct json *v, int64_t otherwise)
-{
-	int64_t n;
-
-	return json_int(v, &n) == 0 ? n : otherwise;
-}
-
-enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
-					const struct json *object)
-{
-	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
-	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
-
-	if (!object || (*q->uid && uid && strcmp(uid, q->uid) != 0))
-		return LIVENESS_DELETED;
-	return phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0)
-		       ? LIVENESS_DELETED
-		       : LIVENESS_THERE;
-}
-
-enum liveness_answer liveness_judge_node(const struct json *object)
-{
-	struct gc_cache_node n = {0};
-
-	if (!object)
-		return LIVENESS_DELETED;
-	gc_cache_read_node(object, &n);
-	return n.fenced && !n.ready ? LIVENESS_DELETED : LIVENESS_THERE;
-}
-
-void liveness_learn(struct liveness_question *q, const struct json *object)
-{
-	const struct json *spec = json_get(object, "spec");
-
-	switch (q->step) {
-	case LIVENESS_STEP_SET:
-		q->set.known = true;
-		q->set.exists = object;
-		q->set.start = number(json_get(json_get(spec, "ordinals"), "start"), 0);
-		q->set.replicas = number(json_get(spec, "replicas"), 1);
-		break;
-	case LIVENESS_STEP_VMI:
-		q->machine.vmi_exists = object;
-		q->machine.vmi_deleting = is_deleting(object);
-		break;
-	case LIVENESS_STEP_VM:
-		q->machine.known = true;
-		q->machine.vm_exists = object;
-		q->machine.vm_deleting = is_deleting(object);
-		break;
-	case LIVENESS_STEP_END: break;
-	}
 }

@@ -25,7 +25,7 @@ int64_t cluster_gc_now(const struct cluster_gc *g)
 }
 
 /* Never postpones a pass that is scheduled already. */
-void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
+static void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
 {
 	int64_t rest = g->passed + PASS_MS - cluster_gc_now(g);
 
@@ -171,6 +171,8 @@ static void watch_ready(struct cluster_gc *g)
 	else if (!g->ready_since)
 		g->ready_since = cluster_gc_now(g) > 0 ? cluster_gc_now(g) : 1;
 }
+
+static void cluster_gc_scan(struct cluster_gc *g);
 
 static void on_timer(void *arg)
 {
@@ -424,7 +426,8 @@ static void count_unknown(const struct scan *s)
 			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
 }
 
-void cluster_gc_scan(struct cluster_gc *g)
+/* A full scan. */
+static void cluster_gc_scan(struct cluster_gc *g)
 {
 	struct scan s = {.g = g};
 

@@ -40,16 +40,6 @@ struct liveness {
 	char *logged;
 };
 
-/* The object to GET in the current step of an LIVENESS_NAME entry; false: the step is skipped. */
-bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
-		      char set[static 254]);
-/* object NULL: it does not exist. */
-enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
-					const struct json *object);
-enum liveness_answer liveness_judge_node(const struct json *object);
-/* Records the result of the current step of an LIVENESS_NAME entry. */
-void liveness_learn(struct liveness_question *q, const struct json *object);
-
 /* pool_status.c and pool_status_write.c only. */
 
 #define COUNTS_FINALIZER "spiderpool.spidernet.io"
@@ -97,11 +87,6 @@ int64_t pool_status_now(const struct pool_status *c);
 void pool_status_schedule(struct pool_status *c, int64_t ms);
 void pool_status_logged(struct pool_status_pool *p, const struct err *e);
 
-/*
- * pool_status.c: removes records whose pod is gone from r and returns their number. Their events
- * are sent by pool_status_freed() when the write has succeeded.
- */
-size_t pool_status_judge(struct pool_status_pool *p, struct records *r);
 void pool_status_freed(struct pool_status_pool *p, bool done);
 
 /* pool_status_write.c: accessors of pool objects, and the writes. A write is sent at once. */
@@ -117,12 +102,6 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 /* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
 bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
 			      const char *text);
-
-/*
- * pool_status.c: sends the next write that the pool needs, if any; p->own has the records of
- * endpoints.
- */
-void pool_status_act(struct pool_status_pool *p, const struct kube_object *o);
 
 /* gc*.c only. */
 
@@ -174,7 +153,6 @@ struct cluster_gc {
 };
 
 int64_t cluster_gc_now(const struct cluster_gc *g);
-void cluster_gc_schedule(struct cluster_gc *g, int64_t ms);
 
 void cluster_gc_nodes_check(struct cluster_gc *g);
 bool cluster_gc_node_is_deleted(const struct cluster_gc *g, const char *name);
@@ -190,9 +168,6 @@ size_t
 cluster_gc_unknown(const struct block_object *o); /* number of entries whose owner is unknown ("?")
                                                     */
 void cluster_gc_endpoints_pass(struct cluster_gc *g);
-
-/* gc.c: a full scan. */
-void cluster_gc_scan(struct cluster_gc *g);
 
 /*
  * gc.c: cluster_gc_is_free(): whether a request about the object may be sent now. cluster_gc_begin() sends it;

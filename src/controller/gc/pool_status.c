@@ -181,6 +181,8 @@ static int64_t wait_of(const struct pool_status *c)
 	return wait;
 }
 
+static void pool_status_act(struct pool_status_pool *p, const struct kube_object *o);
+
 static void on_timer(void *arg)
 {
 	struct pool_status *c = arg;
@@ -353,7 +355,11 @@ static void annotation(struct pool_status_pool *p, const struct record *r)
 						   ip_str(&r->ip, ip), r->pod, r->uid);
 }
 
-size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
+/*
+ * Removes records whose pod is gone from r and returns their number. Their events
+ * are sent by pool_status_freed() when the write has succeeded.
+ */
+static size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
 {
 	const struct pool_status *c = p->c;
 	size_t retained = 0, deleted;
@@ -541,7 +547,11 @@ static void fetch(struct pool_status_pool *p)
 	p->call = kube_send(p->c->conf.kube, &r, on_got, p);
 }
 
-void pool_status_act(struct pool_status_pool *p, const struct kube_object *o)
+/*
+ * Sends the next write that the pool needs, if any; p->own has the records of
+ * endpoints.
+ */
+static void pool_status_act(struct pool_status_pool *p, const struct kube_object *o)
 {
 	const struct json *object = cluster_cache_json(o);
 	bool noted = pool_status_annotation(object),

@@ -27,7 +27,8 @@ static struct need *need_of(struct needs *l, const char *resource)
 	return NULL;
 }
 
-/* One device for each network that takes one; of a shared device one share for all networks. */
+/* Counts one device for each network with an exclusive device, and one share of a shared device for
+ * all networks together. */
 static void count(const struct inject_nets *nets, struct needs *needs)
 {
 	for (size_t i = 0; i < nets->n; i++) {

@@ -80,11 +80,17 @@ static struct inject_choice request_of(const struct inject_request *q)
 	return rdma.value ? rdma : net;
 }
 
+static int inject_list(const struct inject_request *q, const struct inject_choice *w,
+		       const struct inject_nets *nets, struct kube_patch *p);
+
 static int inject(const struct inject_request *q, const struct inject_choice *w,
 		  const struct inject_nets *nets, struct kube_patch *patch)
 {
 	return inject_list(q, w, nets, patch) + inject_containers(q, nets, patch);
 }
+
+static int inject_choose(const struct inject_request *q, const struct inject_choice *w,
+			 struct inject_nets *ret, struct err *e);
 
 int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e)
 {
@@ -217,8 +223,12 @@ static int add_group(const struct inject_request *q, const struct inject_choice 
 			NET_SELECT_MAX);
 }
 
-int inject_choose(const struct inject_request *q, const struct inject_choice *w,
-		  struct inject_nets *ret, struct err *e)
+/*
+ * The networks of the request, sorted, without duplicates. Fails if a group does not exist or a
+ * network cannot be injected. The caller frees ret->v.
+ */
+static int inject_choose(const struct inject_request *q, const struct inject_choice *w,
+			 struct inject_nets *ret, struct err *e)
 {
 	struct inject_nets l = {0};
 	struct span rest = span_of(w->value), value;
@@ -296,8 +306,12 @@ static void write_list(const struct json *annotations, const char *text, struct 
 	jo_str(to, text);
 }
 
-int inject_list(const struct inject_request *q, const struct inject_choice *w,
-		const struct inject_nets *nets, struct kube_patch *p)
+/*
+ * Writes `nets` as the pod's network annotation. A different list is overwritten with a warning,
+ * also an invalid one. Returns 1: an operation was written; 0: the list is the same.
+ */
+static int inject_list(const struct inject_request *q, const struct inject_choice *w,
+		       const struct inject_nets *nets, struct kube_patch *p)
 {
 	const struct json *annotations = annotations_of(q->pod);
 	const char *text = json_string(json_get(annotations, INJECT_NETWORKS));

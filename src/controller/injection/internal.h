@@ -44,20 +44,6 @@ void inject_warn(const struct inject_request *q, const char *fmt, ...)
 /* Iterates over the items of "a, b"; empty ones are skipped. */
 bool inject_next_value(struct span *rest, struct span *ret);
 
-/*
- * The networks of the request, sorted, without duplicates, at most NET_SELECT_MAX. Fails if there are more, a group does not
- * exist or a network cannot be injected. The caller frees ret->v.
- */
-int inject_choose(const struct inject_request *q, const struct inject_choice *w,
-		  struct inject_nets *ret, struct err *e);
-
-/*
- * Writes `nets` as the pod's network annotation. A different list is overwritten with a warning,
- * also an invalid one. Returns 1: an operation was written; 0: the list is the same.
- */
-int inject_list(const struct inject_request *q, const struct inject_choice *w,
-		const struct inject_nets *nets, struct kube_patch *p);
-
 /* Writes resources and capabilities of the containers; returns the number of operations. */
 int inject_containers(const struct inject_request *q, const struct inject_nets *nets,
 		      struct kube_patch *p);

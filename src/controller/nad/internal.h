@@ -36,11 +36,6 @@ static inline const char *nad_text(const struct json *v, const char *fallback)
 	return s && *s ? s : fallback;
 }
 
-/* Key of a type's block in the spec: "ibsriov" for "ib-sriov"; NULL: unknown type. */
-const char *nad_block(const char *type);
-/* Writes [ifacer] and the main plugin. */
-int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e);
-
 /* Internals of reconcile.c. */
 
 enum nads_step { STEP_NONE, STEP_CREATE, STEP_PATCH, STEP_REMOVE, STEP_STATUS };
@@ -78,18 +73,5 @@ struct nads {
 	int64_t no_status_until;
 	struct nads_counts counts;
 };
-
-/*
- * nads_again(): processes the job again after `ms`. nads_pump_schedule(): processes the queue in the
- * loop's next turn.
- */
-void nads_again(struct nads_job *j, int64_t ms);
-void nads_pump_schedule(struct nads *n);
-/* The job's request was answered: queues it again if it changed meanwhile. */
-void nads_answered(struct nads_job *j);
-/* Sets the name of the NAD that the job wants. */
-void nads_want(struct nads_job *j, const char *nad);
-/* Carries out the next step of the job; at most one request. */
-void nads_inspect(struct nads_job *j);
 
 #endif

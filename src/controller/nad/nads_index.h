@@ -23,15 +23,4 @@ struct nads_index {
 	size_t n, cap;
 };
 
-/* Index of the first key that is not before this one; n: none. */
-size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what,
-		     const char *name);
-/* Whether the key at `at` exists and has this namespace and what; used to iterate over them. */
-bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what);
-/* Copies the strings. An existing key stays with its job. */
-struct nads_key *nads_index_add(struct nads_index *x, const char *ns, const char *what,
-				const char *name, struct nads_job *job);
-void nads_index_remove(struct nads_index *x, const char *ns, const char *what, const char *name);
-void nads_index_done(struct nads_index *x);
-
 #endif

@@ -20,6 +20,28 @@ enum { AT_ONCE = 8, BATCH_MAX = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 }
 
 /* --- jobs --- */
 
+static int compare(const struct nads_key *k, const char *ns, const char *what, const char *name)
+{
+	int r = strcmp(k->ns, ns);
+
+	if (r == 0)
+		r = strcmp(k->what, what);
+	return r ? r : strcmp(k->name, name);
+}
+
+/* Index of the first key that is not before this one; n: none. */
+static size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what,
+			    const char *name)
+{
+	return LOWER_BOUND(i, x->n, compare(x->v[i], ns, what, name) < 0);
+}
+
+/* Whether the key at `at` exists and has this namespace and what; used to iterate over them. */
+static bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what)
+{
+	return at < x->n && strcmp(x->v[at]->what, what) == 0 && strcmp(x->v[at]->ns, ns) == 0;
+}
+
 static struct nads_job *find(const struct nads *n, const char *ns, const char *name)
 {
 	size_t at = nads_index_at(&n->jobs, ns, "", name);
@@ -61,13 +83,66 @@ static void drop(struct nads_job *j)
 	free(j);
 }
 
+static void nads_index_remove(struct nads_index *x, const char *ns, const char *what,
+			      const char *name)
+{
+	size_t at = nads_index_at(x, ns, what, name);
+
+	if (at == x->n || compare(x->v[at], ns, what, name) != 0)
+		return;
+	free(x->v[at]);
+	x->n--;
+	memmove(&x->v[at], &x->v[at + 1], (x->n - at) * sizeof(struct nads_key *));
+}
+
 static void forget_want(struct nads_job *j)
 {
 	if (j->nad)
 		nads_index_remove(&j->n->wants, j->ns, j->nad, j->name);
 }
 
-void nads_want(struct nads_job *j, const char *nad)
+static const char *place(char **at, const char *s)
+{
+	size_t n = strlen(s) + 1;
+	const char *to = memcpy(*at, s, n);
+
+	*at += n;
+	return to;
+}
+
+static struct nads_key *key_new(const char *ns, const char *what, const char *name,
+				struct nads_job *job)
+{
+	struct nads_key *k = xcalloc(1, sizeof(*k) + strlen(ns) + strlen(what) + strlen(name) + 3);
+	char *at = (char *)(k + 1);
+
+	k->ns = place(&at, ns);
+	k->what = place(&at, what);
+	k->name = place(&at, name);
+	k->job = job;
+	return k;
+}
+
+/* Copies the strings. An existing key stays with its job. */
+static struct nads_key *nads_index_add(struct nads_index *x, const char *ns, const char *what,
+				       const char *name, struct nads_job *job)
+{
+	size_t at = nads_index_at(x, ns, what, name);
+
+	if (at < x->n && compare(x->v[at], ns, what, name) == 0)
+		return x->v[at];
+	if (x->n == x->cap) {
+		x->cap = x->cap ? x->cap + x->cap / 2 : 16;
+		x->v = xrealloc(x->v, x->cap * sizeof(struct nads_key *));
+	}
+	memmove(&x->v[at + 1], &x->v[at], (x->n - at) * sizeof(struct nads_key *));
+	x->v[at] = key_new(ns, what, name, job);
+	x->n++;
+	return x->v[at];
+}
+
+/* Sets the name of the NAD that the job wants. */
+static void nads_want(struct nads_job *j, const char *nad)
 {
 	if (j->nad && strcmp(j->nad, nad) == 0)
 		return;
@@ -93,6 +168,10 @@ static bool is_known(const struct nads *n)
 	       cluster_cache_synced(n->c.cache, CLUSTER_CACHE_NADS);
 }
 
+static void nads_inspect(struct nads_job *j);
+
+static void nads_pump_schedule(struct nads *n);
+
 static void pump(void *arg)
 {
 	struct nads *n = arg;
@@ -111,7 +190,8 @@ static void pump(void *arg)
 	}
 }
 
-void nads_pump_schedule(struct nads *n)
+/* Processes the queue in the next turn of the loop. */
+static void nads_pump_schedule(struct nads *n)
 {
 	if (!n->pump)
 		n->pump = loop_add_timer(n->loop, 0, pump, n);
@@ -124,7 +204,8 @@ static void mark(struct nads_job *j)
 	nads_pump_schedule(j->n);
 }
 
-void nads_answered(struct nads_job *j)
+/* The job's request was answered: queues it again if it changed meanwhile. */
+static void nads_answered(struct nads_job *j)
 {
 	if (j->due)
 		queue(j);
@@ -139,7 +220,8 @@ static void on_again(void *arg)
 	mark(j);
 }
 
-void nads_again(struct nads_job *j, int64_t ms)
+/* Processes the job again after `ms`. */
+static void nads_again(struct nads_job *j, int64_t ms)
 {
 	loop_del_timer(j->again);
 	j->again = loop_add_timer(j->n->loop, ms, on_again, j);
@@ -262,6 +344,14 @@ struct nads *nads_new(const struct nads_conf *c)
 		know(n, cluster_cache_at(c->cache, CLUSTER_CACHE_NADS, i));
 	add_all(n);
 	return n;
+}
+
+static void nads_index_done(struct nads_index *x)
+{
+	for (size_t i = 0; i < x->n; i++)
+		free(x->v[i]);
+	free(x->v);
+	*x = (struct nads_index){0};
 }
 
 void nads_free(struct nads *n)
@@ -604,7 +694,8 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 		labels_put(&n->annotations, MISSING_RESOURCE_ANNOTATION, text);
 }
 
-void nads_inspect(struct nads_job *j)
+/* Carries out the next step of the job; at most one request. */
+static void nads_inspect(struct nads_job *j)
 {
 	const struct kube_object *o =
 		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
@@ -626,81 +717,4 @@ void nads_inspect(struct nads_job *j)
 	add_missing(j, o, &n);
 	reconcile_one(j, o, &n);
 	nad_done(&n);
-}
-
-static int compare(const struct nads_key *k, const char *ns, const char *what, const char *name)
-{
-	int r = strcmp(k->ns, ns);
-
-	if (r == 0)
-		r = strcmp(k->what, what);
-	return r ? r : strcmp(k->name, name);
-}
-
-size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what, const char *name)
-{
-	return LOWER_BOUND(i, x->n, compare(x->v[i], ns, what, name) < 0);
-}
-
-bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what)
-{
-	return at < x->n && strcmp(x->v[at]->what, what) == 0 && strcmp(x->v[at]->ns, ns) == 0;
-}
-
-static const char *place(char **at, const char *s)
-{
-	size_t n = strlen(s) + 1;
-	const char *to = memcpy(*at, s, n);
-
-	*at += n;
-	return to;
-}
-
-static struct nads_key *key_new(const char *ns, const char *what, const char *name,
-				struct nads_job *job)
-{
-	struct nads_key *k = xcalloc(1, sizeof(*k) + strlen(ns) + strlen(what) + strlen(name) + 3);
-	char *at = (char *)(k + 1);
-
-	k->ns = place(&at, ns);
-	k->what = place(&at, what);
-	k->name = place(&at, name);
-	k->job = job;
-	return k;
-}
-
-struct nads_key *nads_index_add(struct nads_index *x, const char *ns, const char *what,
-				const char *name, struct nads_job *job)
-{
-	size_t at = nads_index_at(x, ns, what, name);
-
-	if (at < x->n && compare(x->v[at], ns, what, name) == 0)
-		return x->v[at];
-	if (x->n == x->cap) {
-		x->cap = x->cap ? x->cap + x->cap / 2 : 16;
-		x->v = xrealloc(x->v, x->cap * sizeof(struct nads_key *));
-	}
-	memmove(&x->v[at + 1], &x->v[at], (x->n - at) * sizeof(struct nads_key *));
-	x->v[at] = key_new(ns, what, name, job);
-	x->n++;
-	return x->v[at];
-}
-
-void nads_index_remove(struct nads_index *x, const char *ns, const char *what, const char *name)
-{
-	size_t at = nads_index_at(x, ns, what, name);
-
-	if (at == x->n || compare(x->v[at], ns, what, name) != 0)
-		return;
-	free(x->v[at]);
-	x->n--;
-	memmove(&x->v[at], &x->v[at + 1], (x->n - at) * sizeof(struct nads_key *));
-}
-
-void nads_index_done(struct nads_index *x)
-{
-	for (size_t i = 0; i < x->n; i++)
-		free(x->v[i]);
-	free(x->v);
-	*x = (struct nads_index){0};
 }

@@ -72,6 +72,10 @@ static int put_chain(struct json_out *o, const struct json *list, struct err *e)
 	return 0;
 }
 
+static void nad_put_coordinator(struct json_out *o, const struct json *c);
+
+static int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e);
+
 static int put_plugins(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	int64_t mtu = is_type(q, "sriov") ? nad_int(json_get(q->block, "mtu"), 0) : 0;
@@ -127,6 +131,8 @@ static int custom(const struct json *spec, char **ret, struct err *e)
 	*ret = text ? xstrdup(text) : NULL;
 	return 0;
 }
+
+static const char *nad_block(const char *type);
 
 static int request_from(const struct json *smc, struct nad_request *q, struct err *e)
 {
@@ -238,7 +244,7 @@ static bool matches_master(const struct nad_request *q)
 	       nad_bool(json_get(q->spec, "matchMasterSubnet"), false);
 }
 
-/* Types whose IPAM is told: the master is a PF, or the interface that the network is on. */
+/* Types whose IPAM configuration has the master: a PF, or the interface of the network. */
 static bool knows_match(const char *type)
 {
 	return strcmp(type, "sriov") == 0 || strcmp(type, "macvlan") == 0 ||
@@ -477,14 +483,16 @@ static const struct kind *kind_of(const char *type)
 	return NULL;
 }
 
-const char *nad_block(const char *type)
+/* Key of a type's block in the spec: "ibsriov" for "ib-sriov"; NULL: unknown type. */
+static const char *nad_block(const char *type)
 {
 	const struct kind *k = kind_of(type);
 
 	return k ? k->block : NULL;
 }
 
-int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e)
+/* Writes [ifacer] and the main plugin. */
+static int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	int r = kind_of(q->type)->put(o, q, e);
 
@@ -547,7 +555,8 @@ static void put_numbers(struct json_out *o, const struct json *c)
 		jo_kint(o, "hostRuleTable", table);
 }
 
-void nad_put_coordinator(struct json_out *o, const struct json *c)
+/* Writes the coordinator plugin from spec.coordinator (NULL: all defaults). */
+static void nad_put_coordinator(struct json_out *o, const struct json *c)
 {
 	int64_t mtu;
 

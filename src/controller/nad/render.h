@@ -48,9 +48,4 @@ void nad_done(struct nad *n);
 /* Borrowed; "": the object has no name. */
 const char *nad_name(const struct json *smc);
 
-/* --- internals --- */
-
-/* Writes the coordinator plugin from spec.coordinator (NULL: all defaults). */
-void nad_put_coordinator(struct json_out *o, const struct json *coordinator);
-
 #endif

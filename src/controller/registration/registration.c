@@ -8,8 +8,47 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "controller/registration/internal.h"
+#include "base/backoff.h"
+#include "kube/informer.h"
 #include "wire/tls/base64.h"
+
+#define REGISTRATION_GROUP "admissionregistration.k8s.io"
+
+enum { REGISTRATION_TEXT_MAX = 1 << 20, REGISTRATION_WHAT_MAX = 1024 };
+
+/* One of the two configurations. */
+struct side {
+	struct registration *h;
+	const struct kube_kind *kind;
+	bool validating;
+	struct kube_informer *informer;
+	struct kube_call *call;
+	struct loop_timer *timer;
+	struct backoff backoff;
+	/* Backoff for two writers that keep reverting each other's changes. */
+	struct backoff calm;
+	int64_t healed_at, not_before;
+	char *sent;	    /* last content requested; NULL: none yet */
+	char *version;	    /* resourceVersion of our last write: older ones are from before it */
+	char *stored;	    /* what the server stored for `sent`, if different; NULL: the same */
+	bool right;	    /* the content was correct at some time since `sent` */
+	bool no_conditions; /* the server drops or rejects matchConditions */
+	bool making;	    /* the call in flight is a create */
+	bool missing;	    /* does not exist, and the account may not create it */
+};
+
+struct registration {
+	struct registration_conf conf;
+	struct loop *loop;
+	struct side sides[2];
+	uint64_t healed;
+};
+
+/* a kube_object.value */
+struct there {
+	struct json_doc *doc; /* the field `webhooks` */
+	bool injected;	      /* cert-manager injects the caBundle */
+};
 
 /* Watches the two configurations and reverts changes. */
 
@@ -98,7 +137,7 @@ static void on_time(void *arg)
 	scan(s);
 }
 
-void registration_schedule(struct side *s, int64_t ms)
+static void registration_schedule(struct side *s, int64_t ms)
 {
 	loop_del_timer(s->timer);
 	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
@@ -117,6 +156,28 @@ static void log_change(struct side *s, const char *what)
 	log_warn("webhooks were changed by another program, correcting them",
 		 LOG_S("object", s->kind->name), LOG_S("what", what));
 }
+
+static char *text_of(const struct json *v)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, REGISTRATION_TEXT_MAX);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, true);
+	return buf_take(&b);
+}
+
+/* Whether `webhooks` is what the server stored for `want`. */
+static bool registration_is_stored(const struct side *s, const struct json *webhooks,
+				   const char *want)
+{
+	auto_free char *text = s->stored && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
+
+	return text && !strcmp(text, s->stored);
+}
+
+static void registration_send(struct side *s, const char *webhooks, const char *version);
 
 static void scan(struct side *s)
 {
@@ -363,17 +424,6 @@ static void learn(struct side *s, const struct json *object)
 		 "in scope");
 }
 
-static char *text_of(const struct json *v)
-{
-	auto_buf struct buf b;
-	struct json_out o;
-
-	buf_init(&b, REGISTRATION_TEXT_MAX);
-	jo_init(&o, &b, 0);
-	jo_val(&o, v, true);
-	return buf_take(&b);
-}
-
 /* If the server normalizes the content, its form is accepted: writing again would not change it. */
 static void log_kept(struct side *s, const struct json *webhooks)
 {
@@ -391,13 +441,6 @@ static void log_kept(struct side *s, const struct json *webhooks)
 	log_warn("the API server stores a webhook differently", LOG_S("object", s->kind->name),
 		 LOG_S("what", what.p));
 	s->stored = text_of(webhooks);
-}
-
-bool registration_is_stored(const struct side *s, const struct json *webhooks, const char *want)
-{
-	auto_free char *text = s->stored && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
-
-	return text && !strcmp(text, s->stored);
 }
 
 /* Masks the token, which the server may echo in its error message. */
@@ -456,7 +499,8 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	registration_schedule(s, backoff_next(&s->backoff));
 }
 
-void registration_send(struct side *s, const char *webhooks, const char *version)
+/* version NULL: creates the object. */
+static void registration_send(struct side *s, const char *webhooks, const char *version)
 {
 	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
 				 .on = {s->kind, NULL, REGISTRATION_NAME, NULL}};
@@ -733,7 +777,8 @@ static struct span path_of(const char *url)
 	return at ? (struct span){at, strcspn(at, "?#")} : (struct span){0};
 }
 
-bool tokenless_found(const struct json *webhooks)
+/* Whether one of the `webhooks` (an array) has such a path. Pure. */
+static bool tokenless_found(const struct json *webhooks)
 {
 	struct json_walk w = json_walk_start(webhooks);
 	const struct json *h;

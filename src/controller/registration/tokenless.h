@@ -22,7 +22,4 @@ void tokenless_free(struct tokenless *b); /* accepts NULL */
 /* Whether the path is one of our webhooks' without a token and is accepted now. */
 bool tokenless_accept(const struct tokenless *b, struct span path);
 
-/* Whether one of the `webhooks` (an array) has such a path. Pure. */
-bool tokenless_found(const struct json *webhooks);
-
 #endif

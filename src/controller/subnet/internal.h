@@ -77,7 +77,6 @@ bool subnets_is_sure(const struct subnets *s);
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool);
 void subnets_forget(struct subnets *s, const char *pool);
-void subnets_errors_done(struct subnets *s);
 void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
 		 const struct err *cause);
 
@@ -124,15 +123,9 @@ struct subnets_turn {
 };
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s);
 void subnets_turn_done(struct subnets_turn *t);
-/* Pools of a CIDR, sorted by name. */
-const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
-						   size_t *n);
 /* Applications that request pools of the subnet. */
 const struct subnets_turn_request *
 subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t family, size_t *n);
-/* The addresses of pods within the set. The caller frees *ret. */
-void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_leftover **ret,
-		      size_t *n);
 
 /* --- one subnet --- */
 
@@ -168,7 +161,6 @@ bool subnets_stays(const struct kube_object *pool);
 /* --- requests --- */
 
 bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name);
-void subnets_ops_done(struct subnets *s);
 /* Registers the operation; the caller sends the request. */
 struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name);
 void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kube_request *r);
@@ -207,8 +199,6 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 		       const struct kube_object *subnet);
 void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *cause);
-void subnets_lookup_used(struct subnets *s, const char *pool);
-void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of);
 void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_id *app);
 
 /* --- objects --- */

@@ -117,6 +117,18 @@ static void add_pool(struct subnets_inputs *k, const struct kube_object *o)
 	add_keys(k, at);
 }
 
+/* Pools of a CIDR, sorted by name. */
+static const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t,
+							  const char *cidr, size_t *n)
+{
+	size_t low = LOWER_BOUND(i, t->n_pools, strcmp(t->pools[i].cidr, cidr) < 0), end;
+
+	for (end = low; end < t->n_pools && strcmp(t->pools[end].cidr, cidr) == 0; end++)
+		;
+	*n = end - low;
+	return t->pools + low;
+}
+
 void subnets_collect_pools(struct subnets_inputs *k)
 {
 	char text[IP_TEXT_MAX];
@@ -290,6 +302,8 @@ void subnets_collect_wants(struct subnets_inputs *k)
 
 /* --- callbacks of the plan --- */
 
+static void subnets_lookup_used(struct subnets *s, const char *pool);
+
 static const struct ip_set *used(void *arg, const char *pool)
 {
 	struct subnets_inputs *k = arg;
@@ -319,6 +333,64 @@ static bool waited(struct subnets_inputs *k, struct subnets_pool_error *n)
 	if (left > 0)
 		subnets_wake(k->s, left);
 	return left <= 0;
+}
+
+static bool has_block(const struct json *list, const struct ip_set *of)
+{
+	struct json_walk w = json_walk_start(json_get(list, "items"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		struct block_object o = {0};
+		struct ip_set in = {.family = of->family};
+		bool found = true; /* a block that cannot be parsed may contain any address */
+
+		if (block_object_read(v, &o, NULL) == 0) {
+			block_addresses(of, &o.net, &in);
+			found = in.n > 0;
+			block_object_done(&o);
+		}
+		ip_set_done(&in);
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+static void on_blocks(void *arg, int status, const struct json *object, const struct err *cause)
+{
+	struct subnets_op *op = arg;
+	struct subnets *s = op->s;
+	struct subnets_pool_error *n = subnets_error_log(s, op->name);
+
+	op->call = NULL;
+	op->until = subnets_now(s) + s->conf.rest_ms;
+	n->clear = status == 404 || (!cause && !has_block(object, &n->checked));
+	if (n->clear)
+		op->until = 0;
+	subnets_wake(s, n->clear ? 1 : s->conf.rest_ms);
+}
+
+static void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of)
+{
+	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = &subnets_blocks}};
+	struct subnets_pool_error *n = subnets_error_log(s, pool);
+	auto_buf struct buf query, label;
+	char value[BLOCK_LABEL_MAX];
+	struct subnets_op *op;
+
+	buf_init(&query, KUBE_PATH_MAX);
+	buf_init(&label, 256);
+	if (subnets_busy(s, SUBNETS_INPUTS, pool))
+		return;
+	ip_set_done(&n->checked);
+	subnet_set_copy(of, &n->checked);
+	n->clear = false;
+	buf_printf(&label, "%s=%s", BLOCK_POOL_LABEL, block_label(pool, value));
+	kube_path_query(&query, "labelSelector", label.p);
+	r.query = query.p;
+	op = subnets_begin(s, SUBNETS_INPUTS, pool);
+	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
 /* Whether no block has an address of the set, according to a GET. Each answer is used once. */
@@ -364,6 +436,48 @@ static bool is_deleted(void *arg, const struct subnet_entry *x)
 	deleted = is_clear(k, n, &all);
 	ip_set_done(&all);
 	return deleted;
+}
+
+static int leftover_by_ip(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct subnet_leftover *)a)->ip,
+		      &((const struct subnet_leftover *)b)->ip);
+}
+
+static void collect_ips(struct subnets_turn *t)
+{
+	const struct gc_cache *c = t->s->conf.gc_cache;
+
+	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct gc_cache_endpoint *x =
+			gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i));
+
+		for (size_t n = 0; n < x->n; n++)
+			VEC_PUSH(t->ips, t->n_ips) =
+				(struct subnet_leftover){x->v[n].ip, x->v[n].pool};
+	}
+	if (t->n_ips)
+		qsort(t->ips, t->n_ips, sizeof(t->ips[0]), leftover_by_ip);
+	t->ips_are_known = true;
+}
+
+static size_t first_ip(const struct subnets_turn *t, const struct ipaddr *from)
+{
+	return LOWER_BOUND(i, t->n_ips, ip_cmp(&t->ips[i].ip, from) < 0);
+}
+
+/* The addresses of pods within the set. The caller frees *ret. */
+static void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of,
+			     struct subnet_leftover **ret, size_t *n)
+{
+	*ret = NULL;
+	*n = 0;
+	if (!t->ips_are_known)
+		collect_ips(t);
+	for (size_t i = 0; i < of->n; i++)
+		for (size_t k = first_ip(t, &of->v[i].first);
+		     k < t->n_ips && ip_cmp(&t->ips[k].ip, &of->v[i].last) <= 0; k++)
+			VEC_PUSH(*ret, *n) = t->ips[k];
 }
 
 static void collect_leftovers(struct subnets_inputs *k)
@@ -462,7 +576,7 @@ static void on_used(void *arg, int status, const struct json *object, const stru
 	subnets_wake(s, cause ? SUBNETS_AGAIN_MS : 1);
 }
 
-void subnets_lookup_used(struct subnets *s, const char *pool)
+static void subnets_lookup_used(struct subnets *s, const char *pool)
 {
 	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets_pools, .name = pool}};
 	struct subnets_op *op;
@@ -471,64 +585,6 @@ void subnets_lookup_used(struct subnets *s, const char *pool)
 		return;
 	op = subnets_begin(s, SUBNETS_USED, pool);
 	op->call = kube_send(s->conf.kube, &r, on_used, op);
-}
-
-static bool has_block(const struct json *list, const struct ip_set *of)
-{
-	struct json_walk w = json_walk_start(json_get(list, "items"));
-	const struct json *v;
-
-	while ((v = json_walk_next(&w, NULL))) {
-		struct block_object o = {0};
-		struct ip_set in = {.family = of->family};
-		bool found = true; /* a block that cannot be parsed may contain any address */
-
-		if (block_object_read(v, &o, NULL) == 0) {
-			block_addresses(of, &o.net, &in);
-			found = in.n > 0;
-			block_object_done(&o);
-		}
-		ip_set_done(&in);
-		if (found)
-			return true;
-	}
-	return false;
-}
-
-static void on_blocks(void *arg, int status, const struct json *object, const struct err *cause)
-{
-	struct subnets_op *op = arg;
-	struct subnets *s = op->s;
-	struct subnets_pool_error *n = subnets_error_log(s, op->name);
-
-	op->call = NULL;
-	op->until = subnets_now(s) + s->conf.rest_ms;
-	n->clear = status == 404 || (!cause && !has_block(object, &n->checked));
-	if (n->clear)
-		op->until = 0;
-	subnets_wake(s, n->clear ? 1 : s->conf.rest_ms);
-}
-
-void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of)
-{
-	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = &subnets_blocks}};
-	struct subnets_pool_error *n = subnets_error_log(s, pool);
-	auto_buf struct buf query, label;
-	char value[BLOCK_LABEL_MAX];
-	struct subnets_op *op;
-
-	buf_init(&query, KUBE_PATH_MAX);
-	buf_init(&label, 256);
-	if (subnets_busy(s, SUBNETS_INPUTS, pool))
-		return;
-	ip_set_done(&n->checked);
-	subnet_set_copy(of, &n->checked);
-	n->clear = false;
-	buf_printf(&label, "%s=%s", BLOCK_POOL_LABEL, block_label(pool, value));
-	kube_path_query(&query, "labelSelector", label.p);
-	r.query = query.p;
-	op = subnets_begin(s, SUBNETS_INPUTS, pool);
-	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
 /* --- owners of other kinds --- */
@@ -649,17 +705,6 @@ static void collect_pools(struct subnets_turn *t)
 	qsort(t->pools, t->n_pools, sizeof(t->pools[0]), pool_by_cidr);
 }
 
-const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
-						   size_t *n)
-{
-	size_t low = LOWER_BOUND(i, t->n_pools, strcmp(t->pools[i].cidr, cidr) < 0), end;
-
-	for (end = low; end < t->n_pools && strcmp(t->pools[end].cidr, cidr) == 0; end++)
-		;
-	*n = end - low;
-	return t->pools + low;
-}
-
 /* --- requests of applications --- */
 
 /* Stable for the same subnet and family. */
@@ -718,47 +763,6 @@ subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t 
 }
 
 /* --- addresses of pods --- */
-
-static int leftover_by_ip(const void *a, const void *b)
-{
-	return ip_cmp(&((const struct subnet_leftover *)a)->ip,
-		      &((const struct subnet_leftover *)b)->ip);
-}
-
-static void collect_ips(struct subnets_turn *t)
-{
-	const struct gc_cache *c = t->s->conf.gc_cache;
-
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
-		const struct gc_cache_endpoint *x =
-			gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i));
-
-		for (size_t n = 0; n < x->n; n++)
-			VEC_PUSH(t->ips, t->n_ips) =
-				(struct subnet_leftover){x->v[n].ip, x->v[n].pool};
-	}
-	if (t->n_ips)
-		qsort(t->ips, t->n_ips, sizeof(t->ips[0]), leftover_by_ip);
-	t->ips_are_known = true;
-}
-
-static size_t first_ip(const struct subnets_turn *t, const struct ipaddr *from)
-{
-	return LOWER_BOUND(i, t->n_ips, ip_cmp(&t->ips[i].ip, from) < 0);
-}
-
-void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_leftover **ret,
-		      size_t *n)
-{
-	*ret = NULL;
-	*n = 0;
-	if (!t->ips_are_known)
-		collect_ips(t);
-	for (size_t i = 0; i < of->n; i++)
-		for (size_t k = first_ip(t, &of->v[i].first);
-		     k < t->n_ips && ip_cmp(&t->ips[k].ip, &of->v[i].last) <= 0; k++)
-			VEC_PUSH(*ret, *n) = t->ips[k];
-}
 
 /* --- all --- */
 

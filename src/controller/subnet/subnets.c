@@ -260,6 +260,42 @@ struct subnets *subnets_new(const struct subnets_conf *c)
 	return s;
 }
 
+static void pool_error_free(struct subnets_pool_error *n)
+{
+	free(n->pool);
+	free(n->logged);
+	ip_set_done(&n->used);
+	ip_set_done(&n->checked);
+	free(n);
+}
+
+static void pool_error_drop(void *n)
+{
+	pool_error_free(n);
+}
+
+static void subnets_errors_done(struct subnets *s)
+{
+	tdestroy(s->pool_errors, pool_error_drop);
+	s->pool_errors = NULL;
+}
+
+static void op_drop(void *arg)
+{
+	struct subnets_op *op = arg;
+
+	kube_cancel(op->call);
+	free(op->name);
+	free(op->was);
+	free(op);
+}
+
+static void subnets_ops_done(struct subnets *s)
+{
+	tdestroy(s->ops, op_drop);
+	s->ops = NULL;
+}
+
 void subnets_free(struct subnets *s)
 {
 	if (!s)
@@ -291,15 +327,6 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 }
 
 /* State of pools between passes, and error reports. */
-
-static void pool_error_free(struct subnets_pool_error *n)
-{
-	free(n->pool);
-	free(n->logged);
-	ip_set_done(&n->used);
-	ip_set_done(&n->checked);
-	free(n);
-}
 
 static int by_pool(const void *a, const void *b)
 {
@@ -371,17 +398,6 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 		put_event(s, app, reason, cause->text);
 }
 
-static void pool_error_drop(void *n)
-{
-	pool_error_free(n);
-}
-
-void subnets_errors_done(struct subnets *s)
-{
-	tdestroy(s->pool_errors, pool_error_drop);
-	s->pool_errors = NULL;
-}
-
 /* Objects in the watch, and requests about them: one at a time for each object. */
 
 enum { SEEN_MS = 3000 };
@@ -412,26 +428,10 @@ static struct subnets_op *subnets_ops_find(const struct subnets *s, enum subnets
 	return found ? *found : NULL;
 }
 
-static void op_drop(void *arg)
-{
-	struct subnets_op *op = arg;
-
-	kube_cancel(op->call);
-	free(op->name);
-	free(op->was);
-	free(op);
-}
-
 static void op_free(struct subnets_op *op)
 {
 	tdelete(op, &op->s->ops, by_kind_and_name);
 	op_drop(op);
-}
-
-void subnets_ops_done(struct subnets *s)
-{
-	tdestroy(s->ops, op_drop);
-	s->ops = NULL;
 }
 
 /* Version that the watch shows; "" if the object does not exist. */

@@ -20,7 +20,7 @@
 enum {
 	TRIAL_SIZE = 32 << 10,
 	ANSWER_MAX = 3 << 20,
-	WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
+	MESSAGE_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
 	TURN_US =
 		20 * 1000, /* time for reviews until other callbacks of the loop run: Lease renewal,
 		            * probes */
@@ -129,7 +129,7 @@ static void log_refusal(const struct review *q, const struct review_answer *a)
 {
 	auto_buf struct buf message;
 
-	buf_init(&message, WORDS_MAX);
+	buf_init(&message, MESSAGE_MAX);
 	review_messages(&message, q, a);
 	log_info("refused", LOG_S("kind", q->kind), LOG_S("namespace", q->ns),
 		 LOG_S("name", q->name), LOG_S("operation", q->operation), LOG_S("user", q->user),

@@ -78,7 +78,7 @@ static const struct kube_object *there(const struct tokens *t)
 
 /* --- acceptance --- */
 
-/* Compares with every token, so that the time tells nothing about a match. */
+/* Compares with every token, so that the time does not reveal a match. */
 bool tokens_accept(const struct tokens *t, struct span *path)
 {
 	bool old = loop_now_ms(t->loop) < t->old_until, found = false;

@@ -76,6 +76,8 @@ static int run_in_child(void *arg)
 
 /* --- in the controller --- */
 
+static void trial_cancel(struct trial *x);
+
 static void end(struct trial *x, const struct err *cause)
 {
 	void (*done)(void *arg, const struct err *cause) = x->done;
@@ -173,7 +175,8 @@ struct trial *trials_start(struct trials *t, void (*run)(void *arg),
 	return x;
 }
 
-void trial_cancel(struct trial *x)
+/* Accepts NULL. */
+static void trial_cancel(struct trial *x)
 {
 	if (!x)
 		return;

@@ -34,6 +34,5 @@ void trials_free(struct trials *t);
  */
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
 			   void (*done)(void *arg, const struct err *cause), void *arg);
-void trial_cancel(struct trial *x); /* accepts NULL */
 
 #endif

@@ -152,8 +152,8 @@ void device_plugins_free(struct device_plugins *p);
 int plugin_serve(struct device_plugins *p, const char *resource, const char *socket,
 		 const struct device_plugin_ops *ops, void *arg, struct device_plugin **ret,
 		 struct err *e);
-/* The list may have changed: ops->list is called and the kubelet told, if it differs from what was
- * sent last, before the loop waits again. Any number of calls in between cost one. */
+/* Call when the list may have changed: calls ops->list and notifies the kubelet if it differs from
+ * what was sent last, before the loop waits again. Any number of calls in between cost one. */
 void plugin_changed(struct device_plugin *p);
 /* What ops->prepare began is there: the calls that wait are answered. */
 void plugin_prepared(struct device_plugin *p);

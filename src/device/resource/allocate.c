@@ -583,7 +583,7 @@ void answer_write(const struct answer *a, struct json_out *o)
 	jo_end_obj(o);
 }
 
-/* A VF that is allocated again mostly has the same text: reading it costs a tenth of writing it. */
+/* Allocating a VF again usually produces the same text, and reading costs a tenth of writing. */
 static bool is_written(const struct root *root, const struct answer_file *f)
 {
 	size_t n = strlen(f->text);

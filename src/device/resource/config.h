@@ -108,7 +108,7 @@ struct resource_config {
 	int64_t update_s; /* periodicUpdateInterval, the shortest of all; 0: no rescan; -1: not told, that is 60 s */
 };
 
-/* What flags told; NULL in place of it: the originals' defaults. */
+/* Values of the flags; NULL: the originals' defaults. */
 struct resource_defaults {
 	const char *shared_prefix, *sriov_prefix;
 };

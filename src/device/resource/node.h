@@ -103,9 +103,11 @@ void node_devices_done(struct node_devices *d);
 #define auto_node_devices __attribute__((cleanup(node_devices_done)))
 
 /*
- * A device that is in a pod tells nothing about its netdev and its RDMA device. What `before` knew of it (link type, PKey)
- * is copied, and that it has RDMA is kept, so that it stays in its resource. The same holds for NODE_RETURN_MS after it was away: the kernel brings back the netdev, the
- * RDMA device and its character devices one after the other. `before` stays the caller's. now_ms: monotonic, not 0.
+ * For a device in a pod, its netdev and its RDMA device are not visible. What `before` knew of it
+ * (link type, PKey) is copied, and that it has RDMA is kept, so that it stays in its resource. The
+ * same holds for NODE_RETURN_MS after it was away: the kernel brings back the netdev, the RDMA
+ * device and its character devices one after the other. `before` stays the caller's. now_ms:
+ * monotonic, not 0.
  */
 void node_devices_carry(struct node_devices *now, const struct node_devices *before,
 			int64_t now_ms);

@@ -243,7 +243,7 @@ const struct resource *resource_find(const struct resources *s, const char *full
 
 /* --- ids --- */
 
-/* A resource of perDevice tells no more ids than the kubelet takes. */
+/* A resource with perDevice advertises no more ids than the kubelet accepts. */
 static size_t ids_per_device(const struct resource *r)
 {
 	size_t all = RESOURCE_HCA_MAX / (r->n ? r->n : 1);

@@ -66,7 +66,8 @@ void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret)
 /* Its number; -ENOENT: the resource has no such id. */
 int64_t resource_id_number(const struct resource *r, const char *id);
 
-/* HCAs or functions that an id stands for: of spread and perDevice one, else all: members from..from+n. */
+/* The HCAs or functions of an id, members from..from+n: one with spread and perDevice, otherwise
+ * all. */
 void resource_id_members(const struct resource *r, size_t i, size_t *from, size_t *n);
 
 #endif

@@ -51,36 +51,37 @@ static enum cni_config_kind kind_of_type(const struct json *conf, const char *ty
 							  : CNI_CONFIG_WRITTEN;
 }
 
-static enum cni_config_kind list_kind(const struct json *conf, const char **why)
+static enum cni_config_kind list_kind(const struct json *conf, const char **reason)
 {
 	const struct json *list = json_get_go(conf, "plugins");
 	struct json_walk w = json_walk_start(list);
 	const struct json *p;
 
 	if (json_kind(list) != JSON_ARRAY && json_kind(list) != JSON_NULL) {
-		*why = "plugins is no array";
+		*reason = "plugins is not an array";
 		return CNI_CONFIG_INVALID;
 	}
 	if (json_len(list) == 0)
 		return CNI_CONFIG_EMPTY;
 	while ((p = json_walk_next(&w, NULL)))
 		if (!type_of(p)) {
-			*why = "a plugin has no type";
+			*reason = "a plugin has no type";
 			return CNI_CONFIG_INVALID;
 		}
 	return kind_of_type(conf, type_of(json_at(list, 0)));
 }
 
-static enum cni_config_kind conf_kind(const char *name, const struct json *conf, const char **why)
+static enum cni_config_kind conf_kind(const char *name, const struct json *conf,
+				      const char **reason)
 {
 	if (json_kind(conf) != JSON_OBJECT) {
-		*why = "it is no object";
+		*reason = "it is not an object";
 		return CNI_CONFIG_INVALID;
 	}
 	if (is_list(name))
-		return list_kind(conf, why);
+		return list_kind(conf, reason);
 	if (!type_of(conf)) {
-		*why = "type is missing";
+		*reason = "type is missing";
 		return CNI_CONFIG_INVALID;
 	}
 	return kind_of_type(conf, type_of(conf));
@@ -113,10 +114,12 @@ static bool is_link(const struct root *r, const char *path)
 }
 
 static void add(struct cni_config_files *l, const char *name, enum cni_config_kind kind,
-		struct json_doc *doc, const char *why)
+		struct json_doc *doc, const char *reason)
 {
-	VEC_PUSH(l->v, l->n) = (struct cni_config_file){
-		.name = xstrdup(name), .kind = kind, .doc = doc, .why = why ? xstrdup(why) : NULL};
+	VEC_PUSH(l->v, l->n) = (struct cni_config_file){.name = xstrdup(name),
+							.kind = kind,
+							.doc = doc,
+							.reason = reason ? xstrdup(reason) : NULL};
 }
 
 static void read_one(const struct root *r, const char *dir, const char *name,
@@ -124,7 +127,7 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 	struct json_doc *doc = NULL;
-	const char *why = NULL;
+	const char *reason = NULL;
 	struct err e = ERR_INIT;
 	enum cni_config_kind kind;
 
@@ -137,15 +140,15 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 		return;
 	}
 	if (is_conf(name)) {
-		kind = conf_kind(name, json_root(doc), &why);
+		kind = conf_kind(name, json_root(doc), &reason);
 	} else {
-		if (list_kind(json_root(doc), &why) != CNI_CONFIG_GENERATED) {
+		if (list_kind(json_root(doc), &reason) != CNI_CONFIG_GENERATED) {
 			json_free(doc);
 			return;
 		}
 		kind = CNI_CONFIG_IGNORED;
 	}
-	add(l, name, kind, doc, why);
+	add(l, name, kind, doc, reason);
 }
 
 static bool is_listed(const char *name)
@@ -187,7 +190,7 @@ void cni_config_done(struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->v[i].name);
-		free(l->v[i].why);
+		free(l->v[i].reason);
 		json_free(l->v[i].doc);
 	}
 	free(l->v);
@@ -382,11 +385,12 @@ static void put_plugin(struct json_out *o, const struct wrapped *w, const char *
 }
 
 /* Plugins that other programs have appended to the generated file are preserved. */
-static void put_appended(struct json_out *o, const struct cni_config_file *ours)
+static void put_appended(struct json_out *o, const struct cni_config_file *generated)
 {
-	struct json_walk w = json_walk_start(ours && ours->kind == CNI_CONFIG_GENERATED
-						     ? json_get(json_root(ours->doc), "plugins")
-						     : NULL);
+	struct json_walk w =
+		json_walk_start(generated && generated->kind == CNI_CONFIG_GENERATED
+					? json_get(json_root(generated->doc), "plugins")
+					: NULL);
 	const struct json *p = json_walk_next(&w, NULL);
 
 	while (p && (p = json_walk_next(&w, NULL)))
@@ -394,7 +398,7 @@ static void put_appended(struct json_out *o, const struct cni_config_file *ours)
 }
 
 static void write_text(struct buf *b, const struct wrapped *w, const char *dir, const char *socket,
-		       const struct cni_config_file *ours)
+		       const struct cni_config_file *generated)
 {
 	struct json_out o;
 
@@ -408,20 +412,20 @@ static void write_text(struct buf *b, const struct wrapped *w, const char *dir, 
 	jo_key(&o, "plugins");
 	jo_arr(&o);
 	put_plugin(&o, w, dir, socket);
-	put_appended(&o, ours);
+	put_appended(&o, generated);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	buf_char(b, '\n');
 }
 
 /* Whether the generated file has this content already, in any order and spacing. */
-static bool is_so(const struct cni_config_file *ours, const struct buf *text)
+static bool is_so(const struct cni_config_file *generated, const struct buf *text)
 {
 	auto_json struct json_doc *doc = NULL;
 
-	return ours && ours->kind == CNI_CONFIG_GENERATED &&
+	return generated && generated->kind == CNI_CONFIG_GENERATED &&
 	       json_parse(&doc, buf_span(text), TEXT_MAX, NULL) == 0 &&
-	       json_same(json_root(doc), json_root(ours->doc));
+	       json_same(json_root(doc), json_root(generated->doc));
 }
 
 /* --- what has to be done --- */
@@ -453,16 +457,16 @@ static void take_state(struct cni_config_plan *p, enum cni_config_state state,
 {
 	p->state = state;
 	p->file = f ? f->name : NULL;
-	p->why = f ? f->why : NULL;
+	p->reason = f ? f->reason : NULL;
 	p->multus = f && f->kind == CNI_CONFIG_MULTUS;
 }
 
 void cni_config_plan(const struct cni_config_files *files, const char *dir, const char *name,
 		     const char *socket, struct cni_config_plan *ret)
 {
-	const struct cni_config_file *first = first_of(files), *ours = find(files, name, 0),
+	const struct cni_config_file *first = first_of(files), *generated = find(files, name, 0),
 				     *written = find(files, NULL, CNI_CONFIG_WRITTEN);
-	bool is_ours = ours && ours->kind == CNI_CONFIG_GENERATED;
+	bool is_ours = generated && generated->kind == CNI_CONFIG_GENERATED;
 	bool behind = first && strcmp(first->name, name) <= 0;
 	struct wrapped w = find_network(files);
 
@@ -482,9 +486,9 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 	else
 		take_state(ret, CNI_CONFIG_IS_FIRST, w.file);
 	if ((!w.file && !w.name) || (behind && first->kind == CNI_CONFIG_MULTUS) ||
-	    (ours && !is_ours))
+	    (generated && !is_ours))
 		return;
-	write_text(&ret->text, &w, dir, socket, ours);
+	write_text(&ret->text, &w, dir, socket, generated);
 	if (ret->text.over) {
 		/* Appended without end: not taken over. */
 		buf_done(&ret->text);
@@ -492,7 +496,7 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 		write_text(&ret->text, &w, dir, socket, NULL);
 	}
 	ret->remove = false;
-	ret->write = !is_so(ours, &ret->text);
+	ret->write = !is_so(generated, &ret->text);
 }
 
 void cni_config_plan_done(struct cni_config_plan *p)
@@ -507,12 +511,13 @@ void cni_config_describe(const struct cni_config_plan *p, const char *dir, const
 		buf_printf(b,
 			   "'%s' has no CNI configuration of the cluster's network%s%s%s: '%s' is "
 			   "written as soon as there is one",
-			   dir, p->why ? " (" : "", p->why ? p->why : "", p->why ? ")" : "", name);
+			   dir, p->reason ? " (" : "", p->reason ? p->reason : "",
+			   p->reason ? ")" : "", name);
 	if (p->state != CNI_CONFIG_IS_BEHIND)
 		return;
 	buf_printf(b, "the container runtime uses '%s/%s'", dir, p->file);
-	if (p->why)
-		buf_printf(b, ", which is not valid (%s)", p->why);
+	if (p->reason)
+		buf_printf(b, ", which is not valid (%s)", p->reason);
 	if (p->written)
 		buf_str(b,
 			", not the configuration of unirail-cni that was written by hand: pods get "

@@ -49,7 +49,7 @@ struct cni_config_file {
 	char *name;
 	enum cni_config_kind kind;
 	struct json_doc *doc; /* NULL: cannot be read, see `why` */
-	char *why;	      /* error */
+	char *reason;	      /* error */
 };
 
 /* Sorted by name. */
@@ -79,16 +79,16 @@ enum cni_config_state {
 
 struct cni_config_plan {
 	enum cni_config_state state;
-	const char *file; /* the file that is wrapped, written by a user, or used instead; NULL:
+	const char *file;   /* the file that is wrapped, written by a user, or used instead; NULL:
 	                   * none */
-	const char *why;  /* for CNI_CONFIG_IS_BEHIND: what is wrong with that file; NULL: nothing
+	const char *reason; /* for CNI_CONFIG_IS_BEHIND: what is wrong with that file; NULL: nothing
 	                   */
-	bool multus;	  /* that file is a Multus configuration */
-	bool written;	  /* a user's configuration of unirail-cni exists, and another file is used
+	bool multus;	    /* that file is a Multus configuration */
+	bool written;	 /* a user's configuration of unirail-cni exists, and another file is used
 	                   */
-	struct buf text;  /* wanted content of the generated file; empty: it must not exist */
-	bool write;	  /* the content differs and has to be written */
-	bool remove;	  /* the file exists and has to be removed */
+	struct buf text; /* wanted content of the generated file; empty: it must not exist */
+	bool write;	 /* the content differs and has to be written */
+	bool remove;	 /* the file exists and has to be removed */
 };
 
 /*

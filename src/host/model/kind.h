@@ -3,7 +3,7 @@
 #define UNIRAIL_HOST_MODEL_KIND_H
 
 /*
- * Kinds of steps: one file of src/host/steps and one row of the table in src/host/kinds.c each.
+ * Kinds of steps. Each is one file of src/host/steps and one row of the table in src/host/kinds.c.
  *
  * A kind is a table of keys and four functions. The keys are the lines of its sections in host.conf, the
  * options of `unirail host KIND`, and variables of the script that it replaces:
@@ -143,7 +143,8 @@ struct host_kind {
 	size_t size;	      /* of its struct, which begins with struct host_want */
 	/* Defaults before keys are read; may be NULL. */
 	void (*init)(void *want);
-	/* Validates one section: pure, no look at the host. Errors are of kind ERR_CONF and need not name the origin. */
+	/* Validates one section. Pure: does not read the host. Errors are of kind ERR_CONF and need
+	 * not name the origin. */
 	int (*check)(void *want, struct err *e);
 	/* *found: the kind's own struct; NULL stays NULL if nothing is there. */
 	int (*observe)(struct host *h, const struct host_wants *w, void **found, struct err *e);
@@ -156,10 +157,11 @@ struct host_kind {
 	 * `op`, if it was carried out at all, was overwritten by another program. Reads only. NULL: 1, also for operations
 	 * that have only two states, where nothing is lost by an undo. */
 	int (*in_effect)(struct host *h, const struct host_op *op, struct err *e);
-	/* True: the section asks for a removal, so it is not kept in host.d and an earlier one is
+	/* True: the section requests a removal, so it is not stored in host.d and an earlier one is
 	 * removed. NULL: never. */
 	bool (*clears)(const void *want);
-	/* Whether the sections ask for steps of `kind` on this subject. NULL: for all those of the kind itself. */
+	/* Whether the sections require steps of `kind` on this subject. NULL: they require all
+	 * steps of their own kind. */
 	bool (*covers)(const struct host_wants *w, const char *kind, const char *subject);
 	/* Offset of a key's member, a file whose section of this kind is read before the other options; 0: none. */
 	size_t plan;

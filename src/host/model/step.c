@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-enum { TEXT_MAX = 4 << 20, WORDS_MAX = 64 << 10 };
+enum { TEXT_MAX = 4 << 20, ARGS_MAX = 64 << 10 };
 
 static char *format(const char *fmt, va_list ap)
 {
@@ -203,7 +203,7 @@ char *host_shell_word(const char *s)
 {
 	auto_buf struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, ARGS_MAX);
 	if (*s &&
 	    s[strspn(s,
 		     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%")] ==

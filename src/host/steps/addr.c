@@ -378,9 +378,9 @@ static bool route_exists(const struct host_net *n, const struct route *want)
 static int taken_by(const struct host_net *n, const struct route *r, const char *what,
 		    struct err *e)
 {
-	auto_free char *words = host_route_words(r, name_of(n, r->index));
+	auto_free char *desc = host_route_describe(r, name_of(n, r->index));
 
-	return err_kind(e, ERR_CONF, -EEXIST, "%s is taken by route '%s'", what, words);
+	return err_kind(e, ERR_CONF, -EEXIST, "%s is taken by route '%s'", what, desc);
 }
 
 static int plan_route(const struct host_net *n, const struct route *want, const char *what,

@@ -85,23 +85,16 @@ void host_addr_forget(void *found);
 int host_addr_decide(const struct host_wants *w, const void *found, struct host_plan *p,
 		     struct err *e);
 
-/* --- steps/addr_files.c --- */
+/* --- addr_files.c: owners of the files of an interface --- */
 
 /* Reads the files and finds the owner of the interface. l NULL: unknown. */
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,
 			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
 void host_addr_if_done(struct host_addr_if *i);
-/* Contents; the caller frees them. */
-char *host_addr_netplan(const struct host_addr_plan *a);
-char *host_addr_keyfile(const struct host_addr_plan *a);
-char *host_addr_network(const struct host_addr_plan *a);
-char *host_addr_netdev(const struct host_addr_plan *a);
-char *host_addr_port_keyfile(const struct host_addr_plan *a, const char *port);
-char *host_addr_port_network(const struct host_addr_plan *a, const char *port);
 /* Steps that write the owner's file, and remove those of the others. `persist` auto or an owner's name. */
 void host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 			  const struct host_addr_if *found, struct host_plan *p);
-/* Steps that remove all of them. */
+/* Steps that remove the files of every owner. */
 void host_addr_files_clean(const char *dev, const struct host_addr_if *found, struct host_plan *p);
 
 #endif

@@ -189,7 +189,8 @@ static void netplan_bond(const struct host_addr_plan *a, struct buf *b)
 		buf_str(b, "        transmit-hash-policy: layer3+4\n");
 }
 
-char *host_addr_netplan(const struct host_addr_plan *a)
+/* Contents of each file; the caller frees them. */
+static char *host_addr_netplan(const struct host_addr_plan *a)
 {
 	struct buf b;
 
@@ -267,7 +268,7 @@ static void uuid_of(const char *dev, char ret[static UUID_MAX])
 		 (unsigned long long)(b & 0xffffffffffffULL));
 }
 
-char *host_addr_keyfile(const struct host_addr_plan *a)
+static char *host_addr_keyfile(const struct host_addr_plan *a)
 {
 	const char *type = a->infiniband ? "infiniband" : "ethernet";
 	char uuid[UUID_MAX];
@@ -297,7 +298,7 @@ char *host_addr_keyfile(const struct host_addr_plan *a)
 	return buf_take(&b);
 }
 
-char *host_addr_port_keyfile(const struct host_addr_plan *a, const char *port)
+static char *host_addr_port_keyfile(const struct host_addr_plan *a, const char *port)
 {
 	char uuid[UUID_MAX];
 
@@ -310,7 +311,7 @@ char *host_addr_port_keyfile(const struct host_addr_plan *a, const char *port)
 
 /* --- systemd-networkd --- */
 
-char *host_addr_network(const struct host_addr_plan *a)
+static char *host_addr_network(const struct host_addr_plan *a)
 {
 	char text[IP_TEXT_MAX];
 	struct buf b;
@@ -348,7 +349,7 @@ char *host_addr_network(const struct host_addr_plan *a)
 	return buf_take(&b);
 }
 
-char *host_addr_netdev(const struct host_addr_plan *a)
+static char *host_addr_netdev(const struct host_addr_plan *a)
 {
 	return xasprintf(
 		"# written by 'unirail host addr'\n[NetDev]\nName=%s\nKind=bond\n\n[Bond]\nMode=%s\n"
@@ -357,7 +358,7 @@ char *host_addr_netdev(const struct host_addr_plan *a)
 		host_bond_hashes(&a->bond) ? "TransmitHashPolicy=layer3+4\n" : "");
 }
 
-char *host_addr_port_network(const struct host_addr_plan *a, const char *port)
+static char *host_addr_port_network(const struct host_addr_plan *a, const char *port)
 {
 	return xasprintf(
 		"# written by 'unirail host addr'\n[Match]\nName=%s\n\n[Network]\nBond=%s\n", port,

@@ -106,9 +106,10 @@ static int plan_mode(const struct host_net *n, const struct link *l, const struc
 	struct host_step *s;
 
 	if (strcmp(l->kind, "bond") != 0)
-		return err_kind(e, ERR_CONF, -EEXIST,
-				"interface '%s' exists and is no bond: choose another name for it",
-				l->name);
+		return err_kind(
+			e, ERR_CONF, -EEXIST,
+			"interface '%s' exists and is not a bond: choose another name for it",
+			l->name);
 	if (l->bond_mode == mode_of(b->mode))
 		return 0;
 	if (has_ports(n, l) || link_is_up(l))

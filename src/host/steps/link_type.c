@@ -41,7 +41,7 @@ static const char *const env[] = {"RDMA_MODE", "GPU_RDMA_MODE", "OTHER_RDMA_MODE
 struct card {
 	struct host_nic nic;
 	const char *via;   /* "fwctl", "mlxconfig", "mstconfig"; NULL: cannot be read */
-	char why[256];	   /* then */
+	char reason[256];  /* then */
 	int stored[PORTS]; /* enum fwctl_link_type; 0: no such port, or only one type */
 	int running[PORTS];
 };
@@ -124,7 +124,7 @@ static bool by_fwctl(struct host *h, struct card *c)
 	enum fwctl_link_type t;
 
 	if (fwctl_open(&f, &h->root, c->nic.pci.bdf, &e) < 0) {
-		snprintf(c->why, sizeof(c->why), "%.255s", e.text);
+		snprintf(c->reason, sizeof(c->reason), "%.255s", e.text);
 		return false;
 	}
 	for (unsigned int i = 0; i < PORTS; i++) {
@@ -154,11 +154,11 @@ static bool by_program(struct host *h, const char *program, struct card *c)
 		return false;
 	r = host_run(h, argv, &out, CONFIG_MS, &e);
 	if (r != 0) {
-		snprintf(c->why, sizeof(c->why), "'%s -d %s q' fails: %.180s", program, bdf,
+		snprintf(c->reason, sizeof(c->reason), "'%s -d %s q' fails: %.180s", program, bdf,
 			 r < 0	   ? e.text
 			 : out.len ? out.p
 				   : "no message");
-		c->why[strcspn(c->why, "\n")] = '\0';
+		c->reason[strcspn(c->reason, "\n")] = '\0';
 		return false;
 	}
 	parse_config(buf_span(&out), c);
@@ -172,7 +172,7 @@ static void read_card(struct host *h, struct card *c)
 	auto_buf struct buf b;
 
 	buf_init(&b, CONFIG_MAX);
-	str_copy(c->why, sizeof(c->why), "its firmware was not recorded");
+	str_copy(c->reason, sizeof(c->reason), "its firmware was not recorded");
 	if (h->kernel) {
 		if (!by_fwctl(h, c) && !by_program(h, "mlxconfig", c))
 			by_program(h, "mstconfig", c);
@@ -282,7 +282,7 @@ static void decide_card(const struct card *c, int want, struct host_plan *p)
 			host_plan_note(p, "link-type", c->nic.pci.bdf,
 				       "its link type differs and cannot be set: %s; or install "
 				       "mstflint (mstconfig) or NVIDIA's MFT (mlxconfig)",
-				       c->why);
+				       c->reason);
 		return;
 	}
 	if (!c->stored[0] && !is)
@@ -381,7 +381,7 @@ static void show(const void *found, struct host_rows *rows)
 		host_rows_add(rows, c->nic.pci.bdf, "link-type", "%s, %s%s%s",
 			      c->nic.infiniband ? "infiniband" : "roce",
 			      c->nic.gpu ? "gpu" : "other", c->via ? "" : ": ",
-			      c->via ? "" : c->why);
+			      c->via ? "" : c->reason);
 		for (int k = 0; k < PORTS; k++) {
 			char key[24];
 

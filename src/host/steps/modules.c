@@ -341,7 +341,7 @@ static int modules_act(struct host *h, const struct host_op *op, struct err *e)
 	auto_free char *name = xstrdup(module ? module : "");
 
 	if (!module_name_ok(span_of(name)))
-		return err_kind(e, ERR_CONF, -EINVAL, "'%s' is no name of a module", name);
+		return err_kind(e, ERR_CONF, -EINVAL, "invalid module name '%s'", name);
 	if (!strcmp(op->verb, "unload")) {
 		int r = unload(h, name, e);
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "host/steps/bond.h"
 
-enum { WORDS_MAX = 512 };
+enum { TEXT_MAX = 512 };
 
 /* --- addresses --- */
 
@@ -50,12 +50,12 @@ void host_plan_addr_del(struct host_plan *p, const char *kind, const char *dev,
 
 /* --- routes --- */
 
-char *host_route_words(const struct route *r, const char *dev)
+char *host_route_describe(const struct route *r, const char *dev)
 {
 	char text[IP_TEXT_MAX];
 	struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, TEXT_MAX);
 	buf_str(&b, ipnet_is_default(&r->dst) ? "default" : ipnet_str(&r->dst, text));
 	if (r->gw.family)
 		buf_printf(&b, " via %s", ip_str(&r->gw, text));
@@ -88,13 +88,12 @@ static void route_op(struct host_op *op, const char *verb, const struct route *r
 static void plan_route(struct host_plan *p, const char *kind, const struct route *r, bool add)
 {
 	struct host_step *s = host_plan_add(p, kind, r->dev);
-	auto_free char *words = host_route_words(r, r->dev);
-	auto_free char *is = xasprintf("route %s", words),
-		       *is_not = xasprintf("no route %s", words);
+	auto_free char *desc = host_route_describe(r, r->dev);
+	auto_free char *is = xasprintf("route %s", desc), *is_not = xasprintf("no route %s", desc);
 
 	host_step_text(s, add ? is_not : is, add ? is : is_not);
 	host_step_command(s, "ip %sroute %s %s", r->family == 6 ? "-6 " : "", add ? "add" : "del",
-			  words);
+			  desc);
 	route_op(&s->act, add ? "route-add" : "route-del", r);
 	route_op(&s->undo, add ? "route-del" : "route-add", r);
 	s->interrupts = !add;

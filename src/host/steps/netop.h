@@ -3,8 +3,9 @@
 #define UNIRAIL_HOST_STEPS_NETOP_H
 
 /*
- * Steps on links, addresses and routes, for any kind. Verbs: addr-add, addr-del (dev, cidr), route-add, route-del (dst, gw, dev,
- * table, metric, onlink), link-mtu (dev, mtu), link-up, link-down (dev); and those of steps/rule.h.
+ * Steps on links, addresses and routes, for any kind. Verbs: addr-add, addr-del (dev, cidr), route-
+ * add, route-del (dst, gw, dev, table, metric, onlink), link-mtu (dev, mtu), link-up, link-down
+ * (dev); and those of host/steps/rule.h.
  */
 
 #include "host/steps/rule.h"
@@ -19,7 +20,7 @@ void host_plan_route_del(struct host_plan *p, const char *kind, const struct rou
 void host_plan_mtu(struct host_plan *p, const char *kind, const struct link *l, uint32_t mtu);
 void host_plan_up(struct host_plan *p, const char *kind, const char *dev);
 /* As `ip route` prints it: "default via 172.16.1.1 dev ens1 table 151 metric 10". The caller frees it. */
-char *host_route_words(const struct route *r, const char *dev);
+char *host_route_describe(const struct route *r, const char *dev);
 /* Carries out these verbs; -EOPNOTSUPP for any other. */
 int host_net_act(struct host *h, const struct host_op *op, struct err *e);
 /* host_kind.in_effect for these verbs. */

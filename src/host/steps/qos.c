@@ -285,16 +285,16 @@ static void read_files(struct host *h, struct port *p)
 
 static int read_dcb(struct nl_wire *w, struct port *p, struct err *e)
 {
-	struct err why = ERR_INIT;
-	int r = dcb_get(w, p->nic.netdev, &p->dcb, &why);
+	struct err reason = ERR_INIT;
+	int r = dcb_get(w, p->nic.netdev, &p->dcb, &reason);
 
 	p->has_dcb = r == 0;
 	if (r == -EOPNOTSUPP || r == -ENODEV) {
-		snprintf(p->no_dcb, sizeof(p->no_dcb), "%.250s", why.text);
+		snprintf(p->no_dcb, sizeof(p->no_dcb), "%.250s", reason.text);
 		return 0;
 	}
 	if (r < 0 && e)
-		*e = why;
+		*e = reason;
 	return r;
 }
 

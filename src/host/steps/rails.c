@@ -120,7 +120,8 @@ static int check_size(const struct host_rails_want *w, const struct ipnet *all, 
 	return 0;
 }
 
-int host_rails_check(void *want, struct err *e)
+/* 0, or -EINVAL: the plan is too small ("8 nodes of /27 fit into a rail of /24, the plan has 12"), or not valid. */
+static int host_rails_check(void *want, struct err *e)
 {
 	const struct host_rails_want *w = want;
 	struct ipnet all;
@@ -136,8 +137,9 @@ int host_rails_check(void *want, struct err *e)
 	return r < 0 ? r : check_size(w, &all, e);
 }
 
-int host_rails_net(const struct host_rails_want *w, size_t rail, size_t node,
-		   struct host_rail_net *ret, struct err *e)
+/* Network of rail `rail` and node `node`, both from 0. The plan has been checked. */
+static int host_rails_net(const struct host_rails_want *w, size_t rail, size_t node,
+			  struct host_rail_net *ret, struct err *e)
 {
 	unsigned int rail_len, node_len, bits;
 	struct ipaddr last;
@@ -164,7 +166,8 @@ int host_rails_net(const struct host_rails_want *w, size_t rail, size_t node,
 	return 0;
 }
 
-int host_rails_pools(const struct host_rails_want *w, struct buf *b, struct err *e)
+/* SpiderIPPools of every rail and node as YAML documents. */
+static int host_rails_pools(const struct host_rails_want *w, struct buf *b, struct err *e)
 {
 	size_t n_rails = count(w->interfaces), n_nodes = count(w->nodes);
 	struct span rest = span_of(w->nodes), one;

@@ -28,12 +28,4 @@ struct host_rail_net {
 
 extern const struct host_kind host_rails;
 
-/* 0, or -EINVAL: the plan is too small ("8 nodes of /27 fit into a rail of /24, the plan has 12"), or not valid. */
-int host_rails_check(void *want, struct err *e);
-/* Network of rail `rail` and node `node`, both from 0. The plan has been checked. */
-int host_rails_net(const struct host_rails_want *w, size_t rail, size_t node,
-		   struct host_rail_net *ret, struct err *e);
-/* SpiderIPPools of every rail and node as YAML documents. */
-int host_rails_pools(const struct host_rails_want *w, struct buf *b, struct err *e);
-
 #endif

@@ -12,7 +12,7 @@
 
 #define VERB "rdma-mode"
 
-enum { NAMES_MAX = 4, LINK_TEXT_MAX = 64, WORDS_MAX = 512 };
+enum { NAMES_MAX = 4, LINK_TEXT_MAX = 64, TEXT_MAX = 512 };
 
 static const struct opt keys[] = {
 	{"mode", 0, OPT_CHOICE, "shared|exclusive",
@@ -39,7 +39,7 @@ static void list_namespaces(const struct host *h, struct host_rdma_mode_found *f
 	size_t n = 0, n_seen = 0;
 	struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, TEXT_MAX);
 	if (self && dir_list(&h->root, "/proc", &names, &n, NULL) < 0)
 		n = 0;
 	for (size_t i = 0; i < n && self; i++) {

@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "host/steps/steps.h"
 
-enum { WORDS_MAX = 512, TABLE_DEFAULT = 253, PRIORITY_MAX = 32765 };
+enum { TEXT_MAX = 512, TABLE_DEFAULT = 253, PRIORITY_MAX = 32765 };
 
 #define ADD "rule-add"
 #define DEL "rule-del"
@@ -29,9 +29,10 @@ static const struct opt keys[] = {
 };
 static const char *const env[] = {"RDMA_CIDR", NULL, NULL, NULL, NULL};
 
-/* --- rules in words and operations --- */
+/* --- rules as text and as operations --- */
 
-int host_table_parse(const char *text, uint32_t *ret, struct err *e)
+/* "main", "local", "default" or a number. -EINVAL. */
+static int host_table_parse(const char *text, uint32_t *ret, struct err *e)
 {
 	uint64_t n = 0;
 
@@ -60,26 +61,27 @@ const char *host_table_name(uint32_t table)
 					: text;
 }
 
-static void words_net(struct buf *b, const struct ipnet *net)
+static void put_prefix(struct buf *b, const struct ipnet *net)
 {
 	char text[IP_TEXT_MAX];
 
 	buf_str(b, net->len == ip_bits(&net->ip) ? ip_str(&net->ip, text) : ipnet_str(net, text));
 }
 
-char *host_rule_words(const struct rule *r)
+/* As `ip rule` prints it, without its priority: "not from all to 172.16.0.0/16 lookup main". The caller frees it. */
+static char *rule_describe(const struct rule *r)
 {
 	struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, TEXT_MAX);
 	buf_str(&b, r->invert ? "not from " : "from ");
 	if (r->src.ip.family)
-		words_net(&b, &r->src);
+		put_prefix(&b, &r->src);
 	else
 		buf_str(&b, "all");
 	if (r->dst.ip.family) {
 		buf_str(&b, " to ");
-		words_net(&b, &r->dst);
+		put_prefix(&b, &r->dst);
 	}
 	if (r->mark)
 		buf_printf(&b, " fwmark 0x%x/0x%x", r->mark, r->mask);
@@ -99,7 +101,8 @@ static void put_net(struct host_op *op, const char *key, const struct ipnet *net
 		host_op_add(op, key, "%s", ipnet_str(net, text));
 }
 
-void host_rule_put(struct host_op *op, const struct rule *r)
+/* Adds the arguments of a rule to an operation. */
+static void host_rule_put(struct host_op *op, const struct rule *r)
 {
 	host_op_add(op, "family", "%u", r->family);
 	if (r->invert)
@@ -120,7 +123,8 @@ static int take_net(const struct host_op *op, const char *key, struct ipnet *ret
 	return 0;
 }
 
-int host_rule_take(const struct host_op *op, struct rule *ret, struct err *e)
+/* Parses the arguments of a rule from an operation. */
+static int host_rule_take(const struct host_op *op, struct rule *ret, struct err *e)
 {
 	struct rule rule = {.has_priority = true};
 	uint64_t family, table, priority;
@@ -146,8 +150,8 @@ int host_rule_take(const struct host_op *op, struct rule *ret, struct err *e)
 
 static void rule_command(struct host_step *s, const char *verb, const struct rule *r)
 {
-	auto_free char *words = host_rule_words(r);
-	const char *to = strstr(words, " to "), *all = strstr(words, "from all");
+	auto_free char *desc = rule_describe(r);
+	const char *to = strstr(desc, " to "), *all = strstr(desc, "from all");
 
 	/* `ip rule add` takes "not to X", and prints "not from all to X". */
 	if (all && to)
@@ -155,15 +159,15 @@ static void rule_command(struct host_step *s, const char *verb, const struct rul
 				  verb, r->invert ? "not " : "", to + 1, r->priority);
 	else
 		host_step_command(s, "ip %srule %s %s priority %u", r->family == 6 ? "-6 " : "",
-				  verb, words, r->priority);
+				  verb, desc, r->priority);
 }
 
 static void plan_rule(struct host_plan *p, const char *kind, const char *subject,
 		      const struct rule *r, bool add)
 {
 	struct host_step *s = host_plan_add(p, kind, subject);
-	auto_free char *words = host_rule_words(r);
-	auto_free char *there = xasprintf("rule %u: %s", r->priority, words);
+	auto_free char *desc = rule_describe(r);
+	auto_free char *there = xasprintf("rule %u: %s", r->priority, desc);
 	auto_free char *absent = xasprintf("no rule %u", r->priority);
 
 	host_step_text(s, add ? absent : there, add ? there : absent);
@@ -270,7 +274,7 @@ static int free_priority(const struct host_net *n, const struct rule *want, stru
 	*exists = false;
 	for (size_t i = 0; i < n->n_rules; i++) {
 		const struct rule *r = &n->rules[i];
-		auto_free char *words = NULL;
+		auto_free char *desc = NULL;
 
 		if (r->family != want->family || r->priority != want->priority)
 			continue;
@@ -282,10 +286,10 @@ static int free_priority(const struct host_net *n, const struct rule *want, stru
 			host_plan_rule_del(p, "rule", "host", r);
 			continue;
 		}
-		words = host_rule_words(r);
+		desc = rule_describe(r);
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"priority %u is taken by rule '%s'; set another priority",
-				want->priority, words);
+				want->priority, desc);
 	}
 	return 0;
 }
@@ -342,12 +346,12 @@ static void show(const void *found, struct host_rows *rows)
 	const struct found *f = found;
 
 	for (size_t i = 0; i < f->net->n_rules; i++) {
-		auto_free char *words = host_rule_words(&f->net->rules[i]);
+		auto_free char *desc = rule_describe(&f->net->rules[i]);
 		char priority[16];
 
 		snprintf(priority, sizeof(priority), "%u", f->net->rules[i].priority);
 		host_rows_add(rows, f->net->rules[i].family == 6 ? "IPv6" : "IPv4", priority, "%s",
-			      words);
+			      desc);
 	}
 }
 

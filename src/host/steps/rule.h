@@ -19,15 +19,8 @@ enum { HOST_RULE_PRIORITY = 2000 };
 
 extern const struct host_kind host_rule;
 
-/* "main", "local", "default" or a number. -EINVAL. */
-int host_table_parse(const char *text, uint32_t *ret, struct err *e);
 /* "main" for 254, ... else the number; static buffer. */
 const char *host_table_name(uint32_t table);
-/* As `ip rule` prints it, without its priority: "not from all to 172.16.0.0/16 lookup main". The caller frees it. */
-char *host_rule_words(const struct rule *r);
-/* Adds the arguments of a rule to an operation, and back. */
-void host_rule_put(struct host_op *op, const struct rule *r);
-int host_rule_take(const struct host_op *op, struct rule *r, struct err *e);
 /* Steps for verbs "rule-add" and "rule-del", by any kind. */
 void host_plan_rule_add(struct host_plan *p, const char *kind, const char *subject,
 			const struct rule *r);

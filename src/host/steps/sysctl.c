@@ -79,7 +79,7 @@ static void forget(void *found)
 }
 
 /* The kernel separates the numbers of one parameter by tabs. */
-static bool same_words(const char *a, const char *b)
+static bool same_values(const char *a, const char *b)
 {
 	while (*a || *b) {
 		size_t x = strspn(a, " \t"), y = strspn(b, " \t"), n;
@@ -119,7 +119,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 		auto_free char *path = path_of(pair->key);
 		struct host_step *s;
 
-		if (!f->values[i] || same_words(f->values[i], pair->value))
+		if (!f->values[i] || same_values(f->values[i], pair->value))
 			continue;
 		s = host_plan_attr(p, "sysctl", pair->key, path, f->values[i], pair->value);
 		if (s)

@@ -123,7 +123,7 @@ static int check_ranges(const char *key, const char *list, const struct vf_want 
 		if (parse_range(one, &name, &range) < 0)
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
-				"%s '%.*s' is no range of VFs, expected NAME#FIRST-LAST, for "
+				"%s '%.*s' is not a range of VFs, expected NAME#FIRST-LAST, for "
 				"instance ens1f0np0#0-3",
 				key, (int)one.n, one.p);
 		if (range.last != UINT32_MAX && range.last >= w->number)

@@ -8,11 +8,6 @@
 #include "kern/net/nft.h"
 #include "kern/netlink/attr.h"
 
-/* Between link.c and link_bond.c. */
-
-/* The options into an IFLA_INFO_DATA that is open. */
-void link_bond_put(struct nl_msg *m, const struct link_bond *b);
-
 /* The inside of nft.c: where the chains are and the messages that make them. The same messages
  * create the rules and are what the kernel's are compared with. */
 
@@ -40,13 +35,10 @@ struct nft_marks {
 
 /* Ends at the first place of family 0. */
 const struct nft_place *nft_places(enum nft_layout l);
-const char *nft_family_name(uint8_t family);
 const char *nft_chain_name(const struct nft_place *p);
-size_t nft_rules_of(const struct nft_place *p);
 
 /* type: NFT_MSG_*; flags: NLM_F_* */
 struct nl_msg *nft_table_msg(int type, int flags, uint8_t family);
-struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place *p);
 struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size_t which,
 			    const struct nft_marks *marks);
 /* All rules of our table. */
@@ -55,8 +47,5 @@ struct nl_msg *nft_dump_msg(int type, uint8_t family);
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);
 /* 1 as wanted, 0 different; -ENOENT: not even the table. */
 int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);
-
-/* True when everything in `want` (attributes behind the family's head) is in `have` as well. */
-bool nft_matches(const struct nlmsghdr *want, const struct nlmsghdr *have);
 
 #endif

@@ -429,6 +429,8 @@ static void put_ipoib(struct nl_msg *m, const struct link_spec *s, const struct 
 	put_u16(m, IFLA_IPOIB_UMCAST, s->ipoib_umcast);
 }
 
+static void link_bond_put(struct nl_msg *m, const struct link_bond *b);
+
 static void put_bond(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
 {
 	(void)inner;
@@ -621,7 +623,8 @@ static void put_option(struct nl_msg *m, const struct link_bond *b, enum link_bo
 		put_u32(m, attrs[o].attr, b->value[o]);
 }
 
-void link_bond_put(struct nl_msg *m, const struct link_bond *b)
+/* The options into an IFLA_INFO_DATA that is open. */
+static void link_bond_put(struct nl_msg *m, const struct link_bond *b)
 {
 	struct nlattr *targets;
 

@@ -2,8 +2,9 @@
 #ifndef UNIRAIL_KERN_NET_LINK_WATCH_H
 #define UNIRAIL_KERN_NET_LINK_WATCH_H
 
-/* Tells that a link of the caller's network namespace has changed (RTNLGRP_LINK): added, removed, renamed, carrier gained or
- * lost. A receiver reads the state again from the kernel, since messages may be lost. */
+/* Reports that a link of the caller's network namespace has changed (RTNLGRP_LINK): added, removed,
+ * renamed, carrier gained or lost. A receiver reads the state again from the kernel, since messages
+ * may be lost. */
 
 #include <stdbool.h>
 

@@ -18,6 +18,8 @@ static bool is_unsupported(int code)
 	       code == -EPROTONOSUPPORT;
 }
 
+static const char *nft_family_name(uint8_t family);
+
 static void add_table(struct nl_batch *b, uint8_t family)
 {
 	const char *name = nft_family_name(family);
@@ -31,6 +33,13 @@ static void add_table(struct nl_batch *b, uint8_t family)
 		     "empty nf_tables table '%s " NFT_TABLE "'", name);
 	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, family), 0,
 		     "create nf_tables table '%s " NFT_TABLE "'", name);
+}
+
+static struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place *p);
+
+static size_t nft_rules_of(const struct nft_place *p)
+{
+	return p->output ? 1 : 2;
 }
 
 static void add_chain(struct nl_batch *b, const struct nft_place *p, const struct nft_marks *m)
@@ -258,7 +267,8 @@ static bool set_matches(struct attrs want, struct attrs have, int depth)
 	return true;
 }
 
-bool nft_matches(const struct nlmsghdr *want, const struct nlmsghdr *have)
+/* True when everything in `want` (attributes behind the family's head) is in `have` as well. */
+static bool nft_matches(const struct nlmsghdr *want, const struct nlmsghdr *have)
 {
 	if (!nlmsg_valid_hdr(have, sizeof(struct nfgenmsg)))
 		return false;
@@ -420,7 +430,7 @@ const struct nft_place *nft_places(enum nft_layout l)
 	return places[l];
 }
 
-const char *nft_family_name(uint8_t family)
+static const char *nft_family_name(uint8_t family)
 {
 	return family == FAMILY_INET ? "inet" : family == FAMILY_IPV4 ? "ip" : "ip6";
 }
@@ -447,7 +457,7 @@ struct nl_msg *nft_table_msg(int type, int flags, uint8_t family)
 	return m;
 }
 
-struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place *p)
+static struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place *p)
 {
 	struct nl_msg *m = message(type, flags, p->family);
 	struct nlattr *hook;
@@ -604,11 +614,6 @@ static void (*const rules[2][NFT_RULES_MAX])(struct nl_msg *m, const struct nft_
 	{mark_new, save_mark},
 	{restore_mark},
 };
-
-size_t nft_rules_of(const struct nft_place *p)
-{
-	return p->output ? 1 : 2;
-}
 
 struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size_t which,
 			    const struct nft_marks *marks)

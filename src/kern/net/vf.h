@@ -51,7 +51,8 @@ struct vf_ref {
 	uint32_t vf;
 };
 
-/* Each is one message of the batch; returns its place. What a driver cannot is -EOPNOTSUPP. */
+/* Each adds one message to the batch and returns its index. -EOPNOTSUPP in its result: the driver
+ * does not support it. */
 size_t vf_set_mac(struct nl_batch *b, const struct vf_ref *v, const struct mac *mac);
 size_t vf_set_vlan(struct nl_batch *b, const struct vf_ref *v, const struct vf_vlan *vlan);
 size_t vf_set_rate(struct nl_batch *b, const struct vf_ref *v, uint32_t min, uint32_t max);

@@ -102,11 +102,6 @@ uint32_t get_u32(const struct nlattr *a, uint32_t none)
 	return holds(a, sizeof(uint32_t)) ? nla_get_u32(a) : none;
 }
 
-uint32_t get_be32(const struct nlattr *a, uint32_t none)
-{
-	return holds(a, sizeof(uint32_t)) ? ntohl(nla_get_u32(a)) : none;
-}
-
 void get_str(const struct nlattr *a, char *ret, size_t size)
 {
 	size_t n = a ? strnlen(nla_data(a), (size_t)nla_len(a)) : 0;

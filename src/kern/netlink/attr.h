@@ -34,7 +34,6 @@ void nest_end(struct nl_msg *m, struct nlattr *start);
 uint8_t get_u8(const struct nlattr *a, uint8_t none);
 uint16_t get_u16(const struct nlattr *a, uint16_t none);
 uint32_t get_u32(const struct nlattr *a, uint32_t none);
-uint32_t get_be32(const struct nlattr *a, uint32_t none);
 /* Cut to size; "" when missing. */
 void get_str(const struct nlattr *a, char *ret, size_t size);
 /* family 4 or 6; false (and family 0) when missing or of another length. */

@@ -30,16 +30,6 @@ struct nl_wire {
 	size_t cap;
 };
 
-/* One datagram out. The messages in p must carry the wire's sequence numbers. */
-int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e);
-/*
- * One datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (nothing came
- * within timeout_ms), -ENOBUFS (the kernel dropped answers), -EMSGSIZE (the datagram was longer
- * than the buffer: *n bytes of it are there, and the buffer has grown for the next), else a
- * negative errno.
- */
-int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n);
-
 /* replay.c */
 int nl_replay_load(struct nl_wire *w, const char *file, struct err *e);
 int nl_replay_check(struct nl_wire *w, const void *p, size_t n, struct err *e);
@@ -58,10 +48,6 @@ struct nl_error {
 	int code;	/* 0 or negative errno */
 	char text[256]; /* the kernel's ext-ack, "" none */
 };
-/* NLMSG_ERROR or NLMSG_DONE; -EBADMSG when it is too short to be either. */
-int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
-/* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
-int nl_error_set(struct err *e, const struct nl_error *reason);
 
 /* --- batches: nl.c collects, nl.c sends --- */
 

@@ -104,6 +104,8 @@ static struct nl_wire *wire_new(enum nl_proto proto)
 	return w;
 }
 
+static int nl_error_set(struct err *e, const struct nl_error *reason);
+
 int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e)
 {
 	struct nl_wire *w = wire_new(proto);
@@ -176,7 +178,8 @@ void nl_cleanup(struct nl_wire **w)
 	errno = saved;
 }
 
-int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
+/* One datagram out. The messages in p must carry the wire's sequence numbers. */
+static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 {
 	struct nl_error reason = {0};
 	int r;
@@ -253,7 +256,13 @@ static int receive_live(struct nl_wire *w, int timeout_ms, size_t *n)
 	}
 }
 
-int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
+/*
+ * One datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (nothing came
+ * within timeout_ms), -ENOBUFS (the kernel dropped answers), -EMSGSIZE (the datagram was longer
+ * than the buffer: *n bytes of it are there, and the buffer has grown for the next), else a
+ * negative errno.
+ */
+static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 {
 	int r = w->replay ? nl_replay_next(w, n) : receive_live(w, timeout_ms, n);
 
@@ -281,6 +290,8 @@ static bool is_dump(const struct nlmsghdr *h)
 {
 	return (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
 }
+
+static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
 
 static void on_end(struct request *q, const struct nlmsghdr *h)
 {
@@ -423,7 +434,8 @@ static size_t error_head(const struct nlmsghdr *h, const struct nlmsgerr *err)
 	return n < (size_t)nlmsg_datalen(h) ? n : (size_t)nlmsg_datalen(h);
 }
 
-int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
+/* NLMSG_ERROR or NLMSG_DONE; -EBADMSG when it is too short to be either. */
+static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 {
 	bool done = h->nlmsg_type == NLMSG_DONE;
 	int code = 0;
@@ -478,7 +490,8 @@ static const char *remedy(const struct nl_error *reason)
 	return "";
 }
 
-int nl_error_set(struct err *e, const struct nl_error *reason)
+/* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
+static int nl_error_set(struct err *e, const struct nl_error *reason)
 {
 	const struct meaning *m = meaning_of(reason->code);
 	const char *message = m->text ? m->text : "";
@@ -576,7 +589,7 @@ enum {
 	NL_COMMIT_LOSSES_MAX = 16, /* ENOBUFS in a row before the rest is given up */
 };
 
-/* Some messages of a batch that go out together: items from..to. */
+/* Messages of a batch that are sent together: items from..to. */
 struct chunk {
 	size_t from, to;
 	uint32_t begin; /* sequence number of the netfilter transaction's first message; 0 none */

@@ -61,7 +61,7 @@ int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e)
 	return 0;
 }
 
-void devlink_close(struct devlink *d)
+static void devlink_close(struct devlink *d)
 {
 	free(d);
 }

@@ -37,7 +37,6 @@ struct devlink; /* a wire and the family's number */
 /* `w` stays the caller's and must outlive it. -EOPNOTSUPP (kind ERR_UNAVAILABLE): this kernel has no
  * devlink. */
 int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e);
-void devlink_close(struct devlink *d);
 void devlink_cleanup(struct devlink **d);
 #define auto_devlink __attribute__((cleanup(devlink_cleanup)))
 

@@ -5,7 +5,7 @@
 /*
  * devlink's health reporters (Documentation/networking/devlink/devlink-health.rst): what a driver found wrong with its
  * device ("fw_fatal" of mlx5) or with one of its ports ("tx", "rx"), and whether it was recovered. Notifications come
- * since Linux 5.8; without them, the list tells the same later.
+ * since Linux 5.8; without them, the next list reports the same.
  */
 
 #include "kern/pci/devlink.h"

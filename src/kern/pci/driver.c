@@ -127,7 +127,8 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
 	return code < 0 ? cannot_bind(&d, driver, code, e) : 0;
 }
 
-int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e)
+/* The only driver that may bind from now on; NULL: any that matches. */
+static int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e)
 {
 	/* An empty line clears it: driver_set_override(). */
 	int code = write_attr(r, bdf, "driver_override", driver ? driver : "\n", e);

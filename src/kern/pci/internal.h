@@ -12,22 +12,15 @@ enum { PCI_PATH_MAX = 512 };
 struct devlink {
 	struct nl_wire *w;
 	uint16_t family;
-	uint32_t config_group; /* the multicast group of notifications; 0: not told */
+	uint32_t config_group; /* the multicast group of notifications; 0: unknown */
 };
 
 /* A request of the family, without attributes; flags: NLM_F_*. */
 struct nl_msg *devlink_request(const struct devlink *d, int cmd, int flags);
 
-const char *pci_base_name(const char *path);
 /* "/sys/bus/pci/devices/BDF/ATTR", or below /sys/bus/auxiliary; attr "": the device itself. Refuses
  * what would lead elsewhere. */
 int pci_attr_path(const char *device, const char *attr, char path[static PCI_PATH_MAX],
-		  struct err *e);
-/* False where it is missing or is no number from -1 on. */
-bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret);
-/* The last part of a symbolic link's target: 1; 0 (and "") where there is none; negative: it cannot be
- * told, which is not the same. */
-int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size,
 		  struct err *e);
 
 #endif

@@ -29,7 +29,7 @@ bool pci_driver_is_dpdk(const char *driver)
 	       !strcmp(driver, "igb_uio");
 }
 
-const char *pci_base_name(const char *path)
+static const char *pci_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -74,7 +74,8 @@ static uint64_t read_hex(const struct root *r, const char *bdf, const char *attr
 	return v;
 }
 
-bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret)
+/* False where it is missing or is no number from -1 on. */
+static bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret)
 {
 	char path[PCI_PATH_MAX], line[32];
 
@@ -83,8 +84,10 @@ bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64
 	       num_i64(span_of(line), -1, INT32_MAX, ret) == 0;
 }
 
-int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size,
-		  struct err *e)
+/* The last part of a symbolic link's target: 1; 0 (and "") where there is none; negative: it cannot be
+ * told, which is not the same. */
+static int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret,
+			 size_t size, struct err *e)
 {
 	char path[PCI_PATH_MAX], target[PCI_PATH_MAX];
 	struct err reason = ERR_INIT;

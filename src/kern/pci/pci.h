@@ -87,8 +87,6 @@ int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e)
 int pci_unbind(const struct root *r, const char *bdf, struct err *e);
 /* Bound to it already is success; to another: -EBUSY, unbind first. */
 int pci_bind(const struct root *r, const char *bdf, const char *driver, struct err *e);
-/* The only driver that may bind from now on; NULL: any that matches. */
-int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e);
 /* Lets the kernel find the driver (drivers_probe). The kernel does not report that it found
  * none. */
 int pci_probe(const struct root *r, const char *bdf, struct err *e);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kern/probe/packet.h"
-#include "kern/probe/packet_filter.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -51,7 +50,8 @@ static int open_socket(int family, const char *what, int *fd, struct err *e)
 {
 	int r;
 
-	/* Protocol 0: a packet socket takes nothing in until it is bound, filter and all. */
+	/* Protocol 0: the socket receives nothing until it is bound, and by then its filter is
+	 * attached. */
 	*fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd >= 0)
 		return 0;
@@ -64,6 +64,8 @@ int packet_open_send(int *fd, struct err *e)
 {
 	return open_socket(AF_PACKET, "a packet", fd, e);
 }
+
+static int packet_filter(int fd, int family, const struct packet_watch *w, size_t n, struct err *e);
 
 int packet_open_probe(int family, const struct packet_watch *w, size_t n, int *ret, struct err *e)
 {
@@ -249,7 +251,8 @@ static uint32_t last_word(const struct ipaddr *a)
 	return (uint32_t)ip_num(a);
 }
 
-int packet_filter(int fd, int family, const struct packet_watch *w, size_t n, struct err *e)
+/* Attaches the filter that packet_open_probe() documents. */
+static int packet_filter(int fd, int family, const struct packet_watch *w, size_t n, struct err *e)
 {
 	auto_free struct sock_filter *code = xcalloc(n + 1, BLOCK_MAX * sizeof(*code));
 	size_t len = 0;

@@ -11,8 +11,47 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/loop.h"
-#include "kern/probe/internal.h"
+#include "kern/probe/packet.h"
 #include "kern/sys/netns.h"
+
+/* Waiting for carrier; conflict test; asking the gateway; .state is known. */
+enum stage { WAITING, PROBING, ASKING, DONE };
+
+struct job {
+	struct run *run;
+	struct probe *p;
+	struct packet_link link;
+	struct mac mine;
+	struct probe_ears ears;
+	struct packet_watch watch; /* of the two */
+	enum stage stage;
+	int left; /* packets to send in this stage */
+	int64_t since_us;
+	int blocked;	  /* why nothing could be sent last time */
+	int64_t waits_ms; /* since when it is WAITING */
+	uint32_t changes; /* of carrier, until the test began */
+	struct loop_timer *timer, *limit;
+};
+
+/* Socket of one family, shared by all rails. */
+struct ears {
+	struct run *run;
+	int family, fd;
+};
+
+struct run {
+	struct loop *loop;
+	struct nl_wire *wire;
+	const struct probe_limits *limits;
+	struct packet_link *links;
+	struct mac *macs; /* of all links and of all probes */
+	struct job *jobs;
+	struct ears v4, v6;
+	int groups_fd;
+	size_t n_links, n_macs, n_jobs, open;
+	int64_t links_ms; /* when they were listed */
+	int64_t begun_ms;
+};
 
 enum {
 	RETRY_MS = 10,	   /* while a link takes no packet yet, or its carrier is to come soon */
@@ -20,7 +59,7 @@ enum {
 	HEAR_AT_ONCE = 64, /* packets before the other rails get their turn */
 };
 
-bool probe_has_gateway(const struct probe *p)
+static bool probe_has_gateway(const struct probe *p)
 {
 	return p->want_gateway && p->gateway.family;
 }
@@ -77,7 +116,7 @@ static const struct packet_link *running_link(struct job *j)
 	return l && packet_link_running(l) ? l : NULL;
 }
 
-/* All the time since the test began. */
+/* Whether the carrier was up throughout the test. */
 static bool has_kept_carrier(struct job *j)
 {
 	const struct packet_link *l = running_link(j);
@@ -246,7 +285,8 @@ static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
 	}
 }
 
-void probe_hear(void *arg, uint32_t events)
+/* The loop's callback for a struct ears. */
+static void probe_hear(void *arg, uint32_t events)
 {
 	struct ears *ears = arg;
 	struct run *run = ears->run;
@@ -303,6 +343,8 @@ static void forget_answers(struct probe *p)
 	err_clear(&p->reason);
 }
 
+static int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e);
+
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e)
 {
 	struct run run = {.limits = l, .v4.fd = -1, .v6.fd = -1, .groups_fd = -1};
@@ -352,7 +394,8 @@ int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n,
 	return ret;
 }
 
-/* A round without the time for its probes would find nothing and call it quiet. */
+/* Whether the time is enough for a further round: a round cut short would report a used address as
+ * free. */
 bool probe_round_left(const struct probe_rounds *r)
 {
 	const struct probe_limits *l = &r->limits;
@@ -508,7 +551,11 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 	return run->jobs[0].p->reason.code;
 }
 
-int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
+/*
+ * Makes the jobs, in the namespace. What cannot be asked is FAILED at once, .why says why; negative
+ * when that is so for all of them. Sockets and wire stay in the namespace; the caller does not.
+ */
+static int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int r = nl_open(&run->wire, NL_ROUTE, netns_fd, e);

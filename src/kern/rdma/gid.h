@@ -36,8 +36,8 @@ bool gid_netdev(const struct root *sys, const char *dir, const char *device,
 /* "::ffff:172.16.1.20" */
 const char *gid_str(const struct ipaddr *address, char buf[static IP_TEXT_MAX]);
 
-/* sysfs as a namespace sees it, as the root of a tree of its own that is mounted nowhere: what is
- * /sys/class elsewhere is /class there. Linux 5.2; needs CAP_SYS_ADMIN. */
+/* Opens the sysfs of the current network namespace as a detached mount: /class in it is /sys/class
+ * elsewhere. Linux 5.2; needs CAP_SYS_ADMIN. */
 int netns_sysfs(int netns_fd, struct root *ret, struct err *e);
 
 #endif

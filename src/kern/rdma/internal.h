@@ -28,7 +28,6 @@ int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, si
 /* The device's GID table, entries in use of all ports; free() it. Their number, or -errno. */
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret);
 uint32_t verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no MTU that we know */
-enum ibv_mtu verbs_mtu_of(uint32_t bytes);  /* the largest that fits; below 256: IBV_MTU_256 */
 
 struct verbs_qp {
 	struct verbs_dev *dev;
@@ -43,8 +42,5 @@ struct verbs_qp {
 	uint32_t psn, reads, mtu;
 	unsigned int events; /* taken from the channel, not acknowledged yet */
 };
-
-/* What a completion that is no success means: a negative errno with e set. */
-int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e);
 
 #endif

@@ -47,14 +47,14 @@ const char *rdma_port_state_name(uint8_t state);      /* "ACTIVE", "DOWN" ... */
 const char *rdma_port_phys_state_name(uint8_t state); /* "LINK_UP", "DISABLED" ... */
 const char *rdma_providers(void);		      /* linked into this binary: "mlx5,rxe" */
 
-/* The two halves: what netlink reports, and the part of it that only sysfs and /dev under r
- * show. */
+/* rdma_nl_list() lists what netlink reports; rdma_sysfs_fill() adds what only sysfs and /dev under
+ * r show. */
 int rdma_nl_list(struct nl_wire *w, struct rdma_dev **ret, size_t *n, struct err *e);
 int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err *e);
 void rdma_sysfs_fill(const struct root *r, struct rdma_dev *d);
 /* Sets d->why for a device that libibverbs does not list. */
 void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d);
-/* Asks libibverbs: in_verbs, link layer, MTU, GIDs; why where a device cannot be opened. */
+/* Queries libibverbs: in_verbs, link layer, MTU, GIDs; sets d->why if a device cannot be opened. */
 void rdma_verbs_fill(struct rdma_dev *list, size_t n);
 
 #endif

@@ -36,6 +36,7 @@ static const char *const drivers[] = {
 	[RDMA_DRIVER_ERDMA] = "erdma",	  [RDMA_DRIVER_MANA] = "mana",
 };
 
+/* 0 when missing or short */
 uint64_t rdma_get_u64(const struct nlattr *a)
 {
 	uint64_t v = 0;
@@ -45,6 +46,8 @@ uint64_t rdma_get_u64(const struct nlattr *a)
 	return v;
 }
 
+/* What the files about RDMA netlink share. */
+/* RDMA_NLDEV_CMD_*, NLM_F_* */
 struct nl_msg *rdma_request(int cmd, int flags)
 {
 	return msg_new(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, cmd), flags, NULL, 0, MSG_ROOM);
@@ -633,24 +636,6 @@ int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char
 }
 
 enum { RDMA_WATCH_ATTRS = RDMA_NLDEV_ATTR_MAX, DATAGRAM_MAX = 8192 };
-
-static int see_mode(void *msg, void *arg)
-{
-	struct nlattr *tb[RDMA_WATCH_ATTRS];
-	int r = msg_attrs(msg, 0, tb, RDMA_WATCH_ATTRS - 1);
-
-	if (r == 0)
-		*(bool *)arg = get_u8(tb[RDMA_NLDEV_SYS_ATTR_MONITOR_MODE], 0) != 0;
-	return r;
-}
-
-int rdma_nl_events_known(struct nl_wire *w, struct err *e)
-{
-	bool known = false;
-	int r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_SYS_GET, 0), see_mode, NULL, &known, e);
-
-	return r < 0 ? err_wrap(e, r, "ask whether RDMA events are sent") : known;
-}
 
 int rdma_watch_open(int *fd, struct err *e)
 {

@@ -23,8 +23,6 @@ struct rdma_event {
 	char netdev[16]; /* "" not reported */
 };
 
-/* 1: this kernel sends them, 0: not (the group can be joined all the same, and stays silent). */
-int rdma_nl_events_known(struct nl_wire *w, struct err *e);
 /* Opens a non-blocking socket in the caller's namespace that receives the group. */
 int rdma_watch_open(int *fd, struct err *e);
 /* 1 event, 0 none is waiting; -ENOBUFS: some were lost, list the devices again. Messages of others

@@ -24,11 +24,6 @@ static const struct {
 	[ROCE_TRAFFIC_CLASS] = {"traffic_class", NULL, NULL},
 };
 
-const char *roce_param_name(enum roce_param p)
-{
-	return params[p].name;
-}
-
 static bool is_name(const char *s)
 {
 	return s && s[0] && s[0] != '.' && !strchr(s, '/') && strlen(s) < 64;

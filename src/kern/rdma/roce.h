@@ -24,7 +24,6 @@ enum roce_param {
 	ROCE_TRAFFIC_CLASS,
 	ROCE_PARAMS,
 };
-const char *roce_param_name(enum roce_param p); /* "roce_np", "cnp_dscp" ... */
 
 /* A port: names may be "" (no netdev, no RDMA device, no PCI address), which then has no file. */
 struct roce_port {

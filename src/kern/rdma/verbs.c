@@ -24,7 +24,8 @@ uint32_t verbs_mtu_bytes(enum ibv_mtu mtu)
 	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128U << mtu : 0;
 }
 
-enum ibv_mtu verbs_mtu_of(uint32_t bytes)
+/* The largest that fits; below 256: IBV_MTU_256. */
+static enum ibv_mtu verbs_mtu_of(uint32_t bytes)
 {
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
@@ -228,7 +229,8 @@ const char *verbs_gid_type_name(enum verbs_gid_type t)
 /* How long to look for a completion before sleeping: longer than a round trip on a NIC. */
 enum { SPIN_US = 100 };
 
-int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e)
+/* What a completion that is no success means: a negative errno with e set. */
+static int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e)
 {
 	static const struct {
 		int status, code;
@@ -293,7 +295,8 @@ int verbs_post_recv(struct verbs_qp *q, uint64_t id, size_t at, size_t len, stru
 		    : 0;
 }
 
-int verbs_poll(struct verbs_qp *q, struct verbs_done *ret, struct err *e)
+/* Completed work, at most VERBS_POLL_MAX of it; 0: none yet. */
+static int verbs_poll(struct verbs_qp *q, struct verbs_done *ret, struct err *e)
 {
 	struct ibv_wc wc[VERBS_POLL_MAX];
 	int n = ibv_poll_cq(q->cq, VERBS_POLL_MAX, wc);

@@ -33,7 +33,7 @@ struct verbs_qp_conf {
 	bool ethernet;
 	uint16_t lid;
 	uint8_t gid[16];
-	uint32_t depth; /* work on its way at a time, each way */
+	uint32_t depth; /* work requests in flight, in each direction */
 	size_t bytes;	/* of memory */
 };
 
@@ -65,8 +65,6 @@ struct verbs_done {
 	bool recv;
 };
 enum { VERBS_POLL_MAX = 16 };
-/* Completed work, at most VERBS_POLL_MAX of it; 0: none yet. */
-int verbs_poll(struct verbs_qp *q, struct verbs_done *ret, struct err *e);
 /*
  * The same, waiting: polls for a moment without sleeping, then sleeps. 0: `other_fd` (-1: none) is
  * readable. -ETIMEDOUT: nothing came for timeout_ms. -EINTR: a signal.

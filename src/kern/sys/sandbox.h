@@ -23,7 +23,7 @@
 
 #include "base/err.h"
 
-/* Each has a column in the table of sandbox_calls.c. */
+/* Each has a column in the table of sandbox.c. */
 enum sandbox_mode { SANDBOX_IPAM_SERVE, SANDBOX_AGENT, SANDBOX_CONTROLLER };
 
 /* `log_only`: nothing fails; the kernel's log (audit, type=1326) has what would. -EOPNOTSUPP: the

@@ -120,7 +120,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 	struct grpc *g = user;
 
 	(void)session, (void)flags;
-	/* An answer that is none (an HTTP error page) is judged by its head, at the end. */
+	/* Ignores the body of an answer that is not gRPC, such as an HTTP error page: the head
+	 * decides at the end. */
 	if (stream != g->stream || !grpc_type_ok(g->content_type))
 		return 0;
 	while (n && g->prefix_n < PREFIX) {

@@ -272,7 +272,7 @@ static bool is_allowed(int fd)
 	       (u.uid == 0 || u.uid == geteuid());
 }
 
-/* The connection without a call for the longest time; NULL: all have one. */
+/* The connection that has had no call for the longest time; NULL: every connection has a call. */
 static struct conn *idle_longest(struct grpc_server *s)
 {
 	struct conn *best = NULL;

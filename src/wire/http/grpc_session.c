@@ -616,7 +616,8 @@ void grpc_session_free(struct grpc_session *s)
 	free(s);
 }
 
-/* Methods run here, outside of nghttp2: what they answer is queued, what they see is whole. */
+/* Runs methods outside of nghttp2's callbacks: each gets a complete request, and its answer is
+ * queued. */
 static void run_calls(struct grpc_session *s)
 {
 	struct grpc_in *c = s->calls;

@@ -254,7 +254,7 @@ size_t https_streams(const struct https *c)
 
 /* From a name to an open connection: one address after another. */
 
-/* A firewall that drops packets shall not use up the time of the other addresses. */
+/* An address whose packets a firewall drops must not use up the time for the other addresses. */
 enum { ATTEMPT_MS = 5000 };
 
 static void next_address(struct https *c);

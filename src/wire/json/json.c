@@ -431,7 +431,7 @@ const struct json *json_get_go(const struct json *obj, const char *key)
 	return found;
 }
 
-/* Parsed values and reals on their way out; the other half of json_out.c. */
+/* Writes parsed values and real numbers. */
 
 /* The fewest digits that read back as v: "d.ddde[+-]xx". */
 static void shortest(double v, char ret[static 32])

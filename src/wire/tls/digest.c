@@ -94,7 +94,7 @@ char *base64_encode(struct span s)
 	size_t size = (s.n + 2) / 3 * 4 + 1, len;
 	char *text = xmalloc(size);
 
-	/* It fails only for want of room. */
+	/* Fails only if the buffer is too small, which it is not. */
 	*text = '\0';
 	mbedtls_base64_encode((unsigned char *)text, size, &len, (const unsigned char *)s.p, s.n);
 	return text;

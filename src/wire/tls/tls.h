@@ -54,8 +54,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name);
 void tls_free(struct tls *t); /* NULL is fine; says goodbye if the socket takes it at once */
 
 /*
- * 0: done. -EAGAIN: wait for tls_events(). -EKEYREJECTED, kind ERR_UNAVAILABLE: the certificates
- * do not fit, and the text says why ("the server's certificate is for ..."). -EPROTO,
+ * 0: done. -EAGAIN: wait for tls_events(). -EKEYREJECTED, kind ERR_UNAVAILABLE: a certificate was
+ * rejected, and the text has the reason ("the server's certificate is for ..."). -EPROTO,
  * -ECONNRESET. -EPROTONOSUPPORT: the peer does not speak the protocol of `alpn`.
  */
 int tls_handshake(struct tls *t, struct err *e);

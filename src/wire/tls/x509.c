@@ -33,7 +33,7 @@ static int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, 
 			(unsigned int)-r);
 }
 
-/* PEM readers of x509.c. */
+/* --- PEM --- */
 static int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = span_dup(pem);

@@ -111,7 +111,7 @@ static int value(struct yaml *y, int indent)
 	return node(y, !yaml_at_end(y) && is_dash(y) ? indent - 1 : indent, false);
 }
 
-/* Where the next entry of a collection in column `at` begins; 0: it is over. */
+/* Moves to the next entry of a collection that starts in column `at`; 0: the collection ends here. */
 static int next_entry(struct yaml *y, int at)
 {
 	int r = yaml_skip(y);
@@ -263,10 +263,10 @@ static void yaml_newline(struct yaml *y)
 }
 
 /*
- * At a line's end inside a scalar: goes to the next line that holds something and adds what the
- * break means: one is a blank, each more is a line. False: the scalar ends here, since what
- * follows is indented too little (or the text ends, or a plain one's comment follows); y->p stays
- * where it was.
+ * At the end of a line inside a scalar: skips to the next line with content and adds the folded
+ * line breaks (one becomes a blank, each further one a new line). False: the scalar ends here,
+ * because the next line is indented too little, the text ends, or a comment follows a plain scalar;
+ * y->p is unchanged.
  */
 static bool fold(struct yaml *y, int indent, bool plain)
 {

@@ -45,7 +45,7 @@ def test_a_definition_is_root_on_the_node(world, volume):  # noqa: F811
     w.networks(pod, 2)
     box = lab_.pod()
     lab_.fail("ADD", w.conf(), box, 7, ifname="eth0", args=w.args(pod),
-              words=[f"network '{w.team}/evil': type is 'multus', which acts on the node itself: {WHY}"])
+              contains=[f"network '{w.team}/evil': type is 'multus', which acts on the node itself: {WHY}"])
     assert link_names(box.ns) == ["lo"] and w.notes() == [] and not (volume / "seen").exists()
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
 
@@ -71,7 +71,7 @@ def test_a_definition_of_another_namespace(world, volume):  # noqa: F811
         wait(lambda: "default/evil" in json.dumps(w.ask(pod)[1].get("networks", [])))
         box = lab_.pod(f"p{len(annotations)}{list(annotations)[0][0]}")
         lab_.fail("ADD", {**w.conf(), "globalNamespaces": "default"}, box, 7, ifname="eth0", args=w.args(pod),
-                  words=["network 'default/evil'", WHY])
+                  contains=["network 'default/evil'", WHY])
         assert link_names(box.ns) == ["lo"]
         lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
     assert not (volume / "seen").exists()
@@ -131,8 +131,8 @@ EVIL = [
 @pytest.mark.parametrize("spec, place", EVIL)
 def test_what_a_tenant_s_configuration_names(admitting, spec, place):
     one = admitting
-    status, words = apply(one, "team", spec)
-    assert status == 422 and place in words and TRUST in words and "\n" not in words, words
+    status, contains = apply(one, "team", spec)
+    assert status == 422 and place in contains and TRUST in contains and "\n" not in contains, contains
     assert apply(one, "kube-system", spec)[0] == 201 and apply(one, "unirail", spec)[0] == 201
     for value, taken in (("true", 201), ("false", 422), ("", 422), (None, 422)):
         trust(one, "team", value)

@@ -83,7 +83,7 @@ def review(o):
         "resource": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "resource": "spiderippools"}}}).encode()
 
 
-def test_strangers_are_refused_unread(cluster, replica, ns):
+def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
     c = replica("c").leads()
     registered(cluster)
     token = tokens(cluster, ns)[0]

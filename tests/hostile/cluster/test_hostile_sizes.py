@@ -23,8 +23,8 @@ def crds(cluster):
 
 def seconds(daemon):
     """CPU time of the process so far."""
-    words = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    contains = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(contains[11]) + int(contains[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def answered(*args, **kw):

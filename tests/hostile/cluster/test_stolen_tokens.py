@@ -73,9 +73,9 @@ class World:
             c.close()
         return r.status, answer.get("message", "")
 
-    def refused(self, who, words, *request):
+    def refused(self, who, contains, *request):
         status, message = self.send(who, *request)
-        assert status in (403, 422) and words in message, (who, request, status, message)
+        assert status in (403, 422) and contains in message, (who, request, status, message)
 
     def allowed(self, who, *request):
         status, message = self.send(who, *request)
@@ -252,7 +252,7 @@ def test_endpoints(fresh):
     at = f"{ENDPOINTS}/web-0"
     write = "to write endpoints of its own node's pods, to request addresses of others"
     fresh.refused("n1", "to delete endpoints of its own node only", "DELETE", at)
-    ask = lambda words, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": words}}}
+    ask = lambda contains, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": contains}}}
     for body in ({"status": {"current": {"ips": [{"interface": "x"}]}}}, {"status": {"current": {"node": "n1"}}}, {"status": {"current": {"node": "n3"}}},
                  {"metadata": {"finalizers": ["a.b/c"]}}, {"metadata": {"labels": {"unirail.io/node": "n1"}}}, note("x", "y"),
                  ask("n3 u9"), ask("n11 u9"), ask("n2 u1 refused"), {"status": None}):

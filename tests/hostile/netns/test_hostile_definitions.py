@@ -9,7 +9,7 @@ import json
 import os
 
 import pytest
-from lab import THEIRS, link_names
+from lab import REFERENCE, link_names
 from pod_agent import PodAgent
 
 TRUST = "unirail.io/trusted-definitions=true"
@@ -41,7 +41,7 @@ def spy(path, seen):
 def conf(lab, agent, **more):
     return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus", "agent": str(agent.path),
             "clusterNetwork": "podnet", "cniDir": str(lab.tmp / "multus"), "confDir": str(lab.tmp / "net.d"),
-            "binDir": str(THEIRS), **more}
+            "binDir": str(REFERENCE), **more}
 
 
 def podnet(lab):
@@ -59,11 +59,11 @@ def network(lab, agent, definition, **keys):
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/evil", "net1", definition, {**TENANT, **keys}))
 
 
-def refused(lab, agent, definition, *words, **more):
+def refused(lab, agent, definition, *contains, **more):
     """One line that names the definition; nothing is left of the pod's networks, and DEL has nothing to do."""
     network(lab, agent, definition)
     pod, c = lab.pod(), conf(lab, agent, **more)
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words=["network 'team/evil'", *words])
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["network 'team/evil'", *contains])
     assert link_names(pod.ns) == ["lo"] and lab.used() == {}
     lab.ok("DEL", c, pod, ifname="eth0")
 
@@ -105,7 +105,7 @@ def test_a_plugin_that_others_can_change(lab, agent, tmp_path, where):
     os.chown(loose, 0, 0)
     assert not seen.exists()
     network(lab, agent, definition)
-    pod, c = lab.pod(), conf(lab, agent, binDir=f"{folder}:{THEIRS}")
+    pod, c = lab.pod(), conf(lab, agent, binDir=f"{folder}:{REFERENCE}")
     lab.add(c, pod, ifname="eth0")
     assert seen.read_text() == "0\n"
     lab.delete(c, pod, ifname="eth0")
@@ -160,7 +160,7 @@ def test_an_ipam_that_makes_interfaces(lab, agent, kind, trusted):
     """A process that executes itself without end, for the author of the definition."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words=[f"ipam.type is '{kind}', which makes interfaces"])
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=[f"ipam.type is '{kind}', which makes interfaces"])
     lab.ok("DEL", c, pod, ifname="eth0")
     assert link_names(pod.ns) == ["lo"] and lab.used() == {}
 
@@ -169,7 +169,7 @@ def test_an_ipam_that_makes_interfaces(lab, agent, kind, trusted):
 def test_a_plugin_alone_whose_ipam_makes_interfaces(lab, kind):
     pod = lab.pod()
     c = {"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "master": "rail0", "ipam": {"type": kind}}
-    lab.fail("ADD", c, pod, 7, words=[f"conf.ipam.type is '{kind}', which makes interfaces"])
+    lab.fail("ADD", c, pod, 7, contains=[f"conf.ipam.type is '{kind}', which makes interfaces"])
     lab.ok("DEL", c, pod)
     assert link_names(pod.ns) == ["lo"]
 
@@ -190,7 +190,7 @@ def test_plugins_that_execute_one_another(lab):
          "binDir": str(lab.tmp / "circle")}
     _, calls = circle(lab, "unirail-cni", c)
     pod = lab.pod()
-    lab.fail("ADD", c, pod, 7, ifname="eth0", words=["more than 8 CNI plugins execute one another"])
+    lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["more than 8 CNI plugins execute one another"])
     assert 8 <= calls.read_text().count(".") < 100
 
 
@@ -199,7 +199,7 @@ def test_an_ipam_that_executes_its_caller(lab):
     folder, calls = circle(lab, "macvlan")
     (folder / "macvlan").symlink_to(lab.plugins / "macvlan")
     pod, c = lab.pod(), {"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "master": "rail0", "ipam": {"type": "mine"}}
-    lab.fail("ADD", c, pod, 7, plugins=folder, words=["more than 8 CNI plugins execute one another"])
+    lab.fail("ADD", c, pod, 7, plugins=folder, contains=["more than 8 CNI plugins execute one another"])
     assert 8 <= calls.read_text().count(".") < 100 and link_names(pod.ns) == ["lo"]
 
 

@@ -29,9 +29,9 @@ def local(folder, **keys):
     return {"cniVersion": "1.0.0", "name": "net", "type": "macvlan", "master": "rail0", "ipam": ipam}
 
 
-def refused(lab, conf, *words):
+def refused(lab, conf, *contains):
     pod = lab.pod()
-    lab.fail("ADD", conf, pod, words=["is a symbolic link that others than root can change", *words])
+    lab.fail("ADD", conf, pod, contains=["is a symbolic link that others than root can change", *contains])
     assert link_names(pod.ns) == ["lo"]
 
 
@@ -85,7 +85,7 @@ def test_tuning_data_dir_below_a_link_of_another_user(lab, disk):
     prev = lab.add(conf, pod)
     tuning = {"cniVersion": "1.0.0", "name": "net", "type": "tuning", "mtu": 1400, "dataDir": str(disk / "theirs"),
               "prevResult": prev}
-    lab.fail("ADD", tuning, pod, words=[f"'{disk}/theirs' is a symbolic link that others than root can change"])
+    lab.fail("ADD", tuning, pod, contains=[f"'{disk}/theirs' is a symbolic link that others than root can change"])
     assert list((disk / "secret").iterdir()) == []
     lab.delete(conf, pod)
 
@@ -103,4 +103,4 @@ def test_a_log_file_that_is_a_link_of_another_user(lab, disk):
 def test_a_lock_that_is_a_fifo(lab, disk):
     (disk / "real" / "net").mkdir()
     os.mkfifo(disk / "real" / "net" / "lock")
-    lab.fail("ADD", local(disk / "real"), lab.pod(), words=[f"'{disk}/real/net/lock' is a FIFO, wants a regular file"])
+    lab.fail("ADD", local(disk / "real"), lab.pod(), contains=[f"'{disk}/real/net/lock' is a FIFO, wants a regular file"])

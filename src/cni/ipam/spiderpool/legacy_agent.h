@@ -28,7 +28,7 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
  */
 int agent_failure(const struct agent_reply *r, const char *what, struct err *e);
 
-/* "ips" and "routes" of an answer, of one interface, onto a result and its flags. */
+/* Adds "ips" and "routes" of an answer, those of one interface, to a result and its flags. */
 int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
 		    const struct socket_rail *rail, struct err *e);
 

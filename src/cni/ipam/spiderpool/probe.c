@@ -94,7 +94,8 @@ static int judge(struct probing *p, const struct probe *v, size_t n, struct err 
 	return conflicts;
 }
 
-/* The addresses go into quarantine even when nothing else is tried: not to the next pod, either. */
+/* Quarantines the addresses even without a further attempt, so that the next pod does not get them
+ * either. */
 static int give_up(const struct probing *p, const struct probe *v, size_t n, bool last,
 		   struct err *e)
 {

@@ -96,7 +96,7 @@ static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 		route_add(b, &r, ROUTE_CREATE);
 		return true;
 	case COORD_RULE_ADD:
-		/* The host's is every pod's: release_rules(). */
+		/* The rule on the node is shared by all pods: release_rules() deletes it. */
 		if (s->side == COORD_HOST)
 			return false;
 		rule_del(b, &s->rule);

@@ -345,7 +345,8 @@ static bool is_default_of(const struct checking *k, const struct route *r, int f
 	return on_link == own;
 }
 
-/* Only with another NIC's default route in main was there a reason to have a table. */
+/* A rule is expected only if main has the default route of another NIC: otherwise ADD created no
+ * table. */
 static bool wants_rule(const struct checking *k, int family)
 {
 	if (!k->c->tune_routes || k->first)
@@ -484,7 +485,7 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 /* The result for one family, which applies to all its addresses. */
 struct family_checked {
 	bool is_known, wanted;
-	bool has_table; /* the table is complete, and one of ours unless `wanted` */
+	bool has_table; /* `table` is set; unless `wanted`, it is one that unirail fills */
 	uint32_t table;
 };
 

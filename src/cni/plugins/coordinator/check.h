@@ -25,7 +25,7 @@ struct checking {
 };
 
 /* A configuration may give a pod thousands of addresses and routes, and the node has the routes of
- * all its pods: what CHECK looks for is looked up in sorted lists. The lists must not change until
+ * all its pods: CHECK searches sorted lists. The lists must not change until
  * coordinator_check_index_free(). */
 void coordinator_check_index(struct checking *k);
 void coordinator_check_index_free(struct checking *k);

@@ -41,7 +41,7 @@ size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsign
 struct rule coordinator_host_rule(uint8_t family, uint32_t table);
 /* Pure: whether a family has no route in the table, so that its rule is unused. */
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);
-/* Takes the rule away in the families in which the table is empty. */
+/* Deletes the rule in the families in which the table is empty. */
 int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e);
 
 #endif

@@ -225,7 +225,8 @@ int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordina
 	return r;
 }
 
-/* The pod's way to its node and the node's to the pod: addresses, neighbours, routes, replies. */
+/* Connects the pod and its node in both directions: addresses, neighbours, routes, rules for
+ * replies. */
 
 static const struct ipaddr *coordinator_gateway(const struct planning *pl, int family)
 {
@@ -966,7 +967,7 @@ static void coordinator_emit_route(struct planning *pl, enum coordinator_side si
 	way_add(w, list, *n - 1);
 }
 
-/* Of an IPv6 multipath route one hop goes; the last one left is a plain route. */
+/* Removes one next hop of an IPv6 multipath route. A single remaining hop makes it a plain route. */
 static bool drop_hop(struct route *there, const struct route *r)
 {
 	size_t k = 0, before = there->n_hops;

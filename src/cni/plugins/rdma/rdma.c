@@ -292,7 +292,7 @@ static int collect(const struct chained_call *m, const char *path, struct rdma_s
 	return r < 0 ? r : file_remove(root, path, e);
 }
 
-/* Whether a valid attachment, of whatever network, has the device by now. */
+/* Whether a valid attachment of any network has taken the device since. */
 static bool has_new_owner(const struct root *root, char *const *names, size_t n, const char *self,
 			  const struct rdma_state *s)
 {

@@ -51,8 +51,8 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 		    struct err *e);
 /* GC: what kills left of files that were being written. */
 void rdma_state_sweep(const struct root *r);
-/* e says that the device is in another namespace: adds whose it is, by the state of another attachment
- * than that of the file `but`. -EBUSY. */
+/* e reports that the device is in another namespace: adds the owner, found in the state files
+ * except `but`. Returns -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
  * Whether a file of this name belongs to an attachment of the network that is not valid any more.
@@ -67,7 +67,8 @@ bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struc
 /* s->in_pod becomes its name now: the pod may have changed it. */
 void rdma_restore_name(const struct root *root, struct rdma_state *s);
 bool rdma_restore_is(const struct rdma_state *s);
-/* CNI_NETNS is empty: the state knows where it was. A descriptor, or -1. */
+/* Opens the network namespace that the state file names, for an empty CNI_NETNS. Returns a
+ * descriptor, or -1. */
 int rdma_restore_netns(const struct rdma_state *s);
 /* netns -1: it is gone. -EBUSY (ERR_AGAIN): the device is on its way yet. */
 int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e);

@@ -249,8 +249,7 @@ static int read_values(const struct rail_source *s, const struct raw *raw, struc
 	return r < 0 ? err_wrap(e, r, ORIG("LoadConf()")) : 0;
 }
 
-/* A conf that is wrong elsewhere still says which VF it is about: *ret is filled in as far as it
- * goes. */
+/* Even if the configuration is invalid elsewhere, *ret names the VF when `deviceID` can be read. */
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};

@@ -92,7 +92,7 @@ static int load(struct attach *a, const struct rail *rail, struct vf_record *r, 
 	return -ENOENT;
 }
 
-/* The VF's lock, then that of all of them, as ADD has it. */
+/* Locks the VF, then all VFs: the order that ADD uses. */
 static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_record *r, int *vf,
 		   int *all, struct err *e)
 {

@@ -136,7 +136,7 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 	if (r->netns || !owner)
 		code = sriov_release(a, r, 0, e);
 	else {
-		/* The original's record: the namespace stands in the other file. */
+		/* A record of the original plugin: the network namespace is in its second file. */
 		struct vf_record with = *r;
 
 		with.netns = owner;

@@ -11,7 +11,7 @@
 #include "cni/plugins/tuning/tuning.h"
 #include "cni/protocol/quote.h"
 
-/* tuning's netconf: four places that say what an interface shall be like. */
+/* The netconf of tuning, which has four sources for the attributes of an interface. */
 
 /* The netconf, and args.cni over it. */
 struct raw {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Go's regular expressions in POSIX' words. The allowlist asks only whether a line matches
- * somewhere, so lazy is greedy and a group that is not kept is a group. What has no POSIX word is
- * refused: a pattern that means something else than its author meant would allow too much.
+ * Translates Go's regular expressions to POSIX. The allowlist only tests whether a line matches
+ * somewhere, so a lazy quantifier may become a greedy one and a non-capturing group a capturing
+ * one. A construct without a POSIX equivalent is rejected: a pattern with another meaning than its
+ * author intended would allow too much.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -164,7 +164,7 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 	return r;
 }
 
-/* Interfaces of the host that happen to have this name are others. */
+/* An interface of the node with the same name is a different one and stays unchanged. */
 static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 {
 	bool in_pod = cni_result_pod_iface(r, ifname) >= 0;

@@ -67,7 +67,7 @@ bool tuning_same_value(const char *a, const char *b);
 bool tuning_touches(const struct tuning_attrs *a); /* anything at all */
 /* What `want` touches, as it is on the link. */
 struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);
-/* `first` and what only `then` has. */
+/* All attributes of `first`, and those of `then` that `first` does not set. */
 struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);
 enum { TUNING_CHANGES = 5 };
 /* One change an attribute, so that an error names it; returns the number. */
