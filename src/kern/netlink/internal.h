@@ -38,7 +38,7 @@ void nl_replay_free(struct nl_replay *r);
 const char *nl_proto_name(enum nl_proto p);
 bool nl_proto_find(const char *name, enum nl_proto *ret);
 
-/* Writes a line per datagram; a failure is stored in w->record_error and reported by the next send. */
+/* record.c: a line a datagram; a failure is kept in w->record_error, the next send reports it. */
 void nl_record(struct nl_wire *w, char dir, const void *p, size_t n);
 /* Adds `by` to every message's sequence number and sets its port id to 0. */
 void nl_renumber(void *p, size_t n, uint32_t by);

@@ -17,6 +17,7 @@ in_pod() {
 finds() {
 	found=$(rdma-use queue-pair $uid rxe0) || fail "queue pairs of a pod"
 	echo "$found"
+	# shellcheck disable=SC2254 # a pattern
 	case $found in
 	$1) ;;
 	*) return 1 ;;
