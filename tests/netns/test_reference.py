@@ -150,7 +150,7 @@ def test_commands_of_the_pages_are_known():
     for page in ("README.md", "deploy/README.md"):
         for line in re.findall(r"(?m)^    (?:\$ )?((?:build/)?unirail .*)$", (ROOT / page).read_text()):
             args = line.split(" #")[0].split("  ")[0].split()[1:]
-            names = [w for w in args[:2] if re.fullmatch(r"[a-z-]+", w) and not w.startswith("-")]
+            names = [w for w in args[:2] if re.fullmatch(r"[a-z][a-z0-9-]*", w) and not w.startswith("-")]
             p = subprocess.run([BINARY, *names, "--help"], capture_output=True, text=True)
             if p.returncode != 0 and len(names) == 2:  # the second is an operand
                 p = subprocess.run([BINARY, names[0], "--help"], capture_output=True, text=True)
