@@ -91,9 +91,9 @@ def remove_groups(name):
 
 
 def sweep():
-    for folder in (GROUPS / "memory").glob(PREFIX + "*"):
-        if not pathlib.Path(f"/proc/{folder.name[len(PREFIX):].split('-')[0]}").exists():
-            remove_groups(folder.name)
+    for name in {folder.name for top in hierarchies() for folder in top.glob(PREFIX + "*")}:
+        if not pathlib.Path(f"/proc/{name[len(PREFIX):].split('-')[0]}").exists():
+            remove_groups(name)
 
 
 class Node:
@@ -192,5 +192,5 @@ class Node:
 
         def gone():
             remove_groups(self.group)
-            return not (GROUPS / "memory" / self.group).exists()
+            return not any((top / self.group).exists() for top in hierarchies())
         wait(gone, 20)

@@ -120,7 +120,7 @@ class Whole:
         try:
             wait(are, seconds, 0.3)
         except AssertionError as e:
-            raise AssertionError(self.reason(ns)) from e
+            raise AssertionError(self.why(ns)) from e
         return found
 
     def why(self, ns):
