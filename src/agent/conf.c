@@ -116,13 +116,13 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "that sets rdma-memlock; for runtimes without NRI; empty: no hook",                             \
 	  memlock_hook, 0, 0, "", "UNIRAIL_MEMLOCK_HOOK", 1)                                              \
 	X("rdma-max-handles", OPT_INT, "N",                                                               \
-	  "number of times that a pod may open an RDMA device of a shared resource, for each id of "      \
-	  "it that the pod has (hca_handle of the cgroup controller rdma); 0: no limit",                  \
+	  "limit of open handles on an RDMA device of a shared resource, for each allocated id of the "   \
+	  "pod (hca_handle of the cgroup controller rdma); 0: no limit",                                  \
 	  rdma_max_handles, 0, RDMA_MAX, "0", "UNIRAIL_RDMA_MAX_HANDLES", 0)                              \
 	X("rdma-max-objects", OPT_INT, "N",                                                               \
-	  "number of objects (queue pairs, completion queues, memory regions ...) that a pod may "        \
-	  "have on an RDMA device of a shared resource, for each id of it that the pod has "              \
-	  "(hca_object of the cgroup controller rdma); 0: no limit",                                      \
+	  "limit of objects (queue pairs, completion queues, memory regions ...) on an RDMA device of "   \
+	  "a shared resource, for each allocated id of the pod (hca_object of the cgroup controller "     \
+	  "rdma); 0: no limit",                                                                           \
 	  rdma_max_objects, 0, RDMA_MAX, "0", "UNIRAIL_RDMA_MAX_OBJECTS", 0)                              \
 	X("queue-pair-wait", OPT_DUR, "TIME",                                                             \
 	  "time after which a container that has an RDMA resource and no queue pair gets an event "       \

@@ -166,7 +166,7 @@ class Spiderpool:
             "type": "Ready", "status": "True" if ready else "False", "message": message}]}}, type=MERGE)
 
     def register(self):
-        """The webhooks, which nobody answers: from now on the API server refuses pools."""
+        """Registers webhooks without a server: from now on the API server refuses pools."""
         for kind, plural in (("mutate", "mutating"), ("validate", "validating")):
             self.cluster.ok("POST", f"{HOOKS}/{plural}webhookconfigurations", hooks(kind, ("spiderippool", "spidersubnet")))
 

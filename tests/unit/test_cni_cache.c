@@ -111,7 +111,7 @@ static void test_files_that_unirail_cni_writes(void **state)
 	expect(&c.v[3], "b", "172.16.1.8", true);
 }
 
-/* Whoever may write a definition chooses the address of the IPAM plugin static. */
+/* A tenant who may write a definition chooses the address of the IPAM plugin static. */
 static void test_only_spiderpool_allocates(void **state)
 {
 	static const struct {

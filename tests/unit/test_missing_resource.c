@@ -28,7 +28,7 @@ static void test_written_and_read(void **state)
 	missing_resource_done(&m);
 }
 
-/* Whoever may write a NetworkAttachmentDefinition writes these; they are printed to a terminal. */
+/* A tenant who may write a NetworkAttachmentDefinition chooses these texts, which are printed to a terminal. */
 static void test_hostile(void **state)
 {
 	static const char *const texts[] = {

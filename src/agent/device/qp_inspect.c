@@ -26,7 +26,7 @@ struct inspection {
 	size_t n;
 	struct rdma_dev *devices;
 	size_t n_devices;
-	uint32_t *openers; /* of each target: a process of it that opened a device; 0: none */
+	uint32_t *openers; /* for each target the PID of a process that opened a device; 0: none */
 	size_t hidden,
 		hidden_contexts; /* queue pairs, contexts of processes that are not visible */
 };
@@ -215,7 +215,7 @@ static bool read_usage(const struct inspection *l, const struct cgroup_pods *pod
 /* --- one container --- */
 
 struct clues {
-	uint32_t opener; /* a process of it that opened a device; 0: not known */
+	uint32_t opener; /* PID of a process that opened a device; 0: unknown */
 	bool has_usage;	 /* of its control group */
 	struct cgroup_rdma usage;
 	bool is_opened, is_not_opened; /* neither: not known */

@@ -27,7 +27,8 @@ struct health_sources_conf {
 	void *arg;
 	/* Lists the reporters, in a child process, which it may block; free() the list. NULL: devlink's. */
 	int (*list)(struct devlink_reporter **ret, size_t *n, struct err *e);
-	int64_t list_ms, every_ms; /* 0: HEALTH_REPORTERS_MS; by what the kernel has */
+	int64_t list_ms; /* timeout of the list; 0: HEALTH_REPORTERS_MS */
+	int64_t every_ms; /* interval of the lists; 0: depends on whether the kernel sends notifications */
 };
 
 struct health_sources *health_sources_new(const struct health_sources_conf *c);

@@ -682,7 +682,7 @@ static void note_rdma(const struct vf_want *w, const struct pf *p, uint32_t i,
 			i, host_nic_name(&p->nic), vf->bdf);
 }
 
-/* Whether a section names PFs one by one, instead of by what they have. */
+/* Whether a section selects PFs by name or PCI address, not by vendor or device ID. */
 static bool names_its_pfs(const struct vf_want *w)
 {
 	return !has_selector(w) || w->pf_names || w->root_devices;

@@ -4,7 +4,7 @@
 
 /*
  * Attributes of RDMA devices, ports and the system as the kernel sends them, which are what
- * iproute2's rdma prints: an attribute that the kernel leaves out is told from one that is 0.
+ * iproute2's rdma prints: an attribute that the kernel omits is distinguished from the value 0.
  */
 
 #include "kern/rdma/rdma.h"
