@@ -13,7 +13,7 @@
  * POST /v1/unirail/pools: `unirail pool` on this server's store (ipam/report.h).
  *
  * {"command": "show", "words": ["rail0"], "json": false, "release": "ask" | "dry" | "do"}
- *	-> {"out", "aside", "status"}: what is printed, beside it, and its end; or "error" for "status"
+ *	-> {"out", "aside", "status"}: stdout, stderr and exit status of the command; or "error" instead of "status"
  *
  * For people: the texts are as they are that day.
  */
@@ -88,7 +88,7 @@ void api_pools(struct api_call *c, struct ipam *store)
 /*
  * GET /v1/unirail/status: the state of this node, for `unirail status`.
  *
- * {"node", "ready", "why": "" or what is waited for,
+ * {"node", "ready", "why": "" or the reason why it is not ready,
  *  "pools": [{"name", "used", "free", "total"}]: pools with blocks or addresses on this node,
  *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
  *  "kinds": [{"kind", "behind": seconds, "why"}],
@@ -150,7 +150,7 @@ static void put_kinds(struct json_out *o, const struct cluster *c)
 	jo_end_arr(o);
 }
 
-/* Tenants create networks. */
+/* Limits the list, because tenants can create any number of networks. */
 enum { MISSING_MAX = 1000 };
 
 static void put_missing(struct json_out *o, const struct cluster *c)
@@ -196,7 +196,7 @@ void api_status(struct api_call *c, struct ipam *store)
 
 	buf_init(&b, API_ANSWER_MAX);
 	if (!a->conf.node_pools) {
-		api_refuse(c, 404, 404, "this server is not the agent of a cluster's node");
+		api_refuse(c, 404, 404, "this server is not a cluster node's agent");
 		return;
 	}
 	ready = node_pools_ready(a->conf.node_pools, &e) == 0 &&
@@ -222,7 +222,8 @@ void api_status(struct api_call *c, struct ipam *store)
 /*
  * GET /v1/unirail/devices: the resources of this node, for `unirail device list` (device/serve/serve.h).
  *
- * {"resources": [{"resource": "prefix/name", "registered", "reason": why it is not, or "",
+ * {"resources": [{"resource": "prefix/name", "registered", "reason": the reason why it is not
+ * registered, or "",
  *	"devices": [{"id": PCI address or auxiliary device, "unhealthy": the reason, or ""}]}]}
  */
 

@@ -10,8 +10,8 @@
 #include "spec/network_annotation.h"
 
 /*
- * Addresses on a node of a cluster: there is its part of each pool, and there may be more of it
- * (pending.c).
+ * Allocation on a node of a cluster: from this node's part of each pool, or after a wait for more
+ * of it (pending.c).
  */
 
 static int64_t now(const struct ipam_api *a)
@@ -24,8 +24,8 @@ static bool may_wait(const struct api_call *c)
 	return c->api->conf.wait_ms > 0 && (!c->waited || c->deadline > now(c->api));
 }
 
-/* Number of missing addresses, or the error. The request waits for the pod's former address as long
- * as there is time left to allocate another one. */
+/* Returns the number of missing addresses, or an error. The request waits for the pod's former
+ * address as long as there is time left to allocate another one. */
 static int scan(struct api_call *c, struct ipam *store, const struct ip_request *requests, size_t n,
 		struct err *e)
 {
@@ -44,7 +44,8 @@ static int scan(struct api_call *c, struct ipam *store, const struct ip_request 
 }
 
 /*
- * Whether a requested address was refused by its owner; one that is migrating to this node is not.
+ * Returns whether a peer refused to release an explicitly requested address. An address that is
+ * being migrated to this node does not count.
  */
 static bool is_refused(const struct api_call *c)
 {
@@ -55,7 +56,8 @@ static bool is_refused(const struct api_call *c)
 	return false;
 }
 
-/* "all IP addresses used out: ...", and where else was looked. */
+/* Appends how the addresses were searched for to e, which begins with "all IP addresses used out:
+ * ...". */
 static void add_message(struct api_call *c, struct err *e)
 {
 	auto_buf struct buf w;
@@ -90,7 +92,8 @@ static bool has_own(const struct api_call *c, const struct ip_allocation *g, siz
 	return !c->own.family;
 }
 
-/* It requests no address by name, so any will do; but it had one before. */
+/* Logs that the pod gets a new address instead of its former one. It did not request the former
+ * address explicitly, so any address is valid. */
 static void say_not_own(const struct api_call *c)
 {
 	char text[IP_TEXT_MAX];
@@ -116,7 +119,8 @@ static int take_now(struct api_call *c, struct ipam *store, const struct ip_requ
 	return r;
 }
 
-/* Pods and pools are read within moments of the start. */
+/* Returns 0 if pods and pools were read, which happens shortly after the start; otherwise ERR_AGAIN
+ * and the reason. */
 static int is_ready(const struct ipam_api *a, struct err *e)
 {
 	int r = node_pools_ready(a->conf.node_pools, e);
@@ -143,7 +147,8 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ip_requ
 	return r;
 }
 
-/* Waits for the addresses of the pod's name on another node: API_PENDING, or an error. */
+/* Waits until the retained addresses of the pod's name are imported from another node: API_PENDING,
+ * or an error. */
 static int await_retained(struct api_call *c, struct ipam *store,
 			  const struct api_requests *requests, struct err *e)
 {
@@ -203,7 +208,7 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request
 		return allocate(c, store, requests, n, ret, n_ret, e);
 	r = api_requests_make(c, store, requests, n, whole, &requested, e);
 	if (r == -EAGAIN && may_wait(c)) {
-		/* A pool that is being made, a namespace that was not seen yet. */
+		/* a pool is being created, or the namespace was not delivered yet */
 		api_requests_done(&requested);
 		needs_done(&c->needs);
 		api_pending_add(c);
@@ -221,13 +226,14 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request
 	return r;
 }
 
-/* What a pod's and its namespace's annotations make of the asks that a request has. */
+/* Requests with the values of the annotations of the pod and its namespace. */
 
 static const struct labels no_labels;
 
 /* --- the network of an interface --- */
 
-/* "ns/name", "name" (in the agent's namespace, as multusName has it). */
+/* Returns "ns/name" of the default network; a name without a namespace is in the agent's namespace,
+ * like multusName. */
 static char *default_network(const struct api_call *c)
 {
 	const char *text = labels_get(&c->pod.annotations, "v1.multus-cni.io/default-network");
@@ -238,7 +244,8 @@ static char *default_network(const struct api_call *c)
 				 : xasprintf("%s/%s", cluster_ns(c->api->conf.cluster), text);
 }
 
-/* Multus' rule: the i-th of the annotation is net<i> unless it has a name of its own. */
+/* As in Multus, the interface of the i-th network of the annotation is net<i> unless the network
+ * names another one. */
 static char *network_of(const struct api_call *c, const char *ifname)
 {
 	const char *text = labels_get(&c->pod.annotations, "k8s.v1.cni.cncf.io/networks");
@@ -260,20 +267,21 @@ static char *network_of(const struct api_call *c, const char *ifname)
 	return found;
 }
 
-/* --- facts --- */
+/* --- namespace and interfaces --- */
 
 static const struct labels *ns_annotations(const struct api_call *c)
 {
 	const struct labels *l = cluster_ns_annotations(c->api->conf.cluster, c->pod.ns);
 
 	/*
-	 * Without the API server the namespace's annotations count as empty: take_requested() has
-	 * logged it.
+	 * While the API server is unavailable, the namespace's annotations count as empty;
+	 * take_requested() has logged it.
 	 */
 	return l || !c->pod_is_requested ? l : &no_labels;
 }
 
-/* Interfaces of the container that have addresses, in the order in which they got them. */
+/* Sets *ret to the interfaces of the container that have addresses, in the order in which they were
+ * allocated. Returns their number. */
 static size_t held_names(struct ipam *store, const char *container, const char ***ret)
 {
 	const struct lease_table *t = ipam_leases(store);
@@ -303,7 +311,7 @@ static int position(struct ipam *store, const struct ipam_owner *owner)
 	return pod_nic_position(held, n, owner->ifname);
 }
 
-/* --- pools made for applications --- */
+/* --- automatic pools of applications --- */
 
 static const char *find_made(void *arg, const char *key, uint8_t family)
 {
@@ -352,7 +360,8 @@ static int request_pools(struct api_call *c, struct ipam *store, const struct ap
 	return pod_pools_request(&f, nics, n, a->requests, e);
 }
 
-/* Of a call that has its pod. Must be freed in any case. */
+/* Makes the requests of a call whose pod is known. api_requests_done() must be called even on
+ * failure. */
 static int api_requests_make(struct api_call *c, struct ipam *store,
 			     const struct ip_request *requests, size_t n, bool whole,
 			     struct api_requests *ret, struct err *e)
@@ -433,7 +442,7 @@ static size_t held_nets(struct ipam *store, const char *container, const struct 
 	return count;
 }
 
-/* Adds the routes of the pod's annotation to the grants. */
+/* Adds the routes of the pod's annotation to the allocations. */
 static void api_requests_routes(struct api_call *c, struct ipam *store,
 				const struct api_requests *a, struct ip_allocation *g, size_t n)
 {
@@ -450,7 +459,7 @@ static void api_requests_routes(struct api_call *c, struct ipam *store,
 			    LOG_I("routes", (int64_t)left));
 }
 
-/* Which pod a request is about: from the watch, else by one request of our own. */
+/* Finds the pod of a request: in the cluster cache, or by one GET. */
 
 static const char *text(const char *s)
 {
@@ -476,7 +485,7 @@ static int judge(const struct pod_facts *p, const struct api_pod *requested, str
 	return pod_check_alive(p, e);
 }
 
-/* While the API server is unavailable, the pod is known by the runtime's arguments only. */
+/* While the API server is unavailable, only the runtime's arguments describe the pod. */
 static void take_requested(struct api_call *c, const struct api_pod *requested,
 			   const struct err *cause)
 {
@@ -502,13 +511,13 @@ static void unlink_fetching(struct api_call *c)
 	c->next = NULL;
 }
 
-/* Whether the server said something about the pod, or was not there to ask. */
+/* Returns whether the API server is unavailable. Otherwise its response is about the pod. */
 static bool is_away(const struct err *e)
 {
 	return e->kind == ERR_AGAIN && e->code != -ESTALE;
 }
 
-/* --- what made it, where its pools are made for that --- */
+/* --- the pod's owner, for its automatic pools --- */
 
 static void take_app(struct api_call *c, const struct app_id *app)
 {
@@ -516,7 +525,7 @@ static void take_app(struct api_call *c, const struct app_id *app)
 		return;
 	app_id_copy(app, &c->app);
 	c->has_app = true;
-	app_id_labels(app, &c->pod.labels); /* which its pools' podAffinity is about */
+	app_id_labels(app, &c->pod.labels); /* the podAffinity of the pool selects these labels */
 }
 
 static void on_app(void *arg, const struct app_id *app, const struct err *cause)
@@ -524,7 +533,7 @@ static void on_app(void *arg, const struct app_id *app, const struct err *cause)
 	struct api_call *c = arg;
 	struct err e;
 
-	if (!c->request) { /* from within */
+	if (!c->request) { /* called from within cluster_lookup_app() */
 		take_app(c, app);
 		return;
 	}

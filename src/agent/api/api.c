@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which route a request means, and its turn at the store. */
+/* Dispatches requests to their routes, and queues them for the store. */
 #include "agent/api/api.h"
 
 #include <errno.h>
@@ -11,18 +11,18 @@
 #include "base/log.h"
 
 /*
- * A CNI process that waits for the lock looks every 50 ms at last. While requests never end, the
- * store is left alone for longer than that now and then, so that such a one waits for STINT_MS or
- * so, and not for its luck.
+ * A CNI process that waits for the lock tries at least every 50 ms. Under constant load the agent
+ * therefore leaves the store unlocked for GAP_MS, which is longer, every STINT_MS, so that such a
+ * process waits about STINT_MS at most.
  */
 enum {
 	TURN_MS = 20,
 	PAUSE_MS = 2,
 	STINT_MS = 400,
 	GAP_MS = 60,
-	LOCK_MS = 1,	     /* the loop must not stand still */
-	RETRY_MS = 5,	     /* another process has the store */
-	WAIT_MS = 30 * 1000, /* as long as a CNI process waits */
+	LOCK_MS = 1,	     /* maximum time that the event loop may block */
+	RETRY_MS = 5,	     /* retry interval while another process has locked the store */
+	WAIT_MS = 30 * 1000, /* the same time as a CNI process waits */
 };
 
 static void on_turn(void *arg);
@@ -130,7 +130,7 @@ void ipam_api_reload(struct ipam_api *a)
 	reload_settings(a);
 }
 
-/* --- the store --- */
+/* --- queue for the store --- */
 
 static void schedule(struct ipam_api *a, int64_t ms)
 {
@@ -138,7 +138,8 @@ static void schedule(struct ipam_api *a, int64_t ms)
 		a->timer = loop_add_timer(a->conf.loop, ms, on_turn, a);
 }
 
-/* Mostly the last; one that waited for something comes before those that came after it. */
+/* Inserts the call by its order of arrival: usually last. A call that waited for its pod precedes
+ * calls that arrived after it. */
 void api_enqueue(struct api_call *c)
 {
 	struct ipam_api *a = c->api;
@@ -200,8 +201,8 @@ static void fail(struct api_call *c, const struct err *e)
 	api_call_free(c);
 }
 
-/* Others may have the store for as long as a caller would wait for it; what else is wrong with it
- * is told at once. */
+/* Calls wait for another process that has locked the store, up to WAIT_MS. Any other error is
+ * answered at once. */
 static void not_now(struct ipam_api *a, int r, const struct err *e)
 {
 	int64_t now = loop_now_ms(a->conf.loop);
@@ -213,7 +214,7 @@ static void not_now(struct ipam_api *a, int r, const struct err *e)
 	else if (a->touched)
 		schedule(a, r == -EWOULDBLOCK ? RETRY_MS : STINT_MS);
 	a->gap_at = now;
-	/* Its next start moves the journal aside and asks the cluster what it said. */
+	/* The next start renames the damaged journal and recovers its contents from the cluster. */
 	if (r == -EBADMSG && a->conf.node_pools) {
 		log_error("journal damaged while the agent was running: stopping, the next start "
 			  "recovers it",
@@ -222,7 +223,8 @@ static void not_now(struct ipam_api *a, int r, const struct err *e)
 	}
 }
 
-/* How long the store is to be left to others before this turn. */
+/* Returns how long the store is to stay unlocked for other processes before the next batch; 0: not
+ * at all. */
 static int64_t others_turn(struct ipam_api *a)
 {
 	int64_t now = loop_now_ms(a->conf.loop), free_for = now - a->turn_end;
@@ -243,7 +245,7 @@ static void run_one(struct api_call *c, struct ipam *store)
 		api_call_free(c);
 }
 
-/* The folder's, or the cluster's as far as they are this node's. */
+/* Attaches the pools: those read from the directory, or this node's part of the cluster's pools. */
 static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
 	if (a->conf.node_pools)

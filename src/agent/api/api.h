@@ -3,7 +3,7 @@
 #define UNIRAIL_AGENT_API_API_H
 
 /*
- * Spiderpool's agent API, and that of unirail, on the local store.
+ * The API of Spiderpool's agent and unirail's own API, on the local store.
  *
  *	GET    /v1/ipam/healthy
  *	POST   /v1/ipam/ip		addresses for one interface
@@ -62,13 +62,13 @@ struct json_out;
 
 enum { IPAM_API_WAIT_MS = 15 * 1000 };
 
-/* Hooks for events of pods; each may be NULL. */
+/* Callbacks for events of batches and pods; each may be NULL. */
 struct ipam_api_callbacks {
-	/* A batch begins. */
+	/* A batch begins: the store is open. */
 	void (*begin)(void *arg, struct ipam *store);
-	/* A batch is over; the store is still open. */
+	/* A batch ends: the store is still open. */
 	void (*batch)(void *arg, struct ipam *store);
-	/* A pod got no addresses. */
+	/* The request failed: the pod got no addresses. */
 	void (*failed)(void *arg, const struct pod_facts *pod, const struct err *e);
 	void *arg;
 };
@@ -80,50 +80,53 @@ struct ipam_api_conf {
 	const char *settings; /* file of the coordinator's settings; NULL: AGENT_CONF */
 	/* SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS */
 	bool no_release_conflict_ips;
-	struct metrics *metrics; /* counted here; may be NULL */
+	struct metrics *metrics; /* metrics to update; may be NULL */
 
-	/* --- of a cluster --- */
+	/* --- only on a node of a cluster; otherwise 0 or NULL --- */
 	struct cluster *cluster; /* NULL: pools come from a directory, and pods are not read */
 	struct node_pools *node_pools;
-	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
+	/* for GET status: parts of the sandbox that are not in force; "": all are */
+	const struct cni_watch *cni;
 	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
-	struct migration *migration; /* NULL: retained addresses stay on their node */
-	int64_t wait_ms;	     /* for pods and addresses */
+	struct migration *migration; /* NULL: retained addresses are not migrated between nodes */
+	/* how long a request waits for its pod and for addresses, ms */
+	int64_t wait_ms;
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
 	struct ipam_api_callbacks callbacks;
 	/*
-	 * For GET devices: writes the resources of the device plugins, an array. NULL: no device
-	 * plugin is served.
+	 * For GET devices: writes the resources of the device plugins as an array. NULL: there is
+	 * no device plugin.
 	 */
 	void (*put_devices)(void *arg, struct json_out *o);
 	void *devices_arg;
-	struct nets *
-		nets; /* which networks pods have (agent/network/network.h); NULL: no cluster is known */
+	/* finds the networks of pods (agent/network/network.h); NULL: there is no cluster */
+	struct nets *nets;
 };
 
-/* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */
+/* Paths in c are borrowed. If pools cannot be read, requests that need no pool are still served. */
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
-void ipam_api_free(struct ipam_api *a); /* requests that wait are forgotten, not answered */
-/* A pool may have more addresses now, or any pool (NULL), or there is another pool (""); for
- * node_pools_conf.changed. With a name the requests are retried in the next iteration of the loop. */
+void ipam_api_free(struct ipam_api *a); /* pending requests are freed without a response */
+/* Call it when a pool, or any pool (NULL), may have more addresses, or a pool was added (""). It is
+ * the callback of node_pools_conf.changed. The requests are retried in the next iteration of the
+ * loop. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
-/* Schedules the batch's hook, as after a request. */
+/* Schedules a batch without a request; its callbacks run as usual. */
 void ipam_api_touch(struct ipam_api *a);
-/* The agent stops: pending requests are answered now. */
+/* Answers pending requests at once, because the agent stops. */
 void ipam_api_drain(struct ipam_api *a);
 /*
- * Other settings: wait_ms, pools, identity, no_release_conflict_ips; a cluster's coordinator ones
- * are moved in.
+ * Applies changed settings: wait_ms, pools, identity, no_release_conflict_ips. Takes the contents
+ * of the cluster's coordinator settings.
  */
 void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s);
-/* Settings for the coordinator of a pod (NULL: not known), as an object. */
+/* Writes the coordinator's settings for a pod (NULL: unknown) as an object. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *o);
-/* Reads pools and settings again; what cannot be read stays as it was and is logged. */
+/* Reads pools and settings again. If a read fails, logs it and retains the previous state. */
 void ipam_api_reload(struct ipam_api *a);
-/* An http_handler; arg is the struct ipam_api. */
+/* The http_handler of the API; arg is the struct ipam_api. */
 void ipam_api_handle(void *arg, struct http_request *q);
 
 #endif

@@ -3,20 +3,21 @@
 #define UNIRAIL_AGENT_API_GAUGES_H
 
 /*
- * How the pools stand on this node, and what it is doing in the cluster, as text for Prometheus.
- * Pools that this node has nothing of are left out; beyond METRICS_POOLS_MAX, too, and counted.
+ * State of the pools on this node, and the node's activity in the cluster, as metrics in
+ * Prometheus' text format. A pool is shown if this node has blocks or addresses of it, up to
+ * METRICS_POOLS_MAX pools; the number of usable pools is a metric.
  */
 
 #include "agent/blocks/pools.h"
 #include "agent/api/metrics.h"
 
 struct gauges_pool {
-	int64_t used, free, total; /* here, here, of all nodes */
+	int64_t used, free, total; /* used and free: on this node; total: on all nodes */
 };
-/* One a pool, in the order of the store's pools; v is zeroed. */
+/* Fills one element per pool, in the order of the store's pools; v is zeroed by the caller. */
 void gauges_pools(struct ipam *store, struct gauges_pool *v);
 
-/* Within a batch: pools are lent. */
+/* Call it within a batch, while the pools are attached. */
 void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct node_pools *l);
 
 #endif

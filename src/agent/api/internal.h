@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_API_INTERNAL_H
 #define UNIRAIL_AGENT_API_INTERNAL_H
 
-/* Between api.c (queue and store) and api_*.c (what each route means). */
+/* Shared by api.c (queue and store) and the files of the routes. */
 
 #include "agent/api/api.h"
 #include "ipam/demand.h"
@@ -17,25 +17,28 @@ struct api_pod;
 struct api_route {
 	const char *method, *path;
 	size_t args_size;
-	/* Fills c->args. Negative: it has answered. NULL: nothing to read. */
+	/* Reads the body into c->args. Negative: read() has answered the request. NULL: the route
+	 * has no arguments. */
 	int (*read)(struct api_call *c);
-	/* Answers without the store; NULL: run() does, with it. */
+	/* Answers without the store. NULL: run() answers with the store. */
 	void (*now)(struct api_call *c);
 	void (*run)(struct api_call *c, struct ipam *store);
 	/* Answers if the store cannot be opened. */
 	void (*fail)(struct api_call *c, const struct err *e);
-	bool for_caller; /* skipped if the caller has disconnected: allocations */
-	/* The pod of an allocation; false: none. NULL: not an allocation. */
+	bool for_caller; /* true for allocations: skipped if the client has disconnected */
+	/* Sets *ret to the pod of an allocation; false: the request names none. NULL: not an
+	 * allocation. */
 	bool (*pod)(const struct api_call *c, struct api_pod *ret);
-	struct metrics_ipam *(*count)(struct metrics *m); /* as what it counts; may be NULL */
+	struct metrics_ipam *(*count)(struct metrics *m); /* the counters to update; may be NULL */
 };
 
-/* As the request has it; may be "". */
+/* The pod that the request names; strings may be "". */
 struct api_pod {
 	const char *ns, *name, *uid;
 };
 
-/* A pool that had no address a moment ago: requests continue with their next one. */
+/* A pool that was exhausted a moment ago: until until_ms requests use the next pool of their
+ * list. */
 struct api_exhausted {
 	char *pool;
 	int64_t until_ms;
@@ -47,22 +50,23 @@ struct ipam_api {
 	struct coordinator_settings settings;
 	struct api_call *first, **end; /* waiting for the store */
 	struct loop_timer *timer;
-	int64_t turn_end; /* time at which this process last closed the store */
-	int64_t gap_at;	  /* when other processes last used it, or could have */
-	bool touched;	  /* a batch is due without a request */
+	int64_t turn_end; /* loop time at which this process last closed the store */
+	/* loop time at which other processes last used the store, or could have */
+	int64_t gap_at;
+	bool touched; /* a batch was requested by ipam_api_touch() */
 
-	/* --- of a cluster --- */
+	/* --- only on a node of a cluster --- */
 	uint64_t seq;
-	struct api_call *fetching; /* waiting for their pod */
-	struct api_call *pending;  /* waiting for addresses, in order */
+	struct api_call *fetching; /* calls that wait for their pod */
+	struct api_call *pending;  /* calls that wait for addresses, in order of arrival */
 	struct api_call *last_pending;
 	struct loop_timer *pending_timer, *report_timer;
-	char **changed; /* pools that may have more now, in this iteration of the loop */
+	char **changed; /* pools that may have more addresses since this iteration of the loop */
 	size_t n_changed;
 	struct loop_timer *changed_timer;
-	int64_t pending_ms;  /* when pending_timer is due */
-	struct needs wanted; /* as reported to node_pools, by pool */
-	bool named;	     /* addresses requested by name were reported to it */
+	int64_t pending_ms;  /* loop time at which pending_timer expires */
+	struct needs wanted; /* demand as last reported to node_pools, by pool */
+	bool named;	     /* explicitly requested addresses were reported to node_pools */
 	struct api_exhausted *exhausted;
 	size_t n_exhausted;
 };
@@ -73,59 +77,63 @@ struct api_call {
 	const struct api_route *route;
 	struct span query;
 	struct json_doc *doc;
-	void *args; /* of args_size bytes, zeroed before read() */
+	void *args; /* args_size bytes, zeroed before read() */
 	int64_t since;
 	struct api_call *next;
-	bool failed; /* it was answered with a failure */
+	bool failed; /* the response was a failure */
 	int64_t begin_us, queue_us;
 
-	/* --- of a cluster --- */
-	uint64_t seq; /* the order of arrival */
+	/* --- only on a node of a cluster --- */
+	uint64_t seq; /* position in the order of arrival */
 	struct pod_facts pod;
-	bool has_pod, pod_is_requested; /* asked: as the request has it, no API server was there */
+	/* pod_is_requested: the pod is as in the request, because the API server was unavailable */
+	bool has_pod, pod_is_requested;
 	struct cluster_fetch *fetch;
-	struct app_id app; /* what made the pod, where a pool is made for that */
+	struct app_id app; /* owner of the pod, if automatic pools are created for it */
 	bool has_app;
 	struct cluster_lookup *request;
-	bool pending, waited, late;	     /* late: others may have come to the queue since */
-	int64_t pending_us, deadline, stage; /* loop's time, ms */
-	int64_t own_until; /* how long a request waits for the pod's former address */
-	struct ipaddr own; /* which; family 0: none */
+	/* late: calls that arrived later may be in the queue already */
+	bool pending, waited, late;
+	int64_t pending_us, deadline, stage; /* pending_us: monotonic; others: loop time, ms */
+	/* loop time until which the request waits for the pod's former address */
+	int64_t own_until;
+	struct ipaddr own; /* the pod's former address; family 0: none */
 	struct needs needs;
 };
 
-extern const struct api_route api_routes[]; /* ended by {0}; router.c */
+extern const struct api_route api_routes[]; /* ended by {0}; in router.c */
 
-/* --- reading --- */
+/* --- reading requests --- */
 
 /*
- * The body, a JSON object, by a table into c->args; `name` is what go-openapi calls it. Negative:
- * the client has been told (415, 422 when there is none, 400 when it is no such object).
+ * Reads the body, a JSON object, by table t into c->args; `name` is go-openapi's name for the body.
+ * Negative: the request was answered with 415, 422 (no body) or 400 (invalid body).
  */
 int api_body(struct api_call *c, const char *name, const struct json_table *t);
-/* 422, 602 when it is NULL. */
+/* Answers 422 with code 602 if value is NULL. */
 int api_required(struct api_call *c, const char *field, const char *value);
-/* 422, 604 when it is empty. */
+/* Answers 422 with code 604 if value is empty. */
 int api_not_empty(struct api_call *c, const char *field, const char *value);
 
-/* --- answering; each ends the call --- */
+/* --- responses; each ends the call --- */
 
 void api_ok(struct api_call *c);			/* 200, no body */
 void api_json(struct api_call *c, const struct buf *b); /* 200 */
-/* Spiderpool's way: a JSON string. */
+/* Answers with a JSON string, as Spiderpool does. */
 void api_string(struct api_call *c, int status, const char *text);
 void api_fail_string(struct api_call *c, const struct err *e); /* 500 */
-/* Ours: {"code": CNI's, "message"}. */
+/* Answers with {"code": the CNI error code, "message"}. */
 void api_fail_object(struct api_call *c, const struct err *e); /* 500 */
-/* go-openapi's way. */
+/* Answers with the error object of go-openapi. */
 void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* --- addresses --- */
 
 /*
- * ipam_allocate(), or on a node of a cluster what comes before it. API_PENDING: the call is not to be
- * answered now, its run() comes again. whole: these are all interfaces of the pod, in their order.
+ * Allocates addresses by ipam_allocate(). On a node of a cluster, may return API_PENDING: the call
+ * waits, and its run() is called again later. whole: the requests are all interfaces of the pod, in
+ * their order.
  */
 enum { API_PENDING = 1 };
 int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
@@ -142,28 +150,29 @@ struct api_requests {
 	char **networks;
 	size_t n;
 	bool requested;
-	struct pool_route *routes; /* of its own annotation */
+	struct pool_route *routes; /* from the pod's routes annotation */
 	size_t n_routes;
 };
-/* Before the queue: true if the call continues by itself, now or later. */
+/* Called before the call is queued. Returns true if the call waits for its pod, or was answered. */
 bool api_collect(struct api_call *c);
 /* Adds the call to the queue, in order of arrival. */
 void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
 void api_pending_free(struct ipam_api *a);
-/* The call is retried when there are more addresses, or its time is over. */
+/* Adds the call to the pending ones. It is retried when there are more addresses, or its time
+ * expires. */
 void api_pending_add(struct api_call *c);
-/* Addresses reserved for earlier requests. */
+/* Sums up the addresses reserved for pending requests that arrived earlier. */
 void api_reserved(const struct api_call *c, struct needs *ret);
 bool api_is_exhausted(void *api, const char *pool);
-/* Answers with the route's failure. */
+/* Answers with the failure by the route's fail(). */
 void api_call_fail(struct api_call *c, const struct err *e);
 
 /* --- routes --- */
 
 enum { API_ANSWER_MAX = 4 << 20 };
 
-/* Spiderpool's: IpamAddArgs, IpamDelArgs, IpamBatchDelArgs. */
+/* Arguments of Spiderpool's routes: IpamAddArgs, IpamDelArgs, IpamBatchDelArgs. */
 struct api_pod_args {
 	const char *container_id, *ifname, *netns, *pod_namespace, *pod_name, *pod_uid;
 	struct json_strs pools4, pools6;
@@ -244,12 +253,12 @@ struct api_gc_args {
 int api_read_gc(struct api_call *c);
 void api_gc(struct api_call *c, struct ipam *store);
 
-/* 422 unless it is 1 to 64. */
+/* Answers 422 unless n is 1 to RAILS_MAX. */
 int api_rails_count(struct api_call *c, size_t n);
-/* One element of our "rails". */
+/* Writes one element of "rails" in a response of unirail's routes. */
 void api_put_rail(struct json_out *o, const char *ifname, const struct ip_allocation *g, size_t n,
 		  size_t request, const struct pool_set *pools);
-/* "ips":[...],"routes":[...] of one interface, as in IpamAddResponse. */
+/* Writes "ips":[...],"routes":[...] of one interface, as in IpamAddResponse. */
 void api_put_allocations(struct json_out *o, const struct ip_allocation *g, size_t n,
 			 size_t request, const struct pool_set *pools);
 

@@ -56,7 +56,7 @@ void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited)
 		m->internal++;
 }
 
-/* --- text --- */
+/* --- Prometheus text --- */
 
 static void add_seconds(struct buf *b, int64_t us)
 {
@@ -99,7 +99,7 @@ static void times(struct buf *b, const struct metric *m, const struct metrics_ti
 	histogram(b, m->name, "", whole, t);
 }
 
-/* The histogram, and Spiderpool's gauges of the same. */
+/* Writes the histogram, and the gauges that Spiderpool has for the same times. */
 #define TIMES(b, verb, what, help, t)                                                              \
 	do {                                                                                       \
 		times(b, METRIC(TIMES_NAME(verb, "", what), "histogram", help), t);                \
@@ -174,7 +174,7 @@ void metrics_text(struct buf *b, const struct metrics *m)
 		       "Failed writes of SpiderEndpoints, each of which is retried.");
 }
 
-/* Pools are many and leases too: each lease finds its pool among those that have any. */
+/* Counts by leases, because pools may be large: each used lease finds its pool. */
 static void tally_up(struct ipam *store, struct gauges_pool *v)
 {
 	const struct pool_set *s = ipam_pools(store);

@@ -3,9 +3,9 @@
 #define UNIRAIL_AGENT_API_METRICS_H
 
 /*
- * What the agent counts, and as text for Prometheus. Names are those that Spiderpool documents
- * (with "_total" where its exporter adds it); what it has not got is under unirail_. Labels are
- * bounded: phases are an enum, of pools there are METRICS_POOLS_MAX at most, the others as one.
+ * Counters of the agent, and their text for Prometheus. Names are those that Spiderpool documents
+ * (with "_total" where its exporter adds it); metrics that Spiderpool does not have begin with
+ * unirail_. Labels are bounded: phases are an enum, and at most METRICS_POOLS_MAX pools are shown.
  */
 
 #include <stdint.h>
@@ -15,20 +15,20 @@
 
 enum { METRICS_TEXT_MAX = 4 << 20, METRICS_POOLS_MAX = 1000, METRICS_BUCKETS = 9 };
 
-/* Times, in us. Requests as a whole are counted by Spiderpool's limits, phases by finer ones. */
+/* Durations in us. Whole requests have the bucket limits of Spiderpool, phases have finer ones. */
 struct metrics_times {
-	uint64_t buckets[METRICS_BUCKETS + 1]; /* the last: longer than all limits */
+	uint64_t buckets[METRICS_BUCKETS + 1]; /* the last bucket: longer than all limits */
 	uint64_t count;
 	int64_t sum, max, min, latest;
 };
 void metrics_time(struct metrics_times *t, int64_t us);
 
-/* The parts of an ADD. */
+/* Phases of an ADD in the agent. */
 enum metrics_phase {
-	METRICS_FACTS,	/* the pod was asked of the API server */
-	METRICS_QUEUE,	/* others had the store */
-	METRICS_BLOCKS, /* addresses came from the cluster */
-	METRICS_STORE,	/* chosen and made durable */
+	METRICS_FACTS,	/* reading the pod from the API server */
+	METRICS_QUEUE,	/* waiting for the store, which others had locked */
+	METRICS_BLOCKS, /* waiting for addresses from the cluster */
+	METRICS_STORE,	/* choosing addresses and writing them to the journal */
 	METRICS_PHASES
 };
 
@@ -45,10 +45,11 @@ struct metrics {
 };
 
 void metrics_phase_time(struct metrics *m, enum metrics_phase p, int64_t us);
-/* What an allocation's error counts as; waited: the cluster was asked for addresses. */
+/* Counts the error of an allocation by its kind; waited: addresses were requested from the
+ * cluster. */
 void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited);
 
-/* --- text --- */
+/* --- Prometheus text --- */
 
 void metrics_text(struct buf *b, const struct metrics *m);
 

@@ -16,7 +16,7 @@ static int64_t now(const struct ipam_api *a)
 	return loop_now_ms(a->conf.loop);
 }
 
-/* --- pools that could not be had --- */
+/* --- exhausted pools --- */
 
 bool api_is_exhausted(void *arg, const char *pool)
 {
@@ -47,9 +47,9 @@ static void set_exhausted(struct ipam_api *a, const char *pool)
 	a->exhausted[i].until_ms = now(a) + EXHAUSTED_MS;
 }
 
-/* --- what is wanted of the cluster --- */
+/* --- demand reported to the block manager --- */
 
-/* The sum of the needs of all pending calls before one; NULL: of all. */
+/* Sums up the needs of the pending calls that arrived before `end`; NULL: of all. */
 static void sum_before(const struct ipam_api *a, const struct api_call *end, struct needs *ret)
 {
 	auto_free const struct needs **v = NULL;
@@ -60,7 +60,7 @@ static void sum_before(const struct ipam_api *a, const struct api_call *end, str
 	needs_sum(v, n, ret);
 }
 
-/* Reports the pools whose demand has changed; both lists are in the order of names. */
+/* Reports the pools whose demand has changed; both lists are sorted by name. */
 static void report_pools(struct ipam_api *a)
 {
 	struct needs old = a->wanted;
@@ -84,7 +84,7 @@ static void report_pools(struct ipam_api *a)
 	needs_done(&old);
 }
 
-/* The strings are the calls'. */
+/* Reports the explicitly requested addresses. Their strings belong to the calls. */
 static void report_names(struct ipam_api *a)
 {
 	auto_free struct need_name *v = NULL;
@@ -107,7 +107,8 @@ static void on_report(void *arg)
 	report_pools(a);
 }
 
-/* Once for all calls of this iteration of the loop: many pods may begin or end waiting together. */
+/* Schedules one report for all calls of this iteration of the loop: many pods may begin or stop
+ * waiting together. */
 static void report_all(struct ipam_api *a)
 {
 	if (!a->report_timer)
@@ -142,7 +143,7 @@ void api_pending_add(struct api_call *c)
 	struct ipam_api *a = c->api;
 	struct api_call **at = &a->pending;
 
-	/* Mostly it came last; one that waits again may not have. */
+	/* Usually the call arrived last; a call that waits again may not have. */
 	if (a->last_pending && a->last_pending->seq < c->seq)
 		at = &a->last_pending->next;
 	if (!c->waited) {
@@ -163,7 +164,7 @@ void api_pending_add(struct api_call *c)
 		set_timer(a, next_of(c));
 }
 
-/* Back into the queue. */
+/* Moves a call from the pending ones back to the queue. */
 static void pending_remove(struct ipam_api *a, struct api_call **at)
 {
 	struct api_call *c = *at;
@@ -268,7 +269,8 @@ static void on_changed(void *arg)
 	forget_changed(a);
 }
 
-/* Once for all pools of this iteration of the loop: after a relist all of them may have more. */
+/* Schedules one retry for all pools of this iteration of the loop: after a relist all of them may
+ * have more addresses. */
 void ipam_api_changed(struct ipam_api *a, const char *pool)
 {
 	if (!pool) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our "plan": addresses for all rails of a pod at once. pods.c has the bodies of all our routes. */
+/* The route "plan": addresses for all rails of a pod at once. pods.c documents its body. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static void rails_free(struct json_list *l)
 	for (size_t i = 0; i < l->n; i++) {
 		free(v[i].want);
 		free(v[i].master_nets);
-		/* It may be run again. */
+		/* The call may run again. */
 		v[i].want = NULL;
 		v[i].master_nets = NULL;
 		v[i].n_want = v[i].n_master_nets = 0;
@@ -118,7 +118,7 @@ int api_read_plan(struct api_call *c)
 	return r < 0 ? r : check_names(c, p->rails.v, p->rails.n);
 }
 
-/* To see whether addresses could be given there need be no pod. */
+/* A dry run needs no pod. */
 bool api_pod_of_plan(const struct api_call *c, struct api_pod *ret)
 {
 	const struct api_plan_args *p = c->args;

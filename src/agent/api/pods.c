@@ -9,7 +9,7 @@
 #include "base/log.h"
 
 /*
- * Our routes: a pod's rails together.
+ * unirail's routes that handle all rails of a pod together: request body, response body.
  *
  * plan     {"containerID", "netNamespace", "podNamespace", "podName", "podUID", "dryRun",
  *           "rails": [{"ifName", "network", "nad", "defaultIPv4IPPool": [], "defaultIPv6IPPool": [],
@@ -17,13 +17,13 @@
  *                      "sticky", "addresses": []}]}
  *          {"rails": [{"ifName", "ips": [...], "routes": [...], "fresh",
  *                      "enableIPConflictDetection", "enableGatewayDetection"}]}
- *          nad: the NetworkAttachmentDefinition, "ns/name", that the network comes from;
- *          ips and routes as in IpamAddResponse; fresh: not all of it was there before.
- *          dryRun: {"rails": []} when all could be given.
+ *          nad: "ns/name" of the NetworkAttachmentDefinition of the network;
+ *          ips and routes as in IpamAddResponse; fresh: some addresses are newly allocated.
+ *          dryRun: {"rails": []} if all addresses could be allocated.
  * done     {"containerID", "conflicts": [{"address", "mac"}]}      {"quarantined": N}
  * check    {"containerID", "rails": ["net1"]}                      {"rails": [as in plan]}
  * release  {"containerID", "rails": ["net1"]}                      {"released": N}
- *          without rails: all that the container has
+ *          without rails: all addresses of the container
  * gc       {"network", "valid": [{"containerID", "ifName"}]}       {"released": N}
  */
 
@@ -50,7 +50,7 @@ static void put_count(struct api_call *c, const char *key, int64_t n)
 	api_json(c, &b);
 }
 
-/* --- done --- */
+/* --- report --- */
 
 static const struct json_field conflict_fields[] = {
 	{"address", J_IP, .offset = offsetof(struct ipam_conflict, address), .required = true},
@@ -90,7 +90,8 @@ static int by_address(const void *a, const void *b)
 	return r ? r : mac_cmp(&x->other, &y->other);
 }
 
-/* A late report must not take the address from its present owner. */
+/* Returns whether the container still has the address. A late report must not take the address from
+ * its present owner. */
 static bool holds(const struct ipam *store, const char *container_id, const struct ipaddr *a)
 {
 	const struct lease *l = lease_find(ipam_leases(store), a);
@@ -180,7 +181,7 @@ static bool is_listed(const struct api_release_args *p, const char *ifname)
 	return !p->has_rails;
 }
 
-/* `ask`: the place a grant has. */
+/* Sorts allocations by interface; `request` is the allocation's index. */
 static int by_interface(const void *a, const void *b)
 {
 	const struct ip_allocation *x = a, *y = b;
@@ -189,7 +190,7 @@ static int by_interface(const void *a, const void *b)
 	return r ? r : (x->request > y->request) - (x->request < y->request);
 }
 
-/* As they are in a row with those of the same `ask`: `was` is where a grant was. */
+/* An allocation and its former index, for a stable sort by `request`. */
 struct ordered {
 	struct ip_allocation allocation;
 	size_t was;
@@ -204,7 +205,8 @@ static int by_request(const void *a, const void *b)
 	return (x->was > y->was) - (x->was < y->was);
 }
 
-/* Grants of one interface become one "ask", the index of its first, and stand together. */
+/* Moves the allocations of each interface together; their `request` becomes the index of the
+ * interface's first one. */
 static void group(struct ip_allocation *g, size_t n)
 {
 	auto_free struct ordered *v = xcalloc(n + 1, sizeof(*v));
@@ -224,7 +226,7 @@ static void group(struct ip_allocation *g, size_t n)
 		g[i] = v[i].allocation;
 }
 
-/* How many from here on are of one interface. */
+/* Returns how many allocations from g[0] on are of the same interface. */
 static size_t run_of(const struct ip_allocation *g, size_t n)
 {
 	size_t k = 1;
@@ -279,7 +281,7 @@ static const struct json_field gc_fields[] = {
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
-/* A missing list does not request the release of everything. */
+/* Without the list the request is refused: it does not mean that everything is released. */
 int api_read_gc(struct api_call *c)
 {
 	const struct api_gc_args *p = c->args;
@@ -308,17 +310,18 @@ void api_gc(struct api_call *c, struct ipam *store)
 }
 
 /*
- * Our routes about a pod's networks; agent/network/network.h does the work.
+ * unirail's routes about the networks of a pod (agent/network/network.h): request body, response
+ * body.
  *
  * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "own", "clusterNetwork",
  *           "defaultNetworks": [], "systemNamespaces": [], "namespaceIsolation",
  *           "globalNamespaces", "multusNamespace"}
- *          own: how many networks the netconf has itself; the others as in a Multus configuration
+ *          own: number of networks in the netconf itself; the other keys as in a Multus configuration
  *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as in
  *           /v1/coordinator/config}, "stateDir"}
- *          replacesFirst: the first of them is in the place of the netconf's first
- * done     besides what pods.c has: {"podNamespace", "podName", "podUID", "networkStatus",
- *           "message"}: the annotation to be written, and the words of the event
+ *          replacesFirst: the first network replaces the first one of the netconf
+ * done in addition to the keys above: {"podNamespace", "podName", "podUID", "networkStatus",
+ *           "message"}: the annotation to write, and the message of the event
  */
 
 #define FIELD(key, kind, member, ...)                                                              \
@@ -380,8 +383,8 @@ void api_networks(struct api_call *c)
 
 	if (!c->api->conf.nets) {
 		api_refuse(c, 404, 404,
-			   "this server is not connected to a cluster: the networks "
-			   "of pods are not known here");
+			   "this server is not connected to a cluster: it does not know the "
+			   "networks of pods");
 		return;
 	}
 	c->doc = NULL;

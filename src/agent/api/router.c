@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "cni/protocol/cni.h"
 
-/* From a request to its route. */
+/* Finds the route of a request. */
 
 static void not_found(struct http_request *q, struct span path)
 {
@@ -83,11 +83,11 @@ void ipam_api_handle(void *arg, struct http_request *q)
 	}
 }
 
-/* The table of routes, and what all of them read and answer alike. */
+/* The table of routes, and functions for requests and responses that all routes share. */
 
 #define JSON_TYPE "application/json"
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void answer(struct api_call *c, int status, struct span body)
 {
@@ -141,7 +141,7 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 	http_answer_error(c->q, status, code, text);
 }
 
-/* --- reading --- */
+/* --- reading requests --- */
 
 static bool is_json_type(struct span v)
 {
@@ -206,7 +206,7 @@ int api_not_empty(struct api_call *c, const char *field, const char *value)
 	return -EINVAL;
 }
 
-/* --- routes with an empty answer --- */
+/* --- routes with an empty response --- */
 
 static void api_ready(struct api_call *c)
 {
@@ -258,7 +258,7 @@ const struct api_route api_routes[] = {
 	{"POST", ROUTE "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT,
 	 GIVES(plan)},
 	{"POST", ROUTE "pods/report", ARGS(report), api_read_report, .run = api_report, OBJECT},
-	/* its name for plugins of this release and of earlier ones */
+	/* route name for plugins of this release and of earlier ones */
 	{"POST", ROUTE "pods/done", ARGS(report), api_read_report, .run = api_report, OBJECT},
 	{"POST", ROUTE "pods/check", ARGS(release), api_read_release, .run = api_check, OBJECT,
 	 .for_caller = true},

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-/* Spiderpool's routes, its bodies and answers. */
+/* Spiderpool's routes, request and response bodies. */
 
 #define FIELD(key, kind, member, ...)                                                              \
 	{                                                                                          \
@@ -28,7 +28,7 @@ static const struct json_field pod_fields[] = {FIELD("cleanGateway", J_BOOL, cle
 					       {0}};
 static const struct json_table pod_table = {pod_fields, JSON_GO, 0};
 
-/* In alphabetical order, as in go-openapi: the first missing field is reported. */
+/* Checks the fields in alphabetical order like go-openapi, which reports the first missing one. */
 static int read_pod(struct api_call *c, const char *name, bool wants_ifname, bool wants_netns)
 {
 	const struct api_pod_args *p = c->args;
@@ -228,7 +228,8 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* The object's, then the file's; networks that were not found for the object are the file's too. */
+/* Writes the settings of the SpiderCoordinator object, or without one those of the file; networks
+ * that the object lacks are taken from the file. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
 {
@@ -268,7 +269,7 @@ void api_coordinator(struct api_call *c)
 	api_json(c, &b);
 }
 
-/* GET /v1/workloadendpoint: what a pod has, by its name. */
+/* GET /v1/workloadendpoint: the addresses of a pod, by its name. */
 
 static int read_query(struct api_call *c, const char *key, char *ret, size_t size)
 {
@@ -304,7 +305,8 @@ static void put_address(struct json_out *o, const struct ip_allocation *g)
 		jo_kstr(o, v6 ? "ipv6Pool" : "ipv4Pool", g->pool->name);
 }
 
-/* Its pool's: whether it has the default route as well depended on its network's cleanGateway. */
+/* Writes the routes of the pool without the default route: whether the pod got that depended on the
+ * network's cleanGateway. */
 static void api_endpoint_put_routes(struct json_out *o, const char *ifname, const struct pool *p)
 {
 	for (size_t i = 0; p && i < p->n_routes; i++) {
@@ -359,7 +361,8 @@ static void put_endpoint(struct json_out *o, const struct ipam_record *pod, cons
 	jo_end_obj(o);
 }
 
-/* After its sandbox was recreated a pod may still have the addresses of the old one: the latest record counts. */
+/* Finds the latest record of the pod: after its sandbox was recreated, the pod may still have the
+ * addresses of the old one. */
 static const struct ipam_record *find_pod(const struct ipam_record *v, size_t n,
 					  const struct api_endpoint_args *p)
 {

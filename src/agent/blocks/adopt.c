@@ -17,10 +17,10 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 struct adoption {
 	struct adopt_conf conf;
 	struct loop_timer *timer;
-	/* loop time; since: when the first one was seen, 0: there are none */
+	/* loop time, ms; since: when the first unadopted block was seen, 0: there is none */
 	int64_t since, rescanned;
-	char *logged;	    /* pods without a trace, as logged */
-	char *logged_cache; /* what is wrong with the CNI result cache, as logged */
+	char *logged;	    /* the last logged list of pods without a trace */
+	char *logged_cache; /* the last logged error of the CNI result cache */
 	bool logged_no_cache;
 };
 
@@ -133,7 +133,7 @@ bool adopt_has_leases(const char *const *uids, size_t n, const char *uid)
 	return n > 0 && bsearch(&uid, uids, n, sizeof(*uids), by_text) != NULL;
 }
 
-/* Returns whether the pod left any trace; adds its addresses to t. */
+/* Adds the addresses that the pod's traces name to t. Returns whether the pod left any trace. */
 static bool trace(const struct adoption *f, bool has_leases, const struct pod_facts *p,
 		  struct adopt_traces *t)
 {
@@ -188,17 +188,17 @@ size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at)
 /* --- inventory --- */
 
 struct account {
-	struct adopt_claim *claims; /* borrow from traces and blocks */
+	struct adopt_claim *claims; /* strings are borrowed from traces and blocks */
 	size_t n_claims;
 	struct ipam_known *known;
 	size_t n;
-	const struct block_object **blocks; /* in the order of their addresses */
+	const struct block_object **blocks; /* sorted by network address */
 	size_t n_blocks;
 	const struct lease_table *leases;
-	struct adopt_traces *traces; /* one per pod */
+	struct adopt_traces *traces; /* one element per pod */
 	size_t n_traces;
 	struct cni_cache cache;
-	struct buf missing; /* pods without a trace, or with another pod's address */
+	struct buf missing; /* for the log: pods without a trace, or with another pod's address */
 };
 
 static int by_net(const void *a, const void *b)
@@ -219,7 +219,7 @@ static void list_blocks(const struct blocks *b, struct account *x)
 		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), by_net);
 }
 
-/* The last block that begins at or before the address. */
+/* Returns the block that contains the address; NULL: none does. */
 static const struct block_object *block_of(const struct account *x, const struct ipaddr *a)
 {
 	size_t behind = LOWER_BOUND(i, x->n_blocks, ip_cmp(&x->blocks[i]->net.ip, a) <= 0);
@@ -230,9 +230,9 @@ static const struct block_object *block_of(const struct account *x, const struct
 	return x->blocks[behind - 1];
 }
 
-/* In no unadopted block: the lost log borrowed it from a peer's block, and it is returned when no
- * lease here has it (block/plan_lend.c). Only a SpiderEndpoint distinguishes this from a false
- * annotation. */
+/* Records an address that is in no unadopted block: the lost log borrowed it from a peer's block.
+ * It is returned to the peer when no lease here has it (block/plan_lend.c). Only a SpiderEndpoint
+ * distinguishes it from a false annotation. */
 static void record_borrowed(const struct adoption *f, struct account *x, size_t pod,
 			    const struct adopt_address *a)
 {
@@ -267,7 +267,7 @@ static void record(const struct adoption *f, struct account *x, size_t pod,
 	}
 	if (block_entry_find(o, &a->ip))
 		return;
-	/* What an agent wrote counts even if the pool no longer has the address. */
+	/* An address that an agent wrote counts even if the pool does not have it any more. */
 	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
 		return;
 	VEC_PUSH(x->claims, x->n_claims) = (struct adopt_claim){
@@ -349,7 +349,8 @@ static void record_cached(const struct adoption *f, struct account *x, size_t po
 	}
 }
 
-/* A pod has the address, and it is unknown which: it could never be released. */
+/* Fails if a file of the cache records an address of an unadopted block without a pod: such an
+ * address could never be released. */
 static int check_owners(const struct account *x, struct err *e)
 {
 	char ip[IP_TEXT_MAX];
@@ -365,7 +366,7 @@ static int check_owners(const struct account *x, struct err *e)
 	return 0;
 }
 
-/* Adoption goes on: libcni creates the directory with the first result. */
+/* The adoption continues: libcni creates the directory with the first result. */
 static void log_no_cache(struct adoption *f)
 {
 	if (!f->logged_no_cache)
@@ -390,9 +391,9 @@ static int account_cache(struct adoption *f, struct account *x, struct err *e)
 	return r;
 }
 
-/* --- all together --- */
+/* --- inventory of all pods --- */
 
-/* Negative: the CNI result cache cannot be read. */
+/* Collects all addresses of this node's pods. Negative: the CNI result cache cannot be read. */
 static int account(struct adoption *f, const struct lease_table *leases, struct account *x,
 		   struct err *e)
 {
@@ -463,12 +464,13 @@ static void adopt(struct adoption *f, struct ipam *store, const struct account *
 	struct err e = ERR_INIT;
 
 	if (ipam_know(store, x->known, x->n, &e) < 0) {
-		log_error("cannot record the addresses of pods, blocks of a lost log stay unused",
+		log_error("cannot write the addresses of pods to the journal, blocks of a lost "
+			  "log stay unused",
 			  LOG_S("error", e.text));
 		return;
 	}
-	log_info("the addresses of all pods on this node are known: blocks of a lost log are "
-		 "adopted",
+	log_info("the addresses of all pods on this node are known, adopting blocks of a lost "
+		 "log",
 		 LOG_I("blocks", (int64_t)blocks_unadopted_count(b)),
 		 LOG_I("addresses", (int64_t)x->n));
 	node_pools_leases(f->conf.node_pools, ipam_leases(store));

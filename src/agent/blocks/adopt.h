@@ -52,22 +52,24 @@ struct adopt_conf {
 	const char *cni_cache_dir;
 	/* delay before adoption: containers of pods deleted meanwhile end within it */
 	int64_t hold_ms;
-	void (*touch)(void *arg); /* schedules a batch */
+	void (*touch)(void *arg); /* schedules a batch of the store */
 	void *arg;
 };
 
 struct adoption *adopt_new(const struct adopt_conf *c);
 void adopt_free(struct adoption *f); /* NULL is fine */
-/* Call it within a batch. */
+/* Call it while the store is open for a batch. */
 void adopt_batch(struct adoption *f, struct ipam *store);
 
-/* --- parts that need no cluster --- */
+/* --- functions that need no cluster --- */
 
 struct adopt_address {
 	struct ipaddr ip;
 	char *ifname;
-	bool written; /* by an agent: in a SpiderEndpoint, or allocated by one */
-	bool cached;  /* also in this node's CNI result cache: newer than any SpiderEndpoint */
+	bool written; /* true: an agent wrote it to a SpiderEndpoint, or allocated it */
+	/* true: it is also in this node's CNI result cache, which is newer than any
+	 * SpiderEndpoint */
+	bool cached;
 };
 struct adopt_traces {
 	struct adopt_address *v;
@@ -76,34 +78,36 @@ struct adopt_traces {
 void adopt_traces_done(struct adopt_traces *t);
 /* Adds the addresses of a network-status annotation to t. Negative: it is invalid and is ignored. */
 int adopt_read_status(const char *text, struct adopt_traces *t, struct err *e);
-/* The same for status.current.ips of an endpoint's status. */
+/* Adds the addresses of status.current.ips of a SpiderEndpoint's status to t. Negative: it is
+ * invalid and is ignored. */
 int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *e);
 
 /*
- * Returns whether a record of the CNI result cache is of this pod, whose namespace and name it has.
- * A record without a UID is; one with another UID is of a former pod of the name, unless the pod is
- * static: then the UID in its container differs from the API server's.
+ * Returns whether a record of the CNI result cache that has the pod's namespace and name is of this
+ * pod. A record without a UID is; one with another UID is of an earlier pod of the same name,
+ * unless the pod is static: then the UID in its container differs from the API server's.
  */
 bool adopt_is_record_of(const struct cni_cached *c, const struct pod_facts *p);
 
-/* An address that a pod names; pod: its index in a list. */
+/* An address that a trace of a pod names; pod: index of the pod in the caller's list. */
 struct adopt_claim {
 	struct ipaddr ip;
 	const char *ifname;
 	size_t pod;
-	bool written, cached; /* as adopt_address */
-	bool borrowed;	      /* in no unadopted block */
+	bool written, cached; /* as in struct adopt_address */
+	bool borrowed;	      /* true: the address is in no unadopted block */
 	const char *pool;
 	uint8_t len; /* prefix length */
 };
 /*
- * Decides which pod has each address: leaves one claim per address, in the order of addresses, and
- * returns how many; O(n log n). *clear is false if annotations alone, or two CNI result cache
- * files, give two pods the same address: v[*at] and v[*at + 1].
+ * Decides which pod has each address: leaves one claim per address in v, sorted by address, and
+ * returns their number; O(n log n). *clear is false if two pods claim the same address, both by
+ * annotations alone or both by CNI result cache files: these claims are v[*at] and v[*at + 1].
  */
 size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at);
 
-/* The UIDs of the pods that have leases, sorted; free(*ret), whose strings belong to the table. */
+/* Returns the number of pods that have leases and sets *ret to their UIDs, sorted. The caller frees
+ * *ret; its strings belong to t. */
 size_t adopt_uids(const struct lease_table *t, const char ***ret);
 bool adopt_has_leases(const char *const *uids, size_t n, const char *uid);
 

@@ -40,7 +40,7 @@ struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name)
 	p->b = b;
 	p->name = xstrdup(name);
 	if (!tsearch(p, &b->pools_by_name, by_name))
-		abort(); /* as any other lack of memory */
+		abort(); /* handled like any other lack of memory */
 	VEC_PUSH(b->pools, b->n_pools) = p;
 	return p;
 }
@@ -58,7 +58,7 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	struct blocks_pool *p = blocks_pool_get(b, x->name);
 	struct ipnet subnet = ipnet_network(&x->subnet);
 
-	/* a different pool with the same name */
+	/* the pool is new, or another pool with the same name replaced it */
 	if (!p->known || !ipnet_eq(&p->subnet, &subnet)) {
 		p->is_cut = false;
 		p->cut_ms = 0;
@@ -66,7 +66,7 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	p->known = true;
 	p->subnet = subnet;
 	p->one_node = x->n_nodes == 1;
-	/* The set may already be limited to this node's addresses. */
+	/* x->usable may already be limited to this node's addresses; x->open is not. */
 	copy_set(&p->usable, x->open.n ? &x->open : &x->usable);
 	copy_set(&p->adopted, &x->adopted);
 	if (p->is_cut || !x->cut_is_written)
@@ -92,7 +92,7 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 	blocks_schedule(b, 0);
 }
 
-/* Of the tree: the list owns the pools. */
+/* Called by tdestroy() for each pool: b->pools owns the pools. */
 static void keep_pool(void *p)
 {
 	(void)p;
@@ -117,8 +117,8 @@ static int by_lease_address(const void *a, const void *b)
 	return ip_cmp(&(*x)->address.ip, &(*y)->address.ip);
 }
 
-/* Copies only address, state and time: the strings belong to the store. In the order of addresses,
- * so that those of a pool are found without a walk through all (demand.c). */
+/* Copies only address, state and time: the strings belong to the store. Sorts the copies by
+ * address, so that the leases of one pool are found without reading all leases (demand.c). */
 void blocks_leases(struct blocks *b, const struct lease_table *t)
 {
 	auto_free const struct lease **v = xcalloc(t->n + 1, sizeof(*v));
@@ -312,7 +312,7 @@ void blocks_free(struct blocks *b)
 	free(b);
 }
 
-/* Requests of the migration, beside those of the plan. */
+/* Requests of the migration, in addition to those of the plan. */
 
 const struct block_table *blocks_table(const struct blocks *b)
 {
@@ -360,14 +360,14 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
 	blocks_schedule(b, 0);
 }
 
-/* Addresses that pending requests ask for by name. */
+/* Addresses that pending requests ask for explicitly. */
 
 /*
  * A pending request is retried within one iteration of the event loop, or one batch of the store.
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 
-/* Pins of an address: the one that was added last counts. */
+/* If an address is reserved several times, the last reservation counts. */
 static int by_address(const void *a, const void *b)
 {
 	const struct blocks_reservation *x = a, *y = b;

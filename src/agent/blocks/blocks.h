@@ -18,14 +18,14 @@
  *	blocks_want(b, "rail0", 0);
  *
  * Nothing is claimed, released or returned before the first blocks_leases(), because it is unknown
- * which addresses are idle. A pool has pre-allocated addresses here while local pods use it, and
- * for `idle_ms` after it was last needed or expected to be. A block without pods that is not needed
- * for pre-allocation is released after the same time.
+ * which addresses are idle. The node pre-allocates addresses of a pool while local pods use it, and
+ * for `idle_ms` after it was last needed or predicted to be needed. A block without pods that is
+ * not needed for pre-allocation is released after the same time.
  *
  * blocks.json (block/log.h) is in the state directory, which a lock file limits to one agent at a
  * time. A second agent under the same node name with a state directory of its own does no harm:
  * each owns blocks of its own. Blocks of this node claimed by another log (the disk was lost, or
- * there are two agents) are unadopted ("foreign"): they are logged and left alone until
+ * there are two agents) are unadopted ("foreign"): they are logged and not used until
  * blocks_inventory_complete().
  *
  * When etcd is restored from a backup, objects return to an earlier state and the nodes' logs do
@@ -52,75 +52,78 @@
 enum { BLOCKS_RESERVE = 4, BLOCKS_IDLE_MS = 300 * 1000 };
 
 struct blocks_conf {
-	struct kube *kube; /* borrowed, as is root */
+	struct kube *kube; /* borrowed */
 	const struct root *root;
-	const char *state_dir; /* the journal's */
+	const char *state_dir; /* state directory of the agent, which also contains the journal */
 	const char *node;
-	const char *node_uid; /* UID of the Node object; NULL: as in the log */
+	const char *node_uid; /* UID of the Node object; NULL: the UID in the log */
 	/* free addresses to pre-allocate per pool in use; 0: BLOCKS_RESERVE */
 	uint32_t reserve;
 	int64_t idle_ms;	 /* 0: BLOCKS_IDLE_MS */
-	uint64_t seed;		 /* 0: a random one */
+	uint64_t seed;		 /* 0: a random seed */
 	int64_t (*now_ms)(void); /* since the epoch, for leases; NULL: the real clock */
-	/* Called when the result of blocks_usable() for the pool may have changed. From the loop,
-	 * never from within a function below. */
+	/* Called from the event loop, never from within a function below: the result of
+	 * blocks_usable() for the pool may have changed. */
 	void (*changed)(void *arg, const char *pool);
 	void *arg;
 };
 
 struct blocks;
 
-/* Takes the lock of the state directory. -EWOULDBLOCK, kind ERR_AGAIN: another agent has it. The
- * caller closes *fd. */
+/* Locks the state directory. -EWOULDBLOCK, kind ERR_AGAIN: another agent has locked it. The caller
+ * closes *fd. */
 int blocks_lock(const struct root *r, const char *state_dir, int *fd, struct err *e);
-/* Path of the log; the caller frees it. */
+/* Returns the path of the block log; the caller frees it. */
 char *blocks_log_path(const char *state_dir);
 /* Strings are copied. -EWOULDBLOCK, kind ERR_AGAIN: another agent runs with this state directory;
  * other errors as block_log_open(). */
 int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e);
-/* Call it before kube_free(). The next agent finds and finishes the requests in flight. NULL is
- * fine. */
+/* Call it before kube_free(). The agent that runs next finds and completes the requests in flight.
+ * b may be NULL. */
 void blocks_free(struct blocks *b);
 
-/* Sets the pools; what is needed is copied. A pool that is missing loses its blocks as they become
- * idle. */
+/* Sets the pools; copies what it needs. The blocks of a pool that is not in the set are released as
+ * they become idle. */
 void blocks_pools(struct blocks *b, const struct pool_set *set);
-/* Sets the leases; copied. */
+/* Sets the leases; copies them. */
 void blocks_leases(struct blocks *b, const struct lease_table *t);
-/* Sets how many addresses of the pool pending requests need; 0: none. Free addresses of this node
- * count; the rest is claimed, taken back, borrowed or requested from peers. */
+/* Sets how many addresses of the pool the pending requests need; 0: none. Free addresses of this
+ * node count; the missing ones are claimed, reclaimed, borrowed or requested from peers. */
 void blocks_want(struct blocks *b, const char *pool, uint32_t count);
-/* Sets all addresses that pending requests ask for by name; one that is missing is no longer
- * waited for. If an address's block has no owner it is claimed, otherwise its owner is asked. */
+/* Sets all addresses that pending requests ask for explicitly; replaces the previous list. If the
+ * block of an address has no owner, it is claimed; otherwise the address is requested from the
+ * owner. */
 void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
-/* Returns whether another node or pod has the address, as recently observed; the pod's name has
- * been looked up by then as far as possible. */
+/* Returns whether another node or pod has the address, as recently observed. Before it returns
+ * true, it has tried to look up the pod's name. */
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
-/* Describes in w where the address is, or which node was asked for it. */
+/* Describes in w which node or block has the address, or which node it was requested from. */
 void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w);
 /* Pods of this node will probably request `count` addresses of the pool soon (predict.h): these
  * are claimed in addition to the pre-allocated ones. */
 void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
 
-/* Adds to ret the pool's addresses that may be allocated now; usable: the pool's addresses. Call
- * it at each batch: an address is removed before the request that releases it is sent. */
+/* Adds to ret those addresses of `usable` (all addresses of the pool) that may be allocated now.
+ * Call it at each batch: an address is removed from the result before the request that releases it
+ * is sent. */
 void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set *usable,
 		   struct ip_set *ret);
-/* Addresses asserted by this node after a restore (block_asserted()). They stay with their current or
- * retained owner and are never allocated to another pod. */
+/* Adds to ret the addresses asserted by this node after a restore (block_asserted()). They stay
+ * with their current or retained owner and are never allocated to another pod. */
 void blocks_reserved_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
 			  struct ip_set *ret);
-/* Returns whether the node's blocks were listed once; or the log has blocks and the API server did
- * not answer for some seconds. */
+/* Returns whether the node's blocks were listed at least once, or the log has blocks and the API
+ * server did not respond for TRUST_MS. */
 bool blocks_ready(const struct blocks *b);
-/* Describes in w, for an error, what was tried to get addresses: "all 25 blocks of the pool are
- * claimed, by 20 nodes; 3 addresses were asked of 6 of them, none was ceded". */
+/* Describes in w, for an error, how the node searched for addresses of the pool: "25 blocks of the
+ * pool are claimed, which are all its blocks, ...". */
 void blocks_describe(const struct blocks *b, const char *pool, struct buf *w);
 
 /* --- unadopted ("foreign") blocks --- */
 
 size_t blocks_unadopted_count(const struct blocks *b);
-/* The next one from *at on, which starts at 0 and is moved past it; NULL: no more. */
+/* Returns the next unadopted block and increases *at; start with *at = 0. NULL: there are no
+ * more. */
 const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at);
 /*
  * Returns whether another agent with this node's name was seen running: an unadopted block was
@@ -129,36 +132,37 @@ const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t 
  */
 bool blocks_unadopted_alive(const struct blocks *b);
 /*
- * The inventory of this node's pods is complete: all their addresses are leases of the store.
- * Unadopted blocks with addresses of pods are adopted, others released. Call it only after all
- * other agents with this node's name are known to have ended.
+ * Reports that the inventory of this node's pods is complete: all their addresses are leases of the
+ * store. Unadopted blocks with addresses of pods are adopted, others released. Call it only after
+ * all other agents with this node's name have ended.
  */
 void blocks_inventory_complete(struct blocks *b);
 
-/* etcd was restored, as detected by another part of the agent. */
+/* Call it when another part of the agent detects that etcd was restored. */
 void blocks_etcd_restored(struct blocks *b);
 
 /* --- for the migration of retained addresses (agent/migration/migration.h) --- */
 
 const struct block_table *blocks_table(const struct blocks *b);
 /*
- * Sends one request that is not of the plan; always takes op's contents. Returns false, and does
- * not call fn, if it is not possible now: the API server's state is unknown, it was restored, or a
- * request about the block is in flight. fn is called once, before the table is updated (o: the
- * object in the answer, or NULL), so it must not start another request; on teardown with
- * BLOCK_UNKNOWN.
+ * Sends one request that the plan does not contain; always takes the contents of op. Returns false,
+ * and never calls fn, if it is not possible now: the state of the API server is unknown, etcd was
+ * restored, or a request about the block is in flight. Otherwise calls fn once, before the table is
+ * updated, so fn must not start another request. o: the object in the response, or NULL.
+ * blocks_free() calls fn with BLOCK_UNKNOWN.
  */
 typedef void (*blocks_done_fn)(void *arg, enum block_outcome r, const struct block_object *o);
 bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg);
-void blocks_cancel(struct blocks *b, const void *arg); /* fn is not called any more */
-/* Sets the addresses that a pod is about to get: they count as busy. Copied; replaces the previous
- * ones. */
+void blocks_cancel(struct blocks *b, const void *arg); /* fn of this arg is not called any more */
+/* Sets the addresses that a pod will get: they count as busy. Copies v, which replaces the previous
+ * list. */
 void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n);
 
 /* --- metrics --- */
 
 struct blocks_stats {
-	uint64_t requests, refused, unanswered; /* refused: another node was faster */
+	/* refused: another node had claimed or borrowed first */
+	uint64_t requests, refused, unanswered;
 	uint64_t claimed, left, released, borrowed, returned, listed;
 	size_t claims, borrowed_now, under_way;
 };

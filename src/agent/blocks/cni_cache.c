@@ -26,7 +26,7 @@ void cni_cache_done(struct cni_cache *c)
 	*c = (struct cni_cache){0};
 }
 
-/* --- one file --- */
+/* --- reading one file --- */
 
 struct result_file {
 	const char *file, *ns, *pod, *uid, *ifname;
@@ -67,7 +67,8 @@ static void note_type(struct ipam_types *t, const char *type)
 		t->other = true;
 }
 
-/* Of every plugin, at whatever depth: unirail-cni has networks and defaults. The parser limits the depth. */
+/* Collects the IPAM types of all plugins at any depth: unirail-cni has networks and defaults. The
+ * parser limits the depth. */
 static void find_types(struct ipam_types *t, const struct json *v)
 {
 	struct json_walk w;
@@ -120,7 +121,7 @@ static int add(struct cni_cache *c, const struct result_file *f, const struct js
 	return 0;
 }
 
-/* ips since CNI 0.3.0, ip4 and ip6 before. */
+/* Results have "ips" since CNI 0.3.0, and "ip4" and "ip6" before. */
 static int read_result(struct cni_cache *c, const struct result_file *f, const struct json *result,
 		       struct err *e)
 {
@@ -154,7 +155,7 @@ int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, s
 	root = json_root(doc);
 	if (json_kind(root) != JSON_OBJECT)
 		return json_wants(root, "the file", "an object", e);
-	/* libcni before 0.7: the result alone */
+	/* libcni before 0.7 writes the result without the cache's envelope */
 	if (json_kind(json_get(root, "kind")) == JSON_NULL)
 		return read_result(ret, &f, root, e);
 	f.ifname = json_string(json_get(root, "ifName"));
@@ -248,7 +249,7 @@ static int read_dir(struct cni_cache *c, const struct root *r, const char *path,
 	return code;
 }
 
-/* --- all of them --- */
+/* --- all files of both directories --- */
 
 static int compare(const struct cni_cached *x, const char *ns, const char *pod)
 {

@@ -9,13 +9,15 @@
  *	<dir>/results/<network>-<containerID>-<interface>		of the container runtime
  *	<dir>/multus/results/<network>-<containerID>-<interface>	of Multus and of unirail-cni
  *
- * So they are correct even if the API server was unavailable and the journal lost its last records. Read from a file: the result
- * (of any CNI version, and unirailResult), the pod in cniArgs (K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID), and the IPAM
- * types in its configuration. A result of libcni before 0.7 names no pod.
+ * So the recorded addresses are correct even if the API server was unavailable and the journal lost
+ * its last records. Read from a file: the result (of any CNI version, and unirailResult), the pod
+ * in cniArgs (K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID), and the IPAM types in its
+ * configuration. A result of libcni before 0.7 names no pod.
  *
- * Directories and files that others than root can change are refused. Temporary files (".NAME.tmp") are skipped. Files are
- * limited to CNI_CACHE_FILE_MAX bytes, a directory to CNI_CACHE_FILES_MAX files, all of them to CNI_CACHE_TOTAL_MAX bytes and
- * CNI_CACHE_ADDRESSES_MAX addresses.
+ * Directories and files that users other than root can change are refused. Temporary files
+ * (".NAME.tmp") are skipped. Files are limited to CNI_CACHE_FILE_MAX bytes, a directory to
+ * CNI_CACHE_FILES_MAX files, all of them to CNI_CACHE_TOTAL_MAX bytes and CNI_CACHE_ADDRESSES_MAX
+ * addresses.
  */
 
 #include "base/file.h"
@@ -24,7 +26,7 @@
 #define CNI_CACHE_DIR "/var/lib/cni"
 
 enum {
-	CNI_CACHE_FILE_MAX = 4 << 20, /* the writers' limit */
+	CNI_CACHE_FILE_MAX = 4 << 20, /* the limit of cni/multi/cache.c as well */
 	CNI_CACHE_TOTAL_MAX = 32 << 20,
 	CNI_CACHE_FILES_MAX = 16384,
 	CNI_CACHE_ADDRESSES_MAX = 65536,
@@ -33,7 +35,7 @@ enum {
 /* An address of a result. Strings are owned. */
 struct cni_cached {
 	char *file;
-	char *ns, *pod, *uid; /* "": the file does not name it */
+	char *ns, *pod, *uid; /* "": not named in the file */
 	char *ifname;
 	struct ipaddr ip;
 	/*
@@ -47,20 +49,20 @@ struct cni_cached {
 struct cni_cache {
 	struct cni_cached *v;
 	size_t n;
-	size_t n_dirs; /* how many of the two directories exist */
+	size_t n_dirs; /* number of the two directories that exist */
 };
 
 /*
- * Reads all addresses, sorted by namespace and pod. A directory that does not exist has none; if
- * ret->n_dirs is 0, the caller reads in the wrong place, or its mounts are missing.
- * One file that cannot be read fails the whole call, and the error names it, because an address of
- * an unknown pod may be in it; *ret is unchanged then.
+ * Reads all addresses, sorted by namespace and pod. A directory that does not exist counts as
+ * empty; if ret->n_dirs is 0, dir is wrong, or a mount is missing. If one file cannot be read, the
+ * whole call fails and the error names the file, because an address of an unknown pod may be in it;
+ * *ret is unchanged then.
  */
 int cni_cache_read(struct cni_cache *ret, const struct root *r, const char *dir, struct err *e);
 /* Appends the content of one file to ret. */
 int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, struct err *e);
-/* Index of the first entry of a pod in a result of cni_cache_read(), its others follow; c->n if
- * there is none. */
+/* Returns the index of the first entry of the pod in a result of cni_cache_read(), which all other
+ * entries of the pod follow; c->n if there is none. */
 size_t cni_cache_find(const struct cni_cache *c, const char *ns, const char *pod);
 void cni_cache_done(struct cni_cache *c);
 #define auto_cni_cache __attribute__((cleanup(cni_cache_done)))

@@ -18,14 +18,14 @@ struct count {
 	uint32_t taken; /* number of used addresses, without retained ones */
 };
 
-/* The first lease at the address or after. */
+/* Returns the index of the first lease whose address is not below a. */
 static size_t lease_at_or_after(const struct lease_table *t, const struct ipaddr *a)
 {
 	return LOWER_BOUND(i, t->n, ip_cmp(&t->v[i].address.ip, a) < 0);
 }
 
-/* Counts leases, not addresses: a pool may be a /64. Only those of the pool, since it is called for
- * each pool. */
+/* Counts leases, not addresses, because a pool may be a /64. Reads only the leases of the pool,
+ * because it is called for each pool. */
 static struct count count_pool(const struct blocks *b, const struct block_facts *f,
 			       const struct blocks_pool *p)
 {
@@ -52,8 +52,8 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
 	return n;
 }
 
-/* The least that was free during all of idle_ms: nodes do not release what they claim again a
- * minute later. */
+/* Returns the lowest number of addresses that was free during all of idle_ms, so that a node does
+ * not release a block that it claims again a minute later. */
 static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 {
 	int64_t length = b->c.idle_ms / BLOCKS_IDLE_PARTS + 1;
@@ -192,8 +192,9 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 	};
 }
 
-/* The block size is in an annotation of the pool. A node that finds none writes one, bound to the
- * resourceVersion without it: of two writers one is refused, and reads the other's. */
+/* The block size is stored in an annotation of the pool. A node that finds no annotation writes one
+ * with the resourceVersion it has read, so of two concurrent writers one is refused, and reads the
+ * annotation of the other. */
 
 #define CUT_ANNOTATION "unirail.io/block-prefix"
 

@@ -126,8 +126,7 @@ int node_pools_ready(const struct node_pools *l, struct err *e)
 			r = cluster_sync_error(l->conf.cluster, CLUSTER_RESERVED, e);
 		return r < 0 ? r
 			     : err_kind(e, ERR_AGAIN, -EAGAIN,
-					"pools are not read from the API server "
-					"yet");
+					"pools are not read from the API server yet");
 	}
 	if (!l->blocks) {
 		r = cluster_sync_error(l->conf.cluster, CLUSTER_NODE, e);
@@ -152,7 +151,8 @@ static void cut(const struct node_pools *l, struct pool *p)
 	if (l->blocks) {
 		blocks_usable(l->blocks, p->name, &p->open, &open);
 		blocks_usable(l->blocks, p->name, &p->adopted, &adopted);
-		/* Both stay with their owner and are never allocated to another pod. */
+		/* Adopted and asserted addresses stay with their owner and are never allocated to
+		 * another pod. */
 		blocks_reserved_only(l->blocks, p->name, &p->open, &adopted);
 		blocks_reserved_only(l->blocks, p->name, &p->adopted, &adopted);
 	}

@@ -21,46 +21,47 @@ struct node_pools_conf {
 	const char *state_dir, *node;
 	uint32_t reserve;
 	int64_t idle_ms;
-	int64_t rest_ms, quarantine_ms; /* of pools that set none */
+	int64_t rest_ms, quarantine_ms; /* for pools that set no own value */
 	bool conflict_detection, gateway_detection;
-	/* More addresses may be available now: of this pool, or of any (NULL). Called from the
-	 * loop. */
+	/* Called from the loop: more addresses may be available, of this pool or of any pool
+	 * (NULL). */
 	void (*changed)(void *arg, const char *pool);
 	void *arg;
 };
 
-/* Strings are borrowed. If the blocks cannot be opened this fails: without them no address can be
+/* Strings in c are borrowed. Fails if the block log cannot be opened: without it no address can be
  * allocated safely. */
 int node_pools_new(struct node_pools **ret, const struct node_pools_conf *c, struct err *e);
-/* Call it before cluster_free() and kube_free(). NULL is fine. */
+/* Call it before cluster_free() and kube_free(). l may be NULL. */
 void node_pools_free(struct node_pools *l);
-/* Applies other settings; strings and cluster in c are ignored. */
+/* Applies changed settings; ignores the strings and the cluster in c. */
 void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c);
 
-/* Call these from the cluster's callbacks. */
+/* Call these from the callbacks of the cluster cache. */
 void node_pools_pools_changed(struct node_pools *l);
 int node_pools_node_changed(struct node_pools *l, struct err *e);
 
-/* Returns 0 if pools and blocks are known; negative, kind ERR_AGAIN, with the reason if not yet. */
+/* Returns 0 if pools and blocks are known; otherwise a negative code, kind ERR_AGAIN, and the
+ * reason in e. */
 int node_pools_ready(const struct node_pools *l, struct err *e);
-/* For one batch: node_pools_take() gives the pools to attach to the store; pass them back to
- * node_pools_detach() when they are detached. */
+/* Call these for each batch: node_pools_take() returns the pools to attach to the store; pass them
+ * to node_pools_detach() after they are detached. */
 void node_pools_take(struct node_pools *l, struct ipam_pools *ret);
 void node_pools_detach(struct node_pools *l, struct ipam_pools *p);
 /* Call it after each batch, and once before the first. */
 void node_pools_leases(struct node_pools *l, const struct lease_table *t);
 
-/* As blocks_want(). */
+/* See blocks_want(). */
 void node_pools_want(struct node_pools *l, const char *pool, uint32_t count);
-/* As blocks_names(), blocks_refused(). */
+/* See blocks_names() and blocks_refused(). */
 void node_pools_names(struct node_pools *l, const struct need_name *v, size_t n);
 bool node_pools_refused(const struct node_pools *l, const struct need_name *x);
-/* Describes, in brackets, where an address is that was requested by name. */
+/* Describes in w, in brackets, where an explicitly requested address is. */
 void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
 void node_pools_expect(struct node_pools *l, const char *pool,
-		       uint32_t count); /* as blocks_prefetch() */
-/* Describes in w, in brackets, where addresses of the pool were searched; writes nothing if
- * nowhere. */
+		       uint32_t count); /* see blocks_prefetch() */
+/* Describes in w, in brackets, how addresses of the pool were searched for; writes nothing if they
+ * were not. */
 void node_pools_describe(const struct node_pools *l, const char *pool, struct buf *w);
 struct blocks *node_pools_blocks(struct node_pools *l); /* NULL: not created yet */
 

@@ -10,7 +10,7 @@
 
 enum { NAD_MAX = 1 << 20 };
 
-/* A network of the pod. Names are borrowed from the document. */
+/* A network that the pod will get. Names are borrowed from the JSON document. */
 struct nic {
 	char *ifname, *network;
 	struct json_doc *config;
@@ -48,7 +48,8 @@ static size_t names_of(const struct json *list, const char ***ret)
 	return n;
 }
 
-/* The `ipam` of a plugin configuration; of a list, the first plugin's that has one. */
+/* Returns the `ipam` object of a plugin configuration, or of the first plugin of a list that has
+ * one. */
 static const struct json *ipam_of(const struct json *config)
 {
 	const struct json *found = json_get_go(config, "ipam"), *x;
@@ -86,7 +87,7 @@ static void networks_of(const struct expect *x, const struct pod_facts *pod, str
 	net_select_done(&s);
 }
 
-/* Only the first pool: the others are used when it is exhausted. */
+/* Predicts only the first pool of the list: the others are used when it is exhausted. */
 static void say(const struct expect *x, const struct ip_request *a, uint8_t family)
 {
 	const struct select_facts f = {.pools = cluster_pools(x->cluster), .node = x->node};

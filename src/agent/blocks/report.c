@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "wire/json/json.h"
 
-/* Reports: why a pool has no address, unadopted blocks, metrics. */
+/* Reports: the reason why a pool has no address, unadopted blocks, metrics. */
 
 /* --- a pool --- */
 
@@ -62,7 +62,7 @@ static void put_owner_name(const struct blocks *b, const struct ipaddr *a, struc
 	const char *pod = blocks_owner(b, a);
 
 	if (pod)
-		buf_printf(w, ", for pod '%s' according to the pool's status", pod);
+		buf_printf(w, ", for pod '%s' according to the status of the pool", pod);
 }
 
 void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w)
@@ -131,8 +131,9 @@ struct blocks_stats blocks_stats(const struct blocks *b)
 	return s;
 }
 
-/* Which pod has a refused address: a block's object names only nodes; the pool's status, which the
- * controller maintains, names pods. It is read once per address, and only for error messages. */
+/* Finds the pod that has a refused address. The object of a block names only nodes; the status of
+ * the pool, which the controller maintains, names pods. It is read once per address, and only for
+ * error messages. */
 
 enum { OWNER_MS = 10 * 1000, OWNERS_MAX = 64, LOOKUP_MS = 2000, STATUS_MAX = 4 << 20 };
 
@@ -169,7 +170,8 @@ static void forget(struct blocks *b)
 		}
 }
 
-/* NULL: it does not name one, or no controller maintains it. */
+/* Returns "ns/name" of the pod; NULL: the status does not name one, or no controller maintains
+ * it. */
 static char *read_pod(const struct json *pool, const struct ipaddr *a)
 {
 	const char *text = json_string(json_get(json_get(pool, "status"), "allocatedIPs"));
@@ -195,8 +197,8 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 	blocks_notify(h->b, h->pool);
 }
 
-/* Returns whether the lookup of the pod that has a refused address has ended. If not,
- * starts one, and blocks_notify() follows. */
+/* Returns whether the lookup of the pod that has a refused address has ended. Otherwise starts a
+ * lookup, whose end calls blocks_notify(). */
 static bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS, .once = true};

@@ -11,9 +11,9 @@
 enum {
 	REQUIRED_MS = 200, /* interval of reconciles while requests of pods are pending */
 	TICK_MS = 5000,
-	LOST_MS = 200, /* after a request that was not answered */
+	LOST_MS = 200, /* backoff after a request without a response */
 	LOST_MOST_MS = 15000,
-	RIVAL_MS = 10, /* after one where another node was faster */
+	RIVAL_MS = 10, /* backoff after a request that another node's request preceded */
 	RIVAL_MOST_MS = 250,
 	DISK_MS = 1000,
 	DISK_MOST_MS = 10000,
@@ -58,7 +58,8 @@ static bool is_search(enum block_op_kind k)
 	       k == OP_REQUEST;
 }
 
-/* A search has one backoff per pool: its next request is for another block. */
+/* Returns the backoff key of a request. A search has one backoff per pool, because its next request
+ * is for another block. */
 static const char *key_of(const struct block_op *op)
 {
 	return is_search(op->kind) ? op->pool : op->name;
@@ -133,8 +134,8 @@ static void ended(struct blocks_in_flight *f, enum block_outcome r, struct block
 	blocks_schedule(b, 0);
 }
 
-/* A 404 for the resource type instead of the object says nothing about the object; neither does an
- * answer that was truncated after its head. */
+/* Returns the outcome of a request. A 404 for the resource type instead of the object does not
+ * prove that the object is missing; neither does a response that was truncated after its head. */
 static enum block_outcome outcome(const struct blocks_in_flight *f, int status, const struct err *e)
 {
 	if (e && ((status == 404 && e->kind == ERR_UNAVAILABLE) || status < 300))
@@ -197,12 +198,12 @@ static void send_list(struct blocks_in_flight *f)
 
 	strcpy(select, BLOCK_POOL_LABEL "=");
 	strcat(select, block_label(f->op.pool, label));
-	/* From the API server's cache (resourceVersion 0): from etcd it would read the blocks of
-	 * all pools. Slightly old data is fine. */
+	/* resourceVersion 0 lists from the API server's cache; a list from etcd would read the
+	 * blocks of all pools. Slightly old data suffices. */
 	f->list = kube_list_since(f->b->c.kube, &blocks_kind, &s, "0", &ops, f);
 }
 
-/* --- out --- */
+/* --- sending requests --- */
 
 static enum kube_verb verb_of(const struct block_request *q)
 {
@@ -280,7 +281,7 @@ void blocks_drop_in_flight(struct blocks *b)
 	b->n_in_flight = 0;
 }
 
-/* A plan may have several requests of one search: they are sent together. */
+/* A plan may have several requests of the same search; they are sent together. */
 static void carry_out(struct blocks *b, struct block_plan *plan)
 {
 	for (size_t i = 0; i < plan->n && b->n_in_flight < BLOCKS_IN_FLIGHT_MAX; i++) {

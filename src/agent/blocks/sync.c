@@ -10,8 +10,8 @@
 #include "block/codec.h"
 #include "kube/time.h"
 
-/* Keeps the objects up to date: this node's blocks by a watch, peers' (blocks it borrows
- * from) by periodic reads. */
+/* Updates the table of objects: a watch delivers this node's blocks, periodic reads deliver peers'
+ * blocks from which this node borrows. */
 
 enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, RESCAN_MS = 60 * 1000, UNSAID_MS = 5000 };
 
@@ -41,8 +41,8 @@ static void log_unadopted(const struct block_object *o)
 		 LOG_S("claim", o->claim));
 }
 
-/* Other nodes only add requests. Any other change of an unadopted block was made by an agent with
- * its log. */
+/* Peers only add requests to a block. Any other change of an unadopted block was made by an agent
+ * with the log of that block. */
 static void find_another(struct blocks *b, const struct block_object *was,
 			 const struct block_object *is)
 {
@@ -80,10 +80,10 @@ static void schedule_in(struct blocks *b, int64_t ms)
 static void blocks_notify_etcd_restored(struct blocks *b);
 
 /*
- * etcd was restored: objects are old, the logs of the nodes are not. Every node asserts the
- * addresses of its pods again, and no node gains anything meanwhile. It also searches peers'
- * objects for old entries of its own, at a random time within RESCAN_MS so that not all nodes do so
- * at once.
+ * etcd was restored: its objects are older than the logs of the nodes. For HOLD_MS this node only
+ * asserts the addresses of its pods again, and claims, borrows and releases nothing. It also
+ * rescans peers' objects for outdated entries of its own, at a random time within RESCAN_MS so that
+ * not all nodes do so at once.
  */
 static void hold(struct blocks *b, bool sure)
 {
@@ -98,7 +98,7 @@ static void hold(struct blocks *b, bool sure)
 	b->hold_until = blocks_now(b) + HOLD_MS;
 	b->rescan_ms = blocks_now(b) + kube_jitter(0, RESCAN_MS);
 	schedule_in(b, UNSAID_MS);
-	/* If this write fails, it is repeated before the next request. */
+	/* A failed write is repeated before the next request. */
 	block_log_etcd_restored(&b->log, &b->t, true, NULL);
 	blocks_notify_etcd_restored(b);
 	blocks_schedule(b, 0);
@@ -124,9 +124,9 @@ static void etcd_restored(void *arg)
 
 /*
  * Returns whether the API server's resourceVersion is lower than one seen before. A block that is
- * in the log but not in the API server proves nothing: the controller releases the blocks of a
- * fenced node, and asserting its addresses again would take them from the pods that have them by
- * now.
+ * in the log but not in the API server does not prove a restore: the controller releases the blocks
+ * of a fenced node, and asserting its addresses again would take them from the pods that have since
+ * got them.
  */
 static bool is_behind(const struct blocks *b)
 {
@@ -137,14 +137,15 @@ static bool is_behind(const struct blocks *b)
 }
 
 /*
- * The restore happened while no agent ran here, or the previous agent did not finish the recovery.
+ * Returns whether etcd was restored while no agent ran here, or the previous agent did not complete
+ * the recovery.
  */
 static bool was_etcd_restored(const struct blocks *b)
 {
 	return b->log.etcd_restored || is_behind(b);
 }
 
-/* A watch delivers the versions of an object in order. */
+/* Compares two resourceVersions. A watch delivers the versions of an object in order. */
 static bool is_older(const char *version, const char *than)
 {
 	size_t n = strlen(version), m = strlen(than);
@@ -152,8 +153,8 @@ static bool is_older(const char *version, const char *than)
 	return n != m ? n < m : strcmp(version, than) < 0;
 }
 
-/* This node's block by the log, but missing after the connection was restored: the API server may
- * have lost it. */
+/* Returns whether a block that the log assigns to this node is missing after the connection was
+ * restored: the API server may have lost it. */
 static bool is_lost(const struct blocks *b, const struct block_object *o)
 {
 	const struct block_claim *c = block_claim_find(&b->t, o->name);
@@ -171,7 +172,8 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
 		etcd_restored(b);
 	blocks_schedule(b, 0);
-	/* The table owns the value from now on; the informer keeps its name and version. */
+	/* The table owns the object's value from now on; the informer retains its name and
+	 * version. */
 	if (is) {
 		put(b, is->value);
 		return;
@@ -188,8 +190,8 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 
 /* --- while the API server is unavailable --- */
 
-/* Only the log shows that the block is this node's: the object is made up from it, without any
- * release. */
+/* Adds a provisional object without releases for a block of which only the log shows that this node
+ * owns it. */
 static void trust_claim(struct blocks *b, const struct block_claim *c)
 {
 	struct block_object o = {.name = xstrdup(c->name),
@@ -248,7 +250,8 @@ static void on_trust(void *arg)
 	blocks_notify_all(b);
 }
 
-/* Now the real objects count. Those of peers are read when the plan asks for them. */
+/* The initial list is complete: removes the provisional objects. Peers' objects are read when the
+ * plan requests them. */
 static void synced(void *arg)
 {
 	struct blocks *b = arg;
@@ -266,7 +269,8 @@ static void synced(void *arg)
 
 /* --- objects of peers --- */
 
-/* Returns whether the object shows this node's entry; true as long as the object is unknown. */
+/* Returns whether the object has this node's entry for the borrowed address; true while the object
+ * is unknown. */
 static bool is_asserted(const struct blocks *b, const struct block_borrowed *l)
 {
 	const struct block_object *o = block_object_find(&b->t, l->block);
@@ -275,8 +279,8 @@ static bool is_asserted(const struct blocks *b, const struct block_borrowed *l)
 	return o ? x && block_log_has_made(&b->log, b->node, x) : !l->absent;
 }
 
-/* The entry of a held borrowed address is removed only by this node. If it is missing, the API server has lost
- * it. */
+/* Only this node removes its entry for a borrowed address. If the entry is missing, the API server
+ * has lost it. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op)
 {
 	if (op->kind != OP_READ || b->recreated || b->log.etcd_restored)
@@ -292,7 +296,7 @@ void blocks_rescanned(struct blocks *b, const struct block_op *op)
 	}
 }
 
-/* Until the objects of all peers were read, it is unknown whether the API server was restored. */
+/* Until all peers' objects were read again, it is unknown whether etcd was restored. */
 bool blocks_is_held(struct blocks *b)
 {
 	bool unseen = false;
@@ -307,7 +311,7 @@ bool blocks_is_held(struct blocks *b)
 	return unseen || blocks_now(b) < b->hold_until;
 }
 
-/* The watch delivers all own objects again; those of peers are read again. */
+/* A relist: the watch delivers all blocks of this node again; peers' blocks are read again. */
 static void relisted(void *arg)
 {
 	struct blocks *b = arg;
@@ -330,7 +334,8 @@ static void scan(struct blocks *b, const struct block_borrowed *l)
 	blocks_start(b, &op);
 }
 
-/* A peer's entry may prevent an assertion for the time being. */
+/* Returns whether all borrowed addresses are asserted. A peer's entry for the same address may
+ * prevent that for some time. */
 static bool is_all_asserted(const struct blocks *b)
 {
 	for (size_t i = 0; i < b->t.n_borrowed; i++)
@@ -387,7 +392,7 @@ static void later(struct blocks *b)
 			loop_add_timer(b->loop, kube_jitter(AGAIN_MS / 2, AGAIN_MS), try, b);
 }
 
-/* The block may have been deleted; the report is retried while it is of interest. */
+/* If the request fails, for example because the block was deleted, the report is retried. */
 static void on_reported(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct blocks *b = arg;
@@ -401,7 +406,7 @@ static void on_reported(void *arg, int status, const struct json *object, const 
 		b->report_at = 0;
 }
 
-/* A block that the API server has; one that only the log has must be written first. */
+/* Returns a block of this node that exists at the API server; NULL: there is none yet. */
 static const struct block_object *own(const struct blocks *b)
 {
 	for (size_t i = 0; i < b->t.n_objects; i++)
