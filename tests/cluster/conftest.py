@@ -113,8 +113,10 @@ def agent(mine, nodes, closing, tmp_path):
 
 @pytest.fixture(scope="module")
 def defined(mine):
-    """Where the first test of a module wants a server without definitions, and this one runs alone."""
+    """For modules whose first test starts without CRDs: installs them when another test runs alone."""
     agents.install_crds(mine)
+    if policies.POLICIES:
+        policies.enforce(mine)
 
 
 @pytest.fixture

@@ -32,9 +32,14 @@ def agent_config(cluster, folder, node):
     return cluster.kubeconfig(folder / f"{node}.conf", {"tokenFile": folder / f"{node}.token"})
 
 
-def enforce(cluster):
-    """The agent's account, role and policies; until they are in force."""
+def install(cluster):
+    """Installs the agent's account, role and policies. The server needs no CRDs for it."""
     kubectl(cluster, "apply", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "policies" / "agent.yaml")
+
+
+def enforce(cluster):
+    """Installs the account, role and policies and waits until the API server enforces the policies, which needs the CRDs."""
+    install(cluster)
     token = cluster.token("unirail", "unirail-agent")
     pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "probe"},
             "spec": {"subnet": "10.6.0.0/24"}}

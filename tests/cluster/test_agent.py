@@ -8,6 +8,7 @@ import uuid
 import pytest
 
 import cluster as clusters
+import policies
 from agents import MERGE, SPIDER, addresses, elapsed, install_crds
 from cluster import wait
 
@@ -16,6 +17,8 @@ from cluster import wait
 def mine():
     """A cluster for this module: its CRDs are installed late."""
     one = clusters.Cluster()
+    if policies.POLICIES:
+        policies.install(one)
     yield one
     one.close()
 
