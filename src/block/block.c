@@ -108,7 +108,7 @@ bool block_name_parse(const char *name, const char *pool, u128 *index)
 	return true;
 }
 
-/* --- which --- */
+/* --- selection of blocks --- */
 
 void block_addresses(const struct ip_set *s, const struct ipnet *net, struct ip_set *ret)
 {
@@ -167,7 +167,8 @@ static bool free_from(const struct block_cut *c, const struct ip_set *s, const u
 	return false;
 }
 
-/* The start is a position among the pool's addresses, not the subnet's: sets may have wide gaps. */
+/* The search starts at a position among the pool's addresses instead of the subnet's, because the
+ * ranges of a pool may lie far apart. */
 static u128 start_of(const struct block_cut *c, const struct ip_set *s, uint64_t seed)
 {
 	u128 left = 0, index = 0;

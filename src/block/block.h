@@ -29,28 +29,28 @@
  * A node that finds no free block asks the owner of another: it adds "node@*" to the object's
  * `wanted`, reads the object a moment later and borrows the addresses reserved for it. No other
  * node tries to take these. If the node does not borrow them within seconds, the owner takes them
- * back. If the owner removes the request without reserving an address, the answer is no, and the
- * node asks another owner. With each answer the owner reports how many of its unreleased addresses
- * it cannot give (`busy`); when it had none to give and has some again, it updates this number
- * unasked. The number may be old: it only helps other nodes to choose whom to ask. An address is
- * obtained by a reservation.
- *
- * Agents of an older release: as a borrower such an agent asks as "node" and is answered with "*".
- * As an owner it reads "node@*" as the name of a node, answers with "*" and removes the request. It
- * never takes an entry that it does not understand, so a reservation made by a node before its
- * downgrade is recovered when the controller or the migration of retained addresses finds that no
- * node "node*" exists. When the owner or the CRD is older, free capacity is not reported: such an
- * owner is asked once, and again a minute later.
+ * back. If the owner removes the request without reserving an address, the request is refused, and
+ * the node asks another owner. With each answer the owner reports how many of its unreleased
+ * addresses it cannot release (`busy`). An owner that had none to release and has some again
+ * updates this number without a request. The number may be outdated: it only helps other nodes to
+ * choose an owner to ask. Agents of an older release know no reservations. Such an agent requests
+ * addresses under the key "node", and the owner answers with "*". As an owner it reads "node@*" as
+ * the name of a node, answers with "*" and removes the request. It never borrows an entry that it
+ * does not understand, so a reservation made by a node before its downgrade is reclaimed when the
+ * controller or the migration of retained addresses finds that no node "node*" exists. When the
+ * owner or the CRD is older, free capacity is not reported: such an owner is asked once, and again
+ * a minute later.
  *
  * An entry "?" marks an address whose user is unknown after an object was lost and recreated (etcd
  * was restored from a backup): the address had been released, or the block was recreated by a node
  * that only borrowed from it, or the node named in the entry had returned it long ago. A pod of
- * some node may have it. A node whose pod has it makes the entry its own. Apart from that only the
- * controller changes the entry: it removes it (bound to its text, as a return) when no pod has the
- * address, and the owner may use it again. The controller does so when it has itself seen the entry
- * for minutes longer than every node's freeze (block_facts.hold, half a minute), no pod and no
- * endpoint in the API server has the address, and every node is reachable (a node that is not Ready
- * may run pods that etcd has forgotten).
+ * some node may use it. A node whose pod uses the address replaces the entry by its own. Apart from
+ * that node, only the controller changes the entry: it removes the entry (bound to its text, as a
+ * return) when no pod uses the address, and the owner may allocate the address again. The
+ * controller removes the entry when it has itself observed it for minutes longer than every node's
+ * freeze (block_facts.hold, half a minute), no pod and no endpoint in the API server has the
+ * address, and every node is reachable (a node that is not Ready may run pods that etcd has
+ * forgotten).
  *
  * The controller removes the owner of blocks of a deleted node; the node that takes such a block
  * over honours its entries. Functions here are pure; names and limits are those of the API objects.

@@ -213,7 +213,8 @@ static void put_delete(struct json_out *o, const struct block_op *op)
 	jo_end_obj(o);
 }
 
-/* One step of a JSON Patch (RFC 6902). value NULL: no value; count 0: the value is a string. */
+/* One step of a JSON Patch (RFC 6902). count > 0: the value is this number; otherwise the string
+ * `value`, or none if NULL. */
 static void put_step(struct json_out *o, const char *what, const char *path, const char *value,
 		     uint32_t count)
 {
@@ -342,7 +343,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	jo_end_arr(o);
 }
 
-/* The API server ignores a write that changes nothing; an annotation turns it into a change. */
+/* The API server ignores a write that changes nothing, so an annotation is changed as well. */
 static void put_touch(struct json_out *o, const struct block_op *op)
 {
 	jo_obj(o);
@@ -407,9 +408,9 @@ void block_request_done(struct block_request *q)
 
 /*
  * 409: the object exists, or a precondition or version does not match. 422: a test of the patch
- * fails, or an object to be created is invalid, which tells nothing about an existing one. Other
- * refusals (401, 403, 429, 400) had no effect, but tell nothing about the object either: they are
- * retried, as if unanswered.
+ * fails, or an object to be created is invalid, and whether it exists is unknown. Other refusals
+ * (401, 403, 429, 400) had no effect and do not show the object's state: the request is retried as
+ * if it had no answer.
  */
 enum block_outcome block_outcome_of(enum block_op_kind kind, int status)
 {

@@ -16,7 +16,8 @@
 
 #define BLOCK_PATH	 "/apis/unirail.io/v1/spideripblocks"
 #define BLOCK_NODE_LABEL "unirail.io/node"
-/* An annotation: when the owner's agent saw that etcd was restored from a backup. */
+/* Annotation with the time at which the owner's agent detected that etcd was restored from a
+ * backup. */
 #define BLOCK_RESTORED_ANNOTATION "unirail.io/set-back"
 #define BLOCK_POOL_LABEL	  "unirail.io/pool"
 enum { BLOCK_LABEL_MAX = 64 };

@@ -24,7 +24,7 @@ void op_draft_done(struct draft *d);
 struct planner {
 	const struct block_facts *f;
 	struct block_plan *ret;
-	bool left; /* a block is being left; at most one per plan */
+	bool left; /* the plan already releases a block: at most one per plan */
 };
 
 /* Returns NULL if the plan already has an operation on this block. */
@@ -38,7 +38,7 @@ struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 /* As plan_add(), for the entry of *a with the text `from`. */
 struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const char *pool,
 			    const char *block, const struct ipaddr *a, const char *from);
-/* The need of a pool; NULL: the pool is unknown. */
+/* The demand of a pool; NULL: the pool is unknown. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
 
 /* Requests of peers (plan_lend.c). */
@@ -55,21 +55,25 @@ size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 /* Borrowed addresses (plan_lend.c). */
 void plan_borrowed_entry(struct planner *p, const struct block_borrowed *l);
 void plan_leftovers(struct planner *p);
-/* returns whether a list is due */
+/* Returns whether a list of the pool's blocks is due. */
 bool plan_rescan(struct planner *p, const struct block_need *need);
 /* Adds all addresses of op->net except those of local pods to op->ips. */
 void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, struct block_op *op);
-/* According to the object another node has the address, and the object is trusted. */
+/*
+ * Returns whether the entry shows that another node uses the address, and the object is up to date.
+ */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
-/* Returns an entry of this node that is not borrowed in the log. */
+/* Plans the return of an entry of this node that its log does not show as borrowed. */
 void plan_leftover(struct planner *p, const char *pool, const char *block,
 		   const struct block_entry *x);
-/* Answers requests of peers for named addresses of a block of this node; returns whether it
- * planned something (plan_acquire.c). */
+/* Answers requests of peers for named addresses of a block of this node; returns whether it planned
+ * an operation (plan_acquire.c). */
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need);
-/* Gets the addresses that a pool lacks (plan_acquire.c). */
+/*
+ * Plans the claims, borrowings and requests for the addresses that a pool lacks (plan_acquire.c).
+ */
 void plan_want(struct planner *p, const struct block_need *need);
 void plan_list(struct planner *p, const struct block_need *need);
 

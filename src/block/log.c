@@ -106,8 +106,8 @@ static bool is_gain(const struct block_claim *was, const struct block_claim *c)
 	       (!was || was->state != CLAIM_HELD || c->n_released < was->n_released);
 }
 
-/* A failed write may have reached the file nevertheless. So on failure the table takes the smaller
- * state: a gain is not applied, a release is. */
+/* A write that failed may still have reached the file. So after a failure the table has the smaller
+ * set of addresses: it applies a release and ignores a gain. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e)
 {
@@ -213,7 +213,7 @@ bool block_log_has_token(const struct block_log *l, const char *token)
 	return strncmp(token, l->id, n) == 0 && token[n] == '-';
 }
 
-/* The log's file: log.h has its format. */
+/* The format of the file is described in log.h. */
 
 static const char *const claim_state_names[] = {[CLAIM_HELD] = "held", [CLAIM_LEAVING] = "leaving"};
 static const char *const borrow_state_names[] =
@@ -255,7 +255,7 @@ static void put_borrowed(struct json_out *o, const struct block_borrowed *l)
 	jo_end_obj(o);
 }
 
-/* The highest resourceVersion seen; one that is not a number is ignored. */
+/* The highest resourceVersion seen; a version that is not a number is ignored. */
 static uint64_t seen(const struct block_log *l, const struct block_table *t)
 {
 	uint64_t most = l->seen, n;
@@ -335,7 +335,7 @@ struct raw {
 	}
 #define MUST(st, key, kind, ...) FIELD(st, #key, key, kind, .required = true, __VA_ARGS__)
 
-/* The three tables for one spelling of the members that have two. */
+/* The field tables for one spelling of those members that have two (log.h). */
 #define TABLES(set, released_key, borrowed_key, restored_key, asserted_key)                        \
 	static const struct json_field set##_claim_fields[] = {                                    \
 		MUST(raw_claim, name, J_STR),                                                      \
@@ -442,11 +442,11 @@ static int read_version(const struct json *v, struct err *e)
 	if (version == BLOCK_LOG_FORMAT)
 		return 0;
 	return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
-			"format %" PRId64 "is of a later release, this one reads format %d",
+			"format %" PRId64 " is of a later release, this release reads format %d",
 			version, BLOCK_LOG_FORMAT);
 }
 
-/* A file has all of its members in one spelling; `borrowed` is required. */
+/* A file has all members in the same spelling; `borrowed` is required. */
 static const struct json_table *table_of(const struct json *root)
 {
 	return json_get(root, "borrowed") ? &next_table : &current_table;
@@ -469,7 +469,7 @@ static int block_log_read(struct block_log *l, struct block_table *t, struct spa
 	if (strcmp(x.node, t->node) != 0)
 		return err_kind(
 			e, ERR_CONF, -EXDEV,
-			"it belongs to node '%s', this is '%s': each node needs its own state "
+			"the file belongs to node '%s', this is '%s': each node needs its own state "
 			"directory (if this node was renamed, drain it and remove the file)",
 			x.node, t->node);
 	str_copy(l->id, sizeof(l->id), x.id);

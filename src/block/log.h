@@ -5,7 +5,7 @@
 /*
  * What a node must know of its blocks while the API server is unavailable: claims and
  * borrowed addresses, in one small file beside the journal. The file is rewritten at each change
- * (claims change once in sixteen addresses). JSON, version 1:
+ * (one claim serves sixteen addresses). JSON, version 1:
  *
  *	{"version":1,"node":"n1","nodeUID":"...","id":"8c1f...","tokens":7,"seen":91234,
  *	 "claims":[{"name":"rail0-3","pool":"rail0","uid":"...","token":"8c1f...-6","net":"10.0.0.48/28",
@@ -13,8 +13,8 @@
  *	 "loans":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
  *
  * A borrowed address that was only asserted (table.h) has "said":true. "seen" is the highest resourceVersion
- * seen so far: an API server with a lower one was restored from a backup. "setBack":true is set
- * until this node has finished its recovery, also across restarts of the agent.
+ * seen so far: an API server with a lower one was restored from a backup. "setBack" is true until
+ * this node has finished its recovery, also across restarts of the agent.
  *
  * Members with two spellings: a file with "borrowed" instead of "loans" has "released", "asserted"
  * and "restored" instead of "ceded", "said" and "setBack". Both are read; the first is written, since
@@ -22,7 +22,7 @@
  *
  * The id is generated once and is part of every token. Blocks of this node with another id were
  * claimed by a log that was lost (or by another agent): it is unknown which of their addresses pods
- * have.
+ * use.
  */
 
 #include "base/file.h"
@@ -34,8 +34,8 @@ struct block_log {
 	const struct root *root;
 	char *path;
 	char id[BLOCK_ID_MAX];
-	uint64_t tokens; /* number of tokens made so far */
-	uint64_t seen;	 /* value in the file */
+	uint64_t tokens; /* number of tokens generated so far */
+	uint64_t seen;	 /* as read from the file, see above */
 	bool etcd_restored;
 	bool behind; /* a write failed: the table is newer than the file */
 };
@@ -49,19 +49,19 @@ int block_log_open(struct block_log *l, const struct root *r, const char *path, 
 		   struct block_table *t, struct err *e);
 void block_log_close(struct block_log *l);
 /*
- * Replaces the log by one with a new id and no claims and borrowed addresses, after the journal was lost:
- * without the journal it is unknown which addresses of these blocks are in use. What the log knows
- * of the API server's data stays. Errors as block_log_open().
+ * Replaces the log by one that has a new id, no claims and no borrowed addresses, after the journal
+ * was lost: without the journal it is unknown which addresses of these blocks are in use. The
+ * members about the API server's data ("seen", "setBack") are retained. Errors as block_log_open().
  */
 int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e);
-/* Records a new state of a claim or borrowed address: first in the file, then in the table. When the write
- * fails, a gain is not applied, but a release is. */
+/* Records a new state of a claim or borrowed address: first in the file, then in the table. After a
+ * failed write the table has a release applied and a gain ignored. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e);
 int block_log_borrowed(struct block_log *l, struct block_table *t, const struct block_borrowed *n,
 		       struct err *e);
 /* Sets the UID of the Node object, which blocks carry. If it differs from the log's, the Node was
- * recreated: addresses reserved for it by peers must be requested again before use. */
+ * recreated: addresses that peers reserved for it must be requested again before use. */
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e);
 /* Returns whether the entry was made by this node and this log. */
 bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x);
@@ -69,15 +69,15 @@ bool block_log_has_made(const struct block_log *l, const char *node, const struc
 int block_log_borrowed_all(struct block_log *l, struct block_table *t,
 			   const struct block_borrowed *v, size_t n, struct err *e);
 /*
- * A release takes effect in memory even when its write failed; this writes it. The caller must not
+ * Writes releases whose first write failed: they already took effect in memory. The caller must not
  * send a release to the API server before this succeeds: after a crash the node would believe that
  * it still owns the address.
  */
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e);
-/* on: etcd was restored from a backup; off: recovery is finished (block_has_rescanned()). Takes
- * effect in memory even when the write fails. */
+/* Records that etcd was restored from a backup (on), or that the recovery is finished (off, see
+ * block_has_rescanned()). Takes effect in memory even when the write fails. */
 int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e);
-/* Makes a token that was never used: "<id>-<number>", durable with the next change. */
+/* Generates a new token "<id>-<number>". The next change of the log makes its number durable. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);
 /* Returns whether the token was made by this log. */
 bool block_log_has_token(const struct block_log *l, const char *token);

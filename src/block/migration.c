@@ -43,13 +43,14 @@ static enum migration_step borrow(const struct migration_facts *f, const struct 
 	return MIGRATION_OP;
 }
 
-/* No node has taken it yet, whichever node it is reserved for. */
+/* Returns whether the address is released and no node has borrowed it yet, even if it is reserved
+ * for one. */
 static bool is_offer(const struct block_entry *x)
 {
 	return *x->to == '@' || block_entry_open(x);
 }
 
-/* The address is of this node's block, but released. */
+/* Reclaims a released address of a block of this node. */
 static enum migration_step take_back(const struct migration_facts *f, const struct block_entry *x,
 				     u128 index, struct block_op *op)
 {
@@ -81,8 +82,8 @@ void migration_owner(const struct migration_facts *f, char ret[static 254])
 	}
 }
 
-/* Returns whether the request on the endpoint is by this node and pod. Otherwise there is none, or
- * it was made for an earlier pod of the name. */
+/* Returns whether the request on the endpoint is from this node and pod. If not, there is no
+ * request, or an earlier pod of the name caused it. */
 static bool is_local_request(const struct migration_facts *f)
 {
 	const struct migration_place *p = f->place;
@@ -91,7 +92,8 @@ static bool is_local_request(const struct migration_facts *f)
 	       strcmp(p->for_uid, f->uid) == 0;
 }
 
-/* The request on the endpoint is for a pod that no longer exists, and would still be answered. */
+/* Returns whether the endpoint has a request for an earlier pod, which the owner would still
+ * answer. */
 static bool is_old_request(const struct migration_facts *f)
 {
 	char owner[254];
@@ -126,7 +128,7 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 		return MIGRATION_OP;
 	}
 	if (borrowed)
-		return MIGRATION_WAIT; /* requested, or being returned */
+		return MIGRATION_WAIT; /* the borrow request or the return is in flight */
 	if (is_old_request(f))
 		return MIGRATION_REQUEST;
 	if (strcmp(o->node, f->table->node) == 0 && x && is_offer(x))
@@ -138,7 +140,9 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 	if (!*o->node && (!x || is_offer(x)))
 		return take_over(f, index, op);
 	if (!x && strcmp(o->node, f->table->node) == 0)
-		/* about to become usable, or claimed by another log of this node */
+		/*
+		 * the block is about to become usable, or was claimed by another log of this node
+		 */
 		return MIGRATION_WAIT;
 	return request(f);
 }
@@ -179,7 +183,7 @@ void migration_describe(const struct migration_facts *f, const struct identity *
 		ip_str(&f->ip, ip), owner->ns, owner->name, *node ? node : f->place->node);
 }
 
-/* --- on the node that has it --- */
+/* --- on the node that has the address --- */
 
 enum migration_answer migration_answer(const struct migration_place *p, const char *ns,
 				       const char *name, const struct lease *l)
@@ -211,9 +215,9 @@ static bool release_own(const struct block_table *t, const struct block_claim *c
 	const struct block_entry *x = o ? block_entry_find(o, ip) : NULL;
 
 	if (x && *x->to == '@' && strcmp(x->to + 1, node) == 0)
-		return false; /* it can already be taken */
-	/* If another pod of the name did not take it, it is reserved for this one directly:
-	 * releasing it in between would let any node take it. */
+		return false; /* the node can borrow it already */
+	/* An address that is already released gets the new entry in one step: otherwise another
+	 * node could take it in between. */
 	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_released(c, ip)))
 		return false;
 	op->kind = x ? OP_RECLAIM : OP_RELEASE;
@@ -233,7 +237,7 @@ static bool release_own(const struct block_table *t, const struct block_claim *c
 	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
 }
 
-/* A borrowed address goes directly to the next node. */
+/* A borrowed address goes to the next node without a return to its owner. */
 static bool give_borrowed(const struct block_table *t, const struct block_borrowed *l,
 			  const char *node, struct block_op *op)
 {
@@ -277,7 +281,9 @@ bool migration_take_back(const struct block_table *t, const struct ipaddr *leave
 		for (size_t k = 0; k < o->n_released; k++) {
 			const struct block_entry *x = &o->released[k];
 
-			/* block_plan() takes back those reserved for any pod of a node. */
+			/*
+			 * block_plan() reclaims addresses that are reserved for any pod of a node.
+			 */
 			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_RETAINED) == 0 ||
 			    block_entry_reserved(x) ||
 			    (n > 0 && bsearch(&x->ip, leave, n, sizeof(*leave), by_address)))
@@ -293,7 +299,8 @@ bool migration_take_back(const struct block_table *t, const struct ipaddr *leave
 }
 
 /* The release is logged before the request. If the request is refused, the address belongs to this
- * node again and is still retained. So only the object decides. */
+ * node again and is still retained. So the log does not show whether the release took effect, only
+ * the object does. */
 bool migration_is_stale(const struct block_table *t, const struct lease *l)
 {
 	const struct block_claim *c = claim_of(t, &l->address.ip);

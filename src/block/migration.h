@@ -12,42 +12,42 @@
  *
  *	reads SpiderEndpoint ns/name:
  *	status.current.ips
- *	migration_next(): LOOK: reads the
- *	   address's block; ASK: a label
- *	   and an annotation onto the
+ *	migration_next(): READ: reads the
+ *	   address's block; REQUEST: writes a
+ *	   label and an annotation to the
  *	   endpoint -------------------------->	sees it (it watches endpoints by that label);
  *						migration_answer():
  *						  LATER: a container of that name still
  *						     runs here (REFUSE for a migrating
  *						     virtual machine: its former pod
  *						     ends after the new one started)
- *						  GIVE: migration_export() releases the
+ *						  EXPORT: migration_export() releases the
  *						     address to "@node", logged first;
- *						     the journal forgets it when the
+ *						     the journal drops it when the
  *						     object shows it
  *						     (migration_is_stale())
  *						  REFUSE: another pod has it by now:
- *						     the annotation says so
- *	migration_next(): LOOK, then OP
+ *						     the annotation shows it
+ *	migration_next(): READ, then OP
  *	   borrows "@node" (op.h)
  *	   the allocation then requests
  *	   that address (`had`)
  *	writes the endpoint: addresses, node,
  *	without label and annotation
  *
- * The block's object decides which node is asked, not the endpoint, which may be outdated.
+ * The node to ask is read from the block's object, because the endpoint may be outdated.
  *
  * Two nodes never use the address at the same time: the old node stops using it before the object
  * shows the release, the new node starts when its borrowing was answered, and the address of a
  * running container is not released.
  *
- * Every failure leaves the address retained where it was, or free. A request without an answer is
- * an error of that CNI ADD, and the runtime retries it. A block without an owner (its node was
- * deleted) is claimed like any other; addresses retained in it for a name have the entry "@-"
- * (release.h), whichever node owns the block by then. Between borrowing and the lease the address
- * counts as busy (block_facts.pins), otherwise it would be returned at once. The lease is first a
- * retained one (ipam_keep()), made in the same iteration of the event loop, so that no other pod
- * gets the address.
+ * After any failure the address is still retained on its former node, or free. A request without an
+ * answer is an error of that CNI ADD, and the runtime retries it. A block without an owner (its
+ * node was deleted) is claimed like any other; addresses retained in it for a name have the entry
+ * "@-" (release.h), whichever node owns the block by then. Between borrowing and the lease the
+ * address counts as busy (block_facts.reserved), otherwise it would be returned at once. The lease
+ * is first a retained one (ipam_keep()), created in the same iteration of the event loop, so that
+ * no other pod gets the address.
  */
 
 #include "block/op.h"
@@ -58,7 +58,8 @@
 struct json;
 
 #define MIGRATION_ANNOTATION "unirail.io/wanted-by" /* "NODE UID", "... migration", "... refused" */
-#define MIGRATION_LABEL	     "unirail.io/wanted-from" /* block_label() of the node that is asked */
+/* block_label() of the node that is asked for the addresses */
+#define MIGRATION_LABEL "unirail.io/wanted-from"
 
 /* --- the endpoint --- */
 
@@ -67,18 +68,19 @@ struct migration_ip {
 	struct ipaddr ip;
 };
 
-/* The addresses of a pod's name, and where they are. */
+/* The addresses that pods of one name had, and the node and pod that had them last. */
 struct migration_place {
 	char *node, *uid; /* of the pod that had them last */
 	struct migration_ip *v;
 	size_t n;
-	char *for_node, *for_uid; /* the annotation; NULL: no node asks */
-	char *from;		  /* the label; NULL: none */
+	/* the node and pod that request the addresses (the annotation); NULL: none */
+	char *for_node, *for_uid;
+	char *from; /* the node that is asked (the label); NULL: none */
 	bool migration, refused;
 };
 
-/* Reads a SpiderEndpoint. An address that cannot be read is left out (the pod will get another).
- * Kind ERR_DECODE: there is no status.current. *ret is unchanged on failure. */
+/* Reads a SpiderEndpoint. An unreadable address is ignored (the pod gets another one). Kind
+ * ERR_DECODE: status.current is missing. *ret is unchanged on failure. */
 int migration_place_read(const struct json *endpoint, struct migration_place *ret, struct err *e);
 void migration_place_done(struct migration_place *p);
 /* Copies the addresses of an interface (an endpoint may have "" for one) to ret, at most max;
@@ -95,11 +97,11 @@ void migration_clear_patch(struct buf *b);
 /* --- where the pod is now --- */
 
 enum migration_step {
-	MIGRATION_HERE, /* this node may use it: add it to `had` */
-	/* no pool of the request has it, or another pod has it: use any other address */
+	MIGRATION_HERE, /* this node may use the address: add it to `had` */
+	/* no pool of the request has the address, or another pod uses it: use any other address */
 	MIGRATION_NEVER,
-	MIGRATION_READ, /* carry out op, which reads the block; then call again with `looked` */
-	MIGRATION_OP,	/* carry out op; then call again without `looked` */
+	MIGRATION_READ, /* carry out op, which reads the block; then call again with `rescanned` */
+	MIGRATION_OP,	/* carry out op; then call again without `rescanned` */
 	/* write migration_request_patch() for migration_owner() to the endpoint; then wait */
 	MIGRATION_REQUEST,
 	MIGRATION_WAIT, /* call again a little later */
@@ -107,25 +109,25 @@ enum migration_step {
 
 struct migration_facts {
 	const struct block_table *table;
-	/* one that the request may use and that has the address; NULL: none */
+	/* a pool that the request may use and that has the address; NULL: none */
 	const struct pool *pool;
 	struct ipaddr ip;
 	const struct migration_place *place;
-	const char *uid;		  /* of the pod that requests the address */
-	bool rescanned;			  /* whether the address's block was read: */
+	const char *uid; /* of the pod that requests the address */
+	bool rescanned;	 /* the address's block was read, with the result in `block` */
 	const struct block_object *block; /* NULL: the object does not exist */
 };
 
-/* Returns the next step; fills op for LOOK and OP, block_op_done() frees it. */
+/* Returns the next step; fills op for READ and OP, block_op_done() frees it. */
 enum migration_step migration_next(const struct migration_facts *f, struct block_op *op);
 /* The node that has the address according to its block; "": none. */
 void migration_owner(const struct migration_facts *f, char ret[static 254]);
-/* Describes what is waited for, for an error message: "10.6.0.5 of 'ns/web-0' is kept on node
- * 'n1', which has not given it up: ...". */
+/* Describes the release that the request waits for: "10.6.0.5 of 'ns/web-0' is retained on node
+ * 'n1' and not released yet: ...". */
 void migration_describe(const struct migration_facts *f, const struct identity *owner,
 			struct buf *b);
 
-/* --- on the node that has it --- */
+/* --- on the node that has the address --- */
 
 enum migration_answer { MIGRATION_EXPORT, MIGRATION_LATER, MIGRATION_REFUSE };
 
@@ -133,17 +135,19 @@ enum migration_answer { MIGRATION_EXPORT, MIGRATION_LATER, MIGRATION_REFUSE };
 enum migration_answer migration_answer(const struct migration_place *p, const char *ns,
 				       const char *name, const struct lease *l);
 /*
- * Fills op with the request that releases the address to a node. The address is of a block of this
- * node or borrowed itself; it may have been released to another node before, which did not take it.
- * Returns false if it is not possible (another node has it, or the object is not known now).
+ * Fills op with the request that releases the address to a node. The address is in a block of this
+ * node or borrowed by this node. If it was released to another node that did not borrow it, it is
+ * released to to_node instead. Returns false if another node has the address, or the object is
+ * currently unknown.
  */
 bool migration_export(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
 		      struct block_op *op);
 /*
- * Fills op with the request that takes back an address which was released to a node that did not
- * take it. leave: addresses not to take back, sorted: those that endpoints with this node's label request,
- * and those that the caller first saw released less than MIGRATION_LEAVE_MS ago (a request to a
- * borrower does not carry this node's label). Returns false if there is none.
+ * Fills op with the request that reclaims an address that was released to a node and not borrowed.
+ * leave, sorted: addresses not to reclaim, that is those that endpoints with this node's label
+ * request, and those that the caller first observed as released less than MIGRATION_LEAVE_MS ago (a
+ * request to a borrower does not carry this node's label). Returns false if there is no address to
+ * reclaim.
  */
 enum { MIGRATION_LEAVE_MS = 600 * 1000 };
 bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
@@ -151,7 +155,7 @@ bool migration_take_back(const struct block_table *t, const struct ipaddr *leave
 /* Returns whether l is a retained lease of an address that was released to another node. The
  * caller then removes it (ipam_release_ip()); call this after each change of blocks. */
 bool migration_is_stale(const struct block_table *t, const struct lease *l);
-/* Returns whether l is a retained lease of a name that has other addresses on another node now.
+/* Returns whether l is a retained lease of a pod name that now has other addresses on another node.
  * The caller then removes it. */
 bool migration_is_superseded(const struct migration_place *p, const char *node,
 			     const struct lease *l);

@@ -17,7 +17,7 @@ void op_draft_done(struct draft *d)
 	free(d->released);
 }
 
-/* `more`: room for this many further entries in released. */
+/* more: number of further entries for which `released` gets room. */
 static struct draft op_draft_of(const struct block_claim *c, size_t more)
 {
 	struct draft d = {.c = *c};
@@ -77,7 +77,7 @@ static int op_put_borrowed(struct block_log *l, struct block_table *t, const str
 	return block_log_borrowed(l, t, &n, e);
 }
 
-/* Objects of peers are needed only while addresses are borrowed from them. */
+/* Drops the object of a peer's block from which this node no longer borrows addresses. */
 static void op_forget(struct block_table *t, const char *name)
 {
 	const struct block_object *o = block_object_find(t, name);
@@ -113,8 +113,8 @@ static int forget_local(struct block_log *l, struct block_table *t, const struct
 	return r;
 }
 
-/* All get one token, because they are requested together. Asserted addresses and those of a
- * claim's pods get a new token whatever is borrowed, since an older request may be in flight. */
+/* Addresses of one request share one token. OP_ASSERT without a token gets a new one, also for
+ * addresses that are already borrowed, since an older request may be in flight. */
 static int begin_borrowed(struct block_log *l, struct block_table *t, struct block_op *op,
 			  struct err *e)
 {
@@ -159,15 +159,15 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	}
 }
 
-/* The end of a request, and what follows from it. */
+/* Ends a request: applies the answer to log and table. */
 
 enum { REQUEST_FORGET_MS = 60 * 1000 };
 
 /*
- * The object belongs to this node by a token of this log. Without a claim only the answer to the
- * request that obtains it counts: the object may be an old version (etcd was restored), and another
- * node may have owned the block since. If the object of a claim was lost, its released addresses
- * stay released. A claim that is being left is never taken again.
+ * Applies an object that belongs to this node and has a token of this log. Without a claim only the
+ * answer to the request that obtains it counts: the object may be an old version (etcd was
+ * restored), and another node may have owned the block since. If the object of a claim was lost,
+ * its released addresses stay released. A claim in state CLAIM_LEAVING is never held again.
  */
 static int gained(struct block_log *l, struct block_table *t, const struct block_object *o,
 		  enum block_op_kind kind, struct err *e)
@@ -194,9 +194,9 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 }
 
 /*
- * The state of a borrowed address according to a recently read object. A held one stays held whatever the
- * object says (etcd may have been restored): it ends when no pod has the address, which
- * block_plan() checks.
+ * The state of a borrowed address according to a recently read object. A held address stays held
+ * even if the object contradicts (etcd may have been restored): block_plan() returns it when no pod
+ * uses the address.
  */
 static enum borrow_state borrowed_of(const struct block_log *l, const struct block_table *t,
 				     const struct block_borrowed *x, const struct block_object *o)
@@ -252,8 +252,8 @@ static int settle_borrowed(struct block_log *l, struct block_table *t, const str
 	return put_borrowed_all(l, t, v, n, e);
 }
 
-/* Drops the borrowed addresses of a block that were not obtained: the request was refused, or the block does
- * not exist. */
+/* Drops the addresses that this node requested from a block in vain: the request was refused, or
+ * the block does not exist. */
 static int drop_borrowed(struct block_log *l, struct block_table *t, const char *block,
 			 const char *token, struct err *e)
 {
@@ -303,9 +303,9 @@ static int claim_removed(struct block_log *l, struct block_table *t, const char 
 }
 
 /*
- * Addresses that an answered write made usable again: those the object no longer shows. OP_RECLAIM
- * recovers only the address it was sent for, OP_TOUCH all; it is not sent while the object may be
- * an old version.
+ * Marks the addresses that the object no longer shows as released as usable again, after an
+ * answered write. OP_RECLAIM recovers only the address it was sent for, OP_TOUCH all; it is not
+ * sent while the object may be an old version.
  */
 static int unceded(struct block_log *l, struct block_table *t, const struct block_op *op,
 		   const struct block_object *o, struct err *e)
@@ -327,8 +327,8 @@ static int unceded(struct block_log *l, struct block_table *t, const struct bloc
 	return block_log_claim(l, t, &d.c, e);
 }
 
-/* Local pods have the addresses, and the owner of the block sees that. The claim that they came
- * from ends. */
+/* The object now shows the addresses as borrowed by this node for local pods. The former claim of
+ * the block ends. */
 static int asserted(struct block_log *l, struct block_table *t, const struct block_op *op,
 		    struct err *e)
 {
@@ -362,7 +362,7 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	}
 }
 
-/* What was known of the object is wrong: forget it, so that it is read again. */
+/* The stored copy of the object is outdated: drop it, so that the object is read again. */
 static int refused(struct block_log *l, struct block_table *t, const struct block_op *op,
 		   struct err *e)
 {
@@ -373,7 +373,7 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_borrowed(l, t, op->name, op->token, e);
-	/* These learn only that the object exists. */
+	/* A refusal of these operations shows only that the object exists. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
 	return op->kind == OP_RETURN ? op_put_borrowed(l, t, op, BORROW_REMOVED, e) : 0;
@@ -393,7 +393,7 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 	return drop_borrowed(l, t, op->name, NULL, e);
 }
 
-/* Long after the last request, the search starts over. */
+/* If the previous request is long ago, the search for a peer starts from the beginning. */
 static void requested(struct block_view *v, const char *block, int64_t now_ms)
 {
 	if (now_ms - v->requested_ms >= REQUEST_FORGET_MS)
@@ -408,7 +408,7 @@ static void requested(struct block_view *v, const char *block, int64_t now_ms)
 		}
 }
 
-/* Whatever the answer was, the leftover entry is not returned again before the next list. */
+/* Regardless of the answer, the leftover entry is not returned again before the next list. */
 static void drop_leftover(struct block_view *v, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < v->n_leftovers; i++)

@@ -4,26 +4,30 @@
 
 /*
  * Requests about blocks, as data: the caller talks to the API server, carries one out and reports
- * how it ended. At most one request per block is in flight.
+ * its outcome. At most one request per block is in flight.
  *
  *	if (block_op_begin(&log, &table, &op, e) >= 0)
  *		outcome = ...request...;
  *	block_op_end(&log, &table, &op, outcome, object, e);
  *
- * begin logs what must be durable before the request (a release), end what follows from the answer
- * (a gain). A crash between any two steps is safe: block_plan() finds what is left to do.
+ * block_op_begin() logs what must be durable before the request (a release), block_op_end() logs
+ * what follows from the answer (a gain). A crash between any two steps is safe: block_plan() plans
+ * the missing steps.
  */
 
 #include "block/log.h"
 
 enum block_op_kind {
-	OP_CREATE,    /* POST: name, pool, net, this node, token; the claim's `ceded` as "?" */
-	OP_TAKE_OVER, /* an orphan: sets node and claim, if the version matches */
-	/* of another log of this node: claim, entries ips -> to, if the version matches */
+	/* POST: name, pool, net, this node, token; released addresses of the claim as "?" */
+	OP_CREATE,
+	OP_TAKE_OVER, /* of an orphan: sets node and claim, if the version matches */
+	/* of a block of an earlier log of this node: sets claim and entries ips -> to, if the
+	 * version matches */
 	OP_ADOPT,
-	OP_DELETE, /* if uid and version match */
-	OP_DISOWN, /* node and claim "", adds the entries ips -> to; if the version matches */
-	/* adds the entries ips -> to; removes request_of; if `tells`, sets busy to `count`; if the
+	OP_DELETE, /* DELETE, if uid and version match */
+	/* sets node and claim to "", adds the entries ips -> to; if the version matches */
+	OP_DISOWN,
+	/* adds the entries ips -> to; removes request_of; if `report`, sets busy to `count`; if the
 	 * version matches */
 	OP_RELEASE,
 	OP_RECLAIM, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
@@ -34,9 +38,10 @@ enum block_op_kind {
 	OP_RETURN, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
 	OP_REQUEST, /* wanted["<this node>@*"] = count; wanted["<this node>@ip"] if ip is given */
 	OP_ASSERT,  /* sets the entries of ips, which local pods have, if the version matches */
-	OP_READ,    /* GET; ip, if given: to see which node has it */
-	OP_LIST,    /* the pool's blocks; ends with block_view_put() */
-	/* no request, begin does it all: another node has the claim, or the borrowed ip */
+	OP_READ,    /* GET; with ip: to find out which node has it */
+	OP_LIST,    /* lists the blocks of the pool; ends with block_view_put() */
+	/* no request, block_op_begin() ends the claim, or the borrowed state of ip: another node
+	 * has it */
 	OP_FORGET,
 };
 
@@ -46,22 +51,24 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	struct ipaddr *ips; /* OP_ADOPT, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use ip */
+	struct ipaddr *ips; /* of OP_ADOPT, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use ip */
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
 	char request_of[BLOCK_REQUESTED_MAX]; /* the key in `wanted`; "": none */
 	uint32_t count;
 	bool report;
-	bool first; /* OP_BORROW: no earlier request for these can be in flight */
+	bool first; /* OP_BORROW: no earlier request for these addresses can be in flight */
 };
 void block_op_done(struct block_op *op);
 
 enum block_outcome {
 	BLOCK_OK,
-	BLOCK_REFUSED, /* answered: it exists (create), or a precondition does not hold */
-	BLOCK_ABSENT,  /* answered: the object does not exist */
-	BLOCK_UNKNOWN, /* not answered: it may have been carried out, or may still be */
+	/* answered: the object to be created exists, or a precondition does not hold */
+	BLOCK_REFUSED,
+	BLOCK_ABSENT, /* answered: the object does not exist */
+	/* no answer: the request may have been carried out, or may be carried out later */
+	BLOCK_UNKNOWN,
 };
 
 int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *op, struct err *e);

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "block/internal.h"
 
-/* Much longer than a node takes to borrow what was reserved for it. */
+/* Much longer than a node needs to borrow the addresses reserved for it. */
 enum { RESERVED_MAX_MS = 6000 };
 
 /* --- requests --- */
@@ -94,7 +94,7 @@ static const struct block_entry *takes_back(const struct block_object *o)
 	return NULL;
 }
 
-/* The entry says released, but a local pod has the address. */
+/* Returns whether the entry shows the address as released although a local pod uses it. */
 static bool is_ours(const struct planner *p, const struct block_entry *x)
 {
 	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
@@ -104,11 +104,8 @@ static bool is_ours(const struct planner *p, const struct block_entry *x)
 		(strchr(x->to, '/') && !made && !plan_is_anothers(p, x)));
 }
 
-/*
- * An entry to be removed: the address is released but a local pod has it; or it is available or of
- * unknown use, and this log did not release it: the object is an old version from before this node
- * owned the block.
- */
+/* Returns an entry to be removed. Either a local pod uses the released address, or this log did not
+ * release it: then the object is an old version from before this node owned the block. */
 static const struct block_entry *released_by_mistake(const struct planner *p,
 						     const struct block_claim *c,
 						     const struct block_object *o)
@@ -124,7 +121,7 @@ static const struct block_entry *released_by_mistake(const struct planner *p,
 	return NULL;
 }
 
-/* A reserved address that the node did not borrow in time. */
+/* Returns a reservation that the node did not use in time. */
 static const struct block_entry *expired_reservation(const struct planner *p,
 						     const struct block_object *o)
 {
@@ -135,8 +132,8 @@ static const struct block_entry *expired_reservation(const struct planner *p,
 	return NULL;
 }
 
-/* Released addresses that the object, an old version, does not show. It is unknown which node has
- * them ("?"); that node asserts them. */
+/* Releases addresses again because the object, an old version, does not show their release. Which
+ * node has them is unknown ("?"); that node asserts them. */
 static void release_retry(struct planner *p, const struct block_claim *c,
 			  const struct block_object *o)
 {
@@ -182,8 +179,8 @@ static bool has_ip(const struct block_op *op, const struct ipaddr *a)
 
 /*
  * Recreates a lost object. Released addresses stay released. After a restore another node may have
- * owned the block since, with pods that are not known yet: then all addresses that no local pod has
- * are marked "?", as for a block that this node only borrowed from.
+ * owned the block since, whose pods are not known yet: then all addresses without a local pod are
+ * marked "?", as for a block from which this node only borrowed.
  */
 static void recreate(struct planner *p, const struct block_claim *c)
 {
@@ -201,10 +198,10 @@ static void recreate(struct planner *p, const struct block_claim *c)
 			VEC_PUSH(op->ips, op->n_ips) = c->released[i];
 }
 
-/* --- blocks that belong to this node by the log and to another by the object --- */
+/* --- blocks that this node claimed in its log and another node owns in the object --- */
 
-/* Local pods keep their addresses as borrowed from the block's owner: it sees the entries, and a node
- * that takes the block over honours them. */
+/* Local pods keep their addresses as borrowed from the block's owner: the owner sees the entries,
+ * and a node that takes the block over honours them. */
 static void assert_pods(struct planner *p, const struct block_claim *c,
 			const struct block_object *o)
 {
@@ -221,7 +218,7 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		    !(x && plan_is_anothers(p, x)))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
-	/* Peers have all of them: nothing is left to assert. */
+	/* Peers have all these addresses: nothing is left to assert. */
 	if (!op->n_ips)
 		op->kind = OP_FORGET;
 }
@@ -264,10 +261,10 @@ static void plan_absent(struct planner *p, const struct block_claim *c)
 }
 
 /*
- * The object has a token of this log but there is no claim: a request that was given up was carried
- * out, or the object is an old version. Or the claim carries the UID of an earlier Node object.
- * Another node may have owned the block since, so it is released unless local pods have addresses
- * of it. After a restore only those addresses are taken.
+ * The object has a token of this log, but the log has no such claim: an abandoned request was
+ * carried out, or the object is an old version. Or the claim has the UID of an earlier Node object.
+ * Another node may have owned the block since, so this node releases the block unless local pods
+ * have addresses of it. After a restore it retains only the addresses of these pods.
  */
 static void plan_unclaimed(struct planner *p, const struct block_object *o)
 {
@@ -325,7 +322,7 @@ static bool block_net_is_busy(const struct block_facts *f, const struct ipnet *n
 	return false;
 }
 
-/* Leaves a block without pods if the pool has enough free addresses without it. */
+/* Releases a block without pods if the pool has enough free addresses without it. */
 static void plan_leave(struct planner *p, const struct block_claim *c)
 {
 	const struct block_object *o = block_object_find(p->f->table, c->name);
@@ -344,11 +341,11 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 	p->left = true;
 }
 
-/* --- all of it --- */
+/* --- the whole plan --- */
 
 /*
  * Returns whether the object belongs to this node but not to this log: it is unknown which of its
- * addresses pods have. A caller that has the complete inventory of the node's pods may delete or
+ * addresses pods use. A caller that has the complete inventory of the node's pods may delete or
  * adopt it.
  */
 static bool block_is_unadopted(const struct block_facts *f, const struct block_object *o)

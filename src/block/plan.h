@@ -2,8 +2,11 @@
 #ifndef UNIRAIL_BLOCK_PLAN_H
 #define UNIRAIL_BLOCK_PLAN_H
 
-/* Decides which requests a node sends to the API server next, from what it knows. Pure. What a
- * crash, a lost answer or a full disk left unfinished is planned again until it is finished. */
+/*
+ * Decides which requests a node sends to the API server next, from its log and the objects it has
+ * read. Pure. A change that a crash, a lost answer or a full disk interrupted is planned again
+ * until it is complete.
+ */
 
 #include "block/op.h"
 #include "ipam/journal/lease.h"
@@ -13,20 +16,21 @@ struct block_need {
 	const char *pool;
 	struct block_cut cut;
 	const struct ip_set *usable; /* the pool's addresses */
-	/* Addresses that only their previous pods get back: requested by name. NULL: none. */
+	/* Allocated before unirail was installed: only the pods that had them request them, by
+	 * name. NULL: none. */
 	const struct ip_set *adopted;
 	/* Addresses lacking for pending requests: obtained by any means, including borrowing. */
 	uint32_t want;
-	/* of the available ones, reserved for pending requests that are about to get them */
+	/* number of available addresses that pending requests are about to get */
 	uint32_t keep;
 	/* Addresses lacking for pre-allocation: only from unowned blocks, never borrowed. */
 	uint32_t ahead;
-	/* Requested by name and not usable by this node: exactly these are obtained. */
+	/* Requested by name and not usable by this node: it obtains exactly these addresses. */
 	const struct ipaddr *names;
 	size_t n_names;
 	uint32_t spare; /* free addresses beyond the pre-allocation */
-	bool under_way; /* requests for more are in flight: plan no further ones */
-	bool claiming;	/* a claim of a block has been in flight for a moment */
+	bool under_way; /* requests for further addresses are in flight: plan no more */
+	bool claiming;	/* the claim of a block is in flight */
 };
 
 struct block_facts {
@@ -35,8 +39,8 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	const struct ipaddr *
-		reserved; /* sorted; addresses about to be assigned to a pod (migration.h, names): busy */
+	/* sorted; about to be assigned to a pod (migration.h, names), so they count as busy */
+	const struct ipaddr *reserved;
 	size_t n_reserved;
 	uint64_t seed;	 /* differs between nodes and between calls */
 	int64_t now_ms;	 /* monotonic, the loop's; for views and requests */
@@ -46,8 +50,9 @@ struct block_facts {
 	 * returned for a while, so that every node can assert the addresses of its pods first. */
 	bool hold;
 	/*
-	 * This agent observed the restore itself, so no other node can have taken over what its log
-	 * has: entries of other nodes for addresses of local pods are outdated and are overwritten.
+	 * This agent observed the restore itself, so no other node can have taken over the blocks
+	 * and addresses of its log: entries of other nodes for addresses of local pods are outdated
+	 * and are overwritten.
 	 */
 	bool observed_restore;
 	/*
@@ -71,9 +76,9 @@ struct block_plan {
 };
 
 /*
- * Plans at most one request per block; requests that finish earlier ones come first. A failed claim
- * or borrowing leads to a list, the list to the available addresses, and if there are none, to requests
- * to peers.
+ * Plans at most one request per block; requests that finish earlier ones come first. After a failed
+ * claim or borrowing the pool's blocks are listed; then the available addresses are borrowed, or
+ * requested from peers if none is available.
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);
@@ -83,7 +88,7 @@ bool block_has_rescanned(const struct block_facts *f);
 
 /* Returns whether the address is used, retained, in quarantine or in its reuse delay. */
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
-/* The same, or the address is in pins. */
+/* As block_has_lease(); also true for addresses in `reserved`. */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
 /* Returns whether a pod has the address or it is retained for one. */
 bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);

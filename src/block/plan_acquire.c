@@ -10,13 +10,12 @@
 
 enum {
 	GUESSES = 2,
-	/* addresses: in a pool this small a list costs less than a second failed guess */
+	/* in a pool of at most this many addresses a list costs less than a second failed guess */
 	FEW = 4096,
 };
 
-/* Returns whether this node has a claim or an unadopted block there. */
-static bool range_locks_index(const struct block_table *t, const struct block_need *need,
-			      u128 index)
+/* Returns whether this node has a claim or an unadopted block at this index. */
+static bool has_block_at(const struct block_table *t, const struct block_need *need, u128 index)
 {
 	char name[BLOCK_NAME_MAX + 1];
 	const struct block_object *o;
@@ -35,7 +34,7 @@ static bool is_taken(const struct block_view *v, u128 index)
 	return false;
 }
 
-/* The pool's block at that position, counted from its first usable one. */
+/* Finds the pool's block at that position, counted from its first usable one. */
 static bool at_place(const struct block_need *need, u128 place, u128 *ret)
 {
 	u128 first = 0, found;
@@ -58,10 +57,8 @@ static bool place_of(const struct block_need *need, const struct block_claim *c,
 	return true;
 }
 
-/*
- * Pools of the rails are alike: where this node got a block in one pool, past all competitors, no
- * other node tries the same position in the other pools. So mostly one search serves all of them.
- */
+/* The pools of the rails are divided alike, and nodes claim the same position in each pool. So a
+ * position that this node won in one pool is usually free in the other pools. */
 static bool pick_alike(const struct planner *p, const struct block_need *need,
 		       const struct block_view *v, u128 *ret)
 {
@@ -74,7 +71,7 @@ static bool pick_alike(const struct planner *p, const struct block_need *need,
 
 		if (n && n != need && n->cut.prefix && c->state == CLAIM_HELD &&
 		    place_of(n, c, &place) && at_place(need, place, ret) && !is_taken(v, *ret) &&
-		    !range_locks_index(t, need, *ret))
+		    !has_block_at(t, need, *ret))
 			return true;
 	}
 	return false;
@@ -92,14 +89,14 @@ static bool is_led(const struct planner *p, const struct block_need *need)
 	return false;
 }
 
-/* A block without a known owner. */
+/* Selects a block without a known owner. */
 static bool pick(const struct planner *p, const struct block_need *need, const struct block_view *v,
 		 u128 *ret)
 {
 	const struct block_table *t = p->f->table;
 	auto_free u128 *taken = xcalloc((v ? v->n_taken : 0) + 1, sizeof(*taken));
 	size_t n = v ? v->n_taken : 0;
-	/* Nodes that collide in one pool must not collide in all of them. */
+	/* Nodes that collide in one pool should not collide in all pools. */
 	uint64_t seed = p->f->seed ^ xxh64(need->pool, strlen(need->pool));
 
 	if (n)
@@ -107,7 +104,7 @@ static bool pick(const struct planner *p, const struct block_need *need, const s
 	while (block_pick(&need->cut, need->usable, taken, n, seed, ret)) {
 		size_t at = n;
 
-		if (!range_locks_index(t, need, *ret))
+		if (!has_block_at(t, need, *ret))
 			return true;
 		taken = xrealloc(taken, (n + 2) * sizeof(*taken));
 		for (; at > 0 && taken[at - 1] > *ret; at--)
@@ -160,7 +157,8 @@ void plan_list(struct planner *p, const struct block_need *need)
 	str_copy(op->pool, sizeof(op->pool), need->pool);
 }
 
-/* Guess until guesses have failed: a list costs the API server more than a few failed claims. */
+/* Claims are guesses until some have failed: a list costs the API server more than a few failed
+ * claims. */
 static bool may_guess(const struct block_need *need, const struct block_view *v)
 {
 	unsigned int most = ip_set_count(need->usable) <= FEW ? 1 : GUESSES;
@@ -169,9 +167,9 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 }
 
 /*
- * Takes over an orphan, or claims a block without a known owner. Another node may have
- * been faster, which the answer shows, so a list with free blocks stays valid for long. The first
- * claims are guesses: in a pool with free blocks they mostly succeed and save the list.
+ * Takes over an orphan, or claims a block without a known owner. If another node was faster, the
+ * answer shows that, so a list with free blocks stays valid for a long time. The first claims are
+ * guesses: in a pool with free blocks they mostly succeed and save the list.
  */
 static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
@@ -191,7 +189,8 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 	return true;
 }
 
-/* Peers borrow from this node, or it from them: there is nothing left to pre-allocate. */
+/* Returns whether addresses of the pool are borrowed, by peers or by this node: then none is left
+ * to pre-allocate. */
 static bool is_scarce(const struct planner *p, const struct block_need *need)
 {
 	const struct block_table *t = p->f->table;
@@ -249,12 +248,12 @@ void plan_want(struct planner *p, const struct block_need *need)
 
 /*
  * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool
- * with free addresses it mostly has them and reserves them. If it refuses, more owners are asked
- * for a part each, at growing intervals. With each answer an owner reports its free capacity:
- * owners that report some are asked for exactly that. While none does, one list per round shows the
- * first that has some again; a request without such a report is sent only now and then, because
- * reports may be outdated. So the nodes waiting for an exhausted pool do not write to it all the
- * time.
+ * with free addresses this owner usually reserves them. If it refuses, more owners are asked for a
+ * part each, at growing intervals. With each answer an owner reports its free capacity, and it is
+ * asked for at most that. While no owner reports any, one list per round detects the first owner
+ * that has free addresses again. Reports may be outdated, so an owner without free capacity is
+ * asked as well, but only once in several rounds. So the nodes that wait for an exhausted pool
+ * rarely write to its blocks.
  */
 enum {
 	BORROW_MOST = 64,
@@ -262,13 +261,13 @@ enum {
 	FIRST_MS = 600,
 	ROUND_MS = 200,
 	ROUND_MOST = 15,      /* maximum factor */
-	RESCAN_MS = 150,      /* until the answer is read; doubled each time */
-	ANSWER_MS = 5 * 1000, /* later no answer is expected */
+	RESCAN_MS = 150,      /* delay before the answer is read; doubled each time */
+	ANSWER_MS = 5 * 1000, /* no answer is expected after this time */
 	REQUEST_RETRY_MS = 3 * 1000,
 	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
 	REQUEST_FORGET_MS = 60 * 1000,
-	RESERVED_MIN_MS =
-		4000, /* how long a reservation certainly lasts (the owner: RESERVED_MAX_MS) */
+	/* minimum lifetime of a reservation (the owner ends it after RESERVED_MAX_MS) */
+	RESERVED_MIN_MS = 4000,
 };
 
 static const struct block_peer *peer(const struct block_view *v, const char *block)
@@ -341,8 +340,8 @@ static bool borrow(struct planner *p, const struct block_need *need, const struc
 
 /* --- requests to peers --- */
 
-/* Spreads nodes that lack addresses at the same time: each waits a different time, and then sees
- * whom the others have asked. */
+/* Spreads nodes that lack addresses at the same time: each waits for a different time, and then
+ * sees which owners the other nodes have asked. */
 static int64_t of_this_node(const struct planner *p, int64_t ms, unsigned int round)
 {
 	uint64_t n = xxh64(p->f->table->node, strlen(p->f->table->node)) + round;
@@ -357,7 +356,7 @@ static int64_t round_ms(const struct planner *p, const struct block_view *v)
 	return ms / 2 + of_this_node(p, ms, v->rounds);
 }
 
-/* The view of the peers is probably stale. */
+/* Returns whether the view of the peers is probably stale. */
 static bool is_old(const struct planner *p, const struct block_view *v)
 {
 	int64_t ms = round_ms(p, v) > p->f->view_ms ? round_ms(p, v) : p->f->view_ms;
@@ -365,8 +364,8 @@ static bool is_old(const struct planner *p, const struct block_view *v)
 	return p->f->now_ms - v->at_ms >= ms;
 }
 
-/* The first list was for finding a free block; a second one, some time later, is for choosing a
- * peer. */
+/* Returns whether the view is still the first list, which found no free block. A peer is chosen
+ * from a second list, FIRST_MS later. */
 static bool is_first(const struct planner *p, const struct block_view *v)
 {
 	return !v->again && !v->requested_ms && p->f->now_ms - v->at_ms < FIRST_MS;
@@ -379,7 +378,8 @@ static bool is_due(const struct planner *p, const struct block_view *v)
 	return v->at_ms <= v->requested_ms || is_old(p, v);
 }
 
-/* Returns whether an answer may still come. Reads each asked block from time to time. */
+/* Returns whether an answer is still expected. Plans a read of each block whose owner was asked, at
+ * growing intervals. */
 static bool is_requesting(struct planner *p, const struct block_need *need,
 			  const struct block_view *v)
 {
@@ -397,20 +397,22 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
 	return pending || (v->requested_ms && p->f->now_ms - v->requested_ms < round_ms(p, v));
 }
 
-/* The capacity that the owner reports, less what other nodes request. Without a report: the fewer
- * of its addresses are lent, the more it can probably give. */
+/* The capacity that the owner reports, less what other nodes request. Without a report: an owner
+ * that has lent fewer addresses can probably release more. */
 static int64_t hope(const struct block_peer *x)
 {
 	return (int64_t)x->spare - x->crowd;
 }
 
-/* By its report; without one, if it was not asked recently. */
+/* Returns whether the owner probably has free addresses: by its report, or (without one) if it was
+ * not asked recently. */
 static bool is_hopeful(const struct planner *p, const struct block_peer *x)
 {
 	return x->reports ? hope(x) > 0 : !was_requested(p, x, REQUEST_FORGET_MS);
 }
 
-/* The peer that probably has the most; if none has any, the one that was asked longest ago. */
+/* Prefers the peer that probably has the most free addresses; if none has any, the one asked
+ * longest ago. */
 static bool is_better(const struct planner *p, const struct block_peer *x,
 		      const struct block_peer *than)
 {
@@ -437,7 +439,8 @@ static const struct block_peer *best(const struct planner *p, const struct block
 	return ret;
 }
 
-/* How many addresses to request from it: what it reports, or a part of the demand. */
+/* The number of addresses to request from the peer: the capacity it reports, or a part of the
+ * demand. */
 static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, uint32_t n)
 {
 	uint32_t part = (want + n - 1) / n;
@@ -480,14 +483,14 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 		request_spread(p, need, v);
 }
 
-/* An address requested by name: its block is claimed if it has no owner, otherwise the owner gets a
- * request. */
+/* An address requested by name: a block without an owner is claimed, otherwise the block's owner
+ * gets a request. */
 
-/* Intervals for reading its block: while an answer is expected, and while another node has the
+/* Intervals for reading the block: while an answer is expected, and while another node has the
  * address. */
 enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_LOOKUP_MS };
 
-/* Takes an address of this node's own block back, unless another node borrowed it. */
+/* Reclaims an address of a block of this node, unless another node borrowed it. */
 static void take_back(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct ipaddr *a)
 {
@@ -526,7 +529,7 @@ static void block_plan_named_borrow(struct planner *p, const struct block_need *
 	str_copy(op->from, sizeof(op->from), s->to);
 }
 
-/* Of a block that does not exist, or of an orphan. */
+/* Claims the block of the address: it does not exist yet, or is an orphan. */
 static void block_plan_named_claim(struct planner *p, const struct block_need *need,
 				   const struct block_lookup *s, u128 index)
 {
@@ -539,7 +542,7 @@ static void block_plan_named_claim(struct planner *p, const struct block_need *n
 	str_copy(op->version, sizeof(op->version), s->version);
 }
 
-/* Gets an address that was requested by name. */
+/* Plans how to obtain an address that was requested by name. */
 static void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a)
 {
 	const struct block_table *t = p->f->table;
@@ -557,7 +560,7 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 	c = block_claim_find(t, name);
 	if (c)
 		take_back(p, c, o, a);
-	/* Claimed by another log of this node. */
+	/* `o` without `c`: another log of this node claimed the block. */
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)
@@ -574,9 +577,10 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 		request_named(p, OP_REQUEST, need, name, a);
 }
 
-/* --- the owner's side --- */
+/* --- requests of peers for named addresses --- */
 
-/* This node cannot give the address soon, or it is available already. */
+/* Returns whether the request is refused: this node cannot release the address soon, or it is
+ * available already. */
 static bool is_void(const struct planner *p, const struct block_claim *c,
 		    const struct block_object *o, const struct block_need *need, const char *key,
 		    const struct ipaddr *a)
@@ -592,8 +596,8 @@ static bool is_void(const struct planner *p, const struct block_claim *c,
 }
 
 /*
- * The address is released for any node: if the requester no longer exists, it stays available like
- * any other. A request that cannot be granted is removed, which is the answer. While the address is
+ * The address is released for any node: if the requester no longer exists, the address stays
+ * available. A request that cannot be granted is removed: this is the refusal. While the address is
  * in its reuse delay, or this node itself lacks addresses, the request stays and is answered later.
  */
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,

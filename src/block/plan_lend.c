@@ -49,9 +49,10 @@ static const struct block_requested *first_requested(const struct block_object *
 }
 
 /*
- * Each answer reports the remaining free capacity, so that peers ask where there is some. It is
- * stored as the number of addresses that cannot be given (busy): so later releases and returns are
- * accounted for without another write. A capacity above IDLE_MOST is not reported exactly.
+ * Each answer reports the remaining free capacity, so that peers ask owners that have some. The
+ * report is stored as the number of addresses that cannot be released (busy), so it stays correct
+ * after further releases and returns without another write. A capacity above IDLE_MOST is not
+ * reported exactly.
  */
 enum { IDLE_MOST = 64 };
 
@@ -78,7 +79,7 @@ static void report(struct block_op *op, const struct block_object *o, size_t idl
 	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
 }
 
-/* Gives n of the `idle` addresses. */
+/* Releases n of the idle addresses to the entry text `to`. */
 static void answer(struct planner *p, const struct block_object *o, const struct block_requested *w,
 		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
 {
@@ -95,8 +96,8 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 	report(op, o, idle - n);
 }
 
-/* For a node of an older release: it searches entries for any node ("*"). Those that exist already
- * count, and the request stays until there are some. */
+/* Answers a node of an older release, which borrows only entries for any node ("*"). Such entries
+ * that exist already count, and the request stays until there are enough. */
 static void answer_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need, const struct block_requested *w)
 {
@@ -113,8 +114,8 @@ static void answer_any(struct planner *p, const struct block_claim *c, const str
 
 /*
  * Answers one request per write. The requester reads the answer at once, so the addresses are
- * reserved for it and no other node tries to take them. Removing the request without a reservation
- * means no.
+ * reserved for it and no other node tries to take them. A request that is removed without a
+ * reservation is refused.
  */
 void plan_answer_requested(struct planner *p, const struct block_claim *c,
 			   const struct block_object *o, const struct block_need *need)
@@ -132,14 +133,14 @@ void plan_answer_requested(struct planner *p, const struct block_claim *c,
 	}
 	idle = to_give(p, c, o, need, (size_t)w->count + IDLE_MOST, &ips);
 	n = w->count < idle ? w->count : idle;
-	/* This node's own request, made while another node owned the block. */
+	/* Refuse this node's own request, sent while another node owned the block. */
 	if (block_requested_is_of(w->node, p->f->table->node))
 		n = 0;
 	answer(p, o, w, to, ips, idle, n);
 }
 
-/* The owner reported no free capacity and has some now: update the report that waiting nodes look
- * for. */
+/* Updates the report that waiting nodes read, when this node had no free capacity and has some
+ * again. */
 void plan_report_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct block_need *need)
 {
@@ -175,9 +176,8 @@ static void plan_again(struct planner *p, const struct block_borrowed *l, const 
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/*
- * An outdated entry of this node, returned or taken back since: another node may have the address.
- */
+/* Removes an outdated entry of this node. Its address was returned or reclaimed since, so another
+ * node may have it. */
 static void release_all(struct planner *p, const char *pool, const char *block,
 			const struct block_entry *x)
 {
@@ -201,7 +201,8 @@ static void plan_requested(struct planner *p, const struct block_borrowed *l,
 		plan_again(p, l, x->to);
 }
 
-/* A pod has the address, and the object does not show this node's entry. */
+/* Asserts an address that a local pod has and that the object does not show as borrowed by this
+ * node. */
 static void assert_borrowed(struct planner *p, const struct block_borrowed *l,
 			    const struct block_object *o, const struct block_entry *x)
 {
@@ -220,8 +221,8 @@ static void assert_borrowed(struct planner *p, const struct block_borrowed *l,
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/* No pod has it, and the object does not show this node's entry. "?" is borrowed first, so that it
- * can be returned. */
+/* Ends the borrowing of an unused address that the object does not show as borrowed by this node.
+ * An entry "?" is borrowed first, so that it can be returned. */
 static void end_borrowed(struct planner *p, const struct block_borrowed *l,
 			 const struct block_entry *x)
 {
@@ -285,8 +286,8 @@ static void plan_unseen(struct planner *p, const struct block_borrowed *l)
 		plan_add(p, OP_READ, l->pool, l->block);
 }
 
-/* The block belongs to this node by now and has no entry for the address: it is used like any
- * other of the block. */
+/* Returns whether this node now owns the block and the address is not released: then it is an
+ * ordinary address of the block. */
 static bool is_of_our_own(const struct planner *p, const struct block_borrowed *l,
 			  const struct block_object *o)
 {
@@ -296,8 +297,8 @@ static bool is_of_our_own(const struct planner *p, const struct block_borrowed *
 	       !block_is_released(c, &l->ip);
 }
 
-/* Returns whether the address can be returned: no pod here needs it. An asserted one (said) is
- * never given to another pod, so waiting requests do not count. */
+/* Returns whether the address can be returned: no local pod needs it. An asserted address is never
+ * allocated to another pod, so pending requests do not count. */
 static bool is_to_spare(const struct planner *p, const struct block_borrowed *l,
 			const struct block_need *need)
 {
@@ -344,8 +345,8 @@ void plan_borrowed_entry(struct planner *p, const struct block_borrowed *l)
 	}
 }
 
-/* An entry of this log that is not borrowed: returned or released long ago, or a request was carried out
- * late. */
+/* Returns whether the entry is of this log, which does not show the address as borrowed: the
+ * address was returned long ago, or a request was carried out late. */
 static bool is_leftover(const struct block_facts *f, const struct block_entry *x)
 {
 	return (block_log_has_made(f->log, f->table->node, x) ||
@@ -377,7 +378,8 @@ void plan_leftovers(struct planner *p)
 		}
 }
 
-/* A pool without a block size has no blocks. */
+/* Returns whether the pool was listed since the restore. A pool without a block size has no blocks
+ * to list. */
 static bool was_listed(const struct block_facts *f, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(f->table, need->pool);
@@ -385,7 +387,7 @@ static bool was_listed(const struct block_facts *f, const struct block_need *nee
 	return !need->cut.prefix || (v && v->at_ms >= f->rescan_ms);
 }
 
-/* All leftovers of the view are entries of this node. */
+/* Returns whether the view shows entries of this node that must be returned. */
 static bool has_leftovers(const struct block_facts *f, const struct block_view *v)
 {
 	for (size_t i = 0; i < v->n_leftovers; i++)

@@ -16,7 +16,7 @@ static bool is_retained(const struct block_release *f, const struct ipaddr *a)
 
 /* --- entries --- */
 
-/* Returns whether the entry is obsolete; sets *kept if the address is retained for a name. */
+/* Returns whether the entry is obsolete; sets *retained if the address is retained for a name. */
 static bool is_void(const struct block_entry *x, const struct block_release *f, bool *retained)
 {
 	char node[BLOCK_NAME_MAX + 1];
@@ -38,7 +38,8 @@ static const struct block_entry *void_entry(const struct block_object *o,
 	return NULL;
 }
 
-/* A node has the address, or it is retained for a name. An available address is neither. */
+/* Returns whether a node has the address or it is retained for a name. An available address has no
+ * owner. */
 static bool has_owner(const struct block_entry *x, const struct block_release *f)
 {
 	bool retained;

@@ -18,7 +18,7 @@
  * takes it (migration.h), from the block's owner at that time. The entry is removed when no name
  * retains the address any more.
  *
- * A node that was considered deleted and comes back finds claims in its log whose object has
+ * A node that was considered deleted and starts again finds claims in its log whose object has
  * changed: it asserts the addresses of its pods, as after any other loss (plan.h).
  */
 
@@ -27,9 +27,10 @@
 #define BLOCK_ENTRY_RETAINED "@-"
 
 struct block_release {
-	/* The machine no longer runs. uid: of the Node object that owns the block; "": unknown. */
+	/* Returns whether the machine of the node no longer runs. uid: of the Node object that owns
+	 * the block; "": unknown. */
 	bool (*is_deleted)(void *arg, const char *node, const char *uid);
-	/* No node has the address, confirmed by all that had to be asked. */
+	/* Returns whether it is confirmed that no node has the address. */
 	bool (*is_lost)(void *arg, const struct ipaddr *ip);
 	void *arg;
 	/* Addresses retained for pod names, in the order of ip_cmp(). */

@@ -110,8 +110,8 @@ void block_table_done(struct block_table *t)
 	*t = (struct block_table){0};
 }
 
-/* The lists are sorted: claims and objects by name, borrowed addresses and entries by address. These return the
- * position of the first element that is not before the key. */
+/* The lists are sorted: claims and objects by name, borrowed addresses and entries by address. The
+ * functions *_at() return the position of the first element that is not before the key. */
 
 static size_t claim_at(const struct block_table *t, const char *name)
 {
@@ -431,7 +431,7 @@ void block_usable(const struct block_table *t, const char *pool, const struct ip
 	size_t n = strlen(pool);
 
 	ret->family = usable->family;
-	/* The names of a pool's blocks begin with the pool's: block_name(). */
+	/* Names of a pool's blocks begin with the name of the pool: block_name(). */
 	for (size_t i = claim_at(t, pool);
 	     i < t->n_claims && strncmp(t->claims[i].name, pool, n) == 0; i++) {
 		const struct block_claim *c = &t->claims[i];
@@ -601,7 +601,7 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 	add_available(v, o, t->node, now_ms);
 }
 
-/* Carries over which peers were asked, and when. */
+/* Copies from the previous view which peers were asked, and when. */
 static void keep_requests(struct block_view *is, const struct block_view *was)
 {
 	is->requested_ms = was->requested_ms;
@@ -726,14 +726,15 @@ static bool block_named_has_requested(const struct block_table *t, const struct 
 	return false;
 }
 
-/* Refused by the address's entry; or by the owner, which removed the request without releasing the
- * address. */
+/* Returns whether the address is refused: its entry shows that another node has it, or the owner
+ * removed the request without releasing the address. */
 static bool is_refused(const struct block_table *t, const struct block_lookup *was,
 		       const struct block_lookup *is)
 {
 	const struct block_entry x = {.ip = is->ip, .to = is->to};
 
-	/* An orphan has no owner that takes back a reservation, so "@node*" there is no refusal. */
+	/* An orphan has no owner that ends a reservation, so "@node*" in an orphan is not a
+	 * refusal. */
 	if (is->to)
 		return !block_entry_free_for(&x, t->node) &&
 		       (*is->node || !block_entry_reserved(&x));
@@ -764,7 +765,7 @@ void block_lookup_put(struct block_table *t, const char *block, const struct ipa
 	*was = s;
 }
 
-/* --- which node has it --- */
+/* --- which node has an address --- */
 
 static void put_owner_name(const char *to, const char *node, struct buf *w)
 {
@@ -780,7 +781,7 @@ static void put_owner_name(const char *to, const char *node, struct buf *w)
 		buf_printf(w, "it was released by node '%s' and is not available yet", node);
 }
 
-/* An address of this node's block that a peer has. */
+/* The entry of an address that a peer borrows from a block of this node; NULL: none. */
 static const char *lent_to(const struct block_table *t, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < t->n_objects; i++) {

@@ -3,8 +3,9 @@
 #define UNIRAIL_BLOCK_TABLE_H
 
 /*
- * What a node knows of blocks: its own claims and borrowed addresses as in its log, and the
- * objects as last seen in the API server. block_usable() combines the two: what may be allocated now.
+ * The state of blocks on a node: its own claims and borrowed addresses as in its log, and the
+ * objects as last seen in the API server. block_usable() combines the two: what may be allocated
+ * now.
  */
 
 #include "block/block.h"
@@ -43,12 +44,12 @@ struct block_object {
 	struct block_requested *wanted;
 	size_t n_wanted;
 	bool reports;  /* the owner reports its free capacity, in: */
-	uint32_t busy; /* number of unreleased addresses that the owner cannot give */
+	uint32_t busy; /* number of unreleased addresses that the owner cannot release */
 };
 
 enum claim_state {
 	CLAIM_HELD,
-	CLAIM_LEAVING, /* being given up: none of its addresses is used again */
+	CLAIM_LEAVING, /* being released: none of its addresses is allocated again */
 	CLAIM_REMOVED, /* only for the log: remove from the table */
 };
 
@@ -58,8 +59,9 @@ struct block_claim {
 	char token[BLOCK_TOKEN_MAX]; /* the object's `claim` */
 	struct ipnet net;
 	enum claim_state state;
-	struct ipaddr
-		*released; /* sorted in the table; released, whether or not the object shows it */
+	/* addresses that this node released, even if the object does not show it yet; sorted in
+	 * the table */
+	struct ipaddr *released;
 	size_t n_released;
 	bool absent; /* not logged: a recent read found no object */
 };
@@ -80,8 +82,8 @@ struct block_borrowed {
 	/*
 	 * Not borrowed from the owner: a local pod already used the address and the node asserted
 	 * it (OP_ASSERT). The block's owner may have allocated it as well (the node was fenced, or
-	 * etcd restored), so it stays with that pod, is returned after it, and is given to no other
-	 * pod here.
+	 * etcd restored), so it stays with that pod, is returned after the pod's end, and is not
+	 * allocated to another pod of this node.
 	 */
 	bool asserted;
 	bool absent; /* not logged: a recent read found no block */
@@ -91,17 +93,18 @@ struct block_borrowed {
 struct block_offer {
 	char *block;
 	struct ipaddr ip;
-	char *to; /* the entry's text */
+	char *to; /* text of the entry */
 	int64_t at_ms;
 };
 
 /* The block of a peer. */
 struct block_peer {
 	char *name;
-	uint32_t room;	/* unreleased addresses; the owner's pods may use them */
-	uint32_t spare; /* of these, the owner can give, as reported; all, if it reports nothing */
-	bool reports;	/* the owner reports its capacity */
-	uint32_t crowd; /* number of addresses other nodes request */
+	uint32_t room; /* unreleased addresses; the owner's pods may use them */
+	/* of `room`, how many the owner can release, by its report; without a report: all */
+	uint32_t spare;
+	bool reports;	      /* the owner reports its capacity */
+	uint32_t crowd;	      /* number of addresses other nodes request */
 	int64_t requested_ms; /* when this node last sent a request; 0: never */
 	int64_t read_ms;      /* when the object was last read after that */
 	unsigned int reads;
@@ -128,24 +131,24 @@ struct block_view {
 	struct block_offer *leftovers; /* entries of this node, see block_view_put() */
 	size_t n_leftovers;
 	int64_t at_ms;
-	bool stale;	      /* a claim or borrowing failed since */
+	bool stale;	      /* a claim or borrowing failed since the list */
 	unsigned int misses;  /* claims that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
 	size_t requested;     /* number of blocks asked so far */
 	unsigned int rounds;  /* lists without success since the first request */
-	bool again;	      /* there was a list before this one */
+	bool again;	      /* an earlier list preceded this one */
 };
 
 /* State of an address that was requested by name and belongs to the block of a peer or to an
  * orphan. */
 struct block_lookup {
 	char *block, *node, *version; /* node "": an orphan */
-	char *to;		      /* the address's entry; NULL: none */
+	char *to;		      /* text of the address's entry; NULL: none */
 	struct ipnet net;
 	struct ipaddr ip;
 	int64_t at_ms;
 	bool absent;	/* the block does not exist */
-	bool requested; /* its owner was asked and has not answered */
+	bool requested; /* the owner of the block was asked and has not answered */
 	bool refused;	/* another node or pod has it */
 };
 
@@ -155,9 +158,10 @@ struct block_table {
 	size_t n_claims;
 	struct block_borrowed *borrowed; /* sorted by address */
 	size_t n_borrowed;
-	struct block_object *objects; /* sorted by name: own blocks, and those borrowed from */
+	/* sorted by name: blocks of this node, and peers' blocks it borrows from */
+	struct block_object *objects;
 	size_t n_objects;
-	bool synced; /* the objects were listed: one that is missing does not exist */
+	bool synced; /* the objects were listed: an object missing here does not exist */
 	struct block_view *views;
 	size_t n_views;
 	struct block_lookup *seen;
@@ -169,8 +173,8 @@ struct block_claim *block_claim_find(const struct block_table *t, const char *na
 struct block_borrowed *block_borrowed_find(const struct block_table *t, const struct ipaddr *a);
 struct block_object *block_object_find(const struct block_table *t, const char *name);
 
-/* Applies a change of the log (strings are copied): a new claim or borrowed address, or a new state of one;
- * state GONE removes it. */
+/* Applies a change of the log (strings are copied): a new claim or borrowed address, or a new state
+ * of one; state CLAIM_REMOVED or BORROW_REMOVED removes it. */
 void block_claim_put(struct block_table *t, const struct block_claim *c);
 void block_borrowed_put(struct block_table *t, const struct block_borrowed *l);
 /* Stores the object; its contents are moved in. An object with an older version is dropped. */
@@ -181,12 +185,13 @@ void block_object_remove(struct block_table *t, const char *name);
 
 /* NULL: the pool was never listed. */
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
-/* What is known of the pool's blocks (or was guessed without a view) was wrong. */
+/* Marks the pool's view as stale, after a claim or borrowing failed. Creates the view if the pool
+ * was never listed. */
 void block_view_stale(struct block_table *t, const char *pool);
 /* Marks the block as owned by another node, after a claim that came too late. */
 void block_view_taken(struct block_table *t, const char *pool, const char *block);
-/* Sets the view of a pool from a list of its blocks; v stays the caller's. The view's
- * leftovers are entries of this node in peers' blocks. */
+/* Sets the view of a pool from a list of its blocks; the caller keeps v. The view's leftovers are
+ * entries of this node in peers' blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
 /* Updates the view by a recent read of a peer's block; o NULL: it does not exist. */
@@ -198,12 +203,12 @@ uint32_t block_room(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 
 void block_object_done(struct block_object *o);
-/* What block_entry_find() wants. block_object_read() and block_object_put() call it. */
+/* Sorts the entries for block_entry_find(). block_object_read() and block_object_put() call it. */
 void block_entries_sort(struct block_object *o);
 /* Records when each entry of this node's objects was first seen (since_ms). */
 void block_table_stamp(struct block_table *t, int64_t now_ms);
 
-/* --- addresses asked for by name (table.c) --- */
+/* --- addresses requested by name (table.c) --- */
 
 enum { BLOCK_REQUESTED_MAX = BLOCK_NAME_MAX + 1 + IP_TEXT_MAX };
 const char *block_requested_key(const char *node, const struct ipaddr *a,
@@ -211,7 +216,8 @@ const char *block_requested_key(const char *node, const struct ipaddr *a,
 /* Returns false if the request is for any address. */
 bool block_requested_named(const char *key, struct ipaddr *a);
 const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTED_MAX]);
-/* Returns whether the requester understands reservations, and the text of such an entry. */
+/* Returns whether the requester understands reservations; ret: the entry text of a reservation for
+ * it. */
 bool block_requested_may_reserve(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
 bool block_requested_is_of(const char *key, const char *node);
 const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a);
@@ -219,9 +225,9 @@ const struct block_lookup *block_lookup_find(const struct block_table *t, const 
  * is the answer to this node's request. */
 void block_lookup_put(struct block_table *t, const char *block, const struct ipaddr *a,
 		      const struct block_object *o, bool request, int64_t now_ms);
-/* Forgets what was seen of the block, since it may have changed. */
+/* Drops the stored lookups of the block, since it may have changed. */
 void block_lookup_drop(struct block_table *t, const char *block);
-enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of such a state */
+enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of a lookup */
 /* Returns whether another node is known to have the address; describes it in w (may be NULL):
  * "node 'b' has it". */
 bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
@@ -232,25 +238,25 @@ enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
 const char *block_entry_local(const char *node, const char *token,
 			      char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
-/* Returns whether any node may take it now: "*". */
+/* Returns whether any node may borrow the address now: "*". */
 bool block_entry_open(const struct block_entry *x);
-/* Returns whether it is reserved for any pod of a node: "@node*". */
+/* Returns whether the address is reserved for any pod of one node: "@node*". */
 bool block_entry_reserved(const struct block_entry *x);
-/* Returns whether it is either of the two. A node that tries to take it learns if it is no longer
- * available. */
+/* Returns whether the entry is "*" or "@node*". The answer to a request shows whether the address
+ * is still available. */
 bool block_entry_offered(const struct block_entry *x);
-/* The node of "node/token", "@node" or "@node*"; false: it has none. */
+/* The node of "node/token", "@node" or "@node*"; false: the entry names no node. */
 bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1]);
-/* Returns whether this node has it, by any log and token. */
+/* Returns whether this node borrows the address, under any token of any of its logs. */
 bool block_entry_is_of(const struct block_entry *x, const char *node);
-/* Returns whether this node may take it now: "*", "@node", "@node*". */
+/* Returns whether this node may borrow the address now: "*", "@node", "@node*". */
 bool block_entry_free_for(const struct block_entry *x, const char *node);
 
 /* Returns whether the object belongs to the claim: same UID, this node, this token. */
 bool block_is_of(const struct block_table *t, const struct block_claim *c,
 		 const struct block_object *o);
-/* The same, and the object has this node's current UID. The controller releases the blocks of
- * deleted nodes, so a node that was recreated under the same name renews its blocks first. */
+/* As block_is_of(), and the object has this node's current UID. The controller releases the blocks
+ * of deleted nodes, so a node that was recreated under the same name renews its blocks first. */
 bool block_agrees(const struct block_table *t, const struct block_claim *c,
 		  const struct block_object *o);
 bool block_is_released(const struct block_claim *c, const struct ipaddr *a);
@@ -258,7 +264,7 @@ bool block_is_released(const struct block_claim *c, const struct ipaddr *a);
 /*
  * Adds to ret the addresses of a pool that this node may allocate now: those of held claims that
  * agree with their object, except the ones released by either; and held borrowed addresses that the object
- * confirms, except asserted ones (block_borrowed.said).
+ * confirms, except asserted ones.
  */
 void block_usable(const struct block_table *t, const char *pool, const struct ip_set *usable,
 		  struct ip_set *ret);

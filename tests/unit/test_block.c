@@ -233,7 +233,7 @@ static void test_log_of_others(void **state)
 	make(&x);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n2", &e), -EXDEV);
-	assert_has(e.text, "it belongs to node 'n1', this is 'n2'");
+	assert_has(e.text, "the file belongs to node 'n1', this is 'n2'");
 	err_clear(&e);
 	il_write(&x.l, "/state/blocks.json", "{\"version\":2}");
 	assert_int_equal(open_log(&x, "n1", &e), -EPROTO);
