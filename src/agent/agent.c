@@ -35,7 +35,7 @@ static struct node_pools_conf agent_node_pools_conf(struct agent *a);
 
 static struct nri_policy agent_nri_policy(const struct agent_conf *c);
 
-/* The hook of CDI specifications; NULL: none. */
+/* Returns the path of the hook for CDI specifications; NULL: no hook. */
 static const char *agent_hook(const struct agent_conf *c)
 {
 	return c->memlock_hook && *c->memlock_hook && c->memlock ? c->memlock_hook : NULL;
@@ -47,7 +47,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	struct node_pools_conf node_pools;
 	struct nri_policy policy = agent_nri_policy(c);
 
-	/* Other parts keep pointers to the strings of the first settings. */
+	/* a->first owns the strings: other parts retain pointers to the settings at the start */
 	if (!a->first.own.v)
 		a->first = a->conf;
 	else
@@ -96,7 +96,7 @@ static void on_drained(void *arg)
 	loop_stop(((struct agent *)arg)->loop, 0);
 }
 
-/* The socket's path is removed first: new clients then reach the next agent, or none. */
+/* Removes the socket's path first: new clients then connect to the next agent, or fail. */
 static void end(void *arg)
 {
 	struct agent *a = arg;
@@ -116,8 +116,9 @@ static int listen_on(struct agent *a, struct err *e)
 	return r != 0 ? (r < 0 ? r : 0) : listener_open(&a->listener, a->conf.socket, e);
 }
 
-/* A damaged journal is treated as lost: its blocks stay unused until the inventory of the node's
- * pods is complete. `why` describes the damage. */
+/* Moves a damaged journal aside and starts with an empty one, as after the loss of the journal: the
+ * blocks stay unused until the inventory of the node's pods is complete. `why` describes the
+ * damage. */
 static int recreate_state(struct agent *a, const struct ipam_paths *paths, const struct err *cause,
 			  struct err *e)
 {
@@ -134,7 +135,7 @@ static int recreate_state(struct agent *a, const struct ipam_paths *paths, const
 	return r;
 }
 
-/* An error here is reported at the start, not to the first pod. */
+/* Opens the store once at the start, so that the start fails instead of the first pod. */
 static int try_store(struct agent *a, struct err *e)
 {
 	const struct ipam_paths paths = agent_api_conf(a).paths;
@@ -163,7 +164,8 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	confine_file(c, a->conf.device_config, SANDBOX_READ);
 	confine_dir(c, "/sys", SANDBOX_READ);
 	confine_dir(c, "/proc/self/net", SANDBOX_READ);
-	/* UUIDs of GPUs; "nvidia" in it appears with the driver, which may be loaded later. */
+	/* For the UUIDs of GPUs. The whole of /proc/driver is readable: its directory nvidia
+	 * appears when the driver is loaded, which may be later. */
 	if (file_exists(&a->root, "/proc/driver"))
 		confine_dir(c, "/proc/driver", SANDBOX_READ);
 	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
@@ -175,7 +177,7 @@ static void confine_devices(const struct agent *a, struct confine *c)
 		confine_dir(c, CGROUP_DIR, SANDBOX_WRITE);
 }
 
-/* The file is replaced, so its directory is read. */
+/* The report is replaced by rename, so the agent needs access to its directory. */
 static void confine_drift(const struct agent *a, struct confine *c)
 {
 	const char *slash = strrchr(a->conf.host_drift, '/');
@@ -202,7 +204,7 @@ static void confine(struct agent *a)
 	confine_dir(&c, a->conf.cni_cache_dir, SANDBOX_READ);
 	confine_dir(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
 	confine_dir(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
-	/* Read if the kubelet has no PodResources API. */
+	/* read if the kubelet has no PodResources API */
 	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)
 		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
@@ -300,9 +302,10 @@ int agent_main(int argc, char **argv)
 	return status;
 }
 
-/* The agent's parts: their configuration, and their callbacks to each other. */
+/* The agent's parts: their configuration, and the callbacks between them. */
 
-/* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
+/* FD_RESERVE: descriptors of the store, the log, the event loop, the listeners, and the connections
+ * to the API server. */
 enum { FD_RESERVE = 64 + PORTS_FDS_MAX };
 
 /* --- events of the cluster --- */
@@ -312,8 +315,9 @@ static void on_pools(void *arg)
 	struct agent *a = arg;
 
 	node_pools_pools_changed(a->node_pools);
+	/* "" retries requests that wait for a pool to be created */
 	if (a->api)
-		ipam_api_changed(a->api, ""); /* requests waiting for a pool to be created */
+		ipam_api_changed(a->api, "");
 	ipam_api_touch(a->api);
 }
 
@@ -336,7 +340,7 @@ static void on_expected(void *arg, const char *pool)
 	node_pools_expect(arg, pool, 1);
 }
 
-/* The pool may already have its addresses. */
+/* The pool may already have addresses on this node. */
 static void on_found(void *arg, const char *pool)
 {
 	node_pools_expect(arg, pool, 0);
@@ -367,7 +371,8 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 			   is);
 }
 
-/* A node's blocks may not change for long: other kinds detect a restore earlier. */
+/* Blocks of a node may stay unchanged for a long time: watches of other kinds detect a restore
+ * earlier. */
 static void on_etcd_restored(void *arg)
 {
 	struct agent *a = arg;
@@ -447,7 +452,7 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 	ports_metrics(a->ports, buf_span(&b));
 }
 
-/* Returns whether the journal is known to have all addresses of pods. */
+/* Returns whether the journal has the addresses of all pods on this node. */
 static bool is_whole(const struct agent *a)
 {
 	const struct blocks *b = node_pools_blocks(a->node_pools);
@@ -506,7 +511,7 @@ static void on_due(void *arg)
 	ipam_api_touch(a->api);
 }
 
-/* A name's addresses have been migrated here: retry the pending requests. */
+/* The addresses of a name were imported: retries the pending requests. */
 static void on_imported(void *arg)
 {
 	struct agent *a = arg;
@@ -586,7 +591,7 @@ static struct ipam_api_conf agent_api_conf(struct agent *a)
 	};
 }
 
-/* Called in this order; agent_teardown() undoes whatever was done. */
+/* Parts are opened in this order; after a failure agent_teardown() closes those that are open. */
 static int agent_open_ports(struct agent *a, struct err *e)
 {
 	bool metrics = settings_yes(a->conf.metrics);
@@ -650,7 +655,9 @@ static void report_journal(struct agent *a)
 	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
 							.kind = "Node",
 							.name = a->conf.node,
-							.uid = a->conf.node, /* as the kubelet's */
+							/* the kubelet uses the node's name as UID,
+							 * too */
+							.uid = a->conf.node,
 							.warning = true,
 							.reason = "JournalDamaged",
 							.message = text});

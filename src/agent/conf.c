@@ -17,7 +17,7 @@
 
 enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 
-/* server/settings.h has what the columns are. */
+/* server/settings.h describes the columns. */
 #define KEYS(X)                                                                                           \
 	X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, AGENT_CONF,               \
 	  "UNIRAIL_CONFIG", 0)                                                                            \
@@ -222,7 +222,7 @@ int agent_conf_hostname(struct agent_conf *c, struct err *e)
 		return 0;
 	if (gethostname(name, sizeof(name) - 1) < 0)
 		return err_sys(e, -errno, "read the host's name");
-	/* As the kubelet has it. */
+	/* The kubelet converts the host name to lower case for its node's name. */
 	for (char *s = name; *s; s++)
 		if (*s >= 'A' && *s <= 'Z')
 			*s = (char)(*s - 'A' + 'a');

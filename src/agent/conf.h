@@ -3,8 +3,9 @@
 #define UNIRAIL_AGENT_CONF_H
 
 /*
- * The agent's settings: server/settings.h's, in section [agent] of the file (default
- * /etc/unirail/agent.conf), whose section [coordinator] is spec/coordinator_settings.h's.
+ * The agent's settings (server/settings.h), in section [agent] of the file (default
+ * /etc/unirail/agent.conf). Section [coordinator] has the coordinator's settings
+ * (spec/coordinator_settings.h).
  */
 
 #include "spec/coordinator_settings.h"
@@ -21,7 +22,7 @@ struct agent_conf {
 		*host_drift, *device_plugin_dir, *device_registry_dir;
 	const char *use_cdi, *memlock_hook;
 	const char *nri, *nri_socket, *rdma_memlock, *rdma_environment, *nccl_net, *primary;
-	uint64_t memlock; /* of rdma_memlock, as struct nri_policy has it */
+	uint64_t memlock; /* value of rdma-memlock, see struct nri_policy */
 	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,
 		quarantine_ms, device_sweep_ms, rdma_max_handles, rdma_max_objects,
 		queue_pair_wait_ms;
@@ -29,15 +30,15 @@ struct agent_conf {
 	struct settings_own own;
 };
 
-/* For --help, shell completion and the man page. */
+/* options for --help, shell completion and the man page */
 extern const struct opt agent_opts[];
 extern const struct settings agent_settings;
 
-/* As settings_read(). *ret is left alone on failure. */
+/* Reads the settings like settings_read(). On failure *ret is unchanged. */
 int agent_conf_read(struct agent_conf *ret, const struct root *root, const struct settings_env *env,
 		    int argc, char **argv, struct err *e);
 void agent_conf_done(struct agent_conf *c);
-/* This node's name if none is set. */
+/* Sets this node's name to the host name if the settings do not name the node. */
 int agent_conf_hostname(struct agent_conf *c, struct err *e);
 
 #endif

@@ -31,7 +31,7 @@ struct agent {
 	int argc;
 	char **argv;
 	struct agent_conf conf;
-	/* the settings at the start: other parts keep pointers to its strings after a reload */
+	/* settings at the start: other parts retain pointers to these strings after a reload */
 	struct agent_conf first;
 	struct root root;
 	struct loop *loop;
@@ -46,23 +46,23 @@ struct agent {
 	struct migration *migration;
 	struct kube_events *events;
 	struct nets *nets;
-	struct cni_watch *cni; /* NULL: no configuration is generated */
+	struct cni_watch *cni; /* NULL: the agent generates no CNI configuration */
 	struct cluster_network *network;
-	struct device_serve *devices;	      /* NULL: the setting is no */
-	struct device_sweep *sweep;	      /* NULL: off */
-	struct rdma_limits *limits;	      /* NULL: no limit is set */
-	struct qp_watch *qp_watch;	      /* NULL: off */
-	struct device_configmaps *configmaps; /* NULL: none is set */
+	struct device_serve *devices;	      /* NULL: setting device-plugin is no */
+	struct device_sweep *sweep;	      /* NULL: setting device-sweep is 0 */
+	struct rdma_limits *limits;	      /* NULL: no RDMA limit is set */
+	struct qp_watch *qp_watch;	      /* NULL: setting queue-pair-wait is 0 */
+	struct device_configmaps *configmaps; /* NULL: setting device-configmap is empty */
 	const char *device_sources[1 + DEVICE_CONFIGMAPS_MAX];
-	struct host_drift *drift; /* NULL: the setting is empty */
-	struct nri *nri;	  /* NULL: the setting is no */
+	struct host_drift *drift; /* NULL: setting host-drift is empty */
+	struct nri *nri;	  /* NULL: setting nri is no */
 	struct ipam_api *api;
 	struct listener listener;
 	struct http_server *http;
 	struct ports *ports;
 	struct metrics metrics;
 	bool scraped; /* a scrape of the metrics is waiting */
-	/* where a damaged journal was moved at this start; NULL: it was not damaged */
+	/* new path of a journal that was damaged at this start; NULL: the journal was valid */
 	char *aside;
 	struct daemon *daemon;
 	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are */

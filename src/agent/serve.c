@@ -18,7 +18,8 @@
 
 #define SOCKET "/var/run/spidernet/spiderpool.sock"
 
-/* FD_RESERVE: the store's files, the log, the loop, the listener, and those that are refused. */
+/* FD_RESERVE: descriptors of the store, the log, the event loop, the listener, and connections that
+ * are refused at once. */
 enum { DRAIN_MS = 10 * 1000, FD_RESERVE = 40, CONNS_MAX = 4096 };
 
 struct serve_opts {
@@ -86,7 +87,7 @@ static void on_drained(void *arg)
 	loop_stop(((struct server *)arg)->loop, 0);
 }
 
-/* The socket's path is removed first: new clients then reach the next server, or none. */
+/* Removes the socket's path first: new clients then connect to the next server, or fail. */
 static void end(void *arg)
 {
 	struct server *s = arg;
@@ -98,7 +99,7 @@ static void end(void *arg)
 
 /* --- set-up --- */
 
-/* Unset means yes, as in Spiderpool's chart. */
+/* As in Spiderpool's chart, an unset variable means yes. */
 static bool env_is_no(const char *name)
 {
 	const char *v = getenv(name);
@@ -147,7 +148,7 @@ static int listen_on(struct server *s, struct err *e)
 	return listener_open(&s->listener, s->o->socket ? s->o->socket : SOCKET, e);
 }
 
-/* An error here is reported at the start, not to the first pod. */
+/* Opens the store once at the start, so that the start fails instead of the first pod. */
 static int try_store(const struct server *s, const struct ipam_api_conf *c, struct err *e)
 {
 	struct ipam *store = NULL;
@@ -239,7 +240,7 @@ static int serve(const struct serve_opts *o)
 	return r < 0 ? 1 : 0;
 }
 
-/* The same variable as in daemons with a settings file. */
+/* Reads the variable that daemons with a settings file use for the sandbox. */
 static int sandbox_from_env(struct serve_opts *o, struct err *e)
 {
 	const char *v = getenv("UNIRAIL_SANDBOX");

@@ -32,7 +32,7 @@ static void on_sync_error(void *arg, const struct err *cause)
 	struct cluster_watch *w = arg;
 
 	kube_sync_error_is(&w->sync_error, cause);
-	/* If the CRD does not exist, no address is reserved. */
+	/* no address is reserved if the CRD does not exist */
 	if (cause && cause->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
 		cluster_pools_changed(w->c);
 }
@@ -74,7 +74,7 @@ void cluster_uid_changed(struct cluster *c, const struct pod_facts *was, const s
 
 static void keep(void *pod)
 {
-	(void)pod; /* the informer's */
+	(void)pod; /* the informer owns the pod */
 }
 
 static void cluster_uids_done(struct cluster *c)
@@ -114,7 +114,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		cluster_nad_spend(c, is);
 	if (w->kind != CLUSTER_POOLS && w->kind != CLUSTER_RESERVED)
 		return;
-	/* Only the lines are compared: they have all fields that are used. */
+	/* Compares the encoded lines, which contain all fields that are used. */
 	if (was && is) {
 		const char *const *a = was->value, *const *b = is->value;
 
@@ -167,8 +167,8 @@ static void start(struct cluster *c, enum cluster_kind kind)
 	w->i = kube_informer_new(c->conf.kube, &conf);
 }
 
-/* Tenants may create any number, and each agent keeps all of them. CONFIG_MAX: the limit of a
- * SpiderMultusConfig as well (controller/nad/render.h). */
+/* Limits, because tenants can create any number of networks, and each agent stores all of them.
+ * CONFIG_MAX: the limit of a SpiderMultusConfig as well (controller/nad/render.h). */
 enum {
 	CONFIG_MAX = 256 << 10,
 	NADS_NS_MAX = 1 << 20,
@@ -304,7 +304,7 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 	return value_of(c, CLUSTER_COORDINATORS, "", "default");
 }
 
-/* What is kept of each kind of object. */
+/* The fields stored of each kind of object. */
 
 static const struct json *meta(const struct json *object, const char *key)
 {
@@ -362,7 +362,7 @@ static char *text_or_null(const struct json *v)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* An empty one still counts for its list entry. */
+/* An object without content still uses memory for its list entry. */
 static size_t nad_bytes(const struct cluster_nad *n)
 {
 	return sizeof(struct kube_object) + sizeof(*n) + (n->config ? strlen(n->config) : 0) +
@@ -392,7 +392,7 @@ static void leave_out(struct cluster_nad *n)
 
 enum { GROUP_MAX = 253 };
 
-/* `unirail status` prints it to a terminal. */
+/* `unirail status` prints this text to a terminal, so control characters are refused. */
 static bool is_printable(const char *s)
 {
 	size_t n = 0;
@@ -402,7 +402,8 @@ static bool is_printable(const char *s)
 	return !s[n] && n <= GROUP_MAX;
 }
 
-/* The controller copies a SpiderMultusConfig's annotations. */
+/* The controller copies the annotations of a SpiderMultusConfig to this object, also those of
+ * tenants. */
 static void read_missing(struct cluster_nad *n, const struct json *annotations)
 {
 	static const char *const groups[] = {"cni.spidernet.io/rdma-resource-inject",
@@ -459,7 +460,7 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
 }
 
-/* Returns the share of a deleted object. */
+/* Subtracts a deleted object from the counts. */
 static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
 {
 	const struct cluster_nad *n = o->value;
@@ -478,7 +479,7 @@ static void drop_coordinator(void *value)
 	coordinator_settings_done(value);
 }
 
-/* --- pools, reserved addresses: a line of JSON each (ipam/pool/pool_cluster.h) --- */
+/* --- pools, reserved addresses: each stored as one line of JSON (ipam/pool/pool_cluster.h) --- */
 
 static int read_pool(void *value, const struct json *object, struct err *e)
 {
@@ -510,7 +511,7 @@ const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
 				  read_coordinator, drop_coordinator, true, true},
 };
 
-/* Reading a pod that the watch has not shown yet. */
+/* Reads a pod that the watch has not delivered yet. */
 
 struct cluster_fetch {
 	struct cluster *c;
@@ -560,7 +561,8 @@ static void on_pod(void *arg, int status, const struct json *object, const struc
 	if (cause) {
 		e = *cause;
 		r = cause->code;
-		/* The pod is missing, not the namespace: kube_status has the message. */
+		/* A 404 without this message: the namespace exists and the pod does not.
+		 * kube_status() has the text. */
 		if (status == 404)
 			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist", f->message);
 	} else {

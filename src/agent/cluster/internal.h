@@ -29,10 +29,11 @@ struct cluster {
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
 	struct loop_timer *rebuild, *save;
-	char *pools_path, *pools_text; /* the file, and its intended content */
-	char *node_uid;		       /* as last seen, in the file as well; NULL: never */
-	struct labels node_labels;     /* from the file */
-	char *complaint;	       /* about pools that conflict, as last logged */
+	char *pools_path, *pools_text; /* path and intended content of pools.json */
+	/* as last seen, also stored in pools.json; NULL: never seen */
+	char *node_uid;
+	struct labels node_labels; /* read from pools.json */
+	char *complaint;	   /* last logged errors of pools */
 };
 
 /* --- objects in the informers --- */
@@ -47,13 +48,13 @@ struct cluster_decoder {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool of_unirail; /* a CRD that is installed with unirail */
+	bool of_unirail; /* true: the CRD is installed together with unirail */
 };
 extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
 
 /* --- pods --- */
 
-/* Adds, replaces or removes a pod (NULL: none) in the tree of UIDs. */
+/* Adds (was NULL), replaces or removes (is NULL) a pod in the tree of UIDs. */
 void cluster_uid_changed(struct cluster *c, const struct pod_facts *was,
 			 const struct pod_facts *is);
 
@@ -61,7 +62,7 @@ void cluster_uid_changed(struct cluster *c, const struct pod_facts *was,
 
 void cluster_pools_open(struct cluster *c);
 void cluster_pools_close(struct cluster *c);
-/* Schedules a rebuild of the set in the next iteration of the event loop. */
+/* Schedules a rebuild of the pool set for the next iteration of the event loop. */
 void cluster_pools_changed(struct cluster *c);
 void cluster_save_schedule(struct cluster *c);
 

@@ -15,10 +15,10 @@ struct cluster_network {
 	struct cluster_network_conf conf;
 	struct loop_timer *timer;
 	char *dir, *path;
-	struct err error; /* as logged; code 0: none */
+	struct err error; /* last logged error; code 0: none */
 };
 
-/* NULL: there is no network. */
+/* Returns the name of the cluster's own network; NULL: there is none. */
 static const char *network_name(const struct cni_config_files *files)
 {
 	for (size_t i = 0; i < files->n; i++) {

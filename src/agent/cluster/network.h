@@ -28,10 +28,10 @@ struct cluster_network_conf {
 	const char *cni_dir, *socket; /* borrowed */
 };
 
-/* Publishes at once. */
+/* Starts, and publishes the name at once. */
 struct cluster_network *cluster_network_new(const struct cluster_network_conf *c);
-void cluster_network_free(struct cluster_network *n); /* the file stays; NULL is fine */
-/* The directory that is written. */
+void cluster_network_free(struct cluster_network *n); /* the file is not removed; n may be NULL */
+/* Returns the directory that contains the file. */
 const char *cluster_network_dir(const struct cluster_network *n);
 
 #endif

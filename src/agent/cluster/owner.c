@@ -19,7 +19,7 @@ static const struct kube_kind pools = {"spiderpool.spidernet.io", "v2beta1", "sp
 struct cluster_lookup {
 	struct cluster *c;
 	struct kube_call *call;
-	struct app_id app; /* as far as known */
+	struct app_id app; /* the owner found so far */
 	cluster_app_fn fn;
 	void *arg;
 	/* --- a pool to be created --- */
@@ -189,7 +189,7 @@ static void put_pool(const struct cluster_lookup *a, const struct json *subnet, 
 	struct ipnet net;
 	struct json_out o;
 
-	/* The subnet may have been written with host bits. */
+	/* spec.subnet may have host bits set */
 	if (ipnet_parse_loose(span_of(text(spec, "subnet")), &net) == 0) {
 		net = ipnet_network(&net);
 		ipnet_str(&net, cidr);
@@ -242,7 +242,8 @@ static void on_subnet(void *arg, int status, const struct json *object, const st
 	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
 }
 
-/* The requested number has changed: the controller follows what the pool says. */
+/* Updates the requested number of addresses in the pool's annotations, which the controller
+ * applies. */
 static void resize(struct cluster_lookup *a)
 {
 	auto_free char *body = xasprintf(

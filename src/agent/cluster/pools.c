@@ -15,7 +15,7 @@ enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 
 /* --- building the set --- */
 
-/* Logs each reason once, not at each change of a pool. */
+/* Logs each error once, not at each change of a pool. */
 static void report_error(struct cluster *c)
 {
 	const struct pool_set *s = &c->pools;
@@ -49,7 +49,8 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
 
 /* --- the file --- */
 
-/* Reserved addresses must be known as well; if their CRD is not installed there are none. */
+/* Returns whether pools and reserved addresses are known. If the CRD of reserved addresses is not
+ * installed, there are none. */
 static bool is_known(const struct cluster *c)
 {
 	return cluster_synced(c, CLUSTER_POOLS) &&
@@ -121,8 +122,8 @@ static void save(void *arg)
 	if (!text || (c->pools_text && strcmp(c->pools_text, text) == 0))
 		return;
 	if (file_replace(c->conf.root, c->pools_path, span_of(text), 0600, &e) < 0) {
-		log_error("failed to save pools: after a restart while the API server is "
-			  "unavailable no pool would be known",
+		log_error("failed to save pools: after a restart no pool is known until the API "
+			  "server is available",
 			  LOG_S("error", e.text));
 		return;
 	}
@@ -191,7 +192,7 @@ static void read_file(struct cluster *c)
 			 LOG_S("path", c->pools_path), LOG_S("error", e.text));
 }
 
-/* --- from watches --- */
+/* --- changes reported by watches --- */
 
 static void rebuild(void *arg)
 {

@@ -10,7 +10,7 @@
 
 #define API "spiderpool.spidernet.io/v2beta1"
 
-/* --- from leases --- */
+/* --- endpoints computed from leases --- */
 
 static void endpoint_done(struct endpoint *p)
 {
@@ -50,8 +50,8 @@ static bool counts(const struct lease *l)
 	       *l->pod_namespace;
 }
 
-/* Groups the leases of a name, and of each container in it, by time of the ADD; interfaces by
- * name: net2 before net10. */
+/* Sorts the leases of a name by time of the ADD of their container, and those of a container in
+ * natural order of their interfaces: net2 before net10. */
 static int in_order(const void *a, const void *b)
 {
 	const struct lease *x = *(const struct lease *const *)a;
@@ -116,7 +116,7 @@ static void put_address(struct json_out *o, const struct lease *l, const struct 
 			ip_str(&p->gateway, (char[IP_TEXT_MAX]){0}));
 }
 
-/* Routes of both families would be two keys of the same name. */
+/* Writes routes of one family only: those of both families would be two keys of the same name. */
 static void put_interface(struct json_out *o, const struct part *c, const struct pool_set *s,
 			  const char *ifname)
 {
@@ -161,7 +161,8 @@ static char *ips_of(const struct part *c, const struct pool_set *s)
 	return buf_take(&b);
 }
 
-/* The range of the latest container; n is 0 if no address of the name is used. */
+/* Returns the leases of the latest container of the name; n is 0 if no address of the name is
+ * used. */
 static struct part last_container(const struct part *name)
 {
 	struct part ret = {name->v, 0};
@@ -220,7 +221,8 @@ void endpoints_required(const struct lease_table *t, const struct pool_set *s,
 
 /* --- JSON --- */
 
-/* A ReplicaSet of a Deployment has its name, followed by the pods' hash. */
+/* Returns the name of the Deployment of a ReplicaSet's pod. The name of the ReplicaSet is that of
+ * the Deployment, followed by the pod template hash. */
 static char *deployment_of(const struct pod_facts *p)
 {
 	const char *hash = labels_get(&p->labels, "pod-template-hash");
@@ -291,7 +293,7 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	jo_key(o, "labels");
 	jo_obj(o);
 	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
-	/* The pod that requested the addresses has them now. */
+	/* addresses retained for the name are used by the pod again */
 	if (!create)
 		jo_kstr(o, MIGRATION_LABEL, NULL);
 	jo_end_obj(o);
@@ -331,8 +333,8 @@ static char *body(const struct endpoint *p, const struct pod_facts *pod, const c
 	if (create)
 		jo_kstr(&o, "name", p->name);
 	put_meta(&o, p, pod, label, create);
-	/* Removes Spiderpool's finalizer: its controller, which used to do so, may not run.
-	 * unirail needs none. */
+	/* removes Spiderpool's finalizer: its controller, which removes it otherwise, may not run,
+	 * and unirail needs none */
 	if (!create) {
 		jo_key(&o, "finalizers");
 		jo_null(&o);

@@ -5,24 +5,25 @@
 /*
  * A SpiderEndpoint as Spiderpool defines it: all addresses of a pod in one object. It is named like
  * the pod, or like the KubeVirt VM (spec/identity.h). The pod owns it, so it is deleted with the
- * pod unless its addresses are retained. Pure: from leases to JSON.
+ * pod unless its addresses are retained. Pure functions: they convert leases to JSON.
  */
 
 #include "ipam/journal/lease.h"
 #include "spec/pod.h"
 #include "ipam/pool/pool.h"
 
-#define ENDPOINT_NODE_LABEL "unirail.io/node" /* block_label() of the node that wrote it */
+/* value: block_label() of the node that wrote the object */
+#define ENDPOINT_NODE_LABEL "unirail.io/node"
 
 enum { ENDPOINT_MAX = 1 << 20 };
 
-/* The addresses of a name on this node. */
+/* The addresses that a pod's name has on this node. */
 struct endpoint {
-	char *ns, *name, *uid; /* uid: of the pod */
-	char *ips;	       /* JSON: status.current.ips */
-	/* no address is used, some are retained: the object stays unchanged */
+	char *ns, *name, *uid; /* uid: UID of the pod */
+	char *ips;	       /* JSON array: status.current.ips */
+	/* all addresses are retained, none is used: the object is not changed */
 	bool retained;
-	bool sticky; /* used addresses will be retained */
+	bool sticky; /* the addresses are retained when the pod is deleted */
 };
 
 struct endpoints_required {
@@ -42,13 +43,15 @@ void endpoints_required_done(struct endpoints_required *w);
 const struct endpoint *endpoints_required_find(const struct endpoints_required *w, const char *ns,
 					       const char *name);
 
-/* The status as JSON with sorted keys, to be compared with endpoint_status_of(). ownerController*:
- * the pod's controller; for a ReplicaSet of a Deployment, the Deployment. */
+/* Returns the status as JSON with sorted keys, which can be compared with endpoint_status_of(). The
+ * keys ownerController* are the pod's controller, or the Deployment if that is a ReplicaSet of a
+ * Deployment. */
 char *endpoint_status(const struct endpoint *p, const struct pod_facts *pod, const char *node);
 struct json;
-char *endpoint_status_of(const struct json *object); /* "" if the object has none */
+/* returns the same form; "" if the object has no status */
+char *endpoint_status_of(const struct json *object);
 
-/* Request bodies: a new object, and a merge patch for an existing one. */
+/* Request bodies to create an object, and to merge-patch an existing one. */
 char *endpoint_create_text(const struct endpoint *p, const struct pod_facts *pod, const char *node,
 			   const char *label);
 char *endpoint_patch_text(const struct endpoint *p, const struct pod_facts *pod, const char *node,

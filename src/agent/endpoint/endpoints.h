@@ -6,11 +6,11 @@
  * Writes the SpiderEndpoints of this node's pods, after the pods got their addresses. The desired
  * objects are computed from the journal (agent/endpoint/endpoint.h), the existing ones are known
  * from a watch of those that this node wrote. The difference is applied by one request after
- * another, and retried while the API server is unavailable or refuses. So nothing is lost by a
- * restart, and the amount of work is limited by the number of pods.
+ * another, and retried while the API server is unavailable or refuses. So a restart loses no write,
+ * and the amount of work is limited by the number of pods.
  *
  * An endpoint is written only for a pod that the API server has under that UID on this node, and
- * deleted only while it is still as this node last wrote it.
+ * deleted only if no other client has changed it since this node wrote it.
  */
 
 #include "agent/cluster/cluster.h"
@@ -27,16 +27,16 @@ struct endpoints_conf {
 };
 
 struct endpoints *endpoints_new(const struct endpoints_conf *c);
-void endpoints_free(struct endpoints *e); /* call it before kube_free(); NULL is fine */
+void endpoints_free(struct endpoints *e); /* call it before kube_free(); e may be NULL */
 /* Sets the current leases; call it within a batch. */
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s);
-/* hold: no endpoint is deleted, because the journal may not know all addresses of pods. */
+/* hold: true while the journal may lack addresses of pods; no endpoint is deleted meanwhile. */
 void endpoints_hold(struct endpoints *e, bool hold);
-/* Returns whether this node's endpoints were listed. endpoints_status(): the status of one at the
- * API server, NULL: none. */
+/* endpoints_synced(): whether this node's endpoints were listed. endpoints_status(): the status of
+ * an endpoint at the API server; NULL: no such endpoint. */
 bool endpoints_synced(const struct endpoints *e);
 const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name);
-/* A pod of this node was added, or replaced by another one of its name. */
+/* Call it when a pod of this node was added, or replaced by another pod of the same name. */
 void endpoints_pod_changed(struct endpoints *e);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_AGENT_ENDPOINT_RECENT_WRITES_H
 #define UNIRAIL_AGENT_ENDPOINT_RECENT_WRITES_H
 
-/* Recent writes: what was recently done to an object is not repeated until a given time, although
- * the watch may not have shown it yet. Only the last write of an object counts. */
+/* Recent writes: a write to an object is not repeated until a given time, although the watch may
+ * not have delivered its result yet. Only the last write to each object counts. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct recent_writes {
 	size_t n;
 };
 
-int64_t
-recent_writes_next(const struct recent_writes *s); /* when the next one expires; 0: there is none */
+/* Returns the time at which the next entry expires; 0: there is none. */
+int64_t recent_writes_next(const struct recent_writes *s);
 
 #endif

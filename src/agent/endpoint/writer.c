@@ -14,15 +14,16 @@
 #include "base/log.h"
 #include "block/migration.h"
 
-/* Shared by the files of this directory. */
+/* The writer's state, and the list of recent writes. */
 
 enum { ENDPOINTS_AGAIN_MS = 1000, ENDPOINTS_AGAIN_MOST_MS = 15 * 1000 };
 
 /* An existing endpoint written by this node. */
 struct endpoints_there {
 	char *status;
-	int64_t idle_since; /* since when none of its addresses is used here; 0: some are */
-	bool wanted;	    /* a pod on another node requests its addresses */
+	/* loop time since which none of its addresses is used here; 0: some are used */
+	int64_t idle_since;
+	bool wanted; /* a pod on another node requests its addresses */
 };
 
 /* The request in flight. */
@@ -36,18 +37,18 @@ struct endpoints {
 	char label[BLOCK_LABEL_MAX];
 	struct kube_informer *informer;
 	struct endpoints_required wanted;
-	size_t next; /* in `wanted`: where the search for the next write begins */
-	bool known;  /* the leases are known */
+	size_t next; /* index in `wanted` at which the search for the next write begins */
+	bool known;  /* endpoints_leases() was called */
 	bool hold;
 	struct kube_call *call;
 	struct endpoints_job job;
-	struct recent_writes
-		recent_writes; /* until the watch shows it; refused ones: until the retry */
+	/* successful writes until the watch delivers them, refused ones until the retry */
+	struct recent_writes recent_writes;
 	struct loop_timer *timer;
-	int64_t at; /* when it fires */
+	int64_t at; /* loop time at which the timer expires */
 	struct backoff backoff;
-	/* An endpoint that exists but that this node did not write (or has not seen yet): patched
-	 * instead of created. */
+	/* "ns/name" of an endpoint that exists, but was not written by this node or not delivered
+	 * yet: it is patched instead of created. */
 	char *taken;
 	bool logged;
 };
@@ -86,7 +87,7 @@ static void on_synced(void *arg)
 	endpoints_schedule(arg, 0);
 }
 
-/* agent/cluster/cluster.c logs it for the other kinds of that API group. */
+/* agent/cluster/cluster.c logs the errors of other kinds of that API group. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg;
@@ -96,7 +97,7 @@ static void on_sync_error(void *arg, const struct err *cause)
 			  LOG_S("error", cause->text));
 }
 
-/* --- interface --- */
+/* --- inputs --- */
 
 struct endpoints *endpoints_new(const struct endpoints_conf *c)
 {
@@ -171,13 +172,14 @@ const char *endpoints_status(const struct endpoints *e, const char *ns, const ch
 	return o ? ((const struct endpoints_there *)o->value)->status : NULL;
 }
 
-/* One request at a time: writes what is missing, deletes what is idle. */
+/* One request at a time: writes missing and changed endpoints, deletes idle ones. */
 
-/* DELETED_MS: a pod whose sandbox is recreated releases its addresses and gets others. */
+/* DELETED_MS: delay of a deletion, because a pod whose sandbox is recreated releases its addresses
+ * and gets others. */
 enum {
 	DELETED_MS = 5 * 1000,
 	SHOWN_MS = 10 * 1000,
-	CHANGED_MS = 2 * 1000, /* by another client meanwhile */
+	CHANGED_MS = 2 * 1000, /* delay after a conflict with another client */
 	REFUSED_MS = 60 * 1000
 };
 
@@ -194,7 +196,7 @@ static void settle(struct endpoints *e, int64_t ms)
 	recent_writes_add(&e->recent_writes, e->job.ns, e->job.name, e->job.status, now(e) + ms);
 }
 
-/* The request has ended or was cancelled. */
+/* Frees the data of a request that has ended or was cancelled. */
 static void endpoints_job_done(struct endpoints *e)
 {
 	free(e->job.ns);
@@ -233,7 +235,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
 	} else {
 		say_failure(e, cause);
-		/* The other endpoints need not wait for this one. */
+		/* The other endpoints are written without waiting for the retry of this one. */
 		changed = deleted || cause->kind == ERR_AGAIN;
 		if (refused)
 			settle(e, changed ? CHANGED_MS : REFUSED_MS);
@@ -274,7 +276,7 @@ static void write_one(struct endpoints *e, const struct endpoint *p, const struc
 	send(e, &r, status, false);
 }
 
-/* The pod that has the addresses, if it is (still) on this node. The pod of a KubeVirt VM has
+/* Returns the pod that has the addresses, if it is on this node. The pod of a KubeVirt VM has
  * another name than the endpoint. */
 static const struct pod_facts *pod_of(const struct endpoints *e, const struct endpoint *p)
 {
@@ -288,7 +290,8 @@ static const struct pod_facts *pod_of(const struct endpoints *e, const struct en
 static bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
 			      const char *what);
 
-/* Continues behind the one written last: n writes render each status about twice, not n times. */
+/* Continues after the endpoint written last: n writes then compute each status about twice, not n
+ * times. */
 static bool write_next(struct endpoints *e)
 {
 	for (size_t k = 0; k < e->wanted.n; k++) {
@@ -308,7 +311,7 @@ static bool write_next(struct endpoints *e)
 	return false;
 }
 
-/* Time until the endpoint is to be deleted: 0 now, negative never. */
+/* Returns the time in ms until the endpoint is to be deleted: 0 now, negative never. */
 static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 {
 	struct endpoints_there *t = o->value;
@@ -323,7 +326,8 @@ static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
 	/*
-	 * It is the last record of the name's addresses until the other node has written its own.
+	 * If another node requests the addresses, the endpoint is their only record until that node
+	 * has written its own.
 	 */
 	due = t->idle_since + (t->wanted ? MIGRATION_LEAVE_MS : DELETED_MS);
 	return due > now(e) ? due - now(e) : 0;
@@ -364,7 +368,7 @@ static void work(void *arg)
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
-	/* Retry refused writes. */
+	/* retries refused writes */
 	next = recent_writes_next(&e->recent_writes);
 	if (next && (wait < 0 || wait > next - now(e)))
 		wait = next - now(e);
@@ -394,7 +398,7 @@ static void one_free(struct recent_writes_one *x)
 	free(x->what);
 }
 
-/* Strings are copied. what: the content written, or "" for a deletion. */
+/* Copies the strings. what: the content written, or "" for a deletion. */
 static void recent_writes_add(struct recent_writes *s, const char *ns, const char *name,
 			      const char *what, int64_t until)
 {
@@ -402,7 +406,7 @@ static void recent_writes_add(struct recent_writes *s, const char *ns, const cha
 		(struct recent_writes_one){xstrdup(ns), xstrdup(name), xstrdup(what), until};
 }
 
-/* Removes expired ones. */
+/* Removes expired entries. */
 static void recent_writes_forget(struct recent_writes *s, int64_t now)
 {
 	size_t retained = 0;

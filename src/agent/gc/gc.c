@@ -21,9 +21,9 @@ struct suspect {
 	struct gc *g;
 	char *container, *ns, *name, *uid;
 	int64_t since;
-	bool seen;	 /* in this round */
-	bool is_new;	 /* since this round */
-	bool unobserved; /* which namespace it had is not known */
+	bool seen;	 /* found by the present scan */
+	bool is_new;	 /* added by the present scan */
+	bool unobserved; /* the network namespace of the container is not recorded in its lease */
 	enum suspect_state state;
 	const char *cause;
 	struct cluster_fetch *fetch;
@@ -31,12 +31,12 @@ struct suspect {
 
 struct gc {
 	struct gc_conf conf;
-	struct suspect **v; /* sorted by container, from n_sorted on as they came */
+	struct suspect **v; /* sorted by container up to n_sorted, the rest in order of addition */
 	size_t n, n_sorted;
 	struct loop_timer *timer;
-	int64_t at;	   /* when it fires */
-	int64_t rescanned; /* loop's time of the last round; 0: never */
-	bool due;	   /* something is sure */
+	int64_t at;	   /* loop time at which the timer expires */
+	int64_t rescanned; /* loop time of the last scan; 0: never */
+	bool due;	   /* the deletion of a suspect's pod is confirmed */
 };
 
 static void on_tick(void *arg);
@@ -46,7 +46,7 @@ static int64_t now(const struct gc *g)
 	return loop_now_ms(g->conf.loop);
 }
 
-/* Never later than it was to be. */
+/* Schedules a batch within ms; keeps an earlier schedule. */
 static void schedule(struct gc *g, int64_t ms)
 {
 	if (g->timer && g->at <= now(g) + ms)
@@ -73,7 +73,7 @@ static int by_container(const void *a, const void *b)
 	const struct suspect *const *x = a, *const *y = b;
 	int order = strcmp((*x)->container, (*y)->container);
 
-	/* The known one is first: clear() keeps it. */
+	/* the earlier entry of a container is first: clear() retains it */
 	return order ? order : (*x)->is_new - (*y)->is_new;
 }
 
@@ -107,8 +107,9 @@ static void suspect(struct gc *g, const struct lease *l)
 	s->seen = true;
 }
 
-/* Containers that were not added again are running, or have no lease any more. A container whose
- * leases are not adjacent was added more than once. */
+/* Removes suspects that the scan did not find: their containers run, or have no lease any more.
+ * Removes duplicates as well: a container whose leases are not adjacent was added more than
+ * once. */
 static void clear(struct gc *g)
 {
 	size_t kept = 0;
@@ -134,11 +135,11 @@ static void drop_all(struct gc *g)
 	clear(g);
 }
 
-/* --- a round --- */
+/* --- scan of the journal --- */
 
 /*
- * By now it was to have ended, and only its object is held (by a finalizer, or by a kubelet that
- * lost it).
+ * Returns whether the time for the pod's termination is over: only its object still exists, because
+ * of a finalizer, or because the kubelet lost the pod.
  */
 static bool is_over(const struct pod_facts *p)
 {
@@ -148,12 +149,13 @@ static bool is_over(const struct pod_facts *p)
 	       now_real_ms() >= ends;
 }
 
-/* Its pod, as far as the watch shows; a machine's pod has another name than the lease. */
+/* Returns the lease's pod if the watch has delivered it. The pod of a KubeVirt VM has another name
+ * than the lease. */
 static const struct pod_facts *pod_of(const struct gc *g, const struct lease *l)
 {
 	const struct pod_facts *p = cluster_pod(g->conf.cluster, l->pod_namespace, l->pod_name);
 
-	/* A static pod lives on when the kubelet creates its object again. */
+	/* a static pod keeps running when the kubelet recreates its object with another UID */
 	if (p && (!*l->pod_uid || strcmp(p->uid, l->pod_uid) == 0 || pod_is_static(p)))
 		return p;
 	return *l->pod_uid ? cluster_pod_by_uid(g->conf.cluster, l->pod_uid) : NULL;
@@ -166,7 +168,8 @@ static bool is_live(const struct gc *g, const struct lease *l)
 	return p && !p->finished && !(is_over(p) && *l->netns == '/');
 }
 
-/* As long as the namespace exists a process may be in it, whatever the API server reports. */
+/* Returns whether the container's network namespace exists: a process may run in it, whatever the
+ * API server reports. */
 static bool has_namespace(const struct gc *g, const struct lease *l)
 {
 	return *l->netns == '/' && file_exists(g->conf.root, l->netns);
@@ -190,7 +193,7 @@ static void scan(struct gc *g, const struct lease_table *t)
 		if (l->state != LEASE_USED || !*l->pod_name || !*l->pod_namespace ||
 		    !*l->container_id)
 			continue;
-		/* Mostly a container's leases are one behind the other. */
+		/* the leases of a container are usually adjacent */
 		if (last && strcmp(last->container_id, l->container_id) == 0)
 			continue;
 		last = l;
@@ -201,7 +204,7 @@ static void scan(struct gc *g, const struct lease_table *t)
 	g->rescanned = now(g);
 }
 
-/* --- asking --- */
+/* --- confirmation by the API server --- */
 
 static void decide(struct suspect *s, const char *cause)
 {
@@ -252,7 +255,7 @@ static void request(struct gc *g)
 	}
 }
 
-/* --- giving back --- */
+/* --- release --- */
 
 static void give_back(struct suspect *s, struct ipam *store)
 {
@@ -272,7 +275,8 @@ static void give_back(struct suspect *s, struct ipam *store)
 			 LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("uid", s->uid),
 			 LOG_S("container_id", s->container), LOG_S("why", s->cause),
 			 LOG_I("addresses", r));
-	/* Released ones are not checked in the next round; others are checked again. */
+	/* A suspect whose addresses were released is not found by the next scan; after a failure it
+	 * is checked again. */
 	decide(s, NULL);
 }
 
@@ -282,7 +286,8 @@ void gc_batch(struct gc *g, struct ipam *store)
 		drop_all(g);
 		return;
 	}
-	/* The decision was made before: meanwhile it may have a pod again. */
+	/* Scans again before releasing: since the confirmation the container's pod may have
+	 * appeared. */
 	if (g->due || now(g) - g->rescanned >= TICK_MS)
 		scan(g, ipam_leases(store));
 	g->due = false;
@@ -305,7 +310,7 @@ static void on_tick(void *arg)
 	schedule(g, g->n > 0 ? RECONCILE_MS : TICK_MS);
 }
 
-/* --- life --- */
+/* --- start and stop --- */
 
 struct gc *gc_new(const struct gc_conf *c)
 {

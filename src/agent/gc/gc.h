@@ -3,14 +3,15 @@
 #define UNIRAIL_AGENT_GC_GC_H
 
 /*
- * Addresses of pods that are gone, whose DEL never came: the node lost power, a runtime its state.
+ * Releases addresses of deleted pods for which no CNI DEL arrived: the node lost power, or the
+ * container runtime its state.
  *
- * A container's addresses are released when all of this is true for the grace time: the watch of this
- * node's pods is up to date and shows no pod of that UID that still runs; the container's network
- * namespace does not exist; and a request about the pod, made at the end of that time, confirms it:
- * no pod of that name exists, or another one replaced it, or it has finished, or its deletion is
- * overdue (deletionTimestamp, which includes its grace period). As long as anything is unknown,
- * nothing is released. A lease without a pod's name is ignored here.
+ * A container's addresses are released when all of this is true for the grace time: the watch of
+ * this node's pods is up to date and shows no pod of that UID that still runs; the container's
+ * network namespace does not exist; and a GET of the pod at the end of that time confirms the
+ * deletion: no pod of that name exists, or another one replaced it, or it has finished, or its
+ * deletion is overdue (deletionTimestamp, which includes its grace period). As long as anything is
+ * unknown, nothing is released. Leases without a pod's name are ignored.
  */
 
 #include "agent/cluster/cluster.h"
@@ -26,14 +27,15 @@ struct gc_conf {
 	struct metrics *metrics;
 	bool off;
 	int64_t grace_ms;
-	void (*touch)(void *arg); /* a batch is wanted: gc_batch() has something to do */
+	void (*touch)(void *arg); /* schedules a batch, which calls gc_batch() */
 	void *arg;
 };
 
 struct gc *gc_new(const struct gc_conf *c);
-void gc_free(struct gc *g); /* before cluster_free(); NULL is fine */
+void gc_free(struct gc *g); /* call it before cluster_free(); g may be NULL */
 void gc_settings(struct gc *g, bool off, int64_t grace_ms);
-/* Within a batch: reads the journal, releases what is due. */
+/* Call it within a batch: reads the journal and releases the addresses of pods whose deletion is
+ * confirmed. */
 void gc_batch(struct gc *g, struct ipam *store);
 
 #endif

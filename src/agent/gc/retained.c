@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "ipam/lend.h"
 
-/* The objects that retained.c reads to find the owner of a name, one after the other. */
+/* The objects that are read to find the owner of a name, one after the other. */
 
 enum owner_lookup_step {
 	OWNER_LOOKUP_SET,
@@ -31,27 +31,29 @@ struct owner_lookup {
 
 enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
 
-/* A name with addresses retained here. */
+/* A pod's name with addresses retained on this node. */
 struct owner {
 	char *ns, *name;
-	int64_t due;		      /* loop's time: to be asked about */
-	int64_t retained_ms;	      /* the journal's time of the latest of its leases */
-	bool seen;		      /* in this round */
-	const char *cause;	      /* why it is released; NULL: it is not */
-	struct migration_place place; /* with `elsewhere`: which of them are */
+	int64_t due;	     /* loop time of the next owner lookup */
+	int64_t retained_ms; /* the latest time in the journal of all its leases */
+	bool seen;	     /* found by the present scan */
+	/* the reason why its addresses are released; NULL: they are not */
+	const char *cause;
+	/* valid if `elsewhere`: the addresses that the name has on other nodes */
+	struct migration_place place;
 	bool elsewhere;
 };
 
 struct retained {
 	struct retained_conf conf;
-	struct owner *v; /* sorted by name, from n_sorted on as they came */
+	struct owner *v; /* sorted by name up to n_sorted, the rest in order of addition */
 	size_t n, n_sorted;
 	struct loop_timer *timer;
 	struct kube_call *call;
-	/* who is asked about */
+	/* name of the lookup in flight; NULL: none */
 	char *ns, *name;
 	struct owner_lookup q;
-	char *logged; /* the last error, as logged */
+	char *logged; /* last logged error */
 };
 
 static void next(struct retained *k);
@@ -95,7 +97,7 @@ static void record(struct retained *k, const struct lease *l)
 				    .name = xstrdup(l->pod_name),
 				    .due = now(k) + k->conf.grace_ms};
 	}
-	/* Retained again: its pod was created and deleted meanwhile. */
+	/* addresses were retained again: meanwhile a pod of that name was created and deleted */
 	if (l->at_ms > h->retained_ms && h->retained_ms)
 		h->due = now(k) + k->conf.grace_ms;
 	if (l->at_ms > h->retained_ms)
@@ -103,7 +105,8 @@ static void record(struct retained *k, const struct lease *l)
 	h->seen = true;
 }
 
-/* The same name, noted twice: its leases are of one round. */
+/* Returns whether both entries have the same name, because its leases were found in one scan;
+ * merges h into was. */
 static bool is_same(struct owner *was, const struct owner *h)
 {
 	if (by_name(was, h) != 0)
@@ -133,7 +136,7 @@ static void scan(struct retained *k, const struct lease_table *t)
 	k->n = k->n_sorted = n;
 }
 
-/* --- one name at a time --- */
+/* --- owner lookups, one name at a time --- */
 
 static void over(struct retained *k)
 {
@@ -144,7 +147,7 @@ static void over(struct retained *k)
 	next(k);
 }
 
-/* Logs each error once: nothing is released meanwhile. */
+/* Logs each error once. Nothing is released while the error persists. */
 static void say(struct retained *k, const struct err *e)
 {
 	if (k->logged && strcmp(k->logged, e->text) == 0)
@@ -181,7 +184,7 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 
 	(void)status;
 	k->call = NULL;
-	/* Neither is there where the kind is not installed. */
+	/* -ENOENT also means that the CRD of the kind is not installed, so no object exists */
 	if (e && e->code != -ENOENT) {
 		say(k, e);
 		over(k);
@@ -218,7 +221,8 @@ static void on_tick(void *arg)
 	struct owner *h = NULL;
 
 	k->timer = NULL;
-	/* The one that is due longest: one name in TICK_MS may be less than become due. */
+	/* Selects the name whose lookup is overdue longest: with many names, more may become due
+	 * than one per TICK_MS. */
 	for (size_t i = 0; i < k->n; i++)
 		if (k->v[i].due <= now(k) && (!h || k->v[i].due < h->due))
 			h = &k->v[i];
@@ -239,7 +243,7 @@ static void next(struct retained *k)
 		k->timer = loop_add_timer(kube_loop(k->conf.kube), TICK_MS, on_tick, k);
 }
 
-/* --- giving back --- */
+/* --- release --- */
 
 static bool is_due(const struct retained *k, const struct owner *h, const struct lease *l)
 {
@@ -277,7 +281,8 @@ static void give_back(struct retained *k, struct owner *h, struct ipam *store)
 
 void retained_batch(struct retained *k, struct ipam *store)
 {
-	/* Releases only leases that the journal had at the time of the decision, not later ones. */
+	/* The decision was made with the journal as scanned before: leases added later are not
+	 * released. */
 	for (size_t i = 0; i < k->n; i++)
 		if (k->v[i].cause || k->v[i].elsewhere)
 			give_back(k, &k->v[i], store);
@@ -285,7 +290,7 @@ void retained_batch(struct retained *k, struct ipam *store)
 	next(k);
 }
 
-/* --- life --- */
+/* --- start and stop --- */
 
 struct retained *retained_new(const struct retained_conf *c)
 {
@@ -317,10 +322,7 @@ void retained_free(struct retained *k)
 	free(k);
 }
 
-/*
- * Whether the owner of a retained address still exists: the requests to the API server and what
- * their answers mean.
- */
+/* Owner lookup: the requests to the API server, and the evaluation of their responses. */
 
 static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
 static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
@@ -354,7 +356,7 @@ static bool is_deleting(const struct json *object)
 	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp")) != NULL;
 }
 
-/* NULL: there is no such object. */
+/* Stores the response of the present step; object NULL: it does not exist. */
 static void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
 {
 	switch (q->step) {
@@ -376,7 +378,7 @@ static void owner_lookup_learn(struct owner_lookup *q, const struct json *object
 	}
 }
 
-/* The object that the step reads; false: none. */
+/* Sets *ret to the object that the present step reads; false: the step reads none. */
 static bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
 				 const char *ns, const char *name, struct kube_ref *ret,
 				 char set[static 254])

@@ -20,14 +20,15 @@ struct retained_conf {
 	const char *node;
 	int64_t grace_ms;
 	struct identity_conf identity;
-	void (*touch)(void *arg); /* schedules a batch: retained_batch() has something to do */
+	void (*touch)(void *arg); /* schedules a batch, which calls retained_batch() */
 	void *arg;
 };
 
-struct retained *retained_new(const struct retained_conf *c); /* node is borrowed */
-void retained_free(struct retained *k);			      /* before kube_free(); NULL is fine */
+struct retained *retained_new(const struct retained_conf *c); /* c->node is borrowed */
+/* call it before kube_free(); k may be NULL */
+void retained_free(struct retained *k);
 void retained_settings(struct retained *k, int64_t grace_ms, const struct identity_conf *c);
-/* Call it within a batch: releases what is due. */
+/* Call it within a batch: releases the addresses whose owner lookup found no owner. */
 void retained_batch(struct retained *k, struct ipam *store);
 
 #endif

@@ -3,8 +3,8 @@
 #define UNIRAIL_AGENT_MIGRATION_INTERNAL_H
 
 /*
- * Shared by the files of this directory: import runs where the pod is, export where its addresses
- * are.
+ * Shared by both sides: import runs on the node of the pod, export on the node that has its
+ * addresses.
  */
 
 #include "agent/migration/migration.h"
@@ -12,31 +12,31 @@
 #include "block/migration.h"
 #include "kube/informer.h"
 
-/* A name whose addresses are being fetched. */
+/* A pod's name whose addresses are imported. */
 struct import {
 	struct migration *h;
 	char *ns, *name, *pod, *uid;
-	char *ifname; /* for an endpoint that has no names of interfaces */
+	char *ifname; /* interface to use if the endpoint does not name interfaces */
 	bool migrating;
 	struct migration_place place;
 	bool done;
-	int64_t requested_ms; /* when its pod last asked */
-	/* this round */
+	int64_t requested_ms; /* loop time of the last request of its pod */
+	/* state of the present round, which tries each address once */
 	bool in_round;
-	size_t at;	    /* of place.v */
-	bool tried;	    /* a request for it was carried out */
-	bool open;	    /* some may become available */
-	bool waits;	    /* the node that has one got a request */
-	char owner[254];    /* the node to request them from; "": none */
-	struct block_op op; /* to be carried out next, with has_op */
+	size_t at;	    /* index of the present address in place.v */
+	bool tried;	    /* a request for the present address was sent */
+	bool open;	    /* some addresses may become available later */
+	bool waits;	    /* a request for an address was already recorded on its endpoint */
+	char owner[254];    /* node to request the addresses from; "": none */
+	struct block_op op; /* the next request, valid if has_op */
 	bool has_op;
 	struct kube_call *call;
 	struct loop_timer *timer;
 	struct backoff backoff;
-	char *cause; /* what is waited for */
+	char *cause; /* reason of the wait, for errors; NULL: none */
 };
 
-/* An address released to a node that has not taken it yet. */
+/* An address that this node released to another node, which has not claimed it yet. */
 struct given {
 	struct ipaddr ip;
 	int64_t since;
@@ -47,7 +47,7 @@ struct migration {
 	struct migration_conf conf;
 	struct import **v;
 	size_t n;
-	struct kube_informer *informer; /* of struct migration_place */
+	struct kube_informer *informer; /* values: struct migration_place */
 	struct kube_call *refusing;
 	struct loop_timer *sweep;
 	struct backoff again;

@@ -14,7 +14,7 @@
 static const struct kube_kind migration_kind = {"spiderpool.spidernet.io", "v2beta1",
 						"spiderendpoints", "spiderendpoint", true};
 
-/* --- what requests want --- */
+/* --- requests of pods --- */
 
 static struct import *find(const struct migration *h, const char *ns, const char *name)
 {
@@ -24,7 +24,8 @@ static struct import *find(const struct migration *h, const char *ns, const char
 	return NULL;
 }
 
-/* A retained address that was released a moment ago counts as missing. */
+/* Returns whether the pools attached to the store have the address. A retained address that was
+ * released a moment ago counts as missing. */
 static bool is_here(struct ipam *store, const struct lease *l)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
@@ -41,7 +42,7 @@ static bool is_of(struct ipam *store, const struct lease *l, const struct identi
 	       strcmp(l->ifname, ifname) == 0;
 }
 
-/* Whether the journal has an address for each of the requests. */
+/* Returns whether the journal has an address of the name for each of the requests. */
 static bool is_known(struct ipam *store, const struct identity *owner,
 		     const struct ip_request *requests, size_t n)
 {
@@ -99,7 +100,7 @@ void migration_imported(struct migration *h, const struct identity *owner)
 	import_pin(h);
 }
 
-/* --- what came --- */
+/* --- imported addresses --- */
 
 static void keep(const struct import *c, const struct migration_ip *x, struct ipam *store)
 {
@@ -127,7 +128,7 @@ void migration_begin(struct migration *h, struct ipam *store)
 			keep(h->v[i], &h->v[i]->place.v[k], store);
 }
 
-/* --- life --- */
+/* --- start and stop --- */
 
 static void migration_watch(struct migration *h);
 
@@ -156,21 +157,21 @@ void migration_free(struct migration *h)
 	free(h);
 }
 
-/* Where the pod is now: fetches what its name had, one address after the other. */
+/* Import, on the node of the pod: fetches the addresses of a name, one after the other. */
 
 enum {
 	AGAIN_MS = 100,
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
 	DELETED_MS = 10 * 1000,
-	PATIENCE_MS = 60 * 1000, /* the kubelet retries within this time */
+	PATIENCE_MS = 60 * 1000, /* the kubelet retries the pod within this time */
 };
 
 static void later(struct import *c, int64_t ms);
 
-/* --- names --- */
+/* --- list of names --- */
 
-/* Reserves borrowed addresses until they have a lease; otherwise they would be returned at once. */
+/* Reserves imported addresses until they have a lease; otherwise they would be returned at once. */
 static void import_pin(struct migration *h)
 {
 	struct blocks *b = node_pools_blocks(h->conf.node_pools);
@@ -214,7 +215,7 @@ static void say(struct import *c, const char *cause)
 	c->cause = xstrdup(cause);
 }
 
-/* --- one address after the other --- */
+/* --- one address --- */
 
 static struct migration_facts facts_of(const struct import *c, const struct blocks *b)
 {
@@ -237,7 +238,8 @@ static void next(struct import *c)
 	c->tried = false;
 }
 
-/* Not available now. */
+/* The address is not available now: continues with the next one, and tries again in the next
+ * round. */
 static void leave_open(struct import *c, const struct migration_facts *f)
 {
 	const struct identity owner = {.ns = c->ns, .name = c->name};
@@ -297,7 +299,7 @@ static void on_rescanned(void *arg, enum block_outcome r, const struct block_obj
 	leave_open(c, &f);
 }
 
-/* False: a request is under way. */
+/* Returns false if a request is in flight. */
 static bool step(struct import *c, struct blocks *b)
 {
 	struct migration_facts f = facts_of(c, b);
@@ -321,7 +323,7 @@ static bool step(struct import *c, struct blocks *b)
 	return true;
 }
 
-/* --- rounds --- */
+/* --- one round: all addresses of a name --- */
 
 static void on_requested(void *arg, int status, const struct json *object, const struct err *e)
 {
@@ -349,13 +351,13 @@ static void request(struct import *c)
 	c->call = kube_send(c->h->conf.kube, &r, on_requested, c);
 }
 
-/* Whether its pod is still there: one that is gone must not ask on, the next one of the name may on
- * another node. */
+/* Returns whether the pod still exists. After its deletion this node must not request its
+ * addresses, because the next pod of the name may be on another node. */
 static bool is_wanted(const struct import *c)
 {
 	const struct pod_facts *p = cluster_pod(c->h->conf.cluster, c->ns, c->pod);
 
-	if (!p) /* not shown yet */
+	if (!p) /* the watch has not delivered it yet */
 		return migration_now(c->h) - c->requested_ms < DELETED_MS;
 	return strcmp(p->uid, c->uid) == 0 && !p->deleting;
 }
@@ -403,7 +405,8 @@ static void on_place(void *arg, int status, const struct json *object, const str
 		later(c, backoff_next(&c->backoff));
 		return;
 	}
-	/* A pod deleted meanwhile was seen; one without addresses does not count. */
+	/* A missing endpoint, or one without addresses, may belong to a pod deleted meanwhile: the
+	 * addresses read before are used. */
 	if (!e && migration_place_read(object, &p, NULL) == 0) {
 		migration_place_done(&c->place);
 		c->place = p;
@@ -444,7 +447,7 @@ static void later(struct import *c, int64_t ms)
 	c->timer = loop_add_timer(kube_loop(c->h->conf.kube), ms, on_timer, c);
 }
 
-/* --- from the first ask on --- */
+/* --- start of an import --- */
 
 /* migration.c */
 static struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
@@ -465,7 +468,7 @@ static struct import *import_new(struct migration *h, const struct identity *own
 	return c;
 }
 
-/* Another pod of the name: the addresses imported so far stay reserved. */
+/* Another pod of the same name: the addresses imported so far stay reserved. */
 static void import_renew(struct import *c, const struct identity *owner, const char *uid)
 {
 	free(c->pod);
@@ -480,7 +483,7 @@ static void import_renew(struct import *c, const struct identity *owner, const c
 	later(c, 0);
 }
 
-/* Where the addresses are: answers who asks for them. */
+/* Export, on the node that has the addresses: answers the requests of other nodes. */
 
 enum {
 	SWEEP_MS = 30 * 1000,
@@ -488,7 +491,7 @@ enum {
 	MIGRATION_EXPORT_REQUEST_MS = 10 * 1000
 };
 
-/* --- who asks --- */
+/* --- requests of other nodes --- */
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -509,7 +512,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		h->conf.touch(h->conf.arg);
 }
 
-/* agent/endpoint/writer.c says it. */
+/* agent/endpoint/writer.c logs the error of the same kind. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg, (void)cause;
@@ -553,7 +556,7 @@ static void migration_watch(struct migration *h)
 	sweep_in(h, SWEEP_MS);
 }
 
-/* --- answers --- */
+/* --- responses to requests --- */
 
 static void on_exported(void *arg, enum block_outcome r, const struct block_object *o)
 {
@@ -562,7 +565,7 @@ static void on_exported(void *arg, enum block_outcome r, const struct block_obje
 	(void)o;
 	if (r == BLOCK_OK)
 		backoff_reset(&h->again);
-	/* There may be more, in the same block. */
+	/* the same block may have more requested addresses */
 	h->conf.touch(h->conf.arg);
 }
 
@@ -611,7 +614,7 @@ static void answer(struct migration *h, const struct kube_object *o, struct bloc
 		if (!migration_export(blocks_table(b), ip, p->for_node, &op))
 			continue;
 		more = true;
-		/* Something else is done about the block. */
+		/* refused if another request about the block is in flight */
 		if (!blocks_request(b, &op, on_exported, h))
 			sweep_in(h, backoff_next(&h->again));
 	}
@@ -648,7 +651,7 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&x->ip, &y->ip);
 }
 
-/* sorted: how many of the list were known before and are in order. */
+/* sorted: number of entries at the beginning of the list that are sorted. */
 static void record(struct migration *h, size_t sorted, const struct ipaddr *ip)
 {
 	struct given key = {.ip = *ip};
@@ -686,8 +689,8 @@ static int by_address(const void *a, const void *b)
 }
 
 /*
- * An exported address that no node imported in time, and that no node requests, is this node's
- * again.
+ * Reclaims exported addresses that no node imported within MIGRATION_LEAVE_MS and that no node
+ * requests.
  */
 static void take_back(struct migration *h, struct blocks *b)
 {

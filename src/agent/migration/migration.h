@@ -5,16 +5,15 @@
 /*
  * Retained addresses that follow their pod's name from node to node: both sides of block/migration.h.
  *
- * The node where the pod is now: a pod with retained addresses arrives, and the journal does not
- * have its name. The agent reads its SpiderEndpoint and imports its addresses one after the other:
- * it reads the block, borrows or claims, or sends a request to the node that has the address.
- * Meanwhile the pod's request waits; after its time limit it fails, and the next try finds the
- * addresses imported until then: the import of a name continues for a while. A machine that migrates gets other addresses instead. All
- * addresses of a name are imported together, even if its interfaces are requested one by one: the
- * endpoint is written again after the first.
+ * The node where the pod is now: a pod with retained addresses arrives, and the journal does not have its name. The
+ * agent reads its SpiderEndpoint and imports its addresses one after the other: it reads the block, borrows or claims,
+ * or sends a request to the node that has the address. Meanwhile the pod's request waits; after its time limit it
+ * fails, and the next try finds the addresses imported until then: the import of a name continues for a while. A
+ * KubeVirt VM that migrates gets other addresses instead. All addresses of a name are imported together, even if its
+ * interfaces are requested one by one: the endpoint is written again after the first.
  *
- * The node that has them watches the endpoints that bear its label, and answers in each batch, when
- * what its containers have is known.
+ * The node that has the addresses watches the endpoints with its label, and answers requests in each batch, when the
+ * addresses of its containers are known.
  */
 
 #include "agent/cluster/cluster.h"
@@ -30,30 +29,31 @@ struct migration_conf {
 	struct cluster *cluster;
 	struct node_pools *node_pools;
 	const char *node;
-	void (*touch)(void *arg);   /* a batch is wanted */
-	void (*changed)(void *arg); /* a name need not wait any more; from the loop */
+	void (*touch)(void *arg);   /* schedules a batch */
+	void (*changed)(void *arg); /* called from the event loop: the import of a name has ended */
 	void *arg;
 };
 
-struct migration *migration_new(const struct migration_conf *c); /* texts are borrowed */
-void migration_free(struct migration *h); /* before node_pools_free(); NULL is fine */
+struct migration *migration_new(const struct migration_conf *c); /* strings in c are borrowed */
+void migration_free(struct migration *h); /* call it before node_pools_free(); h may be NULL */
 
 /*
- * Within a batch, for requests of a pod with retained addresses. 0: nothing to wait for. 1: wait
- * for changed(), and retry. Negative, kind ERR_AGAIN, when `last`: it cannot wait any longer.
+ * Call it within a batch for the requests of a pod with retained addresses. Returns 0 if there is nothing to wait for,
+ * 1 if the requests wait for changed(). `last`: the requests cannot wait any longer; returns a negative code, kind
+ * ERR_AGAIN, instead of 1.
  */
 int migration_wait(struct migration *h, struct ipam *store, const struct identity *owner,
 		   const char *uid, const struct ip_request *requests, size_t n, bool last,
 		   struct err *e);
-/* The name's pod has its addresses. */
+/* Call it when the name's pod has its addresses: ends the import. */
 void migration_imported(struct migration *h, const struct identity *owner);
 
 /*
- * Before a batch's first request: imported addresses are retained for their name before other
- * requests.
+ * Call it before the first request of a batch: imported addresses are retained for their name, so that other requests
+ * do not get them.
  */
 void migration_begin(struct migration *h, struct ipam *store);
-/* After its last one: answers other nodes. whole: the journal is complete. */
+/* Call it after the last request of a batch: answers other nodes. whole: the journal has the addresses of all pods. */
 void migration_batch(struct migration *h, struct ipam *store, bool whole);
 
 #endif

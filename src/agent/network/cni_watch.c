@@ -23,13 +23,14 @@ struct cni_watch {
 	struct loop_fd *watch;
 	struct loop_timer *timer;
 	int64_t due_ms;
-	bool swept; /* generated files of other names are removed */
-	bool used;  /* by the runtime, as far as the files show */
-	bool waits; /* there is no network to wrap: the node is not ready and reports that itself */
+	bool swept; /* generated files of other names were removed */
+	/* the files indicate that the container runtime uses the generated configuration */
+	bool used;
+	bool waits; /* there is no network to wrap: the kubelet reports the node as not ready */
 	bool wrote; /* the generated file existed at the last scan */
 	char *network;
 	char *cause;
-	/* by another program, repeatedly */
+	/* number of removals of the file by another program */
 	int removals;
 	int64_t removed_ms, backoff_ms;
 };
@@ -45,14 +46,16 @@ static void report(struct cni_watch *w, bool warning, const char *text)
 				&(struct kube_event){.api_version = "v1",
 						     .kind = "Node",
 						     .name = w->conf.node,
-						     .uid = w->conf.node, /* as the kubelet's */
+						     /* the kubelet uses the node's name as UID,
+						      * too */
+						     .uid = w->conf.node,
 						     .warning = warning,
 						     .reason = warning ? "CNIConfigNotUsed"
 								       : "CNIConfigUsed",
 						     .message = text});
 }
 
-/* event: an administrator must act. */
+/* Logs and reports a changed state. event: an administrator must act. */
 static void take_state(struct cni_watch *w, bool used, const char *cause, bool event)
 {
 	bool was_reported = w->cause && *w->cause,
@@ -79,7 +82,7 @@ static void take_state(struct cni_watch *w, bool used, const char *cause, bool e
 
 /* --- one scan --- */
 
-/* The generated file existed and is missing now. */
+/* Counts a removal: the generated file existed at the last scan and is missing now. */
 static void count_removal(struct cni_watch *w, int64_t now)
 {
 	bool again = w->removals > 0 && now - w->removed_ms < FORGET_MS;
@@ -165,7 +168,8 @@ static void inspect(struct cni_watch *w, const struct cni_config_files *l,
 }
 
 /*
- * A recreated directory needs a new inotify watch; setting it again on the same one has no effect.
+ * Sets the inotify watch again in case the directory was recreated; on the same directory this has
+ * no effect.
  */
 static void follow(struct cni_watch *w)
 {
@@ -183,8 +187,8 @@ static void scan(struct cni_watch *w)
 	follow(w);
 	if (r == 0)
 		r = cni_config_read(w->conf.root, w->conf.dir, &files, &e);
-	/* Only once: two agents with different file names would otherwise remove each other's
-	 * forever. */
+	/* Removes files of other names only once: two agents with different file names would
+	 * otherwise remove each other's file forever. */
 	if (r == 0 && !w->swept) {
 		r = cni_config_remove(w->conf.root, w->conf.dir, &files, w->conf.name, &e);
 		w->swept = r >= 0;
@@ -210,7 +214,7 @@ static void on_time(void *arg)
 	scan(w);
 }
 
-/* Keeps an earlier schedule. */
+/* Schedules a scan within ms; keeps an earlier schedule. */
 static void schedule(struct cni_watch *w, int64_t ms)
 {
 	int64_t due = loop_now_ms(w->conf.loop) + ms;
@@ -245,7 +249,8 @@ int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct
 	w = xcalloc(1, sizeof(*w));
 	*w = (struct cni_watch){.conf = *c, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
 	if (w->fd < 0)
-		log_warn("changes of the CNI configuration directory are noticed late: no inotify",
+		log_warn("no inotify: changes of the CNI configuration directory are noticed by "
+			 "polling only",
 			 LOG_S("error", strerror(errno)));
 	else if (loop_add_fd(c->loop, w->fd, EPOLLIN, on_changes, w, &w->watch, e) < 0) {
 		cni_watch_free(w);

@@ -3,7 +3,7 @@
 #define UNIRAIL_AGENT_NETWORK_CNI_WATCH_H
 
 /*
- * Keeps the generated CNI configuration (host/cni/cni_config.h) up to date while the agent runs. The
+ * Updates the generated CNI configuration (host/cni/cni_config.h) while the agent runs. The
  * directory is watched (inotify, and a scan every 30 s). The file is rewritten when the
  * configuration of the cluster's own network changes, or when another program removed it; if that
  * happens repeatedly (Cilium with cni.exclusive=true), after a backoff of 1 s to 60 s.
@@ -29,17 +29,17 @@ struct cni_watch;
 struct cni_watch_conf {
 	struct loop *loop;
 	const struct root *root;
-	struct kube_events *events;		/* NULL: none */
+	struct kube_events *events;		/* NULL: no events are written */
 	const char *dir, *name, *socket, *node; /* borrowed */
 };
 
-/* Writes the file at once if it is missing. A failure is reported and retried. Kind ERR_CONF: no
- * runtime would read a file of that name. */
+/* Writes the file at once if it is missing. A failure to write is reported and retried. Fails with
+ * kind ERR_CONF if the container runtime would not read a file of that name. */
 int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct err *e);
-void cni_watch_free(struct cni_watch *w); /* the file stays; NULL is fine */
+void cni_watch_free(struct cni_watch *w); /* the file is not removed; w may be NULL */
 
-/* Returns 0 if the runtime uses unirail's configuration, or has none at all yet, or w is NULL.
- * Negative, kind ERR_AGAIN, with the reason if not. */
+/* Returns 0 if the container runtime uses unirail's configuration, if there is no network to wrap
+ * yet, or if w is NULL. Otherwise a negative code, kind ERR_AGAIN, and the reason. */
 int cni_watch_ready(const struct cni_watch *w, struct err *e);
 /* Writes {"used": bool, "file": the generated file or "", "network": the network it wraps or "",
  * "why": "" or the error}; null if w is NULL. */

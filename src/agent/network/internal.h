@@ -12,11 +12,11 @@ struct nets_patch;
 struct nets {
 	struct nets_conf conf;
 	struct nets_request *requests;
-	struct child *child; /* queries the kubelet; one at a time */
+	struct child *child; /* queries the kubelet; at most one at a time */
 	uint64_t seq;
-	struct nets_patch *patches; /* the oldest first */
+	struct nets_patch *patches; /* list, the oldest first */
 	size_t n_patches, n_running;
-	struct loop_timer *scan; /* scans for status files that were not reported */
+	struct loop_timer *scan; /* next scan for status files that were not reported */
 };
 
 void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,

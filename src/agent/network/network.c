@@ -21,7 +21,7 @@ enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
 struct nets_request {
 	struct nets *nets;
 	struct http_request *q;
-	struct json_doc *doc; /* has the strings of the request */
+	struct json_doc *doc; /* owns the strings of the request */
 	const char *ns, *name;
 	struct net_request request;
 	struct net_plan plan;
@@ -32,7 +32,7 @@ struct nets_request {
 		ASK_NO_DEVICES,
 		LOOKUP_WAITS,
 		LOOKUP_RUNS
-	} devices; /* LOOKUP_RUNS: the child has it */
+	} devices; /* LOOKUP_RUNS: the query in flight includes this request */
 	struct nets_request *next;
 };
 
@@ -84,7 +84,7 @@ void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const
 							     .message = message});
 }
 
-/* --- answer --- */
+/* --- response --- */
 
 static void fail(struct nets_request *a, const struct err *e)
 {
@@ -131,8 +131,8 @@ static void put_devices(const struct nets_request *a, const struct kubelet *k, s
 		allocated_print(&found, b);
 }
 
-/* In a child process, because the kubelet may be slow: one query for all waiting requests. The
- * output is lines, for each request after "#" and its number; '!': an error. */
+/* Runs in a child process, because the kubelet may be slow: one query for all waiting requests.
+ * Writes for each request a line "#" with its number and lines of devices; "!" begins an error. */
 static int find_devices(void *arg)
 {
 	const struct nets *n = arg;
@@ -150,7 +150,7 @@ static int find_devices(void *arg)
 	return fd_write_all(STDOUT_FILENO, b.p, b.len, NULL) < 0 || r < 0;
 }
 
-/* The output after the request's number. */
+/* Returns the lines of the request with that number. */
 static struct span part_of(struct span out, uint64_t seq)
 {
 	auto_free char *head = xasprintf("#%llu", (unsigned long long)seq);
@@ -215,7 +215,8 @@ static void on_devices(void *arg, int status, struct span out, const struct err 
 	ask_kubelet(n);
 }
 
-/* Queries for all waiting requests; later ones are part of the next query. */
+/* Queries the kubelet for all waiting requests; requests that arrive later are part of the next
+ * query. */
 static void ask_kubelet(struct nets *n)
 {
 	const struct child_conf c = {
@@ -236,7 +237,7 @@ static void ask_kubelet(struct nets *n)
 
 /* --- networks --- */
 
-/* An unknown namespace may have the annotation "false". */
+/* An unknown namespace counts as distrusted, because it may have the annotation "false". */
 static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
@@ -259,7 +260,8 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 	return true;
 }
 
-/* A definition that is missing may exist as long as definitions were not listed. */
+/* Replaces the error of a missing definition while the first list is incomplete: the definition may
+ * exist. */
 static void judge_lack(struct nets_request *a, struct err *e)
 {
 	struct cluster *c = a->nets->conf.cluster;

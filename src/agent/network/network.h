@@ -7,14 +7,14 @@
  *
  * A request is resolved from: the pod (in the cache, or by one GET if the cache does not have it or
  * has another pod of its name), its definitions in the cache, and, only if one of them names a
- * resource, the devices that the kubelet allocated, queried in a child process. The answer has what
- * plan.h chose, the coordinator's settings and the directory of the store.
+ * resource, the devices that the kubelet allocated, queried in a child process. The response has
+ * the plan (plan.h), the coordinator's settings and the directory of the store.
  *
  * A status is one patch of the pod's status with its annotation, only for the pod of that UID,
  * retried while the API server is unavailable for at most NETS_STATUS_MS; and one event. Only the
  * last status of a pod counts. It is dropped when the pod is deleted. The file that the CNI process
- * left in POD_STATUS_DIR of stateDir is removed when the status is written or dropped. Files found
- * there otherwise (the CNI process did not reach the agent, or the agent ended before) are
+ * left in POD_STATUS_DIR of stateDir is removed when the status is written or dropped. Files that
+ * were not reported (the CNI process could not connect to the agent, or the agent ended before) are
  * processed when the pods are known, and once a minute.
  */
 
@@ -32,20 +32,20 @@ struct nets_conf {
 	struct kube_events *events;
 	struct cluster *cluster;
 	const char *state_dir;
-	/* Writes the settings of a pod's coordinators, an object; arg is settings_arg. */
+	/* Writes the coordinator's settings for a pod as an object; arg is settings_arg. */
 	void (*settings)(void *arg, const struct pod_facts *pod, struct json_out *o);
 	void *settings_arg;
 };
 
 struct nets;
 
-/* What c points to is borrowed. */
+/* Everything that c points to is borrowed. */
 struct nets *nets_new(const struct nets_conf *c);
-/* Call it before the cluster and kube are freed: pending requests are dropped without an answer,
- * as are statuses not yet written. */
+/* Call it before the cluster and kube are freed: pending requests are dropped without a response,
+ * pending statuses are not written. */
 void nets_free(struct nets *n);
 
-/* Answers q later. `doc`, owned by the callee from here on, has the strings of w. */
+/* Answers q later. nets owns doc from now on, which has the strings of w. */
 void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
 		  const char *name, const struct net_request *w);
 

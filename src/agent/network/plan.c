@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-/* CONFIG_MAX: of all networks of a pod together. */
+/* CONFIG_MAX: size limit of the configurations of all networks of a pod together. */
 enum { CONFIG_MAX = 1 << 20, RESOURCES_MAX = 300 };
 
 void net_plan_done(struct net_plan *p)
@@ -53,8 +53,8 @@ static char *label(const struct net_choice *c)
 
 /* --- one network --- */
 
-/* Whitespace alone is no configuration. A pod may name one large definition for each of its
- * interfaces, and each is parsed. */
+/* A string of whitespace counts as no configuration. Each use of a definition is parsed again and
+ * counts, since a pod may name one large definition for each of its interfaces. */
 static int take_config(const struct planning *t, struct net_choice *c, const char *text,
 		       struct err *e)
 {
@@ -91,8 +91,8 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 	return c;
 }
 
-/* Definitions in multusNamespace count as configuration of the node, since the default networks
- * come from there, unless an annotation of that namespace says otherwise, as at admission. */
+/* A definition in multusNamespace counts as written by an administrator, since the default networks
+ * come from there, unless an annotation of that namespace denies it, as at admission. */
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {
@@ -129,7 +129,8 @@ static int add_requested(const struct planning *t, const struct network_request 
 		     : 0;
 }
 
-/* clusterNetwork and defaultNetworks name a definition, a configuration file, or a path. */
+/* Adds the network of clusterNetwork or of an element of defaultNetworks: the name of a definition,
+ * of a configuration file, or a path. */
 static int add_named(const struct planning *t, const char *name, const char *key, struct err *e)
 {
 	const char *ns = t->w->multus_ns;
@@ -236,7 +237,7 @@ static void name_interfaces(const struct planning *t)
 	}
 }
 
-/* Each with each: NET_SELECT_MAX and defaultNetworks limit their number. */
+/* Compares all pairs: NET_SELECT_MAX and defaultNetworks limit their number. */
 static int check_interfaces(const struct planning *t, struct err *e)
 {
 	const struct net_plan *p = t->p;
@@ -326,7 +327,8 @@ static void warn(struct net_plan *p, const char *fmt, ...)
 	VEC_PUSH(p->warnings, p->n_warnings) = buf_take(&b);
 }
 
-/* The annotation's deviceID, if the pod may use it; NULL: none is requested, or it may not. */
+/* Returns the deviceID of the annotation if the pod may use it; NULL: none is requested, or the
+ * kubelet did not allocate it. */
 static const char *authorize_device(struct net_plan *p, const struct net_choice *c,
 				    const struct allocated *a)
 {
@@ -335,14 +337,15 @@ static const char *authorize_device(struct net_plan *p, const struct net_choice 
 	if (!id || allocated_has(a, resource, id))
 		return id;
 	warn(p,
-	     "network '%s/%s': ignoring deviceID '%s' of the pod's annotation: the kubelet did not "
-	     "allocate this device%s%s%s to the pod (request the device in a container's limits)",
+	     "network '%s/%s': ignoring deviceID '%s' of the pod's annotation: the kubelet did "
+	     "not allocate this device%s%s%s to the pod (request the device in a container's "
+	     "limits)",
 	     c->ns, c->name, id, resource ? " of resource '" : "", resource ? resource : "",
 	     resource ? "'" : "");
 	return NULL;
 }
 
-/* The pod's limits may name another resource than the definition: the warning has both. */
+/* The pod's limits may name another resource than the definition, so the warning names both. */
 static void warn_no_device(struct net_plan *p, const struct net_choice *c,
 			   const struct allocated *a)
 {
@@ -375,7 +378,7 @@ void net_plan_devices(struct net_plan *p, struct allocated *a)
 	}
 }
 
-/* The plan as JSON for the CNI process. */
+/* Writes the plan as JSON for the CNI process. */
 
 static void put_text(struct json_out *o, const char *key, const char *text)
 {

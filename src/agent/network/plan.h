@@ -5,7 +5,7 @@
 /*
  * Chooses the networks of a pod, in order. Pure: definitions are looked up by a callback.
  *
- *	first	annotation v1.multus-cni.io/default-network, else clusterNetwork, else what is
+ *	first	annotation v1.multus-cni.io/default-network, else clusterNetwork, else the network
  *		in the netconf itself
  *	then	defaultNetworks, for pods outside systemNamespaces
  *	then	annotation k8s.v1.cni.cncf.io/networks
@@ -17,8 +17,8 @@
  * Every user who may annotate a pod can set the deviceID of an element. It is used only if the
  * kubelet allocated that device to this pod, for the definition's resource or (if it names none)
  * for any. So an annotation cannot reach the node's own NICs or another pod's devices; Multus
- * accepts any ID. Plugins get an accepted one as runtimeConfig.deviceID only (cni/cluster/add.h).
- * Any other is ignored with a warning.
+ * accepts any ID. Plugins get an accepted deviceID as runtimeConfig.deviceID only
+ * (cni/cluster/add.h). Any other deviceID is ignored with a warning.
  */
 
 #include "spec/network_annotation.h"
@@ -29,21 +29,22 @@
 #define NET_FIRST      "v1.multus-cni.io/default-network"
 #define NET_STATUS     "k8s.v1.cni.cncf.io/network-status"
 
-/* From the netconf; strings are borrowed. */
+/* Configuration of the node, from the netconf; strings are borrowed. */
 struct net_request {
 	const char *ifname;		   /* CNI_IFNAME */
 	const char *pod_uid;		   /* from the runtime; NULL or "": unknown */
 	int64_t own;			   /* number of networks in the netconf itself */
-	const char *cluster_network;	   /* NULL: none */
+	const char *cluster_network;	   /* as in the Multus configuration; NULL: none */
 	const char *multus_ns, *global_ns; /* global_ns: comma-separated */
 	struct json_strs defaults, system_ns;
 	bool isolation;
 };
 
 struct net_nad {
-	const char *config, *resource; /* NULL: none */
+	const char *config, *resource; /* spec.config and the resourceName annotation; NULL: none */
 	bool trusted;		       /* its namespace is trusted (spec/definition.h) */
-	/* its annotation says so, or the namespace is unknown: overrides multusNamespace */
+	/* overrides multusNamespace: the annotation of the namespace denies trust, or the namespace
+	 * is unknown */
 	bool distrusted;
 	size_t left_out; /* size of config and resource, if dropped as too large; 0: not dropped */
 };
@@ -58,38 +59,41 @@ struct net_choice {
 	char *ns, *name;
 	char *ifname;		 /* NULL: CNI_IFNAME */
 	struct json_doc *config; /* NULL: the CNI configuration file `name` */
-	char *resource, *device; /* device: allocated for it; NULL: none */
-	char *requested;	 /* the annotation's deviceID, authorized; NULL: none */
-	bool trusted;		 /* an administrator wrote the configuration */
-	const struct network_request *request; /* NULL: not from an annotation */
+	/* device: ID of the device allocated for this network; NULL: none */
+	char *resource, *device;
+	char *requested; /* deviceID of the annotation, if authorized; NULL: none */
+	bool trusted;	 /* an administrator wrote the configuration */
+	/* element of the annotation; NULL: the network is not from an annotation */
+	const struct network_request *request;
 };
 
 struct net_plan {
 	struct net_choice *v;
 	size_t n;
-	bool has_first;	     /* v[0] is the pod's first network, */
-	bool replaces_first; /* replacing the netconf's */
-	bool lacks_nad;	     /* the error is a missing definition */
+	/* v[0] is the pod's first network, which replaces that of the netconf */
+	bool has_first;
+	bool replaces_first; /* v[0] replaces the first network of the netconf */
+	bool lacks_nad;	     /* the error was caused by a missing definition */
 	struct net_select first, requested;
 	char **warnings;
 	size_t n_warnings;
-	size_t config_bytes; /* of the definitions of all networks */
+	size_t config_bytes; /* size of the configurations of all networks */
 };
 
-/* Errors are one line that begins with the pod. On failure only net_plan_done() and lacks_nad may
- * be used. */
+/* Computes the plan. Errors are one line that begins with the pod. On failure only net_plan_done()
+ * and lacks_nad may be used. */
 int net_plan_make(const struct net_request *w, const struct pod_facts *pod,
 		  const struct net_lookup *l, struct net_plan *ret, struct err *e);
 void net_plan_done(struct net_plan *p);
 #define auto_net_plan __attribute__((cleanup(net_plan_done)))
 
-/* Returns whether the plan needs the kubelet's allocations. */
+/* Returns whether the plan needs the kubelet's device allocations. */
 bool net_plan_wants_devices(const struct net_plan *p);
 /* Assigns devices of `a` and checks those that annotations request; missing ones are warnings. */
 void net_plan_devices(struct net_plan *p, struct allocated *a);
 
-/* Writes "networks", "replacesFirst" and "warnings" of an object; cni/cluster/add.h has the
- * elements. */
+/* Writes the keys "networks", "replacesFirst" and "warnings" of an object; cni/cluster/add.h
+ * describes the elements of "networks". */
 void net_plan_put(const struct net_plan *p, struct json_out *o);
 
 #endif

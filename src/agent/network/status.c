@@ -48,7 +48,7 @@ static void patch_free(struct nets_patch *p)
 
 static void status_recovery_forget(const struct nets *n, const char *container_id);
 
-/* Nothing more is done for this pod. */
+/* Frees a patch that was written or is dropped. */
 static void settle(struct nets_patch *p)
 {
 	status_recovery_forget(p->nets, p->container_id);
@@ -84,14 +84,15 @@ static void drop(struct nets_patch *p, const char *cause)
 	settle(p);
 }
 
-/* The periodic scan finds its file later. */
+/* Drops a patch that could not be written now; the periodic scan finds its file later. */
 static void put_off(struct nets_patch *p, const char *cause)
 {
 	say(p, "deferred a pod's network-status", cause);
 	patch_free(p);
 }
 
-/* Another pod of this name was seen, or the watch shows that it was deleted. */
+/* Returns whether the pod of that UID was deleted: the watch shows another pod of this name, or
+ * none. */
 static bool is_deleted(const struct nets_patch *p)
 {
 	struct cluster *c = p->nets->conf.cluster;
@@ -123,7 +124,8 @@ static void again(struct nets_patch *p, const struct err *e)
 	p->wait_ms = p->wait_ms * 2 < LONGEST_MS ? p->wait_ms * 2 : LONGEST_MS;
 }
 
-/* The patch is idempotent, so it is repeated if it is unknown whether it was carried out. */
+/* Returns whether the error is temporary. The patch is idempotent, so it is repeated if its outcome
+ * is unknown. */
 static bool is_passing(int status, const struct err *e)
 {
 	bool unreadable = status >= 200 && status <= 299;
@@ -227,7 +229,8 @@ static void add(struct nets *n, const struct nets_status *s, const char *uid)
 	n->n_patches++;
 }
 
-/* A static pod has another UID at the API server. */
+/* Returns the UID of the pod at the API server, which for a static pod differs from the UID at the
+ * runtime. */
 static const char *uid_of(const struct nets *n, const struct nets_status *s)
 {
 	const struct pod_facts *pod = cluster_pod(n->conf.cluster, s->ns, s->name);
@@ -247,12 +250,13 @@ void nets_notify(struct nets *n, const struct nets_status *s)
 	start_some(n);
 }
 
-/* Statuses that were not reported to an agent, or that an agent did not finish writing. */
+/* Recovery of statuses that were not reported to an agent, or that an agent did not finish
+ * writing. */
 
 enum {
 	UNTIL_KNOWN_MS = 1000,
 	EVERY_MS = 60 * 1000,
-	HALF_SECONDS = 60, /* by then the writer has finished or died */
+	HALF_SECONDS = 60, /* age of a file after which its writer has ended */
 	FILE_MAX = 4 << 20,
 };
 
@@ -261,13 +265,13 @@ static char *path_of(const struct nets *n, const char *container_id)
 	return xasprintf("%s" POD_STATUS_DIR "/%s", n->conf.state_dir, container_id);
 }
 
-/* The same check as the runtime's: the name cannot leave the directory. */
+/* Checks a file name as the runtime does: the name cannot leave the directory. */
 static bool is_name(const char *s)
 {
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) < 256;
 }
 
-/* The container's status was written, or never will be. */
+/* Removes the file of a container whose status was written or dropped. */
 static void status_recovery_forget(const struct nets *n, const char *container_id)
 {
 	auto_free char *path = is_name(container_id) ? path_of(n, container_id) : NULL;

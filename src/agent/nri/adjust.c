@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-/* The kernel's default until Linux 5.15. */
+/* default of the kernel before Linux 5.16 */
 enum { MEMLOCK_MIN = 65536 };
 
 #define VERBS "/dev/infiniband/uverbs"
@@ -73,7 +73,7 @@ static void put(struct nri_adjustment *a, const struct nri_container *c, struct 
 	v->value = span_dup(value);
 }
 
-/* The lines of rails.env: NCCL_IB_HCA, NCCL_IB_GID_INDEX and UNIRAIL_*. */
+/* Adds the variables of rails.env: NCCL_IB_HCA, NCCL_IB_GID_INDEX and UNIRAIL_*. */
 static void put_rails(struct nri_adjustment *a, const struct nri_container *c,
 		      const struct rails_list *rails)
 {
@@ -91,7 +91,7 @@ static void put_rails(struct nri_adjustment *a, const struct nri_container *c,
 	}
 }
 
-/* "mlx5_0:1,mlx5_1:1", each device once. */
+/* Returns "mlx5_0:1,mlx5_1:1", with each device once. */
 static char *device_list(const struct rails_list *rails)
 {
 	struct buf b;
@@ -128,13 +128,15 @@ static void put_environment(struct nri_adjustment *a, const struct nri_container
 	put_rails(a, c, rails);
 	put_index(a, c, rails);
 	put(a, c, span_of("UCX_NET_DEVICES"), span_of(devices));
-	/* NVSHMEM reads its list only with this mapping (its documentation of the variable). */
+	/* NVSHMEM reads this list only if it maps PEs to it (NVSHMEM's documentation of the
+	 * variable). */
 	if (!has_variable(c, span_of("NVSHMEM_HCA_LIST")) &&
 	    !has_variable(c, span_of("NVSHMEM_HCA_PE_MAPPING"))) {
 		put(a, c, span_of("NVSHMEM_ENABLE_NIC_PE_MAPPING"), span_of("1"));
 		put(a, c, span_of("NVSHMEM_HCA_LIST"), span_of(devices));
 	}
-	/* Not "net1", which NCCL may choose by itself and where its peers may not listen. */
+	/* Names the interface exactly. Without it NCCL may choose "net1", on which its peers may
+	 * not listen. */
 	put(a, c, span_of("NCCL_SOCKET_IFNAME"), span_of(exact));
 	put(a, c, span_of("GLOO_SOCKET_IFNAME"), span_of(p->primary));
 }

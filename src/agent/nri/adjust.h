@@ -3,7 +3,7 @@
 #define UNIRAIL_AGENT_NRI_ADJUST_H
 
 /*
- * Pure: what a container gets at its creation. A container "has RDMA" if one of its device nodes is
+ * Pure: computes the adjustment of a container at its creation. A container "has RDMA" if one of its device nodes is
  * /dev/infiniband/uverbsN, from a device plugin, from CDI, or because the pod is privileged.
  *
  *  - RLIMIT_MEMLOCK, unlimited by default. Registered memory is locked memory: with the runtime's default of
@@ -12,7 +12,7 @@
  *  - the environment of NCCL, UCX, NVSHMEM and Gloo, from the pod's attachments (rails.json,
  *    cni/attach/rdma_info.h): which RDMA devices to use, by exact match, and the GID index, known
  *    only after CNI ADD; the primary network's interface for sockets. A variable that the
- *    container has already is left alone.
+ *    container already has is not changed.
  *
  * A container without such a device node is not changed, whatever its pod's attachments are.
  */
@@ -24,14 +24,14 @@
 
 #define NRI_MEMLOCK   "RLIMIT_MEMLOCK"
 #define NRI_UNLIMITED UINT64_MAX /* RLIM_INFINITY */
-/* Annotation of a pod: "IB" makes NCCL fail where it would fall back to TCP (NCCL_NET=IB). */
+/* Annotation of a pod: "IB" makes NCCL fail instead of using TCP when RDMA fails (NCCL_NET=IB). */
 #define NRI_NCCL_NET "unirail.io/nccl-net"
 
 struct nri_policy {
-	uint64_t memlock; /* bytes, NRI_UNLIMITED, or 0: the limit stays as it is */
+	uint64_t memlock; /* bytes, NRI_UNLIMITED, or 0: the limit is not changed */
 	bool environment;
-	bool nccl_net_ib;    /* NCCL_NET=IB for every container with RDMA */
-	const char *primary; /* interface of the pod's primary network, "eth0" */
+	bool nccl_net_ib;    /* set NCCL_NET=IB in every container with RDMA devices */
+	const char *primary; /* interface of the pod's primary network; default "eth0" */
 };
 
 struct nri_rlimit {
@@ -39,7 +39,7 @@ struct nri_rlimit {
 	uint64_t hard, soft;
 };
 
-/* Borrowed strings. */
+/* The container to adjust. Strings are borrowed. */
 struct nri_container {
 	const char *const *devices; /* paths of device nodes in the container */
 	size_t n_devices;
@@ -47,7 +47,7 @@ struct nri_container {
 	size_t n_env;
 	const struct nri_rlimit *rlimits;
 	size_t n_rlimits;
-	const char *nccl_net; /* the pod's annotation NRI_NCCL_NET; NULL: none */
+	const char *nccl_net; /* value of the pod's annotation NRI_NCCL_NET; NULL: none */
 };
 
 struct nri_variable {
@@ -57,15 +57,15 @@ struct nri_variable {
 struct nri_adjustment {
 	struct nri_variable *env;
 	size_t n_env;
-	uint64_t memlock; /* 0: not set */
-	/* The attachments have different GID indices: NCCL takes one index for all devices. */
+	uint64_t memlock; /* 0: the limit is not changed */
+	/* The attachments have different GID indices, but NCCL uses one index for all devices. */
 	bool mixed_gid;
 };
 
-/* "unlimited", "no" (0), or a number of bytes of at least 65536. */
+/* Parses "unlimited", "no" (0), or a number of bytes of at least 65536. */
 int nri_memlock_parse(const char *s, uint64_t *ret, struct err *e);
 bool nri_has_rdma(const struct nri_container *c);
-/* rails: the pod's attachments; may be empty. */
+/* rails: the attachments of the pod; may be empty. */
 void nri_adjust(const struct nri_container *c, const struct rails_list *rails,
 		const struct nri_policy *p, struct nri_adjustment *ret);
 void nri_adjustment_done(struct nri_adjustment *a);

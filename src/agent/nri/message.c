@@ -23,10 +23,11 @@ static int decode(const pb_msgdesc_t *fields, void *m, struct span message, cons
 
 	if (pb_decode(&s, fields, m))
 		return 0;
-	return err_set(e, -EINVAL, "decode NRI's %s: %zu bytes that are none", what, message.n);
+	return err_set(e, -EINVAL, "decode NRI's %s: %zu bytes are not a valid message", what,
+		       message.n);
 }
 
-/* Sizes first: pb_encode() wants the room. */
+/* Computes the size first, because pb_encode() needs a buffer of that size. */
 static void encode(struct buf *b, const pb_msgdesc_t *fields, const void *m)
 {
 	size_t size = 0;

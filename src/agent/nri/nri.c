@@ -67,7 +67,7 @@ static void lose(struct nri *n, const char *cause)
 
 /* --- the requests --- */
 
-/* A pod without rails.json has no rails with an RDMA device. */
+/* Reads the pod's rails.json; a missing file means that the pod has no rail with an RDMA device. */
 static int read_rails(struct nri *n, const char *uid, struct rails_list *ret, struct err *e)
 {
 	auto_free char *path = NULL;
@@ -104,7 +104,8 @@ static void log_adjusted(const struct nri_create *c, const struct nri_adjustment
 			LOG_S("pod", nri_create_pod(c)));
 }
 
-/* Files that cannot be read cost the container its environment, never its start. */
+/* Adjusts a container. If rails.json cannot be read, the container starts without the environment
+ * of its rails. */
 static int create_container(struct nri *n, struct span message, struct buf *reply, struct err *e)
 {
 	auto_nri_create struct nri_create *c = NULL;
@@ -156,7 +157,7 @@ static int synchronize(struct nri *n, struct span message, struct buf *reply, st
 	return r;
 }
 
-/* Events that were not subscribed to, by either generation, and the end. */
+/* Answers events of either protocol generation that unirail did not subscribe to, and Shutdown. */
 static int ignore(struct nri *n, struct span message, struct buf *reply, struct err *e)
 {
 	(void)n, (void)message, (void)reply, (void)e;
@@ -186,7 +187,7 @@ static const struct {
 	{"RemoveContainer", ignore},
 };
 
-/* One request of the runtime, as ttrpc_ops.request; arg is a struct nri. For tests. */
+/* Answers one request of the runtime: ttrpc_ops.request, arg is a struct nri. */
 static int nri_request(void *arg, const char *service, const char *method, struct span message,
 		       struct buf *reply, struct err *e)
 {
@@ -235,7 +236,7 @@ static int flush(struct nri *n, struct err *e)
 	return loop_set_events(n->watch, EPOLLIN | (wanted ? EPOLLOUT : 0), e);
 }
 
-/* One read(2) a turn: other parts of the agent are not kept waiting. */
+/* Reads once per loop iteration, so that other parts of the agent are not delayed. */
 static int receive(struct nri *n, struct err *e)
 {
 	auto_free char *bytes = xmalloc(READ_SIZE);

@@ -9,10 +9,10 @@
  * configuration. Serves both generations of the protocol: 0.12 has an RPC for each event, earlier
  * ones StateChange.
  *
- * Connects to the runtime's socket, and again after the runtime restarts; each attempt waits
- * longer, NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The
- * plugin answers from memory and one small file (rails.json on tmpfs), since a runtime disconnects a
- * plugin that takes more than two seconds and goes on without it.
+ * Connects to the runtime's socket, and reconnects after the runtime restarts, with a backoff of
+ * NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The plugin
+ * answers from memory and one small file (rails.json on tmpfs), since a runtime disconnects a
+ * plugin that takes more than two seconds.
  */
 
 #include "agent/nri/adjust.h"
@@ -21,10 +21,10 @@
 #include "base/loop.h"
 
 #define NRI_SOCKET "/var/run/nri/nri.sock"
-/* Plugins are called in the order of their index. */
+/* Runtimes call plugins in the order of their index. */
 #define NRI_INDEX "10"
 #define NRI_NAME  "unirail"
-/* In the environment of a plugin that the runtime starts: its connection's descriptor. */
+/* Environment variable of a plugin that the runtime starts: descriptor of its connection. */
 #define NRI_FD_VARIABLE "NRI_PLUGIN_SOCKET"
 
 enum { NRI_RETRY_MS = 15 * 1000 };
@@ -32,10 +32,12 @@ enum { NRI_RETRY_MS = 15 * 1000 };
 struct nri_conf {
 	struct loop *loop;
 	const struct root *root;
-	const char *socket; /* kept until nri_free() */
-	int fd;		    /* -1; else the runtime's connection, not renewed when it ends */
+	const char *socket; /* borrowed until nri_free() */
+	/* descriptor of the runtime's connection, which is not renewed when it ends; -1: connect to
+	 * `socket` */
+	int fd;
 	struct nri_policy policy;
-	/* The connection of fd ended; NULL is fine. */
+	/* Called when the connection of fd has ended; may be NULL. */
 	void (*ended)(void *arg);
 	void *arg;
 };
@@ -52,7 +54,7 @@ struct nri_counters {
 };
 struct nri_counters nri_count(const struct nri *n);
 
-/* `unirail nri`, in the applet table of main.c. */
+/* Entry point of `unirail nri` in the applet table of main.c. */
 int nri_main(int argc, char **argv);
 extern const struct cmd nri_cmds[];
 

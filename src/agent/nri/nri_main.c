@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `unirail nri`: the plugin without an agent. A container runtime starts what it finds as
- * /opt/nri/plugins/NN-NAME with its connection as descriptor NRI_PLUGIN_SOCKET; started by a person
- * it connects to the runtime's socket.
+ * `unirail nri`: the NRI plugin without an agent. A container runtime starts it as
+ * /opt/nri/plugins/NN-NAME and passes the connection as descriptor NRI_PLUGIN_SOCKET; otherwise it
+ * connects to the runtime's socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +27,12 @@ static const struct opt opts[] = {
 	{"socket", 0, OPT_STR, "PATH", "path of the container runtime's NRI socket", O(socket), 0,
 	 0},
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
-	 "limit to locked memory: unlimited, no (it stays as it is), or bytes", O(memlock), 0, 0},
+	 "limit of locked memory: unlimited, a number of bytes, or no (do not change it)",
+	 O(memlock), 0, 0},
 	{"no-environment", 0, OPT_FLAG, NULL, "set no variables of NCCL, UCX, NVSHMEM and Gloo",
 	 O(no_environment), 0, 0},
 	{"nccl-net", 0, OPT_CHOICE, "auto|IB",
-	 "IB: NCCL fails where it would use TCP instead of RDMA", O(nccl_net), 0, 0},
+	 "IB: set NCCL_NET=IB, with which NCCL fails instead of using TCP", O(nccl_net), 0, 0},
 	{"primary-interface", 0, OPT_STR, "NAME", "interface of a pod's primary network",
 	 O(primary), 0, 0},
 	{"log-level", 0, OPT_STR, "LEVEL", "lowest level that is logged: debug, info, warn, error",
@@ -46,7 +47,7 @@ const struct cmd nri_cmds[] = {
 	{0},
 };
 
-/* The descriptor that the runtime passes; -1: none. */
+/* Returns the descriptor of the connection that the runtime passes; -1: none. */
 static int inherited(struct err *e)
 {
 	const char *text = getenv(NRI_FD_VARIABLE);
@@ -62,7 +63,7 @@ static int inherited(struct err *e)
 	return (int)fd;
 }
 
-/* No settings file. */
+/* No settings file is read, so SIGHUP has no effect. */
 static void reload(void *arg)
 {
 	(void)arg;
