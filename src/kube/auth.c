@@ -37,7 +37,7 @@ struct kube_auth {
 	struct child *child;
 	struct kube_credential exec;
 	bool has_exec;
-	struct err exec_err; /* error of its last run, kept for EXEC_AGAIN_MS */
+	struct err exec_err; /* error of the program's last run; code 0: it succeeded */
 	int64_t exec_at;
 };
 
@@ -86,7 +86,7 @@ unsigned int kube_auth_generation(const struct kube_auth *a)
 
 /* --- reading --- */
 
-/* Reads the file, or the text, or nothing into *b, which is initialized here. */
+/* Fills *b (initialized here) from the file, else from the text; both NULL: *b is empty. */
 static int content(const struct kube_auth *a, const char *file, const char *text, struct buf *b,
 		   struct err *e)
 {
@@ -119,14 +119,14 @@ static int read_token(struct kube_auth *a, struct err *e)
 		r = err_kind(e, ERR_CONF, -EINVAL, "token: '%s' is empty", file);
 	else if (token.n > KUBE_TOKEN_MAX || (token.n && !is_token(token)))
 		r = err_kind(e, ERR_CONF, -EINVAL, "token: %s%s%s is not a token", file ? "'" : "",
-			     file ? file : "what was given", file ? "'" : "");
+			     file ? file : "the configured value", file ? "'" : "");
 	else
 		set_header(a, token);
 	explicit_bzero(b.p, b.len);
 	return r;
 }
 
-/* Creates a new configuration only when the material has changed. */
+/* Creates a new TLS configuration only when the material has changed. */
 static int new_tls(struct kube_auth *a, const struct tls_material *m, struct err *e)
 {
 	struct tls_conf *tls;
@@ -192,14 +192,15 @@ static int read_all(struct kube_auth *a, struct err *e)
 	if (r == 0)
 		a->known = true;
 	if (r < 0 && a->known) {
-		log_warn("kube: credentials stay as they were", LOG_S("error", e->text));
+		log_warn("kube: cannot reload credentials, the previous ones stay in use",
+			 LOG_S("error", e->text));
 		err_clear(e);
 		return 0;
 	}
 	return r < 0 ? err_wrap(e, r, "credentials of %s", a->conf->from) : 0;
 }
 
-/* --- a program's --- */
+/* --- credentials of an exec program --- */
 
 static int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason,
 			    struct err *e);
@@ -237,7 +238,7 @@ static bool exec_is_due(const struct kube_auth *a)
 static int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 			   child_done_fn done, void *arg, struct err *e);
 
-/* 1: valid, 0: the program is running, negative: it failed recently. */
+/* 1: the credential is valid, 0: the program is running, negative: the program failed recently. */
 static int refresh_exec(struct kube_auth *a, struct err *e)
 {
 	int r;
@@ -246,8 +247,7 @@ static int refresh_exec(struct kube_auth *a, struct err *e)
 		return 1;
 	if (a->child)
 		return 0;
-	/* A credential that expires at once, or a program that fails, must not be run in a tight
-	 * loop. */
+	/* A program that fails, or prints expired credentials, must not run in a tight loop. */
 	if (a->exec_at && loop_now_ms(a->loop) - a->exec_at < EXEC_AGAIN_MS) {
 		if (a->exec_err.code) {
 			*e = a->exec_err;
@@ -284,7 +284,7 @@ bool kube_auth_rejected(struct kube_auth *a)
 	return c->exec.argv || c->token_file || c->cert_file || c->ca_file;
 }
 
-/* The exec program of a kubeconfig. */
+/* Running the exec program of a kubeconfig. */
 
 enum { EXEC_MS = 60000, OUT_MAX = 256 << 10, NOT_FOUND = 127 };
 
@@ -304,7 +304,7 @@ static int run(void *arg)
 	return NOT_FOUND;
 }
 
-/* Runs the program of a kubeconfig (client.authentication.k8s.io); auth.c only. */
+/* Starts the exec program of a kubeconfig (client.authentication.k8s.io). */
 static int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 			   child_done_fn done, void *arg, struct err *e)
 {
@@ -330,7 +330,7 @@ static int kube_exec_result(const struct kube_exec *x, int status, const struct 
 	return r;
 }
 
-/* --- its output --- */
+/* --- the ExecCredential that the program prints --- */
 
 void kube_credential_done(struct kube_credential *c)
 {
@@ -362,8 +362,9 @@ static int take_status(struct kube_credential *c, const struct json *status, str
 		return err_kind(e, ERR_DECODE, -EBADMSG,
 				"it printed neither status.token nor status.clientCertificateData");
 	if (!c->cert != !c->key)
-		return err_kind(e, ERR_DECODE, -EBADMSG,
-				"status.clientCertificateData and clientKeyData go together");
+		return err_kind(
+			e, ERR_DECODE, -EBADMSG,
+			"status.clientCertificateData and clientKeyData must be set together");
 	if (until && kube_time_parse(until, &c->until_ms) < 0)
 		return err_kind(e, ERR_DECODE, -EBADMSG,
 				"status.expirationTimestamp is not a time");
@@ -378,10 +379,10 @@ int kube_credential_parse(struct kube_credential *ret, struct span text, struct 
 	int r;
 
 	if (json_parse(&doc, text, OUT_MAX, NULL) < 0)
-		return err_kind(e, ERR_DECODE, -EBADMSG, "it did not print JSON");
+		return err_kind(e, ERR_DECODE, -EBADMSG, "its output is not JSON");
 	kind = json_string(json_get(json_root(doc), "kind"));
 	if (!kind || strcmp(kind, "ExecCredential"))
-		return err_kind(e, ERR_DECODE, -EBADMSG, "it did not print an ExecCredential");
+		return err_kind(e, ERR_DECODE, -EBADMSG, "its output is not an ExecCredential");
 	r = take_status(&c, json_get(json_root(doc), "status"), e);
 	if (r < 0)
 		kube_credential_done(&c);

@@ -3,11 +3,10 @@
 #define UNIRAIL_KUBE_AUTH_H
 
 /*
- * The credentials of a kube_conf, kept current. Files (token, CA, certificate, key) are re-read
- * when they were read a minute ago, or at once after the server answered 401 or its certificate did
- * not match; if a file cannot be read, the previous content stays in use and a line is logged. A
- * program (exec) is run when its credential is about to expire or was rejected. No credential is
- * ever printed.
+ * The current credentials of a kube_conf. Files (token, CA, certificate, key) are re-read after a
+ * minute, or at once after the server answered 401 or its certificate was rejected; if a file
+ * cannot be read, the previous content stays in use and a line is logged. A program (exec) is run
+ * when its credential is about to expire or was rejected. No credential is ever printed.
  */
 
 #include "base/loop.h"
@@ -25,11 +24,12 @@ struct kube_auth *kube_auth_new(struct loop *l, const struct root *root, const s
 void kube_auth_free(struct kube_auth *a);
 
 /* Call before a request. 1: the accessors below are valid; 0: wait for `changed`; negative: there
- * are no valid credentials, and e has the reason. */
+ * are no valid credentials, e has the reason. */
 int kube_auth_refresh(struct kube_auth *a, struct err *e);
 const char *kube_auth_header(const struct kube_auth *a); /* "Bearer ..."; NULL: none */
 struct tls_conf *kube_auth_tls(const struct kube_auth *a);
-/* Incremented when the TLS configuration changes: connections opened before should be replaced. */
+/* Incremented when the TLS configuration changes: connections of an older generation should be
+ * replaced. */
 unsigned int kube_auth_generation(const struct kube_auth *a);
 
 /* Reports that the server refused the credentials. True: retry after kube_auth_refresh(). */

@@ -10,7 +10,10 @@
 
 enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
 
-enum { CALL_LAST_MAX = 320, KUBE_HEAD_MS = 30000 /* a watch's answer begins at once */ };
+enum {
+	CALL_LAST_MAX = 320,
+	KUBE_HEAD_MS = 30000 /* timeout for the response headers of a watch */
+};
 
 struct kube_call {
 	struct kube *k;
@@ -27,9 +30,9 @@ struct kube_call {
 	int64_t retry_after;
 	unsigned int tries;
 	bool once;
-	bool rejected;		  /* answered 401 once */
+	bool rejected;		  /* a previous attempt was answered with 401 */
 	bool doomed;		  /* fail at once when there is no connection */
-	bool busy, ended;	  /* busy: one of its callbacks runs */
+	bool busy, ended;	  /* busy: a callback of this call runs */
 	char last[CALL_LAST_MAX]; /* the last failure, for the error on timeout */
 	struct kube_call *prev, *next;
 };
@@ -104,7 +107,7 @@ struct loop *kube_loop(const struct kube *k)
 	return k->loop;
 }
 
-/* --- the connection's life --- */
+/* --- opening and closing the connection --- */
 
 static void on_ready(void *arg)
 {
@@ -162,7 +165,7 @@ static void on_cleanup(void *arg)
 	}
 }
 
-/* A stream has ended. */
+/* A stream of this connection has ended. */
 static void kube_cleanup_schedule(struct kube *k)
 {
 	if (k->old && !k->cleanup)
@@ -248,7 +251,7 @@ static void on_closed(void *arg, const struct err *e)
 	}
 	k->conn = NULL;
 	conn_free(c);
-	/* The CA or our certificate may have been replaced. */
+	/* The CA or the client certificate may have been replaced. */
 	if (reason.code == -EKEYREJECTED)
 		kube_auth_rejected(k->auth);
 	wait_again(k);
@@ -285,7 +288,7 @@ static void open_conn(struct kube *k)
 	k->conn = c;
 }
 
-/* Sends no new requests on this connection; open ones finish. */
+/* Sends no new requests on this connection; requests in flight finish. */
 static void retire(struct kube *k)
 {
 	struct kube_conn *c = k->conn;
@@ -296,7 +299,7 @@ static void retire(struct kube *k)
 	kube_cleanup_schedule(k);
 }
 
-/* --- what next? --- */
+/* --- next step: credentials, connection, requests --- */
 
 static bool have_credentials(struct kube *k)
 {
@@ -314,7 +317,7 @@ static bool have_credentials(struct kube *k)
 
 static void kube_calls_submit(struct kube *k);
 
-/* Whether calls wait for a connection. */
+/* Whether any call waits for a connection. */
 static bool kube_calls_wait(const struct kube *k)
 {
 	for (const struct kube_call *c = k->calls; c; c = c->next)
@@ -383,7 +386,7 @@ static bool is_good(const struct kube_call *c)
 	return c->status >= 200 && c->status <= 299;
 }
 
-/* --- the end --- */
+/* --- end of a call --- */
 
 void kube_cancel(struct kube_call *c)
 {
@@ -396,7 +399,7 @@ void kube_cancel(struct kube_call *c)
 		call_free(c);
 }
 
-/* --- again --- */
+/* --- retries --- */
 
 /* Queues the call until a connection is ready. */
 static void kube_call_wait(struct kube_call *c)
@@ -434,11 +437,11 @@ static void kube_call_late(void *arg)
 
 	c->deadline = NULL;
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "no answer within %d ms%s%s", c->timeout_ms,
-		 c->last[0] ? "; before that: " : "", c->last);
+		 c->last[0] ? "; previous attempt: " : "", c->last);
 	fail(c, &e);
 }
 
-/* --- what came --- */
+/* --- answers --- */
 
 static void on_head(void *arg, const struct h2_head *h)
 {
@@ -490,8 +493,8 @@ static void broken(struct kube_call *c, const struct err *reason, bool untouched
 		return;
 	}
 	if (!kube_call_reads(c) && c->verb != KUBE_WATCH && !untouched)
-		err_set(&e, reason->code, "%s: whether the server has done it is not known",
-			reason->text);
+		err_set(&e, reason->code,
+			"%s: the server may or may not have carried out the request", reason->text);
 	e.kind = ERR_AGAIN;
 	fail(c, &e);
 }
@@ -543,7 +546,7 @@ static void on_end(void *arg, const struct err *e, bool untouched)
 		finish(c, NULL, NULL);
 }
 
-/* --- out --- */
+/* --- sending --- */
 
 static const struct h2_handler handler = {on_head, on_data, on_end};
 
@@ -585,7 +588,7 @@ static void kube_calls_submit(struct kube *k)
 	}
 }
 
-/* Creation of a request. */
+/* Creation of a call. */
 
 static void put_description(struct kube_call *c, const struct kube_request *r)
 {

@@ -10,7 +10,7 @@
  * A request is retried until its timeout: while there is no connection; after 429, or 5xx with
  * Retry-After (not before that time); once after 401, with new credentials; and, if it only reads,
  * when the connection broke or the server failed. A write whose connection broke is not retried: it
- * fails with -ECONNRESET, kind ERR_AGAIN, since it is not known whether it was carried out.
+ * fails with -ECONNRESET, kind ERR_AGAIN, since the server may have carried it out.
  *
  * Errors are one line, "kube: create ipblock 'x': 403 Forbidden: ..."; codes in kube/status.h;
  * -ETIMEDOUT (kind ERR_AGAIN) names the last failure.
@@ -51,14 +51,15 @@ enum kube_verb {
 
 struct kube_request {
 	enum kube_verb verb;
-	struct kube_ref on;		    /* for KUBE_CREATE the name is only used in messages */
-	const char *path;		    /* used instead of `on`: "/version"; usually NULL */
+	struct kube_ref on; /* for KUBE_CREATE the name is only used in messages */
+	/* path used instead of `on`, such as "/version"; usually NULL */
+	const char *path;
 	const char *query;		    /* "?a=b" by kube_path_query; may be NULL */
 	struct span body;		    /* JSON; copied */
 	const char *uid, *resource_version; /* KUBE_DELETE: preconditions; may be NULL */
 	int timeout_ms;			    /* 0: the client's default */
-	/* Do not retry a write that failed with 5xx, whatever Retry-After says: it may have been
-	 * carried out, and the retry would then be refused because of it. */
+	/* Do not retry a write that failed with 5xx, even with Retry-After: the server may have
+	 * carried it out, and would then refuse the retry. */
 	bool once;
 };
 
@@ -68,7 +69,7 @@ typedef void (*kube_done_fn)(void *arg, int status, const struct json *object, c
 
 struct kube_call;
 
-/* Starts a request. Strings are copied. `fn` is never called from within. */
+/* Starts a request. Strings are copied. `fn` is never called before kube_send() returns. */
 struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
 			    void *arg);
 void kube_cancel(struct kube_call *c); /* no callback follows; NULL is fine */

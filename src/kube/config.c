@@ -13,7 +13,7 @@
 #include "wire/tls/base64.h"
 #include "wire/yaml/yaml.h"
 
-/* Which of the places it is; config.c reads a kubeconfig. */
+/* Selects the source of the configuration and reads it. */
 
 enum { CONF_MAX = 1 << 20, NS_MAX = 256, PORT_DEFAULT = 443 };
 
@@ -73,7 +73,7 @@ int kube_conf_server(struct kube_conf *c, const char *url, struct err *e)
 
 	if (strncmp(url, "http://", strlen("http://")) == 0)
 		return err_kind(e, ERR_CONF, -EPROTONOSUPPORT,
-				"'%s' is not encrypted: give an https:// address", url);
+				"'%s' is not encrypted: set an https:// address", url);
 	if (strncmp(url, scheme, strlen(scheme)))
 		return bad_url(url, e);
 	rest = span_of(url + strlen(scheme));
@@ -163,7 +163,7 @@ static int load(struct kube_conf *c, const struct kube_where *w, struct err *e)
 	if (env && *env) {
 		if (strchr(env, ':'))
 			return err_kind(e, ERR_CONF, -EINVAL,
-					"KUBECONFIG names several files: name one of them");
+					"KUBECONFIG names several files: set it to one file");
 		path = path_absolute(env);
 		return from_file(c, w, path, e);
 	}
@@ -174,8 +174,8 @@ static int load(struct kube_conf *c, const struct kube_where *w, struct err *e)
 		return from_file(c, w, path, e);
 	return err_kind(
 		e, ERR_CONF, -ENOENT,
-		"no API server is known: name a kubeconfig (--kubeconfig or KUBECONFIG), or "
-		"run in a pod that has a service account's token");
+		"no API server is configured: pass a kubeconfig (--kubeconfig or KUBECONFIG), or "
+		"run in a pod that has a service account token");
 }
 
 int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e)
@@ -201,7 +201,7 @@ void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF
 	ret[n] = NULL;
 }
 
-/* A kubeconfig's text. */
+/* Reading the text of a kubeconfig. */
 
 enum { JSON_MAX = 2 << 20 };
 
@@ -224,7 +224,7 @@ struct exec {
 struct user {
 	const char *cert, *cert_data, *key, *token_file;
 	const char *username, *as;
-	/* secrets: no table may print what it finds there */
+	/* secrets: read outside of the field tables, whose errors quote values */
 	const struct json *token, *key_data;
 	const struct json *provider;
 	struct exec exec;
@@ -337,13 +337,13 @@ static int refuse(const char *subject, const char *field, const char *remedy, st
 			remedy);
 }
 
-/* A path as it counts from the kubeconfig's folder. */
+/* Resolves a path relative to the directory of the kubeconfig. */
 static char *resolve(const char *dir, const char *path)
 {
 	return *path == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
 }
 
-/* Content, or a file: data wins, as kubectl has it. */
+/* The inline data takes precedence over the file, as in kubectl. */
 static int file_or_data(const char *subject, const char *field, const char *dir, const char *path,
 			const char *data, char **ret_path, char **ret_text, struct err *e)
 {
@@ -369,9 +369,10 @@ static int take_cluster(struct kube_conf *c, const struct cluster *k, const char
 		return err_kind(e, ERR_CONF, -EINVAL, "%s: server is missing", subject);
 	if (k->insecure)
 		return refuse(subject, "insecure-skip-tls-verify",
-			      "give the server's CA (certificate-authority)", e);
+			      "set the CA of the server (certificate-authority)", e);
 	if (k->proxy && *k->proxy)
-		return refuse(subject, "proxy-url", "give an address that is reached directly", e);
+		return refuse(subject, "proxy-url",
+			      "set a server address that is reachable without a proxy", e);
 	r = kube_conf_server(c, k->server, e);
 	if (r == 0)
 		r = file_or_data(subject, "certificate-authority", dir, k->ca, k->ca_data,
@@ -408,9 +409,9 @@ static int check_user(const struct user *u, const char *subject, struct err *e)
 	if (json_kind(u->provider) != JSON_NULL)
 		return refuse(subject, "auth-provider", "use 'exec'", e);
 	if (u->username && *u->username)
-		return refuse(subject, "username", "no API server takes passwords any more", e);
+		return refuse(subject, "username", "API servers no longer accept passwords", e);
 	if (u->as && *u->as)
-		return refuse(subject, "as", "give the account itself", e);
+		return refuse(subject, "as", "use credentials of that account", e);
 	if (u->has_exec && u->exec.cluster_info)
 		return refuse(subject, "exec.provideClusterInfo", "set it to false", e);
 	if (u->has_exec && u->exec.interactive && strcmp(u->exec.interactive, "Always") == 0)
@@ -424,7 +425,7 @@ static int check_user(const struct user *u, const char *subject, struct err *e)
 	return 0;
 }
 
-/* NULL: not given. */
+/* Reads a secret string; *ret is NULL when the field is not set. */
 static int secret(const struct json *v, const char *subject, const char *field, const char **ret,
 		  struct err *e)
 {
@@ -456,8 +457,9 @@ static int take_user(struct kube_conf *c, const struct user *u, const char *name
 		return r;
 	if ((c->cert_file || c->cert_pem) != (c->key_file || c->key_pem))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s: client-certificate and client-key go together", subject);
-	/* kubectl has the token win over tokenFile unless that can be read; a file rotates. */
+				"%s: client-certificate and client-key must be set together",
+				subject);
+	/* kubectl uses `token` only if tokenFile cannot be read: a token in a file is rotated. */
 	if (u->token_file && *u->token_file)
 		c->token_file = resolve(dir, u->token_file);
 	else if (token && *token)
@@ -482,17 +484,18 @@ static int take_file(struct kube_conf *c, const struct file *f, const char *dir,
 	int r;
 
 	if (!name || !*name)
-		return err_kind(e, ERR_CONF, -ENOENT, "no current-context is set: name a context");
+		return err_kind(e, ERR_CONF, -ENOENT, "current-context is not set: pass a context");
 	x = find(&f->contexts, sizeof(*x), name);
 	if (!x)
 		return missing("context", name, "", e);
 	k = find(&f->clusters, sizeof(*k), x->v.cluster ? x->v.cluster : "");
 	if (!k)
 		return missing("cluster", x->v.cluster ? x->v.cluster : "",
-			       ", which the context names", e);
+			       ", to which the context refers", e);
 	u = find(&f->users, sizeof(*u), x->v.user ? x->v.user : "");
 	if (!u)
-		return missing("user", x->v.user ? x->v.user : "", ", whom the context names", e);
+		return missing("user", x->v.user ? x->v.user : "", ", to which the context refers",
+			       e);
 	if (x->v.ns && *x->v.ns)
 		c->ns = xstrdup(x->v.ns);
 	r = take_cluster(c, &k->v, k->name, dir, e);

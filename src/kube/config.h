@@ -31,11 +31,11 @@ struct kube_exec {
 	char *hint; /* installHint; may be NULL */
 };
 
-/* Of each pair at most one is set; files are read again when they change. */
+/* Of each pair (file, PEM text) at most one is set; files are re-read when they change. */
 struct kube_conf {
 	char *host;
 	uint16_t port;
-	char *prefix;	/* of each request path, "" or "/k8s/clusters/c" */
+	char *prefix;	/* prefix of each request path, "" or "/k8s/clusters/c" */
 	char *tls_name; /* NULL: host */
 	char *ca_file, *ca_pem;
 	char *cert_file, *cert_pem;

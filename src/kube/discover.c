@@ -10,11 +10,11 @@
 
 struct kube_discover {
 	struct kube *k;
-	char *word, *group; /* group: after the word's first dot; NULL: any */
+	char *word, *group; /* group: the part of the word after the first dot; NULL: any */
 	kube_discover_fn fn;
 	void *arg;
 	struct kube_call *call;
-	char **paths; /* of the groups */
+	char **paths; /* discovery documents of the groups */
 	size_t n_paths, at;
 	struct kube_kind kind;
 	char *strings[4];
@@ -99,7 +99,8 @@ static bool find(struct kube_discover *d, const struct json *list)
 	return false;
 }
 
-/* A group whose server is away (an aggregated one) is no reason to stop; no answer at all is. */
+/* A group whose aggregated API server is unavailable is skipped; without any answer discovery
+ * fails. */
 static void on_resources(void *arg, int status, const struct json *list, const struct err *e)
 {
 	struct kube_discover *d = arg;

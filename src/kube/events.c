@@ -13,7 +13,7 @@
 
 enum { TRIES_MAX = 3, AGAIN_MS = 10000, SAY_MS = 60000, NAME_MAX_LEN = 230 };
 
-/* The object at the server, of what the filter remembers. */
+/* The Event object on the server that belongs to a remembered event of the filter. */
 struct known {
 	char *ns, *name;
 	int64_t first_ms;
@@ -24,8 +24,8 @@ struct pending {
 	bool is_new;
 	int count, tries;
 	int64_t first_ms, at_ms;
-	char *ns, *name; /* of the event */
-	char *object;	 /* its involvedObject, JSON */
+	char *ns, *name; /* of the Event object */
+	char *object;	 /* its involvedObject, as JSON */
 	bool warning;
 	char *reason, *message;
 };
@@ -117,7 +117,7 @@ static char *object_json(const struct kube_event *e)
 	return buf_take(&b);
 }
 
-/* At most 1024 bytes, and no character cut in half. */
+/* Truncates to 1024 bytes at a character boundary. */
 static char *message_text(const char *text, bool combined)
 {
 	char *all = xasprintf("%s%s", combined ? "(combined from similar events): " : "", text);
@@ -184,7 +184,7 @@ static void put_body(struct kube_events *s, const struct pending *p, struct buf 
 		return;
 	}
 	put_new(s, p, &o);
-	/* JSON already, and the last member. */
+	/* p->object is JSON text, so it is appended as the last member. */
 	buf_printf(b, ",\"involvedObject\":%s}", p->object);
 }
 
@@ -216,7 +216,7 @@ static void on_sent(void *arg, int status, const struct json *event, const struc
 
 	(void)event;
 	s->call = NULL;
-	/* The server keeps events for an hour. */
+	/* The server deletes events after an hour. */
 	if (status == 404 && !p->is_new) {
 		p->is_new = true;
 		send_first(s);
@@ -248,10 +248,10 @@ static void send_first(struct kube_events *s)
 	s->call = kube_send(s->k, &r, on_sent, s);
 }
 
-/* --- in --- */
+/* --- queueing an event --- */
 
-/* As others name them: the object's name and the time in nanoseconds; the count keeps two of one
- * millisecond apart. */
+/* Names the event as client-go does: the object's name and the time in nanoseconds; the slot number
+ * distinguishes two events of the same millisecond. */
 static void name_event(struct known *k, const struct kube_event *e, int64_t now, unsigned int slot)
 {
 	free(k->ns);
@@ -293,7 +293,7 @@ void kube_events_add(struct kube_events *s, const struct kube_event *e)
 		send_first(s);
 }
 
-/* Which events are sent, and as what. */
+/* Decides which events are sent, and whether as a new event, an update or a combined event. */
 
 enum {
 	SOURCES = 128,
@@ -304,7 +304,7 @@ enum {
 	GROUP_MS = 600000,
 };
 
-/* The first members of each table's entry. */
+/* Common header of the entries of each table. */
 struct slot {
 	uint64_t key;
 	int64_t used; /* 0: never */
@@ -344,7 +344,7 @@ void kube_event_filter_free(struct kube_event_filter *f)
 	free(f);
 }
 
-/* FNV-1a; the NUL counts, so that "a" "bc" is not "ab" "c". */
+/* FNV-1a over the string and its NUL, so that "a" "bc" and "ab" "c" differ. */
 static uint64_t add_word(uint64_t key, const char *s)
 {
 	s = s ? s : "";
@@ -364,7 +364,8 @@ static uint64_t object_key(const struct kube_event *e)
 	return key;
 }
 
-/* The slot of this key; *is_new: it was free or another key's, and is zeroed. */
+/* Returns the slot of this key. *is_new: the slot was free or belonged to another key, and is now
+ * zeroed. */
 static void *find(void *table, size_t n, size_t size, uint64_t key, int64_t now, bool *is_new)
 {
 	struct slot *oldest = table;
@@ -416,7 +417,7 @@ static bool is_known(const struct group *g, uint64_t message)
 	return false;
 }
 
-/* One message too many of its kind? */
+/* Whether the group has more than DIFFERENT messages, so that this message is combined. */
 static bool is_combined(struct kube_event_filter *f, uint64_t kind, const char *text, int64_t now)
 {
 	uint64_t message = add_word(kind, text);
@@ -452,7 +453,8 @@ struct kube_event_plan kube_event_filter_add(struct kube_event_filter *f,
 		p.fate = KUBE_EVENT_NEW;
 	if (!may_speak(f, object, now))
 		p.fate = KUBE_EVENT_DROP;
-	/* Dropped before it was ever sent: there is nothing yet to count up. */
+	/* The event was never sent: a later one must create it instead of incrementing its
+	 * count. */
 	if (is_new && p.fate == KUBE_EVENT_DROP)
 		seen->slot.used = 0;
 	return p;

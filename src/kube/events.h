@@ -21,7 +21,7 @@ enum { KUBE_EVENT_MESSAGE_MAX = 1024 };
 
 struct kube_event {
 	const char *api_version, *kind, *ns, *name,
-		*uid; /* the object; ns "" or NULL: cluster-scoped */
+		*uid; /* the involved object; ns "" or NULL: cluster-scoped */
 	bool warning;
 	const char *reason; /* "Allocated" */
 	const char *message;
@@ -31,7 +31,7 @@ struct kube_events;
 
 /* component: "unirail-agent"; host: the node's name, may be NULL. Copied. */
 struct kube_events *kube_events_new(struct kube *k, const char *component, const char *host);
-void kube_events_free(struct kube_events *s); /* drops waiting events; NULL is fine */
+void kube_events_free(struct kube_events *s); /* drops pending events; NULL is fine */
 void kube_events_add(struct kube_events *s, const struct kube_event *e);
 size_t kube_events_waiting(const struct kube_events *s);
 

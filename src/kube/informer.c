@@ -20,7 +20,7 @@ static void set_version(struct kube_informer *i, const char *version)
 	i->version = copy;
 }
 
-/* --- what next --- */
+/* --- next step --- */
 
 static void on_timer(void *arg)
 {
@@ -47,7 +47,8 @@ static void say(struct kube_informer *i, const struct err *e, int64_t ms)
 	if (i->c.sync_error)
 		i->c.sync_error(i->c.arg, e);
 	else
-		log_warn("kube: not watching for now", LOG_S("error", e->text), LOG_I("ms", ms));
+		log_warn("kube: cannot list or watch, will retry", LOG_S("error", e->text),
+			 LOG_I("ms", ms));
 }
 
 static void after_failure(struct kube_informer *i, enum next next, int64_t retry_after,
@@ -96,7 +97,7 @@ static void not_decoded(struct kube_informer *i, const struct kube_object *o, co
 {
 	struct kube_object *known = kube_store_get(&i->store, o->ns, o->name);
 
-	log_limited(LOG_WARN, 3, "kube: an object cannot be read; what was known of it stays",
+	log_limited(LOG_WARN, 3, "kube: cannot decode an object, its previous state stays in use",
 		    LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name), LOG_S("error", e->text));
 	if (known)
@@ -108,7 +109,7 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	struct kube_object *was = kube_store_put(&i->store, o);
 
 	o->round = i->round;
-	/* Recreated under the same name: report the deletion of the first one. */
+	/* The object was recreated under the same name: report the deletion of the old one. */
 	if (was && strcmp(was->uid, o->uid)) {
 		notify(i, was, NULL);
 		was = NULL;
@@ -166,7 +167,8 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 	i->list = NULL;
 	if (e) {
-		/* A restored server never reaches our version: accept what it has. */
+		/* A server restored from a backup never reaches the requested version: list without
+		 * one. */
 		if (strstr(e->text, "Too large resource version")) {
 			free(i->version);
 			i->version = NULL;
@@ -204,7 +206,7 @@ static void start_list(struct kube_informer *i)
 		i->list = kube_list(i->k, i->c.kind, &s, KUBE_PAGE, &ops, i);
 }
 
-/* --- is the server's data the same as before? --- */
+/* --- detecting a restore of etcd --- */
 
 static void on_probe(void *arg, int status, const struct json *list, const struct err *e)
 {
@@ -218,7 +220,8 @@ static void on_probe(void *arg, int status, const struct json *list, const struc
 		return;
 	}
 	if (kube_version_older(version, i->version)) {
-		log_warn("kube: the API server's data is from an earlier time: listing again",
+		log_warn("kube: the API server's data is older than before (etcd restored?): "
+			 "listing again",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", version),
 			 LOG_S("known", i->version));
 		free(i->version);
@@ -279,10 +282,12 @@ static void on_watch_end(void *arg, int status, int64_t retry_after, const struc
 	if (lasted >= SHORT_MS)
 		backoff_reset(&i->backoff);
 	if (status == 410) {
-		log_info("kube: the server no longer knows the changes since: listing again",
+		log_info("kube: the server no longer has the changes since this version: listing "
+			 "again",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", i->version));
 		not_watching(i);
-		/* Keep the version for a cached list: the result must not be older. */
+		/* Keep i->version: the result of a list from the server's cache must not be
+		 * older. */
 		if (lasted < SHORT_MS)
 			after_failure(i, NEXT_LIST, -1, NULL);
 		else
@@ -315,7 +320,7 @@ static void start(struct kube_informer *i)
 		start_watch(i);
 }
 
-/* --- from outside --- */
+/* --- public functions --- */
 
 static char *copy(const char *s)
 {
@@ -386,4 +391,4 @@ const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t
 	return i->store.v[at];
 }
 
-/* The stored objects and their notifications. */
+/* Storing objects and reporting their changes. */

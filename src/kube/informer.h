@@ -26,8 +26,8 @@ struct kube_informer_conf {
 	struct kube_select select;    /* copied */
 	/*
 	 * Read from the server's cache instead of etcd: for large, filtered collections (the pods
-	 * of one node), where a consistent list would have a thousand agents read all pods of the
-	 * cluster. The result may lag, but is never older than what was seen before.
+	 * of one node), where a consistent list by each of a thousand agents would read all pods of
+	 * the cluster from etcd. The result may lag, but is never older than the last version seen.
 	 */
 	bool cached;
 	/*
@@ -35,14 +35,14 @@ struct kube_informer_conf {
 	 * already have passed our version, and a watch would resume from it without an error.
 	 */
 	bool verify_after_reconnect;
-	void (*relisted)(void *arg); /* a list other than the first is complete; may be NULL */
+	void (*relisted)(void *arg); /* a repeated list is complete; may be NULL */
 	size_t size;		     /* of the caller's struct */
-	/* Decodes into *value, which is zeroed. 0; 1: ignore the object, as if it did not exist;
-	 * negative with e: invalid (`drop` is still called on what was filled in). */
+	/* Decodes into *value, which is zeroed. 0: decoded; 1: ignore the object, as if it did not
+	 * exist; negative with e: invalid (`drop` is still called on the partly filled value). */
 	int (*decode)(void *value, const struct json *object, struct err *e);
-	void (*drop)(void *value); /* frees what decode made; NULL: nothing */
-	/* was NULL: added; is NULL: deleted. Both are valid during the call; only `is`
-	 * afterwards. */
+	void (*drop)(void *value); /* frees the members that decode filled; NULL: nothing to free */
+	/* was NULL: added; is NULL: deleted. `was` is valid during the call only, `is` until the
+	 * next change. */
 	void (*changed)(void *arg, const struct kube_object *was, const struct kube_object *is);
 	void (*synced)(void *arg); /* the first list is complete; may be NULL */
 	/* The server's data is older than what was reported before (etcd restored): all objects are

@@ -18,7 +18,7 @@
 struct kube_conn {
 	struct kube *k;
 	struct https *h;
-	unsigned int generation; /* of the credentials it was opened with */
+	unsigned int generation; /* kube_auth_generation() when it was opened */
 	bool ready;
 	struct kube_conn *next; /* in k->old */
 };
@@ -28,7 +28,7 @@ struct kube {
 	const struct kube_conf *conf;
 	struct kube_settings set;
 	struct kube_auth *auth;
-	struct kube_conn *conn, *old; /* old: finish their open requests */
+	struct kube_conn *conn, *old; /* old: replaced connections that finish their requests */
 	struct kube_call *calls;
 	struct loop_timer *pump, *again, *cleanup;
 	struct backoff backoff;
@@ -44,12 +44,12 @@ struct kube_stream_ops {
 	int (*data)(void *arg, struct span bytes, struct err *e);
 	/* s is NULL unless the server refused. */
 	void (*end)(void *arg, int status, const struct kube_status *s, const struct err *e);
-	/* Instead of `end`, when the call is cancelled: frees arg. */
+	/* Called instead of `end` when the call is cancelled; frees arg. */
 	void (*drop)(void *arg);
 };
 
-/* For KUBE_WATCH only the head of the answer has a timeout (KUBE_HEAD_MS); once sent, it is not
- * retried. */
+/* For KUBE_WATCH only the head of the answer has a timeout (KUBE_HEAD_MS); once sent, the request
+ * is not retried. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 const char *kube_call_describe(const struct kube_call *c); /* "kube: get pod 'x'" */
@@ -78,8 +78,8 @@ struct kube_informer {
 	struct loop_timer *timer;
 	enum next next;
 	struct backoff backoff;
-	int64_t watch_from, behind_from; /* times of the loop; behind_from 0: watching */
-	char logged[INFORMER_ERROR_MAX]; /* the last failure logged */
+	int64_t watch_from, behind_from; /* loop time in ms; behind_from 0: watching */
+	char logged[INFORMER_ERROR_MAX]; /* last failure that was logged */
 };
 
 #endif

@@ -20,9 +20,9 @@ struct kube_lease {
 	/* last state seen at the server */
 	char *holder, *version;
 	int64_t transitions, seen_at, silent_ms;
-	bool known;    /* version is worth a write */
+	bool known;    /* `version` is current: a write may name it */
 	bool creating; /* the write under way is a create */
-	/* our own state */
+	/* state of this process */
 	bool held;
 	int64_t requested_at;
 	struct kube_call *call;
@@ -57,7 +57,7 @@ static void log_failure(struct kube_lease *l, const struct err *e)
 	log_warn("kube: lease", LOG_S("error", e->text));
 }
 
-/* --- gained or lost --- */
+/* --- gaining and losing the lease --- */
 
 static void on_deadline(void *arg)
 {
@@ -100,7 +100,7 @@ static void lose(struct kube_lease *l)
 	l->c.lost(l->c.arg, &e);
 }
 
-/* --- what the server has --- */
+/* --- state at the server --- */
 
 static void replace(char **to, const char *with)
 {
@@ -144,7 +144,7 @@ static void put_spec(struct kube_lease *l, struct json_out *o, bool taken)
 	jo_end_obj(o);
 }
 
-/* Writes a new Lease (taken false), or the known one. */
+/* Writes the body of a request: a new Lease (taken false) or an update of the existing one. */
 static void put_lease(struct kube_lease *l, struct buf *b, bool taken)
 {
 	struct json_out o;
@@ -185,14 +185,15 @@ static void on_written(void *arg, int status, const struct json *lease, const st
 		take_lease(l, lease);
 		renewed(l);
 	} else {
-		/* Another process wrote it, or our write may have succeeded: read it first. */
+		/* Another process wrote the Lease, or this write succeeded despite the error: read
+		 * it again. */
 		l->known = false;
 		if (status == 403 && l->creating) {
 			struct err missing = ERR_INIT;
 
 			err_kind(&missing, ERR_CONF, -EACCES,
 				 "lease '%s/%s' does not exist and this account may not create it: "
-				 "apply the manifest that has it (deploy/controller.yaml)",
+				 "apply deploy/controller.yaml, which contains it",
 				 l->ns, l->name);
 			log_failure(l, &missing);
 		} else if (status != 409) {
@@ -259,14 +260,15 @@ static void on_read(void *arg, int status, const struct json *lease, const struc
 
 static void try(struct kube_lease *l)
 {
-	/* The holder knows the version; the other processes check whether it changes. */
+	/* The leader knows the version and renews; other processes read the Lease and check whether
+	 * it changes. */
 	if (l->held && l->known)
 		write_lease(l, true);
 	else
 		send(l, KUBE_GET, (struct span){0}, on_read);
 }
 
-/* --- from outside --- */
+/* --- public functions --- */
 
 struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *c)
 {

@@ -4,8 +4,8 @@
 
 /*
  * Leader election by a Lease (coordination.k8s.io/v1), with the times of other controllers: a lease
- * is valid for 15 s, its holder gives up when it could not renew it for 10 s, and every candidate
- * retries every 2 s.
+ * is valid for 15 s, the leader resigns when it could not renew the lease for 10 s, and every
+ * candidate retries every 2 s.
  *
  * Clocks are not compared: each process counts 15 s on its own clock, from when it last saw the
  * Lease change. So two processes can lead at once only if one clock runs half as fast again as the
@@ -22,22 +22,24 @@ struct kube_lease_conf {
 	const char *id;			  /* identity of this process, unique */
 	int lease_ms, renew_ms, retry_ms; /* 0: the defaults above */
 	void (*gained)(void *arg);
-	void (*lost)(void *arg, const struct err *reason); /* leadership lost; it keeps trying */
+	/* leadership lost; the process remains a candidate */
+	void (*lost)(void *arg, const struct err *reason);
 	void *arg;
 };
 
 struct kube_lease;
 
 struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *c);
-/* A held lease stays held until it expires: call kube_lease_release() first. No callback. NULL is
- * fine. */
+/* Does not release the lease on the server, which then blocks other processes until it expires:
+ * call kube_lease_release() before. No callback. NULL is fine. */
 void kube_lease_free(struct kube_lease *l);
 
-/* How long the lease had not been renewed when it was last found free, by its own time; INT64_MAX:
- * it did not exist. 0: it was never found free. */
+/* Milliseconds between the last renewal (renewTime) and the moment this process last found the
+ * lease expired or released. INT64_MAX: the Lease did not exist; 0: never found free. */
 int64_t kube_lease_silent_ms(const struct kube_lease *l);
 bool kube_lease_is_held(const struct kube_lease *l);
-const char *kube_lease_holder(const struct kube_lease *l); /* as last seen; "" none */
+/* identity of the leader as last read; "": none */
+const char *kube_lease_holder(const struct kube_lease *l);
 /* Releases the lease, so that another process need not wait for its expiry. `done` is always
  * called, `lost` is not. Only kube_lease_free() may follow. */
 void kube_lease_release(struct kube_lease *l, void (*done)(void *arg), void *arg);

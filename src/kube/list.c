@@ -13,7 +13,7 @@
 enum {
 	PAGES_MAX = 100000,
 	FIRST_PAGE = 32,
-	FASTER = 4, /* maximum growth of a page over the one before */
+	FASTER = 4, /* maximum growth factor from one page to the next */
 	PAGE_BYTES = 8 << 20,
 };
 
@@ -21,15 +21,17 @@ struct kube_list {
 	struct kube *k;
 	const struct kube_kind *kind;
 	char *ns, *labels, *fields;
-	char *since;	     /* a version of the server's cache; "": etcd, in pages */
-	int page, pages;     /* objects of a page at most; pages so far */
-	int count;	     /* objects of the page that comes */
-	size_t items, bytes; /* of that page, so far */
+	/* minimum version of a list from the server's cache; "": list from etcd, in pages */
+	char *since;
+	/* page: maximum number of objects in a page; pages: number of pages so far */
+	int page, pages;
+	int count;	     /* objects to request in the current page */
+	size_t items, bytes; /* received of the current page so far */
 	const struct kube_list_ops *ops;
 	void *arg;
 	struct kube_call *call;
 	struct json_split split;
-	char *next;    /* continue; "" on the last page, NULL before its end */
+	char *next;    /* continue token; "" on the last page, NULL until the page is complete */
 	char *version; /* resourceVersion */
 	bool busy, dropped;
 };
@@ -121,8 +123,8 @@ static void finish(struct kube_list *l, const struct err *e)
 	list_free(l);
 }
 
-/* Limits memory for large objects, in the API server, which builds the whole page first, and in the
- * proxies between. */
+/* Limits the memory for large objects: the API server, and proxies before it, build the whole
+ * page. */
 static void size_next_page(struct kube_list *l)
 {
 	int64_t fit, most = (int64_t)l->count * FASTER;
@@ -142,7 +144,7 @@ static void on_end(void *arg, int status, const struct kube_status *s, const str
 
 	(void)status, (void)s;
 	if (!e && (!json_split_is_whole(&l->split) || !l->next)) {
-		err_kind(&bad, ERR_AGAIN, -EBADMSG, "%s: the answer is cut short",
+		err_kind(&bad, ERR_AGAIN, -EBADMSG, "%s: the answer is truncated",
 			 kube_call_describe(l->call));
 		e = &bad;
 	}
@@ -169,7 +171,7 @@ static void start_page(struct kube_list *l)
 
 	buf_init(&query, KUBE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%d", l->count);
-	/* A limit would make the server read from etcd. */
+	/* With a limit the server would read from etcd. */
 	kube_path_query(&query, "limit", *l->since ? NULL : limit);
 	kube_path_query(&query, "resourceVersion", l->since);
 	kube_path_query(&query, "labelSelector", l->labels);

@@ -22,9 +22,9 @@ struct kube_list_ops {
 	/* The object is valid during the call. A negative result ends the list with that error. */
 	int (*item)(void *arg, const struct json *object, struct err *e);
 	/*
-	 * The end: the resourceVersion to start a watch from, or e. Objects passed before an error
-	 * are passed again by the next list. Status 410 (e is -ESTALE): the list took longer than
-	 * the server keeps its state.
+	 * End of the list: the resourceVersion to start a watch from, or e. The next list passes
+	 * the objects again that were passed before an error. Status 410 (e is -ESTALE): the list
+	 * took longer than the server keeps its state.
 	 */
 	void (*done)(void *arg, const char *resource_version, const struct err *e);
 };

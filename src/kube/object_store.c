@@ -87,7 +87,7 @@ struct kube_object *kube_store_put(struct kube_store *s, struct kube_object *o)
 		return old;
 	}
 	grow(s);
-	/* A list is in this order, so mostly nothing moves. */
+	/* The server lists in this order, so an insertion mostly appends. */
 	memmove(&s->v[i + 1], &s->v[i], (s->n - i) * sizeof(*s->v));
 	s->v[i] = o;
 	s->n++;

@@ -3,8 +3,8 @@
 #define UNIRAIL_KUBE_OBJECT_STORE_H
 
 /*
- * Objects sorted by namespace and name. Each holds its names and the caller's decoded struct, in
- * one allocation: 1,000 nodes with nothing decoded take 200 KiB.
+ * Objects sorted by namespace and name. Each object is one allocation with its names and the
+ * caller's decoded struct: 1,000 nodes with an empty struct take 200 KiB.
  */
 
 #include <stdbool.h>
@@ -28,7 +28,8 @@ struct kube_store {
 	size_t n, cap;
 };
 
-/* Copies the names from the metadata and zeroes the value. NULL: no name or version. */
+/* Copies the names from the metadata and zeroes the value. NULL: the metadata has no name or
+ * version. */
 struct kube_object *kube_object_new(const struct json *object, size_t size);
 
 struct kube_object *kube_store_get(const struct kube_store *s, const char *ns, const char *name);
@@ -36,7 +37,8 @@ struct kube_object *kube_store_get(const struct kube_store *s, const char *ns, c
 struct kube_object *kube_store_put(struct kube_store *s, struct kube_object *o);
 /* Removes the i-th object; the caller owns it. */
 struct kube_object *kube_store_take(struct kube_store *s, size_t i);
-/* Sets *ret to its position, or where it would be inserted; true when it exists. */
+/* Sets *ret to the position of the object, or to where it would be inserted; true: the object
+ * exists. */
 bool kube_store_find(const struct kube_store *s, const char *ns, const char *name, size_t *ret);
 
 #endif

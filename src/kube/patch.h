@@ -15,8 +15,8 @@
  *	...
  *	kube_patch_done(&p);
  *
- * A merge patch is plain JSON; with "resourceVersion" in its metadata it is refused (409, -ESTALE)
- * when the object is no longer that one.
+ * A merge patch is plain JSON; with "resourceVersion" in its metadata the server refuses it (409,
+ * -ESTALE) when the object has another version.
  */
 
 #include "wire/json/json.h"
@@ -24,7 +24,7 @@
 struct kube_patch {
 	struct buf b;
 	struct json_out o;
-	bool open; /* the value of an operation is being written */
+	bool open; /* an operation is not closed yet: its value is being written */
 };
 
 void kube_patch_init(struct kube_patch *p);
@@ -37,7 +37,7 @@ struct span kube_patch_end(struct kube_patch *p);
 
 /* Appends the operations that turn `was` into `is`, member by member; an array that differs is
  * replaced as a whole. Returns whether there is a difference. Of duplicate keys in an object the
- * last counts. */
+ * last one is used. */
 bool kube_patch_diff(struct kube_patch *p, const struct json *was, const struct json *is);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_PATH_H
 #define UNIRAIL_KUBE_PATH_H
 
-/* Reference to an object or collection: as a path of the API and as text. */
+/* Reference to an object or collection: as an API path and as text for messages. */
 
 #include <stdbool.h>
 
@@ -11,13 +11,13 @@
 struct kube_kind {
 	const char *group, *version; /* group "": core */
 	const char *plural;	     /* "pods" */
-	const char *name;	     /* "pod", for texts */
+	const char *name;	     /* "pod", for messages */
 	bool namespaced;
 };
 
 struct kube_ref {
 	const struct kube_kind *kind;
-	const char *ns;	  /* NULL or "": all, or none */
+	const char *ns;	  /* NULL or "": all namespaces, or cluster-scoped */
 	const char *name; /* NULL: the collection */
 	const char *sub;  /* "status"; may be NULL */
 };

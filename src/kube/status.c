@@ -34,7 +34,7 @@ static const struct {
 	{504, -EAGAIN, ERR_AGAIN, "Gateway Timeout"},
 };
 
-/* One line, whatever the server sent. */
+/* Turns the server's text into one line. */
 static void one_line(const char *s, size_t n, char *ret, size_t size)
 {
 	size_t at = 0;
@@ -66,12 +66,13 @@ static int say(int http, const char *reason, const char *message, const char *wh
 		}
 	if (http == 409 && strcmp(reason, "AlreadyExists") == 0)
 		code = -EEXIST;
-	/* Go's router, not the API: the path is unknown. */
+	/* A 404 of the server's HTTP router, not of a resource handler: the path is unknown. */
 	if (http == 404 && (!*reason || strstr(message, "could not find the requested resource")))
-		return err_kind(e, ERR_UNAVAILABLE, -ENOENT,
-				"%s: 404 Not Found: the server does not know this resource: is its "
-				"CRD installed?",
-				what);
+		return err_kind(
+			e, ERR_UNAVAILABLE, -ENOENT,
+			"%s: 404 Not Found: the server does not serve this resource: is its CRD "
+			"installed?",
+			what);
 	return err_kind(e, kind, code, "%s: %d %s%s%s", what, http, *reason ? reason : name,
 			*message ? ": " : "", message);
 }
@@ -114,7 +115,7 @@ int kube_status_err(int http, struct span body, const char *what, struct kube_st
 	if (kind && strcmp(kind, "Status") == 0) {
 		int r = kube_status_object(json_root(doc), what, ret, e);
 
-		/* The head is what counts. */
+		/* The HTTP status takes precedence over the code of the Status object. */
 		if (ret->code == http)
 			return r;
 		ret->code = http;
@@ -162,8 +163,8 @@ static void say_not_installed(void *arg)
 			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", k->kind->plural,
 				   k->kind->group);
 	if (b.len)
-		log_error("the API server does not know some kinds: install their definitions "
-			  "(kubectl apply -f deploy/crds -f deploy/); they are asked for again",
+		log_error("the API server does not serve some kinds: install their CRDs (kubectl "
+			  "apply -f deploy/crds -f deploy/), will retry",
 			  LOG_S("kinds", b.p));
 }
 
@@ -177,7 +178,7 @@ static void log_sync_errors(const struct kube_sync_error *t)
 				 t->all->component, k->plural, k->plural, *k->group ? "." : "",
 				 k->group);
 	else
-		what = xasprintf("%s are not followed for now", k->plural);
+		what = xasprintf("cannot list or watch %s, will retry", k->plural);
 	log_error(what, LOG_S("error", t->reason.text));
 }
 
@@ -187,7 +188,7 @@ void kube_sync_error_is(struct kube_sync_error *k, const struct err *cause)
 
 	if (!cause) {
 		if (k->reason.kind != ERR_AGAIN)
-			log_info("followed now", LOG_S("kind", k->kind->plural));
+			log_info("in sync again", LOG_S("kind", k->kind->plural));
 		err_clear(&k->reason);
 		return;
 	}
@@ -207,7 +208,8 @@ int kube_sync_error_describe(const struct kube_sync_error *k, bool synced, struc
 	if (k->reason.code == 0 && synced)
 		return 0;
 	if (k->reason.code == 0)
-		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not read from the API server yet",
+		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not synced from the API server yet",
 				name);
-	return err_kind(e, ERR_AGAIN, k->reason.code, "%s are not known: %s", name, k->reason.text);
+	return err_kind(e, ERR_AGAIN, k->reason.code, "%s are not in sync: %s", name,
+			k->reason.text);
 }

@@ -7,7 +7,7 @@
  * Status object, as one line: "create ipblock 'x': 403 Forbidden: ...". The errno by status:
  *
  *	400 422 -EINVAL	  401 -EACCES	403 -EPERM   404 -ENOENT   405 415 -EOPNOTSUPP
- *	409 -EEXIST (AlreadyExists) or -ESTALE (the object is not what was expected)
+ *	409 -EEXIST (AlreadyExists) or -ESTALE (the object is not in the expected state)
  *	410 -ESTALE	  413 -EFBIG	429 500 502 503 504 -EAGAIN, kind ERR_AGAIN
  */
 
@@ -21,14 +21,14 @@ enum { KUBE_STATUS_MAX = 64 << 10 };
 
 struct kube_status {
 	int code;
-	int64_t retry_after; /* seconds, from its details; -1: not given */
-	char reason[48];     /* "AlreadyExists"; "" when the body was no Status */
+	int64_t retry_after; /* seconds, from the Status details; -1: not set */
+	char reason[48];     /* such as "AlreadyExists"; "" when the body was not a Status */
 };
 
 /* Sets e and fills *ret. `body` may be anything. Returns e's code. */
 int kube_status_err(int http, struct span body, const char *what, struct kube_status *ret,
 		    struct err *e);
-/* The same for a Status object, as an ERROR event of a watch has it. */
+/* The same for the Status object of an ERROR event of a watch. */
 int kube_status_object(const struct json *status, const char *what, struct kube_status *ret,
 		       struct err *e);
 

@@ -21,7 +21,7 @@ struct kube_sync_errors {
 struct kube_sync_error {
 	struct kube_sync_errors *all;
 	const struct kube_kind *kind;
-	bool own_crd;	   /* its CRD is installed with unirail */
+	bool own_crd;	   /* the CRD of this kind is installed with unirail */
 	struct err reason; /* code 0: no error */
 	struct kube_sync_error *next;
 };
@@ -34,7 +34,7 @@ void kube_sync_errors_done(struct kube_sync_errors *t);
 
 /* Callback for kube_informer_conf.sync_error. */
 void kube_sync_error_is(struct kube_sync_error *k, const struct err *reason);
-/* Sets e to why the kind is unknown or not in sync, kind ERR_AGAIN; 0: it is in sync. */
+/* 0: the kind is in sync. Otherwise sets e to the reason, kind ERR_AGAIN. */
 int kube_sync_error_describe(const struct kube_sync_error *k, bool synced, struct err *e);
 
 #endif

@@ -10,7 +10,7 @@
 #include "kube/internal.h"
 #include "wire/json/stream.h"
 
-/* Spread, so that a thousand watches that began together do not end together. */
+/* The timeout is spread, so that a thousand watches that began together do not end together. */
 enum { TIMEOUT_S = 300, TIMEOUT_MAX_S = 600 };
 
 struct kube_watch {
@@ -18,7 +18,7 @@ struct kube_watch {
 	void *arg;
 	struct kube_call *call;
 	struct json_split split;
-	int status; /* of an ERROR event */
+	int status; /* HTTP status of an ERROR event */
 	int64_t retry_after;
 	bool busy, dropped;
 };
@@ -72,7 +72,7 @@ int kube_watch_decode(const struct json *event, enum kube_change *change,
 	*status = 0;
 	*retry_after = -1;
 	if (!type || json_kind(v) != JSON_OBJECT)
-		return err_kind(e, ERR_DECODE, -EBADMSG, "what came is not an event");
+		return err_kind(e, ERR_DECODE, -EBADMSG, "received data that is not a watch event");
 	*object = v;
 	if (strcmp(type, "ERROR"))
 		return change_of(type, change);
@@ -135,7 +135,7 @@ static void on_end(void *arg, int status, const struct kube_status *s, const str
 	if (s)
 		w->retry_after = s->retry_after;
 	if (!e && !json_split_is_whole(&w->split)) {
-		err_kind(&bad, ERR_AGAIN, -EBADMSG, "%s: an event is cut short",
+		err_kind(&bad, ERR_AGAIN, -EBADMSG, "%s: an event is truncated",
 			 kube_call_describe(w->call));
 		e = &bad;
 	}

@@ -72,7 +72,7 @@ def test_status(mine, nodes, agent, rails):
     assert got["unconfined"] == "" and one.confined() or "AddressSanitizer" in got["unconfined"], got
     mine.stop_apiserver()
     try:
-        wait(lambda: "namespaces are not known: " in mine.unirail("status", "--socket", one.socket).stdout)
+        wait(lambda: "namespaces are not in sync: " in mine.unirail("status", "--socket", one.socket).stdout)
     finally:
         mine.start_apiserver()
     one.stop()

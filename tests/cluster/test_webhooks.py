@@ -362,8 +362,8 @@ def test_a_definition_of_another_version(cluster, replica):
     wait(lambda: kubectl(cluster, "get", "--raw", f"{SPIDER}/spidercoordinators").returncode)
     try:
         c = registered(cluster, start(replica()).leads())
-        wait(lambda: c.said("does not know some kinds: install their definitions"))
-        said = [x["kinds"] for x in c.said("does not know some kinds: install their definitions")]
+        wait(lambda: c.said("does not serve some kinds: install their CRDs"))
+        said = [x["kinds"] for x in c.said("does not serve some kinds: install their CRDs")]
         assert said == [name]
         assert create(cluster, pool("known", "10.22.0.0/24"))[0] == 201
     finally:

@@ -203,7 +203,7 @@ def test_429_and_503_are_retried(pki, serve, tmp_path):
 
 def test_429_for_ever(pki, serve, tmp_path):
     s = serve(pki.server, [h2.answer(429, b"", retry_after=1)])
-    failed(config(tmp_path, pki, s.port), "no answer within 3000 ms; before that: kube: get /version: 429 Too Many "
+    failed(config(tmp_path, pki, s.port), "no answer within 3000 ms; previous attempt: kube: get /version: 429 Too Many "
            "Requests", timeout="3s")
     assert 2 <= s.requests <= 3
 
@@ -298,7 +298,7 @@ echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","
 
 @pytest.mark.parametrize("script, reason", [
     ("exit 3", "it exited with status 3: get it from example.com"),
-    ("echo t0ps3cret", "it did not print JSON"),
+    ("echo t0ps3cret", "its output is not JSON"),
     ("kill -9 $$", "signal 9 ended it"),
     ("head -c 300000 /dev/zero", "it wrote more than"),
 ])

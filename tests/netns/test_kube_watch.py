@@ -130,7 +130,7 @@ def test_server_restored_from_a_backup(watch):
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
               listed(30, thing("a", 1)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")
-    assert "data is from an earlier time" in w.said()
+    assert "data is older than before" in w.said()
 
 
 @pytest.mark.parametrize("bad", [b"garbage\n", b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{"a":}}\n',
@@ -146,7 +146,7 @@ def test_a_page_that_is_cut_short(watch):
                      json.dumps(thing("a", 1)).encode() + b',{"metada')
     w = watch(half, listed(5, thing("a", 1), thing("b", 2)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 2", "SYNCED things 2")
-    assert "the answer is cut short" in w.said()
+    assert "the answer is truncated" in w.said()
 
 
 def test_pages(watch):

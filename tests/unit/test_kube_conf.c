@@ -107,31 +107,31 @@ static void test_refusals(void **state)
 {
 	(void)state;
 	refused("a: [", "1:5: ']' is missing");
-	refused("a: 1", "no current-context is set: name a context");
+	refused("a: 1", "current-context is not set: pass a context");
 	refused("current-context: y", "there is no context 'y'");
-	refused(HEAD, "there is no cluster 'c', which the context names");
+	refused(HEAD, "there is no cluster 'c', to which the context refers");
 	refused(HEAD "clusters:\n- name: c\nusers:\n- name: u\n  user: {}",
 		"cluster 'c': server is missing");
-	refused(HEAD CLUSTER, "there is no user 'u', whom the context names");
+	refused(HEAD CLUSTER, "there is no user 'u', to which the context refers");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {username: a, password: b}",
-		"user 'u': 'username' is not supported: no API server takes passwords any more");
+		"user 'u': 'username' is not supported: API servers no longer accept passwords");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {auth-provider: {name: gcp}}",
 		"user 'u': 'auth-provider' is not supported: use 'exec'");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {as: root}",
-		"user 'u': 'as' is not supported: give the account itself");
+		"user 'u': 'as' is not supported: use credentials of that account");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: QQ==}",
-		"user 'u': client-certificate and client-key go together");
+		"user 'u': client-certificate and client-key must be set together");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: '*'}",
 		"user 'u': client-key-data is not base64");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {exec: {command: x, apiVersion: v1}}",
 		"user 'u': exec.apiVersion is 'v1', wants client.authentication.k8s.io/v1");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x', "
 		     "insecure-skip-tls-verify: true}\nusers: [{name: u, user: {}}]",
-		"cluster 'c': 'insecure-skip-tls-verify' is not supported: give the server's CA "
+		"cluster 'c': 'insecure-skip-tls-verify' is not supported: set the CA of the server "
 		"(certificate-authority)");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'http://x'}\n"
 		     "users: [{name: u, user: {}}]",
-		"cluster 'c': server: 'http://x' is not encrypted: give an https:// address");
+		"cluster 'c': server: 'http://x' is not encrypted: set an https:// address");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x:99999'}\n"
 		     "users: [{name: u, user: {}}]",
 		"cluster 'c': server: 'https://x:99999' is not a URL like https://10.0.0.1:6443");
@@ -185,7 +185,7 @@ static void test_search_order_of_configurations(void **state)
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(root_open(&root, dir, &e), 0);
 	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
-	assert_non_null(strstr(e.text, "no API server is known"));
+	assert_non_null(strstr(e.text, "no API server is configured"));
 	assert_int_equal(dir_make(&root, KUBE_ACCOUNT_DIR, 0755, &e), 0);
 	write_file(dir, KUBE_ACCOUNT_DIR "/token", "abc");
 	write_file(dir, KUBE_ACCOUNT_DIR "/namespace", "unirail");
@@ -200,7 +200,7 @@ static void test_search_order_of_configurations(void **state)
 	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
 	setenv("KUBECONFIG", "/a:/b", 1);
 	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
-	assert_string_equal(e.text, "KUBECONFIG names several files: name one of them");
+	assert_string_equal(e.text, "KUBECONFIG names several files: set it to one file");
 	setenv("KUBECONFIG", "/a", 1);
 	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "kubeconfig: "));
@@ -235,12 +235,12 @@ static void test_credentials(void **state)
 	assert_string_equal(c.token, "t");
 	assert_true(c.until_ms == 1795269600000);
 	kube_credential_done(&c);
-	credential("secret", "it did not print JSON");
-	credential("{\"kind\":\"Secret\"}", "it did not print an ExecCredential");
+	credential("secret", "its output is not JSON");
+	credential("{\"kind\":\"Secret\"}", "its output is not an ExecCredential");
 	credential("{\"kind\":\"ExecCredential\"}",
 		   "it printed neither status.token nor status.clientCertificateData");
 	credential("{\"kind\":\"ExecCredential\",\"status\":{\"clientCertificateData\":\"x\"}}",
-		   "status.clientCertificateData and clientKeyData go together");
+		   "status.clientCertificateData and clientKeyData must be set together");
 	credential("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"x\","
 		   "\"expirationTimestamp\":\"soon\"}}",
 		   "status.expirationTimestamp is not a time");

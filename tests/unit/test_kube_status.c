@@ -44,7 +44,7 @@ static void test_refusals(void **state)
 	refusal(404, STATUS(404, "NotFound", "ipblocks \\\"x\\\" not found"), -ENOENT,
 		"kube: create ipblock 'x': 404 NotFound: ipblocks \"x\" not found");
 	refusal(404, "404 page not found\n", -ENOENT,
-		"kube: create ipblock 'x': 404 Not Found: the server does not know this resource: "
+		"kube: create ipblock 'x': 404 Not Found: the server does not serve this resource: "
 		"is its CRD installed?");
 	refusal(502, "<html>\r\n<b>nginx</b>", -EAGAIN,
 		"kube: create ipblock 'x': 502 Bad Gateway: <html> <b>nginx</b>");

@@ -318,7 +318,7 @@ int grpc_finish(struct grpc *g, struct buf *reply, struct err *e)
 	if (g->grpc_status)
 		return grpc_status_err(g->grpc_status, g->method, g->message, e);
 	if (!g->has_reply || g->reply.len != g->want)
-		return err_kind(e, ERR_DECODE, -EPROTO, "%s: the answer is cut short", g->method);
+		return err_kind(e, ERR_DECODE, -EPROTO, "%s: the answer is truncated", g->method);
 	buf_done(reply);
 	*reply = g->reply;
 	buf_init(&g->reply, 1);
