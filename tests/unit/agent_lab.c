@@ -99,7 +99,7 @@ pid_t al_serve_ipam(const struct ipam_lab *l, const struct http_limits *limits,
 	return pid;
 }
 
-/* --- an agent of Spiderpool's --- */
+/* --- fake of Spiderpool's agent --- */
 
 static int original_status;
 static const char *original_add, *original_log;
@@ -152,7 +152,7 @@ void al_stop(pid_t pid)
 
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status)); /* it lived until now */
+	assert_true(WIFSIGNALED(status)); /* killed by our SIGKILL: no earlier exit */
 }
 
 /* --- client --- */
@@ -176,7 +176,8 @@ void al_send(int fd, const char *text)
 		ssize_t done = send(fd, text, n, MSG_NOSIGNAL);
 
 		if (done <= 0)
-			return; /* the server stopped reading; its response can still be read */
+			/* the server closed its reading end; its response can still be read */
+			return;
 		text += done;
 		n -= (size_t)done;
 	}

@@ -2,8 +2,10 @@
 #ifndef UNIRAIL_TESTS_BLOCK_LAB_H
 #define UNIRAIL_TESTS_BLOCK_LAB_H
 
-/* An API server with block objects, requests that it executes after their clients timed out, and a
- * random generator. */
+/*
+ * An API server that stores block objects and may execute a request after its client timed out, and
+ * a random generator.
+ */
 
 #include "block/op.h"
 
@@ -18,7 +20,7 @@ struct bl_late {
 	struct block_op op;
 };
 
-/* The versions of an object after each change; a watch delivers them some time later. */
+/* The versions of an object, one for each change. A watch delivers them with a delay. */
 struct bl_event {
 	struct block_object o;
 	bool gone;
@@ -28,11 +30,11 @@ struct block_server {
 	struct block_object *v;
 	size_t n;
 	uint64_t version, uids;
-	struct bl_late *late; /* requests that arrive later */
+	struct bl_late *late; /* requests that the server executes later */
 	size_t n_late;
 	struct bl_event *events;
 	size_t n_events;
-	uint32_t trouble; /* in a hundred requests */
+	uint32_t trouble; /* percentage of requests that the network delays, loses or repeats */
 };
 extern struct block_server bl_server;
 
@@ -45,7 +47,7 @@ enum block_outcome bl_serve(const struct bl_owner *owner, const struct block_op 
 void bl_delay(const struct bl_owner *owner, const struct block_op *op);
 /* Executes one of the delayed requests. */
 void bl_arrive(void);
-/* Sets the objects; no request is pending. */
+/* Replaces all objects by those of a backup and drops the delayed requests. */
 void bl_restore(const struct block_object *v, size_t n, uint64_t version);
 void bl_clear(void);
 

@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_TESTS_CNI_INVOKE_H
 #define UNIRAIL_TESTS_CNI_INVOKE_H
 
-/* A plugin called as a runtime calls it, within the test's process. */
+/*
+ * Runs a CNI plugin within the test's process, with the environment and input that a runtime
+ * passes.
+ */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +17,16 @@
 
 struct invocation {
 	const struct cni_plugin *plugin;
-	const char *command, *args, *ifname, *id; /* NULL: absent, eth0, c1 */
-	const char *netns;			  /* NULL: a missing one */
-	const char *root;			  /* NULL: "/" */
+	/* args NULL: variable not set; ifname NULL: eth0; id NULL: c1 */
+	const char *command, *args, *ifname, *id;
+	const char *netns; /* NULL: path of a namespace that does not exist */
+	const char *root;  /* NULL: "/" */
 	const char *conf;
 };
 
 struct answer {
 	int status;
-	struct buf out; /* white space taken out */
+	struct buf out; /* without white space */
 };
 
 static inline void answer_done(struct answer *a)
@@ -31,7 +35,7 @@ static inline void answer_done(struct answer *a)
 }
 #define auto_answer __attribute__((cleanup(answer_done)))
 
-/* JSON without the white space between its tokens; anything else stays as it is. */
+/* Returns the JSON without white space between its tokens; other text is returned unchanged. */
 static inline void compact_json(struct buf *b)
 {
 	auto_json struct json_doc *d = NULL;
@@ -79,7 +83,10 @@ static inline struct answer invoke(const struct invocation *v)
 	return a;
 }
 
-/* Fails the test unless status and (compact) output are these. */
+/*
+ * Fails the test unless the plugin exits with this status and prints this output (compared without
+ * white space).
+ */
 static inline void expect(const struct invocation *v, int status, const char *out)
 {
 	auto_answer struct answer a = invoke(v);

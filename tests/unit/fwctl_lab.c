@@ -34,7 +34,8 @@ static int access_reg(struct fwctl_card *c, unsigned int scope, const void *in, 
 	}
 	if (!read) {
 		c->writes++;
-		assert_int_equal(head >> 12 & 0xf, 3); /* the version that was read goes back */
+		/* a write must have the version that was read */
+		assert_int_equal(head >> 12 & 0xf, 3);
 		if (!c->forgets_write)
 			c->stored[port] = get(in, 7);
 		return 0;

@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_TEST_FWCTL_LAB_H
 #define UNIRAIL_TEST_FWCTL_LAB_H
 
-/* Firmware of an emulated mlx5 card behind the ioctl: it keeps items and checks every command. */
+/*
+ * Firmware of an emulated mlx5 card behind the ioctl: it stores configuration items and checks
+ * every command.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +18,9 @@
 struct fwctl_card {
 	uint32_t stored[3], running[3]; /* nv_link_type by port */
 	bool rp[8], np[8];
-	int fail;		      /* errno of the ioctl */
-	bool has_item, forgets_write; /* writes are acknowledged and lost */
+	int fail; /* errno of the ioctl; 0: it succeeds */
+	/* forgets_write: the card acknowledges writes and does not store them */
+	bool has_item, forgets_write;
 	int writes;
 };
 

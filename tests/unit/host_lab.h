@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TEST_HOST_LAB_H
 #define UNIRAIL_TEST_HOST_LAB_H
 
-/* A host's /sys of tests/hosts/ in a temporary directory, used as a root. */
+/* The /sys of a host in tests/hosts/, unpacked in a temporary directory that serves as a root. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ struct host_lab {
 void host_empty(struct host_lab *h);
 void host_unpack(struct host_lab *h, const char *tree);
 void host_remove(struct host_lab *h);
-/* A file's first line. */
+/* The first line of a file. */
 void host_read(struct host_lab *h, const char *path, char *ret, size_t size);
 void host_write(struct host_lab *h, const char *path, const char *text);
 

@@ -27,7 +27,7 @@ void il_make(struct ipam_lab *l)
 {
 	struct err e = ERR_INIT;
 
-	/* Thousands of fsyncs, each of which waits for a disk that others use. */
+	/* Thousands of fsyncs would each wait for a disk that other processes use. */
 	strcpy(l->dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-ipam.XXXXXX"
 						     : "/tmp/unirail-ipam.XXXXXX");
 	assert_non_null(mkdtemp(l->dir));

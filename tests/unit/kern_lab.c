@@ -114,7 +114,10 @@ static unsigned int next(uint64_t *seed)
 	return (unsigned int)(*seed >> 33);
 }
 
-/* Sets some hex digits of an answer, half of them where lengths are; or cuts the answer. */
+/*
+ * Changes some hex digits of an answer, half of them at offsets of lengths, or truncates the
+ * answer.
+ */
 static void mutate_line(char *hex, size_t n, uint64_t *seed)
 {
 	static const char values[] = "0123456789abcdef0000ffff";
@@ -123,7 +126,7 @@ static void mutate_line(char *hex, size_t n, uint64_t *seed)
 		size_t at = next(seed) % n;
 
 		if (next(seed) % 2)
-			at = at / 8 * 8 + next(seed) % 4; /* a 16 bit length, likely */
+			at = at / 8 * 8 + next(seed) % 4; /* probably a 16 bit length */
 		if (at < n)
 			hex[at] = values[next(seed) % (sizeof(values) - 1)];
 	}
@@ -131,7 +134,7 @@ static void mutate_line(char *hex, size_t n, uint64_t *seed)
 		memset(hex + 2 + next(seed) % (n / 2 - 1) * 2, ' ', 2);
 }
 
-/* Cut answers end at their first blank. */
+/* A truncated answer ends at its first blank. */
 static void copy_line(struct buf *b, const char *line, size_t n)
 {
 	const char *cut = line[0] == '<' ? memchr(line + 2, ' ', n - 2) : NULL;

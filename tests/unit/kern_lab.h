@@ -2,8 +2,10 @@
 #ifndef UNIRAIL_TEST_KERN_LAB_H
 #define UNIRAIL_TEST_KERN_LAB_H
 
-/* A fresh network namespace and a wire into it, for tests that ask the real kernel. They need
- * root: without it they fail, since a skipped test proves nothing. */
+/*
+ * A new network namespace and a netlink socket in it, for tests that use the real kernel. They need
+ * root: without it they fail, since a skipped test proves nothing.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,14 +31,14 @@ void kern_close(struct kern_lab *l);
 /* The error of the current or the last call. */
 static struct err e __attribute__((unused));
 
-/* Fails the test with the error's words when the call does not succeed. */
+/* Fails the test with the text of the error unless the call succeeds. */
 #define OK(call)                                                                                   \
 	do {                                                                                       \
 		err_clear(&e);                                                                     \
 		if ((call) < 0)                                                                    \
 			fail_msg("%s", e.text);                                                    \
 	} while (0)
-/* The call fails with this code and exactly these words. */
+/* Fails the test unless the call fails with this code and exactly this error text. */
 #define FAILS(call, with, words)                                                                   \
 	do {                                                                                       \
 		int kern_code;                                                                     \
@@ -51,17 +53,19 @@ struct ipaddr kern_ip(const char *s);
 struct ipnet kern_net(const char *s);
 struct mac kern_mac(const char *s);
 
-/* A veth pair in the lab, both ends up; returns the first one's index. */
+/* Creates a veth pair in the lab's namespace, both ends up; returns the index of the first end. */
 int kern_veth(struct kern_lab *l, const char *name, const char *peer);
 struct link kern_link(struct kern_lab *l, const char *name);
 /* Commits and empties the batch. */
 void kern_commit(struct kern_lab *l, struct nl_batch *b);
 
-/* A wire that replays tests/replay/<name>. */
+/* A wire that replays the recording tests/replay/<name>. */
 struct nl_wire *kern_replay(const char *name);
 
-/* Replays mutations of tests/replay/<name>, `rounds` of them, from a fixed seed: use() must return,
- * with any result. Only answers are changed. */
+/*
+ * Replays `rounds` mutations of tests/replay/<name>, from a fixed seed. Only the answers are
+ * changed. use() must return, with any result.
+ */
 void kern_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w));
 
 #endif

@@ -2,8 +2,10 @@
 #ifndef UNIRAIL_TEST_META_LAB_H
 #define UNIRAIL_TEST_META_LAB_H
 
-/* A meta plugin called as a process with open namespaces calls it: in process, on a namespace of
- * the test's own. */
+/*
+ * Runs a chained plugin within the test's process, with the namespace descriptors that a child
+ * process gets, on a namespace that the test created.
+ */
 
 #include "kern_lab.h"
 
@@ -22,7 +24,10 @@ struct chained_lab {
 	char netns[64];
 };
 
-/* conf: an object in JSON, single quotes for double ones. lab may be skipped for pure tests. */
+/*
+ * conf: an object in JSON, with single quotes for double ones. Tests that need no namespace may
+ * pass NULL as lab.
+ */
 static inline void chained_set(struct chained_lab *l, const char *conf)
 {
 	char *text = xstrdup(conf);
@@ -64,7 +69,7 @@ static inline void chained_close(struct chained_lab *l)
 		kern_close(&l->lab);
 }
 
-/* prevResult: net1 in the pod, with these addresses (gateway NULL: none). */
+/* A prevResult: interface net1 in the pod, with these addresses (gateway NULL: none). */
 struct chained_ip {
 	const char *net, *gw;
 };

@@ -2,8 +2,11 @@
 #ifndef UNIRAIL_TESTS_PATCH_APPLY_H
 #define UNIRAIL_TESTS_PATCH_APPLY_H
 
-/* A JSON patch applied to an object as the API server does, for the unit test and the fuzzer of what a
- * webhook fills in. Only what kube_patch_diff() writes: members of objects, and the whole. */
+/*
+ * Applies a JSON patch to an object as the API server does, for the unit test and the fuzzer of the
+ * defaults that a webhook adds. Supports only what kube_patch_diff() writes: members of objects,
+ * and the whole object.
+ */
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +29,7 @@ static inline char *patch_unescape(struct span part)
 	return text;
 }
 
-/* False: the API server would refuse it. */
+/* False: the API server would reject the patch. */
 static inline bool patch_apply_one(struct json_tree *root, const struct json *op)
 {
 	struct span rest = span_of(json_string(json_get(op, "path"))), part;
@@ -54,7 +57,7 @@ static inline bool patch_apply_one(struct json_tree *root, const struct json *op
 	return true;
 }
 
-/* NULL: it cannot be applied. An empty patch changes nothing. */
+/* NULL: the patch cannot be applied. An empty patch changes nothing. */
 static inline struct json_doc *patch_apply(const struct json *object, struct span patch, size_t max)
 {
 	auto_tree struct json_tree *t = json_tree_of(object);

@@ -71,7 +71,7 @@ static void ignore(struct buf *b, const char *text)
 	(void)b, (void)text;
 }
 
-/* A row as `unirail help settings` prints it, but on one line. */
+/* A row as `unirail help settings` prints it, joined to one line. */
 static void row(struct buf *b, const char *name, const char *value, const char *help)
 {
 	buf_printf(b, "\n| `%s` | %s | %s", name, value, help);

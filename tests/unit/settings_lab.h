@@ -12,13 +12,19 @@ extern struct ipam_lab settings_lab;
 int settings_lab_make(void **state);
 int settings_lab_drop(void **state);
 
-/* For settings_env.get: arg is "NAME=value" each, ended by NULL. */
+/* For settings_env.get: arg is a list of "NAME=value", ended by NULL. */
 const char *settings_lab_env(void *arg, const char *name);
 /* A file of the source tree, at most 64 KiB. The caller frees. */
 char *settings_lab_text(const char *path);
-/* The file's text; it has each key with its default. The caller frees. */
+/*
+ * The content of the sample file `path`, which must have each key with its default. The caller
+ * frees.
+ */
 char *settings_lab_sample(const struct settings *s, const char *path);
-/* The generated reference has a row for each key, with its default and variables. */
+/*
+ * Fails the test unless the generated reference has a row for each key, with its default and
+ * variables.
+ */
 void settings_lab_reference(const struct settings *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses and neighbours. */
+/* List, add and delete addresses and neighbours by netlink. */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static const struct addr *find(const struct addr *list, size_t n, const char *te
 	return NULL;
 }
 
-static void recorded_addresses(void **state)
+static void test_recorded_address_dump_is_decoded(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("addr_list.nl");
 	auto_free struct addr *list = NULL;
@@ -67,13 +67,13 @@ static void use_addrs(struct nl_wire *w)
 	free(list);
 }
 
-static void hostile_addresses(void **state)
+static void test_mutated_address_dumps_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("addr_list.nl", 3000, use_addrs);
 }
 
-static void flags_of_addresses(void **state)
+static void test_tentative_and_dadfailed_flags_are_distinguished(void **state)
 {
 	struct addr a = {.flags = TENTATIVE};
 
@@ -97,7 +97,7 @@ static size_t count(struct kern_lab *l, int family, int index)
 	return n;
 }
 
-static void add_list_delete(void **state)
+static void test_added_addresses_are_listed_until_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct ipnet v4 = kern_net("10.1.0.2/24"), v6 = kern_net("fd00::2/64");
@@ -150,7 +150,7 @@ static const struct neigh *find_neigh(const struct neigh *list, size_t n, const 
 	return NULL;
 }
 
-static void recorded_neighbours(void **state)
+static void test_recorded_neighbour_dump_is_decoded(void **state)
 {
 	static const char *const permanent[] = {"10.1.0.9", "10.2.0.9", "fd00:1::9"};
 	auto_nl struct nl_wire *w = kern_replay("neigh_list.nl");
@@ -185,7 +185,7 @@ static void use_neighs(struct nl_wire *w)
 	free(list);
 }
 
-static void hostile_neighbours(void **state)
+static void test_mutated_neighbour_dumps_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("neigh_list.nl", 3000, use_neighs);
@@ -207,7 +207,7 @@ static struct neigh neigh_of(struct kern_lab *l, int index, const char *text)
 	return ret;
 }
 
-static void permanent_neighbours(void **state)
+static void test_permanent_neighbours_are_added_replaced_and_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct mac one = kern_mac("02:00:00:00:00:01"), two = kern_mac("02:00:00:00:00:02");
@@ -245,10 +245,13 @@ static void permanent_neighbours(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_addresses),	cmocka_unit_test(hostile_addresses),
-		cmocka_unit_test(flags_of_addresses),	cmocka_unit_test(add_list_delete),
-		cmocka_unit_test(recorded_neighbours),	cmocka_unit_test(hostile_neighbours),
-		cmocka_unit_test(permanent_neighbours),
+		cmocka_unit_test(test_recorded_address_dump_is_decoded),
+		cmocka_unit_test(test_mutated_address_dumps_do_not_crash),
+		cmocka_unit_test(test_tentative_and_dadfailed_flags_are_distinguished),
+		cmocka_unit_test(test_added_addresses_are_listed_until_deleted),
+		cmocka_unit_test(test_recorded_neighbour_dump_is_decoded),
+		cmocka_unit_test(test_mutated_neighbour_dumps_do_not_crash),
+		cmocka_unit_test(test_permanent_neighbours_are_added_replaced_and_deleted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table tests/cluster/manifests (its README documents a case), and cases that do not fit into
- * it.
+ * Reviews of the table tests/cluster/manifests (its README documents a case), and cases that do not
+ * fit into the table.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static struct json_doc *of_tree(const struct json_tree *t)
 	return parse(b.p);
 }
 
-/* --- a case --- */
+/* --- one case of the table --- */
 
 struct row {
 	const struct json *v;
@@ -73,7 +73,7 @@ struct row {
 	const struct json *pools[THERE_MAX], *subnets[THERE_MAX];
 	struct admit_cache cache;
 	char refused[ERR_TEXT_MAX];
-	struct buf warned; /* a line each */
+	struct buf warned; /* one field a line */
 };
 
 static struct json_doc *make_object(const struct row *r, const struct json *meta,
@@ -193,7 +193,10 @@ static struct admit_request request_from(const struct row *r)
 	};
 }
 
-/* As the API server calls the webhooks: first for a patch, then to validate the patched object. */
+/*
+ * Calls the webhooks in the API server's order: first for a patch, then to validate the patched
+ * object.
+ */
 static void ask(struct row *r)
 {
 	struct admit_request q = request_from(r);
@@ -214,7 +217,7 @@ static void ask(struct row *r)
 	admit_default(&r->cache, &q, &a);
 	if (a.patch.len > 0)
 		fail_msg("'%s': defaults again: %s", r->name, a.patch.p);
-	/* a value that is stored as written causes the warning again */
+	/* A value that is stored as written causes the warning again. */
 	for (size_t i = 0; i < a.n_warnings; i++)
 		if (!strstr(r->warned.p ? r->warned.p : "", a.warnings[i]))
 			fail_msg("'%s': defaults again: %s", r->name, a.warnings[i]);
@@ -311,37 +314,37 @@ static size_t run_table(const char *file)
 	return n;
 }
 
-static void test_pools(void **state)
+static void test_reviews_of_pools_match_the_table(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "pools.yaml") > 60);
 }
 
-static void test_subnets(void **state)
+static void test_reviews_of_subnets_match_the_table(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "subnets.yaml") > 10);
 }
 
-static void test_reserved(void **state)
+static void test_reviews_of_reserved_ips_match_the_table(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "reserved.yaml") > 10);
 }
 
-static void test_networks(void **state)
+static void test_reviews_of_network_definitions_match_the_table(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "networks.yaml") > 60);
 }
 
-static void test_coordinators(void **state)
+static void test_reviews_of_coordinators_match_the_table(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "coordinators.yaml") > 15);
 }
 
-static void test_labels_of_cidrs(void **state)
+static void test_cidr_label_replaces_characters_not_allowed_in_labels(void **state)
 {
 	static const char *const pairs[][2] = {
 		{"10.6.0.0/16", "10-6-0-0-16"},
@@ -357,8 +360,8 @@ static void test_labels_of_cidrs(void **state)
 	}
 }
 
-/* The blocks of a pool are named after it, and a name has 253 characters at most. */
-static void test_long_names(void **state)
+/* Block names start with the name of their pool, and a name has at most 253 characters. */
+static void test_name_too_long_for_its_blocks_is_refused(void **state)
 {
 	static const struct {
 		const char *subnet, *ips;
@@ -414,11 +417,11 @@ static bool contended(const char *kind, const char *old, const char *is)
 	return admit_is_contended(&q);
 }
 
-/* Only new ranges are recorded. */
 /* --- sizes --- */
 
 /*
- * An object of `kind` whose list or map at `place` has n entries: "spec.ips" or "metadata.labels".
+ * An object of `kind` whose list or map at the path `place` ("spec.ips", "metadata.labels") has n
+ * entries.
  */
 static struct json_doc *grown(const char *spec, const char *place, size_t n)
 {
@@ -463,7 +466,7 @@ static void expect_size(const char *kind, const struct json *is, const struct js
 }
 
 /* An object with too many entries is refused if it grows; existing entries can be changed. */
-static void test_sizes(void **state)
+static void test_growth_of_a_list_beyond_its_maximum_is_refused(void **state)
 {
 	static const struct {
 		const char *kind, *spec, *place;
@@ -494,7 +497,7 @@ static void test_sizes(void **state)
 	}
 }
 
-static void test_long_configurations(void **state)
+static void test_configurations_beyond_their_maximum_size_are_refused(void **state)
 {
 	auto_free char *pad = xcalloc(NAD_CONFIG_MAX + 1, 1);
 	auto_free char *custom = NULL, *chain = NULL;
@@ -515,7 +518,7 @@ static void test_long_configurations(void **state)
 		    "allowed");
 }
 
-static void test_contended(void **state)
+static void test_only_writes_that_add_ranges_need_a_range_lock(void **state)
 {
 	const char *one = "{\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"]}}";
 	const char *more =
@@ -533,7 +536,7 @@ static void test_contended(void **state)
 	assert_true(admit_knows("SpiderCoordinator") && !admit_knows("SpiderIPBlock"));
 }
 
-/* --- an agent's account --- */
+/* --- writes with an agent's account --- */
 
 #define OWN(more)                                                                                  \
 	"\"labels\":{\"ipam.spidernet.io/owner-spider-subnet\":\"s\","                             \
@@ -569,8 +572,11 @@ static int code_for(const char *user, const char *was, const char *is)
 	return code;
 }
 
-/* Writes of a stolen token to pools on servers without policies; other users are not restricted. */
-static void test_agents(void **state)
+/*
+ * Writes of pools with a stolen agent token, on servers without admission policies. Other users are
+ * not restricted.
+ */
+static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 {
 	static const char agent[] = "system:serviceaccount:unirail:unirail-agent";
 	static const struct {
@@ -616,8 +622,8 @@ static void test_agents(void **state)
 			 403);
 }
 
-/* Defaults would be a change that it may not make. */
-static void test_nothing_is_filled_in_for_agents(void **state)
+/* Defaults would be a change that an agent is not permitted to make. */
+static void test_no_defaults_are_added_to_writes_of_agents(void **state)
 {
 	const struct admit_cache cache = {.agent_ns = "kube-system"};
 	auto_json struct json_doc *was = parse(POOL("", "")), *is = parse(POOL(NOTES(CUT), ""));
@@ -642,18 +648,18 @@ static void test_nothing_is_filled_in_for_agents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_agents),
-		cmocka_unit_test(test_nothing_is_filled_in_for_agents),
-		cmocka_unit_test(test_pools),
-		cmocka_unit_test(test_subnets),
-		cmocka_unit_test(test_reserved),
-		cmocka_unit_test(test_networks),
-		cmocka_unit_test(test_coordinators),
-		cmocka_unit_test(test_labels_of_cidrs),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_long_configurations),
-		cmocka_unit_test(test_contended),
-		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_agent_may_only_write_its_annotations_of_pools),
+		cmocka_unit_test(test_no_defaults_are_added_to_writes_of_agents),
+		cmocka_unit_test(test_reviews_of_pools_match_the_table),
+		cmocka_unit_test(test_reviews_of_subnets_match_the_table),
+		cmocka_unit_test(test_reviews_of_reserved_ips_match_the_table),
+		cmocka_unit_test(test_reviews_of_network_definitions_match_the_table),
+		cmocka_unit_test(test_reviews_of_coordinators_match_the_table),
+		cmocka_unit_test(test_cidr_label_replaces_characters_not_allowed_in_labels),
+		cmocka_unit_test(test_growth_of_a_list_beyond_its_maximum_is_refused),
+		cmocka_unit_test(test_configurations_beyond_their_maximum_size_are_refused),
+		cmocka_unit_test(test_only_writes_that_add_ranges_need_a_range_lock),
+		cmocka_unit_test(test_name_too_long_for_its_blocks_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

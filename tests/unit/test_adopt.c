@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of pods whose journal was lost, and that each is recorded once. */
+/*
+ * Addresses of running pods are recovered after the journal was lost, and each address is recorded
+ * once.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +22,7 @@ static void expect(const struct adopt_traces *t, size_t i, const char *ip, const
 	assert_string_equal(t->v[i].ifname, ifname);
 }
 
-static void test_network_status(void **state)
+static void test_addresses_are_read_from_network_status(void **state)
 {
 	struct adopt_traces t = {0};
 
@@ -37,7 +40,7 @@ static void test_network_status(void **state)
 	adopt_traces_done(&t);
 }
 
-static void test_endpoint(void **state)
+static void test_addresses_are_read_from_the_endpoint(void **state)
 {
 	struct adopt_traces t = {0};
 
@@ -53,8 +56,11 @@ static void test_endpoint(void **state)
 	adopt_traces_done(&t);
 }
 
-/* An unreadable record says nothing about the pod, so its blocks wait. */
-static void test_what_cannot_be_read(void **state)
+/*
+ * An unreadable record does not prove which addresses the pod has, so blocks of these addresses
+ * wait.
+ */
+static void test_unreadable_network_status_is_an_error(void **state)
 {
 	static const char *const texts[] = {
 		"", "{", "{}", "null", "\"10.0.0.1\"", "[{\"ips\":[\"x\"]}]", "[{\"ips\":[7]}]"};
@@ -74,7 +80,7 @@ static struct adopt_claim claim(const char *ip, size_t pod, bool written)
 }
 
 /* A user can write another pod's address into an annotation of its own pod. */
-static void test_owner_of_an_address(void **state)
+static void test_address_claimed_by_several_pods_goes_to_the_endpoint_owner(void **state)
 {
 	struct adopt_claim v[] = {
 		claim("10.0.0.12/24", 3, false), claim("10.0.0.11/24", 0, false),
@@ -91,7 +97,7 @@ static void test_owner_of_an_address(void **state)
 	assert_true(clear);
 	il_assert_ip(&v[0].ip, "10.0.0.10");
 	assert_int_equal(v[0].pod, 1);
-	assert_int_equal(v[1].pod, 2); /* its SpiderEndpoint has it */
+	assert_int_equal(v[1].pod, 2); /* the SpiderEndpoint of pod 2 has the address */
 	assert_int_equal(v[2].pod, 3);
 	assert_int_equal(adopt_resolve(two, 3, &clear, &at), 3);
 	assert_false(clear);
@@ -110,8 +116,8 @@ static struct adopt_claim cached(const char *ip, size_t pod)
 	return c;
 }
 
-/* A SpiderEndpoint may be older than the CNI result cache of the node. */
-static void test_the_cni_cache_is_newer(void **state)
+/* The SpiderEndpoint may be older than the CNI result cache of the node. */
+static void test_cni_cache_takes_precedence_over_the_endpoint(void **state)
 {
 	struct adopt_claim v[] = {
 		claim("10.0.0.10/24", 1, true),	 cached("10.0.0.10/24", 2),
@@ -135,9 +141,10 @@ static void test_the_cni_cache_is_newer(void **state)
 }
 
 /*
- * The UID in a static pod's container is the kubelet's, at the API server that of the mirror pod.
+ * The container of a static pod has the UID of the kubelet; the API server has the UID of the
+ * mirror pod.
  */
-static void test_record_of_another_uid_is_only_a_static_pods(void **state)
+static void test_record_with_another_uid_counts_for_static_pods_only(void **state)
 {
 	static const struct {
 		const char *uid, *source;
@@ -162,8 +169,10 @@ static void test_record_of_another_uid_is_only_a_static_pods(void **state)
 	}
 }
 
-/* An annotation of 256 KiB names some 17,000 addresses; each pod may have one. */
-static void test_many_claims(void **state)
+/*
+ * An annotation of 256 KiB lists about 17,000 addresses, and each pod may have such an annotation.
+ */
+static void test_200000_claims_are_resolved(void **state)
 {
 	enum { N = 200000 };
 	struct adopt_claim *v = calloc(N, sizeof(*v));
@@ -189,7 +198,7 @@ static struct ipam_known known(const char *net, const char *uid)
 				   .pool = "rail0"};
 }
 
-static void test_known_addresses_are_not_allocated(void **state)
+static void test_recovered_addresses_are_not_allocated_again(void **state)
 {
 	const struct ipam_known v[] = {known("10.0.0.10/24", "u1"), known("10.0.0.11/24", "u2"),
 				       known("10.0.0.11/24", "u3")};
@@ -203,7 +212,8 @@ static void test_known_addresses_are_not_allocated(void **state)
 	a = il_take(&lab, "c1", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
 	i = il_open(&lab);
-	assert_int_equal(ipam_know(i, v, 3, NULL), 1); /* .10 is c1's, .11 once */
+	/* .10 belongs to c1 already; .11 is recorded once */
+	assert_int_equal(ipam_know(i, v, 3, NULL), 1);
 	assert_int_equal(ipam_know(i, v, 3, NULL), 0);
 	ipam_close(i);
 	a = il_take(&lab, "c2", "net1", "rail0");
@@ -216,14 +226,14 @@ static void test_known_addresses_are_not_allocated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_network_status),
-		cmocka_unit_test(test_endpoint),
-		cmocka_unit_test(test_what_cannot_be_read),
-		cmocka_unit_test(test_owner_of_an_address),
-		cmocka_unit_test(test_the_cni_cache_is_newer),
-		cmocka_unit_test(test_record_of_another_uid_is_only_a_static_pods),
-		cmocka_unit_test(test_many_claims),
-		cmocka_unit_test(test_known_addresses_are_not_allocated),
+		cmocka_unit_test(test_addresses_are_read_from_network_status),
+		cmocka_unit_test(test_addresses_are_read_from_the_endpoint),
+		cmocka_unit_test(test_unreadable_network_status_is_an_error),
+		cmocka_unit_test(test_address_claimed_by_several_pods_goes_to_the_endpoint_owner),
+		cmocka_unit_test(test_cni_cache_takes_precedence_over_the_endpoint),
+		cmocka_unit_test(test_record_with_another_uid_counts_for_static_pods_only),
+		cmocka_unit_test(test_200000_claims_are_resolved),
+		cmocka_unit_test(test_recovered_addresses_are_not_allocated_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

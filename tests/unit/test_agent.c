@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the server: its socket, its settings, its pools, and its shutdown. */
+/* The agent's listening socket, coordinator settings, pools and capabilities. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void fails(const char *path, int code, const char *words)
 	assert_int_equal(l.lock, -1);
 }
 
-static void test_listener(void **state)
+static void test_listener_creates_and_removes_its_socket(void **state)
 {
 	auto_free char *path = il_path(&lab, "/new/folder/sock");
 	struct listener l;
@@ -100,7 +100,7 @@ static void test_listener(void **state)
 	listener_close(&l);
 }
 
-static void test_second_server(void **state)
+static void test_second_server_is_refused_until_the_first_hides(void **state)
 {
 	auto_free char *path = il_path(&lab, "/sock");
 	struct listener l;
@@ -109,7 +109,7 @@ static void test_second_server(void **state)
 	assert_int_equal(listener_open(&l, path, NULL), 0);
 	fails(path, -EWOULDBLOCK, "another server has '");
 	assert_true(answers(path));
-	/* A server that shuts down lets the next one bind before it has ended. */
+	/* A server that shuts down lets the next server bind before it has exited. */
 	listener_hide(&l);
 	fails(path, -EWOULDBLOCK, "another server has '");
 	listener_close(&l);
@@ -124,14 +124,14 @@ static void test_other_files_at_the_socket_path(void **state)
 	int fd = bind_at(path, true);
 
 	(void)state;
-	/* A server that is not unirail does not take the lock. */
+	/* A server that is not unirail does not take the lock file. */
 	fails(path, -EADDRINUSE, "another program listens on '");
 	assert_true(answers(path));
 	close(fd);
 	/* It died. */
 	assert_int_equal(listener_open(&l, path, NULL), 0);
 	assert_true(answers(path));
-	/* Another process replaced the socket: the server must not remove it. */
+	/* Another process replaced the socket: the server must not remove the new one. */
 	unlink(path);
 	fd = bind_at(path, true);
 	listener_close(&l);
@@ -145,7 +145,7 @@ static void test_other_files_at_the_socket_path(void **state)
 	assert_true(is_there(path));
 }
 
-static void test_paths_of_sockets(void **state)
+static void test_invalid_socket_paths_are_refused(void **state)
 {
 	char path[200] = "/tmp/";
 
@@ -156,7 +156,7 @@ static void test_paths_of_sockets(void **state)
 	fails("/proc/none/sock", -ENOENT, "/proc/none");
 }
 
-/* As systemd passes a socket: descriptor 3, and two variables. */
+/* systemd passes the socket as descriptor 3, with two variables. */
 static int inherit(const char *pid, const char *fds, int fd, struct err *e)
 {
 	struct listener l;
@@ -211,7 +211,7 @@ static int inherits(const char *path)
 	return 0;
 }
 
-static void test_systemd(void **state)
+static void test_socket_inherited_from_systemd_is_used_and_stays(void **state)
 {
 	auto_free char *path = il_path(&lab, "/sock");
 
@@ -239,7 +239,7 @@ static void settings(const char *text, const char *json)
 	coordinator_settings_done(&s);
 }
 
-static void test_settings(void **state)
+static void test_coordinator_settings_are_read_from_the_agent_file(void **state)
 {
 	struct coordinator_settings s;
 
@@ -262,7 +262,7 @@ static void test_settings(void **state)
 		 "\"vethMTU\":9000}");
 }
 
-static void test_bad_settings(void **state)
+static void test_invalid_coordinator_settings_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -322,7 +322,7 @@ static int take_one(struct ipam_pools *p, const char *id, struct err *e)
 	return r < 0 ? r : last;
 }
 
-static void test_lent_pools(void **state)
+static void test_pools_stay_in_use_when_their_file_becomes_invalid(void **state)
 {
 	struct ipam_pools p = {0};
 	struct err e = ERR_INIT;
@@ -332,8 +332,8 @@ static void test_lent_pools(void **state)
 	assert_int_equal(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
 	assert_int_equal(take_one(&p, "a", &e), 5);
 	/*
-	 * A pool file is invalid, then the directory is unreadable: the pools read before stay in
-	 * use.
+	 * A pool file is invalid, then the directory is unreadable: the pools that were read before
+	 * stay in use.
 	 */
 	il_pools(&lab, POOL("11.0.0.5"));
 	assert_true(ipam_pools_read(&p, &lab.root, "/pools", &e) < 0);
@@ -346,7 +346,7 @@ static void test_lent_pools(void **state)
 	ipam_pools_done(&p);
 }
 
-static void test_pools_broken_from_the_first(void **state)
+static void test_pool_file_invalid_at_start_fails_requests_until_corrected(void **state)
 {
 	struct ipam_pools p = {0};
 	struct err e = ERR_INIT;
@@ -365,7 +365,7 @@ static void test_pools_broken_from_the_first(void **state)
 	ipam_pools_done(&p);
 }
 
-static void test_sticky_is_known(void **state)
+static void test_sticky_and_normal_leases_are_distinguished(void **state)
 {
 	struct ipam_pools p = {0};
 	struct ipam *i;
@@ -419,7 +419,7 @@ static int gives_up(const char *path)
 	return 0;
 }
 
-static void test_capabilities(void **state)
+static void test_agent_drops_all_capabilities_but_dac_override(void **state)
 {
 	auto_free char *path = il_path(&lab, "/x/file");
 
@@ -433,17 +433,17 @@ static void test_capabilities(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_listener),
-		TEST(test_second_server),
+		TEST(test_listener_creates_and_removes_its_socket),
+		TEST(test_second_server_is_refused_until_the_first_hides),
 		TEST(test_other_files_at_the_socket_path),
-		TEST(test_paths_of_sockets),
-		TEST(test_systemd),
-		TEST(test_settings),
-		TEST(test_bad_settings),
-		TEST(test_lent_pools),
-		TEST(test_pools_broken_from_the_first),
-		TEST(test_sticky_is_known),
-		TEST(test_capabilities),
+		TEST(test_invalid_socket_paths_are_refused),
+		TEST(test_socket_inherited_from_systemd_is_used_and_stays),
+		TEST(test_coordinator_settings_are_read_from_the_agent_file),
+		TEST(test_invalid_coordinator_settings_are_refused),
+		TEST(test_pools_stay_in_use_when_their_file_becomes_invalid),
+		TEST(test_pool_file_invalid_at_start_fails_requests_until_corrected),
+		TEST(test_sticky_and_normal_leases_are_distinguished),
+		TEST(test_agent_drops_all_capabilities_but_dac_override),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static int read_conf(struct agent_conf *c, const char *file, const char *const *
 	return agent_conf_read(c, &settings_lab.root, &env, argc, argv, e);
 }
 
-static void test_defaults(void **state)
+static void test_settings_have_documented_defaults(void **state)
 {
 	struct agent_conf c;
 
@@ -49,7 +49,7 @@ static void test_defaults(void **state)
 	agent_conf_done(&c);
 }
 
-static void test_precedence(void **state)
+static void test_flags_override_variables_and_variables_the_file(void **state)
 {
 	static const char file[] = "[agent]\nnode = f\nrest = 1s\nlog-level = debug\nreserve = 9\n"
 				   "[coordinator]\nmode = underlay\n";
@@ -83,8 +83,11 @@ static void test_precedence(void **state)
 	agent_conf_done(&c);
 }
 
-/* unirail's variable takes precedence over Spiderpool's, and both spellings of that are read. */
-static void test_variables_of_two_names(void **state)
+/*
+ * A unirail variable takes precedence over a Spiderpool variable; both spellings of the Spiderpool
+ * variable are read.
+ */
+static void test_unirail_variables_override_spiderpools(void **state)
 {
 	static const char *const both[] = {"SPIDERPOOL_LOG_LEVEL=error", "UNIRAIL_LOG_LEVEL=debug",
 					   "SPIDERPOOL_NODENAME=n", NULL};
@@ -97,7 +100,7 @@ static void test_variables_of_two_names(void **state)
 	agent_conf_done(&c);
 }
 
-static void test_mistakes(void **state)
+static void test_invalid_settings_are_refused_with_their_place(void **state)
 {
 	static const struct {
 		const char *file, *var, *flag, *words;
@@ -138,7 +141,7 @@ static void test_mistakes(void **state)
 	}
 }
 
-static void test_a_file_that_was_named_must_be_there(void **state)
+static void test_missing_file_is_an_error_only_if_named(void **state)
 {
 	char *argv[] = {(char *)"--config", (char *)"/etc/none.conf"};
 	struct err e = ERR_INIT;
@@ -166,8 +169,8 @@ static void test_settings_that_require_a_restart(void **state)
 
 /* --- documents --- */
 
-/* configs/agent.conf has each key with its default, and can be read as it is. */
-static void test_the_sample_is_whole(void **state)
+/* configs/agent.conf has each key with its default and is a valid configuration. */
+static void test_sample_file_has_every_key_with_its_default(void **state)
 {
 	auto_free char *sample = settings_lab_sample(&agent_settings, "configs/agent.conf");
 	struct agent_conf c, d;
@@ -180,7 +183,7 @@ static void test_the_sample_is_whole(void **state)
 	agent_conf_done(&d);
 }
 
-static void test_the_readme_has_each_key(void **state)
+static void test_generated_reference_has_every_key(void **state)
 {
 	(void)state;
 	settings_lab_reference(&agent_settings);
@@ -189,22 +192,22 @@ static void test_the_readme_has_each_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_defaults, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_precedence, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_variables_of_two_names, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_mistakes, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_a_file_that_was_named_must_be_there,
+		cmocka_unit_test_setup_teardown(test_settings_have_documented_defaults,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_flags_override_variables_and_variables_the_file,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_unirail_variables_override_spiderpools,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_missing_file_is_an_error_only_if_named,
 						settings_lab_make, settings_lab_drop),
 		cmocka_unit_test_setup_teardown(test_settings_that_require_a_restart,
 						settings_lab_make, settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_the_sample_is_whole, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_the_readme_has_each_key, settings_lab_make,
-						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_sample_file_has_every_key_with_its_default,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_generated_reference_has_every_key,
+						settings_lab_make, settings_lab_drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

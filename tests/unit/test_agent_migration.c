@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pods that wait for addresses of their name from another node. No API server is involved. */
+/*
+ * Pods that wait until the addresses retained for their name have moved from another node. No API
+ * server is involved.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +120,7 @@ static void take(struct ipam *store)
 	ip_allocations_free(g, n);
 }
 
-static void test_names_that_are_known(void **state)
+static void test_name_with_local_addresses_does_not_wait_for_migration(void **state)
 {
 	struct ipam *store = il_open(&lab);
 	struct err e = ERR_INIT;
@@ -148,7 +151,7 @@ static void test_pods_without_addresses_on_another_node(void **state)
 	assert_string_equal(e.text, "retained addresses of 'a/web-0': its SpiderEndpoint is not "
 				    "read from the API server yet");
 	/*
-	 * The migration continues, also for the next pod of the name; a pod does not wait for it
+	 * The migration continues, also for the next pod with this name; a pod does not wait for it
 	 * forever.
 	 */
 	who.migrating = true;
@@ -156,7 +159,7 @@ static void test_pods_without_addresses_on_another_node(void **state)
 	migration_imported(migration, &who);
 	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
 	assert_int_equal(wait_for(store, &who, "net1", true, &e), 0);
-	/* Nothing was migrated: nothing is retained. */
+	/* Nothing was migrated, so nothing is retained. */
 	migration_begin(migration, store);
 	assert_int_equal(ipam_leases(store)->n, 0);
 	ipam_close(store);
@@ -165,7 +168,9 @@ static void test_pods_without_addresses_on_another_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_names_that_are_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_name_with_local_addresses_does_not_wait_for_migration, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_pods_without_addresses_on_another_node, setup,
 						teardown),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects of the API server as the agent takes them. */
+/* The agent decodes objects of the API server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static char *answer_of(const char *object)
 	return buf_take(&b);
 }
 
-static void test_coordinator(void **state)
+static void test_spidercoordinator_is_decoded(void **state)
 {
 	static const char want[] =
 		"{\"hijackCIDR\":[\"169.254.1.1/32\"],\"hostRuleTable\":501,\"mode\":\"underlay\","
@@ -66,8 +66,11 @@ static void test_coordinator(void **state)
 	free(text);
 }
 
-/* The original panics without these, and forgets the one list when the other is not there. */
-static void test_coordinator_that_says_little(void **state)
+/*
+ * Spiderpool panics without these fields, and ignores each of the two lists if the other is
+ * missing.
+ */
+static void test_missing_coordinator_fields_have_defaults(void **state)
 {
 	char *text =
 		answer_of("{\"spec\":{\"hostRuleTable\":null},\"status\":{\"phase\":\"NotReady\","
@@ -80,7 +83,7 @@ static void test_coordinator_that_says_little(void **state)
 	free(text);
 }
 
-static void test_coordinator_that_is_wrong(void **state)
+static void test_invalid_coordinator_is_refused(void **state)
 {
 	static const struct {
 		const char *object, *words;
@@ -108,7 +111,7 @@ static void test_coordinator_that_is_wrong(void **state)
 
 /* --- networks --- */
 
-static void test_nad(void **state)
+static void test_network_attachment_definition_is_decoded(void **state)
 {
 	struct cluster_nad n;
 
@@ -129,10 +132,10 @@ static void test_nad(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_coordinator),
-		cmocka_unit_test(test_coordinator_that_says_little),
-		cmocka_unit_test(test_coordinator_that_is_wrong),
-		cmocka_unit_test(test_nad),
+		cmocka_unit_test(test_spidercoordinator_is_decoded),
+		cmocka_unit_test(test_missing_coordinator_fields_have_defaults),
+		cmocka_unit_test(test_invalid_coordinator_is_refused),
+		cmocka_unit_test(test_network_attachment_definition_is_decoded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unirail-cni: its netconf, the merged result and its parts, the input of executed plugins. */
+/* unirail-cni: its netconf, the merged result and its parts, and the input of executed plugins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static void refused(const char *text, const char *word)
 	"\"hostRuleTable\":800},{\"type\":\"sbr\"}]},"                                             \
 	"{\"name\":\"rail1\",\"ifname\":\"rdma1\",\"type\":\"macvlan\",\"master\":\"ens2\"}]}"
 
-static void test_networks(void **state)
+static void test_each_network_gets_its_interface_name_and_driver(void **state)
 {
 	(void)state;
 	read_good(RAILS);
@@ -85,16 +85,16 @@ static void test_networks(void **state)
 	assert_int_equal(x.rails[0].conf.mtu, 4200);
 	assert_string_equal(x.rails[1].conf.master, "ens2");
 	/*
-	 * the common coordinator: for unirail's networks without one; never for networks of other
-	 * plugins
+	 * The common coordinator is used for networks of unirail without a coordinator, never for
+	 * networks of other plugins.
 	 */
 	assert_null(x.nics[0].conf);
 	assert_int_equal(x.nics[1].conf->host_table, 800);
 	assert_int_equal(x.nics[2].conf->host_table, 700);
 }
 
-/* Keys of a single network: its definition, version, CNI_ARGS, default routes. */
-static void test_own_keys(void **state)
+/* Keys that one network may set: its definition, version, CNI_ARGS and default routes. */
+static void test_keys_of_a_single_network_are_read(void **state)
 {
 	(void)state;
 	read_good(
@@ -120,7 +120,7 @@ static void test_own_keys(void **state)
 	assert_int_equal(x.rails[1].conf.mac.len, 0);
 }
 
-static void test_ipam_of_each_network(void **state)
+static void test_each_network_calls_its_own_ipam(void **state)
 {
 	struct cni_ipam_call c;
 
@@ -136,7 +136,7 @@ static void test_ipam_of_each_network(void **state)
 	assert_null(multi_ipam_call(&x, 0).conf);
 }
 
-static void test_refused(void **state)
+static void test_invalid_netconf_is_refused(void **state)
 {
 	static const struct {
 		const char *text, *word;
@@ -193,8 +193,8 @@ static void test_refused(void **state)
 		refused(bad[i].text, bad[i].word);
 }
 
-/* MAC, IP and GATEWAY are for one interface; the rest is for all. */
-static void test_args_of_later_networks(void **state)
+/* MAC, IP and GATEWAY apply to one interface only; the other keys apply to all. */
+static void test_later_networks_get_no_mac_ip_or_gateway_args(void **state)
 {
 	static const struct {
 		const char *in, *out;
@@ -272,7 +272,7 @@ static void merge_three(struct cni_result *all)
 	}
 }
 
-static void test_merge(void **state)
+static void test_results_of_networks_are_merged(void **state)
 {
 	auto_result struct cni_result all = {0};
 	struct ipaddr gw0 = ip("10.1.0.1"), gw1 = ip("172.16.1.1");
@@ -283,12 +283,12 @@ static void test_merge(void **state)
 	assert_string_equal(all.ifaces[2].name, "net1");
 	assert_int_equal(all.ifaces[1].mtu, 1400);
 	assert_true(all.n_ips == 2 && all.ips[0].iface == 1 && all.ips[1].iface == 2);
-	/* each default route has become its own network's */
+	/* The default route of each network has the gateway of this network. */
 	assert_true(ip_eq(&all.routes[0].gw, &gw0) && ip_eq(&all.routes[1].gw, &gw1));
 	assert_string_equal(all.dns.domain, "first");
 }
 
-static void test_slice(void **state)
+static void test_merged_result_is_split_by_network(void **state)
 {
 	auto_result struct cni_result all = {0}, s0 = {0}, s1 = {0}, s2 = {0};
 
@@ -305,7 +305,7 @@ static void test_slice(void **state)
 	assert_true(s2.n_ifaces == 1 && !s2.n_ips && !s2.n_routes);
 }
 
-/* --- what an executed plugin is told --- */
+/* --- the input of an executed plugin --- */
 
 static void conf_of(const char *plugin, const struct cni_result *prev, bool gc, const char *want)
 {
@@ -332,7 +332,7 @@ static void conf_of(const char *plugin, const struct cni_result *prev, bool gc, 
 	assert_string_equal(b.p, want);
 }
 
-static void test_conf_of_executed_plugin(void **state)
+static void test_executed_plugin_gets_its_configuration(void **state)
 {
 	auto_result struct cni_result prev = {0};
 
@@ -340,7 +340,7 @@ static void test_conf_of_executed_plugin(void **state)
 	conf_of("{\"type\":\"tuning\",\"name\":\"x\",\"cniVersion\":\"0.1.0\",\"a\":1.5}", NULL,
 		false,
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\",\"a\":1.5}");
-	/* the capabilities of the runtime that the plugin declares */
+	/* the runtime's capabilities that the plugin declares */
 	conf_of("{\"type\":\"tuning\",\"capabilities\":{\"mac\":true,\"ips\":false}}", NULL, false,
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\","
 		"\"capabilities\":{\"mac\":true,\"ips\":false},\"runtimeConfig\":{\"mac\":\"m\"}}");
@@ -366,14 +366,14 @@ static int free_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_networks),
-		cmocka_unit_test(test_own_keys),
-		cmocka_unit_test(test_ipam_of_each_network),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_args_of_later_networks),
-		cmocka_unit_test(test_merge),
-		cmocka_unit_test(test_slice),
-		cmocka_unit_test(test_conf_of_executed_plugin),
+		cmocka_unit_test(test_each_network_gets_its_interface_name_and_driver),
+		cmocka_unit_test(test_keys_of_a_single_network_are_read),
+		cmocka_unit_test(test_each_network_calls_its_own_ipam),
+		cmocka_unit_test(test_invalid_netconf_is_refused),
+		cmocka_unit_test(test_later_networks_get_no_mac_ip_or_gateway_args),
+		cmocka_unit_test(test_results_of_networks_are_merged),
+		cmocka_unit_test(test_merged_result_is_split_by_network),
+		cmocka_unit_test(test_executed_plugin_gets_its_configuration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_all);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of its devices each network of a pod gets. */
+/* Which of the pod's allocated devices each network of the pod gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,8 +28,8 @@ static void add(struct allocated *a, const char *resource, const char *id)
 	allocated_add(a, span_of(resource), span_of(id));
 }
 
-/* Upstream gave them as the kubelet named them: the wrong VF for a rail. */
-static void test_order(void **state)
+/* Multus assigns devices in the kubelet's order, so a rail may get the wrong VF. */
+static void test_devices_of_a_resource_are_assigned_in_natural_order(void **state)
 {
 	auto_allocated struct allocated a = {0};
 	static const char *const is[] = {"0000:3b:02.1",
@@ -58,7 +58,7 @@ static void test_order(void **state)
 	take_is(&a, "x/other", NULL);
 }
 
-static void test_podres(void **state)
+static void test_devices_are_read_from_the_pod_resources_api(void **state)
 {
 	auto_allocated struct allocated a = {0};
 	char *first[] = {"vf-9"}, *second[] = {"vf-10", "vf-1"}, *other[] = {"gpu"};
@@ -89,7 +89,7 @@ static const char checkpoint[] =
 	CHECKPOINT("[" ENTRY("u1", "x/vf", "{\"1\":[\"b2\"],\"0\":[\"b10\",\"b1\"]}") "," ENTRY(
 		"u2", "x/vf", "[\"b3\"]") "," ENTRY("u1", "y/gpu", "[\"g1\",\"g0\"]") "]");
 
-static void test_checkpoint(void **state)
+static void test_devices_are_read_from_the_kubelet_checkpoint(void **state)
 {
 	auto_allocated struct allocated a = {0}, none = {0};
 	struct err e = ERR_INIT;
@@ -126,7 +126,7 @@ static int ask(const struct root *root, const char *uid, struct allocated *a, st
 	return r < 0 ? r : kubelet_devices(&k, "ns", "p", uid, a, e);
 }
 
-static void test_read(void **state)
+static void test_missing_checkpoint_is_empty_and_a_broken_one_fails(void **state)
 {
 	char dir[] = "/tmp/unirail-allocated-XXXXXX";
 	auto_allocated struct allocated a = {0};
@@ -150,7 +150,7 @@ static void test_read(void **state)
 	assert_int_equal(system(rm), 0);
 }
 
-static void test_lines(void **state)
+static void test_printed_devices_are_parsed_again(void **state)
 {
 	auto_allocated struct allocated a = {0}, b = {0};
 	auto_buf struct buf text;
@@ -171,9 +171,11 @@ static void test_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	   cmocka_unit_test(test_podres),
-		cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_read),
-		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_devices_of_a_resource_are_assigned_in_natural_order),
+		cmocka_unit_test(test_devices_are_read_from_the_pod_resources_api),
+		cmocka_unit_test(test_devices_are_read_from_the_kubelet_checkpoint),
+		cmocka_unit_test(test_missing_checkpoint_is_empty_and_a_broken_one_fails),
+		cmocka_unit_test(test_printed_devices_are_parsed_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static struct ipaddr ip(const char *s)
 	return a;
 }
 
-static void probe_bytes(void **state)
+static void test_arp_probe_has_the_bytes_of_rfc_5227(void **state)
 {
 	static const uint8_t want[ETHER_BYTES] = {
 		0, 1, 8, 0, 6, 4, 0,  1, 0x0a, 0, 0, 0, 0, 1, 0, 0, 0, 0, /* from nobody */
@@ -41,7 +41,7 @@ static void probe_bytes(void **state)
 	assert_memory_equal(out, want, ETHER_BYTES);
 }
 
-static void announcement_bytes(void **state)
+static void test_arp_announcement_has_sender_and_target_address(void **state)
 {
 	struct ipaddr a = ip("10.0.0.2");
 	struct arp p = arp_announcement(ETHER, &mine, &a), back;
@@ -55,8 +55,11 @@ static void announcement_bytes(void **state)
 	assert_true(ip_eq(&back.tpa, &a));
 }
 
-/* Spiderpool wrote type 1 and length 6 before a 20 byte address: no host could parse that. */
-static void infiniband_bytes(void **state)
+/*
+ * Spiderpool wrote hardware type 1 and length 6 before an address of 20 bytes, which no host could
+ * parse.
+ */
+static void test_arp_on_infiniband_has_20_byte_addresses(void **state)
 {
 	struct ipaddr from = ip("10.0.0.2"), to = ip("10.0.0.1");
 	struct arp p = arp_request(INFINIBAND, &ib, &from, &to), back;
@@ -74,7 +77,7 @@ static void infiniband_bytes(void **state)
 	assert_int_equal(arp_read((struct span){(char *)out, IB_BYTES - 1}, &back), -EBADMSG);
 }
 
-static void reads_padded(void **state)
+static void test_padded_arp_reply_is_decoded(void **state)
 {
 	uint8_t in[46] = {0,  1, 8, 0, 6, 4, 0, 2, 1, 2, 3,  4, 5, 6,
 			  10, 0, 0, 1, 6, 5, 4, 3, 2, 1, 10, 0, 0, 2};
@@ -91,7 +94,7 @@ static void reads_padded(void **state)
 	assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
 }
 
-static void refuses(void **state)
+static void test_truncated_or_invalid_arp_packets_are_refused(void **state)
 {
 	static const struct {
 		size_t at;
@@ -106,7 +109,7 @@ static void refuses(void **state)
 
 	(void)state;
 	for (size_t n = 0; n < sizeof(good); n++) {
-		/* On the heap, so that a read past the end is seen. */
+		/* Allocated on the heap so that ASan detects a read past the end. */
 		char *cut = xmalloc(n);
 
 		memcpy(cut, good, n);
@@ -123,7 +126,7 @@ static void refuses(void **state)
 	assert_int_equal(p.op, 77);
 }
 
-static void judges(void **state)
+static void test_arp_packets_are_classified_as_conflict_or_gateway(void **state)
 {
 	const struct mac ours[] = {mine, sister};
 	const struct probe_ears q = {
@@ -173,8 +176,8 @@ static void judges(void **state)
 	}
 }
 
-/* A peer may see other flags in the first byte of our IPoIB address. */
-static void knows_itself_on_infiniband(void **state)
+/* A peer may report other flags in the first byte of the host's own IPoIB address. */
+static void test_own_infiniband_address_is_no_conflict(void **state)
 {
 	const struct probe_ears q = {.ip = ip("10.0.0.2"), .mine = &ib, .n_mine = 1};
 	struct arp a = arp_probe(INFINIBAND, &ib, &q.ip);
@@ -191,13 +194,13 @@ static void knows_itself_on_infiniband(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(probe_bytes),
-		cmocka_unit_test(announcement_bytes),
-		cmocka_unit_test(infiniband_bytes),
-		cmocka_unit_test(reads_padded),
-		cmocka_unit_test(refuses),
-		cmocka_unit_test(judges),
-		cmocka_unit_test(knows_itself_on_infiniband),
+		cmocka_unit_test(test_arp_probe_has_the_bytes_of_rfc_5227),
+		cmocka_unit_test(test_arp_announcement_has_sender_and_target_address),
+		cmocka_unit_test(test_arp_on_infiniband_has_20_byte_addresses),
+		cmocka_unit_test(test_padded_arp_reply_is_decoded),
+		cmocka_unit_test(test_truncated_or_invalid_arp_packets_are_refused),
+		cmocka_unit_test(test_arp_packets_are_classified_as_conflict_or_gateway),
+		cmocka_unit_test(test_own_infiniband_address_is_no_conflict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaching rails: decisions with plain structs. */
+/* Decisions of attaching rails, on plain structs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static int names(const char *a, const char *b, const char *there)
 	return attach_check_names(rails, 2, pod, 2, &e);
 }
 
-static void test_names(void **state)
+static void test_interface_names_in_use_or_invalid_are_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(names("net1", "net2", "eth0"), 0);
@@ -94,7 +94,7 @@ static void test_routes_get_the_familys_gateway(void **state)
 	assert_int_equal(attach_routes(&got, NET1, &list), 3);
 	assert_true(ip_eq(&list[0].gw, &first) && list[0].index == NET1 && !list[0].table);
 	assert_true(ip_eq(&list[1].gw, &own) && list[1].table == 42 && list[1].priority == 7);
-	/* the originals read these and ignore them */
+	/* the originals parse these fields and ignore them */
 	assert_true(list[1].mtu == 1400 && list[1].advmss == 1300 && list[1].scope == SCOPE_LINK);
 	assert_true(list[2].family == 6 && !list[2].gw.family);
 	free(list);
@@ -113,9 +113,9 @@ static void test_group_delete_keeps_links_of_others(void **state)
 
 	(void)state;
 	assert_true(attach_group_is_of_pod(pod, 5, both, 3));
-	/* one link of the group belongs to another program */
+	/* another program created one link of the group */
 	assert_false(attach_group_is_of_pod(pod, 5, both, 2));
-	/* one link is deleted by itself */
+	/* a link outside of the group is deleted by itself */
 	assert_false(attach_group_is_of_pod(pod, 2, both, 3));
 	assert_false(attach_group_is_of_pod(pod, 1, both, 3));
 }
@@ -146,7 +146,10 @@ static void fixture(struct fixture *f)
 	f->links[1] = (struct link){.index = NET2, .name = "net2", .kind = "macvlan"};
 	f->addrs[0] = (struct addr){.index = NET1, .net = net("172.16.1.20/24")};
 	f->addrs[1] = (struct addr){.index = NET2, .net = net("172.16.2.20/24")};
-	/* as the coordinator leaves it: connected in main and 101, default in 101 only */
+	/*
+	 * the routes that the coordinator sets up: connected routes in main and 101, the default
+	 * route in 101 only
+	 */
 	f->routes[0] = (struct route){
 		.dst = net("172.16.1.0/24"), .index = NET1, .table = TABLE_MAIN, .family = 4};
 	f->routes[1] = (struct route){.dst = net("0.0.0.0/0"),
@@ -183,8 +186,8 @@ static int check(struct fixture *f, const char *netns)
 	return r < 0 ? r : attach_check_routes(&f->seen, &f->prev, "net1", &e);
 }
 
-/* The originals read table main only, and so fail after sbr and the coordinator. */
-static void test_check_finds_moved_routes(void **state)
+/* The originals read only table main, so their CHECK fails after sbr and the coordinator. */
+static void test_check_accepts_routes_moved_to_another_table(void **state)
 {
 	struct fixture f;
 
@@ -192,11 +195,11 @@ static void test_check_finds_moved_routes(void **state)
 	fixture(&f);
 	if (check(&f, "/run/netns/p") < 0)
 		fail_msg("%s", e.text);
-	f.routes[0].table = 101; /* sbr moves the connected one, too */
+	f.routes[0].table = 101; /* sbr also moves the connected route */
 	assert_int_equal(check(&f, "/run/netns/p"), 0);
 }
 
-static void test_check_finds_damage(void **state)
+static void test_check_reports_each_difference_from_prev_result(void **state)
 {
 	struct fixture f;
 
@@ -249,8 +252,8 @@ static void test_host_address_has_no_connected_route(void **state)
 	assert_int_equal(check(&f, "/run/netns/p"), 0);
 }
 
-/* IPv6 default routes of several NICs are one route with several hops. */
-static void test_check_sees_hops(void **state)
+/* The kernel lists IPv6 default routes of several NICs as one route with several hops. */
+static void test_check_finds_a_route_among_multipath_hops(void **state)
 {
 	struct route_hop hops[] = {{NET2, ip("fd01::1"), 1}, {NET1, ip("fd00::1"), 1}};
 	struct fixture f;
@@ -265,8 +268,8 @@ static void test_check_sees_hops(void **state)
 	assert_true(check(&f, "/run/netns/p") < 0);
 }
 
-/* In a result of several networks a route belongs to the one its gateway is in. */
-static void test_owner_of_a_route(void **state)
+/* In a result of several networks, a route belongs to the network that contains its gateway. */
+static void test_route_belongs_to_the_network_of_its_gateway(void **state)
 {
 	struct cni_ip ips[] = {{net("172.16.1.20/24"), {0}, 0}, {net("172.16.2.20/24"), {0}, 1}};
 	const struct cni_result prev = {.ips = ips, .n_ips = 2};
@@ -285,14 +288,14 @@ static void test_owner_of_a_route(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_interface_names_in_use_or_invalid_are_refused),
 		cmocka_unit_test(test_routes_get_the_familys_gateway),
 		cmocka_unit_test(test_group_delete_keeps_links_of_others),
-		cmocka_unit_test(test_check_finds_moved_routes),
-		cmocka_unit_test(test_check_finds_damage),
+		cmocka_unit_test(test_check_accepts_routes_moved_to_another_table),
+		cmocka_unit_test(test_check_reports_each_difference_from_prev_result),
 		cmocka_unit_test(test_host_address_has_no_connected_route),
-		cmocka_unit_test(test_check_sees_hops),
-		cmocka_unit_test(test_owner_of_a_route),
+		cmocka_unit_test(test_check_finds_a_route_among_multipath_hops),
+		cmocka_unit_test(test_route_belongs_to_the_network_of_its_gateway),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

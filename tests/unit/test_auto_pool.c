@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools for applications: the requests of templates, and the pools' names. */
+/* Pools created for applications: requests in pod templates, and names and labels of the pools. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static int read_notes(const char *subnet, const char *subnets, const char *numbe
 	return r;
 }
 
-static void test_request(void **state)
+static void test_subnet_annotations_become_pool_requests(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
@@ -94,7 +94,7 @@ static void test_request(void **state)
 	}
 }
 
-static void test_bad_request(void **state)
+static void test_invalid_subnet_annotations_are_refused(void **state)
 {
 	struct auto_pool_request w;
 
@@ -117,7 +117,7 @@ static struct app_id app(const char *api, const char *kind, const char *name, co
 	return (struct app_id){(char *)api, (char *)kind, (char *)"t", (char *)name, (char *)uid};
 }
 
-static void test_names(void **state)
+static void test_pool_names_have_family_application_and_interface(void **state)
 {
 	struct app_id a =
 		app("apps/v1", "Deployment", "web", "6f0f1a2b-1111-2222-3333-ABCDEF012345");
@@ -134,7 +134,7 @@ static void test_names(void **state)
 	a.name = wide;
 	auto_pool_name(&a, "net1", 4, name);
 	assert_int_equal(block_name(name, ~(u128)0, block),
-			 0); /* its blocks have space for the addresses of the others */
+			 0); /* its block names have space for the longest index */
 	assert_int_equal(strlen(block), AUTO_POOL_NAME_MAX);
 	assert_string_equal(name + strlen(name) - 12, "x-net1-abcde");
 	a.name = (char *)"web";
@@ -160,7 +160,7 @@ static void test_names(void **state)
 	free(text);
 }
 
-static void test_labels(void **state)
+static void test_pool_labels_identify_their_application(void **state)
 {
 	struct app_id a = app("apps/v1", "StatefulSet", "db", "u"), b = app("v1", "Odd", "db", "u");
 	struct labels l = {0};
@@ -187,8 +187,8 @@ static void test_labels(void **state)
 	labels_done(&l);
 }
 
-/* A label's value ends at 63 characters: the API server refuses more. */
-static void test_long_names(void **state)
+/* A label value has at most 63 characters; the API server refuses longer values. */
+static void test_long_application_names_have_distinct_labels(void **state)
 {
 	static const char name[] =
 		"a-very-long-name-of-an-application-that-somebody-made-with-a-chart-x1";
@@ -217,9 +217,11 @@ static void test_long_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_request),	   cmocka_unit_test(test_bad_request),
-		cmocka_unit_test(test_names),	   cmocka_unit_test(test_labels),
-		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_subnet_annotations_become_pool_requests),
+		cmocka_unit_test(test_invalid_subnet_annotations_are_refused),
+		cmocka_unit_test(test_pool_names_have_family_application_and_interface),
+		cmocka_unit_test(test_pool_labels_identify_their_application),
+		cmocka_unit_test(test_long_application_names_have_distinct_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

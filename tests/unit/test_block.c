@@ -44,7 +44,7 @@ static void test_block_size_of_a_pool(void **state)
 	assert_has(e.text, "wants 24 to 32");
 }
 
-static void test_index_of_an_address(void **state)
+static void test_block_index_of_an_address(void **state)
 {
 	struct block_cut c = cut_of("10.0.0.0/24", 0, false);
 	struct ipaddr in = il_ip("10.0.0.47"), out = il_ip("10.0.1.1");
@@ -61,7 +61,7 @@ static void test_index_of_an_address(void **state)
 	assert_true(block_count(&c) == 16);
 }
 
-static void test_name(void **state)
+static void test_block_name_has_pool_and_index(void **state)
 {
 	char name[BLOCK_NAME_MAX + 1], longest[300];
 	u128 index;
@@ -75,7 +75,7 @@ static void test_name(void **state)
 	assert_string_equal(name, "v6-10000000000000002");
 	assert_true(block_name_parse(name, "v6", &index));
 	assert_true(index == ((u128)1 << 64) + 2);
-	/* A pool "rail0-1" has its blocks, "rail0" has another of the same beginning. */
+	/* "rail0-1-2" is a block of the pool "rail0-1", not of the pool "rail0". */
 	assert_false(block_name_parse("rail0-1-2", "rail0", &index));
 	assert_true(block_name_parse("rail0-1-2", "rail0-1", &index));
 	assert_false(block_name_parse("rail0-", "rail0", &index));
@@ -94,7 +94,7 @@ static void set_add(struct ip_set *s, const char *text)
 	ip_set_add(s, &r);
 }
 
-static void test_pick(void **state)
+static void test_free_block_is_picked_by_seed(void **state)
 {
 	struct block_cut c = cut_of("10.0.0.0/24", 0, false);
 	struct ip_set s = {0};
@@ -118,7 +118,7 @@ static void test_pick(void **state)
 	ip_set_done(&s);
 }
 
-static void test_addresses_of_a_block(void **state)
+static void test_block_has_the_pool_addresses_within_its_subnet(void **state)
 {
 	struct ip_set s = {0}, got = {0};
 	struct ipnet net = il_net("10.0.0.16/28");
@@ -187,7 +187,7 @@ static void drop(struct lab *x)
 	il_drop(&x->l);
 }
 
-static void test_log(void **state)
+static void test_log_is_restored_after_reopen(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim();
@@ -224,7 +224,7 @@ static void test_log(void **state)
 	drop(&x);
 }
 
-static void test_log_of_others(void **state)
+static void test_log_of_another_node_or_version_is_refused(void **state)
 {
 	struct lab x;
 	struct err e = ERR_INIT;
@@ -251,8 +251,11 @@ static void test_log_of_others(void **state)
 	"\":[{\"block\":\"p-7\",\"pool\":\"p\",\"ip\":\"10.0.0.115\",\"token\":\"t-2\",\"state\":\"held\"," \
 	"\"" asserted "\":true}]}"
 
-/* Both spellings of the log are read, and the one that an earlier release reads is written. */
-static void test_log_spellings(void **state)
+/*
+ * Both spellings of the log's members are read; the spelling that an earlier release reads is
+ * written.
+ */
+static void test_log_members_of_both_releases_are_read(void **state)
 {
 	static const char *const logs[] = {LOG_OF("setBack", "ceded", "loans", "said"),
 					   LOG_OF("restored", "released", "borrowed", "asserted")};
@@ -281,7 +284,7 @@ static void test_log_spellings(void **state)
 		for (size_t k = 0; k < ARRAY_LEN(written); k++)
 			assert_has(text, written[k]);
 	}
-	/* A file that mixes them lacks a required member of either. */
+	/* A file that mixes both spellings lacks a required member. */
 	close_log(&x);
 	il_write(&x.l, "/state/blocks.json", LOG_OF("restored", "ceded", "borrowed", "asserted"));
 	assert_int_equal(open_log(&x, "n1", &e), -EBADMSG);
@@ -289,8 +292,11 @@ static void test_log_spellings(void **state)
 	il_drop(&x.l);
 }
 
-/* A failed write may still be on disk: an acquisition is not applied, a release is. */
-static void test_log_fails(void **state)
+/*
+ * A failed write may still have reached the disk: an acquisition is not applied, a release is
+ * applied.
+ */
+static void test_failed_log_write_applies_releases_only(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim(), leave;
@@ -298,7 +304,7 @@ static void test_log_fails(void **state)
 	(void)state;
 	make(&x);
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	/* A directory instead of the file. */
+	/* A directory in place of the file makes writes fail. */
 	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
 	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json/full", 0700, NULL), 0);
 	c.n_released = 0;
@@ -314,8 +320,8 @@ static void test_log_fails(void **state)
 	drop(&x);
 }
 
-/* A release that could not be written is written before the API server is informed. */
-static void test_log_is_ahead(void **state)
+/* A release that could not be logged is logged before the request to the API server is sent. */
+static void test_release_is_logged_before_the_request_is_sent(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim();
@@ -339,7 +345,7 @@ static void test_log_is_ahead(void **state)
 }
 
 /* The agent may restart after etcd was restored, or during a restore. */
-static void test_log_etcd_restored(void **state)
+static void test_log_retains_that_etcd_was_restored(void **state)
 {
 	struct lab x;
 	struct block_claim c = a_claim();
@@ -375,7 +381,7 @@ static void test_log_etcd_restored(void **state)
 	drop(&x);
 }
 
-/* --- the lists of a table are looked up by bisection --- */
+/* --- lists of a table, searched by bisection --- */
 
 enum { ELEMENTS = 40, CHANGES = 3000 };
 
@@ -385,7 +391,10 @@ static uint32_t next_random(uint32_t *seed)
 	return *seed >> 8;
 }
 
-/* Claims, borrowed addresses and objects, added, changed and removed in any order; released addresses in descending order. */
+/*
+ * Claims, borrowed addresses and objects are added, changed and removed in any order; released
+ * addresses in descending order.
+ */
 static void change(struct block_table *t, unsigned int what, unsigned int i, bool there)
 {
 	auto_free char *name = xasprintf("p%u-%x", i % 3, i), *ip = xasprintf("10.0.0.%u", i);
@@ -447,7 +456,7 @@ static void check(const struct block_table *t, bool is_there[3][ELEMENTS])
 	assert_int_equal(t->n_objects, n[2]);
 }
 
-static void test_table_finds_what_it_has(void **state)
+static void test_table_finds_entries_after_random_changes(void **state)
 {
 	bool is_there[3][ELEMENTS] = {{false}};
 	struct block_table t = {0};
@@ -470,17 +479,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_block_size_of_a_pool),
-		cmocka_unit_test(test_index_of_an_address),
-		cmocka_unit_test(test_name),
-		cmocka_unit_test(test_pick),
-		cmocka_unit_test(test_addresses_of_a_block),
-		cmocka_unit_test(test_log),
-		cmocka_unit_test(test_log_of_others),
-		cmocka_unit_test(test_log_spellings),
-		cmocka_unit_test(test_log_fails),
-		cmocka_unit_test(test_log_is_ahead),
-		cmocka_unit_test(test_log_etcd_restored),
-		cmocka_unit_test(test_table_finds_what_it_has),
+		cmocka_unit_test(test_block_index_of_an_address),
+		cmocka_unit_test(test_block_name_has_pool_and_index),
+		cmocka_unit_test(test_free_block_is_picked_by_seed),
+		cmocka_unit_test(test_block_has_the_pool_addresses_within_its_subnet),
+		cmocka_unit_test(test_log_is_restored_after_reopen),
+		cmocka_unit_test(test_log_of_another_node_or_version_is_refused),
+		cmocka_unit_test(test_log_members_of_both_releases_are_read),
+		cmocka_unit_test(test_failed_log_write_applies_releases_only),
+		cmocka_unit_test(test_release_is_logged_before_the_request_is_sent),
+		cmocka_unit_test(test_log_retains_that_etcd_was_restored),
+		cmocka_unit_test(test_table_finds_entries_after_random_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How nodes that lack addresses find blocks. */
+/* How nodes that lack addresses acquire blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 enum { RAILS = 3 };
 
 /*
- * A node whose pods want an address of each rail: 10.K.0.0/24 without its first 16 addresses,
- * blocks of 16.
+ * A node whose pods need an address of each rail. The pool of rail K is 10.K.0.0/24 without its
+ * first 16 addresses, in blocks of 16.
  */
 struct lab {
 	struct ipam_lab l;
@@ -106,7 +106,10 @@ static void carry_out(struct lab *x, struct block_op *op)
 	block_object_done(&o);
 }
 
-/* The requests that the node sends now, all answered: "create rail0-5 create rail1-5". */
+/*
+ * The requests that the node sends now, each answered by the server; for example "create rail0-5
+ * create rail1-5".
+ */
 static const char *turn(struct lab *x)
 {
 	static const char *kinds[] = {"create", "take-over", "adopt", "delete", "disown",
@@ -128,7 +131,7 @@ static const char *turn(struct lab *x)
 	return text;
 }
 
-/* Another node's block. */
+/* A block of another node. */
 static void make_block(const char *node, const char *pool, unsigned int index, const char *net)
 {
 	const struct bl_owner owner = bl_by(node);
@@ -140,9 +143,9 @@ static void make_block(const char *node, const char *pool, unsigned int index, c
 	assert_int_equal(bl_serve(&owner, &op), BLOCK_OK);
 }
 
-/* --- rails are alike --- */
+/* --- the same index for all rails --- */
 
-static void test_one_search_for_all_rails(void **state)
+static void test_all_rails_acquire_the_same_block_index(void **state)
 {
 	char want[64];
 	unsigned int at;
@@ -150,18 +153,18 @@ static void test_one_search_for_all_rails(void **state)
 
 	(void)state;
 	make(&x);
-	/* One node lists blocks, at any position. */
+	/* One pool acquires a block at a random index. */
 	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
 	assert_int_equal(x.t.n_claims, 1);
 	x.needs[0].want = 0;
-	/* The others look there. */
+	/* The other pools acquire the block with the same index. */
 	snprintf(want, sizeof(want), "create rail1-%x create rail2-%x", at, at);
 	assert_string_equal(turn(&x), want);
 	assert_int_equal(x.t.n_claims, 3);
 	drop(&x);
 }
 
-static void test_claimed_index_is_skipped(void **state)
+static void test_index_claimed_by_a_peer_is_skipped(void **state)
 {
 	unsigned int at, peer;
 	char net[32], want[64];
@@ -184,8 +187,11 @@ static void test_claimed_index_is_skipped(void **state)
 	drop(&x);
 }
 
-/* Pools that begin at different offsets in their subnets: the offset is compared, not the index. */
-static void test_a_place_counts_from_the_first(void **state)
+/*
+ * Pools that begin at different offsets in their subnets: the offset within the pool is compared,
+ * not the index.
+ */
+static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 {
 	struct ip_range gone = {il_ip("10.1.0.16"), il_ip("10.1.0.47")};
 	char want[64];
@@ -196,7 +202,7 @@ static void test_a_place_counts_from_the_first(void **state)
 	make(&x);
 	x.needs[2].want = 0;
 	ip_set_subtract(&x.usable[1], &gone);
-	/* One of the first 13 of 15 blocks, which the shorter pool has as well. */
+	/* One of the first 13 of 15 blocks, which exist in the shorter pool as well. */
 	x.f.seed = 0;
 	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
 	x.needs[0].want = 0;
@@ -208,7 +214,10 @@ static void test_a_place_counts_from_the_first(void **state)
 	drop(&x);
 }
 
-/* A claim that is under way leads, but a pool that has no room to claim does not wait for it. */
+/*
+ * A claim in progress sets the index for other pools, but a pool that has no block at this index
+ * does not wait for the claim.
+ */
 static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 {
 	struct lab x;
@@ -226,14 +235,14 @@ static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 	block_view_put(&x.t, "rail1", &x.needs[1].cut, bl_server.v, bl_server.n, x.f.now_ms);
 	x.f.now_ms += 600;
 	assert_memory_equal(turn(&x), "wish rail1-", 11);
-	/* The node that claims has had no response for a long time. */
+	/* The node has had no response to its claim for a long time. */
 	x.needs[0].claiming = false;
 	assert_memory_equal(strstr(turn(&x), "create"), "create rail2-", 13);
 	drop(&x);
 }
 
-/* The node lists blocks after one lost claim; in a large pool after two. */
-static void test_list_after_lost_claims(void **state)
+/* The node lists blocks after one claim was refused; in a large pool after two. */
+static void test_blocks_are_listed_after_refused_claims(void **state)
 {
 	struct ip_range more = {il_ip("10.0.1.0"), il_ip("10.0.31.255")};
 	struct lab x;
@@ -263,7 +272,7 @@ static void test_list_after_lost_claims(void **state)
 
 /* --- one node requests, another releases --- */
 
-/* As a watch of this node's blocks delivers it. */
+/* As the watch of this node's blocks delivers it. */
 static struct block_object *watch(struct lab *x, const char *name)
 {
 	struct block_object o = bl_copy(bl_find(name));
@@ -274,7 +283,7 @@ static struct block_object *watch(struct lab *x, const char *name)
 	return bl_find(name);
 }
 
-/* This node has a block of rail0, from which another node requests three addresses. */
+/* This node has a block of rail0, and another node requests three of its addresses. */
 static struct block_object *have_wish(struct lab *x, char name[static 32])
 {
 	const struct bl_owner n2 = bl_by("n2");
@@ -310,7 +319,7 @@ static size_t count_mine(const struct lab *x)
 	return n;
 }
 
-static void test_reservation_expires(void **state)
+static void test_expired_reservation_is_reclaimed(void **state)
 {
 	struct block_object *o;
 	char name[32];
@@ -328,7 +337,7 @@ static void test_reservation_expires(void **state)
 	watch(&x, name);
 	x.f.now_ms += 5999;
 	assert_string_equal(turn(&x), "");
-	/* The block is not this node's before the server confirms it. */
+	/* The block is not used before the server confirms the claim. */
 	x.f.now_ms += 1;
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(count_mine(&x), 13 + i);
@@ -339,7 +348,7 @@ static void test_reservation_expires(void **state)
 	drop(&x);
 }
 
-/* Returned while the owner reclaims it: the entry has changed by then. */
+/* The other node borrows while the owner reclaims: the entry has changed by then. */
 static void test_reservation_borrowed_while_reclaimed(void **state)
 {
 	struct block_op fetch = {.kind = OP_BORROW, .from = "@n2*", .to = "n2/t-1"};
@@ -369,8 +378,8 @@ static void test_reservation_borrowed_while_reclaimed(void **state)
 	drop(&x);
 }
 
-/* An agent of an older release, which has no reservations. */
-static void test_request_of_an_older_agent(void **state)
+/* An agent of an older release does not reserve addresses for the requesting node. */
+static void test_request_of_an_older_agent_gets_unreserved_addresses(void **state)
 {
 	struct block_object *o;
 	char name[32];
@@ -386,10 +395,8 @@ static void test_request_of_an_older_agent(void **state)
 	drop(&x);
 }
 
-/*
- * A refusal is a reply. The requesting node is notified when an address becomes free.
- */
-static void test_refusal_without_free_addresses(void **state)
+/* A refusal is a reply. The requesting node is notified when an address becomes free. */
+static void test_request_is_refused_while_no_address_is_free(void **state)
 {
 	struct block_object *o;
 	char name[32];
@@ -417,10 +424,10 @@ static void test_refusal_without_free_addresses(void **state)
 }
 
 /*
- * The node has allocated addresses to pods and not reported it: the next request gets the current
- * count.
+ * The node has allocated addresses to pods and not reported it: the reply to the next request has
+ * the current count.
  */
-static void test_says_what_is_left(void **state)
+static void test_reply_reports_the_current_free_capacity(void **state)
 {
 	const struct bl_owner n3 = bl_by("n3");
 	struct block_op request = {.kind = OP_REQUEST, .count = 20};
@@ -450,14 +457,14 @@ static void test_says_what_is_left(void **state)
 	assert_int_equal(block_spare(o), 0);
 	watch(&x, name);
 	assert_string_equal(turn(&x), "");
-	/* Returned addresses count without a request. */
+	/* Returned addresses are counted without a request. */
 	free(o->released[--o->n_released].to);
 	assert_int_equal(block_spare(o), 1);
 	drop(&x);
 }
 
-/* Addresses for waiting requests are reserved for these until they get them. */
-static void test_keeps_what_is_waited_for(void **state)
+/* Addresses for local pods that wait are not released to other nodes until the pods have them. */
+static void test_addresses_for_waiting_pods_are_not_released(void **state)
 {
 	struct block_object *o;
 	char name[32];
@@ -478,7 +485,10 @@ static void test_keeps_what_is_waited_for(void **state)
 	drop(&x);
 }
 
-/* Another node has all of rail0, and others three addresses of each block but one. */
+/*
+ * Another node has allocated all of rail0, and the other blocks have three free addresses each,
+ * except one.
+ */
 static void make_full(struct lab *x)
 {
 	make(x);
@@ -513,9 +523,9 @@ static void give(const char *to)
 			.ip = ip_from_num(4, 0x0a000090 + k), .to = xstrdup(to)};
 }
 
-static void test_request_then_borrow(void **state)
+static void test_released_addresses_are_borrowed_after_the_request(void **state)
 {
-	static const char *const given[] = {"@n1*", "*"}; /* of an older release */
+	static const char *const given[] = {"@n1*", "*"}; /* written by an older release */
 	struct lab x;
 
 	(void)state;
@@ -533,7 +543,7 @@ static void test_request_then_borrow(void **state)
 		assert_string_equal(turn(&x), "read rail0-9");
 		assert_string_equal(turn(&x), "borrow rail0-9");
 		assert_int_equal(count_mine(&x), 2);
-		/* The addresses are here, and are allocated to pods next. */
+		/* The borrowed addresses are stored on this node and are allocated to pods next. */
 		x.needs[0].want = 0;
 		x.needs[0].keep = 2;
 		assert_string_equal(turn(&x), "");
@@ -543,7 +553,7 @@ static void test_request_then_borrow(void **state)
 	}
 }
 
-static void test_reservations_for_other_nodes(void **state)
+static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 {
 	static const char *const given[] = {"@n9*", "@n1", "@n11*"};
 	struct lab x;
@@ -557,7 +567,7 @@ static void test_reservations_for_other_nodes(void **state)
 		assert_string_equal(turn(&x), "read rail0-9");
 		x.f.now_ms += 299;
 		assert_string_equal(turn(&x), "");
-		/* Refused: the node lists blocks and requests from another peer. */
+		/* After a refusal the node lists blocks and sends a request to another peer. */
 		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
 		x.f.now_ms += 1;
 		assert_string_equal(turn(&x), "read rail0-9");
@@ -568,7 +578,7 @@ static void test_reservations_for_other_nodes(void **state)
 	}
 }
 
-/* The peers that it has requested from after so many tenths of a second. */
+/* The number of peers that got a request within `turns` tenths of a second. */
 static size_t asked_after(struct lab *x, int turns)
 {
 	size_t requested = 0;
@@ -582,8 +592,8 @@ static size_t asked_after(struct lab *x, int turns)
 	return requested;
 }
 
-/* In the end every peer is asked: one that seems to have nothing may have the free address. */
-static void test_every_peer_gets_a_request(void **state)
+/* Eventually every peer gets a request: a peer that reports no free address may have one. */
+static void test_every_peer_gets_a_request_eventually(void **state)
 {
 	struct lab x;
 
@@ -593,7 +603,7 @@ static void test_every_peer_gets_a_request(void **state)
 	drop(&x);
 }
 
-/* The owner of each block reports its free capacity. */
+/* The owner of each block reports its number of free addresses. */
 static void say_all(uint32_t spare)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
@@ -621,7 +631,7 @@ static void look_anew(struct lab *x)
 		x->f.now_ms += 100;
 }
 
-static void test_peers_with_free_addresses_first(void **state)
+static void test_peers_with_free_addresses_get_requests_first(void **state)
 {
 	struct lab x;
 
@@ -636,7 +646,7 @@ static void test_peers_with_free_addresses_first(void **state)
 	assert_string_equal(turn(&x), "wish rail0-5 wish rail0-c");
 	assert_int_equal(bl_find("rail0-5")->wanted[0].count, 4);
 	assert_int_equal(bl_find("rail0-c")->wanted[0].count, 2);
-	/* Addresses that other nodes request there count as allocated. */
+	/* Addresses that other nodes have requested from a block count as allocated. */
 	refuse_all();
 	say_all(0);
 	say("rail0-3", 1);
@@ -650,10 +660,10 @@ static void test_peers_with_free_addresses_first(void **state)
 }
 
 /*
- * The last free address is found as soon as its owner reports it, although that owner refused
+ * The last free address is found as soon as its owner reports it, although the owner refused
  * before.
  */
-static void test_finds_the_last_one(void **state)
+static void test_last_free_address_is_found_when_reported(void **state)
 {
 	int64_t begin;
 	size_t wishes = 0;
@@ -670,7 +680,7 @@ static void test_finds_the_last_one(void **state)
 			say_all(0);
 		}
 	}
-	/* The requests of a minute, most of them at its beginning. */
+	/* The requests of one minute; most of them are sent at its beginning. */
 	assert_in_range(wishes, 2, 12);
 	refuse_all();
 	say("rail0-4", 1);
@@ -683,8 +693,8 @@ static void test_finds_the_last_one(void **state)
 	drop(&x);
 }
 
-/* A peer that reports nothing free may not have updated its report yet. */
-static void test_peers_without_free_addresses_last(void **state)
+/* A peer that reports no free address may have an outdated report. */
+static void test_peers_without_free_addresses_get_requests_last(void **state)
 {
 	struct lab x;
 
@@ -695,8 +705,10 @@ static void test_peers_without_free_addresses_last(void **state)
 	drop(&x);
 }
 
-/* Other nodes borrow addresses of a local block: no reserve is acquired. */
-static void test_no_reserve_of_what_is_scarce(void **state)
+/*
+ * Other nodes borrow addresses of a local block, so addresses are scarce: no reserve is acquired.
+ */
+static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
 {
 	char name[32];
 	struct lab x;
@@ -713,24 +725,24 @@ static void test_no_reserve_of_what_is_scarce(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_search_for_all_rails),
-		cmocka_unit_test(test_claimed_index_is_skipped),
-		cmocka_unit_test(test_a_place_counts_from_the_first),
+		cmocka_unit_test(test_all_rails_acquire_the_same_block_index),
+		cmocka_unit_test(test_index_claimed_by_a_peer_is_skipped),
+		cmocka_unit_test(test_offset_within_the_pool_is_compared_between_rails),
 		cmocka_unit_test(test_pool_without_room_does_not_wait_for_a_claim),
-		cmocka_unit_test(test_list_after_lost_claims),
-		cmocka_unit_test(test_reservation_expires),
+		cmocka_unit_test(test_blocks_are_listed_after_refused_claims),
+		cmocka_unit_test(test_expired_reservation_is_reclaimed),
 		cmocka_unit_test(test_reservation_borrowed_while_reclaimed),
-		cmocka_unit_test(test_request_of_an_older_agent),
-		cmocka_unit_test(test_refusal_without_free_addresses),
-		cmocka_unit_test(test_says_what_is_left),
-		cmocka_unit_test(test_keeps_what_is_waited_for),
-		cmocka_unit_test(test_request_then_borrow),
-		cmocka_unit_test(test_reservations_for_other_nodes),
-		cmocka_unit_test(test_every_peer_gets_a_request),
-		cmocka_unit_test(test_peers_with_free_addresses_first),
-		cmocka_unit_test(test_finds_the_last_one),
-		cmocka_unit_test(test_peers_without_free_addresses_last),
-		cmocka_unit_test(test_no_reserve_of_what_is_scarce),
+		cmocka_unit_test(test_request_of_an_older_agent_gets_unreserved_addresses),
+		cmocka_unit_test(test_request_is_refused_while_no_address_is_free),
+		cmocka_unit_test(test_reply_reports_the_current_free_capacity),
+		cmocka_unit_test(test_addresses_for_waiting_pods_are_not_released),
+		cmocka_unit_test(test_released_addresses_are_borrowed_after_the_request),
+		cmocka_unit_test(test_reservations_for_other_nodes_are_not_borrowed),
+		cmocka_unit_test(test_every_peer_gets_a_request_eventually),
+		cmocka_unit_test(test_peers_with_free_addresses_get_requests_first),
+		cmocka_unit_test(test_last_free_address_is_found_when_reported),
+		cmocka_unit_test(test_peers_without_free_addresses_get_requests_last),
+		cmocka_unit_test(test_no_reserve_is_acquired_while_peers_borrow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,10 @@
 #include "block/plan.h"
 #include "ipam_lab.h"
 
-/* A node that has .17 of the pool p (10.0.0.0/27, blocks of four), which lies in p-4. */
+/*
+ * A node that has borrowed .17 of the pool p (10.0.0.0/27, blocks of four), an address of the block
+ * p-4.
+ */
 struct lab {
 	struct ipam_lab l;
 	struct block_log log;
@@ -76,7 +79,7 @@ static void put_pod(struct lab *x, const char *ip, enum lease_state state)
 	lease_put(&x->leases, &l);
 }
 
-/* The one request that the node sends, and the server's response; -1: no request. */
+/* The one request that the node sends, answered by the server; -1: no request. */
 static int request(struct lab *x)
 {
 	const struct bl_owner owner = bl_by("n1");
@@ -135,7 +138,7 @@ static void assert_only_said(const struct lab *x, const char *want)
 	assert_mine(x, "");
 }
 
-/* The process restarts: what it had seen is reported again. */
+/* Reopens the log as after a restart of the agent, and delivers the object p-4 again. */
 static void reopen(struct lab *x)
 {
 	struct block_object o = bl_copy(bl_find("p-4"));
@@ -149,8 +152,8 @@ static void reopen(struct lab *x)
 }
 
 /*
- * The owner is lost: a node that has pods in the block recreates it, and allocates no other address
- * of it.
+ * The owner was lost: a node that has pods in the block recreates it, and allocates no other
+ * address of it.
  */
 static void test_deleted_block_is_recreated(void **state)
 {
@@ -163,9 +166,9 @@ static void test_deleted_block_is_recreated(void **state)
 	assert_mine(&x, "");
 	assert_int_equal(request(&x), OP_CREATE);
 	assert_string_equal(bl_find("p-4")->node, "n1");
-	assert_int_equal(bl_find("p-4")->n_released, 2); /* .16 and .18: .19 is not of the pool */
+	assert_int_equal(bl_find("p-4")->n_released, 2); /* .16 and .18; .19 is not in the pool */
 	assert_mine(&x, "10.0.0.17");
-	/* The address is no longer borrowed. */
+	/* The address is now the node's own and its borrowed entry is deleted. */
 	assert_int_equal(request(&x), OP_FORGET);
 	assert_int_equal(x.t.n_borrowed, 0);
 	assert_mine(&x, "10.0.0.17");
@@ -198,8 +201,8 @@ static void test_unreferenced_address_is_reclaimed(void **state)
 	drop(&x);
 }
 
-/* No pod has it either: there is nothing to assert. */
-static void test_nothing_is_left(void **state)
+/* No pod has the address either, so there is nothing to assert. */
+static void test_deleted_block_without_local_pods_is_forgotten(void **state)
 {
 	struct lab x;
 
@@ -213,10 +216,10 @@ static void test_nothing_is_left(void **state)
 }
 
 /*
- * Another node created the block first: its object is read, and reports which addresses local pods
- * have.
+ * Another node created the block first: the object is read, and this node asserts the addresses of
+ * its pods.
  */
-static void test_block_created_by_another_node(void **state)
+static void test_pods_are_asserted_in_a_block_created_by_another_node(void **state)
 {
 	struct block_op peer = {
 		.kind = OP_CREATE, .name = "p-4", .pool = "p", .net = il_net("10.0.0.16/30")};
@@ -234,8 +237,8 @@ static void test_block_created_by_another_node(void **state)
 	assert_string_equal(bl_find("p-4")->node, "n2");
 	assert_int_equal(bl_find("p-4")->n_released, 1);
 	/*
-	 * The address stays with its pod, is not allocated to another pod, and is released after
-	 * it, even if a pod here waits.
+	 * The address stays with its pod, is not allocated to another pod even if one waits, and is
+	 * released after the pod.
 	 */
 	assert_only_said(&x, "10.0.0.17");
 	reopen(&x);
@@ -250,8 +253,9 @@ static void test_block_created_by_another_node(void **state)
 }
 
 /*
- * A claim of a block that another node owns now: the assertion of its pods is logged before it is
- * sent, so that it is found and withdrawn if the pods are deleted before the response arrives.
+ * A claim of a block that now belongs to another node: the assertion of its pods is logged before
+ * it is sent, so that it is found and withdrawn if the pods are deleted before the response
+ * arrives.
  */
 static void test_assertion_without_answer_is_withdrawn(void **state)
 {
@@ -268,7 +272,10 @@ static void test_assertion_without_answer_is_withdrawn(void **state)
 	assert_non_null(l);
 	assert_int_equal(l->state, BORROW_REQUESTED);
 	assert_string_equal(l->token, op.token);
-	/* Sent again: the first request may still be under way, so it gets another token. */
+	/*
+	 * The assertion is sent again with another token, since the first request may still be
+	 * executed.
+	 */
 	back = (struct block_op){.kind = OP_ASSERT, .name = "p-4", .pool = "p"};
 	VEC_PUSH(back.ips, back.n_ips) = il_ip("10.0.0.18");
 	assert_int_equal(block_op_begin(&x.log, &x.t, &back, NULL), 0);
@@ -279,8 +286,8 @@ static void test_assertion_without_answer_is_withdrawn(void **state)
 	drop(&x);
 }
 
-/* An entry of this node in an old copy of the object: the object is read again. */
-static void test_returned_already(void **state)
+/* An old copy of the object has an entry of this node: the object is read again. */
+static void test_outdated_borrowed_entry_causes_a_read(void **state)
 {
 	struct block_op op = {.kind = OP_RETURN, .name = "p-4", .pool = "p"};
 	struct block_object o = {.name = xstrdup("p-4"),
@@ -303,8 +310,11 @@ static void test_returned_already(void **state)
 	drop(&x);
 }
 
-/* Addresses returned since are again in the peers' objects, and a list finds them. */
-static void test_list_finds_returned_addresses(void **state)
+/*
+ * After a restore, addresses returned since the backup are again in the objects of peers; a list
+ * finds them.
+ */
+static void test_list_after_restore_finds_returned_addresses(void **state)
 {
 	struct block_op peer = {
 		.kind = OP_CREATE, .name = "p-0", .pool = "p", .net = il_net("10.0.0.0/30")};
@@ -328,14 +338,14 @@ static void test_list_finds_returned_addresses(void **state)
 	assert_false(block_has_rescanned(&x.f));
 	assert_int_equal(request(&x), OP_RETURN);
 	assert_true(block_has_rescanned(&x.f));
-	/* A pod that uses the address by now could not report it. */
+	/* A pod that has begun to use the address could not report it. */
 	assert_string_equal(bl_find("p-0")->released[0].to, "?");
 	assert_int_equal(request(&x), -1);
 	block_op_done(&peer);
 	drop(&x);
 }
 
-/* p-4 is of n2, with an entry of n3 for the address of our pod. */
+/* p-4 belongs to n2, with an entry of n3 for the address of the local pod. */
 static void lend_to_n3(struct lab *x)
 {
 	struct block_op peer = {.kind = OP_CREATE,
@@ -353,7 +363,7 @@ static void lend_to_n3(struct lab *x)
 	assert_int_equal(request(x), OP_READ);
 }
 
-/* The object is from a time when another node owned it, and nothing else was lost. */
+/* The object dates from a time when another node owned it, and no other data was lost. */
 static void test_address_of_another_node_before_the_restore(void **state)
 {
 	struct lab x;
@@ -365,7 +375,7 @@ static void test_address_of_another_node_before_the_restore(void **state)
 	assert_true(block_entry_is_of(&bl_find("p-4")->released[0], "n1"));
 	assert_mine(&x, "10.0.0.17");
 	assert_int_equal(request(&x), -1);
-	/* This does not cause endless lists. */
+	/* This does not cause repeated lists. */
 	x.f.now_ms = x.f.rescan_ms = 40;
 	assert_int_equal(request(&x), OP_LIST);
 	assert_true(block_has_rescanned(&x.f));
@@ -400,11 +410,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_deleted_block_is_recreated),
 		cmocka_unit_test(test_unreferenced_address_is_reclaimed),
-		cmocka_unit_test(test_nothing_is_left),
-		cmocka_unit_test(test_block_created_by_another_node),
+		cmocka_unit_test(test_deleted_block_without_local_pods_is_forgotten),
+		cmocka_unit_test(test_pods_are_asserted_in_a_block_created_by_another_node),
 		cmocka_unit_test(test_assertion_without_answer_is_withdrawn),
-		cmocka_unit_test(test_returned_already),
-		cmocka_unit_test(test_list_finds_returned_addresses),
+		cmocka_unit_test(test_outdated_borrowed_entry_causes_a_read),
+		cmocka_unit_test(test_list_after_restore_finds_returned_addresses),
 		cmocka_unit_test(test_address_of_another_node_before_the_restore),
 		cmocka_unit_test(test_address_that_another_node_may_have_allocated),
 	};

@@ -31,7 +31,7 @@
 
 enum { NODES = 4, TWIN = NODES, ALL, PODS = 48, REST_MS = 2000, VIEW_MS = 300, HOLD_MS = 10000 };
 
-/* With BLOCK_TRACE=1, what happens: for one seed (BLOCK_FIRST=7 BLOCK_LAST=7). */
+/* With BLOCK_TRACE=1, prints each event; for one seed: BLOCK_FIRST=7 BLOCK_LAST=7. */
 static bool tracing;
 #define TRACE(...)                                                                                 \
 	do {                                                                                       \
@@ -56,17 +56,18 @@ static struct node {
 	uint32_t waiting;    /* pods without an address */
 	struct ipaddr named; /* address that a pod requests by name; family 0: none */
 	int64_t named_until;
-	size_t seen; /* of the server's events */
+	size_t seen; /* number of server events that the node's watch has delivered */
 	int made;    /* how often */
 	bool lost, etcd_restored, alone;
-	bool observed_restore; /* it was not down since etcd was restored */
+	bool observed_restore; /* the node was running when etcd was restored */
 	int64_t hold_until;
-} nodes[ALL]; /* the last one has the name of the first */
+} nodes[ALL]; /* the last node (TWIN) runs under the name of the first */
 
-static struct ipaddr pods[ALL][PODS]; /* each node's pods' addresses */
+static struct ipaddr pods[ALL][PODS]; /* addresses of the pods on each node */
 static int n_pods[ALL];
 static uint64_t current; /* seed */
-static int backed_up;	 /* after this number of steps: later more addresses are borrowed */
+/* step of the backup; it is restored later, when more addresses are borrowed */
+static int backed_up;
 static bool past_restore;
 static bool twin;
 static int64_t away_until;
@@ -98,7 +99,7 @@ static bool is_own(const struct node *x, const struct block_object *o)
 	return o && strcmp(o->node, x->owner.node) == 0;
 }
 
-/* The list of the node's own objects, as a watch that starts again has it. */
+/* The list of the node's own objects, which a watch returns when it starts again. */
 static void list_own(struct node *x)
 {
 	for (size_t i = x->t.n_objects; i-- > 0;) {
@@ -127,8 +128,8 @@ static void list_own(struct node *x)
 }
 
 /*
- * How a watch of the node's own objects reports a change: an object that another node owns now is
- * reported as deleted.
+ * A change as the watch of the node's own objects reports it: an object that another node owns now
+ * is reported as deleted.
  */
 static void report(struct node *x, const struct bl_event *e)
 {
@@ -145,7 +146,7 @@ static void report(struct node *x, const struct bl_event *e)
 	}
 }
 
-/* Some of what happened, in its order. */
+/* Delivers the next events, in order and not necessarily all. */
 static void watch(struct node *x)
 {
 	size_t n = bl_roll(4) ? bl_roll(6) : SIZE_MAX;
@@ -163,7 +164,7 @@ static bool busy(const struct block_facts *f, const struct ipaddr *a)
 	return block_is_busy(f, a);
 }
 
-/* Whether the server knows that the node has it. */
+/* Whether the server has recorded that the node owns the address. */
 static bool is_logged(const struct node *x, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
@@ -175,13 +176,13 @@ static bool is_logged(const struct node *x, const struct ipaddr *a)
 			continue;
 		if (e && block_entry_is_of(e, x->owner.node))
 			return true;
-		/* Another node may assert it for a pod that it does not know to be deleted. */
+		/* Another node may assert it for a pod whose deletion it has not seen. */
 		return (!e || strchr(e->to, '/')) && c && block_is_of(&x->t, c, o);
 	}
 	return false;
 }
 
-/* Every agent has asserted the addresses of its pods. */
+/* Whether every agent has asserted the addresses of its pods. */
 static bool all_said(void)
 {
 	for (int i = 0; i < ALL; i++)
@@ -287,7 +288,7 @@ static void request(struct node *x, struct block_op *op)
 	served_object = r == BLOCK_OK ? bl_find(op->name) : NULL;
 	if (served_object)
 		o = bl_copy(served_object);
-	/* Killed between the answer and what follows of it. */
+	/* The agent is killed after the response, before it is logged. */
 	if (bl_roll(100) < bl_server.trouble / 4) {
 		block_object_done(&o);
 		TRACE("%s: killed\n", x->path);
@@ -329,7 +330,7 @@ static void assert_alone(int node, const struct ipaddr *a)
 		for (int k = 0; k < n_pods[i]; k++)
 			if (ip_eq(&pods[i][k], a))
 				fail_msg(
-					"seed %llu: %s is given out by node%d, and a pod of node%d has it",
+					"seed %llu: %s is allocated by node%d, and a pod of node%d has it",
 					(unsigned long long)current, ip_str(a, text), node, i);
 }
 
@@ -412,7 +413,7 @@ static void pod_goes(struct node *x)
 	if (tracing) {
 		char t[IP_TEXT_MAX];
 
-		printf("%lld %s: pod of %s goes\n", (long long)now, x->path,
+		printf("%lld %s: pod with %s is deleted\n", (long long)now, x->path,
 		       ip_str(&pods[node][i], t));
 	}
 	put_lease(x, &pods[node][i], LEASE_FREE);
@@ -421,7 +422,7 @@ static void pod_goes(struct node *x)
 
 /* --- the controller, and what happens to nodes and to the server --- */
 
-static bool filling; /* no address is retained for a name any more */
+static bool filling; /* no address is retained for a name any longer */
 static const struct bl_owner controller = {"controller", ""};
 
 static void order(struct block_op *op)
@@ -467,7 +468,7 @@ static bool is_deleted(void *arg, const char *node, const char *uid)
 	return false;
 }
 
-/* For some addresses the retained name may return until the end. */
+/* For some addresses the retained name may return until the run ends. */
 static size_t kept_of(struct ipaddr ret[static 4])
 {
 	struct ipaddr a;
@@ -498,7 +499,7 @@ static void control(void)
 	}
 }
 
-/* The journal still has them, if no restore is to come. */
+/* Deletes the pods; the journal retains their addresses after the restore. */
 static void drop_pods(struct node *x)
 {
 	n_pods[x - nodes] = 0;
@@ -508,7 +509,7 @@ static void drop_pods(struct node *x)
 	x->named = (struct ipaddr){0};
 }
 
-/* The agent learns that a pod was deleted. */
+/* Notifies the agent that a pod was deleted. */
 static void collect(struct node *x)
 {
 	for (size_t i = 0; i < x->leases.n; i++) {
@@ -522,7 +523,9 @@ static void collect(struct node *x)
 	}
 }
 
-/* The node dies with its pods; later it may be there again, with its disk, as another Node. */
+/*
+ * The node fails together with its pods; later it may return with its disk, as another Node object.
+ */
 static void lose_or_find(struct node *x)
 {
 	if (x == &nodes[TWIN] || (twin && x == &nodes[0]))
@@ -563,8 +566,11 @@ static void back_up(void)
 	backup.version = bl_server.version;
 }
 
-/* The API servers were stopped for it: nothing is under way, and every watch breaks. Versions go back
- * too, or go on behind those that were known (etcdutl snapshot restore --bump-revision). */
+/*
+ * API servers are stopped for a restore: no request is pending, and every watch breaks. Resource
+ * versions are reset too, or continue after the known ones (etcdutl snapshot restore
+ * --bump-revision).
+ */
 static void restore(void)
 {
 	bool bump = bl_roll(2);
@@ -677,7 +683,7 @@ static void show_plan(struct node *x)
 	block_plan(&f, &p);
 	printf("   want %u spare %u hold %d\n", need.want, need.spare, f.hold);
 	for (size_t i = 0; i < p.n; i++)
-		printf("   would ask %d %s %s from '%s'\n", p.v[i].kind, p.v[i].name,
+		printf("   next request: %d %s %s from '%s'\n", p.v[i].kind, p.v[i].name,
 		       ip_str(&p.v[i].ip, t), p.v[i].from);
 	for (size_t i = 0; i < x->t.n_objects; i++)
 		printf("   knows %s node '%s'\n", x->t.objects[i].name, x->t.objects[i].node);
@@ -725,8 +731,8 @@ static int count_pods(void)
 }
 
 /*
- * The second agent of the name has ended and its pods were deleted; its state belongs to the first
- * one.
+ * The second agent with the same name has ended and its pods were deleted; its state belongs to the
+ * first agent.
  */
 static void end_twin(void)
 {
@@ -755,7 +761,7 @@ static void fill_round(struct node *x, int all)
 	nodes[0].waiting = (uint32_t)(all - count_pods());
 }
 
-/* Things work again. */
+/* Ends all faults: delayed requests are executed, and requests succeed from now on. */
 static void calm(void)
 {
 	filling = true;
@@ -781,7 +787,10 @@ static int holder_of(const struct ipaddr *a)
 	return -1;
 }
 
-/* A pod that requests an address by name gets it, or the refusal names a pod that has it. */
+/*
+ * A pod that requests an address by name gets it, or the refusal names the pod that has the
+ * address.
+ */
 static void by_name(void)
 {
 	struct node *x = &nodes[0];
@@ -805,7 +814,7 @@ static void by_name(void)
 		watch(&nodes[round % NODES]);
 		collect(&nodes[round % NODES]);
 		work(&nodes[round % NODES]);
-		/* A free address may be refused for a while: it is being returned. */
+		/* A free address may be refused for a while, until its return is complete. */
 		done = owner < 0    ? named_comes(x)
 		       : owner == 0 ? true
 				    : block_is_refused(&x->t, &a, now, NULL);
@@ -814,8 +823,9 @@ static void by_name(void)
 		char t[IP_TEXT_MAX];
 
 		show();
-		fail_msg("seed %llu: %s is asked for by name, and %s", (unsigned long long)current,
-			 ip_str(&a, t), owner < 0 ? "not had" : "not refused");
+		fail_msg("seed %llu: %s was requested by name and was %s",
+			 (unsigned long long)current, ip_str(&a, t),
+			 owner < 0 ? "not allocated" : "not refused");
 	}
 	x->named = (struct ipaddr){0};
 }
@@ -829,7 +839,7 @@ static void fill(uint64_t s)
 		fill_round(&nodes[round % NODES], all);
 	if (count_pods() < all) {
 		show();
-		fail_msg("seed %llu: %d of %d addresses are lost", (unsigned long long)s,
+		fail_msg("seed %llu: %d of %d addresses are unusable", (unsigned long long)s,
 			 all - count_pods(), all);
 	}
 }
@@ -848,14 +858,14 @@ static void run(uint64_t s, uint32_t trouble)
 	stop();
 }
 
-static void test_without_faults(void **state)
+static void test_no_address_is_allocated_twice_without_faults(void **state)
 {
 	(void)state;
 	for (uint64_t s = 1; s <= 50 && !getenv("BLOCK_FIRST"); s++)
 		run(s, 0);
 }
 
-static void test_with_faults(void **state)
+static void test_no_address_is_allocated_twice_with_faults(void **state)
 {
 	const char *from = getenv("BLOCK_FIRST"), *to = getenv("BLOCK_LAST");
 	uint64_t first = from ? strtoull(from, NULL, 10) : 1;
@@ -886,8 +896,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_without_faults),
-		cmocka_unit_test(test_with_faults),
+		cmocka_unit_test(test_no_address_is_allocated_twice_without_faults),
+		cmocka_unit_test(test_no_address_is_allocated_twice_with_faults),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -12,7 +12,7 @@
 #include "block/release.h"
 #include "block/codec.h"
 
-/* "gone", "n1" recreated with the UID u2, and no node with .9. */
+/* The deleted nodes: "gone", "n1" with another UID than u2, and the unknown owner of .9. */
 static bool is_deleted(void *arg, const char *node, const char *uid)
 {
 	(void)arg;
@@ -41,7 +41,7 @@ static struct block_object object_of(const char *node, const char *uid, const ch
 	return o;
 }
 
-/* The request as the API server would see it; "" for none. */
+/* The request that the API server gets; "" if none. */
 static char *next(const char *node, const char *uid, const char *released, const char *retained)
 {
 	struct block_object o = object_of(node, uid, released);
@@ -81,12 +81,12 @@ static char *next(const char *node, const char *uid, const char *released, const
 	"PATCH [{\"op\":\"test\",\"path\":\"/spec/ceded/" ip "\",\"value\":\"" from "\"},"         \
 	"{\"op\":\"" op "\",\"path\":\"/spec/ceded/" ip "\"" value "}]"
 
-static void test_next(void **state)
+static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 {
 	static const struct {
 		const char *node, *uid, *released, *retained, *want;
 	} v[] = {
-		/* A node that is there keeps what it has, and what it offers. */
+		/* An existing node retains its block, with what it has released and reserved. */
 		{"n1", "u2", "", NULL, ""},
 		{"n1", "u2", "\"10.0.0.1\":\"*\",\"10.0.0.2\":\"n2/t\",\"10.0.0.3\":\"@n2\"", NULL,
 		 ""},
@@ -97,7 +97,7 @@ static void test_next(void **state)
 		{"n1", "u1", "", NULL, DELETE},
 		{"gone", "u1", "\"10.0.0.1\":\"gone/t\"", NULL, DELETE},
 		/*
-		 * Other nodes keep their addresses of the block, and names keep those retained for
+		 * Peers retain the addresses they borrowed, and names the addresses retained for
 		 * them.
 		 */
 		{"gone", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
@@ -108,7 +108,7 @@ static void test_next(void **state)
 		 ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.5\",\"value\":\"@-\"}]"},
 		{"gone", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
 		{"gone", "u1", "", "10.0.1.5", DELETE},
-		/* Entries of deleted nodes, in any node's block. */
+		/* Entries of deleted nodes, in the block of any node. */
 		{"n1", "u2", "\"10.0.0.2\":\"gone/t\"", NULL,
 		 ENTRY("remove", "10.0.0.2", "gone/t", "")},
 		{"n1", "u2", "\"10.0.0.2\":\"@gone\"", NULL,
@@ -117,7 +117,7 @@ static void test_next(void **state)
 		 ENTRY("replace", "10.0.0.2", "gone/t", ",\"value\":\"@-\"")},
 		{"n1", "u2", "\"10.0.0.9\":\"?\"", NULL, ENTRY("remove", "10.0.0.9", "?", "")},
 		{"n1", "u2", "\"10.0.0.8\":\"?\"", NULL, ""},
-		/* Retained for a name, until the name no longer exists. */
+		/* Retained for a name until the name no longer exists. */
 		{"-", "-", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"n1", "u2", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
 		{"-", "-", "\"10.0.0.5\":\"@-\"", NULL, ENTRY("remove", "10.0.0.5", "@-", "")},
@@ -139,7 +139,8 @@ static void test_next(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_next)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_blocks_and_entries_of_deleted_nodes_are_released)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static int read_text(const char *text, struct block_object *o, struct err *e)
 	return block_object_read(json_root(d), o, e);
 }
 
-static void test_read(void **state)
+static void test_block_object_is_decoded(void **state)
 {
 	struct block_object o;
 	struct err e = ERR_INIT;
@@ -48,7 +48,7 @@ static void test_read(void **state)
 	block_object_done(&o);
 }
 
-static void test_read_busy(void **state)
+static void test_reported_busy_addresses_limit_free_capacity(void **state)
 {
 	static const struct {
 		const char *busy;
@@ -76,7 +76,7 @@ static void test_read_busy(void **state)
 	}
 }
 
-static void test_read_bad(void **state)
+static void test_invalid_block_object_is_refused(void **state)
 {
 	static const struct {
 		const char *text, *says;
@@ -104,7 +104,7 @@ static void test_read_bad(void **state)
 	}
 }
 
-static void test_label(void **state)
+static void test_node_name_becomes_a_label_of_at_most_63_characters(void **state)
 {
 	char text[BLOCK_LABEL_MAX], name[200];
 
@@ -146,7 +146,7 @@ static struct block_op an_op(enum block_op_kind kind)
 #define ONE BLOCK_PATH "/p-1"
 #define AT7 "{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"7\"}"
 
-static void test_create(void **state)
+static void test_create_request_has_owner_and_entries(void **state)
 {
 	struct block_op op = an_op(OP_CREATE);
 	struct ipaddr ips[] = {il_ip("10.0.0.20")};
@@ -170,7 +170,7 @@ static void test_create(void **state)
 		"\"wanted\":{}}}");
 }
 
-static void test_bound(void **state)
+static void test_changes_of_owner_test_the_resource_version(void **state)
 {
 	struct block_op op = an_op(OP_DELETE);
 	struct ipaddr ips[] = {il_ip("10.0.0.20"), il_ip("10.0.0.21")};
@@ -230,7 +230,7 @@ static void test_bound(void **state)
 		       "\"unirail.io/seen\":\"7\"}}}");
 }
 
-static void test_entries(void **state)
+static void test_changes_of_entries_test_the_previous_value(void **state)
 {
 	struct block_op op = an_op(OP_BORROW);
 	struct ipaddr two[] = {il_ip("10.0.0.17"), il_ip("10.0.0.20")};
@@ -269,11 +269,11 @@ static void test_outcome_of_a_response(void **state)
 	(void)state;
 	assert_int_equal(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
 	assert_int_equal(block_outcome_of(OP_CREATE, 409), BLOCK_REFUSED);
-	/* Not valid: it does not report whether the object exists. */
+	/* The request is not valid: the response does not report whether the object exists. */
 	assert_int_equal(block_outcome_of(OP_CREATE, 422), BLOCK_UNKNOWN);
 	assert_int_equal(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
 	assert_int_equal(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
-	/* The kind is not there: nothing is known of the block. */
+	/* The definition is not installed: the state of the block is unknown. */
 	assert_int_equal(block_outcome_of(OP_CREATE, 404), BLOCK_UNKNOWN);
 	assert_int_equal(block_outcome_of(OP_DELETE, 500), BLOCK_UNKNOWN);
 	assert_int_equal(block_outcome_of(OP_DELETE, 0), BLOCK_UNKNOWN);
@@ -282,10 +282,14 @@ static void test_outcome_of_a_response(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),	  cmocka_unit_test(test_read_bad),
-		cmocka_unit_test(test_read_busy), cmocka_unit_test(test_label),
-		cmocka_unit_test(test_create),	  cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_entries),	  cmocka_unit_test(test_outcome_of_a_response),
+		cmocka_unit_test(test_block_object_is_decoded),
+		cmocka_unit_test(test_invalid_block_object_is_refused),
+		cmocka_unit_test(test_reported_busy_addresses_limit_free_capacity),
+		cmocka_unit_test(test_node_name_becomes_a_label_of_at_most_63_characters),
+		cmocka_unit_test(test_create_request_has_owner_and_entries),
+		cmocka_unit_test(test_changes_of_owner_test_the_resource_version),
+		cmocka_unit_test(test_changes_of_entries_test_the_previous_value),
+		cmocka_unit_test(test_outcome_of_a_response),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/alloc.h"
 
-static void test_spans(void **state)
+static void test_spans_are_trimmed_compared_and_split(void **state)
 {
 	struct span s = span_of(" \t a b\r\n"), rest, part;
 	char *copy;
@@ -47,7 +47,7 @@ static void test_spans(void **state)
 	assert_false(span_cut(&rest, ',', &part));
 }
 
-static void test_buf(void **state)
+static void test_buffer_is_terminated_after_each_append(void **state)
 {
 	auto_buf struct buf b;
 	char *taken;
@@ -81,7 +81,7 @@ static void test_buf(void **state)
 	free(taken);
 }
 
-static void test_ceiling(void **state)
+static void test_text_beyond_the_ceiling_is_rejected(void **state)
 {
 	struct buf b;
 
@@ -99,7 +99,7 @@ static void test_ceiling(void **state)
 	buf_printf(&b, "%s", "abcdefgh");
 	assert_true(b.over);
 	assert_string_equal(b.p, "abcde");
-	/* Nothing goes in after that, even what would fit. */
+	/* Text is rejected after an overflow, even if it would fit. */
 	b.len = 3;
 	b.p[3] = '\0';
 	buf_char(&b, 'x');
@@ -129,13 +129,13 @@ static void test_printf_at_every_ceiling(void **state)
 	}
 }
 
-static void test_vec(void **state)
+static void test_vector_grows_with_zeroed_elements(void **state)
 {
 	struct {
 		int a, b;
 	} *v = NULL;
 	size_t n = 0;
-	/* A vector that was made with an exact size grows as well. */
+	/* A vector that was allocated with an exact size grows as well. */
 	char **list = xcalloc(3, sizeof(*list));
 	size_t n_list = 3;
 
@@ -155,7 +155,7 @@ static void test_vec(void **state)
 	free(list);
 }
 
-static void test_strings(void **state)
+static void test_copied_strings_must_fit(void **state)
 {
 	char small[4];
 	char *s;
@@ -174,7 +174,7 @@ static void test_strings(void **state)
 	free(xrealloc(NULL, 0));
 }
 
-static void test_cleanup(void **state)
+static void test_cleanup_attributes_preserve_errno(void **state)
 {
 	int fd = dup(0), kept;
 
@@ -201,8 +201,8 @@ static void test_cleanup(void **state)
 	close(kept);
 }
 
-/* More than any allocator gives: one line, exit 1. */
-static void test_out_of_memory(void **state)
+/* A size that no allocator provides: one line on stderr, exit status 1. */
+static void test_out_of_memory_exits_with_one_line(void **state)
 {
 	int pipes[2], status;
 	char line[256] = "";
@@ -236,10 +236,14 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spans),	cmocka_unit_test(test_buf),
-		cmocka_unit_test(test_ceiling), cmocka_unit_test(test_printf_at_every_ceiling),
-		cmocka_unit_test(test_vec),	cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_cleanup), cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_spans_are_trimmed_compared_and_split),
+		cmocka_unit_test(test_buffer_is_terminated_after_each_append),
+		cmocka_unit_test(test_text_beyond_the_ceiling_is_rejected),
+		cmocka_unit_test(test_printf_at_every_ceiling),
+		cmocka_unit_test(test_vector_grows_with_zeroed_elements),
+		cmocka_unit_test(test_copied_strings_must_fit),
+		cmocka_unit_test(test_cleanup_attributes_preserve_errno),
+		cmocka_unit_test(test_out_of_memory_exits_with_one_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

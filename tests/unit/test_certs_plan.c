@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When certificates are renewed, and that the served one is trusted all the time. */
+/* When certificates are renewed; the served certificate is trusted at all times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static size_t n_trusted(const struct certs_set *s)
 	return n;
 }
 
-/* The step, and the time until the next check. */
+/* Fails the test unless the plan has this step and these times (from, to) until the next check. */
 static void next_is(const struct certs_set *s, const struct certs_goal *w, int64_t at, bool trusted,
 		    enum certs_step step, int64_t from, int64_t to)
 {
@@ -74,7 +74,7 @@ static void next_is(const struct certs_set *s, const struct certs_goal *w, int64
 	assert_in_range(wake - at, from, to);
 }
 
-static void test_first(void **state)
+static void test_first_step_creates_ca_and_certificate(void **state)
 {
 	struct certs_set none = {0}, s = made(now);
 	struct err e = ERR_INIT;
@@ -85,12 +85,12 @@ static void test_first(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		assert_int_equal(certs_believed(&s, names[i], &e), 0);
 	assert_int_equal(certs_believed(&s, "other", &e), -EKEYREJECTED);
-	/* Until two thirds of the certificate's year are over. */
+	/* Two thirds of the certificate's year are over. */
 	next_is(&s, &wish, now, true, CERTS_FINE, 242 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
 
-static void test_renewal_of_the_certificate(void **state)
+static void test_certificate_is_renewed_after_two_thirds_of_its_life(void **state)
 {
 	struct certs_set s = made(now - 250 * DAY);
 	auto_free char *cert = xstrdup(s.cert), *ca = xstrdup(s.ca);
@@ -99,17 +99,17 @@ static void test_renewal_of_the_certificate(void **state)
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &wish, now);
 	assert_string_not_equal(s.cert, cert);
-	assert_string_equal(s.ca, ca); /* no API server has to be informed */
+	assert_string_equal(s.ca, ca); /* the CA is unchanged, so no API server needs an update */
 	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
 	next_is(&s, &wish, now, true, CERTS_FINE, 200 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
 
 /*
- * The new CA signs nothing before all API servers trust it; the old one is trusted until it
+ * The new CA signs nothing before all API servers trust it; the old CA stays trusted until it
  * expires.
  */
-static void test_ca(void **state)
+static void test_new_ca_signs_after_all_servers_trust_it(void **state)
 {
 	struct certs_set s = made(now - 2500 * DAY);
 	auto_free char *old = xstrdup(s.ca), *cert = NULL;
@@ -131,7 +131,8 @@ static void test_ca(void **state)
 	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
 	assert_int_equal(x509_trusts(span_of(old), span_of(s.cert), NULL, NULL), -EKEYREJECTED);
 	assert_int_equal(x509_inspect(span_of(old), &f, NULL), 0);
-	next_is(&s, &wish, f.to, true, CERTS_LEAF, 0, 0); /* a year later it is due as well */
+	/* a year later the certificate is due as well */
+	next_is(&s, &wish, f.to, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_PRUNE, &wish, f.to);
 	assert_int_equal(n_trusted(&s), 1);
 	assert_null(strstr(s.ca, old));
@@ -139,7 +140,7 @@ static void test_ca(void **state)
 }
 
 /* No certificate outlives the CA that signed it. */
-static void test_ends_with_its_ca(void **state)
+static void test_certificate_does_not_outlive_its_ca(void **state)
 {
 	struct certs_set s = made(now - 3400 * DAY);
 	struct x509_facts ca, leaf;
@@ -152,7 +153,7 @@ static void test_ends_with_its_ca(void **state)
 	certs_set_done(&s);
 }
 
-static void test_names(void **state)
+static void test_missing_name_renews_the_certificate(void **state)
 {
 	struct certs_goal w = wish;
 	struct certs_set s = made(now - DAY);
@@ -163,13 +164,13 @@ static void test_names(void **state)
 	next_is(&s, &w, now, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &w, now);
 	next_is(&s, &w, now, true, CERTS_FINE, DAY, 365 * DAY);
-	/* Fewer are no reason. */
+	/* A certificate with more names than needed is not renewed. */
 	next_is(&s, &wish, now, true, CERTS_FINE, DAY, 365 * DAY);
 	certs_set_done(&s);
 }
 
-/* A certificate that lives for seconds is not due when it is made. */
-static void test_certificates_that_live_for_seconds(void **state)
+/* A certificate with a lifetime of seconds is not due immediately after its creation. */
+static void test_certificate_with_a_life_of_seconds_is_not_due_at_once(void **state)
 {
 	struct certs_goal w = wish;
 	struct certs_set s;
@@ -188,7 +189,7 @@ static void lose(char **part)
 	*part = NULL;
 }
 
-static void test_halves(void **state)
+static void test_missing_or_foreign_keys_are_replaced(void **state)
 {
 	struct certs_set s = made(now), other = made(now);
 	struct err e = ERR_INIT;
@@ -234,7 +235,7 @@ static void two_done(struct two *t)
 }
 
 /*
- * The next write, as the API server carries it out. The CA's key is never written beside the
+ * The next write, as the API server executes it. The CA's key is never written beside the
  * certificate.
  */
 static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step)
@@ -272,7 +273,8 @@ static struct two split(int64_t at)
 	struct two t = {0};
 
 	assert_due(&t, at, true, true);
-	writes(&t, at, true, CERTS_CA); /* the CA first: a crash after it costs nothing */
+	/* the CA is written first: a crash between the writes loses nothing */
+	writes(&t, at, true, CERTS_CA);
 	assert_due(&t, at, true, true);
 	writes(&t, at, true, CERTS_LEAF);
 	assert_due(&t, at, true, false);
@@ -282,7 +284,7 @@ static struct two split(int64_t at)
 	return t;
 }
 
-static void test_two_secrets(void **state)
+static void test_ca_and_certificate_are_written_to_two_secrets(void **state)
 {
 	struct two t = split(now - 250 * DAY);
 	auto_free char *key = xstrdup(t.ca.ca_key), *cert = NULL;
@@ -304,15 +306,15 @@ static void test_two_secrets(void **state)
 	writes(&t, now, true, CERTS_TRUST);
 	assert_int_equal(n_trusted(&t.serving), 2);
 	assert_string_equal(t.serving.cert, cert);
-	assert_due(&t, now, true, false); /* the new CA has to be trusted first */
+	assert_due(&t, now, true, false); /* API servers must trust the new CA first */
 	assert_due(&t, now + 61, true, true);
 	writes(&t, now + 61, true, CERTS_LEAF);
 	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
 	two_done(&t);
 }
 
-/* Of an earlier version. */
-static void test_key_is_moved(void **state)
+/* The serving Secret was written by an earlier version, which stored the CA's key in it. */
+static void test_ca_key_is_moved_out_of_the_serving_secret(void **state)
 {
 	struct two t = {.serving = made(now)};
 	auto_free char *ca = xstrdup(t.serving.ca), *ca_key = xstrdup(t.serving.ca_key),
@@ -323,7 +325,8 @@ static void test_key_is_moved(void **state)
 	writes(&t, now, true, CERTS_MOVE_KEY);
 	assert_string_equal(t.ca.ca_key, ca_key);
 	assert_non_null(t.serving.ca_key);
-	writes(&t, now, true, CERTS_REMOVE_KEY); /* also by the next process, after a crash */
+	/* a crash in between: the next process removes the key */
+	writes(&t, now, true, CERTS_REMOVE_KEY);
 	assert_null(t.serving.ca_key);
 	assert_string_equal(t.serving.ca, ca);
 	assert_string_equal(t.serving.cert, cert);
@@ -334,10 +337,10 @@ static void test_key_is_moved(void **state)
 }
 
 /*
- * An earlier version was run again for a while: it has made another CA. One that signs nothing is
- * only removed.
+ * An earlier version ran again for a while and created another CA. The key of a CA that signed
+ * nothing is only removed.
  */
-static void test_key_is_moved_again(void **state)
+static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 {
 	struct two t = split(now);
 	auto_free char *was = xstrdup(t.ca.ca_key), *key = NULL;
@@ -350,17 +353,17 @@ static void test_key_is_moved_again(void **state)
 	writes(&t, now, true, CERTS_REMOVE_KEY);
 	assert_int_equal(n_trusted(&t.serving), 2);
 	writes(&t, now, false, CERTS_FINE);
-	t.serving.ca_key = take(was); /* of the other CA */
+	t.serving.ca_key = take(was); /* the key of the other CA */
 	writes(&t, now, true, CERTS_REMOVE_KEY);
 	assert_string_equal(t.ca.ca_key, key);
 	two_done(&t);
 }
 
 /*
- * The Secret of the CA is empty, or has another CA: detected when the CA has to sign; the served
- * certificate is trusted all the time.
+ * The Secret of the CA is empty, or has another CA. This is detected when the CA must sign; the
+ * served certificate stays trusted.
  */
-static void test_another_ca(void **state)
+static void test_lost_or_replaced_ca_secret_is_detected(void **state)
 {
 	struct two t = split(now - 250 * DAY), other = split(now);
 
@@ -393,17 +396,17 @@ static void test_another_ca(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_renewal_of_the_certificate),
-		cmocka_unit_test(test_ca),
-		cmocka_unit_test(test_ends_with_its_ca),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_certificates_that_live_for_seconds),
-		cmocka_unit_test(test_halves),
-		cmocka_unit_test(test_two_secrets),
-		cmocka_unit_test(test_key_is_moved),
-		cmocka_unit_test(test_key_is_moved_again),
-		cmocka_unit_test(test_another_ca),
+		cmocka_unit_test(test_first_step_creates_ca_and_certificate),
+		cmocka_unit_test(test_certificate_is_renewed_after_two_thirds_of_its_life),
+		cmocka_unit_test(test_new_ca_signs_after_all_servers_trust_it),
+		cmocka_unit_test(test_certificate_does_not_outlive_its_ca),
+		cmocka_unit_test(test_missing_name_renews_the_certificate),
+		cmocka_unit_test(test_certificate_with_a_life_of_seconds_is_not_due_at_once),
+		cmocka_unit_test(test_missing_or_foreign_keys_are_replaced),
+		cmocka_unit_test(test_ca_and_certificate_are_written_to_two_secrets),
+		cmocka_unit_test(test_ca_key_is_moved_out_of_the_serving_secret),
+		cmocka_unit_test(test_ca_key_of_a_downgraded_version_is_moved_again),
+		cmocka_unit_test(test_lost_or_replaced_ca_secret_is_detected),
 	};
 
 	now = time(NULL);

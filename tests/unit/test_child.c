@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes beside the loop, and names looked up in one. */
+/* Child processes supervised by the loop, and names resolved in a child. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "base/child.h"
 #include "wire/resolve.h"
 
-/* In place of libc's: a child that waits for a lock of the kernel does not die of SIGKILL either. */
+/* Replaces kill() of libc: the child survives SIGKILL, as a child in uninterruptible sleep does. */
 static bool is_unkillable;
 
 int kill(pid_t pid, int sig)
@@ -42,7 +42,7 @@ static void done(void *arg, int status, struct span out, const struct err *e)
 	str_copy(s->error, sizeof(s->error), e ? e->text : "");
 }
 
-/* --- a child that does not die --- */
+/* --- a child that SIGKILL does not end --- */
 
 struct unkillable {
 	struct loop *l;
@@ -66,7 +66,7 @@ static void on_released(void *arg)
 {
 	struct unkillable *u = arg;
 
-	/* The loop has turned meanwhile, and the child still runs. */
+	/* The loop continued, and the child still runs. */
 	assert_int_equal(u->seen.times, 1);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), 0);
 	if (u->is_cancelled) {
@@ -108,8 +108,8 @@ static void run_unkillable(struct unkillable *u, bool is_cancelled)
 	assert_int_equal(u->seen.code, -ETIMEDOUT);
 }
 
-/* Its timeout is reported in time, the loop goes on, and the child is reaped when it ends. */
-static void unkillable(void **state)
+/* The timeout is reported in time, the loop continues, and the child is reaped when it ends. */
+static void test_timeout_of_an_unkillable_child_is_reported_in_time(void **state)
 {
 	struct unkillable u;
 
@@ -119,7 +119,7 @@ static void unkillable(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-static void unkillable_cancelled(void **state)
+static void test_cancelled_unkillable_child_is_not_reported(void **state)
 {
 	struct unkillable u;
 
@@ -142,7 +142,7 @@ static struct seen run(int (*fn)(void *), void *arg, int timeout_ms, size_t max)
 	loop_run(l);
 	loop_free(l);
 	assert_int_equal(s.times, 1);
-	/* Nothing is left to wait for. */
+	/* No child is left to wait for. */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	return s;
 }
@@ -178,7 +178,7 @@ static int read_input(void *arg)
 	return read(STDIN_FILENO, &c, 1) == 0 ? 0 : 1;
 }
 
-static void test_output_and_status(void **state)
+static void test_output_and_exit_status_of_a_child(void **state)
 {
 	struct seen s = run(say, "hello", 10000, 100);
 
@@ -189,7 +189,7 @@ static void test_output_and_status(void **state)
 	assert_int_equal(run(read_input, NULL, 10000, 100).status, 0);
 }
 
-static void test_failures(void **state)
+static void test_timeout_signal_and_long_output_are_errors(void **state)
 {
 	struct seen s = run(sleep_long, NULL, 50, 100);
 
@@ -202,7 +202,7 @@ static void test_failures(void **state)
 	assert_int_equal(s.code, -EFBIG);
 }
 
-static void test_cancel(void **state)
+static void test_cancelled_child_is_reaped_without_a_callback(void **state)
 {
 	struct seen s = {0};
 	struct child *c;
@@ -252,7 +252,7 @@ static struct addresses look_up(const char *host)
 	return a;
 }
 
-static void test_names(void **state)
+static void test_host_names_are_resolved_in_a_child(void **state)
 {
 	struct addresses a = look_up("localhost");
 
@@ -268,12 +268,12 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_output_and_status),
-		cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_cancel),
-		cmocka_unit_test(unkillable),
-		cmocka_unit_test(unkillable_cancelled),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_output_and_exit_status_of_a_child),
+		cmocka_unit_test(test_timeout_signal_and_long_output_are_errors),
+		cmocka_unit_test(test_cancelled_child_is_reaped_without_a_callback),
+		cmocka_unit_test(test_timeout_of_an_unkillable_child_is_reported_in_time),
+		cmocka_unit_test(test_cancelled_unkillable_child_is_not_reported),
+		cmocka_unit_test(test_host_names_are_resolved_in_a_child),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

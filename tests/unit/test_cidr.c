@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/cidr_read and cidr_plan: the sources of a cluster's pod and Service CIDRs. */
+/* controller/cidr_read and cidr_plan: sources of the cluster's pod and Service CIDRs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static const struct {
 	 ""},
 };
 
-static void test_objects(void **state)
+static void test_cidrs_are_read_from_each_kind_of_object(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
@@ -91,7 +91,7 @@ static void test_objects(void **state)
 	}
 }
 
-static void test_join(void **state)
+static void test_adjacent_cidrs_are_joined(void **state)
 {
 	static const struct {
 		const char *in, *out;
@@ -119,7 +119,7 @@ static void test_join(void **state)
 
 /* --- which CNI --- */
 
-static void test_probe(void **state)
+static void test_cluster_cni_is_recognized_by_its_first_file(void **state)
 {
 	static const struct {
 		const char *file, *text;
@@ -153,7 +153,7 @@ static void test_probe(void **state)
 	il_drop(&lab);
 }
 
-/* Without being root. */
+/* Runs without root. */
 static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cidr_cni *cni,
 				    struct err *e)
 {
@@ -168,8 +168,11 @@ static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cid
 	return type;
 }
 
-/* A configuration that only root may read is not passed over: the next file is another network. */
-static void test_probe_unreadable(void **state)
+/*
+ * A configuration that only root may read is an error: skipping it would select the network of the
+ * next file.
+ */
+static void test_unreadable_cni_file_is_an_error(void **state)
 {
 	const struct cidr_cni cni = {"/etc/cni/net.d", "/run/published"};
 	auto_free char *file = NULL, *dir = NULL;
@@ -199,7 +202,10 @@ static void test_probe_unreadable(void **state)
 
 /* --- deciding --- */
 
-/* The answer of each source: "pods;services", "-": none there, "?": not answered, "!": refused. */
+/*
+ * What each source returns: "pods;services"; "-": the object does not exist; "?": no response; "!":
+ * access refused.
+ */
 struct cluster_cache {
 	const char *kubeadm, *manager, *services, *services_old, *nodes, *calico, *cilium, *pools;
 	const char *mode;
@@ -232,7 +238,8 @@ static const struct {
 	enum cidr_type type, cni;
 	struct cluster_cache w;
 	enum cidr_phase phase;
-	const char *pods, *services, *reason; /* reason: a part of it; NULL: none */
+	/* reason: a substring of the reported reason; NULL: no reason */
+	const char *pods, *services, *reason;
 } plans[] = {
 	{"kubeadm",
 	 CIDR_CLUSTER,
@@ -418,7 +425,7 @@ static void fill(const struct cluster_cache *w, struct cidr_known *known)
 	known[CIDR_CILIUM_CONFIG].facts.mode = w->mode ? xstrdup(w->mode) : NULL;
 }
 
-static void test_plans(void **state)
+static void test_sources_of_cidrs_are_combined_by_the_table(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
@@ -447,8 +454,8 @@ static void test_plans(void **state)
 	}
 }
 
-/* Nodes are many: they are listed only if no other source has the CIDRs. */
-static void test_what_is_asked_for(void **state)
+/* A cluster has many Nodes: they are listed only if no other source has the CIDRs. */
+static void test_nodes_are_requested_only_without_another_source(void **state)
 {
 	struct cidr_known known[CIDR_SOURCES];
 	const struct cluster_cache w = {.kubeadm = "10.1.0.0/16;10.2.0.0/16"}, none = {0};
@@ -471,9 +478,12 @@ static void test_what_is_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_objects), cmocka_unit_test(test_join),
-		cmocka_unit_test(test_probe),	cmocka_unit_test(test_probe_unreadable),
-		cmocka_unit_test(test_plans),	cmocka_unit_test(test_what_is_asked_for),
+		cmocka_unit_test(test_cidrs_are_read_from_each_kind_of_object),
+		cmocka_unit_test(test_adjacent_cidrs_are_joined),
+		cmocka_unit_test(test_cluster_cni_is_recognized_by_its_first_file),
+		cmocka_unit_test(test_unreadable_cni_file_is_an_error),
+		cmocka_unit_test(test_sources_of_cidrs_are_combined_by_the_table),
+		cmocka_unit_test(test_nodes_are_requested_only_without_another_source),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

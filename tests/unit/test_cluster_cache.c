@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/cache: the stored part of an object. */
+/* controller/cache: which part of an object is stored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void expect(enum cluster_cache_kind kind, const char *object, const char 
 	assert_string_equal(b.p, kept);
 }
 
-static void test_cached_fields(void **state)
+static void test_only_needed_fields_are_cached(void **state)
 {
 	(void)state;
 	expect(CLUSTER_CACHE_POOLS,
@@ -60,7 +60,7 @@ static void test_cached_fields(void **state)
 	       "\"annotations\":{\"cni.spidernet.io/rdma-resource-inject\":\"g\"}}}");
 }
 
-static void test_what_is_not_an_object(void **state)
+static void test_fields_of_wrong_type_are_cached_as_they_are(void **state)
 {
 	(void)state;
 	expect(CLUSTER_CACHE_NADS, "{}", "{\"metadata\":{}}");
@@ -68,9 +68,9 @@ static void test_what_is_not_an_object(void **state)
 	       "{\"metadata\":{},\"spec\":[],\"status\":null}");
 }
 
-/* --- how much is kept --- */
+/* --- limits --- */
 
-/* `%s` in the text stands for n bytes. */
+/* `%s` in fmt stands for n bytes. */
 static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
 		      struct cluster_cache_object *v)
 {
@@ -91,8 +91,8 @@ static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
 	"\"l\":\"1\"},\"annotations\":{\"multus.spidernet.io/cr-name\":\"m\",\"a\":\"1\"}},\"spec\":{"  \
 	"\"customCNI\":\"%s\"},\"status\":{\"nad\":\"m\"}}"
 
-/* Of an object that is too large only identity and status are stored. */
-static void test_a_large_object(void **state)
+/* If an object is too large, only its identity and status are stored. */
+static void test_large_object_is_cached_without_its_spec(void **state)
 {
 	struct cluster_cache_object v;
 	char *text;
@@ -122,14 +122,17 @@ static void test_a_large_object(void **state)
 				  "\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}");
 	free(text);
 	json_free(v.doc);
-	/* A pool is an administrator's. */
+	/* Pools have no limit by namespace: administrators create them. */
 	assert_int_equal(
 		decoded(CLUSTER_CACHE_POOLS, "{\"metadata\":{\"name\":\"%s\"}}", 3 << 20, &v), 0);
 	json_free(v.doc);
 }
 
-/* Each namespace has a limit, and all together another; a deleted object frees its part. */
-static void test_room_of_namespaces(void **state)
+/*
+ * Each namespace has a limit, and all namespaces together have one; deleting an object frees its
+ * part.
+ */
+static void test_cache_is_limited_by_namespace_and_in_total(void **state)
 {
 	struct kube_spent s = {
 		CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX, CLUSTER_CACHE_SMALL, NULL, 0, 0};
@@ -158,10 +161,10 @@ static void test_room_of_namespaces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cached_fields),
-		cmocka_unit_test(test_what_is_not_an_object),
-		cmocka_unit_test(test_a_large_object),
-		cmocka_unit_test(test_room_of_namespaces),
+		cmocka_unit_test(test_only_needed_fields_are_cached),
+		cmocka_unit_test(test_fields_of_wrong_type_are_cached_as_they_are),
+		cmocka_unit_test(test_large_object_is_cached_without_its_spec),
+		cmocka_unit_test(test_cache_is_limited_by_namespace_and_in_total),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include "cni/protocol/cni.h"
 #include "cni/protocol/error.h"
 
-static void known_keys(void **state)
+static void test_known_keys_of_cni_args_are_read(void **state)
 {
 	auto_buf struct buf keep;
 	struct cni_args a;
@@ -35,7 +35,7 @@ static void known_keys(void **state)
 	assert_string_equal(a.gateway, "");
 }
 
-static void nothing(void **state)
+static void test_empty_cni_args_set_nothing(void **state)
 {
 	auto_buf struct buf keep;
 	struct cni_args a = {.ip = "x"};
@@ -47,8 +47,8 @@ static void nothing(void **state)
 	assert_int_equal(cni_args_parse(NULL, &a, &keep, NULL), 0);
 }
 
-/* The texts are types.LoadArgs's. */
-static void refused(void **state)
+/* The error texts are those of types.LoadArgs. */
+static void test_invalid_cni_args_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -78,7 +78,7 @@ static void refused(void **state)
 	}
 }
 
-static void too_long(void **state)
+static void test_too_long_cni_args_are_refused(void **state)
 {
 	static char text[1 << 20];
 	auto_buf struct buf keep;
@@ -94,7 +94,7 @@ static void too_long(void **state)
 	assert_int_equal(cni_args_parse(text, &a, &keep, &e), -EINVAL);
 }
 
-static void codes(void **state)
+static void test_cni_error_codes_survive_wrapping(void **state)
 {
 	static const unsigned short all[] = {0, 1,  2,	3,  4,	 5,   6,    7,
 					     8, 11, 50, 51, 100, 999, 65535};
@@ -113,7 +113,7 @@ static void codes(void **state)
 	assert_int_equal(cni_code(&e), 999);
 }
 
-static void error_object(void **state)
+static void test_error_object_has_code_message_and_details(void **state)
 {
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
@@ -133,9 +133,12 @@ static void error_object(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(known_keys), cmocka_unit_test(nothing),
-		cmocka_unit_test(refused),    cmocka_unit_test(too_long),
-		cmocka_unit_test(codes),      cmocka_unit_test(error_object),
+		cmocka_unit_test(test_known_keys_of_cni_args_are_read),
+		cmocka_unit_test(test_empty_cni_args_set_nothing),
+		cmocka_unit_test(test_invalid_cni_args_are_refused),
+		cmocka_unit_test(test_too_long_cni_args_are_refused),
+		cmocka_unit_test(test_cni_error_codes_survive_wrapping),
+		cmocka_unit_test(test_error_object_has_code_message_and_details),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

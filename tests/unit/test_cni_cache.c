@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The addresses in the CNI result caches of a node, as libcni, Multus and unirail-cni write them.
- */
+/* Addresses in the CNI result caches of a node, as libcni, Multus and unirail-cni write them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +55,7 @@ static void put(struct cluster_cache *w, const char *folder, const char *name, c
 	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
-/* By the code that unirail-cni writes its cache with. */
+/* A cache file written by unirail-cni's own code. */
 static char *written(const char *pod, const char *conf, const char *result, const char *full)
 {
 	auto_free char *args = xasprintf(ARGS, pod, pod);
@@ -93,7 +91,7 @@ static void expect(const struct cni_cached *c, const char *pod, const char *ip, 
 #define RESULT                                                                                     \
 	"{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"172.16.1.9/24\"},{\"address\":\"fd00::9/64\"}]}"
 
-static void test_files_that_unirail_cni_writes(void **state)
+static void test_cache_files_of_unirail_cni_are_read(void **state)
 {
 	auto_free char *text = written("a", SPIDERPOOL, RESULT, "");
 	auto_free char *old = written(
@@ -111,8 +109,8 @@ static void test_files_that_unirail_cni_writes(void **state)
 	expect(&c.v[3], "b", "172.16.1.8", true);
 }
 
-/* A tenant who may write a definition chooses the address of the IPAM plugin static. */
-static void test_only_spiderpool_allocates(void **state)
+/* A tenant who may write a definition could choose any address with the IPAM plugin static. */
+static void test_only_addresses_of_spiderpool_ipam_count(void **state)
 {
 	static const struct {
 		const char *conf;
@@ -146,7 +144,7 @@ static void test_only_spiderpool_allocates(void **state)
 	}
 }
 
-static void test_files_of_others(void **state)
+static void test_cache_files_of_other_programs_are_read(void **state)
 {
 	static const char *const texts[] = {
 		"{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.0.0.3/24\"}]}",
@@ -159,14 +157,14 @@ static void test_files_of_others(void **state)
 		assert_int_equal(cni_cache_parse(&c, "f", span_of(texts[i]), NULL), 0);
 		expect(&c.v[i], "", "10.0.0.3", false);
 	}
-	/* A plugin without addresses. */
+	/* The result of a plugin without addresses. */
 	assert_int_equal(cni_cache_parse(&c, "f",
 					 span_of("{\"kind\":\"cniCacheV1\",\"result\":{}}"), NULL),
 			 0);
 	assert_int_equal(c.n, 2);
 }
 
-static void test_what_cannot_be_read(void **state)
+static void test_invalid_cache_files_are_errors(void **state)
 {
 	static const char *const texts[] = {"",
 					    "{\"kind\":\"cniCacheV1\",\"resu",
@@ -190,7 +188,7 @@ static void test_what_cannot_be_read(void **state)
 	}
 }
 
-static void test_both_folders(void **state)
+static void test_libcni_and_multus_directories_are_read(void **state)
 {
 	struct cluster_cache *w = *state;
 	auto_cni_cache struct cni_cache c = {0};
@@ -227,7 +225,7 @@ static void refused(struct cluster_cache *w, const char *words)
 		fail_msg("'%s' is not in: %s", words, e.text);
 }
 
-static void test_only_roots_files(void **state)
+static void test_files_that_users_can_write_are_refused(void **state)
 {
 	struct cluster_cache *w = *state;
 	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
@@ -251,7 +249,7 @@ static void test_only_roots_files(void **state)
 	refused(w, "/cni/results");
 }
 
-static void test_limits(void **state)
+static void test_too_large_cache_files_are_refused(void **state)
 {
 	struct cluster_cache *w = *state;
 	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
@@ -275,13 +273,13 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files_that_unirail_cni_writes),
-		cmocka_unit_test(test_only_spiderpool_allocates),
-		cmocka_unit_test(test_files_of_others),
-		CASE(test_what_cannot_be_read),
-		CASE(test_both_folders),
-		CASE(test_only_roots_files),
-		CASE(test_limits),
+		cmocka_unit_test(test_cache_files_of_unirail_cni_are_read),
+		cmocka_unit_test(test_only_addresses_of_spiderpool_ipam_count),
+		cmocka_unit_test(test_cache_files_of_other_programs_are_read),
+		CASE(test_invalid_cache_files_are_errors),
+		CASE(test_libcni_and_multus_directories_are_read),
+		CASE(test_files_that_users_can_write_are_refused),
+		CASE(test_too_large_cache_files_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

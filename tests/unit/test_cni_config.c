@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The generated CNI configuration: what is wrapped, when it is written, and that others' files
- * stay.
+ * The generated CNI configuration: which network it wraps, when it is written, and that files of
+ * others stay.
  */
 #include "host_lab.h"
 
@@ -49,7 +49,7 @@ static bool is_there(struct lab *l, const char *name)
 	return file_exists(&l->host.root, path);
 }
 
-/* Plans and executes; a second plan is empty. */
+/* Plans and executes one step; a second plan must be empty. */
 static void step(struct lab *l)
 {
 	for (int i = 0; i < 2; i++) {
@@ -104,7 +104,7 @@ static void end(struct lab *l)
 	host_remove(&l->host);
 }
 
-static void test_wraps_the_first_network(void **state)
+static void test_first_cni_network_is_wrapped(void **state)
 {
 	struct stat st;
 	struct lab l;
@@ -126,7 +126,7 @@ static void test_wraps_the_first_network(void **state)
 	   "/10-calico.conflist\",\"confDir\":\"" DIR "\"}]}");
 	assert_int_equal(file_lstat(&l.host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	/* The cluster's network is another one, or none any more. */
+	/* The cluster's network is replaced by another, and finally removed. */
 	put(&l, "08-cilium.conflist",
 	    "{\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"cilium-cni\"}]}");
 	step(&l);
@@ -143,7 +143,7 @@ static void test_wraps_the_first_network(void **state)
 	end(&l);
 }
 
-static void test_newer_versions_are_not_claimed(void **state)
+static void test_cni_version_newer_than_supported_is_not_written(void **state)
 {
 	static const char *const versions[][2] = {
 		{"1.1.0", "1.1.0"}, {"1.2.0", "0.3.1"}, {"0.2.0", "0.3.1"}, {"", "0.3.1"}};
@@ -174,7 +174,7 @@ static void test_file_that_sorts_first_is_reported(void **state)
 	put(&l, "10-calico.conflist", CALICO);
 	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
 	step(&l);
-	/* Written anyway: it is used once the other file is removed. */
+	/* The file is written nevertheless: it is used once the other file is removed. */
 	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l.said, "uses '" DIR "/0-aa.conf'"));
 	assert_non_null(strstr(l.said, "cni-conf-name"));
@@ -212,14 +212,14 @@ static void test_multus_configuration_is_replaced(void **state)
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR
 	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
-	/* By name; and by the daemon's own file. */
+	/* The cluster's network by name, and set in the file of the Multus daemon. */
 	put(&l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
 	assert_int_equal(dir_make(&l.host.root, DIR "/multus.d", 0755, NULL), 0);
 	put(&l, "multus.d/daemon-config.json",
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
 	step(&l);
 	wraps(&l, "team");
-	/* After Multus it would be used as the cluster's network. */
+	/* A file that sorts after Multus would be used as the cluster's network. */
 	strcpy(l.name, "01-unirail.conflist");
 	step(&l);
 	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
@@ -228,7 +228,7 @@ static void test_multus_configuration_is_replaced(void **state)
 	end(&l);
 }
 
-static void test_multus_with_the_network_in_itself(void **state)
+static void test_inline_delegates_of_multus_are_not_wrapped(void **state)
 {
 	struct lab l;
 
@@ -256,7 +256,7 @@ static void test_configuration_written_by_hand_is_used(void **state)
 	assert_int_equal(l.plan.state, CNI_CONFIG_IS_WRITTEN);
 	assert_false(is_there(&l, CNI_CONFIG_NAME));
 	assert_string_equal(l.said, "");
-	/* Also a file with unirail's name. */
+	/* A file written by hand under unirail's name is used as well. */
 	file_remove(&l.host.root, DIR "/05-unirail.conflist", NULL);
 	put(&l, CNI_CONFIG_NAME, hand);
 	step(&l);
@@ -268,7 +268,7 @@ static void test_configuration_written_by_hand_is_used(void **state)
 	end(&l);
 }
 
-static void test_a_name_that_is_taken(void **state)
+static void test_file_of_another_plugin_under_our_name_stays(void **state)
 {
 	struct lab l;
 
@@ -282,7 +282,7 @@ static void test_a_name_that_is_taken(void **state)
 	end(&l);
 }
 
-static void test_appended_lines_of_others_stay(void **state)
+static void test_plugins_appended_by_others_stay(void **state)
 {
 	struct lab l;
 
@@ -300,7 +300,7 @@ static void test_appended_lines_of_others_stay(void **state)
 	end(&l);
 }
 
-static void test_removal(void **state)
+static void test_generated_configuration_is_removed(void **state)
 {
 	auto_cni_config struct cni_config_files files = {0};
 	struct lab l;
@@ -311,7 +311,7 @@ static void test_removal(void **state)
 	put(&l, "11-calico.conflist.cilium_bak", CALICO);
 	put(&l, "12-hand.conflist.cilium_bak", "{\"plugins\":[{\"type\":\"unirail-cni\"}]}");
 	step(&l);
-	/* The method of Cilium to be the only CNI. */
+	/* Cilium renames other configurations to become the only CNI. */
 	assert_int_equal(file_rename(&l.host.root, DIR "/" CNI_CONFIG_NAME,
 				     DIR "/" CNI_CONFIG_NAME ".cilium_bak", true, NULL),
 			 0);
@@ -330,7 +330,7 @@ static void test_removal(void **state)
 	end(&l);
 }
 
-static void test_names(void **state)
+static void test_invalid_configuration_names_are_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(cni_config_check_name("0-unirail.conflist", NULL), 0);
@@ -343,16 +343,16 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wraps_the_first_network),
-		cmocka_unit_test(test_newer_versions_are_not_claimed),
+		cmocka_unit_test(test_first_cni_network_is_wrapped),
+		cmocka_unit_test(test_cni_version_newer_than_supported_is_not_written),
 		cmocka_unit_test(test_file_that_sorts_first_is_reported),
 		cmocka_unit_test(test_multus_configuration_is_replaced),
-		cmocka_unit_test(test_multus_with_the_network_in_itself),
+		cmocka_unit_test(test_inline_delegates_of_multus_are_not_wrapped),
 		cmocka_unit_test(test_configuration_written_by_hand_is_used),
-		cmocka_unit_test(test_a_name_that_is_taken),
-		cmocka_unit_test(test_appended_lines_of_others_stay),
-		cmocka_unit_test(test_removal),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_file_of_another_plugin_under_our_name_stays),
+		cmocka_unit_test(test_plugins_appended_by_others_stay),
+		cmocka_unit_test(test_generated_configuration_is_removed),
+		cmocka_unit_test(test_invalid_configuration_names_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,8 @@
 #include "cni_invoke.h"
 
 static int calls, undone, fails;
-static struct cni_call last; /* arguments that the plugin got; strings are freed after the call */
+/* arguments of the plugin's last call; their strings were freed after the call */
+static struct cni_call last;
 static char seen[512];
 
 static int note(const struct cni_call *c, struct err *e)
@@ -79,7 +80,7 @@ static void reset(void)
 }
 
 /* In the order in which libcni checks them. */
-static void environment(void **state)
+static void test_missing_cni_variables_are_reported(void **state)
 {
 	static const struct {
 		const char *env[8];
@@ -125,7 +126,7 @@ static void environment(void **state)
 	assert_int_equal(calls, 0);
 }
 
-static void version_and_about(void **state)
+static void test_version_and_about_texts(void **state)
 {
 	char *env[] = {"CNI_COMMAND=VERSION", NULL}, *none[] = {"CNI_COMMAND=", NULL};
 	auto_buf struct buf out;
@@ -161,7 +162,7 @@ static void version_and_about(void **state)
 	assert_non_null(strstr(out.p, "required env variables [CNI_COMMAND] missing"));
 }
 
-static void configuration(void **state)
+static void test_invalid_network_configuration_is_refused(void **state)
 {
 	static const struct {
 		const char *command, *conf, *out;
@@ -212,7 +213,7 @@ static void configuration(void **state)
 	assert_int_equal(calls, 0);
 }
 
-static void versions_of_the_plugin(void **state)
+static void test_cni_versions_the_plugin_does_not_support_are_refused(void **state)
 {
 	struct invocation v = {.plugin = &old, .command = "ADD", .conf = OK("1.0.0")};
 
@@ -228,7 +229,7 @@ static void versions_of_the_plugin(void **state)
 	assert_int_equal(calls, 1);
 }
 
-static void verbs_reach_the_plugin(void **state)
+static void test_each_cni_command_calls_the_plugin(void **state)
 {
 	static const char *const verbs[] = {"ADD", "CHECK", "DEL", "GC", "STATUS"};
 	struct invocation v = {.plugin = &macvlan,
@@ -261,8 +262,8 @@ static void verbs_reach_the_plugin(void **state)
 	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
 }
 
-/* Fixed: the original does the work and prints a result, and then an error. */
-static void own_namespace(void **state)
+/* Differs from the original, which does the work and prints a result, and then an error. */
+static void test_add_in_the_host_namespace_is_refused(void **state)
 {
 	struct invocation v = {.plugin = &macvlan,
 			       .command = "ADD",
@@ -303,7 +304,7 @@ static void own_namespace(void **state)
 
 #define PREV "\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.1/24\"}]}"
 
-static void prev_result(void **state)
+static void test_prev_result_is_parsed_and_ignored_by_del(void **state)
 {
 	struct invocation v = {.plugin = &tuning, .command = "ADD"};
 	static const char bad[] = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\","
@@ -327,7 +328,7 @@ static void prev_result(void **state)
 	v.conf = bad;
 	expect(&v, 1,
 	       "{\"code\":7,\"msg\":\"could not parse prevResult: result.ips[0].address is missing\"}");
-	/* If DEL failed for this reason, the pod could never be deleted. */
+	/* A DEL that failed for this reason would make the pod undeletable. */
 	v = (struct invocation){.plugin = &macvlan, .command = "DEL", .conf = bad};
 	reset();
 	expect(&v, 0, "");
@@ -335,8 +336,8 @@ static void prev_result(void **state)
 	assert_false(last.has_prev);
 }
 
-/* An ADD whose result does not fit the version is a failure: nothing of it stays. */
-static void unprintable_result_is_undone(void **state)
+/* If the result of ADD cannot be expressed in the requested version, ADD fails and is undone. */
+static void test_add_with_an_unprintable_result_is_undone(void **state)
 {
 	(void)state;
 	reset();
@@ -347,8 +348,10 @@ static void unprintable_result_is_undone(void **state)
 	assert_int_equal(undone, 1);
 }
 
-/* In a child, as a program: its stdin is the configuration, its stdout `to`. Its status is 100 for
- * each undone ADD and the plugin's own. */
+/*
+ * Runs the plugin as a program, in a child whose stdin is the configuration and whose stdout is
+ * `to`. Returns its exit status plus 100 for each undone ADD.
+ */
 static int run_onto(int to, const char *command)
 {
 	int in[2], status = 0;
@@ -387,8 +390,8 @@ static int pipe_without_reader(void)
 	return p[1];
 }
 
-/* The runtime gets an error; a result must not follow it. */
-static void undelivered_answer_is_undone(void **state)
+/* The runtime gets an error, so a result must not follow. */
+static void test_add_with_an_undelivered_result_is_undone(void **state)
 {
 	(void)state;
 	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "ADD"), 101);
@@ -398,7 +401,7 @@ static void undelivered_answer_is_undone(void **state)
 	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* no answer */
 }
 
-static void gc_list(void **state)
+static void test_gc_requires_a_list_of_attachments(void **state)
 {
 	static const struct {
 		const char *list;
@@ -423,7 +426,9 @@ static void gc_list(void **state)
 		reset();
 		v.conf = conf;
 		expect(&v, 0, "");
-		/* Without a list no container is known to be deleted: the plugin is not called. */
+		/*
+		 * Without a list no container can be considered deleted: the plugin is not called.
+		 */
 		assert_int_equal(calls, cases[i].has);
 		if (!cases[i].has)
 			continue;
@@ -438,7 +443,7 @@ static void gc_list(void **state)
 	assert_int_equal(calls, 0);
 }
 
-static void root_of_tests(void **state)
+static void test_missing_root_directory_is_an_error(void **state)
 {
 	struct invocation v = {.plugin = &nothing, .command = "ADD", .conf = OK("1.0.0")};
 
@@ -455,17 +460,17 @@ static void root_of_tests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(environment),
-		cmocka_unit_test(version_and_about),
-		cmocka_unit_test(configuration),
-		cmocka_unit_test(versions_of_the_plugin),
-		cmocka_unit_test(verbs_reach_the_plugin),
-		cmocka_unit_test(own_namespace),
-		cmocka_unit_test(prev_result),
-		cmocka_unit_test(unprintable_result_is_undone),
-		cmocka_unit_test(undelivered_answer_is_undone),
-		cmocka_unit_test(gc_list),
-		cmocka_unit_test(root_of_tests),
+		cmocka_unit_test(test_missing_cni_variables_are_reported),
+		cmocka_unit_test(test_version_and_about_texts),
+		cmocka_unit_test(test_invalid_network_configuration_is_refused),
+		cmocka_unit_test(test_cni_versions_the_plugin_does_not_support_are_refused),
+		cmocka_unit_test(test_each_cni_command_calls_the_plugin),
+		cmocka_unit_test(test_add_in_the_host_namespace_is_refused),
+		cmocka_unit_test(test_prev_result_is_parsed_and_ignored_by_del),
+		cmocka_unit_test(test_add_with_an_unprintable_result_is_undone),
+		cmocka_unit_test(test_add_with_an_undelivered_result_is_undone),
+		cmocka_unit_test(test_gc_requires_a_list_of_attachments),
+		cmocka_unit_test(test_missing_root_directory_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

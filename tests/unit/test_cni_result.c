@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "cni/protocol/cni.h"
 
-/* What Go's MarshalIndent writes, without its white space. */
+/* The output of Go's MarshalIndent, without its white space. */
 static void compact(struct buf *b)
 {
 	auto_json struct json_doc *d = NULL;
@@ -44,7 +44,7 @@ static int parse(const char *text, enum cni_version v, struct cni_result *ret, s
 	return cni_result_parse(d, json_root(d), v, ret, e);
 }
 
-/* Reads as one version, writes as another. */
+/* Parses the text as one version and prints it as another. */
 static void converts(const char *text, enum cni_version from, enum cni_version to, const char *want)
 {
 	auto_result struct cni_result r = {0};
@@ -71,7 +71,7 @@ static struct ipaddr ip(const char *s)
 	return a;
 }
 
-/* A result with every field. */
+/* A result that has every field. */
 static void full(struct cni_result *r)
 {
 	struct cni_iface *i = cni_result_iface(r, "eth0", "a6:a5:43:44:2e:f3", "/run/netns/pod3");
@@ -125,7 +125,7 @@ static void full(struct cni_result *r)
 	"\"routes\":[{\"dst\":\"0.0.0.0/0\"},{\"advmss\":1300,\"dst\":\"fd01::/48\","              \
 	"\"gw\":\"fd00::1\",\"mtu\":1400,\"priority\":7,\"scope\":253,\"table\":0}]}"
 
-static void every_version(void **state)
+static void test_result_is_printed_in_every_cni_version(void **state)
 {
 	auto_result struct cni_result r = {0};
 
@@ -140,7 +140,7 @@ static void every_version(void **state)
 	prints(&r, CNI_1_1_0, "{\"cniVersion\":\"1.1.0\"," FULL_1);
 }
 
-static void round_trips(void **state)
+static void test_results_are_converted_between_versions(void **state)
 {
 	(void)state;
 	converts("{\"cniVersion\":\"0.2.0\"," FULL_02, CNI_0_2_0, CNI_0_2_0,
@@ -163,7 +163,7 @@ static void round_trips(void **state)
 		 CNI_1_0_0, "{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"a\"}]}");
 }
 
-static void empty(void **state)
+static void test_empty_result_has_no_0_2_0_form(void **state)
 {
 	struct cni_result r = {0};
 	auto_buf struct buf b;
@@ -178,7 +178,7 @@ static void empty(void **state)
 	assert_int_equal(b.len, 0);
 }
 
-static void indentation(void **state)
+static void test_result_is_indented_like_go(void **state)
 {
 	auto_result struct cni_result r = {0};
 	auto_buf struct buf b;
@@ -193,8 +193,11 @@ static void indentation(void **state)
 				 "    \"dns\": {}\n}");
 }
 
-/* Go reads without case, and of several spellings of cniVersion the last in the alphabet. */
-static void versions_inside(void **state)
+/*
+ * Go matches keys without case, and of several spellings of cniVersion the last in the alphabet
+ * counts.
+ */
+static void test_version_within_a_result_must_suit_the_configured_one(void **state)
 {
 	static const struct {
 		const char *text;
@@ -228,7 +231,7 @@ static void versions_inside(void **state)
 	}
 }
 
-static void hostile(void **state)
+static void test_malformed_results_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -270,7 +273,7 @@ static void hostile(void **state)
 		 "\"ips\":[{\"address\":\"10.0.0.1/8\"}]}");
 }
 
-static void copies(void **state)
+static void test_copied_result_owns_its_strings(void **state)
 {
 	auto_result struct cni_result a = {0}, b = {0};
 
@@ -281,7 +284,7 @@ static void copies(void **state)
 	assert_ptr_not_equal(a.ifaces[0].name, b.ifaces[0].name);
 }
 
-static void version_names(void **state)
+static void test_cni_version_names_are_parsed(void **state)
 {
 	enum cni_version v = CNI_0_4_0;
 
@@ -298,10 +301,14 @@ static void version_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_version),   cmocka_unit_test(round_trips),
-		cmocka_unit_test(empty),	   cmocka_unit_test(indentation),
-		cmocka_unit_test(versions_inside), cmocka_unit_test(hostile),
-		cmocka_unit_test(copies),	   cmocka_unit_test(version_names),
+		cmocka_unit_test(test_result_is_printed_in_every_cni_version),
+		cmocka_unit_test(test_results_are_converted_between_versions),
+		cmocka_unit_test(test_empty_result_has_no_0_2_0_form),
+		cmocka_unit_test(test_result_is_indented_like_go),
+		cmocka_unit_test(test_version_within_a_result_must_suit_the_configured_one),
+		cmocka_unit_test(test_malformed_results_are_refused),
+		cmocka_unit_test(test_copied_result_owns_its_strings),
+		cmocka_unit_test(test_cni_version_names_are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
