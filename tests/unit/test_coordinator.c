@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's decisions with plain structs, and its plan as text. */
+/* The coordinator's decisions, on plain structs; a plan is compared as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static struct mac mac(uint8_t last)
 	return (struct mac){.len = 6, .b = {0x0a, 0, 0, 0, 0, last}};
 }
 
-/* --- facts --- */
+/* --- state of the pod and the node --- */
 
 static void add_link(struct coordinator_facts *f, int index, const char *name)
 {
@@ -57,7 +57,7 @@ static void add_addr(struct coordinator_facts *f, int index, const char *text)
 
 	a->index = index;
 	a->net = net(text);
-	/* the kernel's connected route */
+	/* the connected route that the kernel creates */
 	r->dst = ipnet_network(&a->net);
 	r->family = a->net.ip.family;
 	r->index = index;
@@ -92,7 +92,7 @@ static void add_lookup(struct coordinator_facts *f, const char *pod, const char 
 	VEC_PUSH(f->lookups, f->n_lookups) = (struct coordinator_lookup){ip(pod), ip(src)};
 }
 
-/* eth0 by macvlan and veth0, as they are when eth0's coordinator plans. */
+/* A pod with eth0 (macvlan) and veth0, in the state in which the coordinator of eth0 plans. */
 static void underlay_pod(struct coordinator_facts *f)
 {
 	*f = (struct coordinator_facts){0};
@@ -118,7 +118,7 @@ static void plug(struct coordinator_facts *f, int index, const char *name, const
 		add_route(f, strchr(gw, ':') ? "::/0" : "0.0.0.0/0", gw, index);
 }
 
-/* eth0 by another plugin, a veth. */
+/* A pod whose eth0 is a veth of another plugin. */
 static void overlay_pod(struct coordinator_facts *f)
 {
 	*f = (struct coordinator_facts){0};
@@ -257,8 +257,8 @@ static void refuses(struct coordinator_facts *f, const struct coordinator_conf *
 
 /* --- underlay --- */
 
-/* the first example of its documentation */
-static void test_first_underlay_nic(void **state)
+/* the first example of the coordinator's documentation */
+static void test_first_underlay_nic_gets_its_documented_plan(void **state)
 {
 	struct ipnet cidrs[] = {net("10.233.64.0/18"), net("10.233.0.0/18"), net("fd09::/64")};
 	struct coordinator_conf c = conf_of();
@@ -288,8 +288,8 @@ static void test_first_underlay_nic(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* Later NICs: 3 and 4 links are up, so tables 101 (shared with eth0's) and 102. */
-static void test_later_underlay_nics(void **state)
+/* Later NICs: with 3 and 4 links up, net1 uses table 101 (shared with eth0), net2 table 102. */
+static void test_later_underlay_nics_get_tables_of_their_own(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -322,8 +322,11 @@ static void test_later_underlay_nics(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* All NICs at once give the text of NICs one by one: the later ones are hidden. */
-static void test_all_at_once_is_one_by_one(void **state)
+/*
+ * Planning all NICs in one call gives the same text as one by one: each step does not see the later
+ * NICs.
+ */
+static void test_planning_all_nics_at_once_equals_one_by_one(void **state)
 {
 	static const char *const names[] = {"eth0", "net1", "net2"};
 	static const int hidden[] = {NET1, NET2};
@@ -359,7 +362,7 @@ static void test_all_at_once_is_one_by_one(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_hidden_link_is_not_there(void **state)
+static void test_hidden_link_is_reported_as_missing(void **state)
 {
 	static const int hidden[] = {NET1};
 	struct coordinator_conf c = conf_of();
@@ -374,7 +377,7 @@ static void test_hidden_link_is_not_there(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* The kernel's answer for an address behind the coordinator's own veth pair does not count. */
+/* The kernel's lookup result for an address behind the coordinator's own veth pair is ignored. */
 static void test_later_nic_keeps_the_chosen_node_address(void **state)
 {
 	struct ipnet cidr = net("10.96.0.0/12");
@@ -397,7 +400,7 @@ static void test_later_nic_keeps_the_chosen_node_address(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_dual_stack(void **state)
+static void test_dual_stack_pod_gets_routes_of_both_families(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct coordinator_facts f;
@@ -433,8 +436,8 @@ static void test_dual_stack(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* The original adds an address without family to the node's and continues. */
-static void test_node_without_ipv6(void **state)
+/* The original adds an address without a family to the node's addresses and continues. */
+static void test_ipv6_pod_on_a_node_without_ipv6(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct coordinator_facts f;
@@ -464,8 +467,8 @@ static void test_node_without_ipv6(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* Default routes of several NICs are one multipath route in IPv6: one hop moves. */
-static void test_v6_multipath_default(void **state)
+/* IPv6 default routes of several NICs are one multipath route: only one hop is moved. */
+static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct route *r;
@@ -495,7 +498,7 @@ static void test_v6_multipath_default(void **state)
 	     "pod route fd01::/64 dev 4 table 101\n"
 	     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
 	     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
-	/* the state was updated: one plain route is left */
+	/* the state in f was updated: main has one default route with one hop */
 	for (size_t i = 0; i < f.n_routes; i++)
 		if (f.routes[i].table == TABLE_MAIN && ipnet_is_default(&f.routes[i].dst) &&
 		    f.routes[i].family == 6)
@@ -503,7 +506,7 @@ static void test_v6_multipath_default(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_default_route_nic(void **state)
+static void test_default_route_is_moved_to_the_selected_nic(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -524,8 +527,11 @@ static void test_default_route_nic(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* Naming a NIC that is not there fails; one that the same call makes later waits for its turn. */
-static void test_default_route_nic_not_there(void **state)
+/*
+ * Selecting a NIC that does not exist is an error; selecting a NIC that the same call creates later
+ * is not.
+ */
+static void test_selected_default_route_nic_must_exist(void **state)
 {
 	static const int hidden[] = {NET2};
 	struct coordinator_conf c = conf_of();
@@ -549,7 +555,7 @@ static void test_default_route_nic_not_there(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_no_default_route_no_tuning(void **state)
+static void test_nic_without_default_route_gets_no_rules(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -567,7 +573,7 @@ static void test_no_default_route_no_tuning(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_policy_routes(void **state)
+static void test_policy_routes_are_set_in_the_nics_table(void **state)
 {
 	struct coordinator_policy policy[] = {{net("10.60.0.0/16"), ip("172.16.1.99")},
 					      {net("fd60::/64"), ip("fd01::99")}};
@@ -594,7 +600,7 @@ static void test_policy_routes(void **state)
 
 /* --- overlay --- */
 
-static void test_overlay(void **state)
+static void test_nic_of_an_overlay_pod_gets_its_plan(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct coordinator_facts f;
@@ -628,8 +634,11 @@ static void test_overlay(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* eth0's IPv6 default route is copied to table 100 also as one hop of a multipath route. */
-static void test_overlay_v6_multipath_default(void **state)
+/*
+ * The IPv6 default route of eth0 is copied to table 100, also if it is one hop of a multipath
+ * route.
+ */
+static void test_overlay_ipv6_default_of_a_multipath_route_is_copied(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -660,8 +669,8 @@ static void test_overlay_v6_multipath_default(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* A gateway outside every subnet is only taken with its flag. */
-static void test_onlink_is_kept(void **state)
+/* The kernel accepts a gateway outside of every subnet only with the onlink flag. */
+static void test_onlink_flag_is_retained_in_copied_routes(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -679,7 +688,7 @@ static void test_onlink_is_kept(void **state)
 
 /* --- stage --- */
 
-static void test_stage(void **state)
+static void test_mode_and_table_follow_from_the_links_of_the_pod(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct coordinator_stage s;
@@ -694,7 +703,7 @@ static void test_stage(void **state)
 	add_link(&f, NET2, "net2");
 	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && !s.first && s.table == 102);
-	/* a link that is down, or not Ethernet, does not count */
+	/* A link that is down or not Ethernet is not counted. */
 	add_link(&f, 6, "dummy0");
 	f.links[f.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
 	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
@@ -723,7 +732,7 @@ static void test_mixed_modes_are_refused(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_nic_without_address(void **state)
+static void test_nic_without_address_is_refused(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct coordinator_facts f;
@@ -736,7 +745,7 @@ static void test_nic_without_address(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_wants_veth(void **state)
+static void test_veth_is_created_only_for_underlay_eth0(void **state)
 {
 	struct coordinator_conf c = conf_of(), overlay = conf_of();
 	struct coordinator_nic nics[] = {{.ifname = "net1", .conf = &c},
@@ -756,7 +765,7 @@ static void test_wants_veth(void **state)
 
 /* --- the NIC --- */
 
-static void test_mac_prefix_and_queue(void **state)
+static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -784,7 +793,7 @@ static void test_mac_prefix_and_queue(void **state)
 	buf_done(&p.text);
 	coordinator_facts_done(&f);
 
-	/* IPv6: the last four bytes */
+	/* IPv6: the last four bytes of the address */
 	underlay_pod(&f);
 	plug(&f, NET1, "net1", "fd00::a:b0c/64", NULL);
 	plan(&p, &f, &c, "net1");
@@ -795,7 +804,7 @@ static void test_mac_prefix_and_queue(void **state)
 
 /* --- the node --- */
 
-static void test_stale_entries_of_the_node(void **state)
+static void test_stale_node_entries_of_the_address_are_removed(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct route stale = {.dst = net("172.16.0.20"),
@@ -824,8 +833,8 @@ static void test_stale_entries_of_the_node(void **state)
 	coordinator_facts_done(&f);
 }
 
-/* Existing state is no step, so undo never removes it. */
-static void test_second_time_changes_little(void **state)
+/* State that exists already gives no step, so undo never removes it. */
+static void test_second_plan_has_no_routes(void **state)
 {
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
@@ -842,7 +851,7 @@ static void test_second_time_changes_little(void **state)
 	coordinator_facts_done(&f);
 }
 
-static void test_names(void **state)
+static void test_interfaces_of_cnis_are_not_the_nodes_own(void **state)
 {
 	static const char *const not [] = {"lo",	 "docker0",	"veth12",
 					   "cali123",	 "cni0",	"flannel.1",
@@ -861,8 +870,11 @@ static void test_names(void **state)
 	assert_string_equal(name, "vethx");
 }
 
-/* Only entries marked by unirail, of this network, whose pod was deleted. */
-static void test_leftovers(void **state)
+/*
+ * Only entries that unirail marked, that belong to this network and whose pod was deleted are
+ * removed.
+ */
+static void test_only_marked_leftovers_of_deleted_pods_are_found(void **state)
 {
 	const struct cni_attachment valid[] = {{"alive", "eth0"}};
 	struct link l = {.kind = "veth", .name = "vethdead", .alias = "unirail rails dead"};
@@ -891,7 +903,7 @@ static int read_conf(const char *text, struct coordinator_conf *c, struct json_d
 	return coordinator_conf_read(*d, json_root(*d), c, e);
 }
 
-static void test_conf_defaults(void **state)
+static void test_omitted_configuration_has_defaults(void **state)
 {
 	struct json_doc *d;
 	struct coordinator_conf c;
@@ -908,7 +920,7 @@ static void test_conf_defaults(void **state)
 	json_free(d);
 }
 
-static void test_conf(void **state)
+static void test_configuration_keys_are_read(void **state)
 {
 	struct json_doc *d;
 	struct coordinator_conf c;
@@ -937,7 +949,7 @@ static void test_conf(void **state)
 	json_free(d);
 }
 
-static void test_conf_refused(void **state)
+static void test_invalid_configuration_is_refused(void **state)
 {
 	static const struct {
 		const char *text, *word;
@@ -969,9 +981,9 @@ static void test_conf_refused(void **state)
 	}
 }
 
-/* --- the node's rule --- */
+/* --- the node's policy rule --- */
 
-static void test_host_rule_idle(void **state)
+static void test_host_rule_is_idle_without_routes_in_its_table(void **state)
 {
 	const struct route v4 = {.family = 4, .table = 500};
 
@@ -984,34 +996,34 @@ static void test_host_rule_idle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_host_rule_idle),
-		cmocka_unit_test(test_first_underlay_nic),
-		cmocka_unit_test(test_later_underlay_nics),
-		cmocka_unit_test(test_all_at_once_is_one_by_one),
-		cmocka_unit_test(test_hidden_link_is_not_there),
+		cmocka_unit_test(test_host_rule_is_idle_without_routes_in_its_table),
+		cmocka_unit_test(test_first_underlay_nic_gets_its_documented_plan),
+		cmocka_unit_test(test_later_underlay_nics_get_tables_of_their_own),
+		cmocka_unit_test(test_planning_all_nics_at_once_equals_one_by_one),
+		cmocka_unit_test(test_hidden_link_is_reported_as_missing),
 		cmocka_unit_test(test_later_nic_keeps_the_chosen_node_address),
-		cmocka_unit_test(test_dual_stack),
-		cmocka_unit_test(test_node_without_ipv6),
-		cmocka_unit_test(test_v6_multipath_default),
-		cmocka_unit_test(test_default_route_nic),
-		cmocka_unit_test(test_default_route_nic_not_there),
-		cmocka_unit_test(test_no_default_route_no_tuning),
-		cmocka_unit_test(test_policy_routes),
-		cmocka_unit_test(test_overlay),
-		cmocka_unit_test(test_onlink_is_kept),
-		cmocka_unit_test(test_overlay_v6_multipath_default),
-		cmocka_unit_test(test_stage),
+		cmocka_unit_test(test_dual_stack_pod_gets_routes_of_both_families),
+		cmocka_unit_test(test_ipv6_pod_on_a_node_without_ipv6),
+		cmocka_unit_test(test_one_hop_of_an_ipv6_multipath_default_is_moved),
+		cmocka_unit_test(test_default_route_is_moved_to_the_selected_nic),
+		cmocka_unit_test(test_selected_default_route_nic_must_exist),
+		cmocka_unit_test(test_nic_without_default_route_gets_no_rules),
+		cmocka_unit_test(test_policy_routes_are_set_in_the_nics_table),
+		cmocka_unit_test(test_nic_of_an_overlay_pod_gets_its_plan),
+		cmocka_unit_test(test_onlink_flag_is_retained_in_copied_routes),
+		cmocka_unit_test(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
+		cmocka_unit_test(test_mode_and_table_follow_from_the_links_of_the_pod),
 		cmocka_unit_test(test_mixed_modes_are_refused),
-		cmocka_unit_test(test_nic_without_address),
-		cmocka_unit_test(test_wants_veth),
-		cmocka_unit_test(test_mac_prefix_and_queue),
-		cmocka_unit_test(test_stale_entries_of_the_node),
-		cmocka_unit_test(test_second_time_changes_little),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_leftovers),
-		cmocka_unit_test(test_conf_defaults),
-		cmocka_unit_test(test_conf),
-		cmocka_unit_test(test_conf_refused),
+		cmocka_unit_test(test_nic_without_address_is_refused),
+		cmocka_unit_test(test_veth_is_created_only_for_underlay_eth0),
+		cmocka_unit_test(test_mac_prefix_queue_length_and_veth_address_are_set),
+		cmocka_unit_test(test_stale_node_entries_of_the_address_are_removed),
+		cmocka_unit_test(test_second_plan_has_no_routes),
+		cmocka_unit_test(test_interfaces_of_cnis_are_not_the_nodes_own),
+		cmocka_unit_test(test_only_marked_leftovers_of_deleted_pods_are_found),
+		cmocka_unit_test(test_omitted_configuration_has_defaults),
+		cmocka_unit_test(test_configuration_keys_are_read),
+		cmocka_unit_test(test_invalid_configuration_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static void check_read(struct nl_wire *w, struct dcb *d)
 	assert_int_equal(d->peer_apps[1].protocol, 48);
 }
 
-static void read_and_set(void **state)
+static void test_dcb_settings_are_read_and_set(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("dcb.nl");
 	const uint64_t rate[DCB_PRIOS] = {10000000};
@@ -63,7 +63,7 @@ static void read_and_set(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void bad_arguments(void **state)
+static void test_invalid_dcb_arguments_are_refused(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("dcb.nl");
 	struct dcb d;
@@ -75,8 +75,8 @@ static void bad_arguments(void **state)
 	OK(dcb_add_apps(w, PORT, dscps, 0, &e));
 }
 
-/* The real kernel: a veth has no DCB, and a missing interface is named. */
-static void kernel_without_dcb(void **state)
+/* On the real kernel: a veth has no DCB, and the error names a missing interface. */
+static void test_interface_without_dcb_is_not_supported(void **state)
 {
 	struct kern_lab l;
 	struct dcb d;
@@ -97,7 +97,7 @@ static void use(struct nl_wire *w)
 	dcb_del_apps(w, PORT, dscps, 1, NULL);
 }
 
-static void hostile(void **state)
+static void test_mutated_dcb_answers_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("dcb.nl", 1000, use);
@@ -106,10 +106,10 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(read_and_set),
-		cmocka_unit_test(bad_arguments),
-		cmocka_unit_test(kernel_without_dcb),
-		cmocka_unit_test(hostile),
+		cmocka_unit_test(test_dcb_settings_are_read_and_set),
+		cmocka_unit_test(test_invalid_dcb_arguments_are_refused),
+		cmocka_unit_test(test_interface_without_dcb_is_not_supported),
+		cmocka_unit_test(test_mutated_dcb_answers_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Permitted contents of a tenant's network definition. */
+/* What the network definition of a tenant may contain. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static struct err e;
 
-/* "evil" is not installed. */
+/* Whether a plugin is installed on the node; "evil" is not. */
 static int installed(void *arg, const char *type, struct err *reason)
 {
 	(void)arg;
@@ -53,8 +53,8 @@ static void refused(const char *text, const char *word)
 #define LIST(plugins) "{\"name\":\"n\",\"plugins\":[" plugins "]}"
 #define IPAM(type)    "\"ipam\":{\"type\":\"" type "\""
 
-/* Definitions as tenants write them. */
-static void test_definitions_that_tenants_use_today(void **state)
+/* Definitions that tenants write today. */
+static void test_definitions_that_tenants_use_today_are_accepted(void **state)
 {
 	(void)state;
 	passes("{\"cniVersion\":\"0.3.1\",\"type\":\"macvlan\",\"master\":\"ens1\",\"mode\":"
@@ -75,7 +75,7 @@ static void test_definitions_that_tenants_use_today(void **state)
 	passes("{}");
 }
 
-static void test_plugins_of_the_node(void **state)
+static void test_plugins_that_change_the_node_are_refused(void **state)
 {
 	(void)state;
 	refused("{\"type\":\"multus\",\"binDir\":\"/var/lib/kubelet/pods/u/volumes/x\"}",
@@ -101,7 +101,7 @@ static void test_plugins_of_the_node(void **state)
 	refused("{\"type\":\"macvlan\"," IPAM("evil") "}}", "ipam.type is 'evil': not root's");
 }
 
-static void test_plugins_that_execute_themselves(void **state)
+static void test_interface_plugins_are_refused_as_ipam(void **state)
 {
 	static const char *const types[] = {"macvlan", "bridge", "ptp", "sriov", "tuning"};
 
@@ -116,7 +116,7 @@ static void test_plugins_that_execute_themselves(void **state)
 		"delegate.type is 'odd', the plugin that it is given to");
 }
 
-static void test_resources_of_the_node(void **state)
+static void test_keys_for_files_of_the_node_are_refused(void **state)
 {
 	static const char *const keys[] = {
 		"binDir",
@@ -178,8 +178,8 @@ static void logless(const char *text, const char *want)
 	assert_string_equal(b.p, want);
 }
 
-/* Refused in new definitions; those that exist keep working without the file. */
-static void test_log_files(void **state)
+/* Refused in new definitions; in existing definitions the file is ignored. */
+static void test_log_files_are_refused_in_new_definitions(void **state)
 {
 	static const char old[] = "{\"type\":\"macvlan\",\"logFile\":\"/tmp/a\"," IPAM(
 		"whereabouts") ",\"range\":\"10.0.0.0/24\",\"log_file\":\"/tmp/whereabouts.log\"}}";
@@ -195,7 +195,7 @@ static void test_log_files(void **state)
 	logless("{\"type\":\"macvlan\",\"mtu\":1.5}", NULL);
 }
 
-static void test_trusted_namespaces(void **state)
+static void test_trusted_namespaces_by_annotation_or_name(void **state)
 {
 	(void)state;
 	assert_true(definition_trusted("team", "true", "unirail"));
@@ -210,8 +210,8 @@ static void test_trusted_namespaces(void **state)
 	assert_false(definition_trusted("", NULL, ""));
 }
 
-/* As deep as JSON may be, and with a place too long for its buffer. */
-static void test_deep(void **state)
+/* JSON at its maximum depth, with a path that is too long for its buffer. */
+static void test_host_path_at_maximum_depth_is_refused(void **state)
 {
 	struct buf b;
 
@@ -229,13 +229,13 @@ static void test_deep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_definitions_that_tenants_use_today),
-		cmocka_unit_test(test_plugins_of_the_node),
-		cmocka_unit_test(test_plugins_that_execute_themselves),
-		cmocka_unit_test(test_resources_of_the_node),
-		cmocka_unit_test(test_log_files),
-		cmocka_unit_test(test_trusted_namespaces),
-		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_definitions_that_tenants_use_today_are_accepted),
+		cmocka_unit_test(test_plugins_that_change_the_node_are_refused),
+		cmocka_unit_test(test_interface_plugins_are_refused_as_ipam),
+		cmocka_unit_test(test_keys_for_files_of_the_node_are_refused),
+		cmocka_unit_test(test_log_files_are_refused_in_new_definitions),
+		cmocka_unit_test(test_trusted_namespaces_by_annotation_or_name),
+		cmocka_unit_test(test_host_path_at_maximum_depth_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

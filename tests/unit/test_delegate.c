@@ -37,7 +37,10 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-/* All output of the plugin goes to stdout, so that the test's stderr stays readable. */
+/*
+ * All output of the plugin goes to stdout, so that the stderr of the test contains only its own
+ * messages.
+ */
 static void script(const char *name, const char *body)
 {
 	auto_free char *path = xasprintf("/%s", name);
@@ -75,7 +78,7 @@ static int add(const char *type, const char *conf, enum cni_version v, struct cn
 	return cni_delegate_add(&d, v, ret, e);
 }
 
-static void environment_and_stdin(void **state)
+static void test_plugin_gets_cni_environment_and_configuration(void **state)
 {
 	auto_buf struct buf seen;
 	struct err e = ERR_INIT;
@@ -100,7 +103,7 @@ static void environment_and_stdin(void **state)
 	assert_string_equal(e.text, "failed to unmarshal raw result: unexpected end of JSON input");
 }
 
-static void results(void **state)
+static void test_results_of_any_cni_version_are_parsed(void **state)
 {
 	static const struct {
 		const char *out;
@@ -109,7 +112,7 @@ static void results(void **state)
 	} cases[] = {
 		{"{\"ips\":[{\"address\":\"10.0.0.1/24\"}]}", 1, NULL},
 		{"{\"cniVersion\":\"\",\"ips\":[{\"address\":\"10.0.0.1/24\"}]}", 1, NULL},
-		/* another class than the configuration's */
+		/* a result of another CNI version than the configuration has */
 		{"{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.0.0.1/24\"}}", 1, NULL},
 		{"null", 0, NULL},
 		{"{\"cniVersion\":\"7\"}", 0, "unsupported CNI result version \"7\""},
@@ -133,7 +136,7 @@ static void results(void **state)
 	}
 }
 
-static void failures(void **state)
+static void test_error_of_the_plugin_is_passed_on(void **state)
 {
 	static const struct {
 		const char *body, *text, *details;
@@ -172,7 +175,7 @@ static void failures(void **state)
 	assert_true(run("fail", "DEL", NULL) < 0);
 }
 
-static void finding(void **state)
+static void test_plugin_is_searched_in_all_directories(void **state)
 {
 	struct cni_call c = call();
 	struct err e = ERR_INIT;
@@ -199,8 +202,8 @@ static void finding(void **state)
 	assert_int_equal(cni_delegate_find("real", "", &path, &e), -EINVAL);
 }
 
-/* More than a pipe holds, in both directions; stdin that the plugin does not read. */
-static void much(void **state)
+/* Input and output larger than a pipe buffer, and a plugin that does not read its stdin. */
+static void test_input_and_output_larger_than_a_pipe_buffer(void **state)
 {
 	static char conf[300000];
 	auto_result struct cni_result r = {0};
@@ -217,8 +220,8 @@ static void much(void **state)
 	assert_true(add("loud", "{}", CNI_1_0_0, &r, &e) < 0);
 }
 
-/* A leftover daemon keeps the pipes open: the caller does not wait for it. */
-static void daemon_left_behind(void **state)
+/* A daemon that the plugin left behind has the pipes open: the caller does not wait for it. */
+static void test_daemon_left_behind_does_not_delay_the_result(void **state)
 {
 	int64_t start = now_mono_ms();
 
@@ -228,8 +231,8 @@ static void daemon_left_behind(void **state)
 	assert_in_range(now_mono_ms() - start, 0, 3000);
 }
 
-/* The plugin is being installed: open for writing at the first attempt. */
-static void text_file_busy(void **state)
+/* The plugin is being installed: another process has it open for writing at the first attempt. */
+static void test_busy_plugin_file_is_retried(void **state)
 {
 	auto_free char *path = xasprintf("%s/busy", dir);
 	auto_free char *copy = xasprintf("cp /bin/true %s", path);
@@ -246,7 +249,7 @@ static void text_file_busy(void **state)
 		usleep(300000);
 		_exit(0);
 	}
-	close(fd); /* the child has it for 300 ms */
+	close(fd); /* the child has the file open for 300 ms */
 	if (run("busy", "DEL", &e) < 0)
 		fail_msg("%s", e.text);
 	script("noexec", "exit 0");
@@ -259,13 +262,13 @@ static void text_file_busy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(environment_and_stdin),
-		cmocka_unit_test(results),
-		cmocka_unit_test(failures),
-		cmocka_unit_test(finding),
-		cmocka_unit_test(much),
-		cmocka_unit_test(daemon_left_behind),
-		cmocka_unit_test(text_file_busy),
+		cmocka_unit_test(test_plugin_gets_cni_environment_and_configuration),
+		cmocka_unit_test(test_results_of_any_cni_version_are_parsed),
+		cmocka_unit_test(test_error_of_the_plugin_is_passed_on),
+		cmocka_unit_test(test_plugin_is_searched_in_all_directories),
+		cmocka_unit_test(test_input_and_output_larger_than_a_pipe_buffer),
+		cmocka_unit_test(test_daemon_left_behind_does_not_delay_the_result),
+		cmocka_unit_test(test_busy_plugin_file_is_retried),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -14,7 +14,7 @@
 #include "base/table.h"
 #include "cli/demo/demo.h"
 
-/* IFF_UP, which only kern/ may take from its header. */
+/* IFF_UP; only kern/ may include the header that defines it. */
 enum { UP = 1 };
 
 static struct ipaddr ip4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
@@ -47,7 +47,7 @@ static void nic(struct pod *p, int i)
 				      .table = i ? 100 + (uint32_t)i : TABLE_MAIN};
 }
 
-/* A pod with two rails as it ought to be. */
+/* A pod with two rails without faults. */
 static int setup(void **state)
 {
 	struct pod *p = xcalloc(1, sizeof(*p));
@@ -80,7 +80,7 @@ static void assert_problem(struct pod *p, const char *words)
 	assert_non_null(strstr(p->d.problems[0], words));
 }
 
-static void a_good_pod_has_no_problem(void **state)
+static void test_pod_without_faults_has_no_problem(void **state)
 {
 	struct pod *p = *state;
 
@@ -88,7 +88,7 @@ static void a_good_pod_has_no_problem(void **state)
 	assert_int_equal(p->d.n_problems, 0);
 }
 
-static void a_missing_link_is_found(void **state)
+static void test_missing_link_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -96,7 +96,7 @@ static void a_missing_link_is_found(void **state)
 	assert_problem(p, "'net2' is missing");
 }
 
-static void a_link_that_is_down_is_found(void **state)
+static void test_link_that_is_down_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -104,7 +104,7 @@ static void a_link_that_is_down_is_found(void **state)
 	assert_problem(p, "'net1' is down");
 }
 
-static void another_mtu_is_found(void **state)
+static void test_mtu_that_differs_from_the_master_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -112,7 +112,7 @@ static void another_mtu_is_found(void **state)
 	assert_problem(p, "MTU 1500, its master 9000");
 }
 
-static void another_kind_is_found(void **state)
+static void test_link_of_another_kind_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -120,7 +120,7 @@ static void another_kind_is_found(void **state)
 	assert_problem(p, "not a macvlan");
 }
 
-static void an_address_of_another_rail_is_found(void **state)
+static void test_address_of_another_rail_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -128,7 +128,7 @@ static void an_address_of_another_rail_is_found(void **state)
 	assert_problem(p, "'net1' has no address of its rail");
 }
 
-static void a_missing_rule_is_found(void **state)
+static void test_missing_rule_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -136,7 +136,7 @@ static void a_missing_rule_is_found(void **state)
 	assert_problem(p, "no rule routes traffic from 'net2'");
 }
 
-static void a_default_route_by_another_gateway_is_found(void **state)
+static void test_default_route_by_another_gateway_is_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -144,7 +144,7 @@ static void a_default_route_by_another_gateway_is_found(void **state)
 	assert_problem(p, "table 101 has no default route by 'net1'");
 }
 
-static void missing_marks_are_found(void **state)
+static void test_missing_marks_are_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -152,7 +152,7 @@ static void missing_marks_are_found(void **state)
 	assert_problem(p, "marks are missing");
 }
 
-static void exclusive_plan_has_a_27_a_node(void **state)
+static void test_exclusive_plan_has_one_27_subnet_per_node(void **state)
 {
 	struct pod *p = *state;
 
@@ -163,7 +163,7 @@ static void exclusive_plan_has_a_27_a_node(void **state)
 	assert_string_equal(p->d.nics[1].pool, "rail0-*");
 }
 
-static void words_of_rules(void **state)
+static void test_rules_are_described_like_ip_rule(void **state)
 {
 	struct rule r = {.family = 4, .src = {ip4(10, 0, 0, 2), 32}, .table = 101};
 	char *words = demo_rule_describe(&r);
@@ -176,7 +176,7 @@ static void words_of_rules(void **state)
 	free(words);
 }
 
-static void words_of_routes(void **state)
+static void test_routes_are_described_like_ip_route(void **state)
 {
 	struct pod *p = *state;
 	const struct demo_facts *f = &p->d.pods[0].facts;
@@ -191,7 +191,7 @@ static void words_of_routes(void **state)
 	free(words);
 }
 
-static void columns_are_as_wide_as_their_widest(void **state)
+static void test_column_has_the_width_of_its_widest_cell(void **state)
 {
 	auto_columns struct columns c;
 	char text[128] = {0};
@@ -213,19 +213,19 @@ static void columns_are_as_wide_as_their_widest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		POD_TEST(a_good_pod_has_no_problem),
-		POD_TEST(a_missing_link_is_found),
-		POD_TEST(a_link_that_is_down_is_found),
-		POD_TEST(another_mtu_is_found),
-		POD_TEST(another_kind_is_found),
-		POD_TEST(an_address_of_another_rail_is_found),
-		POD_TEST(a_missing_rule_is_found),
-		POD_TEST(a_default_route_by_another_gateway_is_found),
-		POD_TEST(missing_marks_are_found),
-		POD_TEST(exclusive_plan_has_a_27_a_node),
-		cmocka_unit_test(words_of_rules),
-		POD_TEST(words_of_routes),
-		cmocka_unit_test(columns_are_as_wide_as_their_widest),
+		POD_TEST(test_pod_without_faults_has_no_problem),
+		POD_TEST(test_missing_link_is_reported),
+		POD_TEST(test_link_that_is_down_is_reported),
+		POD_TEST(test_mtu_that_differs_from_the_master_is_reported),
+		POD_TEST(test_link_of_another_kind_is_reported),
+		POD_TEST(test_address_of_another_rail_is_reported),
+		POD_TEST(test_missing_rule_is_reported),
+		POD_TEST(test_default_route_by_another_gateway_is_reported),
+		POD_TEST(test_missing_marks_are_reported),
+		POD_TEST(test_exclusive_plan_has_one_27_subnet_per_node),
+		cmocka_unit_test(test_rules_are_described_like_ip_rule),
+		POD_TEST(test_routes_are_described_like_ip_route),
+		cmocka_unit_test(test_column_has_the_width_of_its_widest_cell),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ConfigMaps of device plugins: which key is read, what stays in force, what is reported. */
+/*
+ * ConfigMaps of device plugins: which key is read, which version stays in force, which errors are
+ * reported.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +95,7 @@ static void assert_file(struct lab *l, const char *key, const char *wanted)
 	assert_true(span_eq(buf_span(&b), wanted));
 }
 
-static void test_keys(void **state)
+static void test_key_of_the_node_takes_precedence_over_the_default(void **state)
 {
 	struct lab l;
 
@@ -116,7 +119,7 @@ static void test_keys(void **state)
 	end(&l);
 }
 
-static void test_the_version_before_stays(void **state)
+static void test_previous_version_stays_in_force_after_an_error(void **state)
 {
 	static const struct {
 		const char *data, *reported;
@@ -153,7 +156,7 @@ static void test_the_version_before_stays(void **state)
 	}
 }
 
-static void test_never_valid(void **state)
+static void test_configmap_that_was_never_valid_writes_no_file(void **state)
 {
 	struct lab l;
 
@@ -165,7 +168,7 @@ static void test_never_valid(void **state)
 	end(&l);
 }
 
-static void test_keys_that_are_no_file_names(void **state)
+static void test_keys_that_are_not_file_names_are_refused(void **state)
 {
 	struct lab l;
 
@@ -176,8 +179,11 @@ static void test_keys_that_are_no_file_names(void **state)
 	end(&l);
 }
 
-/* Thousands of keys fit into an object; each would be a synced write in the agent's loop. */
-static void test_too_many_keys(void **state)
+/*
+ * An object has space for thousands of keys, and each would cause a synced write in the agent's
+ * loop.
+ */
+static void test_configmap_with_too_many_keys_is_refused(void **state)
 {
 	auto_buf struct buf b;
 	struct lab l;
@@ -193,7 +199,7 @@ static void test_too_many_keys(void **state)
 	end(&l);
 }
 
-static void test_a_version_that_cannot_be_written(void **state)
+static void test_version_that_cannot_be_written_is_reported(void **state)
 {
 	struct lab l;
 
@@ -213,7 +219,7 @@ static void test_a_version_that_cannot_be_written(void **state)
 	end(&l);
 }
 
-static void test_names(void **state)
+static void test_invalid_or_repeated_configmap_names_are_refused(void **state)
 {
 	static const char *const invalid[] = {"/x",   "x/", "a/b/c", "A", "../x",
 					      "x,,y", ",",  "a b",   ".x"};
@@ -232,7 +238,10 @@ static void test_names(void **state)
 		l.maps = first;
 	}
 	device_configmaps_free(l.maps);
-	/* Each resource would be one that "already exists". */
+	/*
+	 * Reading one ConfigMap twice would report each of its resources as one that "already
+	 * exists".
+	 */
 	err_clear(&e);
 	assert_int_equal(open_maps(&l, "x,kube-system/x", &e), -EINVAL);
 	assert_has(e.text, "ConfigMap 'kube-system/x' is named twice");
@@ -249,13 +258,13 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_the_version_before_stays),
-		cmocka_unit_test(test_never_valid),
-		cmocka_unit_test(test_keys_that_are_no_file_names),
-		cmocka_unit_test(test_too_many_keys),
-		cmocka_unit_test(test_a_version_that_cannot_be_written),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_key_of_the_node_takes_precedence_over_the_default),
+		cmocka_unit_test(test_previous_version_stays_in_force_after_an_error),
+		cmocka_unit_test(test_configmap_that_was_never_valid_writes_no_file),
+		cmocka_unit_test(test_keys_that_are_not_file_names_are_refused),
+		cmocka_unit_test(test_configmap_with_too_many_keys_is_refused),
+		cmocka_unit_test(test_version_that_cannot_be_written_is_reported),
+		cmocka_unit_test(test_invalid_or_repeated_configmap_names_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

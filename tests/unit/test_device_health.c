@@ -18,7 +18,7 @@ enum { PFS = 4, START = 1000000, LATE = START + HEALTH_GRACE_MS };
 
 struct lab {
 	struct health *h;
-	struct node_device v[PFS + 1]; /* the last is a VF of the first */
+	struct node_device v[PFS + 1]; /* the last element is a VF of the first PF */
 	struct node_devices node;
 	enum health_link links[PFS + 1];
 	int64_t pci_errors[PFS + 1];
@@ -50,7 +50,7 @@ static bool is_unhealthy(struct lab *l, int i, int64_t now)
 	return l->v[i].unhealthy != NULL;
 }
 
-static void lost_link_is_unhealthy_at_once(void **state)
+static void test_lost_link_is_unhealthy_at_once(void **state)
 {
 	struct lab l;
 
@@ -60,14 +60,14 @@ static void lost_link_is_unhealthy_at_once(void **state)
 	l.links[0] = HEALTH_DOWN;
 	assert_true(judge(&l, START + 1));
 	assert_string_equal(l.v[0].unhealthy, "the link is down");
-	/* Its VF as well, the other PFs not. */
+	/* The VF of the PF is unhealthy as well, other PFs are not. */
 	assert_string_equal(l.v[PFS].unhealthy, "the link is down");
 	assert_null(l.v[1].unhealthy);
 	assert_false(judge(&l, START + 2));
 	health_free(l.h);
 }
 
-static void recovered_link_must_be_stable(void **state)
+static void test_recovered_link_is_healthy_after_a_stable_period(void **state)
 {
 	struct lab l;
 
@@ -85,7 +85,7 @@ static void recovered_link_must_be_stable(void **state)
 	health_free(l.h);
 }
 
-static void flapping_link_stays_unhealthy(void **state)
+static void test_flapping_link_stays_unhealthy(void **state)
 {
 	int64_t now = START;
 	struct lab l;
@@ -105,9 +105,10 @@ static void flapping_link_stays_unhealthy(void **state)
 }
 
 /*
- * A port that is not cabled is a fault only where most others are, and after the grace of a boot.
+ * A port without a cable is a fault only if most other ports have one, and only after the grace
+ * period of a boot.
  */
-static void link_that_was_never_up(void **state)
+static void test_link_that_was_never_up_is_unhealthy_if_most_are_up(void **state)
 {
 	struct lab l;
 
@@ -125,8 +126,8 @@ static void link_that_was_never_up(void **state)
 	health_free(l.h);
 }
 
-/* An error of sysfs, and a device that is in a pod: nothing changes. */
-static void unknown_state_changes_nothing(void **state)
+/* After an error of sysfs, or while a device is in a pod, the health does not change. */
+static void test_unknown_link_state_does_not_change_health(void **state)
 {
 	struct lab l;
 
@@ -142,8 +143,10 @@ static void unknown_state_changes_nothing(void **state)
 	health_free(l.h);
 }
 
-/* A device that was removed and returns starts without its old state: no alarm outlives its cause. */
-static void removed_device_is_forgotten(void **state)
+/*
+ * A device that was removed and returns starts in a new state: no fault of the old one is reported.
+ */
+static void test_removed_device_returns_with_a_new_state(void **state)
 {
 	struct lab l;
 
@@ -160,13 +163,13 @@ static void removed_device_is_forgotten(void **state)
 	health_free(l.h);
 }
 
-static void rising_pci_errors_are_unhealthy(void **state)
+static void test_rising_pci_errors_are_unhealthy(void **state)
 {
 	struct lab l;
 
 	(void)state;
 	init(&l, HEALTH_UP);
-	/* Those from before the first reading do not count. */
+	/* Errors from before the first reading are ignored. */
 	l.pci_errors[0] = 7;
 	assert_false(is_unhealthy(&l, 0, START));
 	assert_false(is_unhealthy(&l, 0, START + 1));
@@ -176,7 +179,7 @@ static void rising_pci_errors_are_unhealthy(void **state)
 	assert_ptr_equal(l.v[PFS].unhealthy, l.v[0].unhealthy);
 	assert_null(l.v[1].unhealthy);
 	assert_int_equal(health_due(l.h), START + 10 + HEALTH_PCI_STABLE_MS);
-	/* Another error restarts the period. */
+	/* Another error restarts the healthy period. */
 	l.pci_errors[0] = 9;
 	assert_true(is_unhealthy(&l, 0, START + 20));
 	assert_true(is_unhealthy(&l, 0, START + 19 + HEALTH_PCI_STABLE_MS));
@@ -185,7 +188,7 @@ static void rising_pci_errors_are_unhealthy(void **state)
 	health_free(l.h);
 }
 
-static void reset_or_unreadable_pci_errors_are_not_a_rise(void **state)
+static void test_reset_or_unreadable_pci_errors_are_not_a_rise(void **state)
 {
 	struct lab l;
 
@@ -201,7 +204,7 @@ static void reset_or_unreadable_pci_errors_are_not_a_rise(void **state)
 	assert_false(is_unhealthy(&l, 0, START + 3));
 	l.pci_errors[0] = 1;
 	assert_true(is_unhealthy(&l, 0, START + 4));
-	/* Unreadable: nothing changes, and no timer that is overdue. */
+	/* An unreadable counter changes nothing and leaves no overdue timer. */
 	l.pci_errors[0] = -1;
 	assert_true(is_unhealthy(&l, 0, START + 5 + HEALTH_PCI_STABLE_MS));
 	assert_int_equal(health_due(l.h), -1);
@@ -211,9 +214,10 @@ static void reset_or_unreadable_pci_errors_are_not_a_rise(void **state)
 }
 
 /*
- * A link that recovers does not hide errors, and errors that end do not hide a link that is down.
+ * A recovered link does not hide PCI errors, and the end of PCI errors does not hide a link that is
+ * down.
  */
-static void link_and_pci_errors_are_judged_apart(void **state)
+static void test_link_and_pci_errors_are_judged_separately(void **state)
 {
 	struct lab l;
 
@@ -235,7 +239,7 @@ static void link_and_pci_errors_are_judged_apart(void **state)
 	health_free(l.h);
 }
 
-static void pci_error_counters(void **state)
+static void test_fatal_pci_errors_are_counted_without_unsupported_requests(void **state)
 {
 	(void)state;
 	assert_int_equal(health_parse_pci_errors(span_of("Undefined 0\nDLP 2\nTLP 3\nUnsupReq 40\n"
@@ -248,7 +252,7 @@ static void pci_error_counters(void **state)
 	assert_int_equal(health_parse_pci_errors(span_of("DLP 99999999999999999999\nTLP 1\n")), 1);
 }
 
-static void reported_error_of_the_device_is_unhealthy_at_once(void **state)
+static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
 {
 	struct lab l;
 
@@ -260,7 +264,7 @@ static void reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	assert_true(is_unhealthy(&l, 0, START + 1));
 	assert_non_null(strstr(l.v[PFS].unhealthy, "devlink health show"));
 	assert_null(l.v[1].unhealthy);
-	/* A reading that fails changes nothing. */
+	/* A failed reading changes nothing. */
 	l.reports[0] = HEALTH_REPORT_UNKNOWN;
 	assert_true(is_unhealthy(&l, 0, LATE));
 	l.reports[0] = HEALTH_REPORT_OK;
@@ -269,7 +273,8 @@ static void reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	assert_false(is_unhealthy(&l, 0, LATE + 1 + HEALTH_STABLE_MS));
 	assert_int_equal(health_due(l.h), -1);
 	/*
-	 * A recovered link does not end the error, nor does the end of the error recover the link.
+	 * A recovered link does not end the reported error, and the end of the error does not
+	 * recover the link.
 	 */
 	l.reports[0] = HEALTH_REPORT_DEVICE;
 	l.links[0] = HEALTH_DOWN;
@@ -283,7 +288,7 @@ static void reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	health_free(l.h);
 }
 
-static void reported_error_of_a_port_may_be_recovered_first(void **state)
+static void test_reported_error_of_a_port_may_be_recovered_first(void **state)
 {
 	struct lab l;
 
@@ -305,11 +310,11 @@ static void reported_error_of_a_port_may_be_recovered_first(void **state)
 	health_free(l.h);
 }
 
-static void worst_report_of_a_device_counts(void **state)
+static void test_worst_report_of_a_device_counts(void **state)
 {
 	struct devlink_reporter v[] = {
 		{"pci", "0000:3b:00.0", "fw", false, true, false,
-		 0}, /* its error would never end */
+		 0}, /* without recovery, so its error would never end */
 		{"pci", "0000:3b:00.1", "fw_fatal", false, true, true, 0},
 		{"pci", "0000:3b:00.1", "tx", true, true, true, 0},
 		{"pci", "0000:3b:00.2", "tx", true, true, true, 0},
@@ -333,19 +338,19 @@ static void worst_report_of_a_device_counts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reported_error_of_the_device_is_unhealthy_at_once),
-		cmocka_unit_test(reported_error_of_a_port_may_be_recovered_first),
-		cmocka_unit_test(worst_report_of_a_device_counts),
-		cmocka_unit_test(lost_link_is_unhealthy_at_once),
-		cmocka_unit_test(recovered_link_must_be_stable),
-		cmocka_unit_test(flapping_link_stays_unhealthy),
-		cmocka_unit_test(link_that_was_never_up),
-		cmocka_unit_test(unknown_state_changes_nothing),
-		cmocka_unit_test(removed_device_is_forgotten),
-		cmocka_unit_test(rising_pci_errors_are_unhealthy),
-		cmocka_unit_test(reset_or_unreadable_pci_errors_are_not_a_rise),
-		cmocka_unit_test(link_and_pci_errors_are_judged_apart),
-		cmocka_unit_test(pci_error_counters),
+		cmocka_unit_test(test_reported_error_of_the_device_is_unhealthy_at_once),
+		cmocka_unit_test(test_reported_error_of_a_port_may_be_recovered_first),
+		cmocka_unit_test(test_worst_report_of_a_device_counts),
+		cmocka_unit_test(test_lost_link_is_unhealthy_at_once),
+		cmocka_unit_test(test_recovered_link_is_healthy_after_a_stable_period),
+		cmocka_unit_test(test_flapping_link_stays_unhealthy),
+		cmocka_unit_test(test_link_that_was_never_up_is_unhealthy_if_most_are_up),
+		cmocka_unit_test(test_unknown_link_state_does_not_change_health),
+		cmocka_unit_test(test_removed_device_returns_with_a_new_state),
+		cmocka_unit_test(test_rising_pci_errors_are_unhealthy),
+		cmocka_unit_test(test_reset_or_unreadable_pci_errors_are_not_a_rise),
+		cmocka_unit_test(test_link_and_pci_errors_are_judged_separately),
+		cmocka_unit_test(test_fatal_pci_errors_are_counted_without_unsupported_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static void same_hex(const struct buf *b, const char *hex)
 	assert_string_equal(text.p ? text.p : "", hex);
 }
 
-static void golden_messages(void **state)
+static void test_messages_have_the_bytes_of_the_go_encoder(void **state)
 {
 	auto_buf struct buf b;
 	struct device_plugin_list l = {0};
@@ -53,13 +53,13 @@ static void golden_messages(void **state)
 	message_list_encode(&l, &b);
 	same_hex(&b, "0a1d0a0c303030303a33623a30302e3212074865616c7468791a040a020801");
 	device_plugin_list_done(&l);
-	/* NUMA node 0 is an empty message, and sent. */
+	/* NUMA node 0 is encoded as an empty message and must be sent. */
 	buf_reset(&b);
 	device_plugin_list_add(&l, "0000:3b:00.2", true, 0);
 	message_list_encode(&l, &b);
 	same_hex(&b, "0a1b0a0c303030303a33623a30302e3212074865616c7468791a020a00");
 	device_plugin_list_done(&l);
-	/* Without a node: no topology; unhealthy. */
+	/* Without a NUMA node the message has no topology; the device is unhealthy. */
 	buf_reset(&b);
 	device_plugin_list_add(&l, "0", true, -1);
 	device_plugin_list_add(&l, "1", false, -1);
@@ -74,7 +74,7 @@ static void golden_messages(void **state)
 	assert_int_equal(b.len, 0);
 }
 
-static void allocation_messages(void **state)
+static void test_allocation_is_encoded_without_duplicates(void **state)
 {
 	struct device_plugin_allocation a = {0};
 	auto_buf struct buf b;
@@ -98,7 +98,7 @@ static void allocation_messages(void **state)
 	device_plugin_allocation_done(&a);
 }
 
-static void requests(void **state)
+static void test_requests_of_the_kubelet_are_decoded(void **state)
 {
 	auto_message_request struct message_request q = {0};
 	auto_free char *error = NULL;
@@ -115,7 +115,7 @@ static void requests(void **state)
 	assert_string_equal(q.v[0].ids.v[1], "1");
 	assert_int_equal(q.v[1].ids.n, 0);
 	message_request_done(&q);
-	/* available a, b; must b; size 2 */
+	/* available: a, b; required: b; size: 2 */
 	assert_int_equal(message_preferred_decode((struct span){"\x0a\x0b\x0a\x01"
 								"a\x0a\x01"
 								"b\x12\x01"
@@ -133,16 +133,16 @@ static void requests(void **state)
 	assert_string_equal(error, "no");
 }
 
-static void bad_requests(void **state)
+static void test_malformed_requests_are_refused(void **state)
 {
 	static const struct {
 		const char *p;
 		size_t n;
 	} rows[] = {
 		{"\x0a", 1},		     /* cut */
-		{"\x0a\x05\x0a\x01", 4},     /* longer than the message */
-		{"\x0a\x03\x0a\x01\x00", 5}, /* NUL in an id */
-		{"\x0a\x02\x0a\x00", 4},     /* an empty id */
+		{"\x0a\x05\x0a\x01", 4},     /* length is longer than the message */
+		{"\x0a\x03\x0a\x01\x00", 5}, /* NUL in a device ID */
+		{"\x0a\x02\x0a\x00", 4},     /* an empty device ID */
 		{"\xff\xff\xff\xff\xff", 5}, /* no tag */
 	};
 	struct message_request q = {.n = 7};
@@ -164,7 +164,7 @@ static void bad_requests(void **state)
 			 -EBADMSG);
 }
 
-static void resource_names(void **state)
+static void test_resource_names_follow_the_rules_of_kubernetes(void **state)
 {
 	static const char *const good[] = {"rdma/hca_shared", "spidernet.io/shared_cx5_gpu1",
 					   "intel.com/intel_sriov_netdevice", "a.b-c/X.1"};
@@ -265,7 +265,7 @@ static int close_lab(void **state)
 	device_plugins_free(l->set);
 	rmdir(l->registry);
 	rmdir(l->devices);
-	assert_int_equal(rmdir(l->dir), 0); /* nothing is left */
+	assert_int_equal(rmdir(l->dir), 0); /* the plugin removed all of its sockets */
 	loop_free(l->loop);
 	buf_done(&l->reply);
 	free(l);
@@ -306,7 +306,7 @@ static void call(struct lab *l, const char *method, struct span request)
 	loop_run(l->loop);
 }
 
-static void serves_its_calls(void **state)
+static void test_plugin_serves_the_calls_of_the_kubelet(void **state)
 {
 	struct lab *l = *state;
 
@@ -316,10 +316,10 @@ static void serves_its_calls(void **state)
 	assert_non_null(memmem(l->reply.p, l->reply.len, "rdma/hca", 8));
 	call(l, "/v1beta1.DevicePlugin/GetDevicePluginOptions", span_of(""));
 	assert_int_equal(l->reply.len, 0);
-	/* Nothing was listed yet. */
+	/* No device has been listed yet. */
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x30", 5});
 	assert_non_null(strstr(l->error, "FAILED_PRECONDITION"));
-	/* A stream has no end: the unary client of the test times out and is cancelled. */
+	/* A stream does not end: the test's unary client times out and is cancelled. */
 	call(l, "/v1beta1.DevicePlugin/ListAndWatch", span_of(""));
 	assert_string_not_equal(l->error, "");
 	while (l->told != 1 + 100)
@@ -335,7 +335,7 @@ static void serves_its_calls(void **state)
 	assert_non_null(strstr(l->error, "INVALID_ARGUMENT"));
 }
 
-static void resource_is_served_once(void **state)
+static void test_resource_is_served_by_one_plugin_only(void **state)
 {
 	struct lab *l = *state;
 	struct device_plugin *p;
@@ -348,13 +348,15 @@ static void resource_is_served_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(golden_messages),
-		cmocka_unit_test(allocation_messages),
-		cmocka_unit_test(requests),
-		cmocka_unit_test(bad_requests),
-		cmocka_unit_test(resource_names),
-		cmocka_unit_test_setup_teardown(serves_its_calls, open_lab, close_lab),
-		cmocka_unit_test_setup_teardown(resource_is_served_once, open_lab, close_lab),
+		cmocka_unit_test(test_messages_have_the_bytes_of_the_go_encoder),
+		cmocka_unit_test(test_allocation_is_encoded_without_duplicates),
+		cmocka_unit_test(test_requests_of_the_kubelet_are_decoded),
+		cmocka_unit_test(test_malformed_requests_are_refused),
+		cmocka_unit_test(test_resource_names_follow_the_rules_of_kubernetes),
+		cmocka_unit_test_setup_teardown(test_plugin_serves_the_calls_of_the_kubelet,
+						open_lab, close_lab),
+		cmocka_unit_test_setup_teardown(test_resource_is_served_by_one_plugin_only,
+						open_lab, close_lab),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

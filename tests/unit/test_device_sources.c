@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* devlink's health reporters as the loop has them: listed by a child process, updated by notifications. */
+/*
+ * Health reporters of devlink: a child process lists them, and notifications update the list in the
+ * loop.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +23,7 @@
 #include "device/serve/port_events.h"
 #include "device/serve/sources.h"
 
-/* In place of libc's: a child that waits for a lock of the kernel does not die of SIGKILL. */
+/* Replaces kill() of libc: the child survives SIGKILL, as a child in uninterruptible sleep does. */
 static bool is_unkillable;
 
 int kill(pid_t pid, int sig)
@@ -37,11 +40,13 @@ struct lab {
 	struct node_devices node;
 	enum health_report reports[2];
 	int changes, ticks;
-	int64_t last, gap; /* the longest time between two turns of the loop */
-	int stop_at;	   /* ticks */
+	int64_t last, gap; /* last turn of the loop, and longest time between two turns, in ms */
+	int stop_at;	   /* in ticks */
 };
 
-/* In shared memory: how many children began to list, and whether the one that waits may end. */
+/*
+ * Memory shared with the children: how many began to list, and whether the waiting child may exit.
+ */
 static struct shared {
 	atomic_int begun, is_released;
 } * shared;
@@ -69,7 +74,7 @@ static struct devlink_reporter reporter(const char *dev, const char *name, bool 
 	return p;
 }
 
-/* Those of many VFs as well, which are not kept. */
+/* Lists reporters of the devices and of many VFs; those of VFs are not stored. */
 static int list_error(struct devlink_reporter **ret, size_t *n, struct err *e)
 {
 	(void)e;
@@ -98,7 +103,7 @@ static void on_devices(void *arg)
 	(void)arg;
 }
 
-/* What the agent does meanwhile: the loop turns, and reads the reports each time. */
+/* The load of the agent's loop: reads the reports at each tick. */
 static void on_tick(void *arg)
 {
 	struct lab *l = arg;
@@ -148,7 +153,7 @@ static void done(struct lab *l)
 	loop_free(l->loop);
 }
 
-static void listed_by_a_child(void **state)
+static void test_reporters_are_listed_by_a_child(void **state)
 {
 	struct lab l;
 
@@ -166,8 +171,11 @@ static void listed_by_a_child(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* It is killed at its timeout, the next one is started when that is due, and the loop turns meanwhile. */
-static void list_that_never_ends_delays_nothing(void **state)
+/*
+ * The child is killed at its timeout, the next child starts when it is due, and the loop continues
+ * meanwhile.
+ */
+static void test_endless_list_does_not_delay_the_loop(void **state)
 {
 	struct lab l;
 
@@ -175,7 +183,7 @@ static void list_that_never_ends_delays_nothing(void **state)
 	init(&l, list_never, 1);
 	while (atomic_load(&shared->begun) < 3)
 		turn(&l, 10);
-	/* A list would have taken the whole time. */
+	/* One complete list would have exceeded this time. */
 	assert_true(l.gap < 20 * LIST_MS);
 	assert_int_equal(l.changes, 0);
 	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
@@ -183,8 +191,8 @@ static void list_that_never_ends_delays_nothing(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* No second one beside a child that waits for a lock of the kernel, however long it does. */
-static void list_that_cannot_be_killed(void **state)
+/* No second child is started while the first is in uninterruptible sleep, for any time. */
+static void test_unkillable_list_starts_no_second_child(void **state)
 {
 	struct lab l;
 
@@ -195,7 +203,7 @@ static void list_that_cannot_be_killed(void **state)
 		turn(&l, 10);
 	turn(&l, 10 * LIST_MS / TICK_MS);
 	assert_int_equal(atomic_load(&shared->begun), 1);
-	/* When it has ended, the next one lists. */
+	/* After the child has exited, the next one lists. */
 	atomic_store(&shared->is_released, 1);
 	while (!l.changes)
 		turn(&l, 10);
@@ -204,7 +212,7 @@ static void list_that_cannot_be_killed(void **state)
 	done(&l);
 }
 
-static void list_that_fails_is_retried(void **state)
+static void test_failed_list_is_retried(void **state)
 {
 	struct lab l;
 
@@ -216,7 +224,7 @@ static void list_that_fails_is_retried(void **state)
 	done(&l);
 }
 
-static void notification_updates_the_list(void **state)
+static void test_notification_updates_the_reporter_list(void **state)
 {
 	struct devlink_reporter p = reporter("0000:3b:00.0", "tx", true), *v = NULL;
 	size_t n = 0;
@@ -240,8 +248,8 @@ static void notification_updates_the_list(void **state)
 	free(v);
 }
 
-/* rtnetlink has no events of these HCAs. */
-static void events_of_ports_without_a_netdev(void **state)
+/* rtnetlink sends no events for these HCAs. */
+static void test_port_events_of_hcas_without_a_netdev(void **state)
 {
 	struct node_rdma rdma = {.name = "mlx5_0"};
 	struct node_device d = {.class = NODE_NET, .rdma = &rdma, .n_rdma = 1};
@@ -264,12 +272,12 @@ static void events_of_ports_without_a_netdev(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(listed_by_a_child),
-		cmocka_unit_test(list_that_never_ends_delays_nothing),
-		cmocka_unit_test(list_that_cannot_be_killed),
-		cmocka_unit_test(list_that_fails_is_retried),
-		cmocka_unit_test(notification_updates_the_list),
-		cmocka_unit_test(events_of_ports_without_a_netdev),
+		cmocka_unit_test(test_reporters_are_listed_by_a_child),
+		cmocka_unit_test(test_endless_list_does_not_delay_the_loop),
+		cmocka_unit_test(test_unkillable_list_starts_no_second_child),
+		cmocka_unit_test(test_failed_list_is_retried),
+		cmocka_unit_test(test_notification_updates_the_reporter_list),
+		cmocka_unit_test(test_port_events_of_hcas_without_a_netdev),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

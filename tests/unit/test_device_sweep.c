@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stale extended resources: which are removed from the Node, and what is remembered. */
+/* Stale extended resources: which are removed from the Node, and which are recorded on disk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void end(struct lab *l)
 	il_drop(&l->files);
 }
 
-/* The patch of a Node with this capacity, which is allocatable too. */
+/* The patch for a Node with this status.capacity and the same status.allocatable. */
 static size_t plan(struct lab *l, const char *capacity, int64_t now_ms)
 {
 	auto_free char *text = xasprintf("{\"status\":{\"capacity\":{%s},\"allocatable\":{%s}}}",
@@ -101,7 +101,7 @@ static size_t plan(struct lab *l, const char *capacity, int64_t now_ms)
 	"{\"op\":\"remove\",\"path\":\"/status/capacity/rdma~1a\"},"                               \
 	"{\"op\":\"remove\",\"path\":\"/status/allocatable/rdma~1a\"}]"
 
-static void test_served_before(void **state)
+static void test_resource_no_longer_served_is_removed_after_the_grace(void **state)
 {
 	struct lab l;
 
@@ -110,7 +110,7 @@ static void test_served_before(void **state)
 	l.served[0] = "rdma/a";
 	assert_int_equal(plan(&l, "\"rdma/a\":\"0\",\"cpu\":\"0\"", 0), 0);
 	l.served[0] = NULL;
-	/* Not before the grace is over, and not while the kubelet counts it. */
+	/* Removed after the grace period only, and not while the kubelet reports devices. */
 	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 100), 0);
 	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 100 + GRACE_MS - 1), 0);
 	assert_int_equal(plan(&l, "\"rdma/a\":\"8\"", 100 + GRACE_MS), 0);
@@ -118,12 +118,12 @@ static void test_served_before(void **state)
 	assert_string_equal(l.patch, REMOVE_A);
 	device_sweep_done(l.sweep);
 	assert_has(l.events, "extended resource 'rdma/a' removed from the Node");
-	/* Served by another plugin from now on. */
+	/* After its removal the resource is served by another plugin. */
 	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 100 + 9 * GRACE_MS), 0);
 	end(&l);
 }
 
-static void test_served_again(void **state)
+static void test_resource_served_again_is_not_removed(void **state)
 {
 	struct lab l;
 
@@ -157,14 +157,14 @@ static void test_served_resources_are_recorded(void **state)
 	assert_string_equal(l.patch, REMOVE_A);
 	device_sweep_done(l.sweep);
 	device_sweep_free(l.sweep);
-	/* The one that was removed is forgotten. */
+	/* The removed resource is deleted from the record. */
 	open_sweep(&l);
 	assert_int_equal(plan(&l, "\"rdma/a\":\"0\",\"rdma/b\":\"0\"", GRACE_MS), 1);
 	assert_has(l.patch, "rdma~1b");
 	end(&l);
 }
 
-static void test_prefixes(void **state)
+static void test_resources_with_configured_prefixes_are_removed(void **state)
 {
 	struct lab l;
 
@@ -179,8 +179,8 @@ static void test_prefixes(void **state)
 	end(&l);
 }
 
-/* A Node is large, and each node of the cluster reads its own. */
-static void test_reads_of_the_node(void **state)
+/* A Node object is large, and each agent of the cluster reads its own. */
+static void test_node_is_read_rarely_and_finally_not_at_all(void **state)
 {
 	enum { MINUTE_MS = 60 * 1000, DAY_MS = 24 * 60 * MINUTE_MS };
 	struct lab l;
@@ -192,14 +192,20 @@ static void test_reads_of_the_node(void **state)
 	l.served[1] = "rdma/b";
 	plan(&l, "", 1);
 	assert_false(device_sweep_due(l.sweep, DAY_MS));
-	/* Not before the grace is over. Then the kubelet's capacity may become 0 at any time. */
+	/*
+	 * No read before the grace period ends; then the kubelet's capacity may become 0 at any
+	 * time.
+	 */
 	l.served[0] = l.served[1] = NULL;
 	plan(&l, "\"rdma/a\":\"8\"", 2);
 	assert_false(device_sweep_due(l.sweep, 1 + GRACE_MS));
 	assert_true(device_sweep_due(l.sweep, 2 + GRACE_MS));
 	plan(&l, "\"rdma/a\":\"8\"", 10 * MINUTE_MS);
 	assert_true(device_sweep_due(l.sweep, 10 * MINUTE_MS + 1));
-	/* Another plugin's devices, or none on the Node: rarely, and not for ever. */
+	/*
+	 * If another plugin serves the devices, or the Node has none: reads become rare and finally
+	 * stop.
+	 */
 	plan(&l, "\"rdma/a\":\"8\"", 20 * MINUTE_MS);
 	assert_false(device_sweep_due(l.sweep, 24 * MINUTE_MS));
 	assert_true(device_sweep_due(l.sweep, 25 * MINUTE_MS));
@@ -217,7 +223,7 @@ static void test_reads_of_the_node(void **state)
 	end(&l);
 }
 
-static void test_damaged_file(void **state)
+static void test_damaged_record_is_treated_as_empty(void **state)
 {
 	static const char *const texts[] = {"", "{", "[]", "{\"resources\":7}",
 					    "{\"resources\":[7,null,{}]}"};
@@ -238,12 +244,12 @@ static void test_damaged_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_served_before),
-		cmocka_unit_test(test_served_again),
+		cmocka_unit_test(test_resource_no_longer_served_is_removed_after_the_grace),
+		cmocka_unit_test(test_resource_served_again_is_not_removed),
 		cmocka_unit_test(test_served_resources_are_recorded),
-		cmocka_unit_test(test_prefixes),
-		cmocka_unit_test(test_damaged_file),
-		cmocka_unit_test(test_reads_of_the_node),
+		cmocka_unit_test(test_resources_with_configured_prefixes_are_removed),
+		cmocka_unit_test(test_damaged_record_is_treated_as_empty),
+		cmocka_unit_test(test_node_is_read_rarely_and_finally_not_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

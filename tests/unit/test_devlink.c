@@ -10,7 +10,7 @@
 
 #define BDF "0000:3b:00.0"
 
-static void eswitch_and_ports(void **state)
+static void test_eswitch_mode_and_ports_are_read(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("devlink.nl");
 	auto_devlink struct devlink *d = NULL;
@@ -57,9 +57,10 @@ static void use(struct nl_wire *w)
 }
 
 /*
- * One component of several, its running and not its stored version; the first value of a parameter.
+ * One component of several, its running instead of its stored version; the first value of a
+ * parameter.
  */
-static void versions_and_parameters(void **state)
+static void test_running_versions_and_parameters_are_read(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("devlink_info.nl");
 	auto_devlink struct devlink *d = NULL;
@@ -95,7 +96,7 @@ static void use_info(struct nl_wire *w)
 	devlink_param_bool(d, "mlx5_core.sf.4", "enable_rdma", &on, NULL);
 }
 
-static void reporters(void **state)
+static void test_health_reporters_are_listed(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("devlink_health.nl");
 	auto_devlink struct devlink *d = NULL;
@@ -134,8 +135,11 @@ static void use_health(struct nl_wire *w)
 	}
 }
 
-/* HEALTH_REPORTER_RECOVER of "fw_fatal", as the kernel sends it to the group. */
-static void notifications(void **state)
+/*
+ * The notification HEALTH_REPORTER_RECOVER of "fw_fatal", as the kernel sends it to the multicast
+ * group.
+ */
+static void test_health_notification_is_decoded_and_truncated_ones_refused(void **state)
 {
 	_Alignas(4) static unsigned char report[] = {
 		0x78, 0x00, 0x00, 0x00, 0x15, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -162,12 +166,12 @@ static void notifications(void **state)
 	assert_true(p.is_error && p.can_recover && !p.of_port && p.port == 0);
 	for (size_t n = 0; n < sizeof(report); n++)
 		assert_false(devlink_report_parse(d, (struct span){(const char *)report, n}, &p));
-	report[4]++; /* of another family */
+	report[4]++; /* message type of another netlink family */
 	assert_false(
 		devlink_report_parse(d, (struct span){(const char *)report, sizeof(report)}, &p));
 }
 
-static void hostile(void **state)
+static void test_mutated_devlink_answers_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("devlink_health.nl", 1000, use_health);
@@ -178,9 +182,11 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eswitch_and_ports), cmocka_unit_test(versions_and_parameters),
-		cmocka_unit_test(reporters),	     cmocka_unit_test(notifications),
-		cmocka_unit_test(hostile),
+		cmocka_unit_test(test_eswitch_mode_and_ports_are_read),
+		cmocka_unit_test(test_running_versions_and_parameters_are_read),
+		cmocka_unit_test(test_health_reporters_are_listed),
+		cmocka_unit_test(test_health_notification_is_decoded_and_truncated_ones_refused),
+		cmocka_unit_test(test_mutated_devlink_answers_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

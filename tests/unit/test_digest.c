@@ -15,10 +15,10 @@
 
 #define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define ABC   "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-/* FIPS 180-4's long vector: a million times "a". */
+/* The long test vector of FIPS 180-4: a million times "a". */
 #define MILLION "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
 
-static void memory(void **state)
+static void test_sha256_of_memory(void **state)
 {
 	char hex[DIGEST_HEX];
 
@@ -29,7 +29,7 @@ static void memory(void **state)
 	assert_string_equal(hex, EMPTY);
 }
 
-static void file(void **state)
+static void test_sha256_of_a_file(void **state)
 {
 	char dir[] = "/tmp/test_digest.XXXXXX", hex[DIGEST_HEX] = "kept";
 	auto_free char *million = xmalloc(1000000);
@@ -55,7 +55,7 @@ static void file(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
-static void versions(void **state)
+static void test_versions_of_bundled_libraries_are_reported(void **state)
 {
 	static const char *const names[] = {"mbedtls", "nghttp2", "yyjson", "nanopb"};
 
@@ -74,9 +74,9 @@ static void versions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory),
-		cmocka_unit_test(file),
-		cmocka_unit_test(versions),
+		cmocka_unit_test(test_sha256_of_memory),
+		cmocka_unit_test(test_sha256_of_a_file),
+		cmocka_unit_test(test_versions_of_bundled_libraries_are_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

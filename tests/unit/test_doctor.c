@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks on hosts of tests/hosts and on facts made up; a snapshot of a host is that host again. */
+/*
+ * Checks on recorded hosts of tests/hosts and on constructed state; a snapshot of a host equals
+ * this host.
+ */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -33,7 +36,7 @@ static void run(struct lab *l)
 	doctor_run(&d);
 }
 
-/* A host of tests/hosts with its PCI functions; NULL: an empty one. */
+/* A host of tests/hosts with its PCI functions; name NULL: a host without hardware. */
 static void begin(struct lab *l, const char *tree)
 {
 	*l = (struct lab){0};
@@ -84,7 +87,7 @@ static size_t count(const struct lab *l, const char *check)
 	return n;
 }
 
-static void empty(void **state)
+static void test_host_without_hardware_has_no_findings(void **state)
 {
 	struct lab l;
 
@@ -113,7 +116,7 @@ static struct rdma_dev two[] = {
 };
 enum { UP = 0x1 };
 
-static void rails(void **state)
+static void test_rails_without_address_or_with_small_mtu_are_found(void **state)
 {
 	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000, .flags = UP},
 			       {.index = 3, .name = "ens2", .mtu = 1500, .flags = UP}};
@@ -149,7 +152,7 @@ static void rails(void **state)
 	end(&l);
 }
 
-static void ports(void **state)
+static void test_rdma_ports_that_are_down_are_found_with_their_cause(void **state)
 {
 	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000},
 			       {.index = 3, .name = "ens2", .mtu = 9000, .flags = UP}};
@@ -181,7 +184,7 @@ static void ports(void **state)
 	end(&l);
 }
 
-static void mode(void **state)
+static void test_rdma_mode_that_does_not_suit_the_cni_is_found(void **state)
 {
 	static const char conf[] = "/etc/cni/net.d/10-net.conflist";
 	struct rdma_dev devs[2];
@@ -222,7 +225,7 @@ static struct pci_dev *function(struct lab *l, const char *bdf)
 	return NULL;
 }
 
-static void functions(void **state)
+static void test_functions_that_are_down_or_without_driver_are_found(void **state)
 {
 	struct link pf = {.index = 2, .name = "ens1f0np0", .mtu = 9000, .flags = UP};
 	struct lab l;
@@ -249,8 +252,8 @@ static void functions(void **state)
 	end(&l);
 }
 
-/* igb's NICs have no RDMA and need none. */
-static void no_rdma_needed(void **state)
+/* NICs of igb have no RDMA and do not need it. */
+static void test_nics_without_rdma_are_no_findings(void **state)
 {
 	struct lab l;
 
@@ -261,7 +264,7 @@ static void no_rdma_needed(void **state)
 	end(&l);
 }
 
-static void parted(void **state)
+static void test_vf_without_its_rdma_device_is_found(void **state)
 {
 	struct lab l;
 	char cmd[256];
@@ -275,7 +278,7 @@ static void parted(void **state)
 	run(&l);
 	finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device does not", "rebind its driver");
 	finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device", "modprobe mlx5_ib");
-	/* it may be in a pod */
+	/* its RDMA device may be in a pod */
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
 	run(&l);
 	assert_int_equal(count(&l, "rdma-kernel"), 0);
@@ -284,7 +287,7 @@ static void parted(void **state)
 
 /* --- folders --- */
 
-static void folders(void **state)
+static void test_broken_links_and_cni_configurations_are_found(void **state)
 {
 	struct lab l;
 
@@ -308,7 +311,7 @@ static void folders(void **state)
 	end(&l);
 }
 
-static void state_of_ours(void **state)
+static void test_invalid_pools_and_leftover_links_are_found(void **state)
 {
 	struct link stray[] = {{.name = "net1", .kind = "macvlan", .group = LINK_GROUP},
 			       {.name = "eth0"}};
@@ -330,7 +333,7 @@ static void state_of_ours(void **state)
 
 /* --- snapshot --- */
 
-/* The network functions that a root has; free() them. */
+/* The network functions below a root. The caller frees them. */
 static size_t network(const struct root *r, struct pci_dev **ret)
 {
 	size_t n, k = 0;
@@ -352,7 +355,7 @@ static void same_functions(const struct root *a, const struct root *b)
 	assert_memory_equal(x, y, n * sizeof(*x));
 }
 
-static void snapshot(void **state)
+static void test_snapshot_unpacked_gives_the_same_functions(void **state)
 {
 	static const char *const trees[] = {"mlx5_roce.tree", "mlx5_ib.tree", "qemu_igb.tree"};
 
@@ -381,7 +384,7 @@ static void snapshot(void **state)
 	}
 }
 
-static void too_large(void **state)
+static void test_too_large_files_are_left_out_of_a_snapshot(void **state)
 {
 	struct host_lab h;
 	auto_buf struct buf b;
@@ -400,10 +403,10 @@ static void too_large(void **state)
 }
 
 /*
- * A node with something wrong of each kind, recorded by tests/vm/cases/doctor.sh: netlink answers
- * out of the snapshot.
+ * A node with one fault of each kind, recorded by tests/vm/cases/doctor.sh: netlink answers are
+ * replayed from the snapshot.
  */
-static void recorded(void **state)
+static void test_faults_of_a_recorded_node_are_found(void **state)
 {
 	struct lab l;
 	struct host_source src = {.root = &l.host.root, .dir = l.host.dir};
@@ -432,8 +435,8 @@ static void recorded(void **state)
 	host_remove(&l.host);
 }
 
-/* A recording that is cut short is an error that names the file, no crash. */
-static void recording_damaged(void **state)
+/* A truncated recording is an error that names the file. */
+static void test_damaged_recording_is_an_error(void **state)
 {
 	struct lab l;
 	struct host_source src = {.root = &l.host.root, .dir = l.host.dir};
@@ -451,7 +454,7 @@ static void recording_damaged(void **state)
 
 /* --- what is printed --- */
 
-static void shown(void **state)
+static void test_findings_are_printed_by_severity(void **state)
 {
 	auto_free char *out = NULL;
 	auto_buf struct buf b;
@@ -483,7 +486,7 @@ static void shown(void **state)
 	end(&l);
 }
 
-static void test_the_cni_configuration_that_is_first(void **state)
+static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 {
 	static const char ours[] =
 		"{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"}]}";
@@ -496,7 +499,7 @@ static void test_the_cni_configuration_that_is_first(void **state)
 	host_write(&l.host, "/etc/cni/net.d/10-net.conf", net);
 	run(&l);
 	assert_null(find(&l, "cni-first", "/etc/cni/net.d"));
-	/* Installed, and called by nothing. */
+	/* The plugin is installed, and no configuration uses it. */
 	assert_int_equal(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
 	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL),
@@ -520,7 +523,7 @@ static void test_the_cni_configuration_that_is_first(void **state)
 	f = find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
 	assert_non_null(f);
 	assert_non_null(strstr(f->what, "it is invalid"));
-	/* Multus' own is fine where we are Multus. */
+	/* A configuration of Multus is accepted if unirail runs under the name of Multus. */
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", multus);
 	run(&l);
 	assert_non_null(find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
@@ -541,21 +544,21 @@ static void test_the_cni_configuration_that_is_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(empty),
-		cmocka_unit_test(rails),
-		cmocka_unit_test(ports),
-		cmocka_unit_test(mode),
-		cmocka_unit_test(functions),
-		cmocka_unit_test(no_rdma_needed),
-		cmocka_unit_test(parted),
-		cmocka_unit_test(folders),
-		cmocka_unit_test(state_of_ours),
-		cmocka_unit_test(snapshot),
-		cmocka_unit_test(too_large),
-		cmocka_unit_test(recorded),
-		cmocka_unit_test(recording_damaged),
-		cmocka_unit_test(shown),
-		cmocka_unit_test(test_the_cni_configuration_that_is_first),
+		cmocka_unit_test(test_host_without_hardware_has_no_findings),
+		cmocka_unit_test(test_rails_without_address_or_with_small_mtu_are_found),
+		cmocka_unit_test(test_rdma_ports_that_are_down_are_found_with_their_cause),
+		cmocka_unit_test(test_rdma_mode_that_does_not_suit_the_cni_is_found),
+		cmocka_unit_test(test_functions_that_are_down_or_without_driver_are_found),
+		cmocka_unit_test(test_nics_without_rdma_are_no_findings),
+		cmocka_unit_test(test_vf_without_its_rdma_device_is_found),
+		cmocka_unit_test(test_broken_links_and_cni_configurations_are_found),
+		cmocka_unit_test(test_invalid_pools_and_leftover_links_are_found),
+		cmocka_unit_test(test_snapshot_unpacked_gives_the_same_functions),
+		cmocka_unit_test(test_too_large_files_are_left_out_of_a_snapshot),
+		cmocka_unit_test(test_faults_of_a_recorded_node_are_found),
+		cmocka_unit_test(test_damaged_recording_is_an_error),
+		cmocka_unit_test(test_findings_are_printed_by_severity),
+		cmocka_unit_test(test_cni_configuration_that_sorts_first_is_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands that findings become, beside what host.conf sets already. */
+/* How findings become commands that agree with the settings of host.conf. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void become(const char *conf, const char *const *fixes, size_t n, const c
 	become(conf, fixes, ARRAY_LEN(fixes), (const char *const[]){__VA_ARGS__},                  \
 	       ARRAY_LEN(((const char *const[]){__VA_ARGS__})))
 
-static void test_findings_of_one_kind_are_one_command(void **state)
+static void test_findings_of_one_kind_become_one_command(void **state)
 {
 	static const char *const fixes[] = {"acs", "sysctl a.b=2", NULL, "acs", "sysctl c.d=1"};
 
@@ -44,7 +44,7 @@ static void test_findings_of_one_kind_are_one_command(void **state)
 	BECOME("", "unirail host acs", "unirail host sysctl a.b=2 c.d=1");
 }
 
-static void test_lists_are_joined(void **state)
+static void test_list_arguments_of_findings_are_joined(void **state)
 {
 	static const char *const fixes[] = {"modules --load ib_umad,rdma_ucm",
 					    "modules --load ib_umad,rdma_ucm,nvidia_peermem",
@@ -56,7 +56,7 @@ static void test_lists_are_joined(void **state)
 	       "unirail host nm-ignore --interfaces 'veth*,ens1,ens2'");
 }
 
-static void test_present_section_stays(void **state)
+static void test_command_includes_the_settings_of_host_conf(void **state)
 {
 	static const char *const fixes[] = {"sysctl net.ipv4.conf.ens1.rp_filter=2",
 					    "modules --load ib_umad"};
@@ -79,9 +79,9 @@ static void test_kinds_of_drift_are_applied_together(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_findings_of_one_kind_are_one_command),
-		cmocka_unit_test(test_lists_are_joined),
-		cmocka_unit_test(test_present_section_stays),
+		cmocka_unit_test(test_findings_of_one_kind_become_one_command),
+		cmocka_unit_test(test_list_arguments_of_findings_are_joined),
+		cmocka_unit_test(test_command_includes_the_settings_of_host_conf),
 		cmocka_unit_test(test_kinds_of_drift_are_applied_together),
 	};
 

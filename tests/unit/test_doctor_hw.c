@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each check of doctor/hardware.c on a host that has the fault, and on the same host without it. */
+/*
+ * Each check of doctor/hardware.c on a host that has the fault, and on the same host without the
+ * fault.
+ */
 #include "host_lab.h"
 
 #include <stdio.h>
@@ -19,7 +22,7 @@ struct lab {
 	struct link links[2];
 };
 
-/* Two RoCE rails, ens1 and ens2, of a host of tests/hosts (NULL: an empty one). */
+/* Two RoCE rails, ens1 and ens2, on a host of tests/hosts (NULL: a host without hardware). */
 static void begin(struct lab *l, const char *tree)
 {
 	*l = (struct lab){0};
@@ -53,7 +56,7 @@ static void end(struct lab *l)
 	host_remove(&l->host);
 }
 
-/* Runs one check; returns how much it found. */
+/* Runs one check; returns its number of findings. */
 static size_t run(struct lab *l, void (*check)(struct doctor *))
 {
 	struct doctor d = {.f = &l->f, .out = &l->found};
@@ -73,7 +76,7 @@ static void first_is(const struct lab *l, const char *where, const char *what, c
 		fail_msg("'%s' is not in '%s'", remedy, l->found.v[0].remedy);
 }
 
-static void pci(void **state)
+static void test_pci_acs_and_read_request_faults_are_found(void **state)
 {
 	struct lab l;
 
@@ -93,7 +96,7 @@ static void pci(void **state)
 	end(&l);
 }
 
-static void gids(void **state)
+static void test_active_port_without_gid_is_found(void **state)
 {
 	struct lab l;
 
@@ -111,7 +114,7 @@ static void gids(void **state)
 	end(&l);
 }
 
-static void identities(void **state)
+static void test_duplicate_guids_and_macs_are_found(void **state)
 {
 	struct lab l;
 
@@ -127,18 +130,18 @@ static void identities(void **state)
 	first_is(&l, "ens2", "that of 'ens1'", "'unirail host vf");
 	l.links[0].master = l.links[1].master = 9; /* a bond */
 	assert_int_equal(run(&l, doctor_rail_macs), 0);
-	l.rdma[0].node_guid = l.rdma[1].node_guid = 0; /* VFs that were not set up */
+	l.rdma[0].node_guid = l.rdma[1].node_guid = 0; /* GUIDs of VFs that were not configured */
 	assert_int_equal(run(&l, doctor_rdma_guids), 0);
 	end(&l);
 }
 
-static void umad(void **state)
+static void test_infiniband_port_without_umad_device_is_found(void **state)
 {
 	struct lab l;
 
 	(void)state;
 	begin(&l, NULL);
-	assert_int_equal(run(&l, doctor_rdma_umad), 0); /* Ethernet needs none */
+	assert_int_equal(run(&l, doctor_rdma_umad), 0); /* Ethernet needs no umad device */
 	strcpy(l.rdma[0].ports[0].link_layer, "InfiniBand");
 	assert_int_equal(run(&l, doctor_rdma_umad), 1);
 	first_is(&l, "/dev/infiniband/umad0", "ib_umad", "'unirail host modules'");
@@ -147,7 +150,7 @@ static void umad(void **state)
 	end(&l);
 }
 
-static void rails(void **state)
+static void test_strict_rp_filter_and_managed_rails_are_found(void **state)
 {
 	struct lab l;
 
@@ -169,12 +172,12 @@ static void rails(void **state)
 	end(&l);
 }
 
-static void peermem(void **state)
+static void test_missing_gpu_peer_memory_module_is_found(void **state)
 {
 	struct lab l;
 
 	(void)state;
-	begin(&l, "hw_eight_ofed.tree"); /* its GPU driver is the open one */
+	begin(&l, "hw_eight_ofed.tree"); /* its GPU driver is the open source one */
 	assert_int_equal(run(&l, doctor_gpu_peermem), 0);
 	host_write(&l.host, "/proc/driver/nvidia/version",
 		   "NVRM version: NVIDIA UNIX x86_64 Kernel Module");
@@ -189,7 +192,7 @@ static void peermem(void **state)
 	"Limit                     Soft Limit           Hard Limit           Units\n"              \
 	"Max locked memory         " soft "              8388608              bytes"
 
-static void memlock(void **state)
+static void test_process_with_a_low_memlock_limit_is_found(void **state)
 {
 	char path[128];
 	struct lab l;
@@ -216,9 +219,13 @@ static void memlock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pci),	   cmocka_unit_test(gids),  cmocka_unit_test(identities),
-		cmocka_unit_test(umad),	   cmocka_unit_test(rails), cmocka_unit_test(peermem),
-		cmocka_unit_test(memlock),
+		cmocka_unit_test(test_pci_acs_and_read_request_faults_are_found),
+		cmocka_unit_test(test_active_port_without_gid_is_found),
+		cmocka_unit_test(test_duplicate_guids_and_macs_are_found),
+		cmocka_unit_test(test_infiniband_port_without_umad_device_is_found),
+		cmocka_unit_test(test_strict_rp_filter_and_managed_rails_are_found),
+		cmocka_unit_test(test_missing_gpu_peer_memory_module_is_found),
+		cmocka_unit_test(test_process_with_a_low_memlock_limit_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of rails against their use, of host.conf and of the Node object: a host with the fault, and without. */
+/*
+ * Checks that compare rails with their use, with host.conf and with the Node object: on a host with
+ * the fault, and without it.
+ */
 #include "host_lab.h"
 
 #include <stdio.h>
@@ -21,7 +24,7 @@ struct lab {
 	struct addr addrs[1];
 };
 
-/* Rails ens1 and ens2 with RoCE, and eth0. */
+/* The RoCE rails ens1 and ens2, and eth0. */
 static void begin(struct lab *l, const char *tree)
 {
 	*l = (struct lab){0};
@@ -98,7 +101,7 @@ static void set_node(struct lab *l, const char *text)
 
 #define CONF "/etc/cni/net.d/10-net.conflist"
 
-static void test_link_type_against_plugins(void **state)
+static void test_plugin_that_needs_another_link_type_is_found(void **state)
 {
 	struct lab l;
 
@@ -118,7 +121,7 @@ static void test_link_type_against_plugins(void **state)
 	end(&l);
 }
 
-static void test_link_type_of_one_nic_among_its_model(void **state)
+static void test_nic_with_another_link_type_than_its_model_is_found(void **state)
 {
 	struct lab l;
 
@@ -136,7 +139,7 @@ static void test_link_type_of_one_nic_among_its_model(void **state)
 	end(&l);
 }
 
-static void test_port_without_subnet_manager(void **state)
+static void test_infiniband_port_without_subnet_manager_is_found(void **state)
 {
 	struct lab l;
 
@@ -151,7 +154,7 @@ static void test_port_without_subnet_manager(void **state)
 	end(&l);
 }
 
-static void test_mtu_of_vf_and_pod(void **state)
+static void test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found(void **state)
 {
 	struct link pod = {.name = "net1", .mtu = 1500, .device = "0000:18:00.2"};
 	struct doctor d;
@@ -178,8 +181,8 @@ static void test_mtu_of_vf_and_pod(void **state)
 	end(&l);
 }
 
-/* Of a snapshot: namespaces without a file of their own, and damaged lines, have no functions. */
-static void test_mtu_of_pods_of_a_snapshot(void **state)
+/* In a snapshot: namespaces without a file and damaged lines have no functions. */
+static void test_mtu_of_pods_is_checked_in_a_snapshot(void **state)
 {
 	struct lab l;
 
@@ -200,7 +203,7 @@ static void test_mtu_of_pods_of_a_snapshot(void **state)
 	end(&l);
 }
 
-static void test_mtu_of_configuration(void **state)
+static void test_configured_mtu_above_the_masters_is_found(void **state)
 {
 	struct lab l;
 
@@ -216,7 +219,7 @@ static void test_mtu_of_configuration(void **state)
 	end(&l);
 }
 
-static void test_gids_of_roce_v2(void **state)
+static void test_port_without_a_roce_v2_gid_is_found(void **state)
 {
 	static const char dir[] = "/sys/class/infiniband/mlx5_0/ports/1";
 	char path[128];
@@ -228,7 +231,7 @@ static void test_gids_of_roce_v2(void **state)
 	host_write(&l.host, path, "4: ACTIVE");
 	snprintf(path, sizeof(path), "%s/gids/0", dir);
 	host_write(&l.host, path, "fe80:0000:0000:0000:0000:0000:0000:0001");
-	assert_int_equal(run(&l, doctor_rdma_gids), 0); /* its type is not known */
+	assert_int_equal(run(&l, doctor_rdma_gids), 0); /* the type of the GID is not recorded */
 	snprintf(path, sizeof(path), "%s/gid_attrs/types/0", dir);
 	host_write(&l.host, path, "IB/RoCE v1");
 	assert_int_equal(run(&l, doctor_rdma_gids), 1);
@@ -238,7 +241,7 @@ static void test_gids_of_roce_v2(void **state)
 	end(&l);
 }
 
-static void test_networkd_that_removes_rules(void **state)
+static void test_networkd_that_removes_rules_is_found(void **state)
 {
 	struct lab l;
 
@@ -254,7 +257,7 @@ static void test_networkd_that_removes_rules(void **state)
 	end(&l);
 }
 
-static void test_rail_that_another_cni_uses(void **state)
+static void test_rail_that_another_cni_uses_is_found(void **state)
 {
 	struct lab l;
 
@@ -279,7 +282,7 @@ static void test_rail_that_another_cni_uses(void **state)
 	end(&l);
 }
 
-static void test_drift_from_host_conf(void **state)
+static void test_drift_from_host_conf_is_found(void **state)
 {
 	struct lab l;
 
@@ -301,7 +304,7 @@ static void test_drift_from_host_conf(void **state)
 	end(&l);
 }
 
-static void test_drift_of_qos(void **state)
+static void test_drift_of_qos_is_found(void **state)
 {
 	struct lab l;
 
@@ -330,7 +333,7 @@ static void registered(struct lab *l, const char *devices)
 	host_write(&l->host, CHECKPOINT, text);
 }
 
-static void test_resources_of_the_kubelet(void **state)
+static void test_vf_missing_in_the_kubelets_resources_is_found(void **state)
 {
 	struct lab l;
 
@@ -350,7 +353,7 @@ static void test_resources_of_the_kubelet(void **state)
 	end(&l);
 }
 
-static void test_resources_of_the_node_object(void **state)
+static void test_node_object_without_registered_resources_is_found(void **state)
 {
 	struct lab l;
 
@@ -368,7 +371,7 @@ static void test_resources_of_the_node_object(void **state)
 	end(&l);
 }
 
-static void test_driver_pods_of_the_network_operator(void **state)
+static void test_driver_pods_of_the_network_operator_are_found(void **state)
 {
 	struct lab l;
 
@@ -387,7 +390,7 @@ static void test_driver_pods_of_the_network_operator(void **state)
 	end(&l);
 }
 
-static void test_rail_as_the_nodes_address(void **state)
+static void test_rail_used_as_the_nodes_address_is_found(void **state)
 {
 	struct lab l;
 
@@ -403,8 +406,8 @@ static void test_rail_as_the_nodes_address(void **state)
 	end(&l);
 }
 
-/* What the checks read is in a snapshot: they find the same on it. */
-static void test_checks_of_a_snapshot(void **state)
+/* A snapshot has all files that the checks read: they find the same faults in it. */
+static void test_checks_find_the_same_in_a_snapshot(void **state)
 {
 	static void (*const checks[])(struct doctor *) = {doctor_pci_acs,	doctor_pci_read,
 							  doctor_memlock,	doctor_rail_managed,
@@ -465,22 +468,22 @@ static void test_checks_of_a_snapshot(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_link_type_against_plugins),
-		cmocka_unit_test(test_link_type_of_one_nic_among_its_model),
-		cmocka_unit_test(test_port_without_subnet_manager),
-		cmocka_unit_test(test_mtu_of_vf_and_pod),
-		cmocka_unit_test(test_mtu_of_pods_of_a_snapshot),
-		cmocka_unit_test(test_mtu_of_configuration),
-		cmocka_unit_test(test_gids_of_roce_v2),
-		cmocka_unit_test(test_networkd_that_removes_rules),
-		cmocka_unit_test(test_rail_that_another_cni_uses),
-		cmocka_unit_test(test_drift_from_host_conf),
-		cmocka_unit_test(test_drift_of_qos),
-		cmocka_unit_test(test_resources_of_the_kubelet),
-		cmocka_unit_test(test_resources_of_the_node_object),
-		cmocka_unit_test(test_driver_pods_of_the_network_operator),
-		cmocka_unit_test(test_rail_as_the_nodes_address),
-		cmocka_unit_test(test_checks_of_a_snapshot),
+		cmocka_unit_test(test_plugin_that_needs_another_link_type_is_found),
+		cmocka_unit_test(test_nic_with_another_link_type_than_its_model_is_found),
+		cmocka_unit_test(test_infiniband_port_without_subnet_manager_is_found),
+		cmocka_unit_test(test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found),
+		cmocka_unit_test(test_mtu_of_pods_is_checked_in_a_snapshot),
+		cmocka_unit_test(test_configured_mtu_above_the_masters_is_found),
+		cmocka_unit_test(test_port_without_a_roce_v2_gid_is_found),
+		cmocka_unit_test(test_networkd_that_removes_rules_is_found),
+		cmocka_unit_test(test_rail_that_another_cni_uses_is_found),
+		cmocka_unit_test(test_drift_from_host_conf_is_found),
+		cmocka_unit_test(test_drift_of_qos_is_found),
+		cmocka_unit_test(test_vf_missing_in_the_kubelets_resources_is_found),
+		cmocka_unit_test(test_node_object_without_registered_resources_is_found),
+		cmocka_unit_test(test_driver_pods_of_the_network_operator_are_found),
+		cmocka_unit_test(test_rail_used_as_the_nodes_address_is_found),
+		cmocka_unit_test(test_checks_find_the_same_in_a_snapshot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SpiderEndpoints, from leases to the object. */
+/* SpiderEndpoint objects that follow from leases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static struct pod_facts pod_facts(const char *name, const char *uid)
 				  .node = (char *)"n1"};
 }
 
-static void test_all_rails_of_a_pod(void **state)
+static void test_endpoint_lists_all_rails_of_a_pod(void **state)
 {
 	static const char want[] =
 		"{\"current\":{\"ips\":["
@@ -115,10 +115,10 @@ static void test_all_rails_of_a_pod(void **state)
 }
 
 /*
- * The lease table has addresses in the order in which they were first seen, and retained ones come
- * back in any order.
+ * The lease table is in the order in which addresses were first seen, and retained addresses return
+ * in any order.
  */
-static void test_order_of_interfaces(void **state)
+static void test_interfaces_of_an_endpoint_have_a_stable_order(void **state)
 {
 	static const char *const want[] = {"net2", "net10", "net11", "net1", NULL};
 	struct lease last = lease("10.6.0.2/24", "p4", "a", "u1", "net1");
@@ -143,8 +143,8 @@ static void test_order_of_interfaces(void **state)
 	endpoints_required_done(&w);
 }
 
-/* The old sandbox's DEL comes after the new one's ADD. */
-static void test_the_last_container_counts(void **state)
+/* The DEL of the old sandbox arrives after the ADD of the new sandbox. */
+static void test_addresses_of_the_last_container_count(void **state)
 {
 	struct lease late = lease("10.6.0.9/24", "p4", "a", "u0", "eth0");
 	struct endpoints_required w;
@@ -160,7 +160,10 @@ static void test_the_last_container_counts(void **state)
 	endpoints_required_done(&w);
 }
 
-/* Released addresses and those without a pod name have no object; retained ones stay. */
+/*
+ * Released addresses and addresses without a pod name have no object; the object of retained
+ * addresses stays.
+ */
 static void test_leases_without_an_endpoint(void **state)
 {
 	struct lease l = lease("10.6.0.2/24", "p4", "a", "u1", "eth0");
@@ -199,7 +202,7 @@ static void owner(const char *kind, const char *name, const char *hash, const ch
 	labels_done(&pod.labels);
 }
 
-static void test_owners(void **state)
+static void test_owner_of_a_pod_is_its_top_controller(void **state)
 {
 	(void)state;
 	owner("ReplicaSet", "app-1-9dc78fb9", "9dc78fb9", "Deployment", "app-1");
@@ -215,7 +218,7 @@ static const struct json *parse(struct json_doc **doc, const char *text)
 	return json_root(*doc);
 }
 
-static void test_bodies(void **state)
+static void test_endpoint_requests_have_owner_and_status(void **state)
 {
 	struct pod_facts pod = pod_facts("a", "u1");
 	struct endpoint p = {.ns = (char *)"default",
@@ -234,7 +237,7 @@ static void test_bodies(void **state)
 		"\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"a\","
 		"\"uid\":\"u1\"}]},\"status\":{\"current\":{\"ips\":[],\"node\":\"n1\",\"uid\":"
 		"\"u1\"},\"ownerControllerName\":\"a\",\"ownerControllerType\":\"Pod\"}}");
-	/* The written object is recognized as the requested one. */
+	/* The written object is recognized as equal to the requested one. */
 	o = parse(&doc, text);
 	free(text);
 	text = endpoint_status(&p, &pod, "n1");
@@ -246,8 +249,8 @@ static void test_bodies(void **state)
 	free(text);
 	json_free(doc);
 	/*
-	 * An object with retained addresses is not deleted with its pod; no finalizer stays without
-	 * an owner.
+	 * An object with retained addresses has no owner reference and is not deleted with its pod;
+	 * without an owner it needs no finalizer.
 	 */
 	p.sticky = true;
 	text = endpoint_patch_text(&p, &pod, "n1", "n1");
@@ -256,7 +259,7 @@ static void test_bodies(void **state)
 	assert_int_equal(json_kind(ref), JSON_ARRAY);
 	assert_int_equal(json_len(ref), 0);
 	assert_non_null(strstr(text, "\"finalizers\":null"));
-	/* Requests for addresses that this node owns now are removed. */
+	/* Requests for migration are removed, since this node owns the addresses now. */
 	assert_non_null(strstr(text, "\"unirail.io/wanted-from\":null"));
 	assert_non_null(strstr(text, "\"annotations\":{\"unirail.io/wanted-by\":null}"));
 	free(text);
@@ -266,12 +269,17 @@ static void test_bodies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_all_rails_of_a_pod, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_order_of_interfaces, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_last_container_counts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_endpoint_lists_all_rails_of_a_pod, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_interfaces_of_an_endpoint_have_a_stable_order,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_addresses_of_the_last_container_count, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_leases_without_an_endpoint, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_owner_of_a_pod_is_its_top_controller, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_endpoint_requests_have_owner_and_status, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

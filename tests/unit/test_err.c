@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-static void test_names(void **state)
+static void test_errno_text_has_description_and_name(void **state)
 {
 	(void)state;
 	assert_string_equal(errno_text(ENOENT), "No such file or directory (ENOENT)");
@@ -20,7 +20,7 @@ static void test_names(void **state)
 	assert_string_equal(errno_text(-524), "Operation not supported (ENOTSUPP)");
 	assert_string_equal(errno_text(4711), "errno 4711");
 	assert_string_equal(errno_text(0), "errno 0");
-	assert_string_equal(errno_text(41), "errno 41"); /* a gap in the kernel's list */
+	assert_string_equal(errno_text(41), "errno 41"); /* an unused number in the kernel's list */
 	assert_string_equal(errno_text(INT32_MIN), "errno 2147483648");
 }
 
@@ -29,7 +29,7 @@ static int innermost(struct err *e)
 	return err_sys(e, -EPERM, "open '%s'", "/dev/x");
 }
 
-static void test_wrap(void **state)
+static void test_wrapped_error_has_outer_and_inner_text(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -53,7 +53,7 @@ static void test_wrap(void **state)
 	assert_int_equal(e.kind, ERR_OTHER);
 }
 
-static void test_wrap_of_nothing_names_the_errno(void **state)
+static void test_wrapping_an_empty_error_names_the_errno(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -63,7 +63,7 @@ static void test_wrap_of_nothing_names_the_errno(void **state)
 	assert_int_equal(e.code, -EINVAL);
 }
 
-static void test_null_is_fine(void **state)
+static void test_functions_accept_null_errors(void **state)
 {
 	(void)state;
 	assert_int_equal(err_set(NULL, -EINVAL, "x"), -EINVAL);
@@ -82,7 +82,7 @@ static void test_set_clears_kind_and_details(void **state)
 	(void)state;
 	err_kind(&e, ERR_AGAIN, -EBUSY, "busy");
 	err_details(&e, "d");
-	/* The old text may be an argument. */
+	/* The old text may be an argument of the new text. */
 	err_set(&e, -EIO, "again: %s", e.text);
 	assert_string_equal(e.text, "again: busy");
 	assert_int_equal(e.kind, ERR_OTHER);
@@ -90,7 +90,7 @@ static void test_set_clears_kind_and_details(void **state)
 	assert_string_equal(e.details, "");
 }
 
-static void test_long_texts(void **state)
+static void test_long_error_texts_are_truncated_with_dots(void **state)
 {
 	char big[3000];
 	struct err e = ERR_INIT;
@@ -104,7 +104,7 @@ static void test_long_texts(void **state)
 	assert_int_equal(n, ERR_TEXT_MAX - 1);
 	assert_string_equal(e.text + n - 4, "a...");
 
-	/* The errno survives a long subject. */
+	/* The errno is retained after a long subject. */
 	err_sys(&e, -ENOENT, "%s", big);
 	n = strlen(e.text);
 	assert_true(n < ERR_TEXT_MAX);
@@ -115,7 +115,7 @@ static void test_long_texts(void **state)
 	err_wrap(&e, -EPERM, "%s", big);
 	assert_non_null(strstr(e.text, "a...: open 'x': Operation not permitted (EPERM)"));
 
-	/* Wrapping a full text keeps the context and marks the loss. */
+	/* Wrapping a full text retains the context and marks the truncation. */
 	err_set(&e, -EIO, "%s", big);
 	err_wrap(&e, -EIO, "outer");
 	assert_int_equal(strncmp(e.text, "outer: aaa", 10), 0);
@@ -150,12 +150,12 @@ static void test_utf8_is_not_split(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_wrap),
-		cmocka_unit_test(test_wrap_of_nothing_names_the_errno),
-		cmocka_unit_test(test_null_is_fine),
+		cmocka_unit_test(test_errno_text_has_description_and_name),
+		cmocka_unit_test(test_wrapped_error_has_outer_and_inner_text),
+		cmocka_unit_test(test_wrapping_an_empty_error_names_the_errno),
+		cmocka_unit_test(test_functions_accept_null_errors),
 		cmocka_unit_test(test_set_clears_kind_and_details),
-		cmocka_unit_test(test_long_texts),
+		cmocka_unit_test(test_long_error_texts_are_truncated_with_dots),
 		cmocka_unit_test(test_utf8_is_not_split),
 	};
 

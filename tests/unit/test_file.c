@@ -26,7 +26,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 
-/* Each test has an empty directory, seen as a root and as a path of the host. */
+/* Each test has an empty directory, opened as a root and as a path of the host. */
 struct place {
 	char dir[64];
 	struct root in, host;
@@ -88,10 +88,10 @@ static size_t count(const struct root *r, const char *path)
 }
 
 /*
- * A FIFO left by a user with write permission to the directory: its open() would wait for a writer,
- * with locks held.
+ * A FIFO created by a user who may write to the directory: open() would wait for a writer while
+ * locks are held.
  */
-static void test_a_fifo_is_not_waited_for(void **state)
+static void test_open_of_a_fifo_fails_without_waiting(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -163,7 +163,7 @@ static bool is_there(const struct place *p, const char *name)
 	return file_exists(&p->host, path);
 }
 
-/* Each case of a strict root. */
+/* Each kind of path below a strict root. */
 static void strict_cases(struct place *p)
 {
 	const struct root r = {p->host.fd, true, true};
@@ -171,7 +171,7 @@ static void strict_cases(struct place *p)
 	struct err e = ERR_INIT;
 	int fd = -1;
 
-	/* Plain, and what an administrator set up. */
+	/* Regular paths, and symbolic links that root created. */
 	assert_int_equal(open_at(&r, p, "/file", O_RDWR, &e), 0);
 	assert_int_equal(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
 	assert_int_equal(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);
@@ -187,7 +187,7 @@ static void strict_cases(struct place *p)
 	assert_int_equal(open_at(&r, p, "/last", O_RDONLY | O_NOFOLLOW, &e), -ELOOP);
 	assert_int_equal(open_at(&r, p, "/theirs", O_PATH | O_NOFOLLOW, &e), 0);
 
-	/* A link that other users own or can replace: the error names it. */
+	/* A symbolic link that another user owns or can replace: the error names the link. */
 	snprintf(text, sizeof(text),
 		 "'%s/theirs' is a symbolic link that others than root can change", p->dir);
 	assert_int_equal(open_at(&r, p, "/theirs/deep/file", O_RDONLY, &e), -ELOOP);
@@ -205,7 +205,7 @@ static void strict_cases(struct place *p)
 	assert_int_equal(chown(path, 1000, 1000), 0);
 	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
 
-	/* Functions that create, replace, remove, lock. */
+	/* Functions that create, replace, remove and lock files. */
 	snprintf(path, sizeof(path), "%s/theirs/new/folder", p->dir);
 	assert_int_equal(dir_make(&r, path, 0755, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
@@ -222,10 +222,10 @@ static void strict_cases(struct place *p)
 	assert_true(is_there(p, "/real/made/deep"));
 	assert_false(is_there(p, "/real/folder"));
 
-	/* Not strict, all of them are followed. */
+	/* A root that is not strict follows all links. */
 	assert_int_equal(open_at(&p->host, p, "/theirs/deep/file", O_RDONLY, &e), 0);
 
-	/* The kernel's own names. */
+	/* Magic links and devices of the kernel are followed. */
 	for (size_t i = 0; i < 2; i++) {
 		auto_fd int own =
 			file_open(&r, i ? "/dev/null" : "/proc/self/exe", O_RDONLY, 0, &e);
@@ -234,13 +234,13 @@ static void strict_cases(struct place *p)
 	}
 }
 
-static void test_links_of_others(void **state)
+static void test_links_of_other_users_are_refused_below_a_strict_root(void **state)
 {
 	strict_tree(*state);
 	strict_cases(*state);
 }
 
-/* Linux before 5.6 (ENOSYS), or a container's filter that does not know the call (EPERM). */
+/* Linux before 5.6 (ENOSYS), or a container whose seccomp filter does not know openat2 (EPERM). */
 static void refuse_openat2(int code)
 {
 	struct sock_filter filter[] = {
@@ -267,8 +267,8 @@ static void without_openat2(struct place *p, int code)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		/*
-		 * A failed assertion in a child would continue with the parent's tests: it must not
-		 * return.
+		 * A failed assertion in a child must not return, since the child would continue
+		 * with the parent's tests.
 		 */
 		alarm(20);
 		refuse_openat2(code);
@@ -280,21 +280,21 @@ static void without_openat2(struct place *p, int code)
 	assert_int_equal(WEXITSTATUS(status), 77);
 }
 
-static void test_links_of_others_enosys(void **state)
+static void test_links_of_other_users_are_refused_without_openat2(void **state)
 {
 	without_openat2(*state, ENOSYS);
 }
 
-static void test_links_of_others_eperm(void **state)
+static void test_links_of_other_users_are_refused_if_openat2_is_filtered(void **state)
 {
 	without_openat2(*state, EPERM);
 }
 
 /*
- * Opening a FIFO for reading blocks until it has a writer, and another user reads a FIFO in place
- * of a lock or a log.
+ * Opening a FIFO for reading blocks until it has a writer; another user placed a FIFO where a lock
+ * or a log is expected.
  */
-static void test_fifo_in_a_files_place(void **state)
+static void test_fifo_in_place_of_a_file_is_refused(void **state)
 {
 	struct place *p = *state;
 	const struct root r = {p->host.fd, true, true};
@@ -317,7 +317,7 @@ static void test_fifo_in_a_files_place(void **state)
 	assert_int_equal(open_at(&r, p, "/fifo", O_PATH, &e), 0);
 }
 
-static void test_read(void **state)
+static void test_file_is_read_up_to_its_limit(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -347,12 +347,12 @@ static void test_read(void **state)
 	assert_int_equal(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
 	assert_string_equal(line, "");
 	assert_int_equal(file_read_line(&p->in, "/", line, sizeof(line), &e), -EISDIR);
-	/* An endless file. */
+	/* A file without end. */
 	assert_int_equal(file_read(&p->host, "/dev/zero", 100, &b, &e), -EFBIG);
 	assert_int_equal(file_read_line(&p->host, "/dev/zero", line, sizeof(line), &e), -EFBIG);
 }
 
-static void test_attr(void **state)
+static void test_attribute_is_written_to_existing_files_only(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -367,8 +367,8 @@ static void test_attr(void **state)
 	assert_string_equal(e.text, "write '1' to '/dev/full': No space left on device (ENOSPC)");
 }
 
-/* Whatever a link in a recorded tree or in a container points to, nothing outside is reached. */
-static void test_links_stay_in_root(void **state)
+/* No symbolic link in a recorded tree or in a container reaches a file outside of the root. */
+static void test_links_do_not_leave_the_root(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -396,7 +396,7 @@ static void test_links_stay_in_root(void **state)
 	unlink(outside);
 }
 
-static void test_replace(void **state)
+static void test_file_is_replaced_atomically_with_its_mode(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -413,23 +413,23 @@ static void test_replace(void **state)
 	assert_int_equal(count(&p->in, "/"), 1);
 	assert_int_equal(file_replace(&p->in, "/none/a", span_of("x"), 0600, &e), -ENOENT);
 	assert_int_equal(file_replace(&p->in, "/", span_of("x"), 0600, &e), -EINVAL);
-	/* The longest name there is still works, though its temporary has the same limit. */
+	/* The longest possible name works, although the temporary file has the same limit. */
 	memset(long_name + 1, 'n', 255);
 	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), 0);
 	long_name[256] = 'n';
 	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), -ENAMETOOLONG);
 	assert_int_equal(count(&p->in, "/"), 2);
-	/* A directory of that name is not replaced, and no temporary file stays. */
+	/* A directory with this name is not replaced, and no temporary file stays. */
 	assert_int_equal(dir_make(&p->in, "/dir", 0755, &e), 0);
 	assert_int_equal(file_replace(&p->in, "/dir", span_of("x"), 0600, &e), -EISDIR);
 	assert_int_equal(count(&p->in, "/"), 3);
 }
 
 /*
- * No space: the old file stays and no other file is left. A size limit simulates a full disk, or a
- * tmpfs of one page where mounting is permitted.
+ * The disk is full: the old file stays and no temporary file is left. A file size limit simulates a
+ * full disk, or a tmpfs of one page where mounting is permitted.
  */
-static void test_replace_without_room(void **state)
+static void test_failed_replace_on_a_full_disk_retains_the_file(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -462,7 +462,7 @@ static void test_replace_without_room(void **state)
 	umount(path);
 }
 
-/* Only those of this name: a process may be writing others. */
+/* Only temporary files of this name are removed: another process may be writing others. */
 static void test_leftover_temporary_files_are_removed(void **state)
 {
 	struct place *p = *state;
@@ -477,13 +477,16 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	expect(&p->in, "/.f.g.0123abcd.tmp", "of f.g");
 	expect(&p->in, "/.ff.0123abcd.tmp", "of ff");
 	file_sweep(&p->in, "/none/f");
-	/* all leftovers, and nothing else */
+	/* all temporary files, and no other file */
 	file_sweep_dir(&p->in, "/");
 	assert_false(file_exists(&p->in, "/.f.g.0123abcd.tmp"));
 	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
 	expect(&p->in, "/f", "f");
 	file_sweep_dir(&p->in, "/none");
-	/* Where other processes may be writing, only files that were not written for long. */
+	/*
+	 * In a directory that other processes write to, only temporary files that were not written
+	 * for a long time are removed.
+	 */
 	{
 		auto_free char *old = xasprintf("%s/.f.0123abcd.tmp", p->dir);
 		auto_free char *other = xasprintf("%s/old.tmp", p->dir);
@@ -503,7 +506,7 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	}
 }
 
-static void test_dirs(void **state)
+static void test_directories_are_created_and_listed(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -534,7 +537,7 @@ static void test_dirs(void **state)
 	assert_int_equal(file_remove(&p->in, "/x", &e), -EISDIR);
 }
 
-static void test_rename(void **state)
+static void test_files_are_renamed_and_linked_atomically(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -549,7 +552,7 @@ static void test_rename(void **state)
 	assert_int_equal(file_rename(&p->in, "/a", "/c", true, &e), -ENOENT);
 	assert_string_equal(e.text, "rename '/a' to '/c': No such file or directory (ENOENT)");
 	assert_int_equal(file_rename(&p->in, "/b", "/c", true, &e), 0);
-	/* A link replaces an existing file in one step. */
+	/* A symbolic link replaces an existing file atomically. */
 	assert_int_equal(link_replace(&p->in, "/c", "t1", &e), 0);
 	assert_int_equal(link_replace(&p->in, "/c", "t2", &e), 0);
 	assert_int_equal(link_read(&p->in, "/c", target, sizeof(target), &e), 0);
@@ -557,8 +560,8 @@ static void test_rename(void **state)
 	assert_int_equal(count(&p->in, "/"), 1);
 }
 
-/* A program can be executed the moment it has its name. */
-static void test_temp_is_executable_at_once(void **state)
+/* A program can be executed as soon as it has its name. */
+static void test_temporary_program_is_executable_after_commit(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -586,7 +589,7 @@ static void test_temp_is_executable_at_once(void **state)
 	assert_int_equal(WEXITSTATUS(status), 7);
 }
 
-static void test_lock(void **state)
+static void test_lock_excludes_others_until_its_timeout(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -612,8 +615,8 @@ static void test_lock(void **state)
 	assert_int_equal(lock_take(&p->in, "/none/l", 0, &other, &e), -ENOENT);
 }
 
-/* The lock is on the file of that name, also when it was removed while we waited. */
-static void test_lock_removed_meanwhile(void **state)
+/* The lock is on the file with this name, also if the file was removed while the process waited. */
+static void test_lock_on_a_file_removed_meanwhile_is_taken_again(void **state)
 {
 	struct place *p = *state;
 	int first, second = -1, third = -1, status;
@@ -624,7 +627,7 @@ static void test_lock_removed_meanwhile(void **state)
 	if (pid == 0) {
 		usleep(30000);
 		file_remove(&p->in, "/l", NULL);
-		_exit(0); /* and with it goes the copy of `first` */
+		_exit(0); /* the copy of `first` is closed with the process */
 	}
 	close(first);
 	assert_int_equal(lock_take(&p->in, "/l", 5000, &second, NULL), 0);
@@ -633,7 +636,7 @@ static void test_lock_removed_meanwhile(void **state)
 	close(second);
 }
 
-static void test_lock_dies_with_its_holder(void **state)
+static void test_lock_is_released_when_its_process_dies(void **state)
 {
 	struct place *p = *state;
 	int fd = -1, pipes[2], status;
@@ -657,7 +660,7 @@ static void test_lock_dies_with_its_holder(void **state)
 	close(pipes[1]);
 }
 
-static void test_root(void **state)
+static void test_missing_root_directory_is_an_error(void **state)
 {
 	struct err e = ERR_INIT;
 	struct root r = {.fd = -1};
@@ -673,7 +676,7 @@ static void test_root(void **state)
 	assert_int_equal(r.fd, -1);
 }
 
-static void test_path_absolute(void **state)
+static void test_relative_path_becomes_absolute(void **state)
 {
 	char cwd[4096];
 	char *a = path_absolute("/etc/x"), *b = path_absolute("pools"), *c;
@@ -696,26 +699,41 @@ static void test_path_absolute(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_path_absolute),
-		cmocka_unit_test_setup_teardown(test_a_fifo_is_not_waited_for, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_links_of_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_links_of_others_enosys, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_links_of_others_eperm, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fifo_in_a_files_place, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_attr, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replace_without_room, setup, teardown),
+		cmocka_unit_test(test_relative_path_becomes_absolute),
+		cmocka_unit_test_setup_teardown(test_open_of_a_fifo_fails_without_waiting, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_links_of_other_users_are_refused_below_a_strict_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_links_of_other_users_are_refused_without_openat2, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_links_of_other_users_are_refused_if_openat2_is_filtered, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(test_fifo_in_place_of_a_file_is_refused, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_file_is_read_up_to_its_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_attribute_is_written_to_existing_files_only,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_do_not_leave_the_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_is_replaced_atomically_with_its_mode,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_failed_replace_on_a_full_disk_retains_the_file,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leftover_temporary_files_are_removed, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_dirs, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rename, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_temp_is_executable_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock_removed_meanwhile, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock_dies_with_its_holder, setup, teardown),
-		cmocka_unit_test(test_root),
+		cmocka_unit_test_setup_teardown(test_directories_are_created_and_listed, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_files_are_renamed_and_linked_atomically, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_temporary_program_is_executable_after_commit,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock_excludes_others_until_its_timeout, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_lock_on_a_file_removed_meanwhile_is_taken_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock_is_released_when_its_process_dies, setup,
+						teardown),
+		cmocka_unit_test(test_missing_root_directory_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

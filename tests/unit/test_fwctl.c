@@ -9,9 +9,9 @@
 
 static struct err e;
 
-static void link_type(void **state)
+static void test_link_type_is_read_and_stored(void **state)
 {
-	/* other bits of the item are kept */
+	/* other bits of the item stay unchanged */
 	struct fwctl_card c = {
 		.stored = {0, 0xa5a5a505}, .running = {0, 0xa5a5a505}, .has_item = true};
 	struct fwctl f = fwctl_card_open(&c);
@@ -31,7 +31,7 @@ static void link_type(void **state)
 	assert_int_equal(t, FWCTL_LINK_IB);
 }
 
-static void failures(void **state)
+static void test_failures_of_the_firmware_are_reported(void **state)
 {
 	struct fwctl_card c = {.stored = {0, 0x4}, .running = {0, 0x4}};
 	struct fwctl f = fwctl_card_open(&c);
@@ -56,7 +56,7 @@ static void failures(void **state)
 	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EPERM);
 }
 
-static void ecn(void **state)
+static void test_ecn_is_switched_by_priority(void **state)
 {
 	struct fwctl_card c = {.has_item = true};
 	struct fwctl f = fwctl_card_open(&c);
@@ -75,8 +75,11 @@ static void ecn(void **state)
 	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 8, true, &e), -EINVAL);
 }
 
-/* The device node is found by the function's folder; a host without one says what it needs. */
-static void opened(void **state)
+/*
+ * The device node is found in the function's directory; on a host without one the error names the
+ * requirement.
+ */
+static void test_fwctl_device_of_a_function_is_opened(void **state)
 {
 	struct host_lab h;
 	struct fwctl f;
@@ -99,10 +102,10 @@ static void opened(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(link_type),
-		cmocka_unit_test(failures),
-		cmocka_unit_test(ecn),
-		cmocka_unit_test(opened),
+		cmocka_unit_test(test_link_type_is_read_and_stored),
+		cmocka_unit_test(test_failures_of_the_firmware_are_reported),
+		cmocka_unit_test(test_ecn_is_switched_by_priority),
+		cmocka_unit_test(test_fwctl_device_of_a_function_is_opened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GIDs of a recorded device, and the file that a pod gets about them. */
+/* GIDs of a recorded device, and the environment and file with which a pod gets them. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -30,7 +30,9 @@ static void put_gid(struct host_lab *h, int i, const char *gid, const char *type
 	host_write(h, path, ndev);
 }
 
-/* The NIC, a pod with the address of another pod that is being deleted, and the requested pod. */
+/*
+ * The NIC, a pod that has the address of another pod that is being deleted, and the requesting pod.
+ */
 static void open_hca(struct host_lab *h)
 {
 	static const char mapped[] = "0000:0000:0000:0000:0000:ffff:ac10:0114";
@@ -51,7 +53,7 @@ static int find(struct host_lab *h, const char *address, const char *ndev, struc
 	return gid_find(&h->root, "/sys", "mlx5_0", &a, ndev, g, &e);
 }
 
-static void on_device(void **state)
+static void test_gid_of_an_address_is_found_on_the_device(void **state)
 {
 	char ndev[GID_NDEV_MAX], text[IP_TEXT_MAX];
 	struct host_lab h;
@@ -65,7 +67,7 @@ static void on_device(void **state)
 	assert_false(g.infiniband);
 	assert_string_equal(g.device, "mlx5_0");
 	assert_string_equal(gid_str(&g.address, text), "::ffff:172.16.1.20");
-	/* Indexes need not be without holes, and 7 entries are counted. */
+	/* Indexes may have gaps; the table is read up to its 7 entries. */
 	assert_int_equal(find(&h, "fd00::20", "net1", &g), 0);
 	put_gid(&h, 5, "fd00:0000:0000:0000:0000:0000:0000:0020", "RoCE v2", "net1");
 	assert_int_equal(find(&h, "fd00::20", "net1", &g), 1);
@@ -79,7 +81,7 @@ static void on_device(void **state)
 	host_remove(&h);
 }
 
-static void no_device(void **state)
+static void test_gid_of_a_missing_device_is_an_error(void **state)
 {
 	const struct ipaddr a = kern_ip("172.16.1.20");
 	struct host_lab h;
@@ -91,7 +93,7 @@ static void no_device(void **state)
 	host_remove(&h);
 }
 
-static void infiniband(void **state)
+static void test_infiniband_port_has_gid_index_0(void **state)
 {
 	struct host_lab h;
 	struct gid g;
@@ -106,7 +108,7 @@ static void infiniband(void **state)
 	host_remove(&h);
 }
 
-/* --- what a pod is told --- */
+/* --- environment and file of a pod --- */
 
 static struct rails_entry entry(const char *ifname, const char *device, int index)
 {
@@ -140,7 +142,7 @@ static void expect_env(const struct rails_list *l, const char *want)
 	assert_string_equal(b.p ? b.p : "", want);
 }
 
-static void env(void **state)
+static void test_environment_of_a_pod_has_devices_and_gid_indexes(void **state)
 {
 	auto_rails struct rails_list same = two(5), differ = two(7), one_hca = two(7), none = {0};
 
@@ -161,7 +163,7 @@ static void env(void **state)
 	expect_env(&none, "");
 }
 
-static void json(void **state)
+static void test_rails_file_is_printed_and_parsed(void **state)
 {
 	auto_rails struct rails_list l = two(7), back = {0};
 	auto_buf struct buf b;
@@ -189,7 +191,7 @@ static void json(void **state)
 	assert_memory_equal(back.v, l.v, sizeof(*l.v));
 }
 
-static void json_of_others(void **state)
+static void test_invalid_rails_files_are_refused(void **state)
 {
 	static const char *const bad[] = {"",
 					  "[]",
@@ -205,8 +207,8 @@ static void json_of_others(void **state)
 		assert_int_equal(rails_parse(span_of(bad[i]), &l, &e), -EINVAL);
 }
 
-/* A later sandbox of the pod has its own entries: the old one's DEL does not take them. */
-static void whose(void **state)
+/* A later sandbox of the pod has its own entries: DEL of the old sandbox does not remove them. */
+static void test_del_removes_entries_of_its_container_only(void **state)
 {
 	auto_rails struct rails_list l = two(7);
 	struct rails_entry newer = entry("net1", "mlx5_0", 9);
@@ -236,7 +238,7 @@ static bool exists(struct host_lab *h, const char *name)
 	return file_exists(&h->root, path);
 }
 
-static void files(void **state)
+static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 {
 	static const char *const net1 = "net1", *const net2 = "net2";
 	struct cni_attachment valid = {"c9", "net1"};
@@ -264,11 +266,11 @@ static void files(void **state)
 	assert_true(exists(&h, "u1/rails.json"));
 	rails_forget(&c, &net2, 1);
 	assert_false(exists(&h, "u1"));
-	/* No UID, an invalid UID, GC. */
+	/* No UID, an invalid UID, then GC. */
 	c.args_text = "K8S_POD_UID=../x;IgnoreUnknown=1";
 	rails_write(&a);
 	assert_true(exists(&h, "c1/rails.env"));
-	rails_gc(&c); /* without a list nothing is removed */
+	rails_gc(&c); /* without a list no entry is removed */
 	assert_true(exists(&h, "c1/rails.env"));
 	c.has_valid = true;
 	c.valid = &valid;
@@ -293,7 +295,7 @@ static void print(const struct cni_result *r, enum cni_version v, const char *pa
 		fail_msg("'%s' is not in '%s'", part, b.p);
 }
 
-static void in_result(void **state)
+static void test_rdma_fields_are_in_the_cni_result(void **state)
 {
 	static const char text[] =
 		"{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"net1\","
@@ -328,11 +330,15 @@ static void in_result(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(on_device),  cmocka_unit_test(no_device),
-		cmocka_unit_test(infiniband), cmocka_unit_test(env),
-		cmocka_unit_test(json),	      cmocka_unit_test(json_of_others),
-		cmocka_unit_test(whose),      cmocka_unit_test(files),
-		cmocka_unit_test(in_result),
+		cmocka_unit_test(test_gid_of_an_address_is_found_on_the_device),
+		cmocka_unit_test(test_gid_of_a_missing_device_is_an_error),
+		cmocka_unit_test(test_infiniband_port_has_gid_index_0),
+		cmocka_unit_test(test_environment_of_a_pod_has_devices_and_gid_indexes),
+		cmocka_unit_test(test_rails_file_is_printed_and_parsed),
+		cmocka_unit_test(test_invalid_rails_files_are_refused),
+		cmocka_unit_test(test_del_removes_entries_of_its_container_only),
+		cmocka_unit_test(test_rails_file_is_written_by_add_and_removed_by_gc),
+		cmocka_unit_test(test_rdma_fields_are_in_the_cni_result),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec, fed what servers send; the frames of the good ones were taken from grpc-go's. */
+/* The client's codec with frames that servers send; the valid frames were recorded from grpc-go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static size_t from_hex(const char *hex, uint8_t *ret, size_t size)
 	return n;
 }
 
-/* Takes everything that the codec wants to send. */
+/* Appends everything that the codec has to send. */
 static void drain(struct grpc *g, struct buf *sent)
 {
 	struct span out;
@@ -75,7 +75,7 @@ static struct grpc *open_call(size_t max)
 	return g;
 }
 
-/* The server's bytes in pieces of `step`; then the end of the connection. */
+/* Feeds the server's bytes in pieces of `step`, then the end of the connection. */
 static struct talk talk(const uint8_t *in, size_t n, size_t step, size_t max)
 {
 	auto_grpc struct grpc *g = open_call(max);
@@ -111,7 +111,7 @@ static bool holds(const struct buf *b, const char *hex)
 	return memmem(b->p, b->len, want, n) != NULL;
 }
 
-static void good(void **state)
+static void test_recorded_response_is_decoded_in_pieces_of_any_size(void **state)
 {
 	(void)state;
 	for (size_t step = 1; step < 200; step += 7) {
@@ -123,13 +123,13 @@ static void good(void **state)
 		assert_memory_equal(t.sent.p, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
 		assert_true(holds(&t.sent, PING_ACK));
 		assert_true(holds(&t.sent, SETTINGS_ACK));
-		/* DATA of stream 1, the last: not compressed, 2 bytes, "hi" */
+		/* DATA of stream 1 with END_STREAM: not compressed, 2 bytes, "hi" */
 		assert_true(holds(&t.sent, "00000700010000000100000000026869"));
 		talk_done(&t);
 	}
 }
 
-static void empty_message(void **state)
+static void test_empty_message_is_a_response(void **state)
 {
 	struct talk t = talk_hex(GREETING HEAD EMPTY TRAILERS, 4096);
 
@@ -139,8 +139,8 @@ static void empty_message(void **state)
 	talk_done(&t);
 }
 
-/* One message over two DATA frames, its prefix cut as well. */
-static void split_message(void **state)
+/* One message in two DATA frames; its length prefix is split as well. */
+static void test_message_split_over_frames_is_joined(void **state)
 {
 	struct talk t = talk_hex(GREETING HEAD "000003000000000001000000"
 					       "000005000000000001"
@@ -153,8 +153,8 @@ static void split_message(void **state)
 	talk_done(&t);
 }
 
-/* After the trailers a server may reset the stream: it has answered, and reads no more. */
-static void reset_after_answer(void **state)
+/* After the trailers a server may reset the stream, since its response is complete. */
+static void test_reset_after_the_trailers_is_ignored(void **state)
 {
 	struct talk t = talk_hex(GREETING HEAD ABC TRAILERS RST "00000000", 1);
 
@@ -163,7 +163,7 @@ static void reset_after_answer(void **state)
 	talk_done(&t);
 }
 
-static void bad(void **state)
+static void test_invalid_responses_are_errors(void **state)
 {
 	/* :status 404, content-type text/plain; :status 200 and grpc-status 14, "no 100%25\n" */
 	static const struct {
@@ -213,8 +213,8 @@ static void bad(void **state)
 	}
 }
 
-/* A valid answer with each of its bytes changed: at worst an error. */
-static void mangled(void **state)
+/* A valid response with each byte changed: the worst result is an error. */
+static void test_response_with_changed_bytes_does_not_crash(void **state)
 {
 	uint8_t in[512];
 	size_t n = from_hex(GREETING HEAD ABC TRAILERS, in, sizeof(in));
@@ -233,7 +233,7 @@ static void mangled(void **state)
 	}
 }
 
-static void messages(void **state)
+static void test_grpc_messages_are_percent_decoded(void **state)
 {
 	static const struct {
 		const char *in, *out;
@@ -258,7 +258,7 @@ static void messages(void **state)
 	}
 }
 
-static void statuses(void **state)
+static void test_grpc_statuses_become_error_codes(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -278,10 +278,14 @@ static void statuses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good),		 cmocka_unit_test(empty_message),
-		cmocka_unit_test(split_message), cmocka_unit_test(reset_after_answer),
-		cmocka_unit_test(bad),		 cmocka_unit_test(mangled),
-		cmocka_unit_test(messages),	 cmocka_unit_test(statuses),
+		cmocka_unit_test(test_recorded_response_is_decoded_in_pieces_of_any_size),
+		cmocka_unit_test(test_empty_message_is_a_response),
+		cmocka_unit_test(test_message_split_over_frames_is_joined),
+		cmocka_unit_test(test_reset_after_the_trailers_is_ignored),
+		cmocka_unit_test(test_invalid_responses_are_errors),
+		cmocka_unit_test(test_response_with_changed_bytes_does_not_crash),
+		cmocka_unit_test(test_grpc_messages_are_percent_decoded),
+		cmocka_unit_test(test_grpc_statuses_become_error_codes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's codec, fed what grpc-go's client sends (its bytes), and what hostile peers send. */
+/*
+ * The server's codec with the bytes that grpc-go's client sends, and with those of hostile peers.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,7 +174,7 @@ static bool holds(const struct lab *l, const char *hex)
 	return memmem(l->out.p, l->out.len, want, n) != NULL;
 }
 
-static void settings_come_first(void **state)
+static void test_settings_are_sent_first(void **state)
 {
 	struct lab *l = *state;
 
@@ -181,7 +183,7 @@ static void settings_come_first(void **state)
 	assert_int_equal(l->out.p[3], 4); /* SETTINGS */
 }
 
-static void unary_call(void **state)
+static void test_unary_call_is_answered_in_pieces_of_any_size(void **state)
 {
 	for (size_t step = 1; step < 300; step += 23) {
 		struct lab *l;
@@ -200,8 +202,11 @@ static void unary_call(void **state)
 	}
 }
 
-/* The kubelet of Kubernetes 1.20 (grpc-go 1.27): HTTP's rules allow no '/' in an authority. */
-static void authority_is_the_path_of_the_socket(void **state)
+/*
+ * The kubelet of Kubernetes 1.20 (grpc-go 1.27) sends a path as authority, although HTTP permits no
+ * '/' there.
+ */
+static void test_authority_may_be_the_path_of_the_socket(void **state)
 {
 	static const char head[] = "\x00\x00\x54\x01\x04\x00\x00\x00\x01\x83\x86"
 				   "\x04\x2c/v1beta1.DevicePlugin/GetDevicePluginOptions"
@@ -218,7 +223,7 @@ static void authority_is_the_path_of_the_socket(void **state)
 	assert_true(holds(l, HEAD_1));
 }
 
-static void path_twice(void **state)
+static void test_request_with_two_paths_is_refused(void **state)
 {
 	static const char head[] = "\x00\x00\x48\x01\x04\x00\x00\x00\x01\x83\x86"
 				   "\x04\x2c/v1beta1.DevicePlugin/GetDevicePluginOptions"
@@ -234,7 +239,7 @@ static void path_twice(void **state)
 	assert_int_equal(grpc_session_calls(l->s), 0);
 }
 
-static void three_calls_on_one_connection(void **state)
+static void test_three_calls_share_one_connection(void **state)
 {
 	struct lab *l = *state;
 
@@ -255,8 +260,8 @@ static void three_calls_on_one_connection(void **state)
 	assert_int_equal(grpc_session_calls(l->s), 0);
 }
 
-/* A client that does not read: only the newest of the messages that wait is sent. */
-static void newer_message_replaces_pending_one(void **state)
+/* A client that does not read: of several pending messages only the newest is sent. */
+static void test_newer_message_replaces_the_pending_one(void **state)
 {
 	struct lab *l = *state;
 
@@ -270,8 +275,8 @@ static void newer_message_replaces_pending_one(void **state)
 	assert_true(holds(l, "00000000036e6577"));
 }
 
-/* The client grants 65535 bytes; the rest of a long list follows its WINDOW_UPDATEs. */
-static void flow_control(void **state)
+/* The client's window is 65535 bytes; the rest of a long list follows its WINDOW_UPDATEs. */
+static void test_long_message_waits_for_window_updates(void **state)
 {
 	struct lab *l = *state;
 	auto_free char *big = xcalloc(1, 168890);
@@ -285,7 +290,9 @@ static void flow_control(void **state)
 	feed_hex(l, "00000408000000000000100000", 4096); /* connection */
 	feed_hex(l, "000004080000000003000293ba", 4096); /* stream, +168890 */
 	assert_true(l->out.len > 168890);
-	/* SETTINGS in the middle change the windows of open streams; PING is answered. */
+	/*
+	 * SETTINGS in the middle of a session change the windows of open streams; PING is answered.
+	 */
 	feed_hex(l,
 		 "00000604000000000000040001fffe"
 		 "00000806000000000002041010090e0707",
@@ -294,7 +301,7 @@ static void flow_control(void **state)
 	assert_int_equal(l->r, 0);
 }
 
-static void deadline_of_the_client(void **state)
+static void test_call_ends_at_the_deadline_of_the_client(void **state)
 {
 	struct lab *l = *state;
 
@@ -309,8 +316,8 @@ static void deadline_of_the_client(void **state)
 	assert_int_equal(grpc_session_calls(l->s), 0);
 }
 
-/* Half a request, and then nothing. */
-static void slow_request_expires(void **state)
+/* An incomplete request without further bytes. */
+static void test_incomplete_request_expires(void **state)
 {
 	struct lab *l = *state;
 
@@ -324,7 +331,7 @@ static void slow_request_expires(void **state)
 	assert_true(holds(l, "0134")); /* grpc-status 4 */
 }
 
-/* --- with our own client at the other end --- */
+/* --- with unirail's own client --- */
 
 static int call(const struct grpc_method *m, void *arg, const char *method, struct span request,
 		struct err *e)
@@ -357,7 +364,7 @@ static int call(const struct grpc_method *m, void *arg, const char *method, stru
 	return r;
 }
 
-static void statuses_reach_the_client(void **state)
+static void test_statuses_reach_the_client(void **state)
 {
 	auto_free char *big = xcalloc(1, 2 << 20);
 	struct err e = ERR_INIT;
@@ -373,14 +380,14 @@ static void statuses_reach_the_client(void **state)
 	call(methods, &l->seen, methods[2].path, (struct span){big, 101}, &e);
 	assert_non_null(strstr(e.text, "RESOURCE_EXHAUSTED: the request has 101 bytes, 100 are"));
 	err_clear(&e);
-	/* The refusal comes before two megabytes do. */
+	/* The refusal is sent before two megabytes are received. */
 	call(methods, &l->seen, methods[2].path, (struct span){big, 2 << 20}, &e);
 	assert_non_null(strstr(e.text, "RESOURCE_EXHAUSTED: the request has 2097152 bytes"));
 }
 
-/* --- peers that do not behave --- */
+/* --- hostile peers --- */
 
-static void not_http2(void **state)
+static void test_peer_without_http2_is_refused(void **state)
 {
 	struct lab *l = *state;
 
@@ -400,7 +407,7 @@ static void flood(struct lab *l, const char *frame, int n)
 	}
 }
 
-static void floods_end_the_connection(void **state)
+static void test_floods_of_frames_end_the_connection(void **state)
 {
 	static const char *const frames[] = {
 		"0000080600000000000000000000000000", /* PING */
@@ -409,7 +416,7 @@ static void floods_end_the_connection(void **state)
 		"00000408000000000000000001",	/* WINDOW_UPDATE */
 		"0000050200000000030000000010", /* PRIORITY */
 		"0000000a0000000000",		/* ALTSVC */
-		"000001bb000000000000",		/* of no known type */
+		"000001bb000000000000",		/* an unknown frame type */
 		"000000ff0000000001",
 	};
 
@@ -422,12 +429,12 @@ static void floods_end_the_connection(void **state)
 		feed_hex(l, PREFACE SETTINGS OPTIONS, 4096);
 		flood(l, frames[i], 100000);
 		if (!l->r && !grpc_session_is_done(l->s))
-			fail_msg("row %zu goes on", i);
+			fail_msg("row %zu: the connection was not closed", i);
 	}
 }
 
-/* What grpc-go sends beside its calls is never too much. */
-static void busy_client_is_no_flood(void **state)
+/* The frames that grpc-go sends beside its calls never exceed the limit. */
+static void test_20000_calls_of_a_client_are_no_flood(void **state)
 {
 	struct lab *l = *state;
 	uint8_t in[256];
@@ -444,7 +451,7 @@ static void busy_client_is_no_flood(void **state)
 			in[5 + k] = (uint8_t)(id >> (24 - 8 * k));
 			in[9 + 0x50 + 5 + k] = (uint8_t)(id >> (24 - 8 * k));
 		}
-		/* the literals again: the dynamic table evicts */
+		/* the literals again, since the dynamic table evicted them */
 		feed(l, in, n, n);
 		l->out.len = 0;
 		assert_int_equal(l->r, 0);
@@ -454,7 +461,7 @@ static void busy_client_is_no_flood(void **state)
 	assert_int_equal(grpc_session_calls(l->s), 0);
 }
 
-static void rapid_resets(void **state)
+static void test_rapid_resets_end_the_connection(void **state)
 {
 	struct lab *l = *state;
 	uint8_t head[256], reset[16];
@@ -475,7 +482,7 @@ static void rapid_resets(void **state)
 	assert_true(l->r || grpc_session_is_done(l->s));
 }
 
-static void too_many_streams(void **state)
+static void test_number_of_open_streams_is_limited(void **state)
 {
 	struct lab *l = *state;
 	uint8_t head[256];
@@ -491,8 +498,8 @@ static void too_many_streams(void **state)
 	assert_int_equal(grpc_session_calls(l->s), GRPC_STREAMS_MAX);
 }
 
-/* Indexed fields of the dynamic table: a byte each that is a kilobyte. */
-static void header_bomb(void **state)
+/* Indexed fields of the dynamic table: each byte expands to a kilobyte. */
+static void test_expanding_headers_end_the_connection(void **state)
 {
 	struct lab *l = *state;
 	auto_buf struct buf b;
@@ -502,8 +509,10 @@ static void header_bomb(void **state)
 	(void)n;
 	buf_init(&b, 64 << 10);
 	feed_hex(l, PREFACE SETTINGS, 4096);
-	/* HEADERS, END_HEADERS: literal with indexing, name "x", value of 3000 bytes; then 12000
-	 * references */
+	/*
+	 * HEADERS with END_HEADERS: a literal with indexing, name "x", value of 3000 bytes; then
+	 * 12000 references to it
+	 */
 	size_t len = 2 + 1 + 3 + 3000 + 12000;
 
 	buf_char(&b, (char)(len >> 16));
@@ -519,8 +528,8 @@ static void header_bomb(void **state)
 	assert_int_equal(l->seen.calls, 0);
 }
 
-/* A session with each of its bytes changed: at worst an error. */
-static void mangled(void **state)
+/* A session with each byte changed: the worst result is an error. */
+static void test_session_with_changed_bytes_does_not_crash(void **state)
 {
 	uint8_t in[1024];
 	size_t n = from_hex(PREFACE SETTINGS ACK OPTIONS OPTIONS_END LIST LIST_END ALLOCATE
@@ -548,23 +557,23 @@ static void mangled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(settings_come_first),
-		T(unary_call),
-		T(authority_is_the_path_of_the_socket),
-		T(path_twice),
-		T(three_calls_on_one_connection),
-		T(newer_message_replaces_pending_one),
-		T(flow_control),
-		T(deadline_of_the_client),
-		T(slow_request_expires),
-		T(statuses_reach_the_client),
-		T(not_http2),
-		T(floods_end_the_connection),
-		T(busy_client_is_no_flood),
-		T(rapid_resets),
-		T(too_many_streams),
-		T(header_bomb),
-		T(mangled),
+		T(test_settings_are_sent_first),
+		T(test_unary_call_is_answered_in_pieces_of_any_size),
+		T(test_authority_may_be_the_path_of_the_socket),
+		T(test_request_with_two_paths_is_refused),
+		T(test_three_calls_share_one_connection),
+		T(test_newer_message_replaces_the_pending_one),
+		T(test_long_message_waits_for_window_updates),
+		T(test_call_ends_at_the_deadline_of_the_client),
+		T(test_incomplete_request_expires),
+		T(test_statuses_reach_the_client),
+		T(test_peer_without_http2_is_refused),
+		T(test_floods_of_frames_end_the_connection),
+		T(test_20000_calls_of_a_client_are_no_flood),
+		T(test_rapid_resets_end_the_connection),
+		T(test_number_of_open_streams_is_limited),
+		T(test_expanding_headers_end_the_connection),
+		T(test_session_with_changed_bytes_does_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

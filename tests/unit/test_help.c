@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Help, man pages and completion say the same, since they come from one table. */
+/* Help, man pages and completion agree, since one table generates all three. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void slurp(FILE *f, char *into, size_t size)
 	fclose(f);
 }
 
-/* A tool's main with its output caught. */
+/* Runs a tool's main and captures its output. */
 static int run(int (*fn)(int, char **), const char *const *args)
 {
 	int argc = 0, out = dup(1), err = dup(2), status;
@@ -89,7 +89,7 @@ static void has(const char *what)
 		fail_msg("no '%s' in:\n%s", what, text);
 }
 
-static void test_help(void **state)
+static void test_help_lists_applets_commands_and_options(void **state)
 {
 	(void)state;
 	assert_int_equal(RUN(help_main), 0);
@@ -114,7 +114,7 @@ static void test_help(void **state)
 	assert_string_equal(errors, "");
 }
 
-static void test_help_mistakes(void **state)
+static void test_help_of_an_unknown_command_suggests_one(void **state)
 {
 	(void)state;
 	assert_int_equal(RUN(help_main, "thigns"), 2);
@@ -129,7 +129,7 @@ static void test_help_mistakes(void **state)
 	assert_string_equal(errors, "unirail help: applet 'single' has no commands ('x')\n");
 }
 
-static void test_man(void **state)
+static void test_man_page_escapes_special_characters(void **state)
 {
 	(void)state;
 	assert_int_equal(RUN(man_main, "things"), 0);
@@ -147,9 +147,9 @@ static void test_man(void **state)
 	assert_int_equal(RUN(man_main, "--all", "/tmp", "plug"), 2);
 }
 
-static void test_man_all(void **state)
+static void test_man_pages_of_all_applets_are_written(void **state)
 {
-	char dir[] = "/tmp/test_help.XXXXXX", command[64];
+	char dir[] = "/tmp/test_help_lists_applets_commands_and_options.XXXXXX", command[64];
 	auto_free char *sub = NULL;
 	char **names = NULL;
 	size_t n = 0;
@@ -173,7 +173,7 @@ static void test_man_all(void **state)
 	assert_memory_equal(errors, "unirail man: create directory '/proc/none': ", 44);
 }
 
-/* What bash would offer for a line; words are separated by one blank. */
+/* The completions that bash offers for a line, separated by one blank. */
 static void offers(const char *line, const char *want)
 {
 	auto_free char *script =
@@ -201,7 +201,7 @@ static void offers(const char *line, const char *want)
 		fail_msg("%s: offers '%s', wants '%s'", line, got, want);
 }
 
-static void test_bash(void **state)
+static void test_bash_completes_commands_options_and_values(void **state)
 {
 	(void)state;
 	assert_int_equal(RUN(completion_main, "bash"), 0);
@@ -223,7 +223,7 @@ static void test_bash(void **state)
 	offers("unirail secret ''", "plug addr things single help completion man");
 }
 
-static void test_other_shells(void **state)
+static void test_zsh_and_fish_completions_are_quoted(void **state)
 {
 	(void)state;
 	assert_int_equal(RUN(completion_main, "zsh"), 0);
@@ -246,9 +246,12 @@ static void test_other_shells(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_help), cmocka_unit_test(test_help_mistakes),
-		cmocka_unit_test(test_man),  cmocka_unit_test(test_man_all),
-		cmocka_unit_test(test_bash), cmocka_unit_test(test_other_shells),
+		cmocka_unit_test(test_help_lists_applets_commands_and_options),
+		cmocka_unit_test(test_help_of_an_unknown_command_suggests_one),
+		cmocka_unit_test(test_man_page_escapes_special_characters),
+		cmocka_unit_test(test_man_pages_of_all_applets_are_written),
+		cmocka_unit_test(test_bash_completes_commands_options_and_values),
+		cmocka_unit_test(test_zsh_and_fish_completions_are_quoted),
 	};
 
 	applets = table;

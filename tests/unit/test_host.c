@@ -42,7 +42,7 @@ static struct ipaddr ip(const char *text)
 	return a;
 }
 
-/* ens1 (up, mtu 1500) and ens2 (up), no addresses. */
+/* The state of the kernel: ens1 (up, MTU 1500) and ens2 (up), without addresses. */
 static struct link links[] = {
 	{.index = 2, .name = "ens1", .mtu = 1500, .flags = 1},
 	{.index = 3, .name = "ens2", .mtu = 4200, .flags = 1},
@@ -88,7 +88,7 @@ static int decide(struct host_net *n, struct host_addr_want *w, size_t count, st
 	return host_addr_decide(&wants, &f, p, &e);
 }
 
-static void two_rails(void **state)
+static void test_plan_of_two_rails_has_addresses_routes_and_rules(void **state)
 {
 	struct host_net n = {.links = links, .n_links = 2};
 	struct host_addr_want w[] = {wanted("ens1", "172.16.1.10/24", "172.16.1.1"),
@@ -109,8 +109,8 @@ static void two_rails(void **state)
 	assert_string_equal(host_op_get(&p.v[0].undo, "mtu"), "1500");
 }
 
-/* An earlier run or the script has set everything: no steps. */
-static void nothing_to_do(void **state)
+/* An earlier run has configured everything: the plan has no steps. */
+static void test_configured_host_has_no_steps(void **state)
 {
 	struct addr addrs[] = {{.index = 3, .net = net("172.16.2.10/24")}};
 	struct route routes[] = {{.dst = net("0.0.0.0/0"),
@@ -132,7 +132,7 @@ static void nothing_to_do(void **state)
 	assert_string_equal(commands(&p), "");
 }
 
-static void other_prefix_length_is_replaced(void **state)
+static void test_address_with_another_prefix_length_is_replaced(void **state)
 {
 	struct addr addrs[] = {{.index = 3, .net = net("172.16.2.10/16")}};
 	struct host_net n = {links, addrs, NULL, NULL, 2, 1, 0, 0};
@@ -153,7 +153,7 @@ static void refused(struct host_net *n, struct host_addr_want *w, size_t count, 
 	assert_non_null(strstr(e.text, words));
 }
 
-static void conflicts_are_named(void **state)
+static void test_conflicting_addresses_and_routes_are_named(void **state)
 {
 	struct addr addrs[] = {{.index = 3, .net = net("172.16.1.10/24")}};
 	struct route routes[] = {{.dst = net("0.0.0.0/0"),
@@ -179,8 +179,11 @@ static void conflicts_are_named(void **state)
 	refused(&metric, w, 1, "is taken by route 'default via 10.0.0.1 dev ens2 metric 10'");
 }
 
-/* The bond is created, its ports join it, addresses are the bond's; what is there is no step. */
-static void bond_of_two_ports(void **state)
+/*
+ * The bond is created, its ports join it, and the addresses are set on the bond; existing state
+ * gives no step.
+ */
+static void test_plan_of_a_bond_with_two_ports(void **state)
 {
 	struct link there[] = {links[0],
 			       links[1],
@@ -213,7 +216,7 @@ static void bond_of_two_ports(void **state)
 					  "ip address add 172.16.1.10/24 dev bond7\n");
 }
 
-static void bonds_that_cannot_be(void **state)
+static void test_invalid_bonds_are_refused(void **state)
 {
 	struct addr addrs[] = {{.index = 3, .net = net("172.16.9.9/24")}};
 	struct link there[] = {links[0], links[1], {.index = 9, .name = "br0", .kind = "bridge"}};
@@ -239,7 +242,7 @@ static void bonds_that_cannot_be(void **state)
 	bad_conf("[interface bond7]\nbond-mode = 802.3ad\n", "bond-mode is set, and no bond-ports");
 }
 
-static void rdma_mode_is_blocked_by_namespaces(void **state)
+static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)
 {
 	struct host_rdma_mode_want w = {.head = {.origin = "test"}, .mode = "exclusive"};
 	struct host_want *v[] = {&w.head};
@@ -277,7 +280,7 @@ static void bad_conf(const char *text, const char *words)
 		fail_msg("'%s' has no '%s'", e.text, words);
 }
 
-static void mistakes_name_their_line(void **state)
+static void test_configuration_errors_name_their_line(void **state)
 {
 	(void)state;
 	bad_conf("[interfac ens1]\n",
@@ -304,8 +307,8 @@ static void mistakes_name_their_line(void **state)
 /* --- configs/host.conf --- */
 
 /*
- * "; [interface rail0]" and "; mtu = 4200": a line of the sample that a user uncomments. A sentence
- * is none.
+ * Matches a commented-out line of the sample, "; [interface rail0]" or "; mtu = 4200", that a user
+ * may uncomment. Sentences do not match.
  */
 static bool is_sample_key(struct span line, struct span *key)
 {
@@ -333,7 +336,7 @@ static const struct host_kind *sample_section(struct span line)
 	return NULL;
 }
 
-/* False: a key that only the command line has a use for. */
+/* False: the key is useful on the command line only. */
 static bool is_in_sample(const char *section, const char *key)
 {
 	return strcmp(section, "rails") != 0 ||
@@ -362,10 +365,10 @@ static void assert_documented(const char *text, const struct host_kind *k)
 }
 
 /*
- * Each key that a kind reads is a line of configs/host.conf, and each line is one that a kind reads: the file
- * parses when it is uncommented ('all' of link-type excludes 'gpu' and 'other').
+ * Each key that a kind reads has a line in configs/host.conf, and each line is read by a kind: the
+ * file parses when it is uncommented ('all' of link-type excludes 'gpu' and 'other').
  */
-static void sample_has_every_key(void **state)
+static void test_sample_host_conf_has_every_key(void **state)
 {
 	auto_free char *text = settings_lab_text("configs/host.conf");
 	struct span rest = span_of(text), line, key;
@@ -416,7 +419,7 @@ static bool stop(void *arg)
 	return s->seen++ >= s->n;
 }
 
-static void journal_undoes_an_interrupted_apply(void **state)
+static void test_journal_undoes_an_interrupted_apply(void **state)
 {
 	(void)state;
 	for (size_t n = 0; n < 3; n++) {
@@ -458,8 +461,11 @@ static void put_journal(struct host_lab *lab, const char *text)
 	assert_int_equal(file_replace(&lab->root, STATE "/journal", span_of(text), 0600, &e), 0);
 }
 
-/* A line that a kill cut is dropped; a damaged one in the middle is an error that names it. */
-static void journal_after_a_kill(void **state)
+/*
+ * A line truncated by a kill is dropped; a damaged line before others is an error that names the
+ * line.
+ */
+static void test_truncated_last_line_of_the_journal_is_dropped(void **state)
 {
 	static const char whole[] =
 		"{\"seq\":1,\"kind\":\"rule\",\"subject\":\"host\",\"want\":\"x\",\"act\":{\"verb\":\"a\"},\"undo\":{\"verb\":\"b\",\"k\":\"v\"}}\n";
@@ -487,7 +493,10 @@ static void journal_after_a_kill(void **state)
 	host_remove(&lab);
 }
 
-/* In a process that dies when the journal grows beyond `max` bytes. Returns how it ended. */
+/*
+ * Appends in a process that is killed when the journal exceeds `max` bytes. Returns the wait
+ * status.
+ */
 static int apply_until(struct host_lab *lab, rlim_t max, const char *path)
 {
 	int status;
@@ -537,10 +546,10 @@ static rlim_t journal_size(struct host_lab *lab)
 }
 
 /*
- * A step fails, and a kill comes before its mark is written. A file that another program writes at
- * this path afterwards is not removed by undo.
+ * A step fails, and the process is killed before it marks the failure. Undo must not remove a file
+ * that another program writes at this path afterwards.
  */
-static void undo_keeps_what_a_failed_step_did_not_make(void **state)
+static void test_undo_retains_files_that_a_failed_step_did_not_create(void **state)
 {
 	struct host_lab lab;
 	rlim_t intent;
@@ -565,8 +574,8 @@ static void undo_keeps_what_a_failed_step_did_not_make(void **state)
 	host_remove(&lab);
 }
 
-/* The same kill after a step that was carried out: undo reverts it. */
-static void undo_reverts_what_a_step_made_before_a_kill(void **state)
+/* The same kill after a step that succeeded: undo reverts the step. */
+static void test_undo_reverts_a_step_that_succeeded_before_a_kill(void **state)
 {
 	struct host_lab lab;
 	rlim_t intent;
@@ -591,7 +600,7 @@ static void undo_reverts_what_a_step_made_before_a_kill(void **state)
  * An MTU that is neither the original nor the requested one was set by another program after the
  * failure.
  */
-static void only_the_wanted_mtu_is_in_effect(void **state)
+static void test_mtu_set_by_another_program_is_not_in_effect(void **state)
 {
 	struct host_net n = {.links = links, .n_links = 2};
 	struct host h = {.net = &n};
@@ -606,20 +615,20 @@ static void only_the_wanted_mtu_is_in_effect(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_rails),
-		cmocka_unit_test(nothing_to_do),
-		cmocka_unit_test(other_prefix_length_is_replaced),
-		cmocka_unit_test(bond_of_two_ports),
-		cmocka_unit_test(bonds_that_cannot_be),
-		cmocka_unit_test(conflicts_are_named),
-		cmocka_unit_test(rdma_mode_is_blocked_by_namespaces),
-		cmocka_unit_test(mistakes_name_their_line),
-		cmocka_unit_test(sample_has_every_key),
-		cmocka_unit_test(journal_undoes_an_interrupted_apply),
-		cmocka_unit_test(journal_after_a_kill),
-		cmocka_unit_test(undo_keeps_what_a_failed_step_did_not_make),
-		cmocka_unit_test(undo_reverts_what_a_step_made_before_a_kill),
-		cmocka_unit_test(only_the_wanted_mtu_is_in_effect),
+		cmocka_unit_test(test_plan_of_two_rails_has_addresses_routes_and_rules),
+		cmocka_unit_test(test_configured_host_has_no_steps),
+		cmocka_unit_test(test_address_with_another_prefix_length_is_replaced),
+		cmocka_unit_test(test_plan_of_a_bond_with_two_ports),
+		cmocka_unit_test(test_invalid_bonds_are_refused),
+		cmocka_unit_test(test_conflicting_addresses_and_routes_are_named),
+		cmocka_unit_test(test_change_of_rdma_mode_is_blocked_by_namespaces),
+		cmocka_unit_test(test_configuration_errors_name_their_line),
+		cmocka_unit_test(test_sample_host_conf_has_every_key),
+		cmocka_unit_test(test_journal_undoes_an_interrupted_apply),
+		cmocka_unit_test(test_truncated_last_line_of_the_journal_is_dropped),
+		cmocka_unit_test(test_undo_retains_files_that_a_failed_step_did_not_create),
+		cmocka_unit_test(test_undo_reverts_a_step_that_succeeded_before_a_kill),
+		cmocka_unit_test(test_mtu_set_by_another_program_is_not_in_effect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

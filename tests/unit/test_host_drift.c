@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the plan of `unirail host watch` to its report, and from that to the Node's condition. */
+/*
+ * From the plan of `unirail host watch` to its report, and from the report to the Node condition.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +38,7 @@ static void add(struct host_plan *p, const char *subject, const char *blocked)
 		host_step_blocked(s, "%s", blocked);
 }
 
-static void test_report_of_a_round(void **state)
+static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 {
 	auto_host_plan struct host_plan p = {0};
 	struct err e = ERR_INIT;
@@ -72,7 +74,7 @@ static void test_damaged_report_is_refused(void **state)
 	assert_int_equal(s.steps, 7);
 }
 
-/* The patch as text; "" for none. */
+/* The patch as text; "" if no patch is needed. */
 static char *patch_of(const struct host_drift_state *s, const char *node)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -109,7 +111,7 @@ static void test_condition_after_the_end_of_the_watch(void **state)
 	assert_string_equal(again, "");
 }
 
-static void test_condition_of_the_node(void **state)
+static void test_node_condition_is_patched_when_the_report_changes(void **state)
 {
 	struct host_drift_state s = {true, 1, 0, "m", "StepsLeft"};
 	auto_free char *first =
@@ -146,9 +148,9 @@ static void test_condition_of_an_earlier_agent_is_removed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report_of_a_round),
+		cmocka_unit_test(test_drift_report_counts_remaining_and_blocked_steps),
 		cmocka_unit_test(test_damaged_report_is_refused),
-		cmocka_unit_test(test_condition_of_the_node),
+		cmocka_unit_test(test_node_condition_is_patched_when_the_report_changes),
 		cmocka_unit_test(test_condition_after_the_end_of_the_watch),
 		cmocka_unit_test(test_condition_of_an_earlier_agent_is_removed),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kinds that configure hardware: exact step lists of recorded hosts (tests/hosts/hw_*), and what
- * carries them out.
+ * Kinds of host.conf that configure hardware: exact step lists on recorded hosts
+ * (tests/hosts/hw_*), and their execution.
  */
 #include "host_lab.h"
 
@@ -21,7 +21,9 @@ static struct err e;
 
 enum { TEXT_MAX = 1 << 20 };
 
-/* A want of a kind with its defaults, and keys as host.conf has them: "dscp=40". */
+/*
+ * Parses a configuration of this kind from its defaults and from keys as in host.conf ("dscp=40").
+ */
 struct want {
 	struct host_want *w;
 	struct host_wants list;
@@ -62,7 +64,7 @@ static void want_begin(struct want *w, const struct host_kind *k, const char *co
 	w->list = (struct host_wants){.kind = k, .v = &w->w, .n = 1};
 }
 
-/* Adds a kind's steps. Returns the result of check() or decide(). */
+/* Adds the steps of a kind. Returns the result of its check() or decide(). */
 static int plan(struct host *h, const struct host_kind *k, const char *const *lines,
 		struct host_plan *p)
 {
@@ -103,7 +105,7 @@ static void print(const struct host_plan *p, struct buf *b)
 static const struct {
 	const char *kind;
 	const char *const *keys;
-	const char *only; /* asked of this host */
+	const char *only; /* this recorded host only; NULL: all */
 } asked[] = {
 	{"modules", NULL, NULL},
 	{"link-type", (const char *const[]){"all=roce", NULL}, NULL},
@@ -114,7 +116,7 @@ static const struct {
 	{"gpudirect", NULL, NULL},
 };
 
-/* The plan is that of the file; RECORD=1 writes what is there now, for review. */
+/* Compares the plan with the expected file; RECORD=1 writes the current plan, for review. */
 static void compare(const char *file, const struct host_plan *p)
 {
 	auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -159,8 +161,8 @@ static void steps_of(const char *name)
 }
 
 /*
- * As `unirail host plan --root`: the tree's host.conf, links, addresses, routes, rules and RDMA
- * mode.
+ * Plans as `unirail host plan --root` does: with host.conf, links, addresses, routes, rules and
+ * RDMA mode of the tree.
  */
 static void conf_steps_of(const char *name)
 {
@@ -184,7 +186,7 @@ static void conf_steps_of(const char *name)
 }
 
 #define STEPS(name)                                                                                \
-	static void steps_##name(void **state)                                                     \
+	static void test_planned_steps_of_##name(void **state)                                     \
 	{                                                                                          \
 		(void)state;                                                                       \
 		steps_of(#name);                                                                   \
@@ -197,7 +199,7 @@ STEPS(bond)
 STEPS(vm)
 
 #define CONF_STEPS(name)                                                                           \
-	static void conf_steps_##name(void **state)                                                \
+	static void test_planned_steps_of_host_conf_##name(void **state)                           \
 	{                                                                                          \
 		(void)state;                                                                       \
 		conf_steps_of(#name);                                                              \
@@ -207,7 +209,7 @@ CONF_STEPS(networkmanager)
 CONF_STEPS(netplan)
 CONF_STEPS(ipoib)
 
-/* --- carrying out on a host whose files stand for the kernel's --- */
+/* --- executing steps on a tree of files in place of the kernel's --- */
 
 static int carry(struct host *h, const struct host_plan *p, bool undo)
 {
@@ -216,7 +218,7 @@ static int carry(struct host *h, const struct host_plan *p, bool undo)
 		const struct host_op *op = undo ? &s->undo : &s->act;
 		int r = host_kind_find(s->kind)->act(h, op, &e);
 
-		if (r >= 0) /* again: after a kill it is unknown whether it was carried out */
+		if (r >= 0) /* again: after a kill it is unknown whether the step was executed */
 			r = host_kind_find(s->kind)->act(h, op, &e);
 		if (r < 0)
 			return r;
@@ -232,7 +234,7 @@ static size_t left(struct host *h, const char *kind, const char *const *keys)
 	return p.n;
 }
 
-static void acs_and_pci_are_carried_out_and_undone(void **state)
+static void test_acs_and_pci_steps_are_executed_and_undone(void **state)
 {
 	static const char *const keys[] = {"max-read-request=4096", "relaxed-ordering=off", NULL};
 	static const char *const every[] = {"bridges=all", NULL};
@@ -284,7 +286,7 @@ static void refuses_both(struct host *h, const char *kind, const char *first, co
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
 
-static void mistakes(void **state)
+static void test_invalid_hardware_settings_are_refused(void **state)
 {
 	struct host_lab lab;
 	struct host h;
@@ -315,8 +317,8 @@ static void mistakes(void **state)
 	host_remove(&lab);
 }
 
-/* Storage NICs have their own class; a number a line does not change is no step. */
-static void groups(void **state)
+/* Storage NICs have their own traffic class; a value that a line does not change gives no step. */
+static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 {
 	static const char *const keys[] = {"storage-priority=3", "storage-cnp-priority=6",
 					   "nics=ens8np0,ens9np0", NULL};
@@ -333,13 +335,13 @@ static void groups(void **state)
 		if (!strncmp(p.v[i].want, "PFC", 3))
 			assert_string_equal(p.v[i].want, "PFC on priority 3");
 	}
-	assert_int_equal(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, class; tcp_ecn */
+	assert_int_equal(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, traffic class; tcp_ecn */
 	host_close(&h);
 	host_remove(&lab);
 }
 
-/* VFs that a pod has are named, with the pod; neither number nor mode may change then. */
-static void vfs_of_pods_are_not_touched(void **state)
+/* VFs in use are reported with their pod; neither their number nor the eswitch mode may change. */
+static void test_vfs_of_pods_are_not_changed(void **state)
 {
 	static const char *const more[] = {"NAME=ibs1", "num-vfs=4", NULL};
 	static const char *const many[] = {"NAME=ibs1", "num-vfs=9", NULL};
@@ -372,7 +374,7 @@ static void vfs_of_pods_are_not_touched(void **state)
 	host_remove(&lab);
 }
 
-static void number_is_set_and_undone(void **state)
+static void test_number_of_vfs_is_set_and_undone(void **state)
 {
 	static const char *const keys[] = {"NAME=ens1np0", "num-vfs=4", "identity=driver", NULL};
 	auto_host_plan struct host_plan p = {0};
@@ -394,10 +396,10 @@ static void number_is_set_and_undone(void **state)
 }
 
 /*
- * Two sections share a PF: one number, each its own VFs; a section about a VF in another's range is
- * no step of it.
+ * Two sections share a PF: one number of VFs, each section has its own range; a section about a VF
+ * in the range of another section gives no step for it.
  */
-static void ranges_of_vfs(void **state)
+static void test_sections_with_vf_ranges_share_a_pf(void **state)
 {
 	static const char *const low[] = {"pf-names=ens1np0#0-1", "num-vfs=4", "driver=vfio-pci",
 					  "identity=driver", NULL};
@@ -448,8 +450,8 @@ static void ranges_of_vfs(void **state)
 	host_remove(&lab);
 }
 
-/* By its interface and by its PCI address: one PF all the same. */
-static void two_sections_of_one_pf(void **state)
+/* The same PF, named by its interface and by its PCI address. */
+static void test_two_sections_about_one_pf_are_refused(void **state)
 {
 	static const char *const lists[][4] = {{"NAME=ens1np0", "num-vfs=4", NULL},
 					       {"NAME=0000:13:00.0", "num-vfs=4", NULL},
@@ -507,10 +509,10 @@ static int in_effect(struct host *h, const struct host_step *s, bool undo)
 }
 
 /*
- * Before a step its undo's state is in effect, afterwards its own; a third value, set by another
- * program, is neither.
+ * Before a step the state of its undo is in effect, afterwards the state of the step; a third
+ * value, set by another program, is neither.
  */
-static void only_the_wanted_value_is_in_effect(void **state)
+static void test_value_set_by_another_program_is_not_in_effect(void **state)
 {
 	static const char *const pci[] = {"max-read-request=4096", "nics=ens1np0", NULL};
 	static const char *const other[] = {"max-read-request=2048", "nics=ens1np0", NULL};
@@ -533,7 +535,10 @@ static void only_the_wanted_value_is_in_effect(void **state)
 		assert_int_equal(plan(&h, k, cases[i].keys, &p), 0);
 		assert_true(p.n > 0);
 		assert_int_equal(in_effect(&h, &p.v[0], true), 1);
-		/* 0 VFs may be the first half of a change of their number. */
+		/*
+		 * With num-vfs 0 the step may be half done: the number is set to 0 before it is set
+		 * to another number.
+		 */
 		assert_int_equal(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"));
 		assert_int_equal(k->act(&h, &p.v[0].act, &e), 0);
 		assert_int_equal(in_effect(&h, &p.v[0], false), 1);
@@ -552,24 +557,24 @@ static void only_the_wanted_value_is_in_effect(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps_eight_ofed),
-		cmocka_unit_test(steps_inbox),
-		cmocka_unit_test(steps_infiniband),
-		cmocka_unit_test(steps_bluefield),
-		cmocka_unit_test(steps_bond),
-		cmocka_unit_test(steps_vm),
-		cmocka_unit_test(conf_steps_networkd),
-		cmocka_unit_test(conf_steps_networkmanager),
-		cmocka_unit_test(conf_steps_netplan),
-		cmocka_unit_test(conf_steps_ipoib),
-		cmocka_unit_test(acs_and_pci_are_carried_out_and_undone),
-		cmocka_unit_test(mistakes),
-		cmocka_unit_test(groups),
-		cmocka_unit_test(vfs_of_pods_are_not_touched),
-		cmocka_unit_test(number_is_set_and_undone),
-		cmocka_unit_test(ranges_of_vfs),
-		cmocka_unit_test(two_sections_of_one_pf),
-		cmocka_unit_test(only_the_wanted_value_is_in_effect),
+		cmocka_unit_test(test_planned_steps_of_eight_ofed),
+		cmocka_unit_test(test_planned_steps_of_inbox),
+		cmocka_unit_test(test_planned_steps_of_infiniband),
+		cmocka_unit_test(test_planned_steps_of_bluefield),
+		cmocka_unit_test(test_planned_steps_of_bond),
+		cmocka_unit_test(test_planned_steps_of_vm),
+		cmocka_unit_test(test_planned_steps_of_host_conf_networkd),
+		cmocka_unit_test(test_planned_steps_of_host_conf_networkmanager),
+		cmocka_unit_test(test_planned_steps_of_host_conf_netplan),
+		cmocka_unit_test(test_planned_steps_of_host_conf_ipoib),
+		cmocka_unit_test(test_acs_and_pci_steps_are_executed_and_undone),
+		cmocka_unit_test(test_invalid_hardware_settings_are_refused),
+		cmocka_unit_test(test_storage_nics_have_a_traffic_class_of_their_own),
+		cmocka_unit_test(test_vfs_of_pods_are_not_changed),
+		cmocka_unit_test(test_number_of_vfs_is_set_and_undone),
+		cmocka_unit_test(test_sections_with_vf_ranges_share_a_pf),
+		cmocka_unit_test(test_two_sections_about_one_pf_are_refused),
+		cmocka_unit_test(test_value_set_by_another_program_is_not_in_effect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

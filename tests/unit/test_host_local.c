@@ -86,7 +86,7 @@ static struct invocation call(struct cluster_cache *w, const char *command, cons
 	"{\"code\":11,\"msg\":\"failed to allocate for range 0: no IP addresses available in range set: " \
 	"10.1.2.1-10.1.2.3\"}"
 
-static void files_as_the_original(void **state)
+static void test_files_are_those_of_the_original(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
@@ -106,12 +106,12 @@ static void files_as_the_original(void **state)
 	no_file(w, "10.1.2.3");
 	file_is(w, "10.1.2.2", "c1\r\neth0");
 	expect(&v, 0, "");
-	/* Round robin: 10.1.2.3 is free, and not next. */
+	/* Round robin: 10.1.2.3 is free, but the search continues after the last address. */
 	v.command = "ADD";
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.4")));
 }
 
-static void every_version(void **state)
+static void test_result_is_printed_in_every_cni_version(void **state)
 {
 	static const struct {
 		const char *conf, *out;
@@ -141,7 +141,7 @@ static void every_version(void **state)
 	file_is(w, "last_reserved_ip.1", "fd00::4");
 }
 
-static void exhaustion(void **state)
+static void test_exhausted_range_is_reported_until_a_release(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
@@ -152,7 +152,7 @@ static void exhaustion(void **state)
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
 	v.id = "c";
 	expect(&v, 1, EXHAUSTED);
-	/* The address allocated last is tried last, but it is tried. */
+	/* The address allocated last is tried last. */
 	v.id = "b";
 	v.command = "DEL";
 	expect(&v, 0, "");
@@ -161,7 +161,7 @@ static void exhaustion(void **state)
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
 }
 
-static void cursor(void **state)
+static void test_search_starts_after_the_last_reserved_address(void **state)
 {
 	static const struct {
 		const char *last, *next;
@@ -183,7 +183,7 @@ static void cursor(void **state)
 	}
 }
 
-static void several_ranges(void **state)
+static void test_ranges_are_used_one_after_the_other(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v =
@@ -208,7 +208,7 @@ static void several_ranges(void **state)
 	       "range set: 10.1.2.4-10.1.2.5,10.1.3.1-10.1.3.2\"}");
 }
 
-static void asked_by_name(void **state)
+static void test_requested_addresses_are_allocated(void **state)
 {
 	static const struct {
 		const char *args, *conf;
@@ -274,7 +274,7 @@ static void expect_too_many(struct cluster_cache *w)
 	       "address of the interface\"}");
 }
 
-static void refused(void **state)
+static void test_invalid_ranges_are_refused(void **state)
 {
 	static const struct {
 		const char *ipam, *msg;
@@ -333,8 +333,8 @@ static void refused(void **state)
 	assert_false(file_exists(&w->root, NET));
 }
 
-/* A second ADD of one owner, and ranges that a later one of them fails. */
-static void all_or_nothing(void **state)
+/* A second ADD for the same owner, and range sets of which a later one fails. */
+static void test_failed_add_releases_its_addresses_only(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
@@ -350,15 +350,15 @@ static void all_or_nothing(void **state)
 	snprintf(want, sizeof(want), dup, 1);
 	expect(&v, 1, want);
 	no_file(w, "10.3.0.2");
-	/* Fixed: the original frees the earlier ADD's address here. */
+	/* Differs from the original, which releases the address of the earlier ADD here. */
 	file_is(w, "10.1.2.2", "c1\r\neth0");
-	/* The other interface of the pod is another owner. */
+	/* Another interface of the pod is another owner. */
 	v.ifname = "eth1";
 	v.conf = CONF("1.0.0", SUBNET);
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
 }
 
-static void legacy_records(void **state)
+static void test_records_without_interface_are_recognized(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
@@ -373,14 +373,14 @@ static void legacy_records(void **state)
 	v.command = "DEL";
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.8");
-	file_is(w, "10.1.2.9", "c1\n"); /* only if the owner has no other record */
+	file_is(w, "10.1.2.9", "c1\n"); /* deleted only if the owner has no other record */
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.9");
 }
 
 #define PREV(ip) "\"prevResult\":{\"ips\":[{\"address\":\"" ip "/24\"}]}"
 
-static void del(void **state)
+static void test_del_releases_addresses_of_the_owner_only(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "DEL", CONF("1.0.0", SUBNET));
@@ -390,7 +390,7 @@ static void del(void **state)
 	put(w, "10.1.2.2", "c1\r\neth0");
 	put(w, "10.1.2.3", "c1\r\neth0");
 	put(w, "10.1.2.4", "c2\r\neth0");
-	/* prevResult names the address of another container: all files are checked. */
+	/* prevResult has the address of another container: all files are searched. */
 	v.conf = CONF2(SUBNET, PREV("10.1.2.4"));
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.2");
@@ -400,7 +400,7 @@ static void del(void **state)
 	v.conf = CONF2(SUBNET, PREV("10.1.2.2"));
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.2");
-	/* A pool that was removed from the configuration keeps no address. */
+	/* An address of a pool that was removed from the configuration is released as well. */
 	put(w, "10.1.2.2", "c1\r\neth0");
 	v.conf = CONF("1.0.0", "\"subnet\":\"10.1.2.1/24\"");
 	expect(&v, 0, "");
@@ -409,7 +409,7 @@ static void del(void **state)
 	expect(&v, 1, "{\"code\":7,\"msg\":\"IPAM config missing 'ipam' key\"}");
 }
 
-static void check(void **state)
+static void test_check_requires_an_address_of_the_owner(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "CHECK", CONF("1.0.0", SUBNET));
@@ -432,7 +432,7 @@ static void check(void **state)
 
 #define VALID(list) CONF2(SUBNET, "\"cni.dev/valid-attachments\":[" list "]")
 
-static void gc(void **state)
+static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "GC", VALID(""));
@@ -446,7 +446,7 @@ static void gc(void **state)
 	put(w, "10.1.2.6", "");
 	put(w, "last_reserved_ip.0", "10.1.2.6");
 	put(w, "fd00::1", "b\r\neth0");
-	v.conf = CONF("1.1.0", SUBNET); /* no list: no container is known to be deleted */
+	v.conf = CONF("1.1.0", SUBNET); /* no list: no container can be considered deleted */
 	expect(&v, 0, "");
 	file_is(w, "fd00::1", "b\r\neth0");
 	v.conf = VALID("{\"containerID\":\"a\",\"ifname\":\"eth0\"},{\"containerID\":\"old\","
@@ -456,16 +456,16 @@ static void gc(void **state)
 	no_file(w, "10.1.2.3");
 	file_is(w, "10.1.2.4", "old");
 	no_file(w, "10.1.2.5");
-	file_is(w, "10.1.2.6", ""); /* of an unknown owner */
+	file_is(w, "10.1.2.6", ""); /* record of an unknown owner */
 	no_file(w, "fd00::1");
 	file_is(w, "last_reserved_ip.0", "10.1.2.6");
-	/* An empty file is taken. */
+	/* An empty file counts as an allocated address. */
 	v = call(w, "ADD", CONF("1.0.0", SMALL));
 	put(w, "10.1.2.3", "");
 	expect(&v, 1, EXHAUSTED);
 }
 
-static void status(void **state)
+static void test_status_reports_missing_ranges_and_directory(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "STATUS", CONF("1.1.0", SUBNET));
@@ -480,7 +480,7 @@ static void status(void **state)
 	       "Not a directory (ENOTDIR)\"}");
 }
 
-static void resolv_conf(void **state)
+static void test_dns_is_read_from_resolv_conf(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v =
@@ -503,8 +503,8 @@ static void resolv_conf(void **state)
 	       "\"options\":[\"ndots:5\",\"rotate\"]}}");
 }
 
-/* A directory written by the original or by unirail, with any content. */
-static void hostile_folder(void **state)
+/* A directory written by the original or by unirail, with arbitrary content. */
+static void test_arbitrary_files_in_the_directory_do_not_crash(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
@@ -524,8 +524,8 @@ static void hostile_folder(void **state)
 	file_is(w, "not-an-ip", "c1\r\neth0");
 }
 
-/* The lock is the original's: flock on the file `lock`. */
-static void one_at_a_time(void **state)
+/* The lock is the same as the original's: flock on the file `lock`. */
+static void test_store_is_locked_like_the_original(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct hostlocal a = HOSTLOCAL_INIT;
@@ -539,8 +539,8 @@ static void one_at_a_time(void **state)
 	assert_int_equal(hostlocal_open(&a, &w->root, "/d", "other", false, NULL), -ENOENT);
 }
 
-/* In process a rail's name and interface are not the pod's. */
-static void in_process(void **state)
+/* In process the rail has its own name and interface, which differ from those of the pod. */
+static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
 	struct cluster_cache *w = *state;
 	auto_json struct json_doc *d = NULL;
@@ -567,23 +567,23 @@ static void in_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(files_as_the_original),
-		TEST(every_version),
-		TEST(exhaustion),
-		TEST(cursor),
-		TEST(several_ranges),
-		TEST(asked_by_name),
-		TEST(refused),
-		TEST(all_or_nothing),
-		TEST(legacy_records),
-		TEST(del),
-		TEST(check),
-		TEST(gc),
-		TEST(status),
-		TEST(resolv_conf),
-		TEST(hostile_folder),
-		TEST(one_at_a_time),
-		TEST(in_process),
+		TEST(test_files_are_those_of_the_original),
+		TEST(test_result_is_printed_in_every_cni_version),
+		TEST(test_exhausted_range_is_reported_until_a_release),
+		TEST(test_search_starts_after_the_last_reserved_address),
+		TEST(test_ranges_are_used_one_after_the_other),
+		TEST(test_requested_addresses_are_allocated),
+		TEST(test_invalid_ranges_are_refused),
+		TEST(test_failed_add_releases_its_addresses_only),
+		TEST(test_records_without_interface_are_recognized),
+		TEST(test_del_releases_addresses_of_the_owner_only),
+		TEST(test_check_requires_an_address_of_the_owner),
+		TEST(test_gc_releases_addresses_of_invalid_attachments),
+		TEST(test_status_reports_missing_ranges_and_directory),
+		TEST(test_dns_is_read_from_resolv_conf),
+		TEST(test_arbitrary_files_in_the_directory_do_not_crash),
+		TEST(test_store_is_locked_like_the_original),
+		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
