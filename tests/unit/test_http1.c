@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec with input as a whole, byte by byte and in every pair of parts; most of it invalid. */
+/*
+ * The codec parses input as a whole, byte by byte and divided at every position; most of the input
+ * is invalid.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +29,7 @@
 
 enum { LOG_BYTES = 1 << 20 };
 
-/* The parsed messages, one line each: "POST /a 5:hello close". */
+/* The parsed messages on one line each: "POST /a 5:hello close". */
 struct heard {
 	struct buf log;
 	int r, refusal;
@@ -61,7 +64,10 @@ static int feed(struct http1 *h, enum http1_side side, struct span in, struct he
 	return ret->r;
 }
 
-/* Fed in parts of `step` bytes, the first of `first`; an end after it when `eof`. */
+/*
+ * Feeds the text in parts of `step` bytes, the first part of `first` bytes; `eof`: followed by the
+ * end of the connection.
+ */
 static void hear(enum http1_side side, struct span text, size_t first, size_t step, bool eof,
 		 struct heard *ret)
 {
@@ -71,7 +77,7 @@ static void hear(enum http1_side side, struct span text, size_t first, size_t st
 	*ret = (struct heard){0};
 	buf_init(&ret->log, LOG_BYTES);
 	for (size_t at = 0, n = first; at < text.n; at += n, n = step) {
-		/* malloc'ed, so that ASan sees a byte read too many */
+		/* allocated, so that ASan detects a read past the end */
 		n = n < text.n - at ? n : text.n - at;
 		char *copy = malloc(n ? n : 1);
 
@@ -118,7 +124,7 @@ static void response(const char *text, const char *log, int refusal)
 	same_in_parts(HTTP1_RESPONSES, span_of(text), true, log, refusal);
 }
 
-static void test_requests(void **state)
+static void test_valid_requests_are_parsed_at_any_division(void **state)
 {
 	(void)state;
 	request(GET "\r\n", "GET / 0:\n", 0);
@@ -133,22 +139,22 @@ static void test_requests(void **state)
 	request("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "GET / 0:\n", 0);
 	request("GET / HTTP/1.7\r\n" HOST "\r\n", "GET / 0:\n", 0);
 	request("M-SEARCH * HTTP/1.1\r\n" HOST "X:\r\n\r\n", "M-SEARCH * 0:\n", 0);
-	/* what old clients send after a body */
+	/* old clients send a line break after a body */
 	request("\r\n\r\n" GET "\r\n", "GET / 0:\n", 0);
 }
 
-static void test_pipelining(void **state)
+static void test_pipelined_requests_are_parsed_in_order(void **state)
 {
 	(void)state;
 	request(GET "\r\nPOST /a HTTP/1.1\r\n" HOST
 		    "Content-Length: 3\r\n\r\nabcGET /b HTTP/1.1\r\n" HOST "\r\n" CHUNKED
 		    "2\r\nhi\r\n0\r\n\r\n\r\nGET /c HTTP/1.1\r\n" HOST "\r\n",
 		"GET / 0:\nPOST /a 3:abc\nGET /b 0:\nPOST / 2:hi\nGET /c 0:\n", 0);
-	/* a good one, then rubbish */
+	/* a valid request, then invalid bytes */
 	request(GET "\r\nrubbish\r\n\r\n", "GET / 0:\n", 400);
 }
 
-static void test_heads_that_are_refused(void **state)
+static void test_invalid_request_heads_are_refused(void **state)
 {
 	static const struct {
 		const char *text;
@@ -198,10 +204,10 @@ static void test_heads_that_are_refused(void **state)
 }
 
 /*
- * The end of a message must be unambiguous: otherwise the body of one is parsed as the next
- * request.
+ * The end of a message must be unambiguous: otherwise a part of its body could be parsed as the
+ * next request.
  */
-static void test_smuggling(void **state)
+static void test_ambiguous_body_lengths_are_refused(void **state)
 {
 	static const struct {
 		const char *fields;
@@ -243,11 +249,11 @@ static void test_smuggling(void **state)
 		request(text, "", bad[i].refusal);
 	}
 	request("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", 400);
-	/* a field with another name does not count */
+	/* a field with a similar name has no effect */
 	request(GET "X-Content-Length: 3\r\nTransfer_Encoding: chunked\r\n\r\n", "GET / 0:\n", 0);
 }
 
-static void test_chunks(void **state)
+static void test_invalid_chunks_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"\r\n",		"g\r\n",       "-1\r\n",
@@ -283,7 +289,7 @@ static void repeat(struct buf *b, const char *text, size_t n)
 		buf_str(b, text);
 }
 
-static void test_limits(void **state)
+static void test_heads_and_bodies_beyond_their_limits_are_refused(void **state)
 {
 	auto_buf struct buf b;
 
@@ -298,7 +304,7 @@ static void test_limits(void **state)
 	repeat(&b, "a: b\r\n", HTTP1_FIELDS_MAX);
 	buf_str(&b, "\r\n");
 	request(b.p, "", 431);
-	/* the head to the byte */
+	/* a head of exactly the maximum size */
 	buf_reset(&b);
 	buf_str(&b, GET "a: ");
 	repeat(&b, "x", HTTP1_HEAD_MAX - b.len - 4);
@@ -322,7 +328,7 @@ static void test_limits(void **state)
 	buf_str(&b, CHUNKED "0\r\n");
 	repeat(&b, "a: b\r\n", 1000);
 	request(b.p, "", 431);
-	/* the body to the byte */
+	/* a body of exactly the maximum size */
 	buf_reset(&b);
 	buf_str(&b, CHUNKED "3e8\r\n");
 	repeat(&b, "x", 1000);
@@ -330,12 +336,12 @@ static void test_limits(void **state)
 	request(b.p, "POST / 1000:\n", 0);
 }
 
-static void test_every_byte_of_a_head(void **state)
+static void test_changing_any_byte_of_a_head_is_safe(void **state)
 {
 	static const char good[] = GET "Abc: d e\r\nContent-Length: 1\r\n\r\nX";
 
 	(void)state;
-	/* No change of one byte may hang, crash or lengthen the message. */
+	/* Changing one byte must not hang or crash the parser, or lengthen the message. */
 	for (size_t at = 0; at < sizeof(good) - 2; at++)
 		for (int c = 0; c < 256; c++) {
 			char text[sizeof(good)];
@@ -353,7 +359,7 @@ static void test_every_byte_of_a_head(void **state)
 		}
 }
 
-static void test_random_bytes(void **state)
+static void test_random_input_is_parsed_without_crash(void **state)
 {
 	static const char *const words[] = {"GET ",
 					    "/",
@@ -389,7 +395,7 @@ static void test_random_bytes(void **state)
 	}
 }
 
-static void test_phase_and_failure(void **state)
+static void test_parser_reports_its_phase_and_repeats_its_failure(void **state)
 {
 	auto_http1 struct http1 *h = http1_new(HTTP1_REQUESTS, 1000);
 	struct span in = span_of("POST / HTTP/1.1\r\n");
@@ -416,7 +422,7 @@ static void test_phase_and_failure(void **state)
 	assert_int_equal(http1_eof(h, &m, &e), -EPROTO);
 }
 
-static void test_continue(void **state)
+static void test_expectation_of_100_continue_is_reported_once(void **state)
 {
 	auto_http1 struct http1 *h = http1_new(HTTP1_REQUESTS, 1000);
 	struct span in = span_of(GET "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
@@ -429,7 +435,7 @@ static void test_continue(void **state)
 	assert_false(http1_wants_continue(h));
 	in = span_of("{}");
 	assert_int_equal(http1_in(h, &in, &m, NULL), 1);
-	/* the body is there already, or never comes */
+	/* no 100 if a part of the body has arrived already, or if there is no body */
 	in = span_of(GET "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{");
 	assert_int_equal(http1_in(h, &in, &m, NULL), 0);
 	assert_false(http1_wants_continue(h));
@@ -442,7 +448,7 @@ static void test_continue(void **state)
 	assert_false(http1_wants_continue(h));
 }
 
-static void test_responses(void **state)
+static void test_valid_responses_are_parsed(void **state)
 {
 	(void)state;
 	response("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "200 OK 2:hi\n", 0);
@@ -461,7 +467,7 @@ static void test_responses(void **state)
 		 "522 status code 522 1:x close\n", 0);
 }
 
-static void test_bad_responses(void **state)
+static void test_invalid_responses_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"\r\nHTTP/1.1 200 OK\r\n\r\n",
@@ -494,8 +500,11 @@ static void test_bad_responses(void **state)
 	buf_done(&x.log);
 }
 
-/* Refused with the head: a body that never comes would hold the connection. */
-static void test_no_bodies(void **state)
+/*
+ * Refused after its head: otherwise a client could hold the connection open by not sending the
+ * body.
+ */
+static void test_body_is_refused_where_none_is_permitted(void **state)
 {
 	static const struct {
 		const char *field;
@@ -525,7 +534,7 @@ static void test_no_bodies(void **state)
 	}
 }
 
-static void test_endless_responses(void **state)
+static void test_endless_responses_are_refused(void **state)
 {
 	auto_buf struct buf b;
 
@@ -539,7 +548,7 @@ static void test_endless_responses(void **state)
 	response(b.p, "", 413);
 }
 
-static void test_written(void **state)
+static void test_requests_and_responses_are_written(void **state)
 {
 	const struct http1_response no = {.status = 405,
 					  .type = "application/json",
@@ -593,7 +602,7 @@ static void query(const char *text, int r, const char *value)
 	assert_string_equal(ret, value);
 }
 
-static void test_targets(void **state)
+static void test_targets_are_split_into_path_and_query(void **state)
 {
 	(void)state;
 	target("/", 0, "/", "");
@@ -618,7 +627,7 @@ static void test_targets(void **state)
 			 -ENAMETOOLONG);
 }
 
-/* --- the client, against a thread that plays the server --- */
+/* --- the client, with a server in a thread --- */
 
 struct server {
 	char path[64];
@@ -638,9 +647,9 @@ static void *serve(void *arg)
 		abort();
 	for (size_t i = 0, n = s->in_parts ? 1 : strlen(s->answer); i < strlen(s->answer); i += n)
 		if (send(c, s->answer + i, n, MSG_NOSIGNAL) < 0)
-			break; /* the client's 50 ms were over before this thread ran */
+			break; /* the client's 50 ms had expired before this thread ran */
 	if (s->hangs)
-		recv(c, in, sizeof(in), 0); /* until the client is gone */
+		recv(c, in, sizeof(in), 0); /* until the client disconnects */
 	close(c);
 	return NULL;
 }
@@ -667,7 +676,7 @@ static int call(const char *answer, bool in_parts, bool hangs, struct buf *body,
 	return r;
 }
 
-static void test_client(void **state)
+static void test_client_reads_responses_of_every_framing(void **state)
 {
 	static const char *const same[] = {
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
@@ -684,7 +693,7 @@ static void test_client(void **state)
 	}
 }
 
-static void test_client_fails(void **state)
+static void test_client_reports_failures_of_the_server(void **state)
 {
 	static const struct {
 		const char *answer;
@@ -710,8 +719,8 @@ static void test_client_fails(void **state)
 	}
 }
 
-/* A server that reads later still gets everything, although the client has disconnected. */
-static void test_client_that_does_not_wait(void **state)
+/* A server that reads later still gets all data, although the client has disconnected. */
+static void test_sent_request_arrives_after_the_client_disconnected(void **state)
 {
 	struct server s = {0};
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -741,7 +750,7 @@ static void test_client_that_does_not_wait(void **state)
 	assert_int_equal(got.len, want.len);
 	assert_memory_equal(got.p, want.p, want.len);
 	close(conn);
-	/* A peer that does not read is disconnected soon. */
+	/* A peer that does not read is disconnected after a short time. */
 	for (size_t i = 0; i < 900 << 10; i++)
 		buf_char(&body, 'x');
 	c.request.body = buf_span(&body);
@@ -752,7 +761,7 @@ static void test_client_that_does_not_wait(void **state)
 	unlink(s.path);
 }
 
-static void test_client_without_server(void **state)
+static void test_client_without_a_server_is_unavailable(void **state)
 {
 	struct http1_call c = {.socket = "/nowhere/socket",
 			       .timeout_ms = 1000,
@@ -776,26 +785,26 @@ static void test_client_without_server(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_pipelining),
-		cmocka_unit_test(test_heads_that_are_refused),
-		cmocka_unit_test(test_smuggling),
-		cmocka_unit_test(test_chunks),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_every_byte_of_a_head),
-		cmocka_unit_test(test_random_bytes),
-		cmocka_unit_test(test_phase_and_failure),
-		cmocka_unit_test(test_continue),
-		cmocka_unit_test(test_responses),
-		cmocka_unit_test(test_bad_responses),
-		cmocka_unit_test(test_no_bodies),
-		cmocka_unit_test(test_endless_responses),
-		cmocka_unit_test(test_written),
-		cmocka_unit_test(test_targets),
-		cmocka_unit_test(test_client),
-		cmocka_unit_test(test_client_fails),
-		cmocka_unit_test(test_client_that_does_not_wait),
-		cmocka_unit_test(test_client_without_server),
+		cmocka_unit_test(test_valid_requests_are_parsed_at_any_division),
+		cmocka_unit_test(test_pipelined_requests_are_parsed_in_order),
+		cmocka_unit_test(test_invalid_request_heads_are_refused),
+		cmocka_unit_test(test_ambiguous_body_lengths_are_refused),
+		cmocka_unit_test(test_invalid_chunks_are_refused),
+		cmocka_unit_test(test_heads_and_bodies_beyond_their_limits_are_refused),
+		cmocka_unit_test(test_changing_any_byte_of_a_head_is_safe),
+		cmocka_unit_test(test_random_input_is_parsed_without_crash),
+		cmocka_unit_test(test_parser_reports_its_phase_and_repeats_its_failure),
+		cmocka_unit_test(test_expectation_of_100_continue_is_reported_once),
+		cmocka_unit_test(test_valid_responses_are_parsed),
+		cmocka_unit_test(test_invalid_responses_are_refused),
+		cmocka_unit_test(test_body_is_refused_where_none_is_permitted),
+		cmocka_unit_test(test_endless_responses_are_refused),
+		cmocka_unit_test(test_requests_and_responses_are_written),
+		cmocka_unit_test(test_targets_are_split_into_path_and_query),
+		cmocka_unit_test(test_client_reads_responses_of_every_framing),
+		cmocka_unit_test(test_client_reports_failures_of_the_server),
+		cmocka_unit_test(test_sent_request_arrives_after_the_client_disconnected),
+		cmocka_unit_test(test_client_without_a_server_is_unavailable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

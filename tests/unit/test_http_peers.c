@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which connection is evicted, and which peer is next. */
+/* Which connection is evicted, and which peer's request is served next. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,10 +29,10 @@ static void join(struct peers *p, struct peer_entry *e, unsigned int peer, int r
 }
 
 /*
- * The peer with most connections loses its oldest; of equal peers the one that reached the number
- * first.
+ * The peer with the most connections loses its oldest connection; among equal peers, the first that
+ * reached this number.
  */
-static void test_evicted_connection(void **state)
+static void test_peer_with_most_connections_loses_its_oldest(void **state)
 {
 	struct peers *p = peers_new();
 	struct peer_entry many[3], few[1], other[2];
@@ -47,7 +47,7 @@ static void test_evicted_connection(void **state)
 	assert_ptr_equal(peers_victim(p, 0), &many[0]);
 	assert_ptr_equal(peers_victim(p, 1), &other[0]);
 	assert_null(peers_victim(p, 2));
-	/* It was active: it is the newest. */
+	/* The connection was active, so it is the newest now. */
 	peers_rank(p, &many[0], 0);
 	assert_ptr_equal(peers_victim(p, 0), &many[1]);
 	peers_rank(p, &many[1], -1);
@@ -67,7 +67,7 @@ static void test_evicted_connection(void **state)
 }
 
 /* Round-robin over peers, regardless of their number of requests; verified peers first. */
-static void test_order_of_peers(void **state)
+static void test_waiting_peers_are_served_round_robin(void **state)
 {
 	struct peers *p = peers_new();
 	struct peer_entry a[3], b[2], c[2];
@@ -90,12 +90,12 @@ static void test_order_of_peers(void **state)
 	peers_wait(p, &c[0]);
 	assert_ptr_equal(peers_turn(p), &c[0]);
 	assert_ptr_equal(peers_turn(p), &a[1]);
-	peers_leave(p, &b[1]); /* with its turn */
+	peers_leave(p, &b[1]); /* leaves while its request waits */
 	assert_ptr_equal(peers_turn(p), &a[2]);
 	assert_null(peers_turn(p));
 	peers_leave(p, &c[0]);
 	peers_leave(p, &c[1]);
-	/* The peer connects again, and keeps its state. */
+	/* The peer connects again and has its previous state. */
 	join(p, &c[0], 3, 0);
 	assert_true(peers_is_known(p, &c[0]));
 	assert_false(peers_is_known(p, &a[0]));
@@ -106,8 +106,8 @@ static void test_order_of_peers(void **state)
 	peers_free(p);
 }
 
-/* Against counting by hand. */
-static void test_model(void **state)
+/* Compared with a simple model that counts connections. */
+static void test_evicted_peer_equals_that_of_a_model(void **state)
 {
 	enum { N = 300, PEERS = 40, STEPS = 40000 };
 	struct peer_entry *e = xcalloc(N, sizeof(*e));
@@ -141,7 +141,7 @@ static void test_model(void **state)
 	free(e);
 }
 
-static void test_text(void **state)
+static void test_peer_address_is_printed(void **state)
 {
 	char text[PEER_TEXT_MAX];
 	struct peer_key k = key(258), none = {0}, six = {.b = {0xfd, 0, 0, 1}};
@@ -155,10 +155,10 @@ static void test_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_evicted_connection),
-		cmocka_unit_test(test_order_of_peers),
-		cmocka_unit_test(test_model),
-		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_peer_with_most_connections_loses_its_oldest),
+		cmocka_unit_test(test_waiting_peers_are_served_round_robin),
+		cmocka_unit_test(test_evicted_peer_equals_that_of_a_model),
+		cmocka_unit_test(test_peer_address_is_printed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: slow, hostile, too many, cut off. */
+/* Connections that are slow, hostile, too many, or broken off. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static const struct http_limits quick = {.max_conns = 4,
 					 .idle_ms = 200,
 					 .send_ms = 200};
 
-/* "METHOD TARGET LENGTH"; /big has 4 MB. */
+/* Responds with "METHOD TARGET LENGTH"; /big has 4 MB. */
 static void echo(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);
@@ -90,7 +90,7 @@ static void still_well(void)
 	al_expect(&lab, "GET", "/", NULL, 200, "GET / 0\n");
 }
 
-static void test_keep_alive(void **state)
+static void test_connection_is_reused_until_close(void **state)
 {
 	int fd = al_connect(&lab);
 
@@ -106,7 +106,7 @@ static void test_keep_alive(void **state)
 	close(fd);
 }
 
-static void test_head_and_old_clients(void **state)
+static void test_head_request_and_http_1_0_client(void **state)
 {
 	int fd = al_connect(&lab);
 
@@ -118,8 +118,8 @@ static void test_head_and_old_clients(void **state)
 	close(fd);
 }
 
-/* A client may close its sending side and still read. */
-static void test_half_closed(void **state)
+/* A client may close its sending side and continue to read. */
+static void test_half_closed_client_gets_its_responses(void **state)
 {
 	int fd = al_connect(&lab);
 
@@ -130,7 +130,7 @@ static void test_half_closed(void **state)
 	close(fd);
 }
 
-static void test_pipeline(void **state)
+static void test_1000_pipelined_requests_do_not_starve_others(void **state)
 {
 	int fd = al_connect(&lab), other = al_connect(&lab);
 	struct buf b;
@@ -143,9 +143,7 @@ static void test_pipeline(void **state)
 		buf_printf(&b, "GET /%d HTTP/1.1\r\nHost: x\r\n%s\r\n", i,
 			   i == 999 ? "Connection: close\r\n" : "");
 	al_send(fd, b.p);
-	/*
-	 * Another client gets its response meanwhile; how soon is not asserted.
-	 */
+	/* Another client gets its response meanwhile; the time it takes is not asserted. */
 	al_send(other, "GET /o HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 	says(other, NULL, "GET /o 0\n");
 	close(other);
@@ -160,7 +158,7 @@ static void test_pipeline(void **state)
 	buf_done(&b);
 }
 
-static void test_continue(void **state)
+static void test_client_gets_100_continue(void **state)
 {
 	int fd = al_connect(&lab);
 
@@ -175,13 +173,13 @@ static void test_continue(void **state)
 
 /* --- slow --- */
 
-static void test_slow_heads(void **state)
+static void test_slow_requests_expire(void **state)
 {
 	int silent = al_connect(&lab), slow = al_connect(&lab), body = al_connect(&lab);
 
 	(void)state;
 	al_send(body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
-	/* A byte now and then does not extend the time limit. */
+	/* Single bytes do not extend the time limit. */
 	for (int i = 0; i < 14; i++) {
 		al_send(slow, i ? "x" : "G");
 		al_send(body, "x");
@@ -195,9 +193,11 @@ static void test_slow_heads(void **state)
 	still_well();
 }
 
-/* A head and a body that arrive in time are answered, although the server was busy with another
- * request until their time was over. */
-static void test_server_is_late(void **state)
+/*
+ * A head and a body that arrived in time are answered, although the server was busy with another
+ * request until their time limit had passed.
+ */
+static void test_requests_in_time_are_answered_by_a_late_server(void **state)
 {
 	int head = al_connect(&lab), body = al_connect(&lab), busy = al_connect(&lab);
 
@@ -227,8 +227,8 @@ static void test_idle_connection_ends(void **state)
 	ends(fd);
 }
 
-/* The client requests megabytes and reads none. */
-static void test_reader_that_does_not_read(void **state)
+/* The client requests megabytes and does not read. */
+static void test_clients_that_do_not_read_are_disconnected(void **state)
 {
 	int fds[3];
 
@@ -247,7 +247,7 @@ static void test_reader_that_does_not_read(void **state)
 	}
 }
 
-static void test_big_answers(void **state)
+static void test_too_long_response_becomes_an_error(void **state)
 {
 	auto_free char *got = al_ask(&lab, "GET", "/big", NULL);
 
@@ -260,7 +260,7 @@ static void test_big_answers(void **state)
 
 /* --- hostile --- */
 
-static void test_rubbish(void **state)
+static void test_invalid_requests_get_an_error(void **state)
 {
 	static const char *const bad[] = {
 		"\x16\x03\x01\x02\x00",
@@ -283,8 +283,8 @@ static void test_rubbish(void **state)
 	still_well();
 }
 
-/* A refusal is sent even to a client that writes on before it reads. */
-static void test_refused_while_writing(void **state)
+/* A refusal is sent even to a client that continues to write before it reads. */
+static void test_client_that_still_writes_gets_its_refusal(void **state)
 {
 	int fd = al_connect(&lab);
 	struct buf b;
@@ -319,7 +319,7 @@ static void test_client_disconnects_at_any_byte(void **state)
 
 /* --- too many --- */
 
-static void test_oldest_idle_gives_way(void **state)
+static void test_oldest_idle_connection_is_evicted(void **state)
 {
 	int fds[8];
 
@@ -339,10 +339,10 @@ static void test_oldest_idle_gives_way(void **state)
 }
 
 /*
- * As a kubelet's probe from an address shared with strangers: connected before them, request sent
- * after them.
+ * Like a kubelet's probe that shares its address with hostile clients: connected before them,
+ * request sent after them.
  */
-static void test_a_new_connection_has_time_to_ask(void **state)
+static void test_new_connection_is_not_evicted_before_its_request(void **state)
 {
 	struct http_limits patient = quick;
 	int first[3], more[50], probe;
@@ -351,7 +351,7 @@ static void test_a_new_connection_has_time_to_ask(void **state)
 	patient.grace_ms = patient.first_ms = patient.idle_ms = 10 * 1000;
 	al_stop(server);
 	server = al_serve(&lab, &patient, echo);
-	/* Connections that have their response are closed first, in any order of connecting. */
+	/* Connections that have had their response are closed first, in any order of connecting. */
 	probe = al_connect(&lab);
 	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
 		first[i] = al_connect(&lab);
@@ -370,7 +370,7 @@ static void test_a_new_connection_has_time_to_ask(void **state)
 	still_well();
 }
 
-static void test_limit_of_busy_connections(void **state)
+static void test_connection_beyond_the_limit_gets_503(void **state)
 {
 	int busy[4], more;
 
@@ -391,7 +391,7 @@ static void test_limit_of_busy_connections(void **state)
 	still_well();
 }
 
-static void test_flood(void **state)
+static void test_server_survives_a_flood_of_connections(void **state)
 {
 	int fds[200];
 
@@ -405,7 +405,7 @@ static void test_flood(void **state)
 	still_well();
 }
 
-static void test_no_descriptors(void **state)
+static void test_server_without_descriptors_rejects_with_an_error(void **state)
 {
 	struct rlimit few = {12, 12};
 	struct http_limits many = HTTP_LIMITS_INIT;
@@ -420,7 +420,7 @@ static void test_no_descriptors(void **state)
 		fds[i] = al_connect(&lab);
 		al_send(fds[i], "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
 	}
-	/* Rejected clients get an error, one after the other; accepted ones continue. */
+	/* Rejected clients get an error, one after the other; accepted connections continue. */
 	for (size_t i = ARRAY_LEN(fds); i-- > 0;) {
 		auto_free char *got = NULL;
 
@@ -436,7 +436,7 @@ static void test_no_descriptors(void **state)
 
 /* --- identity of the peer --- */
 
-static void test_other_user(void **state)
+static void test_another_user_is_forbidden(void **state)
 {
 	char path[100];
 	int status;
@@ -463,7 +463,7 @@ static void test_other_user(void **state)
 	still_well();
 }
 
-/* --- the end --- */
+/* --- shutdown --- */
 
 static struct http_server *drained;
 
@@ -472,7 +472,7 @@ static void on_drained(void *arg)
 	loop_stop(arg, 7);
 }
 
-/* A request starts the shutdown and is answered 100 ms later. */
+/* Starts the shutdown of the server and responds 100 ms later. */
 static struct http_request *held;
 
 static void answer_held(void *arg)
@@ -517,7 +517,7 @@ static void ends_well(pid_t pid)
 	assert_int_equal(WEXITSTATUS(status), 7);
 }
 
-static void test_drain(void **state)
+static void test_drain_completes_pending_requests(void **state)
 {
 	pid_t pid = start_to_end(hold);
 	int idle, asking;
@@ -532,7 +532,7 @@ static void test_drain(void **state)
 	ends_well(pid);
 }
 
-/* --- an unnoticed disconnect --- */
+/* --- requests during a shutdown --- */
 
 static void handle_going(void *arg, struct http_request *q)
 {
@@ -541,8 +541,7 @@ static void handle_going(void *arg, struct http_request *q)
 	if (target.n == 5) { /* "/away" */
 		http_server_reject(drained);
 	} else if (target.n == 6) { /* "/drain" */
-		usleep(300 *
-		       1000); /* a request that arrives meanwhile was sent to a running server */
+		usleep(300 * 1000); /* a request that arrives now was sent before the shutdown */
 		http_server_drain(drained, 2000, on_drained, arg);
 	}
 	http_answer(q, &(struct http1_response){.status = 200, .body = span_of("good")});
@@ -551,7 +550,7 @@ static void handle_going(void *arg, struct http_request *q)
 #define LAST "Connection: close\r\n\r\ngood"
 #define MORE "Content-Length: 4\r\n\r\ngood"
 
-static void test_rejected_during_shutdown(void **state)
+static void test_new_requests_are_rejected_during_shutdown(void **state)
 {
 	int a, b, c, d;
 	pid_t pid = start_to_end(handle_going);
@@ -584,27 +583,27 @@ static void test_rejected_during_shutdown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_keep_alive),
-		TEST(test_head_and_old_clients),
-		TEST(test_half_closed),
-		TEST(test_pipeline),
-		TEST(test_continue),
-		TEST(test_slow_heads),
-		TEST(test_server_is_late),
+		TEST(test_connection_is_reused_until_close),
+		TEST(test_head_request_and_http_1_0_client),
+		TEST(test_half_closed_client_gets_its_responses),
+		TEST(test_1000_pipelined_requests_do_not_starve_others),
+		TEST(test_client_gets_100_continue),
+		TEST(test_slow_requests_expire),
+		TEST(test_requests_in_time_are_answered_by_a_late_server),
 		TEST(test_idle_connection_ends),
-		TEST(test_reader_that_does_not_read),
-		TEST(test_big_answers),
-		TEST(test_rubbish),
-		TEST(test_refused_while_writing),
+		TEST(test_clients_that_do_not_read_are_disconnected),
+		TEST(test_too_long_response_becomes_an_error),
+		TEST(test_invalid_requests_get_an_error),
+		TEST(test_client_that_still_writes_gets_its_refusal),
 		TEST(test_client_disconnects_at_any_byte),
-		TEST(test_oldest_idle_gives_way),
-		TEST(test_a_new_connection_has_time_to_ask),
-		TEST(test_limit_of_busy_connections),
-		TEST(test_flood),
-		TEST(test_no_descriptors),
-		TEST(test_other_user),
-		TEST(test_drain),
-		TEST(test_rejected_during_shutdown),
+		TEST(test_oldest_idle_connection_is_evicted),
+		TEST(test_new_connection_is_not_evicted_before_its_request),
+		TEST(test_connection_beyond_the_limit_gets_503),
+		TEST(test_server_survives_a_flood_of_connections),
+		TEST(test_server_without_descriptors_rejects_with_an_error),
+		TEST(test_another_user_is_forbidden),
+		TEST(test_drain_completes_pending_requests),
+		TEST(test_new_requests_are_rejected_during_shutdown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

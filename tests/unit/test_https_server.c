@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP server over TLS: slow and hostile clients, and clients connected during a change of the
- * certificate.
+ * The HTTP server over TLS: slow and hostile clients, and clients connected while certificates
+ * change.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ enum { ANSWER_MAX = 8 << 20, BODY_MAX = 3 << 20, WAIT_MS = 30000 };
 
 static struct ipam_lab lab;
 static pid_t server;
-static struct http_server *served; /* in the server's process */
+static struct http_server *served; /* the server, in its own process */
 
 static const struct http_limits quick = {.max_conns = 4,
 					 .first_ms = 1000,
@@ -42,7 +42,7 @@ static const struct http_limits quick = {.max_conns = 4,
 					 .body_max = BODY_MAX,
 					 .bodies_max = BODY_MAX + (64 << 10)};
 
-/* A server that requires a client certificate, or not. */
+/* strict: the server requires a client certificate */
 static struct tls_conf *server_conf(bool strict)
 {
 	const struct tls_material m = {.ca = span_of(strict ? TLS_TEST_CA : NULL),
@@ -64,7 +64,7 @@ static void use(struct http_server *s, bool strict)
 }
 
 /*
- * Answers with the length of the body; /big returns 4 MB; /strict and /open change the
+ * Responds with the length of the body; /big returns 4 MB; /strict and /open change the
  * certificates.
  */
 static void handle(void *arg, struct http_request *q)
@@ -85,7 +85,7 @@ static void handle(void *arg, struct http_request *q)
 	http_answer(q, &r);
 }
 
-/* A client that requests "/" is verified. */
+/* "/never" is refused by its head; the connection is closed after the response to "/once". */
 static int check(void *arg, const struct http1_msg *head)
 {
 	(void)arg;
@@ -146,7 +146,7 @@ static bool wait_for(struct client *c)
 	return poll(&p, 1, WAIT_MS) == 1;
 }
 
-/* 0, or the reason why the server refuses the client. */
+/* Returns 0, or the reason for which the server refuses the client. */
 static int shake(struct client *c)
 {
 	const struct tls_material m = {.ca = span_of(TLS_TEST_CA)};
@@ -155,7 +155,7 @@ static int shake(struct client *c)
 
 	assert_int_equal(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
 	c->fd = al_connect(&lab);
-	/* The lab's client blocks, that of tls.h does not. */
+	/* The test's client blocks, unlike the client of tls.h. */
 	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
 	c->tls = tls_new(conf, c->fd, "localhost");
 	tls_conf_put(conf);
@@ -178,7 +178,7 @@ static void hang_up(struct client *c)
 	close(c->fd);
 }
 
-/* False: the server has closed. */
+/* False: the server has closed the connection. */
 static bool put(struct client *c, const char *p, size_t n)
 {
 	while (n > 0) {
@@ -194,7 +194,7 @@ static bool put(struct client *c, const char *p, size_t n)
 	return true;
 }
 
-/* Until `until` or the end; the caller frees. */
+/* Reads until `until` or the end of the connection; the caller frees. */
 static char *hear(struct client *c, const char *until)
 {
 	char in[16384];
@@ -218,8 +218,10 @@ static char *hear(struct client *c, const char *until)
 	return buf_take(&b);
 }
 
-/* The part of an answer that was read; the caller frees. A refused body is not read to its end: a
- * client that still sends a second later gets a reset instead of the answer. */
+/*
+ * The part of the response that could be read; the caller frees. The server does not read a refused
+ * body to its end: a client that still sends a second later gets a reset instead of the response.
+ */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
 	char in[16384];
@@ -261,9 +263,7 @@ static void still_well(void)
 	hang_up(&c);
 }
 
-/* --- */
-
-static void test_keep_alive(void **state)
+static void test_tls_connection_is_reused(void **state)
 {
 	struct client c = connected();
 
@@ -274,13 +274,13 @@ static void test_keep_alive(void **state)
 	hang_up(&c);
 }
 
-static void test_long(void **state)
+static void test_long_bodies_and_responses_over_tls(void **state)
 {
 	struct client c = connected();
 	auto_free char *got = NULL;
 
 	(void)state;
-	/* A body in many records, and one of the longest kind after it. */
+	/* A body in many TLS records, then a body of the maximum length. */
 	asks(&c, "/", 2 << 20, "\r\n\r\n2097152\n");
 	asks(&c, "/", BODY_MAX, "\r\n\r\n3145728\n");
 	put(&c, "GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 50);
@@ -290,7 +290,7 @@ static void test_long(void **state)
 	hang_up(&c);
 }
 
-static void test_too_long(void **state)
+static void test_too_long_body_gets_413(void **state)
 {
 	struct client c = connected();
 
@@ -300,7 +300,10 @@ static void test_too_long(void **state)
 	still_well();
 }
 
-/* All that was put has left the socket: the server has counted it before its next request. */
+/*
+ * Waits until the socket's send queue is empty, so that the server has counted all sent bytes
+ * before its next request.
+ */
 static void wait_until_read(const struct client *c)
 {
 	int unread = 1;
@@ -314,8 +317,8 @@ static void wait_until_read(const struct client *c)
 	fail_msg("%d bytes unread", unread);
 }
 
-/* One request uses the whole budget of all: the next gets 503 and retries. */
-static void test_budget_of_all_requests(void **state)
+/* One request uses the whole budget of all requests: the next request gets 503 and retries. */
+static void test_request_beyond_the_common_budget_gets_503(void **state)
 {
 	struct client one = connected(), other = connected();
 	auto_free char *half = xcalloc(1, BODY_MAX);
@@ -328,7 +331,7 @@ static void test_budget_of_all_requests(void **state)
 	wait_until_read(&one);
 	asks(&other, "/", 1 << 20, "503 ");
 	hang_up(&other);
-	/* Small ones still go. */
+	/* Small requests are still served. */
 	still_well();
 	put(&one, half, 1);
 	free(take(half));
@@ -344,18 +347,18 @@ static void closes(int fd)
 {
 	auto_free char *got = al_read(fd, NULL);
 
-	/* An alert at most. */
+	/* at most a TLS alert */
 	assert_true(strlen(got) < 8);
 	close(fd);
 }
 
-static void test_not_tls(void **state)
+static void test_clients_without_tls_are_disconnected(void **state)
 {
 	int plain = al_connect(&lab), rubbish = al_connect(&lab), silent = al_connect(&lab);
 
 	(void)state;
 	al_send(plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-	/* The header of a record, and then nothing. */
+	/* The header of a TLS record without its content. */
 	al_send(rubbish, "\x16\x03\x01\x02\x01\x01");
 	closes(plain);
 	closes(rubbish);
@@ -376,15 +379,15 @@ static void test_limit_of_connections_in_the_handshake(void **state)
 		al_send(fds[i], "\x16\x03\x01");
 	}
 	still_well();
-	/* An accepted connection stays. */
+	/* An accepted connection stays open. */
 	asks(&idle, "/", 1, "\r\n\r\n1\n");
 	hang_up(&idle);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		closes(fds[i]);
 }
 
-/* Connections that break in the middle of a request, and of an answer. */
-static void test_connections_that_break(void **state)
+/* Connections that break in the middle of a request and of a response. */
+static void test_broken_tls_connections_do_not_affect_others(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 6; i++) {
@@ -401,8 +404,10 @@ static void test_connections_that_break(void **state)
 	still_well();
 }
 
-/* Refused by its head: the server does not wait for the body, and the answer has no details. */
-static void test_checked(void **state)
+/*
+ * Refused after its head: the server does not wait for the body, and the response has no details.
+ */
+static void test_request_refused_by_its_head_is_not_read(void **state)
 {
 	struct client c = connected(), once = connected();
 	auto_free char *got = NULL, *last = NULL;
@@ -421,8 +426,11 @@ static void test_checked(void **state)
 	hang_up(&once);
 }
 
-/* Most of the body at once and then a byte: fast progress does not earn time for a pause. */
-static void test_slow_body(void **state)
+/*
+ * Most of the body at once and then single bytes: fast progress does not extend the time for a
+ * pause.
+ */
+static void test_body_that_slows_down_expires(void **state)
 {
 	static const char head[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2900000\r\n\r\n";
 	struct client c = connected();
@@ -432,13 +440,16 @@ static void test_slow_body(void **state)
 	memset(text, 'b', 2800000);
 	put(&c, head, sizeof(head) - 1);
 	put(&c, text, 2800000);
-	/* The answer comes long before a body's time limit, for which the test would wait. */
+	/*
+	 * The response arrives long before the body's whole time limit, which would exceed the
+	 * test's own.
+	 */
 	got = hear(&c, NULL);
 	assert_non_null(strstr(got, "408 "));
 	hang_up(&c);
 }
 
-static void test_slow_request(void **state)
+static void test_slow_request_over_tls_expires(void **state)
 {
 	struct client c = connected();
 	auto_free char *got = NULL;
@@ -450,8 +461,10 @@ static void test_slow_request(void **state)
 	hang_up(&c);
 }
 
-/* Existing connections keep their certificates; new ones get the new certificates. */
-static void test_change_of_certificates(void **state)
+/*
+ * Existing connections continue with their certificates; new connections get the new certificates.
+ */
+static void test_new_connections_get_the_new_certificates(void **state)
 {
 	struct client c = connected(), other;
 	auto_free char *got = NULL;
@@ -459,7 +472,8 @@ static void test_change_of_certificates(void **state)
 	(void)state;
 	asks(&c, "/strict", 0, "\r\n\r\n0\n");
 	/*
-	 * In TLS 1.3 the client's handshake completes before the server has seen its certificate.
+	 * In TLS 1.3 the client's handshake completes before the server verifies the client's
+	 * certificate.
 	 */
 	if (shake(&other) == 0) {
 		put(&other, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
@@ -476,17 +490,17 @@ static void test_change_of_certificates(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keep_alive),
-		cmocka_unit_test(test_long),
-		cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_budget_of_all_requests),
-		cmocka_unit_test(test_not_tls),
+		cmocka_unit_test(test_tls_connection_is_reused),
+		cmocka_unit_test(test_long_bodies_and_responses_over_tls),
+		cmocka_unit_test(test_too_long_body_gets_413),
+		cmocka_unit_test(test_request_beyond_the_common_budget_gets_503),
+		cmocka_unit_test(test_clients_without_tls_are_disconnected),
 		cmocka_unit_test(test_limit_of_connections_in_the_handshake),
-		cmocka_unit_test(test_checked),
-		cmocka_unit_test(test_slow_body),
-		cmocka_unit_test(test_connections_that_break),
-		cmocka_unit_test(test_slow_request),
-		cmocka_unit_test(test_change_of_certificates),
+		cmocka_unit_test(test_request_refused_by_its_head_is_not_read),
+		cmocka_unit_test(test_body_that_slows_down_expires),
+		cmocka_unit_test(test_broken_tls_connections_do_not_affect_others),
+		cmocka_unit_test(test_slow_request_over_tls_expires),
+		cmocka_unit_test(test_new_connections_get_the_new_certificates),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

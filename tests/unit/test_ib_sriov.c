@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ib-sriov: netconfs, GUIDs, the original's cache file both ways. */
+/* ib-sriov: netconf, GUIDs, and the cache file in the formats of the original and of unirail. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -49,7 +49,7 @@ static void refused(const char *more, enum err_kind kind, const char *part)
 	assert_int_equal(e.kind, kind);
 }
 
-static void sources_of_guids(void **state)
+static void test_guid_is_taken_from_runtime_config_before_args(void **state)
 {
 	(void)state;
 	assert_true(conf("").guid == 0);
@@ -58,12 +58,12 @@ static void sources_of_guids(void **state)
 			    .guid == 0x0200000000000001);
 	assert_true(conf("'args':{'cni':{'guid':'0C:42:A1:03:00:16:05:1C'}}").guid ==
 		    0x0c42a1030016051c);
-	/* The original cannot read a bool among them. */
+	/* The original fails if args.cni has a bool. */
 	assert_true(conf("'args':{'cni':{'debug':true,'guid':'02:00:00:00:00:00:00:02'}}").guid ==
 		    0x0200000000000002);
 }
 
-static void bad_conf(void **state)
+static void test_invalid_ib_sriov_configuration_is_refused(void **state)
 {
 	struct rail_conf c;
 
@@ -83,12 +83,12 @@ static void bad_conf(void **state)
 	assert_true(conf("'ibKubernetesEnabled':true,'args':{'cni':{'mellanox.infiniband.app':"
 			 "'configured','guid':'02:00:00:00:00:00:00:02'}}")
 			    .guid != 0);
-	/* What DEL can still use. */
+	/* DEL still reads the device from an invalid configuration. */
 	assert_true(read_text("'link_state':'up'", &c) < 0);
 	assert_string_equal(c.ib_sriov.device_id, VF);
 }
 
-static void pools(void **state)
+static void test_guid_of_a_pool_by_vf_number(void **state)
 {
 	struct ib_guid_pool p;
 	uint64_t guid;
@@ -107,8 +107,8 @@ static void pools(void **state)
 		    0);
 }
 
-/* The bytes must never change: a subnet manager may know them. */
-static void derived(void **state)
+/* The derived bytes must never change: a subnet manager may have them configured. */
+static void test_guid_derived_from_the_pf_is_stable(void **state)
 {
 	uint64_t a = ib_guid_derive("00:02:c9:03:c2:ec:49:11", 0);
 	uint64_t b = ib_guid_derive("00:02:c9:03:c2:ec:49:11", 1);
@@ -124,7 +124,7 @@ static void derived(void **state)
 	assert_false(ib_guid_valid(UINT64_MAX));
 }
 
-static void of_links(void **state)
+static void test_guid_of_a_link_is_read_from_its_address(void **state)
 {
 	struct mac ib = kern_mac("80:00:00:81:fe:80:00:00:00:00:00:00:00:02:c9:03:c2:ec:49:11");
 	struct mac eth = kern_mac("02:00:00:00:00:01");
@@ -134,7 +134,7 @@ static void of_links(void **state)
 	assert_true(ib_guid_of_link(&eth) == 0);
 }
 
-static void places(void **state)
+static void test_vf_place_counts_over_all_ports_of_the_card(void **state)
 {
 	struct host_lab h;
 	uint64_t n = 0;
@@ -165,7 +165,7 @@ static int parse(const char *text, struct vf_record *r)
 	return ib_sriov_store.parse(span_of(text), r, &e);
 }
 
-static void of_the_original(void **state)
+static void test_cache_file_of_the_original_is_read(void **state)
 {
 	auto_vf_record struct vf_record r = {0};
 
@@ -183,7 +183,7 @@ static void of_the_original(void **state)
 	assert_false(r.by_unirail);
 }
 
-static void of_ours(void **state)
+static void test_written_cache_file_is_read_by_both(void **state)
 {
 	struct ib_sriov_conf c = conf("'args':{'cni':{'guid':'02:00:00:00:00:00:00:02'}},'pkey':"
 				      "'0x8001','link_state':'enable','rdmaIsolation':true");
@@ -217,7 +217,7 @@ static void of_ours(void **state)
 	assert_true(back.up);
 }
 
-static void of_nobody(void **state)
+static void test_invalid_cache_files_are_refused(void **state)
 {
 	static const char *const bad[] = {"",
 					  "[]",
@@ -246,15 +246,15 @@ static int free_doc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sources_of_guids),
-		cmocka_unit_test(bad_conf),
-		cmocka_unit_test(pools),
-		cmocka_unit_test(derived),
-		cmocka_unit_test(of_links),
-		cmocka_unit_test(places),
-		cmocka_unit_test(of_the_original),
-		cmocka_unit_test(of_ours),
-		cmocka_unit_test(of_nobody),
+		cmocka_unit_test(test_guid_is_taken_from_runtime_config_before_args),
+		cmocka_unit_test(test_invalid_ib_sriov_configuration_is_refused),
+		cmocka_unit_test(test_guid_of_a_pool_by_vf_number),
+		cmocka_unit_test(test_guid_derived_from_the_pf_is_stable),
+		cmocka_unit_test(test_guid_of_a_link_is_read_from_its_address),
+		cmocka_unit_test(test_vf_place_counts_over_all_ports_of_the_card),
+		cmocka_unit_test(test_cache_file_of_the_original_is_read),
+		cmocka_unit_test(test_written_cache_file_is_read_by_both),
+		cmocka_unit_test(test_invalid_cache_files_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_doc);

@@ -13,8 +13,9 @@
 static const struct identity_conf both = {true, true}, none = {false, false};
 
 struct who {
-	const char *name, *api, *kind, *owner; /* of the pod, and its controller */
-	const char *label, *vm, *domain, *job; /* what KubeVirt notes */
+	/* name of the pod; API version, kind and name of its controller */
+	const char *name, *api, *kind, *owner;
+	const char *label, *vm, *domain, *job; /* labels and annotations that KubeVirt sets */
 };
 
 #define OWNED(n, a, k, o, ...)                                                                     \
@@ -53,7 +54,7 @@ static void check(const struct who *w, const struct identity_conf *c, enum ident
 	labels_done(&p.annotations);
 }
 
-static void who_keeps_addresses(void **state)
+static void test_pods_of_statefulsets_retain_addresses(void **state)
 {
 	static const struct who plain = {.name = "web-0"},
 				job = OWNED("job-0", "batch/v1", "Job", "job"),
@@ -73,7 +74,7 @@ static void who_keeps_addresses(void **state)
 	check(&set, &none, IDENTITY_POD, "web-0", false);
 }
 
-static void machines(void **state)
+static void test_virtual_machines_retain_addresses(void **state)
 {
 	static const struct who vmi = VMI("kubevirt.io/v1"), old = VMI("kubevirt.io/v1alpha3"),
 				moving = VMI("kubevirt.io/v1", .job = "evacuation-1"),
@@ -84,8 +85,8 @@ static void machines(void **state)
 					  .domain = "vm1"},
 				label = {.name = "x", .label = "virt-launcher", .vm = "vm1"},
 				/*
-				 * Annotations alone do not make a pod a virtual machine: every user
-				 * can write them.
+				 * Annotations alone do not make a pod a virtual machine, since
+				 * every user can write them.
 				 */
 		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
 			       .domain = "vm1"),
@@ -105,7 +106,7 @@ static void machines(void **state)
 	check(&moving, &none, IDENTITY_POD, "x", false);
 }
 
-static void ordinals(void **state)
+static void test_ordinal_of_a_statefulset_pod_is_parsed(void **state)
 {
 	static const struct {
 		const char *pod, *set;
@@ -126,7 +127,7 @@ static void ordinals(void **state)
 		assert_false(identity_ordinal(bad[i], set, &ordinal));
 }
 
-static void when_it_is_over(void **state)
+static void test_retained_addresses_end_with_their_owner(void **state)
 {
 	static const struct identity_set unasked,
 		three = {true, true, 0, 3}, from5 = {true, true, 5, 2}, zero = {true, true, 0, 0},
@@ -157,11 +158,11 @@ static void when_it_is_over(void **state)
 		{"web-7", &both, &from5, &no_vm, true},
 		{"web-0", &both, &zero, &no_vm, true},
 		{"web-0", &both, &gone, &no_vm, true},
-		/* An owner that is not confirmed as deleted keeps its address. */
+		/* An owner that is not confirmed as deleted retains its address. */
 		{"web-0", &both, &unasked, &no_vm, false},
 		{"web-9", &both, &gone, &not_asked, false},
 		{"vm", &both, &unasked, &not_asked, false},
-		/* A machine's name may look like an ordinal. */
+		/* The name of a virtual machine may end like an ordinal. */
 		{"vm-1", &both, &gone, &lives, false},
 		{"vm", &both, &unasked, &lives, false},
 		{"vm", &both, &unasked, &no_vm, true},
@@ -169,7 +170,7 @@ static void when_it_is_over(void **state)
 		{"vm", &both, &unasked, &stopped, false},
 		{"vm", &both, &unasked, &restarting, false},
 		{"vm", &both, &unasked, &removed, true},
-		/* A disabled feature retains nothing, and sends no request. */
+		/* A disabled feature retains no address, and sends no request. */
 		{"web-0", &none, &three, &lives, true},
 		{"web-9", &only_sets, &three, &not_asked, true},
 		{"web-0", &only_sets, &three, &not_asked, false},
@@ -186,10 +187,10 @@ static void when_it_is_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_keeps_addresses),
-		cmocka_unit_test(machines),
-		cmocka_unit_test(ordinals),
-		cmocka_unit_test(when_it_is_over),
+		cmocka_unit_test(test_pods_of_statefulsets_retain_addresses),
+		cmocka_unit_test(test_virtual_machines_retain_addresses),
+		cmocka_unit_test(test_ordinal_of_a_statefulset_pod_is_parsed),
+		cmocka_unit_test(test_retained_addresses_end_with_their_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ifacer's decisions with plain structs; and, since this kernel may make neither bonds nor VLAN
- * interfaces, the messages that a recorder saw. */
+/*
+ * ifacer's decisions on plain structs, and its netlink messages, captured because this kernel may
+ * support neither bonds nor VLAN interfaces.
+ */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -17,7 +19,7 @@
 /* --- configuration --- */
 
 struct conf {
-	struct chained_lab l; /* its document owns the names */
+	struct chained_lab l; /* its document owns the strings of c */
 	struct ifacer_conf c;
 };
 
@@ -34,7 +36,7 @@ static void conf_done(struct conf *c)
 }
 #define auto_conf __attribute__((cleanup(conf_done)))
 
-static void defaults(void **state)
+static void test_omitted_ifacer_settings_have_defaults(void **state)
 {
 	auto_conf struct conf c;
 
@@ -46,7 +48,7 @@ static void defaults(void **state)
 	assert_true(ifacer_wants_bond(&c.c) && ifacer_wants_vlan(&c.c));
 }
 
-static void what_is_wanted(void **state)
+static void test_bond_and_vlan_are_created_only_if_configured(void **state)
 {
 	static const struct {
 		const char *conf;
@@ -111,7 +113,7 @@ static char *summary(const struct ifacer_conf *c)
 	return buf_take(&b);
 }
 
-static void options(void **state)
+static void test_bond_options_are_parsed_like_the_original(void **state)
 {
 	static const char *const rows[][2] = {
 		{"", ""},
@@ -119,18 +121,18 @@ static void options(void **state)
 		{" miimon = 100 ; up_delay=200;down_delay=300 ",
 		 "miimon=100 updelay=200 downdelay=300 "},
 		{"updelay=1;downdelay=2", "updelay=1 downdelay=2 "},
-		/* items at which the original fails: empty and malformed ones, also the first */
+		/* items on which the original fails: empty and malformed ones, in any position */
 		{"miimon=100;;lacp_rate=1", "miimon=100 lacp_rate=1 "},
 		{";miimon=100;", "miimon=100 "},
 		{"nonsense;miimon=100", "miimon=100 "},
 		{"a=b=c;miimon=100;unknown=7", "miimon=100 "},
-		/* the driver's words */
+		/* symbolic values of the bonding driver */
 		{"lacp_rate=fast;xmit_hash_policy=layer3+4;arp_validate=none;fail_over_mac=active",
 		 "fail_over_mac=1 xmit_hash_policy=1 lacp_rate=1 "},
-		/* 0 is set only where it is not the driver's default */
+		/* 0 is set only if the driver's default differs */
 		{"miimon=0;lacp_rate=slow;use_carrier=0;tlb_dynamic_lb=off;num_grat_arp=0",
 		 "use_carrier=0 num_peer_notif=0 tlb_dynamic_lb=0 "},
-		/* the original sets the number instead of the delay */
+		/* the original sets num_grat_arp instead of the delay */
 		{"peer_notif_delay=200;num_peer_notif=3", "num_peer_notif=3 peer_notif_delay=200 "},
 		{"arp_interval=500;arp_ip_target=[\"10.0.0.1\", \"10.0.0.2\"]",
 		 "arp_interval=500 target=10.0.0.1 target=10.0.0.2 "},
@@ -150,7 +152,7 @@ static void options(void **state)
 	}
 }
 
-static void bad_options(void **state)
+static void test_invalid_bond_options_are_refused(void **state)
 {
 	static const char *const rows[][2] = {
 		{"miimon=x", "miimon is 'x', wants 0 to 2147483647"},
@@ -264,7 +266,7 @@ static void expect_refusal(const char *conf, const struct node *n, enum err_kind
 #define BOND   "{'interfaces':['ens1','ens2'],'bond':{'name':'bond0','mode':1}}"
 #define BOND_V "{'interfaces':['ens1','ens2'],'bond':{'name':'bond0','mode':1},'vlanID':5}"
 
-static void vlan_plans(void **state)
+static void test_plans_of_vlan_interfaces(void **state)
 {
 	struct node n = node();
 	struct link *v;
@@ -285,7 +287,7 @@ static void vlan_plans(void **state)
 		"failed to createVlanDevice: cannot have multiple different vlan interfaces "
 		"with the same vlanId 5 on node at the same time ('ens1.5' has it, 'ens2.5' is "
 		"wanted)");
-	/* the original uses any link of that name */
+	/* the original uses any link with this name */
 	v->parent = ENS2;
 	expect_refusal(VLAN5, &n, ERR_CONF,
 		       "failed to createVlanDevice: 'ens1.5' is there and is not VLAN 5 of 'ens1': "
@@ -299,7 +301,7 @@ static void vlan_plans(void **state)
 		       "failed to createVlanDevice: interface 'gone': Link not found on this node");
 }
 
-static void bond_plans(void **state)
+static void test_plans_of_bonds(void **state)
 {
 	struct node n = node();
 	struct link *b, *v;
@@ -335,7 +337,7 @@ static void bond_plans(void **state)
 		       "interface named bond0 already exists on the host (conf.bond.name)");
 }
 
-static void ports_that_cannot_be(void **state)
+static void test_interfaces_unsuitable_as_ports_are_refused(void **state)
 {
 	struct node n = node();
 
@@ -364,7 +366,7 @@ static void expect_verdict(const char *conf, const struct node *n, const char *w
 	assert_true((r < 0) == (*words != '\0'));
 }
 
-static void checks(void **state)
+static void test_check_reports_missing_or_different_links(void **state)
 {
 	struct node n = node();
 	struct link *b, *v;
@@ -442,7 +444,7 @@ static void put_message(struct buf *b, const struct nlmsghdr *h)
 	buf_char(b, '\n');
 }
 
-/* All messages of a batch, as the wire sent them. */
+/* All messages of a batch, as sent on the socket. */
 static char *sent(struct nl_batch *batch)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
@@ -476,7 +478,7 @@ static char *sent(struct nl_batch *batch)
 	return buf_take(&b);
 }
 
-static void vlan_messages(void **state)
+static void test_messages_that_create_a_vlan_interface(void **state)
 {
 	struct ifacer_plan p = {.makes_vlan = true,
 				.sets_parent_up = true,
@@ -493,7 +495,7 @@ static void vlan_messages(void **state)
 				 "NEW 0 ens1.5 create flags 1/1 on 4711 vlan 1:0500 \n");
 }
 
-static void port_messages(void **state)
+static void test_messages_that_add_ports_to_a_bond(void **state)
 {
 	struct ifacer_port ports[] = {{"ens1", 4711, true}, {"ens2", 4712, false}};
 	const struct ifacer_plan p = {.sets_bond_up = true,
@@ -519,8 +521,8 @@ static void port_messages(void **state)
 			    "NEW 4720  change bond 2:68120000 \n"); /* IFLA_BOND_ACTIVE_SLAVE */
 }
 
-/* Each option's number and width are those of linux/if_link.h: the kernel refuses others. */
-static void bond_messages(void **state)
+/* The number and width of each option are those of linux/if_link.h: the kernel refuses others. */
+static void test_messages_that_set_bond_options(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -545,8 +547,8 @@ static void bond_messages(void **state)
 		"27:18 28:19000000 26:020000000001 8:080000000a000001080001000a000002 \n");
 }
 
-/* The kernel must refuse the request; no link may exist afterwards. */
-static void kinds(void **state)
+/* For an unknown kind the kernel must refuse the request, and no link may exist afterwards. */
+static void test_unknown_link_kind_is_detected(void **state)
 {
 	auto_free struct link *links = NULL;
 	struct kern_lab lab;
@@ -565,18 +567,18 @@ static void kinds(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(what_is_wanted),
-		cmocka_unit_test(options),
-		cmocka_unit_test(bad_options),
-		cmocka_unit_test(vlan_plans),
-		cmocka_unit_test(bond_plans),
-		cmocka_unit_test(ports_that_cannot_be),
-		cmocka_unit_test(checks),
-		cmocka_unit_test(vlan_messages),
-		cmocka_unit_test(port_messages),
-		cmocka_unit_test(bond_messages),
-		cmocka_unit_test(kinds),
+		cmocka_unit_test(test_omitted_ifacer_settings_have_defaults),
+		cmocka_unit_test(test_bond_and_vlan_are_created_only_if_configured),
+		cmocka_unit_test(test_bond_options_are_parsed_like_the_original),
+		cmocka_unit_test(test_invalid_bond_options_are_refused),
+		cmocka_unit_test(test_plans_of_vlan_interfaces),
+		cmocka_unit_test(test_plans_of_bonds),
+		cmocka_unit_test(test_interfaces_unsuitable_as_ports_are_refused),
+		cmocka_unit_test(test_check_reports_missing_or_different_links),
+		cmocka_unit_test(test_messages_that_create_a_vlan_interface),
+		cmocka_unit_test(test_messages_that_add_ports_to_a_bond),
+		cmocka_unit_test(test_messages_that_set_bond_options),
+		cmocka_unit_test(test_unknown_link_kind_is_detected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The changes of a pod by one annotation, and refusals. ' stands for ", for readability. */
+/*
+ * Changes of a pod caused by one annotation, and refusals. In JSON texts, ' stands for ", for
+ * readability.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,9 +22,9 @@
 #define NETS	"'k8s.v1.cni.cncf.io/networks'"
 #define GATE	"'ippools':{'ipv4':['p']}"
 
-/* namespace, name, annotations, cniType, the rest of spec */
+/* namespace, name, annotations, cniType, other fields of spec */
 static const char *const smcs[][5] = {
-	/* eight rails, by their own names in another order than by their netdevs */
+	/* eight rails whose names have another order than their netdevs */
 	{"net", "rail-a", RDMA ":'gpu'", "macvlan",
 	 "'macvlan':{'master':['eth10'],'rdmaResourceName':'x/r10'," GATE "}"},
 	{"net", "rail-b", RDMA ":'gpu'", "macvlan",
@@ -29,7 +32,7 @@ static const char *const smcs[][5] = {
 	{"net", "rail-c", RDMA ":'gpu'," NETWORK ":'slow'", "ipvlan",
 	 "'ipvlan':{'master':['e1','e2'],'bond':{'name':'bond3','mode':1},"
 	 "'rdmaResourceName':'x/r2'," GATE "}"},
-	/* two VFs of one resource, and one whose NetworkAttachmentDefinition has another name */
+	/* two VFs of one resource, and one VF whose NetworkAttachmentDefinition has another name */
 	{"net", "vf-1", RDMA ":'vf, both'", "sriov", "'sriov':{'resourceName':'x/vf'," GATE "}"},
 	{"net", "vf-2", RDMA ":'vf','multus.spidernet.io/cr-name':'vf-two'", "sriov",
 	 "'sriov':{'resourceName':'x/vf'," GATE "}"},
@@ -39,7 +42,7 @@ static const char *const smcs[][5] = {
 	{"net", "plain", NETWORK ":'store'", "macvlan", "'macvlan':{'master':['eth1']}"},
 	{"net", "no-ipam", RDMA ":'bare'", "sriov",
 	 "'disableIPAM':true,'sriov':{'resourceName':'x/vf'}"},
-	/* what cannot be */
+	/* networks that injection must refuse */
 	{"bad", "custom", RDMA ":'custom'", "custom", "'customCNI':'{}'"},
 	{"bad", "none", RDMA ":'none'", "macvlan", "'macvlan':{'master':['eth0']," GATE "}"},
 	{"bad", "pool", RDMA ":'pool'", "ib-sriov", "'ibsriov':{'resourceName':'x/vf'}"},
@@ -128,7 +131,7 @@ static int run(struct run *r, const struct json *pod, struct kube_patch *p)
 	return n;
 }
 
-/* The pod after its patch, applied by an independent implementation. */
+/* The pod after its patch, which an independent implementation applies. */
 static char *patched(const char *pod, const char *patch)
 {
 	yyjson_doc *a = yyjson_read(pod, strlen(pod), 0), *b;
@@ -157,7 +160,7 @@ static void expect(const char *name, const char *is, const char *wanted)
 		fail_msg("%s:\n is    %s\n wants %s", name, is, w);
 }
 
-/* --- what becomes of it --- */
+/* --- injected pods --- */
 
 #define C0 "'spec':{'containers':[{'name':'c'}]}"
 #define MORE(x)                                                                                    \
@@ -250,7 +253,7 @@ static const struct {
 	 POD(RDMA ":'bare'", C0),
 	 "[" MORE("[" NI("no-ipam", "net1") "]") "," RES("'x/vf':'1'") "]"},
 
-	/* networks that are there */
+	/* with networks that the pod has already */
 	{.name = "a list is overwritten",
 	 NULL,
 	 NULL,
@@ -287,7 +290,7 @@ static const struct {
 	     "'spec':{'containers':[{'resources':{'limits':{'x/a':'1','x/b':1}}}]}"),
 	 "[]"},
 
-	/* resources that are there */
+	/* with resources that the pod has already */
 	{.name = "limits of other things",
 	 NULL,
 	 NULL,
@@ -418,7 +421,7 @@ static void one_good(size_t i)
 			    good[i].warning ? good[i].warning : "");
 	buf_done(&r.warnings);
 
-	/* a second review changes nothing */
+	/* a second review of the patched pod changes nothing */
 	after = patched(pod, p.b.p);
 	json_free(d);
 	d = parse(after);
@@ -431,7 +434,7 @@ static void one_good(size_t i)
 	kube_patch_done(&p);
 }
 
-static void test_good(void **state)
+static void test_annotations_inject_networks_and_resources(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
@@ -465,7 +468,7 @@ static const struct {
 	 "pool, set spec.sriov.ippools.ipv4 or ipv6"},
 };
 
-static void test_bad(void **state)
+static void test_invalid_injections_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -475,7 +478,7 @@ static void test_bad(void **state)
 
 		kube_patch_init(&p);
 		if (run(&r, json_root(d), &p) >= 0)
-			fail_msg("%s was taken", bad[i].name);
+			fail_msg("%s was not refused", bad[i].name);
 		if (!strstr(r.e.text, bad[i].text))
 			fail_msg("%s: '%s' has no '%s'", bad[i].name, r.e.text, bad[i].text);
 		assert_int_equal(r.e.kind, ERR_CONF);
@@ -484,7 +487,7 @@ static void test_bad(void **state)
 	}
 }
 
-static void test_no_networks_in_the_cluster(void **state)
+static void test_injection_without_networks_in_the_cluster_is_refused(void **state)
 {
 	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu'", C0));
 	struct inject_index *index = inject_index_new(NULL, 0);
@@ -500,7 +503,10 @@ static void test_no_networks_in_the_cluster(void **state)
 	inject_index_free(index);
 }
 
-/* A group of `n` networks, of which `same` have one definition. Returns the result for a pod, with its networks in *text. */
+/*
+ * Injects a group of `n` networks, `same` of which have one definition. Returns the result for a
+ * pod, with its networks in *text.
+ */
 static int with_group(size_t n, size_t same, char **text, struct err *e)
 {
 	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu, gpu'", C0));
@@ -540,7 +546,7 @@ static int with_group(size_t n, size_t same, char **text, struct err *e)
 	return r;
 }
 
-static void test_networks_of_a_large_group(void **state)
+static void test_group_with_too_many_networks_is_refused(void **state)
 {
 	auto_free char *most = NULL, *none = NULL, *one = NULL;
 	struct err e = ERR_INIT;
@@ -550,13 +556,13 @@ static void test_networks_of_a_large_group(void **state)
 	assert_non_null(strstr(most, "d126"));
 	assert_int_equal(with_group(128, 0, &none, &e), -E2BIG);
 	assert_string_equal(e.text, "more than 127 networks would be injected");
-	/* Those of one definition count once. */
+	/* Several networks of one definition count once. */
 	assert_true(with_group(5000, 5000, &one, &e) > 0);
 	assert_non_null(strstr(one, "d0"));
 }
 
 /* Objects that no webhook has validated. */
-static void test_odd_objects(void **state)
+static void test_malformed_network_objects_do_not_crash(void **state)
 {
 	static const char *const odd[] = {
 		"{}",
@@ -581,7 +587,7 @@ static void test_odd_objects(void **state)
 	}
 }
 
-/* --- whose pods --- */
+/* --- namespaces in scope --- */
 
 static const struct {
 	const char *include, *exclude, *ns;
@@ -601,7 +607,7 @@ static const struct {
 	{"team-*", "team-1", "other", false},
 };
 
-static void test_scope(void **state)
+static void test_namespaces_in_scope_of_injection(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
@@ -622,12 +628,12 @@ static const struct {
 	{"b,c", "a",
 	 "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']},{" NAME
 	 ",'operator':'In','values':['b','c']}]}"},
-	/* what it cannot determine is admitted */
+	/* a pattern that the selector cannot express admits all namespaces */
 	{"b,c-*", "a,d-*", "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']}]}"},
 	{NULL, "d-*", "{'matchExpressions':[]}"},
 };
 
-static void test_selector(void **state)
+static void test_scope_becomes_a_namespace_selector(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(selectors); i++) {
@@ -642,7 +648,7 @@ static void test_selector(void **state)
 	}
 }
 
-static void test_annotations_that_request_injection(void **state)
+static void test_injection_is_requested_by_a_non_empty_annotation(void **state)
 {
 	auto_json struct json_doc *yes = parse("{'x':'y'," NETWORK ":'a'}");
 	auto_json struct json_doc *no = parse("{'x':'y'," RDMA ":' ,'}");
@@ -656,14 +662,14 @@ static void test_annotations_that_request_injection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_no_networks_in_the_cluster),
-		cmocka_unit_test(test_networks_of_a_large_group),
-		cmocka_unit_test(test_scope),
-		cmocka_unit_test(test_selector),
-		cmocka_unit_test(test_annotations_that_request_injection),
-		cmocka_unit_test(test_odd_objects),
+		cmocka_unit_test(test_annotations_inject_networks_and_resources),
+		cmocka_unit_test(test_invalid_injections_are_refused),
+		cmocka_unit_test(test_injection_without_networks_in_the_cluster_is_refused),
+		cmocka_unit_test(test_group_with_too_many_networks_is_refused),
+		cmocka_unit_test(test_namespaces_in_scope_of_injection),
+		cmocka_unit_test(test_scope_becomes_a_namespace_selector),
+		cmocka_unit_test(test_injection_is_requested_by_a_non_empty_annotation),
+		cmocka_unit_test(test_malformed_network_objects_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

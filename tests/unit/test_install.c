@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program is what it installs: called as "alpha" or "beta" it exits with 42.
+ * The test program installs itself: run under the name "alpha" or "beta" it exits with status 42.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static void slurp(FILE *f, char *into, size_t size)
 	fclose(f);
 }
 
-/* install_main with its output caught; args ended by NULL. */
+/* Runs install_main and captures its output; args ended by NULL. */
 static int install(const char *const *args)
 {
 	char *argv[16] = {(char[]){"install"}, (char[]){"--root"}, dir};
@@ -131,7 +131,7 @@ static size_t count(void)
 	return n;
 }
 
-/* Exit status of a plugin; 127 when it could not be executed. */
+/* The exit status of an installed plugin; 127 if it could not be executed. */
 static int call(const char *name)
 {
 	char path[256];
@@ -148,7 +148,7 @@ static int call(const char *name)
 	return WEXITSTATUS(status);
 }
 
-static void test_first_installation(void **state)
+static void test_first_installation_copies_and_links(void **state)
 {
 	char target[32];
 	struct stat st;
@@ -178,8 +178,8 @@ static void write_file(const char *path, const char *text)
 }
 
 /*
- * One call on the runtime's directory, without its changes to the directory of plugins; its lines
- * in out_text.
+ * Runs one install for the runtime's configuration directory; its lines in out_text, without those
+ * about the plugin directory.
  */
 static int node(const char *name, bool uninstall, bool dry_run)
 {
@@ -200,11 +200,11 @@ static int node(const char *name, bool uninstall, bool dry_run)
 	return r;
 }
 
-/* What is installed on a node, and what is removed from it. */
-static void test_the_configuration_of_a_node(void **state)
+/* The CNI configuration that is installed on a node and removed from it. */
+static void test_cni_configuration_is_written_and_removed(void **state)
 {
 	(void)state;
-	/* No network yet: no failure, and no file. */
+	/* No network yet: install succeeds without writing a file. */
 	assert_int_equal(node("0-a.conflist", false, false), 0);
 	assert_non_null(strstr(err_text, "written as soon as there is one"));
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
@@ -216,7 +216,7 @@ static void test_the_configuration_of_a_node(void **state)
 	assert_string_equal(out_text, "write    /etc/cni/net.d/0-a.conflist\n");
 	assert_int_equal(node("0-a.conflist", false, false), 0);
 	assert_string_equal(out_text, "");
-	/* Another name: there is one at a time. */
+	/* Another name: the file with the previous name is removed. */
 	assert_int_equal(node("00-a.conflist", false, false), 0);
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
@@ -226,7 +226,7 @@ static void test_the_configuration_of_a_node(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
 
-/* The originals have files of the same names, kinds and directory. */
+/* The original device plugins have files with the same names, kinds and directory. */
 static void test_cdi_specifications_are_removed(void **state)
 {
 	static const struct {
@@ -258,8 +258,8 @@ static void test_cdi_specifications_are_removed(void **state)
 		assert_int_equal(file_exists(&root, v[i].path), !v[i].is_own);
 }
 
-/* No files of others, and none through a link. */
-static void test_the_state_of_a_node_is_removed(void **state)
+/* Files of other programs stay, and no symbolic link is followed. */
+static void test_uninstall_removes_the_state_of_a_node(void **state)
 {
 	struct install_node n = {.root = &root, .socket = "/var/run/spidernet/spiderpool.sock"};
 
@@ -291,7 +291,7 @@ static void test_the_state_of_a_node_is_removed(void **state)
 	assert_int_equal(INSTALL("--socket", "x"), 2);
 }
 
-static void test_a_mistake_makes_no_folder(void **state)
+static void test_invalid_option_creates_no_directory(void **state)
 {
 	(void)state;
 	assert_int_equal(unlinkat(root.fd, "opt/cni/bin", AT_REMOVEDIR), 0);
@@ -301,7 +301,7 @@ static void test_a_mistake_makes_no_folder(void **state)
 	assert_int_equal(count(), 4);
 }
 
-static void test_a_second_time_changes_nothing(void **state)
+static void test_second_installation_changes_nothing(void **state)
 {
 	struct stat before, after, record_before, record_after;
 
@@ -319,7 +319,7 @@ static void test_a_second_time_changes_nothing(void **state)
 	assert_non_null(strstr(out_text, "\"changed\": false"));
 }
 
-static void test_foreign_files_are_not_touched(void **state)
+static void test_files_of_other_programs_are_a_conflict(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
@@ -332,15 +332,15 @@ static void test_foreign_files_are_not_touched(void **state)
 		"selects others\n");
 	assert_string_equal(out_text, "");
 	assert_int_equal(count(), 2);
-	/* With other names there is no conflict. */
+	/* Other link names cause no conflict. */
 	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
 	assert_int_equal(INSTALL("--links", "beta"), 0);
 	assert_int_equal(call("alpha"), THEIRS);
 	assert_int_equal(call("beta"), OURS);
 }
 
-/* A node has other plugins: they stay, and the rest is installed. */
-static void test_keep_leaves_what_others_made(void **state)
+/* Plugins of other programs stay on the node, and the rest is installed. */
+static void test_keep_option_leaves_files_of_other_programs(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
@@ -352,12 +352,12 @@ static void test_keep_leaves_what_others_made(void **state)
 	assert_int_equal(call("beta"), OURS);
 	assert_int_equal(INSTALL("--keep"), 0);
 	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
-	/* It was not installed by unirail, so it is not removed either. */
+	/* The file was not installed by unirail, so uninstall does not remove it. */
 	assert_int_equal(INSTALL("--uninstall"), 0);
 	assert_string_equal(err_text, "");
 	expect("alpha", THEIR_TEXT);
 	assert_int_equal(count(), 1);
-	/* But a file with the binary's name is a conflict. */
+	/* But a file under the binary's own name is a conflict. */
 	put("unirail", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--keep"), 1);
 	assert_non_null(strstr(err_text, "not made by unirail: 'unirail'; --replace"));
@@ -365,7 +365,7 @@ static void test_keep_leaves_what_others_made(void **state)
 	assert_int_equal(INSTALL("--keep", "--uninstall"), 2);
 }
 
-static void test_replace_keeps_and_uninstall_puts_back(void **state)
+static void test_replaced_files_are_restored_by_uninstall(void **state)
 {
 	struct stat before, after;
 	char target[32];
@@ -397,7 +397,7 @@ static void test_replace_keeps_and_uninstall_puts_back(void **state)
 	assert_int_equal(count(), 3);
 }
 
-static void test_an_older_kept_file_is_not_overwritten(void **state)
+static void test_existing_backup_is_not_overwritten(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
@@ -407,7 +407,7 @@ static void test_an_older_kept_file_is_not_overwritten(void **state)
 			    "unirail install: folder '/opt/cni/bin': another NAME.before-unirail "
 			    "exists already for 'alpha'; move it away\n");
 	assert_int_equal(count(), 2);
-	/* The same content there is as good as keeping it. */
+	/* A backup with the same content does not conflict. */
 	put("alpha.before-unirail", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--replace", "--links", "alpha"), 0);
 	assert_string_equal(out_text, "copy     unirail\nlink     alpha -> unirail\n");
@@ -416,7 +416,7 @@ static void test_an_older_kept_file_is_not_overwritten(void **state)
 	assert_int_equal(count(), 1);
 }
 
-static void test_changed_files_are_kept_and_named(void **state)
+static void test_uninstall_leaves_and_names_changed_files(void **state)
 {
 	(void)state;
 	put("beta", THEIR_TEXT, 0755);
@@ -438,7 +438,7 @@ static void test_changed_files_are_kept_and_named(void **state)
 	assert_int_equal(count(), 3);
 }
 
-static void test_dry_run(void **state)
+static void test_dry_run_changes_nothing(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
@@ -458,7 +458,7 @@ static void test_dry_run(void **state)
 	assert_false(file_exists(&root, "/none/at"));
 }
 
-static void test_mistakes(void **state)
+static void test_invalid_options_are_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(INSTALL("--links", "alhpa"), 1);
@@ -482,16 +482,16 @@ static void test_mistakes(void **state)
 }
 
 /*
- * A record that names a path outside of the directory, or of a later version, is refused as a
- * whole.
+ * A record that names a path outside of the directory, or that a later version wrote, is refused as
+ * a whole.
  */
-static void test_bad_records(void **state)
+static void test_invalid_installation_records_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"{\"version\": 2, \"sha256\": \"\"}",
 		"{\"version\": 1}",
 		"{\"version\": 1, \"sha256\": \"12\"}",
-		"{\"version\": 1, \"sha256\": \"" /* 64 digits follow */,
+		"{\"version\": 1, \"sha256\": \"" /* followed by 64 digits */,
 		"not json",
 		"",
 	};
@@ -520,8 +520,10 @@ static void test_bad_records(void **state)
 	}
 }
 
-/* The states that kill -9 leaves: after the record, and halfway through the links. */
-static void test_interrupted(void **state)
+/*
+ * The states that kill -9 leaves: after the record was written, and when some of the links exist.
+ */
+static void test_killed_installation_is_completed_or_undone(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
@@ -538,14 +540,14 @@ static void test_interrupted(void **state)
 	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
 	assert_int_equal(INSTALL(), 0);
 	assert_string_equal(out_text, "link     beta -> unirail\n");
-	/* A removal that has already restored alpha. */
+	/* An uninstall that was killed after it had restored alpha. */
 	put("alpha", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--uninstall"), 0);
 	assert_int_equal(count(), 1);
 }
 
-/* An upgrade, and one that was killed between record and binary. */
-static void test_upgrade(void **state)
+/* An upgrade, and an upgrade that was killed between record and binary. */
+static void test_upgrade_replaces_the_binary(void **state)
 {
 	char sha_old[DIGEST_HEX], sha_new[DIGEST_HEX], text[512];
 	struct root host;
@@ -575,15 +577,15 @@ static void test_upgrade(void **state)
 	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
 	assert_int_equal(call("alpha"), OURS);
 
-	/* A binary from another source is kept as a backup, like any file. */
+	/* A binary from another source is stored as a backup, like any file. */
 	put("unirail", "somebody's", 0755);
 	assert_int_equal(INSTALL(), 1);
 	assert_int_equal(INSTALL("--replace"), 0);
 	expect("unirail.before-unirail", "somebody's");
 }
 
-/* A full disk: the old state, whole. */
-static void test_full_disk(void **state)
+/* On a full disk the old state stays complete. */
+static void test_failed_installation_retains_the_old_state(void **state)
 {
 	char bin[128], command[256];
 
@@ -599,7 +601,7 @@ static void test_full_disk(void **state)
 		strstr(err_text, "copy to 'unirail': write: No space left on device (ENOSPC)"));
 	assert_int_equal(call("alpha"), THEIRS);
 	assert_int_equal(count(), 1);
-	/* Read-only: nothing either. */
+	/* On a read-only file system the old state stays as well. */
 	assert_int_equal(mount(NULL, bin, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	assert_int_equal(INSTALL("--replace"), 1);
 	assert_non_null(strstr(err_text, "Read-only file system (EROFS)"));
@@ -607,7 +609,7 @@ static void test_full_disk(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-/* A real program (a script's interpreter opens its path a second time, later). */
+/* A real program: the interpreter of a script would open its path a second time, later. */
 static void put_false(void)
 {
 	auto_buf struct buf b;
@@ -620,8 +622,8 @@ static void put_false(void)
 	root_close(&host);
 }
 
-/* A runtime calls a plugin meanwhile: each call gets the old or the new one. */
-static void test_calls_meanwhile(void **state)
+/* A runtime calls a plugin during the installation: each call runs the old or the new program. */
+static void test_calls_during_installation_run_old_or_new(void **state)
 {
 	int seen[2] = {0, 0}, pipes[2], status;
 	pid_t pid;
@@ -652,14 +654,14 @@ static void test_calls_meanwhile(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* --- the plan, from plain structs --- */
+/* --- the plan, on plain structs --- */
 
 static struct install_thing thing(enum install_have have, const char *id)
 {
 	return (struct install_thing){have, (char *)(uintptr_t)id};
 }
 
-static void test_plan_names_all_that_is_in_the_way(void **state)
+static void test_plan_names_all_conflicting_files(void **state)
 {
 	struct install_name names[] = {
 		{.name = (char[]){"unirail"}, .wanted = true, .desired = thing(HAVE_FILE, "1")},
@@ -697,32 +699,40 @@ static void test_plan_names_all_that_is_in_the_way(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_first_installation, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_configuration_of_a_node, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_first_installation_copies_and_links, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_cni_configuration_is_written_and_removed,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cdi_specifications_are_removed, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_the_state_of_a_node_is_removed, setup,
+		cmocka_unit_test_setup_teardown(test_uninstall_removes_the_state_of_a_node, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_a_mistake_makes_no_folder, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_second_time_changes_nothing, setup,
+		cmocka_unit_test_setup_teardown(test_invalid_option_creates_no_directory, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_foreign_files_are_not_touched, setup,
+		cmocka_unit_test_setup_teardown(test_second_installation_changes_nothing, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_keep_leaves_what_others_made, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replace_keeps_and_uninstall_puts_back, setup,
+		cmocka_unit_test_setup_teardown(test_files_of_other_programs_are_a_conflict, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_an_older_kept_file_is_not_overwritten, setup,
+		cmocka_unit_test_setup_teardown(test_keep_option_leaves_files_of_other_programs,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replaced_files_are_restored_by_uninstall,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_existing_backup_is_not_overwritten, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_changed_files_are_kept_and_named, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_dry_run, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bad_records, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_interrupted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_upgrade, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_calls_meanwhile, setup, teardown),
-		cmocka_unit_test(test_plan_names_all_that_is_in_the_way),
+		cmocka_unit_test_setup_teardown(test_uninstall_leaves_and_names_changed_files,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dry_run_changes_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_invalid_options_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_invalid_installation_records_are_refused,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_killed_installation_is_completed_or_undone,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_upgrade_replaces_the_binary, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_failed_installation_retains_the_old_state,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_calls_during_installation_run_old_or_new,
+						setup, teardown),
+		cmocka_unit_test(test_plan_names_all_conflicting_files),
 	};
 
 	applets = table;

@@ -21,8 +21,11 @@ static const struct inventory_function *function(const struct inventory *inv, co
 	return NULL;
 }
 
-/* Representors are the switch's, not the PF's; numbers are the PF's, not an order of names. */
-static void switchdev(void **state)
+/*
+ * Representors belong to the eswitch, not to the PF; VF numbers are those of the PF, not the order
+ * of names.
+ */
+static void test_representors_are_listed_apart_from_their_pf(void **state)
 {
 	auto_inventory struct inventory inv = {0};
 	const struct inventory_function *f;
@@ -44,7 +47,7 @@ static void switchdev(void **state)
 	assert_string_equal(f->representor, "ens2f0_1");
 	assert_string_equal(f->rdma[0].name, "mlx5_2");
 	assert_false(inventory_is_away(f));
-	/* with vfio-pci, and in a pod */
+	/* one VF with vfio-pci, and one in a pod */
 	f = function(&inv, "0000:81:00.4");
 	assert_true(f->vf == 2 && !f->n_netdevs && !inventory_is_away(f));
 	assert_string_equal(f->representor, "ens2f0_2");
@@ -53,8 +56,8 @@ static void switchdev(void **state)
 	host_remove(&h);
 }
 
-/* In the order of their indexes, without those that nobody uses. */
-static void gids(void **state)
+/* In the order of their indexes, without unused entries. */
+static void test_gids_are_listed_by_index(void **state)
 {
 	static const int indexes[] = {0, 1, 2, 10};
 	auto_inventory struct inventory inv = {0};
@@ -78,7 +81,7 @@ static void gids(void **state)
 	host_remove(&h);
 }
 
-static void pf_with_vfio(void **state)
+static void test_pf_bound_to_vfio_has_no_interfaces(void **state)
 {
 	auto_inventory struct inventory inv = {0};
 	const struct inventory_function *f;
@@ -94,8 +97,8 @@ static void pf_with_vfio(void **state)
 	host_remove(&h);
 }
 
-/* GPU and disk of that host are no network functions; virtfn10 sorts before virtfn2. */
-static void many_vfs(void **state)
+/* The GPU and the disk of this host are not network functions; virtfn10 sorts before virtfn2. */
+static void test_vfs_are_numbered_as_their_pf_does(void **state)
 {
 	auto_inventory struct inventory inv = {0};
 	struct host_lab h;
@@ -109,7 +112,7 @@ static void many_vfs(void **state)
 	host_remove(&h);
 }
 
-static void no_pci(void **state)
+static void test_host_without_pci_has_no_functions(void **state)
 {
 	auto_inventory struct inventory inv = {0};
 	struct host_lab h;
@@ -121,7 +124,7 @@ static void no_pci(void **state)
 	host_remove(&h);
 }
 
-/* --- what is shown --- */
+/* --- output --- */
 
 static struct inventory_function shown(void)
 {
@@ -148,7 +151,7 @@ static struct inventory_function shown(void)
 	return f;
 }
 
-static void as_text(void **state)
+static void test_functions_are_shown_as_text(void **state)
 {
 	struct inventory_function f = shown();
 	struct device_row row = {&f, (char *)(uintptr_t) "team/p", NULL, NULL};
@@ -164,7 +167,7 @@ static void as_text(void **state)
 		"0-100 spoofchk off link enable guid 02:00:00:00:00:00:00:01  team/p\n"));
 }
 
-static void as_json(void **state)
+static void test_functions_are_shown_as_json(void **state)
 {
 	struct inventory_function f = shown();
 	struct device_row row = {&f, NULL, (char *)(uintptr_t) "/run/netns/p", NULL};
@@ -185,8 +188,11 @@ static void as_json(void **state)
 	assert_null(strstr(b.p, "\"health\""));
 }
 
-/* The agent's response names a device of two resources, a healthy one, and nothing of the third. */
-static void health_of_the_agent(void **state)
+/*
+ * In the agent's response one device is in two resources, one is healthy, and the third device is
+ * missing.
+ */
+static void test_health_is_read_from_the_agents_response(void **state)
 {
 	static const char response[] =
 		"{\"resources\":[{\"resource\":\"a/b\",\"devices\":["
@@ -220,7 +226,7 @@ static void health_of_the_agent(void **state)
 	assert_non_null(strstr(b.p, "\"health\": null,\n        \"healthReason\": null"));
 }
 
-static void health_of_a_response_without_resources(void **state)
+static void test_response_without_resources_has_no_health(void **state)
 {
 	static const char *const responses[] = {"[]", "{}", "{\"resources\":7}",
 						"{\"resources\":[1]}"};
@@ -240,15 +246,15 @@ static void health_of_a_response_without_resources(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(switchdev),
-		cmocka_unit_test(gids),
-		cmocka_unit_test(pf_with_vfio),
-		cmocka_unit_test(many_vfs),
-		cmocka_unit_test(no_pci),
-		cmocka_unit_test(as_text),
-		cmocka_unit_test(as_json),
-		cmocka_unit_test(health_of_the_agent),
-		cmocka_unit_test(health_of_a_response_without_resources),
+		cmocka_unit_test(test_representors_are_listed_apart_from_their_pf),
+		cmocka_unit_test(test_gids_are_listed_by_index),
+		cmocka_unit_test(test_pf_bound_to_vfio_has_no_interfaces),
+		cmocka_unit_test(test_vfs_are_numbered_as_their_pf_does),
+		cmocka_unit_test(test_host_without_pci_has_no_functions),
+		cmocka_unit_test(test_functions_are_shown_as_text),
+		cmocka_unit_test(test_functions_are_shown_as_json),
+		cmocka_unit_test(test_health_is_read_from_the_agents_response),
+		cmocka_unit_test(test_response_without_resources_has_no_health),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

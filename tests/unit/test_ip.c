@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 
-static void test_ip_round(void **state)
+static void test_addresses_are_parsed_and_printed_like_go(void **state)
 {
 	static const char *const same[][2] = {
 		{"0.0.0.0", "0.0.0.0"},
@@ -21,7 +21,7 @@ static void test_ip_round(void **state)
 		{"::1", "::1"},
 		{"1::", "1::"},
 		{"2001:DB8::1", "2001:db8::1"},
-		{"2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"},	  /* first of equal runs */
+		{"2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"},	  /* the first of equal runs */
 		{"2001:0:0:1:0:0:0:1", "2001:0:0:1::1"},	  /* the longest run */
 		{"2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"}, /* one group is not shortened */
 		{"0:0:0:0:0:0:0:0", "::"},
@@ -46,7 +46,7 @@ static void test_ip_round(void **state)
 	}
 }
 
-static void test_ip_bad(void **state)
+static void test_invalid_addresses_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"",
@@ -98,12 +98,12 @@ static void test_ip_bad(void **state)
 	assert_int_equal(ip_parse((struct span){"1.2.3.4\0", 8}, &a), -EINVAL);
 	assert_int_equal(ip_parse((struct span){"::\0", 3}, &a), -EINVAL);
 	assert_int_equal(a.family, 9);
-	/* A span ends where it says, not at a NUL. */
+	/* A span ends at its length, not at a NUL. */
 	assert_int_equal(ip_parse((struct span){"1.2.3.45", 7}, &a), 0);
 	assert_int_equal(a.b[3], 4);
 }
 
-static void test_mapped_bytes_print_dotted(void **state)
+static void test_mapped_ipv4_address_is_printed_dotted(void **state)
 {
 	struct ipaddr a = {6, {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}}, none = {0};
 	struct ipnet n = {none, 0};
@@ -115,7 +115,7 @@ static void test_mapped_bytes_print_dotted(void **state)
 	assert_string_equal(ipnet_str(&n, text), "");
 }
 
-static void test_net(void **state)
+static void test_networks_are_parsed_and_printed_like_go(void **state)
 {
 	static const char *const good[][2] = {
 		{"10.1.2.3/8", "10.1.2.3/8"},
@@ -160,7 +160,7 @@ static void test_net(void **state)
 	assert_int_equal(ipnet_parse_loose(span_of("10.0.0.1/"), &n), -EINVAL);
 }
 
-static void test_mac(void **state)
+static void test_mac_addresses_are_parsed_like_go(void **state)
 {
 	static const char *const good[][2] = {
 		{"02:42:AC:11:00:02", "02:42:ac:11:00:02"},
@@ -231,7 +231,7 @@ static struct ipnet net(const char *s)
 #define A(s) ((struct ipaddr[]){ip(s)})
 #define N(s) ((struct ipnet[]){net(s)})
 
-static void test_classes(void **state)
+static void test_special_addresses_are_recognized(void **state)
 {
 	(void)state;
 	assert_true(ip_is_unspecified(A("0.0.0.0")) && ip_is_unspecified(A("::")));
@@ -247,7 +247,7 @@ static void test_classes(void **state)
 	assert_int_equal(ip_size(A("::")), 16);
 }
 
-static void test_order(void **state)
+static void test_addresses_are_ordered_by_family_and_number(void **state)
 {
 	(void)state;
 	assert_true(ip_cmp(A("10.0.0.9"), A("10.0.0.10")) < 0);
@@ -257,7 +257,7 @@ static void test_order(void **state)
 	assert_false(ip_eq(A("0.0.0.0"), A("::")));
 }
 
-static void test_nets(void **state)
+static void test_network_contains_or_overlaps(void **state)
 {
 	char text[IP_TEXT_MAX];
 
@@ -293,7 +293,7 @@ static void test_nets(void **state)
 	assert_false(ipnet_is_default(&(struct ipnet){0}));
 }
 
-static void test_arithmetic(void **state)
+static void test_addition_stops_at_the_last_address(void **state)
 {
 	struct ipaddr a = {.family = 9};
 	char text[IP_TEXT_MAX];
@@ -315,15 +315,15 @@ static void test_arithmetic(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ip_round),
-		cmocka_unit_test(test_ip_bad),
-		cmocka_unit_test(test_mapped_bytes_print_dotted),
-		cmocka_unit_test(test_net),
-		cmocka_unit_test(test_mac),
-		cmocka_unit_test(test_classes),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_nets),
-		cmocka_unit_test(test_arithmetic),
+		cmocka_unit_test(test_addresses_are_parsed_and_printed_like_go),
+		cmocka_unit_test(test_invalid_addresses_are_refused),
+		cmocka_unit_test(test_mapped_ipv4_address_is_printed_dotted),
+		cmocka_unit_test(test_networks_are_parsed_and_printed_like_go),
+		cmocka_unit_test(test_mac_addresses_are_parsed_like_go),
+		cmocka_unit_test(test_special_addresses_are_recognized),
+		cmocka_unit_test(test_addresses_are_ordered_by_family_and_number),
+		cmocka_unit_test(test_network_contains_or_overlaps),
+		cmocka_unit_test(test_addition_stops_at_the_last_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,7 +84,7 @@ static size_t records(const char *state)
 	return count;
 }
 
-static void test_result_of_an_allocation(void **state)
+static void test_allocation_returns_address_pool_and_routes(void **state)
 {
 	struct ip_request a = request("c", "net1");
 	struct ip_allocation *g;
@@ -145,8 +145,8 @@ static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 	assert_take("c", "net1", "10.0.0.10");
 }
 
-/* A job that restarts on a pool of its size finds its addresses at once. */
-static void test_rest_is_skipped_when_full(void **state)
+/* A job that restarts on a pool of its own size gets addresses at once. */
+static void test_reuse_delay_is_skipped_in_a_full_pool(void **state)
 {
 	char id[16];
 
@@ -166,7 +166,7 @@ static void test_rest_is_skipped_when_full(void **state)
 	assert_take("new1", "net1", "10.0.0.18");
 }
 
-static void test_clock_set_back(void **state)
+static void test_reuse_delay_ends_when_the_clock_is_set_back(void **state)
 {
 	(void)state;
 	il_pools(&lab, POOL_10);
@@ -178,7 +178,7 @@ static void test_clock_set_back(void **state)
 	assert_take("b", "net1", "10.0.0.10");
 }
 
-static void test_quarantine(void **state)
+static void test_quarantined_address_is_not_allocated(void **state)
 {
 	struct mac other = {6, {0x0a, 0x58}};
 	struct ipaddr a = il_ip("10.0.0.10");
@@ -225,7 +225,7 @@ static void assert_sticky(const char *id, const char *pod, const char *want)
 	ipam_close(i);
 }
 
-static void test_sticky(void **state)
+static void test_sticky_address_is_retained_for_its_pod(void **state)
 {
 	(void)state;
 	il_pools(&lab, POOL_10);
@@ -236,17 +236,17 @@ static void test_sticky(void **state)
 	il_clock_ms += 3600000;
 	assert_take("other", "net1", "10.0.0.12");
 	assert_sticky("c0new", "web-0", "10.0.0.10");
-	/* A late DEL of the first container must not take it away. */
+	/* A late DEL of the first container must not release the address. */
 	assert_int_equal(il_free(&lab, "c0", "net1"), 0);
 	assert_sticky("c0new", "web-0", "10.0.0.10");
-	/* The next container comes before the DEL of this one. */
+	/* The ADD of the next container arrives before the DEL of this one. */
 	assert_sticky("c0third", "web-0", "10.0.0.10");
 	assert_int_equal(il_free(&lab, "c0new", "net1"), 0);
 	assert_int_equal(il_free(&lab, "c0third", "net1"), 1);
 }
 
-/* A release needs neither pools nor their directory. */
-static void test_release_without_pools(void **state)
+/* A release requires neither pools nor their directory. */
+static void test_release_works_without_readable_pools(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -262,7 +262,7 @@ static void test_release_without_pools(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_bad_pools_fail_the_ask(void **state)
+static void test_invalid_pools_fail_the_request(void **state)
 {
 	struct ip_request a = request("a", "net1");
 	struct err e = ERR_INIT;
@@ -276,7 +276,7 @@ static void test_bad_pools_fail_the_ask(void **state)
 	assert_has(e.text, "rails.conf:3: ips: '10.0.0.9-10.0.0.1' is reversed");
 }
 
-static void test_rails_all_or_nothing(void **state)
+static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
 {
 	struct ip_request a[11];
 	char names[11][8];
@@ -297,8 +297,8 @@ static void test_rails_all_or_nothing(void **state)
 	assert_int_equal(il_free(&lab, "c", NULL), 10);
 }
 
-/* 2^64 addresses, and host bits in the middle. */
-static void test_wide_ipv6(void **state)
+/* 2^64 addresses, with host bits in the middle. */
+static void test_ipv6_pool_of_2_to_the_64_addresses(void **state)
 {
 	static const char *const names[] = {"six"};
 	struct ip_request a = {
@@ -326,7 +326,7 @@ static void test_wide_ipv6(void **state)
 	ipam_close(i);
 }
 
-static void test_gc(void **state)
+static void test_gc_releases_attachments_that_are_not_valid(void **state)
 {
 	struct ipam_valid valid[] = {{"a", "net1"}, {"b", "net2"}};
 	struct ip_request requests[4] = {request("a", "net1"), request("b", "net1"),
@@ -348,7 +348,7 @@ static void test_gc(void **state)
 
 /* --- host-local's directory --- */
 
-static void test_adopted(void **state)
+static void test_addresses_of_host_local_are_adopted(void **state)
 {
 	struct err e = ERR_INIT;
 	struct ipam *i;
@@ -362,17 +362,20 @@ static void test_adopted(void **state)
 	il_write(&lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
 	assert_int_equal(records("adopted"), 2);
-	/* By container alone: only addresses of unirail's pools, not the pod's eth0. */
+	/* Released by container only: addresses of unirail's pools, not the pod's eth0. */
 	assert_int_equal(il_free(&lab, "old", NULL), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/rails/10.0.0.10"));
 	assert_true(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	assert_true(file_exists(&lab.root, "/hostlocal/rails/lock"));
 	assert_take("next", "net1", "10.0.0.10");
-	/* A file of long ago has no interface. */
+	/* A file of an old version has no interface. */
 	assert_int_equal(il_free(&lab, "older", "net7"), 1);
 	assert_int_equal(records("adopted"), 0);
 	assert_true(file_exists(&lab.root, "/hostlocal/rails/last_reserved_ip.0"));
-	/* By name and interface it belongs to the attachment, even if the pools have changed. */
+	/*
+	 * The network's name and the interface identify the attachment, even if the pools have
+	 * changed.
+	 */
 	assert_int_equal(il_free(&lab, "old", "eth0"), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	il_write(&lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
@@ -385,7 +388,7 @@ static void test_adopted(void **state)
 }
 
 /* A crash of host-local leaves an empty file: allocated, with an unknown owner. */
-static void test_adopted_without_owner(void **state)
+static void test_address_of_an_empty_host_local_file_is_adopted(void **state)
 {
 	struct ipam_valid valid = {"c", "net1"};
 	struct err e = ERR_INIT;
@@ -403,7 +406,7 @@ static void test_adopted_without_owner(void **state)
 	assert_int_equal(records("adopted"), 1);
 }
 
-static void test_adopted_survives_compaction(void **state)
+static void test_adopted_address_is_retained_by_compaction(void **state)
 {
 	struct err e = ERR_INIT;
 	struct ipam *i;
@@ -423,9 +426,9 @@ static void test_adopted_survives_compaction(void **state)
 	assert_int_equal(records("adopted"), 0);
 }
 
-/* --- for people --- */
+/* --- commands for administrators --- */
 
-static void test_release_ip(void **state)
+static void test_address_is_released_by_hand(void **state)
 {
 	struct ipaddr a = il_ip("10.0.0.10");
 	struct err e = ERR_INIT;
@@ -439,10 +442,10 @@ static void test_release_ip(void **state)
 	assert_int_equal(ipam_release_ip(i, &a, &e), -ENOENT);
 	assert_has(e.text, "10.0.0.10 has no owner");
 	ipam_close(i);
-	assert_take("b", "net1", "10.0.0.10"); /* no reuse delay: a manual release */
+	assert_take("b", "net1", "10.0.0.10"); /* no reuse delay after a manual release */
 }
 
-static void test_free_list(void **state)
+static void test_free_addresses_are_listed(void **state)
 {
 	struct err e = ERR_INIT;
 	struct ipaddr *v;
@@ -462,7 +465,7 @@ static void test_free_list(void **state)
 	ipam_close(i);
 }
 
-/* A migrated address is reserved for its pod, also in the next process. */
+/* A migrated address is reserved for its pod, also after a restart of the agent. */
 static void test_migrated_address_is_reserved(void **state)
 {
 	struct ipam_owner web = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-0"};
@@ -498,8 +501,8 @@ static void test_migrated_address_is_reserved(void **state)
 	ipam_close(i);
 }
 
-/* Pools of a cluster, attached: the node's part of them, and an empty cluster. */
-static void test_lent_pools_of_a_cluster(void **state)
+/* Attached pools of a cluster: the node's part of the pools, then an empty cluster. */
+static void test_attached_pools_replace_local_pools(void **state)
 {
 	static const char *const line =
 		"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":"
@@ -531,7 +534,7 @@ static void test_lent_pools_of_a_cluster(void **state)
 	il_assert_ip(&g[0].address.ip, "10.0.0.12");
 	ip_allocations_free(g, n);
 	assert_int_equal(ipam_check(i, &b, &e), 0);
-	/* Its block is lost. */
+	/* The node has lost the block of the address. */
 	ipam_detach_pools(i, &pools);
 	pool_kube_cut(&pools.set.v[0], &mine, &adopted);
 	ipam_attach_pools(i, &pools);
@@ -556,7 +559,7 @@ static int check(struct buf *b)
 	return n;
 }
 
-static void test_check(void **state)
+static void test_check_reports_inconsistent_allocations(void **state)
 {
 	struct ip_request a[3] = {request("a", "net1"), request("b", "net1"), request("c", "net1")};
 	struct err e = ERR_INIT;
@@ -586,7 +589,7 @@ static void test_check(void **state)
 	buf_done(&b);
 }
 
-/* --- many at once --- */
+/* --- concurrent processes --- */
 
 enum { MANY = 200 };
 
@@ -600,7 +603,7 @@ static void child(int n, int go)
 		_exit(2);
 	snprintf(id, sizeof(id), "pod-%d", n);
 	a = request(id, "net1");
-	lab.paths.lock_ms = 120000; /* under sanitizers and with a slow disk */
+	lab.paths.lock_ms = 120000; /* sanitizers and a slow disk take time */
 	if (allocate(&a, 1, &e) < 0) {
 		fprintf(stderr, "%s\n", e.text);
 		_exit(1);
@@ -623,14 +626,14 @@ static int run_many(int n)
 		}
 	}
 	close(go[0]);
-	close(go[1]); /* all of them at once */
+	close(go[1]); /* all processes start at once */
 	while (wait(&status) > 0)
 		failed += status != 0;
 	return failed;
 }
 
-/* Two hundred processes, two hundred addresses: none lost, none doubled, none left. */
-static void test_many_processes(void **state)
+/* Two hundred processes get two hundred addresses: each address once, and none is left. */
+static void test_concurrent_processes_get_distinct_addresses(void **state)
 {
 	auto_free struct ipam_record *v = NULL;
 	struct ip_request a = request("late", "net1");
@@ -655,9 +658,10 @@ static void test_many_processes(void **state)
 }
 
 /*
- * A kill at any moment: a caller that got a response has the address, and the store remains usable.
+ * The process is killed at any moment: a caller that got a response has the address, and the store
+ * remains usable.
  */
-static void test_killed_writers(void **state)
+static void test_killed_processes_leave_a_usable_store(void **state)
 {
 	(void)state;
 	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/16\n");
@@ -692,10 +696,10 @@ static void test_killed_writers(void **state)
 }
 
 /*
- * The length of the journal stays in proportion to the number of allocations, over a day of pods
- * that are created and deleted.
+ * The length of the journal is proportional to the number of allocations, after a day in which pods
+ * are created and deleted.
  */
-static void test_journal_stays_short(void **state)
+static void test_journal_is_compacted(void **state)
 {
 	size_t n;
 	char id[32];
@@ -714,7 +718,7 @@ static void test_journal_stays_short(void **state)
 	assert_take("stays", "net1", "10.0.0.10");
 }
 
-static void test_locked(void **state)
+static void test_locked_store_fails_after_the_timeout(void **state)
 {
 	struct ipam *i, *other = NULL;
 	struct err e = ERR_INIT;
@@ -730,7 +734,7 @@ static void test_locked(void **state)
 	ipam_close(i);
 }
 
-static void test_damaged_journal(void **state)
+static void test_damaged_journal_is_repaired(void **state)
 {
 	struct ipam *i = NULL;
 	struct err e = ERR_INIT;
@@ -751,10 +755,8 @@ static void test_damaged_journal(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-/*
- * A node of a cluster starts again: its blocks belong to another log before the journal is removed.
- */
-static void test_restart_with_an_empty_journal(void **state)
+/* A node of a cluster restarts: its blocks belong to another log before the journal is removed. */
+static void test_removed_journal_starts_empty_after_its_blocks(void **state)
 {
 	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;
 	struct err e = ERR_INIT;
@@ -808,7 +810,7 @@ static void test_restart_with_an_empty_journal(void **state)
 	il_assert_ip(&a, "10.0.0.10");
 	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), 0);
 	assert_null(again);
-	/* If the blocks cannot be read, the journal is refused and stays where it is. */
+	/* If the blocks cannot be read, the journal is refused and stays in its place. */
 	il_write(&lab, "/state/blocks.json", "{");
 	il_write(&lab, "/state/journal", "x\n");
 	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
@@ -820,32 +822,32 @@ static void test_restart_with_an_empty_journal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_result_of_an_allocation),
+		CASE(test_allocation_returns_address_pool_and_routes),
 		CASE(test_repeated_request_gets_the_same_address),
 		CASE(test_released_addresses_wait_for_the_reuse_delay),
-		CASE(test_rest_is_skipped_when_full),
-		CASE(test_clock_set_back),
-		CASE(test_quarantine),
-		CASE(test_sticky),
-		CASE(test_release_without_pools),
-		CASE(test_restart_with_an_empty_journal),
-		CASE(test_bad_pools_fail_the_ask),
-		CASE(test_rails_all_or_nothing),
-		CASE(test_wide_ipv6),
-		CASE(test_gc),
-		CASE(test_adopted),
-		CASE(test_adopted_without_owner),
-		CASE(test_adopted_survives_compaction),
-		CASE(test_release_ip),
-		CASE(test_free_list),
+		CASE(test_reuse_delay_is_skipped_in_a_full_pool),
+		CASE(test_reuse_delay_ends_when_the_clock_is_set_back),
+		CASE(test_quarantined_address_is_not_allocated),
+		CASE(test_sticky_address_is_retained_for_its_pod),
+		CASE(test_release_works_without_readable_pools),
+		CASE(test_removed_journal_starts_empty_after_its_blocks),
+		CASE(test_invalid_pools_fail_the_request),
+		CASE(test_rails_of_a_pod_are_allocated_all_or_none),
+		CASE(test_ipv6_pool_of_2_to_the_64_addresses),
+		CASE(test_gc_releases_attachments_that_are_not_valid),
+		CASE(test_addresses_of_host_local_are_adopted),
+		CASE(test_address_of_an_empty_host_local_file_is_adopted),
+		CASE(test_adopted_address_is_retained_by_compaction),
+		CASE(test_address_is_released_by_hand),
+		CASE(test_free_addresses_are_listed),
 		CASE(test_migrated_address_is_reserved),
-		CASE(test_lent_pools_of_a_cluster),
-		CASE(test_check),
-		CASE(test_many_processes),
-		CASE(test_killed_writers),
-		CASE(test_journal_stays_short),
-		CASE(test_locked),
-		CASE(test_damaged_journal),
+		CASE(test_attached_pools_replace_local_pools),
+		CASE(test_check_reports_inconsistent_allocations),
+		CASE(test_concurrent_processes_get_distinct_addresses),
+		CASE(test_killed_processes_leave_a_usable_store),
+		CASE(test_journal_is_compacted),
+		CASE(test_locked_store_fails_after_the_timeout),
+		CASE(test_damaged_journal_is_repaired),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routes, byte for byte, and their effect on the store. */
+/* The paths of the API with their responses byte for byte, and their effect on the store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,9 +78,9 @@ static size_t records(const char *state)
 #define ARGS(id, ifname)                                                                           \
 	"{\"containerID\":\"" id "\",\"ifName\":\"" ifname "\",\"netNamespace\":\"/n\"," POD "}"
 
-/* --- Spiderpool's --- */
+/* --- paths of Spiderpool --- */
 
-static void test_routes_with_an_empty_answer(void **state)
+static void test_probe_paths_return_an_empty_response(void **state)
 {
 	static const char *const get[] = {"ipam/healthy", "runtime/startup", "runtime/readiness",
 					  "runtime/liveness"};
@@ -91,7 +91,7 @@ static void test_routes_with_an_empty_answer(void **state)
 	expect("POST", "ipam/ips", NULL, 200, "");
 }
 
-static void test_add_and_del(void **state)
+static void test_spiderpool_add_and_del(void **state)
 {
 	static const char *const answer =
 		"{\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":\"10.0.0.1\",\"ipPool\":\"a\","
@@ -110,8 +110,8 @@ static void test_add_and_del(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-/* The original gives the second interface of a pod the first one's address. */
-static void test_second_interface(void **state)
+/* The original allocates the first interface's address to the second interface of a pod as well. */
+static void test_second_interface_gets_an_address_of_its_own(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -124,7 +124,7 @@ static void test_second_interface(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_pools_and_flags(void **state)
+static void test_requested_pools_and_flags_are_used(void **state)
 {
 	(void)state;
 	il_write(&lab, "/pools/s.conf",
@@ -140,7 +140,7 @@ static void test_pools_and_flags(void **state)
 	       "{\"address\":\"fd00::10/64\",\"enableGatewayDetection\":true,"
 	       "\"enableIPConflictDetection\":true,\"gateway\":\"fd00::1\",\"ipPool\":\"six\","
 	       "\"nic\":\"net1\",\"version\":6}],\"routes\":[]}\n");
-	/* null is absent, and keys match without case, as in Go */
+	/* null counts as absent, and keys match without case, as in Go */
 	expect("POST", "ipam/ip",
 	       "{\"CONTAINERID\":\"c2\",\"defaultIPv4IPPool\":null,\"ifname\":\"n\","
 	       "\"netNamespace\":\"\",\"unknown\":1," POD "}",
@@ -151,7 +151,7 @@ static void test_pools_and_flags(void **state)
 	       "\"ifName\":\"n\"},{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\",\"ifName\":\"n\"}]}\n");
 }
 
-static void test_failures_are_strings(void **state)
+static void test_failed_spiderpool_requests_return_a_json_string(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -173,7 +173,7 @@ static void test_failures_are_strings(void **state)
 
 #define MISSING(field) "{\"code\":602,\"message\":\"" field " in body is required\"}"
 
-static void test_missing_fields(void **state)
+static void test_missing_fields_are_named(void **state)
 {
 	static const struct {
 		const char *method, *path, *body, *answer;
@@ -182,7 +182,7 @@ static void test_missing_fields(void **state)
 		{"DELETE", "ipam/ip", NULL, MISSING("ipam-del-args")},
 		{"DELETE", "ipam/ips", NULL, MISSING("ipam-batch-del-args")},
 		{"GET", "coordinator/config", NULL, MISSING("get-coordinator-config")},
-		/* the alphabet's first */
+		/* the first missing field in the alphabet */
 		{"POST", "ipam/ip", "{}", MISSING("containerID")},
 		{"POST", "ipam/ip", "{\"containerID\":\"c\"}", MISSING("ifName")},
 		{"POST", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":null}", MISSING("ifName")},
@@ -216,7 +216,7 @@ static void test_missing_fields(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_malformed_bodies(void **state)
+static void test_malformed_bodies_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"{",
@@ -241,7 +241,7 @@ static void test_malformed_bodies(void **state)
 	}
 }
 
-static void test_wrong_places(void **state)
+static void test_unknown_paths_and_methods_are_refused(void **state)
 {
 	auto_free char *answer = NULL;
 	int fd;
@@ -270,7 +270,7 @@ static void test_wrong_places(void **state)
 		  "{\"code\":400,\"message\":\"the request target is not a path\"}");
 }
 
-static void test_endpoint(void **state)
+static void test_workload_endpoint_lists_the_pods_addresses(void **state)
 {
 	(void)state;
 	expect("GET", "workloadendpoint?podNamespace=ns&podName=p", NULL, 404,
@@ -290,7 +290,7 @@ static void test_endpoint(void **state)
 	       "\"the query is malformed\"\n");
 }
 
-static void test_coordinator(void **state)
+static void test_coordinator_settings_are_returned(void **state)
 {
 	(void)state;
 	expect("GET", "coordinator/config", "{\"podName\":\"p\",\"podNamespace\":\"ns\"}", 200,
@@ -318,7 +318,7 @@ static void with_devices(struct ipam_api_conf *c)
 	c->devices_arg = (char *)(uintptr_t) "a/b";
 }
 
-static void test_devices(void **state)
+static void test_devices_are_returned_if_a_plugin_serves_them(void **state)
 {
 	(void)state;
 	expect("GET", "unirail/devices", NULL, 404,
@@ -334,7 +334,7 @@ static void no_conflict_ips(struct ipam_api_conf *c)
 
 #define CONFLICT "{\"containerID\":\"c1\"," POD ",\"isReleaseConflictIPs\":true}"
 
-static void test_release_of_conflicts(void **state)
+static void test_conflicting_addresses_of_stateful_pods_are_not_released(void **state)
 {
 	(void)state;
 	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
@@ -354,7 +354,7 @@ static void test_release_of_conflicts(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_broken_pools(void **state)
+static void test_invalid_pools_fail_add_but_not_release(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -370,13 +370,13 @@ static void test_broken_pools(void **state)
 	assert_has(answer, "HTTP/1.1 500 ");
 	assert_has(answer, "rails.conf:");
 	expect("GET", "runtime/liveness", NULL, 200, "");
-	/* A release needs no pools. */
+	/* A release requires no pools. */
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	il_pools(&lab, POOLS);
 	assert_int_equal(records("used"), 0);
 }
 
-/* --- ours --- */
+/* --- paths of unirail --- */
 
 #define RAIL(name, pool) "{\"ifName\":\"" name "\",\"defaultIPv4IPPool\":[\"" pool "\"]}"
 #define PLAN(id, rails)	 "{\"containerID\":\"" id "\"," POD ",\"rails\":[" rails "]}"
@@ -390,7 +390,7 @@ static void test_broken_pools(void **state)
 	"\"net2\",\"version\":4}],\"routes\":[],\"fresh\":" fresh                                  \
 	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false}]}"
 
-static void test_plan_check_release(void **state)
+static void test_pod_addresses_are_planned_checked_and_released(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -403,7 +403,10 @@ static void test_plan_check_release(void **state)
 	expect("POST", "unirail/pods/check", "{\"containerID\":\"c1\",\"rails\":[\"net9\"]}", 200,
 	       "{\"rails\":[]}");
 	expect("POST", "unirail/pods/check", "{\"containerID\":\"c2\"}", 200, "{\"rails\":[]}");
-	/* In the order in which the interfaces got their first one, whatever their names are. */
+	/*
+	 * The order is that in which the interfaces got their first address, not that of their
+	 * names.
+	 */
 	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
 	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
 		    PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));
@@ -418,12 +421,12 @@ static void test_plan_check_release(void **state)
 	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\"}", 200, "{\"released\":0}");
 }
 
-static void test_plan_is_all_or_nothing(void **state)
+static void test_plan_allocates_all_rails_or_none(void **state)
 {
 	auto_free char *answer = NULL;
 
 	(void)state;
-	/* pool a has three */
+	/* pool a has three addresses */
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
 			PLAN("c1",
 			     RAIL("net1", "b") "," RAIL("net2", "a") "," RAIL("net3", "a") "," RAIL(
@@ -434,7 +437,7 @@ static void test_plan_is_all_or_nothing(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_dry_run(void **state)
+static void test_dry_run_of_a_plan_allocates_nothing(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -449,7 +452,7 @@ static void test_dry_run(void **state)
 	assert_has(answer, "{\"code\":7,");
 }
 
-static void test_plan_requests(void **state)
+static void test_plan_with_requested_addresses_and_master(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -466,7 +469,7 @@ static void test_plan_requests(void **state)
 	assert_int_equal(records("sticky"), 1);
 }
 
-static void test_plans_that_are_refused(void **state)
+static void test_invalid_plans_are_refused(void **state)
 {
 	static const struct {
 		const char *body, *words;
@@ -497,13 +500,13 @@ static void test_plans_that_are_refused(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_report(void **state)
+static void test_reported_conflicts_are_quarantined(void **state)
 {
 	auto_free char *answer = NULL;
 
 	(void)state;
 	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
-	/* A late report, or one of another container, releases nothing. */
+	/* A late report, or a report of another container, releases nothing. */
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");
@@ -514,13 +517,13 @@ static void test_report(void **state)
 	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
 	assert_int_equal(records("quarantined"), 1);
-	/* the path that plugins of this release and of earlier ones send */
+	/* the path that plugins of this release and of earlier releases use */
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
 	assert_has(answer, "\"10.0.0.11/24\"");
 }
 
-static void test_gc(void **state)
+static void test_gc_of_a_network_releases_invalid_attachments(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
@@ -542,9 +545,9 @@ static void test_gc(void **state)
 	assert_int_equal(records("used"), 1);
 }
 
-/* --- turns at the store --- */
+/* --- the store is locked --- */
 
-static void test_store_is_busy(void **state)
+static void test_request_waits_for_a_locked_store(void **state)
 {
 	struct ipam *held = il_open(&lab);
 	auto_free char *answer = NULL;
@@ -552,7 +555,7 @@ static void test_store_is_busy(void **state)
 
 	(void)state;
 	al_send_request(fd, "POST", "/v1/ipam/ip", ARGS("c1", "eth0"));
-	/* Other requests do not wait for it. */
+	/* Other requests do not wait for the store. */
 	for (int i = 0; i < 20; i++)
 		expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
@@ -561,7 +564,7 @@ static void test_store_is_busy(void **state)
 	assert_has(answer, "10.0.0.10/24");
 }
 
-static void test_disconnected_caller_gets_nothing(void **state)
+static void test_disconnected_caller_gets_no_address(void **state)
 {
 	struct ipam *held = il_open(&lab);
 	int add, del;
@@ -579,14 +582,14 @@ static void test_disconnected_caller_gets_nothing(void **state)
 	close(del);
 	expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
-	/* A release is complete even if the client has disconnected. */
+	/* A release is completed even if the client has disconnected. */
 	for (int i = 0; i < 100 && records("used") > 0; i++)
 		usleep(10000);
 	assert_int_equal(records("used"), 0);
 	assert_int_equal(records("resting"), 1);
 }
 
-static void test_damaged_journal(void **state)
+static void test_damaged_journal_fails_requests(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -604,7 +607,7 @@ static void test_damaged_journal(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-/* The MAC in the journal does not depend on the order of the reports, nor on qsort(). */
+/* The MAC in the journal depends neither on the order of the reports nor on qsort(). */
 static void test_address_reported_twice_keeps_lowest_mac(void **state)
 {
 	static const char *const macs[] = {"", ",\"mac\":\"0a:00:00:00:00:02\"",
@@ -636,30 +639,30 @@ static void test_address_reported_twice_keeps_lowest_mac(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_routes_with_an_empty_answer),
-		TEST(test_add_and_del),
-		TEST(test_second_interface),
-		TEST(test_pools_and_flags),
-		TEST(test_failures_are_strings),
-		TEST(test_missing_fields),
-		TEST(test_malformed_bodies),
-		TEST(test_wrong_places),
-		TEST(test_endpoint),
-		TEST(test_coordinator),
-		TEST(test_devices),
-		TEST(test_release_of_conflicts),
-		TEST(test_broken_pools),
-		TEST(test_plan_check_release),
-		TEST(test_plan_is_all_or_nothing),
-		TEST(test_dry_run),
-		TEST(test_plan_requests),
-		TEST(test_plans_that_are_refused),
-		TEST(test_report),
+		TEST(test_probe_paths_return_an_empty_response),
+		TEST(test_spiderpool_add_and_del),
+		TEST(test_second_interface_gets_an_address_of_its_own),
+		TEST(test_requested_pools_and_flags_are_used),
+		TEST(test_failed_spiderpool_requests_return_a_json_string),
+		TEST(test_missing_fields_are_named),
+		TEST(test_malformed_bodies_are_refused),
+		TEST(test_unknown_paths_and_methods_are_refused),
+		TEST(test_workload_endpoint_lists_the_pods_addresses),
+		TEST(test_coordinator_settings_are_returned),
+		TEST(test_devices_are_returned_if_a_plugin_serves_them),
+		TEST(test_conflicting_addresses_of_stateful_pods_are_not_released),
+		TEST(test_invalid_pools_fail_add_but_not_release),
+		TEST(test_pod_addresses_are_planned_checked_and_released),
+		TEST(test_plan_allocates_all_rails_or_none),
+		TEST(test_dry_run_of_a_plan_allocates_nothing),
+		TEST(test_plan_with_requested_addresses_and_master),
+		TEST(test_invalid_plans_are_refused),
+		TEST(test_reported_conflicts_are_quarantined),
 		TEST(test_address_reported_twice_keeps_lowest_mac),
-		TEST(test_gc),
-		TEST(test_store_is_busy),
-		TEST(test_disconnected_caller_gets_nothing),
-		TEST(test_damaged_journal),
+		TEST(test_gc_of_a_network_releases_invalid_attachments),
+		TEST(test_request_waits_for_a_locked_store),
+		TEST(test_disconnected_caller_gets_no_address),
+		TEST(test_damaged_journal_fails_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ipoib: netconfs, requests to the kernel, leftover links. */
+/* ipoib: netconf, requests to the kernel, leftover links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void refused(const char *more, enum err_kind kind, const char *words)
 	assert_int_equal(e.kind, kind);
 }
 
-static void partitions(void **state)
+static void test_partition_keys_are_parsed(void **state)
 {
 	static const struct {
 		const char *text;
@@ -66,7 +66,7 @@ static void partitions(void **state)
 		assert_int_equal(conf(all[i].text).ipoib.pkey, all[i].pkey);
 }
 
-static void bad_partitions(void **state)
+static void test_invalid_partition_keys_are_refused(void **state)
 {
 	static const char *const all[] = {"0",	   "\"0\"", "\"0x8000\"",  "32768",
 					  "65536", "-1",    "\"0x10000\"", "\"0x\"",
@@ -86,7 +86,7 @@ static void bad_partitions(void **state)
 	}
 }
 
-static void refusals(void **state)
+static void test_invalid_ipoib_configuration_is_refused(void **state)
 {
 	struct rail_conf c;
 
@@ -108,7 +108,7 @@ static struct link device(const char *kind)
 	return l;
 }
 
-static void masters(void **state)
+static void test_ipoib_master_must_be_ipoib(void **state)
 {
 	const struct link ib = device("ipoib"), veth = device("veth"), eth = device("");
 	struct rail_conf c = conf("\"mtu\":2044");
@@ -124,7 +124,7 @@ static void masters(void **state)
 	assert_non_null(strstr(e.text, "invalid MTU 2045, must be [0, master MTU(2044)]"));
 }
 
-static void asked_for(void **state)
+static void test_ipoib_child_has_pkey_and_mode(void **state)
 {
 	const struct link ib = device("ipoib");
 	struct link_spec s = LINK_SPEC_INIT;
@@ -141,7 +141,7 @@ static void asked_for(void **state)
 	assert_int_equal(s.ipoib_mode, LINK_IPOIB_DATAGRAM);
 }
 
-static void checks(void **state)
+static void test_check_compares_pkey_and_mode(void **state)
 {
 	struct link l = device("ipoib");
 	struct rail_conf c = conf("\"pkey\":\"0x8001\"");
@@ -157,8 +157,11 @@ static void checks(void **state)
 	assert_string_equal(e.text, "container interface ib0 not of type ipoib");
 }
 
-/* The kernel moves children of a dead namespace to the node. Nothing else there is ours. */
-static void strays(void **state)
+/*
+ * The kernel moves child interfaces of a deleted namespace to the node. Other interfaces of the
+ * node are not unirail's.
+ */
+static void test_only_marked_ipoib_children_are_leftovers(void **state)
 {
 	struct link l = device("ipoib");
 
@@ -185,10 +188,13 @@ static int free_doc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(partitions), cmocka_unit_test(bad_partitions),
-		cmocka_unit_test(refusals),   cmocka_unit_test(masters),
-		cmocka_unit_test(asked_for),  cmocka_unit_test(checks),
-		cmocka_unit_test(strays),
+		cmocka_unit_test(test_partition_keys_are_parsed),
+		cmocka_unit_test(test_invalid_partition_keys_are_refused),
+		cmocka_unit_test(test_invalid_ipoib_configuration_is_refused),
+		cmocka_unit_test(test_ipoib_master_must_be_ipoib),
+		cmocka_unit_test(test_ipoib_child_has_pkey_and_mode),
+		cmocka_unit_test(test_check_compares_pkey_and_mode),
+		cmocka_unit_test(test_only_marked_ipoib_children_are_leftovers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_doc);

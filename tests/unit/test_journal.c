@@ -89,7 +89,7 @@ static void put(const char *ip, const char *id)
 	journal_close(&j);
 }
 
-/* A file as it is now, and put back later. */
+/* Reads a file, to restore it later. */
 struct copy {
 	char *p;
 	size_t n;
@@ -105,7 +105,7 @@ static struct copy copy_of(const char *path)
 	return c;
 }
 
-/* Not synced: tests do it thousands of times. */
+/* Writes without fsync, since tests call this function thousands of times. */
 static void write_bytes(const char *path, const char *p, size_t n)
 {
 	auto_free char *at = il_path(&lab, path);
@@ -126,8 +126,8 @@ static const struct lease *find(const struct journal *j, const char *ip)
 	return lease_find(&j->leases, &a);
 }
 
-/* The specification's own values, by `xxhsum -H1`. */
-static void test_xxh64(void **state)
+/* Values of `xxhsum -H1`, and of the specification. */
+static void test_xxh64_of_known_texts(void **state)
 {
 	const char *text = "Nobody inspects the spammish repetition";
 
@@ -138,7 +138,7 @@ static void test_xxh64(void **state)
 	assert_true(xxh64(text, strlen(text)) == 0xfbcea83c8a378bf1U);
 }
 
-static void test_every_field_comes_back(void **state)
+static void test_every_field_of_a_lease_is_read_back(void **state)
 {
 	struct lease v[3] = {used("10.0.0.1/24", "abc", "net1"), used("fd00::1/64", "abc", "net1"),
 			     used("10.0.0.2/24", "abc", "net%2 ")};
@@ -181,8 +181,8 @@ static void test_every_field_comes_back(void **state)
 	journal_close(&j);
 }
 
-/* The format, which people read and the next release must read. */
-static void test_text(void **state)
+/* The text format, which administrators read and the next release must parse. */
+static void test_journal_has_the_documented_text_format(void **state)
 {
 	struct lease v[3] = {used("10.0.0.1/24", "abc", "net1"), used("10.0.1.1/24", "abc", "net2"),
 			     freed("10.0.0.9/24", 5)};
@@ -219,9 +219,12 @@ static void test_last_record_of_an_address_counts(void **state)
 	journal_close(&j);
 }
 
-/* A power failure: the anchor is as it was when the journal was made. Cut after every single byte, all
- * changes before the cut are there, the torn one is not, and the next change works. */
-static void test_crash_at_every_byte(void **state)
+/*
+ * A power failure: the anchor has its state from the creation of the journal. After a cut at any
+ * byte, all changes before the cut are present, the incomplete one is not, and the next change
+ * succeeds.
+ */
+static void test_journal_cut_at_any_byte_by_a_crash_is_usable(void **state)
 {
 	size_t ends[6], n_ends = 0;
 	struct copy whole, anchor;
@@ -237,7 +240,7 @@ static void test_crash_at_every_byte(void **state)
 	whole = copy_of(PATH);
 	for (size_t i = 0; i < whole.n; i++)
 		if (whole.p[i] == '\n')
-			ends[n_ends++] = i; /* the header's, then each record's */
+			ends[n_ends++] = i; /* the end of the header, then of each record */
 	assert_int_equal(n_ends, 6);
 	for (size_t cut = ends[1]; cut <= whole.n; cut++) {
 		size_t want = 1;
@@ -260,8 +263,8 @@ static void test_crash_at_every_byte(void **state)
 	free(anchor.p);
 }
 
-/* A power failure may keep the length of the file and lose its contents. */
-static void test_zeros_at_the_end(void **state)
+/* A power failure may preserve the length of the file and lose its content. */
+static void test_zeros_at_the_end_after_a_crash_are_dropped(void **state)
 {
 	auto_free char *path = il_path(&lab, PATH);
 	static const char zeros[20];
@@ -284,7 +287,7 @@ static void test_zeros_at_the_end(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	put_back(ANCHOR, &anchor);
 	free(anchor.p);
-	/* Its first page is lost, its end is not: the line has its new line. */
+	/* The first page of the line is lost, its end and newline are not. */
 	fd = open(path, O_WRONLY);
 	assert_int_equal(pwrite(fd, zeros, sizeof(zeros), st.st_size - 60), sizeof(zeros));
 	close(fd);
@@ -309,8 +312,8 @@ static void assert_refused(int code, enum err_kind kind, const char *words)
 	assert_has(e.text, words);
 }
 
-/* Any one flipped byte outside the torn tail is found. */
-static void test_damage_is_refused(void **state)
+/* A flipped bit anywhere before the incomplete last line is detected. */
+static void test_flipped_bit_is_refused(void **state)
 {
 	auto_free char *whole = NULL;
 	size_t n, first_end;
@@ -338,7 +341,7 @@ static void test_damage_is_refused(void **state)
 	assert_refused(-EBADMSG, ERR_IO, "line 1 is damaged");
 }
 
-/* --- what the anchor knows --- */
+/* --- the anchor --- */
 
 static void put_some(void)
 {
@@ -350,7 +353,7 @@ static void put_some(void)
 	}
 }
 
-/* 0: it opens, and has all five records; otherwise it is refused. */
+/* Returns 0 if the journal opens, with all five records; otherwise the error of its refusal. */
 static int open_or_refuse(void)
 {
 	struct err e = ERR_INIT;
@@ -370,8 +373,7 @@ static int open_or_refuse(void)
 }
 
 /*
- * Without a crash: a truncated file is never accepted as if its last line had not been reported to
- * a caller.
+ * Without a crash a truncated file is refused, since the lost line had been reported to a caller.
  */
 static void test_truncated_journal_is_refused_at_every_byte(void **state)
 {
@@ -384,7 +386,7 @@ static void test_truncated_journal_is_refused_at_every_byte(void **state)
 		write_bytes(PATH, whole.p, cut);
 		assert_int_equal(open_or_refuse(), -EBADMSG);
 	}
-	/* Only the last new line is missing, and with it no record. */
+	/* Only the last newline is missing, so no record is lost. */
 	write_bytes(PATH, whole.p, whole.n - 1);
 	assert_int_equal(open_or_refuse(), 0);
 	assert_int_equal(file_remove(&lab.root, PATH, NULL), 0);
@@ -395,9 +397,10 @@ static void test_truncated_journal_is_refused_at_every_byte(void **state)
 }
 
 /*
- * Each byte is changed as disks and editors do: all records are there, or the journal is refused.
+ * Each byte is changed as faulty disks and editors do: either all records are present, or the
+ * journal is refused.
  */
-static void test_no_corruption_loses_a_record(void **state)
+static void test_corruption_loses_no_record_silently(void **state)
 {
 	static const unsigned char bytes[] = {0, ' ', '\n', '0', 'f', '#', '=', '~', 0xff};
 	struct copy whole;
@@ -420,7 +423,7 @@ static void test_no_corruption_loses_a_record(void **state)
 		}
 		whole.p[at] = was;
 	}
-	/* A stretch of zeros, as a lost page leaves it. */
+	/* A range of zeros, as a lost page leaves it. */
 	for (size_t at = 0; at < whole.n; at += 7) {
 		auto_free char *bad = span_dup((struct span){whole.p, whole.n});
 
@@ -442,9 +445,11 @@ static void test_no_corruption_loses_a_record(void **state)
 	free(whole.p);
 }
 
-/* Killed between the change and the anchor: the anchor is one change behind, which is not an error.
- * Losing the later change in a power failure is not an error either. */
-static void test_anchor_behind_is_no_alarm(void **state)
+/*
+ * Killed between the change and the update of the anchor: the anchor is one change behind, which is
+ * not an error. Losing the later change in a power failure is not an error either.
+ */
+static void test_anchor_one_change_behind_is_accepted(void **state)
 {
 	struct copy behind[6], anchor;
 	char ip[32];
@@ -460,7 +465,7 @@ static void test_anchor_behind_is_no_alarm(void **state)
 		assert_int_equal(open_or_refuse(), 0);
 		free(behind[i].p);
 	}
-	/* A slot that a power failure tore: the other one counts. */
+	/* One slot of the anchor was incomplete after a power failure: the other slot is used. */
 	anchor = copy_of(ANCHOR);
 	assert_int_equal(anchor.n, 1024);
 	for (size_t slot = 0; slot < 2; slot++) {
@@ -474,10 +479,10 @@ static void test_anchor_behind_is_no_alarm(void **state)
 }
 
 /*
- * Killed at each step of a rewrite: before the new file has the name, and before the anchor knows
- * that it has.
+ * Killed at each step of a rewrite: before the new file is renamed, and before the anchor records
+ * the rename.
  */
-static void test_rewriting_is_no_alarm(void **state)
+static void test_kill_during_a_rewrite_is_accepted(void **state)
 {
 	struct copy journal[2], anchor[2];
 	struct anchor_mark next = {0};
@@ -485,7 +490,7 @@ static void test_rewriting_is_no_alarm(void **state)
 	struct journal j;
 
 	(void)state;
-	/* The first rewrite: announced, but never done. */
+	/* The first rewrite was announced, but not executed. */
 	next = (struct anchor_mark){.journal = 1, .end = 100};
 	open_journal(&j);
 	assert_int_equal(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
@@ -510,7 +515,10 @@ static void test_rewriting_is_no_alarm(void **state)
 	assert_int_equal(open_or_refuse(), 0);
 	put_back(PATH, &journal[1]);
 	assert_int_equal(open_or_refuse(), 0);
-	/* The new one cut, or a change after it and then the old one back. */
+	/*
+	 * A truncated new journal; or a change of the new journal, after which the old file is
+	 * restored.
+	 */
 	write_bytes(PATH, journal[1].p, journal[1].n - 20);
 	assert_int_equal(open_or_refuse(), -EBADMSG);
 	put_back(PATH, &journal[1]);
@@ -527,8 +535,8 @@ static void test_rewriting_is_no_alarm(void **state)
 	}
 }
 
-/* A journal as today's release leaves it. */
-static void test_journal_of_an_earlier_release(void **state)
+/* A journal that the previous release wrote. */
+static void test_journal_of_an_earlier_release_is_read(void **state)
 {
 	static const char header[] = "unirail-journal 1 base=0";
 	auto_free char *old =
@@ -549,14 +557,14 @@ static void test_journal_of_an_earlier_release(void **state)
 		write_bytes(PATH, whole.p, cut);
 		assert_int_equal(open_or_refuse(), -EBADMSG);
 	}
-	/* An older release appended without the anchor, or rewrote the file. */
+	/* The previous release appended without updating the anchor, or rewrote the file. */
 	put_back(PATH, &whole);
 	put("10.0.0.5/24", "some-container");
 	assert_int_equal(open_or_refuse(), 0);
 	free(whole.p);
 }
 
-static void test_repair_of_a_truncated_journal(void **state)
+static void test_truncated_journal_is_repaired_from_the_kernels_state(void **state)
 {
 	struct lease found[3] = {used("10.0.0.4/24", "", "net1"), used("10.0.0.5/24", "e", "net2"),
 				 used("10.0.0.1/24", "", "net1")};
@@ -602,7 +610,7 @@ static void add_line(const char *line)
 	il_write(&lab, PATH, new);
 }
 
-static void test_later_releases(void **state)
+static void test_records_of_later_releases_are_skipped_or_refused(void **state)
 {
 	struct journal j;
 
@@ -618,7 +626,7 @@ static void test_later_releases(void **state)
 	assert_refused(-EPROTO, ERR_UNAVAILABLE, "has format 2, this release reads format 1");
 }
 
-static void test_compaction(void **state)
+static void test_compaction_retains_current_leases(void **state)
 {
 	struct lease l = used("10.0.0.1/24", "keep", "net1"), sticky;
 	struct err e = ERR_INIT;
@@ -661,7 +669,7 @@ static void test_compaction(void **state)
 	journal_close(&j);
 }
 
-/* Up to its last byte, by another program. */
+/* Another program fills the disk up to its last byte. */
 static void fill_disk(const char *dir)
 {
 	auto_free char *path = xasprintf("%s/ballast", dir);
@@ -676,10 +684,10 @@ static void fill_disk(const char *dir)
 }
 
 /*
- * A full disk: the change leaves no trace, the earlier content stays, and with free space writing
- * continues. Space for releases is reserved: no DEL waits for an administrator.
+ * On a full disk a failed change leaves no trace, earlier content stays, and writing continues
+ * after space was freed. Space for releases is reserved: no DEL waits for an administrator.
  */
-static void test_full_disk(void **state)
+static void test_full_disk_fails_allocations_but_not_releases(void **state)
 {
 	auto_free char *dir = il_path(&lab, "/j");
 	struct journal j;
@@ -690,7 +698,7 @@ static void test_full_disk(void **state)
 
 	(void)state;
 	if (mount("none", dir, "tmpfs", 0, "size=64k") < 0)
-		fail_msg("tmpfs: %s (this test wants root)", errno_text(errno));
+		fail_msg("tmpfs: %s (this test requires root)", errno_text(errno));
 	open_journal(&j);
 	while (r == 0) {
 		struct err e = ERR_INIT;
@@ -713,7 +721,7 @@ static void test_full_disk(void **state)
 
 		open_journal(&j);
 		assert_int_equal(j.leases.n, granted);
-		assert_int_equal(j.size, j.end); /* undone at once, not left for the next start */
+		assert_int_equal(j.size, j.end); /* undone at once, not by the next start */
 		l = freed("10.0.0.1/16", 1700000000001);
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
 		l.address = il_net(ip);
@@ -721,7 +729,7 @@ static void test_full_disk(void **state)
 			fail_msg("free %zu of %zu: %s", i, granted, e.text);
 		journal_close(&j);
 	}
-	/* And no address is allocated meanwhile, however often a caller retries. */
+	/* No address is allocated meanwhile, however often a caller retries. */
 	for (int i = 0; i < 1000; i++) {
 		open_journal(&j);
 		l = used("10.8.8.8/16", "a-container-of-some-length-0123456789", "net1");
@@ -744,7 +752,7 @@ static void test_full_disk(void **state)
 	umount(dir);
 }
 
-static void test_repair(void **state)
+static void test_repair_drops_damaged_records_only(void **state)
 {
 	auto_free char *whole = NULL, *path = NULL;
 	struct err e = ERR_INIT;
@@ -782,23 +790,23 @@ static void test_repair(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_xxh64),
-		CASE(test_every_field_comes_back),
-		CASE(test_text),
+		cmocka_unit_test(test_xxh64_of_known_texts),
+		CASE(test_every_field_of_a_lease_is_read_back),
+		CASE(test_journal_has_the_documented_text_format),
 		CASE(test_last_record_of_an_address_counts),
-		CASE(test_crash_at_every_byte),
-		CASE(test_zeros_at_the_end),
-		CASE(test_damage_is_refused),
+		CASE(test_journal_cut_at_any_byte_by_a_crash_is_usable),
+		CASE(test_zeros_at_the_end_after_a_crash_are_dropped),
+		CASE(test_flipped_bit_is_refused),
 		CASE(test_truncated_journal_is_refused_at_every_byte),
-		CASE(test_no_corruption_loses_a_record),
-		CASE(test_anchor_behind_is_no_alarm),
-		CASE(test_rewriting_is_no_alarm),
-		CASE(test_journal_of_an_earlier_release),
-		CASE(test_repair_of_a_truncated_journal),
-		CASE(test_later_releases),
-		CASE(test_compaction),
-		CASE(test_full_disk),
-		CASE(test_repair),
+		CASE(test_corruption_loses_no_record_silently),
+		CASE(test_anchor_one_change_behind_is_accepted),
+		CASE(test_kill_during_a_rewrite_is_accepted),
+		CASE(test_journal_of_an_earlier_release_is_read),
+		CASE(test_truncated_journal_is_repaired_from_the_kernels_state),
+		CASE(test_records_of_later_releases_are_skipped_or_refused),
+		CASE(test_compaction_retains_current_leases),
+		CASE(test_full_disk_fails_allocations_but_not_releases),
+		CASE(test_repair_drops_damaged_records_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

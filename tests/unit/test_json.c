@@ -34,7 +34,7 @@ static void refused(const char *text, const char *words)
 	assert_string_equal(e.text, words);
 }
 
-static void syntax_errors_name_line_and_column(void **state)
+static void test_syntax_errors_name_line_and_column(void **state)
 {
 	(void)state;
 	refused("", "unexpected end of JSON input");
@@ -50,7 +50,7 @@ static void syntax_errors_name_line_and_column(void **state)
 	refused("[/* */1]", "1:2: unexpected character, expected a valid JSON value");
 }
 
-static void hostile_strings(void **state)
+static void test_invalid_strings_are_refused(void **state)
 {
 	(void)state;
 	refused("{\"a\":\"x\\u0000y\"}", "1:8: NUL character in string");
@@ -62,7 +62,7 @@ static void hostile_strings(void **state)
 	json_free(parse("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]"));
 }
 
-static void limits(void **state)
+static void test_documents_that_are_too_deep_or_large_are_refused(void **state)
 {
 	char deep[80];
 	struct json_doc *d = NULL;
@@ -78,12 +78,12 @@ static void limits(void **state)
 	d = NULL;
 	assert_int_equal(json_parse(&d, span_of("[1, 2]"), 5, &e), -EFBIG);
 	assert_string_equal(e.text, "6 bytes of JSON, 5 are allowed");
-	/* NUL between values; a document that is no C string */
+	/* NUL between values; a document without a terminating NUL */
 	assert_true(json_parse(&d, (struct span){"[1]\0", 4}, MAX, &e) < 0);
 	assert_true(json_parse(&d, (struct span){NULL, 0}, MAX, &e) < 0);
 }
 
-static void integers_are_whole_numbers(void **state)
+static void test_integers_are_whole_numbers_in_range(void **state)
 {
 	auto_json struct json_doc *d = parse("[0, -5, 9223372036854775807, 9223372036854775808,"
 					     "1.0, 1e2, \"1\", 123456789012345678901234]");
@@ -98,7 +98,7 @@ static void integers_are_whole_numbers(void **state)
 	assert_int_equal(json_kind(json_at(json_root(d), 7)), JSON_NUMBER);
 }
 
-static void walks(void **state)
+static void test_members_and_elements_are_visited_in_order(void **state)
 {
 	auto_json struct json_doc *d = parse("{\"a\":[1,[2,3],4],\"b\":{},\"a\":null}");
 	const struct json *root = json_root(d), *v;
@@ -166,7 +166,7 @@ static const struct json_field fields[] = {
 static const struct json_table go = {fields, JSON_GO, 0};
 static const struct json_table closed = {fields, JSON_CLOSED, 0};
 
-static void reads_every_type(void **state)
+static void test_field_tables_read_every_type(void **state)
 {
 	auto_json struct json_doc *d =
 		parse("{\"name\":\"rail0\",\"mtu\":9000,\"promisc\":true,\"search\":[\"a\",null],"
@@ -193,8 +193,11 @@ static void reads_every_type(void **state)
 	assert_int_equal(((struct inner *)c.list.v)[2].gw.family, 6);
 }
 
-/* encoding/json: each key finds its field, exact first, else by case; the last one wins. */
-static void go_matching(void **state)
+/*
+ * As in encoding/json, a key matches its field exactly or else without case; the last duplicate is
+ * used.
+ */
+static void test_keys_match_like_go(void **state)
 {
 	auto_json struct json_doc *d = parse(
 		"{\"name\":\"a\",\"NAME\":\"b\",\"Name\":null,\"mtu\":1500,\"mac\":\"x\",\"MAC\":\"y\","
@@ -212,7 +215,7 @@ static void go_matching(void **state)
 	assert_string_equal(json_string(json_get_go(json_root(d), "nAmE")), "b");
 }
 
-static void exact_matching(void **state)
+static void test_keys_match_exactly_with_a_strict_table(void **state)
 {
 	auto_json struct json_doc *d = parse("{\"name\":\"a\",\"NAME\":\"b\"}");
 	struct json_table strict = {fields, 0, 0};
@@ -223,7 +226,7 @@ static void exact_matching(void **state)
 	assert_string_equal(c.name, "a");
 }
 
-static void null_leaves_alone(void **state)
+static void test_null_leaves_a_field_unchanged(void **state)
 {
 	auto_json struct json_doc *d =
 		parse("{\"name\":\"a\",\"mtu\":null,\"ipam\":null,\"args\":null}");
@@ -237,7 +240,7 @@ static void null_leaves_alone(void **state)
 	assert_null(c.args);
 }
 
-static void errors_name_the_place(void **state)
+static void test_errors_name_the_path_of_the_value(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -285,7 +288,7 @@ static void errors_name_the_place(void **state)
 	}
 }
 
-static void long_names_are_cut(void **state)
+static void test_long_names_are_truncated_in_errors(void **state)
 {
 	static char text[4096];
 	auto_json struct json_doc *d = NULL;
@@ -301,7 +304,7 @@ static void long_names_are_cut(void **state)
 	assert_true(strlen(e.text) < 400);
 }
 
-static void writes_as_go(void **state)
+static void test_strings_are_escaped_like_go(void **state)
 {
 	auto_buf struct buf b;
 	struct json_out o;
@@ -328,7 +331,7 @@ static void writes_as_go(void **state)
 		     "\"t\":true,\"u\":18446744073709551615,\"e\":[]}");
 }
 
-static void indents_as_go(void **state)
+static void test_output_is_indented_like_go(void **state)
 {
 	auto_json struct json_doc *d = parse("{\"b\":[1,{\"c\":{}},[]],\"a\":\"x\"}");
 	auto_buf struct buf b;
@@ -342,7 +345,7 @@ static void indents_as_go(void **state)
 				 "            \"c\": {}\n        },\n        []\n    ]\n}");
 }
 
-static void reals_as_go(void **state)
+static void test_real_numbers_are_printed_like_go(void **state)
 {
 	static const struct {
 		double v;
@@ -376,8 +379,8 @@ static void reals_as_go(void **state)
 	}
 }
 
-/* Written output is parsed and written to the same again. */
-static void negative_zero(void **state)
+/* Written output is parsed, and written identically again. */
+static void test_negative_zero_is_printed_like_go(void **state)
 {
 	const char *text = "[-0.0,-0,0]";
 
@@ -395,7 +398,7 @@ static void negative_zero(void **state)
 	}
 }
 
-static void values_again(void **state)
+static void test_parsed_values_are_printed_unchanged(void **state)
 {
 	static const char in[] = "{\"b\":1.0,\"a\":9007199254740993,\"c\":18446744073709551615,"
 				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}";
@@ -416,8 +419,8 @@ static void values_again(void **state)
 				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
 }
 
-/* Values are counted before the tree is built; the error names the place of the excess. */
-static void too_many_values(void **state)
+/* Values are counted before the tree is built; the error has the path of the first excess value. */
+static void test_documents_with_too_many_values_are_refused(void **state)
 {
 	static const struct {
 		const char *text;
@@ -451,8 +454,8 @@ static void too_many_values(void **state)
 	}
 }
 
-/* An index has the members that json_get() finds: of equal keys the last. */
-static void an_index_finds_members(void **state)
+/* An index finds the same members as json_get(): of equal keys the last. */
+static void test_index_finds_the_members_of_an_object(void **state)
 {
 	auto_json struct json_doc *d = parse("{\"b\":1,\"a\":2,\"b\":3,\"\":4,\"ab\":5}");
 	auto_json_index struct json_index x = json_index_of(json_root(d)),
@@ -470,24 +473,24 @@ static void an_index_finds_members(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(syntax_errors_name_line_and_column),
-		cmocka_unit_test(hostile_strings),
-		cmocka_unit_test(limits),
-		cmocka_unit_test(integers_are_whole_numbers),
-		cmocka_unit_test(walks),
-		cmocka_unit_test(reads_every_type),
-		cmocka_unit_test(go_matching),
-		cmocka_unit_test(exact_matching),
-		cmocka_unit_test(null_leaves_alone),
-		cmocka_unit_test(errors_name_the_place),
-		cmocka_unit_test(long_names_are_cut),
-		cmocka_unit_test(writes_as_go),
-		cmocka_unit_test(indents_as_go),
-		cmocka_unit_test(reals_as_go),
-		cmocka_unit_test(negative_zero),
-		cmocka_unit_test(values_again),
-		cmocka_unit_test(too_many_values),
-		cmocka_unit_test(an_index_finds_members),
+		cmocka_unit_test(test_syntax_errors_name_line_and_column),
+		cmocka_unit_test(test_invalid_strings_are_refused),
+		cmocka_unit_test(test_documents_that_are_too_deep_or_large_are_refused),
+		cmocka_unit_test(test_integers_are_whole_numbers_in_range),
+		cmocka_unit_test(test_members_and_elements_are_visited_in_order),
+		cmocka_unit_test(test_field_tables_read_every_type),
+		cmocka_unit_test(test_keys_match_like_go),
+		cmocka_unit_test(test_keys_match_exactly_with_a_strict_table),
+		cmocka_unit_test(test_null_leaves_a_field_unchanged),
+		cmocka_unit_test(test_errors_name_the_path_of_the_value),
+		cmocka_unit_test(test_long_names_are_truncated_in_errors),
+		cmocka_unit_test(test_strings_are_escaped_like_go),
+		cmocka_unit_test(test_output_is_indented_like_go),
+		cmocka_unit_test(test_real_numbers_are_printed_like_go),
+		cmocka_unit_test(test_negative_zero_is_printed_like_go),
+		cmocka_unit_test(test_parsed_values_are_printed_unchanged),
+		cmocka_unit_test(test_documents_with_too_many_values_are_refused),
+		cmocka_unit_test(test_index_finds_the_members_of_an_object),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

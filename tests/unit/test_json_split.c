@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists and streams cut at every byte give the same pieces. */
+/* Lists and streams are split into the same pieces wherever the input is divided. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void check(enum json_split_mode mode, const char *text, const char *want)
 		int r;
 
 		buf_init(&out, 1 << 16);
-		/* once whole, once at each byte, once byte by byte */
+		/* cut 0: byte by byte; otherwise in two parts, divided at `cut` */
 		r = run(mode, text, cut, cut ? strlen(text) : 1, 4096, &out, &e);
 		if (r < 0)
 			buf_printf(&out, "!%s", e.text);
@@ -57,7 +57,7 @@ static void check(enum json_split_mode mode, const char *text, const char *want)
 	}
 }
 
-static void test_list(void **state)
+static void test_list_is_split_into_items(void **state)
 {
 	(void)state;
 	check(JSON_SPLIT_LIST,
@@ -68,14 +68,14 @@ static void test_list(void **state)
 	      "list<{\"items\":null,\"x\":\"items\"}>.");
 	check(JSON_SPLIT_LIST, " { \"items\" : [ 1 ,\n\"a\\\"b\" ] }\n",
 	      "<1 ><\"a\\\"b\" >list<{ \"items\" : [] }>.");
-	/* Only the list's own items, and only as a key. */
+	/* Only items of the list itself, and only where "items" is a key. */
 	check(JSON_SPLIT_LIST,
 	      "{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}",
 	      "list<{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}>.");
 	check(JSON_SPLIT_LIST, "{\"b\":\"items\",\"c\":[3]}", "list<{\"b\":\"items\",\"c\":[3]}>.");
 }
 
-static void test_broken_lists(void **state)
+static void test_malformed_lists_are_errors(void **state)
 {
 	(void)state;
 	check(JSON_SPLIT_LIST, "{\"items\":[{\"a\":1},{\"b\":", "<{\"a\":1}>...");
@@ -90,7 +90,7 @@ static void test_broken_lists(void **state)
 	      "list<{}>.!the answer is not a JSON list: something after it");
 }
 
-static void test_stream(void **state)
+static void test_stream_is_split_into_objects(void **state)
 {
 	(void)state;
 	check(JSON_SPLIT_STREAM, "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\n{\"b\":[{}]}\n",
@@ -102,7 +102,7 @@ static void test_stream(void **state)
 	      "<{}>.!the answer is not a JSON stream: something that is not an object");
 }
 
-static void test_a_piece_has_a_limit(void **state)
+static void test_too_long_pieces_are_refused(void **state)
 {
 	struct err e = ERR_INIT;
 	struct buf out;
@@ -126,10 +126,10 @@ static void test_a_piece_has_a_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_list),
-		cmocka_unit_test(test_broken_lists),
-		cmocka_unit_test(test_stream),
-		cmocka_unit_test(test_a_piece_has_a_limit),
+		cmocka_unit_test(test_list_is_split_into_items),
+		cmocka_unit_test(test_malformed_lists_are_errors),
+		cmocka_unit_test(test_stream_is_split_into_objects),
+		cmocka_unit_test(test_too_long_pieces_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of a value, and the patch from the old to the new one. */
+/* Changes of a JSON value, and the patch from the old to the new value. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void assert_tree(const struct json_tree *t, const char *want)
 	assert_string_equal(b.p, want);
 }
 
-/* An unchanged value is written as it was read, also after the document was freed. */
+/* An unchanged value is written as it was read, also after its document was freed. */
 static void test_unchanged_values_round_trip(void **state)
 {
 	static const char *const texts[] = {
@@ -62,7 +62,7 @@ static void test_unchanged_values_round_trip(void **state)
 	}
 }
 
-static void test_members(void **state)
+static void test_members_are_set_replaced_and_removed(void **state)
 {
 	auto_tree struct json_tree *t = tree("{\"a\":1,\"b\":null,\"a\":2,\"c\":\"x\"}");
 	int64_t n;
@@ -82,7 +82,7 @@ static void test_members(void **state)
 	assert_tree(t, "{\"b\":{\"n\":7},\"c\":\"y\",\"e\":-1}");
 }
 
-static void test_arrays(void **state)
+static void test_array_elements_are_added_and_changed(void **state)
 {
 	auto_tree struct json_tree *t = tree("{\"l\":[\"a\"]}");
 	struct json_tree *l = json_tree_member(t, "l");
@@ -113,7 +113,7 @@ static void test_missing_path_is_ignored(void **state)
 	assert_tree(t, "{\"a\":[]}");
 }
 
-static void test_same(void **state)
+static void test_trees_are_compared_without_member_order(void **state)
 {
 	auto_json struct json_doc *doc = parse("{\"b\":2,\"a\":[1,\"x\"]}");
 	auto_tree struct json_tree *t = tree("{\"a\":[1,\"x\"],\"b\":2}");
@@ -125,8 +125,8 @@ static void test_same(void **state)
 	assert_true(json_tree_same(NULL, NULL));
 }
 
-/* A tree that borrows a document behaves as one that copies it. */
-static void test_over_a_document(void **state)
+/* A tree that borrows its document behaves like a tree that copies it. */
+static void test_tree_over_a_document_leaves_it_unchanged(void **state)
 {
 	static const char text[] =
 		"{\"a\":[1,{\"b\":\"x\"},2.5],\"n\":7,\"s\":\"y\",\"o\":{\"k\":{}}}";
@@ -162,7 +162,7 @@ static void check_patch(const char *was, const char *is, const char *want)
 	kube_patch_done(&p);
 }
 
-static void test_patch(void **state)
+static void test_patch_has_the_differences_of_two_values(void **state)
 {
 	(void)state;
 	check_patch("{\"a\":1}", "{\"a\":1}", "[]");
@@ -182,12 +182,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unchanged_values_round_trip),
-		cmocka_unit_test(test_members),
-		cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_members_are_set_replaced_and_removed),
+		cmocka_unit_test(test_array_elements_are_added_and_changed),
 		cmocka_unit_test(test_missing_path_is_ignored),
-		cmocka_unit_test(test_same),
-		cmocka_unit_test(test_patch),
-		cmocka_unit_test(test_over_a_document),
+		cmocka_unit_test(test_trees_are_compared_without_member_order),
+		cmocka_unit_test(test_patch_has_the_differences_of_two_values),
+		cmocka_unit_test(test_tree_over_a_document_leaves_it_unchanged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

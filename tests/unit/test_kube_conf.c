@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kubeconfigs, service accounts, and what a program prints. */
+/* Kubeconfigs, service accounts, and credentials printed by exec plugins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void refused(const char *text, const char *error)
 	assert_null(c.host);
 }
 
-static void test_token(void **state)
+static void test_kubeconfig_with_a_token(void **state)
 {
 	struct kube_conf c = parse(HEAD CLUSTER "users:\n- name: u\n  user:\n    token: abc.def\n");
 
@@ -59,7 +59,7 @@ static void test_token(void **state)
 	kube_conf_done(&c);
 }
 
-static void test_files_count_from_its_folder(void **state)
+static void test_relative_files_are_resolved_from_the_kubeconfigs_directory(void **state)
 {
 	struct kube_conf c =
 		parse("{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],"
@@ -81,7 +81,7 @@ static void test_files_count_from_its_folder(void **state)
 	kube_conf_done(&c);
 }
 
-static void test_exec_plugin(void **state)
+static void test_kubeconfig_with_an_exec_plugin(void **state)
 {
 	struct kube_conf c = parse(
 		HEAD CLUSTER "users:\n- name: u\n  user:\n    exec:\n"
@@ -103,7 +103,7 @@ static void test_exec_plugin(void **state)
 	kube_conf_done(&c);
 }
 
-static void test_refusals(void **state)
+static void test_incomplete_kubeconfigs_are_refused(void **state)
 {
 	(void)state;
 	refused("a: [", "1:5: ']' is missing");
@@ -139,7 +139,7 @@ static void test_refusals(void **state)
 		"clusters[0].cluster.server is missing");
 }
 
-/* A secret of the wrong type is a likely mistake, and must not be printed for it. */
+/* A secret of the wrong YAML type is a common mistake; the error must not contain the secret. */
 static void test_secrets_are_not_printed(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ static void test_secrets_are_not_printed(void **state)
 		"user 'u': client-key-data is not a string but array: put it into quotes");
 }
 
-static void test_another_context(void **state)
+static void test_unknown_context_is_refused(void **state)
 {
 	struct kube_conf c = {0};
 	struct err e = ERR_INIT;
@@ -221,7 +221,7 @@ static void credential(const char *text, const char *error)
 	assert_null(c.token);
 }
 
-static void test_credentials(void **state)
+static void test_exec_credentials_are_parsed(void **state)
 {
 	struct kube_credential c;
 
@@ -246,7 +246,7 @@ static void test_credentials(void **state)
 		   "status.expirationTimestamp is not a time");
 }
 
-static void test_times(void **state)
+static void test_rfc_3339_times_are_parsed(void **state)
 {
 	char text[KUBE_TIME_MAX];
 	int64_t ms;
@@ -268,15 +268,15 @@ static void test_times(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_token),
-		cmocka_unit_test(test_files_count_from_its_folder),
-		cmocka_unit_test(test_exec_plugin),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_kubeconfig_with_a_token),
+		cmocka_unit_test(test_relative_files_are_resolved_from_the_kubeconfigs_directory),
+		cmocka_unit_test(test_kubeconfig_with_an_exec_plugin),
+		cmocka_unit_test(test_incomplete_kubeconfigs_are_refused),
 		cmocka_unit_test(test_secrets_are_not_printed),
-		cmocka_unit_test(test_another_context),
+		cmocka_unit_test(test_unknown_context_is_refused),
 		cmocka_unit_test(test_search_order_of_configurations),
-		cmocka_unit_test(test_credentials),
-		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_exec_credentials_are_parsed),
+		cmocka_unit_test(test_rfc_3339_times_are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

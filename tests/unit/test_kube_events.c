@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which events are sent, and patches. */
+/* Which Events are sent, and JSON patches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static struct kube_event_plan add(struct kube_event_filter *f, const char *name,
 	return kube_event_filter_add(f, &e, now);
 }
 
-static void test_the_same_again_is_counted(void **state)
+static void test_repeated_event_is_counted(void **state)
 {
 	struct kube_event_filter *f = kube_event_filter_new();
 	struct kube_event_plan a = add(f, "a", "x", 0), b = add(f, "a", "x", 5), c;
@@ -46,7 +46,7 @@ static void test_the_same_again_is_counted(void **state)
 	kube_event_filter_free(f);
 }
 
-static void test_many_messages_become_one(void **state)
+static void test_similar_events_are_combined_after_ten(void **state)
 {
 	struct kube_event_filter *f = kube_event_filter_new();
 	struct kube_event_plan p = {0};
@@ -60,13 +60,16 @@ static void test_many_messages_become_one(void **state)
 		assert_int_equal(p.fate, i > 10 ? KUBE_EVENT_AGAIN : KUBE_EVENT_NEW);
 	}
 	assert_int_equal(p.count, 2);
-	/* One of the ten counts up as itself; after ten minutes all begins anew. */
+	/*
+	 * A message that was sent before continues its own Event; after ten minutes counting starts
+	 * again.
+	 */
 	assert_false(add(f, "a", "m3", 20).combined);
 	assert_false(add(f, "a", "m99", 600020).combined);
 	kube_event_filter_free(f);
 }
 
-static void test_a_loop_is_slowed_down(void **state)
+static void test_events_of_one_object_are_rate_limited(void **state)
 {
 	struct kube_event_filter *f = kube_event_filter_new();
 	int sent = 0;
@@ -75,20 +78,20 @@ static void test_a_loop_is_slowed_down(void **state)
 	for (int i = 0; i < 100; i++)
 		sent += add(f, "a", "x", i).fate != KUBE_EVENT_DROP;
 	assert_int_equal(sent, 25);
-	/* It does not affect another object. */
+	/* Events about another object are not affected. */
 	assert_int_equal(add(f, "b", "x", 100).fate, KUBE_EVENT_NEW);
-	/* One each five minutes; what was not sent is counted all the same. */
+	/* One Event in five minutes is sent; Events that were not sent are counted. */
 	assert_int_equal(add(f, "a", "x", 299999).fate, KUBE_EVENT_DROP);
 	assert_int_equal(add(f, "a", "x", 300000).fate, KUBE_EVENT_AGAIN);
 	assert_int_equal(add(f, "a", "x", 300001).fate, KUBE_EVENT_DROP);
 	assert_int_equal(add(f, "a", "x", 600000).count, 104);
-	/* New, but too much: it is new still when there is room again. */
+	/* A new Event that exceeds the rate is still new when the rate permits it. */
 	assert_int_equal(add(f, "a", "y", 600001).fate, KUBE_EVENT_DROP);
 	assert_int_equal(add(f, "a", "y", 900000).fate, KUBE_EVENT_NEW);
 	kube_event_filter_free(f);
 }
 
-static void test_the_oldest_is_forgotten(void **state)
+static void test_oldest_event_is_evicted(void **state)
 {
 	struct kube_event_filter *f = kube_event_filter_new();
 	char name[16];
@@ -103,7 +106,7 @@ static void test_the_oldest_is_forgotten(void **state)
 	kube_event_filter_free(f);
 }
 
-static void test_json_patch(void **state)
+static void test_json_patch_is_written(void **state)
 {
 	struct kube_patch p;
 
@@ -125,11 +128,11 @@ static void test_json_patch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_same_again_is_counted),
-		cmocka_unit_test(test_many_messages_become_one),
-		cmocka_unit_test(test_a_loop_is_slowed_down),
-		cmocka_unit_test(test_the_oldest_is_forgotten),
-		cmocka_unit_test(test_json_patch),
+		cmocka_unit_test(test_repeated_event_is_counted),
+		cmocka_unit_test(test_similar_events_are_combined_after_ten),
+		cmocka_unit_test(test_events_of_one_object_are_rate_limited),
+		cmocka_unit_test(test_oldest_event_is_evicted),
+		cmocka_unit_test(test_json_patch_is_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

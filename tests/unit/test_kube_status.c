@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of refusals, paths, and retry delays. */
+/* Error messages of refused requests, request paths, and retry delays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void refusal(int http, const char *body, int code, const char *text)
 	"{\"kind\":\"Status\",\"code\":" #code ",\"reason\":\"" reason "\",\"message\":\"" message \
 	"\"}"
 
-static void test_refusals(void **state)
+static void test_refusals_become_errors_with_the_servers_message(void **state)
 {
 	(void)state;
 	refusal(403, STATUS(403, "Forbidden", "User \\\"u\\\" cannot\\n create"), -EPERM,
@@ -52,7 +52,7 @@ static void test_refusals(void **state)
 	refusal(302, "", -EREMOTEIO, "kube: create ipblock 'x': 302 ");
 }
 
-static void test_retry_after_in_the_body(void **state)
+static void test_retry_after_is_read_from_the_body(void **state)
 {
 	struct kube_status s;
 	struct err e = ERR_INIT;
@@ -81,7 +81,7 @@ static void path(struct kube_ref r, const char *want, const char *words)
 	buf_done(&b);
 }
 
-static void test_paths(void **state)
+static void test_path_and_description_of_an_object(void **state)
 {
 	struct buf b;
 
@@ -101,7 +101,7 @@ static void test_paths(void **state)
 	buf_done(&b);
 }
 
-static void test_backoff(void **state)
+static void test_backoff_doubles_up_to_its_maximum(void **state)
 {
 	struct backoff b = {100, 1000, 0};
 	static const int64_t base[] = {100, 200, 400, 800, 1000, 1000};
@@ -116,7 +116,7 @@ static void test_backoff(void **state)
 	assert_in_range(backoff_next(&b), 50, 150);
 }
 
-static void test_jitter_spreads(void **state)
+static void test_jitter_covers_its_whole_range(void **state)
 {
 	bool seen[4] = {false};
 
@@ -130,11 +130,11 @@ static void test_jitter_spreads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_retry_after_in_the_body),
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_backoff),
-		cmocka_unit_test(test_jitter_spreads),
+		cmocka_unit_test(test_refusals_become_errors_with_the_servers_message),
+		cmocka_unit_test(test_retry_after_is_read_from_the_body),
+		cmocka_unit_test(test_path_and_description_of_an_object),
+		cmocka_unit_test(test_backoff_doubles_up_to_its_maximum),
+		cmocka_unit_test(test_jitter_covers_its_whole_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

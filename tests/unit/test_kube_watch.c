@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of a watch, and objects in their order. */
+/* Events of a watch, and the sorted store of objects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static int decode(const char *text, enum kube_change *change, int *status, int64
 	return r;
 }
 
-static void test_events(void **state)
+static void test_watch_events_are_decoded(void **state)
 {
 	static const char *const texts[] = {
 		"{\"type\":\"ADDED\",\"object\":{}}",
@@ -46,12 +46,12 @@ static void test_events(void **state)
 		assert_int_equal(decode(texts[i], &change, &status, &after, &e), 1);
 		assert_int_equal(change, i);
 	}
-	/* Of a later server. */
+	/* An event type of a later server is ignored. */
 	assert_int_equal(decode("{\"type\":\"NEW\",\"object\":{}}", &change, &status, &after, &e),
 			 0);
 }
 
-static void test_errors(void **state)
+static void test_error_events_become_errors(void **state)
 {
 	enum kube_change change;
 	struct err e = ERR_INIT;
@@ -90,7 +90,7 @@ static struct kube_object *object(const char *ns, const char *name, const char *
 	return kube_object_new(json_root(doc), 12);
 }
 
-static void test_objects(void **state)
+static void test_objects_are_allocated_with_aligned_values(void **state)
 {
 	struct kube_object *o = object("ns", "a", "7");
 	auto_json struct json_doc *doc = NULL;
@@ -107,7 +107,7 @@ static void test_objects(void **state)
 	assert_null(kube_object_new(json_root(doc), 0));
 }
 
-static void test_order(void **state)
+static void test_objects_are_stored_in_order(void **state)
 {
 	static const char *const in[][2] = {{"b", "a"}, {"a", "b"}, {"b", "c"},
 					    {"a", "a"}, {"", "z"},  {"b", "b"}};
@@ -136,7 +136,7 @@ static void test_order(void **state)
 	free(s.v);
 }
 
-static void test_many(void **state)
+static void test_1000_objects_are_stored_and_removed(void **state)
 {
 	struct kube_store s = {0};
 	char name[16];
@@ -158,9 +158,11 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_events),	cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_objects), cmocka_unit_test(test_order),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_watch_events_are_decoded),
+		cmocka_unit_test(test_error_events_become_errors),
+		cmocka_unit_test(test_objects_are_allocated_with_aligned_values),
+		cmocka_unit_test(test_objects_are_stored_in_order),
+		cmocka_unit_test(test_1000_objects_are_stored_and_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
