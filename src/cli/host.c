@@ -105,9 +105,9 @@ void host_cmds_init(void)
 	for (const struct host_kind *const *k = host_kinds; *k && n < CMDS_MAX; k++) {
 		const char *args = operands(*k);
 
-		host_cmds[n++] = (struct cmd){
-			(*k)->name,	   args, (*k)->help,
-			merge((*k)->keys), 0,	 !args ? 0 : (*k)->flags & HOST_PAIRS ? -1 : 1};
+		host_cmds[n++] = (struct cmd){(*k)->name, args,
+					      (*k)->help, merge((*k)->keys),
+					      0,	  (*k)->flags & HOST_PAIRS ? -1 : 1};
 	}
 }
 
@@ -291,6 +291,16 @@ static void note_unwanted(struct call *c, bool open)
 	host_plan_unwanted(&c->conf, &c->journal, &c->select, &c->plan);
 }
 
+/* A command of one kind does nothing by halves: neither host.d nor another device is changed without the program. */
+static int check_programs(const struct host_plan *p, struct err *e)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->v[i].lacks_program)
+			return err_kind(e, ERR_UNAVAILABLE, -ENOENT, "%s %s: %s: %s", p->v[i].kind,
+					p->v[i].subject, p->v[i].want, p->v[i].blocked);
+	return 0;
+}
+
 /*
  * Holds the journal's lock if something may be changed, so that the plan is still correct when it
  * is applied.
@@ -304,6 +314,8 @@ static int plan_and_apply(struct call *c, const struct host_kind *only, bool cha
 		r = host_dropin_plan(&c->h, only, w->v[i], &c->plan, e);
 	if (r >= 0)
 		r = host_plan_make(&c->h, &c->conf, &c->select, &c->plan, e);
+	if (r >= 0 && only && change)
+		r = check_programs(&c->plan, e);
 	if (r < 0)
 		return r;
 	/* Otherwise host.conf was not read. */
@@ -454,11 +466,6 @@ static int run_kind(struct call *c, const struct host_kind *k, bool given, struc
 	return given ? plan_and_apply(c, k, !c->o.dry_run, e) : run_show(c, e);
 }
 
-static bool asks(int argc, char **argv)
-{
-	return argc == 1 && (strcmp(argv[0], "q") == 0 || strcmp(argv[0], "query") == 0);
-}
-
 static int parse(struct call *c, const struct cmd *cmd, const char *prog, int argc, char **argv,
 		 const struct host_kind **kind, bool *given, struct err *e)
 {
@@ -466,7 +473,7 @@ static int parse(struct call *c, const struct cmd *cmd, const char *prog, int ar
 	int r;
 
 	*kind = host_kind_find(cmd->name);
-	if (*kind && asks(argc, argv))
+	if (*kind && host_conf_is_query(*kind, cmd, prog, argc, argv, &c->o))
 		return 0;
 	if (*kind)
 		return host_conf_command(&c->conf, *kind, cmd, prog, NULL, argc, argv, &c->o, given,

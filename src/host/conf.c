@@ -379,13 +379,13 @@ static const char *variable(const struct host_env *env, const char *names,
 	return NULL;
 }
 
-/* Scripts know only the literal "true"; any other value of a flag is false there. */
+/* Scripts know only the literal "true"; any other value of a flag is false there. 1: a variable is set. */
 static int from_env(struct host_conf *c, const struct host_kind *k, struct host_want *w,
 		    const struct host_env *env, struct err *e)
 {
 	char name[VARIABLE_MAX];
 	const char *operand = k->env_name ? variable(env, k->env_name, name) : NULL;
-	int r = 0;
+	int r = 0, set = operand != NULL;
 
 	if (operand)
 		w->name = own(c, xstrdup(operand));
@@ -394,13 +394,83 @@ static int from_env(struct host_conf *c, const struct host_kind *k, struct host_
 
 		if (!value)
 			continue;
+		set = 1;
 		if (k->keys[i].type == OPT_FLAG)
 			value = strcmp(value, "true") == 0 ? "yes" : "no";
 		r = put(&k->keys[i], w, own(c, xstrdup(value)), e);
 		if (r < 0)
 			err_wrap(e, r, "variable %s", name);
 	}
-	return r;
+	return r < 0 ? r : set;
+}
+
+/* --- what the words say, before they are put into a section --- */
+
+struct words {
+	void *want;  /* a struct of the kind, without defaults */
+	char **argv; /* the operands from `first` on */
+	int argc, first;
+	bool keys; /* an option that is a key of the kind */
+};
+
+static void words_done(struct words *w)
+{
+	free(w->want);
+	free(w->argv);
+}
+#define auto_words __attribute__((cleanup(words_done)))
+
+static bool is_set(const struct opt *o, const void *want)
+{
+	const void *at = (const char *)want + o->offset;
+
+	if (o->type == OPT_FLAG)
+		return *(const bool *)at;
+	if (o->type == OPT_INT || o->type == OPT_DUR)
+		return *(const int64_t *)at != INT64_MIN;
+	return *(const char *const *)at != NULL;
+}
+
+/* Parses a copy of argv, since opt_parse() moves words. A key counts as given also with the value of its default. */
+static int words_read(struct words *w, const struct host_kind *k, const struct cmd *cmd,
+		      const char *prog, int argc, char **argv, struct err *e)
+{
+	w->want = xcalloc(1, k->size);
+	w->argv = xcalloc((size_t)argc + 1, sizeof(*w->argv));
+	w->argc = argc;
+	memcpy(w->argv, argv, (size_t)argc * sizeof(*w->argv));
+	for (const struct opt *o = k->keys; o && o->name; o++)
+		if (o->type == OPT_INT || o->type == OPT_DUR)
+			*(int64_t *)((char *)w->want + o->offset) = INT64_MIN;
+	w->first = opt_parse(cmd, prog, argc, w->argv, w->want, e);
+	for (const struct opt *o = k->keys; o && o->name; o++)
+		w->keys |= is_set(o, w->want);
+	return w->first;
+}
+
+bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const char *prog,
+			int argc, char **argv, struct host_options *options)
+{
+	auto_words struct words w = {.first = 0};
+	const char *word;
+	bool named = false;
+
+	for (int i = 0; i < argc; i++)
+		named |= strcmp(argv[i], "q") == 0 || strcmp(argv[i], "query") == 0;
+	/* --help and usage errors are reported by the command that is not a query. */
+	for (int i = 0; i < argc; i++)
+		named &= strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0;
+	if (!named || words_read(&w, k, cmd, prog, argc, argv, NULL) < 0 || w.keys ||
+	    w.argc - w.first != 1)
+		return false;
+	word = w.argv[w.first];
+	if (strcmp(word, "q") != 0 && strcmp(word, "query") != 0)
+		return false;
+	memcpy(w.want, &(struct host_want){.options = *options}, sizeof(struct host_want));
+	memcpy(w.argv, argv, (size_t)argc * sizeof(*w.argv));
+	(void)opt_parse(cmd, prog, argc, w.argv, w.want, NULL);
+	*options = ((struct host_want *)w.want)->options;
+	return true;
 }
 
 static int operand(struct host_conf *c, const struct host_kind *k, struct host_want *w,
@@ -452,47 +522,51 @@ static int from_plan(struct host_conf *c, const struct host_kind *k, struct host
 	return 1;
 }
 
+/* Into the section; its strings are borrowed from argv. */
+static int parse_options(struct host_want *w, const struct cmd *cmd, const char *prog, int argc,
+			 char **argv, struct host_options options, struct err *e)
+{
+	auto_free char **copy = xcalloc((size_t)argc + 1, sizeof(*copy));
+
+	memcpy(copy, argv, (size_t)argc * sizeof(*copy));
+	w->options = options;
+	return opt_parse(cmd, prog, argc, copy, w, e);
+}
+
 int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
 		      const char *prog, const struct host_env *env, int argc, char **argv,
 		      struct host_options *options, bool *given, struct err *e)
 {
-	auto_free struct host_want *blank = xcalloc(1, k->size);
 	struct host_want *w = want_new(host_conf_wants(c, k));
-	int r, first;
+	auto_words struct words words = {.first = 0};
+	int r, variables;
 
 	w->origin = "command line";
-	if (k->init)
-		k->init(blank);
-	r = from_env(c, k, w, env, e);
-	if (r < 0)
-		return r;
-	w->options = *options;
-	first = opt_parse(cmd, prog, argc, argv, w, e);
-	if (first < 0)
-		return first;
-	r = from_plan(c, k, &w, e);
-	if (r > 0) {
-		/* Options override the file. */
-		w->options = *options;
-		first = opt_parse(cmd, prog, argc, argv, w, e);
-		if (first < 0)
-			return first;
-	}
+	variables = from_env(c, k, w, env, e);
+	r = variables < 0 ? variables : words_read(&words, k, cmd, prog, argc, argv, e);
+	if (r >= 0)
+		r = parse_options(w, cmd, prog, argc, argv, *options, e);
+	if (r >= 0)
+		r = from_plan(c, k, &w, e);
+	if (r > 0) /* Options override the file. */
+		r = parse_options(w, cmd, prog, argc, argv, *options, e);
 	if (r < 0)
 		return r;
 	*options = w->options;
 	w->options = (struct host_options){0};
+	*given = k->flags & HOST_BARE || variables || words.keys || words.first < words.argc;
+	if (!*given) {
+		want_remove(host_conf_wants(c, k), w);
+		return 0;
+	}
 	r = 0;
-	for (int i = first; i < argc && r >= 0; i++)
-		r = operand(c, k, w, argv[i], e);
+	for (int i = words.first; i < words.argc && r >= 0; i++)
+		r = operand(c, k, w, words.argv[i], e);
 	if (r < 0)
 		return r;
-	*given = (k->flags & HOST_BARE) || w->name || w->n_pairs ||
-		 memcmp((char *)w + sizeof(*w), (char *)blank + sizeof(*blank),
-			k->size - sizeof(*w)) != 0;
-	if (*given && (k->flags & HOST_NAMED) && !w->name)
+	if (k->flags & HOST_NAMED && !w->name)
 		return err_kind(e, ERR_CONF, -EINVAL, "no %s: name one as the operand%s%s",
 				k->section, k->env_name ? " or in $" : "",
 				k->env_name ? k->env_name : "");
-	return *given ? check(k, w, e) : 0;
+	return check(k, w, e);
 }

@@ -12,6 +12,7 @@ import yaml
 from lab import BINARY, enter, ip, ns_add, ns_del, run, sysctl, wait_for
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+HOSTS = pathlib.Path(__file__).resolve().parents[1] / "hosts"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 TO_ADD = "not from all to 172.16.0.0/16 lookup main"
 
@@ -254,6 +255,37 @@ def test_read_only_etc_is_refused_before_the_first_change(host):
     (host.root / "etc").mkdir(exist_ok=True)
     mount = f"mount -t tmpfs -o ro none {host.root}/etc && exec \"$@\""
     host.refused("Read-only file system (EROFS)", "rule", "172.16.0.0/16", wrap=["unshare", "-m", "sh", "-c", mount, "sh"])
+
+
+@pytest.mark.parametrize("contains, args, env", [
+    ("modules rdma_ucm: loaded: modprobe is not on this host: install kmod", ["modules", "rdma_ucm"], {}),
+    ("install mstflint (mstconfig) or NVIDIA's MFT (mlxconfig)", ["link-type"], {"RDMA_MODE": "infiniband"}),
+    ("DHCP needs netplan, NetworkManager or systemd-networkd; none of them is on this host", ["addr"],
+     {"INTERFACE": "ens1", "DHCP4": "true"}),
+], ids=["modprobe", "mlxconfig", "owner"])
+def test_missing_program_is_one_line_and_changes_nothing(host, tmp_path, contains, args, env):
+    run([BINARY, "doctor", "--root", HOSTS / "hw_eight_ofed.tree", "--unpack", tmp_path / "recorded"])
+    (tmp_path / "recorded/sys").rename(host.root / "sys")
+    host.refused(contains, *args, env=env)
+    # of the whole host the rest is prepared
+    host.put("/etc/unirail/host.conf", "[modules]\nload = rdma_ucm\n[link-type]\nall = infiniband\n[rule]\ncidr = 172.16.0.0/16\n")
+    p = host.call("apply")
+    assert p.returncode == 3 and TO_ADD in host.rules(), (p.stdout, p.stderr)
+    assert "modprobe is not on this host" in p.stderr and "install mstflint" in p.stderr, p.stderr
+
+
+def test_address_that_no_program_keeps_is_noted(host):
+    host.put("/usr/local/bin/unirail", "")
+    assert "'unirail host persist' does" in host.call("addr", "ens1", *V4).stderr
+    host.ok("persist")
+    assert host.call("addr", "far1", "--ipv4-ip", "172.16.2.10/24").stderr == ""
+
+
+def test_documented_values_of_the_scripts_are_applied(host):
+    """rdma-qos.sh's documented values are the defaults."""
+    assert "qos.conf" in host.call("qos", "--dry-run", env={"GPU_RDMA_PRIORITY": "5", "GPU_CNP_PRIORITY": "6"}).stdout
+    assert host.call("qos", "--dry-run").returncode == 0
+    assert host.ok("qos", "q", "-o", "json", env={"GPU_RDMA_PRIORITY": "5"}) == "[]\n"
 
 
 def test_failure_after_some_steps_names_the_step_and_undo(host):

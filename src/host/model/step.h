@@ -73,7 +73,8 @@ struct host_step {
 	char *command;	  /* what a person would type */
 	char *blocked;	  /* why it cannot be carried out now, and the remedy; NULL: it can */
 	struct host_op act, undo;
-	bool interrupts; /* traffic of the subject stops for a moment */
+	bool interrupts;    /* traffic of the subject stops for a moment */
+	bool lacks_program; /* blocked, until a program is installed on the host */
 	enum host_effect effect;
 };
 

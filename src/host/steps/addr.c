@@ -611,12 +611,10 @@ static int decide_one(const struct host_addr_want *w, const struct host_addr_fou
 	if (r < 0)
 		return r;
 	a.infiniband = l && l->arptype == ARP_INFINIBAND;
-	host_addr_files_plan(&a, w->persist, &f->v[i], p);
-	if (f->has_net && a.bond.n)
+	r = host_addr_files_plan(&a, w->persist, &f->v[i], p, e);
+	if (r >= 0 && f->has_net && a.bond.n)
 		r = host_bond_plan(f->net, w->head.name, &a.bond, &made, &l, p, e);
-	if (r < 0)
-		return r;
-	return l ? decide_kernel(f->net, &a, l, p, e) : 0;
+	return r >= 0 && l ? decide_kernel(f->net, &a, l, p, e) : r;
 }
 
 /* A port of a bond has no section of its own: their files have the same names. */
@@ -637,9 +635,18 @@ static int check_ports(const struct host_wants *w, size_t section, struct err *e
 	return 0;
 }
 
+/* No program of this host keeps it. */
+static bool is_lost_at_boot(const struct host_addr_want *w, const struct host_addr_if *i)
+{
+	return !is_clean(w) && strcmp(w->persist, "auto") == 0 && i->owner == HOST_OWNER_NONE &&
+	       !i->unit;
+}
+
 int host_addr_decide(const struct host_wants *w, const void *found, struct host_plan *p,
 		     struct err *e)
 {
+	const struct host_addr_found *f = found;
+	size_t before = p->n, lost = 0;
 	struct taken t = {0};
 	int r = 0;
 
@@ -649,7 +656,13 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 			r = decide_one((const struct host_addr_want *)w->v[i], found, i, &t, p, e);
 		if (r < 0)
 			err_wrap(e, r, "interface %s", w->v[i]->name);
+		lost += is_lost_at_boot((const struct host_addr_want *)w->v[i], &f->v[i]);
 	}
+	if (r >= 0 && lost && p->n > before)
+		host_plan_note(
+			p, "addr", "host",
+			"neither netplan, NetworkManager nor systemd-networkd is there to set "
+			"it at the next boot: 'unirail host persist' does");
 	free(t.tables);
 	free(t.priorities);
 	return r;

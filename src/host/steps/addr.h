@@ -45,6 +45,7 @@ enum host_addr_file {
 
 struct host_addr_if {
 	enum host_owner owner;
+	bool unit; /* the unit of `unirail host persist` is there */
 	struct host_file files[HOST_ADDR_FILES];
 	/* Of the ports of a bond, in their order: keyfile, network file. */
 	struct host_file ports[HOST_BOND_PORTS_MAX][2];
@@ -91,9 +92,10 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,
 			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
 void host_addr_if_done(struct host_addr_if *i);
-/* Steps that write the owner's file, and remove those of the others. `persist` auto or an owner's name. */
-void host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
-			  const struct host_addr_if *found, struct host_plan *p);
+/* Steps that write the owner's file, and remove those of the others. `persist` auto or an owner's name. -ENOENT: DHCP, and
+ * no owner. */
+int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
+			 const struct host_addr_if *found, struct host_plan *p, struct err *e);
 /* Steps that remove the files of every owner. */
 void host_addr_files_clean(const char *dev, const struct host_addr_if *found, struct host_plan *p);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,7 @@ int host_addr_files_read(const struct host *h, const char *dev, const struct lin
 	int r = 0;
 
 	ret->owner = owner(h, l);
+	ret->unit = file_exists(&h->root, "/etc/systemd/system/unirail-host.service");
 	for (size_t i = 0; i < HOST_ADDR_FILES && r >= 0; i++) {
 		auto_free char *path = path_of(i, dev);
 
@@ -399,8 +401,8 @@ static enum host_owner wanted_owner(const char *persist, enum host_owner found)
 	return strcmp(persist, "none") == 0 ? HOST_OWNER_NONE : found;
 }
 
-void host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
-			  const struct host_addr_if *found, struct host_plan *p)
+int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
+			 const struct host_addr_if *found, struct host_plan *p, struct err *e)
 {
 	enum host_owner by = wanted_owner(persist, found->owner);
 	auto_free char *text = NULL, *netdev = NULL;
@@ -429,16 +431,20 @@ void host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 			changed = true;
 	changed |= plan_ports(a, by, found, p);
 	if (!a->f[0].dhcp && !a->f[1].dhcp)
-		return;
+		return 0;
 	if (which == HOST_ADDR_FILES)
-		host_plan_note(
-			p, "addr", a->dev,
-			"DHCP needs netplan, NetworkManager or systemd-networkd; none of them is on this host");
-	else if (changed)
+		return err_kind(e, ERR_CONF, -ENOENT,
+				strcmp(persist, "none") == 0
+					? "DHCP is of the program that owns the interface, and "
+					  "persist is none"
+					: "DHCP needs netplan, NetworkManager or systemd-networkd; "
+					  "none of them is on this host");
+	if (changed)
 		host_plan_note(p, "addr", a->dev, "DHCP starts with '%s'",
 			       by == HOST_OWNER_NETPLAN ? "netplan apply"
 			       : by == HOST_OWNER_NM	? "nmcli connection reload"
 							: "networkctl reload");
+	return 0;
 }
 
 void host_addr_files_clean(const char *dev, const struct host_addr_if *found, struct host_plan *p)

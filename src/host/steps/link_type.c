@@ -241,7 +241,7 @@ static void fill_op(struct host_op *op, const struct card *c, int port, int type
 	host_op_add(op, "bdf", "%s", c->nic.pci.bdf);
 	host_op_add(op, "port", "%d", port + 1);
 	host_op_add(op, "type", "%d", type);
-	host_op_add(op, "via", "%s", c->via);
+	host_op_add(op, "via", "%s", c->via ? c->via : "fwctl");
 }
 
 static void decide_port(const struct card *c, int port, int want, struct host_plan *p)
@@ -273,16 +273,29 @@ static void decide_port(const struct card *c, int port, int want, struct host_pl
 	s->effect = HOST_POWER_CYCLE;
 }
 
+/* The link type of a card whose firmware cannot be read: the wanted one is not set, which is a failure to report. */
+static void decide_unread(const struct card *c, int want, struct host_plan *p)
+{
+	struct host_step *s = host_plan_add(p, "link-type", c->nic.pci.bdf);
+
+	host_step_text(s, c->nic.infiniband ? "InfiniBand" : "Ethernet",
+		       want == FWCTL_LINK_IB ? "InfiniBand" : "Ethernet");
+	host_step_command(s, "mlxconfig -d %s -y set LINK_TYPE_P1=%d", c->nic.pci.bdf, want);
+	fill_op(&s->act, c, 0, want);
+	fill_op(&s->undo, c, 0, c->nic.infiniband ? FWCTL_LINK_IB : FWCTL_LINK_ETH);
+	s->effect = HOST_POWER_CYCLE;
+	s->lacks_program = true;
+	host_step_blocked(s, "%s; or install mstflint (mstconfig) or NVIDIA's MFT (mlxconfig)",
+			  c->reason);
+}
+
 static void decide_card(const struct card *c, int want, struct host_plan *p)
 {
 	bool is = c->nic.infiniband == (want == FWCTL_LINK_IB);
 
 	if (!c->via) {
 		if (!is)
-			host_plan_note(p, "link-type", c->nic.pci.bdf,
-				       "its link type differs and cannot be set: %s; or install "
-				       "mstflint (mstconfig) or NVIDIA's MFT (mlxconfig)",
-				       c->reason);
+			decide_unread(c, want, p);
 		return;
 	}
 	if (!c->stored[0] && !is)
@@ -310,6 +323,8 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 				decide_card(&f->v[k], want, p);
 		}
 	}
+	if (w->n && !f->n)
+		host_plan_note(p, "link-type", "host", "this host has no NIC of NVIDIA");
 	return 0;
 }
 

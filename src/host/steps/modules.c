@@ -52,8 +52,9 @@ struct modules_found {
 	struct module *v;
 	size_t n;
 	struct host_file file;
-	bool rdma, infiniband, nvidia,
-		has_list; /* has_list: the kernel's list of modules was found */
+	bool rdma, infiniband, nvidia;
+	bool has_list; /* the kernel's list of modules was found */
+	bool has_modprobe;
 };
 
 static bool module_name_ok(struct span s)
@@ -224,6 +225,7 @@ static int modules_observe(struct host *h, const struct host_wants *w, void **fo
 	}
 	for (size_t i = 0; i < f->n; i++)
 		f->v[i].loaded = has_module(h, f->v[i].name);
+	f->has_modprobe = !h->kernel || host_has_program(h, "modprobe");
 	return host_file_read(h, LOAD_FILE, &f->file, e);
 }
 
@@ -254,7 +256,10 @@ static void module_step(struct host_plan *p, const struct modules_found *f, cons
 		host_op_add(&s->act, "needs", "%s", m->needs);
 		host_op_add(&s->undo, "needs", "%s", m->needs);
 	}
-	if (f->has_list && !m->available)
+	if (!f->has_modprobe) {
+		s->lacks_program = true;
+		host_step_blocked(s, "modprobe is not on this host: install kmod");
+	} else if (f->has_list && !m->available)
 		host_step_blocked(s,
 				  "this kernel has no module '%s': install the package that has it "
 				  "(linux-modules-extra, NVIDIA's driver)",

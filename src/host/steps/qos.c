@@ -805,6 +805,8 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 							   .plan = p});
 		decide_host(f, one, p);
 	}
+	if (w->n && !f->n)
+		host_plan_note(p, "qos", "host", "this host has no NIC with RoCE");
 	return 0;
 }
 
