@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links: what a recording holds, what this kernel makes of every member of a spec or change, and
- * the messages for kinds that this kernel may lack. */
+/*
+ * Links: recorded lists, what this kernel creates for every member of a spec or a change, and the
+ * messages for kinds that this kernel may lack.
+ */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -24,7 +26,7 @@ enum { OPERSTATE_UP = 6 };
 
 /* --- lists --- */
 
-static void recorded_links(void **state)
+static void test_recorded_link_dump_is_decoded(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("link_list.nl");
 	auto_free struct link *list = NULL;
@@ -79,13 +81,13 @@ static void use_list(struct nl_wire *w)
 	free(list);
 }
 
-static void hostile_links(void **state)
+static void test_mutated_link_dumps_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("link_list.nl", 3000, use_list);
 }
 
-static void names(void **state)
+static void test_link_names_are_checked_like_the_kernel(void **state)
 {
 	static const char *const good[] = {"a", "net1", "ens1.100", "123456789012345", "..."};
 	static const char *const bad[] = {
@@ -98,7 +100,7 @@ static void names(void **state)
 		assert_false(link_name_ok(bad[i]));
 }
 
-static void look_up(void **state)
+static void test_link_is_found_by_name_or_index(void **state)
 {
 	struct link l;
 	struct kern_lab lab;
@@ -118,10 +120,12 @@ static void look_up(void **state)
 	kern_close(&lab);
 }
 
-/* --- creating, with this kernel --- */
+/* --- creation by this kernel --- */
 
-/* A rail's way: made from the host's wire in the pod's namespace, final in one message. */
-static void macvlan_into_a_pod(void **state)
+/*
+ * A rail is created by the host's socket directly in the pod's namespace, complete in one message.
+ */
+static void test_macvlan_is_created_in_the_pods_namespace(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -156,13 +160,13 @@ static void macvlan_into_a_pod(void **state)
 	assert_int_equal(l.parent, parent);
 	assert_true(l.parent_netnsid >= 0);
 	assert_true(link_is_up(&l) && link_has_carrier(&l));
-	/* A second time: the name is taken in the pod. */
+	/* The second time the name exists in the pod. */
 	s.mac.b[5]++;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EEXIST,
 	      "create macvlan 'net1': File exists (EEXIST)");
 	nl_batch_reset(b);
-	/* The whole group goes with one message, and once more is no error. */
+	/* One message deletes the whole group; deleting an empty group is not an error. */
 	link_del_group(b, LINK_GROUP);
 	link_del_group(b, LINK_GROUP);
 	kern_commit(&pod, b);
@@ -172,7 +176,7 @@ static void macvlan_into_a_pod(void **state)
 	kern_close(&pod);
 }
 
-static void macvlan_modes(void **state)
+static void test_macvlan_is_created_in_every_mode(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	static const uint32_t modes[] = {0, MACVLAN_PRIVATE, MACVLAN_VEPA, MACVLAN_BRIDGE,
@@ -199,8 +203,8 @@ static void macvlan_modes(void **state)
 	kern_close(&lab);
 }
 
-/* Both ends with their names, addresses and places in one message, from a third namespace. */
-static void veth_between_namespaces(void **state)
+/* One message creates both ends with names, addresses and namespaces, from a third namespace. */
+static void test_veth_is_created_between_namespaces(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -223,7 +227,7 @@ static void veth_between_namespaces(void **state)
 	link_add(b, &s);
 	kern_commit(&host, b);
 	l = kern_link(&pod, "eth0");
-	/* peer_netns_fd -1 is the wire's namespace, not the first end's. */
+	/* peer_netns_fd -1 is the namespace of the socket, not that of the first end. */
 	p = kern_link(&host, "veth0123456789a");
 	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
 	assert_int_equal(l.mtu, 1234);
@@ -237,8 +241,8 @@ static void veth_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* The end in the other namespace is set up too, whichever end it is. */
-static void peer_up_in_another_namespace(void **state)
+/* The end in the other namespace is set up as well, whichever end it is. */
+static void test_peer_in_another_namespace_is_set_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -275,7 +279,7 @@ static void peer_up_in_another_namespace(void **state)
 	kern_close(&pod);
 }
 
-static void port_of_a_bridge(void **state)
+static void test_veth_is_created_as_port_of_a_bridge(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -297,7 +301,7 @@ static void port_of_a_bridge(void **state)
 	kern_close(&lab);
 }
 
-static void kind_that_is_not_there(void **state)
+static void test_missing_link_kind_is_unsupported(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -315,7 +319,7 @@ static void kind_that_is_not_there(void **state)
 	kern_close(&lab);
 }
 
-static void specs_that_are_refused(void **state)
+static void test_invalid_link_specs_are_refused(void **state)
 {
 	struct link_spec rows[] = {LINK_SPEC_INIT, LINK_SPEC_INIT, LINK_SPEC_INIT, LINK_SPEC_INIT};
 	struct kern_lab lab;
@@ -339,7 +343,7 @@ static void specs_that_are_refused(void **state)
 	kern_close(&lab);
 }
 
-static void group_zero_is_never_deleted(void **state)
+static void test_group_zero_is_never_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct kern_lab lab;
@@ -354,9 +358,9 @@ static void group_zero_is_never_deleted(void **state)
 	kern_close(&lab);
 }
 
-/* --- messages for kinds that this kernel lacks: what a recorder saw --- */
+/* --- messages for kinds that this kernel may lack, as sent on the socket --- */
 
-/* The first message of the batch, as the wire sent it. */
+/* The first message of the batch, as sent on the socket. */
 static void sent(const struct link_spec *s, struct buf *msg)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
@@ -400,7 +404,7 @@ static uint16_t info_data(const struct link_spec *s, int type)
 	return get_u16(data[type], 0);
 }
 
-static void ipvlan_and_vlan_messages(void **state)
+static void test_ipvlan_and_vlan_messages_have_mode_and_id(void **state)
 {
 	struct link_spec s = LINK_SPEC_INIT;
 
@@ -431,7 +435,7 @@ static char *devconf(int ns, const char *key)
 	return value;
 }
 
-static void every_change(void **state)
+static void test_every_change_of_a_link_is_applied(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
@@ -469,7 +473,7 @@ static void every_change(void **state)
 	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/net1/arp_notify"), "1");
 	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/net1/rp_filter"), "2");
 	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/wire1/arp_notify"), "0");
-	/* "" takes the alias away; index 0 goes by the name. */
+	/* "" deletes the alias; index 0 selects the link by its name. */
 	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = ""};
 	link_set(b, 0, "net1", &c);
 	kern_commit(&lab, b);
@@ -477,7 +481,7 @@ static void every_change(void **state)
 	kern_close(&lab);
 }
 
-static void into_another_namespace(void **state)
+static void test_link_is_moved_to_another_namespace(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_UP,
@@ -500,7 +504,7 @@ static void into_another_namespace(void **state)
 	kern_close(&pod);
 }
 
-static void words_of_a_change(void **state)
+static void test_failed_change_is_described(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
@@ -530,7 +534,7 @@ static void words_of_a_change(void **state)
 	kern_close(&lab);
 }
 
-static void random_macs(void **state)
+static void test_random_macs_are_local_unicast(void **state)
 {
 	struct mac a = mac_random(), b = mac_random();
 
@@ -544,23 +548,23 @@ static void random_macs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_links),
-		cmocka_unit_test(hostile_links),
-		cmocka_unit_test(names),
-		cmocka_unit_test(look_up),
-		cmocka_unit_test(macvlan_into_a_pod),
-		cmocka_unit_test(macvlan_modes),
-		cmocka_unit_test(veth_between_namespaces),
-		cmocka_unit_test(peer_up_in_another_namespace),
-		cmocka_unit_test(port_of_a_bridge),
-		cmocka_unit_test(kind_that_is_not_there),
-		cmocka_unit_test(specs_that_are_refused),
-		cmocka_unit_test(group_zero_is_never_deleted),
-		cmocka_unit_test(ipvlan_and_vlan_messages),
-		cmocka_unit_test(every_change),
-		cmocka_unit_test(into_another_namespace),
-		cmocka_unit_test(words_of_a_change),
-		cmocka_unit_test(random_macs),
+		cmocka_unit_test(test_recorded_link_dump_is_decoded),
+		cmocka_unit_test(test_mutated_link_dumps_do_not_crash),
+		cmocka_unit_test(test_link_names_are_checked_like_the_kernel),
+		cmocka_unit_test(test_link_is_found_by_name_or_index),
+		cmocka_unit_test(test_macvlan_is_created_in_the_pods_namespace),
+		cmocka_unit_test(test_macvlan_is_created_in_every_mode),
+		cmocka_unit_test(test_veth_is_created_between_namespaces),
+		cmocka_unit_test(test_peer_in_another_namespace_is_set_up),
+		cmocka_unit_test(test_veth_is_created_as_port_of_a_bridge),
+		cmocka_unit_test(test_missing_link_kind_is_unsupported),
+		cmocka_unit_test(test_invalid_link_specs_are_refused),
+		cmocka_unit_test(test_group_zero_is_never_deleted),
+		cmocka_unit_test(test_ipvlan_and_vlan_messages_have_mode_and_id),
+		cmocka_unit_test(test_every_change_of_a_link_is_applied),
+		cmocka_unit_test(test_link_is_moved_to_another_namespace),
+		cmocka_unit_test(test_failed_change_is_described),
+		cmocka_unit_test(test_random_macs_are_local_unicast),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

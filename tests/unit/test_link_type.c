@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kind link-type carried out on the running host: two ports of an emulated card (fwctl_lab.h) behind /dev/fwctl, whose ioctl
- * is this file's. */
+/*
+ * The kind link-type executed on the running host: two ports of an emulated card (fwctl_lab.h)
+ * behind /dev/fwctl, whose ioctl this file replaces.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +54,7 @@ int ioctl(int fd, int request, ...)
 	return code < 0 ? -1 : 0;
 }
 
-/* A running host with one InfiniBand card of two ports. */
+/* A running host with one InfiniBand card that has two ports. */
 static void host_make(struct host_lab *lab, struct host *h, bool fwctl)
 {
 	static const struct {
@@ -117,7 +119,7 @@ static int undo(struct host *h, struct host_outcome *o)
 	return r < 0 ? r : host_undo(h, &j, NULL, NULL, o, &e);
 }
 
-static void by_fwctl(void **state)
+static void test_link_type_is_changed_by_fwctl(void **state)
 {
 	auto_host_plan struct host_plan p = {0}, again = {0};
 	const struct host_kind *k = host_kind_find("link-type");
@@ -137,11 +139,14 @@ static void by_fwctl(void **state)
 	assert_int_equal(apply(&h, &p, &o), 0);
 	assert_int_equal(o.done, 2);
 	assert_int_equal(card.writes, 2);
-	/* only the two bits of the field */
+	/* only the two bits of the field change */
 	assert_int_equal(card.stored[1], 0xa5a5a509);
 	assert_int_equal(card.stored[2], 0x08);
 	assert_int_equal(k->in_effect(&h, &p.v[0].act, &e), 1);
-	/* stored, not yet in use: no step; a note names what is to be done */
+	/*
+	 * The value is stored but not active yet: no step; a note names the required reboot or
+	 * reset.
+	 */
 	assert_int_equal(plan(&h, "roce", &again), 0);
 	assert_int_equal(again.n, 0);
 	assert_int_equal(again.n_notes, 2);
@@ -154,8 +159,11 @@ static void by_fwctl(void **state)
 	host_remove(&lab);
 }
 
-/* A write that the firmware acknowledges and loses is a failure, and the undo of the port before is exact. */
-static void lost_write(void **state)
+/*
+ * A write that the firmware acknowledges and does not store is a failure, and the undo of the
+ * previous port is exact.
+ */
+static void test_lost_firmware_write_is_a_failure(void **state)
 {
 	auto_host_plan struct host_plan p = {0};
 	struct host_outcome o;
@@ -177,8 +185,11 @@ static void lost_write(void **state)
 	host_remove(&lab);
 }
 
-/* After a kill between the write and its mark: another program's value is not overwritten, ours is undone. */
-static void killed(void **state)
+/*
+ * After a kill between the write and its journal mark: the value of another program is not
+ * overwritten, the own value is undone.
+ */
+static void test_undo_after_a_kill_reverts_only_its_own_value(void **state)
 {
 	auto_host_plan struct host_plan p = {0};
 	const struct host_kind *k = host_kind_find("link-type");
@@ -209,9 +220,9 @@ static void killed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(by_fwctl),
-		cmocka_unit_test(lost_write),
-		cmocka_unit_test(killed),
+		cmocka_unit_test(test_link_type_is_changed_by_fwctl),
+		cmocka_unit_test(test_lost_firmware_write_is_a_failure),
+		cmocka_unit_test(test_undo_after_a_kill_reverts_only_its_own_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static char *content(const char *suffix)
 	return buf_take(&b);
 }
 
-/* The file's text after "ts=2024-01-02T03:04:05.678Z " (or the same in JSON). */
+/* The file's text without the time "ts=2024-01-02T03:04:05.678Z " (or the same in JSON). */
 static void expect(const char *want)
 {
 	auto_free char *text = content("");
@@ -77,7 +77,7 @@ static void expect(const char *want)
 	assert_int_equal(truncate(path, 0), 0);
 }
 
-static void test_logfmt(void **state)
+static void test_logfmt_quotes_values_with_special_characters(void **state)
 {
 	(void)state;
 	open_log(LOG_LOGFMT, 0, 0);
@@ -96,7 +96,7 @@ static void test_logfmt(void **state)
 	expect("level=debug msg=d\n");
 }
 
-static void test_json(void **state)
+static void test_json_lines_are_escaped(void **state)
 {
 	(void)state;
 	open_log(LOG_JSON, 0, 0);
@@ -105,7 +105,7 @@ static void test_json(void **state)
 	       "\"bad\":\"\\ufffd\"}\n");
 }
 
-static void test_context(void **state)
+static void test_context_keys_are_in_each_line(void **state)
 {
 	(void)state;
 	open_log(LOG_LOGFMT, 0, 0);
@@ -118,7 +118,7 @@ static void test_context(void **state)
 	log_context("absent", NULL);
 	log_info("m");
 	expect("level=info msg=m pod=c\n");
-	/* A key of the call's own is not written twice. */
+	/* A key that the call passes replaces the key of the context. */
 	log_info("m", LOG_S("pod", "mine"));
 	expect("level=info msg=m pod=mine\n");
 	log_context("pod", NULL);
@@ -138,7 +138,7 @@ static void test_context(void **state)
 	}
 }
 
-static void test_threshold(void **state)
+static void test_lines_below_the_threshold_are_dropped(void **state)
 {
 	static const char *const words[] = {"debug", "INFO",  "Warn", "warning",
 					    "error", "fatal", "panic"};
@@ -162,8 +162,8 @@ static void test_threshold(void **state)
 	}
 }
 
-/* Any length of any value: one line, well formed, and it says that something was cut. */
-static void test_long_lines(void **state)
+/* A value of any length gives one well-formed line, which marks the truncation. */
+static void test_long_lines_are_truncated_and_well_formed(void **state)
 {
 	static char value[6000];
 
@@ -219,13 +219,13 @@ static void test_long_lines(void **state)
 	}
 }
 
-static void test_rotation(void **state)
+static void test_full_file_is_rotated(void **state)
 {
 	(void)state;
 	open_log(LOG_LOGFMT, 200, 2);
 	for (int i = 0; i < 12; i++)
 		log_info("0123456789", LOG_I("i", i));
-	/* Lines are 60 or 61 bytes: three a file, the newest without a number. */
+	/* Lines have 60 or 61 bytes: three lines in a file, the newest file has no number. */
 	for (int f = 0; f < 3; f++) {
 		char suffix[8] = "", first[32];
 		auto_free char *text = NULL;
@@ -241,7 +241,7 @@ static void test_rotation(void **state)
 	assert_null(content(".3"));
 }
 
-static void test_no_files_kept(void **state)
+static void test_rotation_without_old_files_truncates(void **state)
 {
 	auto_free char *text = NULL;
 
@@ -255,7 +255,7 @@ static void test_no_files_kept(void **state)
 	assert_null(content(".1"));
 }
 
-static void test_removed_file_is_made_again(void **state)
+static void test_removed_file_is_created_again(void **state)
 {
 	(void)state;
 	open_log(LOG_LOGFMT, 0, 0);
@@ -265,8 +265,8 @@ static void test_removed_file_is_made_again(void **state)
 	expect("level=info msg=two\n");
 }
 
-/* Several processes write and rotate one file: no line is lost or mixed. */
-static void test_many_writers(void **state)
+/* Several processes write to and rotate one file: no line is lost or mixed with another. */
+static void test_concurrent_writers_lose_no_line(void **state)
 {
 	enum { WRITERS = 4, LINES = 200 };
 	int seen[WRITERS] = {0};
@@ -301,7 +301,7 @@ static void test_many_writers(void **state)
 		assert_int_equal(seen[w], LINES);
 }
 
-static void test_setup_errors(void **state)
+static void test_invalid_log_files_are_refused(void **state)
 {
 	struct log_conf c = {LOG_DEBUG, LOG_LOGFMT, "relative.log", 0, 0};
 	struct err e = ERR_INIT;
@@ -314,7 +314,7 @@ static void test_setup_errors(void **state)
 	snprintf(file, sizeof(file), "%s/x", path);
 	c.path = file;
 	assert_int_equal(log_setup(&c, &e), -ENOTDIR);
-	/* The log that was there goes on. */
+	/* The previous log file stays in use. */
 	log_info("still");
 	expect("level=info msg=still\n");
 }
@@ -322,16 +322,24 @@ static void test_setup_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_logfmt, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_context, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_threshold, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_long_lines, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rotation, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_files_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_removed_file_is_made_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many_writers, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_setup_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_logfmt_quotes_values_with_special_characters,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_json_lines_are_escaped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_context_keys_are_in_each_line, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_lines_below_the_threshold_are_dropped, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_long_lines_are_truncated_and_well_formed,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_file_is_rotated, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rotation_without_old_files_truncates, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_removed_file_is_created_again, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_concurrent_writers_lose_no_line, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_invalid_log_files_are_refused, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static int teardown(void **state)
 	return rmdir(dir);
 }
 
-/* The lines logged since the last call, without their times; the caller frees. */
+/* Returns the lines logged since the last call, without their times; the caller frees. */
 static char *logged(void)
 {
 	auto_buf struct buf b;
@@ -88,7 +88,7 @@ static void refuse_at(int64_t now_ms, const char *peer, const char *error)
 	log_write_limited(&place, 1, now_ms, LOG_WARN, "refused", kv, 2);
 }
 
-static void test_flood_is_a_few_lines_and_a_count(void **state)
+static void test_flood_of_lines_becomes_a_few_lines_and_a_count(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 100000; i++)
@@ -104,7 +104,7 @@ static void test_flood_is_a_few_lines_and_a_count(void **state)
 	expect("level=warn msg=refused peer=10.1.2.3 error=again\n");
 }
 
-/* Without a flush: the next line of the same subject ends the period. */
+/* No flush: the next line of the same subject ends the period. */
 static void test_period_ends_with_the_next_line(void **state)
 {
 	(void)state;
@@ -118,7 +118,7 @@ static void test_period_ends_with_the_next_line(void **state)
 	       "level=warn msg=refused peer=a error=y\n");
 }
 
-static void test_flood_of_one_does_not_hide_another(void **state)
+static void test_flood_of_one_subject_does_not_hide_another(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 1000; i++)
@@ -128,8 +128,8 @@ static void test_flood_of_one_does_not_hide_another(void **state)
 	expect("level=warn msg=refused peer=quiet error=y\n");
 }
 
-/* Each line has another address, as from an IPv6 attacker. */
-static void test_many_subjects_have_a_ceiling(void **state)
+/* Each line has another address, like an IPv6 attacker's. */
+static void test_lines_of_many_subjects_are_limited(void **state)
 {
 	auto_free char *text = NULL;
 	uint64_t suppressed = 0, written = 0;
@@ -143,7 +143,7 @@ static void test_many_subjects_have_a_ceiling(void **state)
 	log_limit_flush(700000);
 	text = logged();
 	assert_true(count_lines(text) <= LOG_PLACE_LINES + 11);
-	/* The sum of all counts is complete. */
+	/* The sum of all counts equals the number of suppressed lines. */
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		const char *n = strstr(line, "suppressed=");
 
@@ -151,13 +151,13 @@ static void test_many_subjects_have_a_ceiling(void **state)
 		written += !n;
 	}
 	assert_int_equal(suppressed + written, 100000);
-	/* The next period is limited like any other. */
+	/* The next period is limited in the same way. */
 	refuse_at(700001, "fd00::1", "x");
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
 }
 
-/* Many subjects in each period: rows are evicted before their period ends. */
-static void test_no_count_is_lost_by_churn(void **state)
+/* Many subjects in each period: their rows are evicted before the period ends. */
+static void test_evicted_subjects_lose_no_count(void **state)
 {
 	auto_free char *text = NULL;
 	uint64_t sum = 0;
@@ -202,8 +202,8 @@ static void test_call_sites_are_limited_separately(void **state)
 	}
 }
 
-/* Nothing else wakes this loop. */
-static void test_loop_writes_counts_in_time(void **state)
+/* The loop has no other event that would wake it. */
+static void test_loop_writes_counts_at_the_end_of_a_period(void **state)
 {
 	auto_free char *text = NULL;
 	struct loop *l;
@@ -219,7 +219,10 @@ static void test_loop_writes_counts_in_time(void **state)
 		refuse_at(now - LOG_PERIOD_MS + 50, "p", "x");
 	loop_add_timer(l, 20000, (loop_timer_fn)abort, NULL);
 	{
-		/* The loop offers no hook: a child runs it, and the test waits for its line. */
+		/*
+		 * loop_run() does not return, so a child runs the loop and the test waits for its
+		 * line.
+		 */
 		pid_t pid = fork();
 
 		if (pid == 0)
@@ -242,7 +245,7 @@ static void test_loop_writes_counts_in_time(void **state)
 	close(p[1]);
 }
 
-static void test_exit_writes_counts(void **state)
+static void test_counts_are_written_at_exit(void **state)
 {
 	pid_t pid = fork();
 	int status;
@@ -260,7 +263,7 @@ static void test_exit_writes_counts(void **state)
 	       "level=warn msg=refused peer=p suppressed=2 seconds=60 last=x\n");
 }
 
-static void test_long_texts_are_cut(void **state)
+static void test_long_texts_of_limited_lines_are_truncated(void **state)
 {
 	char longest[5000];
 	auto_free char *text = NULL;
@@ -277,7 +280,7 @@ static void test_long_texts_are_cut(void **state)
 	assert_true(strlen(text) < 400);
 }
 
-static void test_log_once(void **state)
+static void test_repeated_text_is_logged_once(void **state)
 {
 	struct log_once o = {0};
 
@@ -296,20 +299,24 @@ static void test_log_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_flood_is_a_few_lines_and_a_count, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_flood_of_lines_becomes_a_few_lines_and_a_count,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_period_ends_with_the_next_line, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_flood_of_one_does_not_hide_another, setup,
+		cmocka_unit_test_setup_teardown(test_flood_of_one_subject_does_not_hide_another,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lines_of_many_subjects_are_limited, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_many_subjects_have_a_ceiling, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_count_is_lost_by_churn, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_evicted_subjects_lose_no_count, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_call_sites_are_limited_separately, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_loop_writes_counts_in_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_exit_writes_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_long_texts_are_cut, setup, teardown),
-		cmocka_unit_test(test_log_once),
+		cmocka_unit_test_setup_teardown(test_loop_writes_counts_at_the_end_of_a_period,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_counts_are_written_at_exit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long_texts_of_limited_lines_are_truncated,
+						setup, teardown),
+		cmocka_unit_test(test_repeated_text_is_logged_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,14 +37,15 @@ static void note(void *arg)
 	strcat(trail, arg);
 }
 
-static void test_timers_in_order(void **state)
+static void test_timers_run_in_order_of_time(void **state)
 {
 	(void)state;
 	loop_set_now(l, 1000);
 	loop_add_timer(l, 30, note, "c");
 	loop_add_timer(l, 10, note, "a");
 	loop_add_timer(l, 20, note, "b");
-	loop_add_timer(l, 10, note, "A"); /* same time: in the order added */
+	/* timers of the same time run in the order in which they were added */
+	loop_add_timer(l, 10, note, "A");
 	loop_add_timer(l, -5, note, "0");
 	loop_add_timer(l, INT64_MAX, note, "never before the others");
 	assert_int_equal(loop_run(l), 0);
@@ -66,13 +67,13 @@ static void deletes_others(void *arg)
 	(void)arg;
 	strcat(trail, "d");
 	loop_del_timer(timers[0]); /* itself */
-	loop_del_timer(timers[1]); /* due at the same moment */
+	loop_del_timer(timers[1]); /* due at the same time */
 	loop_del_timer(timers[2]); /* later */
 	loop_del_timer(NULL);
 	loop_add_timer(l, 5, note, "n");
 }
 
-static void test_timer_deletes(void **state)
+static void test_timer_may_delete_other_timers(void **state)
 {
 	(void)state;
 	loop_set_now(l, 0);
@@ -97,7 +98,7 @@ static void readable(void *arg, uint32_t events)
 {
 	assert_true(events & EPOLLIN);
 	strcat(trail, "r");
-	/* Number of timers that ran first: the descriptor is not starved. */
+	/* The number of timers that ran first; the descriptor is not starved. */
 	*(int *)arg = rounds;
 	loop_del_fd(watches[0]);
 }
@@ -126,12 +127,12 @@ static void deletes_all(void *arg, uint32_t events)
 	strcat(trail, "f");
 	for (int i = 0; i < 3; i++)
 		loop_del_fd(watches[i]);
-	/* A second time, still in the callback, is harmless. */
+	/* Deleting a second time within the callback has no effect. */
 	loop_del_fd(watches[0]);
 	loop_del_fd(NULL);
 }
 
-static void test_fd_deletes_others(void **state)
+static void test_deleted_descriptor_gets_no_event(void **state)
 {
 	int pipes[3][2];
 
@@ -143,7 +144,7 @@ static void test_fd_deletes_others(void **state)
 					     &watches[i], NULL),
 				 0);
 	}
-	/* All three are ready in one batch; the first takes the others away. */
+	/* All three are ready in one batch; the first callback deletes the others. */
 	loop_run(l);
 	assert_string_equal(trail, "f");
 	for (int i = 0; i < 3; i++) {
@@ -161,7 +162,7 @@ static void count_down(void *arg, uint32_t events)
 		loop_set_events(watches[0], 0, NULL);
 }
 
-static void test_set_events(void **state)
+static void test_requested_events_of_a_descriptor_change(void **state)
 {
 	int pipes[2], left = 4;
 	struct err e = ERR_INIT;
@@ -184,7 +185,7 @@ static void stop(void *arg)
 	loop_stop(l, *(int *)arg);
 }
 
-static void test_stop(void **state)
+static void test_stopped_loop_returns_its_code(void **state)
 {
 	int seven = 7, fd;
 	struct err e = ERR_INIT;
@@ -199,10 +200,10 @@ static void test_stop(void **state)
 	fd = open("/proc/self/exe", O_RDONLY);
 	assert_int_equal(loop_add_fd(l, fd, EPOLLIN, readable, NULL, &watches[0], &e), -EPERM);
 	close(fd);
-	/* teardown frees the timer that is left */
+	/* the teardown of the test frees the remaining timer */
 }
 
-static void test_real_time(void **state)
+static void test_timers_run_in_real_time(void **state)
 {
 	int64_t start = now_mono_ms();
 
@@ -218,15 +219,19 @@ static void test_real_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_timers_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_timers_run_in_order_of_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_time_jumps_to_the_next_timer, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_timer_deletes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_timer_may_delete_other_timers, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_immediate_timers_do_not_starve_fds, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_fd_deletes_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_set_events, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_stop, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_real_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_deleted_descriptor_gets_no_event, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_requested_events_of_a_descriptor_change, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_stopped_loop_returns_its_code, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_timers_run_in_real_time, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

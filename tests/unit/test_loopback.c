@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loopback in process, and what every meta plugin has in common. */
+/* loopback in process, and properties of every chained plugin. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "cni/multi/registry.h"
 #include "kern/net/addr.h"
 
-static void found_by_type(void **state)
+static void test_chained_plugin_is_found_by_its_type(void **state)
 {
 	static const char *const types[] = {"tuning", "sbr", "loopback", "ifacer"};
 
@@ -23,9 +23,11 @@ static void found_by_type(void **state)
 	assert_null(chained_find(""));
 }
 
-/* As an executed plugin the runtimeConfig is in the conf; in a chain it is limited to the plugin's
- * capabilities. */
-static void runtime_config(void **state)
+/*
+ * An executed plugin has runtimeConfig in its configuration; in a chain it is limited to the
+ * plugin's capabilities.
+ */
+static void test_runtime_config_is_limited_to_capabilities(void **state)
 {
 	auto_json struct json_doc *offered = NULL;
 	struct chained_lab l;
@@ -45,7 +47,7 @@ static void runtime_config(void **state)
 	chained_close(&l);
 }
 
-static void lo_up_and_back(void **state)
+static void test_loopback_is_set_up_and_down(void **state)
 {
 	auto_result struct cni_result r = {0};
 	struct chained_lab l;
@@ -73,8 +75,8 @@ static void lo_up_and_back(void **state)
 	chained_close(&l);
 }
 
-/* The failure of a later plugin must not set a link down that was up before. */
-static void undo_leaves_what_was_up(void **state)
+/* The failure of a later plugin must not set a link down that was up before ADD. */
+static void test_undo_leaves_a_loopback_that_was_up(void **state)
 {
 	auto_result struct cni_result r = {0};
 	struct chained_lab l;
@@ -92,7 +94,7 @@ static void undo_leaves_what_was_up(void **state)
 	chained_close(&l);
 }
 
-static void gone(void **state)
+static void test_del_without_a_namespace_succeeds(void **state)
 {
 	auto_result struct cni_result r = {0};
 	struct chained_lab l;
@@ -107,9 +109,11 @@ static void gone(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(found_by_type),  cmocka_unit_test(runtime_config),
-		cmocka_unit_test(lo_up_and_back), cmocka_unit_test(undo_leaves_what_was_up),
-		cmocka_unit_test(gone),
+		cmocka_unit_test(test_chained_plugin_is_found_by_its_type),
+		cmocka_unit_test(test_runtime_config_is_limited_to_capabilities),
+		cmocka_unit_test(test_loopback_is_set_up_and_down),
+		cmocka_unit_test(test_undo_leaves_a_loopback_that_was_up),
+		cmocka_unit_test(test_del_without_a_namespace_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The macvlan plugin's netconf and the checks on it. */
+/* The netconf of the macvlan plugin, and its checks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void refused(const char *text, const char *args_mac, const char *word)
 		fail_msg("'%s' is not in '%s'", word, e.text);
 }
 
-static void test_defaults(void **state)
+static void test_omitted_macvlan_settings_have_defaults(void **state)
 {
 	struct rail_conf c = conf("{}", NULL);
 
@@ -56,8 +56,8 @@ static void test_defaults(void **state)
 	assert_true(!c.mtu && !c.macvlan.bcqueuelen && !c.mac.len && !c.in_container && !c.ipam);
 }
 
-/* As Go reads it: keys without case, the last one wins, null leaves things alone. */
-static void test_keys_as_go_reads_them(void **state)
+/* Go reads keys without case, uses the last duplicate, and ignores null. */
+static void test_macvlan_keys_are_matched_like_go(void **state)
 {
 	struct rail_conf c = conf("{\"Master\":\"ens1\",\"MTU\":null,\"mtu\":4200,\"mode\":\"\","
 				  "\"LinkInContainer\":true,\"bcQueueLen\":7,\"unknown\":[1],"
@@ -70,7 +70,7 @@ static void test_keys_as_go_reads_them(void **state)
 	assert_int_equal(c.macvlan.mode, MACVLAN_PRIVATE);
 }
 
-static void test_modes(void **state)
+static void test_macvlan_modes_are_parsed(void **state)
 {
 	static const struct {
 		const char *text;
@@ -90,7 +90,7 @@ static void test_modes(void **state)
 	refused("{\"mode\":\"brigde\"}", NULL, "unknown macvlan mode: \"brigde\"");
 }
 
-static void test_mac_precedence(void **state)
+static void test_runtime_mac_takes_precedence_over_args_and_netconf(void **state)
 {
 	static const char *const all =
 		"{\"mac\":\"0a:00:00:00:00:01\",\"runtimeConfig\":{\"mac\":\"0a:00:00:00:00:03\"}}";
@@ -104,7 +104,7 @@ static void test_mac_precedence(void **state)
 	assert_int_equal(conf("{\"mac\":\"\"}", NULL).mac.len, 0);
 }
 
-static void test_bad_macs(void **state)
+static void test_invalid_macs_are_refused(void **state)
 {
 	(void)state;
 	refused("{\"mac\":\"0a:00:00\"}", NULL, "conf.mac is '0a:00:00'");
@@ -115,7 +115,7 @@ static void test_bad_macs(void **state)
 	refused("{\"runtimeConfig\":{\"mac\":\"y\"}}", NULL, "conf.runtimeConfig.mac is 'y'");
 }
 
-static void test_numbers(void **state)
+static void test_invalid_numbers_are_refused(void **state)
 {
 	(void)state;
 	refused("{\"mtu\":-1}", NULL, "invalid MTU -1, must be [0, master MTU");
@@ -126,7 +126,7 @@ static void test_numbers(void **state)
 	refused("{\"master\":7}", NULL, "master");
 }
 
-static void test_mtu_against_the_masters(void **state)
+static void test_mtu_above_the_masters_is_refused(void **state)
 {
 	const struct link master = {.name = "ens1", .mtu = 4200};
 	struct rail_conf c = {.mtu = 4200};
@@ -142,8 +142,8 @@ static void test_mtu_against_the_masters(void **state)
 	assert_int_equal(e.kind, ERR_CONF);
 }
 
-/* `defaults` of unirail-cni: merged key by key, but `ipam` as a whole. */
-static void test_defaults_of_others(void **state)
+/* `defaults` of unirail-cni are merged key by key, but `ipam` as a whole. */
+static void test_network_settings_override_common_defaults(void **state)
 {
 	struct rail_conf c = conf("{\"defaults\":{\"mtu\":4200,\"mode\":\"private\","
 				  "\"ipam\":{\"type\":\"a\"}},\"mode\":\"vepa\"}",
@@ -153,7 +153,7 @@ static void test_defaults_of_others(void **state)
 	assert_true(c.mtu == 4200 && c.macvlan.mode == MACVLAN_VEPA && c.ipam);
 }
 
-static void test_dns(void **state)
+static void test_dns_of_the_netconf_is_read(void **state)
 {
 	auto_result struct cni_result r = {0};
 	auto_json struct json_doc *d = NULL;
@@ -188,15 +188,15 @@ static int free_doc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_keys_as_go_reads_them),
-		cmocka_unit_test(test_modes),
-		cmocka_unit_test(test_mac_precedence),
-		cmocka_unit_test(test_bad_macs),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_mtu_against_the_masters),
-		cmocka_unit_test(test_defaults_of_others),
-		cmocka_unit_test(test_dns),
+		cmocka_unit_test(test_omitted_macvlan_settings_have_defaults),
+		cmocka_unit_test(test_macvlan_keys_are_matched_like_go),
+		cmocka_unit_test(test_macvlan_modes_are_parsed),
+		cmocka_unit_test(test_runtime_mac_takes_precedence_over_args_and_netconf),
+		cmocka_unit_test(test_invalid_macs_are_refused),
+		cmocka_unit_test(test_invalid_numbers_are_refused),
+		cmocka_unit_test(test_mtu_above_the_masters_is_refused),
+		cmocka_unit_test(test_network_settings_override_common_defaults),
+		cmocka_unit_test(test_dns_of_the_netconf_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_doc);

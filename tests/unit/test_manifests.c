@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/manifests: unpacking, --set, checks of values. */
+/* cli/manifests: unpacking of embedded files, --set, and checks of values. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "cli/manifests/values.h"
 #include "wire/yaml/yaml.h"
 
-static void unpack_checks_every_length(void **state)
+static void test_unpacking_checks_every_length(void **state)
 {
 	(void)state;
 	static const unsigned char good[] = {2, 'a', 'b', 'c', 128 + 2, 3, 0, 0, 'd'};
@@ -23,20 +23,20 @@ static void unpack_checks_every_length(void **state)
 
 	assert_int_equal(embedded_unpack(good, sizeof(good), to, sizeof(to)), 10);
 	assert_memory_equal(to, "abcabcabcd", 10);
-	/* Each prefix that ends within an element, and each size that is too small. */
+	/* Each prefix that ends within an element, and each output size that is too small. */
 	for (size_t n = 1; n < sizeof(good); n++)
 		if (n != 4 && n != 7)
 			assert_int_equal(embedded_unpack(good, n, to, sizeof(to)), -EBADMSG);
 	for (size_t size = 0; size < 10; size++)
 		assert_int_equal(embedded_unpack(good, sizeof(good), to, size), -EBADMSG);
-	/* A copy from before the start of the output, and one with distance 0. */
+	/* A copy from before the start of the output, and a copy with distance 0. */
 	assert_int_equal(embedded_unpack((const unsigned char[]){0, 'a', 128, 2, 0}, 5, to, 16),
 			 -EBADMSG);
 	assert_int_equal(embedded_unpack((const unsigned char[]){0, 'a', 128, 0, 0}, 5, to, 16),
 			 -EBADMSG);
 }
 
-static void embedded_files_are_found(void **state)
+static void test_embedded_files_are_found_by_name(void **state)
 {
 	(void)state;
 	auto_embedded struct embedded d = {0};
@@ -72,7 +72,7 @@ static void set_is(const char *text, const char *want)
 		assert_int_equal(r, -EINVAL);
 }
 
-static void set_reads_what_helm_reads(void **state)
+static void test_set_option_is_parsed_like_helm(void **state)
 {
 	(void)state;
 	set_is("a=b", "{\"a\":\"b\"}");
@@ -127,7 +127,7 @@ static void check_is(const char *values, const char *message)
 	assert_int_equal(r, message ? -EINVAL : 0);
 }
 
-static void values_are_checked(void **state)
+static void test_unknown_values_are_refused(void **state)
 {
 	(void)state;
 	check_is(
@@ -157,10 +157,10 @@ static void values_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unpack_checks_every_length),
-		cmocka_unit_test(embedded_files_are_found),
-		cmocka_unit_test(set_reads_what_helm_reads),
-		cmocka_unit_test(values_are_checked),
+		cmocka_unit_test(test_unpacking_checks_every_length),
+		cmocka_unit_test(test_embedded_files_are_found_by_name),
+		cmocka_unit_test(test_set_option_is_parsed_like_helm),
+		cmocka_unit_test(test_unknown_values_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as Prometheus reads them. */
+/* Metrics in the text format of Prometheus. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,8 +41,8 @@ static int count(const char *text, const char *part)
 	return n;
 }
 
-/* Names that Spiderpool documents, although its later releases do not have them. */
-static void test_names(void **state)
+/* Names that Spiderpool documents, although its later releases do not export them. */
+static void test_metrics_have_the_names_of_spiderpool(void **state)
 {
 	static const char *const names[] = {
 		"spiderpool_ipam_allocation_counts_total 3",
@@ -73,7 +73,7 @@ static void test_names(void **state)
 	free(text);
 }
 
-static void test_times(void **state)
+static void test_durations_are_counted_in_buckets(void **state)
 {
 	struct metrics m = {0};
 	char *text;
@@ -98,8 +98,8 @@ static void test_times(void **state)
 	free(text);
 }
 
-/* Each name is begun once, which Prometheus insists on. */
-static void test_each_name_is_begun_once(void **state)
+/* Prometheus requires that the lines of a name are preceded by one TYPE line. */
+static void test_each_metric_has_one_type_line(void **state)
 {
 	struct metrics m = {0};
 	char *text = text_of(&m), *line = text;
@@ -126,7 +126,7 @@ static void test_labels_are_escaped(void **state)
 	buf_done(&b);
 }
 
-static void test_waiting_in_vain(void **state)
+static void test_failure_after_waiting_is_counted_by_its_cause(void **state)
 {
 	struct err full = {.code = -ENOSPC, .kind = ERR_AGAIN}, other = {.code = -EIO};
 	struct metrics_ipam m = {0};
@@ -144,11 +144,11 @@ static void test_waiting_in_vain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_times),
-		cmocka_unit_test(test_each_name_is_begun_once),
+		cmocka_unit_test(test_metrics_have_the_names_of_spiderpool),
+		cmocka_unit_test(test_durations_are_counted_in_buckets),
+		cmocka_unit_test(test_each_metric_has_one_type_line),
 		cmocka_unit_test(test_labels_are_escaped),
-		cmocka_unit_test(test_waiting_in_vain),
+		cmocka_unit_test(test_failure_after_waiting_is_counted_by_its_cause),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

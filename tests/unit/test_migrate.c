@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/migrate: what is read from objects, the steps to unirail and back, and what prevents them. */
+/*
+ * cli/migrate: state read from objects, the steps to unirail and back, and problems that prevent
+ * them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +99,7 @@ static const char *has(const struct migrate_lines *l, const char *words)
 	return NULL;
 }
 
-static void steps_in_their_order(void **state)
+static void test_steps_are_planned_in_order(void **state)
 {
 	static const enum migrate_do want[] = {DO_SAVE,	     DO_WEBHOOKS, DO_CONTROLLER, DO_EXCLUDE,
 					       DO_ADDRESSES, DO_INSTALL,  DO_NODE,	 DO_NODE};
@@ -131,7 +134,7 @@ static void steps_in_their_order(void **state)
 	migrate_plan_done(&p);
 }
 
-static void one_node(void **state)
+static void test_only_the_named_nodes_are_migrated(void **state)
 {
 	static const char *const only[] = {"n2", "n9"};
 	auto_migrate struct migrate_cluster c = {0};
@@ -148,8 +151,11 @@ static void one_node(void **state)
 	migrate_plan_done(&p);
 }
 
-/* Terms are alternatives, so each gets the condition; the rest of the affinity stays. */
-static void every_term_excludes(void **state)
+/*
+ * Node selector terms are alternatives, so each term gets the condition; the rest of the affinity
+ * stays.
+ */
+static void test_every_selector_term_excludes_migrated_nodes(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
 	struct migrate_plan p;
@@ -184,7 +190,10 @@ static void journal_text(const struct migrate_cluster *c, struct buf *b)
 	migrate_journal(c, NULL, &o);
 }
 
-/* All steps are done, and the journal has what cannot be observed any more. */
+/*
+ * A cluster in which all steps are done; the journal has the original state, which is no longer
+ * observable.
+ */
 static void add_migrated(struct migrate_cluster *c)
 {
 	auto_migrate struct migrate_cluster before = {0};
@@ -234,7 +243,7 @@ static void add_migrated(struct migrate_cluster *c)
 	add(c, "ConfigMap", object.p);
 }
 
-static void nothing_twice(void **state)
+static void test_migrated_cluster_needs_no_steps(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
 	struct migrate_plan p;
@@ -250,7 +259,7 @@ static void nothing_twice(void **state)
 	migrate_plan_done(&p);
 }
 
-static void the_journal_keeps_the_first_state(void **state)
+static void test_journal_retains_the_first_state(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
 	auto_buf struct buf b;
@@ -266,7 +275,7 @@ static void the_journal_keeps_the_first_state(void **state)
 		strstr(b.p, "\"pools\":[\"rail1\"],\"unrecorded\":{},\"nodes\":[\"n1\",\"n2\"]"));
 }
 
-static void back_in_the_reverse_order(void **state)
+static void test_undo_is_planned_in_reverse_order(void **state)
 {
 	static const enum migrate_do want[] = {UNDO_AGENTS,   UNDO_RECORDS,  UNDO_CONTROLLER,
 					       UNDO_POOL,     UNDO_NODE,     UNDO_NODE,
@@ -284,7 +293,7 @@ static void back_in_the_reverse_order(void **state)
 	migrate_resolve(&c);
 	migrate_plan_undo(&c, &p);
 	assert_steps(&p, want, ARRAY_LEN(want));
-	/* Only rail1 had its annotation before. */
+	/* Only rail1 had its annotation before the migration. */
 	assert_string_equal(
 		p.steps[3].command,
 		"kubectl patch spiderippool rail2 --type merge -p '{\"metadata\":{"
@@ -299,7 +308,7 @@ static void back_in_the_reverse_order(void **state)
 	migrate_plan_done(&p);
 }
 
-static void no_journal_nothing_to_undo(void **state)
+static void test_undo_without_a_journal_has_no_steps(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
 	struct migrate_plan p;
@@ -316,11 +325,14 @@ static void no_journal_nothing_to_undo(void **state)
 	"{\"metadata\":{\"name\":\"" name "\"},\"status\":{\"conditions\":[{\"type\":\"Ready\","   \
 	"\"status\":\"False\",\"message\":\"" message "\"}]}}"
 
-static void what_prevents_it(void **state)
+static void test_obstacles_of_a_migration_are_reported(void **state)
 {
 	static const struct {
 		const char *kind, *object, *words;
-		int how; /* 0: a problem; 1: a warning; 2: a problem without other objects */
+		/*
+		 * 0: a problem; 1: a warning; 2: a problem even in a cluster without other objects
+		 */
+		int how;
 	} cases[] = {
 		{"DaemonSet", DAEMONSET("unirail", "unirail-agent", "i", ""),
 		 "this program did not create it", false},
@@ -381,8 +393,11 @@ static void what_prevents_it(void **state)
 	}
 }
 
-/* Labels, too, say that a node was begun: its originals may have ended before the program was killed. */
-static void a_node_that_was_begun(void **state)
+/*
+ * A label of the Node also records that its migration was started: the original DaemonSets may have
+ * ended before the program was killed.
+ */
+static void test_started_node_is_completed(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
 	struct migrate_plan p;
@@ -397,8 +412,8 @@ static void a_node_that_was_begun(void **state)
 	migrate_plan_done(&p);
 }
 
-/* Undo does not wait for the record of an address that had none before. */
-static void addresses_without_a_record_before(void **state)
+/* Undo does not wait for the record of an address that had no record before. */
+static void test_undo_ignores_addresses_without_a_previous_record(void **state)
 {
 	static const char lost[] =
 		"{\"metadata\":{\"namespace\":\"t\",\"name\":\"lost\"},\"status\":{"
@@ -428,8 +443,8 @@ static void addresses_without_a_record_before(void **state)
 	migrate_plan_done(&p);
 }
 
-/* An expression of a webhook may have quotes; so may the shell that runs the command. */
-static void quotes_in_commands(void **state)
+/* An expression of a webhook may contain quotes, as may the shell command that writes it. */
+static void test_quotes_are_escaped_in_commands(void **state)
 {
 	auto_migrate struct migrate_cluster before = {.ns = "unirail"}, c = {.ns = "unirail"};
 	auto_buf struct buf journal, object;
@@ -458,7 +473,7 @@ static void quotes_in_commands(void **state)
 	migrate_plan_done(&p);
 }
 
-static void an_empty_cluster(void **state)
+static void test_cluster_without_originals_is_a_problem(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
 	struct migrate_plan p;
@@ -470,8 +485,10 @@ static void an_empty_cluster(void **state)
 	migrate_plan_done(&p);
 }
 
-/* Settings, variables, directories and configurations of device plugins. */
-static void the_values(void **state)
+/*
+ * Settings, variables, directories and configurations of device plugins become values of the chart.
+ */
+static void test_settings_of_originals_become_chart_values(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
 	auto_tree struct json_tree *t = NULL;
@@ -521,7 +538,7 @@ static void the_values(void **state)
 	assert_non_null(strstr(notes.p, "tuneSysctlConfig"));
 	assert_non_null(
 		strstr(notes.p, "DaemonSet 'd/kube-sriov-device-plugin' mounts no ConfigMap"));
-	/* They are values of the chart. */
+	/* The result consists of values that the chart has. */
 	assert_int_equal(manifests_render(t, "unirail", &out, &notes, &e), 0);
 	assert_non_null(strstr(out.p, "enable-ipv6 = no"));
 	assert_non_null(strstr(out.p, "path: /var/lib/rancher/k3s/agent/etc/cni/net.d\n"));
@@ -530,19 +547,19 @@ static void the_values(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps_in_their_order),
-		cmocka_unit_test(one_node),
-		cmocka_unit_test(every_term_excludes),
-		cmocka_unit_test(nothing_twice),
-		cmocka_unit_test(the_journal_keeps_the_first_state),
-		cmocka_unit_test(back_in_the_reverse_order),
-		cmocka_unit_test(no_journal_nothing_to_undo),
-		cmocka_unit_test(what_prevents_it),
-		cmocka_unit_test(a_node_that_was_begun),
-		cmocka_unit_test(addresses_without_a_record_before),
-		cmocka_unit_test(quotes_in_commands),
-		cmocka_unit_test(an_empty_cluster),
-		cmocka_unit_test(the_values),
+		cmocka_unit_test(test_steps_are_planned_in_order),
+		cmocka_unit_test(test_only_the_named_nodes_are_migrated),
+		cmocka_unit_test(test_every_selector_term_excludes_migrated_nodes),
+		cmocka_unit_test(test_migrated_cluster_needs_no_steps),
+		cmocka_unit_test(test_journal_retains_the_first_state),
+		cmocka_unit_test(test_undo_is_planned_in_reverse_order),
+		cmocka_unit_test(test_undo_without_a_journal_has_no_steps),
+		cmocka_unit_test(test_obstacles_of_a_migration_are_reported),
+		cmocka_unit_test(test_started_node_is_completed),
+		cmocka_unit_test(test_undo_ignores_addresses_without_a_previous_record),
+		cmocka_unit_test(test_quotes_are_escaped_in_commands),
+		cmocka_unit_test(test_cluster_without_originals_is_a_problem),
+		cmocka_unit_test(test_settings_of_originals_become_chart_values),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

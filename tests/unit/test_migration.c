@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each step of an address that follows its pod's name to another node. */
+/* Each step of a retained address that migrates with its pod's name to another node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static int read_place(const char *text, struct migration_place *ret, struct err 
 	return migration_place_read(json_root(doc), ret, e);
 }
 
-static void test_endpoint(void **state)
+static void test_migration_request_is_read_from_the_endpoint(void **state)
 {
 	static const char text[] =
 		"{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\",\"labels\":{"
@@ -75,7 +75,7 @@ static void assert_patch(struct buf *b, const char *want)
 	buf_reset(b);
 }
 
-static void test_patches(void **state)
+static void test_migration_patches_of_the_endpoint(void **state)
 {
 	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
 	struct buf b;
@@ -101,9 +101,9 @@ static void test_patches(void **state)
 	buf_done(&b);
 }
 
-/* --- the response of the owner --- */
+/* --- the owner's reply --- */
 
-static void test_answers(void **state)
+static void test_owner_exports_an_unused_retained_address(void **state)
 {
 	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
 	struct lease l = LEASE_INIT;
@@ -120,8 +120,8 @@ static void test_answers(void **state)
 	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_LATER);
 	assert_int_equal(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
 	/*
-	 * The former pod runs until the other one has started: the migration does not wait for
-	 * that.
+	 * The former pod runs until the new pod has started, so the migration does not wait for its
+	 * end.
 	 */
 	p.migration = true;
 	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
@@ -135,7 +135,7 @@ static void test_answers(void **state)
 	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
 }
 
-static void test_requests_that_no_longer_apply(void **state)
+static void test_migration_is_superseded_by_a_pod_on_its_node(void **state)
 {
 	struct migration_ip had = {.ip = ip_from_num(4, 0x0a00000a)};
 	struct migration_place p = {.node = (char *)"n2", .v = &had, .n = 1};
@@ -155,11 +155,11 @@ static void test_requests_that_no_longer_apply(void **state)
 	assert_false(migration_is_superseded(&p, "n1", &l));
 }
 
-/* --- what the asker does next --- */
+/* --- the next step of the requesting node --- */
 
 static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
 
-static void test_next(void **state)
+static void test_next_step_of_the_requesting_node(void **state)
 {
 	struct block_table t = {.node = (char *)"n2"};
 	struct migration_place place = {.node = (char *)"n1", .uid = (char *)"u1"};
@@ -181,7 +181,7 @@ static void test_next(void **state)
 
 	(void)state;
 	buf_init(&b, 1000);
-	/* No pool has it. */
+	/* The address belongs to no pool. */
 	f.pool = NULL;
 	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
 	f.pool = &pool;
@@ -197,7 +197,7 @@ static void test_next(void **state)
 	assert_string_equal(op.name, "p-1");
 	assert_string_equal(op.pool, "p");
 	f.rescanned = true;
-	/* Without an owner: claimed like any other block. */
+	/* A block without an owner is claimed like any other block. */
 	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
 	assert_int_equal(op.kind, OP_CREATE);
 	assert_int_equal(op.net.len, 29);
@@ -215,7 +215,7 @@ static void test_next(void **state)
 	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
 	migration_describe(&f, &owner, &b);
 	assert_has(b.p, "10.0.0.10 of 'a/web-0' is retained on node 'n1' and not released yet");
-	/* The request of an earlier pod, or a request to a node that no longer has the address. */
+	/* The request was sent for an earlier pod, or to a node that no longer has the address. */
 	place.for_uid = (char *)"u0";
 	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
 	place.for_uid = (char *)"u2";
@@ -237,7 +237,7 @@ static void test_next(void **state)
 	assert_string_equal(op.from, "@n2");
 	assert_int_equal(op.n_ips, 1);
 	block_op_done(&op);
-	/* Migrated to another node, returned to this one, or unknown. */
+	/* Address migrated to another node, returned to this node, or unknown. */
 	place.refused = false;
 	place.from = (char *)"n1";
 	entry.to = (char *)"@n3";
@@ -254,7 +254,7 @@ static void test_next(void **state)
 	buf_done(&b);
 }
 
-static void test_export_as_json(void **state)
+static void test_export_reserves_the_address_for_the_requesting_node(void **state)
 {
 	struct block_op op = {.kind = OP_RETURN, .name = "p-1", .from = "n1/t", .to = "@n2"};
 	struct block_request q;
@@ -270,10 +270,10 @@ static void test_export_as_json(void **state)
 }
 
 /*
- * An address retained for a name whose node was deleted (block/release.c) is never reclaimed for
+ * An address retained for a name whose node was deleted (block/release.c) is not reclaimed for
  * other pods.
  */
-static void test_retained_address_of_a_deleted_node(void **state)
+static void test_retained_address_of_a_deleted_node_is_claimed(void **state)
 {
 	static const char *const to[] = {"@-", "@n2"};
 
@@ -328,13 +328,13 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_endpoint),
-		cmocka_unit_test(test_patches),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_requests_that_no_longer_apply),
-		cmocka_unit_test(test_next),
-		cmocka_unit_test(test_export_as_json),
-		cmocka_unit_test(test_retained_address_of_a_deleted_node),
+		cmocka_unit_test(test_migration_request_is_read_from_the_endpoint),
+		cmocka_unit_test(test_migration_patches_of_the_endpoint),
+		cmocka_unit_test(test_owner_exports_an_unused_retained_address),
+		cmocka_unit_test(test_migration_is_superseded_by_a_pod_on_its_node),
+		cmocka_unit_test(test_next_step_of_the_requesting_node),
+		cmocka_unit_test(test_export_reserves_the_address_for_the_requesting_node),
+		cmocka_unit_test(test_retained_address_of_a_deleted_node_is_claimed),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retained addresses that migrate with their pods between nodes, against an API server that loses
- * and delays requests and shows changes late, with nodes that crash, and with other pods that
- * request addresses of the same pool. At every step no two running containers have one address; in
- * the end every name has an address again, and no address is lost.
+ * Retained addresses migrate with their pods between nodes. The API server loses and delays
+ * requests and shows changes late, nodes crash, and other pods request addresses of the same pool.
+ * At every step no two running containers have one address; at the end every name has an address,
+ * and no address is lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,22 +35,28 @@ static struct node {
 	struct lease_table leases;
 	char name[16], path[32];
 	uint32_t waiting;
-	struct ipaddr peers[OTHERS]; /* pods that keep nothing */
+	struct ipaddr peers[OTHERS]; /* addresses of pods without retained addresses */
 	int n_peers;
 } nodes[NODES];
 
-/* A StatefulSet's pod, or a machine. */
+/* The name of a StatefulSet's pod or of a virtual machine. */
 static struct name {
 	char name[16], uid[24];
-	int at;	    /* the node of its pod */
-	bool lives; /* true: it has its address; false: it requests it */
+	int at;	    /* node of the pod */
+	bool lives; /* true: the pod has its address; false: the pod requests the address */
 	bool migrates;
-	struct ipaddr ip;	     /* what it had; family 0: nothing yet */
-	struct ipaddr former[NODES]; /* of former containers that still run; family 0: none */
-	struct migration_place place, late; /* the endpoint; as a late watch sees it */
+	struct ipaddr ip; /* last address of the name; family 0: none yet */
+	/* addresses of former containers that still run, by node; family 0: none */
+	struct ipaddr former[NODES];
+	/* the endpoint, and the endpoint as a late watch delivers it */
+	struct migration_place place, late;
 	struct block_object seen;
 	bool rescanned;
-	int uids, retained, changed; /* how often it had its address again, and another one */
+	/*
+	 * retained: times the name got the same address again; changed: times it got another
+	 * address
+	 */
+	int uids, retained, changed;
 } names[NAMES];
 
 static void node_up(struct node *x)
@@ -113,7 +119,9 @@ static struct block_facts facts_of(struct node *x, struct block_need *need, stru
 	return f;
 }
 
-/* One request, as the network will have it; false: it was not begun. */
+/*
+ * One request, which the network may lose or delay; false: it could not be logged and was not sent.
+ */
 static bool request(struct node *x, struct block_op *op)
 {
 	const struct bl_owner owner = bl_by(x->name);
@@ -165,7 +173,7 @@ static void work(struct node *x)
 	block_plan_done(&p);
 }
 
-/* `me`: the name that is given it, NULL: another pod. */
+/* `me`: the name that the address is allocated to; NULL: a pod without a retained address. */
 static void assert_alone(const struct ipaddr *a, const struct name *me)
 {
 	char text[IP_TEXT_MAX];
@@ -174,17 +182,17 @@ static void assert_alone(const struct ipaddr *a, const struct name *me)
 	for (int i = 0; i < NODES; i++)
 		for (int k = 0; k < nodes[i].n_peers; k++)
 			if (ip_eq(&nodes[i].peers[k], a))
-				fail_msg("%s is given out, and another pod of node%d has it", text,
+				fail_msg("%s is allocated, and another pod of node%d has it", text,
 					 i);
 	for (int i = 0; i < NAMES; i++) {
 		const struct name *x = &names[i];
 
 		if (x != me && x->lives && ip_eq(&x->ip, a))
-			fail_msg("%s is given out, and %s has it", text, x->name);
+			fail_msg("%s is allocated, and %s has it", text, x->name);
 		for (int k = 0; k < NODES; k++)
 			if (x->former[k].family && ip_eq(&x->former[k], a) &&
 			    !(x == me && k == x->at))
-				fail_msg("%s is given out, and a container of %s on node%d has it",
+				fail_msg("%s is allocated, and a container of %s on node%d has it",
 					 text, x->name, k);
 	}
 }
@@ -213,7 +221,7 @@ static bool is_mine(const struct node *x, const struct ipaddr *a)
 	return r;
 }
 
-/* --- pods that keep nothing --- */
+/* --- pods without retained addresses --- */
 
 static int most_others = 16;
 
@@ -225,7 +233,7 @@ static bool any_free(struct node *x, struct ipaddr *a)
 	struct ip_set mine = {0};
 	bool there;
 
-	f.n_reserved = 0; /* nothing else delays them */
+	f.n_reserved = 0; /* no reservation of others delays them */
 	block_usable(&x->t, "p", &pool.open, &mine);
 	there = ip_set_next(&mine, NULL, a);
 	while (there && block_is_busy(&f, a))
@@ -284,7 +292,7 @@ static void place_set(struct name *n, const char *from, const char *node, const 
 	n->place = copy;
 }
 
-/* The pod of the name has it from now on. */
+/* The pod of the name has the address from now on. */
 static void name_takes(struct name *n, const struct ipaddr *a)
 {
 	struct node *x = &nodes[n->at];
@@ -292,7 +300,7 @@ static void name_takes(struct name *n, const struct ipaddr *a)
 	assert_alone(a, n);
 	n->retained += n->ip.family && ip_eq(&n->ip, a);
 	n->changed += n->ip.family && !ip_eq(&n->ip, a) && !n->migrates;
-	/* On one node the former container gives way (select_address.c). */
+	/* On the same node the former container releases the address (select_address.c). */
 	n->former[n->at].family = 0;
 	for (size_t i = 0; i < x->leases.n; i++) {
 		struct lease *l = &x->leases.v[i];
@@ -304,7 +312,7 @@ static void name_takes(struct name *n, const struct ipaddr *a)
 	put_lease(x, a, LEASE_USED, n->name);
 	n->ip = *a;
 	n->lives = true;
-	/* The endpoint is written after the answer, and may not be. */
+	/* The endpoint is written after the reply, and the write may fail. */
 	if (bl_roll(100) < bl_server.trouble)
 		return;
 	place_set(n, NULL, NULL, NULL);
@@ -320,7 +328,7 @@ static void container_ends(struct name *n, int node, const struct ipaddr *a)
 		put_lease(&nodes[node], a, LEASE_RETAINED, n->name);
 }
 
-/* Its pod is recreated on another node (or the same); the old container may run on for a while. */
+/* The pod is recreated on another node (or the same); its old container may run on for a while. */
 static void name_moves(struct name *n)
 {
 	if (n->lives) {
@@ -356,8 +364,7 @@ static void rescan(struct name *n, struct block_op *op)
 }
 
 /*
- * When the address arrives it is retained for the name before another pod requests it
- * (ipam_keep()).
+ * When the address arrives it is retained for the name before another pod can get it (ipam_keep()).
  */
 static void keep(struct name *n)
 {
@@ -426,7 +433,7 @@ static void name_asks(struct name *n)
 	block_op_done(&op);
 }
 
-/* The node that receives the request. */
+/* Handles the request on the node that receives it. */
 static void name_is_answered(struct name *n)
 {
 	struct migration_place *p = bl_roll(100) < bl_server.trouble ? &n->late : &n->place;
@@ -456,7 +463,7 @@ static void name_is_answered(struct name *n)
 
 static void sweep(struct node *x)
 {
-	struct ipaddr leave[NAMES]; /* a pod arrives within the time */
+	struct ipaddr leave[NAMES]; /* addresses of names without a running pod */
 	struct block_op op;
 	size_t n = 0;
 
@@ -579,8 +586,8 @@ static void show(void)
 			       nodes[i].leases.v[k].state, nodes[i].leases.v[k].pod_name);
 	}
 	for (int i = 0; i < NAMES; i++)
-		printf("%s at node%d lives %d ip %s uid %s asks %s of %s for %s%s\n", names[i].name,
-		       names[i].at, names[i].lives,
+		printf("%s at node%d running %d ip %s uid %s requests %s of %s for %s%s\n",
+		       names[i].name, names[i].at, names[i].lives,
 		       names[i].ip.family ? ip_str(&names[i].ip, t) : "-", names[i].uid,
 		       names[i].place.for_uid ? names[i].place.for_uid : "-",
 		       names[i].place.from ? names[i].place.from : "-",
@@ -588,7 +595,7 @@ static void show(void)
 		       names[i].place.refused ? " refused" : "");
 }
 
-/* Requests succeed again: every requester is served in the end. */
+/* Ends all faults: requests succeed, and every requesting pod gets an address. */
 static void settle(uint64_t s)
 {
 	int left = NAMES;
@@ -659,7 +666,7 @@ static void fill(uint64_t s)
 	if (nodes[0].n_peers == OTHERS)
 		return;
 	show();
-	fail_msg("seed %llu: %d of %d addresses are lost", (unsigned long long)s,
+	fail_msg("seed %llu: %d of %d addresses are unusable", (unsigned long long)s,
 		 OTHERS - nodes[0].n_peers, OTHERS);
 }
 
@@ -680,18 +687,18 @@ static void run(uint64_t s, uint32_t trouble)
 	stop();
 }
 
-static void test_without_faults(void **state)
+static void test_names_retain_their_address_without_faults(void **state)
 {
 	(void)state;
 	n_retained = n_changed = 0;
 	for (uint64_t s = 1; s <= 60; s++)
 		run(s, 0);
-	print_message("         kept %d times, changed %d times\n", n_retained, n_changed);
+	print_message("         retained %d times, changed %d times\n", n_retained, n_changed);
 	assert_int_equal(n_changed, 0);
 	assert_true(n_retained > 500);
 }
 
-static void test_with_faults(void **state)
+static void test_no_address_is_used_twice_or_lost_with_faults(void **state)
 {
 	const char *from = getenv("BLOCK_FIRST"), *to = getenv("BLOCK_LAST");
 	uint64_t first = from ? strtoull(from, NULL, 10) : 1;
@@ -701,7 +708,7 @@ static void test_with_faults(void **state)
 	n_retained = n_changed = 0;
 	for (uint64_t s = first; s <= last; s++)
 		run(s, 5 + (uint32_t)(s % 40));
-	print_message("         kept %d times, changed %d times\n", n_retained, n_changed);
+	print_message("         retained %d times, changed %d times\n", n_retained, n_changed);
 	assert_true(n_retained > n_changed * 20);
 }
 
@@ -727,8 +734,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_without_faults),
-		cmocka_unit_test(test_with_faults),
+		cmocka_unit_test(test_names_retain_their_address_without_faults),
+		cmocka_unit_test(test_no_address_is_used_twice_or_lost_with_faults),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The annotation of networks whose device resource no node has. */
+/* The annotation of networks whose device resource does not exist on any node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "spec/missing_resource.h"
 
-static void test_written_and_read(void **state)
+static void test_missing_resource_is_written_and_read(void **state)
 {
 	auto_free char *both = missing_resource_text("x/a", "y/a"),
 		       *one = missing_resource_text("x/a", NULL);
@@ -28,8 +28,11 @@ static void test_written_and_read(void **state)
 	missing_resource_done(&m);
 }
 
-/* A tenant who may write a NetworkAttachmentDefinition chooses these texts, which are printed to a terminal. */
-static void test_hostile(void **state)
+/*
+ * A tenant who may write a NetworkAttachmentDefinition chooses these texts, and they are printed to
+ * a terminal.
+ */
+static void test_invalid_annotation_texts_are_ignored(void **state)
 {
 	static const char *const texts[] = {
 		"",
@@ -59,7 +62,7 @@ static void test_hostile(void **state)
 	assert_null(missing_resource_text("x/\n", NULL));
 }
 
-static void test_nearest(void **state)
+static void test_similar_resource_name_is_suggested(void **state)
 {
 	static const char *const list[] = {"rdma/hca_shared_devices_a", "rdma/rdma_v100",
 					   "spidernet.io/gpu1sriov", "spidernet.io/gpu2sriov"};
@@ -88,9 +91,9 @@ static void test_nearest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_written_and_read),
-		cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_missing_resource_is_written_and_read),
+		cmocka_unit_test(test_invalid_annotation_texts_are_ignored),
+		cmocka_unit_test(test_similar_resource_name_is_suggested),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,9 @@
 #define ONE_BYTES "eyJuYW1lIjoicmFpbDAiLCJ0eXBlIjoibWFjdmxhbiJ9"
 #define ONE_CONF  "{\"name\":\"rail0\",\"type\":\"macvlan\"}"
 
-/* The form of a HEAD build: Conf and ConfList hold what all plugins have. */
+/*
+ * The format of Multus' development version: Conf and ConfList have the keys common to all plugins.
+ */
 static const char head[] =
 	"[{\"Conf\":{\"ipam\":{},\"dns\":{}},\"ConfList\":{\"cniVersion\":\"0.3.1\",\"name\":"
 	"\"podnet\",\"plugins\":[{\"type\":\"ptp\",\"ipam\":{},\"dns\":{}}]},\"Name\":\"podnet\","
@@ -29,7 +31,7 @@ static const char head[] =
 	"\"IsFilterV4Gateway\":true,\"IsFilterV6Gateway\":true,\"deviceID\":\"0000:3b:02.0\","
 	"\"resourceName\":\"nvidia.com/rail0\",\"Bytes\":\"" ONE_BYTES "\"}]";
 
-/* v4.3.0 has one object more. */
+/* v4.3.0 has one more object. */
 static const char v4_3_0[] =
 	"[{\"Conf\":{\"cniVersion\":\"0.3.1\",\"name\":\"rail0\",\"type\":\"macvlan\",\"ipam\":{},"
 	"\"dns\":{}},\"ConfList\":{\"dns\":{},\"plugins\":null},\"CNINetworkConfigList\":"
@@ -50,7 +52,7 @@ static void is(const struct multus_delegate *d, const char *name, const char *if
 	assert_int_equal(d->conf_len, strlen(conf));
 }
 
-static void delegates_of_head(void **state)
+static void test_delegates_of_the_multus_development_version(void **state)
 {
 	struct multus_delegate *list;
 	size_t n;
@@ -65,7 +67,7 @@ static void delegates_of_head(void **state)
 	multus_delegates_free(list, n);
 }
 
-static void delegates_of_4_3_0(void **state)
+static void test_delegates_of_multus_4_3_0(void **state)
 {
 	struct multus_delegate *list;
 	size_t n;
@@ -77,8 +79,8 @@ static void delegates_of_4_3_0(void **state)
 	multus_delegates_free(list, n);
 }
 
-/* Wherever the power went (multus-cni#1087). */
-static void cut_anywhere(void **state)
+/* A power failure may truncate the file anywhere (multus-cni#1087). */
+static void test_truncated_delegates_file_is_an_error(void **state)
 {
 	struct multus_delegate *list = NULL;
 	size_t n = 7;
@@ -96,7 +98,7 @@ static void cut_anywhere(void **state)
 	assert_int_equal(n, 7);
 }
 
-static void not_a_list(void **state)
+static void test_delegates_file_must_be_a_list(void **state)
 {
 	static const char *const texts[] = {"{}", "null", "5", "\"x\"", "[] x"};
 	struct multus_delegate *list;
@@ -110,8 +112,8 @@ static void not_a_list(void **state)
 	multus_delegates_free(list, n);
 }
 
-/* A delegate that says nothing keeps its place: the next one is net2 all the same. */
-static void bad_delegates_keep_their_place(void **state)
+/* An unreadable delegate counts in the order: the next one is net2 nevertheless. */
+static void test_unreadable_delegates_count_in_the_order(void **state)
 {
 	static const char text[] =
 		"[5,{\"Name\":\"a\",\"Bytes\":\"e30\"},{\"Name\":\"b\",\"Bytes\":\"e3?=\"},"
@@ -137,7 +139,7 @@ static const char cached[] =
 	"\"true\"]],\"capabilityArgs\":{\"mac\":\"02:00:00:00:00:01\"},\"result\":{\"cniVersion\":"
 	"\"1.0.0\",\"ips\":[{\"address\":\"10.0.0.5/24\"}]}}";
 
-static void cache_file(void **state)
+static void test_libcni_cache_file_is_read(void **state)
 {
 	struct libcni_cached c;
 
@@ -152,8 +154,8 @@ static void cache_file(void **state)
 	libcni_cached_done(&c);
 }
 
-/* libcni before 0.7 wrote nothing but the result. */
-static void cache_file_without_kind(void **state)
+/* libcni before 0.7 wrote only the result. */
+static void test_cache_file_of_an_old_libcni_is_read(void **state)
 {
 	struct libcni_cached c;
 
@@ -166,7 +168,7 @@ static void cache_file_without_kind(void **state)
 	libcni_cached_done(&c);
 }
 
-static void bad_cache_files(void **state)
+static void test_invalid_cache_files_are_errors(void **state)
 {
 	static const char *const texts[] = {"",
 					    "[]",
@@ -191,8 +193,11 @@ static void bad_cache_files(void **state)
 	}
 }
 
-/* What is written is read again, whatever the length of the configuration, and says whose it is. */
-static void written_delegates(void **state)
+/*
+ * A written file is read again, with a configuration of any length, and names the program that
+ * wrote it.
+ */
+static void test_written_delegates_are_read_again(void **state)
 {
 	char conf[] =
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a\",\"ipam\":"
@@ -236,8 +241,11 @@ static void written_delegates(void **state)
 	}
 }
 
-/* Beside what Multus and libcni know: only of a version that is known, and of the right kinds. */
-static void own_keys(void **state)
+/*
+ * Keys that unirail adds to those of Multus and libcni are read only if their version is known and
+ * their types are right.
+ */
+static void test_additional_keys_of_unirail_are_validated(void **state)
 {
 	static const struct {
 		const char *state, *args;
@@ -280,7 +288,7 @@ static void own_keys(void **state)
 	libcni_cached_done(&c);
 }
 
-static void written_cache(void **state)
+static void test_written_cache_file_is_read_again(void **state)
 {
 	const struct libcni_entry c = {.container_id = "c1",
 				       .network = "n",
@@ -311,17 +319,17 @@ static void written_cache(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(delegates_of_head),
-		cmocka_unit_test(delegates_of_4_3_0),
-		cmocka_unit_test(cut_anywhere),
-		cmocka_unit_test(not_a_list),
-		cmocka_unit_test(bad_delegates_keep_their_place),
-		cmocka_unit_test(cache_file),
-		cmocka_unit_test(cache_file_without_kind),
-		cmocka_unit_test(bad_cache_files),
-		cmocka_unit_test(written_delegates),
-		cmocka_unit_test(written_cache),
-		cmocka_unit_test(own_keys),
+		cmocka_unit_test(test_delegates_of_the_multus_development_version),
+		cmocka_unit_test(test_delegates_of_multus_4_3_0),
+		cmocka_unit_test(test_truncated_delegates_file_is_an_error),
+		cmocka_unit_test(test_delegates_file_must_be_a_list),
+		cmocka_unit_test(test_unreadable_delegates_count_in_the_order),
+		cmocka_unit_test(test_libcni_cache_file_is_read),
+		cmocka_unit_test(test_cache_file_of_an_old_libcni_is_read),
+		cmocka_unit_test(test_invalid_cache_files_are_errors),
+		cmocka_unit_test(test_written_delegates_are_read_again),
+		cmocka_unit_test(test_written_cache_file_is_read_again),
+		cmocka_unit_test(test_additional_keys_of_unirail_are_validated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

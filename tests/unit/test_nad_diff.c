@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/nad_diff: the writes to an existing NAD, and that an unchanged one is not written. */
+/* controller/nad_diff: writes to an existing NAD; an unchanged NAD is not written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,10 @@ static struct json_doc *parse(const char *text)
 	return doc;
 }
 
-/* notes, there: annotations of the SpiderMultusConfig, and of the NAD. */
+/*
+ * annotations: of the SpiderMultusConfig; there: metadata and spec of the NAD; patch NULL: no
+ * write.
+ */
 static void expect(const char *annotations, const char *there, const char *patch)
 {
 	auto_free char *smc = xasprintf("{\"metadata\":{" META "%s},\"spec\":{\"cniType\":"
@@ -51,7 +54,8 @@ static void test_no_write_without_a_change(void **state)
 {
 	(void)state;
 	/*
-	 * Missing and empty annotations are equal: Spiderpool's controller writes them each minute.
+	 * Missing and empty annotations are equal: otherwise Spiderpool's controller would write
+	 * each minute.
 	 */
 	expect("", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
 	expect(",\"annotations\":{}", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
@@ -62,7 +66,7 @@ static void test_no_write_without_a_change(void **state)
 	       NULL);
 }
 
-static void test_what_differs(void **state)
+static void test_patch_has_only_the_differences(void **state)
 {
 	(void)state;
 	expect(",\"annotations\":{\"a\":\"1\"}",
@@ -95,7 +99,7 @@ static void expect_status(const char *status, const struct nad_state *s, const c
 		assert_string_equal(b.p, patch);
 }
 
-static void test_status(void **state)
+static void test_status_is_written_when_it_changes(void **state)
 {
 	const struct nad_state ready = {"n", true, "Written", ""};
 	const struct nad_state wrong = {"n", false, "Invalid", "spec.x is y"};
@@ -104,7 +108,7 @@ static void test_status(void **state)
 	expect_status(CONDITION("True", "Written", "", "3"), &ready, NULL);
 	expect_status(CONDITION("False", "Invalid", ",\"message\":\"spec.x is y\"", "3"), &wrong,
 		      NULL);
-	/* Of another generation: written again with the same lastTransitionTime. */
+	/* A condition of another generation is written again with the same lastTransitionTime. */
 	expect_status(CONDITION("True", "Written", "", "2"), &ready,
 		      "{\"metadata\":{\"resourceVersion\":\"7\"}," CONDITION("True", "Written", "",
 									     "3") "}");
@@ -120,8 +124,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_write_without_a_change),
-		cmocka_unit_test(test_what_differs),
-		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_patch_has_only_the_differences),
+		cmocka_unit_test(test_status_is_written_when_it_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

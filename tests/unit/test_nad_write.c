@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/nad_write: what a SpiderMultusConfig stands for; tests/cluster/nads.yaml has the cases. */
+/*
+ * controller/nad_write: the configuration that a SpiderMultusConfig generates;
+ * tests/cluster/nads.yaml has the cases.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +59,7 @@ static void put(struct json_out *o, const char *key, const struct json *v)
 	jo_val(o, v, false);
 }
 
-/* The object as a GET has it. */
+/* The object as a GET returns it. */
 static struct json_doc *object(const struct json *row)
 {
 	const char *name = json_string(json_get(row, "name"));
@@ -88,7 +91,7 @@ static void check_notes(const struct labels *l, const struct json *want)
 		assert_string_equal(l->v[i].value, json_string(json_get(want, l->v[i].key)));
 }
 
-static void test_good(void **state)
+static void test_valid_configurations_generate_a_nad(void **state)
 {
 	struct json_walk w = json_walk_start(rows("good"));
 	const struct json *row;
@@ -112,7 +115,7 @@ static void test_good(void **state)
 	}
 }
 
-static void test_bad(void **state)
+static void test_invalid_configurations_are_refused(void **state)
 {
 	struct json_walk w = json_walk_start(rows("bad"));
 	const struct json *row;
@@ -133,8 +136,8 @@ static void test_bad(void **state)
 	}
 }
 
-/* Bytes from the cluster never reach an assert. */
-static void test_what_is_no_object(void **state)
+/* Malformed objects of the cluster never reach an assertion. */
+static void test_malformed_objects_do_not_crash(void **state)
 {
 	static const char *const texts[] = {
 		"{}",
@@ -160,9 +163,9 @@ static void test_what_is_no_object(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_what_is_no_object),
+		cmocka_unit_test(test_valid_configurations_generate_a_nad),
+		cmocka_unit_test(test_invalid_configurations_are_refused),
+		cmocka_unit_test(test_malformed_objects_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -26,7 +26,7 @@ static struct ipaddr ip(const char *s)
 	return a;
 }
 
-/* Makes length and checksum right again after a test has changed the packet. */
+/* Sets length and checksum again after a test has changed the packet. */
 static void seal(uint8_t *p, size_t n)
 {
 	uint32_t sum = 58 + (uint32_t)(n - MSG);
@@ -42,8 +42,8 @@ static void seal(uint8_t *p, size_t n)
 	p[MSG + 3] = (uint8_t)~sum;
 }
 
-/* The checksum was worked out by other means; the kernel's opinion is in test_probe.c. */
-static void probe_bytes(void **state)
+/* The expected checksum was computed independently; test_probe.c compares with the kernel. */
+static void test_ndp_probe_has_the_bytes_of_rfc_4861(void **state)
 {
 	static const uint8_t want[] = {
 		0x60, 0, 0, 0, 0,   32, 58,   255,  0, 0, 0,  0, 0,    0, 0, 0, 0, 0,
@@ -70,7 +70,7 @@ static void round_trip(const struct ndp *m, uint8_t lladdr_len, size_t size)
 	size_t n = ndp_write(m, out);
 
 	assert_int_equal(n, size);
-	/* Ethernet pads: bytes after the packet are not looked at */
+	/* Ethernet padding: bytes after the packet are ignored */
 	out[n] = 0xff;
 	assert_int_equal(ndp_read((struct span){(char *)out, sizeof(out)}, lladdr_len, &back), 0);
 	assert_int_equal(back.type, m->type);
@@ -83,7 +83,7 @@ static void round_trip(const struct ndp *m, uint8_t lladdr_len, size_t size)
 	assert_int_equal(back.has_nonce, m->has_nonce);
 }
 
-static void round_trips(void **state)
+static void test_written_ndp_messages_are_decoded(void **state)
 {
 	struct ipaddr a = ip("fd00::2"), gw = ip("fe80::1"), nodes = ip("ff02::1");
 	struct ndp m = ndp_solicitation(&mine, &a, &gw);
@@ -102,7 +102,7 @@ static void round_trips(void **state)
 	round_trip(&m, IB, 40 + 24 + 8);
 }
 
-static void multicast_macs(void **state)
+static void test_multicast_macs_of_ethernet_and_infiniband(void **state)
 {
 	static const struct mac eth = {6, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 	/* full membership of PKey 0x8001, site-local scope */
@@ -134,8 +134,8 @@ static size_t advert(uint8_t *p, const void *options, size_t n)
 	return len + n;
 }
 
-/* Spiderpool took an answer only if it had one option and no other. */
-static void any_options(void **state)
+/* Spiderpool accepted a reply only if it had exactly one option. */
+static void test_advertisement_may_have_any_options(void **state)
 {
 	static const uint8_t several[] = {
 		14, 1, 0,    0, 0, 0, 0, 0,			    /* a nonce */
@@ -162,14 +162,14 @@ static void any_options(void **state)
 	assert_int_equal(m.lladdr.len, 0);
 }
 
-static void refuses_options(void **state)
+static void test_malformed_ndp_options_are_refused(void **state)
 {
 	static const struct {
 		size_t n;
 		uint8_t b[16];
 	} bad[] = {
-		{8, {2, 0, 1, 2, 3, 4, 5, 6}}, /* length 0: would never end */
-		{8, {2, 2, 1, 2, 3, 4, 5, 6}}, /* runs over the end */
+		{8, {2, 0, 1, 2, 3, 4, 5, 6}}, /* length 0: parsing would not end */
+		{8, {2, 2, 1, 2, 3, 4, 5, 6}}, /* the option is longer than the packet */
 		{8, {77, 255}},
 		{1, {2}},
 		{9, {77, 1, 0, 0, 0, 0, 0, 0, 2}},
@@ -185,7 +185,7 @@ static void refuses_options(void **state)
 	}
 }
 
-static void refuses(void **state)
+static void test_malformed_ndp_messages_are_refused(void **state)
 {
 	static const struct {
 		size_t at;
@@ -232,8 +232,11 @@ static void refuses(void **state)
 	assert_int_equal(m.type, 7);
 }
 
-/* RFC 4861 7.1.1: from :: there is no source address option, and the group is the target's. */
-static void refuses_probes(void **state)
+/*
+ * RFC 4861 7.1.1: a solicitation from :: has no source address option, and is sent to the target's
+ * multicast group.
+ */
+static void test_malformed_ndp_probes_are_refused(void **state)
 {
 	struct ipaddr a = ip("fd00::2"), group = ip("ff02::1");
 	struct ndp m = ndp_probe(&a, nonce), back;
@@ -277,7 +280,7 @@ static void judge(const struct row *r, const struct probe_ears *q)
 	assert_int_equal(mac_eq(&owner, &other), r->want != SAW_NOTHING && (r->option || r->frame));
 }
 
-static void judges(void **state)
+static void test_ndp_messages_are_classified_as_conflict_or_gateway(void **state)
 {
 	const struct probe_ears q = {.ip = ip("fd00::2"),
 				     .gateway = ip("fe80::1"),
@@ -323,10 +326,14 @@ static void judges(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(probe_bytes),	   cmocka_unit_test(round_trips),
-		cmocka_unit_test(multicast_macs),  cmocka_unit_test(any_options),
-		cmocka_unit_test(refuses_options), cmocka_unit_test(refuses),
-		cmocka_unit_test(refuses_probes),  cmocka_unit_test(judges),
+		cmocka_unit_test(test_ndp_probe_has_the_bytes_of_rfc_4861),
+		cmocka_unit_test(test_written_ndp_messages_are_decoded),
+		cmocka_unit_test(test_multicast_macs_of_ethernet_and_infiniband),
+		cmocka_unit_test(test_advertisement_may_have_any_options),
+		cmocka_unit_test(test_malformed_ndp_options_are_refused),
+		cmocka_unit_test(test_malformed_ndp_messages_are_refused),
+		cmocka_unit_test(test_malformed_ndp_probes_are_refused),
+		cmocka_unit_test(test_ndp_messages_are_classified_as_conflict_or_gateway),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pools whose addresses a request needs, and how many of them are missing on this node. */
+/* Which pools a request needs addresses of, and how many of these are missing on this node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void test_local_addresses_are_not_missing(void **state)
 	assert_string_equal(text, "a=3/1");
 }
 
-/* The earlier request gets it. */
+/* The request that reserved the address gets it. */
 static void test_reserved_addresses_count_as_missing(void **state)
 {
 	static const char *const a[] = {"a"};
@@ -100,9 +100,10 @@ static void test_reserved_addresses_count_as_missing(void **state)
 }
 
 /*
- * A backup pool is used when the first has no address, not when this node has no block of it yet.
+ * A backup pool is used when the first pool has no address, but not merely because this node has no
+ * block of the first pool yet.
  */
-static void test_backups_come_after_waiting(void **state)
+static void test_backup_pool_is_used_after_the_first_is_exhausted(void **state)
 {
 	static const char *const list[] = {"none", "b"};
 	char text[200];
@@ -118,7 +119,7 @@ static void test_backups_come_after_waiting(void **state)
 	assert_string_equal(text, "b=1/0 none=1/1");
 }
 
-static void test_owner_of_an_address_needs_none(void **state)
+static void test_repeated_request_needs_no_address(void **state)
 {
 	static const char *const b[] = {"b"};
 	char text[200];
@@ -131,7 +132,7 @@ static void test_owner_of_an_address_needs_none(void **state)
 	assert_string_equal(text, "b=1/1");
 }
 
-static void test_reuse_delay_is_not_waited_for(void **state)
+static void test_address_in_its_reuse_delay_counts_as_local(void **state)
 {
 	static const char *const b[] = {"b"};
 	char text[200];
@@ -143,10 +144,10 @@ static void test_reuse_delay_is_not_waited_for(void **state)
 }
 
 /*
- * An address that the pod had before and that is here belongs to it: it does not reduce the count
- * of others.
+ * An address that the pod had before and that is on this node belongs to the pod: it does not
+ * reduce the count for others.
  */
-static void test_own_addresses_are_not_needed(void **state)
+static void test_former_address_of_the_pod_is_not_needed(void **state)
 {
 	static const char *const b[] = {"b"};
 	struct ipaddr had = il_ip("10.0.2.10");
@@ -169,7 +170,7 @@ static void test_own_addresses_are_not_needed(void **state)
 	ipam_close(i);
 }
 
-static void test_no_such_pool(void **state)
+static void test_unknown_pool_is_an_error(void **state)
 {
 	static const char *const x[] = {"x"};
 	char text[200];
@@ -185,13 +186,15 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_reserved_addresses_count_as_missing, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_backups_come_after_waiting, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_owner_of_an_address_needs_none, setup,
+		cmocka_unit_test_setup_teardown(
+			test_backup_pool_is_used_after_the_first_is_exhausted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_repeated_request_needs_no_address, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_reuse_delay_is_not_waited_for, setup,
+		cmocka_unit_test_setup_teardown(test_address_in_its_reuse_delay_counts_as_local,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_former_address_of_the_pod_is_not_needed, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_own_addresses_are_not_needed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_such_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unknown_pool_is_an_error, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

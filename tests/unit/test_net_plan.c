@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which networks a pod gets, in order, with which interfaces and devices. */
+/* Which networks a pod gets, in which order, and with which interfaces and devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "agent/network/plan.h"
 #include "base/alloc.h"
 
-static char wide[200 << 10]; /* test_configurations_together() */
+static char wide[200 << 10]; /* test_total_size_of_configurations_is_limited() */
 
 static const struct {
 	const char *ns, *name;
@@ -84,7 +84,10 @@ static int make(const struct given *g, struct net_plan *p, struct err *e)
 	return r;
 }
 
-/* "ns/name@if" each; '+' before them: in the netconf's first's place; '!': a file's. */
+/*
+ * Each network is "ns/name@if"; "+" before it: replaces the first network of the netconf; "!": from
+ * a file.
+ */
 static void is(const struct given *g, const char *words)
 {
 	auto_net_plan struct net_plan p = {0};
@@ -118,7 +121,7 @@ static void refused(const struct given *g, const char *word, bool lacks)
 #define REFUSED(word, ...) refused(&(struct given){__VA_ARGS__}, word, false)
 #define LACKS(word, ...)   refused(&(struct given){__VA_ARGS__}, word, true)
 
-static void test_order(void **state)
+static void test_networks_are_ordered_and_named(void **state)
 {
 	(void)state;
 	IS("", .own = 1);
@@ -136,8 +139,11 @@ static void test_order(void **state)
 	IS("!pod/empty@net1 !pod/blank@net2", .own = 1, .nets = "empty,blank");
 }
 
-/* Which configurations an administrator wrote: by namespace, and what multusNamespace holds. */
-static void test_trusted(void **state)
+/*
+ * Which configurations an administrator wrote, by their namespace and the content of
+ * multusNamespace.
+ */
+static void test_definitions_of_administrators_are_trusted(void **state)
 {
 	const struct given g = {.own = 1,
 				.defaults = "more",
@@ -163,7 +169,7 @@ static void test_trusted(void **state)
 	}
 }
 
-static void test_first(void **state)
+static void test_default_network_annotation_replaces_the_first(void **state)
 {
 	(void)state;
 	IS("kube-system/more", .cluster = "cluster", .first = "more");
@@ -179,7 +185,7 @@ static void test_first(void **state)
 		.first = "A");
 }
 
-static void test_refused(void **state)
+static void test_missing_or_broken_networks_are_refused(void **state)
 {
 	(void)state;
 	LACKS("pod 'pod/p': network 'pod/none' (annotation k8s.v1.cni.cncf.io/networks): cannot find "
@@ -196,8 +202,8 @@ static void test_refused(void **state)
 	REFUSED("annotation k8s.v1.cni.cncf.io/networks: parsePod", .own = 1, .nets = "a/b/c");
 }
 
-/* One definition of 200 KiB, for each of five interfaces, and for six. */
-static void test_configurations_together(void **state)
+/* One definition of 200 KiB for five interfaces is accepted, for six refused. */
+static void test_total_size_of_configurations_is_limited(void **state)
 {
 	const struct given five = {.own = 1, .nets = "wide,wide,wide,wide,wide"};
 	auto_net_plan struct net_plan p = {0};
@@ -213,7 +219,7 @@ static void test_configurations_together(void **state)
 	REFUSED("together exceed 1048576 bytes", .own = 1, .nets = "wide,wide,wide,wide,wide,wide");
 }
 
-static void test_isolation(void **state)
+static void test_isolated_pods_get_networks_of_their_namespace_only(void **state)
 {
 	(void)state;
 	IS("team/rail0@net1", .own = 1, .nets = "team/rail0");
@@ -226,7 +232,7 @@ static void test_isolation(void **state)
 	IS("kube-system/cluster", .cluster = "cluster", .isolation = true);
 }
 
-static void test_uid(void **state)
+static void test_pod_with_another_uid_is_refused(void **state)
 {
 	(void)state;
 	IS("", .own = 1, .uid = "");
@@ -240,8 +246,8 @@ static void add(struct allocated *a, const char *resource, const char *id)
 	allocated_add(a, span_of(resource), span_of(id));
 }
 
-/* In the order of networks, ids in their own order. */
-static void test_devices(void **state)
+/* Devices are assigned in the order of the networks and of the device IDs. */
+static void test_devices_are_assigned_in_the_order_of_networks(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
 	auto_allocated struct allocated a = {0};
@@ -269,8 +275,10 @@ static void test_devices(void **state)
 		"containers have devices of 'x/vf' (2); add x/other to a container's limits");
 }
 
-/* What becomes of deviceID "0000:3b:02.1" in an annotation's element of network `net`, for a pod to which
- * the kubelet allocated `id` of `resource`. */
+/*
+ * The result for deviceID "0000:3b:02.1" in the annotation's element of network `net`, if the
+ * kubelet allocated `id` of `resource` to the pod.
+ */
 static void liveness_device(const char *net, const char *resource, const char *id,
 			    const char *allocated, const char *requested, const char *warning)
 {
@@ -291,8 +299,8 @@ static void liveness_device(const char *net, const char *resource, const char *i
 		fail_msg("'%s' has no '%s'", p.warnings[0], warning);
 }
 
-/* A tenant writes the annotation: it may name only a device of the pod. */
-static void test_device_of_an_annotation(void **state)
+/* A tenant writes the annotation, which may name only a device of the pod. */
+static void test_annotation_may_only_name_a_device_of_the_pod(void **state)
 {
 	static const char nic[] =
 		"network 'pod/rail0': ignoring deviceID '0000:3b:02.1' of the pod's "
@@ -305,16 +313,16 @@ static void test_device_of_an_annotation(void **state)
 	liveness_device("rail0", NULL, NULL, "", "", nic);
 	liveness_device("rail0", "x/vf", "0000:3b:02.2", "", "", nic);
 	liveness_device("rail0", "x/vf", "0000:3b:02.1", "", "0000:3b:02.1", NULL);
-	/* as Multus: the next allocated device counts, whatever the annotation names */
+	/* As in Multus, the next allocated device is used, whatever device the annotation names. */
 	liveness_device("vf", "x/vf", "0000:3b:02.2", "0000:3b:02.2", "", other);
 	liveness_device("vf", "x/vf", "0000:3b:02.1", "0000:3b:02.1", "", NULL);
 	liveness_device("vf", "x/other", "0000:3b:02.1", "", "", other);
 }
 
 /*
- * The next network of the resource finds none left: the device it names is the pod's all the same.
+ * The next network of the resource finds no device left, but the named device belongs to the pod.
  */
-static void test_device_of_an_annotation_when_none_is_left(void **state)
+static void test_named_device_is_accepted_when_none_is_left(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
 	auto_allocated struct allocated a = {0};
@@ -337,7 +345,7 @@ static void test_device_of_an_annotation_when_none_is_left(void **state)
 	assert_int_equal(p.n_warnings, 2);
 }
 
-static void test_answer(void **state)
+static void test_plan_is_printed_as_json(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
 	auto_allocated struct allocated a = {0};
@@ -375,17 +383,17 @@ static void test_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_trusted),
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_configurations_together),
-		cmocka_unit_test(test_isolation),
-		cmocka_unit_test(test_uid),
-		cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_device_of_an_annotation),
-		cmocka_unit_test(test_device_of_an_annotation_when_none_is_left),
-		cmocka_unit_test(test_answer),
+		cmocka_unit_test(test_networks_are_ordered_and_named),
+		cmocka_unit_test(test_definitions_of_administrators_are_trusted),
+		cmocka_unit_test(test_default_network_annotation_replaces_the_first),
+		cmocka_unit_test(test_missing_or_broken_networks_are_refused),
+		cmocka_unit_test(test_total_size_of_configurations_is_limited),
+		cmocka_unit_test(test_isolated_pods_get_networks_of_their_namespace_only),
+		cmocka_unit_test(test_pod_with_another_uid_is_refused),
+		cmocka_unit_test(test_devices_are_assigned_in_the_order_of_networks),
+		cmocka_unit_test(test_annotation_may_only_name_a_device_of_the_pod),
+		cmocka_unit_test(test_named_device_is_accepted_when_none_is_left),
+		cmocka_unit_test(test_plan_is_printed_as_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

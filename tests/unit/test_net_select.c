@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pod's annotation of networks, in both forms, good and bad. */
+/* The networks annotation of a pod in both formats, valid and invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "spec/network_annotation.h"
 #include "base/alloc.h"
 
-/* What was read, as one line: ns/name@if and, in brackets, the rest. */
+/* The parsed network on one line: ns/name@if and, in brackets, the other fields. */
 static void put_strs(struct buf *b, const char *key, const struct json_strs *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -147,7 +147,7 @@ static const struct {
 	{"[{\"name\":\"a\",\"cni-args\":\"x\"}]", "[0].cni-args is \"x\""},
 };
 
-static void test_good(void **state)
+static void test_valid_network_annotations_are_parsed(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
@@ -167,7 +167,7 @@ static void test_good(void **state)
 	}
 }
 
-static void test_bad(void **state)
+static void test_invalid_network_annotations_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -183,7 +183,7 @@ static void test_bad(void **state)
 	}
 }
 
-static void test_many(void **state)
+static void test_number_of_networks_is_limited(void **state)
 {
 	struct net_select s = {0};
 	struct err e = ERR_INIT;
@@ -206,9 +206,9 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_valid_network_annotations_are_parsed),
+		cmocka_unit_test(test_invalid_network_annotations_are_refused),
+		cmocka_unit_test(test_number_of_networks_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static void is(struct given *g, const char *text)
 
 #define NS "\"sandbox\":\"/run/netns/p\""
 
-static void test_macvlan(void **state)
+static void test_status_of_a_macvlan_network(void **state)
 {
 	struct given g = {0};
 
@@ -80,8 +80,11 @@ static void test_macvlan(void **state)
 	       "}]");
 }
 
-/* A host end and the pod's: the default network of ptp or bridge, then a rail with everything. */
-static void test_all_keys(void **state)
+/*
+ * Interfaces on the host and in the pod: the default network of ptp or bridge, then a rail with
+ * every key.
+ */
+static void test_status_has_every_key_of_a_result(void **state)
 {
 	struct given g = {0};
 
@@ -151,9 +154,11 @@ static void test_all_keys(void **state)
 	       "}]");
 }
 
-/* Two interfaces in the pod: addresses by interface, those without one at the last; the default
- * interface is that of the first address with a gateway. */
-static void test_several_interfaces_of_a_network(void **state)
+/*
+ * Two interfaces in the pod: addresses by interface, addresses without an interface last; the
+ * default interface is that of the first address with a gateway.
+ */
+static void test_status_of_a_network_with_several_interfaces(void **state)
 {
 	struct given g = {0};
 
@@ -183,7 +188,7 @@ static void test_several_interfaces_of_a_network(void **state)
 	       "}]");
 }
 
-static void test_networks_without_interfaces(void **state)
+static void test_status_of_networks_without_interfaces(void **state)
 {
 	struct given none = {0}, host = {0}, several = {0}, empty = {0};
 
@@ -200,7 +205,7 @@ static void test_networks_without_interfaces(void **state)
 	is(&empty, "[]");
 }
 
-static void test_event_message(void **state)
+static void test_event_message_lists_interfaces_and_addresses(void **state)
 {
 	struct given g = {0};
 	auto_buf struct buf b;
@@ -225,11 +230,11 @@ static void test_event_message(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_macvlan),
-		cmocka_unit_test(test_all_keys),
-		cmocka_unit_test(test_several_interfaces_of_a_network),
-		cmocka_unit_test(test_networks_without_interfaces),
-		cmocka_unit_test(test_event_message),
+		cmocka_unit_test(test_status_of_a_macvlan_network),
+		cmocka_unit_test(test_status_has_every_key_of_a_result),
+		cmocka_unit_test(test_status_of_a_network_with_several_interfaces),
+		cmocka_unit_test(test_status_of_networks_without_interfaces),
+		cmocka_unit_test(test_event_message_lists_interfaces_and_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
-static void new_namespaces(void **state)
+static void test_new_namespaces_are_distinct(void **state)
 {
 	auto_fd int home = -1, one = -1, two = -1, again = -1;
 	struct nl_wire *w;
@@ -39,7 +39,7 @@ static void new_namespaces(void **state)
 	assert_int_equal(e.kind, ERR_NETNS);
 }
 
-static void there_and_back(void **state)
+static void test_entered_namespace_is_left_again(void **state)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	auto_fd int home = -1, ns = -1, now = -1, back = -1, none = -1;
@@ -54,10 +54,10 @@ static void there_and_back(void **state)
 	netns_leave(&v);
 	assert_int_equal(errno, ELOOP);
 	assert_int_equal(v.origin, -1);
-	netns_leave(&v); /* not inside: nothing happens */
+	netns_leave(&v); /* not inside the namespace: no effect */
 	OK(netns_current(&back, &e));
 	assert_int_equal(netns_same(back, home, &e), 1);
-	/* What is no namespace leaves us where we are. */
+	/* A descriptor of another kind of file leaves the process in its namespace. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	FAILS(netns_enter(none, &v, &e), -EINVAL,
 	      "enter network namespace: Invalid argument (EINVAL)");
@@ -65,8 +65,8 @@ static void there_and_back(void **state)
 	assert_int_equal(v.origin, -1);
 }
 
-/* The texts that users grep for. */
-static void paths(void **state)
+/* Error texts of the originals, which users search for. */
+static void test_invalid_namespace_paths_are_refused(void **state)
 {
 	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], words[256];
 	int fd = -1;
@@ -89,7 +89,7 @@ static void paths(void **state)
 	assert_memory_equal(e.text, words, strlen(words));
 	assert_int_equal(strspn(e.text + strlen(words), "0123456789abcdef"),
 			 strlen(e.text + strlen(words)));
-	/* The right magic alone makes no network namespace. */
+	/* The right filesystem magic alone does not prove a network namespace. */
 	FAILS(netns_open("/proc/self/ns/uts", &fd, &e), -EINVAL,
 	      "open '/proc/self/ns/uts': not a network namespace");
 	FAILS(netns_open("/proc/self/status", &fd, &e), -EINVAL,
@@ -100,7 +100,7 @@ static void paths(void **state)
 	rmdir(dir);
 }
 
-static void pin(void **state)
+static void test_namespace_is_pinned_to_a_new_file(void **state)
 {
 	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], words[128];
 	auto_fd int ns = -1, found = -1;
@@ -113,21 +113,24 @@ static void pin(void **state)
 	OK(netns_pin(ns, path, &e));
 	OK(netns_open(path, &found, &e));
 	assert_int_equal(netns_same(ns, found, &e), 1);
-	/* A name that is taken stays as it is. */
+	/* An existing file stays unchanged. */
 	snprintf(words, sizeof(words), "create network namespace file '%s': File exists (EEXIST)",
 		 path);
 	FAILS(netns_pin(ns, path, &e), -EEXIST, words);
 	OK(netns_unpin(path, &e));
 	assert_int_equal(stat(path, &st), -1);
 	OK(netns_unpin(path, &e));
-	/* What cannot be mounted leaves no file behind. */
+	/* A failed mount leaves no file. */
 	assert_int_equal(netns_pin(4711, path, &e), -ENOENT);
 	assert_int_equal(stat(path, &st), -1);
 	rmdir(dir);
 }
 
-/* Nothing holds a namespace but its descriptor: its veth end goes, and with it ours. */
-static void dies_with_its_descriptor(void **state)
+/*
+ * Only its descriptor keeps the namespace: after close() its veth end is deleted, and with it the
+ * peer.
+ */
+static void test_namespace_ends_with_its_descriptor(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -154,11 +157,11 @@ static void dies_with_its_descriptor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(new_namespaces),
-		cmocka_unit_test(there_and_back),
-		cmocka_unit_test(paths),
-		cmocka_unit_test(pin),
-		cmocka_unit_test(dies_with_its_descriptor),
+		cmocka_unit_test(test_new_namespaces_are_distinct),
+		cmocka_unit_test(test_entered_namespace_is_left_again),
+		cmocka_unit_test(test_invalid_namespace_paths_are_refused),
+		cmocka_unit_test(test_namespace_is_pinned_to_a_new_file),
+		cmocka_unit_test(test_namespace_ends_with_its_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The marks of the symmetric reply path: rules that were set are found again, and packets follow
+ * The marks of the symmetric reply path: rules that were set are recognized, and packets follow
  * them.
  */
 #include "kern_lab.h"
@@ -57,7 +57,7 @@ static int check(struct nft_lab *l, const char *iface, uint32_t mark)
 	return r;
 }
 
-static void set_check_delete(void **state)
+static void test_reply_marks_are_set_checked_and_deleted(void **state)
 {
 	struct nft_lab *l = *state;
 
@@ -65,12 +65,12 @@ static void set_check_delete(void **state)
 	OK(nft_reply_marks_del(l->w, &e));
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	assert_int_equal(check(l, "veth0", 1), 1);
-	/* Again: nothing is there twice. */
+	/* Set again: no rule exists twice. */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	assert_int_equal(check(l, "veth0", 1), 1);
 	assert_int_equal(check(l, "veth1", 1), 0);
 	assert_int_equal(check(l, "veth0", 2), 0);
-	/* Changed: the old rules are deleted. */
+	/* Set for another interface: the old rules are deleted. */
 	OK(nft_reply_marks_set(l->w, "veth1", 0x10, &e));
 	assert_int_equal(check(l, "veth0", 1), 0);
 	assert_int_equal(check(l, "veth1", 0x10), 1);
@@ -87,18 +87,18 @@ static void change(struct nft_lab *l, struct nl_msg *m)
 	OK(nl_batch_commit(l->w, b, &e));
 }
 
-static void what_others_changed(void **state)
+static void test_changes_by_others_are_detected_and_repaired(void **state)
 {
 	const struct nft_place *pre = nft_places(NFT_INET), *out = pre + 1;
 	struct nft_marks other = {"net1", 1};
 	struct nft_lab *l = *state;
 	struct nl_msg *m;
 
-	/* one rule more */
+	/* one additional rule */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, out, 0, &veth0));
 	assert_int_equal(check(l, "veth0", 1), 0);
-	/* another rule first */
+	/* another rule before it */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, pre, 0, &other));
 	assert_int_equal(check(l, "veth0", 1), 0);
@@ -118,7 +118,7 @@ static void what_others_changed(void **state)
 	put_str(m, NFTA_CHAIN_NAME, "stranger");
 	change(l, m);
 	assert_int_equal(check(l, "veth0", 1), 0);
-	/* the table made dormant */
+	/* the table is dormant */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_NEWTABLE, pre->family);
 	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
@@ -131,7 +131,7 @@ static void what_others_changed(void **state)
 }
 
 /* Tables of other programs stay. */
-static void tables_of_others(void **state)
+static void test_tables_of_other_programs_stay(void **state)
 {
 	struct nft_lab *l = *state;
 	struct nl_msg *m = nft_dump_msg(NFT_MSG_NEWTABLE, nft_places(NFT_INET)->family);
@@ -154,7 +154,7 @@ static void tables_of_others(void **state)
 }
 
 /* A kernel without inet route chains needs both tables; one alone is not enough. */
-static void split_layout(void **state)
+static void test_kernel_without_inet_chains_gets_two_tables(void **state)
 {
 	static const uint8_t families[] = {NFPROTO_IPV4, NFPROTO_IPV6};
 	struct nft_lab *l = *state;
@@ -166,14 +166,14 @@ static void split_layout(void **state)
 		assert_int_equal(check(l, "veth0", 2), 0);
 		change(l, nft_table_msg(NFT_MSG_DELTABLE, 0, families[i]));
 		assert_int_equal(check(l, "veth0", 1), 0);
-		/* The check has left nothing behind. */
+		/* The check has changed nothing. */
 		assert_int_equal(check(l, "veth0", 1), 0);
 		OK(nft_reply_marks_del(l->w, &e));
 	}
 }
 
-/* The rules for a kernel without IPv6, unlike this one ... */
-static void ipv4_layout(void **state)
+/* The rules for a kernel without IPv6 are not accepted by a kernel with IPv6. */
+static void test_ipv4_rules_are_not_accepted_with_ipv6(void **state)
 {
 	struct nft_lab *l = *state;
 	int r;
@@ -184,8 +184,8 @@ static void ipv4_layout(void **state)
 	assert_int_equal(check(l, "veth0", 1), 0);
 }
 
-/* ... and this one is. */
-static void recorded_without_ipv6(void **state)
+/* The recording of a kernel without IPv6: its rules are accepted. */
+static void test_recorded_rules_of_a_kernel_without_ipv6(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("nft_ipv4.nl");
 
@@ -194,7 +194,7 @@ static void recorded_without_ipv6(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void status(void **state)
+static void test_missing_nf_tables_is_reported(void **state)
 {
 	auto_nl struct nl_wire *without = kern_replay("nft_none.nl");
 	struct nft_lab *l = *state;
@@ -207,8 +207,8 @@ static void status(void **state)
 	OK(nl_replay_finished(without, &e));
 }
 
-/* A failed transaction changes nothing: all or nothing. */
-static void all_or_nothing(void **state)
+/* A failed transaction changes nothing. */
+static void test_failed_transaction_changes_nothing(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct nft_place *p = nft_places(NFT_INET);
@@ -223,7 +223,7 @@ static void all_or_nothing(void **state)
 	assert_int_equal(check(l, "veth0", 1), 1);
 }
 
-static void recorded_marks(void **state)
+static void test_recorded_rules_are_accepted(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("nft_check.nl");
 
@@ -240,7 +240,7 @@ static void use_check(struct nl_wire *w)
 }
 
 /* Only changes of ignored attributes (handles) are not detected. */
-static void hostile_rules(void **state)
+static void test_mutated_rule_dumps_do_not_crash(void **state)
 {
 	(void)state;
 	agreed = 0;
@@ -248,7 +248,7 @@ static void hostile_rules(void **state)
 	assert_in_range(agreed, 1, 300);
 }
 
-/* --- packets: a request by veth0 whose sender the pod would answer by net1 --- */
+/* --- packets: a request from veth0 whose reply would leave the pod by net1 --- */
 
 static int udp_socket(int ns, const char *ip, uint16_t port)
 {
@@ -271,7 +271,7 @@ static bool readable(int fd, int ms)
 	return poll(&p, 1, ms) == 1;
 }
 
-/* True when the answer arrives. */
+/* True if the reply arrives. */
 static bool answered(int host_ns, int pod_ns, uint16_t port)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from;
@@ -329,7 +329,7 @@ static void build(struct kern_lab *host, struct kern_lab *pod, struct nl_batch *
 	kern_commit(pod, b);
 }
 
-static void replies_take_the_way_back(void **state)
+static void test_replies_leave_by_the_interface_of_the_request(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct nft_lab *l = *state;
@@ -350,17 +350,25 @@ static void replies_take_the_way_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(set_check_delete, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_others_changed, setup, teardown),
-		cmocka_unit_test_setup_teardown(tables_of_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(split_layout, setup, teardown),
-		cmocka_unit_test_setup_teardown(ipv4_layout, setup, teardown),
-		cmocka_unit_test(recorded_without_ipv6),
-		cmocka_unit_test_setup_teardown(status, setup, teardown),
-		cmocka_unit_test_setup_teardown(all_or_nothing, setup, teardown),
-		cmocka_unit_test(recorded_marks),
-		cmocka_unit_test(hostile_rules),
-		cmocka_unit_test_setup_teardown(replies_take_the_way_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reply_marks_are_set_checked_and_deleted, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_changes_by_others_are_detected_and_repaired,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tables_of_other_programs_stay, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_kernel_without_inet_chains_gets_two_tables,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ipv4_rules_are_not_accepted_with_ipv6, setup,
+						teardown),
+		cmocka_unit_test(test_recorded_rules_of_a_kernel_without_ipv6),
+		cmocka_unit_test_setup_teardown(test_missing_nf_tables_is_reported, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_failed_transaction_changes_nothing, setup,
+						teardown),
+		cmocka_unit_test(test_recorded_rules_are_accepted),
+		cmocka_unit_test(test_mutated_rule_dumps_do_not_crash),
+		cmocka_unit_test_setup_teardown(test_replies_leave_by_the_interface_of_the_request,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The netlink socket: batches and their acks, texts of errors, several namespaces, recorder and
+ * The netlink socket: batches and their acks, error texts, several namespaces, recorder and
  * replayer.
  */
 #include "kern_lab.h"
@@ -40,7 +40,7 @@ static void add_bridge(struct nl_batch *b, const char *name)
 	link_add(b, &s);
 }
 
-static void batch_goes_on_after_a_failure(void **state)
+static void test_batch_continues_after_a_failed_message(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct kern_lab l;
@@ -56,7 +56,7 @@ static void batch_goes_on_after_a_failure(void **state)
 	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	kern_link(&l, "br1");
-	/* A message that was sent is not sent again. */
+	/* A message of an earlier commit is not sent again. */
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	nl_batch_reset(b);
@@ -65,8 +65,8 @@ static void batch_goes_on_after_a_failure(void **state)
 	kern_close(&l);
 }
 
-/* Several sends, and more acks than a small receive buffer holds. */
-static void batch_of_hundreds(void **state)
+/* Several sends, and more acks than a small receive buffer can store. */
+static void test_batch_of_300_messages_gets_all_acks(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct kern_lab l;
@@ -98,7 +98,7 @@ static void batch_of_hundreds(void **state)
 }
 
 /* Messages that the kernel could not queue are reported as lost; the others keep their order. */
-static void batch_whose_acks_are_lost(void **state)
+static void test_messages_with_lost_acks_are_reported(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	int size = 1, first = -1;
@@ -126,13 +126,13 @@ static void batch_whose_acks_are_lost(void **state)
 		"outcome is unknown",
 		first);
 	assert_string_equal(e.text, words);
-	/* The socket remains usable. */
+	/* The socket is still usable. */
 	assert_string_equal(kern_link(&l, "lo").name, "lo");
 	kern_close(&l);
 }
 
-/* A reply that does not fit is requested again, with a larger buffer. */
-static void buffer_that_is_too_small(void **state)
+/* A reply that does not fit into the buffer is requested again with a larger buffer. */
+static void test_too_small_buffer_grows(void **state)
 {
 	struct link *list;
 	struct kern_lab l;
@@ -151,7 +151,7 @@ static void buffer_that_is_too_small(void **state)
 	kern_close(&l);
 }
 
-static void refused_input_sends_nothing(void **state)
+static void test_invalid_input_sends_no_message(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link found;
@@ -169,7 +169,7 @@ static void refused_input_sends_nothing(void **state)
 	kern_close(&l);
 }
 
-static void tolerated_errors(void **state)
+static void test_deleting_missing_objects_is_tolerated(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct ipnet net = kern_net("10.0.0.1/24");
@@ -187,7 +187,7 @@ static void tolerated_errors(void **state)
 	kern_close(&l);
 }
 
-static void kinds_of_errors(void **state)
+static void test_netlink_errors_have_a_kind_and_a_hint(void **state)
 {
 	static const struct {
 		int code;
@@ -217,7 +217,7 @@ static void kinds_of_errors(void **state)
 	kern_close(&l);
 }
 
-/* The message for a caller without privileges; 0 from the child if it was correct. */
+/* In a child: the error text for a caller without privileges; 0 if it was correct. */
 static int try_as_nobody(struct kern_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -233,7 +233,7 @@ static int try_as_nobody(struct kern_lab *l)
 		       0;
 }
 
-static void without_privilege(void **state)
+static void test_error_without_privilege_names_the_capability(void **state)
 {
 	int status = -1;
 	struct kern_lab l;
@@ -249,8 +249,8 @@ static void without_privilege(void **state)
 	kern_close(&l);
 }
 
-/* Two namespaces at once, and the caller in a third. */
-static void wires_stay_where_they_were_opened(void **state)
+/* Two sockets in two namespaces at once, and the caller in a third namespace. */
+static void test_socket_stays_in_the_namespace_it_was_opened_in(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -274,8 +274,8 @@ static void wires_stay_where_they_were_opened(void **state)
 	kern_close(&m);
 }
 
-/* On a new socket in the requested namespace, without replies of the old conversation. */
-static void reopened(void **state)
+/* The new socket is in the requested namespace and has no replies of the old one. */
+static void test_reopened_socket_is_in_the_requested_namespace(void **state)
 {
 	struct kern_lab l, m;
 	struct link found;
@@ -291,19 +291,19 @@ static void reopened(void **state)
 	FAILS(link_get(l.w, "there", &found, &e), -ENODEV, "look up link 'there': Link not found");
 	OK(nl_reopen(l.w, m.ns, &e));
 	OK(link_get(l.w, "there", &found, &e));
-	/* on failure it stays as it was */
+	/* after a failure the old socket stays in use */
 	assert_true(nl_reopen(l.w, STDIN_FILENO, &e) < 0);
 	OK(link_get(l.w, "there", &found, &e));
 	kern_close(&l);
 	kern_close(&m);
 }
 
-static void protocol_that_is_not_there(void **state)
+static void test_missing_netlink_protocol_is_unsupported(void **state)
 {
 	struct nl_wire *w = NULL;
 
 	(void)state;
-	/* This kernel may have it: then there is nothing to see. */
+	/* The kernel of this machine may have RDMA netlink: then the error cannot be caused. */
 	if (nl_open(&w, NL_RDMA, -1, &e) == 0) {
 		nl_wire_close(w);
 		return;
@@ -318,7 +318,7 @@ static void protocol_that_is_not_there(void **state)
 
 /* --- recorder and replayer --- */
 
-/* NULL: e has the reason */
+/* NULL: the error is in e */
 static struct nl_wire *replay_text(const char *text)
 {
 	auto_fd int fd = memfd_create("replay", MFD_CLOEXEC);
@@ -329,7 +329,7 @@ static struct nl_wire *replay_text(const char *text)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (nl_open_replay(&w, path, &e) == 0)
 		return w;
-	/* The number of the descriptor does not matter. */
+	/* The number of the descriptor is arbitrary. */
 	memmove(e.text, strchr(e.text, ':'), strlen(strchr(e.text, ':')) + 1);
 	return NULL;
 }
@@ -356,8 +356,8 @@ static void check_three_bridges(struct nl_wire *w)
 	assert_int_equal(nl_batch_result(b, 3), -EINVAL);
 }
 
-/* What one wire records another replays, after other traffic and with other numbers. */
-static void record_then_replay(void **state)
+/* A recording can be replayed after other traffic and with other sequence numbers. */
+static void test_recording_can_be_replayed(void **state)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
 	auto_nl struct nl_wire *w = NULL;
@@ -385,7 +385,7 @@ static void record_then_replay(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void recorded_failures(void **state)
+static void test_recorded_failures_are_replayed(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("batch.nl");
 
@@ -394,7 +394,7 @@ static void recorded_failures(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void replay_of_another_request(void **state)
+static void test_replay_refuses_a_request_that_was_not_recorded(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("batch.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -413,7 +413,7 @@ static void replay_of_another_request(void **state)
 	      "56 bytes, wants 176");
 }
 
-static void recordings_that_are_none(void **state)
+static void test_invalid_recordings_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -432,7 +432,7 @@ static void recordings_that_are_none(void **state)
 	}
 }
 
-static void replay_without_an_answer(void **state)
+static void test_replay_without_an_answer_times_out(void **state)
 {
 	auto_nl struct nl_wire *w = NULL;
 	struct link found;
@@ -474,7 +474,7 @@ static struct nl_msg *dump_request(void)
 	"0000000000000000"                                                                         \
 	"00000000"
 
-static void interrupted_dump(void **state)
+static void test_interrupted_dump_is_repeated(void **state)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int n = 0;
@@ -488,7 +488,7 @@ static void interrupted_dump(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void dump_that_never_settles(void **state)
+static void test_dump_interrupted_each_time_is_an_error(void **state)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int n = 0;
@@ -512,8 +512,8 @@ static int refuse(void *msg, void *arg)
 	return -ELOOP;
 }
 
-/* After an error of a callback the rest of the dump does not disturb the next request. */
-static void callback_that_fails(void **state)
+/* After an error of a callback the rest of the dump does not affect the next request. */
+static void test_dump_ends_when_its_callback_fails(void **state)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int n = 0;
@@ -527,14 +527,14 @@ static void callback_that_fails(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void malformed_answers(void **state)
+static void test_malformed_answers_are_errors(void **state)
 {
 	static const char *const answers[] = {
 		"10000000020000000000000000000000", /* an error without its code */
 		"ff00000010000200"
 		"0000000000000000", /* longer than the datagram */
 		"0f00000010000200"
-		"0000000000000000", /* shorter than its head */
+		"0000000000000000", /* shorter than its header */
 		"10",
 		"",
 	};
@@ -566,7 +566,7 @@ static void use_batch(struct nl_wire *w)
 		assert_in_range(nl_batch_result(b, i) + 5000, 0, 5000);
 }
 
-static void hostile_acks(void **state)
+static void test_mutated_acks_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("batch.nl", 3000, use_batch);
@@ -575,27 +575,27 @@ static void hostile_acks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(batch_goes_on_after_a_failure),
-		cmocka_unit_test(batch_of_hundreds),
-		cmocka_unit_test(batch_whose_acks_are_lost),
-		cmocka_unit_test(buffer_that_is_too_small),
-		cmocka_unit_test(refused_input_sends_nothing),
-		cmocka_unit_test(tolerated_errors),
-		cmocka_unit_test(kinds_of_errors),
-		cmocka_unit_test(without_privilege),
-		cmocka_unit_test(wires_stay_where_they_were_opened),
-		cmocka_unit_test(reopened),
-		cmocka_unit_test(protocol_that_is_not_there),
-		cmocka_unit_test(record_then_replay),
-		cmocka_unit_test(recorded_failures),
-		cmocka_unit_test(replay_of_another_request),
-		cmocka_unit_test(recordings_that_are_none),
-		cmocka_unit_test(replay_without_an_answer),
-		cmocka_unit_test(interrupted_dump),
-		cmocka_unit_test(dump_that_never_settles),
-		cmocka_unit_test(callback_that_fails),
-		cmocka_unit_test(malformed_answers),
-		cmocka_unit_test(hostile_acks),
+		cmocka_unit_test(test_batch_continues_after_a_failed_message),
+		cmocka_unit_test(test_batch_of_300_messages_gets_all_acks),
+		cmocka_unit_test(test_messages_with_lost_acks_are_reported),
+		cmocka_unit_test(test_too_small_buffer_grows),
+		cmocka_unit_test(test_invalid_input_sends_no_message),
+		cmocka_unit_test(test_deleting_missing_objects_is_tolerated),
+		cmocka_unit_test(test_netlink_errors_have_a_kind_and_a_hint),
+		cmocka_unit_test(test_error_without_privilege_names_the_capability),
+		cmocka_unit_test(test_socket_stays_in_the_namespace_it_was_opened_in),
+		cmocka_unit_test(test_reopened_socket_is_in_the_requested_namespace),
+		cmocka_unit_test(test_missing_netlink_protocol_is_unsupported),
+		cmocka_unit_test(test_recording_can_be_replayed),
+		cmocka_unit_test(test_recorded_failures_are_replayed),
+		cmocka_unit_test(test_replay_refuses_a_request_that_was_not_recorded),
+		cmocka_unit_test(test_invalid_recordings_are_refused),
+		cmocka_unit_test(test_replay_without_an_answer_times_out),
+		cmocka_unit_test(test_interrupted_dump_is_repeated),
+		cmocka_unit_test(test_dump_interrupted_each_time_is_an_error),
+		cmocka_unit_test(test_dump_ends_when_its_callback_fails),
+		cmocka_unit_test(test_malformed_answers_are_errors),
+		cmocka_unit_test(test_mutated_acks_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

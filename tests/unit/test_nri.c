@@ -42,7 +42,7 @@ static const char *value(const struct nri_adjustment *a, const char *name)
 	return NULL;
 }
 
-static void container_with_rdma_gets_memlock_and_environment(void **state)
+static void test_container_with_rdma_gets_memlock_and_environment(void **state)
 {
 	static const struct {
 		const char *name, *value;
@@ -74,7 +74,7 @@ static void container_with_rdma_gets_memlock_and_environment(void **state)
 	assert_null(value(&a, "NCCL_NET"));
 }
 
-static void container_without_verbs_is_left_alone(void **state)
+static void test_container_without_verbs_is_not_adjusted(void **state)
 {
 	const struct nri_container c = {
 		.devices = no_verbs, .n_devices = ARRAY_LEN(no_verbs), .nccl_net = "IB"};
@@ -87,7 +87,7 @@ static void container_without_verbs_is_left_alone(void **state)
 	assert_int_equal(a.n_env, 0);
 }
 
-static void own_values_of_the_container_are_left_alone(void **state)
+static void test_environment_set_by_the_container_stays(void **state)
 {
 	static const char *const env[] = {
 		"NCCL_IB_HCA=mlx5_7", "NCCL_SOCKET_IFNAME=", "NVSHMEM_HCA_PE_MAPPING=mlx5_0:1:1",
@@ -115,7 +115,7 @@ static void own_values_of_the_container_are_left_alone(void **state)
 	assert_true(b.memlock == NRI_UNLIMITED);
 }
 
-static void different_gid_indices_set_none(void **state)
+static void test_different_gid_indexes_set_no_variable(void **state)
 {
 	const struct nri_container c = {.devices = verbs, .n_devices = ARRAY_LEN(verbs)};
 	auto_rails struct rails_list rails = two_rails(5, 7);
@@ -129,7 +129,7 @@ static void different_gid_indices_set_none(void **state)
 	assert_string_equal(value(&a, "UNIRAIL_GID_INDEX_net2"), "7");
 }
 
-static void settings_and_annotation(void **state)
+static void test_pod_annotation_overrides_the_setting(void **state)
 {
 	const struct nri_policy none = {.primary = "eth0"};
 	struct nri_policy ib = none;
@@ -164,7 +164,7 @@ static const char create[] = "\x0a\x28"
 			     "\x5a\x1b\x12\x19\x0a\x17/dev/infiniband/uverbs0"
 			     "\x6a\x11\x0a\x0bRLIMIT_CORE\x10\x07\x18\x03";
 
-static void create_is_decoded(void **state)
+static void test_create_container_request_is_decoded(void **state)
 {
 	auto_nri_create struct nri_create *m = NULL;
 	const struct nri_container *c;
@@ -188,7 +188,7 @@ static void create_is_decoded(void **state)
 	assert_string_equal(c->nccl_net, "IB");
 }
 
-static void every_truncation_is_refused_or_decoded(void **state)
+static void test_truncated_request_is_refused_or_decoded(void **state)
 {
 	(void)state;
 	for (size_t n = 0; n < sizeof(create) - 1; n++) {
@@ -200,7 +200,7 @@ static void every_truncation_is_refused_or_decoded(void **state)
 	}
 }
 
-static void adjustment_is_encoded(void **state)
+static void test_adjustment_has_the_bytes_of_the_protocol(void **state)
 {
 	static const char want[] = "\x0a\x30"
 				   "\x22\x06\x0a\x01"
@@ -220,7 +220,7 @@ static void adjustment_is_encoded(void **state)
 	assert_int_equal((unsigned char)b.p[b.len - 1], 1);
 }
 
-static void memlock_setting(void **state)
+static void test_memlock_setting_is_parsed(void **state)
 {
 	struct err e = ERR_INIT;
 	uint64_t n = 1;
@@ -241,15 +241,15 @@ static void memlock_setting(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(container_with_rdma_gets_memlock_and_environment),
-		cmocka_unit_test(container_without_verbs_is_left_alone),
-		cmocka_unit_test(own_values_of_the_container_are_left_alone),
-		cmocka_unit_test(different_gid_indices_set_none),
-		cmocka_unit_test(settings_and_annotation),
-		cmocka_unit_test(create_is_decoded),
-		cmocka_unit_test(every_truncation_is_refused_or_decoded),
-		cmocka_unit_test(adjustment_is_encoded),
-		cmocka_unit_test(memlock_setting),
+		cmocka_unit_test(test_container_with_rdma_gets_memlock_and_environment),
+		cmocka_unit_test(test_container_without_verbs_is_not_adjusted),
+		cmocka_unit_test(test_environment_set_by_the_container_stays),
+		cmocka_unit_test(test_different_gid_indexes_set_no_variable),
+		cmocka_unit_test(test_pod_annotation_overrides_the_setting),
+		cmocka_unit_test(test_create_container_request_is_decoded),
+		cmocka_unit_test(test_truncated_request_is_refused_or_decoded),
+		cmocka_unit_test(test_adjustment_has_the_bytes_of_the_protocol),
+		cmocka_unit_test(test_memlock_setting_is_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

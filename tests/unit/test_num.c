@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 
-static void test_u64(void **state)
+static void test_unsigned_numbers_are_parsed_within_their_range(void **state)
 {
 	uint64_t v = 77;
 
@@ -30,7 +30,7 @@ static void test_u64(void **state)
 	assert_int_equal(v, 12);
 }
 
-static void test_i64(void **state)
+static void test_signed_numbers_are_parsed_within_their_range(void **state)
 {
 	int64_t v = 77;
 
@@ -52,7 +52,7 @@ static void test_i64(void **state)
 	assert_int_equal(v, 0);
 }
 
-static void test_hex(void **state)
+static void test_hex_numbers_are_parsed_within_their_range(void **state)
 {
 	uint64_t v = 77;
 
@@ -69,7 +69,7 @@ static void test_hex(void **state)
 	assert_int_equal(v, 77);
 }
 
-static void test_duration(void **state)
+static void test_durations_are_parsed(void **state)
 {
 	static const struct {
 		const char *text;
@@ -94,7 +94,7 @@ static void test_duration(void **state)
 	assert_int_equal(v, 77);
 }
 
-static void test_bool(void **state)
+static void test_booleans_are_parsed(void **state)
 {
 	int v = 77;
 
@@ -122,9 +122,11 @@ static void test_bool(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_u64),  cmocka_unit_test(test_i64),
-		cmocka_unit_test(test_hex),  cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_bool),
+		cmocka_unit_test(test_unsigned_numbers_are_parsed_within_their_range),
+		cmocka_unit_test(test_signed_numbers_are_parsed_within_their_range),
+		cmocka_unit_test(test_hex_numbers_are_parsed_within_their_range),
+		cmocka_unit_test(test_durations_are_parsed),
+		cmocka_unit_test(test_booleans_are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static int parse(const struct cmd *c, const char *line)
 	return opt_parse(c, "unirail x show", argc, words, &v, &e);
 }
 
-static void test_forms(void **state)
+static void test_options_are_parsed_in_every_form(void **state)
 {
 	(void)state;
 	assert_int_equal(parse(&cmd, "--rails 3 --keep --output=json --wait 1500ms"), 6);
@@ -70,7 +70,7 @@ static void test_forms(void **state)
 	assert_int_equal(parse(&cmd, ""), 0);
 }
 
-static void test_operands(void **state)
+static void test_operands_may_stand_between_options(void **state)
 {
 	(void)state;
 	assert_int_equal(parse(&cmd, "a -o json b -k"), 3);
@@ -86,7 +86,7 @@ static void test_operands(void **state)
 	assert_string_equal(v.name, "--");
 }
 
-static void test_mistakes(void **state)
+static void test_usage_errors_name_the_option(void **state)
 {
 	static const struct cmd none = {"list", NULL, "list", NULL, 0, 0};
 	static const struct cmd one = {"get", "POOL", "get", NULL, 1, 1};
@@ -168,7 +168,7 @@ static int pick(const char *a, const char *b, const char **name, int *n)
 	return r;
 }
 
-static void test_commands(void **state)
+static void test_command_is_selected_by_its_words(void **state)
 {
 	static const struct cmd single[] = {{NULL, "[X]", "does it", NULL, 0, 1}, {0}};
 	char *argv[] = {(char[]){"version"}, (char[]){"x"}, NULL};
@@ -197,7 +197,7 @@ static void test_commands(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void test_suggested_words(void **state)
+static void test_similar_words_are_suggested(void **state)
 {
 	static const char *const list[] = {"macvlan", "ipvlan", "pool", "rdma", "man"};
 
@@ -209,7 +209,7 @@ static void test_suggested_words(void **state)
 	assert_null(opt_suggest("an-argument-much-longer-than-any-word-of-the-list", list, 5));
 }
 
-static void test_help_is_wrapped(void **state)
+static void test_help_text_is_wrapped(void **state)
 {
 	auto_buf struct buf b;
 
@@ -229,10 +229,13 @@ static void test_help_is_wrapped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),		cmocka_unit_test(test_operands),
-		cmocka_unit_test(test_mistakes),	cmocka_unit_test(test_help_goes_to_stdout),
-		cmocka_unit_test(test_commands),	cmocka_unit_test(test_suggested_words),
-		cmocka_unit_test(test_help_is_wrapped),
+		cmocka_unit_test(test_options_are_parsed_in_every_form),
+		cmocka_unit_test(test_operands_may_stand_between_options),
+		cmocka_unit_test(test_usage_errors_name_the_option),
+		cmocka_unit_test(test_help_goes_to_stdout),
+		cmocka_unit_test(test_command_is_selected_by_its_words),
+		cmocka_unit_test(test_similar_words_are_suggested),
+		cmocka_unit_test(test_help_text_is_wrapped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts as sysfs shows them: tests/hosts/. */
+/* PCI functions of recorded hosts in tests/hosts/, read from sysfs. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static struct err e;
 			fail_msg("'%s' is not in '%s'", part, e.text);                             \
 	} while (0)
 
-static void addresses(void **state)
+static void test_pci_addresses_are_checked(void **state)
 {
 	(void)state;
 	assert_true(pci_bdf_ok("0000:3b:00.2"));
@@ -35,7 +35,7 @@ static void addresses(void **state)
 	assert_false(pci_driver_is_dpdk("mlx5_core"));
 }
 
-static void functions(void **state)
+static void test_attributes_of_functions_are_read(void **state)
 {
 	auto_free struct pci_dev *list = NULL;
 	struct host_lab h;
@@ -74,8 +74,8 @@ static void functions(void **state)
 	host_remove(&h);
 }
 
-/* What cannot be read is not what is not there: a link that leads to itself. */
-static void unreadable(void **state)
+/* An unreadable function is not a missing function: here a symbolic link to itself. */
+static void test_unreadable_function_is_an_error(void **state)
 {
 	struct host_lab h;
 	struct pci_dev d;
@@ -92,7 +92,7 @@ static void unreadable(void **state)
 	host_remove(&h);
 }
 
-static void vfs(void **state)
+static void test_vfs_are_listed_by_number(void **state)
 {
 	auto_free struct pci_vf *list = NULL;
 	char pf[PCI_BDF_MAX];
@@ -128,7 +128,7 @@ static void expect(struct host_lab *h, const char *device, enum pci_child what, 
 	str_list_free(names, n);
 }
 
-static void children(void **state)
+static void test_interfaces_and_devices_of_a_function_are_listed(void **state)
 {
 	char device[PCI_NAME_MAX], **names = NULL;
 	struct host_lab h;
@@ -151,7 +151,7 @@ static void children(void **state)
 	host_remove(&h);
 }
 
-static void ancestry(void **state)
+static void test_common_bridge_of_functions_is_found(void **state)
 {
 	struct pci_path nic, gpu, disk;
 	struct host_lab h;
@@ -166,7 +166,7 @@ static void ancestry(void **state)
 	assert_string_equal(nic.ports[2], "0000:3c:04.0");
 	assert_int_equal(pci_path_common(&nic, &gpu), 2);
 	assert_int_equal(pci_path_common(&nic, &nic), 3);
-	/* VMD: the disk's own root is the second one */
+	/* VMD: the second root complex is the one of the disk */
 	assert_string_equal(disk.root, "pci10000:e0");
 	assert_int_equal(disk.n, 1);
 	assert_int_equal(pci_path_common(&nic, &disk), -1);
@@ -175,7 +175,7 @@ static void ancestry(void **state)
 
 #define PF "/sys/bus/pci/devices/0000:01:00.0/"
 
-static void vf_count(void **state)
+static void test_number_of_vfs_is_checked_before_it_is_set(void **state)
 {
 	struct host_lab h;
 	char line[64];
@@ -194,7 +194,7 @@ static void vf_count(void **state)
 	host_remove(&h);
 }
 
-static void drivers(void **state)
+static void test_driver_is_bound_and_unbound(void **state)
 {
 	struct host_lab h;
 	char line[64];
@@ -214,7 +214,10 @@ static void drivers(void **state)
 	assert_int_equal(pci_unbind(&h.root, "0000:01:10.0", &e), 0);
 	host_read(&h, "/sys/bus/pci/drivers/igbvf/unbind", line, sizeof(line));
 	assert_string_equal(line, "0000:01:10.0");
-	/* no kernel answers here, so no driver comes: the override must not stay */
+	/*
+	 * No kernel acts on the written file, so the driver does not bind: the override must be
+	 * removed.
+	 */
 	assert_int_equal(pci_rebind(&h.root, "0000:01:10.2", "vfio-pci", &e), -ENODEV);
 	HAS("intel_iommu=on");
 	host_read(&h, "/sys/bus/pci/drivers_probe", line, sizeof(line));
@@ -224,7 +227,7 @@ static void drivers(void **state)
 	host_remove(&h);
 }
 
-static void waits_for_child(void **state)
+static void test_wait_for_a_child_device_ends_with_it_or_the_timeout(void **state)
 {
 	char name[PCI_NAME_MAX];
 	struct host_lab h;
@@ -249,11 +252,15 @@ static void waits_for_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses),	   cmocka_unit_test(functions),
-		cmocka_unit_test(unreadable),	   cmocka_unit_test(vfs),
-		cmocka_unit_test(children),	   cmocka_unit_test(ancestry),
-		cmocka_unit_test(vf_count),	   cmocka_unit_test(drivers),
-		cmocka_unit_test(waits_for_child),
+		cmocka_unit_test(test_pci_addresses_are_checked),
+		cmocka_unit_test(test_attributes_of_functions_are_read),
+		cmocka_unit_test(test_unreadable_function_is_an_error),
+		cmocka_unit_test(test_vfs_are_listed_by_number),
+		cmocka_unit_test(test_interfaces_and_devices_of_a_function_are_listed),
+		cmocka_unit_test(test_common_bridge_of_functions_is_found),
+		cmocka_unit_test(test_number_of_vfs_is_checked_before_it_is_set),
+		cmocka_unit_test(test_driver_is_bound_and_unbound),
+		cmocka_unit_test(test_wait_for_a_child_device_ends_with_it_or_the_timeout),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration space of recorded functions: a switch port with ACS, a NIC, and spaces that lie. */
+/*
+ * Configuration space of recorded functions: a switch port with ACS, a NIC, and spaces with invalid
+ * content.
+ */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -50,7 +53,7 @@ static void put(struct host_lab *h, const unsigned char *p, size_t n)
 	assert_int_equal(write(fd, p, n), (ssize_t)n);
 }
 
-static void acs(void **state)
+static void test_acs_is_read_and_disabled(void **state)
 {
 	unsigned char p[4096];
 	struct host_lab h;
@@ -72,7 +75,7 @@ static void acs(void **state)
 	host_remove(&h);
 }
 
-static void device_control(void **state)
+static void test_read_request_size_is_read_and_set(void **state)
 {
 	unsigned char p[4096];
 	struct pci_devctl d;
@@ -97,7 +100,7 @@ static void device_control(void **state)
 	host_remove(&h);
 }
 
-static void refused(void **state)
+static void test_configuration_space_without_the_capability_is_refused(void **state)
 {
 	unsigned char p[4096];
 	struct pci_devctl d;
@@ -107,9 +110,9 @@ static void refused(void **state)
 	(void)state;
 	host_empty(&h);
 	space(p);
-	put(&h, p, 64); /* what a user other than root is shown */
+	put(&h, p, 64); /* the part that users other than root can read */
 	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), -EACCES);
-	put(&h, p, 256); /* PCI, not Express */
+	put(&h, p, 256); /* PCI, not PCI Express */
 	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 0);
 	assert_int_equal(pci_acs_set(&h.root, PORT, 0, &e), -EOPNOTSUPP);
 	put(&h, p, 20);
@@ -121,15 +124,17 @@ static void refused(void **state)
 	put(&h, p, sizeof(p));
 	assert_int_equal(pci_devctl_read(&h.root, PORT, &d, &e), -EBADMSG);
 	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), -EBADMSG);
-	memset(p, 0xff, sizeof(p)); /* off the bus */
+	memset(p, 0xff, sizeof(p)); /* a function that is no longer on the bus reads as 0xff */
 	put(&h, p, sizeof(p));
 	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 0);
 	assert_int_equal(pci_acs_read(&h.root, "0000:ff:00.0", &a, &e), -ENOENT);
 	host_remove(&h);
 }
 
-/* Each byte of the lists once with each of a few values: never beyond the space, never for ever. */
-static void hostile(void **state)
+/*
+ * Each byte of the capability lists with several values: parsing stays within the space and ends.
+ */
+static void test_invalid_capability_lists_do_not_crash(void **state)
 {
 	static const unsigned char values[] = {0, 1, 0x0d, 0x10, 0x40, 0xfc, 0xff};
 	static const size_t at[] = {0x06,  0x34,  0x40,	 0x41,	0x60,  0x61,  0x100,
@@ -156,10 +161,10 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(acs),
-		cmocka_unit_test(device_control),
-		cmocka_unit_test(refused),
-		cmocka_unit_test(hostile),
+		cmocka_unit_test(test_acs_is_read_and_disabled),
+		cmocka_unit_test(test_read_request_size_is_read_and_set),
+		cmocka_unit_test(test_configuration_space_without_the_capability_is_refused),
+		cmocka_unit_test(test_invalid_capability_lists_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

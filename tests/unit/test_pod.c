@@ -22,7 +22,7 @@ static int read_text(const char *text, struct pod_facts *ret, struct err *e)
 	return pod_facts_read(json_root(doc), ret, e);
 }
 
-static void whole_pod(void **state)
+static void test_every_field_of_a_pod_is_read(void **state)
 {
 	static const char text[] =
 		"{\"kind\":\"Pod\",\"metadata\":{\"namespace\":\"train\",\"name\":\"job-0\","
@@ -63,7 +63,7 @@ static void whole_pod(void **state)
 	pod_facts_done(&p);
 }
 
-static void bare_pod(void **state)
+static void test_pod_without_optional_fields_is_read(void **state)
 {
 	struct pod_facts p;
 
@@ -81,7 +81,7 @@ static void bare_pod(void **state)
 	pod_facts_done(&p);
 }
 
-static void bad_pods(void **state)
+static void test_malformed_pods_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -114,7 +114,7 @@ static void bad_pods(void **state)
 	}
 }
 
-static void labels_by_hand(void **state)
+static void test_labels_are_put_and_found(void **state)
 {
 	struct labels l = {0};
 
@@ -132,8 +132,10 @@ static void labels_by_hand(void **state)
 	assert_null(labels_get(&l, "a"));
 }
 
-/* Labels in any order, of equal keys the last; past the limit none. */
-static void many_labels(void **state)
+/*
+ * Labels in any order; of equal keys the last is used; a pod with more than the maximum has none.
+ */
+static void test_number_of_labels_is_limited(void **state)
 {
 	static const size_t counts[] = {0, 1, LABELS_MAX, LABELS_MAX + 1};
 
@@ -158,7 +160,7 @@ static void many_labels(void **state)
 	}
 }
 
-static void equal_keys(void **state)
+static void test_last_of_equal_label_keys_is_used(void **state)
 {
 	struct labels l = {0};
 
@@ -176,9 +178,12 @@ static void equal_keys(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_pod),   cmocka_unit_test(bare_pod),
-		cmocka_unit_test(bad_pods),    cmocka_unit_test(labels_by_hand),
-		cmocka_unit_test(many_labels), cmocka_unit_test(equal_keys),
+		cmocka_unit_test(test_every_field_of_a_pod_is_read),
+		cmocka_unit_test(test_pod_without_optional_fields_is_read),
+		cmocka_unit_test(test_malformed_pods_are_refused),
+		cmocka_unit_test(test_labels_are_put_and_found),
+		cmocka_unit_test(test_number_of_labels_is_limited),
+		cmocka_unit_test(test_last_of_equal_label_keys_is_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs of the pod that a GetPreferredAllocation is for, from lists of the kubelet. */
+/*
+ * The GPUs of the pod for which the kubelet calls GetPreferredAllocation, derived from its lists of
+ * allocations.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +46,7 @@ static void add(struct podres_list *l, const char *text)
 	VEC_PUSH(d->ids, d->n_ids) = span_dup(rest);
 }
 
-/* The ids that are chosen for rdma/a, with a space after each. */
+/* The selected IDs for rdma/a, each followed by a space. */
 static void assert_chosen(struct pod_gpus *g, const char *const *devices, const char *wanted)
 {
 	auto_podres struct podres_list l = {0};
@@ -64,7 +67,7 @@ static void assert_chosen(struct pod_gpus *g, const char *const *devices, const 
 #define CHOSEN(g, wanted, ...)                                                                     \
 	assert_chosen(g, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL}, wanted)
 
-static void test_the_pod_that_appeared_last(void **state)
+static void test_gpus_of_the_pod_that_appeared_last_are_used(void **state)
 {
 	struct pod_gpus g = {0};
 
@@ -73,16 +76,16 @@ static void test_the_pod_that_appeared_last(void **state)
 	CHOSEN(&g, "GPU-0 ", "a/c nvidia.com/gpu=GPU-0");
 	CHOSEN(&g, "GPU-1 GPU-2 ", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1",
 	       "b/c nvidia.com/gpu=GPU-2");
-	/* The same pod asks for its second resource. */
+	/* The same pod requests its second resource. */
 	CHOSEN(&g, "GPU-1 GPU-2 ", "b/c nvidia.com/gpu=GPU-1", "b/c rdma/b=0",
 	       "b/c nvidia.com/gpu=GPU-2", "a/c nvidia.com/gpu=GPU-0");
-	/* It has the resource already. */
+	/* Pod b has the resource already. */
 	CHOSEN(&g, "GPU-0 ", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1",
 	       "b/c rdma/a=1");
 	pod_gpus_done(&g);
 }
 
-static void test_containers_of_one_pod(void **state)
+static void test_gpus_of_all_containers_of_the_pod_are_used(void **state)
 {
 	struct pod_gpus g = {0};
 
@@ -94,22 +97,22 @@ static void test_containers_of_one_pod(void **state)
 	pod_gpus_done(&g);
 }
 
-static void test_no_pod(void **state)
+static void test_ambiguous_pod_gives_no_gpus(void **state)
 {
 	struct pod_gpus g = {0};
 
 	(void)state;
-	/* Two that appeared at once: after a restart of the agent. */
+	/* Two pods appeared at once, as after a restart of the agent. */
 	CHOSEN(&g, "", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1");
 	CHOSEN(&g, "", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1");
 	CHOSEN(&g, "GPU-2 ", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1",
 	       "c/c nvidia.com/gpu=GPU-2");
-	/* No GPUs of this node, and other devices. */
+	/* No GPUs of this node, and devices of other resources. */
 	CHOSEN(&g, "", "a/c nvidia.com/gpu=GPU-9", "b/c rdma/b=0", "c/c cpu=1");
 	pod_gpus_done(&g);
 }
 
-static void test_names_of_gpus(void **state)
+static void test_gpu_ids_may_be_addresses_or_uuids(void **state)
 {
 	struct pod_gpus g = {0};
 
@@ -122,10 +125,10 @@ static void test_names_of_gpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_pod_that_appeared_last),
-		cmocka_unit_test(test_containers_of_one_pod),
-		cmocka_unit_test(test_no_pod),
-		cmocka_unit_test(test_names_of_gpus),
+		cmocka_unit_test(test_gpus_of_the_pod_that_appeared_last_are_used),
+		cmocka_unit_test(test_gpus_of_all_containers_of_the_pod_are_used),
+		cmocka_unit_test(test_ambiguous_pod_gives_no_gpus),
+		cmocka_unit_test(test_gpu_ids_may_be_addresses_or_uuids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pod's network that another program selected, written as a network of unirail-cni. */
+/* A network that another program selected for the pod, converted to a network of unirail-cni. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,10 @@
 
 static struct err e;
 
-/* `element` as the agent sends it, network `index`; common: {"agent", "stateDir", "coordinator",
- * "runtime"}. Returns the text, or NULL. */
+/*
+ * Converts `element`, as the agent sends it, to the network `index`; common: {"agent", "stateDir",
+ * "coordinator", "runtime"}. Returns the text, or NULL.
+ */
 static char *put(const char *element, size_t index, const char *common)
 {
 	auto_json struct json_doc *d = NULL, *c = NULL;
@@ -68,7 +70,7 @@ static void refused(const char *element, const char *word)
 
 #define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniVersion\":\"\","
 
-static void test_forms_of_a_netconf(void **state)
+static void test_netconf_of_one_or_several_plugins_is_converted(void **state)
 {
 	(void)state;
 	is(NET("{\"type\":\"ptp\",\"mtu\":9}}"), 1, NULL,
@@ -83,8 +85,8 @@ static void test_forms_of_a_netconf(void **state)
 	   "{\"name\":\"n\",\"nad\":\"n\",\"cniVersion\":\"\",\"plugins\":[{\"type\":\"ptp\"}]}");
 }
 
-/* Written into every plugin, in place of its own value. */
-static void test_device(void **state)
+/* The allocated device is written into every plugin and replaces the plugin's own value. */
+static void test_allocated_device_is_written_into_plugins(void **state)
 {
 	(void)state;
 	is(NET("{\"plugins\":[{\"type\":\"ifacer\"},{\"type\":\"sriov\",\"deviceID\":\"x\","
@@ -98,8 +100,11 @@ static void test_device(void **state)
 #define REQUEST ",\"requestedDeviceID\":\"d\"}"
 #define WANTS	"\"capabilities\":{\"deviceID\":true}"
 
-/* A device named by the annotation: for plugins that declare the capability and name no device. */
-static void test_requested_device(void **state)
+/*
+ * A device named by the annotation is written into plugins that declare the capability and name no
+ * device.
+ */
+static void test_requested_device_is_written_into_capable_plugins(void **state)
 {
 	static const char *const own[] = {"\"deviceID\":\"x\"",
 					  "\"pciBusID\":\"x\"",
@@ -130,7 +135,7 @@ static void test_requested_device(void **state)
 	}
 }
 
-static void test_requests_of_the_pod(void **state)
+static void test_requested_mac_addresses_and_routes_become_args(void **state)
 {
 	(void)state;
 	is(NET("{\"type\":\"ptp\"},\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\",\"fd00::9\"],"
@@ -154,10 +159,10 @@ static void test_requests_of_the_pod(void **state)
 	"\"cgroupPath\":\"/x\"}}"
 
 /*
- * The runtime's arguments, overridden by the pod's request; only capabilities that the plugin
+ * The runtime's arguments, overridden by the pod's request, and only capabilities that the plugin
  * declares. The pod's requests do not apply to its first network.
  */
-static void test_runtime(void **state)
+static void test_runtime_config_is_limited_to_capabilities(void **state)
 {
 	static const char element[] =
 		NET("{\"type\":\"ptp\"," CAPS "},\"mac\":\"02:00:00:00:00:01\","
@@ -181,8 +186,8 @@ static void test_runtime(void **state)
 	   HEAD "\"plugins\":[{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}]}");
 }
 
-/* Used where the netconf has no value, or one without meaning. */
-static void test_coordinator(void **state)
+/* Used where the netconf has no value or an ineffective one. */
+static void test_coordinator_settings_fill_missing_values(void **state)
 {
 	static const char common[] =
 		"{\"coordinator\":{\"mode\":\"underlay\",\"podDefaultRouteNIC\":\"net1\","
@@ -198,7 +203,7 @@ static void test_coordinator(void **state)
 		"\"vethMTU\":1400}]}");
 }
 
-static void test_spiderpool(void **state)
+static void test_spiderpool_ipam_gets_the_agents_socket(void **state)
 {
 	static const char common[] = "{\"agent\":\"/a.sock\",\"stateDir\":\"/s\"}";
 
@@ -218,7 +223,7 @@ static void test_spiderpool(void **state)
 	   HEAD "\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"static\"}}]}");
 }
 
-static void test_refused(void **state)
+static void test_invalid_networks_are_refused(void **state)
 {
 	(void)state;
 	refused("[]", "networks[0] is");
@@ -238,14 +243,14 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms_of_a_netconf),
-		cmocka_unit_test(test_device),
-		cmocka_unit_test(test_requested_device),
-		cmocka_unit_test(test_requests_of_the_pod),
-		cmocka_unit_test(test_runtime),
-		cmocka_unit_test(test_coordinator),
-		cmocka_unit_test(test_spiderpool),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_netconf_of_one_or_several_plugins_is_converted),
+		cmocka_unit_test(test_allocated_device_is_written_into_plugins),
+		cmocka_unit_test(test_requested_device_is_written_into_capable_plugins),
+		cmocka_unit_test(test_requested_mac_addresses_and_routes_become_args),
+		cmocka_unit_test(test_runtime_config_is_limited_to_capabilities),
+		cmocka_unit_test(test_coordinator_settings_fill_missing_values),
+		cmocka_unit_test(test_spiderpool_ipam_gets_the_agents_socket),
+		cmocka_unit_test(test_invalid_networks_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From annotations, lists and a pod to the pools of an interface, in order, or to an error. */
+/* Annotations, pool lists and a pod determine the pools of an interface in order, or an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,10 @@
 	"\"},\"spec\":{\"subnet\":\"" net "\"" more "}}"
 #define LABELS(kind, key, value) ",\"" kind "\":{\"matchLabels\":{\"" key "\":\"" value "\"}}"
 
-/* The pod is a/p with the label app=gpu, on node n1 in zone a, its namespace has env=prod. */
+/*
+ * The pod a/p has the label app=gpu and is on node n1 in zone a; its namespace has the label
+ * env=prod.
+ */
 static const char *const lines[] = {
 	POOL("rail0", "10.0.0.0/24", ""),
 	POOL("rail1", "10.0.1.0/24", ""),
@@ -96,10 +99,10 @@ enum {
 struct row {
 	const char *ippools, *ippool, *ns4, *ns6, *subnet; /* annotations */
 	const char *conf4, *conf6;			   /* with commas */
-	const char *ifname, *network;			   /* NULL: net1; not known */
-	int at;						   /* position + 1; 0: not known */
+	const char *ifname, *network; /* ifname NULL: net1; network NULL: unknown */
+	int at;			      /* position + 1; 0: unknown */
 	unsigned int flags;
-	/* "rail1 rail0|rail6", in order; a "!" first: what the error has. */
+	/* "rail1 rail0|rail6": pools in order; with "!" first: a part of the error */
 	const char *want;
 };
 
@@ -196,11 +199,11 @@ static void check_row(const struct row *r, size_t i)
 	note(&ns_notes, "ipam.spidernet.io/default-ipv6-ippool", r->ns6);
 	if (answer(r, &pod, &ns_notes, &b, &e) < 0) {
 		if (*r->want != '!')
-			fail_msg("row %zu wants '%s': %s", i, r->want, e.text);
+			fail_msg("row %zu: expected '%s', got the error %s", i, r->want, e.text);
 		if (!strstr(e.text, r->want + 1))
 			fail_msg("row %zu: '%s' has no '%s'", i, e.text, r->want + 1);
 	} else if (strcmp(b.len ? b.p : "", r->want) != 0) {
-		fail_msg("row %zu wants '%s', has '%s'", i, r->want, b.len ? b.p : "");
+		fail_msg("row %zu: expected '%s', got '%s'", i, r->want, b.len ? b.p : "");
 	}
 	labels_done(&ns_notes);
 	pod_facts_done(&pod);
@@ -212,9 +215,9 @@ static void check_rows(const struct row *v, size_t n)
 		check_row(&v[i], i);
 }
 
-/* --- which source --- */
+/* --- precedence of sources --- */
 
-static void test_precedence(void **state)
+static void test_pools_of_the_pod_precede_those_of_its_namespace(void **state)
 {
 	static const struct row v[] = {
 		{.want = "def|def6"},
@@ -225,7 +228,7 @@ static void test_precedence(void **state)
 		{.conf4 = "rail2,rail0,rail2", .conf6 = "rail6", .want = "rail2 rail0|rail6"},
 		/*
 		 * The namespace has pools of one family: the other family is not requested,
-		 * whatever follows.
+		 * whatever sources of lower precedence have.
 		 */
 		{.ns4 = "[\"rail1\"]", .conf4 = "rail0", .conf6 = "rail6", .want = "rail1"},
 		{.ns6 = "[\"rail6\"]", .conf4 = "rail0", .want = "|rail6"},
@@ -242,12 +245,12 @@ static void test_precedence(void **state)
 		{.ippools = "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]",
 		 .ippool = "{\"ipv4\":[\"rail2\"]}",
 		 .want = "rail0"},
-		/* The namespace's pools are ignored if the pod names pools. */
+		/* The namespace's pools are ignored if the pod requests pools. */
 		{.ippool = "{\"ipv4\":[\"rail2\"]}", .flags = NO_NS, .want = "rail2"},
 		{.conf4 = "rail0",
 		 .flags = NO_NS,
 		 .want = "!pod 'a/p': its namespace is not known yet"},
-		/* An address family that is disabled. */
+		/* One address family is disabled. */
 		{.ippool = "{\"ipv4\":[\"rail2\"],\"ipv6\":[\"rail6\"]}",
 		 .flags = NO6,
 		 .want = "rail2"},
@@ -283,12 +286,12 @@ static void test_precedence(void **state)
 	"[{\"interface\":\"eth0\",\"ipv4\":[\"rail0\"]},{\"interface\":\"net1\",\"ipv4\":[\"rail1\"]," \
 	"\"ipv6\":[\"rail6\"]}]"
 
-static void test_ippools(void **state)
+static void test_ippools_annotation_selects_by_interface_or_position(void **state)
 {
 	static const struct row v[] = {
 		{.ippools = NAMED, .ifname = "eth0", .want = "rail0"},
 		{.ippools = NAMED, .ifname = "net1", .want = "rail1|rail6"},
-		/* The position does not matter for pools given with an interface. */
+		/* The position is irrelevant for pools given with an interface. */
 		{.ippools = NAMED, .ifname = "net1", .at = 1, .want = "rail1|rail6"},
 		{.ippools = NAMED,
 		 .ifname = "net7",
@@ -298,7 +301,10 @@ static void test_ippools(void **state)
 		{.ippools = NAMED,
 		 .ifname = "storage0",
 		 .want = "!interface storage0 must be specified: add an entry for it"},
-		/* Not named: by position, whatever the first interface is called. */
+		/*
+		 * Entries without an interface: by position, whatever the name of the first
+		 * interface.
+		 */
 		{.ippools = UNNAMED, .ifname = "net1", .at = 1, .want = "rail0"},
 		{.ippools = UNNAMED, .ifname = "net2", .at = 2, .want = "rail1"},
 		{.ippools = UNNAMED, .ifname = "net3", .at = 3, .want = "rail0"},
@@ -365,9 +371,9 @@ static void test_ippools(void **state)
 	check_rows(v, ARRAY_LEN(v));
 }
 
-/* --- which pools of those --- */
+/* --- filters of pools --- */
 
-static void test_wildcards(void **state)
+static void test_wildcards_expand_to_pools_in_order(void **state)
 {
 	static const struct row v[] = {
 		{.conf4 = "rail*", .want = "rail0 rail1 rail2 rail10"},
@@ -393,7 +399,7 @@ static void test_wildcards(void **state)
 	check_rows(v, ARRAY_LEN(v));
 }
 
-static void test_filters(void **state)
+static void test_unsuitable_pools_are_skipped_with_their_reason(void **state)
 {
 	static const struct row v[] = {
 		{.conf4 = "going", .want = "![terminating IPPool going]"},
@@ -425,7 +431,7 @@ static void test_filters(void **state)
 		 .want = "!unmatched Pod affinity of IPPool gpu (app=gpu: the labels are not known)"},
 		{.conf4 = "any", .want = "any"},
 		{.conf4 = "any", .flags = NO_POD, .want = "!unmatched Pod affinity of IPPool any"},
-		/* multusName: a name alone is in the agent's namespace. */
+		/* A multusName without a namespace is in the agent's namespace. */
 		{.conf4 = "neta", .network = "kube-system/rail-a", .want = "neta"},
 		{.conf4 = "neta",
 		 .network = "a/rail-a",
@@ -434,15 +440,15 @@ static void test_filters(void **state)
 		{.conf4 = "netb", .network = "team/rail-c", .want = "netb"},
 		{.conf4 = "netb", .want = "!the network of the interface, which is not known"},
 		{.conf4 = "netb", .flags = NO_PLACE, .want = "!which is not known"},
-		/* No network is known, and no pool requires one: nothing is missing. */
+		/* The network is unknown, but no pool requires a network. */
 		{.conf4 = "rail0", .want = "rail0"},
-		/* Its subnet is checked unless the pool is bound to this network. */
+		/* The subnet is checked unless the pool is bound to this network. */
 		{.conf4 = "rail0,rail1", .flags = MATCH, .want = "rail1"},
 		{.conf4 = "rail0",
 		 .flags = MATCH,
 		 .want = "!the ippool's subnet \"10.0.0.0/24\" of rail0 not found on master \"eth1\""},
 		{.conf4 = "neta", .network = "kube-system/rail-a", .flags = MATCH, .want = "neta"},
-		/* All reasons, in order. */
+		/* All reasons are reported, in order. */
 		{.conf4 = "off,cpu,n2",
 		 .want = "!no IPPool available, all IPv4 IPPools [off cpu n2] of net1 filtered out: "
 			 "[disabled IPPool off, unmatched Pod affinity of IPPool cpu (app=cpu), unmatched "
@@ -453,7 +459,7 @@ static void test_filters(void **state)
 	check_rows(v, ARRAY_LEN(v));
 }
 
-static void test_order(void **state)
+static void test_pools_are_ordered_by_their_affinities(void **state)
 {
 	static const struct row v[] = {
 		{.conf4 = "rail0,neta,prod,nsa,za,n1,gpu",
@@ -465,12 +471,12 @@ static void test_order(void **state)
 	};
 
 	(void)state;
-	/* The original's order changes from run to run. */
+	/* The order of the original changes with each run. */
 	for (int i = 0; i < 20; i++)
 		check_rows(v, ARRAY_LEN(v));
 }
 
-/* --- all rails at once --- */
+/* --- all rails in one call --- */
 
 static void test_all_rails_at_once(void **state)
 {
@@ -491,20 +497,23 @@ static void test_all_rails_at_once(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(w[i].n_pools4, 1);
 		assert_string_equal(w[i].pools4[0], want[i]);
-		/* The value of each entry; that of the configuration is not used. */
+		/*
+		 * The value of each entry of the annotation is used, not the value of the
+		 * configuration.
+		 */
 		assert_int_equal(w[i].clean_gateway, i == 1);
 		pod_pool_request_done(&w[i]);
 	}
-	/* One alone has the same answer. */
+	/* One rail in a call of its own has the same result. */
 	assert_int_equal(pod_pools_request(&f, &nics[1], 1, w, &e), 0);
 	assert_string_equal(w[0].pools4[0], "rail1");
 	pod_pool_request_done(&w[0]);
-	/* One invalid request refuses all. */
+	/* One invalid entry refuses all rails. */
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
 	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
 	assert_has(e.text, "interface net3 is the pod's number 3");
-	/* The configuration's clean_gateway counts where `ippools` is not there. */
+	/* Without the annotation the configuration's clean_gateway is used. */
 	labels_done(&pod.annotations);
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippool", "{\"ipv4\":[\"rail0\"]}");
 	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), 0);
@@ -515,7 +524,7 @@ static void test_all_rails_at_once(void **state)
 	pod_facts_done(&pod);
 }
 
-static void test_position(void **state)
+static void test_position_of_an_interface(void **state)
 {
 	(void)state;
 	assert_int_equal(pod_nic_position(net123, 3, "net2"), 1);
@@ -523,7 +532,7 @@ static void test_position(void **state)
 	assert_int_equal(pod_nic_position(NULL, 0, "net2"), 0);
 }
 
-static void test_pod_is_alive(void **state)
+static void test_deleted_or_finished_pod_gets_no_address(void **state)
 {
 	struct pod_facts pod = {.ns = (char[]){"a"}, .name = (char[]){"p"}};
 	struct err e = ERR_INIT;
@@ -555,7 +564,7 @@ static int routes(const char *text, struct pool_route **v, size_t *n, struct err
 	return r;
 }
 
-static void test_routes_read(void **state)
+static void test_routes_annotation_is_parsed(void **state)
 {
 	static const char *const same[] = {
 		"[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.1\"}]",
@@ -604,7 +613,7 @@ static void add_default(struct ip_allocation *g, const char *gw)
 	VEC_PUSH(g->routes, g->n_routes) = (struct pool_route){il_net("0.0.0.0/0"), il_ip(gw)};
 }
 
-static void test_routes_given(void **state)
+static void test_routes_are_added_to_the_interface_of_their_gateway(void **state)
 {
 	struct ip_allocation *g = xcalloc(3, sizeof(*g));
 	struct ipnet had[] = {il_net("10.0.5.9/24")};
@@ -622,7 +631,8 @@ static void test_routes_given(void **state)
 	g[0].address = il_net("10.0.0.10/24");
 	add_default(&g[0], "10.0.0.1");
 	g[1].address = il_net("10.0.1.10/24");
-	g[2].address = il_net("10.0.1.11/24"); /* the same subnet: the first has the route */
+	/* of two interfaces in the same subnet the first has the route */
+	g[2].address = il_net("10.0.1.11/24");
 	/* One entry has no interface, one repeats an interface. */
 	assert_int_equal(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
 	assert_int_equal(g[0].n_routes, 2);
@@ -634,9 +644,9 @@ static void test_routes_given(void **state)
 	ip_allocations_free(g, 3);
 }
 
-/* --- what is left out is said where nothing is named --- */
+/* --- skipped default pools are reported when no pool was requested --- */
 
-static void test_defaults_that_are_broken(void **state)
+static void test_invalid_default_pools_are_reported(void **state)
 {
 	static const char *const one[] = {
 		POOL("d", "10.1.0.0/24", ",\"default\":true,\"ips\":[\"10.2.0.1\"]")};
@@ -656,12 +666,13 @@ static void test_defaults_that_are_broken(void **state)
 	pool_set_done(&bad);
 }
 
-/* --- pools made for applications --- */
+/* --- pools created for applications --- */
 
 static const struct made {
-	const char *kind, *key, *value, *number; /* the application, its annotation */
-	const char *is;				 /* "pools4 pools6", or "!" and what is said */
-	const char *asked;			 /* for automatic pools of that size */
+	/* kind of the application; key, value and IP number of its annotations */
+	const char *kind, *key, *value, *number;
+	const char *is;	   /* "pools4 pools6", or "!" and a part of the error */
+	const char *asked; /* requested automatic pools with their sizes */
 } made[] = {
 	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},
 	{"Deployment", "subnet", "{\"ipv6\":[\"s\"],\"interface\":\"net7\"}", NULL, "- s/u/net7:6",
@@ -741,7 +752,7 @@ static void one_made(const struct made *r)
 	pod_facts_done(&pod);
 }
 
-static void test_made_for_applications(void **state)
+static void test_applications_get_automatic_pools(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(made); i++)
@@ -751,18 +762,18 @@ static void test_made_for_applications(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made_for_applications),
-		cmocka_unit_test(test_precedence),
-		cmocka_unit_test(test_ippools),
-		cmocka_unit_test(test_wildcards),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_applications_get_automatic_pools),
+		cmocka_unit_test(test_pools_of_the_pod_precede_those_of_its_namespace),
+		cmocka_unit_test(test_ippools_annotation_selects_by_interface_or_position),
+		cmocka_unit_test(test_wildcards_expand_to_pools_in_order),
+		cmocka_unit_test(test_unsuitable_pools_are_skipped_with_their_reason),
+		cmocka_unit_test(test_pools_are_ordered_by_their_affinities),
 		cmocka_unit_test(test_all_rails_at_once),
-		cmocka_unit_test(test_position),
-		cmocka_unit_test(test_pod_is_alive),
-		cmocka_unit_test(test_routes_read),
-		cmocka_unit_test(test_routes_given),
-		cmocka_unit_test(test_defaults_that_are_broken),
+		cmocka_unit_test(test_position_of_an_interface),
+		cmocka_unit_test(test_deleted_or_finished_pod_gets_no_address),
+		cmocka_unit_test(test_routes_annotation_is_parsed),
+		cmocka_unit_test(test_routes_are_added_to_the_interface_of_their_gateway),
+		cmocka_unit_test(test_invalid_default_pools_are_reported),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -12,8 +12,8 @@
 #include "device/podres.h"
 
 /*
- * Pod "p" of "ns" with container "c", which holds x/y: "1" on node 0 (an empty message), "2" on
- * nodes 0 and 1; and z, which the kubelet names between them.
+ * Pod "p" of "ns" with container "c", which has x/y: "1" on node 0 (an empty message), "2" on nodes
+ * 0 and 1; and z, which the kubelet lists between them.
  */
 static const char good[] = "\x0a\x38"
 			   "\x0a\x01p\x12\x02ns"
@@ -25,10 +25,10 @@ static const char good[] = "\x0a\x38"
 			   "\x12\x03\x0a\x01z"
 			   "\x12\x10\x0a\x03x/y\x12\x01"
 			   "2\x1a\x06\x0a\x00\x0a\x02\x08\x01"
-			   "\x1a\x03\x00\x01\x02"; /* cpu_ids, which we skip */
+			   "\x1a\x03\x00\x01\x02"; /* cpu_ids, which the decoder skips */
 enum { GOOD = sizeof(good) - 1 };
 
-static void decodes(void **state)
+static void test_pod_resources_are_decoded(void **state)
 {
 	auto_podres struct podres_list l = {0};
 	struct podres_container *c;
@@ -60,21 +60,21 @@ static void decodes(void **state)
 	assert_int_equal(c->devices[1].n_ids, 0);
 }
 
-static void empty(void **state)
+static void test_empty_pod_resources_are_decoded(void **state)
 {
 	auto_podres struct podres_list l = {0};
 
 	(void)state;
 	assert_int_equal(podres_decode((struct span){NULL, 0}, &l, NULL), 0);
 	assert_int_equal(l.n_pods, 0);
-	/* A pod without anything: no string is NULL. */
+	/* A pod without fields: every string is empty, none is NULL. */
 	assert_int_equal(podres_decode((struct span){"\x0a\x00", 2}, &l, NULL), 0);
 	assert_int_equal(l.n_pods, 1);
 	assert_string_equal(l.pods[0].name, "");
 	assert_string_equal(l.pods[0].ns, "");
 }
 
-static void field_twice(void **state)
+static void test_last_of_repeated_fields_is_used(void **state)
 {
 	auto_podres struct podres_list l = {0};
 
@@ -87,7 +87,7 @@ static void field_twice(void **state)
 	assert_string_equal(l.pods[0].name, "bc");
 }
 
-static void refuses(void **state)
+static void test_malformed_pod_resources_are_refused(void **state)
 {
 	static const struct {
 		size_t n;
@@ -96,7 +96,7 @@ static void refuses(void **state)
 		{4, "\x0a\xff\xff\xff"},	 /* length without end */
 		{6, "\x0a\xff\xff\xff\xff\x0f"}, /* 4 GiB */
 		{7, "\x0a\x05\x0a\x09"
-		    "abc"}, /* longer than what it is in */
+		    "abc"}, /* longer than the enclosing message */
 		{7, "\x0a\x05\x0a\x03"
 		    "a\0b"},	 /* NUL in a name */
 		{2, "\x0b\x00"}, /* a group */
@@ -119,8 +119,8 @@ static void refuses(void **state)
 	assert_int_equal(l.n_pods, 77);
 }
 
-/* Any bytes: an error or a list, never more than that. */
-static void mangled(void **state)
+/* Arbitrary bytes: the result is an error or a list. */
+static void test_pod_resources_with_changed_bytes_do_not_crash(void **state)
 {
 	char in[GOOD];
 
@@ -142,8 +142,11 @@ static void mangled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes), cmocka_unit_test(empty),   cmocka_unit_test(field_twice),
-		cmocka_unit_test(refuses), cmocka_unit_test(mangled),
+		cmocka_unit_test(test_pod_resources_are_decoded),
+		cmocka_unit_test(test_empty_pod_resources_are_decoded),
+		cmocka_unit_test(test_last_of_repeated_fields_is_used),
+		cmocka_unit_test(test_malformed_pod_resources_are_refused),
+		cmocka_unit_test(test_pod_resources_with_changed_bytes_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,10 @@ static void load(struct pool_set *s)
 		fail_msg("%s", e.text);
 }
 
-/* The folder is refused in words that have all of these (NULL: not compared). */
+/*
+ * Loading the directory fails with an error text that contains all of these parts (NULL: not
+ * compared).
+ */
 static void refused(const char *place, const char *reason)
 {
 	struct pool_set s;
@@ -67,7 +70,7 @@ static void assert_ips(const struct ip_set *s, const char *text)
 	buf_done(&b);
 }
 
-static void test_ini_all_keys(void **state)
+static void test_every_key_of_a_pool_file_is_read(void **state)
 {
 	struct pool_set s;
 	const struct pool *p;
@@ -114,7 +117,7 @@ static void test_ini_all_keys(void **state)
 	pool_set_done(&s);
 }
 
-static void test_defaults(void **state)
+static void test_omitted_pool_keys_have_defaults(void **state)
 {
 	struct pool_set s;
 
@@ -133,7 +136,7 @@ static void test_defaults(void **state)
 	pool_set_done(&s);
 }
 
-static void test_folder_not_there(void **state)
+static void test_missing_pool_directory_is_empty(void **state)
 {
 	struct pool_set s;
 	struct err e = ERR_INIT;
@@ -144,7 +147,7 @@ static void test_folder_not_there(void **state)
 	pool_set_done(&s);
 }
 
-static void test_host_bits_are_cleared(void **state)
+static void test_host_bits_of_a_subnet_are_cleared(void **state)
 {
 	struct pool_set s;
 	char text[IP_TEXT_MAX];
@@ -156,7 +159,7 @@ static void test_host_bits_are_cleared(void **state)
 	pool_set_done(&s);
 }
 
-static void test_ini_refuses(void **state)
+static void test_invalid_pool_files_are_refused(void **state)
 {
 	static const struct {
 		const char *ini, *place, *reason;
@@ -212,7 +215,7 @@ static void test_ini_refuses(void **state)
 		refused_ini(bad[i].ini, bad[i].place, bad[i].reason);
 }
 
-static void test_ini_long_lines(void **state)
+static void test_long_lines_are_refused_and_long_names_kept(void **state)
 {
 	char ini[3000] = "[pool a]\nsubnet=10.0.0.0/16\nips=";
 	struct pool_set s;
@@ -221,7 +224,7 @@ static void test_ini_long_lines(void **state)
 	while (strlen(ini) < 2000)
 		strcat(ini, "10.0.0.1,");
 	refused_ini(ini, "rails.conf:3", "line is longer than");
-	/* A name longer than inih keeps of a section. */
+	/* A name longer than inih stores of a section name. */
 	strcpy(ini, "[pool ");
 	memset(ini + 6, 'a', 200);
 	strcpy(ini + 206, "]\nsubnet=10.0.0.0/16\n");
@@ -231,7 +234,7 @@ static void test_ini_long_lines(void **state)
 	pool_set_done(&s);
 }
 
-static void test_pools_against_each_other(void **state)
+static void test_overlapping_pools_are_refused(void **state)
 {
 	struct pool_set s;
 
@@ -256,7 +259,7 @@ static void test_pools_against_each_other(void **state)
 	pool_set_done(&s);
 }
 
-static void test_other_files(void **state)
+static void test_files_with_other_names_are_ignored_or_explained(void **state)
 {
 	struct pool_set s;
 
@@ -275,7 +278,7 @@ static void test_other_files(void **state)
 	"{\"apiVersion\":\"spiderpool.spidernet.io/v2beta1\",\"kind\":\"SpiderIPPool\","           \
 	"\"metadata\":{\"name\":\"" name "\"},\"spec\":{" spec "},\"status\":{}}"
 
-static void test_json(void **state)
+static void test_pool_manifest_is_read(void **state)
 {
 	struct pool_set s;
 
@@ -299,14 +302,14 @@ static void test_json(void **state)
 	assert_true(s.v[0].is_default);
 	assert_string_equal(s.v[0].nodes[0], "n1");
 	assert_int_equal(s.v[0].n_routes, 1);
-	/* As in the API: no ips is none. */
+	/* As in the API, a pool without ips has no addresses. */
 	assert_true(ip_set_count(&s.v[1].ips) == 0);
 	assert_true(s.v[1].disabled);
 	pool_set_done(&s);
 }
 
 /* Other spellings in manifests. */
-static void test_json_with_other_spellings(void **state)
+static void test_pool_manifest_with_other_spellings_is_read(void **state)
 {
 	struct pool_set s;
 	char text[IP_TEXT_MAX];
@@ -323,7 +326,7 @@ static void test_json_with_other_spellings(void **state)
 	pool_set_done(&s);
 }
 
-static void test_json_refuses(void **state)
+static void test_invalid_pool_manifests_are_refused(void **state)
 {
 	static const struct {
 		const char *json, *place, *reason;
@@ -360,12 +363,12 @@ static void test_json_refuses(void **state)
 	}
 }
 
-/* What Go's path/filepath.Match says: its own test table and a few more. */
-static void test_wildcards(void **state)
+/* The results of Go's path/filepath.Match: its own test table and a few more rows. */
+static void test_wildcards_match_like_go(void **state)
 {
 	static const struct {
 		const char *pattern, *name;
-		int want; /* 1, 0, -EINVAL */
+		int want; /* 1: match, 0: no match, -EINVAL: invalid pattern */
 	} cases[] = {
 		{"abc", "abc", 1},
 		{"*", "abc", 1},
@@ -458,18 +461,18 @@ static void test_wildcards(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_ini_all_keys),
-		CASE(test_defaults),
-		CASE(test_folder_not_there),
-		CASE(test_host_bits_are_cleared),
-		CASE(test_ini_refuses),
-		CASE(test_ini_long_lines),
-		CASE(test_pools_against_each_other),
-		CASE(test_other_files),
-		CASE(test_json),
-		CASE(test_json_with_other_spellings),
-		CASE(test_json_refuses),
-		cmocka_unit_test(test_wildcards),
+		CASE(test_every_key_of_a_pool_file_is_read),
+		CASE(test_omitted_pool_keys_have_defaults),
+		CASE(test_missing_pool_directory_is_empty),
+		CASE(test_host_bits_of_a_subnet_are_cleared),
+		CASE(test_invalid_pool_files_are_refused),
+		CASE(test_long_lines_are_refused_and_long_names_kept),
+		CASE(test_overlapping_pools_are_refused),
+		CASE(test_files_with_other_names_are_ignored_or_explained),
+		CASE(test_pool_manifest_is_read),
+		CASE(test_pool_manifest_with_other_spellings_is_read),
+		CASE(test_invalid_pool_manifests_are_refused),
+		cmocka_unit_test(test_wildcards_match_like_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

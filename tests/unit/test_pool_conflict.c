@@ -22,7 +22,7 @@ static uint32_t upto(uint32_t n)
 	return (seed >> 8) % n;
 }
 
-/* Subnets of 10.0.0.0/26 or fd00::/122 of several lengths, in them a few short ranges. */
+/* Subnets of 10.0.0.0/26 or fd00::/122 with several lengths, each with a few short ranges. */
 static void make(struct pool *p)
 {
 	uint8_t family = upto(4) ? 4 : 6;
@@ -45,7 +45,7 @@ static void make(struct pool *p)
 	}
 }
 
-/* As the header defines it: each pair. */
+/* The definition of the header, applied to each pair of pools. */
 static void by_pairs(const struct pool *const *v, size_t n, size_t *older, struct ip_set *open)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -77,7 +77,7 @@ static void assert_same(const struct ip_set *a, const struct ip_set *b)
 	assert_int_equal(a->family, b->family);
 }
 
-static void test_random_pools_conflict_as_pairs_do(void **state)
+static void test_conflicts_of_random_pools_equal_those_of_pairs(void **state)
 {
 	size_t conflicts = 0;
 
@@ -110,7 +110,7 @@ static void test_random_pools_conflict_as_pairs_do(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_pools_conflict_as_pairs_do),
+		cmocka_unit_test(test_conflicts_of_random_pools_equal_those_of_pairs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static char *line_of(const char *text, const char *kind)
 	return line;
 }
 
-/* more: further members of the object. */
+/* more: additional members of the object. */
 static void pool_at(const char *name, const char *meta, const char *spec, const char *more)
 {
 	auto_free char *text = xasprintf("{\"metadata\":{\"name\":\"%s\"%s},\"spec\":{%s}%s}", name,
@@ -110,7 +110,7 @@ static void assert_out(const char *name, const char *words)
 
 /* --- */
 
-static void test_fields(void **state)
+static void test_every_field_of_a_pool_object_is_read(void **state)
 {
 	const struct pool *p;
 
@@ -137,10 +137,10 @@ static void test_fields(void **state)
 	assert_true(p->is_default && p->disabled && p->shared);
 	assert_true(p->pod_affinity.given && p->node_affinity.given);
 	assert_false(p->namespace_affinity.given || p->terminating || p->cut_is_written);
-	assert_int_equal(p->cut.prefix, 24); /* pools of one node: one block */
+	assert_int_equal(p->cut.prefix, 24); /* pools of one node have one block */
 }
 
-static void test_natural_order(void **state)
+static void test_pools_are_in_natural_order_of_names(void **state)
 {
 	static const char *const want[] = {"Rail", "rail", "rail1", "rail2", "rail10", "raila"};
 	char spec[64];
@@ -155,7 +155,7 @@ static void test_natural_order(void **state)
 		assert_string_equal(set.v[i].name, want[i]);
 }
 
-static void test_bad_pools_leave_the_others(void **state)
+static void test_invalid_pools_do_not_affect_others(void **state)
 {
 	static const struct {
 		const char *name, *spec, *words;
@@ -192,8 +192,8 @@ static void test_bad_pools_leave_the_others(void **state)
 	assert_null(pool_reason_out(&set, "good"));
 }
 
-/* The older pool stays valid, in any order of names or lines. */
-static void test_overlap(void **state)
+/* The older pool stays valid, whatever the order of names or lines. */
+static void test_younger_of_overlapping_pools_is_skipped(void **state)
 {
 	(void)state;
 	pool_at("a", ",\"generation\":1,\"creationTimestamp\":\"2026-01-02T00:00:00Z\"",
@@ -209,10 +209,10 @@ static void test_overlap(void **state)
 }
 
 /*
- * A change of the older pool may have caused the conflict: addresses of both are allocated from
- * neither.
+ * The conflict may result from a change of the older pool: neither pool allocates addresses that
+ * both have.
  */
-static void test_overlap_by_a_change(void **state)
+static void test_addresses_of_both_pools_are_excluded_after_a_change(void **state)
 {
 	(void)state;
 	pool_at("old", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
@@ -224,8 +224,8 @@ static void test_overlap_by_a_change(void **state)
 	assert_ips(&get("old")->usable, "10.6.0.10-10.6.0.14");
 }
 
-/* A pool that is skipped because of its affinity still owns its addresses. */
-static void test_overlap_with_an_invalid_pool(void **state)
+/* A pool that is skipped because of its invalid affinity still owns its addresses. */
+static void test_invalid_pool_still_owns_its_addresses(void **state)
 {
 	(void)state;
 	pool_at("bad", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
@@ -237,7 +237,7 @@ static void test_overlap_with_an_invalid_pool(void **state)
 	assert_out("young", "address 10.6.0.15 is also in pool 'bad'");
 }
 
-static void test_reserved(void **state)
+static void test_reserved_addresses_are_not_usable(void **state)
 {
 	(void)state;
 	pool("p", IPS("10.6.0.10-10.6.0.19"));
@@ -252,7 +252,7 @@ static void test_reserved(void **state)
 		   "SpiderReservedIP 'r1': spec.ips[1]: '10.6.0.300' has an octet past 255");
 }
 
-static void test_terminating(void **state)
+static void test_pool_being_deleted_is_terminating(void **state)
 {
 	(void)state;
 	pool_at("p", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", IPS("10.6.0.10"), "");
@@ -260,13 +260,13 @@ static void test_terminating(void **state)
 	assert_true(get("p")->terminating);
 }
 
-/* --- records --- */
+/* --- addresses that Spiderpool allocated --- */
 
 #define STATUS(x) ",\"status\":{\"allocatedIPs\":\"" x "\",\"allocatedIPCount\":1}"
 #define REC(ip, pod, uid)                                                                          \
 	"\\\"" ip "\\\":{\\\"pod\\\":\\\"" pod "\\\",\\\"podUid\\\":\\\"" uid "\\\"}"
 
-static void test_adopted(void **state)
+static void test_addresses_in_the_status_are_adopted(void **state)
 {
 	struct ipaddr a = il_ip("10.6.0.12"), b = il_ip("10.6.0.11");
 	const struct pool_record *r;
@@ -288,8 +288,10 @@ static void test_adopted(void **state)
 	assert_null(pool_record_find(get("q"), &b));
 }
 
-/* Records of another release have more members; none, null and an empty text are no records. */
-static void test_adopted_texts(void **state)
+/*
+ * Records of other releases have additional members; "{}", null and an empty text have no records.
+ */
+static void test_status_of_other_releases_is_read(void **state)
 {
 	(void)state;
 	pool_at("a", "", "\"subnet\":\"10.1.0.0/24\",\"ips\":[\"10.1.0.1-10.1.0.2\"]",
@@ -312,8 +314,8 @@ static void test_adopted_texts(void **state)
 	assert_out("g", "'x' is not an address");
 }
 
-/* With the annotation the status is unirail's, except for addresses that the pool no longer has. */
-static void test_adopted_by_annotation(void **state)
+/* With the annotation unirail owns the status, except for addresses that the pool no longer has. */
+static void test_annotation_replaces_adoption_by_status(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
 		"10.6.0.12", "default/web-0", "u1") "}\"}";
@@ -327,7 +329,7 @@ static void test_adopted_by_annotation(void **state)
 	assert_ips(&get("p")->usable, "10.6.0.10-10.6.0.11, 10.6.0.13-10.6.0.19");
 	assert_ips(&get("p")->adopted, "10.6.0.12");
 	assert_ips(&get("q")->usable, "10.6.0.31");
-	/* Allocations do not change the line. */
+	/* Allocations do not change the stored text of the pool. */
 	before = xstrdup(lines[0]);
 	pool_at("p", noted, IPS("10.6.0.10-10.6.0.19"),
 		STATUS("{" REC("10.6.0.11", "a/b", "u") "," REC("10.6.0.30", "a/c", "v") "}"));
@@ -345,8 +347,8 @@ static void test_adopted_by_annotation(void **state)
 	assert_out("s", "is invalid, so the addresses in use are unknown");
 }
 
-/* The addresses in the records of a skipped pool still count as in use. */
-static void test_records_of_a_bad_pool(void **state)
+/* Addresses in the status of a skipped pool are still in use. */
+static void test_addresses_of_a_skipped_pool_stay_in_use(void **state)
 {
 	(void)state;
 	pool_at("bad", "", "\"subnet\":\"10.6.0.0/99\"",
@@ -369,7 +371,7 @@ static void cut(const char *name, const char *net, const char *prefix, const cha
 	pool_at(name, meta, spec, "");
 }
 
-static void test_block_prefix(void **state)
+static void test_block_size_is_read_from_the_annotation(void **state)
 {
 	(void)state;
 	cut("a", "10.1.0.0/24", NULL, "");
@@ -394,7 +396,7 @@ static void test_block_prefix(void **state)
 	assert_int_equal(get("h")->cut.prefix, 28);
 }
 
-static void test_pool_limited_to_a_node(void **state)
+static void test_pool_is_limited_to_the_nodes_blocks(void **state)
 {
 	struct ip_range r = {il_ip("10.6.0.11"), il_ip("10.6.0.12")};
 	struct ip_set mine = {0}, adopted = {0};
@@ -409,7 +411,7 @@ static void test_pool_limited_to_a_node(void **state)
 	assert_int_equal(mine.n, 0);
 }
 
-static void test_objects_without_a_name(void **state)
+static void test_object_without_a_name_is_refused(void **state)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
@@ -426,21 +428,21 @@ static void test_objects_without_a_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_fields),
-		TEST(test_natural_order),
-		TEST(test_bad_pools_leave_the_others),
-		TEST(test_overlap),
-		TEST(test_overlap_by_a_change),
-		TEST(test_overlap_with_an_invalid_pool),
-		TEST(test_reserved),
-		TEST(test_terminating),
-		TEST(test_adopted),
-		TEST(test_adopted_texts),
-		TEST(test_adopted_by_annotation),
-		TEST(test_records_of_a_bad_pool),
-		TEST(test_block_prefix),
-		TEST(test_pool_limited_to_a_node),
-		TEST(test_objects_without_a_name),
+		TEST(test_every_field_of_a_pool_object_is_read),
+		TEST(test_pools_are_in_natural_order_of_names),
+		TEST(test_invalid_pools_do_not_affect_others),
+		TEST(test_younger_of_overlapping_pools_is_skipped),
+		TEST(test_addresses_of_both_pools_are_excluded_after_a_change),
+		TEST(test_invalid_pool_still_owns_its_addresses),
+		TEST(test_reserved_addresses_are_not_usable),
+		TEST(test_pool_being_deleted_is_terminating),
+		TEST(test_addresses_in_the_status_are_adopted),
+		TEST(test_status_of_other_releases_is_read),
+		TEST(test_annotation_replaces_adoption_by_status),
+		TEST(test_addresses_of_a_skipped_pool_stay_in_use),
+		TEST(test_block_size_is_read_from_the_annotation),
+		TEST(test_pool_is_limited_to_the_nodes_blocks),
+		TEST(test_object_without_a_name_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

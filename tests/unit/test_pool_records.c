@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spiderpool's text of the allocated addresses, and the stored parts of nodes and endpoints. */
+/*
+ * Spiderpool's status text of allocated addresses, and the stored parts of Nodes and
+ * SpiderEndpoints.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +37,8 @@ static void assert_text(struct records *r, size_t max, const char *want)
 	assert_string_equal(text, want);
 }
 
-/* As Go: keys in the order of their bytes, and no "{}" for none. */
-static void test_text(void **state)
+/* As in Go, keys are in byte order, and an empty map is an empty text instead of "{}". */
+static void test_allocated_addresses_are_written_like_go(void **state)
 {
 	struct records r = {0};
 
@@ -56,10 +59,10 @@ static void test_text(void **state)
 }
 
 /*
- * Names may have 253 characters, an object 1.5 MiB. Old ones are not left out: they came from an
- * object.
+ * Names may have 253 characters, an object 1.5 MiB. Existing records are not dropped, since an
+ * object had space for them.
  */
-static void test_text_that_is_too_long(void **state)
+static void test_too_long_text_drops_new_records(void **state)
 {
 	char uid[37], name[254];
 	struct records r = {0};
@@ -90,7 +93,7 @@ static struct json_doc *parse(const char *text)
 	return d;
 }
 
-static void test_nodes(void **state)
+static void test_readiness_and_deletion_of_nodes_are_read(void **state)
 {
 	static const struct {
 		const char *text;
@@ -120,7 +123,7 @@ static void test_nodes(void **state)
 	}
 }
 
-static void test_endpoint(void **state)
+static void test_endpoint_fields_for_gc_are_read(void **state)
 {
 	auto_json struct json_doc *d =
 		parse("{\"metadata\":{\"name\":\"p\",\"labels\":{\"unirail.io/node\":\"n1\"},"
@@ -146,8 +149,8 @@ static void test_endpoint(void **state)
 	gc_cache_endpoint_done(&x);
 }
 
-/* Any object of an API server is handled. */
-static void test_endpoint_without_anything(void **state)
+/* Malformed objects do not crash the parser. */
+static void test_malformed_endpoints_do_not_crash(void **state)
 {
 	static const char *const texts[] = {"{}", "{\"status\":7,\"metadata\":{\"finalizers\":{}}}",
 					    "{\"status\":{\"current\":{\"ips\":[1,null,{}]}}}"};
@@ -168,11 +171,11 @@ static void test_endpoint_without_anything(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_text_that_is_too_long),
-		cmocka_unit_test(test_nodes),
-		cmocka_unit_test(test_endpoint),
-		cmocka_unit_test(test_endpoint_without_anything),
+		cmocka_unit_test(test_allocated_addresses_are_written_like_go),
+		cmocka_unit_test(test_too_long_text_drops_new_records),
+		cmocka_unit_test(test_readiness_and_deletion_of_nodes_are_read),
+		cmocka_unit_test(test_endpoint_fields_for_gc_are_read),
+		cmocka_unit_test(test_malformed_endpoints_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

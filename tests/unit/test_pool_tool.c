@@ -72,7 +72,7 @@ static void restore(int fd, int saved)
 	close(saved);
 }
 
-/* `unirail pool ARGUMENTS...` on the lab's directories. */
+/* Runs `unirail pool ARGUMENTS...` on the directories of the lab. */
 static struct said run(const char *words)
 {
 	auto_free char *line =
@@ -125,7 +125,7 @@ static void take_for_pod(const char *id, const char *pod)
 	ip_allocations_free(g, n);
 }
 
-static void test_list(void **state)
+static void test_list_shows_pools_with_their_counts(void **state)
 {
 	auto_said struct said s;
 	auto_json struct json_doc *doc = NULL;
@@ -156,7 +156,7 @@ static void test_list(void **state)
 	assert_string_equal(json_string(json_get(pool, "gateway")), "10.0.0.1");
 }
 
-static void test_empty(void **state)
+static void test_list_without_pools_explains_how_to_create_one(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -169,7 +169,7 @@ static void test_empty(void **state)
 	says("list", 1, "", "unirail pool list: pool directory '/pools': rails.conf:2: subnet");
 }
 
-static void test_show_and_owner(void **state)
+static void test_show_and_owner_name_the_pod(void **state)
 {
 	(void)state;
 	says("show rail0", 0, "all 9 addresses of pool 'rail0' are free", "");
@@ -185,7 +185,7 @@ static void test_show_and_owner(void **state)
 	says("owner 10.0.0.999", 2, "", "'10.0.0.999' is not an address");
 }
 
-static void test_next_free(void **state)
+static void test_next_free_addresses_are_listed(void **state)
 {
 	(void)state;
 	take_for_pod("c1", "a");
@@ -196,7 +196,7 @@ static void test_next_free(void **state)
 	says("free nothing", 1, "", "no pool 'nothing'");
 }
 
-static void test_release(void **state)
+static void test_release_requires_confirmation(void **state)
 {
 	(void)state;
 	take_for_pod("c1", "a");
@@ -214,21 +214,22 @@ static const char *const reading[] = {"list",	    "show rail0",
 				      "free rail0", "owner 10.0.0.10",
 				      "check",	    "release 10.0.0.10 --dry-run"};
 
-static void test_reading_commands_make_no_directory(void **state)
+static void test_reading_commands_create_no_directory(void **state)
 {
 	auto_free char *state_dir = il_path(&lab, "/state");
 
 	(void)state;
-	rmdir(state_dir); /* it may not be there yet */
+	rmdir(state_dir); /* the directory may not exist yet */
 	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
 		auto_said struct said s = run(reading[i]);
 
 		if (file_exists(&lab.root, "/state"))
-			fail_msg("'%s' made the state directory (status %d)", reading[i], s.status);
+			fail_msg("'%s' created the state directory (status %d)", reading[i],
+				 s.status);
 	}
 }
 
-/* Every file of the state directory: name, inode, time of the last write, content. */
+/* Every file of the state directory: name, inode, modification time, content. */
 static char *snapshot(void)
 {
 	char **names = NULL;
@@ -252,7 +253,7 @@ static char *snapshot(void)
 	return buf_take(&b);
 }
 
-/* What a killed writer leaves: an anchor that lags, half a line, a temporary file. */
+/* The state after a killed writer: an outdated anchor, an incomplete line, a temporary file. */
 static void test_reading_commands_write_nothing(void **state)
 {
 	auto_free char *before = NULL, *anchor = NULL, *journal = NULL, *torn = NULL;
@@ -283,7 +284,7 @@ static void test_reading_commands_write_nothing(void **state)
 	says("owner 10.0.0.11", 0, "team/b", "");
 }
 
-static void test_check(void **state)
+static void test_check_reports_a_damaged_journal(void **state)
 {
 	size_t n;
 	char *text;
@@ -309,8 +310,11 @@ static void test_check(void **state)
 	says("owner 10.0.0.11", 0, "team/b", "");
 }
 
-/* Addresses that the journal lost are found in the pods' own state, with their owners. */
-static void test_check_of_a_truncated_journal(void **state)
+/*
+ * Addresses that the journal lost are found in the network namespaces of the pods, with their
+ * owners.
+ */
+static void test_check_finds_addresses_missing_in_the_journal(void **state)
 {
 	size_t n;
 	char *text;
@@ -338,7 +342,7 @@ static void test_check_of_a_truncated_journal(void **state)
 	says("list", 0, "", "");
 }
 
-static void test_mistakes(void **state)
+static void test_usage_errors_exit_with_2(void **state)
 {
 	(void)state;
 	says("lsit", 2, "", "unirail pool");
@@ -352,16 +356,16 @@ static void test_mistakes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_list),
-		CASE(test_empty),
-		CASE(test_show_and_owner),
-		CASE(test_next_free),
-		CASE(test_release),
-		CASE(test_reading_commands_make_no_directory),
+		CASE(test_list_shows_pools_with_their_counts),
+		CASE(test_list_without_pools_explains_how_to_create_one),
+		CASE(test_show_and_owner_name_the_pod),
+		CASE(test_next_free_addresses_are_listed),
+		CASE(test_release_requires_confirmation),
+		CASE(test_reading_commands_create_no_directory),
 		CASE(test_reading_commands_write_nothing),
-		CASE(test_check),
-		CASE(test_check_of_a_truncated_journal),
-		CASE(test_mistakes),
+		CASE(test_check_reports_a_damaged_journal),
+		CASE(test_check_finds_addresses_missing_in_the_journal),
+		CASE(test_usage_errors_exit_with_2),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probes between real namespaces: `here` holds the rails r0.., `there` the other ends p0... */
+/* Probes between real namespaces: `here` has the rails r0.., `there` the far ends p0... */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,7 +114,7 @@ static void change(struct nl_wire *w, const char *name, const struct link_change
 	commit(w, b);
 }
 
-/* The pair r<n>, p<n>; the far end is a port of `master` when that is not 0. */
+/* Creates the pair r<n>, p<n>; the far end is a port of `master` unless that is 0. */
 static struct link rail(struct lab *lab, int n, bool peer_up, int master)
 {
 	const struct link_change up = {.set = LINK_SET_UP};
@@ -166,8 +166,10 @@ static bool has_joined(const char *ifname, const struct ipaddr *a)
 	return found;
 }
 
-/* Sends to the far end. The kernel joins the group of an IPv6 address from a work queue, some time
- * later, and receives no solicitation before. */
+/*
+ * Sends to the far end. The kernel joins the multicast group of an IPv6 address from a work queue,
+ * and receives no solicitation before.
+ */
 static void give_peer(struct lab *lab, const char *ifname, const char *cidr)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -227,7 +229,7 @@ static void expect_words(const struct probe *p, const char *words)
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
 
-/* --- what the far end does --- */
+/* --- behaviour of the far end --- */
 
 enum act { ANSWER_LATE, PROBE_TOO, ANNOUNCE, FLOOD, COME_UP, GO_DOWN, BLINK };
 
@@ -292,7 +294,7 @@ static void play(struct lab *lab, const struct part *part)
 		return;
 	pause_ms(part->delay_ms);
 	if (part->act == ANSWER_LATE)
-		give_peer(lab, "p0", "10.0.0.1/24"); /* the next question is answered */
+		give_peer(lab, "p0", "10.0.0.1/24"); /* the next request is answered */
 	else if (part->act == COME_UP || part->act == BLINK)
 		change(lab->peer, "p0", &up);
 	else if (part->act == FLOOD)
@@ -318,9 +320,9 @@ static void in_background(struct lab *lab, enum act act, const char *address, in
 	}
 }
 
-/* --- the tests, IPv4 then IPv6 where both differ --- */
+/* --- the tests: first IPv4, then IPv6 where they differ --- */
 
-static void silent(void **state)
+static void test_unused_address_has_no_conflict(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -329,13 +331,13 @@ static void silent(void **state)
 	OK(probe_run(lab->here, p, 2, &quick, &e));
 	for (int i = 0; i < 2; i++) {
 		expect(&p[i], PROBE_OK);
-		/* The program replaced stopped after the first. */
+		/* Spiderpool stopped after the first conflict. */
 		assert_int_equal(p[i].sent, quick.tries);
 		assert_true(p[i].conflict_us >= quick.tries * quick.interval_ms * 900);
 	}
 }
 
-static void held(void **state)
+static void test_used_address_is_a_conflict_with_its_owner(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0), far = get_link(lab->peer, "p0");
@@ -357,13 +359,13 @@ static void held(void **state)
 	expect_words(&p[0], words);
 }
 
-/* Ends with the conflict that is expected, and leaves a busy machine the time for it. */
+/* Ends with the expected conflict; the limits leave time for a busy machine. */
 static const struct probe_limits calm = {.tries = 3,
 					 .interval_ms = 1000,
 					 .total_ms = 5000,
 					 .carrier_ms = 5000};
 
-static void rival_probe(void **state)
+static void test_probe_by_another_host_is_a_conflict(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -374,7 +376,7 @@ static void rival_probe(void **state)
 	expect(&p, PROBE_CONFLICT);
 }
 
-static void rival_probe6(void **state)
+static void test_ipv6_probe_by_another_host_is_a_conflict(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -385,7 +387,7 @@ static void rival_probe6(void **state)
 	expect(&p, PROBE_CONFLICT);
 }
 
-static void announced(void **state)
+static void test_announcement_by_another_host_is_a_conflict(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -396,7 +398,7 @@ static void announced(void **state)
 	expect(&p, PROBE_CONFLICT);
 }
 
-static void announced6(void **state)
+static void test_ipv6_announcement_by_another_host_is_a_conflict(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -407,7 +409,7 @@ static void announced6(void **state)
 	expect(&p, PROBE_CONFLICT);
 }
 
-static void flooded(void **state)
+static void test_probe_finds_its_reply_among_a_flood(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -419,7 +421,7 @@ static void flooded(void **state)
 	expect(&p, PROBE_OK);
 }
 
-static void gateways(void **state)
+static void test_all_gateways_are_probed_at_once(void **state)
 {
 	static const struct probe_limits patient = {
 		.tries = 3, .interval_ms = 2000, .total_ms = 9000, .carrier_ms = 5000};
@@ -447,7 +449,7 @@ static void gateways(void **state)
 	}
 	start = now_mono_ms();
 	OK(probe_run(lab->here, p, 2 * RAILS, &patient, &e));
-	/* All at once, and no timer had to fire. */
+	/* All gateways are requested at once, and no timer expires. */
 	assert_true(now_mono_ms() - start < patient.interval_ms);
 	for (int i = 0; i < 2 * RAILS; i++) {
 		expect(&p[i], PROBE_OK);
@@ -457,7 +459,7 @@ static void gateways(void **state)
 	print_message("%d gateways in %lld ms\n", 2 * RAILS, (long long)(now_mono_ms() - start));
 }
 
-static void gateway_silent(void **state)
+static void test_silent_gateway_is_unreachable(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -472,7 +474,7 @@ static void gateway_silent(void **state)
 }
 
 /* An error of one rail does not affect the others. */
-static void gateway_late(void **state)
+static void test_gateway_that_replies_late_is_reachable(void **state)
 {
 	static const struct probe_limits slow = {
 		.tries = 5, .interval_ms = 150, .total_ms = 2000, .carrier_ms = 5000};
@@ -498,8 +500,8 @@ static void wait_for_link(struct nl_wire *w, const char *name)
 		pause_ms(5);
 }
 
-/* Later than the whole limit of the test: the time until carrier does not count. */
-static void carrier_late(void **state)
+/* Longer than the whole limit of the test: the time until carrier is not counted. */
+static void test_probe_waits_for_carrier(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, false, 0), l1 = rail(lab, 1, true, 0);
@@ -513,12 +515,12 @@ static void carrier_late(void **state)
 	assert_int_equal(p[0].sent, quick.tries);
 	assert_true(p[0].carrier_us > 500000);
 	assert_true(now_mono_ms() - start > 800);
-	/* The other did not wait for it, and has no more time for it. */
+	/* The other rail was not delayed, and needs no additional time. */
 	expect(&p[1], PROBE_UNREACHABLE);
 	assert_true(p[1].carrier_us < 500000);
 }
 
-static void carrier_never(void **state)
+static void test_missing_carrier_is_reported_for_its_rail_only(void **state)
 {
 	static const struct probe_limits l_300 = {
 		.tries = 3, .interval_ms = 40, .total_ms = 5000, .carrier_ms = 300};
@@ -538,8 +540,8 @@ static void carrier_never(void **state)
 	assert_true(now_mono_ms() - start < 4000);
 }
 
-/* A gateway behind a link that went away was not asked. */
-static void carrier_lost(void **state)
+/* A gateway behind a link without carrier could not be requested. */
+static void test_gateway_is_not_unreachable_without_carrier(void **state)
 {
 	static const struct probe_limits one_s = {
 		.tries = 3, .interval_ms = 40, .total_ms = 1500, .carrier_ms = 5000};
@@ -554,9 +556,11 @@ static void carrier_lost(void **state)
 	expect_words(&p, "rail r0: no carrier on 'r0' any more: it was lost during the test");
 }
 
-/* In the conflict test a missing answer without carrier does not count: the test is repeated within
- * the time limit. */
-static void carrier_lost_and_found(void **state)
+/*
+ * In the conflict test a missing reply without carrier is not counted: the test is repeated within
+ * the time limit.
+ */
+static void test_conflict_test_is_repeated_after_a_lost_carrier(void **state)
 {
 	static const struct probe_limits slow = {
 		.tries = 3, .interval_ms = 300, .total_ms = 3000, .carrier_ms = 5000};
@@ -571,8 +575,8 @@ static void carrier_lost_and_found(void **state)
 	assert_true(p.carrier_us > 0);
 }
 
-/* Rounds share their limits; waiting for carrier takes nothing from the tests' time. */
-static void rounds(void **state)
+/* Rounds share their limits; waiting for carrier does not reduce the tests' time. */
+static void test_probe_rounds_share_their_limits(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, false, 0);
@@ -587,13 +591,13 @@ static void rounds(void **state)
 	}
 	assert_false(probe_round_left(&r));
 	assert_true(r.limits.carrier_ms < quick.carrier_ms - 500);
-	/* Rounds are left, but no time. */
+	/* Rounds are left, but the time has expired. */
 	r = (struct probe_rounds){.limits = quick, .left = 3, .end_ms = now_mono_ms() + 100};
 	assert_false(probe_round_left(&r));
 }
 
 /* Both rails on one switch: with arp_ignore=0 the kernel answers r0's probe through r1. */
-static void sister_answers(void **state)
+static void test_reply_of_another_rail_of_the_pod_is_no_conflict(void **state)
 {
 	struct lab *lab = *state;
 	struct link_spec s = LINK_SPEC_INIT;
@@ -619,7 +623,7 @@ static void sister_answers(void **state)
 	expect(&p[1], PROBE_OK);
 }
 
-static void cannot_ask(void **state)
+static void test_probes_that_cannot_be_sent_are_errors(void **state)
 {
 	static const struct probe_limits tight = {
 		.tries = 3, .interval_ms = 300, .total_ms = 600, .carrier_ms = 5000};
@@ -635,12 +639,12 @@ static void cannot_ask(void **state)
 	expect(&p[1], PROBE_FAILED);
 	expect_words(&p[1], "gateway 'fd00::1' is not of the family of '10.0.0.2'");
 	expect(&p[2], PROBE_OK);
-	/* None could be carried out. */
+	/* None of the probes could be sent. */
 	assert_int_equal(probe_run(lab->here, p, 1, &quick, &why), -ENODEV);
 	err_clear(&why);
 	assert_int_equal(probe_run(lab->here, p, 3, &tight, &why), -EINVAL);
 	assert_non_null(strstr(why.text, "3 tries 300 ms apart do not fit into 600 ms"));
-	/* Without a request nothing is sent. */
+	/* Nothing is sent without a request. */
 	p[2].want_conflict = false;
 	run(lab, &p[2]);
 	expect(&p[2], PROBE_NONE);
@@ -681,8 +685,8 @@ static enum probe_saw overheard(struct listener *l, struct mac *owner)
 	return saw;
 }
 
-/* Spiderpool announced all of the pod's addresses on each of its links. */
-static void announces(void **state)
+/* Spiderpool announced all addresses of the pod on each of its links. */
+static void test_addresses_are_announced_on_their_link_only(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
@@ -711,15 +715,24 @@ static void announces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(silent),	   T(held),
-		T(rival_probe),	   T(rival_probe6),
-		T(announced),	   T(announced6),
-		T(flooded),	   T(gateways),
-		T(gateway_silent), T(gateway_late),
-		T(carrier_late),   T(carrier_never),
-		T(carrier_lost),   T(carrier_lost_and_found),
-		T(rounds),	   T(sister_answers),
-		T(cannot_ask),	   T(announces),
+		T(test_unused_address_has_no_conflict),
+		T(test_used_address_is_a_conflict_with_its_owner),
+		T(test_probe_by_another_host_is_a_conflict),
+		T(test_ipv6_probe_by_another_host_is_a_conflict),
+		T(test_announcement_by_another_host_is_a_conflict),
+		T(test_ipv6_announcement_by_another_host_is_a_conflict),
+		T(test_probe_finds_its_reply_among_a_flood),
+		T(test_all_gateways_are_probed_at_once),
+		T(test_silent_gateway_is_unreachable),
+		T(test_gateway_that_replies_late_is_reachable),
+		T(test_probe_waits_for_carrier),
+		T(test_missing_carrier_is_reported_for_its_rail_only),
+		T(test_gateway_is_not_unreachable_without_carrier),
+		T(test_conflict_test_is_repeated_after_a_lost_carrier),
+		T(test_probe_rounds_share_their_limits),
+		T(test_reply_of_another_rail_of_the_pod_is_no_conflict),
+		T(test_probes_that_cannot_be_sent_are_errors),
+		T(test_addresses_are_announced_on_their_link_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

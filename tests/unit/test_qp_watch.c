@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers without a queue pair: what RDMA netlink and /proc say of each, and when which of them is inspected. */
+/*
+ * Containers without a queue pair: the state that RDMA netlink and /proc report for each, and when
+ * a container is inspected.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +21,7 @@
 #define UID "1f0c2a34-0000-4000-8000-00000000000"
 #define ID  "5f2b8c6d9e"
 
-/* --- what is found --- */
+/* --- findings --- */
 
 static const char *const rxe0[] = {"rxe0"}, *const rxe1[] = {"rxe1"}, *const other[] = {"mlx5_0"};
 
@@ -55,19 +58,21 @@ static void inspect(const char *recording, const struct ipam_lab *l, struct qp_t
 		fail_msg("%s", e.text);
 }
 
-static void cause_is_named_for_each_container(void **state)
+static void test_cause_is_named_for_each_container(void **state)
 {
 	struct ipam_lab l;
 	struct qp_target v[] = {
 		{.uid = UID "1",
 		 .id = ID "1",
 		 .devices = rxe0,
-		 .n_devices = 1},				   /* has queue pairs */
-		{.uid = UID "2", .devices = rxe0, .n_devices = 1}, /* the same, by systemd's name */
-		{.uid = UID "3", .devices = rxe0, .n_devices = 1}, /* opened it, low memlock */
-		{.uid = UID "4", .devices = rxe0, .n_devices = 1}, /* opened it */
-		{.uid = UID "5", .devices = rxe0, .n_devices = 1}, /* opened nothing */
-		{.uid = UID "6", .devices = rxe1, .n_devices = 1}, /* its port is down */
+		 .n_devices = 1}, /* has queue pairs */
+		/* has queue pairs; control group named by systemd */
+		{.uid = UID "2", .devices = rxe0, .n_devices = 1},
+		/* opened the device, low memlock limit */
+		{.uid = UID "3", .devices = rxe0, .n_devices = 1},
+		{.uid = UID "4", .devices = rxe0, .n_devices = 1},  /* opened it */
+		{.uid = UID "5", .devices = rxe0, .n_devices = 1},  /* opened nothing */
+		{.uid = UID "6", .devices = rxe1, .n_devices = 1},  /* its port is down */
 		{.uid = UID "7", .devices = other, .n_devices = 1}, /* not visible */
 	};
 
@@ -94,8 +99,8 @@ static void cause_is_named_for_each_container(void **state)
 	il_drop(&l);
 }
 
-/* What the control groups count, of processes and devices that netlink does not show. */
-static void hidden_processes_are_counted_by_control_groups(void **state)
+/* The control groups also count processes and devices that netlink does not show. */
+static void test_hidden_processes_are_counted_by_control_groups(void **state)
 {
 	static const struct {
 		const char *uid, *file, *text;
@@ -122,7 +127,7 @@ static void hidden_processes_are_counted_by_control_groups(void **state)
 	il_make(&l);
 	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "cpu rdma\n");
 	process(&l, 101, "/kubepods/pod" UID "1/" ID "1", "unlimited", "0");
-	/* In exclusive mode; the pod's other container has objects. */
+	/* In exclusive mode; another container of the pod has RDMA objects. */
 	il_write(&l, "/sys/fs/cgroup/kubepods/pod" UID "8/rdma.current",
 		 "mlx5_0 hca_handle=1 hca_object=9\n");
 	il_write(&l,
@@ -146,7 +151,7 @@ static void hidden_processes_are_counted_by_control_groups(void **state)
 	il_drop(&l);
 }
 
-static void queue_pairs_of_the_kernel_do_not_count(void **state)
+static void test_queue_pairs_of_the_kernel_are_not_counted(void **state)
 {
 	struct ipam_lab l;
 	struct qp_target v[] = {{.uid = UID "1", .devices = rxe0, .n_devices = 1}};
@@ -159,7 +164,7 @@ static void queue_pairs_of_the_kernel_do_not_count(void **state)
 	il_drop(&l);
 }
 
-/* --- when --- */
+/* --- schedule --- */
 
 enum { AFTER_MS = 60 * 1000, NOW = 1000 * 1000 };
 
@@ -204,7 +209,7 @@ static void lab_open(struct lab *l)
 						    .arg = l});
 }
 
-/* Pods named by their UIDs; each container has one id of a resource. */
+/* Pods named by their UIDs; each container has one device ID of a resource. */
 struct container {
 	const char *pod, *name, *resource;
 };
@@ -231,7 +236,10 @@ static void list(struct lab *l, int64_t now_ms, const struct container *v, size_
 	qp_watch_list(l->w, &list, now_ms);
 }
 
-/* Its containers a and b started at that second after 2026-11-23T10:00:00Z, of which the clock says NOW. */
+/*
+ * Containers a and b of the pod started in this second after 2026-11-23T10:00:00Z; NOW is the
+ * current time.
+ */
 static void started(struct lab *l, int64_t now_ms, const char *pod, int at_s)
 {
 	auto_free char *text =
@@ -261,7 +269,7 @@ static size_t due(struct lab *l, int64_t now_ms, const char *first)
 	return n;
 }
 
-static void one_event_for_a_container_and_one_when_it_has_a_queue_pair(void **state)
+static void test_container_gets_one_event_and_one_when_it_has_a_queue_pair(void **state)
 {
 	static const struct container one[] = {{"p", "a", "rdma/x"}};
 	const char *ns = NULL, *pod = NULL;
@@ -283,7 +291,7 @@ static void one_event_for_a_container_and_one_when_it_has_a_queue_pair(void **st
 	assert_string_equal(l.events,
 			    "!NoQueuePair t/p p: container 'a' has rdma/x, has run for 60 s "
 			    "and has no queue pair: why\n");
-	/* It is inspected again, and reported once. */
+	/* The container is inspected again, and reported once. */
 	l.events[0] = '\0';
 	for (int64_t t = NOW + 3 * AFTER_MS; t < NOW + 10 * AFTER_MS; t += AFTER_MS) {
 		list(&l, t, one, 1);
@@ -298,7 +306,7 @@ static void one_event_for_a_container_and_one_when_it_has_a_queue_pair(void **st
 	qp_watch_free(l.w);
 }
 
-static void containers_of_one_pod_are_told_apart(void **state)
+static void test_containers_of_one_pod_are_distinguished(void **state)
 {
 	static const struct container v[] = {{"p", "a", "rdma/x"}, {"p", "b", "rdma/x"}};
 	struct lab l;
@@ -315,7 +323,7 @@ static void containers_of_one_pod_are_told_apart(void **state)
 	qp_watch_free(l.w);
 }
 
-static void what_is_not_known_is_no_event(void **state)
+static void test_unknown_state_causes_no_event(void **state)
 {
 	static const struct container v[] = {{"ended", "a", "rdma/x"},
 					     {"p", "a", "intel.com/vf"},
@@ -329,7 +337,7 @@ static void what_is_not_known_is_no_event(void **state)
 	list(&l, NOW, v, ARRAY_LEN(v));
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	assert_string_equal(pod, "z");
-	/* The API server is away; then the pod is another one of that name. */
+	/* The API server is unavailable; then another pod has the name. */
 	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + AFTER_MS, 0);
 	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	assert_true(qp_watch_next_pod(l.w, NOW + 3 * AFTER_MS, &ns, &pod));
@@ -338,7 +346,7 @@ static void what_is_not_known_is_no_event(void **state)
 	assert_int_equal(due(&l, NOW + 5 * AFTER_MS, "z"), 1);
 	qp_watch_take(l.w, 0, QP_UNKNOWN, "exclusive mode", NOW + 5 * AFTER_MS);
 	assert_int_equal(due(&l, NOW + 7 * AFTER_MS, "z"), 1);
-	/* A result of a container that is gone. */
+	/* The result is for a container that has ended. */
 	list(&l, NOW + 7 * AFTER_MS, v, 1);
 	assert_int_equal(due(&l, NOW + 7 * AFTER_MS, NULL), 0);
 	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + 7 * AFTER_MS);
@@ -349,12 +357,12 @@ static void what_is_not_known_is_no_event(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cause_is_named_for_each_container),
-		cmocka_unit_test(hidden_processes_are_counted_by_control_groups),
-		cmocka_unit_test(queue_pairs_of_the_kernel_do_not_count),
-		cmocka_unit_test(one_event_for_a_container_and_one_when_it_has_a_queue_pair),
-		cmocka_unit_test(containers_of_one_pod_are_told_apart),
-		cmocka_unit_test(what_is_not_known_is_no_event),
+		cmocka_unit_test(test_cause_is_named_for_each_container),
+		cmocka_unit_test(test_hidden_processes_are_counted_by_control_groups),
+		cmocka_unit_test(test_queue_pairs_of_the_kernel_are_not_counted),
+		cmocka_unit_test(test_container_gets_one_event_and_one_when_it_has_a_queue_pair),
+		cmocka_unit_test(test_containers_of_one_pod_are_distinguished),
+		cmocka_unit_test(test_unknown_state_causes_no_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ipvlan, vlan and host-device: netconfs, requests to the kernel, decisions. */
+/* ipvlan, vlan and host-device: netconf, requests to the kernel, decisions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void refused(const struct link_driver *k, const char *text, enum err_kind
 	says(word);
 }
 
-static void test_table_of_kinds(void **state)
+static void test_link_driver_is_found_by_type(void **state)
 {
 	static const char *const types[] = {"macvlan", "ipvlan", "vlan",    "host-device",
 					    "sriov",   "ipoib",	 "ib-sriov"};
@@ -80,7 +80,7 @@ static void test_table_of_kinds(void **state)
 
 /* --- ipvlan --- */
 
-static void test_ipvlan_modes(void **state)
+static void test_ipvlan_modes_are_parsed(void **state)
 {
 	static const struct {
 		const char *text;
@@ -109,7 +109,7 @@ static void test_ipvlan_modes(void **state)
 	refused(&ipvlan_kind, "{\"mode\":\"bridge\"}", ERR_CONF, "l2, l3 or l3s");
 }
 
-static void test_ipvlan_conf(void **state)
+static void test_ipvlan_configuration_is_read(void **state)
 {
 	struct rail_conf c = conf(&ipvlan_kind,
 				  "{\"defaults\":{\"mtu\":4200,\"mode\":\"l3\"},\"master\":"
@@ -117,7 +117,7 @@ static void test_ipvlan_conf(void **state)
 	const struct link low = {.name = "ens1", .mtu = 1500};
 
 	(void)state;
-	/* MACs are not read, and no MTU is too large, as in the original */
+	/* as in the original, MACs are ignored, and no MTU is too large */
 	assert_true(c.mtu == 4200 && c.in_container && !c.mac.len && c.ipvlan.mode == 1);
 	assert_string_equal(c.master, "ens1");
 	assert_null(ipvlan_kind.fits);
@@ -134,8 +134,8 @@ static struct rail ipvlan_rail(const char *text)
 	return rail;
 }
 
-/* Alone, behind another plugin. */
-static void test_ipvlan_chained(void **state)
+/* ipvlan behind another plugin that created the master. */
+static void test_chained_ipvlan_uses_the_previous_interface(void **state)
 {
 	struct cni_iface ifaces[] = {{.name = (char *)"bond0.7"}, {.name = (char *)"x"}};
 	struct cni_ip ips[] = {{.iface = 0}};
@@ -146,7 +146,7 @@ static void test_ipvlan_chained(void **state)
 	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
 	assert_string_equal(rail.conf.master, "bond0.7");
 	assert_ptr_equal(rail.given, &prev);
-	/* a configured value stays; an IPAM may set it */
+	/* a configured master stays; an IPAM plugin may have set it */
 	rail = ipvlan_rail("{\"master\":\"ens1\",\"ipam\":{\"type\":\"static\"}}");
 	prev.n_ifaces = 2;
 	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
@@ -165,7 +165,7 @@ static void test_ipvlan_chained(void **state)
 	assert_null(rail.given);
 }
 
-static void test_ipvlan_check(void **state)
+static void test_ipvlan_check_compares_kind_and_mode(void **state)
 {
 	struct rail_conf c = conf(&ipvlan_kind, "{\"mode\":\"l3\"}");
 	struct link l = {.name = "net1", .kind = "ipvlan", .ipvlan_mode = IPVLAN_MODE_L3};
@@ -182,7 +182,7 @@ static void test_ipvlan_check(void **state)
 
 /* --- vlan --- */
 
-static void test_vlan_conf(void **state)
+static void test_vlan_configuration_is_read(void **state)
 {
 	struct rail_conf c = conf(&vlan_kind, "{\"master\":\"ens1\",\"vlanID\":4094,\"mtu\":1400,"
 					      "\"vlanMode\":\"manual\"}");
@@ -199,7 +199,7 @@ static void test_vlan_conf(void **state)
 	assert_int_equal(conf(&vlan_kind, "{\"master\":\"ens1\"}").vlan.id, 0);
 }
 
-static void test_vlan_refused(void **state)
+static void test_invalid_vlan_configuration_is_refused(void **state)
 {
 	(void)state;
 	refused(&vlan_kind, "{\"vlanId\":7}", ERR_CONF, "\"master\" field is required");
@@ -207,17 +207,17 @@ static void test_vlan_refused(void **state)
 		"invalid VLAN ID 4095 (must be between 0 and 4094 inclusive");
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":-1}", ERR_CONF, "invalid VLAN ID -1");
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":70000}", ERR_CONF, "VLAN ID 70000");
-	/* the IaaS provider's ids: no plugin here sets one */
+	/* VLAN IDs of an IaaS provider: no plugin here sets one */
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"auto\"}", ERR_UNSUPPORTED,
 		"conf.vlanMode is 'auto'");
 	refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"x\"}", ERR_CONF,
 		"conf.vlanMode is 'x'");
 }
 
-static void test_vlan_check(void **state)
+static void test_vlan_check_compares_kind_and_id(void **state)
 {
 	struct rail_conf c = conf(&vlan_kind, "{\"master\":\"e\",\"vlanId\":7,\"mtu\":1400}");
-	/* tuning may have changed the MTU since: the original's CHECK then fails */
+	/* the plugin tuning may have changed the MTU, which makes the original's CHECK fail */
 	struct link l = {.name = "net1", .kind = "vlan", .vlan_id = 7, .mtu = 1300};
 
 	(void)state;
@@ -240,7 +240,7 @@ static struct rail rail_on(const struct link_driver *k, const char *ifname, int 
 			     .master = {.index = master, .name = "ens1"}};
 }
 
-static void test_devices(void **state)
+static void test_two_rails_with_one_vlan_or_device_are_refused(void **state)
 {
 	struct rail r[] = {rail_on(&vlan_kind, "net1", 4), rail_on(&vlan_kind, "net2", 4),
 			   rail_on(&macvlan_kind, "net3", 4),
@@ -253,7 +253,7 @@ static void test_devices(void **state)
 	r[1].conf.vlan.id = 7;
 	assert_true(attach_check_devices(r, 4, &e) < 0);
 	says("net2: 'ens1' is used by 'net1' of this pod too");
-	/* the pod's own ens1 is another */
+	/* ens1 of the pod is another device than ens1 of the host */
 	r[1].conf.in_container = true;
 	assert_int_equal(attach_check_devices(r, 4, &e), 0);
 	r[3].master.index = 4;
@@ -263,8 +263,8 @@ static void test_devices(void **state)
 	assert_int_equal(attach_check_devices(r, 4, &e), 0);
 }
 
-/* DPDK: the pod gets no link. */
-static void test_names_of_rails_without_link(void **state)
+/* With DPDK the pod gets no link. */
+static void test_rail_without_link_may_have_a_name_in_use(void **state)
 {
 	struct rail r[] = {rail_on(&host_device_kind, "net1", 0)};
 	const struct link pod[] = {{.index = 2, .name = "net1"}};
@@ -276,8 +276,8 @@ static void test_names_of_rails_without_link(void **state)
 	assert_int_equal(attach_check_names(r, 1, pod, 1, &e), 0);
 }
 
-/* A moved device is protected from a deletion by group: its name is in none of these lists. */
-static void test_group_with_a_moved_device(void **state)
+/* A moved device is not deleted with the group, since its name is in none of the lists. */
+static void test_group_with_a_moved_device_is_recognized(void **state)
 {
 	static const char *const made[] = {"net1", "net2"};
 	struct link pod[] = {{.name = "net1", .group = LINK_GROUP},
@@ -290,7 +290,7 @@ static void test_group_with_a_moved_device(void **state)
 	assert_false(attach_group_is_of_pod(pod, 3, made, 2));
 }
 
-static void test_hints(void **state)
+static void test_kernel_errors_have_hints(void **state)
 {
 	(void)state;
 	assert_non_null(strstr(ipvlan_kind.hint(-EBUSY), "macvlans or ipvlans, not both"));
@@ -302,7 +302,7 @@ static void test_hints(void **state)
 
 /* --- host-device: which device --- */
 
-static void test_host_device_conf(void **state)
+static void test_host_device_configuration_is_read(void **state)
 {
 	struct rail_conf c = conf(&host_device_kind,
 				  "{\"device\":\"\",\"hwaddr\":\"02:00:5E:10:00:01\",\"pciBusID\":"
@@ -327,10 +327,8 @@ static struct mac mac(const char *s)
 	return m;
 }
 
-/*
- * A VLAN interface and the ports of a bond have the same address: the hardware device is selected.
- */
-static void test_pick_by_mac(void **state)
+/* A VLAN interface and the ports of a bond have the same MAC: the hardware device is selected. */
+static void test_device_with_the_mac_is_selected(void **state)
 {
 	struct link l[] = {{.index = 1, .name = "ens1.7", .kind = "vlan"},
 			   {.index = 2, .name = "other"},
@@ -345,7 +343,7 @@ static void test_pick_by_mac(void **state)
 	assert_null(host_device_pick(&c, &none, l + 1, 1));
 }
 
-static void test_device_left_by_a_deleted_namespace(void **state)
+static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 {
 	struct link l[] = {{.index = 1, .name = "net1", .alias = "ens1"},
 			   {.index = 2, .name = "dev12", .alias = "ens2"},
@@ -356,7 +354,7 @@ static void test_device_left_by_a_deleted_namespace(void **state)
 
 	(void)state;
 	assert_ptr_equal(host_device_stranded(&c, &none, "net1", l, 3), &l[0]);
-	/* another pod has it under a third name */
+	/* another pod has the device under a third name */
 	assert_null(host_device_stranded(&c, &none, "net7", l, 3));
 	assert_null(host_device_stranded(&c, &none, NULL, l, 3));
 	c.device = "ens2";
@@ -365,7 +363,7 @@ static void test_device_left_by_a_deleted_namespace(void **state)
 	c.pci = "p";
 	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
 	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
-	/* its name is taken; its alias is the administrator's */
+	/* its name is in use; its alias was set by the administrator */
 	str_copy(l[2].name, sizeof(l[2].name), "ens2");
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 	str_copy(l[2].name, sizeof(l[2].name), "eth0");
@@ -377,7 +375,7 @@ static void test_device_left_by_a_deleted_namespace(void **state)
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 }
 
-static void test_device_is_moved_by_its_alias(void **state)
+static void test_moved_device_is_found_by_its_alias(void **state)
 {
 	struct link l = {.name = "net1"};
 
@@ -446,7 +444,7 @@ static int look(const struct tree *t, const struct host_device_conf *c,
 	return host_device_read(&t->root, c, ret, &e);
 }
 
-static void test_sysfs_names(void **state)
+static void test_device_is_found_in_sysfs_by_every_key(void **state)
 {
 	static const struct host_device_conf all[] = {{.pci = "0000:5e:00.0"},
 						      {.id = "0000:5e:00.0"},
@@ -467,7 +465,7 @@ static void test_sysfs_names(void **state)
 	tree_close(&t);
 }
 
-static void test_sysfs_virtio_and_auxiliary(void **state)
+static void test_virtio_and_auxiliary_devices_are_found_in_sysfs(void **state)
 {
 	static const struct host_device_conf pci = {.pci = "0000:00:04.0"},
 					     aux = {.id = "mlx5.sf.2"};
@@ -485,7 +483,7 @@ static void test_sysfs_virtio_and_auxiliary(void **state)
 	tree_close(&t);
 }
 
-static void test_sysfs_dpdk(void **state)
+static void test_device_bound_to_a_dpdk_driver_is_detected(void **state)
 {
 	static const struct host_device_conf c = {.pci = "0000:5e:00.0"},
 					     named = {.device = "ens1"};
@@ -497,13 +495,13 @@ static void test_sysfs_dpdk(void **state)
 	point(&t, PCI_DEV "/driver", "../../../bus/pci/drivers/vfio-pci");
 	assert_int_equal(look(&t, &c, &f), 0);
 	assert_true(f.dpdk);
-	/* the name is enough: files are not read */
+	/* the name is sufficient: files are not read */
 	assert_int_equal(look(&t, &named, &g), 0);
 	assert_true(!g.dpdk && !g.n);
 	tree_close(&t);
 }
 
-static void test_sysfs_refused(void **state)
+static void test_missing_or_invalid_devices_are_refused(void **state)
 {
 	static const struct {
 		struct host_device_conf c;
@@ -541,26 +539,26 @@ static int free_doc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table_of_kinds),
-		cmocka_unit_test(test_ipvlan_modes),
-		cmocka_unit_test(test_ipvlan_conf),
-		cmocka_unit_test(test_ipvlan_chained),
-		cmocka_unit_test(test_ipvlan_check),
-		cmocka_unit_test(test_vlan_conf),
-		cmocka_unit_test(test_vlan_refused),
-		cmocka_unit_test(test_vlan_check),
-		cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_names_of_rails_without_link),
-		cmocka_unit_test(test_group_with_a_moved_device),
-		cmocka_unit_test(test_hints),
-		cmocka_unit_test(test_host_device_conf),
-		cmocka_unit_test(test_pick_by_mac),
-		cmocka_unit_test(test_device_left_by_a_deleted_namespace),
-		cmocka_unit_test(test_device_is_moved_by_its_alias),
-		cmocka_unit_test(test_sysfs_names),
-		cmocka_unit_test(test_sysfs_virtio_and_auxiliary),
-		cmocka_unit_test(test_sysfs_dpdk),
-		cmocka_unit_test(test_sysfs_refused),
+		cmocka_unit_test(test_link_driver_is_found_by_type),
+		cmocka_unit_test(test_ipvlan_modes_are_parsed),
+		cmocka_unit_test(test_ipvlan_configuration_is_read),
+		cmocka_unit_test(test_chained_ipvlan_uses_the_previous_interface),
+		cmocka_unit_test(test_ipvlan_check_compares_kind_and_mode),
+		cmocka_unit_test(test_vlan_configuration_is_read),
+		cmocka_unit_test(test_invalid_vlan_configuration_is_refused),
+		cmocka_unit_test(test_vlan_check_compares_kind_and_id),
+		cmocka_unit_test(test_two_rails_with_one_vlan_or_device_are_refused),
+		cmocka_unit_test(test_rail_without_link_may_have_a_name_in_use),
+		cmocka_unit_test(test_group_with_a_moved_device_is_recognized),
+		cmocka_unit_test(test_kernel_errors_have_hints),
+		cmocka_unit_test(test_host_device_configuration_is_read),
+		cmocka_unit_test(test_device_with_the_mac_is_selected),
+		cmocka_unit_test(test_device_left_by_a_deleted_namespace_is_selected),
+		cmocka_unit_test(test_moved_device_is_found_by_its_alias),
+		cmocka_unit_test(test_device_is_found_in_sysfs_by_every_key),
+		cmocka_unit_test(test_virtio_and_auxiliary_devices_are_found_in_sysfs),
+		cmocka_unit_test(test_device_bound_to_a_dpdk_driver_is_detected),
+		cmocka_unit_test(test_missing_or_invalid_devices_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_doc);

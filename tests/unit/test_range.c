@@ -39,7 +39,7 @@ static void assert_set(const struct ip_set *s, const char *text)
 	buf_done(&b);
 }
 
-static void test_parse_refuses(void **state)
+static void test_invalid_ranges_are_refused_with_a_suggestion(void **state)
 {
 	static const struct {
 		const char *text, *reason;
@@ -77,7 +77,7 @@ static void test_parse_refuses(void **state)
 	}
 }
 
-static void test_add_merges(void **state)
+static void test_added_ranges_are_merged(void **state)
 {
 	struct ip_set s = {0};
 
@@ -98,7 +98,7 @@ static void test_add_merges(void **state)
 	ip_set_done(&s);
 }
 
-static void test_subtract_splits(void **state)
+static void test_subtraction_splits_ranges(void **state)
 {
 	struct ip_set s = {0};
 
@@ -117,8 +117,8 @@ static void test_subtract_splits(void **state)
 	ip_set_done(&s);
 }
 
-/* 2^64 addresses and more cost as much as a few. */
-static void test_wide_ipv6(void **state)
+/* Operations on 2^64 addresses and more take as long as on a few. */
+static void test_ranges_of_2_to_the_64_addresses(void **state)
 {
 	struct ip_set s = {0};
 	struct ipaddr a, from = il_ip("fd00::8000:0:0:0");
@@ -142,7 +142,7 @@ static void test_wide_ipv6(void **state)
 	ip_set_done(&s);
 }
 
-static void test_has_overlaps_and_next(void **state)
+static void test_membership_overlap_and_next_address(void **state)
 {
 	struct ip_set a = {0}, b = {0};
 	struct ipaddr ip = il_ip("10.0.0.7"), both, v6 = il_ip("fd00::1");
@@ -197,7 +197,7 @@ static void assert_same(const struct ip_set *s, const bool *has, bool top)
 		assert_true(ip_num(&s->v[i - 1].last) + 1 < ip_num(&s->v[i].first));
 }
 
-static void test_minus_as_a_table(void **state)
+static void test_difference_of_sets_equals_that_of_tables(void **state)
 {
 	unsigned int seed = 7;
 
@@ -220,8 +220,10 @@ static void test_minus_as_a_table(void **state)
 	}
 }
 
-/* Ranges collected in any order make the same set as added one by one; plus joins two sets. */
-static void test_many_at_once(void **state)
+/*
+ * Ranges collected in any order give the same set as ranges added one by one; plus joins two sets.
+ */
+static void test_collected_ranges_equal_added_ones(void **state)
 {
 	uint32_t seed = 7;
 
@@ -262,10 +264,10 @@ static void test_many_at_once(void **state)
 }
 
 /*
- * Each address stays in the first set that has it: compared with a search of one set after another,
- * in 300 random groups.
+ * Each address stays only in the first set that has it: compared with a search of one set after
+ * another, in 300 random groups.
  */
-static void test_partition_of_overlapping_sets(void **state)
+static void test_overlapping_sets_are_partitioned(void **state)
 {
 	enum { SETS = 6, WIDTH = 60 };
 
@@ -273,7 +275,7 @@ static void test_partition_of_overlapping_sets(void **state)
 	for (unsigned int seed = 0; seed < 300; seed++) {
 		const u128 base = seed % 2 ? ip_num(&(struct ipaddr){.family = 4})
 					   : (u128)0 - WIDTH;
-		uint8_t family = seed % 2 ? 4 : 6; /* to the last address of all */
+		uint8_t family = seed % 2 ? 4 : 6; /* to the last address of the family */
 		struct ip_set sets[SETS] = {0}, was[SETS] = {0};
 
 		srand(seed);
@@ -307,14 +309,14 @@ static void test_partition_of_overlapping_sets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse_refuses),
-		cmocka_unit_test(test_add_merges),
-		cmocka_unit_test(test_subtract_splits),
-		cmocka_unit_test(test_wide_ipv6),
-		cmocka_unit_test(test_has_overlaps_and_next),
-		cmocka_unit_test(test_minus_as_a_table),
-		cmocka_unit_test(test_many_at_once),
-		cmocka_unit_test(test_partition_of_overlapping_sets),
+		cmocka_unit_test(test_invalid_ranges_are_refused_with_a_suggestion),
+		cmocka_unit_test(test_added_ranges_are_merged),
+		cmocka_unit_test(test_subtraction_splits_ranges),
+		cmocka_unit_test(test_ranges_of_2_to_the_64_addresses),
+		cmocka_unit_test(test_membership_overlap_and_next_address),
+		cmocka_unit_test(test_difference_of_sets_equals_that_of_tables),
+		cmocka_unit_test(test_collected_ranges_equal_added_ones),
+		cmocka_unit_test(test_overlapping_sets_are_partitioned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The ConfigMap of claims as text. What happens between two replicas:
- * tests/cluster/test_admission.py.
- */
+/* The ConfigMap of range locks as text; tests/cluster/test_admission.py tests two replicas. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +48,7 @@ static char *write_list(const struct range_locks_list *l, const char *version)
 	return buf_take(&b);
 }
 
-static void test_first(void **state)
+static void test_first_lock_creates_the_configmap(void **state)
 {
 	struct range_locks_list none = {0};
 	auto_free char *text = write_list(&none, NULL), *want = NULL;
@@ -72,7 +69,7 @@ static void test_first(void **state)
 }
 
 /* An update keeps labels and annotations, kubectl's last-applied-configuration for instance. */
-static void test_metadata(void **state)
+static void test_update_retains_labels_and_annotations(void **state)
 {
 	auto_json struct json_doc *map =
 		parse("{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"x\","
@@ -90,10 +87,10 @@ static void test_metadata(void **state)
 }
 
 /*
- * A claim of 20,000 ranges is as long as one of a single range, covers them all, and is identified
+ * The lock of 20,000 ranges is as long as the lock of one range, covers them all, and is identified
  * by its digest.
  */
-static void test_length_of_a_claim_is_constant(void **state)
+static void test_length_of_a_lock_is_constant(void **state)
 {
 	struct range_locks_list none = {0}, list;
 	auto_json struct json_doc *object = NULL, *map = NULL;
@@ -120,15 +117,15 @@ static void test_length_of_a_claim_is_constant(void **state)
 	range_locks_digest(json_get(json_root(object), "spec"), is);
 	assert_string_equal(was, is);
 	range_locks_list_done(&list);
-	/* Of a SpiderSubnet: its addresses are not in the cache yet. */
+	/* Of a SpiderSubnet whose addresses are not in the cache yet. */
 	q.kind = "SpiderSubnet";
 	buf_reset(&out);
 	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
 	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
 }
 
-/* Written by an earlier controller, with the object's name. */
-static void test_old_entry(void **state)
+/* An entry that an earlier controller wrote, with the object's name. */
+static void test_lock_of_an_earlier_controller_is_read(void **state)
 {
 	auto_json struct json_doc *map = parse(
 		"{\"data\":{\"a\":\"{\\\"at\\\":1,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":{"
@@ -146,8 +143,8 @@ static void test_old_entry(void **state)
 	range_locks_list_done(&list);
 }
 
-/* The maximum number of claims with the longest names fits into a ConfigMap. */
-static void test_full(void **state)
+/* The maximum number of locks with the longest names fits into a ConfigMap. */
+static void test_full_list_of_locks_fits_into_a_configmap(void **state)
 {
 	char name[254];
 	struct range_locks_list list = {0};
@@ -181,7 +178,7 @@ static void test_full(void **state)
 }
 
 /* A written list is read, and written again unchanged. */
-static void test_list_round_trip(void **state)
+static void test_written_list_of_locks_is_read_again(void **state)
 {
 	struct range_locks_list none = {0}, list;
 	auto_free char *text = write_list(&none, NULL);
@@ -206,7 +203,7 @@ static void test_list_round_trip(void **state)
 		"7");
 }
 
-/* Of n claims, each with so long a text. */
+/* Of n locks, each with a text of this length. */
 static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
 {
 	struct range_locks_list list = {0}, after;
@@ -236,7 +233,7 @@ static size_t kept(size_t n, int64_t age_ms, bool drop)
 	return kept_of(n, 100, age_ms, drop);
 }
 
-static void test_age_at_which_claims_are_dropped(void **state)
+static void test_age_at_which_locks_are_dropped(void **state)
 {
 	(void)state;
 	assert_int_equal(kept(3, CLAIMS_RETAINED_MS - 1000, false), 3);
@@ -246,8 +243,8 @@ static void test_age_at_which_claims_are_dropped(void **state)
 	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
 }
 
-/* The ConfigMap always has room for the next claim. */
-static void test_long_claims_are_dropped_earlier(void **state)
+/* The ConfigMap always has space for the next lock. */
+static void test_long_locks_are_dropped_earlier(void **state)
 {
 	(void)state;
 	assert_int_equal(kept_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
@@ -255,8 +252,8 @@ static void test_long_claims_are_dropped_earlier(void **state)
 	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
 }
 
-/* The length of a parsed claim is that of its text. */
-static void test_length(void **state)
+/* The length of a parsed lock is that of its text. */
+static void test_parsed_lock_has_the_length_of_its_text(void **state)
 {
 	struct range_locks_list none = {0}, list;
 	auto_free char *text = write_list(&none, NULL);
@@ -269,8 +266,8 @@ static void test_length(void **state)
 	range_locks_list_done(&list);
 }
 
-/* By others' hands. */
-static void test_rubbish(void **state)
+/* Entries that were edited by hand. */
+static void test_entries_edited_by_hand_do_not_crash(void **state)
 {
 	static const char map[] =
 		"{\"data\":{\"a\":\"x\",\"b\":\"{}\",\"c\":\"{\\\"at\\\":1,\\\"kind\\\":"
@@ -292,16 +289,16 @@ static void test_rubbish(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_list_round_trip),
-		cmocka_unit_test(test_age_at_which_claims_are_dropped),
-		cmocka_unit_test(test_long_claims_are_dropped_earlier),
-		cmocka_unit_test(test_metadata),
-		cmocka_unit_test(test_length_of_a_claim_is_constant),
-		cmocka_unit_test(test_old_entry),
-		cmocka_unit_test(test_full),
-		cmocka_unit_test(test_length),
-		cmocka_unit_test(test_rubbish),
+		cmocka_unit_test(test_first_lock_creates_the_configmap),
+		cmocka_unit_test(test_written_list_of_locks_is_read_again),
+		cmocka_unit_test(test_age_at_which_locks_are_dropped),
+		cmocka_unit_test(test_long_locks_are_dropped_earlier),
+		cmocka_unit_test(test_update_retains_labels_and_annotations),
+		cmocka_unit_test(test_length_of_a_lock_is_constant),
+		cmocka_unit_test(test_lock_of_an_earlier_controller_is_read),
+		cmocka_unit_test(test_full_list_of_locks_fits_into_a_configmap),
+		cmocka_unit_test(test_parsed_lock_has_the_length_of_its_text),
+		cmocka_unit_test(test_entries_edited_by_hand_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts with RDMA devices, replayed; this kernel has none. */
+/* Recorded hosts with RDMA devices, replayed, since this kernel has none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static size_t replay(const char *file, struct rdma_dev **list)
 	return n;
 }
 
-static void eight_hcas(void **state)
+static void test_recording_of_eight_hcas_is_decoded(void **state)
 {
 	auto_free struct rdma_dev *list = NULL;
 	char name[32];
@@ -63,7 +63,7 @@ static void eight_hcas(void **state)
 	assert_int_equal(list[0].ports[1].port, 0);
 }
 
-static void soft_roce(void **state)
+static void test_recording_of_soft_roce_is_decoded(void **state)
 {
 	auto_free struct rdma_dev *list = NULL;
 
@@ -112,8 +112,8 @@ static void expect_reason(struct tree *t, struct rdma_dev *d, const char *part)
 		fail_msg("'%s' is not in '%s'", part, d->reason);
 }
 
-/* libibverbs leaves such devices out and says nothing. */
-static void reason_no_verbs(void **state)
+/* libibverbs skips such devices without a message. */
+static void test_reason_for_a_device_without_verbs_is_named(void **state)
 {
 	struct rdma_dev d = {.name = "x0", .driver = "mana"};
 	struct tree t;
@@ -122,7 +122,7 @@ static void reason_no_verbs(void **state)
 	tree_open(&t);
 	expect_reason(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
-	/* The device node alone does not help without the provider. */
+	/* The device node without the provider is not sufficient. */
 	expect_reason(&t, &d, "its provider 'mana' is not linked into this binary");
 	assert_non_null(strstr(d.reason, rdma_providers()));
 	assert_non_null(strstr(d.reason, "PROVIDERS=\"... mana\""));
@@ -134,7 +134,7 @@ static void reason_no_verbs(void **state)
 }
 
 /* A kernel before 5.3 has no GET_CHARDEV. */
-static void sysfs(void **state)
+static void test_device_is_completed_from_sysfs(void **state)
 {
 	struct rdma_dev d = {.name = "mlx5_1", .ports = {{.port = 1}}};
 	char path[96];
@@ -196,16 +196,16 @@ static void replay_text(const char *text, int want, size_t want_n)
 	"0b00450075766572627300"                                                                   \
 	"00\n"
 
-static void odd_answers(void **state)
+static void test_incomplete_netlink_answers_are_skipped_or_errors(void **state)
 {
 	(void)state;
 	replay_text("# protocol rdma\n" ASK DONE, 0, 0);
 	replay_text("# protocol rdma\n" ASK FAIL, -EPERM, 0);
-	/* no name, no index: left out */
+	/* without name and index: skipped */
 	replay_text("# protocol rdma\n" ASK
 		    "< 180000000114020000000000000000000800010000000000\n" DONE,
 		    0, 0);
-	/* port 4711, and one whose name is cut off */
+	/* port 4711, and a port with a truncated name */
 	replay_text("# protocol rdma\n" ASK "< 200000000114020000000000000000000800010000000000"
 		    "0600020078000000\n" DONE PORTS
 		    "< 180000000514020000000000000000000800030067120000\n"
@@ -219,9 +219,11 @@ static void odd_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eight_hcas),	   cmocka_unit_test(soft_roce),
-		cmocka_unit_test(reason_no_verbs), cmocka_unit_test(sysfs),
-		cmocka_unit_test(odd_answers),
+		cmocka_unit_test(test_recording_of_eight_hcas_is_decoded),
+		cmocka_unit_test(test_recording_of_soft_roce_is_decoded),
+		cmocka_unit_test(test_reason_for_a_device_without_verbs_is_named),
+		cmocka_unit_test(test_device_is_completed_from_sysfs),
+		cmocka_unit_test(test_incomplete_netlink_answers_are_skipped_or_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

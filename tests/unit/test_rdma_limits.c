@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of RDMA objects: which pods have which, and where they are written in recorded control groups. */
+/*
+ * Limits of RDMA objects: which limits each pod has, and where they are written in recorded control
+ * groups.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +19,10 @@
 
 #define UID "1f0c2a34-0000-4000-8000-00000000000"
 
-/* Resource "rdma/all" is both HCAs with each id; "rdma/one" is mlx5_1; others are not shared. */
+/*
+ * Each ID of resource "rdma/all" includes both HCAs, of "rdma/one" mlx5_1; other resources are not
+ * shared.
+ */
 static void on_devices(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
 		       void *each_arg)
 {
@@ -27,7 +33,7 @@ static void on_devices(void *arg, const char *resource, const char *id, rdma_lim
 		each(each_arg, "mlx5_1");
 }
 
-/* "p1" has UID ...1; "gone" has ended; of "new" the API server has not told yet. */
+/* "p1" has UID ...1; "gone" has ended; the API server has not reported "new" yet. */
 static const char *on_uid(void *arg, const char *ns, const char *name)
 {
 	(void)arg;
@@ -74,7 +80,7 @@ static struct rdma_limits_conf conf_of(const struct root *r, uint32_t handles, u
 		.root = r, .per_id = {handles, objects}, .devices = on_devices, .uid = on_uid};
 }
 
-static void each_id_of_a_pod_adds_its_limit(void **state)
+static void test_each_device_id_of_a_pod_adds_its_limit(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/all", 2}, {"rdma/one", 1}}},
 					  {"p2", {{"intel.com/vf", 3}}},
@@ -98,7 +104,7 @@ static void each_id_of_a_pod_adds_its_limit(void **state)
 	assert_int_equal(v[2].limit.objects, CGROUP_RDMA_MAX);
 }
 
-static void sum_of_limits_does_not_exceed_the_kernels(void **state)
+static void test_sum_of_limits_does_not_exceed_the_kernels_maximum(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 3}}}};
 	const struct rdma_limits_conf c = conf_of(NULL, INT32_MAX / 2, 1);
@@ -114,7 +120,7 @@ static void sum_of_limits_does_not_exceed_the_kernels(void **state)
 	assert_int_equal(v[0].limit.objects, 3);
 }
 
-/* What is in the file afterwards: a recorded one has what was written last. */
+/* The content of the file afterwards; a recorded file has the last written text. */
 static void has_limit(const struct ipam_lab *l, const char *path, const char *text)
 {
 	size_t n;
@@ -140,7 +146,7 @@ static const struct {
 	 "kubelet-kubepods-pod1f0c2a34_0000_4000_8000_000000000001.slice"},
 };
 
-static void limits_are_written_where_the_kubelet_made_the_group(void **state)
+static void test_limits_are_written_in_the_kubelets_control_group(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 2}}}};
 	auto_podres struct podres_list list;
@@ -165,7 +171,7 @@ static void limits_are_written_where_the_kubelet_made_the_group(void **state)
 			fail_msg("%s: %s", path, e.text);
 		has_limit(&l, path, "mlx5_1 hca_handle=8 hca_object=2000");
 		has_limit(&l, other, "mlx5_1 hca_handle=max hca_object=max\n");
-		/* What is so already is not written again. */
+		/* A limit that is set already is not written again. */
 		il_write(&l, path, "mlx5_1 hca_handle=8 hca_object=2000 \n");
 		assert_int_equal(rdma_limits_apply(&c, &list, &e), 0);
 		has_limit(&l, path, "mlx5_1 hca_handle=8 hca_object=2000 \n");
@@ -173,7 +179,7 @@ static void limits_are_written_where_the_kubelet_made_the_group(void **state)
 	}
 }
 
-static void failures_name_the_place_and_the_remedy(void **state)
+static void test_failed_limits_name_the_file_and_the_remedy(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 1}}}, {"p2", {{"rdma/one", 1}}}};
 	const char *const file = "/sys/fs/cgroup/rdma/kubepods/pod" UID "1/rdma.max";
@@ -198,7 +204,7 @@ static void failures_name_the_place_and_the_remedy(void **state)
 	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
 	assert_has(e.text, "pod t/p1: '/sys/fs/cgroup/rdma/kubepods/pod" UID
 			   "1/rdma.max' has no RDMA device 'mlx5_1'");
-	/* One that fails does not keep the others from theirs. */
+	/* One failure does not prevent the limits of other pods. */
 	il_write(&l, "/sys/fs/cgroup/rdma/kubepods/pod" UID "2/rdma.max", "mlx5_1 hca_handle=2\n");
 	assert_int_equal(rdma_limits_apply(&c, &list, &e), 1);
 	has_limit(&l, "/sys/fs/cgroup/rdma/kubepods/pod" UID "2/rdma.max",
@@ -206,8 +212,8 @@ static void failures_name_the_place_and_the_remedy(void **state)
 	il_drop(&l);
 }
 
-/* cgroup v2: the groups above have the controller, but do not give it to those below. */
-static void controller_is_enabled_for_the_group(void **state)
+/* cgroup v2: the parent groups have the controller, but do not enable it for their children. */
+static void test_rdma_controller_is_enabled_for_the_group(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 1}}}};
 	static const char *const above[] = {"", "/kubepods", "/kubepods/burstable"};
@@ -241,11 +247,11 @@ static void controller_is_enabled_for_the_group(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_id_of_a_pod_adds_its_limit),
-		cmocka_unit_test(sum_of_limits_does_not_exceed_the_kernels),
-		cmocka_unit_test(limits_are_written_where_the_kubelet_made_the_group),
-		cmocka_unit_test(failures_name_the_place_and_the_remedy),
-		cmocka_unit_test(controller_is_enabled_for_the_group),
+		cmocka_unit_test(test_each_device_id_of_a_pod_adds_its_limit),
+		cmocka_unit_test(test_sum_of_limits_does_not_exceed_the_kernels_maximum),
+		cmocka_unit_test(test_limits_are_written_in_the_kubelets_control_group),
+		cmocka_unit_test(test_failed_limits_name_the_file_and_the_remedy),
+		cmocka_unit_test(test_rdma_controller_is_enabled_for_the_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rdma plugin: the device, whether the host can move it, its owner, and the record. */
+/*
+ * The rdma plugin: selection of the device, whether the host can move it, its owner, and the state
+ * file.
+ */
 #include "host_lab.h"
 #include "meta_lab.h"
 
@@ -37,7 +40,7 @@ static void expect_bytes(const struct rdma_state *s, const char *want)
 	assert_memory_equal(&back, s, sizeof(back));
 }
 
-static void state_bytes(void **state)
+static void test_state_file_has_the_bytes_of_the_original(void **state)
 {
 	struct rdma_state ours = original;
 
@@ -52,7 +55,7 @@ static void state_bytes(void **state)
 			    "\"netns\":\"/run/netns/x\"}");
 }
 
-static void held_by_whom(void **state)
+static void test_busy_device_names_its_pod(void **state)
 {
 	struct rdma_state s = original;
 	struct host_lab h;
@@ -62,7 +65,7 @@ static void held_by_whom(void **state)
 	err_set(&e, -EBUSY, "it is away");
 	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
 	assert_string_equal(e.text, "it is away");
-	/* the original's record does not name the owner */
+	/* the original's state file does not name the owner */
 	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
 	err_set(&e, -EBUSY, "it is away");
 	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
@@ -82,7 +85,7 @@ static void held_by_whom(void **state)
 	host_remove(&h);
 }
 
-static void state_of_others(void **state)
+static void test_invalid_state_files_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"",
@@ -115,8 +118,11 @@ static bool stale(const char *network, const char *name, const char *of, const c
 	return rdma_state_is_stale(&c, name, &s);
 }
 
-/* Networks "a" and "a-b", and a container id that begins with "b-": a name alone does not tell. */
-static void whose_state(void **state)
+/*
+ * The networks "a" and "a-b", and a container ID that begins with "b-": the file name alone is
+ * ambiguous.
+ */
+static void test_stale_state_file_is_recognized_by_its_owner(void **state)
 {
 	(void)state;
 	assert_true(stale("a", "a-c2-net1", "a", "c2"));
@@ -131,7 +137,7 @@ static void whose_state(void **state)
 	assert_false(stale("a", "a-" ID "-", "", ""));
 }
 
-static void state_in_files(void **state)
+static void test_state_is_saved_loaded_and_removed(void **state)
 {
 	auto_free char *path = rdma_state_path("rail0", "c1", "net1");
 	struct rdma_state s;
@@ -150,9 +156,9 @@ static void state_in_files(void **state)
 	host_remove(&h);
 }
 
-/* --- which device --- */
+/* --- selection of the device --- */
 
-static void find(void **state)
+static void test_rdma_device_of_a_function_is_found(void **state)
 {
 	char name[RDMA_NAME_MAX];
 	struct host_lab h;
@@ -173,8 +179,8 @@ static void find(void **state)
 	host_remove(&h);
 }
 
-/* In a pod: the device's own folder is empty, its verbs device knows the name. */
-static void find_elsewhere(void **state)
+/* The device is in a pod: its directory is empty, but its verbs device has the name. */
+static void test_rdma_device_in_another_namespace_is_named(void **state)
 {
 	char name[RDMA_NAME_MAX], command[256];
 	struct host_lab h;
@@ -219,7 +225,7 @@ static void refuse_device(const char *conf, const char *part)
 	chained_close(&l);
 }
 
-static void device_of_conf(void **state)
+static void test_device_is_read_from_the_configuration(void **state)
 {
 	(void)state;
 	expect_device("{'deviceID': '0000:3D:00.2'}", VF);
@@ -232,7 +238,7 @@ static void device_of_conf(void **state)
 	refuse_device("{'deviceID': 7}", "conf.deviceID");
 }
 
-static void device_of_prev(void **state)
+static void test_device_is_read_from_prev_result(void **state)
 {
 	char device[PCI_NAME_MAX];
 	struct cni_result prev;
@@ -254,8 +260,8 @@ static void device_of_prev(void **state)
 	chained_close(&l);
 }
 
-/* The only one, or the pod's of that name; never one of two unrelated ones. */
-static void iface_of_prev(void **state)
+/* The only interface, or the interface with this name in the pod; never one of two others. */
+static void test_interface_of_the_device_is_found_in_prev_result(void **state)
 {
 	struct cni_result prev;
 
@@ -270,7 +276,7 @@ static void iface_of_prev(void **state)
 
 /* --- the mode --- */
 
-static void modes(void **state)
+static void test_wrong_rdma_mode_is_refused(void **state)
 {
 	(void)state;
 	OK(rdma_move_mode_fits(RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_EXCLUSIVE, "x", &e));
@@ -289,9 +295,9 @@ static void modes(void **state)
 
 /* --- EBUSY --- */
 
-enum { NS = 33, PAUSES = 70 /* 20 + 40, and no third of 80 ms */ };
+enum { NS = 33, PAUSES = 70 /* pauses of 20 and 40 ms, and no third one of 80 ms */ };
 
-static void held(void **state)
+static void test_busy_device_is_retried_and_its_user_named(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("rdma_held.nl");
 	struct host_lab h;
@@ -308,7 +314,7 @@ static void held(void **state)
 	host_remove(&h);
 }
 
-static void holders(void **state)
+static void test_users_of_a_device_are_described(void **state)
 {
 	static const struct rdma_user list[] = {
 		{.pid = 7, .qps = 1, .mrs = 2},
@@ -323,9 +329,9 @@ static void holders(void **state)
 					    "PID namespace (1 context)");
 }
 
-/* --- verbs that change nothing --- */
+/* --- commands that change nothing --- */
 
-static void chained_only(void **state)
+static void test_rdma_plugin_without_a_chain_is_refused(void **state)
 {
 	struct cni_result prev = {0};
 	struct chained_lab l;
@@ -339,7 +345,7 @@ static void chained_only(void **state)
 	chained_close(&l);
 }
 
-static void debug(void **state)
+static void test_invalid_debug_argument_is_refused(void **state)
 {
 	struct cni_result prev = {0};
 	struct chained_lab l;
@@ -354,14 +360,21 @@ static void debug(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(state_bytes),	   cmocka_unit_test(held_by_whom),
-		cmocka_unit_test(state_of_others), cmocka_unit_test(whose_state),
-		cmocka_unit_test(state_in_files),  cmocka_unit_test(find),
-		cmocka_unit_test(find_elsewhere),  cmocka_unit_test(device_of_conf),
-		cmocka_unit_test(device_of_prev),  cmocka_unit_test(iface_of_prev),
-		cmocka_unit_test(modes),	   cmocka_unit_test(held),
-		cmocka_unit_test(holders),	   cmocka_unit_test(chained_only),
-		cmocka_unit_test(debug),
+		cmocka_unit_test(test_state_file_has_the_bytes_of_the_original),
+		cmocka_unit_test(test_busy_device_names_its_pod),
+		cmocka_unit_test(test_invalid_state_files_are_refused),
+		cmocka_unit_test(test_stale_state_file_is_recognized_by_its_owner),
+		cmocka_unit_test(test_state_is_saved_loaded_and_removed),
+		cmocka_unit_test(test_rdma_device_of_a_function_is_found),
+		cmocka_unit_test(test_rdma_device_in_another_namespace_is_named),
+		cmocka_unit_test(test_device_is_read_from_the_configuration),
+		cmocka_unit_test(test_device_is_read_from_prev_result),
+		cmocka_unit_test(test_interface_of_the_device_is_found_in_prev_result),
+		cmocka_unit_test(test_wrong_rdma_mode_is_refused),
+		cmocka_unit_test(test_busy_device_is_retried_and_its_user_named),
+		cmocka_unit_test(test_users_of_a_device_are_described),
+		cmocka_unit_test(test_rdma_plugin_without_a_chain_is_refused),
+		cmocka_unit_test(test_invalid_debug_argument_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

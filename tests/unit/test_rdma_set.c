@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes to RDMA devices, their use and their events, replayed. */
+/* Changes of RDMA devices, their resources and their events, replayed. */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum { NS = 33, MLX5_5 = 5 };
 			fail_msg("'%s' is not in '%s'", part, e.text);                             \
 	} while (0)
 
-static void changes(void **state)
+static void test_rdma_devices_are_moved_and_renamed(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("rdma_set.nl");
 	uint32_t index = 0;
@@ -44,7 +44,7 @@ static void changes(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void in_use(void **state)
+static void test_resources_of_a_device_in_use_are_listed(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("rdma_res.nl");
 	auto_free struct rdma_count *sum = NULL, *stats = NULL;
@@ -87,13 +87,13 @@ static void use(struct nl_wire *w)
 	rdma_nl_stats(w, MLX5_5, 1, &stats, &n, NULL);
 }
 
-static void hostile(void **state)
+static void test_mutated_rdma_answers_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("rdma_res.nl", 1000, use);
 }
 
-static void events(void **state)
+static void test_rdma_events_are_decoded(void **state)
 {
 	_Alignas(4) static const unsigned char attach[] = {
 		44, 0, 0,   0, 28,  20,	 0,   0,   0, 0, 0, 0, 0, 0, 0, 0, /* MONITOR */
@@ -113,10 +113,10 @@ static void events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(changes),
-		cmocka_unit_test(in_use),
-		cmocka_unit_test(hostile),
-		cmocka_unit_test(events),
+		cmocka_unit_test(test_rdma_devices_are_moved_and_renamed),
+		cmocka_unit_test(test_resources_of_a_device_in_use_are_listed),
+		cmocka_unit_test(test_mutated_rdma_answers_do_not_crash),
+		cmocka_unit_test(test_rdma_events_are_decoded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

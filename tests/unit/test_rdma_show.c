@@ -34,7 +34,7 @@ static const struct rdma_dev devs[] = {
 	 .ports = {{.port = 1, .state = 1, .phys_state = 3}, {.port = 2, .state = 4, .lid = 9}}},
 };
 
-static void text(void **state)
+static void test_rdma_devices_are_shown_as_text(void **state)
 {
 	auto_free char *out = NULL;
 	size_t size;
@@ -54,7 +54,7 @@ static void text(void **state)
 		"1 of 2 devices are not usable by verbs\n");
 }
 
-static void json(void **state)
+static void test_rdma_devices_are_shown_as_json(void **state)
 {
 	auto_buf struct buf b;
 	auto_json struct json_doc *d = NULL;
@@ -81,7 +81,8 @@ static void json(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(text), cmocka_unit_test(json)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rdma_devices_are_shown_as_text),
+					   cmocka_unit_test(test_rdma_devices_are_shown_as_json)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, ports, the mode and counters in the layout of iproute2's rdma, from replayed netlink. */
+/*
+ * Devices, ports, mode and counters in the output format of iproute2's rdma, from replayed netlink.
+ */
 #include "kern_lab.h"
 
 #include <stdlib.h>
@@ -47,7 +49,7 @@ static void view_done(struct view *v)
 
 enum what { DEV, LINK, SYSTEM, COUNTERS };
 
-/* The output for the devices from..to. */
+/* Prints the devices from..to. */
 static void prints(enum what what, struct rdma_format f, size_t from, size_t to, const char *want)
 {
 	struct view v = observe();
@@ -86,7 +88,7 @@ static void prints(enum what what, struct rdma_format f, size_t from, size_t to,
 		.json = true                                                                       \
 	}
 
-static void dev(void **state)
+static void test_devices_are_printed_like_iproute2(void **state)
 {
 	(void)state;
 	prints(DEV, TEXT, 0, 1,
@@ -107,7 +109,7 @@ static void dev(void **state)
 	       "\"sys_image_guid\":\"a088:c203:00e0:0006\"}]\n");
 }
 
-static void link(void **state)
+static void test_ports_are_printed_like_iproute2(void **state)
 {
 	(void)state;
 	prints(LINK, TEXT, 0, 2,
@@ -130,14 +132,14 @@ static void link(void **state)
 	prints(LINK, JSON, 1, 0, "[]\n");
 }
 
-static void mode(void **state)
+static void test_rdma_mode_is_printed_like_iproute2(void **state)
 {
 	(void)state;
 	prints(SYSTEM, TEXT, 0, 0, "netns exclusive copy-on-fork on\n");
 	prints(SYSTEM, JSON, 0, 0, "[{\"netns\":\"exclusive\",\"copy-on-fork\":true}]\n");
 }
 
-static void counters(void **state)
+static void test_counters_are_printed_like_iproute2(void **state)
 {
 	(void)state;
 	prints(COUNTERS, TEXT, 0, 0,
@@ -152,10 +154,10 @@ static void counters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(dev),
-		cmocka_unit_test(link),
-		cmocka_unit_test(mode),
-		cmocka_unit_test(counters),
+		cmocka_unit_test(test_devices_are_printed_like_iproute2),
+		cmocka_unit_test(test_ports_are_printed_like_iproute2),
+		cmocka_unit_test(test_rdma_mode_is_printed_like_iproute2),
+		cmocka_unit_test(test_counters_are_printed_like_iproute2),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

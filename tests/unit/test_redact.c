@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "doctor/redact.h"
 
-static void json(void **state)
+static void test_secrets_in_json_are_left_out(void **state)
 {
 	static const char text[] =
 		"{\"type\": \"x\", \"pkey\": \"0x8001\", \"apiToken\": \"hunter2\","
@@ -34,7 +34,7 @@ static void json(void **state)
 	assert_int_equal(b.len, 0);
 }
 
-static void lines(void **state)
+static void test_secrets_in_configuration_files_are_left_out(void **state)
 {
 	auto_buf struct buf b;
 
@@ -50,7 +50,7 @@ static void lines(void **state)
 }
 
 /* Files of netplan, systemd-networkd and NetworkManager. */
-static void network_files(void **state)
+static void test_secrets_in_network_files_are_left_out(void **state)
 {
 	static const char text[] =
 		"network:\n  wifis:\n    wlan0:\n      access-points:\n"
@@ -76,7 +76,7 @@ static void network_files(void **state)
 	assert_non_null(strstr(b.p, "\naddress=fe80::1@eth0\nserver=http://10.0.0.1:80/a@b\n"));
 }
 
-static void words(void **state)
+static void test_secrets_on_the_kernel_command_line_are_left_out(void **state)
 {
 	auto_buf struct buf b;
 
@@ -111,10 +111,10 @@ static void words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(json),
-		cmocka_unit_test(lines),
-		cmocka_unit_test(network_files),
-		cmocka_unit_test(words),
+		cmocka_unit_test(test_secrets_in_json_are_left_out),
+		cmocka_unit_test(test_secrets_in_configuration_files_are_left_out),
+		cmocka_unit_test(test_secrets_in_network_files_are_left_out),
+		cmocka_unit_test(test_secrets_on_the_kernel_command_line_are_left_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Webhook configurations: their content, and how existing ones differ. */
+/* Webhook configurations: their content, and differences from existing ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void is(const struct json *v, const char *key, const char *want)
 	assert_string_equal(b.p, want);
 }
 
-static void test_objects(void **state)
+static void test_webhook_configurations_have_the_service_and_rules(void **state)
 {
 	auto_json struct json_doc *m = written(&form, false), *v = written(&form, true);
 	const struct json *h = hook(v, "spiderippool.spiderpool.spidernet.io");
@@ -76,14 +76,15 @@ static void test_objects(void **state)
 	   "\"scope\":\"*\"}]");
 	is(h, "failurePolicy", "\"Fail\"");
 	is(h, "namespaceSelector", "{}");
-	assert_null(json_get(h, "reinvocationPolicy")); /* validating ones have none */
+	/* validating webhooks have no reinvocationPolicy */
+	assert_null(json_get(h, "reinvocationPolicy"));
 	assert_null(json_get(h, "matchConditions"));
 	h = hook(m, "spidermultusconfig.spiderpool.spidernet.io");
 	is(h, "reinvocationPolicy", "\"Never\"");
 	is(h, "admissionReviewVersions", "[\"v1\"]");
 }
 
-static void test_pods(void **state)
+static void test_pod_webhook_is_limited_by_conditions(void **state)
 {
 	struct registration_form f = form;
 	auto_json struct json_doc *m = written(&f, false), *none = NULL, *closed = NULL;
@@ -122,7 +123,7 @@ static void differs(const char *have, const char *want, bool conditions, const c
 	assert_string_equal(got.len ? got.p : "", what);
 }
 
-static void test_existing_configurations_that_differ(void **state)
+static void test_differences_of_existing_configurations_are_found(void **state)
 {
 	static const char one[] = "[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}]}]";
 	static const char asks[] = "[{\"name\":\"a\",\"matchConditions\":[1]}]";
@@ -139,8 +140,8 @@ static void test_existing_configurations_that_differ(void **state)
 	/* Defaults that a newer server adds. */
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"new\":1}]", one, true, "");
 	/*
-	 * A condition added by another client would exclude objects from the webhook; one that an
-	 * older server drops does not return when it is written again.
+	 * A match condition that another client added would exclude objects from the webhook; a
+	 * condition that an older server drops is not written repeatedly.
 	 */
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"matchConditions\":[1]}]", one,
 		true, "a: matchConditions");
@@ -148,7 +149,7 @@ static void test_existing_configurations_that_differ(void **state)
 	differs("[{\"name\":\"a\"}]", asks, false, "");
 }
 
-static void test_condition(void **state)
+static void test_match_condition_lists_namespaces_up_to_a_limit(void **state)
 {
 	const char *const two[] = {"default", "kube-node-lease"};
 	const char **many = xcalloc(5000, sizeof(*many));
@@ -166,7 +167,7 @@ static void test_condition(void **state)
 				 "['default','kube-node-lease'])");
 	match_condition_write(NULL, 0, &none);
 	assert_non_null(strstr(none.p, "!(request.namespace in [])"));
-	/* Too many: no condition, and all are sent. */
+	/* Too many namespaces: no condition, so the API server sends all objects. */
 	for (int i = 0; i < 5000; i++)
 		many[i] = "a-namespace-with-a-name";
 	match_condition_write(many, 5000, &long_one);
@@ -177,10 +178,10 @@ static void test_condition(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_objects),
-		cmocka_unit_test(test_pods),
-		cmocka_unit_test(test_existing_configurations_that_differ),
-		cmocka_unit_test(test_condition),
+		cmocka_unit_test(test_webhook_configurations_have_the_service_and_rules),
+		cmocka_unit_test(test_pod_webhook_is_limited_by_conditions),
+		cmocka_unit_test(test_differences_of_existing_configurations_are_found),
+		cmocka_unit_test(test_match_condition_lists_namespaces_up_to_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources with plain structs: ranges, distances, preferred devices, devices that are in a pod, sources, flags, files. */
+/*
+ * Resources, on plain structs: ranges, distances, preferred devices, devices in pods, sources,
+ * flags, files.
+ */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -32,7 +35,7 @@ static void range(const char *item, const char *name, int64_t index, int code, b
 	assert_true(n == named && i == in);
 }
 
-static void ranges(void **state)
+static void test_pf_name_ranges_select_vfs(void **state)
 {
 	(void)state;
 	range("pf0", "pf0", 3, 0, true, true);
@@ -51,8 +54,8 @@ static void ranges(void **state)
 	range("", "pf0", 0, 0, false, false);
 }
 
-/* Of several selector objects the text is that of the one that came furthest. */
-static void verdict_of_the_closest_selector(void **state)
+/* With several selector objects the reported text is that of the selector that matched most. */
+static void test_reason_of_the_best_matching_selector_is_reported(void **state)
 {
 	const char *intel[] = {"8086"}, *mlx[] = {"15b3"}, *drivers[] = {"vfio-pci"};
 	struct selector s[2] = {{.lists[SELECT_VENDORS] = {intel, 1}},
@@ -73,7 +76,7 @@ static void verdict_of_the_closest_selector(void **state)
 
 /* --- distances --- */
 
-static void distances(void **state)
+static void test_distance_of_devices_follows_the_pci_tree(void **state)
 {
 	(void)state;
 	assert_int_equal(node_distance(SWITCH("1") "0.0", 0, SWITCH("1") "4.0", 0),
@@ -86,7 +89,7 @@ static void distances(void **state)
 	assert_int_equal(node_distance(SWITCH("1") "0.0", 1, SWITCH("2") "0.0", 1), NODE_SAME_NUMA);
 	assert_int_equal(node_distance(SWITCH("1") "0.0", 0, SWITCH("2") "0.0", 1), NODE_FAR);
 	assert_int_equal(node_distance("", -1, "", -1), NODE_FAR);
-	/* A part that begins like another is not that part. */
+	/* A path component that is a prefix of another is not equal to it. */
 	assert_int_equal(node_distance("pci0000:1", -1, "pci0000:10", -1), NODE_FAR);
 }
 
@@ -94,7 +97,10 @@ static void distances(void **state)
 
 enum { RAILS = 4, VFS = 3 };
 
-/* Four rails below a switch each, two on each NUMA node, three VFs a rail; a GPU below each switch. */
+/*
+ * Four switches with a rail and a GPU below each, two switches on each NUMA node, three VFs on each
+ * rail.
+ */
 struct prefer_lab {
 	struct node_device v[RAILS * VFS];
 	struct resource_member members[RAILS * VFS];
@@ -170,26 +176,26 @@ static void prefer(struct prefer_lab *l, const char *available, const char *must
 	"0000:33:00.3 0000:03:00.1 0000:03:00.2 0000:03:00.3 0000:13:00.1 0000:13:00.2 "           \
 	"0000:13:00.3 0000:23:00.1 0000:23:00.2 0000:23:00.3 0000:33:00.1 0000:33:00.2"
 
-static void preferred_near_gpus(void **state)
+static void test_devices_near_the_gpu_are_preferred(void **state)
 {
 	struct prefer_lab l;
 
 	(void)state;
 	prefer_init(&l);
-	/* the GPU's switch */
+	/* a VF below the GPU's switch */
 	prefer(&l, ALL, "", 1, "0000:29:00.0", "0000:23:00.1");
 	/* each GPU's */
 	prefer(&l, ALL, "", 2, "0000:39:00.0 0000:19:00.0", "0000:13:00.1 0000:33:00.1");
-	/* its switch has none left: the same NUMA node */
+	/* no VF is left below this switch: one on the same NUMA node */
 	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:33:00.2", "", 1, "0000:29:00.0", "0000:33:00.2");
-	/* nor has that */
+	/* none is left on this node either */
 	prefer(&l, "0000:13:00.1", "", 1, "0000:29:00.0", "0000:13:00.1");
-	/* a GPU that is not on this node */
+	/* a GPU that is not on this host */
 	prefer(&l, ALL, "", 1, "0000:99:00.0", "0000:03:00.1");
 }
 
-/* The ids of NVIDIA's device plugin: UUIDs, and of a shared GPU its replicas. */
-static void preferred_near_gpus_by_uuid(void **state)
+/* Device IDs of NVIDIA's device plugin: UUIDs, and replicas of a shared GPU. */
+static void test_devices_near_a_gpu_named_by_uuid_are_preferred(void **state)
 {
 	struct prefer_lab l;
 
@@ -201,7 +207,7 @@ static void preferred_near_gpus_by_uuid(void **state)
 	prefer(&l, ALL, "", 1, "GPU-22222222-bbbb::3", "0000:23:00.1");
 	prefer(&l, ALL, "", 1, "GPU-11111111-aaaa", "0000:13:00.1");
 	prefer(&l, ALL, "", 1, "0000:29:00.0::0", "0000:23:00.1");
-	/* Unknown ones, a MIG device, the beginning of a known one, nothing. */
+	/* Unknown UUIDs, a MIG device, a prefix of a known UUID, an empty ID. */
 	prefer(&l, ALL, "", 1,
 	       "GPU-33333333-cccc MIG-22222222-bbbb GPU-22222222 ::", "0000:03:00.1");
 	assert_null(node_gpu_find(&l.node, ""));
@@ -215,7 +221,7 @@ static void expect_uuid(const char *information, const char *expected)
 	assert_string_equal(uuid, expected);
 }
 
-static void uuid_of_a_gpu(void **state)
+static void test_uuid_of_a_gpu_is_parsed(void **state)
 {
 	char zero[] = "GPU UUID: GPU-1_2\n", uuid[NODE_UUID_MAX];
 
@@ -238,7 +244,7 @@ static void uuid_of_a_gpu(void **state)
 	assert_string_equal(uuid, "");
 }
 
-static void gpus_of_a_host(void **state)
+static void test_gpus_of_a_host_are_listed(void **state)
 {
 	auto_node_devices struct node_devices node = {0};
 	const struct node_gpu *gpu;
@@ -252,34 +258,34 @@ static void gpus_of_a_host(void **state)
 	gpu = node_gpu_find(&node, "GPU-7b1f0c8e");
 	assert_non_null(gpu);
 	assert_string_equal(gpu->bdf, "0000:24:00.0");
-	/* Its driver tells nothing of this one. */
+	/* The driver reports no UUID of this GPU. */
 	gpu = node_gpu_find(&node, "0000:14:00.0");
 	assert_non_null(gpu);
 	assert_string_equal(gpu->uuid, "");
 	host_remove(&h);
 }
 
-static void preferred_spread_over_rails(void **state)
+static void test_preferred_devices_are_spread_over_rails(void **state)
 {
 	struct prefer_lab l;
 
 	(void)state;
 	prefer_init(&l);
 	prefer(&l, ALL, "", 4, "", "0000:03:00.1 0000:13:00.1 0000:23:00.1 0000:33:00.1");
-	/* rail 0 has the most that are allocated, rail 3 none */
+	/* rail 0 has the most allocated VFs, rail 3 none */
 	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:13:00.2 0000:33:00.1 0000:33:00.2 0000:33:00.3",
 	       "", 2, "", "0000:33:00.1 0000:13:00.1");
-	/* what must be in is in, and counts for its rail */
+	/* a required device is included and counted for its rail */
 	prefer(&l, ALL, "0000:33:00.2", 4, "",
 	       "0000:33:00.2 0000:03:00.1 0000:13:00.1 0000:23:00.1");
-	/* fewer than requested; ids without a device last */
+	/* fewer than requested; IDs without a device come last */
 	prefer(&l, "unknown 0000:13:00.2", "", 5, "", "0000:13:00.2 unknown");
 	prefer(&l, "", "", 2, "", "");
 	prefer(&l, ALL, "", 0, "", "");
 }
 
-/* "spread": true: the id decides the HCA, so the kubelet's choice of ids is the choice of HCAs. */
-static void preferred_least_loaded_hca(void **state)
+/* With "spread": true the device ID determines the HCA, so the kubelet selects an HCA by its ID. */
+static void test_least_loaded_hca_is_preferred(void **state)
 {
 	struct prefer_lab l;
 	struct resource_id id;
@@ -305,7 +311,7 @@ static void preferred_least_loaded_hca(void **state)
 
 /* --- a VF in a pod --- */
 
-static void device_in_pod_stays(void **state)
+static void test_vf_in_a_pod_stays_in_its_resource(void **state)
 {
 	static const char conf[] =
 		"{\"resourceList\": [{\"resourceName\": \"a\", \"selectors\": {\"pfNames\": [\"ib0\"], "
@@ -321,7 +327,7 @@ static void device_in_pod_stays(void **state)
 	host_unpack(&h, "eight_ib.tree");
 	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
 	assert_int_equal(node_devices_read(&h.root, NULL, &before, &e), 0);
-	/* In a pod a VF has neither netdev nor RDMA device here. */
+	/* While a VF is in a pod, the host has neither its netdev nor its RDMA device. */
 	snprintf(command, sizeof(command),
 		 "rm -r %s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/net "
 		 "%s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/infiniband*",
@@ -338,9 +344,9 @@ static void device_in_pod_stays(void **state)
 	host_remove(&h);
 }
 
-/* --- answers --- */
+/* --- responses to Allocate --- */
 
-static void answer_for_a_device_that_is_no_more(void **state)
+static void test_allocate_of_a_removed_device_fails(void **state)
 {
 	struct prefer_lab l;
 	struct answer a = {0};
@@ -355,7 +361,7 @@ static void answer_for_a_device_that_is_no_more(void **state)
 	assert_null(a.envs);
 }
 
-static void files(void **state)
+static void test_device_info_file_is_written_and_replaced(void **state)
 {
 	const struct resource_conf c = {.full = "a/b"};
 	auto_free char *path = resource_devinfo_path(&c, "x/../y");
@@ -377,7 +383,7 @@ static void files(void **state)
 	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
 	host_read(&h, path, text, sizeof(text));
 	assert_string_equal(text, "{\"type\": 1}");
-	/* The same text is not written again, with another mode it is. */
+	/* A file with the same text is not written again, but with another mode it is. */
 	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
 	inode = st.st_ino;
 	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
@@ -393,7 +399,7 @@ static void files(void **state)
 	host_remove(&h);
 }
 
-/* --- where configurations come from --- */
+/* --- sources of configurations --- */
 
 #define CONF(name) "{\"resourceList\": [{\"resourceName\": \"" name "\", \"selectors\": {}}]}"
 
@@ -414,7 +420,7 @@ static size_t sources(struct host_lab *h, const char *path, const char *node, bo
 	return n;
 }
 
-static void configuration_sources(void **state)
+static void test_configuration_is_read_from_files_and_directories(void **state)
 {
 	struct host_lab h;
 
@@ -458,7 +464,7 @@ static int flags(enum resource_form form, const char *line, struct resource_flag
 	return resource_flags_parse(form, argc, argv, ret, &e);
 }
 
-static void flags_of_the_originals(void **state)
+static void test_flags_of_the_originals_are_accepted(void **state)
 {
 	struct resource_flags f;
 
@@ -472,7 +478,7 @@ static void flags_of_the_originals(void **state)
 	assert_int_equal(flags(RESOURCE_SRIOV, "", &f), 0);
 	assert_string_equal(f.config_file, "/etc/pcidp/config.json");
 	assert_null(f.prefix);
-	/* as the SR-IOV operator calls its image */
+	/* the SR-IOV operator runs its image with these flags */
 	assert_int_equal(flags(RESOURCE_SRIOV,
 			       "--log-level=10 --resource-prefix=openshift.io "
 			       "--config-file=/etc/pcidp/node1 --use-cdi",
@@ -497,7 +503,7 @@ static void flags_of_the_originals(void **state)
 
 /* --- ceilings --- */
 
-static void ceilings(void **state)
+static void test_too_many_resources_are_refused(void **state)
 {
 	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
 	auto_resource_messages struct resource_messages m = {0};
@@ -525,7 +531,7 @@ static void ceilings(void **state)
 
 /* --- explain --- */
 
-static void explain(void **state)
+static void test_explain_names_the_reason_for_each_device(void **state)
 {
 	static const char conf[] =
 		"{\"configList\": [{\"resourceName\": \"hca\", \"rdmaHcaMax\": 1, \"selectors\": "
@@ -587,7 +593,7 @@ static void read_example(const char *name, struct resource_config *c, struct res
 		fail_msg("%s: %s", path, e.text);
 	w = json_walk_start(json_get(json_root(doc), "data"));
 	while ((v = json_walk_next(&w, &key))) {
-		/* Of a node's own key one is read, not both. */
+		/* If the node has a key of its own, only this key is read. */
 		if (strcmp(key, "config.json") != 0)
 			continue;
 		if (resource_config_add(c, span_of(json_string(v)), path, NULL, m, &e) < 0)
@@ -595,7 +601,7 @@ static void read_example(const char *name, struct resource_config *c, struct res
 	}
 }
 
-static void examples(void **state)
+static void test_examples_of_configs_give_their_resources(void **state)
 {
 	static const struct {
 		const char *name;
@@ -620,7 +626,7 @@ static void examples(void **state)
 		assert_int_equal(m.n, 0);
 		assert_int_equal(c.n, rows[i].n);
 		resources_decide(&c, &node, &s, &m);
-		/* Eight shared rails: the same as without a configuration. */
+		/* Eight shared rails: the same resources as without a configuration. */
 		for (size_t k = 0; i == 0 && k < s.n; k++)
 			assert_int_equal(s.v[k].n, 1);
 	}
@@ -629,7 +635,7 @@ static void examples(void **state)
 
 /* --- rails --- */
 
-static void rail_numbers(void **state)
+static void test_rails_are_numbered_in_pci_order(void **state)
 {
 	auto_node_devices struct node_devices node = {0};
 	auto_free struct rail *v = NULL;
@@ -638,7 +644,10 @@ static void rail_numbers(void **state)
 	(void)state;
 	host_unpack(&h, "eight_rails.tree");
 	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
-	/* The NIC of the default route is no rail; storage, without a GPU beside it, is the last. */
+	/*
+	 * The NIC of the default route is not a rail; the storage NIC, which has no GPU near it, is
+	 * the last.
+	 */
 	assert_int_equal(resource_rails(&node, &v), 9);
 	assert_string_equal(v[0].pf->netdev, "ens1np0");
 	assert_string_equal(v[7].pf->netdev, "ens8np0");
@@ -649,24 +658,24 @@ static void rail_numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranges),
-		cmocka_unit_test(verdict_of_the_closest_selector),
-		cmocka_unit_test(distances),
-		cmocka_unit_test(preferred_near_gpus),
-		cmocka_unit_test(preferred_near_gpus_by_uuid),
-		cmocka_unit_test(uuid_of_a_gpu),
-		cmocka_unit_test(gpus_of_a_host),
-		cmocka_unit_test(preferred_spread_over_rails),
-		cmocka_unit_test(preferred_least_loaded_hca),
-		cmocka_unit_test(device_in_pod_stays),
-		cmocka_unit_test(answer_for_a_device_that_is_no_more),
-		cmocka_unit_test(files),
-		cmocka_unit_test(configuration_sources),
-		cmocka_unit_test(flags_of_the_originals),
-		cmocka_unit_test(ceilings),
-		cmocka_unit_test(explain),
-		cmocka_unit_test(examples),
-		cmocka_unit_test(rail_numbers),
+		cmocka_unit_test(test_pf_name_ranges_select_vfs),
+		cmocka_unit_test(test_reason_of_the_best_matching_selector_is_reported),
+		cmocka_unit_test(test_distance_of_devices_follows_the_pci_tree),
+		cmocka_unit_test(test_devices_near_the_gpu_are_preferred),
+		cmocka_unit_test(test_devices_near_a_gpu_named_by_uuid_are_preferred),
+		cmocka_unit_test(test_uuid_of_a_gpu_is_parsed),
+		cmocka_unit_test(test_gpus_of_a_host_are_listed),
+		cmocka_unit_test(test_preferred_devices_are_spread_over_rails),
+		cmocka_unit_test(test_least_loaded_hca_is_preferred),
+		cmocka_unit_test(test_vf_in_a_pod_stays_in_its_resource),
+		cmocka_unit_test(test_allocate_of_a_removed_device_fails),
+		cmocka_unit_test(test_device_info_file_is_written_and_replaced),
+		cmocka_unit_test(test_configuration_is_read_from_files_and_directories),
+		cmocka_unit_test(test_flags_of_the_originals_are_accepted),
+		cmocka_unit_test(test_too_many_resources_are_refused),
+		cmocka_unit_test(test_explain_names_the_reason_for_each_device),
+		cmocka_unit_test(test_examples_of_configs_give_their_resources),
+		cmocka_unit_test(test_rails_are_numbered_in_pci_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tests/resources: configurations on recorded hosts. NAME.json is the case, NAME.expected what comes of it: resources with
- * their devices, the answer to Allocate of the first two, and the messages. EXPECTED=write writes the latter again, to be read
- * before it is committed.
+ * tests/resources: configurations on recorded hosts. NAME.json is the case, NAME.expected the
+ * expected text: resources with their devices, the response to Allocate for the first two, and the
+ * messages. EXPECTED=write writes the expected files again; review them before the commit.
  */
 #include "host_lab.h"
 
@@ -74,7 +74,7 @@ static void put_devices(const struct resource *r, struct json_out *o)
 	jo_end_arr(o);
 }
 
-/* The second before the first: the kubelet's order is its own. */
+/* The second device before the first: the kubelet may use any order. */
 static void put_answer(const struct resources *s, const struct resource *r, bool cdi,
 		       struct json_out *o)
 {
@@ -145,7 +145,7 @@ static void add_config(const struct json *v, const struct resource_defaults *d,
 
 	buf_init(&b, TEXT_MAX);
 	jo_init(&o, &b, 0);
-	/* A string is a text that need not be JSON. */
+	/* A string is a raw text, which need not be valid JSON. */
 	if (json_string(v))
 		buf_str(&b, json_string(v));
 	else
@@ -211,7 +211,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void cases(void **state)
+static void test_resources_of_every_case_match_the_expected_file(void **state)
 {
 	struct dirent **list = NULL;
 	int n = scandir(CASES, &list, NULL, by_name), count = 0;
@@ -235,7 +235,8 @@ static void cases(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(cases)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_resources_of_every_case_match_the_expected_file)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static struct review_doc parsed(const char *text)
 	return d;
 }
 
-static void test_read(void **state)
+static void test_admission_review_is_parsed(void **state)
 {
 	struct review_doc d = parsed(REVIEW(
 		KIND
@@ -58,7 +58,7 @@ static void test_read(void **state)
 }
 
 /* Absent values as the API server writes them. */
-static void test_nulls(void **state)
+static void test_absent_values_of_a_review_are_accepted(void **state)
 {
 	struct review_doc d = parsed(REVIEW(
 		"\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},"
@@ -74,7 +74,7 @@ static void test_nulls(void **state)
 	review_doc_done(&d);
 }
 
-static void test_refused(void **state)
+static void test_invalid_reviews_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -127,7 +127,7 @@ static void test_refused(void **state)
 	}
 }
 
-static void test_too_long(void **state)
+static void test_too_long_review_is_refused(void **state)
 {
 	auto_free char *text = xmalloc(REVIEW_MAX + 2);
 	struct review_doc d;
@@ -139,7 +139,7 @@ static void test_too_long(void **state)
 	assert_int_equal(review_parse(&d, span_of(text), &e), -EINVAL);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static const struct review pool = {.uid = "u-1",
 				   .group = "spiderpool.spidernet.io",
@@ -162,7 +162,7 @@ static void answers(const struct review *q, struct review_answer *a, const char 
 	review_drop(a);
 }
 
-static void test_allowed(void **state)
+static void test_allowed_response_may_have_warnings(void **state)
 {
 	struct review_answer a;
 
@@ -176,7 +176,7 @@ static void test_allowed(void **state)
 		"\"allowed\":true,\"warnings\":[\"spec.subnet is taken as '10.0.0.0/24' \"]");
 }
 
-static void test_patch(void **state)
+static void test_patch_is_base64_encoded(void **state)
 {
 	static const char patch[] = "[{\"op\":\"add\",\"path\":\"/a\",\"value\":1}]";
 	auto_free char *text = base64_encode(span_of(patch));
@@ -191,7 +191,7 @@ static void test_patch(void **state)
 	answers(&pool, &a, want);
 }
 
-static void test_causes(void **state)
+static void test_refused_response_lists_its_causes(void **state)
 {
 	struct review_answer a;
 
@@ -208,7 +208,7 @@ static void test_causes(void **state)
 		"\"spec.ips\"}]},\"code\":422}");
 }
 
-static void test_messages(void **state)
+static void test_message_joins_all_causes(void **state)
 {
 	const struct review pod = {.uid = "u-1", .group = "", .kind = "Pod", .name = ""};
 	struct review_answer a;
@@ -225,7 +225,7 @@ static void test_messages(void **state)
 	review_drop(&a);
 }
 
-static void test_complete_review(void **state)
+static void test_refusal_has_reason_and_code(void **state)
 {
 	struct review_answer a;
 
@@ -239,8 +239,8 @@ static void test_complete_review(void **state)
 		"\"code\":403}");
 }
 
-/* With any number of errors, and texts of any length. */
-static void test_bounds(void **state)
+/* Any number of errors, with texts of any length. */
+static void test_response_is_limited_in_number_and_length_of_causes(void **state)
 {
 	auto_free char *text = xmalloc(9001);
 	struct review_answer a;
@@ -257,7 +257,7 @@ static void test_bounds(void **state)
 	}
 	assert_int_equal(a.n_causes, REVIEW_CAUSES_MAX);
 	assert_int_equal(a.n_warnings, REVIEW_WARNINGS_MAX);
-	/* Cut between characters. */
+	/* Texts are truncated between characters. */
 	assert_string_equal(a.warnings[0] + REVIEW_WARNING_MAX - 3, "\xc3\xa4...");
 	buf_init(&b, 4 << 20);
 	review_write(&b, &pool, &a);
@@ -268,16 +268,16 @@ static void test_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_nulls),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_allowed),
-		cmocka_unit_test(test_patch),
-		cmocka_unit_test(test_causes),
-		cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_complete_review),
-		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_admission_review_is_parsed),
+		cmocka_unit_test(test_absent_values_of_a_review_are_accepted),
+		cmocka_unit_test(test_invalid_reviews_are_refused),
+		cmocka_unit_test(test_too_long_review_is_refused),
+		cmocka_unit_test(test_allowed_response_may_have_warnings),
+		cmocka_unit_test(test_patch_is_base64_encoded),
+		cmocka_unit_test(test_refused_response_lists_its_causes),
+		cmocka_unit_test(test_message_joins_all_causes),
+		cmocka_unit_test(test_refusal_has_reason_and_code),
+		cmocka_unit_test(test_response_is_limited_in_number_and_length_of_causes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

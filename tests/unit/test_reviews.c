@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reviews over HTTP: each goes to its handler; an invalid request gets one line. */
+/* Reviews over HTTP: each is dispatched to its handler; an invalid request gets a line of text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static pid_t server;
 static struct reviews *served;
 static struct review *later;
 
-/* "good" is allowed, "slow" is answered after the next one, everything else is not. */
+/* "good" is allowed, "slow" is answered after the next review, all other names are refused. */
 static void hook(void *arg, struct review *q)
 {
 	struct review_answer a;
@@ -63,7 +63,7 @@ static bool accept_path(void *arg, struct span *path)
 	return true;
 }
 
-/* "spin" never ends, "eat" takes all memory there is. */
+/* "spin" never ends, "eat" allocates all memory. */
 static void trial(void *arg, const struct review *q)
 {
 	volatile unsigned int i = 0;
@@ -133,7 +133,7 @@ static void thing(const char *body, int status, const char *answer)
 	al_expect(&lab, "POST", TOKEN "/validate-thing?timeout=10s", body, status, answer);
 }
 
-static void test_answers(void **state)
+static void test_reviews_are_allowed_or_refused_by_their_handler(void **state)
 {
 	(void)state;
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
@@ -145,7 +145,7 @@ static void test_answers(void **state)
 		  ANSWER "\"allowed\":true}}");
 }
 
-static void test_answers_out_of_order(void **state)
+static void test_slow_review_does_not_delay_others(void **state)
 {
 	int fd = al_connect(&lab), gone = al_connect(&lab);
 	auto_free char *got = NULL;
@@ -165,7 +165,7 @@ static void test_answers_out_of_order(void **state)
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 
-static void test_other_kinds(void **state)
+static void test_review_of_another_kind_is_refused(void **state)
 {
 	(void)state;
 	thing(REVIEW("x.io", "v1", "Other", "good"), 200,
@@ -180,7 +180,7 @@ static void test_other_kinds(void **state)
 	      "controller's release\",\"reason\":\"BadRequest\",\"code\":400}}}");
 }
 
-static void test_no_reviews(void **state)
+static void test_requests_without_a_review_are_refused(void **state)
 {
 	int fd = al_connect(&lab);
 	auto_free char *got = NULL;
@@ -192,7 +192,7 @@ static void test_no_reviews(void **state)
 	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
 	al_expect(&lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
 	al_expect(&lab, "GET", TOKEN "/validate-thing", NULL, 405, "wants POST\n");
-	/* Without the token every path gets the same answer. */
+	/* Without the token every path gets the same response. */
 	al_expect(&lab, "POST", "/validate-thing", "{}", 404, "");
 	al_expect(&lab, "GET", "/", NULL, 404, "");
 	al_expect(&lab, "POST", "/01234/validate-thing", "{}", 404, "");
@@ -222,7 +222,10 @@ static char *long_review(const char *name)
 		name, pad);
 }
 
-/* 413; on a machine with few processors the child does not use up its budget in time: 503. */
+/*
+ * 413; or 503 on a machine with few processors, where the child does not use up its CPU budget in
+ * time.
+ */
 static void refused(const char *review)
 {
 	int fd = al_connect(&lab);
@@ -235,7 +238,7 @@ static void refused(const char *review)
 	close(fd);
 }
 
-/* Other reviews are answered while the child parses it, and afterwards. */
+/* Other reviews are answered while the child parses this one, and afterwards. */
 static void test_costly_review_is_parsed_in_a_child(void **state)
 {
 	auto_free char *spin = long_review("spin"), *eat = long_review("eat"),
@@ -254,8 +257,8 @@ static void test_costly_review_is_parsed_in_a_child(void **state)
 	thing(good, 200, ANSWER "\"allowed\":true}}");
 }
 
-/* More than the limit of child processes, whose clients disconnect. */
-static void test_many_costly(void **state)
+/* More such reviews than the limit of child processes; their clients disconnect. */
+static void test_costly_reviews_do_not_block_others(void **state)
 {
 	auto_free char *spin = long_review("spin");
 	int fds[8];
@@ -273,12 +276,12 @@ static void test_many_costly(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_answers_out_of_order),
-		cmocka_unit_test(test_other_kinds),
-		cmocka_unit_test(test_no_reviews),
+		cmocka_unit_test(test_reviews_are_allowed_or_refused_by_their_handler),
+		cmocka_unit_test(test_slow_review_does_not_delay_others),
+		cmocka_unit_test(test_review_of_another_kind_is_refused),
+		cmocka_unit_test(test_requests_without_a_review_are_refused),
 		cmocka_unit_test(test_costly_review_is_parsed_in_a_child),
-		cmocka_unit_test(test_many_costly),
+		cmocka_unit_test(test_costly_reviews_do_not_block_others),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

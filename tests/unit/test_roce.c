@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where NVIDIA's driver and the kernel's own have RoCE's parameters. */
+/* Where MLNX_OFED and the kernel's own driver have the parameters of RoCE. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 static struct err e;
 static const struct roce_port port = {"ens1f0np0", "mlx5_0", "0000:3b:00.0"};
 
-static void ofed(void **state)
+static void test_roce_parameters_of_mlnx_ofed(void **state)
 {
 	char path[ROCE_PATH_MAX];
 	struct host_lab h;
@@ -41,7 +41,7 @@ static void ofed(void **state)
 	host_remove(&h);
 }
 
-static void inbox(void **state)
+static void test_roce_parameters_of_the_kernels_driver(void **state)
 {
 	static const struct roce_port none = {"", "../mlx5_0", NULL};
 	char path[ROCE_PATH_MAX];
@@ -58,7 +58,7 @@ static void inbox(void **state)
 	host_remove(&h);
 }
 
-static void cm(void **state)
+static void test_roce_mode_and_tos_of_the_connection_manager(void **state)
 {
 	struct host_lab h;
 	struct roce_cm v;
@@ -86,9 +86,9 @@ static void cm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ofed),
-		cmocka_unit_test(inbox),
-		cmocka_unit_test(cm),
+		cmocka_unit_test(test_roce_parameters_of_mlnx_ofed),
+		cmocka_unit_test(test_roce_parameters_of_the_kernels_driver),
+		cmocka_unit_test(test_roce_mode_and_tos_of_the_connection_manager),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

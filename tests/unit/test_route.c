@@ -42,7 +42,7 @@ static void check_multipath(const struct route *r, const char *one, const char *
 	assert_int_equal(r->hops[1].weight, 3);
 }
 
-static void recorded_routes(void **state)
+static void test_recorded_route_dump_is_decoded(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("route_list.nl");
 	const struct route *r;
@@ -92,7 +92,7 @@ static void use_list(struct nl_wire *w)
 	}
 }
 
-static void hostile_routes(void **state)
+static void test_mutated_route_dumps_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("route_list.nl", 3000, use_list);
@@ -147,7 +147,7 @@ static struct route simple(const char *dst, const char *gw, int index, uint32_t 
 	return r;
 }
 
-/* The only route of a table. */
+/* Expects one route in the table and returns it. */
 static struct route only(struct routed *r, int family, uint32_t table)
 {
 	struct route *list, ret;
@@ -173,7 +173,7 @@ static size_t count(struct routed *r, int family, uint32_t table)
 	return n;
 }
 
-static void every_member(void **state)
+static void test_every_member_of_a_route_is_set(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", "10.99.0.1", r->one, 70000), out;
@@ -196,7 +196,7 @@ static void every_member(void **state)
 	assert_int_equal(out.protocol, 99);
 	assert_int_equal(out.type, TYPE_UNICAST);
 	assert_true(out.onlink);
-	/* Other tables and families are not in the way. */
+	/* Other tables and families are not deleted. */
 	assert_int_equal(count(r, 6, 70000), 0);
 	assert_int_equal(count(r, 4, 70001), 0);
 	assert_int_equal(count(r, 0, 70000), 1);
@@ -206,7 +206,7 @@ static void every_member(void **state)
 	assert_int_equal(count(r, 4, 70000), 0);
 }
 
-static void defaults(void **state)
+static void test_omitted_members_of_a_route_have_defaults(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("0.0.0.0/0", "10.1.0.1", r->one, 0), *list;
@@ -222,7 +222,7 @@ static void defaults(void **state)
 	route_list_free(list, n);
 }
 
-static void multipath(void **state)
+static void test_multipath_route_is_added_and_deleted(void **state)
 {
 	static const char *const gws[][2] = {{"10.1.0.1", "10.2.0.1"}, {"fd00:1::1", "fd00:2::1"}};
 	struct routed *r = *state;
@@ -238,7 +238,7 @@ static void multipath(void **state)
 		kern_commit(&r->lab, r->b);
 		out = only(r, in.family, 101);
 		check_multipath(&out, gws[i][0], gws[i][1]);
-		/* What was listed is what has to be given to delete it. */
+		/* A listed route can be deleted with the same struct. */
 		route_del(r->b, &out);
 		kern_commit(&r->lab, r->b);
 		assert_int_equal(count(r, in.family, 101), 0);
@@ -246,7 +246,7 @@ static void multipath(void **state)
 	}
 }
 
-static void gateway_of_the_other_family(void **state)
+static void test_ipv4_route_with_an_ipv6_gateway(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", "fd00:1::1", r->one, 101), out;
@@ -257,7 +257,7 @@ static void gateway_of_the_other_family(void **state)
 	assert_true(goes_via(&out.gw, "fd00:1::1"));
 }
 
-static void ways_of_adding(void **state)
+static void test_flags_decide_on_an_existing_route(void **state)
 {
 	struct routed *r = *state;
 	struct route a = simple("10.9.0.0/16", "10.1.0.1", r->one, 101);
@@ -272,13 +272,13 @@ static void ways_of_adding(void **state)
 	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 101);
 	assert_true(goes_via(&out.gw, "10.1.0.7"));
-	/* CREATE alone puts another one before it. */
+	/* CREATE without EXCL adds another route before the existing one. */
 	route_add(r->b, &a, ROUTE_CREATE);
 	kern_commit(&r->lab, r->b);
 	assert_int_equal(count(r, 4, 101), 2);
 }
 
-static void words_of_failures(void **state)
+static void test_failed_route_is_described(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", NULL, 4711, 101);
@@ -307,7 +307,7 @@ static void words_of_failures(void **state)
 	assert_int_equal(nl_batch_commit(r->lab.w, r->b, &e), -EINVAL);
 }
 
-static void look_up(void **state)
+static void test_route_of_an_address_is_looked_up(void **state)
 {
 	struct ipaddr near = kern_ip("10.1.0.77"), far = kern_ip("8.8.8.8"),
 		      six = kern_ip("fd00:2::7");
@@ -326,7 +326,7 @@ static void look_up(void **state)
 	      "look up route to 8.8.8.8: Network is unreachable (ENETUNREACH)");
 }
 
-static void other_kinds_of_routes(void **state)
+static void test_blackhole_route_is_added(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.8.0.0/16", NULL, 0, 101), out;
@@ -338,8 +338,8 @@ static void other_kinds_of_routes(void **state)
 	assert_int_equal(out.type, TYPE_BLACKHOLE);
 }
 
-/* The dump's datagrams are many here. */
-static void thousands_of_routes(void **state)
+/* The kernel's answer has many datagrams. */
+static void test_2000_routes_are_listed(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.0.0.0/32", "10.1.0.1", r->one, 102);
@@ -356,17 +356,23 @@ static void thousands_of_routes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_routes),
-		cmocka_unit_test(hostile_routes),
-		cmocka_unit_test_setup_teardown(every_member, setup, teardown),
-		cmocka_unit_test_setup_teardown(defaults, setup, teardown),
-		cmocka_unit_test_setup_teardown(multipath, setup, teardown),
-		cmocka_unit_test_setup_teardown(gateway_of_the_other_family, setup, teardown),
-		cmocka_unit_test_setup_teardown(ways_of_adding, setup, teardown),
-		cmocka_unit_test_setup_teardown(words_of_failures, setup, teardown),
-		cmocka_unit_test_setup_teardown(look_up, setup, teardown),
-		cmocka_unit_test_setup_teardown(other_kinds_of_routes, setup, teardown),
-		cmocka_unit_test_setup_teardown(thousands_of_routes, setup, teardown),
+		cmocka_unit_test(test_recorded_route_dump_is_decoded),
+		cmocka_unit_test(test_mutated_route_dumps_do_not_crash),
+		cmocka_unit_test_setup_teardown(test_every_member_of_a_route_is_set, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_omitted_members_of_a_route_have_defaults,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_multipath_route_is_added_and_deleted, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_ipv4_route_with_an_ipv6_gateway, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_flags_decide_on_an_existing_route, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_failed_route_is_described, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_route_of_an_address_is_looked_up, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_blackhole_route_is_added, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_2000_routes_are_listed, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static const struct rule everything = {
 	.protocol = 99,
 };
 
-static void recorded_rules(void **state)
+static void test_recorded_rule_dump_is_decoded(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("rule_list.nl");
 	struct rule all = everything, src = from("10.1.0.2/32", 101);
@@ -57,7 +57,7 @@ static void recorded_rules(void **state)
 	OK(nl_replay_finished(w, &e));
 	assert_int_equal(n, 8);
 	r = find(list, n, &src);
-	assert_int_equal(r->priority, 32765); /* the kernel's choice */
+	assert_int_equal(r->priority, 32765); /* priority selected by the kernel */
 	assert_int_equal(r->action, LOOKUP);
 	assert_false(r->more);
 	r = find(list, n, &mark);
@@ -82,18 +82,18 @@ static void use_list(struct nl_wire *w)
 	free(list);
 }
 
-static void hostile_rules(void **state)
+static void test_mutated_rule_dumps_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("rule_list.nl", 3000, use_list);
 }
 
-static void equal_rules(void **state)
+static void test_equality_of_rules_ignores_unset_members(void **state)
 {
 	struct rule a = from("10.1.0.2/24", 101), b = from("10.1.0.9/24", 101);
 
 	(void)state;
-	assert_true(rule_eq(&a, &b)); /* the kernel drops host bits */
+	assert_true(rule_eq(&a, &b)); /* the kernel clears host bits */
 	b.action = LOOKUP;
 	assert_true(rule_eq(&a, &b));
 	a.protocol = 3;
@@ -147,7 +147,7 @@ static size_t count(struct kern_lab *l, int family)
 	return n;
 }
 
-static void add_list_delete(void **state)
+static void test_added_rules_are_listed_until_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule one = from("10.1.0.2/32", 101), two = from("fd00::2/128", 101),
@@ -185,7 +185,7 @@ static void add_list_delete(void **state)
 	kern_close(&l);
 }
 
-static void rules_that_exist(void **state)
+static void test_adding_an_existing_rule(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
@@ -205,7 +205,7 @@ static void rules_that_exist(void **state)
 }
 
 /* Priority 0 is a valid priority. */
-static void priority_zero(void **state)
+static void test_rule_of_priority_zero_is_added(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
@@ -223,8 +223,8 @@ static void priority_zero(void **state)
 	kern_close(&l);
 }
 
-/* A rule with attributes that the program does not set is neither recognized nor deleted. */
-static void foreign_rules(void **state)
+/* A rule with attributes that unirail does not set is neither recognized nor deleted. */
+static void test_rules_of_other_programs_stay(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule ours = from("10.1.0.2/32", 101);
@@ -262,9 +262,10 @@ static void foreign_rules(void **state)
 }
 
 /*
- * "not to 172.16.0.0/16 lookup main": kept with its inversion, and unequal to the rule without it.
+ * "not to 172.16.0.0/16 lookup main": listed with its inversion, and unequal to the rule without
+ * inversion.
  */
-static void inverted_rule(void **state)
+static void test_inverted_rule_differs_from_the_plain_one(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule plain = {.family = 4,
@@ -291,7 +292,7 @@ static void inverted_rule(void **state)
 	kern_close(&l);
 }
 
-static void mixed_families(void **state)
+static void test_rule_with_addresses_of_another_family_is_refused(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
@@ -310,11 +311,15 @@ static void mixed_families(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_rules),   cmocka_unit_test(hostile_rules),
-		cmocka_unit_test(equal_rules),	    cmocka_unit_test(add_list_delete),
-		cmocka_unit_test(rules_that_exist), cmocka_unit_test(priority_zero),
-		cmocka_unit_test(foreign_rules),    cmocka_unit_test(inverted_rule),
-		cmocka_unit_test(mixed_families),
+		cmocka_unit_test(test_recorded_rule_dump_is_decoded),
+		cmocka_unit_test(test_mutated_rule_dumps_do_not_crash),
+		cmocka_unit_test(test_equality_of_rules_ignores_unset_members),
+		cmocka_unit_test(test_added_rules_are_listed_until_deleted),
+		cmocka_unit_test(test_adding_an_existing_rule),
+		cmocka_unit_test(test_rule_of_priority_zero_is_added),
+		cmocka_unit_test(test_rules_of_other_programs_stay),
+		cmocka_unit_test(test_inverted_rule_differs_from_the_plain_one),
+		cmocka_unit_test(test_rule_with_addresses_of_another_family_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

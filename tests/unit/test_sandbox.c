@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sandbox of each mode: what it does not need fails, what it needs goes on. */
+/* The sandbox of each mode: calls that the mode needs succeed, other calls fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@
 #include "kern/sys/caps.h"
 #include "kern/sys/sandbox.h"
 
-/* In the child: the line that fails is its exit status. */
+/* In the child: the exit status is the line that failed. */
 #define NEED(x)                                                                                    \
 	do {                                                                                       \
 		if (!(x))                                                                          \
@@ -95,7 +95,7 @@ static int in_child(int (*fn)(const struct place *p), struct place *p, char *sai
 
 #ifdef __SANITIZE_ADDRESS__
 
-static void test_not_with_sanitizer(void **state)
+static void test_sandbox_is_unsupported_with_sanitizers(void **state)
 {
 	struct err e = ERR_INIT;
 	int abi;
@@ -110,7 +110,8 @@ static void test_not_with_sanitizer(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_with_sanitizer)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sandbox_is_unsupported_with_sanitizers)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
@@ -119,7 +120,7 @@ int main(void)
 
 /* --- system calls --- */
 
-/* What no mode needs. */
+/* Calls that no mode needs. */
 static int nobody_may(void)
 {
 	char *const argv[] = {"/bin/true", NULL};
@@ -151,7 +152,7 @@ static int nobody_may(void)
 	REFUSED(syscall(SYS_capset, NULL, NULL));
 	REFUSED(setuid(0));
 	p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(p == MAP_FAILED); /* musl makes ENOMEM of EPERM here */
+	NEED(p == MAP_FAILED); /* musl reports ENOMEM instead of EPERM here */
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	NEED(p != MAP_FAILED);
 	REFUSED(mprotect(p, 4096, PROT_READ | PROT_EXEC));
@@ -159,14 +160,14 @@ static int nobody_may(void)
 	return 0;
 }
 
-/* What each needs. */
+/* Calls that each mode needs. */
 static int everybody_may(void)
 {
 	struct timespec ts = {0, 1};
 	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
 	char text[16], *big;
 
-	NEED(ep < 0 && errno == EPERM); /* the loop is there by then */
+	NEED(ep < 0 && errno == EPERM); /* the loop was created before the sandbox */
 	NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
 	     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -218,7 +219,10 @@ static int with_cluster(enum sandbox_mode mode)
 	PASS(enter(mode));
 	fd = socket(AF_INET6, SOCK_STREAM, 0);
 	NEED(fd >= 0);
-	/* An agent opens sockets of device plugins again when the kubelet restarts, and reads devices by netlink. */
+	/*
+	 * An agent opens sockets of device plugins again when the kubelet restarts, and reads
+	 * devices by netlink.
+	 */
 	if (mode == SANDBOX_AGENT) {
 		NEED(listen(fd, 1) == 0);
 		close(fd);
@@ -255,7 +259,7 @@ static int as_controller(const struct place *p)
 	return 0;
 }
 
-static void test_calls(void **state)
+static void test_system_calls_outside_of_a_mode_are_refused(void **state)
 {
 	int (*const modes[])(const struct place *p) = {as_ipam_serve, as_agent, as_controller};
 	static char said[64 << 10];
@@ -267,7 +271,7 @@ static void test_calls(void **state)
 
 		place_make(&p);
 		assert_int_equal(in_child(modes[i], &p, said, sizeof(said)), 0);
-		/* Each once, by name. */
+		/* Each refused call is logged once, with its name. */
 		first = strstr(said, "call=socket ");
 		assert_non_null(first);
 		assert_null(strstr(first + 1, "call=socket "));
@@ -278,7 +282,7 @@ static void test_calls(void **state)
 }
 
 #ifdef __x86_64__
-/* open(2)'s number on i386, by the gate of i386. */
+/* The number of open(2) on i386, called by the i386 system call gate. */
 static int by_another_gate(const struct place *p)
 {
 	long r;
@@ -297,7 +301,7 @@ static int by_x32(const struct place *p)
 	return 1;
 }
 
-static void test_other_architectures(void **state)
+static void test_system_calls_of_other_architectures_are_killed(void **state)
 {
 	char said[4096];
 	struct place p;
@@ -307,7 +311,7 @@ static void test_other_architectures(void **state)
 	place_make(&p);
 	status = in_child(by_x32, &p, said, sizeof(said));
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
-	/* SIGSEGV: a kernel without i386's gate. */
+	/* SIGSEGV on a kernel without the i386 gate */
 	status = in_child(by_another_gate, &p, said, sizeof(said));
 	assert_true(WIFSIGNALED(status) &&
 		    (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV));
@@ -323,7 +327,7 @@ static int only_logs(const struct place *p)
 	return 0;
 }
 
-static void test_log_only(void **state)
+static void test_log_mode_refuses_nothing(void **state)
 {
 	char said[4096];
 	struct place p;
@@ -375,7 +379,7 @@ static int confined(const struct place *p)
 	return 0;
 }
 
-static void test_paths(void **state)
+static void test_paths_outside_of_the_sandbox_are_refused(void **state)
 {
 	char said[4096];
 	struct place p;
@@ -389,12 +393,12 @@ static void test_paths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_system_calls_outside_of_a_mode_are_refused),
 #ifdef __x86_64__
-		cmocka_unit_test(test_other_architectures),
+		cmocka_unit_test(test_system_calls_of_other_architectures_are_killed),
 #endif
-		cmocka_unit_test(test_log_only),
-		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_log_mode_refuses_nothing),
+		cmocka_unit_test(test_paths_outside_of_the_sandbox_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

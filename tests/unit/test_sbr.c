@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbr's decisions with plain structs, its plan as text, and DEL. */
+/* sbr's decisions on plain structs, its plan as text, and DEL. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum { NET1 = 4, NET2 = 5 };
 
-/* --- facts --- */
+/* --- state of the pod --- */
 
 static struct rule *add_rule(struct sbr_facts *f, const char *from, uint32_t table)
 {
@@ -46,7 +46,7 @@ static struct route *add_route(struct sbr_facts *f, const char *dst, const char 
 	return r;
 }
 
-/* A pod with net1: 10.1.0.5/24, a default route and one more. */
+/* A pod with net1: address 10.1.0.5/24, a default route and another route. */
 static struct sbr_facts pod(void)
 {
 	struct sbr_facts f = {.ifname = "net1", .index = NET1};
@@ -128,7 +128,7 @@ static void expect_plan(const struct sbr_conf *c, const struct sbr_facts *f,
 	free(p.steps);
 }
 
-static void one_address(void **state)
+static void test_routes_of_one_address_move_to_its_table(void **state)
 {
 	const struct cni_ip ip = ip_of("10.1.0.5/24", "10.1.0.1");
 	struct sbr_facts f = pod();
@@ -144,9 +144,11 @@ static void one_address(void **state)
 	facts_done(&f);
 }
 
-/* Each address its own; a route belongs to those whose subnet its source or gateway is in, and to
- * all when it has neither. */
-static void several_addresses(void **state)
+/*
+ * Each address has its own table; a route is copied for the addresses whose subnet contains its
+ * source or gateway, or for all addresses if the route has neither.
+ */
+static void test_each_address_gets_its_own_table(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", "10.1.0.1"), ip_of("10.9.0.5/24", NULL),
 				     ip_of("fd00::5/64", "fd00::1")};
@@ -171,8 +173,8 @@ static void several_addresses(void **state)
 	facts_done(&f);
 }
 
-/* The original checks rules only. */
-static void tables_in_use(void **state)
+/* The original checks rules only, not routes. */
+static void test_tables_in_use_are_skipped(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", NULL), ip_of("10.1.0.6/24", NULL)};
 	struct sbr_facts f = {.ifname = "net1", .index = NET1};
@@ -186,7 +188,7 @@ static void tables_in_use(void **state)
 	facts_done(&f);
 }
 
-static void table_of_the_configuration(void **state)
+static void test_configured_table_is_used(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", "10.1.0.1"), ip_of("10.1.0.6/24", NULL)};
 	struct sbr_facts f = pod();
@@ -194,14 +196,14 @@ static void table_of_the_configuration(void **state)
 	(void)state;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2,
 		    "rule 10.1.0.5/32 to 300\nrule 10.1.0.6/32 to 300\n");
-	/* exists already as requested */
+	/* already as requested */
 	add_rule(&f, "10.1.0.5/32", 300);
 	add_rule(&f, "10.1.0.6/32", 300)->more = true;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2, "rule 10.1.0.6/32 to 300\n");
 	facts_done(&f);
 }
 
-static void gateways(void **state)
+static void test_configured_gateways_replace_those_of_the_result(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", "10.1.0.1"), ip_of("fd00::5/64", NULL)};
 	const struct sbr_conf c = {.gw4 = kern_ip("10.1.0.9"), .gw6 = kern_ip("fd00::9")};
@@ -219,7 +221,7 @@ static void gateways(void **state)
 	facts_done(&f);
 }
 
-static void hints(void **state)
+static void test_source_hints_stay_in_table_main(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", "10.1.0.1"), ip_of("10.7.0.1/32", NULL)};
 	const struct sbr_conf c = {.hints = true};
@@ -235,7 +237,7 @@ static void hints(void **state)
 		    "rule 10.7.0.1/32 to 101\n"
 		    "put 10.1.0.0/24 src 10.1.0.5 in 254\n"
 		    "del default via 10.1.0.1 in 254\n");
-	/* what the hint replaces is put back when the ADD fails */
+	/* the route that the hint replaces is restored if the ADD fails */
 	sbr_plan(&c, &f, ips, 1, &p);
 	assert_true(p.steps[4].has_old && p.steps[4].old.scope == SCOPE_LINK);
 	assert_true(ip_eq(&p.steps[4].old.src, &f.routes[1].src));
@@ -243,8 +245,8 @@ static void hints(void **state)
 	facts_done(&f);
 }
 
-/* With several next hops a route is the interface's when all of them are. */
-static void multipath(void **state)
+/* A route with several next hops belongs to the interface if all hops do. */
+static void test_multipath_route_moves_if_all_hops_are_on_the_interface(void **state)
 {
 	const struct cni_ip ip = ip_of("10.1.0.5/24", NULL);
 	struct sbr_facts f = {.ifname = "net1", .index = NET1};
@@ -266,7 +268,7 @@ static void multipath(void **state)
 
 /* --- addresses, rules of DEL --- */
 
-static void addresses_of_an_interface(void **state)
+static void test_addresses_of_an_interface_are_selected(void **state)
 {
 	auto_result struct cni_result r = {0};
 	auto_free struct cni_ip *ips = NULL;
@@ -282,14 +284,17 @@ static void addresses_of_an_interface(void **state)
 		ip.address.ip.b[3] = (uint8_t)i;
 		cni_result_ip(&r, &ip);
 	}
-	/* its own, those without an owner, and those of an index that is out of range */
+	/*
+	 * addresses of the interface, and addresses without an interface or with an index out of
+	 * range
+	 */
 	assert_int_equal(sbr_ips(&r, "net1", &ips), 3);
 	assert_int_equal(ips[0].address.ip.b[3], 0);
 	assert_int_equal(ips[1].address.ip.b[3], 2);
 	assert_int_equal(ips[2].address.ip.b[3], 3);
 }
 
-static void rules_of_del(void **state)
+static void test_del_removes_rules_of_its_addresses_only(void **state)
 {
 	const struct ipaddr ips[] = {kern_ip("10.1.0.5"), kern_ip("fd00::5")};
 	const struct rule *found[8];
@@ -314,7 +319,7 @@ static void rules_of_del(void **state)
 
 /* --- CHECK --- */
 
-static void check(void **state)
+static void test_check_reports_missing_rules_and_routes(void **state)
 {
 	const struct cni_ip ip = ip_of("10.1.0.5/24", "10.1.0.1"),
 			    host = ip_of("10.1.0.5/32", NULL);
@@ -360,7 +365,7 @@ static int read_conf(const char *text, struct sbr_conf *c)
 	return r;
 }
 
-static void configuration(void **state)
+static void test_sbr_configuration_is_read(void **state)
 {
 	struct sbr_conf c;
 
@@ -380,7 +385,7 @@ static void configuration(void **state)
 	assert_int_equal(e.kind, ERR_CONF);
 }
 
-/* --- in process: the way there and back --- */
+/* --- in process: ADD and undo --- */
 
 struct pod_state {
 	struct rule *rules;
@@ -445,7 +450,7 @@ static size_t count_local(struct chained_lab *l, const struct ipnet *dst)
 	return found;
 }
 
-/* The kernel makes an IPv6 address's local route in a work queue, also without DAD. */
+/* The kernel creates the local route of an IPv6 address in a work queue, also without DAD. */
 static void wait_for_local(struct chained_lab *l, const struct ipaddr *ip)
 {
 	struct ipnet host = ipnet_host(ip);
@@ -480,8 +485,11 @@ static void fill_pod(struct chained_lab *l)
 	wait_for_local(l, &net6.ip);
 }
 
-/* A later plugin of the chain fails: main is as it was, hops, metrics and the kernel's own routes. */
-static void undone(void **state)
+/*
+ * A later plugin of the chain fails: table main has its previous state, with hops, metrics and the
+ * kernel's own routes.
+ */
+static void test_failed_chain_restores_table_main(void **state)
 {
 	static const char *const confs[] = {"{}", "{'addSourceHints':true}", "{'table':300}",
 					    "{'gateways':['10.1.0.9']}"};
@@ -514,12 +522,18 @@ static void undone(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_address),	 cmocka_unit_test(several_addresses),
-		cmocka_unit_test(tables_in_use), cmocka_unit_test(table_of_the_configuration),
-		cmocka_unit_test(gateways),	 cmocka_unit_test(hints),
-		cmocka_unit_test(multipath),	 cmocka_unit_test(addresses_of_an_interface),
-		cmocka_unit_test(rules_of_del),	 cmocka_unit_test(check),
-		cmocka_unit_test(configuration), cmocka_unit_test(undone),
+		cmocka_unit_test(test_routes_of_one_address_move_to_its_table),
+		cmocka_unit_test(test_each_address_gets_its_own_table),
+		cmocka_unit_test(test_tables_in_use_are_skipped),
+		cmocka_unit_test(test_configured_table_is_used),
+		cmocka_unit_test(test_configured_gateways_replace_those_of_the_result),
+		cmocka_unit_test(test_source_hints_stay_in_table_main),
+		cmocka_unit_test(test_multipath_route_moves_if_all_hops_are_on_the_interface),
+		cmocka_unit_test(test_addresses_of_an_interface_are_selected),
+		cmocka_unit_test(test_del_removes_rules_of_its_addresses_only),
+		cmocka_unit_test(test_check_reports_missing_rules_and_routes),
+		cmocka_unit_test(test_sbr_configuration_is_read),
+		cmocka_unit_test(test_failed_chain_restores_table_main),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

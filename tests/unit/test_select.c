@@ -123,7 +123,7 @@ static struct decision decide(const struct ip_request *a, size_t n)
 	return d;
 }
 
-/* Expects one pick and one change; returns the address as text. */
+/* Expects one selected address and one change; returns the address as text. */
 static void assert_pick(const struct ip_request *a, const char *want)
 {
 	struct decision d = decide(a, 1);
@@ -135,7 +135,7 @@ static void assert_pick(const struct ip_request *a, const char *want)
 
 /* --- pools --- */
 
-static void test_listed_order_and_wildcards(void **state)
+static void test_pools_are_used_in_listed_order(void **state)
 {
 	struct ip_request a;
 
@@ -147,7 +147,10 @@ static void test_listed_order_and_wildcards(void **state)
 	pool("r6", "fd00::/64", NULL, NULL);
 	a = request("c", "net1", NAMES("r2", "r1", "r0"));
 	assert_order(&a, "[r2 r1 r0]");
-	/* Matches of a wildcard in order of names, no pool twice, no other family. */
+	/*
+	 * Matches of a wildcard are in order of names, without repetition and without the other
+	 * family.
+	 */
 	a = request("c", "net1", NAMES("spare", "r*", "r1"));
 	assert_order(&a, "[spare r0 r1 r2]");
 	a = request("c", "net1", NAMES("r[1-2]", "r*"));
@@ -157,7 +160,7 @@ static void test_listed_order_and_wildcards(void **state)
 	assert_refused(&a, 1, ERR_CONF, "none of the 5 pools matches [x*][] for NIC net1");
 }
 
-static void test_priority_is_stable(void **state)
+static void test_bound_pools_come_first_in_stable_order(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a", "ns", "b", "node", "c"));
 	struct pool *p;
@@ -171,12 +174,12 @@ static void test_priority_is_stable(void **state)
 	p = pool("node", "10.0.3.0/24", NULL, NULL);
 	bind(&p->nodes, &p->n_nodes, "node1");
 	a.owner.pod_namespace = "team";
-	/* The original's order changes from run to run. */
+	/* The original's order changes with each run. */
 	for (int i = 0; i < 20; i++)
 		assert_order(&a, "[node ns a b c]");
 }
 
-static void test_filters(void **state)
+static void test_unsuitable_pools_are_skipped(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("other", "team", "off", "v6"));
 	struct pool *p;
@@ -198,7 +201,7 @@ static void test_filters(void **state)
 	assert_pick(&a, "10.0.3.1");
 }
 
-static void test_unknown_pool(void **state)
+static void test_unknown_pool_is_refused_with_a_suggestion(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("rail0", "rial1"));
 
@@ -215,7 +218,7 @@ static void test_unknown_pool(void **state)
 }
 
 /* Each wildcard is compared with all pools. */
-static void test_too_many_wildcards(void **state)
+static void test_too_many_wildcards_are_refused(void **state)
 {
 	const char *names[66] = {0};
 	struct ip_request a;
@@ -231,7 +234,7 @@ static void test_too_many_wildcards(void **state)
 	assert_refused(&a, 1, ERR_CONF, "more than 64 wildcards in a list of pools");
 }
 
-static void test_defaults(void **state)
+static void test_default_pools_are_used_without_a_selection(void **state)
 {
 	struct ip_request a = request("c", "net1", NULL);
 	struct decision d;
@@ -249,7 +252,7 @@ static void test_defaults(void **state)
 	decision_done(&d);
 }
 
-static void test_master_subnet(void **state)
+static void test_pools_must_match_the_masters_subnet(void **state)
 {
 	struct ipnet nets[] = {il_net("fe80::1/64"), il_net("10.0.3.200/24")};
 	struct ip_request a = request("c", "net1", NULL);
@@ -273,7 +276,7 @@ static void test_master_subnet(void **state)
 
 /* --- addresses --- */
 
-static void test_rails_of_one_pool_differ(void **state)
+static void test_rails_of_one_pool_get_distinct_addresses(void **state)
 {
 	static const char *const rails[] = {"rails", NULL};
 	struct ip_request a[8];
@@ -282,7 +285,7 @@ static void test_rails_of_one_pool_differ(void **state)
 	char text[32];
 
 	(void)state;
-	/* The original gives a pod's second rail the address of its first. */
+	/* The original allocates the address of the pod's first rail to its second rail as well. */
 	pool("rails", "10.0.0.0/24", "10.0.0.1", "10.0.0.99");
 	lease("10.0.0.3", LEASE_USED, NOW, "other", "net1");
 	for (int i = 0; i < 8; i++) {
@@ -301,7 +304,7 @@ static void test_rails_of_one_pool_differ(void **state)
 	decision_done(&d);
 }
 
-static void test_full_pool_falls_through(void **state)
+static void test_backup_pool_is_used_when_the_first_is_full(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a", "b"));
 
@@ -323,7 +326,7 @@ static void test_full_pool_falls_through(void **state)
 	assert_refused(&a, 1, ERR_AGAIN, "(container x net1 10.0.0.1, container y net1 10.0.0.2)");
 }
 
-static void test_reuse_delay(void **state)
+static void test_released_address_waits_for_the_reuse_delay(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a", "b"));
 	struct pool *p = pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.3");
@@ -334,7 +337,10 @@ static void test_reuse_delay(void **state)
 	assert_pick(&a, "10.0.0.2");
 	lease("10.0.0.1", LEASE_FREE, NOW - 60000, "", "");
 	assert_pick(&a, "10.0.0.1");
-	/* No other address is free: the one released longest ago, before any backup pool. */
+	/*
+	 * No other address is free: the address released longest ago is used before any backup
+	 * pool.
+	 */
 	lease("10.0.0.1", LEASE_FREE, NOW - 10, "", "");
 	lease("10.0.0.2", LEASE_FREE, NOW - 30, "", "");
 	lease("10.0.0.3", LEASE_FREE, NOW - 20, "", "");
@@ -343,13 +349,13 @@ static void test_reuse_delay(void **state)
 	assert_pick(&a, "10.0.0.2");
 	p->rest_ms = 5;
 	assert_pick(&a, "10.0.0.1");
-	/* A clock that was set back does not hold addresses for years. */
+	/* A clock that was set back does not delay the reuse for years. */
 	p->rest_ms = -1;
 	lease("10.0.0.1", LEASE_FREE, NOW + 86400000, "", "");
 	assert_pick(&a, "10.0.0.1");
 }
 
-static void test_quarantine(void **state)
+static void test_quarantined_address_is_not_selected(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a"));
 
@@ -363,7 +369,7 @@ static void test_quarantine(void **state)
 	assert_pick(&a, "10.0.0.1");
 }
 
-static void test_requested_address_of_the_same_attachment(void **state)
+static void test_same_attachment_gets_its_address_again(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a"));
 	struct ipaddr want = il_ip("10.0.0.7");
@@ -380,14 +386,14 @@ static void test_requested_address_of_the_same_attachment(void **state)
 	a.want = &want;
 	a.n_want = 1;
 	assert_refused(&a, 1, ERR_CONF, "requests 10.0.0.7 but has 10.0.0.5");
-	/* Another interface, another container: another address. */
+	/* Another interface or another container gets another address. */
 	a = request("c", "net2", NAMES("a"));
 	assert_pick(&a, "10.0.0.1");
 	a = request("d", "net1", NAMES("a"));
 	assert_pick(&a, "10.0.0.1");
 }
 
-static void test_new_container_is_a_new_owner(void **state)
+static void test_new_container_of_a_pod_gets_a_new_address(void **state)
 {
 	struct ip_request a = request("new", "net1", NAMES("a"));
 	struct lease l = LEASE_INIT;
@@ -417,7 +423,7 @@ static void sticky_lease(const char *ip, enum lease_state state, const char *id,
 	lease_put(&leases, &l);
 }
 
-static void test_sticky(void **state)
+static void test_sticky_address_is_selected_for_its_pod(void **state)
 {
 	struct ip_request a = request("new", "net1", NAMES("a"));
 	struct decision d;
@@ -432,7 +438,7 @@ static void test_sticky(void **state)
 	sticky_lease("10.0.0.5", LEASE_RETAINED, "", "web-0");
 	sticky_lease("10.0.0.1", LEASE_RETAINED, "", "web-1");
 	assert_pick(&a, "10.0.0.5");
-	/* The former container of the pod gives way. */
+	/* The former container of the pod loses the address. */
 	sticky_lease("10.0.0.5", LEASE_USED, "old", "web-0");
 	assert_pick(&a, "10.0.0.5");
 	/* Retained for another pod. */
@@ -455,7 +461,7 @@ static void test_sticky(void **state)
 	decision_done(&d);
 }
 
-static void test_requested_address(void **state)
+static void test_requested_address_is_selected_or_refused(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a"));
 	struct ipaddr want = il_ip("10.0.0.7");
@@ -468,7 +474,7 @@ static void test_requested_address(void **state)
 	a.n_want = 1;
 	assert_pick(&a, "10.0.0.7");
 	lease("10.0.0.7", LEASE_FREE, NOW, "", "");
-	assert_pick(&a, "10.0.0.7"); /* the reuse delay does not apply to a request by name */
+	assert_pick(&a, "10.0.0.7"); /* the reuse delay does not apply to a requested address */
 	two[0] = two[1] = a;
 	two[1].owner.ifname = "net2";
 	assert_refused(two, 2, ERR_AGAIN, "which is allocated to another rail of this pod");
@@ -490,7 +496,10 @@ static void range_of(struct ip_set *s, const char *first, const char *last)
 	ip_set_add(s, &r);
 }
 
-/* .1 to .9 are open but for .8 (reserved) and .6, .7 (adopted), .1 to .3 and .6 are this node's. */
+/*
+ * .1 to .9 are in the pool except .8 (reserved) and .6, .7 (adopted); .1 to .3 and .6 are in this
+ * node's blocks.
+ */
 static struct pool *shared_pool(void)
 {
 	struct pool *p = pool("s", "10.0.0.0/24", NULL, NULL);
@@ -512,7 +521,7 @@ static struct pool *shared_pool(void)
 	return p;
 }
 
-static void test_shared_pool_is_full(void **state)
+static void test_full_shared_pool_lists_its_users(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
 
@@ -532,8 +541,10 @@ static void test_shared_pool_is_full(void **state)
 		"reserved, 3 are in blocks of this node");
 }
 
-/* An address of another node's block may become available, one outside of all pools may not. */
-static void test_shared_pool_by_name(void **state)
+/*
+ * An address in another node's block may become available; an address outside of all pools cannot.
+ */
+static void test_requested_address_of_a_shared_pool(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
 	struct ipaddr want = il_ip("10.0.0.2");
@@ -551,7 +562,7 @@ static void test_shared_pool_by_name(void **state)
 		       "NIC net1 requests 10.0.0.8, which is in none of its pools");
 }
 
-/* An address that the records give to the pod, in another node's block. */
+/* An address that Spiderpool's records assign to the pod, in another node's block. */
 static void assert_away(const struct ip_request *a, const char *want)
 {
 	const struct select_facts f = facts;
@@ -565,8 +576,8 @@ static void assert_away(const struct ip_request *a, const char *want)
 	free(l.v);
 }
 
-/* Addresses allocated before go to their owners, and to no other pod. */
-static void test_adopted(void **state)
+/* Addresses allocated before the adoption are allocated to their owners only. */
+static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
 	struct decision d;
@@ -577,7 +588,7 @@ static void test_adopted(void **state)
 	a.owner.pod_name = "web-0";
 	a.owner.pod_uid = "uid-0";
 	assert_pick(&a, "10.0.0.6");
-	/* Another pod of the name: only if addresses stay with the name. */
+	/* Another pod with the same name gets the address only if the name retains addresses. */
 	a.owner.pod_uid = "uid-9";
 	assert_pick(&a, "10.0.0.1");
 	a.sticky = true;
@@ -586,7 +597,7 @@ static void test_adopted(void **state)
 	assert_pick(&a, "10.0.0.6");
 	a.owner.pod_namespace = "other";
 	assert_pick(&a, "10.0.0.1");
-	/* Not in this node's blocks. */
+	/* The address is not in this node's blocks. */
 	a.owner = (struct ipam_owner){.container_id = "c",
 				      .ifname = "net1",
 				      .pod_namespace = "ns",
@@ -599,7 +610,7 @@ static void test_adopted(void **state)
 	assert_away(&a, NULL);
 	a.sticky = true;
 	assert_away(&a, "10.0.0.7");
-	/* A second interface of the pod has another. */
+	/* A second interface of the pod gets another address. */
 	a.owner.pod_name = "web-0";
 	two[0] = two[1] = a;
 	two[1].owner.ifname = "net2";
@@ -609,13 +620,13 @@ static void test_adopted(void **state)
 	decision_done(&d);
 	sticky_lease("10.0.0.6", LEASE_USED, "x", "web-3");
 	assert_pick(&a, "10.0.0.1");
-	/* Retained after unirail allocated it: the address stays with the pod. */
+	/* Retained since unirail allocated it: the address stays with the pod. */
 	sticky_lease("10.0.0.6", LEASE_RETAINED, "", "web-0");
 	assert_pick(&a, "10.0.0.6");
 }
 
-/* Addresses of the pod's name on another node, if this node owns them now. */
-static void test_address_migrated_from_another_node(void **state)
+/* Addresses that the pod's name had on another node, if this node owns them now. */
+static void test_migrated_address_is_selected_for_its_name(void **state)
 {
 	struct ipaddr had[] = {il_ip("10.0.0.5"), il_ip("fd00::1"), il_ip("10.0.0.3")};
 	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
@@ -625,7 +636,7 @@ static void test_address_migrated_from_another_node(void **state)
 	shared_pool();
 	a.had = had;
 	a.n_had = 3;
-	assert_pick(&a, "10.0.0.3"); /* .5 is not this node's */
+	assert_pick(&a, "10.0.0.3"); /* .5 is not in this node's blocks */
 	two[0] = two[1] = a;
 	two[1].owner.ifname = "net2";
 	d = decide(two, 2);
@@ -637,7 +648,7 @@ static void test_address_migrated_from_another_node(void **state)
 }
 
 /* A retained address in a block that this node does not own now is not released. */
-static void test_retained_address_of_another_nodes_block(void **state)
+static void test_retained_address_of_another_nodes_block_stays(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
 	struct decision d;
@@ -652,14 +663,14 @@ static void test_retained_address_of_another_nodes_block(void **state)
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.1");
 	assert_int_equal(d.n_changes, 1);
 	decision_done(&d);
-	/* Reserved meanwhile: a permanent refusal. */
+	/* The address was reserved meanwhile: a permanent refusal. */
 	sticky_lease("10.0.0.8", LEASE_RETAINED, "", "db-0");
 	d = decide(&a, 1);
 	assert_int_equal(d.n_changes, 2);
 	decision_done(&d);
 }
 
-static void test_interface_requested_twice(void **state)
+static void test_interface_requested_twice_is_refused(void **state)
 {
 	struct ip_request a[2] = {request("c", "net1", NAMES("a")),
 				  request("c", "net1", NAMES("a"))};
@@ -670,7 +681,7 @@ static void test_interface_requested_twice(void **state)
 }
 
 /* The last rail fails, so no rail gets an address. */
-static void test_all_or_nothing(void **state)
+static void test_rails_are_selected_all_or_none(void **state)
 {
 	struct ip_request a[3] = {request("c", "net1", NAMES("a")),
 				  request("c", "net2", NAMES("a")),
@@ -683,7 +694,7 @@ static void test_all_or_nothing(void **state)
 		       "addresses: 0 in use (and other rails of this pod)");
 }
 
-static void test_lease_table(void **state)
+static void test_leases_are_found_by_address(void **state)
 {
 	struct ipaddr a;
 
@@ -710,29 +721,29 @@ static void test_lease_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_listed_order_and_wildcards),
-		CASE(test_priority_is_stable),
-		CASE(test_filters),
-		CASE(test_unknown_pool),
-		CASE(test_too_many_wildcards),
-		CASE(test_defaults),
-		CASE(test_master_subnet),
-		CASE(test_rails_of_one_pool_differ),
-		CASE(test_full_pool_falls_through),
-		CASE(test_reuse_delay),
-		CASE(test_quarantine),
-		CASE(test_requested_address_of_the_same_attachment),
-		CASE(test_new_container_is_a_new_owner),
-		CASE(test_sticky),
-		CASE(test_requested_address),
-		CASE(test_shared_pool_is_full),
-		CASE(test_shared_pool_by_name),
-		CASE(test_adopted),
-		CASE(test_address_migrated_from_another_node),
-		CASE(test_retained_address_of_another_nodes_block),
-		CASE(test_interface_requested_twice),
-		CASE(test_all_or_nothing),
-		CASE(test_lease_table),
+		CASE(test_pools_are_used_in_listed_order),
+		CASE(test_bound_pools_come_first_in_stable_order),
+		CASE(test_unsuitable_pools_are_skipped),
+		CASE(test_unknown_pool_is_refused_with_a_suggestion),
+		CASE(test_too_many_wildcards_are_refused),
+		CASE(test_default_pools_are_used_without_a_selection),
+		CASE(test_pools_must_match_the_masters_subnet),
+		CASE(test_rails_of_one_pool_get_distinct_addresses),
+		CASE(test_backup_pool_is_used_when_the_first_is_full),
+		CASE(test_released_address_waits_for_the_reuse_delay),
+		CASE(test_quarantined_address_is_not_selected),
+		CASE(test_same_attachment_gets_its_address_again),
+		CASE(test_new_container_of_a_pod_gets_a_new_address),
+		CASE(test_sticky_address_is_selected_for_its_pod),
+		CASE(test_requested_address_is_selected_or_refused),
+		CASE(test_full_shared_pool_lists_its_users),
+		CASE(test_requested_address_of_a_shared_pool),
+		CASE(test_adopted_address_is_selected_for_its_owner_only),
+		CASE(test_migrated_address_is_selected_for_its_name),
+		CASE(test_retained_address_of_another_nodes_block_stays),
+		CASE(test_interface_requested_twice_is_refused),
+		CASE(test_rails_are_selected_all_or_none),
+		CASE(test_leases_are_found_by_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static int read_text(const char *text, struct selector *ret, struct err *e)
 	"{\"matchExpressions\":[{\"key\":\"" key "\",\"operator\":\"" op "\",\"values\":" values   \
 	"}]}"
 
-static void matches(void **state)
+static void test_label_selectors_match_and_are_described(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -78,7 +78,7 @@ static void matches(void **state)
 	labels_done(&l);
 }
 
-static void refused(void **state)
+static void test_invalid_label_selectors_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -127,8 +127,8 @@ static void refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(matches),
-		cmocka_unit_test(refused),
+		cmocka_unit_test(test_label_selectors_match_and_are_described),
+		cmocka_unit_test(test_invalid_label_selectors_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
