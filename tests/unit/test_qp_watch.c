@@ -91,7 +91,7 @@ static void test_cause_is_named_for_each_container(void **state)
 	for (size_t i = 2; i < 6; i++)
 		assert_int_equal(v[i].state, QP_NONE);
 	assert_has(v[2].reason, "process 303 may lock 8192 KiB (RLIMIT_MEMLOCK)");
-	assert_has(v[3].reason, "it has opened an RDMA device and made none");
+	assert_has(v[3].reason, "it has opened an RDMA device but has created no queue pair");
 	assert_has(v[4].reason, "none of its processes has opened an RDMA device");
 	assert_has(v[5].reason, "no port of its RDMA devices is active (rxe1 is DOWN)");
 	assert_int_equal(v[6].state, QP_UNKNOWN);
@@ -112,7 +112,7 @@ static void test_hidden_processes_are_counted_by_control_groups(void **state)
 		 QP_NONE, "none of its processes has opened an RDMA device"},
 		{UID "4", "/kubepods/besteffort/pod" UID "4/rdma.current",
 		 "mlx5_9 hca_handle=0 hca_object=0\nrxe0 hca_handle=2 hca_object=0\n", QP_NONE,
-		 "it has opened an RDMA device and made none"},
+		 "it has opened an RDMA device but has created no queue pair"},
 		{UID "5", "/kubepods/pod" UID "5/rdma.current", "rxe0 hca_handle=1 hca_object=4\n",
 		 QP_PRESENT, ""},
 		{UID "6", "/kubepods/pod" UID "6/rdma.current", "mlx5_9 hca_handle=0\n", QP_UNKNOWN,

@@ -15,7 +15,7 @@ enum {
 	NAME_BYTES = 253,
 	DIR_MODE = 0755,
 	FILE_MODE = 0644,
-	DOCUMENTS_MAX = 64, /* each is written and synced */
+	DOCUMENTS_MAX = 64, /* limit, because each document is written and synced */
 	RETRY_MS = 30 * 1000,
 };
 
@@ -23,7 +23,7 @@ struct document {
 	char *key, *text;
 };
 
-/* What is read of a ConfigMap's object. */
+/* The documents of a ConfigMap that this node reads. */
 struct documents {
 	struct document *v;
 	size_t n;
@@ -33,10 +33,11 @@ struct configmap {
 	struct device_configmaps *all;
 	char *ns, *name, *dir;
 	struct kube_informer *informer;
-	struct documents unwritten; /* valid, but the directory could not be written */
+	/* a valid version whose directory could not be written; n is 0: none */
+	struct documents unwritten;
 	struct loop_timer *retry;
 	bool exists;
-	char *reported; /* the last line; NULL: none since the last valid version */
+	char *reported; /* last reported error; NULL: none since the last valid version */
 };
 
 struct device_configmaps {
@@ -70,7 +71,7 @@ static bool has_key(const struct documents *d, const char *key)
 	return false;
 }
 
-/* The API server refuses such keys; here they would be paths. */
+/* Returns whether a key is a valid file name. The API server refuses other keys; here they would be paths. */
 static bool is_file_name(const char *key)
 {
 	return *key && *key != '.' && !strchr(key, '/');
@@ -95,7 +96,7 @@ static bool is_json(const char *key)
 	return n > 5 && !strcmp(key + n - 5, ".json");
 }
 
-/* Keeps what this node reads: its own key, else config.json, else each *.json. */
+/* Retains the documents that this node reads: its own key, else config.json, else each *.json. */
 static void choose(struct documents *d, const char *node)
 {
 	const char *only = has_key(d, node)	       ? node
@@ -189,7 +190,8 @@ static int write_dir(const struct root *root, const char *dir, const struct docu
 	return r < 0 ? r : remove_others(root, dir, d, changed, e);
 }
 
-/* Whether each is a configuration. Mistakes of single resources are reported by the reader of the directory. */
+/* Checks that each document is a valid configuration. Errors in single resources are reported when the directory is
+ * read. */
 static int check(const struct configmap *c, const struct documents *d, struct err *e)
 {
 	const struct resource_defaults none = {0};
@@ -217,7 +219,7 @@ static int check(const struct configmap *c, const struct documents *d, struct er
 
 static void on_retry(void *arg);
 
-/* The disk may be full: the cluster does not send the object again. */
+/* Retries a write that failed, for example because the disk is full: the API server does not send the object again. */
 static void retry_later(struct configmap *c, struct documents *d)
 {
 	const struct device_configmaps_conf *conf = &c->all->conf;
@@ -334,7 +336,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	choose(d, c->all->conf.node);
 	if (take_documents(c, d))
 		c->all->conf.changed(c->all->conf.arg);
-	documents_done(d); /* it is in its files */
+	documents_done(d); /* its files contain the documents */
 }
 
 static void on_synced(void *arg)

@@ -18,7 +18,7 @@ struct host_drift {
 	struct host_drift_state now, published, sent;
 	struct loop_timer *timer;
 	struct kube_call *call;
-	int64_t retry_ms; /* not before, after a failure */
+	int64_t retry_ms; /* loop time before which nothing is sent, after a failure; 0: none */
 	bool has_published, refused;
 };
 
@@ -78,7 +78,7 @@ static bool is_drift(const struct host_drift_state *s)
 	return s->known && strcmp(s->reason, "InSync") != 0;
 }
 
-/* Another writer may have moved the condition. */
+/* The patch tests the index of the condition: another writer may have moved it. */
 static void add_test(struct kube_patch *patch, const char *place)
 {
 	jo_str(kube_patch_add(patch, "test", "status", "conditions", place, "type", NULL),
@@ -131,13 +131,13 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 
 static void failed(struct host_drift *d, const struct err *e)
 {
-	/* Of a node without a watch that is no failure: there is most likely no condition either. */
+	/* On a node without a watch the failure is not logged: most likely there is no condition to remove either. */
 	if (!d->refused && *d->sent.reason)
 		log_warn("cannot write the Node's condition " HOST_DRIFT_CONDITION
 			 "; allow the agent to 'get' nodes and to 'patch' nodes/status",
 			 LOG_S("error", e->text));
 	d->refused = *d->sent.reason;
-	/* Each node of the cluster does so. */
+	/* a long delay without permission, because every node of the cluster retries */
 	d->retry_ms =
 		loop_now_ms(kube_loop(d->conf.kube)) + (e->code == -EPERM ? RETRY_MS : CHECK_MS);
 }
@@ -212,7 +212,8 @@ static void report(struct host_drift *d, const struct host_drift_state *was)
 		      d->now.message);
 }
 
-/* Whether the watch that wrote the report is gone. One without a lock file is of a version that has none. */
+/* Returns whether the watch that wrote the report has ended without removing it. A watch of a version without lock file
+ * counts as running. */
 static bool is_left(const struct host_drift *d)
 {
 	auto_free char *lock = xasprintf("%s.lock", d->conf.path);
@@ -231,7 +232,7 @@ static void on_check(void *arg)
 	d->timer = loop_add_timer(kube_loop(d->conf.kube), CHECK_MS, on_check, d);
 	r = file_read(d->conf.root, d->conf.path, REPORT_MAX, &b, NULL);
 	if (r == -ENOENT && !*was.reason) {
-		/* The condition of an agent before this one is removed. */
+		/* no report since the start: removes a condition that an earlier agent left */
 	} else if (r == -ENOENT || (r == 0 && is_left(d))) {
 		host_drift_stopped(&d->now);
 	} else if (r < 0 || host_drift_read(buf_span(&b), &d->now) < 0) {

@@ -3,17 +3,18 @@
 #define UNIRAIL_AGENT_DEVICE_HOST_DRIFT_H
 
 /*
- * Publishes what `unirail host watch` reports about this node. That is a process of its own, with rights that the agent
- * does not have; it writes a file after each round (host/watch.h) and removes it when it ends; the file is read here every CHECK_MS.
- * The watch locks PATH.lock as long as it lives, so the file of a killed watch is no report. Drift becomes
+ * Publishes the report of `unirail host watch` about this node. The watch is a separate process with rights that the
+ * agent does not have. It writes a file after each round (host/watch.h) and removes it when it ends; this module reads
+ * the file every CHECK_MS. The watch locks PATH.lock while it runs, so the file of a killed watch is ignored. Drift is
+ * published as
  *
  *	metrics		unirail_host_drift_steps, unirail_host_drift_blocked_steps
  *	an event	of the Node: HostDrift, HostWatchFailed, HostRestored
  *	a condition	of the Node: type HostDrift, status True while steps are left or a round failed, Unknown after the end of
  *			the watch; a condition that an earlier agent left is removed at the start of an agent without a report
  *
- * A condition rather than an annotation, since the agent may already patch nodes/status for stale resources, and needs
- * no right to write metadata of Nodes; deploy/policies limits it to this type on its own Node.
+ * The drift is a condition and no annotation, because the agent may already patch nodes/status for stale resources, and
+ * then needs no permission to write metadata of Nodes; deploy/policies limits it to this type on its own Node.
  */
 
 #include "base/file.h"
@@ -26,7 +27,7 @@ enum { HOST_DRIFT_MESSAGE_MAX = 1024 };
 struct host_drift_state {
 	bool known;
 	int64_t steps, blocked;
-	char message[HOST_DRIFT_MESSAGE_MAX]; /* of the condition */
+	char message[HOST_DRIFT_MESSAGE_MAX]; /* message of the condition */
 	char reason[32]; /* "InSync", "StepsLeft", "RoundFailed", "NotWatched"; "": never reported */
 };
 
@@ -40,22 +41,22 @@ struct host_drift_conf {
 	void *arg;
 };
 
-/* What conf points to is borrowed. */
+/* Everything that conf points to is borrowed. */
 struct host_drift *host_drift_new(const struct host_drift_conf *conf);
-void host_drift_free(struct host_drift *d); /* NULL is fine */
+void host_drift_free(struct host_drift *d); /* d may be NULL */
 const struct host_drift_state *host_drift_state(const struct host_drift *d);
 
-/* --- without a server --- */
+/* --- functions that need no API server --- */
 
 struct kube_patch;
-/* A damaged report is -EINVAL, and *ret stays. */
+/* Reads a report. Returns -EINVAL if it is damaged; *ret is unchanged then. */
 int host_drift_read(struct span text, struct host_drift_state *ret);
-/* The watch has ended: not known, and no drift. */
+/* Sets the state after the end of the watch: drift is unknown, no steps are left. */
 void host_drift_stopped(struct host_drift_state *ret);
 /*
- * Adds the operations that give the Node object the condition, or remove it where nothing was ever reported; false: there is
- * nothing to change. A condition that another writer changes
- * at the same time makes the patch fail, and it is computed again at the next check.
+ * Adds the operations to *patch that set the condition in the Node object, or remove it if no drift was ever reported.
+ * Returns false if the condition is up to date. The patch fails if another writer changes the condition at the same
+ * time; the next check computes it again.
  */
 bool host_drift_plan(const struct host_drift_state *s, const struct json *node, int64_t now_ms,
 		     struct kube_patch *patch);

@@ -12,9 +12,9 @@
 #include "kern/sys/cgroup.h"
 
 enum {
-	PIDS_MAX = 16384,	/* of a device */
-	TEXT_MAX = 64 << 10,	/* a file of /proc/PID */
-	MEMLOCK_MIN = 64 << 20, /* `unirail doctor` finds lower limits, too */
+	PIDS_MAX = 16384,	/* limit of processes read per device */
+	TEXT_MAX = 64 << 10,	/* size limit of a file in /proc/PID */
+	MEMLOCK_MIN = 64 << 20, /* the limit below which `unirail doctor` warns as well */
 	CAP_IPC_LOCK_BIT = 14,
 	PORT_ACTIVE = 4,
 };
@@ -27,8 +27,8 @@ struct inspection {
 	struct rdma_dev *devices;
 	size_t n_devices;
 	uint32_t *openers; /* for each target the PID of a process that opened a device; 0: none */
-	size_t hidden,
-		hidden_contexts; /* queue pairs, contexts of processes that are not visible */
+	/* number of queue pairs and of contexts whose processes are not visible */
+	size_t hidden, hidden_contexts;
 };
 
 /* --- processes --- */
@@ -40,7 +40,7 @@ static bool read_proc(const struct inspection *l, uint32_t pid, const char *name
 	return file_read(l->root, path, TEXT_MAX, b, NULL) >= 0 && b->p;
 }
 
-/* systemd's names of control groups have '_' for '-' of UIDs. */
+/* Returns whether the control groups contain the UID or container ID. systemd replaces '-' in UIDs by '_'. */
 static bool names(const char *groups, const char *match)
 {
 	auto_free char *other = xstrdup(match);
@@ -68,7 +68,7 @@ static void mark(struct inspection *l, uint32_t pid, bool has_qp)
 	}
 }
 
-/* "Max locked memory  8388608  8388608  bytes" and "CapEff: 0000..." */
+/* Reads a number from lines such as "Max locked memory 8388608 8388608 bytes" and "CapEff: 0000...". */
 static bool number_of(const struct inspection *l, uint32_t pid, const char *name, const char *label,
 		      uint64_t *ret)
 {
@@ -91,7 +91,8 @@ static bool number_of(const struct inspection *l, uint32_t pid, const char *name
 	return false;
 }
 
-/* "unlimited" is no number. */
+/* Returns whether the process cannot lock enough memory. A limit of "unlimited" is not parsed as a number, so it is
+ * enough. */
 static bool lacks_memlock(const struct inspection *l, uint32_t pid, uint64_t *limit)
 {
 	uint64_t caps = 0;
@@ -120,7 +121,8 @@ static const struct rdma_port *active_port(const struct rdma_dev *d)
 	return NULL;
 }
 
-/* A kernel before 5.15 does not list contexts (-EOPNOTSUPP): no process is known to have opened a device. */
+/* Lists objects of one kind. A kernel before 5.15 does not list contexts (-EOPNOTSUPP), so it is unknown which
+ * processes have opened a device. */
 static int list(struct inspection *l, enum rdma_res_kind kind, struct err *e)
 {
 	for (size_t i = 0; i < l->n_devices; i++) {
@@ -138,7 +140,7 @@ static int list(struct inspection *l, enum rdma_res_kind kind, struct err *e)
 	return 0;
 }
 
-/* --- why there is none --- */
+/* --- the reason why a container has no queue pair --- */
 
 static void set_reason(struct qp_target *t, enum qp_state state, const char *text)
 {
@@ -146,7 +148,7 @@ static void set_reason(struct qp_target *t, enum qp_state state, const char *tex
 	str_copy(t->reason, sizeof(t->reason), text);
 }
 
-/* Whether no port of its devices is active; true with none visible is another matter. */
+/* Returns whether no port of the container's visible devices is active; false if none is visible. */
 static bool ports_are_down(const struct inspection *l, const struct qp_target *t,
 			   const char **device, const char **state)
 {
@@ -173,7 +175,8 @@ static bool is_visible(const struct inspection *l, const struct qp_target *t)
 
 /* --- control groups --- */
 
-/* The container's group, "ID" or "cri-containerd-ID.scope" below its pod's; NULL: there is none. */
+/* Returns the path of the container's control group, "ID" or "cri-containerd-ID.scope" below that of its pod; NULL:
+ * there is none. */
 static char *group_of(const struct inspection *l, const struct cgroup_pods *pods,
 		      const struct qp_target *t)
 {
@@ -192,7 +195,7 @@ static char *group_of(const struct inspection *l, const struct cgroup_pods *pods
 	return ret;
 }
 
-/* Of all its devices; false: not known of any of them. */
+/* Sums up the usage of all devices of the container; false: the usage of no device is known. */
 static bool read_usage(const struct inspection *l, const struct cgroup_pods *pods,
 		       const struct qp_target *t, struct cgroup_rdma *ret)
 {
@@ -216,9 +219,9 @@ static bool read_usage(const struct inspection *l, const struct cgroup_pods *pod
 
 struct clues {
 	uint32_t opener; /* PID of a process that opened a device; 0: unknown */
-	bool has_usage;	 /* of its control group */
+	bool has_usage;	 /* usage is valid: the control group reports it */
 	struct cgroup_rdma usage;
-	bool is_opened, is_not_opened; /* neither: not known */
+	bool is_opened, is_not_opened; /* both false: it is unknown whether a device was opened */
 };
 
 static void explain(const struct inspection *l, struct qp_target *t, const struct clues *c)
@@ -239,8 +242,8 @@ static void explain(const struct inspection *l, struct qp_target *t, const struc
 			 c->opener, (unsigned long long)(limit >> 10));
 	else if (c->is_opened)
 		snprintf(text, sizeof(text),
-			 "it has opened an RDMA device and made none: 'unirail verify' in the "
-			 "container tests each device");
+			 "it has opened an RDMA device but has created no queue pair: run "
+			 "'unirail verify' in the container to test each device");
 	else if (c->is_not_opened)
 		snprintf(
 			text, sizeof(text),
@@ -248,7 +251,8 @@ static void explain(const struct inspection *l, struct qp_target *t, const struc
 			"RDMA, or uses TCP instead (the annotation unirail.io/nccl-net: IB makes NCCL "
 			"fail instead of using TCP)");
 	else
-		snprintf(text, sizeof(text), "'unirail verify' in the container tests each device");
+		snprintf(text, sizeof(text),
+			 "run 'unirail verify' in the container to test each device");
 	set_reason(t, QP_NONE, text);
 }
 

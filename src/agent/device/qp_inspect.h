@@ -3,7 +3,7 @@
 #define UNIRAIL_AGENT_DEVICE_QP_INSPECT_H
 
 /*
- * Which containers have a queue pair, and why others have none. Two sources:
+ * Finds the containers that have a queue pair, and the reason why others have none. There are two sources:
  *
  *  - RDMA netlink names the process of each queue pair, and /proc/PID/cgroup its container. The kernel leaves out processes that
  *    the agent's PID namespace does not show, and devices that are in a pod's network namespace (exclusive mode).
@@ -16,25 +16,26 @@
 #include "kern/rdma/rdma.h"
 
 enum qp_state {
-	QP_UNKNOWN, /* neither source shows it */
+	QP_UNKNOWN, /* neither source gives an answer */
 	QP_PRESENT,
 	QP_NONE,
 };
 
 enum { QP_REASON_MAX = 512 };
 
-/* One container. The strings are borrowed. */
+/* A container to inspect. The strings are borrowed. */
 struct qp_target {
-	const char *uid; /* of its pod */
-	/* Of the container, as the runtime has it; NULL: the pod has no other with RDMA devices. */
+	const char *uid; /* UID of its pod */
+	/* Container ID at the runtime; NULL: it is the pod's only container with RDMA devices, found by the pod's
+	 * UID. */
 	const char *id;
-	const char *const *devices; /* RDMA devices that it was given, "mlx5_0" */
+	const char *const *devices; /* names of its RDMA devices, "mlx5_0" */
 	size_t n_devices;
 	enum qp_state state;	    /* found */
-	char reason[QP_REASON_MAX]; /* found, of QP_NONE and QP_UNKNOWN: why, and what to do */
+	char reason[QP_REASON_MAX]; /* result for QP_NONE and QP_UNKNOWN: cause and remedy */
 };
 
-/* Fills the two found members of each. -EPROTONOSUPPORT: a kernel without RDMA. */
+/* Sets the results (state, reason) of all elements. -EPROTONOSUPPORT: the kernel has no RDMA. */
 int qp_inspect(struct nl_wire *w, const struct root *r, struct qp_target *v, size_t n,
 	       struct err *e);
 

@@ -17,10 +17,11 @@
 #include "wire/http/grpc.h"
 
 enum {
-	HOLDERS_MAX = 4096, /* containers of a node with RDMA devices */
+	HOLDERS_MAX = 4096, /* limit of containers with RDMA devices on a node */
 	ROUND_MIN_MS = 1000,
 	ROUND_MAX_MS = 30 * 1000,
-	AGAIN_MS = 60 * 1000, /* one that has no queue pair, or of which nothing is known */
+	/* interval for a container without a queue pair, or with an unknown state */
+	AGAIN_MS = 60 * 1000,
 	ASK_MS = 5000,
 	INSPECT_MS = 30 * 1000,
 	OUT_MAX = 4 << 20,
@@ -30,30 +31,32 @@ enum phase { WAITS, LACKS, HAS };
 
 struct holder {
 	char *ns, *pod, *uid, *container;
-	char *id; /* of the container, as the runtime has it; NULL: its start is not known yet */
+	/* container ID at the runtime; NULL: the start of the container is not known yet */
+	char *id;
 	char *resource;
 	char **devices;
 	size_t n_devices;
 	enum phase phase;
-	int64_t next_ms; /* not before */
+	/* loop time of the next inspection, or of the next read of the Pod object */
+	int64_t next_ms;
 	bool is_listed, is_alone;
 };
 
 struct qp_watch {
 	struct qp_watch_conf conf;
-	struct holder *v; /* sorted by pod's UID and container's name */
+	struct holder *v; /* sorted by UID of the pod and name of the container */
 	size_t n;
 	struct loop_timer *timer;
 	struct grpc_async *asking;
 	struct kube_call *call;
-	char *ns, *pod; /* that are requested */
+	char *ns, *pod; /* the Pod object requested by `call`; NULL: none */
 	struct child *child;
-	size_t *due; /* the positions in v of those that are inspected */
+	size_t *due; /* indexes in v of the containers that `child` inspects */
 	size_t n_due;
-	char *reported; /* the last failure */
+	char *reported; /* last logged error */
 };
 
-/* --- the list --- */
+/* --- list of containers --- */
 
 static int compare(const struct holder *h, const char *uid, const char *container)
 {
@@ -158,7 +161,7 @@ void qp_watch_list(struct qp_watch *w, const struct podres_list *list, int64_t n
 	forget_unlisted(w);
 }
 
-/* --- when a container started --- */
+/* --- start of a container --- */
 
 bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns, const char **pod)
 {
@@ -248,7 +251,8 @@ void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, si
 		if (!is_due(h, now_ms))
 			continue;
 		VEC_PUSH(w->due, w->n_due) = i;
-		/* A pod's only one is found by the UID, which stays when it restarts. */
+		/* a pod's only container with RDMA devices is found by the pod's UID, because its ID changes when it
+		 * restarts */
 		VEC_PUSH(v, *n) = (struct qp_target){
 			.uid = h->uid,
 			.id = h->is_alone || !*h->id ? NULL : h->id,
@@ -313,7 +317,7 @@ void qp_watch_take(struct qp_watch *w, size_t i, enum qp_state state, const char
 		found(w, &w->v[w->due[i]], state, reason, now_ms);
 }
 
-/* --- in the child process: lines of "N STATE reason", or "!error" --- */
+/* --- child process: writes lines of "N STATE reason", or "!error" --- */
 
 struct work {
 	const struct qp_watch *watch;
@@ -352,7 +356,7 @@ static void take_line(struct qp_watch *w, struct span line, int64_t now_ms)
 	qp_watch_take(w, (size_t)i, (enum qp_state)s, reason, now_ms);
 }
 
-/* --- the loop: devices from the kubelet, starts from the API server, queue pairs from the kernel --- */
+/* --- timers: devices from the kubelet, start times from the API server, queue pairs from the kernel --- */
 
 static void ask(void *arg);
 

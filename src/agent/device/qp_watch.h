@@ -3,13 +3,14 @@
 #define UNIRAIL_AGENT_DEVICE_QP_WATCH_H
 
 /*
- * Containers that have RDMA devices and use none: a container that was given an RDMA resource, has run for `after_ms` and has
- * no queue pair gets one event on its pod, with the cause (qp_inspect.h). NCCL uses TCP in silence where RDMA fails, so otherwise
- * this is noticed by the job's speed only. When the container has a queue pair later, a second event says so.
+ * Reports containers that have RDMA devices and do not use them: if a container has an RDMA resource, has run for
+ * `after_ms` and has no queue pair, its pod gets one event with the cause (qp_inspect.h). NCCL silently uses TCP if
+ * RDMA fails, which is otherwise only noticed by the speed of the job. If the container creates a queue pair later, its
+ * pod gets a second event.
  *
- * Inspected once `after_ms` after the kubelet first listed the container's devices (its start is read from the Pod object then,
- * by one GET), and once a minute while it has no queue pair; one that had a queue pair is not inspected again. A container that
- * restarts is the same one.
+ * A container is inspected `after_ms` after the kubelet first listed its devices (one GET of the Pod object then reads
+ * its start time), and once a minute while it has no queue pair. A container that had a queue pair is not inspected
+ * again, not even after its restart.
  */
 
 #include "agent/device/qp_inspect.h"
@@ -25,33 +26,33 @@ struct qp_watch_conf {
 	const struct root *root;
 	const char *podres; /* the kubelet's PodResources socket */
 	int64_t after_ms;
-	/* Calls `each` for each RDMA device that an id of a resource stands for. */
+	/* Calls `each` for each RDMA device behind an id of a resource. */
 	void (*devices)(void *arg, const char *resource, const char *id, qp_device_fn each,
 			void *each_arg);
-	/* The pod's UID; NULL: not known (yet); "": the pod has ended. */
+	/* Returns the UID of a pod; NULL: not known (yet); "": the pod has ended. */
 	const char *(*uid)(void *arg, const char *ns, const char *name);
-	/* About the pod. */
+	/* Writes an event on the pod. */
 	void (*event)(void *arg, bool is_warning, const char *ns, const char *pod, const char *uid,
 		      const char *reason, const char *text);
 	void *arg;
 };
 
-/* What conf points to is borrowed. */
+/* Everything that conf points to is borrowed. */
 struct qp_watch *qp_watch_new(const struct qp_watch_conf *conf);
-void qp_watch_free(struct qp_watch *w); /* NULL is fine */
+void qp_watch_free(struct qp_watch *w); /* w may be NULL */
 
-/* --- without a kubelet and a server --- */
+/* --- functions that need no kubelet and no API server --- */
 
-/* The containers of the list: new ones wait, those that are gone are forgotten. */
+/* Updates the containers from the kubelet's list: adds new ones, removes deleted ones. */
 void qp_watch_list(struct qp_watch *w, const struct podres_list *list, int64_t now_ms);
-/* The next container whose start is wanted from its Pod object; false: none. */
+/* Returns the next pod whose object is needed for the start time of a container; false: none. */
 bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns, const char **pod);
-/* The Pod object; NULL: it could not be read, and is again later. */
+/* Takes the Pod object; NULL: it could not be read, and the read is retried later. */
 void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,
 		       const struct json *object, int64_t now_ms, int64_t wall_ms);
-/* Those to inspect now; free() *ret. Their order is that of qp_watch_take(). */
+/* Returns the containers to inspect now; the caller frees *ret. qp_watch_take() takes the index in *ret. */
 void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, size_t *n);
-/* What qp_inspect() found of the i-th of them. */
+/* Takes the result of qp_inspect() for the i-th container of qp_watch_due(). */
 void qp_watch_take(struct qp_watch *w, size_t i, enum qp_state state, const char *reason,
 		   int64_t now_ms);
 

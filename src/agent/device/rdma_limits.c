@@ -12,10 +12,9 @@
 enum {
 	RETRY_MS = 500,
 	IDLE_MS = 60 * 1000,
-	NEW_MS =
-		10 *
-		1000, /* after an Allocate: until the kubelet lists the pod and makes its control group */
-	GRACE_MS = 30 * 1000, /* a failure that lasts longer is reported */
+	/* time after an Allocate within which the kubelet lists the pod and creates its control group */
+	NEW_MS = 10 * 1000,
+	GRACE_MS = 30 * 1000, /* a failure is reported if it lasts longer */
 	ASK_MS = 5000,
 };
 
@@ -23,9 +22,9 @@ struct rdma_limits {
 	struct rdma_limits_conf conf;
 	struct loop_timer *timer;
 	struct grpc_async *asking;
-	int64_t allocated_ms; /* of the last Allocate */
-	char *failure;	      /* the first of the last answer; NULL: all limits are set */
-	int64_t failing_ms;   /* since when it is the first */
+	int64_t allocated_ms; /* loop time of the last Allocate */
+	char *failure;	      /* first failure of the last round; NULL: all limits are set */
+	int64_t failing_ms;   /* loop time since which `failure` has been the first failure */
 	bool is_reported;
 };
 
@@ -35,7 +34,7 @@ struct found {
 	const struct rdma_limits_conf *conf;
 	struct rdma_limit *v;
 	size_t n;
-	struct rdma_limit of; /* the pod that is looked at */
+	struct rdma_limit of; /* ns, pod and uid of the pod whose devices are read */
 };
 
 static void on_device(void *arg, const char *device)
@@ -74,7 +73,7 @@ void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres
 
 		f.of = (struct rdma_limit){
 			.ns = p->ns, .pod = p->name, .uid = conf->uid(conf->arg, p->ns, p->name)};
-		/* Kubelets before 1.34 list pods that have ended. */
+		/* kubelets before 1.34 also list pods that have ended */
 		if (f.of.uid && !*f.of.uid)
 			continue;
 		for (size_t c = 0; c < p->n_containers; c++)
@@ -157,7 +156,7 @@ size_t rdma_limits_apply(const struct rdma_limits_conf *conf, const struct podre
 	return failed;
 }
 
-/* --- the loop --- */
+/* --- timer --- */
 
 static void ask_in(struct rdma_limits *l, int64_t ms);
 
@@ -169,7 +168,8 @@ static void report(struct rdma_limits *l)
 		l->conf.event(l->conf.arg, l->failure);
 }
 
-/* One pod that starts after another one fails with another text: none of them is reported. */
+/* Sets the first failure. The period restarts when its text changes, so failures of several pods
+ * that start one after another are not reported. */
 static void set_failure(struct rdma_limits *l, const char *text, int64_t now)
 {
 	if (text && l->failure && strcmp(l->failure, text) == 0)

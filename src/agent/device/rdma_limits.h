@@ -3,15 +3,15 @@
 #define UNIRAIL_AGENT_DEVICE_RDMA_LIMITS_H
 
 /*
- * Limits of the verbs objects of pods that share an HCA: without them one pod can take all queue pairs of an HCA that others
- * use. rdma.max of the pod's control group (kern/sys/cgroup.h) gets `per_id` for each id of a shared resource that the pod
- * has, on each RDMA device that the id stands for; a pod with two ids has twice the limit. Other devices (VFs, HCAs that the
- * pod did not request) are not limited.
+ * Limits the verbs objects of pods that share an HCA: without limits one pod can use up all queue pairs of an HCA that
+ * other pods use as well. In rdma.max of the pod's control group (kern/sys/cgroup.h) the limit of each RDMA device is
+ * `per_id` for each id of a shared resource that the pod has on that device; a pod with two ids has twice the limit.
+ * Other devices (VFs, HCAs that the pod did not request) are not limited.
  *
- * The agent writes the pod's group itself, because no interface of container runtimes has these limits: NRI's resources and
- * CDI's edits do not have them, and containerd 1.6 has neither NRI nor CDI. The kubelet makes the pod's group after it
- * allocated the pod's devices and before it makes the pod's first container. So after an Allocate the kubelet is asked for
- * the devices of pods every 500 ms until each pod has its limits, and once a minute in any case.
+ * The agent writes the pod's group itself, because no interface of container runtimes has these limits: NRI's resources
+ * and CDI's edits do not have them, and containerd 1.6 has neither NRI nor CDI. The kubelet makes the pod's group after
+ * it allocated the pod's devices and before it makes the pod's first container. So after an Allocate the agent reads
+ * the devices of pods from the kubelet every 500 ms until each pod has its limits, and once a minute in any case.
  */
 
 #include "base/loop.h"
@@ -26,35 +26,35 @@ struct rdma_limits_conf {
 	struct loop *loop;
 	const struct root *root;
 	const char *podres;	   /* the kubelet's PodResources socket */
-	struct cgroup_rdma per_id; /* CGROUP_RDMA_MAX: not limited */
-	/* Calls `each` for each RDMA device that an id of a shared resource stands for. */
+	struct cgroup_rdma per_id; /* CGROUP_RDMA_MAX: no limit */
+	/* Calls `each` for each RDMA device behind an id of a shared resource. */
 	void (*devices)(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
 			void *each_arg);
-	/* The pod's UID; NULL: not known (yet); "": the pod has ended. */
+	/* Returns the UID of a pod; NULL: not known (yet); "": the pod has ended. */
 	const char *(*uid)(void *arg, const char *ns, const char *name);
-	/* The limits cannot be set, and what to do; the same line goes to the log. May be NULL. */
+	/* Reports that limits cannot be set, with the remedy; the same line is logged. May be NULL. */
 	void (*event)(void *arg, const char *text);
 	void *arg;
 };
 
-/* What conf points to is borrowed. */
+/* Everything that conf points to is borrowed. */
 struct rdma_limits *rdma_limits_new(const struct rdma_limits_conf *conf);
-void rdma_limits_free(struct rdma_limits *l); /* NULL is fine */
-/* The kubelet called Allocate of a shared resource. NULL is fine. */
+void rdma_limits_free(struct rdma_limits *l); /* l may be NULL */
+/* Call it when the kubelet has called Allocate for a shared resource. l may be NULL. */
 void rdma_limits_allocated(struct rdma_limits *l);
 
-/* --- without a kubelet --- */
+/* --- functions that need no kubelet --- */
 
 struct rdma_limit {
 	const char *ns, *pod, *uid; /* borrowed; uid NULL: not known */
-	const char *device;	    /* as conf's devices() has it */
+	const char *device;	    /* as passed by conf's devices() */
 	struct cgroup_rdma limit;
 };
 
-/* Pure: the limits that the pods of `list` should have, in the order of pods and devices. free() *ret. */
+/* Pure: computes the limits of all pods in `list`, in the order of pods and devices. The caller frees *ret. */
 void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres_list *list,
 			struct rdma_limit **ret, size_t *n);
-/* Sets what differs. Returns the number of limits that could not be set; e then has the first reason. */
+/* Sets the limits that differ. Returns the number of limits that could not be set; e then has the first failure. */
 size_t rdma_limits_apply(const struct rdma_limits_conf *conf, const struct podres_list *list,
 			 struct err *e);
 

@@ -11,21 +11,22 @@
 
 enum {
 	STATE_MAX = 1 << 20,
-	RESOURCES_MAX = 1024, /* that are remembered */
+	RESOURCES_MAX = 1024, /* limit of resources that are recorded */
 	RESOURCE_BYTES = 320,
 	CHECK_MS = 30 * 1000,
-	SLOW_MS = 5 * 60 *
-		  1000, /* for what may last: a prefix, another plugin, a missing permission */
-	FAST_MS = 15 * 60 * 1000, /* the kubelet keeps a resource for five minutes */
+	/* interval while no change is expected soon: a prefix, resources of another plugin, a missing permission */
+	SLOW_MS = 5 * 60 * 1000,
+	FAST_MS = 15 * 60 * 1000, /* the kubelet sets the capacity to 0 after five minutes */
 	FORGET_MS = 24 * 60 * 60 * 1000,
 	SERVED = -1,
 };
 
 struct known {
 	char *name;
-	int64_t unserved_ms; /* since when the agent does not serve it; SERVED: it does */
-	bool served;	     /* at the last look */
-	bool remembered;     /* unirail served it: it is in the file */
+	/* loop time at which the agent ceased to serve it; SERVED: the agent serves it */
+	int64_t unserved_ms;
+	bool served;	 /* served at the last check */
+	bool remembered; /* recorded in the file, because unirail served it */
 	bool planned;
 };
 
@@ -36,12 +37,12 @@ struct device_sweep {
 	size_t n;
 	struct loop_timer *timer;
 	struct kube_call *call;
-	int64_t read_ms;  /* when the Node was read last */
-	int64_t retry_ms; /* not before, after a refusal */
-	char *reported;	  /* the last failure */
+	int64_t read_ms;  /* loop time of the last read of the Node */
+	int64_t retry_ms; /* loop time before which nothing is sent, after a refusal */
+	char *reported;	  /* last logged error */
 };
 
-/* --- what is known --- */
+/* --- list of resources --- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -55,7 +56,7 @@ static struct known *find(const struct device_sweep *s, const char *name)
 	return s->n ? bsearch(&key, s->v, s->n, sizeof(key), by_name) : NULL;
 }
 
-/* NULL: there are too many. */
+/* Returns the resource, added if missing; NULL: the list is full. */
 static struct known *add(struct device_sweep *s, const char *name, int64_t now_ms)
 {
 	if (s->n == RESOURCES_MAX || strlen(name) >= RESOURCE_BYTES)
@@ -65,7 +66,7 @@ static struct known *add(struct device_sweep *s, const char *name, int64_t now_m
 	return find(s, name);
 }
 
-/* Since when it may be removed; INT64_MAX: it is served. */
+/* Returns the loop time since which the resource may be removed; INT64_MAX: the agent serves it. */
 static int64_t removable_ms(const struct device_sweep *s, const struct known *k)
 {
 	return k->unserved_ms == SERVED ? INT64_MAX : k->unserved_ms + s->conf.grace_ms;
@@ -91,7 +92,7 @@ static void save(const struct device_sweep *s)
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	if (file_replace(s->conf.root, s->path, buf_span(&b), 0644, &e) < 0)
-		log_error("cannot remember the resources of this node", LOG_S("error", e.text));
+		log_error("cannot record the resources of this node", LOG_S("error", e.text));
 }
 
 static int read_state(struct device_sweep *s, int64_t now_ms, struct err *e)
@@ -169,7 +170,7 @@ static bool is_of_prefix(const struct device_sweep *s, const char *resource)
 	return false;
 }
 
-/* A request for each node of a cluster: often only while something is expected to change soon. */
+/* Each check is a request of every node of the cluster, so checks are frequent only while a change is expected soon. */
 bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 {
 	int64_t since = now_ms - s->read_ms;
@@ -189,8 +190,8 @@ bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 }
 
 /*
- * The Node does not have the resource any more, or another plugin serves it: nothing is left to remove. A kubelet that is not
- * running leaves the capacity as it was, so this takes long.
+ * Removes a resource from the list if the Node does not have it any more, or another plugin serves it. This takes
+ * FORGET_MS, because a kubelet that is not running leaves the capacity unchanged.
  */
 static bool forget(struct device_sweep *s, const struct json *capacity, int64_t now_ms)
 {
@@ -378,7 +379,7 @@ struct device_sweep *device_sweep_new(const struct device_sweep_conf *conf)
 	s->read_ms = now - SLOW_MS;
 	s->path = xasprintf("%s/device-resources.json", conf->state_dir);
 	if (read_state(s, now, &e) < 0)
-		log_error("cannot read which resources this node had: those are not removed from "
+		log_error("cannot read which resources this node had: they are not removed from "
 			  "the Node",
 			  LOG_S("error", e.text));
 	if (conf->kube)

@@ -3,16 +3,17 @@
 #define UNIRAIL_AGENT_DEVICE_SWEEP_H
 
 /*
- * Removes extended resources that no device plugin serves any more from this node's Node object. After the last plugin of a
- * resource ended, the kubelet sets its capacity to 0 (five minutes later) and never removes it: a pod that requests it then
- * waits with "Insufficient", and the resource looks as if it were only in use.
+ * Removes extended resources that no device plugin serves any more from this node's Node object. After the last plugin
+ * of a resource ended, the kubelet sets its capacity to 0 (five minutes later) and never removes it: a pod that
+ * requests it then waits with "Insufficient", as if all devices of the resource were in use.
  *
  * A resource is removed if unirail served it on this node before, which a file in the agent's state remembers
- * (device-resources.json), or if its prefix is one of `prefixes`; and the capacity is 0; and the agent has not served it for
- * `grace_ms`. Both the capacity and the allocatable entry go, by a JSON patch that fails if the capacity is not 0 any more.
- * After its removal a resource is forgotten, so that one that another plugin serves with no devices is not removed again
- * and again; and so is, after a day, one that the Node does not have or of which another plugin has devices. The Node is read
- * while a resource may be removed: often at first, later every five minutes.
+ * (device-resources.json), or if its prefix is one of `prefixes`; and the capacity is 0; and the agent has not served
+ * it for `grace_ms`. A JSON patch removes both the capacity and the allocatable entry; it fails if the capacity is not
+ * 0 any more. After its removal a resource is removed from the file as well, so that a resource that another plugin
+ * serves without devices is not removed repeatedly. After a day the file also loses a resource that the Node does not
+ * have, or of which another plugin has devices. The Node is read while a resource may be removed: every 30 s at first,
+ * later every five minutes.
  */
 
 #include "base/file.h"
@@ -26,27 +27,28 @@ struct device_sweep_conf {
 	const char *node, *state_dir;
 	const char *prefixes; /* "rdma,nvidia.com"; NULL or "": none */
 	int64_t grace_ms;
-	/* The resources that the agent serves: at most `max` names, borrowed. Returns how many. */
+	/* Fills v with at most `max` names of resources that the agent serves, borrowed. Returns their number. */
 	size_t (*served)(void *arg, const char **v, size_t max);
 	void (*event)(void *arg, bool is_warning, const char *text);
 	void *arg;
 };
 
-/* What conf points to is borrowed. Reads the file; one that is damaged is one line, and counts as empty. */
+/* Everything that conf points to is borrowed. Reads the file; a damaged file is logged and counts as empty. */
 struct device_sweep *device_sweep_new(const struct device_sweep_conf *conf);
-void device_sweep_free(struct device_sweep *s); /* NULL is fine */
-/* The resources that the agent serves have changed. NULL is fine. */
+void device_sweep_free(struct device_sweep *s); /* s may be NULL */
+/* Call it when the resources that the agent serves have changed. s may be NULL. */
 void device_sweep_changed(struct device_sweep *s);
 
-/* --- without a server --- */
+/* --- functions that need no API server --- */
 
 struct kube_patch;
-/* The Node object as read at now_ms: adds the operations to *patch, returns the number of resources to remove. */
+/* Takes the Node object, as read at now_ms. Adds the operations to *patch; returns the number of resources to
+ * remove. */
 size_t device_sweep_plan(struct device_sweep *s, const struct json *node, int64_t now_ms,
 			 struct kube_patch *patch);
-/* Whether the Node is to be read now. */
+/* Returns whether the Node is to be read now. */
 bool device_sweep_due(const struct device_sweep *s, int64_t now_ms);
-/* The patch succeeded: what was planned is forgotten and reported. */
+/* Call it when the patch has succeeded: reports the removed resources and drops them from the list. */
 void device_sweep_done(struct device_sweep *s);
 
 #endif
