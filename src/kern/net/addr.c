@@ -30,12 +30,12 @@ bool addr_has_no_prefix_route(const struct addr *a)
 }
 
 struct addrs {
-	int family, index; /* wanted; 0: all */
+	int family, index; /* family (4, 6) and ifindex to list; 0: all */
 	struct addr *list;
 	size_t n;
 };
 
-/* 1: an address, 0: of another family than requested. */
+/* Returns 1 if the message is an address, 0 if its family is neither IPv4 nor IPv6. */
 static int parse_addr(const struct nlmsghdr *h, struct addr *a)
 {
 	const struct ifaddrmsg *head = nlmsg_data(h);
@@ -47,7 +47,8 @@ static int parse_addr(const struct nlmsghdr *h, struct addr *a)
 	*a = (struct addr){.index = (int)head->ifa_index, .scope = head->ifa_scope};
 	a->net.len = head->ifa_prefixlen;
 	a->flags = get_u32(tb[IFA_FLAGS], head->ifa_flags);
-	/* On a point-to-point link IFA_ADDRESS is the other end; IPv6 has IFA_LOCAL only there. */
+	/* on a point-to-point link IFA_ADDRESS is the peer's address; IPv6 has IFA_LOCAL only
+	 * there */
 	return get_ip(tb[tb[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS], family_of(head->ifa_family),
 		      &a->net.ip) &&
 	       a->net.len <= ip_bits(&a->net.ip);
@@ -62,7 +63,7 @@ static int collect(void *msg, void *arg)
 
 	if (r <= 0)
 		return r;
-	/* A kernel before 4.20 does not filter. */
+	/* a kernel before 4.20 does not filter by link or family */
 	if ((all->index && a.index != all->index) ||
 	    (all->family && a.net.ip.family != all->family))
 		return 0;
@@ -82,7 +83,8 @@ int addr_list(struct nl_wire *w, int family, int index, struct addr **ret, size_
 	struct addrs all = {.family = family, .index = index};
 	int r = nl_request(w, m, collect, forget, &all, e);
 
-	if (r == -ENODEV) { /* a link that is not there has no addresses: said before 4.20 */
+	/* a link that does not exist has no addresses: kernels since 4.20 report ENODEV */
+	if (r == -ENODEV) {
 		err_clear(e);
 		r = 0;
 	}
@@ -124,7 +126,8 @@ size_t addr_add(struct nl_batch *b, int index, const char *ifname, const struct 
 	struct nl_msg *m = message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, index, net, flags);
 	char text[IP_TEXT_MAX];
 
-	/* A broadcast address where there is room for one (RFC 3021), as the originals' library. */
+	/* sets a broadcast address where the prefix has one (RFC 3021), as the library of the
+	 * original plugins does */
 	if (net->ip.family == 4 && net->len < 31) {
 		struct ipaddr last = ipnet_last(net);
 

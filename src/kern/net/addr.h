@@ -8,7 +8,7 @@
 #include "kern/netlink/nl.h"
 
 struct addr {
-	int index; /* of the link */
+	int index; /* ifindex of the link */
 	struct ipnet net;
 	uint32_t flags; /* IFA_F_* (32 bit) */
 	uint8_t scope;	/* RT_SCOPE_* */
@@ -16,10 +16,10 @@ struct addr {
 
 bool addr_is_tentative(const struct addr *a);
 bool addr_is_dadfailed(const struct addr *a);
-bool addr_is_permanent(const struct addr *a); /* no lease: it does not expire */
+bool addr_is_permanent(const struct addr *a); /* true: the address does not expire */
 bool addr_has_no_prefix_route(const struct addr *a);
 
-/* family 4, 6 or 0 (both); index 0: every link. free() the list. */
+/* Lists addresses. family 4, 6 or 0 (both); index 0: all links. The caller frees the list. */
 int addr_list(struct nl_wire *w, int family, int index, struct addr **ret, size_t *n,
 	      struct err *e);
 
@@ -42,7 +42,7 @@ struct neigh {
 int neigh_list(struct nl_wire *w, int family, int index, struct neigh **ret, size_t *n,
 	       struct err *e);
 bool neigh_is_permanent(const struct neigh *n);
-/* PERMANENT entry; an entry that exists is replaced when `replace`. */
+/* Adds a PERMANENT entry; `replace`: replaces an existing entry. */
 size_t neigh_add(struct nl_batch *b, int index, const char *ifname, const struct ipaddr *ip,
 		 const struct mac *mac, bool replace);
 size_t neigh_del(struct nl_batch *b, int index, const char *ifname, const struct ipaddr *ip);

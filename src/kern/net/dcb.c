@@ -12,9 +12,9 @@
 
 _Static_assert(sizeof(struct ieee_ets) == 59 && sizeof(struct ieee_pfc) == 136 &&
 		       sizeof(struct dcbnl_buffer) == 44 && sizeof(struct dcb_entry) == 4,
-	       "the kernel's structures are copied as they are");
+	       "the kernel's structures are copied unchanged");
 
-/* Apps of one request: the table of all DSCPs, and no more. */
+/* Limit of entries in one request: the table of all DSCPs. */
 enum { APPS_MAX = 2 * DCB_DSCPS, APPS_ROOM = APPS_MAX * 8 };
 
 static struct nl_msg *request(int type, uint8_t cmd, int flags, const char *ifname)
@@ -36,7 +36,7 @@ static int check_name(const char *ifname, struct err *e)
 
 /* --- reading --- */
 
-/* False: missing, or shorter than the structure. Newer kernels may append members. */
+/* Returns false if the attribute is missing or shorter than the structure. Newer kernels may append members. */
 static bool get_struct(const struct nlattr *a, void *ret, size_t n)
 {
 	if (!a || (size_t)nla_len(a) < n)
@@ -88,7 +88,7 @@ static bool read_buffers(const struct nlattr *a, struct dcb_buffers *ret)
 	return true;
 }
 
-/* Calls put for each entry of a table of applications. */
+/* Calls `take` for each entry of a table of applications. */
 static void read_apps(const struct nlattr *table, void (*take)(struct dcb *, struct dcb_entry),
 		      struct dcb *d)
 {
@@ -106,7 +106,7 @@ static void read_apps(const struct nlattr *table, void (*take)(struct dcb *, str
 	}
 }
 
-/* With two entries for a DSCP drivers use the higher priority: dcb_ieee_getapp_dscp_prio_mask_map(). */
+/* If a DSCP has two entries, drivers use the higher priority: dcb_ieee_getapp_dscp_prio_mask_map(). */
 static void take_app(struct dcb *d, struct dcb_entry app)
 {
 	if (app.selector == DCB_SEL_DSCP && app.protocol < DCB_DSCPS && app.priority < DCB_PRIOS &&
@@ -199,7 +199,7 @@ static int ignore(void *msg, void *arg)
 	return 0;
 }
 
-/* An open IEEE_SET or IEEE_DEL. */
+/* An IEEE_SET or IEEE_DEL request that attributes are added to. */
 struct change {
 	struct nl_msg *m;
 	struct nlattr *ieee;
@@ -316,7 +316,7 @@ int dcb_del_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *
 	return change_apps(w, DCB_CMD_IEEE_DEL, ifname, v, n, e);
 }
 
-/* The driver's own answer is in the reply: 0, or 1 for a mode that it refuses. */
+/* Reads the driver's result in the reply: 0, or 1 for a mode that it refuses. */
 static int take_dcbx(void *msg, void *arg)
 {
 	struct nlattr *tb[DCB_ATTR_MAX + 1];

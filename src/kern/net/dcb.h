@@ -6,12 +6,14 @@
  * Data Center Bridging of a network device, by RTM_GETDCB and RTM_SETDCB of rtnetlink
  * (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h): what `mlnx_qos`, `dcb` and `lldptool` read and set.
  *
- * Reading needs no rights. A driver without DCB, and each VF, SF or interface of a pod: -EOPNOTSUPP;
- * these use the settings of their PF. Setting needs CAP_NET_ADMIN in the initial user namespace.
+ * Reading needs no rights. -EOPNOTSUPP: the driver has no DCB, or the device is a VF, an SF or an
+ * interface in a pod, which use the settings of their PF. Setting needs CAP_NET_ADMIN in the
+ * initial user namespace.
  *
  * The setters write unconditionally: mlx5 takes the port down and up at each write of PFC, so the
  * caller compares first. mlx5 trusts DSCP as soon as the table has an entry for a DSCP, and the
- * 802.1p priority again after the last one is deleted; it has no other switch for that.
+ * 802.1p priority again after the last one is deleted; it has no separate setting for the trust
+ * mode.
  */
 
 #include "kern/netlink/nl.h"
@@ -20,47 +22,52 @@ enum { DCB_PRIOS = 8, DCB_DSCPS = 64, DCB_TRUST_MAX = 8, DCB_PEER_APPS_MAX = 128
 
 enum dcb_selector { DCB_SEL_ETHERTYPE = 1, DCB_SEL_DSCP = 5, DCB_SEL_PCP = 255 };
 enum dcb_tsa { DCB_TSA_STRICT = 0, DCB_TSA_CBS = 1, DCB_TSA_ETS = 2, DCB_TSA_VENDOR = 255 };
-/* Who runs DCBX: bits of dcb.dcbx. Without HOST the firmware does, and may overwrite settings. */
+/* Component that runs DCBX: bits of dcb.dcbx. Without HOST the firmware runs DCBX and may overwrite
+ * settings. */
 enum dcb_dcbx { DCB_HOST = 1, DCB_LLD = 2, DCB_CEE = 4, DCB_IEEE = 8, DCB_STATIC = 16 };
 
 struct dcb_ets {
 	uint8_t willing, max_tcs, cbs;
-	uint8_t tx_bw[DCB_PRIOS]; /* percent, by traffic class; those of TSA ETS add up to 100 */
+	/* percent of each traffic class; the classes with TSA ETS add up to 100 */
+	uint8_t tx_bw[DCB_PRIOS];
 	uint8_t rx_bw[DCB_PRIOS];
-	uint8_t tsa[DCB_PRIOS];	    /* enum dcb_tsa */
+	uint8_t tsa[DCB_PRIOS];	    /* enum dcb_tsa of each traffic class */
 	uint8_t prio_tc[DCB_PRIOS]; /* traffic class of each priority */
 };
 
 struct dcb_pfc {
 	uint8_t max_tcs;
-	uint8_t enabled; /* a bit for each priority */
+	uint8_t enabled; /* one bit per priority */
 	uint8_t mbc;
-	uint16_t delay;				       /* mlx5: the cable's length in metres */
-	uint64_t sent[DCB_PRIOS], received[DCB_PRIOS]; /* pause frames; only read */
+	uint16_t delay; /* mlx5: length of the cable in metres */
+	/* numbers of pause frames; ignored when set */
+	uint64_t sent[DCB_PRIOS], received[DCB_PRIOS];
 };
 
 struct dcb_entry {
 	uint8_t selector, priority;
-	uint16_t protocol; /* with DCB_SEL_DSCP the DSCP, 0..63 */
+	uint16_t protocol; /* DSCP 0..63 if the selector is DCB_SEL_DSCP */
 };
 
 struct dcb_buffers {
 	uint8_t prio_buffer[DCB_PRIOS];
 	uint32_t size[DCB_PRIOS]; /* bytes */
-	uint32_t total;		  /* only read */
+	uint32_t total;		  /* ignored when set */
 };
 
 struct dcb {
 	bool has_ets, has_pfc, has_maxrate, has_buffers, has_dcbx;
 	struct dcb_ets ets;
 	struct dcb_pfc pfc;
-	uint64_t maxrate[DCB_PRIOS]; /* kbit/s by traffic class; 0: no limit */
+	uint64_t maxrate[DCB_PRIOS]; /* kbit/s of each traffic class; 0: no limit */
 	struct dcb_buffers buffers;
-	int8_t dscp_prio[DCB_DSCPS];  /* -1: no entry */
-	uint8_t trust[DCB_TRUST_MAX]; /* selectors in order; drivers with a trust table only */
+	int8_t dscp_prio[DCB_DSCPS]; /* priority of each DSCP; -1: no entry */
+	/* selectors in order of precedence; only of drivers with a trust table */
+	uint8_t trust[DCB_TRUST_MAX];
 	size_t n_trust;
 	uint8_t dcbx;
-	/* What the switch announces by LLDP, where the host or the firmware runs DCBX. */
+	/* Settings that the switch announces by LLDP; known if the host or the firmware runs
+	 * DCBX. */
 	bool has_peer_ets, has_peer_pfc;
 	struct dcb_ets peer_ets;
 	struct dcb_pfc peer_pfc;
@@ -68,25 +75,27 @@ struct dcb {
 	size_t n_peer_apps;
 };
 
-/* Whether the device classifies by DSCP: by the trust table, else mlx5's rule above. */
+/* Returns whether the device classifies packets by DSCP: by the trust table if there is one, else
+ * by mlx5's rule above. */
 bool dcb_trusts_dscp(const struct dcb *d);
 
 /* -ENODEV: no such device; -EOPNOTSUPP (kind ERR_UNAVAILABLE): see above. */
 int dcb_get(struct nl_wire *w, const char *ifname, struct dcb *ret, struct err *e);
 
 int dcb_set_pfc(struct nl_wire *w, const char *ifname, const struct dcb_pfc *pfc, struct err *e);
-/* Of ets tx_bw, tsa and prio_tc are used; received bandwidth is set to the sent one. */
+/* Sets tx_bw, tsa and prio_tc of ets; the bandwidth for received traffic is set to the same
+ * values. */
 int dcb_set_ets(struct nl_wire *w, const char *ifname, const struct dcb_ets *ets, struct err *e);
 int dcb_set_maxrate(struct nl_wire *w, const char *ifname, const uint64_t rate[DCB_PRIOS],
 		    struct err *e);
-/* Switches the driver's automatic configuration of buffers off. */
+/* Disables the driver's automatic configuration of buffers as well. */
 int dcb_set_buffers(struct nl_wire *w, const char *ifname, const struct dcb_buffers *b,
 		    struct err *e);
 int dcb_add_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *v, size_t n,
 		 struct err *e);
 int dcb_del_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *v, size_t n,
 		 struct err *e);
-/* mode: bits of enum dcb_dcbx; 0 gives DCBX to the firmware. */
+/* mode: bits of enum dcb_dcbx; 0: the firmware runs DCBX. */
 int dcb_set_dcbx(struct nl_wire *w, const char *ifname, uint8_t mode, struct err *e);
 
 #endif

@@ -8,13 +8,13 @@
 #include "kern/net/nft.h"
 #include "kern/netlink/attr.h"
 
-/* The inside of nft.c: where the chains are and the messages that make them. The same messages
- * create the rules and are what the kernel's are compared with. */
+/* Internals of nft.c: the places of the chains, and the messages that create them. The same
+ * messages create the rules, and are compared with those of the kernel. */
 
 enum nft_layout {
 	NFT_INET,  /* one table for both families */
 	NFT_SPLIT, /* ip and ip6: a kernel without inet route chains (before 5.2) */
-	NFT_IPV4,  /* ip alone: a kernel without IPv6 */
+	NFT_IPV4,  /* only ip: a kernel without IPv6 */
 	NFT_LAYOUTS,
 };
 
@@ -22,7 +22,7 @@ enum nft_layout {
 
 enum { NFT_PLACES_MAX = 4, NFT_RULES_MAX = 2 };
 
-/* A base chain and where it is hooked in. */
+/* A base chain and its hook. */
 struct nft_place {
 	uint8_t family;
 	bool output;
@@ -33,7 +33,7 @@ struct nft_marks {
 	uint32_t mark;
 };
 
-/* Ends at the first place of family 0. */
+/* Returns the places of a layout; the last element has family 0. */
 const struct nft_place *nft_places(enum nft_layout l);
 const char *nft_chain_name(const struct nft_place *p);
 
@@ -41,11 +41,12 @@ const char *nft_chain_name(const struct nft_place *p);
 struct nl_msg *nft_table_msg(int type, int flags, uint8_t family);
 struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size_t which,
 			    const struct nft_marks *marks);
-/* All rules of our table. */
+/* Dumps all rules of unirail's table. */
 struct nl_msg *nft_dump_msg(int type, uint8_t family);
 
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);
-/* 1 as wanted, 0 different; -ENOENT: not even the table. */
+/* Returns 1 if the kernel has the expected rules, 0 if they differ, -ENOENT if even the table is
+ * missing. */
 int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);
 
 #endif

@@ -121,7 +121,7 @@ static int collect(void *msg, void *arg)
 	struct link l;
 	int r;
 
-	/* AF_BRIDGE entries are about ports, not links. */
+	/* entries of AF_BRIDGE describe ports, not links */
 	if (h->nlmsg_type != RTM_NEWLINK || nlmsg_datalen(h) < 1 ||
 	    *(uint8_t *)nlmsg_data(h) != AF_UNSPEC)
 		return 0;
@@ -137,7 +137,7 @@ static void forget(void *arg)
 	((struct links *)arg)->n = 0;
 }
 
-/* Statistics are most of a link's bytes, VFs can be 64 KiB: neither is asked for. */
+/* Does not request statistics, which are most of a link's bytes, or VFs, which can be 64 KiB. */
 static struct nl_msg *request(int flags, int index)
 {
 	struct ifinfomsg head = {.ifi_index = index};
@@ -163,7 +163,7 @@ static int get_one(struct nl_wire *w, struct nl_msg *m, struct link *ret, struct
 int link_get(struct nl_wire *w, const char *name, struct link *ret, struct err *e)
 {
 	size_t n = strlen(name);
-	bool alt = n >= LINK_NAME_MAX; /* an alternative name */
+	bool alt = n >= LINK_NAME_MAX; /* the name is an alternative name */
 	int r = -ENODEV;
 
 	if (n > 0 && n < ALTIFNAMSIZ) {
@@ -172,7 +172,7 @@ int link_get(struct nl_wire *w, const char *name, struct link *ret, struct err *
 		put_str(m, alt ? IFLA_ALT_IFNAME : IFLA_IFNAME, name);
 		r = get_one(w, m, ret, e);
 	}
-	/* EINVAL: before Linux 5.5, without alternative names */
+	/* EINVAL: Linux before 5.5, which has no alternative names */
 	if (r == -ENODEV || (alt && r == -EINVAL))
 		return err_set(e, -ENODEV, "look up link '%s': Link not found", name);
 	return r < 0 ? err_wrap(e, r, "look up link '%s'", name) : 0;
@@ -228,7 +228,7 @@ const struct link *link_find_index(const struct link *list, size_t n, int index)
 	return NULL;
 }
 
-/* IPv4 devconf in the same message: what net.ipv4.conf.<link>.* would be written to. */
+/* Adds IPv4 devconf to the same message: the values of the sysctls net.ipv4.conf.<link>.*. */
 static void put_devconf(struct nl_msg *m, const struct link_change *c)
 {
 	struct nlattr *spec, *inet, *conf;
@@ -260,7 +260,7 @@ static void put_change(struct nl_msg *m, const struct link_change *c)
 	if (c->set & LINK_SET_GROUP)
 		put_u32(m, IFLA_GROUP, c->group);
 	if (c->set & LINK_SET_ALIAS)
-		put(m, IFLA_IFALIAS, c->alias, strlen(c->alias)); /* "" takes it away */
+		put(m, IFLA_IFALIAS, c->alias, strlen(c->alias)); /* "" removes the alias */
 	if (c->set & LINK_SET_MASTER)
 		put_u32(m, IFLA_MASTER, (uint32_t)c->master);
 	if (c->set & LINK_SET_NETNS)
@@ -268,7 +268,8 @@ static void put_change(struct nl_msg *m, const struct link_change *c)
 	put_devconf(m, c);
 }
 
-/* "set link 'net1' up, mtu 9000": one change in two names what the kernel refused. */
+/* Describes the change, "set link 'net1' up, mtu 9000", so that the error names what the kernel
+ * refused. */
 static char *describe(const char *name, const struct link_change *c)
 {
 	char mac[MAC_TEXT_MAX];
@@ -328,7 +329,7 @@ static const char *bad_change(int index, const char *name, const struct link_cha
 {
 	if (!index && !link_name_ok(name))
 		return "not an interface name";
-	/* Without an index, a message's name says which link is meant. */
+	/* in a message without an index the name selects the link */
 	if (!index && (c->set & LINK_SET_NAME) && strcmp(name, c->name) != 0)
 		return "a new name needs the link's index";
 	if ((c->set & LINK_SET_NAME) && !link_name_ok(c->name))
@@ -381,7 +382,7 @@ static void put_end(struct nl_msg *m, const struct end *end, const struct link_s
 		put_u32(m, IFLA_NET_NS_FD, (uint32_t)end->netns_fd);
 	if (end->mac.len)
 		put_mac(m, IFLA_ADDRESS, &end->mac);
-	/* A veth drops what is longer than the other end's MTU: both get it. */
+	/* A veth drops packets longer than the MTU of the other end, so both ends get the MTU. */
 	if (s->mtu)
 		put_u32(m, IFLA_MTU, s->mtu);
 	if (s->txqlen)
@@ -484,9 +485,9 @@ static bool is_veth(const struct link_spec *s)
 }
 
 /*
- * The kernel cannot bring the inner end of a veth up while it creates the pair (ENOTCONN): that
- * takes a message of its own, which reaches only the wire's namespace. So an end that is elsewhere
- * and shall be up is the outer one.
+ * The kernel cannot set the inner end of a veth up while it creates the pair (ENOTCONN). That needs
+ * a second message, which reaches only the namespace of the wire. So if the peer is in another
+ * namespace and is to be set up, it is created as the outer end.
  */
 static bool turned(const struct link_spec *s)
 {
@@ -564,14 +565,15 @@ struct mac mac_random(void)
 {
 	struct mac m = {.len = 6};
 
-	/* Never short for so few bytes; EINTR only before the pool is ready, at boot. */
+	/* getrandom() never returns fewer bytes for such a short buffer, and EINTR only at boot,
+	 * before the pool is ready */
 	while (getrandom(m.b, m.len, 0) != m.len)
 		;
 	m.b[0] = (uint8_t)((m.b[0] & 0xfe) | 0x02);
 	return m;
 }
 
-/* Widths are bonding's own policy: an attribute of another length is refused. */
+/* Sizes by the bonding driver's own policy: an attribute of another size is refused. */
 static const struct {
 	unsigned char attr, width;
 } attrs[LINK_BOND_OPTIONS] = {
@@ -623,7 +625,7 @@ static void put_option(struct nl_msg *m, const struct link_bond *b, enum link_bo
 		put_u32(m, attrs[o].attr, b->value[o]);
 }
 
-/* The options into an IFLA_INFO_DATA that is open. */
+/* Adds the options to an open IFLA_INFO_DATA. */
 static void link_bond_put(struct nl_msg *m, const struct link_bond *b)
 {
 	struct nlattr *targets;
@@ -657,8 +659,9 @@ size_t link_bond_change(struct nl_batch *b, int index, const char *name,
 }
 
 /*
- * A link that the kernel refuses after it has found the kind (and loaded its module), before it
- * makes anything and without a line in its log: no interface has a multicast address.
+ * Requests a link with a multicast address, which no interface may have: the kernel refuses it
+ * after it has found the kind (and loaded its module), before it creates anything, and without a
+ * line in its log.
  */
 int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 {
@@ -673,7 +676,7 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 	r = nl_batch_commit(w, b, e);
 	if (r == -EOPNOTSUPP)
 		return 0;
-	/* Permission and the wire's own failures; anything else is about what was asked for. */
+	/* errors of permission and of the wire say nothing about the kind */
 	if (r == -EPERM || r == -ETIMEDOUT || r == -ENOBUFS)
 		return r;
 	err_clear(e);
@@ -682,7 +685,7 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 
 /* --- a new namespace --- */
 
-enum { LOOPBACK_INDEX = 1 }; /* in every namespace since Linux 2.6.27 */
+enum { LOOPBACK_INDEX = 1 }; /* ifindex of lo in every namespace since Linux 2.6.27 */
 
 static int loopback_up(struct err *e)
 {
@@ -726,7 +729,8 @@ int netns_new(bool lo_up, int *ret, struct err *e)
 	return 0;
 }
 
-/* The original's patterns; the last is `^cilium*`, which is "ciliu" and any number of m. */
+/* Compares the name with the original's patterns. The last is the regular expression `^cilium*`,
+ * which is "ciliu" and any number of m. */
 bool link_is_nodes_own(const char *name)
 {
 	static const char *const prefixes[] = {"docker", "cbr",	      "dummy",	       "virbr",

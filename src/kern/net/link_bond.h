@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_KERN_NET_LINK_BOND_H
 #define UNIRAIL_KERN_NET_LINK_BOND_H
 
-/* Options of a bond, as the bonding driver has them (Documentation/networking/bonding.rst). */
+/* Options of a bond, with the names of the bonding driver
+ * (Documentation/networking/bonding.rst). */
 
 #include <stdint.h>
 
@@ -10,8 +11,9 @@
 #include "kern/netlink/nl.h"
 
 enum link_bond_option {
-	LINK_BOND_MODE,		/* 0 balance-rr, 1 active-backup ... 6 balance-alb */
-	LINK_BOND_ACTIVE_SLAVE, /* an ifindex; only a port of the bond, so not when it is made */
+	LINK_BOND_MODE, /* 0 balance-rr, 1 active-backup ... 6 balance-alb */
+	/* an ifindex; must be a port of the bond, so it cannot be set when the bond is created */
+	LINK_BOND_ACTIVE_SLAVE,
 	LINK_BOND_MIIMON,
 	LINK_BOND_UPDELAY,
 	LINK_BOND_DOWNDELAY,
@@ -41,16 +43,16 @@ enum link_bond_option {
 enum { LINK_BOND_ARP_TARGETS = 16 }; /* the driver's limit */
 
 struct link_bond {
-	uint32_t set; /* 1 << option for each that is given */
+	uint32_t set; /* 1 << option for each option that is set */
 	uint32_t value[LINK_BOND_OPTIONS];
-	struct mac ad_actor_system;			  /* len 0: not given */
+	struct mac ad_actor_system;			  /* len 0: not set */
 	struct ipaddr arp_targets[LINK_BOND_ARP_TARGETS]; /* IPv4 */
 	size_t n_arp_targets;
 };
 
 void link_bond_set(struct link_bond *b, enum link_bond_option o, uint32_t value);
 bool link_bond_has(const struct link_bond *b, enum link_bond_option o);
-/* Changes the options of a bond that is there. */
+/* Changes the options of an existing bond. */
 size_t link_bond_change(struct nl_batch *b, int index, const char *name,
 			const struct link_bond *options);
 

@@ -25,7 +25,7 @@ bool link_watch_drain(int fd)
 	char b[1];
 
 	for (;;) {
-		/* The rest of each message is cut: nothing of it is read. */
+		/* the buffer may be shorter than the message, because its content is not used */
 		ssize_t n = recv(fd, b, sizeof(b), MSG_TRUNC);
 
 		if (n < 0 && errno == EINTR)

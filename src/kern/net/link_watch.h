@@ -3,16 +3,16 @@
 #define UNIRAIL_KERN_NET_LINK_WATCH_H
 
 /* Reports that a link of the caller's network namespace has changed (RTNLGRP_LINK): added, removed,
- * renamed, carrier gained or lost. A receiver reads the state again from the kernel, since messages
- * may be lost. */
+ * renamed, carrier gained or lost. The receiver reads the state from the kernel again, because
+ * messages may be lost. */
 
 #include <stdbool.h>
 
 #include "base/err.h"
 
-/* A non-blocking descriptor to wait for. */
+/* Opens a non-blocking descriptor that is readable after a change. */
 int link_watch_open(int *fd, struct err *e);
-/* Discards what is queued; true: at least one message, or a loss of some. */
+/* Discards queued messages. Returns true if there was at least one, or messages were lost. */
 bool link_watch_drain(int fd);
 
 #endif

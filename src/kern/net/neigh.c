@@ -9,7 +9,7 @@
 #include "kern/netlink/attr.h"
 
 struct neighs {
-	int family, index; /* wanted; 0: all */
+	int family, index; /* family (4, 6) and ifindex to list; 0: all */
 	struct neigh *list;
 	size_t n;
 };
@@ -19,7 +19,7 @@ bool neigh_is_permanent(const struct neigh *n)
 	return n->state & NUD_PERMANENT;
 }
 
-/* 1: an entry, 0: of another family than requested. */
+/* Returns 1 if the message is a neighbour entry, 0 if its family is neither IPv4 nor IPv6. */
 static int parse_neigh(const struct nlmsghdr *h, struct neigh *n)
 {
 	const struct ndmsg *head = nlmsg_data(h);

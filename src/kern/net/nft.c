@@ -11,7 +11,8 @@
 #include "base/alloc.h"
 #include "kern/net/internal.h"
 
-/* What a kernel without some module answers: nf_tables itself, a family, a type of chain. */
+/* Returns whether the error means that the kernel lacks nf_tables, an address family, or a type of
+ * chain. */
 static bool is_unsupported(int code)
 {
 	return code == -ENOENT || code == -EOPNOTSUPP || code == -EAFNOSUPPORT ||
@@ -24,9 +25,8 @@ static void add_table(struct nl_batch *b, uint8_t family)
 {
 	const char *name = nft_family_name(family);
 
-	/* Created so that deleting it never fails, then created again: what it held is deleted
-	 * within
-	 * the one transaction. */
+	/* Creates the table so that deleting it cannot fail, deletes it, and creates it again: one
+	 * transaction replaces all its content. */
 	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, family), 0,
 		     "create nf_tables table '%s " NFT_TABLE "'", name);
 	nl_batch_add(b, nft_table_msg(NFT_MSG_DELTABLE, 0, family), 0,
@@ -96,7 +96,8 @@ static int delete_table(struct nl_wire *w, uint8_t family, struct err *e)
 
 static const uint8_t families[] = {NFPROTO_INET, NFPROTO_IPV4, NFPROTO_IPV6};
 
-/* An absent table would fail the transaction, so each is made before it is deleted. */
+/* Deletes the tables of all families in one transaction. Each table is created first, because
+ * deleting a missing table would fail the transaction. */
 static int delete_at_once(struct nl_wire *w)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -110,8 +111,8 @@ static int delete_at_once(struct nl_wire *w)
 	return nl_batch_commit(w, b, NULL);
 }
 
-/* Every transaction waits for the kernel's readers, 15 ms or so: one is tried first; a kernel
- * that lacks a family gets one for each. */
+/* Each transaction waits about 15 ms for the kernel's readers, so all families are deleted in one.
+ * Only if the kernel lacks a family, each family gets a transaction of its own. */
 int nft_reply_marks_del(struct nl_wire *w, struct err *e)
 {
 	int r = delete_at_once(w);
@@ -127,7 +128,8 @@ int nft_reply_marks_del(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-/* Only the kernel can tell: a transaction that fails at its last message, if at no other. */
+/* Returns whether the kernel supports nf_tables for IPv6. Tests it by a transaction whose last
+ * message always fails, so that nothing is created. */
 static bool takes_ipv6(struct nl_wire *w)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -140,7 +142,7 @@ static bool takes_ipv6(struct nl_wire *w)
 			nl_batch_add(b, nft_chain_msg(NFT_MSG_NEWCHAIN, NLM_F_CREATE, p), 0,
 				     "try nf_tables chain");
 	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, NFPROTO_IPV6), 0,
-		     "have the transaction fail");
+		     "make the transaction fail");
 	return nl_batch_commit(w, b, NULL) == -EEXIST;
 }
 
@@ -152,8 +154,8 @@ int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, s
 
 	while (is_unsupported(r) && ++l < NFT_LAYOUTS)
 		r = nft_marks_check(w, l, &m, e);
-	/* IPv4 alone is what a kernel without IPv6 gets; on any other, another process removed
-	 * the rest. */
+	/* The table of IPv4 alone is complete only on a kernel without IPv6; on other kernels
+	 * another process has removed the tables of IPv6. */
 	if (r == 1 && l == NFT_IPV4 && takes_ipv6(w))
 		return 0;
 	if (is_unsupported(r)) {
@@ -170,7 +172,7 @@ static int ignore(void *msg, void *arg)
 	return 0;
 }
 
-/* nfnetlink answers EINVAL for a subsystem that no module has registered. */
+/* nfnetlink answers EINVAL for a subsystem whose module is not loaded. */
 int nft_status(struct nl_wire *w, struct err *e)
 {
 	int r = nl_request(w, nft_table_msg(NFT_MSG_GETTABLE, 0, NFPROTO_IPV4), ignore, NULL, NULL,
@@ -181,14 +183,14 @@ int nft_status(struct nl_wire *w, struct err *e)
 		return 0;
 	}
 	if (r != -EINVAL && !is_unsupported(r))
-		return err_wrap(e, r, "ask for nf_tables");
+		return err_wrap(e, r, "query nf_tables");
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 		"mark replies: Operation not supported (EOPNOTSUPP): the kernel lacks nf_tables: load module "
 		"nf_tables");
 }
 
-enum { DEPTH_MAX = 8 }; /* unirail's have 5 */
+enum { DEPTH_MAX = 8 }; /* maximum depth of nested attributes; unirail's messages have 5 */
 
 struct attrs {
 	const struct nlattr *first;
@@ -219,7 +221,7 @@ static const struct nlattr *find(struct attrs in, int type)
 
 static bool set_matches(struct attrs want, struct attrs have, int depth);
 
-/* Expressions stand in a row: one by one, and none left over. */
+/* Compares two lists of expressions in their order; both must have the same number. */
 static bool list_matches(struct attrs want, struct attrs have, int depth)
 {
 	const struct nlattr *w = want.first, *h = have.first;
@@ -233,7 +235,7 @@ static bool list_matches(struct attrs want, struct attrs have, int depth)
 	return !nla_ok(w, want.len) && !nla_ok(h, have.len);
 }
 
-/* A nested attribute that is a row of NFTA_LIST_ELEM. */
+/* Returns whether a nested attribute is a list of NFTA_LIST_ELEM. */
 static bool is_list(const struct nlattr *a)
 {
 	const struct nlattr *first = nla_data(a);
@@ -253,7 +255,8 @@ static bool one_matches(const struct nlattr *want, const struct nlattr *have, in
 	       !memcmp(nla_data(want), nla_data(have), (size_t)nla_len(want));
 }
 
-/* The kernel's answer may hold more (handles, counters, defaults): that is no difference. */
+/* Returns whether `have` contains all attributes of `want`. The kernel's message may have more
+ * (handles, counters, defaults). */
 static bool set_matches(struct attrs want, struct attrs have, int depth)
 {
 	const struct nlattr *w = want.first;
@@ -267,7 +270,7 @@ static bool set_matches(struct attrs want, struct attrs have, int depth)
 	return true;
 }
 
-/* True when everything in `want` (attributes behind the family's head) is in `have` as well. */
+/* Returns whether the kernel's message `have` contains all attributes of `want`. */
 static bool nft_matches(const struct nlmsghdr *want, const struct nlmsghdr *have)
 {
 	if (!nlmsg_valid_hdr(have, sizeof(struct nfgenmsg)))
@@ -275,13 +278,13 @@ static bool nft_matches(const struct nlmsghdr *want, const struct nlmsghdr *have
 	return set_matches(of_message(want), of_message(have), 0);
 }
 
-/* --- what the kernel has, message by message --- */
+/* --- comparison with the kernel's messages --- */
 
 struct check {
 	enum nft_layout layout;
 	const struct nft_marks *marks;
 	uint8_t family;
-	size_t found[NFT_PLACES_MAX]; /* chains or rules seen at each place */
+	size_t found[NFT_PLACES_MAX]; /* number of chains or rules found at each place */
 	bool differs;
 };
 
@@ -302,7 +305,7 @@ static bool in_our_table(const struct nlmsghdr *h, int table_attr)
 	return !strcmp(name, NFT_TABLE);
 }
 
-/* Index of this chain; negative: not a chain of unirail. */
+/* Returns the index of the chain in the layout's places; negative: not a chain of unirail. */
 static int place_of(const struct check *c, const struct nlmsghdr *h, int name_attr)
 {
 	const struct nft_place *p = nft_places(c->layout);
@@ -375,7 +378,7 @@ static int on_table(void *msg, void *arg)
 	return 0;
 }
 
-/* 1: the family's part is as wanted. */
+/* Returns 1 if the table of the family is as expected. */
 static int check_family(struct nl_wire *w, struct check *c, struct err *e)
 {
 	const struct nft_place *p = nft_places(c->layout);
@@ -411,7 +414,8 @@ int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks
 	return r;
 }
 
-/* <linux/netfilter.h> has these too, with headers that musl's do not get along with. */
+/* <linux/netfilter.h> defines these as well, but includes headers that conflict with those of
+ * musl. */
 enum { FAMILY_INET = 1, FAMILY_IPV4 = 2, FAMILY_IPV6 = 10 };
 enum { HOOK_PRE_ROUTING = 0, HOOK_LOCAL_OUT = 3, POLICY_ACCEPT = 1 };
 enum { PRIORITY_MANGLE = -150, IFNAME_SIZE = 16 };
@@ -469,7 +473,7 @@ static struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place 
 	put_be32(m, NFTA_HOOK_PRIORITY, (uint32_t)PRIORITY_MANGLE);
 	nest_end(m, hook);
 	put_be32(m, NFTA_CHAIN_POLICY, POLICY_ACCEPT);
-	/* A route chain sends a packet through routing again when its mark has changed. */
+	/* a route chain routes a packet again when its mark has changed */
 	put_str(m, NFTA_CHAIN_TYPE, p->output ? "route" : "filter");
 	return m;
 }
@@ -483,7 +487,7 @@ struct nl_msg *nft_dump_msg(int type, uint8_t family)
 	return m;
 }
 
-/* --- expressions: all work on register 1 --- */
+/* --- expressions, which all use register 1 --- */
 
 struct expr {
 	struct nlattr *elem, *data;

@@ -3,8 +3,8 @@
 #define UNIRAIL_KERN_NET_NFT_H
 
 /*
- * The symmetric reply path's marks as nf_tables over netlink (no nft, no iptables). Same effect
- * as the coordinator's mangle rules:
+ * Marks of the symmetric reply path, as nf_tables rules over netlink, without the programs nft and
+ * iptables. They have the same effect as the mangle rules of Spiderpool's coordinator:
  *
  *	PREROUTING -i <iface> ct state new      -> meta mark set 0x1 (xmark 0x1/0xffffffff)
  *	PREROUTING meta mark 0x1                -> ct mark set meta mark
@@ -17,15 +17,16 @@
 
 #include "kern/netlink/nl.h"
 
-/* All or nothing, idempotent: the table is replaced in one transaction. */
+/* Replaces the table in one transaction, so it is idempotent and either complete or unchanged. */
 int nft_reply_marks_set(struct nl_wire *netfilter, const char *iface, uint32_t mark, struct err *e);
-int nft_reply_marks_del(struct nl_wire *netfilter, struct err *e); /* absent is success */
-/* 1 present and as wanted, 0 absent or changed. */
+/* success as well if there is no table */
+int nft_reply_marks_del(struct nl_wire *netfilter, struct err *e);
+/* Returns 1 if the rules exist as expected, 0 if they are missing or changed. */
 int nft_reply_marks_check(struct nl_wire *netfilter, const char *iface, uint32_t mark,
 			  struct err *e);
 
-/* Whether this kernel has nf_tables (it loads the module for the question); -EOPNOTSUPP, of kind
- * ERR_UNAVAILABLE, says what is missing. */
+/* Returns 0 if the kernel has nf_tables (the query loads the module). -EOPNOTSUPP, kind
+ * ERR_UNAVAILABLE: e names the missing module. */
 int nft_status(struct nl_wire *netfilter, struct err *e);
 
 #endif

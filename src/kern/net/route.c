@@ -12,12 +12,12 @@
 
 struct routes {
 	int family;
-	uint32_t table; /* 0: all */
+	uint32_t table; /* table to list; 0: all */
 	struct route *list;
 	size_t n;
 };
 
-/* A gateway of the route's family, or of the other one (RFC 5549) in RTA_VIA. */
+/* Reads the gateway, which may be of the other address family (RFC 5549, RTA_VIA). */
 static void parse_gateway(struct nlattr *const *tb, uint8_t family, struct ipaddr *ret)
 {
 	const struct nlattr *via = tb[RTA_VIA];
@@ -69,7 +69,7 @@ static bool parse_nets(const struct rtmsg *head, struct nlattr *const *tb, struc
 	r->family = family_of(head->rtm_family);
 	if (!r->family)
 		return false;
-	/* No RTA_DST: the default route. */
+	/* without RTA_DST it is the default route */
 	if (!get_ip(tb[RTA_DST], r->family, &r->dst.ip))
 		r->dst.ip.family = r->family;
 	r->dst.len = head->rtm_dst_len;
@@ -78,7 +78,8 @@ static bool parse_nets(const struct rtmsg *head, struct nlattr *const *tb, struc
 	return r->dst.len <= ip_bits(&r->dst.ip);
 }
 
-/* 1: a route (its hops are the caller's), 0: not requested. */
+/* Returns 1 if the message is a route, whose hops the caller frees, 0 if its family was not
+ * requested. */
 static int parse_route(const struct nlmsghdr *h, struct route *r)
 {
 	const struct rtmsg *head = nlmsg_data(h);
@@ -117,7 +118,8 @@ static int collect(void *msg, void *arg)
 
 	if (r <= 0)
 		return r;
-	/* Cache entries (path MTU, redirects) are no routes; a kernel before 4.20 does not filter. */
+	/* skips cache entries (path MTU, redirects); a kernel before 4.20 does not filter by
+	 * table */
 	if (((struct rtmsg *)nlmsg_data(h))->rtm_flags & RTM_F_CLONED || !wanted(all, &route)) {
 		free(route.hops);
 		return 0;
@@ -155,7 +157,8 @@ int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret
 	if (table > 255)
 		put_u32(m, RTA_TABLE, table);
 	r = nl_request(w, m, collect, forget, &all, e);
-	if (r == -ENOENT) { /* strict kernels say so of a table that has never had a route */
+	/* kernels with strict checks report ENOENT for a table that has never had a route */
+	if (r == -ENOENT) {
 		err_clear(e);
 		r = 0;
 	}
@@ -168,7 +171,7 @@ int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret
 	return 0;
 }
 
-/* The answer to a look-up: a cloned entry, by nature. */
+/* Stores the first route of the response to a lookup, which is a cloned entry. */
 static int keep_first(void *msg, void *arg)
 {
 	struct routes *all = arg;
@@ -183,8 +186,8 @@ static int keep_first(void *msg, void *arg)
 
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e)
 {
-	/* Without the flag an IPv4 answer says "main"; a strict kernel refuses it for IPv6, whose
-	 * answers always have the table. */
+	/* Without the flag a response for IPv4 has table "main"; a kernel with strict checks
+	 * refuses the flag for IPv6, whose responses always have the table. */
 	struct rtmsg head = {.rtm_family = af_of(dst->family),
 			     .rtm_dst_len = (uint8_t)ip_bits(dst),
 			     .rtm_flags = dst->family == 4 ? RTM_F_LOOKUP_TABLE : 0};
@@ -199,14 +202,14 @@ int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret,
 		r = -ENETUNREACH;
 	if (r == 0) {
 		*ret = all.list[0];
-		ret->hops = NULL; /* one hop was chosen */
+		ret->hops = NULL; /* the lookup has chosen one hop */
 		ret->n_hops = 0;
 	}
 	route_list_free(all.list, all.n);
 	return r < 0 ? err_wrap(e, r, "look up route to %s", ip_str(dst, text)) : 0;
 }
 
-enum { HOP_ROOM = 48, HOPS_MAX = 1024 }; /* an attribute's length has 16 bits */
+enum { HOP_ROOM = 48, HOPS_MAX = 1024 }; /* limit, because the length of an attribute has 16 bits */
 
 static void put_gateway(struct nl_msg *m, uint8_t family, const struct ipaddr *gw)
 {
@@ -277,7 +280,7 @@ static struct rtmsg head_of(const struct route *r, bool adding)
 		.rtm_family = af_of(r->family),
 		.rtm_dst_len = r->dst.len,
 		.rtm_table = table < 256 ? (uint8_t)table : RT_TABLE_UNSPEC,
-		/* Protocol and type 0 match any when deleting. */
+		/* when deleting, protocol and type 0 match any route */
 		.rtm_protocol = r->protocol || !adding ? r->protocol : RTPROT_BOOT,
 		.rtm_type = r->type || !adding ? r->type : RTN_UNICAST,
 		.rtm_scope = r->scope,

@@ -17,56 +17,62 @@ struct route_hop {
 };
 
 struct route {
-	struct ipnet dst;      /* default: len 0, with its family */
+	struct ipnet dst;      /* default route: len 0, and the family */
 	struct ipaddr gw, src; /* family 0: none */
-	int index;	       /* output link; 0 when multipath */
-	const char *dev;       /* its name, or that of all hops; NULL: the index is set */
+	int index;	       /* ifindex of the output link; 0: multipath */
+	/* name of the link, or of the links of all hops; NULL: index is set */
+	const char *dev;
 	uint32_t table, priority;
-	uint32_t mtu, advmss; /* 0: none */
+	uint32_t mtu, advmss; /* 0: not set */
 	uint8_t scope, protocol, type, family;
 	bool onlink;
-	struct route_hop *hops; /* multipath; NULL otherwise; freed by route_list_free() */
+	/* multipath route: its hops, freed by route_list_free(); otherwise NULL */
+	struct route_hop *hops;
 	size_t n_hops;
 };
 
-/* family 4, 6, 0 (both); table 0: all tables; cloned and cache entries are left out. */
+/* Lists routes. family 4, 6 or 0 (both); table 0: all tables. Cloned and cache entries are
+ * skipped. */
 int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret, size_t *n,
 	       struct err *e);
 void route_list_free(struct route *list, size_t n);
-/* RTM_GETROUTE: the route the kernel would take to dst (src: preferred source, index: link; never
- * multipath). -ENETUNREACH when there is none. */
+/* Returns the route that the kernel would use for dst (RTM_GETROUTE): src: preferred source, index:
+ * link; never multipath. -ENETUNREACH: there is none. */
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e);
 
 enum route_how {
-	ROUTE_CREATE,  /* NLM_F_CREATE: RouteAddEcmp of the originals */
+	ROUTE_CREATE,  /* NLM_F_CREATE, like RouteAddEcmp of the original plugins */
 	ROUTE_EXCL,    /* NLM_F_CREATE|NLM_F_EXCL */
-	ROUTE_EXCL_OK, /* the same, EEXIST is success */
+	ROUTE_EXCL_OK, /* NLM_F_CREATE | NLM_F_EXCL, but EEXIST is success */
 	ROUTE_REPLACE,
 };
-/* Defaults where 0: table main, protocol boot (3, as the originals'), type unicast. The words of
- * a failure start with "failed to add route ". */
+/* Defaults for 0: table main, protocol boot (3, as in the original plugins), type unicast. Error
+ * messages begin with "failed to add route ". */
 size_t route_add(struct nl_batch *b, const struct route *r, enum route_how how);
-size_t route_del(struct nl_batch *b, const struct route *r); /* absent is success */
+/* success as well if there is no such route */
+size_t route_del(struct nl_batch *b, const struct route *r);
 
 struct rule {
 	uint8_t family;	       /* 4, 6 */
-	struct ipnet src, dst; /* ip.family 0: all */
-	uint32_t priority;     /* 0: the kernel's choice */
+	struct ipnet src, dst; /* ip.family 0: any address */
+	uint32_t priority;     /* 0: the kernel chooses it */
 	bool has_priority;
 	uint32_t table;
-	uint32_t mark, mask; /* mark 0: none */
+	uint32_t mark, mask; /* mark 0: no condition */
 	char iif[16];
-	uint8_t protocol, action; /* 0: the kernel's choice, look up the table */
+	uint8_t protocol, action; /* 0: the kernel's default, which looks up the table */
 	bool invert;		  /* "not": matches packets that the conditions do not match */
-	bool more; /* listed, and has conditions that are not kept here (oif, ports, tos ...) */
+	/* set in lists: the rule has conditions that this struct does not contain (oif, ports, tos
+	 * ...) */
+	bool more;
 };
 
 int rule_list(struct nl_wire *w, int family, struct rule **ret, size_t *n, struct err *e);
-bool rule_eq(const struct rule *a, const struct rule *b); /* but for a priority not given */
-/* NL_OK_EXIST: a rule that is there already is success. */
+bool rule_eq(const struct rule *a, const struct rule *b); /* ignores a priority that is 0 */
+/* nl_flags: with NL_OK_EXIST an existing rule is success. */
 size_t rule_add(struct nl_batch *b, const struct rule *r, unsigned int nl_flags);
-/* Absent is success. The kernel deletes the first rule that has all that is given, whatever else
- * that rule asks for: give the priority too, best a rule from rule_list(). */
+/* Success as well if there is no such rule. The kernel deletes the first rule that has all given
+ * conditions, even if it has more: so pass the priority as well, best a rule from rule_list(). */
 size_t rule_del(struct nl_batch *b, const struct rule *r);
 
 #endif

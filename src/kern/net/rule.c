@@ -17,7 +17,7 @@ struct rules {
 	size_t n;
 };
 
-/* Attributes that struct rule holds or that ask for nothing. */
+/* Returns whether struct rule contains the attribute, or the attribute sets no condition. */
 static bool is_held(const struct nlattr *a)
 {
 	switch (nla_type(a)) {
@@ -31,7 +31,7 @@ static bool is_held(const struct nlattr *a)
 	case FRA_PROTOCOL:
 	case FRA_PAD: return true;
 	case FRA_SUPPRESS_PREFIXLEN:
-		return get_u32(a, 0) == UINT32_MAX; /* always there, -1: none */
+		return get_u32(a, 0) == UINT32_MAX; /* the kernel always sends it; -1: not set */
 	default: return false;
 	}
 }
@@ -48,7 +48,7 @@ static bool has_more(const struct nlmsghdr *h, const struct fib_rule_hdr *head)
 	return head->tos;
 }
 
-/* 1: a rule, 0: of another family than requested. */
+/* Returns 1 if the message is a rule, 0 if its family is neither IPv4 nor IPv6. */
 static int parse_rule(const struct nlmsghdr *h, struct rule *r)
 {
 	const struct fib_rule_hdr *head = nlmsg_data(h);
@@ -204,7 +204,7 @@ static const char *bad_rule(const struct rule *r)
 	    (r->dst.len && r->dst.ip.family != r->family))
 		return "addresses and rule are of different families";
 	if (r->more)
-		return "has conditions that are not kept here";
+		return "it has conditions that unirail does not support";
 	return NULL;
 }
 

@@ -21,7 +21,7 @@ struct vfs {
 	bool link, list;
 };
 
-/* Copies a fixed struct out of an attribute; false when it is missing or short. */
+/* Copies a struct from an attribute; returns false if the attribute is missing or short. */
 static bool get(const struct nlattr *a, void *ret, size_t size)
 {
 	if (!a || nla_len(a) < (int)size)
@@ -51,7 +51,7 @@ static void read_vlans(struct nlattr **tb, struct vf_info *vf)
 				add_vlan(vf, info.vlan, info.qos, info.vlan_proto);
 		}
 	}
-	/* Before Linux 4.9 there was no list, and no protocol. */
+	/* Linux before 4.9 has no list of VLANs and no protocol */
 	if (!vf->n_vlans && get(tb[IFLA_VF_VLAN], &old, sizeof(old)))
 		add_vlan(vf, old.vlan, old.qos, htons(VF_VLAN_8021Q));
 }
@@ -68,10 +68,10 @@ static void read_guids(struct nlattr **tb, struct vf_info *vf)
 	vf->port_guid = port.guid;
 }
 
-/* The kernel sets a switch that the driver does not know to -1. */
+/* Returns -1 for a setting that the driver does not support, for which the kernel sends -1. */
 static int read_switch(const struct nlattr *a)
 {
-	struct ifla_vf_spoofchk s; /* and ifla_vf_trust: the same form */
+	struct ifla_vf_spoofchk s; /* ifla_vf_trust has the same layout */
 
 	return get(a, &s, sizeof(s)) && s.setting <= 1 ? (int)s.setting : -1;
 }
@@ -149,14 +149,14 @@ static int request(struct nl_wire *w, int pf_index, const char *pf, struct vfs *
 	struct nl_msg *m = msg_new(RTM_GETLINK, 0, &head, sizeof(head), MSG_ROOM);
 	int r;
 
-	/* Statistics are most of a VF's bytes. */
+	/* does not request statistics, which are most of a VF's bytes */
 	put_u32(m, IFLA_EXT_MASK, RTEXT_FILTER_VF | RTEXT_FILTER_SKIP_STATS);
 	r = nl_request(w, m, collect, forget, all, e);
 	if (r == -EMSGSIZE)
 		return err_set(
 			e, r,
-			"list VFs of '%s': Message too long (EMSGSIZE): its VFs do not fit the kernel's list "
-			"(IFLA_VFINFO_LIST) of 64 KiB: use fewer",
+			"list VFs of '%s': Message too long (EMSGSIZE): its VFs do not fit the "
+			"kernel's list (IFLA_VFINFO_LIST) of 64 KiB: use fewer VFs",
 			pf);
 	if (r == 0 && !all->link)
 		r = -ENODEV;
@@ -167,7 +167,7 @@ static int check(const struct vfs *all, const char *pf, struct err *e)
 {
 	if (!all->reported || all->n >= all->reported)
 		return 0;
-	/* An absent list is either; a driver without ndo_get_vf_config is likelier. */
+	/* the list is missing: most likely the driver has no ndo_get_vf_config */
 	if (!all->list)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 				"list VFs of '%s': it has %u, but its driver reports nothing about "
@@ -342,7 +342,8 @@ static size_t set_guid(struct nl_batch *b, const struct vf_ref *v, int type, con
 	struct ifla_vf_guid a;
 	char text[VF_GUID_TEXT_MAX];
 
-	memset(&a, 0, sizeof(a)); /* the four bytes between the members go to the kernel too */
+	/* clears the four bytes of padding, which are sent to the kernel as well */
+	memset(&a, 0, sizeof(a));
 	a.vf = v->vf;
 	a.guid = guid;
 	return nl_batch_add(b, one(v, type, &a, sizeof(a)), 0, "set VF %u of '%s': %s %s", v->vf,

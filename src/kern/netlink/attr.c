@@ -21,10 +21,11 @@ struct nl_msg *msg_new(int type, int flags, const void *head, size_t head_len, s
 	struct nl_msg *m = nlmsg_alloc_size(NLMSG_HDRLEN + NLMSG_ALIGN(head_len) + room);
 
 	need(m != NULL, "out of memory");
-	need(nlmsg_put(m, 0, 0, type, 0, NLM_F_REQUEST | flags) != NULL, "no room for its head");
+	need(nlmsg_put(m, 0, 0, type, 0, NLM_F_REQUEST | flags) != NULL,
+	     "no room for the message header");
 	if (head_len)
 		need(nlmsg_append(m, (void *)(uintptr_t)head, head_len, NLMSG_ALIGNTO) == 0,
-		     "no room for its family's head");
+		     "no room for the header of the family");
 	return m;
 }
 
@@ -136,8 +137,8 @@ void get_mac(const struct nlattr *a, struct mac *ret)
 
 static void parse(const struct nlattr *first, int len, struct nlattr **tb, int max)
 {
-	/* libnl's parser clears tb and only fails by a policy, which we do not give: each reader
-	 * checks the length itself. */
+	/* nla_parse() clears tb, and can only fail by a policy. There is none: each reader checks
+	 * the length of its attribute. */
 	nla_parse(tb, max, (struct nlattr *)(uintptr_t)first, len, NULL);
 }
 

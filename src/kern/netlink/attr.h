@@ -5,9 +5,9 @@
 /*
  * Messages and attributes over libnl's, for the .c files of kern/ only.
  *
- * Writers cannot fail: callers bound their texts, and the message is created with room enough
- * (running out of it is our own bug). Readers take an attribute that may be missing (NULL) or
- * shorter than it should be, and then return what the caller gives as default.
+ * Writers cannot fail: callers limit the length of strings, and create the message with enough room
+ * (a message without room aborts). Readers accept an attribute that is missing (NULL) or too short,
+ * and then return the default value of the caller.
  */
 
 #include <netlink/attr.h>
@@ -15,9 +15,9 @@
 
 #include "base/ip.h"
 
-enum { MSG_ROOM = 1024 }; /* enough for every message without lists */
+enum { MSG_ROOM = 1024 }; /* enough for every message without a list */
 
-/* type, NLM_F_*, the family's own header; room is for the attributes. */
+/* Creates a message. flags: NLM_F_*; head: header of the family; room: bytes for attributes. */
 struct nl_msg *msg_new(int type, int flags, const void *head, size_t head_len, size_t room);
 
 void put(struct nl_msg *m, int type, const void *p, size_t n);
@@ -34,18 +34,19 @@ void nest_end(struct nl_msg *m, struct nlattr *start);
 uint8_t get_u8(const struct nlattr *a, uint8_t none);
 uint16_t get_u16(const struct nlattr *a, uint16_t none);
 uint32_t get_u32(const struct nlattr *a, uint32_t none);
-/* Cut to size; "" when missing. */
+/* Truncates to size; "" if the attribute is missing. */
 void get_str(const struct nlattr *a, char *ret, size_t size);
-/* family 4 or 6; false (and family 0) when missing or of another length. */
+/* family 4 or 6. Returns false (and family 0) if the attribute is missing or has another length. */
 bool get_ip(const struct nlattr *a, uint8_t family, struct ipaddr *ret);
 void get_mac(const struct nlattr *a, struct mac *ret);
 
-/* Fills tb[0..max] from a message's attributes; -EBADMSG when its head is cut short. */
+/* Fills tb[0..max] with a message's attributes; -EBADMSG: the header of the message is
+ * truncated. */
 int msg_attrs(const struct nlmsghdr *h, size_t head_len, struct nlattr **tb, int max);
-/* The same for a nested attribute; NULL is empty. */
+/* Fills tb[0..max] with the attributes nested in a; a NULL: all are NULL. */
 void nested_attrs(const struct nlattr *a, struct nlattr **tb, int max);
 
 uint8_t family_of(int af); /* AF_INET -> 4, AF_INET6 -> 6, else 0 */
-uint8_t af_of(int family); /* and back; 0 -> AF_UNSPEC */
+uint8_t af_of(int family); /* the inverse; 0 -> AF_UNSPEC */
 
 #endif

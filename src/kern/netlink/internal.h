@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_NETLINK_INTERNAL_H
 #define UNIRAIL_KERN_NETLINK_INTERNAL_H
 
-/* Shared by the files of this directory only. */
+/* Shared by the files of this directory. */
 
 #include <netlink/attr.h>
 #include <netlink/msg.h>
@@ -14,16 +14,17 @@ struct nl_replay;
 enum {
 	NL_BUF_SIZE = 64 << 10, /* more than the 32 KiB that the kernel puts into one datagram */
 	NL_BUF_MAX = 4 << 20,
-	NL_ANSWER_MS = 5000, /* the kernel answers at once; this only keeps us from hanging */
+	NL_ANSWER_MS = 5000, /* timeout of a response; the kernel normally answers at once */
 };
 
 struct nl_wire {
 	enum nl_proto proto;
 	struct nl_sock *sk; /* NULL: replay */
 	int fd;
-	uint32_t seq;  /* last one given out */
-	uint32_t base; /* of the last request's first message: recordings count from it */
-	int record_fd; /* -1: no recorder */
+	uint32_t seq; /* the last assigned sequence number */
+	/* sequence number of the last request's first message, which has number 0 in recordings */
+	uint32_t base;
+	int record_fd; /* -1: not recording */
 	int record_error;
 	struct nl_replay *replay;
 	unsigned char *buf;
@@ -38,7 +39,8 @@ void nl_replay_free(struct nl_replay *r);
 const char *nl_proto_name(enum nl_proto p);
 bool nl_proto_find(const char *name, enum nl_proto *ret);
 
-/* record.c: a line a datagram; a failure is kept in w->record_error, the next send reports it. */
+/* record.c: writes one line per datagram. A failure is stored in w->record_error, and the next send
+ * returns it. */
 void nl_record(struct nl_wire *w, char dir, const void *p, size_t n);
 /* Adds `by` to every message's sequence number and sets its port id to 0. */
 void nl_renumber(void *p, size_t n, uint32_t by);
@@ -46,15 +48,15 @@ void nl_renumber(void *p, size_t n, uint32_t by);
 /* nl.c */
 struct nl_error {
 	int code;	/* 0 or negative errno */
-	char text[256]; /* the kernel's ext-ack, "" none */
+	char text[256]; /* text of the kernel's extended ack; "": none */
 };
 
-/* --- batches: nl.c collects, nl.c sends --- */
+/* --- batches (nl.c) --- */
 
-enum { NL_UNANSWERED = 1 }; /* an item's result until its ack is here */
+enum { NL_UNANSWERED = 1 }; /* result of an item until its ack arrives */
 
 struct nl_item {
-	struct nl_msg *m; /* NULL: refused before it was sent */
+	struct nl_msg *m; /* NULL: the item was refused and is never sent */
 	unsigned int flags;
 	char *what;
 	uint32_t seq;

@@ -48,7 +48,7 @@ bool nl_proto_find(const char *name, enum nl_proto *ret)
 
 static void set_option(int fd, int level, int name, int value)
 {
-	/* All are improvements that an old kernel may lack. */
+	/* Errors are ignored, because old kernels may lack an option. */
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -57,14 +57,14 @@ static void set_options(int fd)
 	set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
-	/* Two batches' acks of 1 KiB each; sends of 64 KiB. FORCE needs CAP_NET_ADMIN and
-	 * lifts the limit of rmem_max. */
+	/* Room for the acks of two batches, 1 KiB each; sends of 64 KiB. The FORCE options need CAP_NET_ADMIN and
+	 * override the limit of rmem_max. */
 	set_option(fd, SOL_SOCKET, SO_RCVBUF, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_SNDBUF, 128 << 10);
 }
 
-/* In the namespace the caller is in. */
+/* Opens the socket in the caller's present namespace. */
 static int connect_here(struct nl_wire *w)
 {
 	w->sk = nl_socket_alloc();
@@ -178,7 +178,7 @@ void nl_cleanup(struct nl_wire **w)
 	errno = saved;
 }
 
-/* One datagram out. The messages in p must carry the wire's sequence numbers. */
+/* Sends one datagram. The messages in p must have the wire's sequence numbers. */
 static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 {
 	struct nl_error reason = {0};
@@ -200,14 +200,14 @@ static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 	return err_wrap(e, reason.code, "send to the kernel by %s netlink", protos[w->proto].name);
 }
 
-/* One recvmsg. Datagrams that the kernel did not send count as interruptions. */
+/* One recvmsg. Ignores datagrams that the kernel did not send, like an interruption. */
 static ssize_t receive(struct nl_wire *w, int *flags)
 {
 	struct sockaddr_nl from = {0};
 	struct iovec iov = {w->buf, w->cap};
 	struct msghdr msg = {
 		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1};
-	/* MSG_TRUNC: the true length even when it did not fit */
+	/* with MSG_TRUNC, recvmsg() returns the whole length of a datagram that did not fit */
 	ssize_t n = recvmsg(w->fd, &msg, MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n < 0)
@@ -220,7 +220,7 @@ static int too_long(struct nl_wire *w, size_t want)
 {
 	if (want > NL_BUF_MAX)
 		return -EMSGSIZE;
-	/* What is there already must stay readable: its head says whose answer it is. */
+	/* keeps the bytes received, whose header identifies the request */
 	w->buf = xrealloc(w->buf, want);
 	w->cap = want;
 	return -EMSGSIZE;
@@ -257,21 +257,20 @@ static int receive_live(struct nl_wire *w, int timeout_ms, size_t *n)
 }
 
 /*
- * One datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (nothing came
- * within timeout_ms), -ENOBUFS (the kernel dropped answers), -EMSGSIZE (the datagram was longer
- * than the buffer: *n bytes of it are there, and the buffer has grown for the next), else a
- * negative errno.
+ * One datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (no datagram within timeout_ms),
+ * -ENOBUFS (the kernel dropped responses), -EMSGSIZE (the datagram was longer than the buffer: the buffer has *n bytes
+ * of it, and is larger for the next one), else a negative errno.
  */
 static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 {
 	int r = w->replay ? nl_replay_next(w, n) : receive_live(w, timeout_ms, n);
 
-	return r == 0 && *n == 0 ? -EBADMSG : r; /* nothing would come of an empty datagram */
+	return r == 0 && *n == 0 ? -EBADMSG : r; /* an empty datagram contains no response */
 }
 
 enum {
 	REQUEST_TRIES = 6, /* the first and five repetitions */
-	LOSSES_MAX = 16,   /* ENOBUFS in a row before a dump is given up */
+	LOSSES_MAX = 16,   /* consecutive ENOBUFS after which a dump fails */
 };
 
 struct request {
@@ -280,8 +279,8 @@ struct request {
 	nl_cb cb;
 	void *arg;
 	int losses;
-	int result; /* of the callback; negative: only waiting for the end */
-	bool again; /* what was handed to the callback may be inconsistent or incomplete */
+	int result; /* result of the callback; negative: the rest of the response is discarded */
+	bool again; /* repeat the request, because its response may be inconsistent or incomplete */
 	bool done;
 	struct nl_error reason;
 };
@@ -313,7 +312,7 @@ static void on_data(struct request *q, struct nlmsghdr *h)
 static void on_message(struct request *q, struct nlmsghdr *h)
 {
 	if (h->nlmsg_seq != q->h->nlmsg_seq)
-		return; /* the rest of an earlier conversation */
+		return; /* a late response to an earlier request */
 	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
 		q->again = true;
 	if (h->nlmsg_type == NLMSG_ERROR || h->nlmsg_type == NLMSG_DONE)
@@ -322,7 +321,7 @@ static void on_message(struct request *q, struct nlmsghdr *h)
 		on_data(q, h);
 }
 
-/* True when the datagram was a sound row of messages. */
+/* Returns true if the datagram was a valid sequence of messages. */
 static bool on_datagram(struct request *q, size_t n)
 {
 	struct nlmsghdr *h = (struct nlmsghdr *)q->w->buf;
@@ -333,7 +332,7 @@ static bool on_datagram(struct request *q, size_t n)
 	return q->done || rest <= 0;
 }
 
-/* Lost answers: the rest of a dump still comes, the answer to anything else does not. */
+/* Responses were lost: the rest of a dump still arrives, the response to any other request does not. */
 static void on_loss(struct request *q, int code)
 {
 	q->again = true;
@@ -401,7 +400,7 @@ int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void
 	return r < 0 ? r : outcome(&q, e);
 }
 
-/* The kernel's message becomes part of a one-line error. */
+/* Replaces line breaks in the kernel's text, which becomes part of a one-line error. */
 static void one_line(char *s)
 {
 	size_t n = strlen(s);
@@ -424,7 +423,8 @@ static void ext_ack(const struct nlmsghdr *h, size_t skip, struct nl_error *ret)
 	one_line(ret->text);
 }
 
-/* Without NLM_F_CAPPED the whole request stands between the code and the attributes. */
+/* Returns the offset of the attributes. Without NLM_F_CAPPED the whole request is between the code and the
+ * attributes. */
 static size_t error_head(const struct nlmsghdr *h, const struct nlmsgerr *err)
 {
 	size_t n = sizeof(*err);
@@ -434,7 +434,7 @@ static size_t error_head(const struct nlmsghdr *h, const struct nlmsgerr *err)
 	return n < (size_t)nlmsg_datalen(h) ? n : (size_t)nlmsg_datalen(h);
 }
 
-/* NLMSG_ERROR or NLMSG_DONE; -EBADMSG when it is too short to be either. */
+/* Parses NLMSG_ERROR or NLMSG_DONE; -EBADMSG: the message is too short. */
 static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 {
 	bool done = h->nlmsg_type == NLMSG_DONE;
@@ -451,7 +451,7 @@ static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 	return 0;
 }
 
-/* What people grep for, and what to do about it. */
+/* Common messages of errno values, and their remedies. */
 static const struct meaning {
 	int code;
 	enum err_kind kind;
@@ -483,14 +483,13 @@ static const struct meaning *meaning_of(int code)
 
 static const char *remedy(const struct nl_error *reason)
 {
-	/* rtnetlink's answer to a kind that no module registered, after it tried to load the
-	 * module */
+	/* rtnetlink's response to a kind of link whose module could not be loaded */
 	if (reason->code == -EOPNOTSUPP && !strcasecmp(reason->text, "unknown device type"))
 		return ": load the kernel module of this kind";
 	return "";
 }
 
-/* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
+/* Sets e to "Operation not permitted (EPERM): text of the kernel: remedy", with the kind of the code. */
 static int nl_error_set(struct err *e, const struct nl_error *reason)
 {
 	const struct meaning *m = meaning_of(reason->code);
@@ -501,7 +500,7 @@ static int nl_error_set(struct err *e, const struct nl_error *reason)
 			remedy(reason));
 }
 
-/* What is collected; nl.c sends it. */
+/* Collecting the messages of a batch. */
 
 struct nl_batch *nl_batch_new(void)
 {
@@ -585,15 +584,16 @@ size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const c
 
 enum {
 	CHUNK_MESSAGES = 48,	   /* 1 KiB of the receive buffer for each ack */
-	CHUNK_BYTES = 64 << 10,	   /* of one sendmsg() */
-	NL_COMMIT_LOSSES_MAX = 16, /* ENOBUFS in a row before the rest is given up */
+	CHUNK_BYTES = 64 << 10,	   /* maximum of one sendmsg() */
+	NL_COMMIT_LOSSES_MAX = 16, /* consecutive ENOBUFS after which the rest of the batch fails */
 };
 
-/* Messages of a batch that are sent together: items from..to. */
+/* Messages of a batch that are sent together: items from `from` to `to`. */
 struct chunk {
 	size_t from, to;
-	uint32_t begin; /* sequence number of the netfilter transaction's first message; 0 none */
-	size_t open;	/* items not answered */
+	/* sequence number of the first message of the netfilter transaction; 0: none */
+	uint32_t begin;
+	size_t open; /* number of items without a response */
 	struct buf out;
 };
 
@@ -605,7 +605,7 @@ static void append(struct chunk *c, const struct nlmsghdr *h)
 	buf_add(&c->out, zero, NLMSG_ALIGN(h->nlmsg_len) - h->nlmsg_len);
 }
 
-/* NFNL_MSG_BATCH_BEGIN and _END make what stands between them one transaction. */
+/* Adds NFNL_MSG_BATCH_BEGIN or _END; the messages between the two are one transaction. */
 static void append_bracket(struct nl_wire *w, struct chunk *c, int type)
 {
 	struct nfgenmsg head = {.version = NFNETLINK_V0, .res_id = htons(NFNL_SUBSYS_NFTABLES)};
@@ -651,7 +651,7 @@ static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *r
 	it->result = *reason;
 }
 
-/* A transaction that fails as a whole is answered by the number of its first message. */
+/* Sets the result of all items. The error of a whole transaction has the sequence number of its first message. */
 static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *reason,
 		       bool open)
 {
@@ -688,7 +688,7 @@ static void on_ack(struct nl_batch *b, struct chunk *c, const struct nlmsghdr *h
 		settle(c, it, &reason);
 }
 
-/* True when the datagram was a sound row of messages. */
+/* Returns true if the datagram was a valid sequence of messages. */
 static bool nl_commit_on_datagram(struct nl_wire *w, struct nl_batch *b, struct chunk *c, size_t n,
 				  struct nl_error *whole)
 {
@@ -703,8 +703,8 @@ static bool nl_commit_on_datagram(struct nl_wire *w, struct nl_batch *b, struct 
 }
 
 /*
- * The kernel works a batch off within sendmsg(), so every answer is there already. What it could
- * not queue is lost (ENOBUFS): the rest is still read, without waiting.
+ * Reads the acks without waiting: the kernel executes a batch within sendmsg(), so all acks are queued already, except
+ * those that were lost (ENOBUFS).
  */
 static void read_acks(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 {
@@ -757,7 +757,7 @@ static int conclude(struct nl_batch *b, struct err *e)
 	return first;
 }
 
-/* 0 when it was sent, whatever the answers. */
+/* Returns 0 if the chunk was sent, whatever the responses are. */
 static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, struct err *e)
 {
 	struct nl_error too_long = {.code = -EMSGSIZE};
@@ -766,14 +766,14 @@ static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, st
 	if (!c->open)
 		return 0;
 	if (w->proto == NL_NETFILTER && c->to < b->n)
-		return nl_error_set(e, &too_long); /* half a transaction is worse than none */
+		return nl_error_set(e, &too_long); /* half a transaction must not be sent */
 	r = nl_wire_send(w, c->out.p, c->out.len, e);
 	if (r == 0)
 		read_acks(w, b, c);
 	return r;
 }
 
-/* Bad input: nothing of the batch is sent. */
+/* Returns whether a message was refused by nl_batch_refuse(): then nothing of the batch is sent. */
 static bool refused(struct nl_batch *b)
 {
 	struct nl_error canceled = {.code = -ECANCELED};
@@ -788,7 +788,7 @@ static bool refused(struct nl_batch *b)
 	return any;
 }
 
-/* The refused message, before those that were not sent because of it. */
+/* Sets e to the error of the refused message, not to that of messages that were not sent because of it. */
 static int conclude_refused(struct nl_batch *b, struct err *e)
 {
 	size_t i = 0;
@@ -799,7 +799,7 @@ static int conclude_refused(struct nl_batch *b, struct err *e)
 	return err_wrap(e, b->items[i].result.code, "%s", b->items[i].what);
 }
 
-/* e holds why nothing from item `from` on was sent. */
+/* Sets the result of all items from `from` on, which were not sent; e has the reason. */
 static int not_sent(struct nl_batch *b, size_t from, int code, struct err *e)
 {
 	for (size_t i = from; i < b->n; i++) {

@@ -31,23 +31,23 @@ struct nl_msg; /* libnl's */
 
 enum nl_proto { NL_ROUTE, NL_NETFILTER, NL_RDMA, NL_GENERIC };
 
-/* netns_fd -1: the caller's namespace. -EPROTONOSUPPORT when the kernel lacks the protocol. */
+/* netns_fd -1: the caller's namespace. -EPROTONOSUPPORT: the kernel lacks the protocol. */
 int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e);
-/* The same wire on a new socket: nothing of an earlier conversation is left in it. netns_fd as when
- * it was opened. On failure it stays as it was. */
+/* Replaces the socket of the wire, so that no response to an earlier request is left in it.
+ * netns_fd: as in nl_open(). On failure the wire is unchanged. */
 int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e);
-void nl_wire_close(struct nl_wire *w); /* libnl has a nl_close() of its own */
+void nl_wire_close(struct nl_wire *w); /* libnl has a function nl_close() */
 void nl_cleanup(struct nl_wire **w);
 #define auto_nl __attribute__((cleanup(nl_cleanup)))
 
-int nl_record_to(struct nl_wire *w, int fd, struct err *e); /* fd stays the caller's */
+int nl_record_to(struct nl_wire *w, int fd, struct err *e); /* fd is borrowed */
 int nl_open_replay(struct nl_wire **ret, const char *file, struct err *e);
-/* 0 when every recorded datagram was used, else -EPROTO. */
+/* Returns 0 if every recorded datagram was used, else -EPROTO. */
 int nl_replay_finished(struct nl_wire *w, struct err *e);
 
 /*
- * Batches. `what` is the failed action in the user's words ("create macvlan 'net1' on 'ens1'");
- * the error is "<what>: File exists (EEXIST): <the kernel's ext-ack text if any>".
+ * Batches. `what` describes the action for the user ("create macvlan 'net1' on 'ens1'"); the error
+ * is "<what>: File exists (EEXIST): <the kernel's ext-ack text if any>".
  */
 enum nl_flags {
 	NL_OK_EXIST = 1 << 0,  /* EEXIST is success */
@@ -59,25 +59,27 @@ void nl_batch_free(struct nl_batch *b);
 void nl_batch_cleanup(struct nl_batch **b);
 #define auto_batch __attribute__((cleanup(nl_batch_cleanup)))
 size_t nl_batch_len(const struct nl_batch *b);
-/* Sends what was collected and waits for every answer. 0, or the first failure's code with e
- * set. Afterwards nl_batch_result() returns each message's own outcome (0 or negative errno;
- * tolerated errors are 0), until nl_batch_reset(): what was sent once is not sent again. On a
- * netfilter wire the batch is one transaction: all or nothing. */
+/*
+ * Sends the collected messages and waits for every response. Returns 0, or the code of the first
+ * failure with e set. Until nl_batch_reset(), nl_batch_result() returns the result of each message
+ * (0 or a negative errno; tolerated errors are 0), and no message is sent again. On a netfilter
+ * wire the batch is one transaction: it is applied completely or not at all.
+ */
 int nl_batch_commit(struct nl_wire *w, struct nl_batch *b, struct err *e);
 int nl_batch_result(const struct nl_batch *b, size_t i);
 void nl_batch_reset(struct nl_batch *b);
 
-/* For kern/ itself: hands a libnl message to the batch (which owns it from then on); returns its
- * place in the batch. */
+/* For src/kern: adds a libnl message to the batch, which owns it from then on; returns its index in
+ * the batch. */
 size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Takes the place of a message that cannot be sent (a name that is too long ...): nothing of
- * the batch is sent, and it fails with "<what>: <code>: <why>". */
+/* Adds an item for a message that cannot be created (a name that is too long ...): nothing of the
+ * batch is sent, and the commit fails with "<what>: <code>: <reason>". */
 size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* A request with answers: cb is called for every message that comes back (a struct nlmsghdr *);
- * a negative return stops and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated up
- * to 5 times: `reset` (may be NULL) is called before each repetition. Owns m. */
+/* Sends a request and calls cb for every message of the response (a struct nlmsghdr *). A negative
+ * result of cb ends the request and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated
+ * up to 5 times: `reset` (may be NULL) is called before each repetition. Takes ownership of m. */
 typedef int (*nl_cb)(void *nlmsghdr, void *arg);
 int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void *), void *arg,
 	       struct err *e);

@@ -18,7 +18,7 @@ void nl_renumber(void *p, size_t n, uint32_t by)
 	}
 }
 
-/* An ack repeats the head of its request: numbers again. */
+/* Renumbers the headers of requests that acks contain. */
 static void renumber_acks(void *p, size_t n, uint32_t by)
 {
 	struct nlmsghdr *h = p;

@@ -13,7 +13,7 @@
 enum { REPLAY_FILE_MAX = 64 << 20 };
 
 struct datagram {
-	char dir; /* '>' or '<' */
+	char dir; /* '>': sent, '<': received */
 	int line;
 	unsigned char *p;
 	size_t n;
@@ -34,7 +34,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* Returns what is wrong with the text, NULL when it is right. */
+/* Returns the error in the line, NULL if it is valid. */
 static const char *parse_hex(struct span s, struct datagram *d)
 {
 	if (s.n % 2)
@@ -132,7 +132,7 @@ static size_t first_difference(const unsigned char *a, const unsigned char *b, s
 	return i;
 }
 
-/* p is numbered as recordings are. */
+/* Compares a datagram, numbered like a recording, with the next recorded one. */
 static int compare(const struct nl_replay *r, const struct datagram *d, const unsigned char *p,
 		   size_t n, struct err *e)
 {
