@@ -64,7 +64,7 @@ static void test_attributes_of_functions_are_read(void **state)
 	assert_int_equal(n, 16);
 	assert_int_equal(pci_read(&h.root, "0000:ff:00.0", &d, &e), -ENODEV);
 	assert_int_equal(pci_read(&h.root, "../../../etc", &d, &e), -EINVAL);
-	HAS("wants one such as 0000:3b:00.2");
+	HAS("is not a PCI address such as 0000:3b:00.2");
 	host_remove(&h);
 	host_unpack(&h, "qemu_igb.tree");
 	assert_int_equal(pci_read(&h.root, "0000:01:10.2", &d, &e), 0);
@@ -183,7 +183,7 @@ static void test_number_of_vfs_is_checked_before_it_is_set(void **state)
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
 	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 8, &e), -ERANGE);
-	HAS("it can have 7");
+	HAS("its maximum is 7");
 	assert_int_equal(pci_set_vfs(&h.root, "0000:01:10.0", 1, &e), -EOPNOTSUPP);
 	HAS("no SR-IOV");
 	assert_int_equal(pci_set_vfs(&h.root, "0000:01:10.0", 0, &e), 0);

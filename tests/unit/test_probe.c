@@ -637,7 +637,7 @@ static void test_probes_that_cannot_be_sent_are_errors(void **state)
 	expect(&p[0], PROBE_FAILED);
 	expect_words(&p[0], "rail gone: probe on 'gone': Link not found");
 	expect(&p[1], PROBE_FAILED);
-	expect_words(&p[1], "gateway 'fd00::1' is not of the family of '10.0.0.2'");
+	expect_words(&p[1], "gateway 'fd00::1' and address '10.0.0.2' are of different families");
 	expect(&p[2], PROBE_OK);
 	/* None of the probes could be sent. */
 	assert_int_equal(probe_run(lab->here, p, 1, &quick, &why), -ENODEV);

@@ -207,7 +207,7 @@ static void status_of_a_node(void **state)
 	assert_int_equal(status(&h, "{}", &no_link), 0);
 	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.0\"}", &no_link), 0);
 	assert_false(no_link);
-	status_says(&h, "{\"deviceID\":\"0000:01:10.4\"}", "there is none of this address");
+	status_says(&h, "{\"deviceID\":\"0000:01:10.4\"}", "'0000:01:10.4' does not exist");
 	status_says(&h, "{\"deviceID\":\"0000:01:10.2\"}", "VF '0000:01:10.2' has no driver");
 	snprintf(path, sizeof(path), "%s" IGB "0000:01:10.2/driver", h.dir);
 	assert_int_equal(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);

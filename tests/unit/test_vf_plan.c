@@ -236,7 +236,7 @@ static void bad_places(void **state)
 	      "conf.deviceID '0000:01:00.0' is not a VF: its directory below /sys/bus/pci/devices has "
 	      "no physfn (it is a PF)");
 	FAILS(vf_place_read(&h.root, NULL, "0000:01:10.4", &p, &e), -ENODEV,
-	      "PCI device '0000:01:10.4': there is none of this address");
+	      "PCI device '0000:01:10.4' does not exist");
 	assert_int_equal(e.kind, ERR_UNAVAILABLE);
 	host_remove(&h);
 }

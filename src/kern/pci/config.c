@@ -12,10 +12,11 @@
 #include "kern/pci/internal.h"
 
 enum {
-	CONFIG_USER = 64,   /* what users other than root may read */
-	CONFIG_EXT = 0x100, /* first extended capability */
+	CONFIG_USER = 64,   /* number of bytes that users other than root can read */
+	CONFIG_EXT = 0x100, /* offset of the first extended capability */
 	CONFIG_END = 4096,
-	CAPS_MAX = 48, /* (256 - 64) / 4: as many as can be, more is a circle */
+	/* maximum number of capabilities, (256 - 64) / 4: a longer list is circular */
+	CAPS_MAX = 48,
 	EXT_CAPS_MAX = (CONFIG_END - CONFIG_EXT) / 8,
 };
 
@@ -50,7 +51,8 @@ static int config_open(struct config *c, const struct root *r, const char *bdf, 
 	}
 	if (c->n < CONFIG_USER)
 		return err_set(e, -EBADMSG,
-			       "read configuration space of '%s': %zu bytes, expected %d or more",
+			       "read configuration space of '%s': %zu bytes, expected at least "
+			       "%d",
 			       bdf, c->n, CONFIG_USER);
 	if (c->n == CONFIG_USER)
 		return err_kind(e, ERR_UNAVAILABLE, -EACCES,
@@ -78,10 +80,10 @@ static uint32_t dword(const struct config *c, size_t at)
 
 static int circle(const struct config *c, struct err *e)
 {
-	return err_set(e, -EBADMSG, "the list of capabilities of '%s' is a circle", c->bdf);
+	return err_set(e, -EBADMSG, "the list of capabilities of '%s' is circular", c->bdf);
 }
 
-/* Where a capability is; 0: there is none. */
+/* Returns the offset of a capability; 0: the device does not have it. */
 static int find_cap(const struct config *c, uint8_t id, size_t size, struct err *e)
 {
 	size_t at;
@@ -101,7 +103,7 @@ static int find_cap(const struct config *c, uint8_t id, size_t size, struct err 
 	return 0;
 }
 
-/* 0xffffffff: a device that is off the bus, or one without extended configuration space. */
+/* 0xffffffff: the device was removed, or has no extended configuration space */
 static int find_ext_cap(const struct config *c, uint16_t id, size_t size, struct err *e)
 {
 	size_t at = CONFIG_EXT;
@@ -164,7 +166,7 @@ int pci_devctl_read(const struct root *r, const char *bdf, struct pci_devctl *re
 	return 1;
 }
 
-/* Writes the bits of mask in the word at `at`, if they differ, and reads them back. */
+/* Sets the bits of mask in the word at offset `at` if they differ, and reads them back. */
 static int set_word(struct config *c, size_t at, uint16_t mask, uint16_t value, const char *what,
 		    struct err *e)
 {

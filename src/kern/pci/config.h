@@ -3,12 +3,12 @@
 #define UNIRAIL_KERN_PCI_CONFIG_H
 
 /*
- * Registers of PCI configuration space that decide how fast a NIC reaches memory and GPUs, by the file
- * `config` of sysfs: what `setpci ECAP_ACS+6.w` and `setpci CAP_EXP+8.w` read and write. Layout: PCI
- * Express Base Specification, include/uapi/linux/pci_regs.h.
+ * Registers of PCI configuration space that determine how fast a NIC accesses memory and GPUs, by the file `config` of
+ * sysfs, like `setpci ECAP_ACS+6.w` and `setpci CAP_EXP+8.w`. Layout: PCI Express Base Specification,
+ * include/uapi/linux/pci_regs.h.
  *
- * The kernel shows the first 64 bytes to users other than root, which have no capabilities: -EACCES.
- * Settings last until the device is reset or the host boots. Kernel lockdown refuses writes: -EPERM.
+ * Users other than root can read only the first 64 bytes, which contain no capabilities: -EACCES. Settings last until
+ * the device is reset or the host boots. Kernel lockdown refuses writes: -EPERM.
  */
 
 #include "kern/pci/pci.h"
@@ -27,7 +27,7 @@ enum pci_acs_bits {
 };
 
 struct pci_acs {
-	uint16_t capable, control; /* enum pci_acs_bits; of `capable` the lower 7 bits */
+	uint16_t capable, control; /* enum pci_acs_bits; in `capable` the lower 7 bits */
 };
 
 /* Device Control of the PCI Express capability. */
@@ -36,11 +36,13 @@ struct pci_devctl {
 	bool relaxed;			/* relaxed ordering */
 };
 
-/* 1: read; 0: the function has no such capability. -EBADMSG: the list of capabilities is a circle. */
+/* Returns 1 if the register was read, 0 if the function does not have the capability. -EBADMSG: the list of
+ * capabilities is circular. */
 int pci_acs_read(const struct root *r, const char *bdf, struct pci_acs *ret, struct err *e);
 int pci_devctl_read(const struct root *r, const char *bdf, struct pci_devctl *ret, struct err *e);
 
-/* Each reads the register back; -EIO if it did not take the value. -EOPNOTSUPP: no such capability. */
+/* These set a register and read it back; -EIO: it did not take the value. -EOPNOTSUPP: the function does not have the
+ * capability. */
 int pci_acs_set(const struct root *r, const char *bdf, uint16_t control, struct err *e);
 int pci_max_read_set(const struct root *r, const char *bdf, uint16_t bytes, struct err *e);
 int pci_relaxed_set(const struct root *r, const char *bdf, bool on, struct err *e);

@@ -52,8 +52,8 @@ int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e)
 	r = nl_request(w, m, take_family, NULL, &d, e);
 	if (r == -ENOENT || (r == 0 && d.family < NLMSG_MIN_TYPE))
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"open devlink: this kernel has none (CONFIG_NET_DEVLINK, which a "
-				"driver with an eswitch brings)");
+				"open devlink: the kernel has none (CONFIG_NET_DEVLINK, which "
+				"drivers with an eswitch select)");
 	if (r < 0)
 		return err_wrap(e, r, "open devlink");
 	*ret = xcalloc(1, sizeof(**ret));
@@ -92,7 +92,7 @@ static void put_handle(struct nl_msg *m, const char *bdf)
 	put_str(m, DEVLINK_ATTR_DEV_NAME, bdf);
 }
 
-/* The address comes from a configuration; the attribute's size is fixed here. */
+/* Checks the address, which comes from a configuration: the size of the attribute is fixed. */
 static int check_bdf(const char *bdf, struct err *e)
 {
 	return strlen(bdf) < sizeof(((struct devlink_port *)0)->dev)
@@ -121,8 +121,8 @@ static int no_eswitch(const char *bdf, const char *action, struct err *e)
 {
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-		"%s the eswitch mode of '%s': Operation not supported (EOPNOTSUPP): the device or its driver has no "
-		"eswitch to choose",
+		"%s the eswitch mode of '%s': Operation not supported (EOPNOTSUPP): the device "
+		"or its driver has no eswitch",
 		action, bdf);
 }
 
@@ -271,7 +271,8 @@ static int take_version(void *msg, void *arg)
 
 	if (r < 0)
 		return r;
-	/* One attribute a component: the table keeps the last, so all are walked. */
+	/* the message has one attribute per component, and a parsed table has only the last: so all
+	 * are read */
 	nlmsg_for_each_attr(a, h, sizeof(struct genlmsghdr), left)
 	{
 		if (nla_type(a) != DEVLINK_ATTR_INFO_VERSION_RUNNING || v->found)
@@ -318,7 +319,7 @@ static int take_param(void *msg, void *arg)
 	nested_attrs(tb[DEVLINK_ATTR_PARAM], value, DEVLINK_ATTR_MAX);
 	if (!value[DEVLINK_ATTR_PARAM_VALUES_LIST])
 		return 0;
-	/* One for each configuration mode; a flag: present is true. */
+	/* the list has one value per configuration mode; a bool is a flag: present means true */
 	nla_for_each_nested(a, value[DEVLINK_ATTR_PARAM_VALUES_LIST], left)
 	{
 		nested_attrs(a, tb, DEVLINK_ATTR_MAX);

@@ -3,9 +3,9 @@
 #define UNIRAIL_KERN_PCI_DEVLINK_H
 
 /*
- * The embedded switch of a PF and its ports, by devlink over generic netlink
- * (Documentation/networking/devlink). The wire is NL_GENERIC in the namespace of the devlink
- * instance (reloading can move it; else the initial one). Changing needs CAP_NET_ADMIN.
+ * The embedded switch of a PF and its ports, by devlink over generic netlink (Documentation/networking/devlink). The
+ * wire is NL_GENERIC in the namespace of the devlink instance, which is the initial one unless a reload moved the
+ * instance. Changes need CAP_NET_ADMIN.
  */
 
 #include "kern/netlink/nl.h"
@@ -16,7 +16,7 @@ enum devlink_flavour {
 	DEVLINK_PCI_PF,
 	DEVLINK_PCI_VF,
 	DEVLINK_PCI_SF,
-	DEVLINK_VIRTUAL, /* a VF's or SF's own port, seen from inside */
+	DEVLINK_VIRTUAL, /* port of a VF or SF itself */
 	DEVLINK_FLAVOUR_OTHER,
 };
 
@@ -25,37 +25,37 @@ struct devlink_port {
 	uint32_t index;
 	enum devlink_flavour flavour;
 	int netdev_index;
-	char netdev[16], ibdev[64]; /* the representor, or the port's own; "" none here */
-	uint32_t number;	    /* physical port */
+	/* of the representor, or of the port itself; "": none in this namespace */
+	char netdev[16], ibdev[64];
+	uint32_t number; /* physical port */
 	uint32_t controller;
-	int pf, vf, sf; /* which function a representor stands for; -1: not reported */
-	bool external;	/* on another host's side of a DPU */
+	int pf, vf, sf; /* the function that a representor represents; -1: not reported */
+	bool external;	/* the function belongs to another host, the one of a DPU */
 };
 
-struct devlink; /* a wire and the family's number */
+struct devlink; /* a wire, and the number of devlink's netlink family */
 
-/* `w` stays the caller's and must outlive it. -EOPNOTSUPP (kind ERR_UNAVAILABLE): this kernel has no
- * devlink. */
+/* w is borrowed and must exist until devlink_close(). -EOPNOTSUPP (kind ERR_UNAVAILABLE): the kernel has no devlink. */
 int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e);
 void devlink_cleanup(struct devlink **d);
 #define auto_devlink __attribute__((cleanup(devlink_cleanup)))
 
-/* -EOPNOTSUPP: the device (or its driver) has no eswitch: it is legacy for ever. */
+/* -EOPNOTSUPP: the device or its driver has no eswitch, so its mode is always legacy. */
 int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *ret, struct err *e);
-/* Takes seconds with many VFs. The VFs should be unbound first (mlx5: -EBUSY, kind ERR_AGAIN). */
+/* Takes seconds with many VFs. Unbind the VFs first (mlx5: -EBUSY, kind ERR_AGAIN). */
 int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e);
 const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev" */
-/* Ports of a device, bdf NULL: of all; in the kernel's order. free() the list. */
+/* Lists the ports of a device, or of all devices (bdf NULL), in the kernel's order. The caller frees the list. */
 int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **ret, size_t *n,
 		      struct err *e);
 
 /*
- * The running version of one component ("fw.app.name": an Intel NIC's DDP package). `device` is an address or an
- * auxiliary device's name ("mlx5_core.sf.4"). -ENOENT: the device does not tell this one.
+ * Returns the running version of one component ("fw.app.name": the DDP package of an Intel NIC). `device`: an address,
+ * or the name of an auxiliary device ("mlx5_core.sf.4"). -ENOENT: the device does not report this component.
  */
 int devlink_info_version(struct devlink *d, const char *device, const char *name, char *ret,
 			 size_t size, struct err *e);
-/* A parameter that is a bool ("enable_rdma"), its first value. -ENOENT: the device has none of this name. */
+/* Returns the first value of a bool parameter ("enable_rdma"). -ENOENT: the device does not have the parameter. */
 int devlink_param_bool(struct devlink *d, const char *device, const char *name, bool *ret,
 		       struct err *e);
 

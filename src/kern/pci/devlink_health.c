@@ -15,8 +15,8 @@
 
 enum {
 	DATAGRAM_MAX = 8192,
-	IN_ERROR =
-		1, /* enum devlink_health_reporter_state of the kernel, of which UAPI has no name */
+	/* enum devlink_health_reporter_state of the kernel, which UAPI headers do not define */
+	IN_ERROR = 1,
 };
 
 struct reporters {
@@ -24,7 +24,7 @@ struct reporters {
 	size_t n;
 };
 
-/* 1: a reporter, 0: the message is about something else. */
+/* Returns 1 if the message is a reporter, 0 if it has another subject. */
 static int read_reporter(const void *msg, struct devlink_reporter *ret)
 {
 	struct nlattr *tb[DEVLINK_ATTR_MAX + 1], *of[DEVLINK_ATTR_MAX + 1];
@@ -40,7 +40,7 @@ static int read_reporter(const void *msg, struct devlink_reporter *ret)
 	nested_attrs(tb[DEVLINK_ATTR_HEALTH_REPORTER], of, DEVLINK_ATTR_MAX);
 	get_str(of[DEVLINK_ATTR_HEALTH_REPORTER_NAME], p.name, sizeof(p.name));
 	p.is_error = get_u8(of[DEVLINK_ATTR_HEALTH_REPORTER_STATE], 0) == IN_ERROR;
-	/* The kernel sends it for reporters with a function that recovers. */
+	/* the kernel sends this attribute only for reporters that can recover */
 	p.can_recover = of[DEVLINK_ATTR_HEALTH_REPORTER_AUTO_RECOVER] != NULL;
 	*ret = p;
 	return 1;
@@ -85,9 +85,11 @@ int devlink_watch_open(const struct devlink *d, int *fd, struct err *e)
 
 	if (!d->config_group)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"watch devlink: this kernel names no group of notifications");
+				"watch devlink: the kernel reports no multicast group of "
+				"notifications");
 	s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_GENERIC);
-	/* Without an address of its own it has the kernel's, 0, and the kernel sends a notification to all but its sender. */
+	/* The kernel sends a notification to all sockets but its sender, whose address is 0. An unbound socket has this
+	 * address as well, so it must be bound. */
 	if (s < 0 || bind(s, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
 	    setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &d->config_group,
 		       sizeof(d->config_group)) < 0)

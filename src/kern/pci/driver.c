@@ -24,14 +24,14 @@ static int write_numvfs(const struct root *r, const char *pf, uint32_t n, struct
 	if (code == -ENOMEM)
 		return err_kind(
 			e, ERR_UNAVAILABLE, code,
-			"make %u VFs of '%s': Cannot allocate memory (ENOMEM): the firmware left no room for their "
-			"registers: boot with pci=realloc",
+			"make %u VFs of '%s': Cannot allocate memory (ENOMEM): the firmware "
+			"reserved no room for their registers: boot with pci=realloc",
 			n, pf);
 	if (code == -EBUSY)
 		return err_kind(
 			e, ERR_AGAIN, code,
-			"make %u VFs of '%s': Device or resource busy (EBUSY): its VFs are in use (vfio, a guest) or "
-			"being changed",
+			"make %u VFs of '%s': Device or resource busy (EBUSY): its VFs are in "
+			"use (vfio, a guest) or another process changes their number",
 			n, pf);
 	return code < 0 ? err_wrap(e, code, "make %u VFs of '%s'", n, pf) : 0;
 }
@@ -47,12 +47,12 @@ int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e)
 		return 0;
 	if (!d.is_pf)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"make VFs of '%s': it has no SR-IOV: enable it in the BIOS and the "
-				"card's firmware",
+				"make VFs of '%s': it has no SR-IOV: enable SR-IOV in the BIOS "
+				"and in the card's firmware",
 				pf);
 	if (n > d.total_vfs)
 		return err_kind(e, ERR_CONF, -ERANGE,
-				"make %u VFs of '%s': it can have %u (sriov_totalvfs)", n, pf,
+				"make %u VFs of '%s': its maximum is %u (sriov_totalvfs)", n, pf,
 				d.total_vfs);
 	if (d.num_vfs && n)
 		code = write_numvfs(r, pf, 0, e);
@@ -120,17 +120,19 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
 	if (code < 0 || !strcmp(d.driver, driver))
 		return code;
 	if (d.driver[0])
-		return err_set(e, -EBUSY, "bind '%s' to driver '%s': '%s' has it: unbind it first",
+		return err_set(e, -EBUSY,
+			       "bind '%s' to driver '%s': it is bound to '%s': unbind "
+			       "it first",
 			       bdf, driver, d.driver);
 	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s/bind", driver);
 	code = file_write_attr(r, path, bdf, e);
 	return code < 0 ? cannot_bind(&d, driver, code, e) : 0;
 }
 
-/* The only driver that may bind from now on; NULL: any that matches. */
+/* Sets the only driver that may bind from now on; NULL: any driver that matches. */
 static int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e)
 {
-	/* An empty line clears it: driver_set_override(). */
+	/* an empty line clears the override: driver_set_override() of the kernel */
 	int code = write_attr(r, bdf, "driver_override", driver ? driver : "\n", e);
 
 	return code < 0 ? err_wrap(e, code, "set the driver override of '%s'", bdf) : 0;
@@ -162,7 +164,7 @@ static int rebind(const struct root *r, struct pci_dev *d, const char *driver, s
 	}
 	if (!d->driver[0])
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"find a driver for '%s': no loaded module wants it", d->bdf);
+				"find a driver for '%s': no loaded module matches it", d->bdf);
 	return 0;
 }
 

@@ -12,12 +12,12 @@
 #include "base/alloc.h"
 #include "kern/pci/internal.h"
 
-/* include/uapi/fwctl/fwctl.h of Linux 6.15, which older headers lack. */
+/* Copied from include/uapi/fwctl/fwctl.h of Linux 6.15, because older headers lack it. */
 struct fwctl_rpc_arg {
 	uint32_t size, scope, in_len, out_len;
 	uint64_t in, out; /* pointers, aligned to 8 */
 };
-_Static_assert(sizeof(struct fwctl_rpc_arg) == 32, "as the kernel has it");
+_Static_assert(sizeof(struct fwctl_rpc_arg) == 32, "layout of the kernel");
 #define FWCTL_RPC_IOCTL _IO(0x9A, 1)
 enum { SCOPE_CONFIGURATION = 0, SCOPE_DEBUG_READ_ONLY = 1 };
 
@@ -30,7 +30,8 @@ enum {
 	OP_READ = 1,
 };
 
-/* A command: 16 bytes; ACCESS_REG is followed by the register: the item's head and its data. */
+/* Layout of a command: 16 bytes; ACCESS_REG is followed by the register, which is the header and the data of the
+ * item. */
 enum {
 	HEAD = 16,
 	ITEM_HEAD = 12,
@@ -101,7 +102,8 @@ void fwctl_close(struct fwctl *f)
 	cleanup_fd(&f->fd);
 }
 
-/* Success of the ioctl is not the command's: its status is the first byte of the answer. */
+/* Sends a command. The ioctl succeeds even if the command fails: the first byte of the response is the command's
+ * status. */
 static int call(struct fwctl *f, unsigned int scope, const unsigned char *in, unsigned char *out,
 		size_t n, const char *what, struct err *e)
 {
@@ -166,7 +168,7 @@ int fwctl_link_type_get(struct fwctl *f, unsigned int port, enum fwctl_value whi
 	return 0;
 }
 
-/* The item as it was read goes back, with two bits changed: nv_param.c of the kernel does the same. */
+/* Writes the item as it was read, with only two bits changed, like nv_param.c of the kernel. */
 static int item_write(struct fwctl *f, unsigned int port, const unsigned char *item,
 		      enum fwctl_link_type type, struct err *e)
 {
@@ -217,7 +219,7 @@ static int cong(struct fwctl *f, int cmd, enum fwctl_cong which, unsigned int pr
 		return err_kind(e, ERR_CONF, -EINVAL, "priority %u: expected 0 to 7", prio);
 	set(in, 0, (uint32_t)cmd << 16);
 	set(in, 2, (uint32_t)prio << 4 | (uint32_t)which);
-	/* enable; tag_enable is left 0: the packets' own ECN bits count */
+	/* enable; tag_enable stays 0, so the ECN bits of the packets are used */
 	set(in, 3, on ? UINT32_C(1) << 31 : 0);
 	snprintf(what, sizeof(what), "%s ECN (%s) of priority %u of %s", query ? "read" : "set",
 		 which == FWCTL_CONG_RP ? "roce_rp" : "roce_np", prio, f->name);

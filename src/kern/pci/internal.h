@@ -12,14 +12,14 @@ enum { PCI_PATH_MAX = 512 };
 struct devlink {
 	struct nl_wire *w;
 	uint16_t family;
-	uint32_t config_group; /* the multicast group of notifications; 0: unknown */
+	uint32_t config_group; /* multicast group of notifications; 0: unknown */
 };
 
-/* A request of the family, without attributes; flags: NLM_F_*. */
+/* Creates a request of the devlink family without attributes; flags: NLM_F_*. */
 struct nl_msg *devlink_request(const struct devlink *d, int cmd, int flags);
 
-/* "/sys/bus/pci/devices/BDF/ATTR", or below /sys/bus/auxiliary; attr "": the device itself. Refuses
- * what would lead elsewhere. */
+/* Returns "/sys/bus/pci/devices/BDF/ATTR", or a path below /sys/bus/auxiliary; attr "": the
+ * directory of the device. Refuses names that lead outside. */
 int pci_attr_path(const char *device, const char *attr, char path[static PCI_PATH_MAX],
 		  struct err *e);
 

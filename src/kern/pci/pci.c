@@ -45,21 +45,21 @@ int pci_attr_path(const char *device, const char *attr, char path[static PCI_PAT
 	if (!device[0] || device[0] == '.' || strchr(device, '/') || strlen(device) >= PCI_NAME_MAX)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"'%s' is not a device: wants a PCI address such as 0000:3b:00.2 or an "
-			"auxiliary device's name",
+			"'%s' is not a device: expected a PCI address such as 0000:3b:00.2, or "
+			"the name of an auxiliary device",
 			device);
 	n = snprintf(path, PCI_PATH_MAX, "/sys/bus/%s/devices/%s%s%s", bus, device,
 		     attr[0] ? "/" : "", attr);
 	return n < PCI_PATH_MAX ? 0 : err_set(e, -ENAMETOOLONG, "'%s': too long", attr);
 }
 
-/* Only for addresses: auxiliary devices have none of what is asked. */
+/* Accepts only PCI addresses: auxiliary devices do not have the requested attributes. */
 static int pci_path_of(const char *bdf, const char *attr, char path[static PCI_PATH_MAX],
 		       struct err *e)
 {
 	if (!pci_bdf_ok(bdf))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"'%s' is not a PCI address: wants one such as 0000:3b:00.2", bdf);
+				"'%s' is not a PCI address such as 0000:3b:00.2", bdf);
 	return pci_attr_path(bdf, attr, path, e);
 }
 
@@ -74,7 +74,7 @@ static uint64_t read_hex(const struct root *r, const char *bdf, const char *attr
 	return v;
 }
 
-/* False where it is missing or is no number from -1 on. */
+/* Returns false if the attribute is missing or not a number of at least -1. */
 static bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret)
 {
 	char path[PCI_PATH_MAX], line[32];
@@ -84,8 +84,8 @@ static bool pci_read_num(const struct root *r, const char *bdf, const char *attr
 	       num_i64(span_of(line), -1, INT32_MAX, ret) == 0;
 }
 
-/* The last part of a symbolic link's target: 1; 0 (and "") where there is none; negative: it cannot be
- * told, which is not the same. */
+/* Reads the last part of a symbolic link's target. Returns 1, or 0 (and "") if there is no such link; negative: it
+ * could not be read. */
 static int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret,
 			 size_t size, struct err *e)
 {
@@ -140,7 +140,7 @@ static int read_group(const struct root *r, const char *bdf)
 		       : -1;
 }
 
-/* -ENODEV: it is not. Anything else is not known. */
+/* Returns -ENODEV if the device does not exist; with other errors it is unknown. */
 static int is_there(const struct root *r, const char *bdf, struct err *e)
 {
 	char path[PCI_PATH_MAX];
@@ -151,8 +151,7 @@ static int is_there(const struct root *r, const char *bdf, struct err *e)
 		code = file_lstat(r, path, &st, e);
 	if (code != -ENOENT && code != -ENOTDIR)
 		return code;
-	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"PCI device '%s': there is none of this address", bdf);
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "PCI device '%s' does not exist", bdf);
 }
 
 int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e)
@@ -204,7 +203,7 @@ static int by_number(const void *a, const void *b)
 	return (x->vf > y->vf) - (x->vf < y->vf);
 }
 
-/* 1: the attribute is a VF. */
+/* Returns 1 if the attribute is a VF. */
 static int read_vf(const struct root *r, const char *pf, const char *attr, struct pci_vf *ret,
 		   struct err *e)
 {
@@ -260,7 +259,8 @@ int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_M
 	if (code < 0)
 		return code;
 	if (!code)
-		return err_set(e, -EINVAL, "PCI device '%s' is not a VF: it has no physfn", vf);
+		return err_set(e, -EINVAL, "PCI device '%s' is not a VF: it has no link physfn",
+			       vf);
 	code = pci_vf_list(r, found, &list, &n, e);
 	if (code < 0)
 		return code;
@@ -275,9 +275,9 @@ int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_M
 			vf, n, found);
 }
 
-/* What is above a function and what is below it. */
+/* The path from the root complex to a function, and the devices below the function. */
 
-/* The part after the last "/pciDDDD:BB/": with VMD there is a second root below the first. */
+/* Parses the part after the last "/pciDDDD:BB/": with VMD there is a second root below the first. */
 static void step(struct pci_path *p, struct span part)
 {
 	auto_free char *name = span_dup(part);
@@ -300,12 +300,12 @@ int pci_path_read(const struct root *r, const char *bdf, struct pci_path *ret, s
 	if (code == 0)
 		code = link_read(r, path, target, sizeof(target), e);
 	if (code < 0)
-		return err_wrap(e, code, "find the way to PCI device '%s'", bdf);
+		return err_wrap(e, code, "find the path to PCI device '%s'", bdf);
 	for (rest = span_of(target); span_cut(&rest, '/', &part);)
 		step(&p, part);
 	if (!p.n || strcmp(p.ports[p.n - 1], bdf) != 0)
 		return err_set(e, -EBADMSG,
-			       "find the way to PCI device '%s': %s leads to '%s', not to it", bdf,
+			       "find the path to PCI device '%s': %s leads to '%s' instead", bdf,
 			       path, target);
 	p.n--;
 	*ret = p;
@@ -392,16 +392,16 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 	int code;
 
 	if (!name[0] || name[0] == '.' || strchr(name, '/') || strlen(name) >= PCI_NAME_MAX)
-		return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not a name of a %s", name,
+		return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not a valid name of a %s", name,
 				children[what].name);
 	snprintf(path, sizeof(path), "/sys/class/%s/%s/device", children[what].class, name);
 	code = link_read(r, path, target, sizeof(target), NULL);
 	base = code < 0 ? "" : pci_base_name(target);
-	/* "virtio0", a USB function: neither address nor auxiliary device */
+	/* the parent is neither a PCI nor an auxiliary device, such as "virtio0" or a USB function */
 	if (code < 0 || (!pci_bdf_ok(base) && !is_auxiliary(r, base)) ||
 	    !str_copy(ret, PCI_NAME_MAX, base))
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"%s '%s' is on no PCI or auxiliary device", children[what].name,
-				name);
+				"%s '%s' has no PCI or auxiliary device as parent",
+				children[what].name, name);
 	return 0;
 }

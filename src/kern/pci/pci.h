@@ -3,10 +3,10 @@
 #define UNIRAIL_KERN_PCI_PCI_H
 
 /*
- * PCI functions, their VFs and what hangs below them, from sysfs under a root
+ * PCI functions, their VFs and child devices, from sysfs under a root
  * (Documentation/ABI/testing/sysfs-bus-pci). An address is "0000:3b:00.2", lower case; the domain
- * can have more than four digits (VMD). Where a "device" is asked for, an auxiliary device's name
- * ("mlx5_core.sf.4") does as well. Lists of names are freed by str_list_free().
+ * can have more than four digits (VMD). A parameter `device` may also be the name of an auxiliary
+ * device ("mlx5_core.sf.4"). Lists of names are freed by str_list_free().
  *
  * The network and RDMA children of a function are those of the namespace /sys was mounted in: a
  * device that was moved into a pod is not seen there.
@@ -22,12 +22,13 @@ struct pci_dev {
 	char bdf[PCI_BDF_MAX];
 	uint16_t vendor, device, subvendor, subdevice;
 	uint32_t class;		     /* 0x020000: Ethernet, 0x020700: InfiniBand */
-	char driver[PCI_DRIVER_MAX]; /* "" none */
-	char physfn[PCI_BDF_MAX];    /* a VF's PF; "" not a VF */
-	bool is_pf;		     /* it can have VFs: sriov_totalvfs is there */
+	char driver[PCI_DRIVER_MAX]; /* "": not bound to a driver */
+	char physfn[PCI_BDF_MAX];    /* the PF of a VF; "": not a VF */
+	/* the function can have VFs: it has the attribute sriov_totalvfs */
+	bool is_pf;
 	uint32_t total_vfs, num_vfs;
-	int numa;	 /* -1 none */
-	int iommu_group; /* -1 none: no vfio */
+	int numa;	 /* NUMA node; -1: none */
+	int iommu_group; /* -1: none, so vfio cannot be used */
 };
 
 struct pci_vf {
@@ -35,8 +36,8 @@ struct pci_vf {
 	char bdf[PCI_BDF_MAX];
 };
 
-/* The way from the root complex down: pci0000:3a, then bridges and switch ports, without the
- * function itself. */
+/* The path from the root complex to a function: pci0000:3a, then bridges and switch ports, without
+ * the function itself. */
 struct pci_path {
 	char root[PCI_BDF_MAX];
 	char ports[PCI_DEPTH_MAX][PCI_BDF_MAX];
@@ -44,54 +45,59 @@ struct pci_path {
 };
 
 bool pci_bdf_ok(const char *s);
-/* "vfio-pci", "uio_pci_generic", "igb_uio": drivers that hand a function to user space, so that it
- * has no netdev (the SR-IOV device plugin's list). */
+/* Returns whether the driver is one of the SR-IOV device plugin's list of drivers for user space:
+ * "vfio-pci", "uio_pci_generic", "igb_uio". The function then has no netdev. */
 bool pci_driver_is_dpdk(const char *driver);
 
-/* -ENODEV when there is no such function; what an attribute does not tell is 0, "" or -1. */
+/* -ENODEV: no such function. Attributes that it does not have are 0, "" or -1. */
 int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e);
-/* All of them, by address; functions that go away meanwhile are left out. free() the list. */
+/* Lists all functions, sorted by address, without those that are removed meanwhile. The caller
+ * frees the list. */
 int pci_list(const struct root *r, struct pci_dev **ret, size_t *n, struct err *e);
-/* The PF's VFs, by number; free() the list. */
+/* Lists the VFs of a PF, sorted by number; the caller frees the list. */
 int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_t *n,
 		struct err *e);
-/* The VF's PF and its number there; -EINVAL when it is not a VF. */
+/* Returns the PF of the VF and its VF number; -EINVAL: it is not a VF. */
 int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_MAX], uint32_t *ret,
 		  struct err *e);
 int pci_path_read(const struct root *r, const char *bdf, struct pci_path *ret, struct err *e);
-/* Ports that two functions share, from the root complex; -1: not even that. The more, the nearer. */
+/* Returns the number of ports that both paths share, counted from the root complex; -1: the root
+ * differs. The higher the number, the nearer the functions. */
 int pci_path_common(const struct pci_path *a, const struct pci_path *b);
 
 enum pci_child { PCI_NETDEV, PCI_RDMA, PCI_UVERBS, PCI_UMAD };
-/* Names of a device's netdevs, RDMA devices, "uverbs0", "umad0"/"issm0"; none is no error. */
+/* Lists the names of a device's netdevs, RDMA devices, "uverbs0", or "umad0"/"issm0"; a device
+ * without any is no error. */
 int pci_children(const struct root *r, const char *device, enum pci_child what, char ***names,
 		 size_t *n, struct err *e);
-const char *pci_child_name(enum pci_child what); /* "network device" ... */
-/* Auxiliary devices of the function: "mlx5_core.rdma.0", "mlx5_core.sf.4". */
+const char *pci_child_name(enum pci_child what); /* name for error messages: "network device" ... */
+/* Lists the auxiliary devices of the function: "mlx5_core.rdma.0", "mlx5_core.sf.4". */
 int pci_auxiliary(const struct root *r, const char *bdf, char ***names, size_t *n, struct err *e);
-/* The device that a netdev or RDMA device (what: PCI_NETDEV or PCI_RDMA) hangs on: an address or an
- * auxiliary device's name. -ENODEV: it has none (macvlan, soft-RoCE), or there is no such name. */
+/* Returns the parent device of a netdev or RDMA device (what: PCI_NETDEV or PCI_RDMA): an address
+ * or the name of an auxiliary device. -ENODEV: it has no parent (macvlan, soft-RoCE), or does not
+ * exist. */
 int pci_of(const struct root *r, enum pci_child what, const char *name,
 	   char ret[static PCI_NAME_MAX], struct err *e);
 
 /* ---- changes: driver.c ---- */
 
 /*
- * Sets sriov_numvfs. That many already: nothing is written, no VF is disturbed. Else 0 comes first
- * (the kernel takes no other change), which destroys the VFs there are. Read back at the end.
- * -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY with the remedy.
- * Takes up to seconds; the VFs' drivers bind after that (kern/pci/uevent.h waits).
+ * Sets sriov_numvfs and reads it back. If the number is the same already, nothing is written and no
+ * VF is disturbed; otherwise writes 0 first (the kernel requires it), which destroys the existing
+ * VFs. -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY with the remedy.
+ * Takes up to seconds; the drivers of the VFs bind after that (wait by kern/pci/uevent.h).
  */
 int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e);
-/* Without a driver is success. */
+/* Success as well if the function is not bound. */
 int pci_unbind(const struct root *r, const char *bdf, struct err *e);
-/* Bound to it already is success; to another: -EBUSY, unbind first. */
+/* Success as well if the function is bound to this driver already; -EBUSY if it is bound to another
+ * one: unbind it first. */
 int pci_bind(const struct root *r, const char *bdf, const char *driver, struct err *e);
-/* Lets the kernel find the driver (drivers_probe). The kernel does not report that it found
- * none. */
+/* Triggers the kernel's search for a driver (drivers_probe). The kernel does not report whether it
+ * found one. */
 int pci_probe(const struct root *r, const char *bdf, struct err *e);
-/* Rebinds to vfio-pci or back: override, unbind, probe, then verify. NULL: the kernel's own driver.
- * On failure the override is removed. */
+/* Rebinds a function to vfio-pci or back: override, unbind, probe, verify. driver NULL: the
+ * kernel's default driver. On failure the override is removed. */
 int pci_rebind(const struct root *r, const char *bdf, const char *driver, struct err *e);
 
 #endif

@@ -14,9 +14,10 @@
 #include "base/loop.h"
 
 enum {
-	DATAGRAM_MAX = 8192, /* the kernel's own buffer is 2 KiB (UEVENT_BUFFER_SIZE) */
-	ROOM = 1 << 20,	     /* making 128 VFs sends thousands of events */
-	RECHECK_MS = 1000,   /* below a user namespace some events reach no process */
+	DATAGRAM_MAX = 8192, /* the kernel's buffer for an event has 2 KiB (UEVENT_BUFFER_SIZE) */
+	ROOM = 1 << 20,	     /* room for the thousands of events of 128 new VFs */
+	/* interval of checks without an event: in a user namespace some events are not delivered */
+	RECHECK_MS = 1000,
 };
 
 int uevent_open(int *fd, struct err *e)
@@ -28,7 +29,8 @@ int uevent_open(int *fd, struct err *e)
 
 	if (s < 0)
 		return err_sys(e, -errno, "listen to the kernel's device events");
-	/* FORCE lifts the limit of rmem_max and needs CAP_NET_ADMIN; losing events costs time only. */
+	/* The FORCE option overrides the limit of rmem_max and needs CAP_NET_ADMIN. It may fail: lost events only cost
+	 * time. */
 	if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) < 0)
 		(void)setsockopt(s, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	if (bind(s, (struct sockaddr *)&all, sizeof(all)) < 0)
@@ -95,13 +97,13 @@ int uevent_next(int fd, struct uevent *ret, struct err *e)
 			continue;
 		if (n < 0)
 			return errno == EAGAIN ? 0 : err_sys(e, -errno, "read device events");
-		/* Any process may send to the group; only port 0 is the kernel. */
+		/* any process may send to the group; only the kernel has port 0 */
 		if (from.nl_pid == 0 && uevent_parse((struct span){bytes, (size_t)n}, ret))
 			return 1;
 	}
 }
 
-/* Empties the socket: however many came, one look is enough. */
+/* Discards all queued events: one check after any number of events suffices. */
 static int drain(int fd, struct err *e)
 {
 	struct uevent u;

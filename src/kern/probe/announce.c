@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gratuitous ARP and unsolicited neighbour advertisements, for the given addresses and no other. */
+/* Sends gratuitous ARP and unsolicited neighbour advertisements for the given addresses only. */
 #include "kern/probe/probe.h"
 
 #include <errno.h>
@@ -23,8 +23,10 @@ static int announce(int fd, const struct packet_link *links, size_t n, const str
 	if (r < 0)
 		return r;
 	if (!mine->len || mine->len != l->mac.len || l->broadcast.len != mine->len)
-		return err_set(e, -EINVAL, "link address of %u bytes on a link with %u", mine->len,
-			       l->mac.len);
+		return err_set(e, -EINVAL,
+			       "link address of %u bytes, but the link has addresses "
+			       "of %u bytes",
+			       mine->len, l->mac.len);
 	r = packet_announce(fd, l, mine, &a->ip);
 	return r < 0 ? err_sys(e, r, "send a packet") : 0;
 }

@@ -12,8 +12,8 @@ static uint8_t hardware_len(uint16_t htype)
 {
 	switch (htype) {
 	case ARPHRD_ETHER:
-	case ARPHRD_IEEE802: /* some stacks on Ethernet send this; the kernel takes it too */
-		return ETH_LEN;
+	/* some stacks send this type on Ethernet; the kernel accepts it as well */
+	case ARPHRD_IEEE802: return ETH_LEN;
 	case ARPHRD_INFINIBAND: return IB_LEN;
 	}
 	return 0;
@@ -115,8 +115,9 @@ int arp_read(struct span packet, struct arp *ret)
 }
 
 /*
- * A probe that was sent to us alone is no host that wants the address: it is a switch that keeps
- * track of its ports (Cisco's IP device tracking), and took others by RFC 5227's letter.
+ * Returns whether the packet is a probe of a host that is about to use the address. A probe
+ * addressed only to this host is not: a switch with IP device tracking (Cisco) sends such probes,
+ * which RFC 5227 literally counts as conflicts.
  */
 static bool is_rival_probe(const struct arp *a, bool unicast, const struct ipaddr *ip)
 {
@@ -132,7 +133,8 @@ enum probe_saw arp_judge(const struct arp *a, bool unicast, const struct probe_e
 		return SAW_NOTHING;
 	if (ip_eq(&a->spa, &q->ip) || is_rival_probe(a, unicast, &q->ip))
 		saw = SAW_CONFLICT;
-	/* The gateway's own requests do not show that it hears us. */
+	/* only replies count: requests of the gateway do not prove that it receives this host's
+	 * packets */
 	else if (a->op == ARP_REPLY && ip_eq(&a->spa, &q->gateway) && ip_eq(&a->tpa, &q->ip))
 		saw = SAW_GATEWAY;
 	if (saw != SAW_NOTHING)

@@ -10,26 +10,27 @@
 enum { ARP_REQUEST = 1, ARP_REPLY = 2, ARP_BYTES_MAX = 8 + 2 * (20 + 4) };
 
 struct arp {
-	uint16_t htype; /* ARPHRD_*: Ethernet 1, InfiniBand 32 */
+	uint16_t htype; /* hardware type, ARPHRD_*: Ethernet 1, InfiniBand 32 */
 	uint16_t op;
 	struct mac sha, tha;
 	struct ipaddr spa, tpa;
 };
 
-/* ARP probe from 0.0.0.0: updates no neighbour cache. */
+/* Returns an ARP probe: its sender 0.0.0.0 does not update neighbour caches. */
 struct arp arp_probe(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
 struct arp arp_request(uint16_t htype, const struct mac *mine, const struct ipaddr *from,
 		       const struct ipaddr *to);
-/* Gratuitous request: sender and target are the address (RFC 5227 section 3 says why no reply). */
+/* Returns a gratuitous request, whose sender and target are the address (RFC 5227 section 3
+ * explains why it is no reply). */
 struct arp arp_announcement(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
 
 size_t arp_write(const struct arp *a, uint8_t out[static ARP_BYTES_MAX]);
-/* Trailing bytes are fine (Ethernet pads). -EBADMSG when it is no ARP for IPv4 over Ethernet or
- * InfiniBand, with address lengths that belong to its type. */
+/* Ignores trailing bytes (Ethernet pads). -EBADMSG: not an ARP packet for IPv4 over Ethernet or
+ * InfiniBand with address lengths that match the type. */
 int arp_read(struct span packet, struct arp *ret);
 
-/* `unicast`: the frame was addressed to this host only. *other: sender of the packet that
- * decided. */
+/* Classifies a packet. `unicast`: the frame was addressed to this host only. *other: MAC of the
+ * packet's sender, for SAW_CONFLICT and SAW_GATEWAY. */
 enum probe_saw arp_judge(const struct arp *a, bool unicast, const struct probe_ears *q,
 			 struct mac *other);
 

@@ -13,20 +13,21 @@ enum { PROBE_NONCE = 6 };
 
 enum probe_saw {
 	SAW_NOTHING,
-	SAW_CONFLICT, /* another host has, or is asking to have, the address */
-	SAW_GATEWAY,  /* the gateway answered us */
+	SAW_CONFLICT, /* another host uses the address, or is about to use it */
+	SAW_GATEWAY,  /* the gateway answered this host */
 };
 
 struct probe_ears {
-	struct ipaddr ip, gateway; /* gateway.family 0: none */
-	const struct mac *mine;	   /* of every link in the namespace: with the kernel's default
-				      arp_ignore=0 another link of this namespace answers for the address */
+	struct ipaddr ip, gateway; /* the probed address; gateway.family 0: none */
+	/* MACs of all links in the namespace: with the kernel's default arp_ignore=0 any link of
+	 * the namespace answers for the address */
+	const struct mac *mine;
 	size_t n_mine;
-	uint8_t nonce[PROBE_NONCE]; /* of our own solicitations (RFC 7527) */
+	uint8_t nonce[PROBE_NONCE]; /* nonce of the probe's own solicitations (RFC 7527) */
 };
 
-/* IPoIB addresses are compared without their first byte, which holds flags that a peer may see
- * differently (RFC 4391 section 9, RFC 4755). */
+/* Compares addresses. For IPoIB the first byte is ignored: it contains flags that may differ at the
+ * peer (RFC 4391 section 9, RFC 4755). */
 bool probe_mac_same(const struct mac *a, const struct mac *b);
 bool probe_is_mine(const struct probe_ears *q, const struct mac *m);
 

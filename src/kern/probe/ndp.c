@@ -10,7 +10,7 @@ enum {
 	IP6_HEAD = 40,
 	ND_HEAD = 24, /* type, code, checksum, flags, target */
 	ICMPV6 = 58,
-	HOP_LIMIT = 255, /* a router would have taken one off: it comes from this link */
+	HOP_LIMIT = 255, /* routers decrement it, so 255 proves that the sender is on this link */
 	OPT_SOURCE = 1,
 	OPT_TARGET = 2,
 	OPT_NONCE = 14,
@@ -81,7 +81,8 @@ struct ndp ndp_announcement(const struct mac *mine, const struct ipaddr *ip)
 			    .lladdr = *mine};
 }
 
-/* The sum over RFC 8200's pseudo header and the message: 0 for one that carries its checksum. */
+/* Computes the checksum over RFC 8200's pseudo header and the message; 0: the checksum that the message contains is
+ * valid. */
 static uint16_t checksum(const uint8_t addrs[static 32], const uint8_t *msg, size_t n)
 {
 	uint32_t sum = ICMPV6 + (uint32_t)n;
@@ -95,7 +96,8 @@ static uint16_t checksum(const uint8_t addrs[static 32], const uint8_t *msg, siz
 	return (uint16_t)~sum;
 }
 
-/* IPoIB puts two bytes of nothing before its 20 (RFC 4391 section 9), which makes 24 with the head. */
+/* Returns the padding of a link address option: IPoIB has two zero bytes before its 20 bytes (RFC 4391 section 9),
+ * which makes 24 with the header. */
 static size_t lladdr_pad(uint8_t len)
 {
 	return len == IB_LEN ? 2 : 0;
@@ -177,7 +179,7 @@ static int get_options(const uint8_t *p, size_t n, uint8_t lladdr_len, struct nd
 	return 0;
 }
 
-/* The rules that look at addresses and at options against them (RFC 4861 7.1.1, 7.1.2). */
+/* Checks the rules about addresses, and about options that depend on them (RFC 4861 7.1.1, 7.1.2). */
 static bool is_lawful(const struct ndp *m)
 {
 	if (ip_is_multicast(&m->target) || ip_is_multicast(&m->src))
@@ -238,7 +240,7 @@ static bool is_rival(const struct ndp *m, const struct probe_ears *q)
 		return false;
 	if (m->type == NDP_ADVERTISE)
 		return true;
-	/* Another host's duplicate address detection, unless it is this host's, looped back. */
+	/* duplicate address detection of another host, unless it is this host's own packet looped back */
 	return ip_is_unspecified(&m->src) &&
 	       !(m->has_nonce && !memcmp(m->nonce, q->nonce, PROBE_NONCE));
 }

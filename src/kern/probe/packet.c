@@ -20,7 +20,8 @@
 #include "kern/probe/arp.h"
 #include "kern/probe/ndp.h"
 
-/* sockaddr_ll ends in 8 bytes of address; the kernel takes longer ones that run over its end. */
+/* sockaddr_ll has room for an address of 8 bytes; the kernel accepts longer ones that continue
+ * after its end. */
 union link_addr {
 	struct sockaddr_ll ll;
 	uint8_t room[sizeof(struct sockaddr_ll) + MAC_MAX];
@@ -28,7 +29,7 @@ union link_addr {
 
 bool packet_link_running(const struct packet_link *l)
 {
-	/* IFF_RUNNING goes up to a second after the carrier did, and comes when packets pass. */
+	/* IFF_RUNNING follows the carrier with up to a second of delay; packets pass only then. */
 	const unsigned int all = IFF_UP | IFF_LOWER_UP | IFF_RUNNING;
 
 	return (l->flags & all) == all;
@@ -38,8 +39,9 @@ int packet_link_usable(const struct packet_link *l, const char *ifname, struct e
 {
 	if (l->arptype != ARPHRD_ETHER && l->arptype != ARPHRD_INFINIBAND)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-				"probe on '%s': links of type %u have no ARP or NDP", ifname,
-				l->arptype);
+				"probe on '%s': ARP and NDP are not supported on links of type "
+				"%u",
+				ifname, l->arptype);
 	if (l->flags & IFF_NOARP)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
 				"probe on '%s': the link is set to use no ARP (NOARP)", ifname);
@@ -50,7 +52,7 @@ static int open_socket(int family, const char *what, int *fd, struct err *e)
 {
 	int r;
 
-	/* Protocol 0: the socket receives nothing until it is bound, and by then its filter is
+	/* With protocol 0 the socket receives nothing until it is bound, after its filter is
 	 * attached. */
 	*fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd >= 0)
@@ -93,7 +95,8 @@ int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, s
 	if (r < 0)
 		return r;
 	memcpy(&want.ipv6mr_multiaddr, group.b, 16);
-	/* Two addresses with the same last three bytes have the same group. */
+	/* EADDRINUSE: another address with the same last three bytes has joined this group
+	 * already */
 	if (setsockopt(*fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &want, sizeof(want)) < 0 &&
 	    errno != EADDRINUSE)
 		return err_sys(e, -errno, "join the solicited-node group (is IPv6 on there?)");
@@ -199,8 +202,9 @@ enum { BLOCK_MAX = 16, TAKE_ALL = 0xffff };
 #define EQUALS(what, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(what), yes, no)
 #define TAKE(n)		      BPF_STMT(BPF_RET | BPF_K, (uint32_t)(n))
 
-/* A block a watch: it takes the packet or falls through to the next. Offsets are from the network
- * header. ARP: the sender is the address or the gateway, or the target is the address. */
+/* Appends the filter of one watch: it accepts the packet or continues with the next watch. Offsets
+ * begin at the network header. ARP: the sender is the address or the gateway, or the target is the
+ * address. */
 static size_t arp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
 			uint32_t gw)
 {
@@ -222,7 +226,7 @@ static size_t arp_block(struct sock_filter *f, const struct packet_watch *w, uin
 	return ARRAY_LEN(block);
 }
 
-/* NDP, by the last four bytes of target and source: ndp_judge() compares all sixteen. */
+/* NDP: compares the last four bytes of target and source; ndp_judge() compares all sixteen. */
 static size_t ndp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
 			uint32_t gw)
 {
@@ -269,13 +273,17 @@ static int packet_filter(int fd, int family, const struct packet_watch *w, size_
 	struct sock_fprog prog = {.len = (unsigned short)len, .filter = code};
 
 	if (len > BPF_MAXINSNS)
-		return err_set(e, -E2BIG, "filter packets: %zu addresses are too many at once", n);
+		return err_set(e, -E2BIG,
+			       "filter packets: %zu addresses exceed the limit of one "
+			       "filter",
+			       n);
 	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0)
 		return err_sys(e, -errno, "filter packets");
 	return 0;
 }
 
-/* The links as packet sockets need them: kern/net/link.h's facts leave the broadcast address out. */
+/* Lists the links with the broadcast address, which struct link (kern/net/link.h) does not
+ * contain. */
 
 struct list {
 	struct packet_link *v;

@@ -14,7 +14,7 @@
 #include "kern/probe/packet.h"
 #include "kern/sys/netns.h"
 
-/* Waiting for carrier; conflict test; asking the gateway; .state is known. */
+/* Waiting for the carrier; conflict test; requests to the gateway; .state is final. */
 enum stage { WAITING, PROBING, ASKING, DONE };
 
 struct job {
@@ -23,17 +23,17 @@ struct job {
 	struct packet_link link;
 	struct mac mine;
 	struct probe_ears ears;
-	struct packet_watch watch; /* of the two */
+	struct packet_watch watch; /* addresses to filter for: the probed address and the gateway */
 	enum stage stage;
-	int left; /* packets to send in this stage */
+	int left; /* number of packets left to send in this stage */
 	int64_t since_us;
-	int blocked;	  /* why nothing could be sent last time */
-	int64_t waits_ms; /* since when it is WAITING */
-	uint32_t changes; /* of carrier, until the test began */
+	int blocked;	  /* errno of the last send if the link refused the packet; 0: none */
+	int64_t waits_ms; /* monotonic ms at which WAITING began */
+	uint32_t changes; /* carrier changes counted when the test began */
 	struct loop_timer *timer, *limit;
 };
 
-/* Socket of one family, shared by all rails. */
+/* The socket of one family, shared by all rails. */
 struct ears {
 	struct run *run;
 	int family, fd;
@@ -44,19 +44,20 @@ struct run {
 	struct nl_wire *wire;
 	const struct probe_limits *limits;
 	struct packet_link *links;
-	struct mac *macs; /* of all links and of all probes */
+	struct mac *macs; /* MACs of all links in the namespace, and of all probes */
 	struct job *jobs;
 	struct ears v4, v6;
 	int groups_fd;
 	size_t n_links, n_macs, n_jobs, open;
-	int64_t links_ms; /* when they were listed */
+	int64_t links_ms; /* monotonic ms at which the links were listed */
 	int64_t begun_ms;
 };
 
 enum {
-	RETRY_MS = 10,	   /* while a link takes no packet yet, or its carrier is to come soon */
-	LONG_MS = 1000,	   /* after this time without carrier it is polled less often */
-	HEAR_AT_ONCE = 64, /* packets before the other rails get their turn */
+	/* retry interval while a link refuses packets, or waits for its carrier */
+	RETRY_MS = 10,
+	LONG_MS = 1000,	   /* time without carrier after which the link is polled less often */
+	HEAR_AT_ONCE = 64, /* number of packets after which other rails continue */
 };
 
 static bool probe_has_gateway(const struct probe *p)
@@ -91,7 +92,8 @@ static void enter(struct job *j, enum stage stage)
 	j->since_us = 0;
 }
 
-/* All rails ask in the same millisecond mostly: one dump answers them. */
+/* Lists the links at most once per millisecond, since all rails usually need them at the same
+ * time. */
 static void refresh_links(struct run *run)
 {
 	int64_t now = loop_now_ms(run->loop);
@@ -106,7 +108,7 @@ static void refresh_links(struct run *run)
 	run->links_ms = now;
 }
 
-/* NULL: it has no carrier. */
+/* Returns the link of the job; NULL: it has no carrier. */
 static const struct packet_link *running_link(struct job *j)
 {
 	const struct packet_link *l;
@@ -116,7 +118,7 @@ static const struct packet_link *running_link(struct job *j)
 	return l && packet_link_running(l) ? l : NULL;
 }
 
-/* Whether the carrier was up throughout the test. */
+/* Returns whether the link had its carrier throughout the test. */
 static bool has_kept_carrier(struct job *j)
 {
 	const struct packet_link *l = running_link(j);
@@ -124,7 +126,7 @@ static bool has_kept_carrier(struct job *j)
 	return l && l->changes == j->changes;
 }
 
-/* --- time --- */
+/* --- time limits --- */
 
 static int64_t elapsed(const struct job *j)
 {
@@ -156,7 +158,8 @@ static int reason_not_done(struct job *j)
 		return err_sys(&p->reason, j->blocked, "probe on '%s': send a packet", p->ifname);
 	return err_kind(
 		&p->reason, ERR_AGAIN, -ETIMEDOUT,
-		"probe on '%s': the limit of %d ms ended before the test did: give it more time",
+		"probe on '%s': the limit of %d ms expired before the test ended: set a longer "
+		"limit",
 		p->ifname, j->run->limits->total_ms);
 }
 
@@ -194,7 +197,8 @@ static void wait_for_carrier(struct job *j)
 	again(j, now - j->waits_ms < LONG_MS ? RETRY_MS : 5 * RETRY_MS);
 }
 
-/* A carrier that comes and goes does not make it last for ever. */
+/* Starts the test. The time limit of all waits together ends even with a carrier that changes
+ * repeatedly. */
 static void carrier_is_there(struct job *j, const struct packet_link *link)
 {
 	const struct probe_limits *l = j->run->limits;
@@ -207,9 +211,10 @@ static void carrier_is_there(struct job *j, const struct packet_link *link)
 	enter(j, j->p->want_conflict ? PROBING : ASKING);
 }
 
-/* --- the tests --- */
+/* --- tests --- */
 
-/* Sends the stage's next packet. A link may refuse packets for a moment after it came up. */
+/* Sends the next packet of the stage. A link may refuse packets for a moment after it got its
+ * carrier. */
 static void send_next(struct job *j)
 {
 	int fd = j->p->ip.family == 4 ? j->run->v4.fd : j->run->v6.fd;
@@ -231,10 +236,11 @@ static void send_next(struct job *j)
 	again(j, j->run->limits->interval_ms);
 }
 
-/* Nothing was heard in the whole of the conflict test. */
+/* Ends a conflict test without conflict: no packet of another host with the address was
+ * received. */
 static void finish_conflict_free(struct job *j)
 {
-	/* A link without carrier drops what is sent and says nothing: that silence means nothing. */
+	/* a link without carrier silently drops packets, so the missing response proves nothing */
 	if (!has_kept_carrier(j)) {
 		wait_for_carrier(j);
 		return;
@@ -266,7 +272,7 @@ static void step(void *arg)
 		send_next(j);
 	else if (j->stage == PROBING)
 		finish_conflict_free(j);
-	/* else all was asked of the gateway: its answer may be late, until the limit */
+	/* all requests to the gateway are sent: waits for a late reply until the time limit */
 }
 
 static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
@@ -285,7 +291,7 @@ static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
 	}
 }
 
-/* The loop's callback for a struct ears. */
+/* The event loop's callback of a struct ears. */
 static void probe_hear(void *arg, uint32_t events)
 {
 	struct ears *ears = arg;
@@ -294,7 +300,8 @@ static void probe_hear(void *arg, uint32_t events)
 	struct mac other;
 
 	(void)events;
-	/* An error is reported once and does not stop the probe: the timers continue. */
+	/* An error of the socket is counted once and does not end the probe: the timers
+	 * continue. */
 	for (int k = 0; k < HEAR_AT_ONCE && packet_recv(ears->fd, &in) > 0; k++) {
 		for (size_t i = 0; i < run->n_jobs; i++) {
 			struct job *j = &run->jobs[i];
@@ -322,11 +329,13 @@ static int check_limits(const struct probe_limits *l, struct err *e)
 	if (l->tries < 1 || l->interval_ms < 1 || l->total_ms < 1)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"probe limits: %d tries, %d ms apart, %d ms in all, want at least 1 each",
+			"probe limits: %d tries, %d ms apart, %d ms in all: expected at least 1 "
+			"each",
 			l->tries, l->interval_ms, l->total_ms);
 	if (l->carrier_ms < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"probe limits: %d ms for carrier, wants 0 at least", l->carrier_ms);
+				"probe limits: %d ms for the carrier: expected at least 0",
+				l->carrier_ms);
 	if ((int64_t)l->tries * l->interval_ms > l->total_ms)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"probe limits: %d tries %d ms apart do not fit into %d ms",
@@ -394,8 +403,8 @@ int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n,
 	return ret;
 }
 
-/* Whether the time is enough for a further round: a round cut short would report a used address as
- * free. */
+/* Returns whether the time suffices for a further round: a round that ends early would report a
+ * used address as free. */
 bool probe_round_left(const struct probe_rounds *r)
 {
 	const struct probe_limits *l = &r->limits;
@@ -420,23 +429,24 @@ bool probe_is_mine(const struct probe_ears *q, const struct mac *m)
 	return false;
 }
 
-/* Before the first packet of a probe: what is asked is checked, links found, sockets opened. */
+/* Setup of a probe: checks the request, finds the links, opens the sockets. */
 
 static int check_probe(const struct probe *p, struct err *e)
 {
 	char a[IP_TEXT_MAX], b[IP_TEXT_MAX];
 
 	if (!p->ip.family || ip_is_unspecified(&p->ip) || ip_is_multicast(&p->ip))
-		return err_kind(e, ERR_CONF, -EINVAL, "probe on '%s': no address to ask for",
+		return err_kind(e, ERR_CONF, -EINVAL, "probe on '%s': no address to probe",
 				p->ifname);
 	if (probe_has_gateway(p) && p->gateway.family != p->ip.family)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"probe on '%s': gateway '%s' is not of the family of '%s'",
+				"probe on '%s': gateway '%s' and address '%s' are of different "
+				"families",
 				p->ifname, ip_str(&p->gateway, a), ip_str(&p->ip, b));
 	return 0;
 }
 
-/* What was given wins over what the link says. */
+/* Finds the link of the job. Values given by the caller take precedence over those of the link. */
 static int find_link(struct job *j, struct err *e)
 {
 	const struct probe *p = j->p;
@@ -456,7 +466,7 @@ static int find_link(struct job *j, struct err *e)
 	if (!l->mac.len || j->mine.len != l->mac.len || l->broadcast.len != l->mac.len)
 		return err_set(
 			e, -EINVAL,
-			"probe on '%s': link addresses of %u, %u and %u bytes do not go together",
+			"probe on '%s': link addresses of %u, %u and %u bytes differ in length",
 			p->ifname, j->mine.len, l->mac.len, l->broadcast.len);
 	return 0;
 }
@@ -481,7 +491,7 @@ static int prepare(struct job *j, struct err *e)
 	return r < 0 ? err_wrap(e, r, "probe on '%s'", p->ifname) : 0;
 }
 
-/* Every MAC of this namespace, in a list that is not reallocated any more. */
+/* Lists every MAC of the namespace once, so that pointers to the list stay valid. */
 static void list_macs(struct run *run, const struct probe *p, size_t n)
 {
 	run->macs = xcalloc(run->n_links + n, sizeof(*run->macs));
@@ -499,7 +509,7 @@ static void drop(struct job *j)
 	j->run->open--;
 }
 
-/* One socket for all of the family's jobs; each of them gets a failure. */
+/* Opens one socket for all jobs of the family. If that fails, each of them fails. */
 static void listen_for(struct run *run, struct ears *ears, int family)
 {
 	auto_free struct packet_watch *w = xcalloc(run->n_jobs, sizeof(*w));
@@ -552,8 +562,9 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 }
 
 /*
- * Makes the jobs, in the namespace. What cannot be asked is FAILED at once, .why says why; negative
- * when that is so for all of them. Sockets and wire stay in the namespace; the caller does not.
+ * Creates the jobs in the namespace. A probe that cannot be started is FAILED at once, with the
+ * reason in .why; returns a negative code if all of them are. Sockets and wire stay in the
+ * namespace; the caller returns to its own.
  */
 static int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
 {

@@ -6,19 +6,17 @@
  * Address-conflict and gateway detection on all rails at once, by ARP (RFC 5227, RFC 826) and NDP
  * (RFC 4861, 4862), and gratuitous announcement. One packet socket a family, one event loop.
  *
- * Carrier comes first and has an allowance of its own, since it is not the network's to be quick:
- * a link that was just set up trains for seconds (a NIC moved with its cable), waits for its PF (a
- * VF) or for the subnet manager (IPoIB). Each link's time limit starts when its carrier is there.
+ * The wait for the carrier comes first and has a time limit of its own, because it may take seconds: a link that was
+ * just set up trains (a NIC moved with its cable), waits for its PF (a VF) or for the subnet manager (IPoIB). The time
+ * limit of the tests starts when the link has its carrier.
  *
- * Conflict: up to `tries` probes `interval_ms` apart with sender address 0.0.0.0 (for IPv6: a
- * neighbour solicitation from ::), a conflict is any ARP packet whose sender is the address and
- * whose MAC is not local, or another host's probe for it (RFC 5227 2.1.1); it is quiet when the
- * last interval has passed without one, on a link that still has carrier. "Local" is every link of
- * the namespace: with arp_ignore=0 a sister rail answers for the address as well. Only then is
- * the gateway asked (from the address itself), up to `tries` times: so no host's neighbour
- * cache is poisoned
- * by an address in conflict.
- * ARP frames carry the link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
+ * Conflict: up to `tries` probes `interval_ms` apart with sender address 0.0.0.0 (for IPv6: a neighbour solicitation
+ * from ::), a conflict is any ARP packet whose sender is the address and whose MAC is not local, or another host's
+ * probe for it (RFC 5227 2.1.1); there is no conflict if the last interval has passed without such a packet, on a link
+ * that still has its carrier. A MAC is local if any link of the namespace has it: with arp_ignore=0 another rail
+ * answers for the address as well. Only after the conflict test the gateway is requested (from the address itself), up
+ * to `tries` times, so an address in conflict does not poison the neighbour cache of any host. ARP frames carry the
+ * link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
  */
 
 #include <stdbool.h>
@@ -27,27 +25,28 @@
 #include "base/ip.h"
 
 enum probe_state {
-	PROBE_NONE,	   /* nothing was asked */
-	PROBE_OK,	   /* no conflict, gateway (if asked) reached */
-	PROBE_CONFLICT,	   /* .other holds the address */
-	PROBE_UNREACHABLE, /* gateway silent until the limit */
-	PROBE_FAILED,	   /* could not ask: .why */
+	PROBE_NONE,	   /* no test was requested */
+	PROBE_OK,	   /* no conflict, and the gateway, if given, has replied */
+	PROBE_CONFLICT,	   /* another host has the address: .other */
+	PROBE_UNREACHABLE, /* the gateway has not replied within the limit */
+	PROBE_FAILED,	   /* the test could not be carried out: .why */
 };
 
 struct probe {
 	/* in */
-	const char *ifname; /* for words */
-	int index;	    /* in the namespace */
+	const char *ifname; /* name for error messages */
+	int index;	    /* ifindex in the namespace */
 	struct mac mac;
 	uint16_t arptype;	   /* ARPHRD_* */
-	struct ipaddr ip, gateway; /* gateway.family 0: none to ask */
+	struct ipaddr ip, gateway; /* gateway.family 0: do not test the gateway */
 	bool want_conflict, want_gateway;
 	/* out */
 	enum probe_state state;
-	struct mac other;    /* who holds the address; the gateway's MAC when OK */
+	/* PROBE_CONFLICT: MAC of the other host; PROBE_OK: MAC of the gateway */
+	struct mac other;
 	int64_t carrier_us;  /* time spent waiting for carrier */
 	int64_t conflict_us; /* time spent on the conflict test */
-	int64_t gateway_us;  /* from first request to the gateway's answer */
+	int64_t gateway_us;  /* time from the first request to the gateway until its reply */
 	int sent;	     /* packets */
 	struct err reason;
 };
@@ -55,32 +54,35 @@ struct probe {
 struct probe_limits {
 	int tries;	 /* default 3 */
 	int interval_ms; /* default 100 */
-	int total_ms;	 /* default 1000: both tests together, from carrier on */
-	int carrier_ms;	 /* default 10000: for carrier, before that; all waits of a link together */
+	int total_ms;	 /* default 1000; for both tests together, after the carrier is there */
+	/* default 10000; for all waits of a link for its carrier together, not counted in total_ms */
+	int carrier_ms;
 };
 #define PROBE_LIMITS_INIT                                                                          \
 	{                                                                                          \
 		.tries = 3, .interval_ms = 100, .total_ms = 1000, .carrier_ms = 10 * 1000          \
 	}
 
-/* Returns 0 when the probes were carried out (look at each state), negative when none could be.
- * The links are up already. IPv6 waits for nothing but carrier: the packets are made whole
- * (kern/probe/ndp.h), so neither the link's link-local nor the address must have passed the kernel's own
- * test, which takes a second or two on a new link. */
+/*
+ * Runs all probes. Returns 0 if at least one was carried out (each has its own state), otherwise a negative code. The
+ * links must be up. IPv6 waits only for the carrier: the packets are complete (kern/probe/ndp.h), so neither the
+ * link-local nor the probed address must have passed the kernel's own duplicate address detection, which takes one or
+ * two seconds on a new link.
+ */
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e);
 
-/* The same again for other addresses, when some were in conflict: all rounds have one limit. */
+/* Repeated rounds with other addresses after conflicts: all rounds together have one time limit. */
 struct probe_rounds {
 	struct probe_limits limits;
 	int left;	/* rounds */
-	int64_t end_ms; /* 0: not begun */
+	int64_t end_ms; /* monotonic ms at which the limit expires; 0: no round has begun */
 };
 int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n, struct err *e);
-/* There is time for another one. */
+/* Returns whether there is time for another round. */
 bool probe_round_left(const struct probe_rounds *r);
 
-/* One line for people and for the CNI error: "rail net1: ip conflict: pod's interface net1 with an
- * conflicting ip 10.0.0.2, 10.0.0.2 is located at 0a:..." or "gateway 10.0.0.1 is unreachable". */
+/* Sets e to one line for the log and the CNI error: "rail net1: ip conflict: pod's interface net1 with an conflicting
+ * ip 10.0.0.2, 10.0.0.2 is located at 0a:..." or "gateway 10.0.0.1 is unreachable". */
 void probe_describe(const struct probe *p, struct err *e);
 
 struct announce {
@@ -90,7 +92,8 @@ struct announce {
 	uint16_t arptype;
 	struct ipaddr ip;
 };
-/* Gratuitous ARP request / unsolicited NA for each; best effort: failures are logged at debug. */
+/* Sends a gratuitous ARP request or an unsolicited NA for each element. Best effort: failures are logged at level
+ * debug. */
 void announce_all(int netns_fd, const struct announce *a, size_t n);
 
 #endif

@@ -21,7 +21,7 @@ struct port {
 	char dir[PATH_SIZE]; /* .../ports/1 */
 };
 
-/* An unused entry has neither type nor netdev: EINVAL. */
+/* An unused entry has neither type nor netdev: reading them fails with EINVAL. */
 static bool read_entry(const struct port *p, const char *what, size_t i, char *ret)
 {
 	char path[PATH_SIZE + 64];
@@ -146,7 +146,7 @@ const char *gid_str(const struct ipaddr *address, char buf[static IP_TEXT_MAX])
 	return buf;
 }
 
-/* musl has no wrappers for these. */
+/* musl has no wrappers for these system calls. */
 static int mount_sysfs(void)
 {
 	auto_fd int fs = (int)syscall(SYS_fsopen, "sysfs", FSOPEN_CLOEXEC);
@@ -168,7 +168,7 @@ int netns_sysfs(int netns_fd, struct root *ret, struct err *e)
 	fd = mount_sysfs();
 	netns_leave(&v);
 	if (fd < 0)
-		return err_sys(e, fd, "look at sysfs as the pod's network namespace has it");
+		return err_sys(e, fd, "mount sysfs in the pod's network namespace");
 	*ret = (struct root){.fd = fd};
 	return 0;
 }

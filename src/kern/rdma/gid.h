@@ -3,10 +3,10 @@
 #define UNIRAIL_KERN_RDMA_GID_H
 
 /*
- * GIDs of RDMA devices, by sysfs (drivers/infiniband/core/sysfs.c). Every IP address of a netdev on
- * a RoCE port, its macvlans, ipvlans and VLANs in whatever namespace among them, is a GID of the
- * port: an entry of RoCE v1 and one of RoCE v2, in the order in which they came, some milliseconds
- * after the address. On InfiniBand the port's own GID is entry 0.
+ * GIDs of RDMA devices, by sysfs (drivers/infiniband/core/sysfs.c). The kernel adds two GIDs, one
+ * of RoCE v1 and one of RoCE v2, for every IP address of a RoCE port's netdev, and of its macvlans,
+ * ipvlans and VLANs in any namespace. It adds them some milliseconds after the address, in the
+ * order of the addresses' addition. On InfiniBand the port's own GID is entry 0.
  */
 
 #include "base/file.h"
@@ -18,26 +18,26 @@ struct gid {
 	char device[GID_DEVICE_MAX];
 	uint32_t port;
 	int index;
-	struct ipaddr address; /* an IPv4-mapped GID is IPv4 */
-	bool infiniband;       /* the port's link layer */
+	struct ipaddr address; /* an IPv4-mapped GID is stored as IPv4 */
+	bool infiniband;       /* link layer of the port */
 };
 
 /*
- * sys: where /sys is, or another mount of sysfs (netns_sysfs()); dir: "/sys", or "" there. The
- * RoCE v2 entry for an address on any port of the device, of the netdev called `ndev`; on
- * InfiniBand entry 0 of the first port, for any address. 1: found, 0: not (yet), negative: the
- * device cannot be read.
+ * Finds the RoCE v2 GID of an address on any port of the device, for the netdev named `ndev`; on
+ * InfiniBand entry 0 of the first port, for any address. sys: the root of /sys, or another mount of
+ * sysfs (netns_sysfs()); dir: "/sys", or "" for such a mount. Returns 1 if found, 0 if not (yet);
+ * negative: the device cannot be read.
  */
 int gid_find(const struct root *sys, const char *dir, const char *device,
 	     const struct ipaddr *address, const char *ndev, struct gid *ret, struct err *e);
-/* The netdev of the device's first port, by its first GID; false: it has none. */
+/* Returns the netdev of the device's first port, by its first GID; false: it has none. */
 bool gid_netdev(const struct root *sys, const char *dir, const char *device,
 		char ret[static GID_NDEV_MAX]);
 /* "::ffff:172.16.1.20" */
 const char *gid_str(const struct ipaddr *address, char buf[static IP_TEXT_MAX]);
 
-/* Opens the sysfs of the current network namespace as a detached mount: /class in it is /sys/class
- * elsewhere. Linux 5.2; needs CAP_SYS_ADMIN. */
+/* Opens the sysfs of a network namespace as a detached mount, whose /class is the /sys/class of
+ * that namespace. Linux 5.2; needs CAP_SYS_ADMIN. */
 int netns_sysfs(int netns_fd, struct root *ret, struct err *e);
 
 #endif

@@ -11,23 +11,25 @@
 #include "kern/rdma/verbs_dev.h"
 #include "kern/rdma/verbs_qp.h"
 
-/* What the files about RDMA netlink share. */
+/* --- shared by files that use RDMA netlink --- */
 
-struct nl_msg *rdma_request(int cmd, int flags); /* RDMA_NLDEV_CMD_*, NLM_F_* */
-uint64_t rdma_get_u64(const struct nlattr *a);	 /* 0 when missing or short */
+struct nl_msg *rdma_request(int cmd, int flags); /* cmd: RDMA_NLDEV_CMD_*, flags: NLM_F_* */
+uint64_t rdma_get_u64(const struct nlattr *a);	 /* 0: the attribute is missing or short */
 
-/* What the files that call libibverbs share. */
+/* --- shared by files that use libibverbs --- */
 
 struct verbs_dev {
 	struct ibv_context *ctx;
 	char name[64];
 };
 
-/* Describes why ibv_open_device() failed with errno `code`; returns the negative errno. */
+/* Sets ret to the reason why ibv_open_device() failed with errno `code`; returns the negative
+ * errno. */
 int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
-/* The device's GID table, entries in use of all ports; free() it. Their number, or -errno. */
+/* Returns the used entries of the GID tables of all ports, which the caller frees; the result is
+ * their number, or -errno. */
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret);
-uint32_t verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no MTU that we know */
+uint32_t verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: unknown enum value */
 
 struct verbs_qp {
 	struct verbs_dev *dev;
@@ -40,7 +42,7 @@ struct verbs_qp {
 	struct ibv_qp *qp;
 	uint8_t *mem;
 	uint32_t psn, reads, mtu;
-	unsigned int events; /* taken from the channel, not acknowledged yet */
+	unsigned int events; /* number of events read from the channel and not acknowledged yet */
 };
 
 #endif

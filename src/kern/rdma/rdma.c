@@ -40,7 +40,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The kernel driver's name gives the provider's: "mlx5_core" -> "mlx5", "bnxt_en" -> "bnxt_re". */
+/* Derives the provider's name from the kernel driver: "mlx5_core" -> "mlx5", "bnxt_en" ->
+ * "bnxt_re". */
 static void driver_from_sysfs(const struct root *r, struct rdma_dev *d)
 {
 	static const struct {
@@ -118,12 +119,12 @@ void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d)
 			 "it has no verbs device: is module ib_uverbs loaded?");
 	else if (d->driver[0] && !is_linked(d->driver))
 		snprintf(d->reason, sizeof(d->reason),
-			 "its provider '%s' is not linked into this binary, which loads none (%s "
-			 "are): build it with PROVIDERS=\"... %s\"",
+			 "its provider '%s' is not linked into this binary, which cannot load "
+			 "providers (linked: %s): build it with PROVIDERS=\"... %s\"",
 			 d->driver, rdma_providers(), d->driver);
 	else if (!file_exists(r, node))
 		snprintf(d->reason, sizeof(d->reason),
-			 "%s is missing: a device plugin or a privileged container brings it",
+			 "%s is missing: a device plugin or a privileged container provides it",
 			 node);
 	else
 		snprintf(d->reason, sizeof(d->reason),
@@ -169,12 +170,13 @@ int rdma_netns_mode_get(enum rdma_netns_mode *ret, struct err *e)
 }
 
 /*
- * What only libibverbs reports. It is linked with providers chosen at build time and drops a device
- * that none of them drives, or whose node is missing, without a word: hence the comparison.
+ * Sets what only libibverbs reports. libibverbs is linked with providers chosen at build time, and
+ * silently omits a device that has no provider or no device node. So its list is compared with that
+ * of netlink.
  */
 
 #ifndef RDMA_STATIC_PROVIDERS
-#error "define RDMA_STATIC_PROVIDERS: libibverbs would find no device and say nothing"
+#error "define RDMA_STATIC_PROVIDERS: otherwise libibverbs finds no device and reports no error"
 #endif
 
 #define TEXT_OF(...) #__VA_ARGS__

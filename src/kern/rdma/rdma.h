@@ -3,7 +3,7 @@
 #define UNIRAIL_KERN_RDMA_RDMA_H
 
 /* RDMA devices of the caller's namespace: inventory by RDMA netlink (works without device nodes)
- * and, for what needs the device opened, libibverbs. */
+ * and, for values that need an open device, libibverbs. */
 
 #include "base/file.h"
 #include "base/ip.h"
@@ -17,44 +17,51 @@ struct rdma_port {
 	int netdev_index;
 	uint8_t state, phys_state; /* IB_PORT_*, IB_PORT_PHYS_STATE_* */
 	uint32_t lid, sm_lid;
-	char link_layer[16]; /* "Ethernet", "InfiniBand" (verbs, else sysfs); "" unknown */
-	uint32_t active_mtu; /* bytes, verbs; 0 unknown */
-	int gid_count;	     /* verbs: entries in use */
+	/* "Ethernet", "InfiniBand" (from libibverbs, else sysfs); "": unknown */
+	char link_layer[16];
+	uint32_t active_mtu; /* bytes, from libibverbs; 0: unknown */
+	int gid_count;	     /* number of used entries, from libibverbs */
 };
 
 struct rdma_dev {
 	uint32_t index, n_ports; /* ports[] holds at most RDMA_PORTS_MAX of them */
 	char name[RDMA_NAME_MAX];
 	char fw[64];
-	char driver[32];   /* rdma-core's name of the provider: "mlx5", "rxe"; "" unknown */
+	char driver[32];   /* name of the provider in rdma-core: "mlx5", "rxe"; "": unknown */
 	char protocol[16]; /* "ib", "roce", "iw", "opa"; "" unknown */
-	char uverbs[16];   /* "uverbs0": its node in /dev/infiniband; "" none */
+	char uverbs[16];   /* name of its node in /dev/infiniband: "uverbs0"; "": none */
 	uint64_t node_guid, sys_image_guid;
 	uint8_t node_type;
 	struct rdma_port ports[RDMA_PORTS_MAX];
-	bool in_verbs; /* libibverbs lists it too (a provider is linked, /dev/infiniband is there) */
-	char reason[RDMA_REASON_MAX]; /* why libibverbs cannot use it, and the remedy; "" when it can */
+	/* libibverbs lists it as well: its provider is linked, and it has a node in
+	 * /dev/infiniband */
+	bool in_verbs;
+	/* the reason why libibverbs cannot use it, and the remedy; "": it can */
+	char reason[RDMA_REASON_MAX];
 };
 
 enum rdma_netns_mode { RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED };
 
-/* A kernel without RDMA gives 0 devices and *supported false. free() the list. */
+/* On a kernel without RDMA the list is empty and *supported is false. The caller frees the list. */
 int rdma_dev_list(struct rdma_dev **ret, size_t *n, bool *supported, struct err *e);
-/* -EPROTONOSUPPORT: a kernel without RDMA; -EOPNOTSUPP: one from before Linux 5.2, always shared. */
+/* -EPROTONOSUPPORT: a kernel without RDMA; -EOPNOTSUPP: a kernel before Linux 5.2, whose mode is
+ * always shared. */
 int rdma_netns_mode_get(enum rdma_netns_mode *ret, struct err *e);
 
 const char *rdma_port_state_name(uint8_t state);      /* "ACTIVE", "DOWN" ... */
 const char *rdma_port_phys_state_name(uint8_t state); /* "LINK_UP", "DISABLED" ... */
-const char *rdma_providers(void);		      /* linked into this binary: "mlx5,rxe" */
+/* providers linked into this binary: "mlx5,rxe" */
+const char *rdma_providers(void);
 
-/* rdma_nl_list() lists what netlink reports; rdma_sysfs_fill() adds what only sysfs and /dev under
- * r show. */
+/* rdma_nl_list() lists the devices that netlink reports; rdma_sysfs_fill() adds values that only
+ * sysfs and /dev under r have. */
 int rdma_nl_list(struct nl_wire *w, struct rdma_dev **ret, size_t *n, struct err *e);
 int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err *e);
 void rdma_sysfs_fill(const struct root *r, struct rdma_dev *d);
-/* Sets d->why for a device that libibverbs does not list. */
+/* Sets d->reason for a device that libibverbs does not list. */
 void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d);
-/* Queries libibverbs: in_verbs, link layer, MTU, GIDs; sets d->why if a device cannot be opened. */
+/* Queries libibverbs: in_verbs, link layer, MTU, GIDs; sets d->reason if a device cannot be
+ * opened. */
 void rdma_verbs_fill(struct rdma_dev *list, size_t n);
 
 #endif

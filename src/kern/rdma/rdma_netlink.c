@@ -18,11 +18,11 @@
 #include "kern/rdma/internal.h"
 #include "kern/rdma/rdma.h"
 
-/* The inventory by RDMA netlink: needs neither /sys nor device nodes nor rights. */
+/* The inventory by RDMA netlink, which needs neither /sys nor device nodes nor privileges. */
 
 enum { ATTRS = RDMA_NLDEV_ATTR_MAX };
 
-/* rdma-core's names of the providers. */
+/* Names of the providers in rdma-core. */
 static const char *const drivers[] = {
 	[RDMA_DRIVER_MLX5] = "mlx5",	  [RDMA_DRIVER_MLX4] = "mlx4",
 	[RDMA_DRIVER_CXGB3] = "cxgb3",	  [RDMA_DRIVER_CXGB4] = "cxgb4",
@@ -36,7 +36,7 @@ static const char *const drivers[] = {
 	[RDMA_DRIVER_ERDMA] = "erdma",	  [RDMA_DRIVER_MANA] = "mana",
 };
 
-/* 0 when missing or short */
+/* 0: the attribute is missing or short */
 uint64_t rdma_get_u64(const struct nlattr *a)
 {
 	uint64_t v = 0;
@@ -46,8 +46,8 @@ uint64_t rdma_get_u64(const struct nlattr *a)
 	return v;
 }
 
-/* What the files about RDMA netlink share. */
-/* RDMA_NLDEV_CMD_*, NLM_F_* */
+/* --- shared by files that use RDMA netlink --- */
+/* cmd: RDMA_NLDEV_CMD_*, flags: NLM_F_* */
 struct nl_msg *rdma_request(int cmd, int flags)
 {
 	return msg_new(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, cmd), flags, NULL, 0, MSG_ROOM);
@@ -71,7 +71,8 @@ static int take_dev(void *msg, void *arg)
 		return 0;
 	d = &VEC_PUSH(devs->v, devs->n);
 	d->index = get_u32(tb[RDMA_NLDEV_ATTR_DEV_INDEX], 0);
-	d->n_ports = get_u32(tb[RDMA_NLDEV_ATTR_PORT_INDEX], 0); /* here it is their number */
+	/* in this message the attribute is the number of ports */
+	d->n_ports = get_u32(tb[RDMA_NLDEV_ATTR_PORT_INDEX], 0);
 	d->node_type = get_u8(tb[RDMA_NLDEV_ATTR_DEV_NODE_TYPE], 0);
 	d->node_guid = rdma_get_u64(tb[RDMA_NLDEV_ATTR_NODE_GUID]);
 	d->sys_image_guid = rdma_get_u64(tb[RDMA_NLDEV_ATTR_SYS_IMAGE_GUID]);
@@ -105,7 +106,7 @@ static int take_port(void *msg, void *arg)
 	p->phys_state = get_u8(tb[RDMA_NLDEV_ATTR_PORT_PHYS_STATE], 0);
 	p->lid = get_u32(tb[RDMA_NLDEV_ATTR_LID], 0);
 	p->sm_lid = get_u32(tb[RDMA_NLDEV_ATTR_SM_LID], 0);
-	/* Only reported when the network device is in our namespace. */
+	/* only reported if the network device is in the wire's namespace */
 	p->netdev_index = (int)get_u32(tb[RDMA_NLDEV_ATTR_NDEV_INDEX], 0);
 	get_str(tb[RDMA_NLDEV_ATTR_NDEV_NAME], p->netdev, sizeof(p->netdev));
 	return 0;
@@ -135,7 +136,7 @@ static int take_chardev(void *msg, void *arg)
 	return 0;
 }
 
-/* Since Linux 5.3; also fails where ib_uverbs is not loaded. sysfs is asked for what is missing. */
+/* Reads the name of the verbs device. Needs Linux 5.3 and module ib_uverbs; otherwise sysfs has it. */
 static void get_chardev(struct nl_wire *w, struct rdma_dev *d)
 {
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
@@ -198,10 +199,9 @@ int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err 
 	if (r < 0)
 		return err_wrap(e, r, "get the RDMA namespace mode");
 	if (mode < 0)
-		return err_set(
-			e, -EOPNOTSUPP,
-			"get the RDMA namespace mode: this kernel does not tell (before Linux "
-			"5.2 devices are always shared)");
+		return err_set(e, -EOPNOTSUPP,
+			       "get the RDMA namespace mode: the kernel does not report it (before "
+			       "Linux 5.2 devices are always shared)");
 	*ret = mode ? RDMA_NETNS_SHARED : RDMA_NETNS_EXCLUSIVE;
 	return 0;
 }
@@ -215,7 +215,7 @@ const char *rdma_netns_mode_name(enum rdma_netns_mode mode)
 	return mode == RDMA_NETNS_SHARED ? "shared" : "exclusive";
 }
 
-/* Nothing but the acknowledgement is of interest. */
+/* Ignores everything but the acknowledgement. */
 static int ignore(void *msg, void *arg)
 {
 	(void)msg;
@@ -290,7 +290,7 @@ int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct er
 	return 0;
 }
 
-/* ib_device_set_netns_put() has one answer for both. */
+/* Finds the reason: ib_device_set_netns_put() returns the same error for both. */
 static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
 {
 	enum rdma_netns_mode mode;
@@ -299,7 +299,7 @@ static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
 		return err_kind(
 			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 			"move RDMA device '%s' to a network namespace: Operation not supported (EOPNOTSUPP): its "
-			"driver cannot do that (soft-RoCE never can)",
+			"driver does not support it (soft-RoCE never does)",
 			name);
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
@@ -435,7 +435,7 @@ int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **r
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
 	r = request_counts(w, m, &c, ret, n, e);
-	/* nldev_res_get_doit() answers EINVAL to an index that is gone. */
+	/* nldev_res_get_doit() returns EINVAL if no device has the index */
 	if (r == -EINVAL)
 		return err_set(e, -ENODEV, "count resources of RDMA device %u: no such device",
 			       index);
@@ -457,8 +457,8 @@ int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_
 	if (r == -EINVAL || r == -EOPNOTSUPP)
 		return err_kind(
 			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"read counters of RDMA device %u port %u: there is no such port, or "
-			"its driver keeps no hardware counters",
+			"read counters of RDMA device %u port %u: there is no such port, or its "
+			"driver has no hardware counters",
 			index, port);
 	return r < 0 ? err_wrap(e, r, "read counters of RDMA device %u port %u", index, port) : 0;
 }
@@ -620,7 +620,7 @@ int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char
 	if (port)
 		put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
 	r = nl_request(w, m, rdma_res_take_chardev, NULL, &c, e);
-	/* ENOENT, ENODEV, EOPNOTSUPP: no client of that name, or not for this device */
+	/* ENOENT, ENODEV, EOPNOTSUPP: there is no client of that name, or it does not support this device */
 	if (r == -ENOENT || r == -ENODEV || r == -EOPNOTSUPP || (!r && !c.found))
 		return err_set(e, -ENODEV,
 			       "find the %s device of RDMA device %u: it has none; is module ib_%s "
@@ -650,7 +650,8 @@ int rdma_watch_open(int *fd, struct err *e)
 			"load module ib_core");
 	if (s < 0)
 		return err_sys(e, -errno, "listen to RDMA events");
-	/* Without an address of its own it has the kernel's, 0, and the kernel sends an event to all but its sender. */
+	/* The kernel sends an event to all sockets but its sender, whose address is 0. An unbound socket has this
+	 * address as well, so it must be bound. */
 	if (bind(s, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
 	    setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
 		return err_sys(e, -errno, "join the group of RDMA events");

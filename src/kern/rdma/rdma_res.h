@@ -3,9 +3,9 @@
 #define UNIRAIL_KERN_RDMA_RDMA_RES_H
 
 /*
- * What a device is used for, and its counters, by RDMA netlink: RES_GET and STAT_GET of
- * drivers/infiniband/core/nldev.c. Reading needs no rights; a process of another PID namespace has
- * pid 0. free() every list.
+ * Objects that use a device, and its counters, by RDMA netlink: RES_GET and STAT_GET of
+ * drivers/infiniband/core/nldev.c. Reading needs no privileges; a process of another PID namespace has pid 0. The
+ * caller frees every list.
  */
 
 #include "kern/rdma/rdma.h"
@@ -20,11 +20,12 @@ enum rdma_res_kind {
 };
 
 struct rdma_res {
-	uint32_t id;	     /* QP number ...; 0 where the kernel gives none */
-	uint32_t port;	     /* 0: not bound to one */
-	uint32_t pid;	     /* 0: the kernel's own, see .owner */
+	uint32_t id;   /* number of the QP ...; 0: not reported */
+	uint32_t port; /* 0: not bound to a port */
+	/* 0: owned by the kernel, see .owner, or by a process of another PID namespace */
+	uint32_t pid;
 	uint8_t type, state; /* QP: IB_QPT_*, IB_QPS_*; CM_ID: RDMA_CM state */
-	char owner[32];	     /* the kernel module that made it; "" a process */
+	char owner[32];	     /* kernel module that created the object; "": a process created it */
 };
 
 struct rdma_count {
@@ -32,25 +33,26 @@ struct rdma_count {
 	uint64_t value;
 };
 
-/* The device's totals, "qp", "cm_id", "cq", "mr", "pd", "ctx", "srq"; -ENODEV: no such device. */
+/* Lists the device's totals: "qp", "cm_id", "cq", "mr", "pd", "ctx", "srq"; -ENODEV: no such device. */
 int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
 			struct err *e);
 /* -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux 5.15). */
 int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 		     struct rdma_res **ret, size_t *n, struct err *e);
 /*
- * The processes that have objects of this kind, each once, ascending; at most `max`, others are left out. The kernel's own
- * objects are not counted. *hidden (may be NULL): how many objects belong to processes that this PID namespace does not show.
+ * Lists the processes that have objects of this kind, each once, in ascending order; at most `max`, others are omitted.
+ * Objects of the kernel are not counted. *hidden (may be NULL): number of objects of processes that are not visible in
+ * this PID namespace.
  */
 int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind, size_t max,
 		     uint32_t **ret, size_t *n, size_t *hidden, struct err *e);
-/* Hardware counters of a port, in the driver's order ("out_of_sequence", "rp_cnp_handled" ...).
- * -EOPNOTSUPP: the driver keeps none. */
+/* Lists the hardware counters of a port, in the driver's order ("out_of_sequence", "rp_cnp_handled" ...). -EOPNOTSUPP:
+ * the driver has none. */
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e);
 
-/* A character device of the device: type "uverbs" (port 0), "umad" or "issm" (port 1 up). Its name
- * below /dev/infiniband ("umad0") and number. -ENODEV: it has none, or its module is not loaded. */
+/* Returns name in /dev/infiniband ("umad0") and number of a character device: type "uverbs" (port 0), "umad" or "issm"
+ * (port 1 and above). -ENODEV: there is none, or its module is not loaded. */
 int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char *type, char *ret,
 		    size_t size, uint64_t *devno, struct err *e);
 

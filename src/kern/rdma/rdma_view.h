@@ -3,8 +3,8 @@
 #define UNIRAIL_KERN_RDMA_RDMA_VIEW_H
 
 /*
- * Attributes of RDMA devices, ports and the system as the kernel sends them, which are what
- * iproute2's rdma prints: an attribute that the kernel omits is distinguished from the value 0.
+ * Attributes of RDMA devices, ports and the system as the kernel sends them, for output like that
+ * of iproute2's rdma: an attribute that the kernel omits is distinguished from the value 0.
  */
 
 #include "kern/rdma/rdma.h"
@@ -25,7 +25,7 @@ enum rdma_view_has {
 };
 
 struct rdma_view_dev {
-	uint32_t has; /* of enum rdma_view_has */
+	uint32_t has; /* bits of enum rdma_view_has */
 	uint32_t index, n_ports;
 	char name[RDMA_NAME_MAX];
 	char fw[64];
@@ -35,7 +35,7 @@ struct rdma_view_dev {
 
 struct rdma_view_link {
 	uint32_t has;
-	uint32_t index, port; /* of the device; of the port, 1 up */
+	uint32_t index, port; /* index: of the device; port: 1 or higher */
 	char name[RDMA_NAME_MAX];
 	uint64_t caps, prefix;
 	uint32_t lid, sm_lid;
@@ -49,9 +49,9 @@ struct rdma_view_system {
 	bool copy_on_fork;
 };
 
-/* In the kernel's order; free() the list. */
+/* Lists the devices in the kernel's order; the caller frees the list. */
 int rdma_nl_view_devs(struct nl_wire *w, struct rdma_view_dev **ret, size_t *n, struct err *e);
-/* All ports of a device; free() the list. */
+/* Lists all ports of a device; the caller frees the list. */
 int rdma_nl_view_links(struct nl_wire *w, const struct rdma_view_dev *d,
 		       struct rdma_view_link **ret, size_t *n, struct err *e);
 int rdma_nl_view_system(struct nl_wire *w, struct rdma_view_system *ret, struct err *e);

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_KERN_RDMA_RDMA_WATCH_H
 #define UNIRAIL_KERN_RDMA_RDMA_WATCH_H
 
-/* RDMA devices that come and go, and their netdevs: RDMA_NL_GROUP_NOTIFY, since Linux 6.12. Before
- * that, kern/pci/uevent.h reports devices (SUBSYSTEM=infiniband). */
+/* Notifications of added, removed and changed RDMA devices and their netdevs: RDMA_NL_GROUP_NOTIFY,
+ * since Linux 6.12. Before that, kern/pci/uevent.h reports devices (SUBSYSTEM=infiniband). */
 
 #include "kern/rdma/rdma.h"
 
@@ -12,23 +12,23 @@ enum rdma_event_kind {
 	RDMA_EVENT_UNREGISTER,
 	RDMA_EVENT_NETDEV_ATTACH,
 	RDMA_EVENT_NETDEV_DETACH,
-	RDMA_EVENT_OTHER, /* of a newer kernel: look again */
+	RDMA_EVENT_OTHER, /* an event of a newer kernel: list the devices again */
 };
 
 struct rdma_event {
 	enum rdma_event_kind kind;
-	uint32_t index, port; /* port 0: the whole device */
+	uint32_t index, port; /* port 0: all ports of the device */
 	char name[RDMA_NAME_MAX];
 	int netdev_index;
-	char netdev[16]; /* "" not reported */
+	char netdev[16]; /* "": not reported */
 };
 
 /* Opens a non-blocking socket in the caller's namespace that receives the group. */
 int rdma_watch_open(int *fd, struct err *e);
-/* 1 event, 0 none is waiting; -ENOBUFS: some were lost, list the devices again. Messages of others
- * than the kernel and malformed ones are ignored. */
+/* Returns 1 with an event, 0 if none is waiting, -ENOBUFS if some were lost: list the devices
+ * again. Ignores malformed messages, and those whose sender is not the kernel. */
 int rdma_watch_next(int fd, struct rdma_event *ret, struct err *e);
-/* One datagram; false when it holds no event. */
+/* Parses one datagram; false: it contains no event. */
 bool rdma_event_parse(struct span datagram, struct rdma_event *ret);
 
 #endif

@@ -15,7 +15,8 @@
 #define MLX5_DIR "/sys/kernel/debug/mlx5"
 
 static const struct {
-	const char *name, *ofed, *inbox; /* inbox: below cc_params; NULL: none */
+	/* inbox: path below cc_params; NULL: the kernel's driver does not have it */
+	const char *name, *ofed, *inbox;
 } params[ROCE_PARAMS] = {
 	[ROCE_ECN_NP] = {"roce_np", "roce_np/enable", NULL},
 	[ROCE_ECN_RP] = {"roce_rp", "roce_rp/enable", NULL},
@@ -90,7 +91,7 @@ int roce_param_read(const struct root *r, const char *path, int *ret, struct err
 	return 0;
 }
 
-/* --- RDMA-CM's defaults --- */
+/* --- defaults of RDMA-CM --- */
 
 struct cm {
 	const struct root *r;
@@ -130,7 +131,7 @@ static int cm_open(struct cm *c, const struct root *r, const char *device, unsig
 	return 0;
 }
 
-/* configfs removes what is below with it. */
+/* rmdir of the device removes the directories below it in configfs */
 static void cm_close(struct cm *c)
 {
 	auto_fd int fd = -1;

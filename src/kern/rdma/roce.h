@@ -3,7 +3,7 @@
 #define UNIRAIL_KERN_RDMA_ROCE_H
 
 /*
- * Congestion control and class of RoCE traffic, where the kernel has them:
+ * Congestion control and traffic class of RoCE, and the place of each setting:
  *
  *				NVIDIA's driver (OFED)				the kernel's own driver
  * ECN by priority		/sys/class/net/IF/ecn/roce_{np,rp}/enable/P	firmware: fwctl (kern/pci/fwctl.h)
@@ -17,40 +17,42 @@
 enum { ROCE_PATH_MAX = 256, ROCE_ECN_PRIOS = 8, ROCE_CM_MODE_MAX = 24 };
 
 enum roce_param {
-	ROCE_ECN_NP, /* notification point: sends CNPs for marked packets; by priority */
-	ROCE_ECN_RP, /* reaction point: slows down at a CNP; by priority */
+	ROCE_ECN_NP, /* notification point: sends CNPs for marked packets; one value per priority */
+	/* reaction point: reduces its rate when it receives a CNP; one value per priority */
+	ROCE_ECN_RP,
 	ROCE_CNP_DSCP,
 	ROCE_CNP_PRIO,
 	ROCE_TRAFFIC_CLASS,
 	ROCE_PARAMS,
 };
 
-/* A port: names may be "" (no netdev, no RDMA device, no PCI address), which then has no file. */
+/* A port. A name is "" if there is no netdev, RDMA device or PCI address; its parameters then have no file. */
 struct roce_port {
 	const char *netdev, *device, *bdf;
 };
 
-/* The file of a parameter; prio counts for ECN only. False: this driver has none. */
+/* Returns the file of a parameter; prio is used for ECN only. False: the driver of this port does not have the
+ * parameter. */
 bool roce_param_path(const struct root *r, const struct roce_port *port, enum roce_param p,
 		     unsigned int prio, char ret[static ROCE_PATH_MAX]);
-/* Its value: a number; "Global tclass=106" is 106, no value -1. -ENOENT: no file. */
+/* Reads the value: a number; "Global tclass=106" is 106, a missing value -1. -ENOENT: no file. */
 int roce_param_read(const struct root *r, const char *path, int *ret, struct err *e);
-/* Whether NVIDIA's driver serves this netdev: it has the ECN files. */
+/* Returns whether NVIDIA's driver (OFED) serves this netdev: then it has the ECN files. */
 bool roce_is_ofed(const struct root *r, const char *netdev);
 
 /*
- * Defaults of RDMA-CM connections of a port, by configfs (Documentation/ABI/testing/configfs-rdma_cm).
- * They are kept with the device when the directory is removed again, which these do if they made it.
+ * Defaults of RDMA-CM connections of a port, by configfs (Documentation/ABI/testing/configfs-rdma_cm). The device
+ * retains them when its directory is removed. These functions remove the directory if they have created it.
  */
 struct roce_cm {
 	char mode[ROCE_CM_MODE_MAX]; /* "IB/RoCE v1", "RoCE v2" */
-	int tos;		     /* 0..255; -1: kernels before 4.11 */
+	int tos;		     /* 0..255; -1: a kernel before 4.11 */
 };
-/* -EOPNOTSUPP (kind ERR_UNAVAILABLE): configfs is not mounted or module rdma_cm is not loaded.
- * `make`: may create the directory; otherwise -ENOENT without it (a recorded host). */
+/* -EOPNOTSUPP (kind ERR_UNAVAILABLE): configfs is not mounted or module rdma_cm is not loaded. `make`: create a missing
+ * directory; otherwise a missing directory is -ENOENT (a recorded host). */
 int roce_cm_read(const struct root *r, const char *device, unsigned int port, bool make,
 		 struct roce_cm *ret, struct err *e);
-/* mode "" and tos -1 are left as they are. */
+/* mode "" and tos -1 are not changed. */
 int roce_cm_set(const struct root *r, const char *device, unsigned int port,
 		const struct roce_cm *v, struct err *e);
 

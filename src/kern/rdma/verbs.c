@@ -24,7 +24,7 @@ uint32_t verbs_mtu_bytes(enum ibv_mtu mtu)
 	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128U << mtu : 0;
 }
 
-/* The largest that fits; below 256: IBV_MTU_256. */
+/* Returns the largest MTU that fits; below 256 bytes IBV_MTU_256. */
 static enum ibv_mtu verbs_mtu_of(uint32_t bytes)
 {
 	enum ibv_mtu mtu = IBV_MTU_4096;
@@ -34,8 +34,7 @@ static enum ibv_mtu verbs_mtu_of(uint32_t bytes)
 	return mtu;
 }
 
-/* libibverbs tries other ways to find the device node when it may not open it, and then says
- * ENOENT. */
+/* libibverbs tries other ways to find a device node that it may not open, and then reports ENOENT. */
 int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size)
 {
 	char node[96];
@@ -45,11 +44,12 @@ int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, si
 	fd = open(node, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		code = -errno;
-	snprintf(ret, size, "open %s: %s%s", node, errno_text(code),
-		 code == -EACCES || code == -EPERM
-			 ? " (neither file mode nor device cgroup may forbid it: a device plugin "
-			   "or 'privileged' gives it to a container)"
-			 : "");
+	snprintf(
+		ret, size, "open %s: %s%s", node, errno_text(code),
+		code == -EACCES || code == -EPERM
+			? " (file mode or device cgroup denies it: a device plugin or 'privileged' "
+			  "allows it in a container)"
+			: "");
 	return code;
 }
 
@@ -73,7 +73,8 @@ static int open_listed(struct ibv_device **list, int n, const char *name, struct
 	}
 	return err_kind(
 		e, ERR_UNAVAILABLE, -ENODEV,
-		"open RDMA device '%s': libibverbs does not list it; see 'unirail rdma list'",
+		"open RDMA device '%s': libibverbs does not list it; 'unirail rdma list' shows "
+		"the reason",
 		name);
 }
 
@@ -140,7 +141,7 @@ int verbs_event_next(struct verbs_dev *d)
 		if (ibv_get_async_event(d->ctx, &ev) < 0) {
 			if (errno == EINTR)
 				continue;
-			/* Of a disassociated device it is the end of the file: no errno. */
+			/* a disassociated device returns end of file, without errno */
 			return errno == EAGAIN ? 0 : -ENODEV;
 		}
 		ibv_ack_async_event(&ev);
@@ -157,7 +158,7 @@ int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, s
 	int code = ibv_query_port(d->ctx, (uint8_t)port, &attr);
 
 	if (code)
-		return err_sys(e, -code, "look at port %u of RDMA device '%s'", port, d->name);
+		return err_sys(e, -code, "query port %u of RDMA device '%s'", port, d->name);
 	*ret = (struct verbs_port){
 		.port = port,
 		.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET,
@@ -170,8 +171,8 @@ int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, s
 
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret)
 {
-	/* The table is the device's, all ports in one; libibverbs answers EINVAL to more room than its
-	 * 16-bit length can tell. */
+	/* The table contains all ports of the device. libibverbs returns EINVAL if the room exceeds its 16-bit
+	 * length. */
 	size_t most = UINT16_MAX / sizeof(struct ibv_gid_entry);
 	size_t whole = RDMA_PORTS_MAX * (size_t)(table_len > 0 ? table_len : 1);
 	size_t room = whole < most ? whole : most;
@@ -197,7 +198,7 @@ int verbs_gids(struct verbs_dev *d, struct verbs_gid **ret, size_t *n, struct er
 	struct verbs_gid *list;
 	ssize_t got;
 
-	/* Any port: drivers give all of them tables of one size. */
+	/* any port: drivers give tables of the same size to all ports */
 	ibv_query_port(d->ctx, 1, &attr);
 	got = verbs_gid_table(d->ctx, attr.gid_tbl_len, &all);
 	if (got < 0)
@@ -224,12 +225,12 @@ const char *verbs_gid_type_name(enum verbs_gid_type t)
 	return names[t];
 }
 
-/* Work into a queue pair, completions out of it. */
+/* Posting work to a queue pair, and polling its completions. */
 
-/* How long to look for a completion before sleeping: longer than a round trip on a NIC. */
+/* Polling time before the process sleeps: longer than a round trip on a NIC. */
 enum { SPIN_US = 100 };
 
-/* What a completion that is no success means: a negative errno with e set. */
+/* Sets e to the reason of a failed completion; returns a negative errno. */
 static int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e)
 {
 	static const struct {
@@ -237,23 +238,24 @@ static int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e
 		const char *name, *means;
 	} all[] = {
 		{IBV_WC_RETRY_EXC_ERR, ETIMEDOUT, "RETRY_EXC_ERR",
-		 "the peer acknowledges nothing: is its link up, does 'ping' pass between these two "
-		 "addresses, also with the full MTU ('ping -M do -s'), does a firewall drop UDP port "
-		 "4791, is the GID of the right interface and type on both sides?"},
+		 "the peer does not respond: check that its link is up, that 'ping' passes "
+		 "between these two addresses, also with the full MTU ('ping -M do -s'), that no "
+		 "firewall drops UDP port 4791, and that the GIDs of both sides have the right "
+		 "interface and type"},
 		{IBV_WC_RNR_RETRY_EXC_ERR, ETIMEDOUT, "RNR_RETRY_EXC_ERR",
-		 "the peer had no room to receive"},
+		 "the peer has posted no receive"},
 		{IBV_WC_REM_ACCESS_ERR, EACCES, "REM_ACCESS_ERR",
 		 "the peer's device refused access to its memory"},
 		{IBV_WC_REM_INV_REQ_ERR, EINVAL, "REM_INV_REQ_ERR",
-		 "the peer's device does not take this operation"},
+		 "the peer's device does not support this operation"},
 		{IBV_WC_REM_OP_ERR, EREMOTEIO, "REM_OP_ERR", "the peer's device failed"},
 		{IBV_WC_LOC_PROT_ERR, EFAULT, "LOC_PROT_ERR",
-		 "this device may not reach this process's memory (IOMMU, ACS?)"},
+		 "this device cannot access this process's memory (IOMMU, ACS?)"},
 		{IBV_WC_LOC_LEN_ERR, EMSGSIZE, "LOC_LEN_ERR", "a message is too long"},
 		{IBV_WC_LOC_QP_OP_ERR, EIO, "LOC_QP_OP_ERR", "this device failed"},
 		{IBV_WC_WR_FLUSH_ERR, ECANCELED, "WR_FLUSH_ERR",
-		 "the connection broke: the port went down, the kernel has no way to the peer, or "
-		 "work before this failed"},
+		 "the connection broke: the port went down, the kernel has no route to the peer, "
+		 "or work before this failed"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
@@ -295,14 +297,14 @@ int verbs_post_recv(struct verbs_qp *q, uint64_t id, size_t at, size_t len, stru
 		    : 0;
 }
 
-/* Completed work, at most VERBS_POLL_MAX of it; 0: none yet. */
+/* Polls completed work, at most VERBS_POLL_MAX; 0: none yet. */
 static int verbs_poll(struct verbs_qp *q, struct verbs_done *ret, struct err *e)
 {
 	struct ibv_wc wc[VERBS_POLL_MAX];
 	int n = ibv_poll_cq(q->cq, VERBS_POLL_MAX, wc);
 
 	if (n < 0)
-		return err_sys(e, -EIO, "ask RDMA device '%s' for completions", q->dev->name);
+		return err_sys(e, -EIO, "poll completions of RDMA device '%s'", q->dev->name);
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS)
 			return verbs_work_failed(q, (int)wc[i].status, e);
@@ -312,7 +314,7 @@ static int verbs_poll(struct verbs_qp *q, struct verbs_done *ret, struct err *e)
 	return n;
 }
 
-/* Takes the event that woke us, so that the next sleep does not end at once. */
+/* Reads the event that woke the process, so that the next sleep does not end at once. */
 static void take_event(struct verbs_qp *q)
 {
 	struct ibv_cq *cq;
@@ -331,8 +333,8 @@ static int sleep_for(struct verbs_qp *q, int other_fd, int timeout_ms, struct er
 		return err_sys(e, -errno, "wait for RDMA device '%s'", q->dev->name);
 	if (n == 0)
 		return err_set(e, -ETIMEDOUT,
-			       "RDMA device '%s' has completed nothing for %d s: is the peer still "
-			       "there?",
+			       "RDMA device '%s' has completed nothing for %d s: check that the "
+			       "peer is still running",
 			       q->dev->name, timeout_ms / 1000);
 	if (p[0].revents)
 		take_event(q);
@@ -352,9 +354,9 @@ int verbs_wait(struct verbs_qp *q, int other_fd, int timeout_ms, struct verbs_do
 		int code = ibv_req_notify_cq(q->cq, 0);
 
 		if (code)
-			return err_sys(e, -abs(code), "ask RDMA device '%s' for an event",
+			return err_sys(e, -abs(code), "request an event of RDMA device '%s'",
 				       q->dev->name);
-		/* What came before the request makes no event. */
+		/* completions before the request create no event, so it polls once more */
 		n = verbs_poll(q, ret, e);
 		if (n != 0)
 			break;
@@ -373,7 +375,7 @@ static int failed(int code, const char *what, const struct verbs_qp *q, struct e
 	return err_sys(e, code ? -abs(code) : -EIO, "%s on RDMA device '%s'", what, q->dev->name);
 }
 
-/* Containers are given 64 KiB or 8 MiB of locked memory, and the kernel's answer is ENOMEM. */
+/* Containers usually have a limit of 64 KiB or 8 MiB of locked memory, and the kernel returns ENOMEM. */
 static int no_memory(const struct verbs_qp *q, int code, struct err *e)
 {
 	struct rlimit lim = {0};
@@ -396,7 +398,7 @@ static int get_memory(struct verbs_qp *q, struct err *e)
 		       0);
 
 	if (p == MAP_FAILED)
-		return err_sys(e, -errno, "get %zu bytes of memory", q->conf.bytes);
+		return err_sys(e, -errno, "allocate %zu bytes of memory", q->conf.bytes);
 	q->mem = p;
 	q->pd = ibv_alloc_pd(q->dev->ctx);
 	if (!q->pd)
@@ -482,7 +484,7 @@ void verbs_qp_free(struct verbs_qp *q)
 		return;
 	if (q->qp)
 		ibv_destroy_qp(q->qp);
-	/* A completion queue with unacknowledged events is not destroyed. */
+	/* a completion queue with unacknowledged events cannot be destroyed */
 	if (q->events)
 		ibv_ack_cq_events(q->cq, q->events);
 	if (q->cq)
@@ -530,7 +532,7 @@ void verbs_qp_end(const struct verbs_qp *q, struct verbs_end *ret)
 	memcpy(ret->gid, q->conf.gid, sizeof(ret->gid));
 }
 
-/* --- connecting --- */
+/* --- connection --- */
 
 static struct ibv_ah_attr path_to(const struct verbs_qp *q, const struct verbs_end *peer)
 {
@@ -551,8 +553,8 @@ static int no_path(const struct verbs_qp *q, int code, struct err *e)
 
 	if (q->conf.ethernet &&
 	    (code == ETIMEDOUT || code == EHOSTUNREACH || code == ENETUNREACH || code == EINVAL))
-		hint = " (no way to the peer's address from this GID: does 'ping' reach it from "
-		       "this interface?)";
+		hint = " (no route to the peer's address from this GID: check that 'ping' "
+		       "reaches it from this interface)";
 	return err_set(e, -abs(code), "connect the queue pair on RDMA device '%s': %s%s",
 		       q->dev->name, errno_text(code), hint);
 }
@@ -581,11 +583,11 @@ static int to_rts(struct verbs_qp *q, const struct verbs_end *peer, struct err *
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
-		/* 0.54 s at least, seven times: a dead path shows in seconds. 7 would be for ever
-		 * with soft-RoCE. */
+		/* at least 0.54 s, seven times: a broken path is detected within seconds; with soft-RoCE 7 retries
+		 * never end */
 		.timeout = 17,
 		.retry_cnt = 6,
-		.rnr_retry = 7, /* for ever: the caller's own time limit ends it */
+		.rnr_retry = 7, /* no limit: the time limit of the caller ends it */
 		.sq_psn = q->psn,
 		.max_rd_atomic = (uint8_t)(peer->reads < q->reads ? peer->reads : q->reads),
 	};
@@ -602,7 +604,7 @@ int verbs_qp_connect(struct verbs_qp *q, const struct verbs_end *peer, struct er
 	int r;
 
 	if (peer->ethernet != q->conf.ethernet)
-		return err_set(e, -EPROTO, "this side's link is %s, the peer's %s",
+		return err_set(e, -EPROTO, "the link of this side is %s, that of the peer %s",
 			       q->conf.ethernet ? "Ethernet" : "InfiniBand",
 			       peer->ethernet ? "Ethernet" : "InfiniBand");
 	q->peer = *peer;

@@ -28,11 +28,11 @@ static int set(const struct __user_cap_data_struct v[static 2], struct err *e)
 	struct __user_cap_header_struct h = header();
 
 	if (syscall(SYS_capset, &h, v) < 0)
-		return err_sys(e, -errno, "give up capabilities");
+		return err_sys(e, -errno, "drop capabilities");
 	return 0;
 }
 
-/* Up to the last one that this kernel knows: EINVAL. */
+/* Drops all up to the last capability that the kernel has: EINVAL. */
 static int drop_bounding(struct err *e)
 {
 	for (int cap = 0; cap < 64; cap++) {
@@ -56,7 +56,7 @@ int caps_files_only(struct err *e)
 		r = drop_bounding(e);
 	if (r < 0)
 		return r;
-	/* Older kernels (before 4.3) have no ambient set. */
+	/* kernels before 4.3 have no ambient set */
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, -errno, "set no_new_privs");

@@ -10,9 +10,10 @@
 #include "base/num.h"
 
 enum {
-	DEPTH_MAX = 6, /* kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod, and one more */
-	PODS_MAX = 4096,   /* of a node; kubelets have 110 to 500 */
-	TEXT_MAX = 1 << 20 /* a line for each RDMA device */
+	/* depth of kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod, and one more */
+	DEPTH_MAX = 6,
+	PODS_MAX = 4096,   /* limit of pods on a node; kubelets have 110 to 500 */
+	TEXT_MAX = 1 << 20 /* one line per RDMA device */
 };
 
 #define RDMA_V1 CGROUP_DIR "/rdma"
@@ -27,7 +28,7 @@ static bool is_uid(const char *s, size_t n)
 	return n > 0 && n < CGROUP_UID_MAX && strspn(s, chars) >= n;
 }
 
-/* "pod1f0c-..." or "kubepods-burstable-pod1f0c_....slice", in which systemd's names have '_' for '-'. */
+/* Reads the UID from "pod1f0c-..." or "kubepods-burstable-pod1f0c_....slice", in which systemd replaces '-' by '_'. */
 static bool pod_of_name(const char *name, char ret[static CGROUP_UID_MAX])
 {
 	const char *slice = strstr(name, ".slice"), *at = strstr(name, "-pod");
@@ -58,7 +59,7 @@ static bool is_above_pods(const char *name)
 	       strcmp(name, "besteffort") == 0;
 }
 
-/* A name that is a file's has no list. */
+/* dir_list() fails for files, which are skipped */
 static void walk(const struct root *r, const char *dir, int depth, struct cgroup_pods *ret)
 {
 	char **names = NULL;
@@ -73,7 +74,7 @@ static void walk(const struct root *r, const char *dir, int depth, struct cgroup
 			VEC_PUSH(ret->v, ret->n) = pod;
 			continue;
 		}
-		/* Below the kubelet's cgroupRoot, which may have any name. */
+		/* the first level is the kubelet's cgroupRoot, which may have any name */
 		if (depth == 0 || is_above_pods(names[i]))
 			walk(r, pod.path, depth + 1, ret);
 		free(pod.path);
@@ -148,7 +149,7 @@ int cgroup_rdma_dir(const struct root *r, const char **ret, struct err *e)
 			"cgroup_disable=rdma; with v1: mount -t cgroup -o rdma rdma " RDMA_V1);
 }
 
-/* v2: a group has a controller's files if each group above it has the controller in cgroup.subtree_control. */
+/* In cgroup v2 a group has the files of a controller if cgroup.subtree_control of each group above enables it. */
 static void enable(const struct root *r, const char *path)
 {
 	auto_free char *at = xstrdup(path);
@@ -167,7 +168,7 @@ static void enable(const struct root *r, const char *path)
 	}
 }
 
-/* "mlx5_0 hca_handle=2 hca_object=max" */
+/* Parses "mlx5_0 hca_handle=2 hca_object=max". */
 static bool parse_line(struct span line, const char *device, struct cgroup_rdma *ret)
 {
 	struct span word, key;

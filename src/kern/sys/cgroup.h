@@ -3,9 +3,9 @@
 #define UNIRAIL_KERN_SYS_CGROUP_H
 
 /*
- * Control groups: those that the kubelet makes for pods, and the controller "rdma", which limits how many verbs objects the
- * processes of a group have on an RDMA device. The same with cgroup v1 and v2, and with the kubelet's drivers cgroupfs
- * ("kubepods/burstable/podUID") and systemd ("kubepods-burstable.slice/kubepods-burstable-podUID.slice").
+ * Control groups: those that the kubelet creates for pods, and the controller "rdma", which limits the number of verbs
+ * objects that the processes of a group have on an RDMA device. Supports cgroup v1 and v2, and the kubelet's drivers
+ * cgroupfs ("kubepods/burstable/podUID") and systemd ("kubepods-burstable.slice/kubepods-burstable-podUID.slice").
  */
 
 #include <stdint.h>
@@ -17,7 +17,7 @@
 enum { CGROUP_UID_MAX = 64 };
 
 struct cgroup_pod {
-	char uid[CGROUP_UID_MAX]; /* the Pod object's */
+	char uid[CGROUP_UID_MAX]; /* UID of the Pod object */
 	char *path;		  /* absolute */
 };
 
@@ -26,31 +26,34 @@ struct cgroup_pods {
 	size_t n;
 };
 
-/* The groups of pods below `dir`. -ENOENT: there is no such directory. */
+/* Lists the groups of pods below `dir`. -ENOENT: the directory does not exist. */
 int cgroup_pods_read(const struct root *r, const char *dir, struct cgroup_pods *ret, struct err *e);
 const struct cgroup_pod *cgroup_pods_find(const struct cgroup_pods *p, const char *uid);
 void cgroup_pods_done(struct cgroup_pods *p);
 #define auto_cgroup_pods __attribute__((cleanup(cgroup_pods_done)))
 
 /*
- * Where the groups of the controller "rdma" are: CGROUP_DIR (v2) or CGROUP_DIR "/rdma" (v1). -EOPNOTSUPP: the kernel does not
- * have it; the error says what to do.
+ * Returns the directory of the controller "rdma": CGROUP_DIR (v2) or CGROUP_DIR "/rdma" (v1). -EOPNOTSUPP: the kernel
+ * does not have the controller; e has the remedy.
  */
 int cgroup_rdma_dir(const struct root *r, const char **ret, struct err *e);
 
 enum { CGROUP_RDMA_MAX = INT32_MAX }; /* "max" */
 
 struct cgroup_rdma {
-	uint32_t handles, objects; /* hca_handle: open devices; hca_object: all other objects */
+	/* handles: open devices (hca_handle); objects: all other objects (hca_object) */
+	uint32_t handles, objects;
 };
 
 /*
- * The limits of a device in rdma.max of the group `path`. With v2 the controller is enabled for the group if it was not:
- * container runtimes and kubelets do so, unless they are older than the controller. -ENODEV: there is no such RDMA device.
+ * Gets and sets the limits of a device in rdma.max of the group `path`. In v2 they enable the controller for the group
+ * if necessary: container runtimes and kubelets do so, unless they are older than the controller. -ENODEV: there is no
+ * such RDMA device.
  */
 int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
 		    struct cgroup_rdma *ret, struct err *e);
-/* What the processes of the group have now: rdma.current. Nothing is enabled for it: -ENOENT without the controller. */
+/* Returns the present usage of the group's processes (rdma.current). Does not enable the controller: -ENOENT without
+ * it. */
 int cgroup_rdma_usage(const struct root *r, const char *path, const char *device,
 		      struct cgroup_rdma *ret, struct err *e);
 int cgroup_rdma_set(const struct root *r, const char *path, const char *device,

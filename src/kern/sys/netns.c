@@ -51,10 +51,10 @@ int netns_open(const char *path, int *ret, struct err *e)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fail(e, -errno, "open network namespace", path);
-	/* The magic is also that of /proc/self/status and of a PID namespace. */
+	/* /proc/self/status and PID namespaces have the same filesystem magic */
 	type = ioctl(fd, NS_GET_NSTYPE);
 	if (type < 0 && errno != ENOTTY)
-		return fail(e, -errno, "ask for the type of network namespace", path);
+		return fail(e, -errno, "get the type of network namespace", path);
 	if (type != CLONE_NEWNET)
 		return err_kind(e, ERR_NETNS, -EINVAL, "open '%s': not a network namespace", path);
 	*ret = take_fd(&fd);
@@ -99,7 +99,7 @@ void netns_leave(struct netns_visit *v)
 
 	if (v->origin < 0)
 		return;
-	/* Whatever came next would happen to the wrong namespace. */
+	/* everything that follows would happen in the wrong namespace */
 	if (setns(v->origin, CLONE_NEWNET) < 0) {
 		fprintf(stderr, "unirail: return from network namespace: %s\n", errno_text(errno));
 		abort();
@@ -136,7 +136,7 @@ int netns_pin(int fd, const char *path, struct err *e)
 
 int netns_unpin(const char *path, struct err *e)
 {
-	/* EINVAL: not a mount point (any more) */
+	/* EINVAL: the path is not a mount point any more */
 	if (umount2(path, MNT_DETACH) < 0 && errno != EINVAL && errno != ENOENT)
 		return fail(e, -errno, "unmount network namespace", path);
 	if (unlink(path) < 0 && errno != ENOENT)

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "kern/sys/sandbox.h"
 
-/* The system calls of each mode, and the filter that holds them. */
+/* The system calls of each mode, and the filter that allows them. */
 
 /* Columns of the table. */
 enum {
@@ -40,19 +40,20 @@ enum {
 #elif defined(__aarch64__)
 #define ARCH AUDIT_ARCH_AARCH64
 #else
-#error "no audit architecture is known for this processor: add its line here"
+#error "the audit architecture of this processor is unknown: add its line here"
 #endif
 
 enum { VALUES_MAX = 6, NAMESPACES = 0x7e020000, X32 = 0x40000000 };
 
-/* A call with a condition on one argument (its low 32 bits, which is all that these have). */
+/* A system call with a condition on one argument, of which only the low 32 bits are compared. */
 struct call {
 	const char *name;
 	int nr, modes;
 	enum { ANY, ONE_OF, WITHOUT } rule;
 	int arg;
 	size_t n;
-	uint32_t values[VALUES_MAX]; /* WITHOUT: bits of the first one */
+	/* WITHOUT: only the first one, the bits that must not be set */
+	uint32_t values[VALUES_MAX];
 };
 
 #define CALL(name, modes)                                                                          \
@@ -79,12 +80,12 @@ struct call {
 	}
 
 /*
- * The table. Measured over the tests of each mode, and what musl calls instead on other kernels (no
- * vDSO: clock_gettime; x86_64: open, stat ...). The most frequent come first. What a mode does once
- * at the start (listen, bind of ports, capset) is not here: the filter comes after it.
+ * The table of system calls, measured in the tests of each mode, with those that musl uses instead on other kernels (no
+ * vDSO: clock_gettime; x86_64: open, stat ...). The most frequent come first. System calls that a mode uses once at the
+ * start (listen, bind of ports, capset) are missing, because the filter is installed after them.
  */
 static const struct call calls[] = {
-	/* the loop, connections */
+	/* event loop, connections */
 	CALL(epoll_pwait, SAC),
 	CALL(read, SAC),
 	CALL(write, SAC),
@@ -109,12 +110,12 @@ static const struct call calls[] = {
 	CALL(clock_nanosleep, SAC),
 	CALL(nanosleep, SAC),
 	CALL(getrandom, SAC),
-	/* The API server, the kubelet, a name server; no raw packets. Netlink: devlink and the RDMA mode are read
-	 * for each scan of the node's devices; without CAP_NET_ADMIN nothing can be changed by it. */
+	/* For the API server, the kubelet and a name server; no raw packets. Netlink: each scan of the node's devices
+	 * reads devlink and the RDMA mode; without CAP_NET_ADMIN it cannot change anything. */
 	ONLY(socket, A, 0, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK),
 	ONLY(socket, C, 0, AF_UNIX, AF_INET, AF_INET6),
 	CALL(connect, AC),
-	CALL(bind, AC),	 /* musl: the socket that asks a name server; sockets of device plugins */
+	CALL(bind, AC),	 /* musl: the socket of name server queries; sockets of device plugins */
 	CALL(listen, A), /* sockets of device plugins, when the kubelet restarts */
 	/* memory */
 	CALL(brk, SAC),
@@ -123,7 +124,7 @@ static const struct call calls[] = {
 	CALL(munmap, SAC),
 	CALL(mremap, SAC),
 	CALL(madvise, SAC),
-	/* files: which of them is Landlock's part */
+	/* files; Landlock decides which ones */
 	CALL(openat, SAC),
 	CALL(openat2, SAC),
 	CALL(fstat, SAC),
@@ -151,9 +152,10 @@ static const struct call calls[] = {
 	CALL(umask, SA),
 	CALL(inotify_add_watch, A), /* the CNI configuration directory, when it is recreated */
 	ONLY(ioctl, S | C, 1, FIONBIO, FIONREAD, TIOCGWINSZ),
-	/* Verbs: an HCA that was opened before the sandbox is closed (device/serve/port_events.h); Landlock lets it open none. */
+	/* Verbs: for an HCA that was opened before the sandbox was installed (device/serve/port_events.h); Landlock
+	 * denies the opening of others. */
 	ONLY(ioctl, A, 1, FIONBIO, FIONREAD, TIOCGWINSZ, RDMA_VERBS_IOCTL),
-	/* this process */
+	/* the process itself */
 	CALL(futex, SAC),
 	CALL(rt_sigaction, SAC),
 	CALL(rt_sigprocmask, SAC),
@@ -169,12 +171,12 @@ static const struct call calls[] = {
 	CALL(getcwd, SAC),
 	CALL(uname, SAC),
 	CALL(getrusage, SAC),
-	ONLY(prlimit64, SAC, 0, 0), /* its own */
+	ONLY(prlimit64, SAC, 0, 0), /* only its own limits */
 	CALL(tkill, SAC),	    /* abort() */
 	CALL(tgkill, SAC),
 	CALL(exit, SAC),
 	CALL(exit_group, SAC),
-	/* a child that resolves a name, or tries what may take long (base/child.h) */
+	/* a child that resolves a name, or executes a call that may block (base/child.h) */
 	WITHOUT_BITS(clone, AC, 0, NAMESPACES),
 	CALL(set_tid_address, AC),
 	CALL(set_robust_list, AC),
@@ -185,7 +187,7 @@ static const struct call calls[] = {
 	CALL(kill, AC),
 	CALL(setitimer, C),
 	ONLY(prctl, AC, 0, PR_SET_PDEATHSIG, PR_SET_DUMPABLE),
-#ifdef SYS_open /* x86_64: musl has these where arm64 has only the newer ones */
+#ifdef SYS_open /* x86_64: musl uses these, on arm64 only the newer ones */
 	CALL(open, SAC),
 	CALL(stat, SAC),
 	CALL(lstat, SAC),
@@ -201,7 +203,7 @@ static const struct call calls[] = {
 #endif
 };
 
-/* What may be met and is in no list, by name in the log. */
+/* Names for the log of system calls that may occur and are in no list. */
 static const struct {
 	const char *name;
 	int nr;
@@ -235,7 +237,7 @@ static const struct {
 #undef OTHER
 };
 
-/* musl blocks every signal around these: SIGSYS would end the process. They fail without a line. */
+/* These fail without a line in the log: musl blocks every signal around them, so SIGSYS would end the process. */
 static const int silent[] = {
 	SYS_clone,     SYS_setuid,    SYS_setgid,   SYS_setgroups,
 	SYS_setresuid, SYS_setresgid, SYS_setreuid, SYS_setregid,
@@ -244,7 +246,7 @@ static const int silent[] = {
 #endif
 };
 
-/* --- what was refused --- */
+/* --- log of refused system calls --- */
 
 enum { CALLS_MAX = 1024 };
 
@@ -259,8 +261,8 @@ static const char *name_of(int nr)
 	return "unknown";
 }
 
-/* The kernel stopped in front of the call: the handler sets what it returns. log_write()
- * allocates nothing, and its own calls are allowed. */
+/* SIGSYS handler. The kernel has not executed the call: the handler sets its result. log_write() allocates nothing, and
+ * its own calls are allowed. */
 static void on_refused(int signal, siginfo_t *info, void *context)
 {
 	static unsigned char seen[CALLS_MAX / 8];
@@ -277,8 +279,8 @@ static void on_refused(int signal, siginfo_t *info, void *context)
 	if (seen[at / 8] & 1 << at % 8)
 		return;
 	seen[at / 8] |= (unsigned char)(1 << at % 8);
-	log_error("the sandbox refused a system call that this mode does not need; if something "
-		  "fails by that, set sandbox = off and report it",
+	log_error("the sandbox refused a system call that this mode does not need; if a function "
+		  "fails because of that, set sandbox = off and report it",
 		  LOG_S("call", name_of(nr)), LOG_I("number", nr));
 }
 
@@ -303,7 +305,8 @@ static int listen_to_refusals(struct err *e)
 
 enum { HEAD_MAX = 8, ROW_MAX = 4 + 2 * VALUES_MAX };
 
-/* Behind the number's comparison: returns whatever the argument is. */
+/* Appends the check of one call after the comparison of its number: every argument is allowed, or the condition is
+ * tested. */
 static size_t put_rule(struct sock_filter *f, const struct call *c, uint32_t refuse)
 {
 	size_t n = 0;
@@ -312,7 +315,7 @@ static size_t put_rule(struct sock_filter *f, const struct call *c, uint32_t ref
 		f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
 		return n;
 	}
-	/* Both architectures are little-endian: the low half comes first. */
+	/* both architectures are little-endian: the low half is first */
 	f[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, args) +
 					  sizeof(uint64_t) * (size_t)c->arg);
 	for (size_t i = 0; i < c->n; i++) {
@@ -376,10 +379,12 @@ int sandbox_calls(enum sandbox_mode mode, bool log_only, struct err *e)
 	int r;
 
 #ifdef __SANITIZE_ADDRESS__
-	return err_set(e, -EOPNOTSUPP, "seccomp: not in a build with AddressSanitizer");
+	return err_set(e, -EOPNOTSUPP, "seccomp: not available in a build with AddressSanitizer");
 #endif
 	if (log_only && !can_log())
-		return err_set(e, -EOPNOTSUPP, "the kernel cannot log what a seccomp filter meets");
+		return err_set(e, -EOPNOTSUPP,
+			       "the kernel cannot log system calls that a "
+			       "seccomp filter refuses");
 	r = log_only ? 0 : listen_to_refusals(e);
 	if (r < 0)
 		return r;
@@ -394,10 +399,10 @@ int sandbox_calls(enum sandbox_mode mode, bool log_only, struct err *e)
 
 /* Landlock. */
 
-/* Newer than the headers that we build with. */
+/* Constants that the headers of the build lack. */
 enum { FS_TRUNCATE = 1 << 14, FS_IOCTL_DEV = 1 << 15, NET_BIND_TCP = 1, SCOPE_ALL = 3 };
 
-/* struct landlock_ruleset_attr of ABI 6. */
+/* struct landlock_ruleset_attr of ABI 6 */
 struct ruleset {
 	uint64_t fs, net, scoped;
 };
@@ -407,7 +412,7 @@ enum {
 	WRITE = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
 		LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REFER | FS_TRUNCATE,
-	/* The only ones that the kernel takes for what is no folder. */
+	/* the only access rights that the kernel accepts for a path that is not a directory */
 	OF_FILES = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE,
 };
 
@@ -471,7 +476,7 @@ int sandbox_paths(const struct sandbox_path *v, size_t n, int *abi, struct err *
 	int version, r = 0;
 
 #ifdef __SANITIZE_ADDRESS__
-	return err_set(e, -EOPNOTSUPP, "Landlock: not in a build with AddressSanitizer");
+	return err_set(e, -EOPNOTSUPP, "Landlock: not available in a build with AddressSanitizer");
 #endif
 	version =
 		(int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);

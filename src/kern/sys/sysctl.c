@@ -7,7 +7,8 @@
 
 enum { SYSCTL_PATH_MAX = 256, SYSCTL_VALUE_MAX = 1024 };
 
-/* A key comes from a configuration: it must not leave /proc/sys. */
+/* Returns the path of a key, which comes from a configuration: it must not lead outside of
+ * /proc/sys. */
 static int path_of(const char *key, char path[static SYSCTL_PATH_MAX], struct err *e)
 {
 	struct span rest = span_of(key), part;
@@ -52,7 +53,7 @@ static struct span next_word(const char **s)
 	return word;
 }
 
-/* Some values are lists, which the kernel prints with tabs: "4096\t131072\t6291456". */
+/* Compares values. Some are lists, which the kernel prints with tabs: "4096\t131072\t6291456". */
 static bool same_value(const char *a, const char *b)
 {
 	for (;;) {

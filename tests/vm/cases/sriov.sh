@@ -52,7 +52,7 @@ refused 'SRIOV-CNI failed to configure VF' sriov pod net1 "$(conf "$a" '{"vlan":
 	"link_state": "enable"}' 172.16.1.20/24)"
 refused 'invalid MTU 9000, must be [0, PF MTU(1500)]' sriov pod net1 "$(conf "$a" '{"mtu": 9000}' 172.16.1.20/24)"
 refused 'is not a VF' sriov pod net1 "$(conf "$pci1" '{}' 172.16.1.20/24)"
-refused 'there is none of this address' sriov pod net1 "$(conf 0000:7f:00.0 '{}' 172.16.1.20/24)"
+refused 'does not exist' sriov pod net1 "$(conf 0000:7f:00.0 '{}' 172.16.1.20/24)"
 
 refused "more than the link has" sriov pod net1 "$(conf "$a" '{"max_tx_rate": 2000000}' 172.16.1.20/24)"
 driven=$(basename "$(readlink -f "/sys/bus/pci/devices/$b/driver")")

@@ -110,7 +110,7 @@ not_sent 'check data by RDMA write: .*RETRY_EXC_ERR.*UDP port 4791' RETRY_EXC_ER
 ip rule del pref 0
 ip rule add pref 0 iif rb blackhole
 ip neigh flush dev ra
-not_sent "no way to the peer's address from this GID" ETIMEDOUT
+not_sent "no route to the peer's address from this GID" ETIMEDOUT
 ip rule del pref 0
 
 # Rails of two pods: each finds its own GID among those of all, whether soft-RoCE can use it or not.
