@@ -67,7 +67,7 @@ void needs_sum(const struct needs *const *v, size_t n, struct needs *ret)
 	free(all);
 }
 
-/* Number of addresses of the pool that could be allocated; counts no further than `enough`. */
+/* Counts the addresses of the pool that could be allocated, up to `enough`. */
 static uint32_t here(const struct select_facts *f, const struct pool *p, uint32_t enough)
 {
 	struct ipaddr a;
@@ -151,10 +151,8 @@ static bool is_here(const struct pool_list *l, const struct ipaddr *a)
 	return false;
 }
 
-/*
- * Adds a requested address that a peer may own. `open` of a pool that is not shared is empty, so
- * none of it is added.
- */
+/* Adds a requested address that a peer may own. It is in `open` of a pool: only shared pools have
+ * `open` addresses. */
 static void name(struct work *w, const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n && !is_here(l, a); i++)

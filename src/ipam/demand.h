@@ -30,7 +30,7 @@ struct needs {
 };
 
 void needs_done(struct needs *n);
-/* Adds to a pool's count. */
+/* Adds `count` to the demand for the pool. */
 void needs_add(struct needs *n, const char *pool, uint32_t count);
 /*
  * Fills ret, which must be empty, with the sums of n needs: one entry for each pool whose count is
@@ -42,11 +42,11 @@ void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
  * Fills ret, which must be empty. For each request and family it takes the first pool, in order of
  * preference, that has a free address or is not known to be exhausted; if all are exhausted, the
  * first. reserved: the needs of earlier requests. Addresses requested by name that are in a pool
- * but not in this node's part of it go to ret->names and count as missing; so do those that pods
- * had before unirail was installed, unless no_own: then any other address is used. A request needs
- * nothing if its owner already has addresses, or if an address retained for its pod, or used by it
- * before, is available here. Returns the number of missing addresses, or an error as
- * ipam_allocate() would return it.
+ * but not in this node's part of it go to ret->names and count as missing. So do addresses that
+ * pods had before unirail was installed; no_own: such a pod gets any other address instead. A
+ * request needs nothing if its owner already has addresses, or if an address that its pod had
+ * before, or that is retained for it, is available on this node. Returns the number of missing
+ * addresses, or an error as ipam_allocate() would return it.
  */
 int ipam_needs(struct ipam *i, const struct ip_request *requests, size_t n,
 	       const struct needs *reserved, bool (*is_exhausted)(void *arg, const char *pool),

@@ -126,7 +126,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	size_t n = 0;
 
 	(void)e;
-	/* Existing allocations do not depend on the pools, only their gateway and routes do. */
+	/* Existing allocations need no pools; gateway and routes are read from them. */
 	ipam_load_pools(i, NULL);
 	for (size_t k = 0; k < i->j.leases.n; k++) {
 		const struct lease *l = &i->j.leases.v[k];
@@ -146,7 +146,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	return 0;
 }
 
-/* Release. It never needs the pools, which may be deleted by the time of a DEL. */
+/* Release. It never needs the pools, because they may be deleted before the DEL. */
 
 struct changes {
 	struct lease *v;
@@ -159,7 +159,8 @@ static void changes_done(struct changes *c)
 }
 #define auto_changes __attribute__((cleanup(changes_done)))
 
-/* A sticky address is retained for its pod's name, any other one enters its reuse delay. */
+/* Releases a lease: a sticky address is retained for its pod's name, any other enters its reuse
+ * delay. */
 static void give_back(const struct ipam *i, const struct lease *l, struct changes *c)
 {
 	struct lease n = LEASE_INIT;
@@ -177,7 +178,7 @@ static void give_back(const struct ipam *i, const struct lease *l, struct change
 	VEC_PUSH(c->v, c->n) = n;
 }
 
-/* An index, because thousands of owners are compared with thousands of leases. */
+/* An index of owners, because thousands of them are compared with thousands of leases. */
 struct owners {
 	const struct ipam *i;
 	struct ipam_valid *v; /* sorted by container, then interface (NULL first) */
@@ -211,7 +212,7 @@ static void owners_done(struct owners *o)
 }
 #define auto_owners __attribute__((cleanup(owners_done)))
 
-/* The first owner that is not sorted before it, or NULL. */
+/* Returns the first owner of the container whose interface is not sorted before ifname, or NULL. */
 static const struct ipam_valid *owner_from(const struct owners *o, const char *container_id,
 					   const char *ifname)
 {
@@ -221,10 +222,8 @@ static const struct ipam_valid *owner_from(const struct owners *o, const char *c
 	return low < o->n && strcmp(o->v[low].container_id, container_id) == 0 ? &o->v[low] : NULL;
 }
 
-/*
- * Matches container and interface. Records of early releases have no interface and match every
- * interface of their container.
- */
+/* Returns whether an owner matches container and interface. Records of early releases have no
+ * interface and match every interface of their container. */
 static bool named_owner(const struct owners *o, const char *container_id, const char *ifname)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, ifname);
@@ -232,7 +231,7 @@ static bool named_owner(const struct owners *o, const char *container_id, const 
 	return v && (!*ifname || strcmp(v->ifname, ifname) == 0);
 }
 
-/* Matches by the container alone. */
+/* Returns whether an owner stands for all interfaces of the container. */
 static bool whole_owner(const struct owners *o, const char *container_id)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, NULL);
@@ -366,7 +365,7 @@ static bool adopted_and_deleted(const void *arg, const char *network, const stru
 {
 	const struct gc *g = arg;
 
-	/* An empty file (after a crash of host-local) may belong to any container. */
+	/* A file without an id (empty after a crash of host-local) may belong to any container. */
 	return *container_id && strcmp(network, g->network) == 0 && pool_of(&g->i->pools, a) &&
 	       !any_owner(g->valid, container_id, ifname);
 }
@@ -424,7 +423,7 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 	return store_commit(i, &n, 1, e);
 }
 
-/* Addresses of pods that this journal did not allocate. */
+/* Records addresses of pods that this journal did not allocate. */
 
 static const char *text(const char *s)
 {
@@ -468,9 +467,11 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 	return r < 0 ? r : (int)count;
 }
 
-/* Listing: the owner of each address, and the free ones. */
+/* Lists the owner of each address, and the free addresses. */
 
-/* The name of the state, or NULL if the address is free; *until: when the state ends by itself. */
+/*
+ * The name of the state, or NULL if the address is free; *until: time at which the state expires.
+ */
 static const char *state_word(const struct select_facts *f, const struct lease *l,
 			      const struct pool *p, int64_t *until)
 {
@@ -551,7 +552,7 @@ int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipad
 	return 0;
 }
 
-/* `unirail pool check`: inconsistencies, one line per finding. */
+/* `unirail pool check`: finds inconsistencies, one line per finding. */
 
 static void subject(const struct lease *l, struct buf *b)
 {
@@ -595,8 +596,10 @@ static int check_pool(const struct ipam *i, const struct lease *l, struct buf *b
 	}
 	if (is_away(p, &l->address.ip)) {
 		subject(l, b);
-		buf_printf(b, "is in no block of this node: another node may allocate it; if this "
-			      "persists, delete the pod\n");
+		buf_printf(
+			b,
+			"is in no block of this node: another node may allocate the address; if this "
+			"persists, delete the pod\n");
 		return 1;
 	}
 	return 0;
@@ -676,7 +679,7 @@ int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir,
 	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.cause);
 	if (n.r < 0 && e)
 		*e = n.cause;
-	/* Keep pools that were read successfully before. */
+	/* After a failure keep pools that an earlier call read successfully. */
 	if (n.r < 0 && p->r == 0 && p->set.n > 0)
 		return n.r;
 	ipam_pools_done(p);

@@ -22,13 +22,13 @@
 #define IPAM_HOSTLOCAL_DIR "/var/lib/cni/networks"
 
 struct ipam_paths {
-	const char *pool_dir, *state_dir, *hostlocal_dir; /* NULL: the defaults above */
+	const char *pool_dir, *state_dir, *hostlocal_dir; /* NULL: the default directories above */
 	const char *node; /* this node's name; NULL: gethostname() */
-	int lock_ms;	  /* how long to wait for the lock; 0: 30 s */
+	int lock_ms;	  /* time to wait for the lock; 0: 30 s */
 	/*
 	 * Only calls that change nothing are allowed (others: -EROFS). Nothing is written: a store
-	 * that was never used is empty, an anchor that lags and files that a killed process left
-	 * stay as they are.
+	 * that was never used is empty, and a lagging anchor or temporary files of a killed process
+	 * are not cleaned up.
 	 */
 	bool read_only;
 	int64_t (*now_ms)(void); /* since the epoch; NULL: the real clock */
@@ -42,15 +42,15 @@ int ipam_open(struct ipam **ret, const struct root *r, const struct ipam_paths *
 void ipam_close(struct ipam *i);
 void ipam_cleanup(struct ipam **i);
 #define auto_ipam __attribute__((cleanup(ipam_cleanup)))
-/* Reads the pools if that has not been done; returns the same error each time. */
+/* Reads the pools unless an earlier call did; returns the same error each time. */
 int ipam_load_pools(struct ipam *i, struct err *e);
-/* Empty as long as the pools were not, or could not be, read. */
+/* Empty before the pools are read, and if they could not be read. */
 const struct pool_set *ipam_pools(const struct ipam *i);
 
 struct ipam_owner {
 	const char *container_id, *ifname;		/* required */
 	const char *pod_namespace, *pod_name, *pod_uid; /* may be NULL */
-	const char *netns;				/* may be NULL; kept for `pool check` */
+	const char *netns;				/* may be NULL; stored for `pool check` */
 	const char *network;				/* CNI network name, for GC; may be NULL */
 };
 
@@ -61,33 +61,35 @@ struct ip_request {
 	size_t n_pools4;
 	const char *const *pools6;
 	size_t n_pools6; /* both lists empty: the default pools of each family */
-	bool no4, no6;	 /* no address of this family, whatever is listed or default */
-	/* Matched against a pool's affinities and networks. NULL: unknown; then pools that have
-	 * any are not used. */
+	bool no4, no6; /* request no address of this family, even if pools are listed or default */
+	/* Matched against a pool's affinities and networks. NULL: unknown; then pools with such a
+	 * restriction are not used. */
 	const struct pod_facts *pod;
 	const struct place_facts *place;
-	bool match_subnet; /* only pools whose subnet holds one of `nets` (matchMasterSubnet) */
+	bool match_subnet; /* only pools whose subnet contains one of `nets` (matchMasterSubnet) */
 	const struct ipnet *nets; /* the master's (or PF's) addresses */
 	size_t n_nets;
-	const char *master;	   /* name of the master, for error messages */
-	bool sticky;		   /* retain for (namespace, pod, interface) after release */
-	bool clean_gateway;	   /* no default route from the pool's gateway */
-	const struct ipaddr *want; /* addresses requested by name; must be free and in a pool */
+	const char *master; /* name of the master, for error messages */
+	bool sticky; /* retain the address for (namespace, pod, interface) after its release */
+	bool clean_gateway; /* no default route from the pool's gateway */
+	/* addresses requested by name; each must be free and in a pool */
+	const struct ipaddr *want;
 	size_t n_want;
-	/* Addresses that the pod's name had before on another node (block/migration.h): used if
-	 * available, otherwise any other. */
+	/* Addresses that a pod of this name had on another node (block/migration.h): allocated if
+	 * available, otherwise any other address. */
 	const struct ipaddr *had;
 	size_t n_had;
 };
 
 /* One address of one interface. */
 struct ip_allocation {
-	size_t request;		   /* index into the asks; ipam_held(): 0 */
-	struct ipnet address;	   /* with the subnet's prefix length */
-	struct ipaddr gateway;	   /* family 0: none */
-	const struct pool *pool;   /* borrowed from the open store; NULL: the pool was deleted */
-	const char *ifname;	   /* borrowed from the open store or the request */
-	struct pool_route *routes; /* pool routes, then the default route unless clean_gateway */
+	size_t request;		 /* index of the request; ipam_held(): 0 */
+	struct ipnet address;	 /* with the subnet's prefix length */
+	struct ipaddr gateway;	 /* family 0: none */
+	const struct pool *pool; /* borrowed from the open store; NULL: the pool was deleted */
+	const char *ifname;	 /* borrowed from the open store or the request */
+	/* routes of the pool, then the default route unless clean_gateway */
+	struct pool_route *routes;
 	size_t n_routes;
 	bool was_there; /* already allocated by an earlier request of the same owner */
 };
@@ -119,16 +121,16 @@ struct ipam_valid {
 };
 int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, struct err *e);
 /*
- * Retains an address for a pod's name before the pod requests it, like the release of a sticky
- * address: it was migrated from another node (block/migration.h). -EADDRINUSE: it is used, or
- * retained for another owner.
+ * Retains an address for a pod's name before the pod requests it, as the release of a sticky
+ * address does: the address was migrated from another node (block/migration.h). -EADDRINUSE: the
+ * address is used, or retained for another owner.
  */
 int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *owner,
 	      const char *pool, struct err *e);
 /*
- * Records addresses of pods that this journal does not know (the earlier one was lost) as used, in
- * one change. An address that is already used, retained or in quarantine is not changed. v is in
- * the order of addresses; of equal ones the first counts. Returns how many were new.
+ * Records addresses of pods that are missing in this journal (the earlier journal was lost) as
+ * used, in one change. An address that is already used, retained or in quarantine is not changed. v
+ * is sorted by address; of equal addresses the first counts. Returns how many addresses were new.
  */
 struct ipam_known {
 	struct ipnet address;
@@ -136,20 +138,17 @@ struct ipam_known {
 	const char *pool;
 };
 int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e);
-/*
- * Removes a conflicting address from its owner; it is not allocated again before the quarantine
- * time is over.
- */
+/* Removes a conflicting address from its owner; the address is not allocated again before its
+ * quarantine expires. */
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e);
-/* The same for several, as one change; no address may occur twice. */
+/* As ipam_quarantine(), for several addresses in one change; no address may occur twice. */
 struct ipam_conflict {
 	struct ipaddr address;
 	struct mac other; /* len 0: unknown */
 };
 int ipam_quarantine_many(struct ipam *i, const struct ipam_conflict *v, size_t n, struct err *e);
-/*
- * Releases all addresses of `network` whose (container, interface) is not in v; returns how many.
- */
+/* Releases all addresses of `network` whose (container, interface) is not in v; returns the number
+ * of released addresses. */
 int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, size_t n,
 	    struct err *e);
 
@@ -159,15 +158,15 @@ struct ipam_record {
 	const char *pool;  /* "": no pool has the address now */
 	const char *state; /* "used" "resting" "quarantined" "sticky" "adopted" */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *network;
-	const char *other;	    /* quarantined: the MAC that answered; else "" */
-	int64_t since_ms, until_ms; /* epoch; until 0: no end */
+	const char *other;	    /* quarantined: the MAC address that answered; otherwise "" */
+	int64_t since_ms, until_ms; /* since the epoch; until 0: the state does not expire */
 };
 /* All leases, in the order of addresses; the caller frees *ret. */
 int ipam_records(struct ipam *i, struct ipam_record **ret, size_t *n, struct err *e);
-/* Releases an address regardless of its owner, or ends its quarantine. -ENOENT: it is neither used
- * nor in quarantine. */
+/* Releases an address regardless of its owner, or ends its quarantine. -ENOENT: the address is
+ * neither used nor in quarantine. */
 int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e);
-/* The free addresses of a pool that could be allocated now, lowest first, at most `max`. The
+/* Lists the addresses of a pool that could be allocated now, lowest first, at most `max`. The
  * caller frees *ret. */
 int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipaddr **ret, size_t *n,
 		   struct err *e);
@@ -177,16 +176,16 @@ int ipam_check(struct ipam *i, struct buf *b, struct err *e);
 /*
  * Replaces a journal that ipam_open() refuses (-EBADMSG) by an empty one, on a node whose addresses
  * the cluster knows as well. First the log of its blocks (`blocks`: its path) is replaced, so that
- * they count as blocks of a lost log; then journal and anchor are moved aside. Each step is durable
- * before the next: after a crash in between the journal is still refused. *aside: the journal's new
- * path, freed by the caller; NULL: the journal is intact. The latest RECREATED_RETAINED such files are kept.
- * No agent may run.
+ * the node treats its blocks as those of a lost log; then journal and anchor are moved aside. Each
+ * step is durable before the next: after a crash between two steps ipam_open() still refuses the
+ * journal. *aside: the journal's new path, freed by the caller; NULL: the journal is intact. The
+ * latest RECREATED_RETAINED such files are kept. No agent may run.
  */
 enum { RECREATED_RETAINED = 8 };
 int ipam_recreate(const struct root *r, const struct ipam_paths *p, const char *blocks,
 		  char **aside, struct err *e);
 /* Repairs a damaged journal that ipam_open() refuses (-EBADMSG); see journal.h. `found`: addresses
- * found in the pods themselves; those in no pool are ignored if there are pools. */
+ * found in the pods themselves; an address in no pool is ignored, unless there are no pools. */
 int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct ipam_known *found,
 		size_t n_found, struct buf *message, struct err *e);
 

@@ -2,16 +2,14 @@
 #ifndef UNIRAIL_IPAM_LEND_H
 #define UNIRAIL_IPAM_LEND_H
 
-/*
- * For long-running processes: pools are read on request, and attached to the store each time it is
- * opened, instead of being read again.
- */
+/* For long-running processes: the caller reads the pools when they change, and attaches them to the
+ * store each time it opens the store. */
 
 #include "ipam/ipam.h"
 
 struct ipam_pools {
 	struct pool_set set;
-	int r; /* 0: pools were read; otherwise the error, with its text in `why` */
+	int r; /* 0: pools were read; otherwise the error, with its text in `cause` */
 	struct err cause;
 };
 
@@ -23,11 +21,11 @@ void ipam_pools_done(struct ipam_pools *p);
 void ipam_attach_pools(struct ipam *i, struct ipam_pools *p);
 void ipam_detach_pools(struct ipam *i, struct ipam_pools *p);
 
-/* Returns whether the container has an address that will be retained for its pod. */
+/* Returns whether the container has an address that is retained for its pod after the release. */
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);
-/* The leases; valid while the store is open and unchanged. */
+/* The leases; valid until the store changes or is closed. */
 const struct lease_table *ipam_leases(const struct ipam *i);
-/* This node's name, matched against the pools' `node`. */
+/* The name of this node, which the pools' `node` must match. */
 const char *ipam_node(const struct ipam *i);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/sorted.h"
 #include "base/table.h"
 
-/* The commands by name; commands that change or verify the store. */
+/* Commands that change or verify the store, and the table of all commands by name. */
 
 enum { MESSAGE_MAX = 1 << 20 };
 
@@ -40,7 +40,7 @@ static bool find_record(const struct report *o, const struct ipaddr *a, struct i
 	return false;
 }
 
-/* "default/pod-a net1" or "container 0123456789ab net1" */
+/* Writes "default/pod-a net1" or "container 0123456789ab net1". */
 static void report_describe_owner(const struct ipam_record *r, struct buf *b)
 {
 	if (*r->pod_name)
@@ -75,7 +75,8 @@ static void say_release(const struct report *o, const struct ipam_record *rec, b
 	}
 }
 
-/* Releasing an address of a running pod gives two pods the same address. */
+/* Confirmation is required, because releasing an address of a running pod gives two pods the same
+ * address. */
 int report_release(const struct report *o, const char *address, enum report_release how,
 		   struct err *e)
 {
@@ -90,10 +91,10 @@ int report_release(const struct report *o, const char *address, enum report_rele
 	if (how != REPORT_DO)
 		say_release(o, &rec, false);
 	if (how == REPORT_CONFIRM)
-		return err_set(e, -EPERM,
-			       "repeat with --yes if no running pod has %s: another pod may get it "
-			       "at once",
-			       address);
+		return err_set(
+			e, -EPERM,
+			"repeat with --yes if no running pod uses %s: another pod may get the address at once",
+			address);
 	if (how == REPORT_DRY_RUN)
 		return 0;
 	r = ipam_release_ip(o->store, &a, e);
@@ -245,9 +246,10 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 	while (k < known + ARRAY_LEN(known) && strcmp(k->name, c->command) != 0)
 		k++;
 	if (k == known + ARRAY_LEN(known))
-		return err_set(e, -ENOSYS,
-			       "'%.50s' is none of list, show, free, owner, release, check",
-			       c->command);
+		return err_set(
+			e, -ENOSYS,
+			"unknown command '%.50s': expected list, show, free, owner, release or check",
+			c->command);
 	if (c->n_args < k->least || c->n_args > k->most)
 		return err_set(e, -EINVAL, "'%s' takes %zu to %zu operands, not %zu", k->name,
 			       k->least, k->most, c->n_args);
@@ -287,7 +289,8 @@ static struct report_tally report_tally_of(const struct pool *p, const struct ip
 					   size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable; /* on this node */
+	/* addresses on this node */
+	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable;
 	struct report_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 
 	t.reserved = t.total - open;
@@ -412,7 +415,7 @@ static void list_json(const struct report *r, const struct pool_set *s, const st
 	buf_char(r->out, '\n');
 }
 
-/* Each returns the exit status, or a negative errno with e set. */
+/* These commands return the exit status, or a negative errno with e set. */
 static int report_list(const struct report *r, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
@@ -479,7 +482,7 @@ static void record_row(struct columns *c, const struct ipam_record *r)
 	if (*r->pod_name)
 		buf_printf(&pod, "%s/%s", r->pod_namespace, r->pod_name);
 	else if (*r->other)
-		buf_printf(&pod, "held by %s", r->other);
+		buf_printf(&pod, "used by %s", r->other);
 	columns_add(c, ip_str(&r->ip, text));
 	columns_add(c, r->state);
 	columns_add(c, pod.p);

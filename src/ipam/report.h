@@ -15,10 +15,10 @@ struct report {
 	bool json;
 	struct buf *out;   /* the answer */
 	struct buf *aside; /* messages for the user that are not part of the output */
-	const char *empty; /* text for a store without pools */
+	const char *empty; /* output for a store without pools */
 };
 
-/* Releases an address regardless of its owner. DRY: only reports what would happen; ASK: reports
+/* Releases an address regardless of its owner. DRY_RUN: only reports the effect; CONFIRM: reports
  * that confirmation is needed and fails with -EPERM. */
 enum report_release { REPORT_CONFIRM, REPORT_DRY_RUN, REPORT_DO };
 int report_release(const struct report *r, const char *address, enum report_release how,
@@ -34,17 +34,17 @@ struct report_call {
 };
 int report_run(const struct report *r, const struct report_call *c, struct err *e);
 
-/* Writes the result of a check: n findings, one per line, and what was checked ("8 pools, ...";
+/* Writes the result of a check: n findings, one per line, and the objects checked ("8 pools, ...";
  * NULL: omitted). Returns the exit status. */
 int report_findings(const struct report *r, const char *checked, const struct buf *found, int n);
 
-/* --- parts --- */
+/* --- functions that the commands share --- */
 
 struct report_tally {
 	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
 };
 int report_address(const char *text, struct ipaddr *ret, struct err *e);
-/* Parses the number of addresses to show, like report_address(). */
+/* Parses the number of addresses to show, with errors like report_address(). */
 int report_count(const char *text, uint64_t *ret, struct err *e);
 
 #endif

@@ -14,10 +14,7 @@
 #include "base/loop.h"
 #include "block/log.h"
 
-/*
- * Sufficient for two hundred pods that start at once: they wait for each other, with one fsync
- * each.
- */
+/* Sufficient for two hundred pods that start at once and wait for one another's fsync. */
 enum { LOCK_MS = 30 * 1000 };
 
 static char *path_or(const char *given, const char *otherwise)
@@ -41,7 +38,7 @@ static char *node_name(const char *given)
 	return xstrdup(host);
 }
 
-/* Used by ipam_open() and ipam_repair(): paths and the lock. */
+/* The part that ipam_open() and ipam_repair() share: paths and the lock. */
 static int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 		      struct err *e)
 {
@@ -134,7 +131,7 @@ struct select_facts store_facts(const struct ipam *i)
 		.pools = &i->pools, .leases = &i->j.leases, .node = i->node, .now_ms = i->now_ms()};
 }
 
-/* Does not need the pools: uses the longest delays that a pool can set. */
+/* Needs no pools: without them it uses the longest delays that a pool can set. */
 static void compact(struct ipam *i)
 {
 	bool known = i->pools_tried && i->pools_r == 0;
@@ -211,7 +208,7 @@ static void found_done(struct found *f)
 	f->id = f->ifname = NULL;
 }
 
-/* "<id>\r\n<ifname>", or only the id (releases before 0.7). */
+/* Reads the owner "<id>\r\n<ifname>", or only the id (host-local before 0.7). */
 static int read_owner(const struct root *r, struct found *f)
 {
 	auto_buf struct buf b;
@@ -236,7 +233,7 @@ static int each_in(const struct ipam *i, const char *network, found_fn fn, void 
 
 	snprintf(dir, sizeof(dir), "%s/%s", i->hostlocal_dir, network);
 	if (dir_list(i->root, dir, &names, &n, NULL) < 0)
-		return 0; /* not a lease file, or removed meanwhile */
+		return 0; /* not a directory, or removed in the meantime */
 	for (size_t k = 0; k < n && r >= 0; k++) {
 		struct found f = {.network = network};
 
@@ -319,7 +316,8 @@ static bool matches(const struct removal *m, const struct found *f)
 	return m->match(m->arg, f->network, &f->ip, f->id, f->ifname);
 }
 
-/* Read again under host-local's lock: it may have assigned the address to another container. */
+/* Reads the file again under host-local's lock, because host-local may have assigned the address to
+ * another container. */
 static int remove_one(void *arg, struct found *f, struct err *e)
 {
 	struct removal *m = arg;
@@ -400,10 +398,8 @@ static bool is_aside(const char *name, bool anchor)
 	return strncmp(name, aside_name, sizeof(aside_name) - 1) == 0 && is_anchor == anchor;
 }
 
-/*
- * Limits the number of these files, so that a disk that fails repeatedly does not fill up. The
- * names sort by time.
- */
+/* Removes the oldest of these files beyond a maximum, so that a disk that fails repeatedly does not
+ * fill up. The names sort by time. */
 static void drop_oldest(const struct ipam *i, bool anchor)
 {
 	char **names = NULL;

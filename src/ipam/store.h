@@ -20,9 +20,10 @@ struct ipam {
 	struct pool_set pools;
 };
 
-/* One durable change; compacts the journal if it has grown long. n == 0: does nothing. */
+/* Writes the leases as one durable change; compacts the journal if it has become long. n == 0: does
+ * nothing. */
 int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e);
-/* A lease in state used; strings are borrowed. */
+/* Returns a lease in state used; strings are borrowed. */
 struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k);
 struct select_facts store_facts(const struct ipam *i);
 
@@ -38,7 +39,7 @@ typedef bool (*adopt_match)(const void *arg, const char *network, const struct i
 /* Writes one line to b for each address that host-local and the journal assign to different
  * owners; returns how many. */
 int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e);
-/* Removes the matching files; returns how many. A missing directory has none. */
+/* Removes the matching files; returns their number. A missing directory contains none. */
 int adopt_remove(const struct ipam *i, adopt_match match, const void *arg, struct err *e);
 
 #endif

@@ -525,7 +525,7 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	put("10.0.0.5/24", "some-container");
 	assert_int_equal(open_or_refuse(), 0);
 	put_back(PATH, &journal[0]);
-	assert_refused(-EBADMSG, ERR_IO, "is not the one named in its anchor");
+	assert_refused(-EBADMSG, ERR_IO, "does not match its anchor file");
 	put_back(PATH, &journal[1]);
 	file_remove(&lab.root, ANCHOR, NULL);
 	assert_refused(-EBADMSG, ERR_IO, "has no anchor");
@@ -621,7 +621,7 @@ static void test_records_of_later_releases_are_skipped_or_refused(void **state)
 	assert_int_equal(find(&j, "10.0.0.1")->state, LEASE_FREE);
 	journal_close(&j);
 	add_line("borrow t=1 ip=10.0.0.1/24");
-	assert_refused(-EPROTO, ERR_UNAVAILABLE, "line 4: 'borrow' is not known to this release");
+	assert_refused(-EPROTO, ERR_UNAVAILABLE, "line 4: 'borrow' is unknown to this release");
 	il_write(&lab, PATH, "unirail-journal 2 whatever\n");
 	assert_refused(-EPROTO, ERR_UNAVAILABLE, "has format 2, this release reads format 1");
 }
@@ -709,7 +709,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 		r = journal_commit(&j, &l, 1, &e);
 		granted += r == 0;
 		if (r < 0)
-			assert_has(e.text, "free space there");
+			assert_has(e.text, "free space on its file system");
 	}
 	assert_int_equal(r, -ENOSPC);
 	assert_true(granted > 30);

@@ -11,11 +11,11 @@
 #include "base/alloc.h"
 #include "base/sorted.h"
 
-/* The directory: lock, address files, and their owners. */
+/* The store's directory: lock, address files, and the owners in these files. */
 
 enum { LOCK_MS = 10000, RECORD_MAX = 4096 };
 
-/* Freed by the caller. */
+/* The caller frees the path. */
 static char *hostlocal_path(const struct hostlocal *h, const char *name)
 {
 	return xasprintf("%s/%s", h->dir, name);
@@ -117,10 +117,8 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&x->ip, &y->ip);
 }
 
-/*
- * Removes ".10.0.0.1.0123abcd.tmp", left by a process that was killed in hostlocal_write(). No
- * process is writing it: the caller holds the lock.
- */
+/* Removes ".10.0.0.1.0123abcd.tmp", left by a process that was killed in hostlocal_write(). No
+ * other process writes the file, because the caller holds the lock. */
 static void sweep(const struct hostlocal *h, const char *name)
 {
 	auto_free char *path = hostlocal_path(h, name);
@@ -203,7 +201,8 @@ static int hostlocal_write(struct hostlocal *h, const struct ipaddr *a,
 	text = xasprintf("%s\r\n%s", owner->container_id, owner->ifname);
 	r = file_replace(h->root, path, span_of(text), 0600, e);
 	if (r < 0) {
-		/* The file may have got its name: the fsync of the directory comes last. */
+		/* The new file may exist: the failed step may be the last one, the fsync of the
+		 * directory. */
 		file_remove(h->root, path, NULL);
 		err_default_kind(e, ERR_IO);
 		return r;
@@ -231,7 +230,8 @@ int hostlocal_free(struct hostlocal *h, const struct ipaddr *a, struct err *e)
 	return 0;
 }
 
-/* Releases the records of the owner, or (legacy) those that have only its container id. */
+/* Releases the records of the owner; legacy: records without interface that have the owner's
+ * container id. */
 static int release(struct hostlocal *h, const struct hostlocal_owner *owner, bool legacy,
 		   struct err *e)
 {
@@ -368,7 +368,7 @@ static int by_first(const void *a, const void *b)
 	return ip_cmp(&((const struct piece *)a)->r->first, &((const struct piece *)b)->r->first);
 }
 
-/* The lowest set that overlaps another one; SIZE_MAX: none. */
+/* The set with the lowest index that overlaps another one; SIZE_MAX: none. */
 static size_t first_overlapping(const struct piece *v, size_t n)
 {
 	const struct ipaddr *last = NULL; /* highest last address of the ranges before v[i] */

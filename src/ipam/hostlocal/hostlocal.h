@@ -6,8 +6,8 @@
  * host-local's directory of addresses, shared with the program of that name. <data dir>/<network>
  * has one file for each address, named by it, with the content "<container id>\r\n<ifname>" (early
  * releases of host-local: only the container id); `lock`, held with flock(); and
- * `last_reserved_ip.<set>`, the address that the round robin of a range set allocated last. Either
- * program may use the directory next.
+ * `last_reserved_ip.<set>`, the address that the round robin of a range set allocated last. Both
+ * programs may use the directory in turn.
  *
  * An address file is written as a whole or not at all. The original may leave an empty file after a
  * power failure: its address counts as allocated, without an owner, and hostlocal_records() reports
@@ -96,10 +96,8 @@ int hostlocal_scan(const struct hostlocal *h, const struct ipaddr *a, struct hos
 		   struct err *e);
 void hostlocal_record_done(struct hostlocal_record *r);
 int hostlocal_free(struct hostlocal *h, const struct ipaddr *a, struct err *e);
-/*
- * Releases all addresses of the owner; if there are none, those recorded with its container id
- * only. Returns the number.
- */
+/* Releases all addresses of the owner; if it has none, those recorded under its container id
+ * without an interface. Returns the number. */
 int hostlocal_release(struct hostlocal *h, const struct hostlocal_owner *owner, struct err *e);
 
 #endif

@@ -17,7 +17,7 @@ enum { SLOT = 512, SLOTS = 2 };
 
 static const char magic[] = "unirail-anchor 1 ";
 
-/* " key=value"; keys of a later release are skipped. */
+/* Reads one " key=value"; keys of a later release are skipped. */
 static void read_word(struct span word, struct journal_anchor *a)
 {
 	const struct {
@@ -141,7 +141,7 @@ static int write_slot(struct journal_anchor *a, struct err *e)
 	memcpy(text, b.p, b.len);
 	text[sizeof(text) - 1] = '\n';
 	buf_done(&b);
-	/* One write within a page: a killed process has written all of it or nothing. */
+	/* The write stays within one page, so a killed process has written all of it or nothing. */
 	do
 		n = pwrite(a->fd, text, sizeof(text), (off_t)(a->seq % SLOTS * SLOT));
 	while (n < 0 && errno == EINTR);

@@ -4,7 +4,7 @@
 
 /*
  * The minimum length of the journal: `journal.anchor` beside it. A truncated journal is a valid
- * shorter journal, and addresses that it no longer names would be assigned twice. The anchor
+ * shorter journal, and the addresses it no longer contains would be assigned twice. The anchor
  * detects this.
  *
  * The file has two slots of 512 bytes (one sector), written alternately, so that a write torn by a
@@ -12,9 +12,9 @@
  *
  *	unirail-anchor 1 seq=8 journal=<hex> end=331 line=<hex> next=<hex> next_end=96 #<sum>
  *
- * seq: the slot with the higher number counts. journal: checksum of the journal's first line, which
- * identifies one file (the line has a random id); 0: there was no file yet. end: offset where a
- * line ended that is certainly durable, and `line` its checksum. next: the file that may have
+ * seq: the slot with the higher number is valid. journal: checksum of the journal's first line,
+ * which identifies one file (the line has a random id); 0: there was no file yet. end: offset where
+ * a line ended that is certainly durable, and `line` its checksum. next: the file that may have
  * replaced the journal since (a compaction is in progress), 0 for none. A slot ends in the XXH64 of
  * the text before " #".
  *
@@ -40,7 +40,7 @@ struct anchor_mark {
 };
 
 struct journal_anchor {
-	int fd; /* -1: there is no file */
+	int fd; /* -1: the file does not exist */
 	uint64_t seq;
 	struct anchor_mark now, next;
 };
@@ -50,15 +50,16 @@ struct journal_anchor {
 	}
 
 /* Reads <journal path>.anchor. If it does not exist, or no slot is valid, the result is {0}.
- * read_only: the caller does not write it. */
+ * read_only: the caller will not write the anchor. */
 int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, bool read_only,
 		struct err *e);
 void anchor_close(struct journal_anchor *a);
-/* Records that the journal is durable up to `now`; creates the file if needed. A failure only
- * leaves a lower bound. */
+/* Records that the journal is durable up to `now`; creates the file if needed. A failure is not
+ * reported: the anchor then keeps its lower bound. */
 void anchor_set(struct journal_anchor *a, const struct root *r, const char *journal,
 		const struct anchor_mark *now);
-/* Announces, synced, the file with that first line, before it replaces the journal. */
+/* Writes and syncs the checksum of the new file's first line, before the new file replaces the
+ * journal. */
 int anchor_announce(struct journal_anchor *a, const struct root *r, const char *journal,
 		    const struct anchor_mark *next, struct err *e);
 /* The mark that this journal must reach; NULL: unknown. */

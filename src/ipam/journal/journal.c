@@ -22,8 +22,9 @@
 enum {
 	JOURNAL_MAX = 256 << 20,
 	COMPACT_SLACK = 32 << 10,
-	RECORD_BYTES = 64, /* approximate size of one interface's record */
-	/* Kept allocated: for each used address more than the line that releases it. */
+	RECORD_BYTES = 64, /* approximate size of the record of one interface */
+	/* Space reserved for releases. For each used address it is longer than the line that
+	 * releases it. */
 	RESERVE_MIN = 4096,
 	RESERVE_USED = 256,
 };
@@ -67,8 +68,7 @@ static int damaged(const struct journal *j, size_t line, struct err *e)
 {
 	return err_kind(
 		e, ERR_IO, -EBADMSG,
-		"journal '%s': line %zu is damaged: see 'unirail pool check', which tells how "
-		"to go on",
+		"journal '%s': line %zu is damaged: run 'unirail pool check' for the remedy",
 		j->path, line);
 }
 
@@ -108,13 +108,13 @@ static int journal_header(struct journal *j, const char *line, size_t n, struct 
 	return 0;
 }
 
-/* The error for a journal that is missing a part of what was written. */
+/* The error for a journal that lost a part of its content. */
 static int lost(const struct journal *j, struct err *e, const char *what)
 {
-	return err_kind(e, ERR_IO, -EBADMSG,
-			"journal '%s' %s: addresses in use may be missing from it: run 'unirail "
-			"pool check', which names the remedy",
-			j->path, what);
+	return err_kind(
+		e, ERR_IO, -EBADMSG,
+		"journal '%s' %s: addresses in use may be missing from it: run 'unirail pool check' for the remedy",
+		j->path, what);
 }
 
 static int check_anchor(const struct journal *j, struct err *e)
@@ -131,8 +131,8 @@ static int check_anchor(const struct journal *j, struct err *e)
 	}
 	if (j->has_id)
 		return lost(j, e,
-			    j->anchor.seq ? "is not the one named in its anchor"
-					  : "has no anchor, the file beside it");
+			    j->anchor.seq ? "does not match its anchor file"
+					  : "lacks its anchor file");
 	if (j->anchor.now.journal)
 		log_warn("journal was rewritten by an earlier release", LOG_S("file", j->path));
 	return 0;
@@ -144,8 +144,8 @@ static bool is_torn(const char *line, size_t n, bool has_newline, bool is_last)
 	return is_last && (!has_newline || memchr(line, '\0', n));
 }
 
-/* A complete line ends at `at`: returns whether it is the one in the anchor, possibly without its
- * newline. */
+/* Returns whether the complete line that ends at `at` is the one in the anchor, possibly without
+ * its newline. */
 static bool is_mark(const struct journal *j, int64_t at)
 {
 	const struct anchor_mark *m = anchor_of(&j->anchor, j->name);
@@ -163,7 +163,8 @@ static int replay(struct journal *j, char *text, struct err *e)
 		char *line = text + at, *nl = memchr(line, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - line) : size - at;
 		size_t next = at + n + (nl != NULL);
-		uint64_t sum = line_sum(line, n); /* because line_apply() modifies the line */
+		/* computed first, because line_apply() modifies the line */
+		uint64_t sum = line_sum(line, n);
 		int r = 0;
 
 		if (number == 1)
@@ -214,7 +215,7 @@ int journal_open(struct journal *j, const struct root *r, const char *path, bool
 	int ret;
 
 	if (!read_only)
-		file_sweep(r, path); /* under the store's lock */
+		file_sweep(r, path); /* safe, because the caller holds the store's lock */
 	ret = anchor_open(&n.anchor, r, path, read_only, e);
 	if (ret >= 0)
 		ret = journal_read(&n, &text, e);
@@ -255,9 +256,9 @@ static bool is_named(const struct journal *j)
 }
 
 /*
- * The new file may have the name nevertheless, because the directory's fsync follows the rename. If
- * there was no journal before, the new one is removed. An old journal has the same content, but the
- * open file may no longer have a name, and lines appended to it would be lost.
+ * The rename may have succeeded, because the fsync of the directory follows it. If there was no
+ * journal before, the new one is removed. Otherwise both have the same content, but the open file
+ * may have lost its name, and lines appended to it would be lost.
  */
 static int rewrite_failed(struct journal *j, int code)
 {
@@ -277,7 +278,7 @@ static uint64_t random_id(void)
 	return id;
 }
 
-/* Allocates `n` bytes from `at` on without changing the file's length. */
+/* Allocates `n` bytes at offset `at` without changing the file's length. */
 static int keep_room(int fd, int64_t at, int64_t n)
 {
 	int r;
@@ -301,7 +302,8 @@ static int64_t reserve(const struct journal *j, size_t more)
 static int no_room(const struct journal *j, int code, struct err *e)
 {
 	return err_sys(e, code, "write to journal '%s'%s", j->path,
-		       code == -ENOSPC || code == -EDQUOT ? " (free space there)" : "");
+		       code == -ENOSPC || code == -EDQUOT ? " (free space on its file system)"
+							  : "");
 }
 
 /* Creates a new journal file with the space that it will need. */
@@ -337,7 +339,7 @@ static int read_only_error(const struct journal *j, struct err *e)
 	return err_kind(e, ERR_IO, -EROFS, "journal '%s' was opened for reading only", j->path);
 }
 
-/* Replaces the file by header and `body`, and opens it. */
+/* Replaces the file by a header and `body`, and opens the new file. */
 static int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e)
 {
 	auto_buf struct buf b;
@@ -357,7 +359,7 @@ static int journal_rewrite(struct journal *j, struct span body, int64_t base, st
 		return err_set(e, -EFBIG, "journal '%s' would exceed %d MiB", j->path,
 			       JOURNAL_MAX >> 20);
 	next.end = (int64_t)b.len;
-	/* The first change is not in the table yet. */
+	/* The records of the first change are not in the table yet. */
 	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
 	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
 	if (n == 0)
@@ -396,7 +398,8 @@ static int write_at(int fd, const char *p, size_t n, int64_t at)
 	return 0;
 }
 
-/* Removes the remains of a failed write. If that certainly succeeded, the journal is unchanged. */
+/* Removes the remains of a failed write. If this certainly succeeds, the journal is unchanged;
+ * otherwise it is marked broken. */
 static void take_back(struct journal *j, int code, bool synced)
 {
 	struct stat st;
@@ -407,10 +410,8 @@ static void take_back(struct journal *j, int code, bool synced)
 		j->size = j->end;
 		return;
 	}
-	/*
-	 * A change that was reported as failed may have reached the disk and must not take effect
-	 * at the next start. A second fsync would not prove that it was removed.
-	 */
+	/* A change that was reported as failed may have reached the disk, but must not take effect
+	 * at the next start. A second fsync would not prove that it was removed. */
 	j->broken = true;
 	j->size = INT64_MAX;
 	if (ftruncate(j->fd, j->end) == 0)
@@ -424,7 +425,7 @@ static int append(struct journal *j, struct span line, size_t allocations, struc
 	bool synced = false;
 	int n = 0;
 
-	/* Cut off a torn line first: two halves must not form a line. */
+	/* Cut off a torn line first, otherwise it would form one line with the new text. */
 	if (j->size > j->end) {
 		n = ftruncate(j->fd, j->end) < 0 ? -errno : 0;
 		j->room = 0;
@@ -574,7 +575,8 @@ static void salvage(struct repair *p, const char *line, size_t n, size_t number)
 	buf_str(p->message, count ? "\n" : ": no address in it is readable\n");
 }
 
-/* The header, or the line in its place. Returns 1 if the line is to be read like any other. */
+/* Reads the header, or the line in its place. Returns 1 if the caller must read the line like any
+ * other. */
 static int first_line(struct repair *p, const char *line, size_t n, struct err *e)
 {
 	int r = journal_header(&p->j, line, n, e);

@@ -15,7 +15,7 @@
  * keep (released but retained for its pod: sticky), quarantine. Each key=value then stays set until
  * it occurs again, and every ip= is one record with all keys set so far. t is in milliseconds since
  * the epoch; bytes up to space, '%' and DEL are written as %xx. `base` is the file's length after
- * its last compaction; `id` is random, so that no two files begin alike.
+ * its last compaction; `id` is random, so that the first line identifies the file.
  *
  * Later releases: the number after unirail-journal grows when an old release could not read the
  * file; an old release may ignore a word that begins with '~', and an unknown key; it refuses any
@@ -23,14 +23,14 @@
  *
  * Crashes: each change is one write followed by fdatasync before the call returns, so only the last
  * line can be torn. A last line without its newline and checksum, or with zeros in it (a power
- * failure may keep the length and lose the bytes), is cut off. Any other damage is refused, because
- * ignoring a record could assign an address twice. Also refused is a file that is shorter than the
- * anchor says, another file, or a missing one (ipam/journal/anchor.h); journal_repair() handles
- * these.
+ * failure may preserve the length and lose the bytes), is cut off. Any other damage is refused,
+ * because ignoring a record could assign an address twice. A missing file, a replaced file and one
+ * shorter than its anchor requires are refused as well (ipam/journal/anchor.h); journal_repair()
+ * handles these.
  *
- * Full disk: space is kept allocated after the end (fallocate, if the file system supports it),
- * enough to release every used address. Only releases write there; an allocation that would not
- * leave as much is refused with -ENOSPC.
+ * Full disk: space after the end is reserved (fallocate, if the file system supports it), enough to
+ * release every used address. Only releases use this space; an allocation that would reduce it is
+ * refused with -ENOSPC.
  *
  * The caller holds the store's lock as long as the journal is open.
  */
@@ -46,23 +46,23 @@ struct journal {
 	char *path;
 	int fd;	      /* -1: there is no file yet */
 	int64_t end;  /* offset after the last complete line */
-	int64_t size; /* of the file; a torn line lies beyond `end` */
+	int64_t size; /* file size; a torn line lies beyond `end` */
 	int64_t base;
-	/* bytes allocated after `end`; INT64_MAX: not supported by the file system */
+	/* bytes reserved after `end`; INT64_MAX: the file system cannot reserve space */
 	int64_t room;
 	uint64_t name;	 /* checksum of the first line */
 	uint64_t last;	 /* checksum of the last complete line */
-	bool has_id;	 /* written by a release that keeps an anchor */
-	bool reached;	 /* the anchor's mark was reached */
+	bool has_id;	 /* written by a release that maintains an anchor */
+	bool reached;	 /* the line of the anchor was read */
 	bool no_newline; /* the last complete line has no newline */
-	bool broken;	 /* a write failed: this process writes no more */
+	bool broken;	 /* a write failed: this process refuses further writes */
 	bool read_only;	 /* neither journal nor anchor may be written */
 	struct journal_anchor anchor;
 	struct lease_table leases;
-	char **texts; /* memory that the leases' strings point into */
+	char **texts; /* memory of the leases' strings */
 	size_t n_texts;
 };
-/* A journal that is not open; journal_close() accepts it. */
+/* A closed journal, which journal_close() accepts. */
 #define JOURNAL_INIT                                                                               \
 	{                                                                                          \
 		.fd = -1, .anchor = JOURNAL_ANCHOR_INIT                                            \
@@ -70,10 +70,9 @@ struct journal {
 
 /*
  * Reads the whole file. A file that never existed is an empty journal. -EBADMSG, kind ERR_IO:
- * damaged, truncated or missing; -EPROTO, kind ERR_UNAVAILABLE: written by a later release; `j`
- * needs no journal_close() then. read_only: nothing is written, neither now (a torn line, a lagging
- * anchor and temporary files stay) nor by journal_commit() and journal_compact(), which fail with
- * -EROFS.
+ * damaged, truncated or missing; -EPROTO, kind ERR_UNAVAILABLE: written by a later release; after
+ * these errors `j` needs no journal_close(). read_only: nothing is written. A torn line, a lagging
+ * anchor and temporary files stay, and journal_commit() and journal_compact() fail with -EROFS.
  */
 int journal_open(struct journal *j, const struct root *r, const char *path, bool read_only,
 		 struct err *e);
@@ -88,9 +87,9 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 		    struct err *e);
 /*
  * Repairs a damaged, truncated or missing file: rewrites it with every complete line; addresses
- * that can still be read from a damaged line become used by an unknown owner; `found` (used leases
- * found elsewhere) are added where the file does not know the address as used or retained. The old
- * file is kept beside it. Describes in `said` what was done.
+ * that are readable in a damaged line become used by an unknown owner; `found` (used leases found
+ * elsewhere) are added unless the file has the address as used or retained. The old file is
+ * renamed. `message` describes the repair.
  */
 int journal_repair(const struct root *r, const char *path, int64_t now_ms,
 		   const struct lease *found, size_t n_found, struct buf *message, struct err *e);

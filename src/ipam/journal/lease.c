@@ -13,9 +13,8 @@ void lease_table_done(struct lease_table *t)
 	*t = (struct lease_table){0};
 }
 
-/*
- * Fibonacci hashing (2^64 / phi) spreads consecutive addresses. IPv4 has zeros after its 4 bytes.
- */
+/* Fibonacci hashing (2^64 / phi) spreads consecutive addresses. The 4 bytes of IPv4 are followed by
+ * zeros. */
 static size_t slot_of(const struct lease_table *t, const struct ipaddr *a)
 {
 	uint64_t part[2] = {0};
@@ -25,7 +24,7 @@ static size_t slot_of(const struct lease_table *t, const struct ipaddr *a)
 	return (size_t)(part[0] >> 32) & (t->n_slots - 1);
 }
 
-/* The slot of *a, or the empty one for it. */
+/* Returns the slot of *a, or the empty slot where *a belongs. */
 static uint32_t *probe(const struct lease_table *t, const struct ipaddr *a)
 {
 	size_t i = slot_of(t, a);

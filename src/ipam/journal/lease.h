@@ -9,9 +9,9 @@
 
 enum lease_state {
 	LEASE_USED,
-	LEASE_FREE,	   /* released at at_ms; not reused for a while (reuse delay) */
+	LEASE_FREE,	   /* released at at_ms; not allocated before its reuse delay expires */
 	LEASE_RETAINED,	   /* released, retained for its pod (sticky) */
-	LEASE_QUARANTINED, /* another host answered for it at at_ms */
+	LEASE_QUARANTINED, /* another host answered for the address at at_ms */
 	LEASE_ADOPTED,	   /* in host-local's directory; never in the journal */
 };
 
@@ -32,26 +32,26 @@ struct lease {
 	}
 
 struct lease_table {
-	struct lease *v; /* in order of first appearance */
+	struct lease *v; /* in the order in which the addresses were first added */
 	size_t n, cap;
-	uint32_t *slots; /* index + 1; 0: empty */
+	uint32_t *slots; /* index in v + 1; 0: empty */
 	size_t n_slots;
 };
 
 void lease_table_done(struct lease_table *t);
-/* Reserves room for n leases: the journal's length allows an estimate. */
+/* Allocates memory for n leases; n may be an estimate from the journal's length. */
 void lease_table_reserve(struct lease_table *t, size_t n);
 /* The lease of *a, or NULL. Valid until the next lease_put(). */
 struct lease *lease_find(const struct lease_table *t, const struct ipaddr *a);
-/* Adds the lease, or replaces the one of its address. */
+/* Adds the lease, or replaces the existing lease of its address. */
 void lease_put(struct lease_table *t, const struct lease *l);
 bool lease_is(const struct lease *l, const char *container_id, const char *ifname);
-/* "default/pod-a net1", "container 0123456789ab net1" or "unknown owner" */
+/* Writes "default/pod-a net1", "container 0123456789ab net1" or "unknown owner". */
 void lease_owner_str(const struct lease *l, struct buf *b);
 /*
- * Returns whether the period of the state is not over yet. A time in the future was written before
- * the clock was moved backwards: the period counts as over, since reuse delay and quarantine are
- * precautions; safety does not depend on them.
+ * Returns whether the period of the state has not expired yet. A time in the future was written
+ * before the clock was moved backwards: then the period counts as expired, because reuse delay and
+ * quarantine are precautions; safety does not depend on them.
  */
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms);
 

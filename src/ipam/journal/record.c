@@ -29,7 +29,7 @@ static const uint64_t key_sticky = 0x737469636b79; /* "sticky" */
 
 static const struct {
 	char key[8];
-	uint64_t number; /* the key's bytes, as take_key() reads them */
+	uint64_t number; /* the bytes of the key, as take_key() computes them */
 	size_t offset;
 } texts[] = {
 	{"id", 0x6964, offsetof(struct lease, container_id)},
@@ -71,7 +71,7 @@ void line_begin(struct line_writer *w, struct buf *b)
 	*w = (struct line_writer){.b = b, .start = b->len, .last = LEASE_INIT};
 }
 
-/* A state's word clears all keys. */
+/* Writes the word of a state, which clears all keys. */
 static void put_word(struct line_writer *w, const struct lease *l)
 {
 	buf_printf(w->b, "%s%s t=%" PRId64, w->begun ? " " : "", message[l->state], l->at_ms);
@@ -131,7 +131,7 @@ static int hex_digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place; the string only gets shorter. */
+/* Decodes "%xx" in place; the string never becomes longer. */
 static void unescape(char *s)
 {
 	char *to = strchr(s, '%');
@@ -154,10 +154,10 @@ static void unescape(char *s)
 
 static int not_understood(const char *what, struct err *e)
 {
-	return err_set(e, -EPROTO, "'%.60s' is not known to this release of unirail", what);
+	return err_set(e, -EPROTO, "'%.60s' is unknown to this release of unirail", what);
 }
 
-/* A word without '=' is a state. "~word" is of a later release and may be ignored. */
+/* A word without '=' is a state. A later release may write "~word", which is ignored. */
 static int apply_word(const char *token, struct lease *l, bool *ignored, struct err *e)
 {
 	*ignored = token[0] == '~';
@@ -209,7 +209,7 @@ static int apply_address(struct span value, struct lease *l, struct lease_table 
 	return 0;
 }
 
-/* Unknown keys, of a later release, are ignored. The value ends in NUL. */
+/* Unknown keys (of a later release) are ignored. `value` is NUL-terminated. */
 static int apply_field(uint64_t key, struct span value, bool escaped, struct lease *l,
 		       struct lease_table *t)
 {
@@ -235,7 +235,7 @@ static int apply_field(uint64_t key, struct span value, bool escaped, struct lea
 	return 0;
 }
 
-/* The key as a number; *at moves to its end: '=', or the end of a word. */
+/* Returns the key as a number; *at moves to the end of the key: '=', or the end of the word. */
 static uint64_t take_key(const char **at)
 {
 	const char *p = *at;

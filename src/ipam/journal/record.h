@@ -24,12 +24,12 @@ enum { LINE_SUM_MAX = 18 };
 
 /* Returns whether the n bytes (without newline) end in their own checksum. */
 bool line_is_whole(const char *line, size_t n);
-/* The checksum at the end of such a line. */
+/* The checksum at the end of a line that line_is_whole() accepts. */
 uint64_t line_sum(const char *line, size_t n);
 /* Applies a complete line to the table. The line is modified (its strings are terminated in place)
  * and must live as long as the table. -EPROTO: a word of a later release. */
 int line_apply(char *line, size_t n, struct lease_table *t, struct err *e);
-/* All addresses that can be read from a damaged line (for repair). */
+/* Returns all addresses that are readable in a damaged line (for repair). */
 size_t line_salvage(const char *line, size_t n, struct ipnet **ret);
 
 #endif

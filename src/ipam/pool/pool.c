@@ -38,14 +38,14 @@ void pool_done(struct pool *p)
 	*p = (struct pool){0};
 }
 
-/* --- searches --- */
+/* --- index of the set --- */
 
 struct pool_index {
 	const struct pool **names; /* by name */
 	struct indexed {
 		struct ip_range range;
 		const struct pool *pool;
-	} * ranges; /* of all pools, ascending, disjoint */
+	} * ranges; /* ranges of all pools, ascending, disjoint */
 	size_t n_ranges;
 };
 
@@ -425,9 +425,8 @@ static int build_gateway(const struct pool_draft *d, struct pool *p, struct err 
 	return 0;
 }
 
-/*
- * The error for a range outside of the subnet, or that contains its network or broadcast address.
- */
+/* Returns the error for a range that is outside the subnet, or contains its network or broadcast
+ * address. */
 static int outside(const struct pool *p, const struct pool_text *t, const struct ip_range *r,
 		   struct err *e)
 {
@@ -459,8 +458,8 @@ static int range_in(const struct pool *p, const struct pool_text *t, struct ip_r
 	return 0;
 }
 
-/* Leaves out network and broadcast address (IPv6: the subnet-router anycast address), except in a
- * /31 and /32. */
+/* Adds all addresses of the subnet, except network and broadcast address (IPv6: the subnet-router
+ * anycast address). A /31 and a /32 have neither. */
 static void all_usable(struct pool *p)
 {
 	struct ip_range r = {ipnet_first(&p->subnet), ipnet_last(&p->subnet)};
@@ -527,9 +526,9 @@ static int route_parse(const struct pool *p, const struct pool_text *t, struct p
 		return pool_wrong(t, e, "'%s' is not 'DESTINATION/LEN via GATEWAY'", t->text);
 	ret->dst = ipnet_network(&net);
 	if (ipnet_is_default(&ret->dst))
-		return pool_wrong(t, e, "'%s' is a default route: give 'gateway' instead", t->text);
+		return pool_wrong(t, e, "'%s' is a default route: set 'gateway' instead", t->text);
 	if (ret->dst.ip.family != p->family || !ipnet_contains(&p->subnet, &ret->gw))
-		return pool_wrong(t, e, "'%s' does not go by a gateway in the subnet %s", t->text,
+		return pool_wrong(t, e, "'%s' needs a gateway in the subnet %s", t->text,
 				  ipnet_str(&p->subnet, buf));
 	return 0;
 }
@@ -549,7 +548,7 @@ static int by_destination(const void *a, const void *b)
 	return r ? r : x->i < y->i ? -1 : 1;
 }
 
-/* The first route in the list that has the destination of an earlier one; n: none. */
+/* Returns the index of the first route whose destination an earlier route has; n: none. */
 static size_t repeated_route(const struct pool *p)
 {
 	auto_free struct route_at *v = xcalloc(p->n_routes, sizeof(*v));
@@ -580,7 +579,8 @@ static int build_routes(const struct pool_draft *d, struct pool *p, struct err *
 	again = repeated_route(p);
 	if (again == p->n_routes)
 		return 0;
-	return pool_wrong(&d->routes.v[again], e, "'%s' has the destination of an earlier route",
+	return pool_wrong(&d->routes.v[again], e,
+			  "'%s' has the same destination as an earlier route",
 			  d->routes.v[again].text);
 }
 
@@ -590,9 +590,8 @@ static void build_names(const struct pool_texts *l, char ***v, size_t *n)
 		VEC_PUSH(*v, *n) = xstrdup(l->v[i].text);
 }
 
-/*
- * Kubernetes names and a few more; names that a wildcard or a list could not express are refused.
- */
+/* Accepts the characters of Kubernetes names, uppercase letters and '_'; refuses names that contain
+ * characters of wildcards or lists. */
 static int check_name(const struct pool_draft *d, struct err *e)
 {
 	size_t n = strlen(d->name);

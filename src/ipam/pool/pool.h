@@ -5,8 +5,8 @@
 /*
  * Pools, the user's objects. Read from a directory (default /etc/unirail/pools), files in the order
  * of their names: *.conf is INI (inih); *.json is a SpiderIPPool or SpiderReservedIP object, or a
- * List of them. A *.yaml is refused with a hint how to convert it; names that begin with a dot and
- * other extensions are ignored.
+ * List of them. A *.yaml is refused with a hint how to convert it; files with other extensions, or
+ * whose names begin with a dot, are ignored.
  *
  *	[pool rail0]
  *	subnet  = 172.16.1.0/24
@@ -16,7 +16,7 @@
  *	route   = 172.16.0.0/16 via 172.16.1.1      ; may be repeated
  *	default = yes
  *	disable = no
- *	node    = node1, node2                      ; names; empty: every node
+ *	node = node1, node2 ; node names; empty: every node
  *	namespace = team-a                          ; likewise
  *	rest    = 60s                               ; delay before a released address is reused
  *
@@ -57,20 +57,20 @@ struct pool_route {
 
 struct pool {
 	char *name;
-	char *where; /* "rails.conf:12", for messages */
+	char *where; /* "rails.conf:12", used in messages */
 	uint8_t family;
 	struct ipnet subnet;
 	struct ip_set ips;     /* ips - exclude */
-	struct ip_set usable;  /* the same without reserved addresses */
+	struct ip_set usable;  /* `ips` without reserved addresses */
 	struct ipaddr gateway; /* family 0: none */
 	struct pool_route *routes;
 	size_t n_routes;
 	char **nodes, **namespaces;
 	size_t n_nodes, n_namespaces;
 	bool is_default, disabled;
-	int64_t rest_ms; /* -1: as in the settings */
+	int64_t rest_ms; /* -1: the value of the set */
 
-	/* --- of a cluster (pool_cluster.h); unset in pools of a local directory --- */
+	/* --- pools of a cluster (pool_cluster.h); unset in pools of a local directory --- */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	char **networks; /* multusName, each "namespace/name" */
 	size_t n_networks;
@@ -80,13 +80,16 @@ struct pool {
 	uint32_t made_count; /* number of addresses requested for it; 0: unset */
 	bool shared;	     /* divided into blocks that nodes own; the fields below apply */
 	struct block_cut cut;
-	/* on the object; otherwise it is written before the first block is claimed */
+	/* the block size is set on the object; if not, it is written before the first block is
+	 * claimed */
 	bool cut_is_written;
-	/* Addresses that nodes may allocate: ips without reserved and adopted ones, and without
-	 * those in the records of other pools. `usable` is the part of it that this node owns. */
+	/*
+	 * Addresses that nodes may allocate: ips without reserved and adopted ones, and without
+	 * those in the records of other pools. `usable` is the part of these that this node owns.
+	 */
 	struct ip_set open;
-	/* Allocated before unirail was installed: only their owners get them; sorted by address.
-	 * adopted_here: those in this node's blocks. */
+	/* Allocated before unirail was installed: only their owners get these addresses; sorted by
+	 * address. adopted_here: those in blocks of this node. */
 	struct pool_record *records;
 	size_t n_records;
 	struct ip_set adopted, adopted_here;
@@ -113,8 +116,9 @@ struct pool_set {
 		/* index of names and `ips`, built when the set is complete; NULL: none, searches
 		 * are linear */
 		index;
-	bool of_cluster; /* from API objects, not from a directory */
-	/* Pools left out of v. Their addresses must not be assumed to be free. */
+	bool of_cluster; /* the pools come from API objects instead of a directory */
+	/* Invalid or conflicting pools, which are not in v. Their addresses must not be assumed to
+	 * be free. */
 	struct pool_out *out;
 	size_t n_out;
 	struct ip_set reserved4, reserved6;
@@ -128,7 +132,7 @@ void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
 /* Both searches take O(log n) in a loaded set (or one of pool_kube_set()). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
-/* The reason why the pool of that name was left out; NULL: it was not. */
+/* The reason why the pool of that name is left out of the set; NULL: no such pool is left out. */
 const char *pool_reason_out(const struct pool_set *s, const char *name);
 /* The pool that has *a among its addresses (reserved or not), or NULL. */
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);

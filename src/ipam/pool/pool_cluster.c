@@ -12,13 +12,14 @@
 #include "ipam/pool/pool_spec.h"
 #include "spec/subnet_annotation.h"
 
-/* From lines to a set: all usable pools, and the reason why each other one is not. */
+/* Builds the set from the lines: all usable pools, and for each other pool the reason why it is
+ * left out. */
 
-/* A pool object while the set is built. */
+/* A pool object, while the set is being built. */
 struct member {
 	char *name, *created;
 	bool changed; /* the spec was changed after its creation */
-	bool built;   /* pool is valid */
+	bool built;   /* `pool` is valid */
 	struct pool pool;
 	char *cause; /* reason why the pool is left out; NULL: usable */
 };
@@ -28,7 +29,7 @@ struct build {
 	size_t n;
 	const char *agent_ns;
 	struct pool_set *set;
-	struct ip_set taken4, taken6; /* records that are not among their own pool's addresses */
+	struct ip_set taken4, taken6; /* addresses in records of pools that do not contain them */
 };
 
 static const struct json *meta(const struct json *object, const char *key)
@@ -103,10 +104,8 @@ static int read_records(struct member *m, const struct json *object, struct err 
 	return 0;
 }
 
-/*
- * The readable addresses of a pool are used even if the pool is left out: they must not be assumed
- * to be free.
- */
+/* Reads the addresses of a pool even if the pool is left out, because they must not be assumed to
+ * be free. */
 static void read_spec(struct build *b, struct member *m, const struct json *object)
 {
 	auto_free char *where = xasprintf("SpiderIPPool '%s'", m->name);
@@ -176,10 +175,8 @@ static void first_open(struct member *m)
 		VEC_PUSH(p->open.v, p->open.n) = p->ips.v[i];
 }
 
-/*
- * A change of an older pool may have caused the conflict: that pool loses the addresses that
- * younger pools also have.
- */
+/* A change of an older pool may have caused the conflict: nodes may not allocate the addresses of
+ * that pool that younger pools also have. */
 static void close_changed(struct member *const *m, const struct pool *const *v, size_t n)
 {
 	auto_free struct ip_set *open = xcalloc(n, sizeof(*open));
@@ -196,7 +193,7 @@ static void close_changed(struct member *const *m, const struct pool *const *v, 
 	}
 }
 
-/* v is sorted by age. */
+/* Leaves out each pool that conflicts with an older one. v is sorted by age. */
 static void check_pairs(struct build *b)
 {
 	auto_free struct member **m = xcalloc(b->n + 1, sizeof(*m));
@@ -224,7 +221,7 @@ static void check_pairs(struct build *b)
 		close_changed(m, v, n);
 }
 
-/* --- addresses that are not free --- */
+/* --- addresses that nodes may allocate --- */
 
 static void log_leftovers(struct build *b, const struct member *m)
 {
@@ -343,7 +340,7 @@ void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted)
 	*open = *adopted = (struct ip_set){0};
 }
 
-/* Converts an object to the line that is stored. */
+/* Converts an object to the line of JSON that is stored. */
 
 static const struct json *pool_kube_line_meta(const struct json *object, const char *key)
 {
@@ -356,7 +353,7 @@ static void put_if_text(struct json_out *o, const char *key, const struct json *
 		jo_kstr(o, key, json_string(v));
 }
 
-/* --- effective records --- */
+/* --- records of allocated addresses --- */
 
 struct leftovers {
 	struct json_out o;
@@ -377,7 +374,7 @@ static void put_record(void *arg, const struct ipaddr *ip, const char *pod, cons
 	jo_end_obj(&s->o);
 }
 
-/* The pool's own addresses; none if its spec is invalid. */
+/* Reads the addresses in the pool's spec; none if the spec is invalid. */
 static void own_ips(const struct json *object, struct pool_set *ret)
 {
 	struct pool_spec o = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
@@ -389,9 +386,10 @@ static void own_ips(const struct json *object, struct pool_set *ret)
 }
 
 /*
- * Without the annotation: all records of the status. With it: the annotation's, and of the status,
- * which unirail's controller writes, only those that are no longer in the pool. A string that
- * cannot be parsed is kept, and reported when the set is built.
+ * Without the annotation unirail.io/adopted: returns all records of the status. With it: returns
+ * the records of the annotation, and from the status (which unirail's controller writes) only
+ * records of addresses that are no longer in the pool. A string that cannot be parsed is returned
+ * unchanged, and reported when the set is built.
  */
 static char *records_text(const struct json *object)
 {

@@ -3,9 +3,9 @@
 #define UNIRAIL_IPAM_POOL_POOL_CLUSTER_H
 
 /*
- * Pools of a cluster: SpiderIPPool and SpiderReservedIP objects. Each object is kept as one line of
- * JSON with only the fields that are used (pool_kube_text()), and the set is built from all lines
- * at once (pool_kube_set()); the same lines give the same set on every node.
+ * Pools of a cluster: SpiderIPPool and SpiderReservedIP objects. Each object is stored as one line
+ * of JSON with only the fields that are used (pool_kube_text()), and the set is built from all
+ * lines at once (pool_kube_set()); the same lines give the same set on every node.
  *
  * A pool that cannot be used is left out with its reason, without affecting the others; a request
  * for it by name fails with that reason. Of two overlapping pools the one created first stays (the
@@ -13,10 +13,10 @@
  * are allocated from neither. Pools are in the natural order of their names: rail2 before rail10.
  *
  * Addresses that Spiderpool allocated before (status.allocatedIPs) are adopted: such an address is
- * allocated to the pod that has it, if that pod requests it again, and to no other until its record
- * is removed. When unirail's controller maintains allocatedIPs, it moves the old records to the
- * annotation unirail.io/adopted, which then replaces them. A record whose address is not in its own
- * pool (the pool was changed) blocks that address in all pools.
+ * allocated to the pod in its record, if that pod requests it again, and to no other pod until the
+ * record is removed. When unirail's controller maintains allocatedIPs, it moves the old records to
+ * the annotation unirail.io/adopted, which then replaces them. If a pool was changed and no longer
+ * contains the address of one of its records, no pool allocates that address.
  *
  * Annotation unirail.io/block-prefix: the prefix length of the pool's blocks. Without it
  * block_cut_choose() chooses, and the node that claims the first block writes the annotation
@@ -45,13 +45,14 @@ int pool_kube_text(const struct json *object, const char *kind, char **ret, stru
  */
 void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, struct pool_set *ret);
 
-/* Sets this node's part of the pool's `open` and `adopted` addresses. Both are moved in. */
+/* Sets this node's part of the pool's `open` and `adopted` addresses. The contents of both sets are
+ * moved. */
 void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted);
 
 /* The record of an address; NULL: none. */
 const struct pool_record *pool_record_find(const struct pool *p, const struct ipaddr *a);
 
-/* Parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}; NULL and "" have none. */
+/* Parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}; NULL and "": no records. */
 typedef void (*pool_record_fn)(void *arg, const struct ipaddr *ip, const char *pod,
 			       const char *uid);
 int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err *e);

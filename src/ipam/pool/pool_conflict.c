@@ -14,7 +14,7 @@ int pool_conflict_error(const struct pool *a, const struct pool *b, struct err *
 	struct ipaddr both;
 
 	if (strcmp(a->name, b->name) == 0)
-		return err_kind(e, ERR_CONF, -EEXIST, "%s: pool '%s' is there already, in %s",
+		return err_kind(e, ERR_CONF, -EEXIST, "%s: pool '%s' already exists in %s",
 				b->where, b->name, a->where);
 	if (a->family != b->family || !ipnet_overlaps(&a->subnet, &b->subnet))
 		return 0;
@@ -90,7 +90,8 @@ static void same_names(const struct pool *const *v, size_t n, size_t *ret)
  */
 struct subnet {
 	const struct ipnet *net;
-	size_t parent, oldest, outside, inside; /* parent: SIZE_MAX: none */
+	/* indices of subnets or pools; parent SIZE_MAX: no subnet contains this one */
+	size_t parent, oldest, outside, inside;
 };
 
 static int by_subnet(const void *a, const void *b)
@@ -103,7 +104,7 @@ static int by_subnet(const void *a, const void *b)
 	return r ? r : by_age(x, y);
 }
 
-/* Sets the parent of v[k], which precedes it, and `outside` from the parent. */
+/* Sets the parent of v[k], an earlier element of v, and takes `outside` from the parent. */
 static void nest(struct subnet *v, size_t k, size_t none)
 {
 	size_t p = k ? k - 1 : SIZE_MAX;
@@ -145,10 +146,8 @@ static void nested_subnets(const struct pool *const *v, size_t n, size_t *ret)
 
 /* --- addresses --- */
 
-/*
- * Copies the addresses of one family; an address of several pools stays with the first one in the
- * list.
- */
+/* Copies the addresses of one family; an address that several pools have is assigned to the first
+ * of them in the list. */
 static void part(const struct pool *const *v, size_t n, uint8_t family, bool youngest_first,
 		 struct ip_set *ret)
 {
@@ -217,7 +216,8 @@ static size_t piece_at(const struct owned *o, const struct ipaddr *a)
 	return LOWER_BOUND(i, o->n, ip_cmp(&o->v[i].range.last, a) < 0);
 }
 
-/* The oldest pool that has an address of the range; all of them have an owner. */
+/* Returns the oldest pool that has an address of the range. Every address of the range is in some
+ * pool. */
 static size_t oldest_of(const struct owned *o, const struct ip_range *r)
 {
 	size_t from = piece_at(o, &r->first) + o->n, to = piece_at(o, &r->last) + o->n + 1;

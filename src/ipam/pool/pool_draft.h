@@ -2,13 +2,14 @@
 #ifndef UNIRAIL_IPAM_POOL_POOL_DRAFT_H
 #define UNIRAIL_IPAM_POOL_POOL_DRAFT_H
 
-/* A pool as written in its file: strings with their locations. Both readers (pool_ini.c,
- * pool_spec.c) fill it, and only pool_build() validates it, so both give the same errors. */
+/* A pool before validation: the strings of its file or object, with their locations. Both readers
+ * (pool_ini.c, pool_spec.c) fill it, and only pool_build() validates it, so both give the same
+ * errors. */
 
 #include "ipam/pool/pool.h"
 
 struct pool_text {
-	char *place; /* "rails.conf:12: ips"; NULL: not set */
+	char *place; /* location such as "rails.conf:12: ips"; NULL: not set */
 	char *text;
 };
 
@@ -21,10 +22,8 @@ struct pool_draft {
 	char *name, *where;
 	struct pool_text subnet, gateway, is_default, disable, rest, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
-	/*
-	 * object of a cluster, whose webhook has warned the user: do not log unusual spellings at
-	 * each reading
-	 */
+	/* object of a cluster, whose webhook has warned the user: do not log unusual spellings each
+	 * time the object is read */
 	bool conflict_free;
 	bool ips_optional; /* without `ips` the pool has all usable addresses (INI); otherwise none */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
@@ -50,7 +49,7 @@ int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e
 int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);
 int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct err *e);
 
-/* file: the name for messages; text: the whole file. */
+/* file: the name used in messages; text: the whole file. */
 int pool_read_ini(struct pool_set *s, const char *file, struct span text, struct err *e);
 int pool_read_json(struct pool_set *s, const char *file, struct span text, struct err *e);
 

@@ -19,10 +19,10 @@ enum section { SEC_NONE, SEC_POOL, SEC_RESERVED, SEC_SETTINGS };
 struct ini_reader {
 	struct pool_set *set;
 	const char *file;
-	struct span rest; /* of the file */
+	struct span rest; /* part of the file that is not read yet */
 	int line;
 	enum section section;
-	struct pool_draft draft; /* of the current section */
+	struct pool_draft draft; /* pool of the current section */
 	struct pool_texts reserved;
 	struct pool_text settings[4];
 	int r;
@@ -90,7 +90,7 @@ static void pool_begin(struct ini_reader *p, struct span name)
 	p->draft.where = xasprintf("%s:%d", p->file, p->line);
 }
 
-/* "[pool rail0]": ends the previous section and starts this one. */
+/* "[pool rail0]": ends the previous section and starts a new one. */
 static void section_begin(struct ini_reader *p, struct span line)
 {
 	struct span name;
@@ -101,7 +101,7 @@ static void section_begin(struct ini_reader *p, struct span line)
 	line.p++;
 	line.n--;
 	if (!memchr(line.p, ']', line.n)) {
-		wrong(p, "a section wants a ']' at its end");
+		wrong(p, "the section header must end in ']'");
 		return;
 	}
 	span_cut(&line, ']', &name);
@@ -117,8 +117,8 @@ static void section_begin(struct ini_reader *p, struct span line)
 		      (int)(name.n < 100 ? name.n : 100), name.p);
 }
 
-/* The fgets of inih: returns a line, counts it, and detects sections. NULL at the end or after an
- * error. */
+/* Replaces the fgets of inih: returns a line, counts lines, and detects sections. NULL at the end
+ * or after an error. */
 static char *next_line(char *into, int size, void *arg)
 {
 	struct ini_reader *p = arg;
@@ -129,8 +129,7 @@ static char *next_line(char *into, int size, void *arg)
 	p->line++;
 	if (line.n > LINE_MAX_BYTES || line.n + 2 > (size_t)size) {
 		wrong(p,
-		      "line is longer than %d bytes: give the list on several lines, 'ips = ...' "
-		      "each",
+		      "line is longer than %d bytes: divide the list into several lines 'ips = ...'",
 		      LINE_MAX_BYTES);
 		return NULL;
 	}
@@ -172,7 +171,7 @@ static const struct key *key_find(struct ini_reader *p, const struct key *keys, 
 static void set_one(struct ini_reader *p, struct pool_text *t, const char *place, const char *value)
 {
 	if (t->place) {
-		wrong(p, "'%s' is given twice, first at %s", strrchr(place, ' ') + 1, t->place);
+		wrong(p, "'%s' is set twice, first at %s", strrchr(place, ' ') + 1, t->place);
 		return;
 	}
 	*t = (struct pool_text){xstrdup(place), xstrdup(value)};
@@ -210,8 +209,7 @@ static int handle(void *arg, const char *section, const char *name, const char *
 
 	(void)section; /* truncated; the draft has the full name */
 	if (p->section == SEC_NONE) {
-		wrong(p, "'%.100s' stands before the first section: begin with '[pool NAME]'",
-		      name);
+		wrong(p, "key '%.100s' precedes the first section: begin with '[pool NAME]'", name);
 		return 0;
 	}
 	k = key_find(p, tables[p->section], name);

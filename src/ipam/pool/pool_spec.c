@@ -13,7 +13,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "wire/json/json.h"
 
-/* The fields of a SpiderIPPool's and a SpiderReservedIP's spec. */
+/* Reads the spec of a SpiderIPPool or SpiderReservedIP. */
 
 static int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char *fmt, ...)
 {
@@ -96,7 +96,7 @@ static int get_strings(const struct pool_spec *o, const char *key, struct pool_t
 	return 0;
 }
 
-/* Existing manifests also use "to" and "via". */
+/* Returns a route's destination or gateway. Existing manifests also use the keys "to" and "via". */
 static const char *route_end(const struct pool_spec *o, const struct json *v, size_t i,
 			     const char *key, const char *other)
 {
@@ -105,7 +105,7 @@ static const char *route_end(const struct pool_spec *o, const struct json *v, si
 
 	if (s || !json_string(json_get(v, other)))
 		return s;
-	if (o->agent_ns) /* the webhook has warned */
+	if (o->agent_ns) /* the webhook has warned the user */
 		return json_string(json_get(v, other));
 	place = place_of(o, "routes", i, true);
 	log_warn("accepting another spelling of a route's key", LOG_S("place", place),
@@ -168,7 +168,7 @@ static int get_affinity(const struct pool_spec *o, const char *key, struct selec
 	return selector_read(json_get(o->spec, key), place, ret, e);
 }
 
-/* "name" without a namespace is in the agent's. */
+/* A multusName without a namespace refers to the agent's namespace. */
 static int get_networks(const struct pool_spec *o, struct pool_texts *ret, struct err *e)
 {
 	int r = get_strings(o, "multusName", ret, e);
@@ -226,14 +226,14 @@ static int check_keys(const struct pool_spec *o, const char *const *known, size_
 
 int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *e)
 {
-	/* vlan: removed in Spiderpool 1.0, but still in its samples. */
+	/* vlan: Spiderpool 1.0 removed the field, but its samples still set it. */
 	static const char *const known[] = {
 		"ipVersion", "subnet",	    "ips",	    "excludeIPs",	 "gateway",
 		"routes",    "podAffinity", "nodeAffinity", "namespaceAffinity", "namespaceName",
 		"nodeName",  "multusName",  "default",	    "disable",		 "vlan",
 	};
-	/* Fields that define addresses come first: the addresses of a pool that is left out are
-	 * not free. */
+	/* Fields that define addresses are read first: even if a later field is invalid, the
+	 * addresses of the pool are known and are not treated as free. */
 	int n = o->agent_ns ? 0 : check_keys(o, known, ARRAY_LEN(known), e);
 
 	d->conflict_free = o->agent_ns != NULL;

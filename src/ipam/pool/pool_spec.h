@@ -12,14 +12,14 @@ struct pool_spec {
 	const char *where; /* "rails.json: 'rail0'", for messages */
 	const struct json *spec;
 	/*
-	 * Cluster: the namespace of networks without one. NULL: a directory; then unknown keys are
-	 * refused, because no schema has reported them to the user, and so are fields that only a
-	 * cluster can evaluate.
+	 * Namespace of networks without one. NULL: the object is in a directory; then unknown keys
+	 * are refused, because no schema has reported them to the user, and so are fields that only
+	 * a cluster can evaluate.
 	 */
 	const char *agent_ns;
 };
 
-/* Fills the draft; the caller empties it, also after a failure. */
+/* Fills the draft; the caller calls pool_draft_done(), also after a failure. */
 int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *e);
 /* Adds the addresses of a SpiderReservedIP to the set. */
 int pool_spec_reserve(const struct pool_spec *o, struct pool_set *s, struct err *e);

@@ -24,7 +24,8 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Letters, digits, '-', '_', '.'; a letter or digit at both ends. */
+/* Returns whether the word has only letters, digits, '-', '_' and '.', with a letter or digit at
+ * both ends. */
 static bool is_label_word(struct span s)
 {
 	if (s.n == 0 || s.n > LABEL_MAX || !is_alnum(s.p[0]) || !is_alnum(s.p[s.n - 1]))

@@ -4,8 +4,8 @@
 
 /*
  * Kubernetes' label selectors: matchLabels and matchExpressions (In, NotIn, Exists, DoesNotExist),
- * all of which must hold. An empty one matches everything; NotIn matches where the label is absent,
- * too.
+ * all of which must match. An empty selector matches everything; NotIn also matches if the label is
+ * absent.
  */
 
 #include "base/buf.h"
@@ -26,8 +26,8 @@ struct selector {
 };
 
 /*
- * Reads a selector from JSON; null or absent: none. Kind ERR_CONF, naming the field: what the API
- * server's validation refuses (operator, values, characters of a label). *ret is unchanged on
+ * Reads a selector from JSON; null or absent: none. Kind ERR_CONF, with the field's name: operator,
+ * values or label characters that the API server's validation refuses. *ret is unchanged on
  * failure.
  */
 int selector_read(const struct json *v, const char *place, struct selector *ret, struct err *e);

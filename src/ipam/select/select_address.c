@@ -8,20 +8,20 @@
 
 /* Shared by the files of this directory. */
 
-/* State of one call. */
+/* State of one call of select_addresses(). */
 struct choice {
 	const struct select_facts *f;
 	struct decision d;
-	struct lease_table given; /* the addresses of the picks, as an index */
-	/* per pool: no address below it is free; family 0: not searched yet */
+	struct lease_table given; /* index of the addresses in d.picks */
+	/* per pool: all addresses below it are used; family 0: not searched yet */
 	struct ipaddr *from;
-	/* leases of the requesting containers, and sticky ones; found in one pass */
+	/* leases of the requesting containers and sticky leases, collected in one pass */
 	const struct lease **near;
 	size_t n_near;
 };
 
-/* Selects the address: one already allocated, requested by name, retained for the pod or used by
- * it before, or the lowest free one. */
+/* Selects the address of a request: one already allocated, requested by name, retained for the pod
+ * or used by it before, or the lowest free one. */
 
 enum { FULL_MESSAGE_MAX = 620 };
 
@@ -151,7 +151,8 @@ static int choose_new(struct choice *c, const struct ip_request *a, size_t reque
 	return used_out(c, a, family, l, e);
 }
 
-/* Existing allocations must match the request: no address requested by name, or exactly these. */
+/* Existing allocations must match the request: either no address is requested by name, or exactly
+ * the allocated ones are. */
 static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
 		      const struct lease *held, struct err *e)
 {
@@ -185,9 +186,10 @@ static int choose_held(struct choice *c, const struct ip_request *a, size_t requ
 }
 
 /*
- * Whether the record's address is for this pod. With the same UID it is the same pod; another pod
- * of the same name is its successor, and gets the address if it is sticky. Records do not name
- * interfaces: two interfaces of a pod in one pool use its addresses in turn.
+ * Whether the record's address is for this pod. A pod with the recorded UID is the same pod. A pod
+ * with the same name and another UID is its successor, and gets the address if it requests a sticky
+ * one. Records do not name interfaces: two interfaces of a pod in one pool get the recorded
+ * addresses in turn.
  */
 static bool is_adopted_by(const struct pool_record *r, const struct ip_request *a, uint64_t pod,
 			  uint64_t uid)
@@ -203,7 +205,7 @@ static bool is_to_be_had(const struct select_facts *f, const struct choice *c, c
 	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
-/* The adopted addresses to search. away: also those that may be in blocks of other nodes. */
+/* The adopted addresses to search. away: include those that may be in blocks of other nodes. */
 static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
 					 bool away)
 {
@@ -248,7 +250,7 @@ static const struct pool *had_by(const struct select_facts *f, const struct choi
 	return NULL;
 }
 
-/* Picks the address that the pod had before: one of `had`, or by the pool's records. */
+/* Picks the address that the pod had before: one of `had`, or one in the pool's records. */
 static bool choose_own(struct choice *c, const struct ip_request *a, size_t request,
 		       const struct pool_list *l)
 {
@@ -270,10 +272,8 @@ static const struct pool *pool_with(const struct pool_list *l, const struct ipad
 	return NULL;
 }
 
-/*
- * The pool of an address that the pod already has. Adopted addresses are included: one that unirail
- * allocated to the pod stays allocated to it, although other pods cannot get it.
- */
+/* The pool of an address that the pod already has. Includes adopted addresses: such an address
+ * stays allocated to the pod, although no other pod can get it. */
 static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
 {
 	const struct pool *p = pool_with(l, a);
@@ -284,7 +284,7 @@ static const struct pool *pool_keeping(const struct pool_list *l, const struct i
 	return p;
 }
 
-/* Returns whether a lease is, or was, the sticky one of the request's pod and interface. */
+/* Returns whether a lease is, or was, the sticky lease of the request's pod and interface. */
 static bool is_retained_for(const struct lease *l, const struct ipam_owner *owner)
 {
 	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
@@ -303,7 +303,7 @@ static void give_back(struct choice *c, const struct lease *l)
 	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
 }
 
-/* Whether the address is in a shared pool, but at present not in this node's part of it. */
+/* Whether the address is in a shared pool, but currently not in this node's part of the pool. */
 static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -492,10 +492,8 @@ static int choose(struct choice *c, const struct ip_request *requests, size_t re
 	return r;
 }
 
-/*
- * Whether a request may use this lease again. Usually all requests of a call have one container, so
- * each of the thousands of leases is compared once.
- */
+/* Whether a request may use this lease again. Usually all requests of a call have one container, so
+ * each of the thousands of leases is compared with one container only. */
 static bool concerns(const struct lease *l, const struct ip_request *requests, size_t n)
 {
 	if (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky))
@@ -545,7 +543,9 @@ void decision_done(struct decision *d)
 	*d = (struct decision){0};
 }
 
-/* Particular addresses: already allocated, retained for the pod, or requested by name. */
+/*
+ * Selection of particular addresses: already allocated, retained for the pod, or requested by name.
+ */
 
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret)

@@ -12,7 +12,7 @@
 
 /* Selects the pools of a request: names, wildcards, filters, order. */
 
-/* Each wildcard is matched against all pools. */
+/* WILDCARDS_MAX: a limit, because each wildcard is matched against all pools. */
 enum { REASON_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 
 struct listing {
@@ -175,9 +175,8 @@ static void describe_affinity(const struct selector *s, bool known, const char *
 		   message.len ? message.p : "", known ? "" : ": the labels are not known");
 }
 
-/*
- * Matches a selector against labels, which may be unknown; writes the reason if it does not match.
- */
+/* Matches a selector against labels; NULL: the labels are unknown. Writes the reason if the
+ * selector does not match. */
 static bool agrees(const struct selector *s, const struct labels *l, const char *what,
 		   const struct pool *p, struct buf *cause)
 {
@@ -187,7 +186,7 @@ static bool agrees(const struct selector *s, const struct labels *l, const char 
 	return false;
 }
 
-/* Names take precedence over labels: with nodeName, nodeAffinity is ignored. */
+/* Names take precedence over labels: if nodeName is set, nodeAffinity is ignored. */
 static bool of_node(const struct select_facts *f, const struct ip_request *a, const struct pool *p,
 		    struct buf *cause)
 {
@@ -284,7 +283,7 @@ static int priority(const struct pool *p)
 	       (p->n_namespaces > 0) << 2 | p->namespace_affinity.given << 1 | (p->n_networks > 0);
 }
 
-/* Stable: equal ones keep their order. */
+/* A stable order: pools of equal priority keep their order. */
 static void order(struct pool_list *l)
 {
 	const struct pool **v = xcalloc(l->n + 1, sizeof(const struct pool *));
@@ -332,7 +331,7 @@ int select_pools(const struct select_facts *f, const struct ip_request *a, uint8
 	return 0;
 }
 
-/* The error message when a pool is exhausted. */
+/* Writes the error message for an exhausted pool. */
 
 struct tally {
 	uint64_t used, adopted, retained, quarantined, resting;
@@ -369,7 +368,7 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	return NULL;
 }
 
-/* Names the first few owners; the others are counted. */
+/* Names the first few owners and counts the others. */
 static void add_owner(const struct lease *l, uint64_t nth, size_t owners, struct buf *b)
 {
 	char text[IP_TEXT_MAX];

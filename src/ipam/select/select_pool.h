@@ -3,15 +3,15 @@
 #define UNIRAIL_IPAM_SELECT_SELECT_POOL_H
 
 /*
- * Selects addresses: from pools, leases and requests to a decision. Pure, uses no file and no
- * clock.
+ * Selects addresses: computes a decision from pools, leases and requests. Pure: uses neither files
+ * nor clock.
  *
  * Order of pools: those with podAffinity, then nodeName, nodeAffinity, namespaceName,
- * namespaceAffinity, multusName, then the others (Spiderpool's priority); equal ones as listed,
- * matches of a wildcard in the natural order of their names; each pool once. If a pool is
- * exhausted, the next one is used. Within a pool: the lowest free address; if there is none, the
- * one released longest ago, although its reuse delay is not over (this comes before any backup
- * pool: a job that restarts stays in its subnet).
+ * namespaceAffinity, multusName, then the others (Spiderpool's priority); pools of equal priority
+ * as listed, matches of a wildcard in the natural order of their names; each pool once. If a pool
+ * is exhausted, the next one is used. Within a pool: the lowest free address; if there is none, the
+ * address released longest ago, although its reuse delay has not expired. Such an address is
+ * preferred to a backup pool, so that a job that restarts stays in its subnet.
  */
 
 #include "ipam/ipam.h"
@@ -30,8 +30,8 @@ struct pool_list {
 };
 
 /*
- * The pools that the request may use for a family, in order. An empty list is no error: the family
- * is not requested (nothing listed, or only wildcards without a match). Kind ERR_CONF: a pool does
+ * The pools that the request may use for a family, in order. An empty list is valid: the family is
+ * not requested (no pool is listed, or only wildcards without a match). Kind ERR_CONF: a pool does
  * not exist, a wildcard is invalid, or all pools are filtered out.
  */
 int select_pools(const struct select_facts *f, const struct ip_request *a, uint8_t family,
@@ -40,7 +40,7 @@ int select_pools(const struct select_facts *f, const struct ip_request *a, uint8
 struct select_pick {
 	size_t request;
 	struct ipnet address;
-	/* NULL: an address already allocated from a pool that was deleted */
+	/* NULL: the address is already allocated, and its pool was deleted */
 	const struct pool *pool;
 	bool was_there;
 };
@@ -60,10 +60,8 @@ void decision_done(struct decision *d);
 /* The address of these pools that the request gets because its pod had it before; NULL: none. */
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret);
-/*
- * If there is none: an address that the pools' records assign to the pod, but that this node does
- * not own.
- */
+/* An address that the pools' records assign to the pod, but that this node does not own. For use if
+ * select_own() finds none. */
 const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,
 				   const struct pool_list *l, struct ipaddr *ret);
 
@@ -74,7 +72,7 @@ void select_describe_full(const struct select_facts *f, const struct pool *p, si
 void select_describe_names(const char *const *names, size_t n, struct buf *b);
 void select_describe_pools(const struct pool_list *l, struct buf *b);
 
-/* Returns whether an address may be allocated now. */
+/* The state of an address: SEL_RESTING, in its reuse delay; SEL_TAKEN, it may not be allocated. */
 enum select_state { SEL_FREE, SEL_RESTING, SEL_TAKEN };
 enum select_state select_state(const struct select_facts *f, const struct pool *p,
 			       const struct ipaddr *a);

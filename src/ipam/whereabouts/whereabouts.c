@@ -14,7 +14,7 @@
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-enum { SLOPPY_MAX = 128 }; /* longer than any address, with some leading zeros */
+enum { SLOPPY_MAX = 128 }; /* longer than any address with a few leading zeros */
 
 static bool is_digit(char c)
 {
@@ -38,7 +38,7 @@ static size_t dotted_at(struct span s)
 static int without_zeros(struct span s, char ret[static SLOPPY_MAX], struct span *out)
 {
 	size_t dotted = dotted_at(s), n = 0;
-	bool begins = true; /* at the begin of an octet */
+	bool begins = true; /* at the start of an octet */
 
 	for (size_t i = 0; i < s.n; i++) {
 		if (i >= dotted && begins && s.p[i] == '0' && i + 1 < s.n && is_digit(s.p[i + 1]))
@@ -117,8 +117,9 @@ static int parse_range(const char *text, struct whereabouts_range *r, struct err
 }
 
 /*
- * range_start or range_end; ignored if the range itself has the bound. One outside the network is
- * ignored with a warning, as in the original: existing clusters have such configurations.
+ * Parses range_start or range_end; ignored if the range itself contains the bound. A bound outside
+ * the network is ignored with a warning, as in the original: existing clusters have such
+ * configurations.
  */
 static int parse_bound(const char *which, const char *text, const struct whereabouts_range *r,
 		       struct ipaddr *ret, struct err *e)
@@ -137,7 +138,7 @@ static int parse_bound(const char *which, const char *text, const struct whereab
 	return 0;
 }
 
-/* Limits the range to the network's usable addresses, which are also the default. */
+/* Limits the range to the network's usable addresses, which are the default without bounds. */
 static int clamp(struct whereabouts_range *r, struct err *e)
 {
 	struct ipaddr low = ipnet_first(&r->net), high = ipnet_last(&r->net), odd = {0};
@@ -239,7 +240,7 @@ void whereabouts_range_done(struct whereabouts_range *r)
 	ip_set_done(&r->usable);
 }
 
-/* Existing allocations and their release: calls of the engine for each pool. */
+/* Lookup and release of existing allocations, with one call of the engine for each pool. */
 
 static bool within(const struct whereabouts_range *r, const struct ipaddr *ip)
 {
@@ -264,7 +265,7 @@ static bool whereabouts_counts_for(const struct whereabouts_request *a, size_t r
 	return true;
 }
 
-/* The allocation that belongs to this range and was not returned for an earlier one. */
+/* The allocation that belongs to this range and was not reported for an earlier range. */
 static struct ipnet of_range(const struct whereabouts_request *a, size_t range,
 			     const struct ip_allocation *g, size_t n, const struct ipnet *before)
 {
@@ -327,10 +328,8 @@ int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a,
 	return r;
 }
 
-/*
- * Adds up the results: an error of one pool does not stop the others, and the first error is
- * returned.
- */
+/* Adds the result r of one pool to the total. A failed pool does not stop the others; the first
+ * error is returned. */
 static int sum(int total, int r, const struct err *cause, struct err *e)
 {
 	if (total < 0 || r >= 0)
@@ -396,7 +395,7 @@ static bool whereabouts_pool_is_of(const struct whereabouts_pool *p, const char 
 	return is_pool(p->name, &own) && strcmp(own, network_name) == 0;
 }
 
-/* Adds the --state-dir with which `unirail pool` can repair a damaged journal. */
+/* Adds to the error the --state-dir with which `unirail pool` can repair a damaged journal. */
 static int fail_pool(const char *dir, int code, struct err *e)
 {
 	if (code == -EBADMSG)
@@ -446,10 +445,8 @@ static int open_lock(struct whereabouts *w, const struct root *r, const char *st
 	return 0;
 }
 
-/*
- * Opens the pools of one network name, or (NULL) of all. Errors of pools of another name than
- * must_name are only logged.
- */
+/* Opens the pools of one network name, or (NULL) of all. Errors of pools whose network name is not
+ * must_name are only logged. */
 static int open_there(struct whereabouts *w, const char *network_name, const char *must_name,
 		      struct err *e)
 {
@@ -609,9 +606,9 @@ static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct 
 }
 
 /*
- * The address of the range that the pod already has. again: also one of an earlier container of the
- * pod, but only if it could be allocated now: it may have been excluded since, or allocated in
- * another range. Otherwise only one of the same container.
+ * The address of the range that the container already has. again: also an address of an earlier
+ * container of the pod, if it could be allocated now (it may have been excluded since, or allocated
+ * in another range).
  */
 static const struct lease *held(const struct choice *c, size_t range, size_t pool, bool again)
 {
@@ -649,7 +646,7 @@ static bool lowest_free(const struct choice *c, const struct whereabouts_range *
 	return false;
 }
 
-/* "254 in use: default/a net1 10.0.0.1, ..." */
+/* Writes "254 in use: default/a net1 10.0.0.1, ...". */
 static void describe_full(const struct choice *c, size_t pool, struct buf *b)
 {
 	const struct lease_table *t = leases(c->w, pool);

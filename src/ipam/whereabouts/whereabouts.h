@@ -18,8 +18,8 @@
  * node. Here two network names may each allocate the same address, and so may two overlapping
  * ranges of one name if enable_overlapping_ranges is false. If it is true (the default), an address
  * counts as allocated if any directory of the network name has it; the lock above protects all
- * directories. So no reservation is needed, which could be left behind when its pod is deleted.
- * `unirail pool --state-dir` works on each of these directories.
+ * directories. So the local store needs no reservation objects, which could be left behind when a
+ * pod is deleted. `unirail pool --state-dir` works on each of these directories.
  *
  * An address belongs to (container id, interface). If a new container of the same pod name requests
  * an address for the same interface, it becomes the owner of the pod's address. As in the original,
@@ -28,7 +28,7 @@
 
 #include "ipam/ipam.h"
 
-/* A range as configured. NULL or "": not given. */
+/* A range as configured. NULL or "": not set. */
 struct whereabouts_text {
 	const char *range; /* "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24" */
 	const char *start, *end;
@@ -50,8 +50,8 @@ int whereabouts_net_parse(struct span s, struct ipnet *ret);
 
 /*
  * Validates one range; `place` names it in errors ("conf.ipam"), kind ERR_CONF. range_start and
- * range_end outside the network are ignored with a warning, as in the original. Rejected, where the
- * original silently uses the whole network: a bound that is not an address, a start in `range`
+ * range_end outside the network are ignored with a warning, as in the original. Refused, although
+ * the original silently uses the whole network: a bound that is not an address, a start in `range`
  * outside the network, a start after the end, and bounds without a usable address between them.
  * Excludes are validated here, not at the first ADD.
  */
@@ -99,8 +99,9 @@ void whereabouts_close(struct whereabouts *w);
 #define auto_whereabouts __attribute__((cleanup(whereabouts_close)))
 
 /*
- * Allocates an address of each range into ret[]: all or none, durable. Exhausted: kind ERR_AGAIN,
- * with the original's message; the owners of the range's addresses are in the details.
+ * Allocates an address of each range into ret[]: all or none, durable. If a range is exhausted:
+ * kind ERR_AGAIN, with the original's message; the error's details name the owners of its
+ * addresses.
  */
 int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request *a,
 			 struct ipnet *ret, struct err *e);
