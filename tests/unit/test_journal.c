@@ -334,7 +334,7 @@ static void test_flipped_bit_is_refused(void **state)
 	}
 	whole[first_end + 10] ^= 0x20;
 	il_write(&lab, PATH, whole);
-	assert_refused(-EBADMSG, ERR_IO, "line 2 is damaged: see 'unirail pool check'");
+	assert_refused(-EBADMSG, ERR_IO, "line 2 is damaged: run 'unirail pool check'");
 	il_write(&lab, PATH, "");
 	assert_refused(-EBADMSG, ERR_IO, "line 1 is damaged");
 	il_write(&lab, PATH, "hello\n");
@@ -528,7 +528,7 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	assert_refused(-EBADMSG, ERR_IO, "does not match its anchor file");
 	put_back(PATH, &journal[1]);
 	file_remove(&lab.root, ANCHOR, NULL);
-	assert_refused(-EBADMSG, ERR_IO, "has no anchor");
+	assert_refused(-EBADMSG, ERR_IO, "lacks its anchor file");
 	for (int i = 0; i < 2; i++) {
 		free(journal[i].p);
 		free(anchor[i].p);

@@ -189,7 +189,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		 "rails.conf:3: route", "gateway in the subnet"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nroute=10.1.0.0/16 via 10.0.0.1\n"
 		 "route=10.1.2.3/16 via 10.0.0.2\n",
-		 "rails.conf:4: route", "destination of an earlier route"},
+		 "rails.conf:4: route", "same destination as an earlier route"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nsubnet=10.0.1.0/24\n", "rails.conf:3",
 		 "'subnet' is set twice"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nexcludes=10.0.0.1\n", "rails.conf:3",

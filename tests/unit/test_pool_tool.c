@@ -300,7 +300,7 @@ static void test_check_reports_a_damaged_journal(void **state)
 	strstr(text, "id=c1")[4] = '7';
 	il_write(&lab, "/state/journal", text);
 	free(text);
-	says("list", 1, "", "line 2 is damaged: see 'unirail pool check'");
+	says("list", 1, "", "line 2 is damaged: run 'unirail pool check'");
 	says("check", 1, "'unirail pool check --repair' keeps every intact line", "");
 	says("check -o json", 1, "\"ok\": false", "");
 	says("check --repair", 0, "line 2 is damaged: reserved 10.0.0.10/24", "");

@@ -791,9 +791,9 @@ static void del_says_what_failed(void **state)
 	said(w, "DEL", RANGE("10.0.0.0/24"), POD("a"), 1,
 	     "{\"code\":5,\"msg\":\"address store of whereabouts (--state-dir "
 	     "/var/lib/unirail/ipam/whereabouts/10.0.0.0-24): journal ");
-	said(w, "ADD", RANGE("10.0.0.0/24"), POD("c"), 1, "see 'unirail pool check'");
+	said(w, "ADD", RANGE("10.0.0.0/24"), POD("c"), 1, "run 'unirail pool check'");
 	/* Ranges that may overlap with it cannot know. */
-	said(w, "ADD", RANGE("10.1.0.0/24"), POD("c"), 1, "see 'unirail pool check'");
+	said(w, "ADD", RANGE("10.1.0.0/24"), POD("c"), 1, "run 'unirail pool check'");
 	gives(w, RANGE("10.1.0.0/24") APART, POD("c"), A("10.1.0.1/24"));
 }
 
