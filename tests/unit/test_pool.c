@@ -204,7 +204,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		{"[pool a*]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "pool name 'a*'"},
 		{"[rail a]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "section 'rail a' is not known"},
 		{"[pool a\nsubnet=10.0.0.0/24\n", "rails.conf:1", "must end in ']'"},
-		{"subnet=10.0.0.0/24\n", "rails.conf:1", "before the first section"},
+		{"subnet=10.0.0.0/24\n", "rails.conf:1", "precedes the first section"},
 		{"[pool a]\nsubnet 10.0.0.0/24\n", "rails.conf:2", "is not 'key = value'"},
 		{"[pool a]\nsubnet=10.0.0.0/24\n[reserved]\nips=10.0.0.1-2\n", "rails.conf:4: ips",
 		 "is not an address"},
