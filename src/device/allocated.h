@@ -6,7 +6,7 @@
  * The devices that the kubelet allocated to one pod, by resource, to be assigned to its networks in
  * turn. The kubelet's order has no meaning; here PCI addresses are sorted by number and other ids
  * naturally ("vf-2" before "vf-10"), over all containers. So the n-th network of a resource gets
- * the same device each time, whatever the source.
+ * the same device each time, from either source.
  */
 
 #include "base/file.h"
@@ -30,12 +30,12 @@ void allocated_done(struct allocated *a);
 /* Appends an id; one that exists already is ignored. */
 void allocated_add(struct allocated *a, struct span resource, struct span id);
 void allocated_sort(struct allocated *a);
-/* The next id of the resource; NULL: none is left. The string stays owned by `a`. */
+/* Returns the next id of the resource, owned by `a`; NULL: none is left. */
 const char *allocated_take(struct allocated *a, const char *resource);
-/* Whether the kubelet allocated this device to the pod. resource NULL: any resource. */
+/* Returns whether the kubelet allocated this device to the pod. resource NULL: any resource. */
 bool allocated_has(const struct allocated *a, const char *resource, const char *id);
 
-/* --- sources; each appends, and sorts --- */
+/* --- sources; each appends its ids and sorts the list --- */
 void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,
 		      const char *name);
 /*

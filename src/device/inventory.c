@@ -40,7 +40,8 @@ static uint64_t net_number(const struct root *r, const char *name, const char *w
 	return n;
 }
 
-/* The VF number of a representor, from its port name ("pf0vf3", on a DPU "c1pf0vf3"); -1: none. */
+/* Returns the VF number of a representor, from its port name ("pf0vf3", on a DPU "c1pf0vf3"); -1:
+ * none. */
 static int64_t represented(const struct root *r, const char *name)
 {
 	char port[32];
@@ -226,11 +227,12 @@ bool inventory_is_away(const struct inventory_function *f)
 	       !f->n_netdevs && !f->n_rdma;
 }
 
-/* RDMA devices of a function, their ports and GIDs. */
+/* RDMA devices of a function, with their ports and GIDs. */
 
 enum { PATH_SIZE = 192 };
 
-/* The last half is zero: the entry is unused, or (InfiniBand) the port has no GUID. */
+/* Returns whether the last half of the GID is zero: the entry is unused, or (InfiniBand) the port
+ * has no GUID. */
 static bool is_unused(const char *gid)
 {
 	static const char none[] = "0000:0000:0000:0000";
@@ -287,7 +289,7 @@ static void read_gids(const struct root *r, const char *port, struct inventory_p
 		qsort(p->gids, p->n_gids, sizeof(*p->gids), by_index);
 }
 
-/* "4: ACTIVE" */
+/* Removes the number from a state such as "4: ACTIVE". */
 static void cut_number(char *state)
 {
 	char *name = strstr(state, ": ");
@@ -332,7 +334,7 @@ static void read_device(const struct root *r, const char *name, struct inventory
 	VEC_PUSH(f->rdma, f->n_rdma) = d;
 }
 
-/* The function's RDMA devices. */
+/* Reads the RDMA devices of the function. */
 static int inventory_rdma_read(const struct root *r, struct inventory_function *f, struct err *e)
 {
 	char **names = NULL;

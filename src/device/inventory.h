@@ -22,7 +22,7 @@ struct inventory_netdev {
 	char operstate[16]; /* "up", "down" ...; "": unknown */
 	char alias[LINK_ALIAS_MAX];
 	uint32_t mtu;
-	bool up; /* as an administrator set it */
+	bool up; /* set up by an administrator, with or without carrier */
 };
 
 struct inventory_gid {
@@ -36,7 +36,8 @@ struct inventory_port {
 	uint32_t port;
 	char state[INVENTORY_WORD_MAX], link_layer[INVENTORY_WORD_MAX]; /* "ACTIVE", "Ethernet" */
 	char rate[INVENTORY_WORD_MAX];					/* "100 Gb/sec (4X EDR)" */
-	struct inventory_gid *gids;					/* those in use */
+	/* used entries of the GID table */
+	struct inventory_gid *gids;
 	size_t n_gids;
 };
 
@@ -48,17 +49,18 @@ struct inventory_rdma {
 };
 
 struct inventory_function {
-	struct pci_dev pci;		  /* physfn is a VF's PF */
+	struct pci_dev pci;		  /* physfn: the PF of a VF */
 	int64_t vf;			  /* number of the VF on its PF; -1: not a VF */
 	struct inventory_netdev *netdevs; /* without representors */
 	size_t n_netdevs;
 	struct inventory_rdma *rdma;
 	size_t n_rdma;
-	char representor[LINK_NAME_MAX]; /* of a VF in switchdev mode; "": none in this namespace */
+	/* representor of a VF in switchdev mode; "": none in this namespace */
+	char representor[LINK_NAME_MAX];
 	bool has_eswitch;
-	enum eswitch_mode eswitch; /* of a PF */
+	enum eswitch_mode eswitch; /* only of a PF */
 	bool has_attrs;
-	struct vf_info attrs; /* of a VF, reported by its PF */
+	struct vf_info attrs; /* attributes of a VF, reported by its PF */
 };
 
 struct inventory {
@@ -67,17 +69,17 @@ struct inventory {
 };
 
 /*
- * Sorted by address; only network controllers (class 2). route, generic: netlink sockets of the
- * node; NULL: VF attributes and eswitch modes are not read. A PF whose driver does not report them
- * has none. A host without PCI has no functions and is no error.
+ * Lists the network controllers (PCI class 2), sorted by address. route, generic: netlink sockets
+ * of the node; NULL: VF attributes and eswitch modes are not read. A PF whose driver does not
+ * report them has none. A host without PCI has no functions, which is no error.
  */
 int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
 		   struct inventory *ret, struct err *e);
 void inventory_done(struct inventory *inv);
 #define auto_inventory __attribute__((cleanup(inventory_done)))
 
-/* Whether a VF is bound to a kernel driver but has neither netdev nor RDMA device here: it is in
- * a pod or in another namespace. */
+/* Returns whether a VF is bound to a kernel driver but has neither netdev nor RDMA device here: it
+ * is in a pod or in another namespace. */
 bool inventory_is_away(const struct inventory_function *f);
 
 #endif

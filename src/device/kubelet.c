@@ -49,8 +49,8 @@ void podres_done(struct podres_list *l)
 }
 
 /*
- * A repeated field replaces the earlier value (proto3). A string with a NUL is rejected: its rest
- * would be lost.
+ * A repeated field replaces the earlier value (proto3). Rejects a string with a NUL, which would
+ * truncate it.
  */
 static bool take_string(pb_istream_t *s, const pb_field_t *field, void **arg)
 {
@@ -250,7 +250,7 @@ void allocated_add(struct allocated *a, struct span resource, struct span id)
 
 /* --- order --- */
 
-/* "0000:3b:02.1" as a number; false: not a PCI address. */
+/* Converts "0000:3b:02.1" to a number; false: not a PCI address. */
 static bool is_pci(const char *id, uint64_t *ret)
 {
 	unsigned int domain, bus, slot, function;
@@ -304,7 +304,7 @@ static int natural(const char *a, const char *b)
 	}
 	if (*x || *y)
 		return *x ? 1 : -1;
-	return strcmp(a, b); /* they differ in leading zeros */
+	return strcmp(a, b); /* the ids differ only in leading zeros */
 }
 
 static int by_id(const void *a, const void *b)
@@ -345,7 +345,7 @@ bool allocated_has(const struct allocated *a, const char *resource, const char *
 	return false;
 }
 
-/* --- the kubelet's answer --- */
+/* --- the kubelet's response --- */
 
 void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,
 		      const char *name)
@@ -377,7 +377,7 @@ static void add_ids(struct allocated *a, const char *resource, const struct json
 		if (json_string(v))
 			allocated_add(a, span_of(resource), span_of(json_string(v)));
 		else
-			add_ids(a, resource, v); /* of a NUMA node */
+			add_ids(a, resource, v); /* the list of a NUMA node */
 }
 
 int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e)
@@ -450,7 +450,7 @@ void kubelet_done(struct kubelet *k)
 	*k = (struct kubelet){0};
 }
 
-/* --- lines --- */
+/* --- lines between child and parent --- */
 
 void allocated_print(const struct allocated *a, struct buf *b)
 {

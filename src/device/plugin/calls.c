@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "device/plugin/message.h"
 
-/* What the kubelet calls. */
+/* The calls of the kubelet. */
 
-/* --- the list --- */
+/* --- list of devices --- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -83,7 +83,7 @@ static void on_list_closed(void *arg, struct grpc_in *c)
 	plugin_on_stream(p);
 }
 
-/* --- the other calls --- */
+/* --- other calls --- */
 
 static void on_options(void *arg, struct grpc_in *c, struct span request)
 {

@@ -31,7 +31,7 @@ void message_request_done(struct message_request *r)
 	*r = (struct message_request){0};
 }
 
-/* NUL would hide what follows it. */
+/* Rejects a string with a NUL, which would truncate it. */
 static char *take_text(pb_istream_t *s)
 {
 	size_t n = s->bytes_left;
@@ -190,7 +190,7 @@ static bool put_string(pb_ostream_t *s, const pb_field_t *field, void *const *ar
 {
 	const char *text = *arg;
 
-	/* proto3: an empty string is left out */
+	/* proto3 does not encode an empty string */
 	return !text || !*text ||
 	       (pb_encode_tag_for_field(s, field) &&
 		pb_encode_string(s, (const pb_byte_t *)text, strlen(text)));
@@ -237,7 +237,8 @@ void message_register_encode(const char *endpoint, const char *resource, bool pr
 
 static bool put_versions(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
 {
-	/* The original's two: the kubelet wants one of them to be v1beta1. */
+	/* the two versions of the original plugin; the kubelet requires v1beta1 to be one of
+	 * them */
 	void *first = (void *)(uintptr_t) "v1alpha1";
 	void *second = (void *)(uintptr_t)DEVICE_PLUGIN_VERSION;
 
@@ -264,7 +265,7 @@ static bool put_numa(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
 	for (size_t i = 0; i < d->n_numa; i++) {
 		const v1beta1_NUMANode m = {.ID = d->numa[i]};
 
-		/* Node 0 is an empty message, and sent. */
+		/* NUMA node 0 is encoded as an empty message */
 		if (!put_message(s, field, v1beta1_NUMANode_fields, &m))
 			return false;
 	}
@@ -439,7 +440,7 @@ void message_preferred_encode(const struct message_ids *v, size_t n, struct buf 
 	encode(v1beta1_PreferredAllocationResponse_fields, &m, b);
 }
 
-/* --- what resources say --- */
+/* --- responses of resources --- */
 
 void device_plugin_list_add(struct device_plugin_list *l, const char *id, bool healthy,
 			    int64_t numa)

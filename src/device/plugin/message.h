@@ -3,9 +3,9 @@
 #define UNIRAIL_DEVICE_PLUGIN_MESSAGE_H
 
 /*
- * The kubelet's messages as plain structs: v1beta1 and pluginregistration v1. Decoders return -EBADMSG
- * (ERR_DECODE) for bytes that are no such message and -E2BIG (ERR_CONF) beyond the ceilings of plugin.h; *ret is
- * left alone then. Encoders append to a buffer; the caller checks that it is not over its ceiling.
+ * The kubelet's messages as plain structs: v1beta1 and pluginregistration v1. Decoders return -EBADMSG (ERR_DECODE) for
+ * bytes that are not a valid message, and -E2BIG (ERR_CONF) beyond the limits of plugin.h; *ret is unchanged then.
+ * Encoders append to a buffer; the caller checks that it is not over its ceiling.
  */
 
 #include "device/plugin/plugin.h"
@@ -17,7 +17,7 @@ struct message_ids {
 
 /* The containers of an AllocateRequest or PreferredAllocationRequest. */
 struct message_container {
-	struct message_ids ids;	 /* devices_ids; available_deviceIDs */
+	struct message_ids ids;	 /* devices_ids of an AllocateRequest, or available_deviceIDs */
 	struct message_ids must; /* must_include_deviceIDs */
 	int64_t size;		 /* allocation_size */
 };
@@ -32,9 +32,10 @@ void message_request_done(struct message_request *r);
 
 int message_allocate_decode(struct span m, struct message_request *ret, struct err *e);
 int message_preferred_decode(struct span m, struct message_request *ret, struct err *e);
-/* Into one container's ids. */
+/* Decodes the ids into those of one container. */
 int message_prestart_decode(struct span m, struct message_request *ret, struct err *e);
-/* NotifyRegistrationStatus: whether the kubelet took it, and reason not. */
+/* Decodes NotifyRegistrationStatus: *registered: whether the kubelet has accepted the registration; *error: the reason
+ * why not. */
 int message_status_decode(struct span m, bool *registered, char **error, struct err *e);
 
 void message_options_encode(bool prestart, bool preferred, struct buf *b);
@@ -42,7 +43,7 @@ void message_register_encode(const char *endpoint, const char *resource, bool pr
 			     bool preferred, struct buf *b);
 void message_info_encode(const char *resource, const char *endpoint, struct buf *b);
 void message_list_encode(const struct device_plugin_list *l, struct buf *b);
-/* One response a container, in the order of the request. */
+/* Encodes one response per container, in the order of the request. */
 void message_allocation_encode(const struct device_plugin_allocation *v, size_t n, struct buf *b);
 void message_preferred_encode(const struct message_ids *v, size_t n, struct buf *b);
 

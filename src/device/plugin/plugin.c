@@ -21,11 +21,14 @@
 #include "device/plugin/message.h"
 
 enum {
-	CHECK_MS = 5000, /* what inotify does not tell: a file system mounted over the directory */
+	/* interval of checks for changes that inotify does not report: a file system mounted over
+	 * the directory */
+	CHECK_MS = 5000,
 	REGISTER_MS = 15000,
 	RETRY_BASE_MS = 200,
 	RETRY_MAX_MS = 30000,
-	STREAM_WAIT_MS = 3000, /* from an accepted registration to ListAndWatch */
+	/* time from an accepted registration until the kubelet must call ListAndWatch */
+	STREAM_WAIT_MS = 3000,
 	SIBLING_CLOSED_MS = 1000,
 	NAME_CUT = 48,
 	BACKLOG = 64,
@@ -37,10 +40,10 @@ enum {
 #define REGISTER_METHOD "/v1beta1.Registration/Register"
 
 struct place {
-	char *path; /* NULL: not used */
-	int wd;	    /* -1: not watched */
+	char *path; /* path of the directory; NULL: not used */
+	int wd;	    /* inotify watch; -1: none */
 	dev_t dev;
-	ino_t ino; /* dev, ino: of the directory that is watched */
+	ino_t ino; /* dev, ino: identify the directory that is watched */
 };
 
 struct device_plugins {
@@ -49,7 +52,7 @@ struct device_plugins {
 	int register_ms;
 	int inotify;
 	struct loop_fd *watch;
-	struct loop_timer *check; /* the next one: regular, or at once */
+	struct loop_timer *check; /* timer of the next check, periodic or immediate */
 	struct device_plugin *plugins;
 };
 
@@ -125,7 +128,8 @@ int plugin_resource_check(const char *resource, struct err *e)
 	return 0;
 }
 
-/* A file's name without ".sock". The kubelet skips names that begin with a dot. */
+/* Returns the name of a socket file, without ".sock". The kubelet skips names that begin with a
+ * dot. */
 static void socket_name(char *ret, size_t size, const char *wanted)
 {
 	size_t n = strlen(wanted);
@@ -139,7 +143,7 @@ static void socket_name(char *ret, size_t size, const char *wanted)
 			 (unsigned int)xxh64(wanted, n));
 }
 
-/* --- sync_error --- */
+/* --- errors --- */
 
 static void set_error(struct device_plugin *p, const char *text)
 {
@@ -151,7 +155,7 @@ static void set_error(struct device_plugin *p, const char *text)
 			 LOG_S("resource", p->resource), LOG_S("error", text));
 }
 
-/* The kubelet lists the devices now, or no longer. */
+/* Reports that the kubelet accepts or drops the resource. */
 static void notify(struct device_plugin *p)
 {
 	bool is_held = p->n_streams > 0;
@@ -168,7 +172,7 @@ static void notify(struct device_plugin *p)
 
 /* --- the socket --- */
 
-/* True when a process accepts connections there. */
+/* Returns whether a process accepts connections on the socket. */
 static bool is_served(const struct sockaddr_un *a)
 {
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -177,7 +181,7 @@ static bool is_served(const struct sockaddr_un *a)
 	       (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN);
 }
 
-/* A path that no other process serves; a stale socket there is removed. */
+/* Chooses a path that no other process serves; removes a stale socket there. */
 static int choose_path(const char *dir, const char *name, struct sockaddr_un *a, struct err *e)
 {
 	unsigned char suffix[4];
@@ -251,7 +255,7 @@ static int plugin_open(struct device_plugin *p, struct err *e)
 			"mounted here?",
 			s->dir.path);
 	r = choose_path(p->in_registry ? s->registry.path : s->dir.path, p->name, &a, e);
-	/* The server first: the kubelet calls as soon as it sees the socket. */
+	/* the server starts first, because the kubelet connects as soon as it detects the socket */
 	if (!r)
 		r = socket_bind(p, &a, e);
 	if (!r)
@@ -275,8 +279,8 @@ static void registration_stop(struct device_plugin *p)
 	p->kubelet.st_ino = 0;
 }
 
-/* Connections first, the path last: another agent of this node, which waits for the path to go, must
- * register after the kubelet has seen the end of these. */
+/* Closes connections first and removes the path last: another agent of this node, which waits for
+ * the removal, must register after the kubelet has noticed the end of these connections. */
 static void plugin_close(struct device_plugin *p)
 {
 	bool own = is_own(p);
@@ -332,14 +336,14 @@ void plugin_on_status(struct device_plugin *p, const char *error)
 		p->kubelet.st_ino = 0;
 		snprintf(text, sizeof(text), "register '%s' with the kubelet: %.900s", p->resource,
 			 error);
-		/* In plugins_registry the kubelet itself tries again. */
+		/* with plugins_registry the kubelet itself retries */
 		if (p->in_registry)
 			set_error(p, text);
 		else
 			failed(p, text);
 		return;
 	}
-	/* Accepted; what counts is that the kubelet asks for the list. */
+	/* accepted; the registration is complete when the kubelet calls ListAndWatch */
 	if (!p->n_streams)
 		retry_in(p, STREAM_WAIT_MS);
 }
@@ -383,7 +387,7 @@ static int start_register(struct device_plugin *p, struct err *e)
 	return grpc_start(p->set->loop, &call, on_registered, p, &p->registering, e);
 }
 
-/* One step towards being registered: a socket, then the kubelet's word. */
+/* One step of the registration: create the socket, or send Register. */
 static void plugin_try(struct device_plugin *p)
 {
 	struct err e = ERR_INIT;
@@ -393,7 +397,7 @@ static void plugin_try(struct device_plugin *p)
 
 	if (p->registering || p->n_streams)
 		return;
-	/* In plugins_registry a new socket is what the kubelet finds again. */
+	/* with plugins_registry the kubelet detects the plugin again by a new socket */
 	if (waited || (p->fd >= 0 && !is_own(p)))
 		plugin_close(p);
 	if (p->fd < 0)
@@ -405,7 +409,7 @@ static void plugin_try(struct device_plugin *p)
 			 e.text);
 		failed(p, text);
 	} else if (p->in_registry) {
-		/* Until the kubelet comes: a pause that grows, then a new socket. */
+		/* waits with backoff for the kubelet, then creates a new socket */
 		retry_in(p, STREAM_WAIT_MS + backoff_next(&p->backoff));
 	}
 }
@@ -462,7 +466,7 @@ static void plugin_check(struct device_plugin *p)
 	    st.st_ctim.tv_nsec != p->kubelet.st_ctim.tv_nsec) {
 		bool is_new = p->kubelet.st_ino != 0;
 
-		/* The old kubelet's connections are of no use. */
+		/* connections of the previous kubelet are closed */
 		if (is_new)
 			plugin_restart(p);
 		else if (!p->retry)
@@ -486,7 +490,8 @@ static void on_check(void *arg)
 	s->check = loop_add_timer(s->loop, CHECK_MS, on_check, s);
 }
 
-/* "NAME.sock" or "NAME.xxxxxxxx.sock", but not the one that is served here. */
+/* Returns whether the file is "NAME.sock" or "NAME.xxxxxxxx.sock", but not the socket of this
+ * process. */
 static bool is_sibling(const struct device_plugin *p, const char *file)
 {
 	size_t n = strlen(p->name);
@@ -632,7 +637,7 @@ int plugin_serve(struct device_plugins *s, const char *resource, const char *nam
 	socket_name(p->name, sizeof(p->name), name);
 	buf_init(&p->message, GRPC_MESSAGE_MAX);
 	s->plugins = p;
-	/* Not before the caller has its pointer. */
+	/* a timer, so that the caller has its pointer before the first callback */
 	retry_in(p, 0);
 	*ret = p;
 	return 0;

@@ -3,16 +3,16 @@
 #define UNIRAIL_DEVICE_PLUGIN_PLUGIN_H
 
 /*
- * Device plugins of the kubelet (API v1beta1): one server for each extended resource, registered
- * with the kubelet and kept registered. What a resource contains is behind struct device_plugin_ops;
- * protocol, sockets and registration are here.
+ * Device plugins of the kubelet (API v1beta1): one server for each extended resource, registered with the kubelet and
+ * kept registered. struct device_plugin_ops defines the content of a resource; protocol, sockets and registration are
+ * here.
  *
- * Registration. If the directory plugins_registry exists, the socket is created there and the
- * kubelet finds it. Otherwise the socket is created in the directory device-plugins and announced
- * through kubelet.sock there. Registered again when the kubelet restarts (kubelet.sock is
- * recreated), when this socket was deleted, and when the directory was replaced (inotify, and a
- * check every 5 s). While the kubelet is absent or refuses, retried with backoff up to 30 s; the log
- * has one line when the reason changes, with the resource's name and the kubelet's words.
+ * Registration. If the directory plugins_registry exists, the socket is created there and the kubelet finds it.
+ * Otherwise the socket is created in the directory device-plugins and announced through kubelet.sock there. A plugin
+ * registers again when the kubelet restarts (kubelet.sock is recreated), when its socket was deleted, and when the
+ * directory was replaced (inotify, and a check every 5 s). While the kubelet does not run or refuses, the registration
+ * is retried with a backoff of up to 30 s; the log has one line when the reason changes, with the resource's name and
+ * the kubelet's message.
  *
  * Socket names: "NAME.sock", or "NAME.xxxxxxxx.sock" (random) while another process listens on the
  * first: the old and the new agent of a rolling update. The kubelet uses the one that registered last.
@@ -34,18 +34,18 @@
 #define DEVICE_PLUGIN_VERSION  "v1beta1"
 
 enum {
-	DEVICE_PLUGIN_ID_MAX = 63,	   /* bytes of a device id */
-	DEVICE_PLUGIN_DEVICES_MAX = 16384, /* devices of one resource */
-	DEVICE_PLUGIN_IDS_MAX = 1024,	   /* ids in one request of a container */
+	DEVICE_PLUGIN_ID_MAX = 63,	   /* maximum length of a device id, in bytes */
+	DEVICE_PLUGIN_DEVICES_MAX = 16384, /* maximum number of devices of one resource */
+	DEVICE_PLUGIN_IDS_MAX = 1024,	   /* maximum number of ids in one request of a container */
 	DEVICE_PLUGIN_CONTAINERS_MAX = 64,
 };
 
-/* --- what a resource says --- */
+/* --- lists and responses of resources --- */
 
 struct device_plugin_device {
 	char *id;
 	bool healthy;
-	int64_t *numa; /* NUMA nodes; none: no topology is sent */
+	int64_t *numa; /* NUMA nodes of the device; none: no topology is sent */
 	size_t n_numa;
 };
 
@@ -54,10 +54,10 @@ struct device_plugin_list {
 	size_t n;
 };
 
-/* Copies; numa < 0: no NUMA node. */
+/* Adds a device; copies id. numa < 0: no NUMA node. */
 void device_plugin_list_add(struct device_plugin_list *l, const char *id, bool healthy,
 			    int64_t numa);
-/* One more NUMA node of the last device. */
+/* Adds another NUMA node to the last device. */
 void device_plugin_list_add_numa(struct device_plugin_list *l, int64_t numa);
 void device_plugin_list_done(struct device_plugin_list *l);
 
@@ -70,10 +70,10 @@ struct device_plugin_mount {
 };
 struct device_plugin_node {
 	char *container_path, *host_path;
-	char permissions[4]; /* of "rwm" */
+	char permissions[4]; /* some of "rwm" */
 };
 
-/* The answer for one container. */
+/* The response to Allocate for one container. */
 struct device_plugin_allocation {
 	struct device_plugin_pair *envs, *annotations;
 	size_t n_envs, n_annotations;
@@ -85,8 +85,8 @@ struct device_plugin_allocation {
 	size_t n_cdi;
 };
 
-/* All copy. An environment variable or annotation given twice has the last value; a device node with
- * the same container path is added once. */
+/* These copy their strings. If an environment variable or annotation is added twice, the last value counts; a device
+ * node with the same container path is added once. */
 void device_plugin_env(struct device_plugin_allocation *a, const char *key, const char *value);
 void device_plugin_annotation(struct device_plugin_allocation *a, const char *key,
 			      const char *value);
@@ -104,26 +104,27 @@ struct device_plugin_ids {
 	size_t n;
 };
 
-/* All are called from the loop and answer at once, except as `prepare` has it. */
+/* Callbacks of a resource. All are called from the event loop and return at once; only `prepare` can delay a
+ * response. */
 struct device_plugin_ops {
-	/* All devices of the resource, into an empty list. */
+	/* Adds all devices of the resource to an empty list. */
 	void (*list)(void *arg, struct device_plugin_list *ret);
-	/* One container's ids, in the kubelet's order. An id that was never listed is refused before
-	 * this call. An error refuses the container: kubelet shows its text on the pod. */
+	/* Allocates the ids of one container, in the kubelet's order. An id that was never listed is refused before
+	 * this call. An error refuses the container; the kubelet shows its text on the pod. */
 	int (*allocate)(void *arg, const struct device_plugin_ids *ids,
 			struct device_plugin_allocation *ret, struct err *e);
-	/* Chooses `size` ids of `available`, which include all of `must`, best first, into ret[size]:
-	 * pointers from `available`. Returns how many. NULL: the kubelet chooses. */
+	/* Chooses `size` of the `available` ids, which include all of `must`, into ret[size], best first, as pointers
+	 * from `available`. Returns their number. NULL: the kubelet chooses. */
 	size_t (*preferred)(void *arg, const struct device_plugin_ids *available,
 			    const struct device_plugin_ids *must, size_t size, const char **ret);
-	/* Before `preferred`: begins to gather what it needs. True: plugin_prepared() follows, from the
-	 * loop, within a second or so; the kubelet waits for it with all of the pod's admission. False,
-	 * or NULL: nothing is needed. */
+	/* Called before `preferred` to collect its inputs. Returns true if it takes time: the resource calls
+	 * plugin_prepared() from the event loop within about a second, and the kubelet delays the admission of the pod
+	 * until then. False, or a NULL callback: nothing to collect. */
 	bool (*prepare)(void *arg);
-	/* Before a container with these ids starts. NULL: not needed. */
+	/* Called before a container with these ids starts. NULL: not needed. */
 	int (*prestart)(void *arg, const struct device_plugin_ids *ids, struct err *e);
-	/* The kubelet holds this resource now (true) or no longer does (false, `reason` says it in a
-	 * line): for status, events and metrics. Called on changes only. May be NULL. */
+	/* Reports that the kubelet has accepted this resource (true) or has dropped it (false, `reason` is one line),
+	 * for status, events and metrics. Called on changes only. May be NULL. */
 	void (*registered)(void *arg, bool registered, const char *reason);
 };
 
@@ -133,40 +134,41 @@ struct device_plugins;
 struct device_plugin;
 
 struct device_plugins_conf {
-	const char *dir;      /* NULL: DEVICE_PLUGIN_DIR; where kubelet.sock is */
+	const char *dir;      /* directory that contains kubelet.sock; NULL: DEVICE_PLUGIN_DIR */
 	const char *registry; /* NULL: DEVICE_PLUGIN_REGISTRY; "": never used */
-	int register_ms; /* deadline of Register; 0: 15 s, since the kubelet dials back first */
+	/* timeout of Register; 0: 15 s, since the kubelet first connects to the plugin */
+	int register_ms;
 };
 
-/* The directories, the watch on them and the plugins in them. Strings are copied. */
+/* Creates an empty set of plugins and watches the directories. Copies the strings. */
 int device_plugins_new(struct device_plugins **ret, struct loop *l,
 		       const struct device_plugins_conf *c, struct err *e);
-/* Stops every plugin. NULL is fine. */
+/* Stops every plugin. p may be NULL. */
 void device_plugins_free(struct device_plugins *p);
 
 /*
- * Serves `resource` ("vendor/name") on a socket named after `socket` (without ".sock"; original programs:
- * resourceName, or prefix_resourceName) and registers it. ops is borrowed. Fails only for names that
- * can never work (-EINVAL, ERR_CONF): what may mend itself (no directory, no kubelet, a refusal) is retried.
+ * Serves `resource` ("vendor/name") on a socket named after `socket` (without ".sock"; original programs: resourceName,
+ * or prefix_resourceName) and registers it. ops is borrowed. Fails only for invalid names (-EINVAL, ERR_CONF); other
+ * errors (no directory, no kubelet, a refusal) are retried.
  */
 int plugin_serve(struct device_plugins *p, const char *resource, const char *socket,
 		 const struct device_plugin_ops *ops, void *arg, struct device_plugin **ret,
 		 struct err *e);
-/* Call when the list may have changed: calls ops->list and notifies the kubelet if it differs from
- * what was sent last, before the loop waits again. Any number of calls in between cost one. */
+/* Call it when the list may have changed. Before the loop waits again, ops->list is called once, and the kubelet is
+ * notified if the list differs from the one sent last. */
 void plugin_changed(struct device_plugin *p);
-/* What ops->prepare began is there: the calls that wait are answered. */
+/* Call it when the inputs that ops->prepare collects are complete: answers the pending calls. */
 void plugin_prepared(struct device_plugin *p);
-/* Closes and removes its socket: the kubelet counts its devices as unhealthy, and drops the resource
- * after five minutes. NULL is fine. */
+/* Closes and removes the socket of the plugin: the kubelet marks its devices as unhealthy, and drops the resource after
+ * five minutes. p may be NULL. */
 void plugin_stop(struct device_plugin *p);
 
 bool plugin_is_registered(const struct device_plugin *p);
-/* Why the kubelet does not hold it; "" when it does. */
+/* Returns the reason why the kubelet has not accepted the resource; "": it has. */
 const char *plugin_error(const struct device_plugin *p);
 
-/* Whether a kubelet accepts it as an extended resource: "domain/name", not of kubernetes.io, a
- * qualified name of at most 253 and 63 bytes, and no "requests." before it. -EINVAL and the reason. */
+/* Checks whether a kubelet accepts the name of an extended resource: "domain/name", not of kubernetes.io, a qualified
+ * name of at most 253 and 63 bytes, and not with "requests." before it. -EINVAL: e has the reason. */
 int plugin_resource_check(const char *resource, struct err *e);
 
 #endif

@@ -24,14 +24,14 @@ enum {
 	DEVINFO_MODE = 0444
 };
 
-/* --- building an answer --- */
+/* --- building a response --- */
 
 static void add_env(struct answer *a, char *key, char *value)
 {
 	VEC_PUSH(a->envs, a->n_envs) = (struct answer_pair){key, value};
 }
 
-/* The kubelet keeps the first of two nodes with one path as well. */
+/* Adds a node unless its container path was added before, as in the kubelet, which retains the first one. */
 static void add_node(struct answer *a, const char *host, const char *container,
 		     const char *permissions)
 {
@@ -140,7 +140,7 @@ static void add_member_nodes(const struct resources *s, const struct resource *r
 static void put_rdma_info(const struct resources *s, const struct node_device *d,
 			  struct json_out *o)
 {
-	/* The last of a kind, as the original's loop leaves it; in the order of keys. */
+	/* the last node of each kind, as in the original's loop, in the order of keys */
 	const char *last[NODE_CHAR_KINDS] = {0};
 	static const enum node_char_kind before[] = {NODE_ISSM}, after[] = {NODE_UMAD, NODE_UVERBS};
 	char path[PATH_SIZE];
@@ -166,7 +166,7 @@ static void put_rdma_info(const struct resources *s, const struct node_device *d
 	jo_end_obj(o);
 }
 
-/* "*" is for all; what is for this device alone replaces it. */
+/* The keys of "*" apply to all devices; those of this device replace them. */
 static void put_extra(const struct resource_conf *c, const char *id, struct json_out *o)
 {
 	const struct json *const from[] = {json_get(c->additional, "*"),
@@ -184,7 +184,7 @@ static void put_extra(const struct resource_conf *c, const char *id, struct json
 		while ((v = json_walk_next(&w, &key)))
 			json_tree_put_text(t, key, json_string(v) ? json_string(v) : "");
 	}
-	/* Written and read again, to be written with its keys sorted. */
+	/* written, read again, and written with sorted keys */
 	buf_init(&b, RESOURCE_TEXT_MAX * 2);
 	jo_init(&out, &b, 0);
 	json_tree_write(t, &out);
@@ -288,7 +288,7 @@ static char *devinfo_text(const struct resource *r, const struct resource_member
 	return buf_take(&b);
 }
 
-/* A name from the configuration or the kernel stays one name in the directory. */
+/* Replaces characters so that a name from the configuration or the kernel is one file name in the directory. */
 static char *flat(char *name)
 {
 	for (char *at = name; (at = strchr(at, '/'));)
@@ -308,7 +308,7 @@ char *resource_devinfo_path(const struct resource_conf *c, const char *id)
 static const char *const kinds[] =
 	{[NODE_NET] = "net-pci", [NODE_ACCELERATOR] = "net-accel", [NODE_AUX] = "net-sf"};
 
-/* "intel.com/net-pci", "nvidia.com/net-rdma"; xmalloc'd. */
+/* Returns "intel.com/net-pci", "nvidia.com/net-rdma"; the caller frees it. */
 static char *resource_cdi_kind(const struct resource_conf *c)
 {
 	return c->form == RESOURCE_SHARED ? xstrdup(SHARED_KIND)
@@ -328,7 +328,8 @@ char *resource_cdi_path(const struct resource_conf *c)
 	return xasprintf(RESOURCE_CDI_DIR "/%s.yaml", flat(name));
 }
 
-/* Two resources may share an HCA, and CDI refuses a device that two files describe: the resource is part of the name. */
+/* Returns the CDI name of a device. It contains the resource, because two resources may share an HCA, and CDI refuses a
+ * device that two files define. */
 static char *cdi_device(const struct resource_conf *c, const char *id)
 {
 	return c->form == RESOURCE_SHARED ? xasprintf("%s.%s", c->name, id) : xstrdup(id);
@@ -342,7 +343,7 @@ static bool has_verbs(const struct answer *a)
 	return false;
 }
 
-/* For every container with a device of this specification. */
+/* Adds the hook, which applies to every container with a device of this specification. */
 static void put_hook(const struct resource_hook *hook, struct json_out *o)
 {
 	const char *const args[] = {"unirail", "memlock-hook", hook->memlock};
@@ -374,7 +375,7 @@ size_t resource_cdi_write(const struct resources *s, const struct resource *r,
 
 	jo_init(&o, b, 4);
 	jo_obj(&o);
-	jo_kstr(&o, "cdiVersion", "0.5.0"); /* the first with hostPath */
+	jo_kstr(&o, "cdiVersion", "0.5.0"); /* 0.5.0 is the first version with hostPath */
 	jo_kstr(&o, "kind", kind);
 	jo_key(&o, "devices");
 	jo_arr(&o);
@@ -383,7 +384,7 @@ size_t resource_cdi_write(const struct resources *s, const struct resource *r,
 		auto_free char *name = cdi_device(r->conf, r->v[i].device->id);
 
 		add_member_nodes(s, r, &r->v[i], &a);
-		/* CDI refuses a device without edits. */
+		/* CDI refuses a device without edits */
 		if (!a.n_nodes)
 			continue;
 		n++;
@@ -430,7 +431,7 @@ bool resource_cdi_is_own(struct span text)
 	return strcmp(kind, SHARED_KIND) == 0;
 }
 
-/* In place of nodes: devices that have any. */
+/* Replaces device nodes by CDI devices, for devices that have nodes. */
 static void to_cdi(const struct resources *s, const struct resource *r,
 		   const struct resource_member *const *v, size_t n, struct answer *ret)
 {
@@ -448,7 +449,7 @@ static void to_cdi(const struct resources *s, const struct resource *r,
 
 /* --- Allocate --- */
 
-/* "PCIDEVICE_INTEL_COM_SRIOV_NET": only dots become underscores. */
+/* Returns "PCIDEVICE_INTEL_COM_SRIOV_NET": only dots become underscores. */
 static char *env_name(const struct resource_conf *c, const char *suffix)
 {
 	char *name = xasprintf("PCIDEVICE_%s_%s%s", c->prefix, c->name, suffix);
@@ -498,7 +499,7 @@ static bool contains(const struct resource_member *const *v, size_t n,
 	return false;
 }
 
-/* The devices that the ids stand for, each once. */
+/* Collects the devices behind the ids, each once. */
 static int collect(const struct resource *r, const char *const *ids, size_t n,
 		   const struct resource_member ***ret, size_t *count, struct err *e)
 {
@@ -546,7 +547,7 @@ int resource_allocate(const struct resources *s, const struct resource *r, const
 	return 0;
 }
 
-/* --- for people and tests --- */
+/* --- output for users and tests --- */
 
 void answer_write(const struct answer *a, struct json_out *o)
 {
@@ -583,7 +584,8 @@ void answer_write(const struct answer *a, struct json_out *o)
 	jo_end_obj(o);
 }
 
-/* Allocating a VF again usually produces the same text, and reading costs a tenth of writing. */
+/* Returns whether the file has this content already: a repeated allocation of a VF usually writes the same text, and
+ * reading costs a tenth of writing. */
 static bool is_written(const struct root *root, const struct answer_file *f)
 {
 	size_t n = strlen(f->text);

@@ -144,7 +144,7 @@ const char *select_key_name(enum select_key key, enum resource_form form)
 
 /* --- entries --- */
 
-/* As they are written; defaults and conditions come after. */
+/* An entry as written in the document; defaults and conditions are applied later. */
 struct entry {
 	const char *name, *prefix, *device_type;
 	const struct json *selectors, *additional;
@@ -230,7 +230,7 @@ static void report_unknown(const struct reading *x, const struct json *object,
 	}
 }
 
-/* The resource is left out; e has the reason. */
+/* Omits the resource and reports the reason in e. */
 static int refuse(const struct reading *x, const struct resource_conf *c, const struct err *e)
 {
 	resource_report(x->messages, MESSAGE_ERROR, *c->full ? c->full : NULL, "%s: %s", x->file,
@@ -393,7 +393,7 @@ static int read_name(const struct reading *x, const struct entry *n, struct reso
 	return plugin_resource_check(c->full, e) < 0 ? err_wrap(e, -EINVAL, "%s", x->place) : 0;
 }
 
-/* --- the rest of an entry --- */
+/* --- other keys of an entry --- */
 
 static int read_nodes(const struct reading *x, const struct entry *n, struct resource_conf *c,
 		      struct err *e)
@@ -614,7 +614,8 @@ static void read_interval(struct reading *x, const struct json *v)
 			x->file, (long long)s);
 		return;
 	}
-	/* Of several documents: the shortest interval; 0 (no rescan) only if all of them have 0. */
+	/* with several documents the shortest interval applies; 0 (no rescan) only if all of them
+	 * have 0 */
 	if (x->config->update_s <= 0 || (s > 0 && s < x->config->update_s))
 		x->config->update_s = s;
 }

@@ -3,9 +3,9 @@
 #define UNIRAIL_DEVICE_RESOURCE_CONFIG_H
 
 /*
- * Which resources the administrator wants: the configuration of the RDMA shared device plugin ({"configList": ...}) and that
- * of the SR-IOV network device plugin ({"resourceList": ...}), unchanged, several at once, one document with both as well.
- * Keys match without case, the last duplicate counts, as Go's encoding/json does.
+ * Reads the configuration of resources: the configuration of the RDMA shared device plugin ({"configList": ...}) and
+ * that of the SR-IOV network device plugin ({"resourceList": ...}), unchanged, several at once, one document with both
+ * as well. Keys match without case, the last duplicate counts, as Go's encoding/json does.
  *
  * unirail's own keys of an entry of configList:
  *
@@ -13,7 +13,7 @@
  *	"perDevice": true	rdmaHcaMax ids for each HCA, "mlx5_0-17": an id is that HCA and no other
  *	"deviceNodes": [...]	only these kinds of nodes: "ucm", "issm", "umad", "uverbs", "rdma_cm"
  *
- * A mistake costs the resource that has it and no other: each is one message (resource_report). The originals exit.
+ * An error in one resource omits only this resource and adds one message (resource_report); the originals exit.
  */
 
 #include "device/resource/node.h"
@@ -23,20 +23,21 @@
 #define RESOURCE_SRIOV_PREFIX  "intel.com"
 
 enum {
-	RESOURCE_TEXT_MAX = 1 << 20,   /* a configuration; a ConfigMap's ceiling */
-	RESOURCE_VALUES_MAX = 1 << 16, /* JSON values in it */
-	RESOURCE_CONF_MAX = 512,       /* resources of a node */
-	RESOURCE_HCA_MAX = 16384,      /* rdmaHcaMax: DEVICE_PLUGIN_DEVICES_MAX */
+	/* maximum size of a configuration, which is that of a ConfigMap */
+	RESOURCE_TEXT_MAX = 1 << 20,
+	RESOURCE_VALUES_MAX = 1 << 16, /* maximum number of JSON values in a configuration */
+	RESOURCE_CONF_MAX = 512,       /* maximum number of resources of a node */
+	RESOURCE_HCA_MAX = 16384,      /* maximum of rdmaHcaMax: DEVICE_PLUGIN_DEVICES_MAX */
 	RESOURCE_NAME_MAX = 320,       /* "prefix/name" */
 };
 
-/* --- one line each for what the administrator must know --- */
+/* --- messages for the administrator, one line each --- */
 
 enum resource_level { MESSAGE_WARNING, MESSAGE_ERROR };
 
 struct resource_message {
 	enum resource_level level;
-	char *resource; /* "prefix/name"; NULL: of none */
+	char *resource; /* "prefix/name"; NULL: the message concerns no single resource */
 	char *text;	/* "FILE: configList[2].rdmaHcaMax is ..." */
 };
 
@@ -45,7 +46,7 @@ struct resource_messages {
 	size_t n;
 };
 
-/* Duplicates are left out; after 256 messages one more says that the others are left out. */
+/* Adds a message; omits duplicates. After 256 messages one more reports that further ones are omitted. */
 void resource_report(struct resource_messages *l, enum resource_level level, const char *resource,
 		     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void resource_messages_done(struct resource_messages *l);
@@ -53,7 +54,7 @@ void resource_messages_done(struct resource_messages *l);
 
 /* --- selectors --- */
 
-/* In the order in which the originals apply them. */
+/* In the order in which the original plugins apply them. */
 enum select_key {
 	SELECT_VENDORS,
 	SELECT_DEVICES, /* "deviceIDs" in configList, "devices" in resourceList */
@@ -71,7 +72,7 @@ enum select_key {
 };
 
 struct selector {
-	struct json_strs lists[SELECT_LISTS]; /* an empty one is no condition */
+	struct json_strs lists[SELECT_LISTS]; /* an empty list is no condition */
 	bool is_rdma, need_vhost_net;
 	const char *vdpa_type; /* "virtio", "vhost"; NULL: no condition */
 };
@@ -87,28 +88,31 @@ enum {
 
 struct resource_conf {
 	enum resource_form form;
-	const char *name, *prefix;    /* borrowed from the document, or a default */
+	const char *name, *prefix;    /* borrowed from the document, or a default value */
 	char full[RESOURCE_NAME_MAX]; /* "prefix/name" */
 	char *origin;		      /* "FILE: configList[2]" */
-	enum node_class class;	      /* deviceType; of configList NODE_NET */
-	struct selector *selectors;   /* any of them */
+	enum node_class class;	      /* from deviceType; NODE_NET for entries of configList */
+	struct selector *selectors;   /* a device must match one of them */
 	size_t n_selectors;
 	int64_t hca_max;
 	bool exclude_topology, spread, per_device;
-	unsigned int nodes;	       /* 1 << enum node_char_kind, RESOURCE_NODE_RDMA_CM */
+	unsigned int nodes;	       /* bits: 1 << enum node_char_kind, RESOURCE_NODE_RDMA_CM */
 	const struct json *additional; /* additionalInfo; NULL: none */
 };
 
 struct resource_config {
 	struct resource_conf *v;
 	size_t n;
-	struct json_doc **docs; /* own the strings */
+	struct json_doc **docs; /* the documents, which own the strings */
 	size_t n_docs;
-	size_t n_invalid; /* documents that could not be read or are no configuration */
-	int64_t update_s; /* periodicUpdateInterval, the shortest of all; 0: no rescan; -1: not told, that is 60 s */
+	/* number of documents that could not be read or are not a configuration */
+	size_t n_invalid;
+	/* the shortest periodicUpdateInterval of all documents, in seconds; 0: no rescan; -1: not set, which means
+	 * 60 s */
+	int64_t update_s;
 };
 
-/* Values of the flags; NULL: the originals' defaults. */
+/* Values of command line flags; NULL: the default of the original. */
 struct resource_defaults {
 	const char *shared_prefix, *sriov_prefix;
 };
@@ -119,9 +123,9 @@ struct resource_defaults {
 	}
 
 /*
- * Appends the resources of a document; `name` is what messages call it (its path). -EINVAL, -E2BIG (ERR_CONF, ERR_DECODE): it
- * is not JSON, or neither kind of configuration: nothing is appended and e says so. What is wrong with one resource is a
- * message, and the resource is left out. The text may be freed afterwards.
+ * Appends the resources of a document; `name` is its path for messages. -EINVAL, -E2BIG (ERR_CONF, ERR_DECODE): it is
+ * not JSON, or neither kind of configuration; nothing is appended then. An error in a single resource is a message, and
+ * the resource is omitted. The caller may free the text afterwards.
  */
 int resource_config_add(struct resource_config *c, struct span text, const char *name,
 			const struct resource_defaults *d, struct resource_messages *messages,
@@ -129,7 +133,7 @@ int resource_config_add(struct resource_config *c, struct span text, const char 
 void resource_config_done(struct resource_config *c);
 #define auto_resource_config __attribute__((cleanup(resource_config_done)))
 
-/* "vendors": as it is written in that form of configuration. */
+/* Returns the key's name in that form of configuration, such as "vendors". */
 const char *select_key_name(enum select_key key, enum resource_form form);
 
 #endif

@@ -22,7 +22,7 @@ static const struct resource *sriov_owner(const struct resources *s, const struc
 	return NULL;
 }
 
-/* Why a device is not in a resource. */
+/* Finds the reason why a device is not in a resource. */
 static void judge(const struct resources *s, const struct resource *r, const struct node_device *d,
 		  struct verdict *v)
 {
@@ -58,7 +58,7 @@ static void role(const struct node_device *d, char *ret, size_t size)
 		str_copy(ret, size, "function");
 }
 
-/* --- for people --- */
+/* --- text output --- */
 
 static void put_device(const struct resources *s, const struct node_device *d, struct buf *b)
 {
@@ -95,7 +95,7 @@ void resource_explain_text(const struct resources *s, const struct resource_mess
 			   messages->v[i].text);
 }
 
-/* --- as JSON --- */
+/* --- JSON output --- */
 
 static void put_resources(const struct resources *s, const struct node_device *d,
 			  struct json_out *o)

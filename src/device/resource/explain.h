@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_DEVICE_RESOURCE_EXPLAIN_H
 #define UNIRAIL_DEVICE_RESOURCE_EXPLAIN_H
 
-/* For each PF, VF, HCA and SF: which resources have it and, for every other resource, which selector it fails. */
+/* For each PF, VF, HCA and SF: the resources that have it and, for every other resource, the selector that does not
+ * match. */
 
 #include "device/resource/resource.h"
 

@@ -31,7 +31,7 @@ const char *node_char_kind_name(enum node_char_kind kind)
 	return char_kinds[kind];
 }
 
-/* "" where the attribute is missing. */
+/* "": the attribute is missing. */
 static void read_line(const struct root *r, char *ret, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -47,7 +47,7 @@ static void read_line(const struct root *r, char *ret, size_t size, const char *
 		*ret = '\0';
 }
 
-/* The last part of a symbolic link's target; "" where there is none. */
+/* Reads the last part of a symbolic link's target; "": there is no such link. */
 static void read_base(const struct root *r, char *ret, size_t size, const char *path)
 {
 	char target[PATH_SIZE];
@@ -84,7 +84,7 @@ static void read_link_type(const struct root *r, struct node_device *d)
 	read_line(r, line, sizeof(line), "/sys/class/net/%.15s/type", d->netdev);
 	if (num_u64(span_of(line), 0, UINT16_MAX, &type) < 0)
 		return;
-	/* ARPHRD_ETHER, ARPHRD_INFINIBAND */
+	/* link types of ARPHRD_ETHER and ARPHRD_INFINIBAND */
 	str_copy(d->link_type, sizeof(d->link_type),
 		 type == 1    ? "ether"
 		 : type == 32 ? "infiniband"
@@ -126,7 +126,7 @@ static void read_netdevs(const struct root *r, const struct names *routes, struc
 		read_link_type(r, d);
 }
 
-/* Netdevs with an IPv4 route that has no destination: /proc/net/route. */
+/* Lists the netdevs with an IPv4 route without destination in /proc/net/route. */
 static void read_routes(const struct root *r, struct names *ret)
 {
 	auto_buf struct buf b;
@@ -162,7 +162,7 @@ static int by_kind(const void *a, const void *b)
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	/* "umad2" before "umad10" */
+	/* sorts "umad2" before "umad10" */
 	if (strlen(x->name) != strlen(y->name))
 		return strlen(x->name) < strlen(y->name) ? -1 : 1;
 	return strcmp(x->name, y->name);
@@ -223,7 +223,7 @@ static void read_rdma(const struct root *r, struct node_device *d)
 	str_copy(d->pkey, sizeof(d->pkey), d->rdma[0].pkey);
 }
 
-/* --- what a user space driver needs --- */
+/* --- devices for drivers in user space --- */
 
 static void read_user_driver(const struct root *r, const struct pci_dev *p, struct node_device *d)
 {
@@ -242,7 +242,7 @@ static void read_user_driver(const struct root *r, const struct pci_dev *p, stru
 		str_copy(d->uio, sizeof(d->uio), l.v[0]);
 }
 
-/* --- the way from the root complex --- */
+/* --- path from the root complex --- */
 
 static char *read_path(const struct root *r, const char *bdf)
 {
@@ -260,7 +260,7 @@ static char *read_path(const struct root *r, const char *bdf)
 
 /* --- functions --- */
 
-/* VFs by address, of all PFs: a PF's directory is listed once, not once for each VF. */
+/* All VFs, sorted by address: the directory of each PF is listed once, not once for each VF. */
 struct vf_entry {
 	char bdf[PCI_BDF_MAX];
 	uint32_t vf;
@@ -370,7 +370,7 @@ static void read_aux(const struct reader *x, const struct node_device *parent, c
 	VEC_PUSH(x->ret->v, x->ret->n) = d;
 }
 
-/* "mlx5_core.sf.4"; "mlx5_core.rdma.0" is no network device. */
+/* Adds auxiliary devices such as "mlx5_core.sf.4"; "mlx5_core.rdma.0" is not a network device. */
 static void list_aux(const struct reader *x)
 {
 	size_t n = x->ret->n;
@@ -395,7 +395,7 @@ static bool is_gpu(const struct pci_dev *p)
 
 	if (*p->physfn)
 		return false;
-	/* A 3D controller has no screen; VGA may be the BMC's. */
+	/* A 3D controller has no display output; a VGA controller may be that of the BMC. */
 	return p->class >> 16 == CLASS_DISPLAY ? p->class >> 8 != CLASS_VGA || known
 					       : p->class >> 16 == CLASS_PROCESSING && known;
 }
@@ -449,7 +449,7 @@ static int by_id(const void *a, const void *b)
 	return strcmp(((const struct node_device *)a)->id, ((const struct node_device *)b)->id);
 }
 
-/* Functions are sorted; auxiliary devices have no vDPA device. */
+/* Returns the device of a function. Functions are sorted; auxiliary devices have no vDPA device. */
 static struct node_device *function_of(const struct reader *x, size_t n, const char *bdf)
 {
 	struct node_device key = {0};
@@ -497,7 +497,7 @@ static void list_vdpa(const struct reader *x, size_t n)
 		read_vdpa(x, n, l.v[i]);
 }
 
-/* --- what a VF or SF has of its PF --- */
+/* --- attributes that a VF or SF takes from its PF --- */
 
 static void take_from_pf(const struct reader *x, size_t n)
 {
@@ -508,7 +508,8 @@ static void take_from_pf(const struct reader *x, size_t n)
 		if (!pf)
 			continue;
 		str_copy(d->pf_name, sizeof(d->pf_name), pf->netdev);
-		/* Of the same driver as a PF with RDMA: mlx5 has it for all or for none. */
+		/* A device in a pod has RDMA if its PF has, and the driver is the same: mlx5 enables RDMA for all
+		 * functions or for none. */
 		if (d->away && node_device_is_rdma(pf) && strcmp(d->driver, pf->driver) == 0)
 			d->rdma_enabled = true;
 		if (!*d->netdev)
@@ -516,7 +517,7 @@ static void take_from_pf(const struct reader *x, size_t n)
 	}
 }
 
-/* --- all of it --- */
+/* --- all devices --- */
 
 static void read_all(struct reader *x, const struct pci_dev *list, size_t n)
 {
@@ -563,7 +564,7 @@ static enum node_rdma_mode read_mode(void)
 	enum rdma_netns_mode mode;
 	int r = rdma_netns_mode_get(&mode, NULL);
 
-	/* A kernel from before the mode shares its devices. */
+	/* a kernel without RDMA modes always shares devices */
 	if (r == -EOPNOTSUPP)
 		return NODE_RDMA_SHARED;
 	if (r < 0)
@@ -580,7 +581,7 @@ int node_devices_observe(const char *dir, struct node_devices *ret, struct err *
 
 	if (r < 0)
 		return r;
-	/* A kernel without generic netlink has no devlink either. */
+	/* a kernel without generic netlink has no devlink either */
 	if (!dir && nl_open(&generic, NL_GENERIC, -1, NULL) >= 0)
 		(void)devlink_open(&devlink, generic, NULL);
 	r = node_devices_read(&root, devlink, ret, e);
@@ -634,7 +635,7 @@ bool node_device_is_rdma(const struct node_device *d)
 	return d->n_rdma || d->rdma_enabled;
 }
 
-/* The order of both lists. */
+/* The sort order of both lists of devices. */
 static int by_place(const struct node_device *a, const struct node_device *b)
 {
 	bool x = a->class == NODE_AUX, y = b->class == NODE_AUX;
@@ -682,7 +683,7 @@ static size_t depth(const char *path)
 	return n;
 }
 
-/* How many parts both begin with. */
+/* Returns how many parts both paths have in common at their beginning. */
 static size_t common(const char *a, const char *b)
 {
 	size_t n = 0;

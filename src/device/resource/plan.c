@@ -27,7 +27,7 @@ static bool is_rail(const struct node_devices *node, const struct node_device *d
 	return node_device_is_rdma(d) || (d->num_vfs && has_rdma_vf(node, d));
 }
 
-/* "rail7", as unirail host names them. */
+/* Returns N of a netdev "railN", as `unirail host` names them. */
 static unsigned int number_of(const struct node_device *d)
 {
 	uint64_t n;
@@ -50,7 +50,8 @@ static unsigned int lowest_free(const struct rail *v, size_t n)
 	}
 }
 
-/* Of the rails nearest to the GPU, the first without a number; NULL: each of them has one. */
+/* Returns the first rail without a number among those nearest to the GPU; NULL: each of them has a
+ * number. */
 static struct rail *closest_rail(const struct node_gpu *g, struct rail *v, size_t n)
 {
 	enum node_distance best = NODE_FAR;
@@ -100,7 +101,7 @@ size_t resource_rails(const struct node_devices *node, struct rail **ret)
 	return n;
 }
 
-/* --- as a configuration --- */
+/* --- output as a configuration --- */
 
 enum plan_kind { PLAN_NONE, PLAN_SHARED, PLAN_VFS, PLAN_PF };
 
@@ -110,7 +111,7 @@ static enum plan_kind kind_of(const struct node_devices *node, const struct rail
 		return PLAN_VFS;
 	if (node->mode == NODE_RDMA_EXCLUSIVE)
 		return PLAN_PF;
-	/* configList has no selector for what has no netdev here. */
+	/* configList has no selector for a device without a netdev here */
 	return *r->pf->netdev ? PLAN_SHARED : PLAN_NONE;
 }
 

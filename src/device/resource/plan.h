@@ -9,10 +9,10 @@
  *	spidernet.io/sriov_rail0	the VFs of an Ethernet PF
  *	spidernet.io/ib_rail0		the VFs of an InfiniBand PF
  *
- * A rail is a PF with RDMA that does not carry the node's default route. Its number: that of a netdev "railN"; else rails
- * are counted in the order of the node's GPUs, each GPU's nearest PF first (so that storage NICs come last), PFs that are left
- * by PCI address. In exclusive RDMA mode a PF without VFs is a resource of one device, spidernet.io/sriov_railN, since it cannot
- * be shared. Pure.
+ * A rail is a PF with RDMA that does not carry the node's default route. Its number: that of a netdev "railN"; else
+ * rails are counted in the order of the node's GPUs, each GPU's nearest PF first (so that storage NICs come last),
+ * remaining PFs by PCI address. In exclusive RDMA mode a PF without VFs is a resource of one device,
+ * spidernet.io/sriov_railN, since it cannot be shared. Pure.
  */
 
 #include "device/resource/config.h"
@@ -26,12 +26,13 @@ struct rail {
 	const struct node_device *pf;
 };
 
-/* By number; free() it. */
+/* Returns the number of rails, sorted by number; the caller frees *ret. */
 size_t resource_rails(const struct node_devices *node, struct rail **ret);
 
-/* A configuration of both forms that yields these resources, to keep: {"configList": ..., "resourceList": ...}. */
+/* Writes a configuration that yields these resources, {"configList": ..., "resourceList": ...}, for an administrator to
+ * edit. */
 void resource_plan_write(const struct node_devices *node, struct buf *b);
-/* The same, read. */
+/* Computes the same configuration as a struct. */
 int resource_plan(const struct node_devices *node, struct resource_config *c,
 		  struct resource_messages *messages, struct err *e);
 

@@ -8,34 +8,34 @@
 
 enum { NO_NUMBER = -1 };
 
-/* One id that is available. */
+/* An id that is available. */
 struct candidate {
 	const char *id;
-	int64_t number; /* NO_NUMBER: not of this resource */
-	size_t rail;	/* of struct choosing.rails */
+	int64_t number; /* NO_NUMBER: the resource does not have the id */
+	size_t rail;	/* index in struct choosing.rails */
 	bool taken;
 };
 
-/* Ids of one PF or HCA: they are equally near. */
+/* Ids of one PF or HCA, which have the same distance. */
 struct rail_load {
 	const char *key;
-	enum node_distance distance; /* to the nearest GPU */
-	size_t total, available;     /* ids of the resource */
-	size_t chosen;		     /* for this container */
-	size_t next;		     /* of its candidates, the first that is not taken yet */
+	enum node_distance distance; /* distance to the nearest GPU */
+	size_t total, available;     /* numbers of ids of the resource */
+	size_t chosen;		     /* number of ids chosen for this container */
+	size_t next;		     /* index of its first candidate that is not chosen yet */
 };
 
 struct choosing {
 	const struct resources *s;
 	const struct resource *r;
 	const struct prefer_request *q;
-	struct candidate *v; /* by rail, then by number */
+	struct candidate *v; /* sorted by rail, then by number */
 	size_t n;
-	struct rail_load *rails; /* by key */
+	struct rail_load *rails; /* sorted by key */
 	size_t n_rails;
 };
 
-/* A VF's rail is its PF's. */
+/* Returns the key of an id's rail: the PF of a VF. */
 static const char *rail_key(const struct resource *r, size_t number)
 {
 	size_t from, n;
@@ -43,7 +43,7 @@ static const char *rail_key(const struct resource *r, size_t number)
 
 	resource_id_members(r, number, &from, &n);
 	d = r->v[from].device;
-	/* A shared id of the whole pool has no rail of its own. */
+	/* a shared id of all HCAs belongs to no rail */
 	return n > 1 ? "" : *d->pf ? d->pf : d->bdf;
 }
 
@@ -75,7 +75,7 @@ static struct rail_load *rail_find(const struct choosing *x, const char *key)
 	return x->n_rails ? bsearch(&wanted, x->rails, x->n_rails, sizeof(wanted), by_key) : NULL;
 }
 
-/* All rails of the resource, those without an available id too: what is allocated there is their load. */
+/* Lists all rails of the resource, also those without an available id: the allocated ids are their load. */
 static void list_rails(struct choosing *x)
 {
 	size_t n = resource_ids(x->r), kept = 0;
@@ -121,7 +121,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct numbered *)a)->id, ((const struct numbered *)b)->id);
 }
 
-/* resource_id_number() walks over all ids: for 10,000 of them they are sorted once. */
+/* Sorts all ids once, because resource_id_number() reads all ids for each lookup. */
 static struct numbered *index_ids(const struct resource *r, size_t *n)
 {
 	struct numbered *v = xcalloc(resource_ids(r), sizeof(*v));
@@ -199,7 +199,7 @@ static struct candidate *next_of(const struct choosing *x, struct rail_load *rai
 	return rail->next < x->n && x->v[rail->next].rail == number ? &x->v[rail->next] : NULL;
 }
 
-/* Allocated of all: a fraction, compared without division. */
+/* Compares allocated / total of two rails without division. */
 static bool less_loaded(const struct rail_load *a, const struct rail_load *b)
 {
 	return (a->total - a->available) * b->total < (b->total - b->available) * a->total;

@@ -3,27 +3,29 @@
 #define UNIRAIL_DEVICE_RESOURCE_PREFER_H
 
 /*
- * GetPreferredAllocation: of the ids that are available, those for a container. Nearest to the GPUs that the pod has
- * already: under the same PCIe switch, then the same root complex, then the same NUMA node; then from the rail (PF, HCA) that
- * this container has the fewest of, then the rail that is the least loaded; then the order of ids. Pure.
+ * GetPreferredAllocation: chooses ids for a container from the available ones. Criteria in this order: nearest to the
+ * GPUs that the pod already has: under the same PCIe switch, then the same root complex, then the same NUMA node; then
+ * from the rail (PF, HCA) that this container has the fewest of, then the rail that is the least loaded; then the order
+ * of ids. Pure.
  */
 
 #include "device/resource/resource.h"
 
 struct prefer_request {
-	const char *const *available; /* as the kubelet sent them; those of `must` among them */
+	const char *const *available; /* as sent by the kubelet, including those of `must` */
 	size_t n_available;
-	const char *const *must; /* these first, in their order */
+	const char *const *must; /* ids to choose first, in their order */
 	size_t n_must;
 	size_t size;
-	const char *const *
-		gpus; /* ids of the pod's GPUs as for node_gpu_find(); unknown ones count for nothing */
+	/* ids of the pod's GPUs, see node_gpu_find(); unknown ones are ignored */
+	const char *const *gpus;
 	size_t n_gpus;
 };
 
 /*
- * *ret: `size` ids, borrowed from the request; free() the array. Fewer when fewer are available. Ids that the resource does
- * not have come last. Costs n log n of the available ids, and size times their number of distinct rails.
+ * Sets *ret to `size` ids, borrowed from the request, or fewer if fewer are available; the caller frees the array. Ids
+ * that the resource does not have are last. Costs n log n of the available ids, and size times their number of distinct
+ * rails.
  */
 void resource_prefer(const struct resources *s, const struct resource *r,
 		     const struct prefer_request *q, const char ***ret, size_t *n);

@@ -16,7 +16,7 @@
 
 enum { SEEN_TEXT_MAX = 400, SEEN_DEVICES = 4 };
 
-/* Of each device of the node, the resource of resourceList that has it; NULL: none yet. */
+/* For each device of the node, the resource of resourceList that has it; NULL: none yet. */
 struct deciding {
 	const struct node_devices *node;
 	const struct resource_conf **owners;
@@ -28,7 +28,7 @@ static void add(struct resource *r, const struct node_device *d, size_t selector
 	VEC_PUSH(r->v, r->n) = (struct resource_member){d, selector};
 }
 
-/* Devices that an earlier resource has, in a line for each such resource. */
+/* Devices that an earlier resource has; one message for each such resource. */
 struct conflict {
 	const struct resource_conf *owner;
 	const struct node_device *first;
@@ -63,7 +63,7 @@ static void report_conflicts(const struct deciding *x, const struct resource *r,
 	}
 }
 
-/* Nodes that the answers leave out. */
+/* Reports device nodes that are missing on the node, so that responses omit them. */
 static void report_absent(const struct deciding *x, const struct resource *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -82,8 +82,8 @@ static void report_absent(const struct deciding *x, const struct resource *r)
 }
 
 /*
- * The original applies one selector object after the other to all devices: so the order is that of the objects, and a device
- * belongs to the first that selects it.
+ * Like the original, applies one selector object after the other to all devices. So devices are in the order of the
+ * selector objects, and a device belongs to the first one that selects it.
  */
 static void decide_sriov(struct deciding *x, struct resource *r)
 {
@@ -131,7 +131,7 @@ static bool lacks(const struct resource *r, enum node_char_kind kind,
 	return false;
 }
 
-/* The original refuses such an HCA; programs that need only verbs run without. */
+/* The original refuses such an HCA; programs that need only verbs run without these nodes. */
 static void report_missing(const struct deciding *x, const struct resource *r)
 {
 	const struct resource_conf *c = r->conf;
@@ -175,7 +175,7 @@ static void decide_shared(struct deciding *x, struct resource *r)
 				c->origin, c->full);
 }
 
-/* "4 network functions; nearest 0000:3b:00.0 (vendors wants 8086, the device has 15b3)" */
+/* Reports an empty resource: "4 network functions; nearest 0000:3b:00.0 (vendors wants 8086, the device has 15b3)". */
 static void report_empty(const struct deciding *x, const struct resource *r)
 {
 	char seen[SEEN_TEXT_MAX] = "";
@@ -243,7 +243,7 @@ const struct resource *resource_find(const struct resources *s, const char *full
 
 /* --- ids --- */
 
-/* A resource with perDevice advertises no more ids than the kubelet accepts. */
+/* With perDevice, a resource advertises at most as many ids as the kubelet accepts. */
 static size_t ids_per_device(const struct resource *r)
 {
 	size_t all = RESOURCE_HCA_MAX / (r->n ? r->n : 1);
@@ -294,7 +294,7 @@ void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret)
 	if (c->form == RESOURCE_SRIOV)
 		str_copy(ret->id, sizeof(ret->id), r->v[i].device->id);
 	else if (c->per_device)
-		/* An HCA's name may be long; the kubelet takes 63 bytes. */
+		/* truncated, because the name of an HCA may be longer than the kubelet's limit of 63 bytes */
 		snprintf(ret->id, sizeof(ret->id), "%.50s-%zu", r->v[from].device->rdma[0].name,
 			 i % ids_per_device(r));
 	else

@@ -10,7 +10,7 @@
 
 enum { WANTED_TEXT_MAX = 120 };
 
-/* --- "pf0#0-3,5" --- */
+/* --- ranges such as "pf0#0-3,5" --- */
 
 static int read_bounds(struct span part, uint64_t *from, uint64_t *to)
 {
@@ -47,7 +47,7 @@ int select_range(const char *item, const char *name, int64_t index, bool *named,
 	return 0;
 }
 
-/* Only the first item that names the PF counts, as in the original. */
+/* Like the original, only the first item that names the PF counts. */
 static bool in_ranges(const struct json_strs *l, const char *name, int64_t index)
 {
 	bool named, in;
@@ -61,7 +61,7 @@ static bool in_ranges(const struct json_strs *l, const char *name, int64_t index
 	return false;
 }
 
-/* --- one list --- */
+/* --- one list of a selector object --- */
 
 static bool has(const struct json_strs *l, const char *value)
 {
@@ -84,7 +84,7 @@ static const char *value_of(enum select_key key, const struct node_device *d)
 	case SELECT_ROOT_DEVICES: return d->pf;
 	case SELECT_LINK_TYPES: return d->link_type;
 	case SELECT_DDP_PROFILES: return d->ddp;
-	/* Ethernet has one PKey that means nothing. */
+	/* an Ethernet device has one PKey without meaning */
 	case SELECT_PKEYS: return strcmp(d->link_type, "infiniband") == 0 ? d->pkey : "";
 	case SELECT_AUX_TYPES: return strstr(d->id, ".sf.") ? "sf" : "";
 	case SELECT_LISTS: break;
@@ -130,12 +130,12 @@ static bool vdpa_matches(const struct selector *s, const struct node_device *d)
 	static const char suffix[] = "_vdpa";
 	size_t n = strlen(s->vdpa_type);
 
-	/* "vhost": vhost_vdpa */
+	/* "vhost" matches vhost_vdpa */
 	return *d->vdpa && strncmp(d->vdpa_driver, s->vdpa_type, n) == 0 &&
 	       strcmp(d->vdpa_driver + n, suffix) == 0;
 }
 
-/* How many conditions it meets; all of them: v->matches. */
+/* Returns the number of conditions that the device meets; if it meets all, sets v->matches. */
 static size_t try_selector(const struct resource_conf *c, const struct selector *s,
 			   const struct node_device *d, struct verdict *v)
 {
@@ -163,7 +163,7 @@ static size_t try_selector(const struct resource_conf *c, const struct selector 
 	return k + 2;
 }
 
-/* --- conditions of the original that are no selectors --- */
+/* --- other conditions of the original --- */
 
 static bool has_uverbs(const struct node_device *d)
 {

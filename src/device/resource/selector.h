@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_DEVICE_RESOURCE_SELECTOR_H
 #define UNIRAIL_DEVICE_RESOURCE_SELECTOR_H
 
-/* Whether a device is one that a resource wants, and if not, which selector it fails. Pure. */
+/* Decides whether a resource selects a device, and if not, which selector does not match. Pure. */
 
 #include "device/resource/config.h"
 
@@ -10,20 +10,22 @@ enum { VERDICT_TEXT_MAX = 256 };
 
 struct verdict {
 	bool matches;
-	const char *key; /* the first selector that it fails, "vendors"; "" another condition */
+	/* the first selector that does not match, "vendors"; "": another condition */
+	const char *key;
 	char text[VERDICT_TEXT_MAX]; /* "vendors wants 8086, the device has 15b3" */
 };
 
 /*
- * Conditions of the original come first: a driver; for resourceList no default route on its netdev, and no VFs that exist
- * (a PF); for configList an RDMA device with uverbs. Then the selectors in the original's order. Of several selector
- * objects the first that matches counts: *which (may be NULL) is its number; if none matches the text is of the one that
- * came furthest.
+ * Conditions of the original come first: a driver; for resourceList no default route on its netdev, and no VFs that
+ * exist (a PF); for configList an RDMA device with uverbs. Then the selectors in the original's order. If there are
+ * several selector objects, the first one that matches counts: *which (may be NULL) is its index; if none matches, the
+ * text describes the one that meets most conditions.
  */
 void resource_consider(const struct resource_conf *c, const struct node_device *d,
 		       struct verdict *v, size_t *which);
 
-/* "pf0", "pf0#0-3,5": whether the item names this PF, and then whether it has this number. -EINVAL: no such grammar. */
+/* Sets *named to whether an item such as "pf0" or "pf0#0-3,5" names this PF, and returns 1 if it contains this VF
+ * number, otherwise 0. -EINVAL: invalid syntax. */
 int select_range(const char *item, const char *name, int64_t index, bool *named, bool *in);
 
 #endif

@@ -15,7 +15,7 @@ struct reading_sources {
 	const struct resource_defaults *defaults;
 	struct resource_config *config;
 	struct resource_messages *messages;
-	size_t n; /* documents read */
+	size_t n; /* number of documents read */
 };
 
 static void read_file(struct reading_sources *x, const char *path)
@@ -100,14 +100,14 @@ size_t resource_sources_read(const struct root *r, const char *const *paths, siz
 	return x.n;
 }
 
-/* --- the originals' command lines --- */
+/* --- command lines of the originals --- */
 
 enum flag_type { FLAG_BOOL, FLAG_STR, FLAG_NUMBER };
 
 struct flag {
 	const char *name;
 	enum flag_type type;
-	size_t offset; /* into struct resource_flags; NO_OFFSET: read, and of no effect */
+	size_t offset; /* offset in struct resource_flags; NO_OFFSET: parsed and ignored */
 };
 
 #define NO_OFFSET   ((size_t)-1)
@@ -139,7 +139,7 @@ static const struct flag sriov_flags[] = {
 	{"logbuflevel", FLAG_STR, NO_OFFSET},
 	{"log_backtrace_at", FLAG_STR, NO_OFFSET},
 	{"vmodule", FLAG_STR, NO_OFFSET},
-	/* the image's entry point */
+	/* flags of the image's entry point */
 	{"log-dir", FLAG_STR, NO_OFFSET},
 	{"log-level", FLAG_NUMBER, INTO(log_level)},
 	{NULL, FLAG_BOOL, 0},
@@ -188,7 +188,7 @@ static int set_value(const struct flag *f, const char *value, void *into, struct
 	return 0;
 }
 
-/* Go's flag package: the first word that is no flag ends them. */
+/* As in Go's flag package, the first word that is not a flag ends them. */
 int resource_flags_parse(enum resource_form form, int argc, char **argv, struct resource_flags *ret,
 			 struct err *e)
 {

@@ -3,9 +3,9 @@
 #define UNIRAIL_DEVICE_RESOURCE_SOURCE_H
 
 /*
- * Where configurations come from: files, and directories that a ConfigMap is mounted to. In a directory (a ConfigMap of the
- * SR-IOV operator has a key a node) the file with the node's name is read, else "config.json", else each "*.json" by name.
- * Names that begin with "." are the kubelet's own (..data) and no configuration.
+ * Reads configurations from files, and from directories where a ConfigMap is mounted. In a directory it reads the file
+ * with the node's name (a ConfigMap of the SR-IOV operator has one key per node), else "config.json", else each
+ * "*.json" by name. It ignores names that begin with ".", which the kubelet uses (..data).
  */
 
 #include "device/resource/config.h"
@@ -14,9 +14,9 @@
 #define RESOURCE_CONFIG_DIR "/etc/unirail/resources"
 
 /*
- * Appends each source to c; `node` NULL or "": no node's own key. A source that cannot be read is a message and counted in
- * c->n_invalid, the others go on.
- * Returns how many documents were read. A source that does not exist counts as none, with a message unless `optional`.
+ * Appends each source to c; `node` NULL or "": no file has the node's name. A source that cannot be read adds a message
+ * and is counted in c->n_invalid; the others are read. Returns how many documents were read. A source that does not
+ * exist counts as none, with a message unless `optional`.
  */
 size_t resource_sources_read(const struct root *r, const char *const *paths, size_t n,
 			     const char *node, bool optional, const struct resource_defaults *d,
@@ -28,15 +28,12 @@ size_t resource_sources_read(const struct root *r, const char *const *paths, siz
  */
 struct resource_flags {
 	const char *config_file;
-	const char *prefix; /* NULL: not told, or the shared plugin */
+	const char *prefix; /* NULL: not given, or the shared device plugin */
 	bool use_cdi, version, help;
-	int64_t log_level; /* -v of sriovdp, --log-level; -1 not told */
+	int64_t log_level; /* -v of sriovdp, --log-level; -1: not given */
 };
 
-/*
- * -EINVAL: a flag that the original does not have, or one without its value; e has the original's
- * words.
- */
+/* -EINVAL: the original does not have the flag, or its value is missing; e has the message of the original. */
 int resource_flags_parse(enum resource_form form, int argc, char **argv, struct resource_flags *ret,
 			 struct err *e);
 

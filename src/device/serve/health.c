@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-enum { AER_MAX = 4096 }; /* a page, as every attribute of sysfs */
+enum { AER_MAX = 4096 }; /* one page, the maximum size of a sysfs attribute */
 
 #define LINK_LOST "the link is down"
 #define PCI_ERRORS                                                                                 \
@@ -23,14 +23,15 @@ enum { AER_MAX = 4096 }; /* a page, as every attribute of sysfs */
 struct entry {
 	char id[PCI_NAME_MAX];
 	bool seen, was_up, is_lost;
-	int64_t up_since;   /* -1: not up */
-	int64_t lost_at;    /* the last loss; -1: none */
-	int64_t stable_ms;  /* how long it must be up after the last loss */
-	int64_t pci_errors; /* at the last reading; -1: none yet */
-	int64_t pci_at;	    /* when they rose last; -1: not, or long ago */
+	int64_t up_since;   /* time since which the link is up; -1: it is down */
+	int64_t lost_at;    /* time of the last loss of the link; -1: none */
+	int64_t stable_ms;  /* time for which the link must be up after the last loss */
+	int64_t pci_errors; /* count at the last reading; -1: not read yet */
+	/* time at which the count last increased; -1: it did not, or long ago */
+	int64_t pci_at;
 	enum health_report report;
-	int64_t report_at;    /* when the error was reported first; -1: none */
-	int64_t recovered_at; /* -1: it is still reported */
+	int64_t report_at;    /* time at which the error was first reported; -1: none */
+	int64_t recovered_at; /* time at which the report ended; -1: it is still reported */
 	const char *unhealthy;
 };
 
@@ -64,7 +65,7 @@ static enum health_link read_port(const struct root *r, const char *rdma)
 	char path[256], line[64];
 	enum health_link state = HEALTH_UNKNOWN;
 
-	/* Ports are numbered from 1, without gaps. */
+	/* ports are numbered from 1 without gaps */
 	for (int port = 1; port <= 8; port++) {
 		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%d/state", rdma, port);
 		if (file_read_line(r, path, line, sizeof(line), NULL) < 0)
@@ -83,7 +84,7 @@ static enum health_link read_carrier(const struct root *r, const char *netdev)
 	snprintf(path, sizeof(path), "/sys/class/net/%s/carrier", netdev);
 	if (file_read_line(r, path, line, sizeof(line), NULL) == 0)
 		return line[0] == '1' ? HEALTH_UP : HEALTH_DOWN;
-	/* The carrier of a link that is set down cannot be read (EINVAL). */
+	/* the carrier of a link that is set down cannot be read (EINVAL) */
 	snprintf(path, sizeof(path), "/sys/class/net/%s/flags", netdev);
 	if (file_read_line(r, path, line, sizeof(line), NULL) == 0)
 		return HEALTH_DOWN;
@@ -151,7 +152,8 @@ void health_read_pci_errors(const struct root *r, const struct node_devices *nod
 			continue;
 		fatal = read_pci_errors(r, d->bdf, "aer_dev_fatal");
 		other = read_pci_errors(r, d->bdf, "aer_dev_nonfatal");
-		/* One of two would look like a reset, and then like a rise. */
+		/* requires both: the sum with one missing would look like a reset, and later like
+		 * an increase */
 		if (fatal >= 0 && other >= 0)
 			ret[i] = fatal + other;
 	}
@@ -206,7 +208,8 @@ static void step(struct entry *e, enum health_link link, int64_t now)
 	}
 }
 
-/* Links of PFs, of the same type, that are up: a majority is evidence against one that never was. */
+/* Returns whether most links of PFs of the same type are up: evidence against a link that never was
+ * up. */
 static bool most_are_up(const struct node_devices *node, const enum health_link *links, size_t own)
 {
 	size_t up = 0, all = 0;
@@ -252,7 +255,7 @@ static const char *judge_pci(struct health *h, struct entry *e, int64_t errors, 
 	}
 	if (e->pci_at < 0)
 		return NULL;
-	/* Later, while they cannot be read, the next reading decides. */
+	/* after that, while the count cannot be read, the next successful reading decides */
 	if (now < e->pci_at + HEALTH_PCI_STABLE_MS)
 		due_at(h, e->pci_at + HEALTH_PCI_STABLE_MS);
 	return PCI_ERRORS;
@@ -331,7 +334,7 @@ bool health_judge(struct health *h, struct node_devices *node, const struct heal
 
 		if (!d->pf[0])
 			continue;
-		/* The VFs of a PF follow each other. */
+		/* the VFs of a PF are adjacent */
 		if (!pf || strcmp(pf->id, d->pf) != 0)
 			pf = node_device_find(node, d->pf);
 		d->unhealthy = pf ? pf->unhealthy : NULL;

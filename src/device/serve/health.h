@@ -3,7 +3,7 @@
 #define UNIRAIL_DEVICE_SERVE_HEALTH_H
 
 /*
- * Which devices are unhealthy. The rules:
+ * Decides which devices are unhealthy, by these rules:
  *
  *  - a link that was up and goes down is unhealthy at once; it is healthy again after it has been up for
  *    HEALTH_STABLE_MS, twice as long after each further loss within HEALTH_FLAP_MS, HEALTH_STABLE_MAX_MS at most:
@@ -42,7 +42,7 @@ enum {
 
 enum health_link { HEALTH_UNKNOWN, HEALTH_DOWN, HEALTH_UP };
 
-/* Of devlink's health reporters, the better one first. UNKNOWN: none, or they could not be read. */
+/* State of devlink's health reporters, better ones first. UNKNOWN: no reporter, or it could not be read. */
 enum health_report {
 	HEALTH_REPORT_UNKNOWN,
 	HEALTH_REPORT_OK,
@@ -59,32 +59,30 @@ struct health_state {
 
 struct health;
 
-/* `now`: ms, monotonic; the grace begins with it. */
+/* `now`: monotonic ms at which the grace time begins. */
 struct health *health_new(int64_t now);
 void health_free(struct health *h);
 
 /*
- * The state of each PF's link, in the order of node->v: an RDMA port that is ACTIVE, else the carrier of its netdev.
- * HEALTH_UNKNOWN for one without either, and for VFs.
+ * Reads the state of each PF's link, in the order of node->v: up if an RDMA port is ACTIVE, else the carrier of its
+ * netdev. HEALTH_UNKNOWN for a PF without either, and for VFs.
  */
 void health_read_links(const struct root *r, const struct node_devices *node,
 		       enum health_link *ret);
 /*
- * The uncorrectable errors of each PF in its lifetime, in the order of node->v: aer_dev_fatal and aer_dev_nonfatal of
- * sysfs. -1 for one whose kernel or platform does not count them, and for VFs.
+ * Reads the number of uncorrectable errors of each PF in its lifetime, in the order of node->v: aer_dev_fatal and
+ * aer_dev_nonfatal of sysfs. -1 if kernel or platform do not count them, and for VFs.
  */
 void health_read_pci_errors(const struct root *r, const struct node_devices *node, int64_t *ret);
-/*
- * The sum of such a file, "DLP 0\nTLP 2\n...TOTAL_ERR_FATAL 2\n", without UnsupReq; -1: it is none.
- */
+/* Returns the sum of such a file, "DLP 0\nTLP 2\n...TOTAL_ERR_FATAL 2\n", without UnsupReq; -1: invalid text. */
 int64_t health_parse_pci_errors(struct span text);
 /*
- * Sets node->v[].unhealthy to static strings by the rules. True: at least one has changed since the
- * last call.
+ * Sets node->v[].unhealthy to static strings by the rules. Returns true if at least one has changed since the last
+ * call.
  */
 bool health_judge(struct health *h, struct node_devices *node, const struct health_state *state,
 		  int64_t now);
-/* When health_judge() may decide otherwise without an event; -1: never. */
+/* Returns the time at which health_judge() may decide otherwise without an event; -1: never. */
 int64_t health_due(const struct health *h);
 
 #endif

@@ -25,7 +25,7 @@ static int by_pod(const void *a, const void *b)
 	return r ? r : strcmp(x->name, y->name);
 }
 
-/* --- what a container has --- */
+/* --- devices of a container --- */
 
 static bool has_resource(const struct podres_container *c, const char *resource)
 {
@@ -47,7 +47,7 @@ static size_t add_gpus(const struct podres_container *c, const struct node_devic
 	return *n - before;
 }
 
-/* Appends the pod's GPUs; whether a container with GPUs may still wait for the resource. */
+/* Appends the pod's GPUs; returns whether a container with GPUs may still wait for the resource. */
 static bool read_pod(const struct podres_pod *p, const struct node_devices *node,
 		     const char *resource, const char ***ids, size_t *n)
 {
@@ -66,7 +66,7 @@ struct candidate {
 	const char **ids;
 	size_t n;
 	uint64_t list;
-	bool ambiguous; /* another one of the same list */
+	bool ambiguous; /* another pod of the same list matches as well */
 };
 
 static uint64_t first_list(const struct pod_gpus *g, const struct pod_gpus_seen *key)

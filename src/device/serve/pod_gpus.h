@@ -17,12 +17,12 @@
 #include "device/podres_pb.h"
 #include "device/resource/node.h"
 
-enum { POD_GPUS_PODS_MAX = 1024 }; /* that are remembered: more than a kubelet has */
+enum { POD_GPUS_PODS_MAX = 1024 }; /* maximum number of recorded pods: more than a kubelet has */
 
 /* A pod that has GPUs. */
 struct pod_gpus_seen {
 	char *ns, *name;
-	uint64_t list; /* number of the list that showed it first */
+	uint64_t list; /* number of the list in which it first appeared */
 };
 
 struct pod_gpus {
@@ -33,7 +33,8 @@ struct pod_gpus {
 
 void pod_gpus_done(struct pod_gpus *g);
 
-/* One list. *ids: the ids of the GPUs, borrowed from `l`; free() the array. Returns how many; 0: the pod is not known. */
+/* Evaluates one list. Sets *ids to the ids of the GPUs, borrowed from `l`; the caller frees the array. Returns their
+ * number; 0: the pod is unknown. */
 size_t pod_gpus_choose(struct pod_gpus *g, const struct podres_list *l,
 		       const struct node_devices *node, const char *resource, const char ***ids);
 

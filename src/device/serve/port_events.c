@@ -62,7 +62,7 @@ bool port_events_wants(const struct node_device *d)
 	return d->class == NODE_NET && !d->pf[0] && !d->netdev[0] && d->n_rdma;
 }
 
-/* How often the driver's module is in use; -1: it is no module. */
+/* Returns the use count of the driver's module; -1: it is not a module. */
 static int64_t read_uses(const struct root *r, const char *name)
 {
 	char path[256], line[32];
@@ -75,7 +75,8 @@ static int64_t read_uses(const struct root *r, const char *name)
 		       : -1;
 }
 
-/* The kernel counts an open HCA as a use of the module if its driver cannot let go of it. */
+/* Opens an HCA unless its driver does not release an open HCA: the kernel then counts it as a use
+ * of the module. */
 static int open_unheld(const struct port_events *p, const char *name, struct verbs_dev **ret,
 		       struct err *e)
 {

@@ -3,13 +3,14 @@
 #define UNIRAIL_DEVICE_SERVE_PORT_EVENTS_H
 
 /*
- * Events of RDMA ports that have no netdev here (InfiniBand without IPoIB): rtnetlink has none for them, so that their state
- * is polled otherwise. The kernel reports them (PORT_ACTIVE, PORT_ERR) to a process that has opened the HCA.
+ * Events of RDMA ports that have no netdev here (InfiniBand without IPoIB): rtnetlink does not report them, so without
+ * this module their state is polled. The kernel reports them (PORT_ACTIVE, PORT_ERR) to a process that has opened the
+ * HCA.
  *
- * An HCA is opened once, at the start, before the sandbox: afterwards the process can neither open device nodes nor needs to.
- * So an HCA that appears later, one that comes back, and every HCA of a process that may not open device nodes (the agent's
- * container) is polled; and every HCA whose driver does not release one that is open (mlx5 and mlx4 do): it could not be unloaded while
- * this process runs.
+ * An HCA is opened once, at the start, before the sandbox, because the process cannot open device nodes afterwards.
+ * Polled are: an HCA that appears later or returns; every HCA of a process that may not open device nodes (the agent's
+ * container); and every HCA whose driver does not release an open HCA (mlx5 and mlx4 do), because such a driver could
+ * not be unloaded while this process runs.
  */
 
 #include "base/file.h"
@@ -20,18 +21,18 @@ struct port_events;
 
 struct port_events_conf {
 	struct loop *loop;
-	const struct root *root;    /* of this host */
+	const struct root *root;    /* root of this host's files */
 	void (*changed)(void *arg); /* the state of a port may have changed */
 	void *arg;
 };
 
-/* Opens the HCAs; one that cannot be opened is left out. Never NULL. */
+/* Opens the HCAs, except those that cannot be opened. Never returns NULL. */
 struct port_events *port_events_new(const struct port_events_conf *c,
 				    const struct node_devices *node);
-void port_events_free(struct port_events *p); /* NULL is fine */
+void port_events_free(struct port_events *p); /* p may be NULL */
 size_t port_events_count(const struct port_events *p);
 
-/* Pure: whether events of the device's ports come from its HCAs only. */
+/* Pure: returns whether the state of the device's ports is reported only by events of its HCAs. */
 bool port_events_wants(const struct node_device *d);
 
 #endif

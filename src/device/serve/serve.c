@@ -26,15 +26,19 @@
 
 enum {
 	CDI_MAX = 4 << 20,
-	RESCAN_S = 60,	       /* the originals' periodicUpdateInterval */
-	SETTLE_MS = 100,       /* a driver that binds makes tens of events */
-	CONFIG_SETTLE_MS = 50, /* a ConfigMap's files change one after the other */
-	POLL_MS = 5000, /* PCIe errors; ports of HCAs that port_events.h does not have: no event */
-	PODRES_MS = 1000, /* the kubelet admits no other pod meanwhile */
-	AGAIN_MS = 30,	  /* a driver sets the RDMA port's state after the carrier */
+	RESCAN_S = 60, /* default of the originals' periodicUpdateInterval */
+	/* delay after an event, because a driver that binds causes tens of events */
+	SETTLE_MS = 100,
+	/* delay after a change, because the files of a ConfigMap change one after the other */
+	CONFIG_SETTLE_MS = 50,
+	/* interval for states without events: PCIe errors, ports of HCAs that port_events.h does not have */
+	POLL_MS = 5000,
+	PODRES_MS = 1000, /* timeout, short because the kubelet admits no other pod meanwhile */
+	/* delay of a second reading, because a driver sets the state of the RDMA port after the carrier */
+	AGAIN_MS = 30,
 };
 
-/* One state of the node: what was read, and what was decided. */
+/* One state of the node: the inputs read, and the resources decided. */
 struct generation {
 	struct resource_config config;
 	struct node_devices node;
@@ -47,7 +51,7 @@ struct served {
 	struct device_plugin *plugin;
 	char *cdi; /* path of the CDI specification; NULL: there is none */
 	bool is_wanted;
-	bool is_waiting; /* for the kubelet's list of pods */
+	bool is_waiting; /* waits for the kubelet's list of pods */
 	struct served *next;
 };
 
@@ -58,15 +62,16 @@ struct device_serve {
 	struct served *served;
 	struct resource_messages messages;
 	struct health *health;
-	struct health_sources *sources; /* NULL: another host's files */
-	struct port_events *ports;	/* the same */
+	struct health_sources *sources; /* NULL if another host's files are read */
+	struct port_events *ports;	/* NULL if another host's files are read */
 	int uevents, links, inotify;
 	struct loop_fd *watches[3];
 	struct loop_timer *rescan, *judge;
-	struct grpc_async *asking; /* the kubelet for its pods */
-	struct podres_list pods;   /* its answer, while the calls that wait for it are answered */
+	struct grpc_async *asking; /* request of the pods from the kubelet in flight; NULL: none */
+	/* the kubelet's response, while the pending calls are answered */
+	struct podres_list pods;
 	struct pod_gpus pod_gpus;
-	bool again; /* read links once more, after AGAIN_MS */
+	bool again; /* the links are to be read once more after AGAIN_MS */
 	int64_t rescan_at;
 };
 
@@ -125,7 +130,7 @@ static void log_allocation(const struct served *v, const struct device_plugin_id
 		 LOG_S("devices", b.over ? "many" : b.p));
 }
 
-/* A device that was in a pod at the last scan, or of which a part may still have been there. */
+/* Returns whether the device was in a pod at the last scan, or parts of it may still have been there. */
 static bool is_outdated(const struct resource *r, const struct device_plugin_ids *ids,
 			int64_t now_ms)
 {
@@ -159,7 +164,7 @@ static int on_allocate(void *arg, const struct device_plugin_ids *ids,
 	if (!r)
 		return unconfigured(v, e);
 	n = resource_allocate(&v->s->now->set, r, ids->v, ids->n, v->s->conf.use_cdi, &a, e);
-	/* Multus reads device-info files as soon as CNI runs. */
+	/* written before the response, because Multus reads device-info files as soon as CNI runs */
 	if (n >= 0)
 		n = answer_files_write(v->s->conf.root, &a, e);
 	if (n < 0)
@@ -259,7 +264,7 @@ static const struct device_plugin_ops ops = {.list = on_list,
 					     .prepare = on_prepare,
 					     .registered = on_registered};
 
-/* --- resources come and go --- */
+/* --- added and removed resources --- */
 
 static void served_free(struct served *v)
 {
@@ -277,7 +282,7 @@ static struct served *served_find(struct device_serve *s, const char *name)
 	return NULL;
 }
 
-/* The originals' socket names: resourceName, and prefix_resourceName of the SR-IOV plugin. */
+/* Returns the socket name of the originals: resourceName, and prefix_resourceName for the SR-IOV plugin. */
 static char *socket_of(const struct resource_conf *c)
 {
 	return c->form == RESOURCE_SHARED ? xstrdup(c->name)
@@ -316,8 +321,8 @@ static void remove_cdi(struct served *v)
 }
 
 /*
- * The CDI specification names the devices of which Allocate answers the names. It stays when this process ends: containers
- * that have the devices may be started again meanwhile.
+ * Writes the CDI specification of the resource, which defines the CDI names in responses to Allocate. It remains when
+ * this process ends, because containers that have the devices may be restarted meanwhile.
  */
 static void write_cdi(struct served *v, const struct resource *r)
 {
@@ -330,7 +335,7 @@ static void write_cdi(struct served *v, const struct resource *r)
 
 	if (v->cdi && strcmp(v->cdi, path) != 0)
 		remove_cdi(v);
-	/* Also one that a process before this one wrote: devices may be gone by now. */
+	/* removes a specification of an earlier process as well, because devices may have been removed since */
 	if (!v->cdi)
 		v->cdi = xstrdup(path);
 	buf_init(&b, CDI_MAX);
@@ -339,7 +344,7 @@ static void write_cdi(struct served *v, const struct resource *r)
 		remove_cdi(v);
 		return;
 	}
-	/* Container runtimes read the directory again at each change. */
+	/* compares first, because container runtimes read the directory again at each change */
 	is_written = file_read(c->root, path, CDI_MAX, &old, NULL) >= 0 && old.len == b.len &&
 		     memcmp(old.p, b.p, b.len) == 0;
 	if (!is_written && (dir_make(c->root, RESOURCE_CDI_DIR, 0755, &e) < 0 ||
@@ -395,7 +400,7 @@ static bool was_reported(const struct resource_messages *l, const struct resourc
 	return false;
 }
 
-/* Each mistake once, until it is mended and made again. */
+/* Logs each message once, and again only after it has disappeared. */
 static void report_messages(struct device_serve *s, struct resource_messages *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -425,7 +430,7 @@ static int read_config(struct device_serve *s, struct generation *g, struct reso
 	return !n && !l->n && c->plan ? resource_plan(&g->node, &g->config, l, e) : 0;
 }
 
-/* The decided resources of `from` still borrow from the configuration that `to` has then. */
+/* Moves the configuration; resources already decided in `from` then borrow from that of `to`. */
 static void move_config(struct generation *to, struct generation *from)
 {
 	resource_config_done(&to->config);
@@ -433,9 +438,7 @@ static void move_config(struct generation *to, struct generation *from)
 	from->config = (struct resource_config)RESOURCE_CONFIG_INIT;
 }
 
-/*
- * A document that cannot be read leaves the configuration before in force, if that was read whole.
- */
+/* If a document cannot be read, the previous configuration stays in force, if all its documents could be read. */
 static void keep_config(struct generation *g, struct generation *old, struct resource_messages *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -521,7 +524,7 @@ static const char **unhealthy_of(const struct node_devices *node)
 	return v;
 }
 
-/* A link has changed, or a recovered one has been up long enough. */
+/* Called when a link has changed, or a recovered link has been up long enough. */
 static void on_judge(void *arg)
 {
 	struct device_serve *s = arg;
@@ -600,8 +603,8 @@ static void rescan(struct device_serve *s)
 }
 
 /*
- * The devices alone, for a call that needs them now. What else has changed (resources to begin and to end, messages) is the
- * next rescan's: the resource that is asked for must outlive its call.
+ * Reads only the devices, for a call that needs them now. The next rescan handles other changes (added and removed
+ * resources, messages): the resource of the call must exist until the call ends.
  */
 static void read_devices(struct device_serve *s)
 {
@@ -698,7 +701,7 @@ static void on_config(void *arg, uint32_t events)
 	rescan_in(s, CONFIG_SETTLE_MS);
 }
 
-/* The directory of each: a ConfigMap's files are symbolic links that are replaced. */
+/* Watches the directory of each source: the files of a ConfigMap are symbolic links that are replaced. */
 static void watch_sources(struct device_serve *s)
 {
 	for (size_t i = 0; i < s->conf.n_sources; i++) {
@@ -801,7 +804,7 @@ void device_serve_free(struct device_serve *s)
 	free(s);
 }
 
-/* --- what is seen of it --- */
+/* --- getters --- */
 
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max)
 {

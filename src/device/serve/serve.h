@@ -3,11 +3,12 @@
 #define UNIRAIL_DEVICE_SERVE_SERVE_H
 
 /*
- * The device plugins of a node: the resources of its configurations (or, without any, those named by rail) advertised to the
- * kubelet. Read again when a device appears or goes, a link changes its state, a configuration changes, and at the shortest
- * periodicUpdateInterval. A resource that stays keeps its registration; only what is new is registered, what is gone is
- * stopped. A mistake in one resource is one line in the log and leaves the others alone. While a document cannot be read
- * (it is not JSON, or no configuration), the configuration before stays in force as a whole, which is one line as well.
+ * The device plugins of a node: the resources of its configurations (or, without any, those named by rail) advertised
+ * to the kubelet. Configurations and devices are read again when a device is added or removed, a link changes its
+ * state, a configuration changes, and at the shortest periodicUpdateInterval. An unchanged resource keeps its
+ * registration; new resources are registered, removed ones stopped. An error in one resource is one line in the log and
+ * does not affect the others. While a document cannot be read (it is not JSON, or not a configuration), the whole
+ * previous configuration stays in force, which is logged as well.
  *
  * A device that was in a pod at the last scan is read again before its Allocate is answered: the kubelet may give it to the next
  * pod before the events of its return have been handled, and the answer must have its RDMA device nodes.
@@ -27,47 +28,52 @@ struct device_serve;
 struct device_serve_conf {
 	struct loop *loop;
 	const struct root *root;
-	const char *dir; /* of another host's files, which `root` is; NULL: this host */
-	/* Files and directories of configurations; none exists: the resources of the plan, if `plan`. */
+	/* another host's files are read, and `root` is their root; NULL: this host */
+	const char *dir;
+	/* Files and directories of configurations. If none exists and `plan` is set, the resources of the plan are
+	 * served. */
 	const char *const *sources;
 	size_t n_sources;
-	bool optional; /* a source that does not exist is no mistake */
+	bool optional; /* a source that does not exist is no error */
 	bool plan;
-	const char *node;	  /* its own key in a ConfigMap; NULL: none */
-	const char *sriov_prefix; /* of resourceList's resources without one; NULL: intel.com */
+	/* the node's name, which may be a key of a ConfigMap; NULL: none */
+	const char *node;
+	/* prefix of resourceList's resources without one; NULL: intel.com */
+	const char *sriov_prefix;
 	bool use_cdi;
-	/* With use_cdi: the binary's path on the host and the limit, of `unirail memlock-hook`; path NULL: no hook. */
+	/* For use_cdi: path of unirail on the host and limit, both for `unirail memlock-hook`; path NULL: no hook. */
 	const char *hook_path, *hook_memlock;
 	/* The kubelet's PodResources socket, for the GPUs of a pod (device/serve/pod_gpus.h); NULL: not
 	 * requested. */
 	const char *podres;
 	struct device_plugins_conf plugins;
-	/* Something that an administrator should see (health, refusals, mistakes), in one line; resource may be NULL. The
-	 * same line goes to the log. May be NULL. */
+	/* Reports a message for an administrator (health, refusals, errors), which is logged as well; resource may be
+	 * NULL. May be NULL. */
 	void (*event)(void *arg, bool is_warning, const char *reason, const char *resource,
 		      const char *text);
 	/* The resources that device_serve_names() returns have changed. May be NULL. */
 	void (*changed)(void *arg);
-	/* A container has been given ids of a shared resource. May be NULL. */
+	/* Called when a container has been allocated ids of a shared resource. May be NULL. */
 	void (*allocated)(void *arg);
 	void *arg;
 };
 
-/* What conf points to must live as long as it. Fails only if the kernel refuses inotify or sockets. */
+/* Everything that conf points to must exist as long as *ret. Fails only if the kernel refuses inotify or sockets. */
 int device_serve_new(struct device_serve **ret, const struct device_serve_conf *conf,
 		     struct err *e);
-/* Removes the sockets. NULL is fine. */
+/* Stops the plugins and removes the sockets. s may be NULL. */
 void device_serve_free(struct device_serve *s);
-/* The hook of CDI specifications from now on; path NULL: none. The strings are borrowed. NULL s is fine. */
+/* Changes the hook of CDI specifications; path NULL: no hook. The strings are borrowed. s may be NULL. */
 void device_serve_hook(struct device_serve *s, const char *path, const char *memlock);
-/* Reads configurations and devices again, soon. */
+/* Schedules a read of configurations and devices. */
 void device_serve_reload(struct device_serve *s);
 
-/* The resources that are served, at most `max` names, borrowed until the loop waits again. Returns how many. */
+/* Returns the names of the served resources, at most `max`, borrowed until the loop waits again. The result is their
+ * number. */
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max);
 
-/* Calls `each` for each RDMA device that an id of a resource stands for; only_shared: none for an id of resourceList. The
- * names are borrowed until the loop waits again. */
+/* Calls `each` for each RDMA device behind an id of a resource; only_shared: never for resourceList. The names are
+ * borrowed until the loop waits again. */
 void device_serve_rdma(const struct device_serve *s, const char *resource, const char *id,
 		       bool only_shared, void (*each)(void *arg, const char *device), void *arg);
 
@@ -75,8 +81,8 @@ struct device_serve_count {
 	size_t resources, registered, devices, unhealthy;
 };
 struct device_serve_count device_serve_count(const struct device_serve *s);
-/* The state of all resources, as JSON: [{"resource":...,"registered":...,"reason":...,"devices":[{"id":...,
- * "unhealthy":...}]}]; a reason is "" where there is none. */
+/* Writes the state of all resources as JSON: [{"resource":...,"registered":...,"reason":...,"devices":[{"id":...,
+ * "unhealthy":...}]}]; a reason is "" if there is none. */
 struct json_out;
 void device_serve_write(const struct device_serve *s, struct json_out *o);
 

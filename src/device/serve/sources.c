@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "kern/rdma/rdma_watch.h"
 
-/* The last two are for kernels without notifications. */
+/* READ_MS, READ_ERROR_MS: intervals on kernels without notifications. */
 enum { READ_WATCHED_MS = 60 * 1000, READ_MS = 5000, READ_ERROR_MS = 1000 };
 
 struct reporters {
@@ -27,10 +27,11 @@ struct health_sources {
 	int reports, rdma;
 	struct loop_fd *watch_reports, *watch_rdma;
 	struct reporters known;
-	struct reporters news; /* notifications since the child was started, in their order */
-	struct child *child;   /* lists the reporters; also one that was killed and has not ended */
-	const struct node_devices *node; /* as the child is started */
-	int64_t read_at;		 /* when they are listed again */
+	/* notifications received since the child was started, in their order */
+	struct reporters news;
+	struct child *child; /* lists the reporters; not NULL until a killed child has ended */
+	const struct node_devices *node; /* the devices at the start of the child */
+	int64_t read_at;		 /* loop time of the next list */
 	bool is_error, is_reading_failed;
 };
 
@@ -39,7 +40,8 @@ static int by_id(const void *a, const void *b)
 	return strcmp(((const struct node_device *)a)->id, ((const struct node_device *)b)->id);
 }
 
-/* Functions are sorted by address; auxiliary devices follow. NULL: none of this node, or no PF. */
+/* Returns the PF of a PCI address; NULL: not on this node, or not a PF. Functions are sorted by address; auxiliary
+ * devices follow. */
 static const struct node_device *find_pf(const struct node_devices *node,
 					 const struct devlink_reporter *p)
 {
@@ -91,9 +93,9 @@ bool health_reporters_update(struct devlink_reporter **v, size_t *n,
 	return true;
 }
 
-/* --- in the child --- */
+/* --- child process --- */
 
-/* A thousand VFs have some thousand reporters, which say nothing here: only those of PFs are kept. */
+/* Retains only reporters of PFs: a thousand VFs have some thousand reporters, which are not used. */
 static size_t keep_pfs(struct devlink_reporter *v, size_t n, const struct node_devices *node)
 {
 	size_t kept = 0;
@@ -115,7 +117,8 @@ static int list_devlink(struct devlink_reporter **ret, size_t *n, struct err *e)
 	return r < 0 ? r : devlink_reporter_list(devlink, ret, n, e);
 }
 
-/* A child that waits for a lock of the kernel outlives this process: it must not keep its sockets and locked files. */
+/* Closes all other descriptors: a child that waits for a lock of the kernel may outlive this process, and must not
+ * retain its sockets and locked files. */
 static void close_others(void)
 {
 	enum { GAP = 256 };
@@ -138,7 +141,7 @@ static bool put(const void *p, size_t n)
 
 enum { LIST_OK, LIST_NONE, LIST_FAILED };
 
-/* The same program reads it: structs as they are in memory, or the text of the error. */
+/* Writes the list for the parent, which is the same program: the structs as in memory, or the text of the error. */
 static int list_to_stdout(void *arg)
 {
 	const struct health_sources *s = arg;
@@ -159,7 +162,7 @@ static int list_to_stdout(void *arg)
 	return put(v, n * sizeof(*v)) ? LIST_OK : LIST_FAILED;
 }
 
-/* --- the loop --- */
+/* --- event loop --- */
 
 static void find_errors(struct health_sources *s)
 {
@@ -176,7 +179,7 @@ static void take_list(struct health_sources *s, struct span out)
 		next.v = xcalloc(next.n, sizeof(*next.v));
 		memcpy(next.v, out.p, next.n * sizeof(*next.v));
 	}
-	/* The list may be older. */
+	/* applies notifications again, because the list may be older */
 	for (size_t i = 0; i < s->news.n; i++)
 		if (!health_reporters_update(&next.v, &next.n, &s->news.v[i]))
 			s->read_at = 0;
@@ -197,7 +200,7 @@ static void on_list(void *arg, int status, struct span out, const struct err *e)
 	bool is_failed = e || (status != LIST_OK && status != LIST_NONE);
 	auto_free char *text = span_dup(out);
 
-	/* Killed at its timeout: until on_ended(). */
+	/* a child killed at its timeout is released in on_ended() */
 	if (!e || e->code != -ETIMEDOUT)
 		s->child = NULL;
 	if (is_failed && !s->is_reading_failed)

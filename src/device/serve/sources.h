@@ -3,9 +3,10 @@
 #define UNIRAIL_DEVICE_SERVE_SOURCES_H
 
 /*
- * What the kernel reports beside rtnetlink and uevents, where it has it: devlink's health reporters (since Linux 5.1,
- * notifications since 5.8), and RDMA devices that come, go and change their netdev (RDMA_NL_GROUP_NOTIFY, since 6.12).
- * Either may be missing until its module is loaded: health_sources_open() tries again.
+ * Reports of the kernel in addition to rtnetlink and uevents, if it supports them: devlink's health reporters (since
+ * Linux 5.1, notifications since 5.8), and RDMA devices that are added, removed or change their netdev
+ * (RDMA_NL_GROUP_NOTIFY, since 6.12). Either may be missing until its module is loaded: health_sources_open() tries
+ * again.
  *
  * A driver that resets its device holds the lock that a list of the reporters needs, for seconds. So a child process
  * (base/child.h) lists them, one at a time, and gives up after HEALTH_REPORTERS_MS; the last state stays meanwhile, as updated by
@@ -22,29 +23,33 @@ struct health_sources;
 
 struct health_sources_conf {
 	struct loop *loop;
-	void (*health)(void *arg);  /* health_sources_read() may return other reports */
-	void (*devices)(void *arg); /* an RDMA device was added or removed, or has another netdev */
+	void (*health)(void *arg); /* called when health_sources_read() may return other reports */
+	/* called when an RDMA device was added or removed, or changed its netdev */
+	void (*devices)(void *arg);
 	void *arg;
-	/* Lists the reporters, in a child process, which it may block; free() the list. NULL: devlink's. */
+	/* Lists the reporters in a child process, because it may block; the caller frees the list. NULL:
+	 * devlink_reporter_list(). */
 	int (*list)(struct devlink_reporter **ret, size_t *n, struct err *e);
 	int64_t list_ms; /* timeout of the list; 0: HEALTH_REPORTERS_MS */
-	int64_t every_ms; /* interval of the lists; 0: depends on whether the kernel sends notifications */
+	/* interval of the lists; 0: chosen by whether the kernel sends notifications */
+	int64_t every_ms;
 };
 
 struct health_sources *health_sources_new(const struct health_sources_conf *c);
-void health_sources_free(struct health_sources *s); /* NULL is fine */
-/* Opens what is not open yet and exists by now. */
+void health_sources_free(struct health_sources *s); /* s may be NULL */
+/* Opens sources that are not open yet and exist by now. */
 void health_sources_open(struct health_sources *s);
-/* The reports of each PF as far as they are known, in the order of node->v. Never blocks; begins to list the reporters when that is
- * due, and calls health() with the result. */
+/* Returns the known reports of each PF, in the order of node->v. Never blocks: if the reporters are to be listed again,
+ * starts the list, and calls health() when it is complete. */
 void health_sources_read(struct health_sources *s, const struct node_devices *node,
 			 enum health_report *ret);
 
-/* Pure: replaces the state of the reporter in the list, or adds it; false: the list has HEALTH_REPORTERS_MAX. */
+/* Pure: replaces the state of the reporter in the list, or adds it; false: the list already has
+ * HEALTH_REPORTERS_MAX. */
 enum { HEALTH_REPORTERS_MAX = 4096 };
 bool health_reporters_update(struct devlink_reporter **v, size_t *n,
 			     const struct devlink_reporter *p);
-/* Pure: the worst report of each PF. Reporters whose error cannot end are left out. */
+/* Pure: returns the worst report of each PF. Reporters whose error cannot end are ignored. */
 void health_reports(const struct devlink_reporter *v, size_t n, const struct node_devices *node,
 		    enum health_report *ret);
 
