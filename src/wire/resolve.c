@@ -19,7 +19,7 @@ struct resolve {
 	void *arg;
 };
 
-/* In the child: an address a line, or "!" and why there is none. */
+/* Runs in the child: prints one address per line, or "!" and the error. */
 static void print_address(const struct sockaddr *sa)
 {
 	struct ipaddr a = {0};

@@ -9,7 +9,7 @@
 
 enum { RESOLVE_MAX = 8 };
 
-/* n >= 1 addresses in the order to try, or n 0 and e. */
+/* Result: n >= 1 addresses in the order to try, or n 0 and e. */
 typedef void (*resolve_fn)(void *arg, const struct ipaddr *v, size_t n, const struct err *e);
 
 struct resolve;

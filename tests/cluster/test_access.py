@@ -92,7 +92,7 @@ def test_wrong_ca(cluster, tmp_path):
     other = Pki(tmp_path / "pki")
     path = cluster.kubeconfig(tmp_path / "config", {"token": "x"}, {"certificate-authority": other.ca})
     path.write_text("\n".join(x for x in path.read_text().splitlines() if "authority-data" not in x))
-    refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "is not signed by the CA that was given")
+    refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "is not signed by the configured CA")
 
 
 def test_in_a_pod(cluster, ns, tmp_path):

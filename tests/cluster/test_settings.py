@@ -69,7 +69,7 @@ def without_ca(path):
     ("token empty", "token: '{token}' is empty"),
     ("ca missing", "open '{ca}': No such file or directory (ENOENT)"),
     ("ca garbage", "'{ca}': the CA is not valid PEM"),
-    ("ca of another", "the server's certificate is not signed by the CA that was given"),
+    ("ca of another", "the server's certificate is not signed by the configured CA"),
     ("name", "10.96.0.1, not for 'example.com'"),
 ])
 def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, contains):

@@ -182,7 +182,7 @@ def test_a_dead_server(cluster, ns, watch, proxy):
     w.wait(("ADDED", "a"))  # the watch is answered: a request that is not has a limit of its own, and comes first
     proxy.stalled = True
     cluster.config_map(ns, "b")
-    clusters.wait(lambda: any("the server has said nothing for" in x for x in w.log), 70)
+    clusters.wait(lambda: any("no data from the server for" in x for x in w.log), 70)
     proxy.stalled = False
     w.wait(("ADDED", "a"), ("ADDED", "b"))
 
@@ -236,7 +236,7 @@ def test_a_new_ca(cluster, ns, closing, tmp_path):
     cluster.stop_apiserver()
     try:
         cluster.start_apiserver(f"--tls-cert-file={cert}", f"--tls-private-key-file={key}", ready=False)
-        clusters.wait(lambda: any("not signed by the CA that was given" in x for x in w.log), 60)
+        clusters.wait(lambda: any("not signed by the configured CA" in x for x in w.log), 60)
         ca.write_bytes(new.ca.read_bytes())
         clusters.wait(lambda: any("watching again" in x for x in w.log), 60)
     finally:

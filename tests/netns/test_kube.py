@@ -124,7 +124,7 @@ def test_wrong_ca(pki, serve, tmp_path):
     other = h2.Pki(tmp_path / "other")
     s = serve(pki.server, [GOOD])
     failed(config(tmp_path, pki, s.port, ca=other.ca),
-           f"'127.0.0.1:{s.port}': the server's certificate is not signed by the CA that was given")
+           f"'127.0.0.1:{s.port}': the server's certificate is not signed by the configured CA")
     assert s.requests == 0
 
 
@@ -136,7 +136,7 @@ def test_expired(pki, serve, tmp_path):
 def test_client_certificate_for_a_server(pki, serve, tmp_path):
     """The extended key usage is verified."""
     s = serve(pki.leaf("usage", usage="clientAuth"), [GOOD])
-    failed(config(tmp_path, pki, s.port), "the server's certificate is not made for a server")
+    failed(config(tmp_path, pki, s.port), "the server's certificate may not be used by a server")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -227,7 +227,7 @@ def test_half_a_body(pki, serve, tmp_path):
     def half(stream):
         return h2.answer(body=b'{"gitVer', end=False)(stream) + h2.reset(2)(stream)
     s = serve(pki.server, [half])
-    failed(config(tmp_path, pki, s.port), "the server broke off: INTERNAL_ERROR")
+    failed(config(tmp_path, pki, s.port), "the server reset the stream: INTERNAL_ERROR")
 
 
 def test_garbage(pki, serve, tmp_path):
@@ -245,7 +245,7 @@ def test_no_answer(pki, serve, tmp_path):
 
 def test_no_settings(pki, serve, tmp_path):
     s = serve(pki.server, greet=False)
-    failed(config(tmp_path, pki, s.port), "no word of HTTP/2 within 875 ms", timeout="1s")
+    failed(config(tmp_path, pki, s.port), "no HTTP/2 SETTINGS within 875 ms", timeout="1s")
 
 
 # --- credentials ---

@@ -169,7 +169,7 @@ def test_compressed(path):
     does not."""
     answer = pod("a", "b", container("c", devices("d", ["e"] * 100)))
     with kubelet(path, answer, compression=grpc.Compression.Gzip):
-        fails(path, "the answer is compressed, which was not asked for")
+        fails(path, "the answer is compressed, but the request does not accept compression")
 
 
 def test_largest_answer(path):
@@ -182,7 +182,7 @@ def test_largest_answer(path):
     with kubelet(path, filler(room)):
         assert rows(path) == []
     with kubelet(path, filler(room + 1)):
-        fails(path, f"the answer has {room + 1} bytes, {room} are the limit")
+        fails(path, f"the answer has {room + 1} bytes, the limit is {room}")
 
 
 @pytest.mark.parametrize("code,name", [(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),

@@ -378,7 +378,8 @@ static void test_statuses_reach_the_client(void **state)
 	assert_string_equal(e.text, "/v1beta1.DevicePlugin/Allocate: UNKNOWN: no 100% ");
 	err_clear(&e);
 	call(methods, &l->seen, methods[2].path, (struct span){big, 101}, &e);
-	assert_non_null(strstr(e.text, "RESOURCE_EXHAUSTED: the request has 101 bytes, 100 are"));
+	assert_non_null(
+		strstr(e.text, "RESOURCE_EXHAUSTED: the request has 101 bytes, the limit is 100"));
 	err_clear(&e);
 	/* The refusal is sent before two megabytes are received. */
 	call(methods, &l->seen, methods[2].path, (struct span){big, 2 << 20}, &e);

@@ -701,7 +701,7 @@ static void test_client_reports_failures_of_the_server(void **state)
 		int r;
 		const char *words;
 	} bad[] = {
-		{"", false, -ECONNRESET, "closed the connection unanswered"},
+		{"", false, -ECONNRESET, "closed the connection without an answer"},
 		{"", true, -ETIMEDOUT, "no answer from"},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh", true, -ETIMEDOUT, "within 50 ms"},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh", false, -EPROTO,

@@ -77,7 +77,7 @@ static void test_documents_that_are_too_deep_or_large_are_refused(void **state)
 	json_free(d);
 	d = NULL;
 	assert_int_equal(json_parse(&d, span_of("[1, 2]"), 5, &e), -EFBIG);
-	assert_string_equal(e.text, "6 bytes of JSON, 5 are allowed");
+	assert_string_equal(e.text, "6 bytes of JSON, the limit is 5");
 	/* NUL between values; a document without a terminating NUL */
 	assert_true(json_parse(&d, (struct span){"[1]\0", 4}, MAX, &e) < 0);
 	assert_true(json_parse(&d, (struct span){NULL, 0}, MAX, &e) < 0);

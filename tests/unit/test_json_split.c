@@ -87,7 +87,7 @@ static void test_malformed_lists_are_errors(void **state)
 	check(JSON_SPLIT_LIST, "[]", "...!the answer is not a JSON list: it is not an object");
 	check(JSON_SPLIT_LIST, "<html>", "...!the answer is not a JSON list: it is not an object");
 	check(JSON_SPLIT_LIST, "{} {",
-	      "list<{}>.!the answer is not a JSON list: something after it");
+	      "list<{}>.!the answer is not a JSON list: data after its end");
 }
 
 static void test_stream_is_split_into_objects(void **state)
@@ -98,8 +98,7 @@ static void test_stream_is_split_into_objects(void **state)
 	check(JSON_SPLIT_STREAM, "{}{}", "<{}><{}>.");
 	check(JSON_SPLIT_STREAM, "{\"a\":\"\\\\\"}\n{\"a", "<{\"a\":\"\\\\\"}>...");
 	check(JSON_SPLIT_STREAM, "\n\n", ".");
-	check(JSON_SPLIT_STREAM, "{}x",
-	      "<{}>.!the answer is not a JSON stream: something that is not an object");
+	check(JSON_SPLIT_STREAM, "{}x", "<{}>.!the answer is not a JSON stream: not an object");
 }
 
 static void test_too_long_pieces_are_refused(void **state)
@@ -111,7 +110,7 @@ static void test_too_long_pieces_are_refused(void **state)
 	buf_init(&out, 1 << 16);
 	assert_int_equal(run(JSON_SPLIT_STREAM, "{\"a\":\"0123456789\"}", 0, 3, 10, &out, &e),
 			 -EFBIG);
-	assert_string_equal(e.text, "the answer has a piece longer than 10 bytes");
+	assert_string_equal(e.text, "an object of the answer is longer than 10 bytes");
 	buf_reset(&out);
 	assert_int_equal(run(JSON_SPLIT_LIST, "{\"items\":[\"0123456789012345\"]}", 0, 3, 15, &out,
 			     &e),

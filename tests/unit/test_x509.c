@@ -76,7 +76,7 @@ static void test_create(void **state)
 	trusts(ca.cert, &leaf, NULL, NULL);
 	trusts(ca.cert, &leaf, "other.svc", "not for 'other.svc'");
 	trusts(ca.cert, &leaf, "127.0.0.2", "not for '127.0.0.2'");
-	trusts(TLS_TEST_CA, &leaf, "localhost", "is not signed by the CA");
+	trusts(TLS_TEST_CA, &leaf, "localhost", "is not signed by the configured CA");
 	assert_int_equal(x509_fits(span_of(leaf.cert), span_of(leaf.key), NULL), 0);
 	assert_int_equal(x509_fits(span_of(leaf.cert), span_of(again.key), NULL), -EINVAL);
 	assert_string_not_equal(leaf.cert, again.cert);
@@ -96,7 +96,7 @@ static void test_bundle(void **state)
 	(void)state;
 	trusts(both, &a, "localhost", NULL);
 	trusts(both, &b, "localhost", NULL);
-	trusts(old.cert, &b, "localhost", "is not signed by the CA");
+	trusts(old.cert, &b, "localhost", "is not signed by the configured CA");
 	assert_true(x509_next(&rest, &cert));
 	assert_memory_equal(cert.p, old.cert, cert.n);
 	assert_int_equal(strlen(old.cert), cert.n + 1);

@@ -18,7 +18,7 @@
 #include "base/num.h"
 
 enum {
-	PREFIX = 5, /* of a message: compressed or not, and its length */
+	PREFIX = 5, /* before each message: a compression flag (1 byte) and the length (4 bytes) */
 	WINDOW = 1 << 20,
 	TEXT_MAX = 512,
 	NO_STATUS = -1,
@@ -28,19 +28,19 @@ struct grpc {
 	nghttp2_session *session;
 	char *method;
 	size_t max;
-	struct buf body; /* prefix and request */
+	struct buf body; /* request message with its prefix */
 	size_t sent;
 	int32_t stream;
 	/* the answer */
 	bool spoke_h2, closed;
-	uint32_t reset; /* the stream's error code, once it is closed */
+	uint32_t reset; /* HTTP/2 error code of the closed stream */
 	int http_status, grpc_status;
 	char content_type[64], message[TEXT_MAX];
 	uint8_t prefix[PREFIX];
 	size_t prefix_n, want;
 	struct buf reply;
 	bool has_reply;
-	struct err bad; /* what we refused, set inside a callback */
+	struct err bad; /* reason for which this client refuses the answer, set inside a callback */
 };
 
 static ssize_t give_body(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room,
@@ -103,11 +103,12 @@ static int take_prefix(struct grpc *g)
 	char what[96];
 
 	if (g->prefix[0])
-		return refuse(g, -EPROTO, "the answer is compressed, which was not asked for");
+		return refuse(
+			g, -EPROTO,
+			"the answer is compressed, but the request does not accept compression");
 	g->want = (size_t)g->prefix[1] << 24 | (size_t)g->prefix[2] << 16 |
 		  (size_t)g->prefix[3] << 8 | g->prefix[4];
-	snprintf(what, sizeof(what), "the answer has %zu bytes, %zu are the limit", g->want,
-		 g->max);
+	snprintf(what, sizeof(what), "the answer has %zu bytes, the limit is %zu", g->want, g->max);
 	if (g->want > g->max)
 		return refuse(g, -EMSGSIZE, what);
 	g->has_reply = true;
@@ -120,8 +121,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 	struct grpc *g = user;
 
 	(void)session, (void)flags;
-	/* Ignores the body of an answer that is not gRPC, such as an HTTP error page: the head
-	 * decides at the end. */
+	/* Ignores the body of an answer that is not gRPC, such as an HTTP error page: the error is
+	 * derived from its head. */
 	if (stream != g->stream || !grpc_type_ok(g->content_type))
 		return 0;
 	while (n && g->prefix_n < PREFIX) {
@@ -131,7 +132,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 			return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	if (n > g->want - g->reply.len)
-		return refuse(g, -EPROTO, "more than one message came for one request");
+		return refuse(g, -EPROTO, "more than one message for a unary request");
 	buf_add(&g->reply, p, n);
 	return 0;
 }
@@ -293,7 +294,7 @@ bool grpc_is_done(const struct grpc *g)
 	       (!nghttp2_session_want_read(g->session) && !nghttp2_session_want_write(g->session));
 }
 
-/* No grpc-status came: what did? */
+/* The answer has no grpc-status: the error says what was received instead. */
 static int no_status(const struct grpc *g, struct err *e)
 {
 	if (!g->spoke_h2)
@@ -304,7 +305,7 @@ static int no_status(const struct grpc *g, struct err *e)
 		return err_kind(e, ERR_AGAIN, -ECONNRESET,
 				"%s: the connection was closed before the answer", g->method);
 	if (g->reset)
-		return err_kind(e, ERR_AGAIN, -ECONNRESET, "%s: the server broke off: %s",
+		return err_kind(e, ERR_AGAIN, -ECONNRESET, "%s: the server reset the stream: %s",
 				g->method, nghttp2_http2_strerror(g->reset));
 	return err_kind(e, ERR_DECODE, -EPROTO,
 			"%s: the peer is not a gRPC server: HTTP status %d, content-type '%s'",
@@ -356,7 +357,7 @@ bool grpc_type_ok(const char *content_type)
 	return !strncmp(content_type, GRPC_TYPE, n) && strchr("+; ", content_type[n]);
 }
 
-/* "%41" -> 'A'; anything else is one byte as it stands. */
+/* Decodes the next character: "%41" is 'A'; any other byte is itself. */
 static char next_char(struct span *s)
 {
 	uint64_t v = (unsigned char)s->p[0];
@@ -376,7 +377,7 @@ void grpc_message_decode(struct span s, char *ret, size_t size)
 	while (s.n && n + 1 < size) {
 		char c = next_char(&s);
 
-		/* UTF-8 stays; control characters would reach a terminal */
+		/* keeps UTF-8; replaces control characters, which would reach a terminal */
 		ret[n++] = (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
 	}
 	ret[n] = '\0';
@@ -412,7 +413,7 @@ static int too_late(const struct conn *c, const char *what, struct err *e)
 			c->call->socket, c->call->timeout_ms);
 }
 
-/* 1 ready, 0 when time is up */
+/* 1: ready, 0: the deadline has passed */
 static int wait_for(const struct conn *c, short events)
 {
 	for (;;) {
@@ -433,7 +434,7 @@ static int no_answer(const struct grpc_call *c, int code, struct err *e)
 			errno_text(code), c->remedy ? ": " : "", c->remedy ? c->remedy : "");
 }
 
-/* `wait`: for a place in the queue of connections. */
+/* wait: retry until the deadline while the server's queue of new connections is full. */
 static int open_socket(struct conn *c, bool wait, struct err *e)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -446,7 +447,7 @@ static int open_socket(struct conn *c, bool wait, struct err *e)
 	if (c->fd < 0)
 		return err_sys(e, -errno, "open a UNIX socket");
 	while (connect(c->fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
-		/* EAGAIN: its queue of new connections is full */
+		/* EAGAIN: the server's queue of new connections is full */
 		if (errno != EINTR && (errno != EAGAIN || !wait))
 			return no_answer(c->call, -errno, e);
 		if (now_mono_ms() >= c->deadline)
@@ -456,7 +457,7 @@ static int open_socket(struct conn *c, bool wait, struct err *e)
 	return 0;
 }
 
-/* Writes what there is; stops when the socket is full. */
+/* Writes pending output until the socket is full. */
 static int write_some(struct conn *c, struct err *e)
 {
 	for (;;) {
@@ -468,7 +469,8 @@ static int write_some(struct conn *c, struct err *e)
 		n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL);
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		/* The answer, or the end of the connection, is there to be read. */
+		/* The server has closed: the next read returns its answer or the end of the
+		 * connection. */
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 			n = (ssize_t)c->out.n;
 		if (n < 0 && errno != EINTR)
@@ -532,7 +534,7 @@ int grpc_unary(const struct grpc_call *call, struct buf *reply, struct err *e)
 	return r;
 }
 
-/* The same on the loop. */
+/* The same call on the loop. */
 
 struct grpc_async {
 	struct conn c;
@@ -615,7 +617,7 @@ int grpc_start(struct loop *l, const struct grpc_call *call, grpc_done_fn done, 
 	a->call.method = a->method;
 	a->c = (struct conn){.call = &a->call, .fd = -1};
 	r = grpc_new(&a->c.g, &a->call, e);
-	a->call.request = (struct span){NULL, 0}; /* the codec has a copy */
+	a->call.request = (struct span){NULL, 0}; /* the codec has copied the request */
 	if (!r)
 		r = open_socket(&a->c, false, e);
 	if (!r)

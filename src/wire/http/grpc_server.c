@@ -14,12 +14,12 @@
 
 enum {
 	READ_SIZE = 16 << 10,
-	READS_MAX = 8, /* in a row; then others get their turn */
+	READS_MAX = 8, /* consecutive reads of one connection before other connections are served */
 	OUT_GATHER = 32 << 10,
 	OUT_MAX = 64 << 10,
-	OUT_KEEP = 1 << 10, /* bytes of room an idle connection keeps */
+	OUT_KEEP = 1 << 10, /* buffer capacity in bytes that an idle connection retains */
 	ACCEPTS_MAX = 16,
-	PAUSE_MS = 100, /* no descriptor left */
+	PAUSE_MS = 100, /* pause in accepting after the process ran out of descriptors */
 };
 
 struct conn {
@@ -30,8 +30,9 @@ struct conn {
 	struct buf out;
 	size_t out_at;
 	bool is_dirty, is_closing, went_away;
-	int64_t quiet_since; /* no call since then; -1: one is open */
-	int64_t stuck_since; /* `out` has not moved since then; -1: nothing to write */
+	int64_t quiet_since; /* time since which no call is open; -1: a call is open */
+	/* time since which no byte of `out` could be written; -1: nothing to write */
+	int64_t stuck_since;
 	struct loop_timer *timer;
 	struct conn *prev, *next;
 };
@@ -46,7 +47,7 @@ struct grpc_server {
 	void *arg;
 	struct conn *conns;
 	size_t n_conns;
-	struct loop_timer *kick; /* writes what calls outside of a read have answered */
+	struct loop_timer *kick; /* writes answers that methods gave outside of a read */
 };
 
 static void conn_close(struct conn *c)
@@ -65,7 +66,7 @@ static void conn_close(struct conn *c)
 	free(c);
 }
 
-/* --- time --- */
+/* --- timeouts --- */
 
 static void on_timer(void *arg);
 
@@ -158,7 +159,7 @@ static int flush(struct conn *c, struct err *e)
 		c->quiet_since = -1;
 	else if (c->quiet_since < 0)
 		c->quiet_since = loop_now_ms(c->s->loop);
-	/* A peer whose socket is full is not read: it cannot make more output. */
+	/* A peer that does not read its answers is not read either: it cannot cause more output. */
 	r = loop_set_events(c->watch, is_full ? EPOLLOUT : EPOLLIN, e);
 	if (r == 0)
 		conn_arm(c);
@@ -255,7 +256,7 @@ static void on_bytes(void *arg, uint32_t events)
 		return;
 	}
 	if (r < 0) {
-		log_warn("closing a connection of a gRPC client", LOG_S("error", e.text));
+		log_warn("gRPC server: closing a client's connection", LOG_S("error", e.text));
 		write_out(c, &unsent); /* GOAWAY with the reason */
 	}
 	conn_close(c);
@@ -272,7 +273,7 @@ static bool is_allowed(int fd)
 	       (u.uid == 0 || u.uid == geteuid());
 }
 
-/* The connection that has had no call for the longest time; NULL: every connection has a call. */
+/* The connection that has been idle for the longest time; NULL: every connection has a call. */
 static struct conn *idle_longest(struct grpc_server *s)
 {
 	struct conn *best = NULL;
@@ -291,7 +292,7 @@ static void conn_open(struct grpc_server *s, int fd)
 	*c = (struct conn){.s = s,
 			   .fd = fd,
 			   .stuck_since = -1,
-			   /* the first request has less time than later ones */
+			   /* first_ms limits the first request, idle_ms later ones */
 			   .quiet_since =
 				   loop_now_ms(s->loop) - s->limits.idle_ms + s->limits.first_ms,
 			   .next = s->conns};
@@ -302,12 +303,12 @@ static void conn_open(struct grpc_server *s, int fd)
 	buf_init(&c->out, OUT_MAX);
 	if (grpc_session_new(&c->session, s->methods, s->arg, s->limits.first_ms, &e) < 0 ||
 	    loop_add_fd(s->loop, fd, EPOLLIN, on_bytes, c, &c->watch, &e) < 0) {
-		log_warn("cannot serve a gRPC client", LOG_S("error", e.text));
+		log_warn("gRPC server: cannot serve a client", LOG_S("error", e.text));
 		conn_close(c);
 		return;
 	}
 	grpc_session_on_output(c->session, on_output, c);
-	/* grpc-go's dial waits for our SETTINGS. */
+	/* A grpc-go client waits for the server's SETTINGS before it sends its request. */
 	conn_flush(c);
 }
 
@@ -331,7 +332,8 @@ static void on_accept(void *arg, uint32_t events)
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0 && errno != EAGAIN && !s->pause) {
-			log_warn("cannot accept a gRPC client", LOG_S("error", errno_text(errno)));
+			log_warn("gRPC server: cannot accept a client",
+				 LOG_S("error", errno_text(errno)));
 			loop_set_events(s->watch, 0, NULL);
 			s->pause = loop_add_timer(s->loop, PAUSE_MS, on_pause, s);
 		}

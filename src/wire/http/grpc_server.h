@@ -22,7 +22,7 @@
  *   an answer that is not read within `first_ms`	reset
  *   more than GRPC_STREAMS_MAX calls at once		REFUSED_STREAM
  *   a header list of more than GRPC_HEADERS_MAX bytes	RESOURCE_EXHAUSTED
- *   a request longer than the method's ceiling		RESOURCE_EXHAUSTED
+ *   a request longer than the method's limit		RESOURCE_EXHAUSTED
  *   PING, SETTINGS, RST_STREAM, unknown or empty frames without end	ENHANCE_YOUR_CALM, closed
  *   compressed message, unknown method			UNIMPLEMENTED
  *   content-type that is not gRPC's, method not POST	HTTP 415, 405
@@ -39,10 +39,10 @@
 #include "base/loop.h"
 
 enum {
-	GRPC_STREAMS_MAX = 64,	    /* calls at once on one connection */
+	GRPC_STREAMS_MAX = 64,	    /* concurrent calls of one connection */
 	GRPC_HEADERS_MAX = 8 << 10, /* bytes of a header list, as HTTP/2 counts them */
-	GRPC_REQUEST_MAX = 1 << 20, /* of a request message, unless the method says otherwise */
-	GRPC_MESSAGE_MAX = 4 << 20, /* of an answer: what clients of grpc-go accept */
+	GRPC_REQUEST_MAX = 1 << 20, /* of a request message, unless the method sets its own limit */
+	GRPC_MESSAGE_MAX = 4 << 20, /* of an answer: default limit of grpc-go clients */
 };
 
 enum grpc_status {
@@ -66,27 +66,28 @@ struct grpc_in;
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
 	size_t max;	  /* largest request message; 0: GRPC_REQUEST_MAX */
-	/* One whole request message, borrowed. Answer with grpc_in_reply() or grpc_in_fail(), at once
-	 * or later; a stream with grpc_in_send() any number of times. Must not free the server. */
+	/* One whole request message, borrowed. Answer with grpc_in_reply() or grpc_in_fail(),
+	 * immediately or later; on a stream call grpc_in_send() any number of times. Must not free
+	 * the server. */
 	void (*call)(void *arg, struct grpc_in *c, struct span request);
-	/* The call ended without the server's doing: cancelled, deadline, connection closed, server
-	 * freed. May be NULL for methods that always answer at once. */
+	/* The call ended before the method answered: cancelled, deadline passed, connection closed,
+	 * server freed. May be NULL for methods that always answer immediately. */
 	void (*closed)(void *arg, struct grpc_in *c);
 };
 
-void grpc_in_set_data(struct grpc_in *c, void *data); /* the method's own pointer */
+void grpc_in_set_data(struct grpc_in *c, void *data); /* pointer of the method's choice */
 void *grpc_in_data(const struct grpc_in *c);
 
-/* The next message; copied. It replaces one that is pending. A message longer than GRPC_MESSAGE_MAX
- * ends the call with RESOURCE_EXHAUSTED: -EMSGSIZE, and c is invalid. */
+/* Queues a copy of the message; it replaces a pending one. A message longer than GRPC_MESSAGE_MAX
+ * ends the call with RESOURCE_EXHAUSTED: returns -EMSGSIZE, c is invalid afterwards. */
 int grpc_in_send(struct grpc_in *c, struct span message);
-/* grpc_in_send() and grpc_in_end(). */
+/* grpc_in_send() followed by grpc_in_end(). */
 void grpc_in_reply(struct grpc_in *c, struct span message);
 /* Ends the call with a status; `text` (may be NULL) is percent-encoded, and cut at 512 bytes. c is
  * invalid afterwards. */
 void grpc_in_fail(struct grpc_in *c, enum grpc_status status, const char *text);
-/* The same with the status for e's kind and errno: ERR_CONF and ERR_DECODE INVALID_ARGUMENT, -ENOENT
- * NOT_FOUND, ERR_UNAVAILABLE FAILED_PRECONDITION, ERR_AGAIN UNAVAILABLE, else UNKNOWN. */
+/* grpc_in_fail() with the status for e's kind and errno: ERR_CONF and ERR_DECODE INVALID_ARGUMENT,
+ * -ENOENT NOT_FOUND, ERR_UNAVAILABLE FAILED_PRECONDITION, ERR_AGAIN UNAVAILABLE, else UNKNOWN. */
 void grpc_in_fail_err(struct grpc_in *c, const struct err *e);
 
 /* --- on the loop --- */
@@ -104,8 +105,8 @@ struct grpc_limits {
 		.send_ms = 30 * 1000                                                               \
 	}
 
-/* `fd` is a non-blocking listening socket, the methods end with one without path; the caller keeps
- * both. limits NULL: GRPC_LIMITS_INIT. */
+/* `fd` is a non-blocking listening socket, `methods` ends with a row whose path is NULL; both
+ * remain the caller's. limits NULL: GRPC_LIMITS_INIT. */
 int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
 		    const struct grpc_limits *limits, const struct grpc_method *methods, void *arg,
 		    struct err *e);
@@ -120,21 +121,22 @@ int grpc_session_new(struct grpc_session **ret, const struct grpc_method *method
 		     int first_ms, struct err *e);
 /* Ends all calls (`closed`). NULL is fine. */
 void grpc_session_free(struct grpc_session *s);
-/* Bytes from the peer at the time `now` (ms, monotonic). An error ends the connection, after what
- * grpc_session_out() still has. */
+/* Bytes from the peer at the time `now` (ms, monotonic). On an error write the remaining output of
+ * grpc_session_out(), then close the connection. */
 int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, struct err *e);
-/* The next bytes for the peer, valid until the next call of it; n 0: none for now. */
+/* The next bytes for the peer, valid until the next call of this function; n 0: none at present. */
 int grpc_session_out(struct grpc_session *s, struct span *ret, struct err *e);
 /* When grpc_session_expire() must be called next (0: now); -1: never. */
 int64_t grpc_session_deadline(const struct grpc_session *s);
-/* Ends the calls whose time is up. */
+/* Ends the calls whose deadline has passed. */
 void grpc_session_expire(struct grpc_session *s, int64_t now);
 size_t grpc_session_calls(const struct grpc_session *s);
-/* True when both sides have nothing to say any more: close the connection. */
+/* True when neither side will send more: close the connection. */
 bool grpc_session_is_done(const struct grpc_session *s);
-/* A GOAWAY follows the open calls; new calls are refused. */
+/* Refuses new calls and sends GOAWAY; open calls finish. */
 void grpc_session_goaway(struct grpc_session *s);
-/* Called when something outside grpc_session_in() has made output (an answer given later). */
+/* Sets the callback for output that was queued outside of grpc_session_in(), such as a later
+ * answer. */
 void grpc_session_on_output(struct grpc_session *s, void (*fn)(void *arg), void *arg);
 
 #endif

@@ -12,23 +12,24 @@
 #include "base/num.h"
 
 enum {
-	PREFIX = 5, /* of a message: compressed or not, and its length */
+	PREFIX = 5, /* before each message: a compression flag (1 byte) and the length (4 bytes) */
 	STREAM_WINDOW = 64 << 10,
 	CONN_WINDOW = 256 << 10,
-	HELD_MAX = 4 << 20, /* request messages of one connection that are incomplete */
+	HELD_MAX = 4 << 20, /* bytes of incomplete request messages of one connection */
 	TEXT_MAX = 512,
 	NAME_MAX_SHOWN = 128,
-	HEADERS_FATAL = 64 << 10, /* such a header list ends the connection */
+	HEADERS_FATAL = 64 << 10, /* bytes of a header list that ends the connection */
 	RESETS_BURST = 256,
 	RESETS_RATE = 32, /* a second */
-	/* Frames that ask for no call: each takes one from the budget, each second and each request
-	 * add to it. grpc-go sends a PING and a WINDOW_UPDATE for each answer. */
+	/* Budget for frames that belong to no call: each such frame costs one, each second and each
+	 * request add to the budget. grpc-go sends a PING and a WINDOW_UPDATE for each answer. */
 	IDLE_FRAMES_MAX = 2000,
 	IDLE_FRAMES_PER_S = 100,
 	IDLE_FRAMES_PER_CALL = 16,
-	/* A deadline: the peer has `first_ms` to read the answer, from the next grpc_session_expire(). */
+	/* Value of `deadline`: the peer has `first_ms` to read the answer, counted from the next
+	 * grpc_session_expire(). */
 	TO_SEND = -2,
-	/* "99999999H" is too long to wait for: as good as no deadline */
+	/* hours; a longer grpc-timeout counts as no deadline */
 	TIMEOUT_MAX_H = 24 * 365,
 };
 
@@ -40,7 +41,8 @@ struct grpc_in {
 	/* the request */
 	size_t headers; /* bytes */
 	bool post, bad_timeout, has_method;
-	bool regular, malformed; /* a regular header came; pseudo-headers in a wrong place */
+	/* regular: a regular header was received; malformed: a pseudo-header follows it */
+	bool regular, malformed;
 	char type[64], path[NAME_MAX_SHOWN];
 	int64_t timeout_ms; /* grpc-timeout; -1: none */
 	int64_t deadline;   /* monotonic; -1: none */
@@ -49,7 +51,7 @@ struct grpc_in {
 	struct buf request;
 	bool is_complete, is_called;
 	/* the answer */
-	bool is_ended; /* invalid for the method from here on */
+	bool is_ended; /* the method must not use the call any more */
 	bool has_head, has_next;
 	struct buf out, next;
 	size_t sent; /* of out */
@@ -65,7 +67,7 @@ struct grpc_session {
 	int first_ms;
 	int64_t now, opened, budget_at;
 	int64_t budget;
-	bool is_http2; /* the preface was right */
+	bool is_http2; /* the client preface was received */
 	struct grpc_in *calls;
 	size_t n_calls, held;
 	void (*on_output)(void *arg);
@@ -87,7 +89,7 @@ static void call_free(struct grpc_in *c)
 	free(c);
 }
 
-/* The method is notified unless it ended the call itself. */
+/* Notifies the method unless the method ended the call. */
 static void call_close(struct grpc_in *c)
 {
 	bool tell = c->is_called && !c->is_ended && c->method->closed;
@@ -188,7 +190,7 @@ static void submit_head(struct grpc_in *c)
 	has_output(c->s);
 }
 
-/* The whole answer in one header list. */
+/* Sends the whole answer as one header list. */
 static void submit_refusal(struct grpc_in *c, const char *http_status)
 {
 	char status[12], text[3 * TEXT_MAX];
@@ -247,8 +249,8 @@ int grpc_in_send(struct grpc_in *c, struct span message)
 	char text[96];
 
 	if (message.n > GRPC_MESSAGE_MAX) {
-		snprintf(text, sizeof(text), "the answer has %zu bytes, %d are the limit",
-			 message.n, GRPC_MESSAGE_MAX);
+		snprintf(text, sizeof(text), "the answer has %zu bytes, the limit is %d", message.n,
+			 GRPC_MESSAGE_MAX);
 		grpc_in_fail(c, GRPC_RESOURCE_EXHAUSTED, text);
 		return -EMSGSIZE;
 	}
@@ -261,7 +263,7 @@ int grpc_in_send(struct grpc_in *c, struct span message)
 	return 0;
 }
 
-/* Ends the call, after a pending message, with OK; c is invalid afterwards. */
+/* Ends the call with OK after its pending message; c is invalid afterwards. */
 static void grpc_in_end(struct grpc_in *c)
 {
 	set_end(c, GRPC_OK, NULL);
@@ -306,7 +308,7 @@ static void copy_cut(char *ret, size_t size, struct span v)
 	grpc_message_decode(v, ret, size);
 }
 
-/* "100m": at most eight digits and a unit; -1 when it is none. */
+/* Parses a grpc-timeout such as "100m": at most eight digits and a unit; -1: invalid. */
 static int64_t timeout_parse(struct span v)
 {
 	static const struct {
@@ -343,7 +345,8 @@ static int on_begin(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 
 	if (frame->hd.type != NGHTTP2_HEADERS)
 		return 0;
-	/* Trailers end the request: the stream is reset else. */
+	/* A second header list is the trailers and must end the stream; otherwise the stream is
+	 * reset. */
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return frame->hd.flags & NGHTTP2_FLAG_END_STREAM
 			       ? 0
@@ -426,7 +429,7 @@ static void check_prefix(struct grpc_in *c)
 		refuse(c, "200", GRPC_UNIMPLEMENTED, "the request is compressed", "");
 		return;
 	}
-	snprintf(text, sizeof(text), "the request has %zu bytes, %zu are the limit", want, max);
+	snprintf(text, sizeof(text), "the request has %zu bytes, the limit is %zu", want, max);
 	if (want > max || c->s->held + want > HELD_MAX) {
 		refuse(c, "200", GRPC_RESOURCE_EXHAUSTED, text, "");
 		return;
@@ -453,7 +456,7 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
 	if (c->is_ended)
 		return 0;
 	if (n > c->want - c->request.len)
-		refuse(c, "200", GRPC_INTERNAL, "more than one message came for one request", "");
+		refuse(c, "200", GRPC_INTERNAL, "more than one message in a unary request", "");
 	else
 		buf_add(&c->request, p, n);
 	return 0;
@@ -464,7 +467,7 @@ static void end_request(struct grpc_in *c)
 	if (c->is_ended || c->is_complete)
 		return;
 	if (c->prefix_n < PREFIX || c->request.len < c->want) {
-		refuse(c, "200", GRPC_INTERNAL, "the request is cut short", "");
+		refuse(c, "200", GRPC_INTERNAL, "the request is truncated", "");
 		return;
 	}
 	c->is_complete = true;
@@ -473,7 +476,7 @@ static void end_request(struct grpc_in *c)
 	c->deadline = c->timeout_ms < 0 ? -1 : c->s->now + c->timeout_ms;
 }
 
-/* Frames of unknown types (session_new()) are counted as the others, and ignored. */
+/* Frames of unknown types are counted like other frames and ignored. */
 static int ignore_extension(nghttp2_session *h2, void **payload, const nghttp2_frame_hd *hd,
 			    void *user)
 {
@@ -512,7 +515,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 	return 0;
 }
 
-/* An answer that is complete before its request: no more of the request is wanted. */
+/* The answer is complete before the request: reset the stream so that the client stops sending. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	(void)user;
@@ -559,7 +562,7 @@ static int session_new(struct grpc_session *s)
 		/* The authority of grpc-go before 1.34 is the socket's path, whose '/' HTTP does
 		 * not allow there. check_head() checks the headers that matter. */
 		nghttp2_option_set_no_http_messaging(option, 1);
-		/* nghttp2 reports a frame of an unknown type only if the type is registered. */
+		/* nghttp2 reports a frame of an unknown type only if that type is registered. */
 		for (int t = NGHTTP2_CONTINUATION + 1; t <= UINT8_MAX; t++)
 			nghttp2_option_set_user_recv_extension_type(option, (uint8_t)t);
 		nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_RATE);
@@ -616,7 +619,7 @@ void grpc_session_free(struct grpc_session *s)
 	free(s);
 }
 
-/* Runs methods outside of nghttp2's callbacks: each gets a complete request, and its answer is
+/* Calls the methods of complete requests, outside of nghttp2's callbacks; their answers are
  * queued. */
 static void run_calls(struct grpc_session *s)
 {
@@ -633,7 +636,7 @@ static void run_calls(struct grpc_session *s)
 		c->is_called = true;
 		c->method->call(s->arg, c, buf_span(&request));
 		buf_done(&request);
-		c = s->calls; /* any call may have been ended */
+		c = s->calls; /* the method may have ended any call */
 	}
 }
 
@@ -689,7 +692,7 @@ static void expire(struct grpc_in *c)
 
 	c->deadline = -1;
 	if (c->is_ended) {
-		/* The peer does not read its answer. */
+		/* The peer has not read its answer in time. */
 		nghttp2_submit_rst_stream(c->s->h2, NGHTTP2_FLAG_NONE, c->id, NGHTTP2_CANCEL);
 		return;
 	}

@@ -11,7 +11,7 @@
 
 /* "application/grpc", alone or with "+proto", ";charset=..." after it. */
 bool grpc_type_ok(const char *content_type);
-/* Percent-decodes; what is not printable becomes a blank, what does not fit is cut. */
+/* Percent-decodes; unprintable characters become blanks, the result is truncated to fit. */
 void grpc_message_decode(struct span s, char *ret, size_t size);
 /* Sets e to "METHOD: STATUS: message" and returns the status' errno; status is not 0. */
 int grpc_status_err(int status, const char *method, const char *message, struct err *e);

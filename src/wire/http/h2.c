@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-/* What may be on its way to us. It costs nothing here: bytes are handed on as they come. */
+/* Receive windows. They cost no memory, since received bytes are passed on immediately. */
 enum { STREAM_WINDOW = 256 << 10, CONN_WINDOW = 1 << 20 };
 
 struct h2 {
@@ -77,7 +77,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 	(void)flags, (void)user;
 	if (!s || s->has_head)
-		return 0; /* trailers say nothing to us */
+		return 0; /* trailers are ignored */
 	if (is_field(name, name_n, ":status") && num_u64(v, 100, 999, &number) == 0) {
 		s->head = (struct h2_head){.status = (int)number, .retry_after = -1};
 	} else if (is_field(name, name_n, "retry-after") && num_u64(v, 0, 86400, &number) == 0) {
@@ -94,7 +94,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static void take_head(struct h2_stream *s)
 {
 	if (s->has_head || s->head.status < 200)
-		return; /* trailers; an interim answer */
+		return; /* trailers or an interim answer */
 	s->has_head = true;
 	if (s->fn)
 		s->fn->head(s->arg, &s->head);
@@ -111,7 +111,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		h->draining = true;
 	if (s && frame->hd.type == NGHTTP2_HEADERS)
 		take_head(s);
-	/* A callback may have cancelled it; it lives until on_close. */
+	/* A callback may have cancelled the stream; its struct is valid until on_close(). */
 	if (s && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA))
 		s->whole |= frame->hd.flags & NGHTTP2_FLAG_END_STREAM && s->has_head;
 	return 0;
@@ -151,7 +151,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 		end_stream(s, NULL, false);
 		return 0;
 	}
-	err_kind(&e, ERR_AGAIN, -ECONNRESET, "the server broke off: %s",
+	err_kind(&e, ERR_AGAIN, -ECONNRESET, "the server reset the stream: %s",
 		 nghttp2_http2_strerror(code));
 	end_stream(s, &e, code == NGHTTP2_REFUSED_STREAM);
 	return 0;
@@ -171,7 +171,7 @@ static int start_session(struct h2 *h)
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
 	r = nghttp2_option_new(&option);
 	if (!r) {
-		/* Nothing here reads closed streams. */
+		/* Closed streams are never accessed. */
 		nghttp2_option_set_no_closed_streams(option, 1);
 		r = nghttp2_session_client_new2(&h->session, cb, h, option);
 		nghttp2_option_del(option);
@@ -296,7 +296,7 @@ int h2_in(struct h2 *h, struct span bytes, struct err *e)
 
 	if (n < 0)
 		return failed(h, (int)n, e);
-	/* What else violates the protocol is answered with GOAWAY: nothing more to read then. */
+	/* Other protocol violations make nghttp2 queue a GOAWAY and stop reading. */
 	if (!nghttp2_session_want_read(h->session) && !h->draining)
 		return failed(h, NGHTTP2_ERR_PROTO, e);
 	return 0;

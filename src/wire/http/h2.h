@@ -4,18 +4,16 @@
 
 /*
  * HTTP/2 (nghttp2) as the client, many requests on one connection; it never touches a descriptor:
- * bytes in and out, and callbacks receive a response as it arrives, so no body is ever
- * held here. https.h puts it on a socket.
+ * bytes in and out, and callbacks receive a response as it arrives, so no body is stored. https.h
+ * runs it on a socket.
  *
  * Why HTTP/2 for the API server: an agent keeps six to ten watches open. Measured (mbedTLS 3.6.7,
  * nghttp2 1.64, musl): a TLS connection holds 23 KiB, a session of nghttp2 12.5 KiB, a stream
- * 0.8 KiB. Ten watches on ten HTTP/1.1 connections hold 230 KiB, on one of HTTP/2 44 KiB. It
- * weighs more on the other side: a thousand agents are a thousand TLS sessions for the API server
- * (and as many handshakes when it restarts), not ten thousand. And PING distinguishes a dead
- * server from
- * one with nothing to say, which an idle watch over HTTP/1.1 cannot. nghttp2 is in the binary
- * anyway, for gRPC. A server that speaks HTTP/1.1 only (kube-apiserver --disable-http2-serving) is
- * refused with those words.
+ * 0.8 KiB. Ten watches on ten HTTP/1.1 connections hold 230 KiB, on one of HTTP/2 44 KiB. The API
+ * server benefits more: a thousand agents cost it a thousand TLS sessions (and as many handshakes
+ * when it restarts), not ten thousand. And PING distinguishes a dead server from an idle one, which
+ * a watch over HTTP/1.1 cannot. nghttp2 is in the binary anyway, for gRPC. A server that speaks
+ * HTTP/1.1 only (kube-apiserver --disable-http2-serving) is refused with an error that names this.
  */
 
 #include <stdbool.h>
@@ -40,15 +38,15 @@ struct h2_request {
 
 struct h2_head {
 	int status;
-	int64_t retry_after; /* seconds; -1: not said, or a date */
-	char type[64];	     /* content-type; what does not fit is cut */
+	int64_t retry_after; /* seconds; -1: no Retry-After, or a date */
+	char type[64];	     /* content-type, truncated to fit */
 };
 
 /*
- * For one request: head once, data any number of times, end once; after it the stream is gone.
- * Without a head there is only an end. e is NULL when the answer is whole. `untouched`: the server
- * has not processed the request, so it may be sent again whatever it does. Callbacks may make
- * requests and cancel any; they must not free the session.
+ * Calls for one request: head once, data any number of times, end once; the stream is invalid after
+ * `end`. If no head arrives, only `end` is called. e is NULL when the answer is complete.
+ * `untouched`: the server has not processed the request, so even a write may be sent again.
+ * Callbacks may start and cancel requests; they must not free the session.
  */
 struct h2_handler {
 	void (*head)(void *arg, const struct h2_head *h);
@@ -60,7 +58,7 @@ struct h2;
 struct h2_stream;
 
 int h2_new(struct h2 **ret, struct err *e);
-void h2_free(struct h2 *h); /* NULL is fine; ends no stream: see h2_fail */
+void h2_free(struct h2 *h); /* does not end the streams: see h2_fail(); NULL is fine */
 
 int h2_submit(struct h2 *h, const struct h2_request *r, const struct h2_handler *fn, void *arg,
 	      struct h2_stream **ret, struct err *e);
@@ -70,11 +68,11 @@ void h2_cancel(struct h2_stream *s); /* no callback follows */
 int h2_out(struct h2 *h, struct span *ret, struct err *e);
 int h2_in(struct h2 *h, struct span bytes, struct err *e);
 void h2_ping(struct h2 *h);
-/* The connection has ended: ends every stream with `why`. */
+/* Call when the connection has ended: ends every stream with the reason. */
 void h2_fail(struct h2 *h, const struct err *reason);
 
-bool h2_is_ready(const struct h2 *h);	 /* the peer's settings have come: it does speak HTTP/2 */
-bool h2_is_draining(const struct h2 *h); /* takes no new requests (GOAWAY) */
+bool h2_is_ready(const struct h2 *h);	 /* SETTINGS were received: the peer speaks HTTP/2 */
+bool h2_is_draining(const struct h2 *h); /* GOAWAY was received: no new requests */
 size_t h2_streams(const struct h2 *h);
 
 #endif

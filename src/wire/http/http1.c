@@ -12,9 +12,9 @@
 #include "base/num.h"
 #include "wire/http/internal.h"
 
-/* Which bytes belong to which message. */
+/* Framing: which bytes belong to which message. */
 
-/* A server that sends interim answers for ever is none. */
+/* Limit of interim answers (1xx) before the final one. */
 enum { INTERIM_MAX = 8 };
 
 enum state { ST_HEAD, ST_BODY, ST_DONE, ST_FAILED };
@@ -27,7 +27,8 @@ struct http1 {
 	struct http1_lines lines;
 	struct http1_head parsed;
 	struct http1_chunks chunks;
-	bool continued, stops, stopped; /* at heads; at this one */
+	/* stops: http1_in() returns at each head; stopped: it has returned at this one */
+	bool continued, stops, stopped;
 	int interim, refusal;
 	struct err *err; /* of ST_FAILED */
 };
@@ -63,7 +64,7 @@ void http1_cleanup(struct http1 **h)
 	errno = saved;
 }
 
-/* Sets the status a server answers with, and the error of both sides. */
+/* Sets e and the HTTP status with which a server answers. */
 static int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
@@ -76,7 +77,7 @@ static int http1_refuse(int *status, int code, struct err *e, const char *fmt, .
 	return err_set(e, -EPROTO, "%s", text);
 }
 
-/* -EPROTO for a byte that is not allowed there. */
+/* -EPROTO: a byte that is not allowed in a head. */
 static int http1_line_byte(struct http1_lines *l, char c)
 {
 	unsigned char u = (unsigned char)c;
@@ -121,11 +122,11 @@ static int head_too_long(struct http1 *h, struct err *e)
 static int bad_byte(struct http1 *h, char c, struct err *e)
 {
 	return http1_refuse(&h->refusal, 400, e,
-			    "line %zu of the head has a byte 0x%02x that may not stand there",
+			    "line %zu of the head has a byte 0x%02x that is not allowed",
 			    h->lines.n_lines + 1, (unsigned char)c);
 }
 
-/* 1: the head is whole. */
+/* 1: the head is complete. */
 static int head_in(struct http1 *h, struct span *in, struct err *e)
 {
 	int line = LINE_GOES_ON;
@@ -147,7 +148,7 @@ static int head_in(struct http1 *h, struct span *in, struct err *e)
 	return line == LINE_EMPTY;
 }
 
-/* An empty line before a request is what old clients send after a body. */
+/* Old clients send an empty line after a body: accept one before a request. */
 static bool is_empty_line(const struct http1 *h)
 {
 	return h->head.len == 2;
@@ -183,7 +184,7 @@ static int chunked_in(struct http1 *h, struct span *in, struct err *e)
 	return r < 0 ? r : h->chunks.state == CHUNK_DONE;
 }
 
-/* 1: the body is whole. */
+/* 1: the body is complete. */
 static int body_in(struct http1 *h, struct span *in, struct err *e)
 {
 	switch (h->parsed.framing) {
@@ -260,7 +261,7 @@ void http1_stop_at_heads(struct http1 *h)
 	h->stops = true;
 }
 
-/* The head is whole, and has not been handed out. */
+/* True: the head is complete and must be returned now, before the body. */
 static bool stop_at_head(struct http1 *h, struct http1_msg *ret)
 {
 	if (!h->stops || h->stopped || h->state != ST_BODY)
@@ -274,7 +275,7 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
 {
 	if (h->state == ST_FAILED)
 		return failed(h, e);
-	/* A message without a body is whole as soon as its head is, without another byte. */
+	/* A message without a body is complete with its head: no further byte is needed. */
 	while (in->n > 0 || (h->state == ST_BODY && h->parsed.framing == FRAME_NONE)) {
 		struct err cause = ERR_INIT;
 		int r = step(h, in, &cause);
@@ -341,10 +342,10 @@ bool http1_wants_continue(struct http1 *h)
 	return wants;
 }
 
-/* Transfer-Encoding: chunked, decoded. picohttpparser's own decoder takes bare line feeds and
- * whatever follows a size: a front end that reads those differently is how requests are smuggled. */
+/* Transfer-Encoding: chunked, decoded. picohttpparser's own decoder accepts bare line feeds and any
+ * bytes after a size; if a front end parses those differently, requests can be smuggled. */
 
-/* Extensions and trailers are not used here: longer ones are refused. */
+/* Chunk extensions and trailers are ignored up to this size and refused above it. */
 enum { EXTRA_MAX = 4 << 10, DIGITS_MAX = 16 };
 
 static int hex_value(char c)
@@ -404,7 +405,7 @@ static int ext_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
 	} else if (b == '\r') {
 		c->state = CHUNK_SIZE_LF;
 	} else if ((u < ' ' && b != '\t') || u == 127) {
-		return malformed(refusal, "a byte that may not stand there", e);
+		return malformed(refusal, "a byte that is not allowed", e);
 	}
 	return extra_byte(c, refusal, e);
 }
@@ -420,7 +421,7 @@ static int size_done(struct http1_chunks *c, char b, size_t room, int *refusal, 
 	return 0;
 }
 
-/* "name: value" lines up to an empty one; what they say is dropped. */
+/* Skips "name: value" lines up to an empty one. */
 static int trailer_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
 {
 	bool at_start = c->lines.column == 0;
@@ -458,7 +459,7 @@ static int one_byte(struct http1_chunks *c, char b, size_t room, int *refusal, s
 	return 0;
 }
 
-/* Takes bytes off *in, decoded ones onto body, up to the state CHUNK_DONE. */
+/* Consumes bytes of *in and appends the decoded ones to body, until the state is CHUNK_DONE. */
 static int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body,
 			   size_t body_max, int *refusal, struct err *e)
 {
@@ -483,7 +484,7 @@ static int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *
 	return 0;
 }
 
-/* One head: picohttpparser splits it, the rest decides what it means and what is not let in. */
+/* Parsing of a head: picohttpparser splits it, the functions below interpret and validate it. */
 
 /* RFC 9110, 5.6.2 */
 static bool is_token_char(char c)
@@ -524,7 +525,7 @@ static size_t count(const struct http1_msg *m, const char *name)
 	return n;
 }
 
-/* Is `word` an element of the comma lists that all fields of this name hold? */
+/* Whether `word` is an element of a comma-separated list in any field of this name. */
 static bool lists(const struct http1_msg *m, const char *name, const char *word)
 {
 	for (size_t i = 0; i < m->n_fields; i++) {
@@ -544,7 +545,7 @@ static int take_fields(struct http1_head *h, const struct phr_header *v, size_t 
 {
 	h->fields = xrealloc(h->fields, n * sizeof(*h->fields));
 	for (size_t i = 0; i < n; i++) {
-		/* no name: a folded line */
+		/* a field without name is a folded line */
 		if (!v[i].name)
 			return http1_refuse(refusal, 400, e, "header field %zu is folded", i + 1);
 		h->fields[i] =
@@ -559,12 +560,12 @@ static int take_fields(struct http1_head *h, const struct phr_header *v, size_t 
 	return 0;
 }
 
-/* --- where the body ends --- */
+/* --- length of the body --- */
 
 static int too_long(size_t body_max, int *refusal, struct err *e)
 {
 	if (body_max == 0)
-		return http1_refuse(refusal, 413, e, "the request has a body: send none");
+		return http1_refuse(refusal, 413, e, "the request must not have a body");
 	return http1_refuse(refusal, 413, e, "the body is longer than %zu bytes", body_max);
 }
 
@@ -650,7 +651,7 @@ static int host_and_expect(struct http1_head *h, int *refusal, struct err *e)
 	return 0;
 }
 
-/* Something that calls itself HTTP, but not 1.x? */
+/* Whether the first line names an HTTP version other than 1.x. */
 static bool is_other_version(struct span text)
 {
 	const char *nl = memchr(text.p, '\r', text.n);
@@ -687,7 +688,7 @@ static int parse_response(struct span text, struct http1_head *h, struct phr_hea
 	return 0;
 }
 
-/* A whole head, its empty line too; *ret borrows from it. */
+/* Parses a complete head, including its empty line; *ret borrows from it. */
 static int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
 			    struct http1_head *ret, int *refusal, struct err *e)
 {
@@ -714,7 +715,7 @@ static int http1_head_parse(enum http1_side side, struct span text, size_t body_
 	return 0;
 }
 
-/* Messages as bytes, and what a target says. */
+/* Writing messages, and parsing request targets. */
 
 static const struct {
 	int status;
@@ -746,7 +747,7 @@ static const char *http1_reason(int status)
 	for (size_t i = 0; reasons[i].status; i++)
 		if (reasons[i].status == status)
 			return reasons[i].reason;
-	/* Spiderpool has codes of its own (521, 522). */
+	/* Spiderpool uses codes of its own (521, 522). */
 	return "Other";
 }
 
@@ -809,7 +810,7 @@ int http1_target(struct span target, struct span *path, struct span *query)
 	return 0;
 }
 
-/* '+' is a blank in a query, as Go's url.ParseQuery has it. */
+/* '+' is a blank in a query, as in Go's url.ParseQuery. */
 static int unescape(struct span s, char *ret, size_t size)
 {
 	size_t n = 0;

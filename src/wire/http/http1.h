@@ -4,8 +4,8 @@
 
 /*
  * HTTP/1.1 as bytes in, messages out; it never touches a descriptor. picohttpparser splits the
- * head into its parts; what it accepts too liberally, and message framing, is checked here,
- * strictly, since both ends are programs:
+ * head into its parts; this module checks message framing, and all that picohttpparser accepts too
+ * liberally, strictly, since both ends are programs:
  *
  *   - lines end in CR LF; a bare CR or LF, a NUL, a folded field is an error
  *   - a request line is "METHOD SP TARGET SP HTTP/1.x", with one space each
@@ -14,9 +14,9 @@
  *   - one Host in a request of HTTP/1.1
  *   - any request may have a body (GET and DELETE do, in Spiderpool's API)
  *
- * Limits: HTTP1_HEAD_MAX for the head, HTTP1_FIELDS_MAX fields, the caller's for the body (0: a message
- * has none; one that announces a body, of whatever length, is refused with its head). Several
- * messages may come in one read (pipelining), and one message in any number of them.
+ * Limits: HTTP1_HEAD_MAX for the head, HTTP1_FIELDS_MAX fields, the caller's limit for the body (0:
+ * a message whose head announces a body of any length is refused). One read may contain several
+ * messages (pipelining), and one message may arrive in any number of reads.
  */
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ struct http1_field {
 
 struct http1_msg {
 	struct span method, target; /* of a request */
-	int status;		    /* of a response; an interim one (1xx) is not handed out */
+	int status;		    /* of a response; interim responses (1xx) are not returned */
 	struct span reason;
 	bool close; /* last message of the connection */
 	const struct http1_field *fields;
@@ -50,21 +50,22 @@ void http1_cleanup(struct http1 **h);
 #define auto_http1 __attribute__((cleanup(http1_cleanup)))
 
 /*
- * Takes bytes off the front of *in. 1: *ret is a whole message, valid until the next call, and what
- * is left in *in comes after it. 0: all were taken, more are needed. Negative: the peer does not
- * speak HTTP as above; from then on every call says so again.
+ * Consumes bytes from the front of *in. 1: *ret is a complete message, valid until the next call,
+ * and *in has the bytes after it. 0: all bytes are consumed, more are needed. Negative: the peer
+ * violates the rules above; every further call returns the same error.
  */
 int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err *e);
 /*
- * From now on http1_in() returns HTTP1_HEAD once for each message as soon as its head is whole: *ret is the message
- * without its body, of which no byte has been taken. The next call reads the body.
+ * From now on http1_in() returns HTTP1_HEAD once for each message as soon as its head is complete:
+ * *ret is the message without its body, of which no byte has been consumed. The next call reads the
+ * body.
  */
 enum { HTTP1_HEAD = 2 };
 void http1_stop_at_heads(struct http1 *h);
-/* Frees the memory of the message that was handed out. */
+/* Frees the memory of the message that http1_in() returned. */
 void http1_done(struct http1 *h);
-/* The peer has closed. 1: that ended a response without a length; 0: between messages; -EPROTO: in
- * the middle of one. */
+/* Call when the peer has closed. 1: this completes a response without a length; 0: between
+ * messages; -EPROTO: in the middle of a message. */
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);
 
 /* Progress of the next message. */
@@ -72,30 +73,31 @@ enum http1_phase { HTTP1_NOTHING, HTTP1_IN_HEAD, HTTP1_IN_BODY };
 enum http1_phase http1_phase(const struct http1 *h);
 /* Bytes of memory used by the current, incomplete message. */
 size_t http1_held(const struct http1 *h);
-/* After a failure of http1_in(): the status a server answers with. */
+/* After a failure of http1_in(): the HTTP status with which a server answers. */
 int http1_refusal(const struct http1 *h);
 /* The client waits for "100 Continue" before it sends the body; true once a message. */
 bool http1_wants_continue(struct http1 *h);
 
-/* A field by its name (without case); the first of several. */
+/* The first field of this name (in any case). */
 bool http1_get(const struct http1_msg *m, const char *name, struct span *ret);
 
-/* "/v1/x?a=b" and "http://host/v1/x?a=b": path and query without the '?'. -EINVAL: neither. */
+/* Splits the target "/v1/x?a=b" or "http://host/v1/x?a=b" into path and query (without '?').
+ * -EINVAL: any other form. */
 int http1_target(struct span target, struct span *path, struct span *query);
-/* The last value of a key, unescaped. 1: found, 0: not there, -EINVAL: escaped wrongly or with a
- * NUL, -ENAMETOOLONG. */
+/* The last value of a key of the query, unescaped. 1: found, 0: no such key, -EINVAL: an invalid
+ * escape or a NUL, -ENAMETOOLONG. */
 int http1_query(struct span query, const char *key, char *ret, size_t size);
 
 /* --- writing --- */
 
 struct http1_response {
 	int status;
-	const char *type;  /* of the body; NULL: none is said */
+	const char *type;  /* content type of the body; NULL: no Content-Type */
 	const char *allow; /* for 405; may be NULL */
 	int retry_after;   /* seconds, for 503; 0: none */
 	struct span body;
 	bool close;
-	bool head; /* answers HEAD: all but the body */
+	bool head; /* answers a HEAD request: the body is left out */
 };
 
 void http1_put_response(struct buf *b, const struct http1_response *r);
@@ -103,7 +105,7 @@ void http1_put_continue(struct buf *b);
 
 struct http1_request {
 	const char *method, *target;
-	const char *type; /* of the body; NULL: there is none */
+	const char *type; /* content type of the body; NULL: no body */
 	struct span body;
 };
 
@@ -115,16 +117,15 @@ void http1_put_request(struct buf *b, const struct http1_request *r);
 struct http1_call {
 	const char *socket;
 	struct http1_request request;
-	int timeout_ms; /* for everything, connecting too */
+	int timeout_ms; /* timeout of the whole exchange, including connecting */
 	size_t max;	/* largest body of an answer; 0: HTTP1_BODY_MAX */
 };
 
 /*
- * One request, one connection. The answer's body into *body, which is initialized here and the
- * caller's to end, even on failure. Returns the status. -ETIMEDOUT (kind ERR_AGAIN); the errno of
- * connect (kind ERR_UNAVAILABLE) when no process listens; -EPROTO: the answer is not HTTP or
- * ends too
- * early.
+ * Sends one request on a new connection and stores the answer's body in *body, which is initialized
+ * here and freed by the caller, even on failure. Returns the status. -ETIMEDOUT (kind ERR_AGAIN);
+ * the errno of connect (kind ERR_UNAVAILABLE) when no process listens; -EPROTO: the answer is not
+ * HTTP or ends too early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
 /* Sends a request without waiting for its answer. 0: the server has received all of it. */

@@ -27,7 +27,7 @@ static int too_late(const struct conn *c, const char *what, struct err *e)
 			c->call->timeout_ms);
 }
 
-/* 1 ready, 0 when time is up */
+/* 1: ready, 0: the deadline has passed */
 static int wait_for(const struct conn *c, short events)
 {
 	for (;;) {
@@ -55,7 +55,7 @@ static int open_socket(struct conn *c, struct err *e)
 	if (c->fd < 0)
 		return err_sys(e, -errno, "open a UNIX socket");
 	while (connect(c->fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
-		/* EAGAIN: its queue of new connections is full */
+		/* EAGAIN: the server's queue of new connections is full */
 		if (errno != EAGAIN && errno != EINTR)
 			return err_kind(e, ERR_UNAVAILABLE, -errno, "connect to '%s': %s", path,
 					errno_text(errno));
@@ -73,7 +73,8 @@ static int write_some(struct conn *c, struct err *e)
 
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		/* A server that refuses early has said so: read it. */
+		/* The server answered and closed before it read the whole request: read its
+		 * answer. */
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 			n = (ssize_t)c->out.n;
 		if (n < 0 && errno != EINTR)
@@ -84,7 +85,7 @@ static int write_some(struct conn *c, struct err *e)
 	return 0;
 }
 
-/* 1: c->reply is there. */
+/* 1: c->reply is complete. */
 static int read_some(struct conn *c, struct err *e)
 {
 	char in[READ_SIZE];
@@ -100,8 +101,8 @@ static int read_some(struct conn *c, struct err *e)
 	if (r < 0)
 		return err_wrap(e, r, "answer of '%s'", c->call->socket);
 	if (r == 0 && n <= 0)
-		return err_kind(e, ERR_AGAIN, -ECONNRESET, "'%s' closed the connection unanswered",
-				c->call->socket);
+		return err_kind(e, ERR_AGAIN, -ECONNRESET,
+				"'%s' closed the connection without an answer", c->call->socket);
 	return r;
 }
 
@@ -145,7 +146,7 @@ int http1_send(const struct http1_call *call, struct err *e)
 		r = write_some(&c, e);
 		if (r < 0 || !c.out.n)
 			break;
-		r = wait_for(&c, POLLOUT) > 0 ? 0 : too_late(&c, "nothing taken by", e);
+		r = wait_for(&c, POLLOUT) > 0 ? 0 : too_late(&c, "request not read by", e);
 	}
 	cleanup_fd(&c.fd);
 	return r;

@@ -12,18 +12,18 @@
 #include "base/log.h"
 #include "wire/http/internal.h"
 
-/* An open connection: bytes to and from its session, and its end. https.c opens it. */
+/* An open connection: reading, writing and closing. */
 
 enum {
 	IDLE_MS = 30000,
 	PONG_MS = 15000,
-	READ_SIZE = 16 << 10, /* a record: nothing stays behind in the TLS layer */
-	READS_MAX = 16,	      /* in a row; then others get their turn */
+	READ_SIZE = 16 << 10, /* size of a TLS record: no decrypted bytes remain in the TLS layer */
+	READS_MAX = 16,	      /* consecutive reads before other callbacks of the loop run */
 	OUT_MAX = 1 << 20,
 	OUT_GATHER = 16 << 10,
 };
 
-/* Socket and TLS only. */
+/* Closes the socket and frees the TLS state. */
 static void https_drop(struct https *c)
 {
 	loop_del_fd(c->watch);
@@ -75,7 +75,7 @@ void https_free(struct https *c)
 
 /* --- writing --- */
 
-/* 1: all is written, 0: the socket is full. */
+/* 1: everything is written, 0: the socket is full. */
 static int write_out(struct https *c, struct err *e)
 {
 	while (c->out_at < c->out.len) {
@@ -87,7 +87,7 @@ static int write_out(struct https *c, struct err *e)
 			return (int)n;
 		c->out_at += (size_t)n;
 	}
-	/* A large body goes once, its room with it. */
+	/* Free the buffer, which may have grown for a large body. */
 	buf_done(&c->out);
 	buf_init(&c->out, OUT_MAX);
 	c->out_at = 0;
@@ -186,7 +186,7 @@ static void https_on_bytes(struct https *c)
 	c->ops->ready(c->arg);
 }
 
-/* --- is it there? --- */
+/* --- detecting a dead server --- */
 
 static void on_idle(void *arg)
 {
@@ -196,7 +196,7 @@ static void on_idle(void *arg)
 
 	c->idle = NULL;
 	if (c->pinged) {
-		err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "the server has said nothing for %d s",
+		err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "no data from the server for %d s",
 			 (int)(idle / 1000));
 		https_fail(c, &e);
 		return;
@@ -209,7 +209,7 @@ static void on_idle(void *arg)
 	c->idle = loop_add_timer(c->loop, c->pinged ? PONG_MS : IDLE_MS - idle, on_idle, c);
 }
 
-/* TLS is up. */
+/* Starts HTTP/2 after the TLS handshake. */
 static int https_begin(struct https *c, struct err *e)
 {
 	int r = h2_new(&c->h2, e);
@@ -252,15 +252,15 @@ size_t https_streams(const struct https *c)
 	return c->h2 ? h2_streams(c->h2) : 0;
 }
 
-/* From a name to an open connection: one address after another. */
+/* Opening a connection: resolves the name and tries one address after another. */
 
 /* An address whose packets a firewall drops must not use up the time for the other addresses. */
 enum { ATTEMPT_MS = 5000 };
 
 static void next_address(struct https *c);
 
-/* This address did not do. A server that was reached and whose certificate is wrong is the answer,
- * not a reason to go on. */
+/* Tries the next address, unless a server was reached whose certificate or protocol was rejected:
+ * that is the final error. */
 static void attempt_failed(struct https *c, const struct err *reason)
 {
 	c->last = *reason;
@@ -372,7 +372,7 @@ static void next_address(struct https *c)
 		https_fail(c, &c->last);
 		return;
 	}
-	/* The last one has all the time that is left. */
+	/* The attempt for the last address may use all the remaining time. */
 	if (c->next_addr + 1 < c->n_addrs)
 		c->attempt = loop_add_timer(c->loop, ATTEMPT_MS, on_attempt_over, c);
 	if (start_connect(c, &c->addrs[c->next_addr++], &c->last) < 0) {
@@ -399,10 +399,10 @@ static void on_resolved(void *arg, const struct ipaddr *v, size_t n, const struc
 static void on_deadline(void *arg)
 {
 	static const char *const stage[] = {
-		[HTTPS_RESOLVING] = "look the name up",
+		[HTTPS_RESOLVING] = "name not resolved",
 		[HTTPS_CONNECTING] = "no connection",
 		[HTTPS_HANDSHAKE] = "no TLS handshake",
-		[HTTPS_OPEN] = "no word of HTTP/2",
+		[HTTPS_OPEN] = "no HTTP/2 SETTINGS",
 		[HTTPS_CLOSED] = "",
 	};
 	struct https *c = arg;
@@ -413,7 +413,7 @@ static void on_deadline(void *arg)
 	https_fail(c, &e);
 }
 
-/* Later, so that nothing fails from within https_open(). */
+/* Deferred: `closed` must not be called before https_open() returns. */
 static void on_start(void *arg)
 {
 	struct https *c = arg;

@@ -17,32 +17,32 @@ struct https_conf {
 	const char *host; /* DNS name or IP address */
 	uint16_t port;
 	const char *tls_name; /* expected in the certificate; NULL: host */
-	struct tls_conf *tls; /* wants ALPN "h2" */
-	int connect_ms;	      /* for everything up to the first request */
+	struct tls_conf *tls; /* must have ALPN "h2" */
+	int connect_ms;	      /* timeout until `ready` */
 };
 
 struct https_ops {
 	void (*ready)(void *arg);
-	/* The end, once; every stream has been ended before, with the same error. Free it now or
-	 * later. */
+	/* Called once at the end of the connection, after every stream has ended with the same
+	 * error. The connection may be freed from here on. */
 	void (*closed)(void *arg, const struct err *e);
 };
 
 struct https;
 
-/* Strings are copied. Failures come by `closed`, never from within this call. */
+/* Strings are copied. Failures are reported by `closed`, after this call has returned. */
 struct https *https_open(struct loop *l, const struct https_conf *c, const struct https_ops *ops,
 			 void *arg);
-/* All its streams must have ended, or their `end` callbacks no longer matter. Must not be called
- * from one of their callbacks. */
+/* Frees the connection without calling `end` of open streams. Must not be called from a callback of
+ * a stream. */
 void https_free(struct https *c); /* NULL is fine */
 
-/* As h2_submit; only between `ready` and `closed`. ":authority" is the connection's. */
+/* As h2_submit; only between `ready` and `closed`. ":authority" is set here. */
 int https_submit(struct https *c, struct h2_request *r, const struct h2_handler *fn, void *arg,
 		 struct h2_stream **ret, struct err *e);
 void https_cancel(struct https *c, struct h2_stream *s);
 
-bool https_takes_requests(const struct https *c); /* ready, and no GOAWAY came */
+bool https_takes_requests(const struct https *c); /* ready, and no GOAWAY was received */
 size_t https_streams(const struct https *c);
 
 #endif

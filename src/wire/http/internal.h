@@ -11,13 +11,13 @@
 #include "wire/http/https.h"
 #include "wire/resolve.h"
 
-/* Internal to http1.c. */
+/* State of http1.c. */
 
 enum http1_framing { FRAME_NONE, FRAME_LENGTH, FRAME_CHUNKED, FRAME_EOF };
 
 struct http1_head {
 	struct http1_msg msg;
-	struct http1_field *fields; /* as many as there are, owned by struct http1 */
+	struct http1_field *fields; /* msg.n_fields elements, owned by struct http1 */
 	int minor;
 	enum http1_framing framing;
 	uint64_t length; /* FRAME_LENGTH */
@@ -49,7 +49,7 @@ struct http1_chunks {
 	unsigned int digits;
 	size_t extra; /* bytes of extensions and trailer so far */
 	struct http1_lines lines;
-	bool colon; /* in this line of the trailer */
+	bool colon; /* the current line of the trailer has a colon */
 };
 
 /* State of https.c. */
@@ -66,7 +66,7 @@ struct https {
 	struct loop *loop;
 	const struct https_ops *ops;
 	void *arg;
-	char *host, *name, *where; /* where: "host:port", as in a URL */
+	char *host, *name, *where; /* where: "host:port", for :authority */
 	uint16_t port;
 	struct tls_conf *conf;
 	enum https_state state;
@@ -76,13 +76,13 @@ struct https {
 	size_t n_addrs, next_addr;
 	struct loop_timer *deadline, *attempt;
 	int connect_ms;
-	struct err last; /* why the previous address failed */
+	struct err last; /* error of the previous address */
 	/* the connection */
 	int fd;
 	struct loop_fd *watch;
 	struct tls *tls;
 	struct h2 *h2;
-	struct buf out; /* taken from h2, not written yet */
+	struct buf out; /* output of h2, written to the socket up to out_at */
 	size_t out_at;
 	struct loop_timer *kick, *idle;
 	int64_t heard;

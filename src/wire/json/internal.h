@@ -10,9 +10,9 @@ enum { JSON_DEPTH_MAX = 32 };
 
 /* Zeroed memory that lives as long as the document. */
 void *json_alloc(struct json_doc *d, size_t n, size_t size);
-/* As Go's foldName: equal but for case ('s' is also U+017F, 'k' also U+212A). */
+/* Case-insensitive comparison as Go's foldName ('s' also matches U+017F, 'k' also U+212A). */
 bool json_key_folds(const char *key, const char *name);
-/* A value whose bytes are ready: the comma and the line before it, then the text. */
+/* Writes a serialized value, preceded by comma and line break as needed. */
 void jo_text(struct json_out *o, const char *text);
 
 #endif

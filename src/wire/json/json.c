@@ -15,7 +15,7 @@
 #include "base/sorted.h"
 #include "wire/json/internal.h"
 
-/* Documents and values: yyjson behind our own limits. */
+/* Documents and values: yyjson with additional limits. */
 
 struct chunk {
 	struct chunk *next;
@@ -27,7 +27,7 @@ struct json_doc {
 	struct chunk *chunks;
 };
 
-/* A struct json is a yyjson_val that is only ever read. */
+/* A struct json is a read-only yyjson_val. */
 static yyjson_val *val_of(const struct json *v)
 {
 	return (yyjson_val *)v;
@@ -38,7 +38,8 @@ static const struct json *json_of(yyjson_val *v)
 	return (const struct json *)v;
 }
 
-/* "3:14: what": line and column (in characters) of the byte at `pos`, both from 1. */
+/* Sets the error "3:14: what": line and column (in characters) of the byte at `pos`, both from
+ * 1. */
 static int fail_with(struct span text, size_t pos, int code, struct err *e, const char *what)
 {
 	unsigned int line = 1, column = 1;
@@ -72,10 +73,10 @@ static bool skip_string(struct span text, size_t *i)
 	return true;
 }
 
-/* A container that is open at some byte of a text. */
+/* A container that is open at the scanned position. */
 struct level {
-	struct span key; /* of the member at hand */
-	size_t index;	 /* of the element at hand */
+	struct span key; /* of the current member */
+	size_t index;	 /* of the current element */
 	bool is_list;
 };
 
@@ -89,7 +90,8 @@ static void put_place(struct buf *b, const struct level *v, int depth)
 				   (int)(v[i].key.n < 64 ? v[i].key.n : 64), v[i].key.p);
 }
 
-/* "request.object.spec.ips[9999]": what stands at the byte `pos` of a text that was sound up to there. */
+/* The path of the value at the byte `pos`, such as "request.object.spec.ips[9999]"; the text must
+ * be valid up to there. */
 static void place_at(struct span text, size_t pos, struct buf *ret)
 {
 	struct level v[JSON_DEPTH_MAX + 1] = {0};
@@ -130,8 +132,9 @@ static int too_many(struct span text, size_t pos, size_t values, struct err *e)
 }
 
 /*
- * What yyjson has no limit for. Runs over text that may not be JSON at all: it only counts. A value begins a container
- * or comes after another one; a key ends with a colon.
+ * Enforces the limits that yyjson lacks (depth, number of values, NUL in strings) before it parses.
+ * The text may be invalid JSON: only brackets, strings and separators are counted. A key ends with
+ * a colon.
  */
 static int check_limits(struct span text, size_t values, struct err *e)
 {
@@ -158,7 +161,8 @@ static int fail_read(struct span text, const yyjson_read_err *r, struct err *e)
 {
 	switch (r->code) {
 	case YYJSON_READ_ERROR_MEMORY_ALLOCATION:
-		free(xmalloc(SIZE_MAX / 2)); /* exits with the usual words */
+		free(xmalloc(SIZE_MAX /
+			     2)); /* fails and exits with the message for exhausted memory */
 		return -ENOMEM;
 	case YYJSON_READ_ERROR_UNEXPECTED_END:
 		return fail_at(text, r->pos, e, "unexpected end of JSON input");
@@ -180,14 +184,14 @@ int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_
 	int r;
 
 	if (text.n > max)
-		return err_kind(e, ERR_DECODE, -EFBIG, "%zu bytes of JSON, %zu are allowed", text.n,
-				max);
+		return err_kind(e, ERR_DECODE, -EFBIG, "%zu bytes of JSON, the limit is %zu",
+				text.n, max);
 	if (span_trim(text).n == 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "unexpected end of JSON input");
 	r = check_limits(text, values, e);
 	if (r < 0)
 		return r;
-	/* Without YYJSON_READ_INSITU the text is not written to. */
+	/* Without YYJSON_READ_INSITU yyjson does not write to the text. */
 	doc = yyjson_read_opts((char *)text.p, text.n, YYJSON_READ_BIGNUM_AS_RAW, NULL, &reason);
 	if (!doc)
 		return fail_read(text, &reason, e);
@@ -224,7 +228,7 @@ void *json_alloc(struct json_doc *d, size_t n, size_t size)
 {
 	struct chunk *c;
 
-	/* n counts values of a parsed text: no overflow. */
+	/* n counts values of a parsed text: the product cannot overflow. */
 	c = xcalloc(1, sizeof(*c) + n * size);
 	c->next = d->chunks;
 	d->chunks = c;
@@ -266,13 +270,13 @@ const char *json_string(const struct json *v)
 	return yyjson_get_str(val_of(v));
 }
 
-/* A number whose text no C type holds (64 bits, a double); NULL for any other value. */
+/* The text of a number that fits neither 64 bits nor a double; NULL for any other value. */
 static const char *json_raw(const struct json *v)
 {
 	return yyjson_get_raw(val_of(v));
 }
 
-/* Of an integer above INT64_MAX. */
+/* The value of an integer above INT64_MAX. */
 static uint64_t json_unsigned(const struct json *v)
 {
 	return yyjson_get_uint(val_of(v));
@@ -327,7 +331,7 @@ const struct json *json_walk_next(struct json_walk *w, const char **key)
 	if (w->left == 0)
 		return NULL;
 	if (w->pairs)
-		v++; /* a key stands right before its value */
+		v++; /* yyjson stores a key directly before its value */
 	w->left--;
 	w->next = json_of(unsafe_yyjson_get_next(v));
 	return json_of(v);
@@ -361,7 +365,7 @@ static int by_key(const void *a, const void *b)
 	const struct json_member *x = a, *y = b;
 	int r = strcmp(x->key, y->key);
 
-	return r ? r : x->v < y->v ? -1 : 1; /* values stand in memory in document order */
+	return r ? r : x->v < y->v ? -1 : 1; /* yyjson stores values in document order */
 }
 
 struct json_index json_index_of(const struct json *obj)
@@ -408,7 +412,8 @@ bool json_key_folds(const char *key, const char *name)
 	for (; *name; name++) {
 		char want = lower(*name);
 
-		/* The only characters outside ASCII that fold into it (Unicode simple folding). */
+		/* The only non-ASCII characters that fold to ASCII letters (Unicode simple
+		 * folding). */
 		if (want == 's' && strncmp(key, "\u017f", 2) == 0)
 			key += 2;
 		else if (want == 'k' && strncmp(key, "\u212a", 3) == 0)
@@ -431,9 +436,9 @@ const struct json *json_get_go(const struct json *obj, const char *key)
 	return found;
 }
 
-/* Writes parsed values and real numbers. */
+/* Writing parsed values and real numbers. */
 
-/* The fewest digits that read back as v: "d.ddde[+-]xx". */
+/* Formats v as "d.ddde[+-]xx" with the fewest digits that parse back to v. */
 static void shortest(double v, char ret[static 32])
 {
 	for (int digits = 0; digits < 17; digits++) {
@@ -443,7 +448,7 @@ static void shortest(double v, char ret[static 32])
 	}
 }
 
-/* Plain notation of 0.`digits` * 10^(point), zeros filled in on either side. */
+/* Appends 0.`digits` * 10^(point) in plain notation, padded with zeros on either side. */
 static void add_plain(struct buf *b, const char *digits, int point)
 {
 	int n = (int)strlen(digits);
@@ -459,7 +464,7 @@ static void add_plain(struct buf *b, const char *digits, int point)
 	}
 }
 
-/* Go's: plain from 1e-6 to 1e21, else "1e-7", "1.5e+21". */
+/* Writes a number as Go does: plain from 1e-6 to 1e21, else "1e-7", "1.5e+21". */
 void jo_real(struct json_out *o, double v)
 {
 	char text[32], *exp, *from = text, digits[24] = "";
@@ -473,7 +478,7 @@ void jo_real(struct json_out *o, double v)
 	exp = strchr(text, 'e');
 	exponent = atoi(exp + 1);
 	*exp = '\0';
-	jo_text(o, ""); /* the comma and the line */
+	jo_text(o, ""); /* writes the comma and line break */
 	if (v != 0 && (exponent < -6 || exponent >= 21)) {
 		buf_printf(o->b, "%se%s%d", text, exponent < 0 ? "" : "+", exponent);
 		return;
@@ -494,7 +499,7 @@ static void add_number(struct json_out *o, const struct json *v)
 	if (raw)
 		jo_text(o, raw);
 	else if (yyjson_is_sint(val_of(v)) && yyjson_get_sint(val_of(v)) == 0)
-		jo_text(o, "-0"); /* what jo_real() writes of -0.0, and Go again of that */
+		jo_text(o, "-0"); /* as jo_real() and Go write -0.0 */
 	else if (json_int(v, &n) == 0)
 		jo_int(o, n);
 	else if (json_is_integer(v))
@@ -503,7 +508,7 @@ static void add_number(struct json_out *o, const struct json *v)
 		jo_real(o, json_real(v));
 }
 
-/* As Go writes a map: bytewise by key, the last of equal keys. */
+/* Writes members as Go writes a map: sorted bytewise by key, of equal keys the last one. */
 static void add_sorted(struct json_out *o, const struct json *v)
 {
 	auto_json_index struct json_index x = json_index_of(v);
@@ -542,7 +547,7 @@ static void add_array(struct json_out *o, const struct json *list, bool sorted)
 	jo_end_arr(o);
 }
 
-/* Recursion ends at JSON_DEPTH_MAX: a parsed value is no deeper. */
+/* The recursion is bounded: a parsed value is at most JSON_DEPTH_MAX deep. */
 void jo_val(struct json_out *o, const struct json *v, bool sorted)
 {
 	switch (json_kind(v)) {
@@ -582,7 +587,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Letters to insert, delete or replace to turn a into b, whatever their case (Levenshtein). */
+/* Levenshtein distance of a and b, ignoring case. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t row[KEY_MAX + 1], n = strlen(b);
@@ -636,7 +641,7 @@ static void new_line(struct json_out *o)
 		buf_printf(o->b, "\n%*s", o->indent * o->depth, "");
 }
 
-/* Before each key and each value: the comma and the line it stands on. */
+/* Writes the comma and line break before a key or value. */
 static void begin(struct json_out *o)
 {
 	if (o->after_key) {
@@ -688,7 +693,7 @@ void jo_end_arr(struct json_out *o)
 	close_with(o, ']');
 }
 
-/* Bytes of the valid UTF-8 sequence at p (at most n), 0 when it is none. */
+/* Length of the valid UTF-8 sequence at p (at most n bytes), 0: invalid. */
 static size_t utf8_len(const unsigned char *p, size_t n)
 {
 	size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -718,7 +723,7 @@ static void add_ascii(struct buf *b, unsigned char c)
 		buf_char(b, (char)c);
 }
 
-/* How many bytes stand as they are. */
+/* Number of bytes at p that need no escaping. */
 static size_t plain_len(const unsigned char *p, size_t n)
 {
 	size_t i = 0;
@@ -748,7 +753,8 @@ static void add_string(struct buf *b, const char *s)
 		} else if (n == 1) {
 			add_ascii(b, *p);
 		} else if (n == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] & 0xfe) == 0xa8) {
-			buf_printf(b, "\\u20%02x", p[2] - 0x80); /* JavaScript's line ends */
+			/* line terminators of JavaScript */
+			buf_printf(b, "\\u20%02x", p[2] - 0x80);
 		} else {
 			buf_add(b, p, n);
 		}

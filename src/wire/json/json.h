@@ -4,7 +4,7 @@
 
 /*
  * Strict JSON (depth 32, size cap, valid UTF-8, no NUL in strings, nothing after the document),
- * read by field tables that name the place: "conf.mtu is 1, wants 68 to 65535".
+ * read by field tables whose errors name the path: "conf.mtu is 1, wants 68 to 65535".
  *
  * A document owns its strings; values are borrowed from it. Keys in a table flagged JSON_GO match
  * as Go's encoding/json does: exact first, else without case; the last duplicate wins; null
@@ -24,8 +24,9 @@ struct json; /* a value; opaque */
 int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e);
 /*
  * For untrusted input: at most `values` values, which take 16 bytes each in memory; a key counts as
- * one, an empty container as two. They are counted before the tree is built. -E2BIG names the place
- * of the excess: "1:52: more than 262144 values, at request.object.spec.ips[9999]".
+ * one, an empty container as two. They are counted before the tree is built. -E2BIG names the path
+ * of the first value above the limit: "1:52: more than 262144 values, at
+ * request.object.spec.ips[9999]".
  */
 int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_t values,
 		      struct err *e);
@@ -38,7 +39,7 @@ enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSO
 enum json_kind json_kind(const struct json *v); /* NULL v is JSON_NULL */
 const char *json_kind_name(const struct json *v);
 bool json_bool(const struct json *v);
-const char *json_string(const struct json *v);	  /* NUL-terminated, borrowed; NULL if no string */
+const char *json_string(const struct json *v);	  /* NUL-terminated, borrowed; NULL: not a string */
 int json_int(const struct json *v, int64_t *ret); /* integral numbers only; -EINVAL, -ERANGE */
 size_t json_len(const struct json *v);		  /* elements of array, pairs of object */
 const struct json *json_at(const struct json *v, size_t i); /* array element; O(i) */
@@ -46,8 +47,8 @@ const struct json *json_at(const struct json *v, size_t i); /* array element; O(
 const struct json *json_pair(const struct json *v, size_t i, const char **key);
 
 /*
- * json_at() and json_pair() count from the start each time: fine for tens of elements. A walk
- * costs one step an element, for what may be long or hostile.
+ * json_at() and json_pair() count from the start each time: fine for tens of elements. A walk costs
+ * one step per element: use it for long or untrusted collections.
  *
  *	struct json_walk w = json_walk_start(list);
  *	while ((v = json_walk_next(&w, &key)))
@@ -57,7 +58,8 @@ struct json_walk {
 	size_t left;
 	bool pairs;
 };
-struct json_walk json_walk_start(const struct json *v); /* neither array nor object: empty */
+/* a value that is neither array nor object has no elements */
+struct json_walk json_walk_start(const struct json *v);
 /* NULL at the end; *key (may be a NULL pointer) is NULL in an array. */
 const struct json *json_walk_next(struct json_walk *w, const char **key);
 
@@ -71,14 +73,15 @@ const struct json *json_get_go(const struct json *obj, const char *key); /* Go's
  *	auto_json_index struct json_index x = json_index_of(obj);
  */
 struct json_index {
-	struct json_member *v; /* sorted by key, of equal keys the last one only */
+	struct json_member *v; /* sorted by key; of equal keys only the last one */
 	size_t n;
 };
 struct json_member {
 	const char *key;
 	const struct json *v;
 };
-struct json_index json_index_of(const struct json *obj); /* no object: empty */
+/* a value that is not an object has an empty index */
+struct json_index json_index_of(const struct json *obj);
 const struct json *json_index_get(const struct json_index *x, const char *key);
 void json_index_cleanup(struct json_index *x);
 #define auto_json_index __attribute__((cleanup(json_index_cleanup)))
@@ -100,9 +103,9 @@ enum json_type {
 	J_BOOL, /* bool */
 	J_INT,	/* int64_t, min..max (both 0: any) */
 	J_STRS, /* struct json_strs: array of strings */
-	J_IP,	/* struct ipaddr; "" leaves it alone */
+	J_IP,	/* struct ipaddr; "" leaves the member unchanged */
 	J_NET,	/* struct ipnet: CIDR */
-	J_MAC,	/* struct mac; "" leaves it alone */
+	J_MAC,	/* struct mac; "" leaves the member unchanged */
 	J_VAL,	/* const struct json *: anything, borrowed */
 	J_OBJ,	/* sub-table read into the struct at offset */
 	J_OBJS, /* struct json_list: array of objects read by sub-table, elements of `size` */
@@ -127,12 +130,12 @@ struct json_field {
 	int64_t min, max; /* J_INT; also max length of J_STR when not 0 */
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
-	bool own;	      /* unirail's own key: the program that it replaces ignores it */
+	bool own;	      /* a key of unirail, which the replaced program ignores */
 	const char *fallback; /* for `unirail help`: the default as text; NULL: none */
 	const char *help;     /* for `unirail help`: one sentence; NULL: not listed */
 };
 
-/* The documentation of a key of a user's configuration, last in its row. */
+/* The last members of a row: documentation of a key of users' configuration. */
 #define JSON_DOC(the_default, text) .fallback = (the_default), .help = (text)
 #define JSON_OWN(the_default, text) .own = true, JSON_DOC(the_default, text)
 
@@ -141,7 +144,7 @@ enum { JSON_GO = 1, JSON_CLOSED = 2 /* an unknown key is an error unless it begi
 struct json_table {
 	const struct json_field *fields; /* ended by {0} */
 	unsigned int flags;
-	size_t size; /* of the struct, for J_OBJS */
+	size_t size; /* size of the element struct, for J_OBJS */
 };
 
 /* A list of tables, ended by NULL, as a constant. */
@@ -152,11 +155,11 @@ struct json_table {
 	}
 
 /* `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind ERR_CONF.
- * The document takes what it must allocate, hence not const. */
+ * Not const, since allocated memory belongs to the document. */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e);
 
-/* The same for one value that is no object: f says what it is (its name is not used). */
+/* The same for a value that is not an object, described by f (its name is not used). */
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 
@@ -189,7 +192,7 @@ void jo_uint(struct json_out *o, uint64_t v);
 void jo_bool(struct json_out *o, bool v);
 void jo_null(struct json_out *o);
 void jo_real(struct json_out *o, double v);
-/* A parsed value again; sorted: object keys bytewise, as Go writes a map. Numbers keep their
+/* Writes a parsed value; sorted: object keys in byte order, as Go writes a map. Numbers keep their
  * text's meaning (integers exact, reals as Go's float64). */
 void jo_val(struct json_out *o, const struct json *v, bool sorted);
 /* key and value in one call */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading by field tables: the part of json.h that knows what a caller wants. */
+/* Reading JSON by field tables. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "wire/json/internal.h"
 #include "wire/json/suggest.h"
 
-/* Where we are, for words: "conf.ipam.ranges[0]". Too long a name is cut. */
+/* Path of the current value for error messages: "conf.ipam.ranges[0]". A long path is truncated. */
 struct place {
 	char s[256];
 };
@@ -18,7 +18,7 @@ static struct place place_key(const char *place, const char *key)
 {
 	struct place p;
 
-	/* A cut name still says where. */
+	/* A truncated path is accepted: its start still identifies the value. */
 	if (snprintf(p.s, sizeof(p.s), "%s%s%s", place, *place ? "." : "", key) < 0)
 		p.s[0] = '\0';
 	return p;
@@ -33,7 +33,7 @@ static struct place place_index(const char *place, size_t i)
 	return p;
 }
 
-/* The value in the user's own words, cut after 64 bytes. */
+/* The value as written in the document, truncated after 64 bytes. */
 static void describe(const struct json *v, char ret[static 80])
 {
 	enum { SHOWN = 64 };
@@ -133,7 +133,7 @@ static int read_strs(struct json_doc *d, const struct json *v, struct json_strs 
 	return 0;
 }
 
-/* Empty is absent for Go's net.IP and net.HardwareAddr. */
+/* An empty string counts as absent, as with Go's net.IP and net.HardwareAddr. */
 static int read_ip(const struct json *v, struct ipaddr *into, const char *place, struct err *e)
 {
 	const char *s = json_string(v);
@@ -165,7 +165,7 @@ static int read_mac(const struct json *v, struct mac *into, const char *place, s
 	return 0;
 }
 
-/* seen NULL: none. */
+/* seen NULL: the field has no such value. */
 static int check_required(const struct json_table *t, const bool *seen, const char *place,
 			  struct err *e)
 {
@@ -227,7 +227,8 @@ int json_read_value(struct json_doc *d, const struct json *v, const struct json_
 	return read_field(d, f, v, into, place, e);
 }
 
-/* The field a key sets: by its exact name, else in Go's tables by its name in any case. */
+/* The field that a key sets: the exact name first; in a table with JSON_GO then the name in any
+ * case. */
 static const struct json_field *field_of(const struct json_table *t, const char *key)
 {
 	for (const struct json_field *f = t->fields; f->name; f++)
@@ -262,9 +263,8 @@ static size_t field_count(const struct json_table *t)
 }
 
 /*
- * In document order, each key into its field: so the last of several wins whatever its case, and
- * objects given twice merge, both as in Go. A later version adds a key with '~' if an older one
- * may ignore it.
+ * Reads the keys in document order, so the last of several spellings of a key wins and a repeated
+ * object is merged, as in Go. A later version adds a key with '~' if an older one may ignore it.
  */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e)

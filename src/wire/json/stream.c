@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A piece's room is kept for the next one up to here. */
+/* Buffer capacity that is retained between pieces. */
 enum { KEEP_MAX = 16 << 10 };
 
 void json_split_init(struct json_split *s, enum json_split_mode mode, size_t max)
@@ -31,7 +31,7 @@ static int bad(struct json_split *s, const char *what)
 			s->mode == JSON_SPLIT_LIST ? "list" : "stream", what);
 }
 
-/* Depth and strings; true when c is structure, not inside a string. */
+/* Updates depth and string state; true when c is outside of strings. */
 static bool track(struct json_split *s, char c)
 {
 	if (s->in_string) {
@@ -57,9 +57,9 @@ static void begin_piece(struct json_split *s)
 	buf_reset(&s->piece);
 }
 
-/* --- a stream --- */
+/* --- JSON_SPLIT_STREAM --- */
 
-/* 1: the byte ends an object. */
+/* Processes one byte. 1: it ends an object. */
 static int stream_byte(struct json_split *s, char c)
 {
 	bool structure;
@@ -67,7 +67,7 @@ static int stream_byte(struct json_split *s, char c)
 	if (s->depth == 0 && is_space(c))
 		return 0;
 	if (s->depth == 0 && c != '{')
-		return bad(s, "something that is not an object");
+		return bad(s, "not an object");
 	if (s->depth == 0)
 		begin_piece(s);
 	structure = track(s, c);
@@ -79,9 +79,9 @@ static int stream_byte(struct json_split *s, char c)
 	return s->depth == 0;
 }
 
-/* --- a list --- */
+/* --- JSON_SPLIT_LIST --- */
 
-/* Depth counts from the list's own object; an item's begins at 2. */
+/* Depth 1 is the list object, so an item starts at depth 2. */
 static int item_byte(struct json_split *s, char c)
 {
 	bool structure = track(s, c);
@@ -124,7 +124,7 @@ static void add_key(struct json_split *s, bool was_inside)
 		s->key_n = s->rest.len + 1 - s->key_at;
 }
 
-/* 2: the byte ends the list. */
+/* Processes one byte outside of the items. 2: it ends the list. */
 static int rest_byte(struct json_split *s, char c)
 {
 	bool inside = s->in_string, structure;
@@ -132,9 +132,10 @@ static int rest_byte(struct json_split *s, char c)
 	if (s->depth == 0 && is_space(c))
 		return 0;
 	if (s->depth == 0 && (c != '{' || s->done))
-		return bad(s, s->done ? "something after it" : "it is not an object");
+		return bad(s, s->done ? "data after its end" : "it is not an object");
 	structure = track(s, c);
-	/* A value that is a string hides the key before it; it is none itself after the comma. */
+	/* Tracks the last string of depth 1: a string value replaces its key, and the comma clears
+	 * it. */
 	if (s->depth == 1)
 		add_key(s, inside);
 	buf_char(&s->rest, c);
@@ -160,7 +161,7 @@ static int has_room(struct json_split *s)
 {
 	if (s->piece.over || s->rest.over)
 		return err_kind(&s->err, ERR_DECODE, -EFBIG,
-				"the answer has a piece longer than %zu bytes", s->max);
+				"an object of the answer is longer than %zu bytes", s->max);
 	return 0;
 }
 
@@ -175,8 +176,8 @@ static int one_byte(struct json_split *s, char c)
 	return r;
 }
 
-/* What is inside a string, up to where it may end: most of what is long, and nothing else reads
- * it. */
+/* Copies the inside of a string up to the next quote or backslash in one step: most bytes of large
+ * objects are inside strings. */
 static size_t take_text(struct json_split *s, struct span in)
 {
 	bool piece = s->mode == JSON_SPLIT_STREAM || s->in_items;

@@ -9,7 +9,7 @@
  *                      the object itself with that array empty
  *   JSON_SPLIT_STREAM  objects one after another, as a watch sends them
  *
- * It only finds where pieces end; json_parse() validates each piece.
+ * The splitter only finds the end of each piece; json_parse() validates it.
  */
 
 #include <stdbool.h>
@@ -19,16 +19,16 @@
 
 enum json_split_mode { JSON_SPLIT_LIST, JSON_SPLIT_STREAM };
 
-enum { JSON_PIECE_MAX = 4 << 20 }; /* etcd keeps no object above 1.5 MiB */
+enum { JSON_PIECE_MAX = 4 << 20 }; /* etcd stores objects of at most 1.5 MiB */
 
 struct json_split {
 	enum json_split_mode mode;
 	size_t max;
-	struct buf piece, rest; /* rest: the list but for its items */
+	struct buf piece, rest; /* rest: the list without its items */
 	int depth;
 	bool in_string, escaped;
 	bool in_items, wants_value, done, handed;
-	size_t key_at, key_n; /* in rest: the last string of depth 1 */
+	size_t key_at, key_n; /* offsets in `rest` of the last string of depth 1 */
 	struct err err;
 };
 
@@ -36,9 +36,9 @@ void json_split_init(struct json_split *s, enum json_split_mode mode, size_t max
 void json_split_done(struct json_split *s);
 
 /*
- * Takes bytes off *in. 1: *ret is a piece, valid until the next call, and what is left in *in comes
- * after it; *item is false for the list itself. 0: all were taken. -EBADMSG, -EFBIG, kind
- * ERR_DECODE: from then on every call says so again.
+ * Consumes bytes of *in. 1: *ret is a piece, valid until the next call, and *in has the bytes after
+ * it; *item is false for the list itself. 0: all bytes are consumed. -EBADMSG, -EFBIG, kind
+ * ERR_DECODE: every further call returns the same error.
  */
 int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
 		  struct err *e);

@@ -16,10 +16,10 @@ struct json_tree {
 	enum json_kind kind;
 	bool on; /* JSON_BOOL */
 	char *key;
-	char *text; /* of JSON_STRING; of JSON_NUMBER as it is written; NULL: of `from` */
+	char *text; /* value of a JSON_STRING, digits of a JSON_NUMBER; NULL: in `from` */
 	struct json_tree *first, *last, *next;
-	const struct json
-		*from; /* what the node stands for as long as it is folded; NULL: unfolded */
+	/* document value of a folded node, whose children are not created yet; NULL: unfolded */
+	const struct json *from;
 };
 
 struct json_tree *json_tree_new(enum json_kind kind)
@@ -50,7 +50,7 @@ static char *number_text(const struct json *v)
 	return buf_take(&b);
 }
 
-/* No deeper than the document is. */
+/* The recursion is bounded by the depth of the document. */
 struct json_tree *json_tree_of(const struct json *v)
 {
 	struct json_tree *t = json_tree_new(json_kind(v));
@@ -81,7 +81,7 @@ struct json_tree *json_tree_over(const struct json *v)
 	return t;
 }
 
-/* The members or items of a container that was accessed, each folded itself. */
+/* Creates the members or items of an accessed container, as folded nodes. */
 static void unfold(struct json_tree *t)
 {
 	struct json_walk w = json_walk_start(t->from);
@@ -175,7 +175,7 @@ struct json_tree *json_tree_member(const struct json_tree *t, const char *key)
 
 	if (json_tree_kind(t) != JSON_OBJECT)
 		return NULL;
-	unfold((struct json_tree *)t); /* what it says stays the same */
+	unfold((struct json_tree *)t); /* unfolding does not change the value */
 	for (struct json_tree *c = t->first; c; c = c->next)
 		if (strcmp(c->key, key) == 0)
 			found = c;
@@ -216,7 +216,7 @@ void json_tree_drop(struct json_tree *t, const char *key)
 		json_tree_free(c);
 }
 
-/* Where the member was, if it was. */
+/* Replaces an existing member in place, otherwise appends. */
 void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v)
 {
 	struct json_tree *c = json_tree_member(t, key), tmp;

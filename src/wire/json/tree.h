@@ -21,9 +21,9 @@ struct json_tree;
 
 struct json_tree *json_tree_of(const struct json *v);
 /*
- * The same over a document that must outlive the tree: nodes are created only for what is accessed,
- * the rest is written from the document. For untrusted input, since a copied value takes 100 bytes
- * or more.
+ * The same over a document that must outlive the tree: nodes are created only for accessed
+ * containers, all else is written from the document. For untrusted input, since a copied value
+ * takes 100 bytes or more.
  */
 struct json_tree *json_tree_over(const struct json *v);
 struct json_tree *json_tree_new(enum json_kind kind); /* JSON_OBJECT, JSON_ARRAY */
@@ -32,31 +32,33 @@ void json_tree_cleanup(struct json_tree **t);
 #define auto_tree __attribute__((cleanup(json_tree_cleanup)))
 
 enum json_kind json_tree_kind(const struct json_tree *t); /* NULL: JSON_NULL */
-const char *json_tree_text(const struct json_tree *t);	  /* NULL: no string */
+const char *json_tree_text(const struct json_tree *t);	  /* NULL: not a string */
 bool json_tree_true(const struct json_tree *t);
 int json_tree_int(const struct json_tree *t, int64_t *ret);
-bool json_tree_same(const struct json_tree *t, const struct json *v); /* the order of keys aside */
+/* ignores the order of keys */
+bool json_tree_same(const struct json_tree *t, const struct json *v);
 
 /* --- objects --- */
 
 struct json_tree *json_tree_member(const struct json_tree *t, const char *key);
-/* The member as an object, made when it is absent or null; NULL when it is something else. */
+/* The member as an object, created if absent or null; NULL: it has another kind. */
 struct json_tree *json_tree_member_object(struct json_tree *t, const char *key);
-void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v); /* v is t's now */
+/* t becomes the owner of v */
+void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v);
 void json_tree_put_text(struct json_tree *t, const char *key, const char *text);
 void json_tree_put_int(struct json_tree *t, const char *key, int64_t n);
 void json_tree_put_bool(struct json_tree *t, const char *key, bool on);
 void json_tree_drop(struct json_tree *t, const char *key);
-/* Out of the object, the caller's; NULL: there is none. */
+/* Removes the member and passes it to the caller; NULL: no such member. */
 struct json_tree *json_tree_take(struct json_tree *t, const char *key);
 
-/* --- arrays: the first item, then the next of it --- */
+/* --- arrays: the first item, and the item after an item --- */
 
 struct json_tree *json_tree_first(const struct json_tree *t);
 struct json_tree *json_tree_next(const struct json_tree *item);
 void json_tree_push(struct json_tree *t, struct json_tree *v);
 void json_tree_push_text(struct json_tree *t, const char *text);
-void json_tree_set_text(struct json_tree *t, const char *text); /* whatever it was */
+void json_tree_set_text(struct json_tree *t, const char *text); /* replaces any previous value */
 
 void json_tree_write(const struct json_tree *t, struct json_out *o);
 

@@ -7,7 +7,8 @@
 /* Decodes base64 (whitespace is ignored) into a NUL-terminated string owned by the caller. -EINVAL:
  * invalid base64, or the content has a NUL. */
 int base64_decode(struct span s, char **ret);
-/* The standard alphabet, padded, as Go's []byte in JSON; the caller's. */
+/* Encodes with the standard alphabet and padding, as Go's []byte in JSON; the caller frees the
+ * string. */
 char *base64_encode(struct span s);
 
 #endif

@@ -18,8 +18,8 @@
 
 /* The session of a client's last connection. */
 struct tls_saved_session {
-	char *name;    /* that the server's certificate was verified for; NULL: there is none */
-	int64_t until; /* it may be resumed, seconds since the epoch */
+	char *name;    /* verified name of the server; NULL: no session is saved */
+	int64_t until; /* expiry, seconds since the epoch */
 	mbedtls_ssl_session session;
 };
 
@@ -33,26 +33,26 @@ struct tls_conf {
 	mbedtls_pk_context key;
 	const char *alpn[2];
 	struct tls_saved_session saved;
-	mbedtls_ssl_ticket_context tickets; /* a server's keys */
+	mbedtls_ssl_ticket_context tickets; /* ticket keys of a server */
 	const struct tls_check *at_hand;    /* connection that mbedTLS is currently processing */
 };
 
 /* Findings of the verification of a peer's chain, for the error text. */
 struct tls_check {
-	char *name;	  /* expected in the certificate; NULL on a server */
-	struct ipaddr ip; /* the same as an address; family 0: it is none */
+	char *name;	  /* name expected in the certificate; NULL on a server */
+	struct ipaddr ip; /* the name parsed as an IP address; family 0: it is a DNS name */
 	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
-	bool verified;	  /* a chain was verified; a session that is resumed has none */
+	bool verified;	  /* a chain was verified; false for a resumed session */
 	int64_t end; /* when the first certificate of the chain expires, seconds since the epoch */
-	mbedtls_x509_time from, to; /* validity of the certificate that is out of it */
-	struct buf names;	    /* what the peer's certificate is for */
+	mbedtls_x509_time from, to; /* validity of the expired or not yet valid certificate */
+	struct buf names;	    /* names in the peer's certificate, for the error */
 };
 
 void tls_check_init(struct tls_check *c, const char *name);
 void tls_check_done(struct tls_check *c);
 /* mbedTLS's verify callback; arg is a struct tls_check. */
 int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags);
-/* Sets e by what was found. */
+/* Sets e from the findings. */
 int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e);
 
 int tls_random(void *arg, unsigned char *p, size_t n); /* mbedTLS's f_rng */

@@ -22,11 +22,11 @@ struct tls {
 	mbedtls_ssl_context ssl;
 	struct tls_check check;
 	int fd;
-	bool starved; /* the socket had nothing */
-	bool left;    /* we have said goodbye */
+	bool starved; /* the last read or write of the socket returned EAGAIN */
+	bool left;    /* close_notify was sent */
 	uint32_t events;
-	int64_t until; /* of the session that this connection resumes */
-	int broken;    /* once it failed it stays failed */
+	int64_t until; /* expiry of the session that this connection resumes */
+	int broken;    /* mbedTLS error that all further calls return */
 };
 
 static int give(void *arg, const unsigned char *p, size_t n)
@@ -39,7 +39,7 @@ static int give(void *arg, const unsigned char *p, size_t n)
 	while (r < 0 && errno == EINTR);
 	if (r >= 0)
 		return (int)r;
-	/* A peer that refuses and closes has said why: the next read finds it. */
+	/* The peer has closed, usually after an alert with the reason: the next read returns it. */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return (int)n;
 	t->starved = errno == EAGAIN;
@@ -68,7 +68,8 @@ static void forget(struct tls_saved_session *k)
 	*k = (struct tls_saved_session){.session = k->session};
 }
 
-/* A client's connection begins: the kept session is used, if it is this server's; then *until is its time. */
+/* Resumes the saved session of a client if it belongs to this server name; *until is then its
+ * expiry. */
 static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
 			    const struct tls_check *check, int64_t *until)
 {
@@ -76,7 +77,7 @@ static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
 
 	if (!k->name || !check->name || strcmp(k->name, check->name))
 		return;
-	/* Not again if this connection fails: the next handshake is a full one. */
+	/* A session is tried once: if this connection fails, the next handshake is a full one. */
 	if (time(NULL) < k->until && mbedtls_ssl_set_session(ssl, &k->session) == 0)
 		*until = k->until;
 	forget(k);
@@ -91,7 +92,7 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	t->events = EPOLLIN;
 	tls_check_init(&t->check, name);
 	mbedtls_ssl_init(&t->ssl);
-	/* Both fail for want of memory only, and then the handshake says so. */
+	/* Both calls fail only for lack of memory; the handshake then reports it. */
 	t->broken = mbedtls_ssl_setup(&t->ssl, &c->ssl);
 	if (!t->broken)
 		t->broken = mbedtls_ssl_set_hostname(&t->ssl, t->check.ip.family ? NULL : name);
@@ -102,7 +103,7 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	return t;
 }
 
-/* Says goodbye, if the socket takes it at once: nothing is written after it. */
+/* Sends close_notify unless the socket is full; nothing may be written afterwards. */
 static void tls_bye(struct tls *t)
 {
 	if (!t->left && !t->broken && mbedtls_ssl_is_handshake_over(&t->ssl))
@@ -124,8 +125,8 @@ void tls_free(struct tls *t)
 static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 			     const struct tls_check *check, int64_t until);
 
-/* True: the call has to be made again, at once. WANT_READ also comes after a message that is none
- * of ours (a session ticket), when more may have been read already. */
+/* True: repeat the call immediately. mbedTLS also returns WANT_READ after a message without
+ * application data (a session ticket), although it may have buffered more. */
 static bool again(struct tls *t, int r)
 {
 	if (r == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
@@ -138,7 +139,7 @@ static bool again(struct tls *t, int r)
 	return !t->starved;
 }
 
-/* Before each call of mbedTLS. */
+/* Must be called before each call of mbedTLS. */
 static void at_hand(struct tls *t)
 {
 	t->starved = false;
@@ -154,10 +155,11 @@ static int fail(struct tls *t, int r, const char *doing, struct err *e)
 
 	if (r == MBEDTLS_ERR_SSL_WANT_READ || r == MBEDTLS_ERR_SSL_WANT_WRITE)
 		return -EAGAIN;
-	/* The usage of a key is judged after the callback; all ones: nothing was judged. */
+	/* mbedTLS checks the key usage after the callback; all ones: nothing was verified. */
 	if (flags != UINT32_MAX)
 		t->check.flags |= flags & ~(uint32_t)MBEDTLS_X509_BADCERT_SKIP_VERIFY;
-	/* No function reports which alert it was; its two bytes are still there. */
+	/* mbedTLS has no function for the alert's number; its two bytes are still in the input
+	 * buffer. */
 	if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE && t->ssl.MBEDTLS_PRIVATE(in_msg))
 		alert = t->ssl.MBEDTLS_PRIVATE(in_msg)[1];
 	t->broken = r;
@@ -189,7 +191,7 @@ int tls_handshake(struct tls *t, struct err *e)
 	t->conf->at_hand = NULL;
 	if (r)
 		return fail(t, r, "handshake", e);
-	/* TLS 1.3 has a ticket later. */
+	/* With TLS 1.3 the ticket arrives after the handshake. */
 	if (mbedtls_ssl_get_version_number(&t->ssl) == MBEDTLS_SSL_VERSION_TLS1_2)
 		tls_session_keep(t->conf, &t->ssl, &t->check, t->until);
 	return check_alpn(t, e);
@@ -207,7 +209,7 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e)
 	t->conf->at_hand = NULL;
 	if (r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
 		return 0;
-	/* 0: the connection ended without a goodbye; an attacker may have cut it. */
+	/* 0: the connection ended without close_notify; an attacker may have truncated it. */
 	return r <= 0 ? fail(t, r ? r : MBEDTLS_ERR_SSL_CONN_EOF, "read", e) : r;
 }
 
@@ -240,7 +242,7 @@ const char *tls_version(const struct tls *t)
 	return mbedtls_ssl_get_version(&t->ssl);
 }
 
-/* Certificates and settings that connections share. */
+/* Certificates and settings shared by connections. */
 
 int tls_random(void *arg, unsigned char *p, size_t n)
 {
@@ -255,7 +257,7 @@ static int bad(const char *what, int code, struct err *e)
 			(unsigned int)-code);
 }
 
-/* mbedTLS takes PEM with its NUL counted. */
+/* mbedTLS expects the length of PEM to include the NUL. */
 static char *with_nul(struct span pem)
 {
 	return span_dup(pem);
@@ -284,7 +286,7 @@ static int read_key(struct tls_conf *c, struct span pem, struct err *e)
 	wipe(text);
 	if (r == MBEDTLS_ERR_PK_PASSWORD_REQUIRED || r == MBEDTLS_ERR_PK_PASSWORD_MISMATCH)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"the key is encrypted: give it without a passphrase");
+				"the key is encrypted: use a key without a passphrase");
 	if (r < 0)
 		return bad("the key", r, e);
 	if (mbedtls_pk_check_pair(&c->cert.pk, &c->key, tls_random, NULL))
@@ -320,7 +322,8 @@ static int read_ca(struct tls_conf *c, const struct tls_material *m, struct err 
 	if (!m->ca.n)
 		return c->side == TLS_SERVER ? 0
 					     : err_kind(e, ERR_CONF, -EINVAL, "the CA is missing");
-	/* Bundles of distributions have certificates that mbedTLS does not read: other libraries skip those, too. */
+	/* CA bundles of distributions contain certificates that mbedTLS cannot read; other
+	 * libraries skip them, too. */
 	r = read_certs(&c->ca, m->ca, "the CA", e);
 	if (r < 0)
 		return r;
@@ -403,7 +406,7 @@ void tls_conf_put(struct tls_conf *c)
 	free(c);
 }
 
-/* Whether a certificate is the peer's, and the words when it is not. */
+/* Verification of the peer's certificate, and error messages for its failures. */
 
 enum { NAMES_MAX = 256 };
 
@@ -442,7 +445,7 @@ static void match_ip(struct tls_check *c, struct span raw, bool *found)
 	add_name(c, span_of(ip_str(&a, text)));
 }
 
-/* Notes what the certificate is for; true when the expected address is among it. */
+/* Collects the names of the certificate; true: the expected address is among them. */
 static bool match_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 {
 	bool found = false;
@@ -505,7 +508,7 @@ static int out_of_time(const struct tls_check *c, const char *peer, struct err *
 	when(early ? &c->from : &c->to, limit);
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
 	return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-			"%s certificate %s %s, and this machine's clock says %s", peer,
+			"%s certificate %s %s, and the clock of this machine is at %s", peer,
 			early ? "is not valid before" : "has expired on", limit, now);
 }
 
@@ -517,11 +520,11 @@ int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e)
 		return out_of_time(c, peer, e);
 	if (c->flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-				"%s certificate is not signed by the CA that was given", peer);
+				"%s certificate is not signed by the configured CA", peer);
 	if (c->flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
 				"%s certificate is for %s, not for '%s'", peer,
-				c->names.len ? c->names.p : "no name at all", c->name);
+				c->names.len ? c->names.p : "no name", c->name);
 	if (c->flags & MBEDTLS_X509_BADCERT_MISSING)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is missing",
 				peer);
@@ -531,13 +534,13 @@ int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e)
 				"%s certificate has a key or a signature that is too weak", peer);
 	if (c->flags & (MBEDTLS_X509_BADCERT_EXT_KEY_USAGE | MBEDTLS_X509_BADCERT_KEY_USAGE))
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-				"%s certificate is not made for a %s (its key usage)", peer,
+				"%s certificate may not be used by a %s (key usage)", peer,
 				side == TLS_CLIENT ? "server" : "client");
 	return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is not valid (0x%x)",
 			peer, c->flags);
 }
 
-/* RFC 8446, 6: the ones that tell a person something. */
+/* RFC 8446, 6: alerts that help to find the cause. */
 static const struct {
 	int alert;
 	const char *text;
@@ -551,9 +554,9 @@ static const struct {
 	{48, "it does not know the CA of our certificate (unknown_ca)"},
 	{49, "access denied (access_denied)"},
 	{70, "it speaks another version of TLS (protocol_version)"},
-	{112, "it does not know that server name (unrecognized_name)"},
+	{112, "it does not serve that server name (unrecognized_name)"},
 	{116, "it wants a client certificate (certificate_required)"},
-	{120, "it does not speak the protocol that was asked for (no_application_protocol)"},
+	{120, "it does not speak the requested protocol (no_application_protocol)"},
 };
 
 static const char *alert_describe(int alert, char *room, size_t size)
@@ -570,7 +573,7 @@ static bool is_about_certificates(int alert)
 	return (alert >= 42 && alert <= 49) || alert == 116;
 }
 
-/* For a code that mbedTLS returned; alert is the peer's when it sent one, else -1. */
+/* Sets e for an mbedTLS error code; alert: number of the alert that the peer sent, or -1. */
 static int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e)
 {
 	const char *peer = side == TLS_CLIENT ? "the server" : "the client";
@@ -594,14 +597,16 @@ static int tls_code_err(int code, int alert, enum tls_side side, const char *doi
 			(unsigned int)-code);
 }
 
-/* Sessions that are resumed: a client's last one, a server's tickets. */
+/* Session resumption: the last session of a client, the tickets of a server. */
 
-/* TICKET_S: life of a ticket, and of the key that encrypts it. VERIFIED_S: from a full handshake to the next one at the latest. */
+/* TICKET_S: lifetime of a ticket and of the key that encrypts it. VERIFIED_S: maximum time between
+ * full handshakes. */
 enum { TICKET_S = 3600, VERIFIED_S = 24 * 3600 };
 
-/* --- a client's --- */
+/* --- client --- */
 
-/* A client may resume this connection's session later; `until`: as tls_session_use() set it. */
+/* Saves the session of this client connection for later resumption; `until`: as tls_session_use()
+ * set it. */
 static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 			     const struct tls_check *check, int64_t until)
 {
@@ -619,12 +624,13 @@ static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 	k->until = until;
 }
 
-/* --- a server's --- */
+/* --- server --- */
 
 /*
- * A ticket stands for the client certificate that its handshake verified. So none is given after a handshake that verified none
- * (it was resumed itself), nor when a certificate of the chain expires before the ticket: the client then gets a byte
- * that is no ticket, since mbedTLS ends a connection of TLS 1.3 for which no ticket can be written.
+ * A ticket replaces the verification of the client certificate. So no ticket is issued after a
+ * handshake without verification (a resumed one), or if a certificate of the chain expires before
+ * the ticket would: the client then receives one invalid byte, since mbedTLS closes a TLS 1.3
+ * connection when no ticket can be written.
  */
 static bool may_give(const struct tls_conf *c)
 {

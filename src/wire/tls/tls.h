@@ -8,16 +8,17 @@
  *
  * A client always verifies the server: chain, validity and name (DNS or IP address in the
  * certificate's subjectAltName); there is no way to turn that off. An IP address is never sent as
- * server name (RFC 6066). A server with a CA wants clients to show a certificate it has signed.
+ * server name (RFC 6066). A server with a CA requires a client certificate signed by that CA.
  *
- * Sessions are resumed, which costs the processor a fraction of a full handshake. A client keeps the session of the last connection of
- * its tls_conf, for a server of the same name, until a certificate of the verified chain expires, a day at most, and one attempt: if that
- * fails the next handshake is a full one. A server gives tickets of an hour, encrypted with keys of its tls_conf that
- * rotate hourly; it keeps nothing itself. So a new tls_conf (other certificates, another CA) resumes nothing that was before
- * it. With a CA a ticket is given only after a handshake that verified the client's certificate, and not when that expires
- * within the hour.
+ * Sessions are resumed, which costs a fraction of the CPU time of a full handshake. A client saves
+ * the session of the last connection of its tls_conf and tries it once, for a server of the same
+ * name, until a certificate of the verified chain expires, at most for a day; after a failed
+ * attempt the next handshake is a full one. A server issues tickets valid for an hour, encrypted
+ * with hourly rotated keys of its tls_conf, and stores no sessions. So sessions of a previous
+ * tls_conf (other certificates, another CA) cannot be resumed. With a CA a ticket is issued only
+ * after a handshake that verified the client's certificate, unless that expires within the hour.
  *
- * What a connection holds: 23 KiB (one record of 16 KiB in, 4 KiB out, keys).
+ * Memory of a connection: 23 KiB (one record of 16 KiB in, 4 KiB out, keys).
  */
 
 #include <stdbool.h>
@@ -30,14 +31,15 @@
 enum tls_side { TLS_CLIENT, TLS_SERVER };
 
 struct tls_material {
-	/* PEM, one certificate or more; a client must have it. Unreadable ones are skipped beside a readable one. */
+	/* PEM, one certificate or more; required for a client. Unreadable certificates are skipped
+	 * if at least one is readable. */
 	struct span ca;
 	struct span cert,
-		key;	  /* PEM, chain and private key; both or neither, a server must have them */
-	const char *alpn; /* the one protocol spoken on top, "h2"; NULL: none is named */
+		key;	  /* PEM, chain and private key; both or neither, required for a server */
+	const char *alpn; /* application protocol (ALPN), such as "h2"; NULL: no ALPN */
 };
 
-/* Certificates and settings, shared by any number of connections; counted. */
+/* Certificates and settings, shared by any number of connections; reference-counted. */
 struct tls_conf;
 
 /* Errors name what could not be read: "the CA", "the certificate", "the key"; kind ERR_CONF. */
@@ -48,10 +50,10 @@ void tls_conf_put(struct tls_conf *c); /* NULL is fine */
 
 struct tls;
 
-/* `name` is what a client expects in the server's certificate: a DNS name or an IP address. The
- * descriptor stays the caller's. */
+/* `name`: the DNS name or IP address that a client expects in the server's certificate. The caller
+ * remains the owner of the descriptor. */
 struct tls *tls_new(struct tls_conf *c, int fd, const char *name);
-void tls_free(struct tls *t); /* NULL is fine; says goodbye if the socket takes it at once */
+void tls_free(struct tls *t); /* sends close_notify unless the socket is full; NULL is fine */
 
 /*
  * 0: done. -EAGAIN: wait for tls_events(). -EKEYREJECTED, kind ERR_UNAVAILABLE: a certificate was
@@ -60,13 +62,16 @@ void tls_free(struct tls *t); /* NULL is fine; says goodbye if the socket takes 
  */
 int tls_handshake(struct tls *t, struct err *e);
 
-/* Bytes, 0 at the peer's end, or negative; read until -EAGAIN before waiting again. */
+/* Returns the number of bytes, 0 when the peer has closed, or negative; read until -EAGAIN before
+ * waiting again. */
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
-/* Bytes taken, perhaps fewer than n. After -EAGAIN the next call repeats the same bytes, and n. */
+/* Returns the number of bytes written, possibly fewer than n. After -EAGAIN repeat the call with
+ * the same bytes and n. */
 ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e);
 
 uint32_t tls_events(const struct tls *t); /* EPOLLIN or EPOLLOUT, after -EAGAIN */
-/* A client's connection that resumed a session: the server's certificate was verified when that began. */
+/* True: this client connection resumed a session, whose first connection verified the server's
+ * certificate. */
 bool tls_resumed(struct tls *t);
 const char *tls_version(const struct tls *t);
 

@@ -141,7 +141,7 @@ bool x509_next(struct span *rest, struct span *cert)
 	return true;
 }
 
-/* Certificates are made. */
+/* Creation of certificates. */
 
 enum { PEM_MAX = 8 << 10, SERIAL = 16, KEY_ID = 20, NAMES_MAX = 32 };
 
@@ -186,7 +186,7 @@ static int read_ca(struct making *m, struct err *e)
 	return r;
 }
 
-/* --- what it says --- */
+/* --- inspection --- */
 
 static int set_names(struct making *m, struct err *e)
 {
@@ -244,7 +244,7 @@ static int set_alternatives(struct making *m)
 	return mbedtls_x509write_crt_set_subject_alternative_name(&m->out, m->names);
 }
 
-/* RFC 7093, 2.1: of the key's SHA-256, since there is no SHA-1 in here. */
+/* Key identifier from the SHA-256 of the key (RFC 7093, 2.1), since SHA-1 is not linked. */
 static int set_key_id(struct making *m)
 {
 	unsigned char der[256], hash[32], id[2 + KEY_ID] = {0x04, KEY_ID};
@@ -341,7 +341,7 @@ static int make(struct making *m, char **cert, char **key, struct err *e)
 	int r = psa_crypto_init();
 
 	if (r)
-		return err_set(e, -ENOMEM, "set the library up: mbedTLS %d", r);
+		return err_set(e, -ENOMEM, "initialize the library: mbedTLS %d", r);
 	r = read_ca(m, e);
 	if (r == 0)
 		r = set_names(m, e);

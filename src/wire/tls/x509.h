@@ -17,11 +17,13 @@ struct x509_request {
 	size_t n_names;
 	bool client;	  /* a client's certificate, not a server's */
 	int64_t from, to; /* seconds since the epoch */
-	/* PEM: who signs it (the first certificate); both empty: itself, and it is a CA */
+	/* PEM of the signing CA (its first certificate) and its key; both empty: creates a
+	 * self-signed CA */
 	struct span ca, ca_key;
 };
 
-/* PEM, the caller's. -EINVAL, kind ERR_CONF: what the CA is given as, or a name. */
+/* Stores certificate and key as PEM, freed by the caller. -EINVAL, kind ERR_CONF: invalid CA or
+ * name. */
 int x509_make(const struct x509_request *w, char **cert, char **key, struct err *e);
 
 /* The first certificate of a PEM text. */
@@ -32,13 +34,13 @@ struct x509_facts {
 int x509_inspect(struct span pem, struct x509_facts *ret, struct err *e);
 
 /* Verifies that `chain` is valid now for the server `name` (NULL: any name) under the CA `ca`.
- * -EKEYREJECTED with the reason. -EINVAL: one of them is not a certificate. */
+ * -EKEYREJECTED with the reason. -EINVAL: `chain` or `ca` is not a certificate. */
 int x509_trusts(struct span ca, struct span chain, const char *name, struct err *e);
 /* Checks that the key belongs to the certificate. -EINVAL with the reason. */
 int x509_fits(struct span cert, struct span key, struct err *e);
 
-/* Returns the next certificate of a PEM text, its lines from BEGIN to END; false: no more. Text
- * between certificates is ignored. */
+/* Returns the next certificate of a PEM text, its lines from BEGIN to END; false: no further
+ * certificate. Text between certificates is ignored. */
 bool x509_next(struct span *rest, struct span *cert);
 
 #endif

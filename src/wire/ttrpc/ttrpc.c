@@ -13,7 +13,7 @@
 enum {
 	FRAME_HEAD = 8,
 	MESSAGE_HEAD = 10,
-	/* Connections of a frame. */
+	/* Connection numbers in a frame header. */
 	TO_PLUGIN = 1,
 	TO_RUNTIME = 2,
 	/* Types of a message. */
@@ -25,7 +25,7 @@ enum {
 	STATUS_INTERNAL = 13,
 	/* An answer and its envelope. */
 	ENVELOPE_MAX = 2048,
-	/* What a buffer keeps allocated between messages. */
+	/* Buffer capacity that is retained between messages. */
 	KEEP = 16 << 10,
 	/* Bytes processed in one step. */
 	STEP = 64 << 10,
@@ -36,8 +36,9 @@ struct ttrpc {
 	void *arg;
 	unsigned char head[FRAME_HEAD];
 	size_t head_n;
-	uint32_t frame_left;   /* bytes of the current frame that have not come */
-	struct buf streams[2]; /* unfinished messages: requests to us, answers to us */
+	uint32_t frame_left; /* bytes of the current frame not received yet */
+	/* incomplete messages by connection: requests to this plugin, answers to its requests */
+	struct buf streams[2];
 	struct buf out;
 	uint32_t next;
 };
@@ -78,7 +79,7 @@ void ttrpc_free(struct ttrpc *t)
 	free(t);
 }
 
-/* One message in one frame. */
+/* Queues one message in one frame. */
 static void put_message(struct ttrpc *t, uint32_t connection, uint32_t stream, int type,
 			struct span payload)
 {
@@ -170,7 +171,7 @@ static int take_request(struct ttrpc *t, uint32_t stream, struct span payload, s
 	pb_istream_t s = pb_istream_from_buffer((const pb_byte_t *)payload.p, payload.n);
 
 	if (!pb_decode(&s, ttrpc_Request_fields, &m))
-		return err_set(e, -EPROTO, "decode a ttrpc request: %zu bytes that are none",
+		return err_set(e, -EPROTO, "decode a ttrpc request: invalid message of %zu bytes",
 			       payload.n);
 	serve(t, stream, &m);
 	pb_release(ttrpc_Request_fields, &m);
@@ -184,7 +185,7 @@ static int take_response(struct ttrpc *t, uint32_t stream, struct span payload, 
 	struct span message = {0};
 
 	if (!pb_decode(&s, ttrpc_Response_fields, &m))
-		return err_set(e, -EPROTO, "decode a ttrpc response: %zu bytes that are none",
+		return err_set(e, -EPROTO, "decode a ttrpc response: invalid message of %zu bytes",
 			       payload.n);
 	if (m.payload)
 		message = (struct span){(const char *)m.payload->bytes, m.payload->size};
@@ -194,7 +195,7 @@ static int take_response(struct ttrpc *t, uint32_t stream, struct span payload, 
 	return 0;
 }
 
-/* Takes whole messages off the front of a connection's bytes. */
+/* Consumes complete messages from the front of a connection's bytes. */
 static int take_messages(struct ttrpc *t, int which, struct err *e)
 {
 	struct buf *b = &t->streams[which];

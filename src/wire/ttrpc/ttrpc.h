@@ -3,15 +3,15 @@
 #define UNIRAIL_WIRE_TTRPC_TTRPC_H
 
 /*
- * ttrpc over one connection that both sides use, as NRI has it (containerd/ttrpc PROTOCOL.md,
+ * ttrpc as used by NRI, with requests of both sides over one socket (containerd/ttrpc PROTOCOL.md,
  * containerd/nri pkg/net/multiplex): frames {u32 connection, u32 length, payload}, big-endian, in
  * which connection 1 carries requests of the container runtime to its plugin, and connection 2
- * requests of the plugin to the runtime. Within a connection: messages {u32 length, u32 stream,
- * u8 type, u8 flags}. Unary calls only. The codec never touches a descriptor.
+ * requests of the plugin to the runtime. Within a connection: messages {u32 length, u32 stream, u8
+ * type, u8 flags}. Unary calls only. The codec never touches a descriptor.
  *
- * Errors: -EPROTO when the peer sends what is no such message, -EMSGSIZE for one over
- * TTRPC_MESSAGE_MAX; the connection is of no use afterwards. A frame may be larger than a message,
- * and a message may span frames. Frames of other connections are skipped.
+ * Errors: -EPROTO for an invalid message of the peer, -EMSGSIZE for one over TTRPC_MESSAGE_MAX; the
+ * connection cannot be used afterwards. A frame may be larger than a message, and a message may
+ * span frames. Frames of other connections are skipped.
  */
 
 #include <stdint.h>
@@ -22,12 +22,13 @@
 enum { TTRPC_MESSAGE_MAX = 4 << 20 };
 
 struct ttrpc_ops {
-	/* The peer's request. Appends the answer's message to *reply and returns 0, or returns a
-	 * negative errno, which becomes the status (-EOPNOTSUPP UNIMPLEMENTED, -EINVAL
+	/* Handles a request of the peer. Appends the answer's message to *reply and returns 0, or
+	 * returns a negative errno, which becomes the status (-EOPNOTSUPP UNIMPLEMENTED, -EINVAL
 	 * INVALID_ARGUMENT, any other INTERNAL) with the text of e. */
 	int (*request)(void *arg, const char *service, const char *method, struct span message,
 		       struct buf *reply, struct err *e);
-	/* The answer to ttrpc_call(): status 0 (gRPC's numbers) and the message, else its text. */
+	/* The answer to ttrpc_call(): status 0 and the message, or another gRPC status and its
+	 * error text. */
 	void (*response)(void *arg, uint32_t stream, int status, struct span message,
 			 const char *text);
 };
@@ -36,9 +37,11 @@ struct ttrpc;
 
 struct ttrpc *ttrpc_new(const struct ttrpc_ops *ops, void *arg);
 void ttrpc_free(struct ttrpc *t); /* NULL is fine */
-/* Bytes of the peer, in any portions. Calls the ops, which may call ttrpc_call(). */
+/* Processes bytes from the peer, in portions of any size. Calls the ops, which may call
+ * ttrpc_call(). */
 int ttrpc_in(struct ttrpc *t, struct span bytes, struct err *e);
-/* Bytes for the peer, valid until the next call; n 0: none. ttrpc_sent() removes the first n. */
+/* Bytes to send to the peer, valid until the next call; n 0: none. ttrpc_sent() removes the first
+ * n. */
 struct span ttrpc_out(const struct ttrpc *t);
 void ttrpc_sent(struct ttrpc *t, size_t n);
 /* Queues a request; returns its stream, for ttrpc_ops.response. */

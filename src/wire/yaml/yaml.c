@@ -18,24 +18,24 @@ struct yaml {
 	const char *p, *end;
 	const char *line_start;
 	unsigned int line;
-	int depth; /* of collections */
-	int flow;  /* of flow collections */
+	int depth; /* nesting depth of all collections */
+	int flow;  /* nesting depth of flow collections */
 	struct json_out out;
-	struct buf text; /* the scalar at hand */
+	struct buf text; /* the current scalar */
 	struct err *e;
 };
 
 /* Keys of one mapping, to detect duplicates. The owner frees `v`. */
 struct yaml_keys {
 	struct yaml_key_at {
-		size_t from, n; /* in the output */
+		size_t from, n; /* position and length in the output */
 	} * v;			/* sorted by their bytes */
 	size_t n;
 };
 
 enum { YAML_TEXT_MAX = 1 << 20 };
 
-/* What is nested in what; yaml.c reads the leaves. */
+/* Collections and their nesting. */
 
 static int node(struct yaml *y, int indent, bool inline_only);
 
@@ -45,13 +45,13 @@ static bool yaml_is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Blank, line's end, end. */
+/* True for a blank, a line break and the end of the text. */
 static bool yaml_is_break(char c)
 {
 	return yaml_is_blank(c) || c == '\n' || c == '\0';
 }
 
-/* The byte n ahead; '\0' at the end. A line's end is '\n' whatever it is in the file. */
+/* The byte n ahead; '\0' at the end of the text. CR LF is returned as '\n'. */
 static char yaml_peek(const struct yaml *y, size_t n)
 {
 	if ((size_t)(y->end - y->p) <= n)
@@ -98,7 +98,7 @@ static bool yaml_at_end(const struct yaml *y)
 
 static int yaml_skip(struct yaml *y);
 
-/* The value of a key in column `indent`. A sequence may stand in the column of its key. */
+/* The value of a key in column `indent`. A sequence may start in the same column as its key. */
 static int value(struct yaml *y, int indent)
 {
 	unsigned int line = y->line;
@@ -111,7 +111,8 @@ static int value(struct yaml *y, int indent)
 	return node(y, !yaml_at_end(y) && is_dash(y) ? indent - 1 : indent, false);
 }
 
-/* Moves to the next entry of a collection that starts in column `at`; 0: the collection ends here. */
+/* Moves to the next entry of a collection that starts in column `at`; 0: the collection ends
+ * here. */
 static int next_entry(struct yaml *y, int at)
 {
 	int r = yaml_skip(y);
@@ -162,7 +163,7 @@ static int sequence(struct yaml *y)
 		r = node(y, at, false);
 		if (r == 0)
 			r = next_entry(y, at);
-		/* The next key of the mapping that holds this sequence in its own column. */
+		/* In the same column, the next key of the enclosing mapping ends the sequence. */
 		if (r > 0 && !is_dash(y))
 			break;
 	}
@@ -239,11 +240,11 @@ static int flow(struct yaml *y)
 	return r;
 }
 
-/* --- any of them --- */
+/* --- block and flow --- */
 
 static int yaml_block(struct yaml *y, int indent);
 
-/* Only blanks and a comment may follow in this one. */
+/* Fails if anything but blanks and a comment follows in this line. */
 static int yaml_end_of_line(struct yaml *y)
 {
 	unsigned int line = y->line;
@@ -254,7 +255,7 @@ static int yaml_end_of_line(struct yaml *y)
 	return yaml_fail(y, "'%c' is not expected here", *y->p);
 }
 
-/* Past the line's end. */
+/* Moves past the line break. */
 static void yaml_newline(struct yaml *y)
 {
 	y->p += *y->p == '\r' ? 2 : 1;
@@ -323,13 +324,14 @@ static int yaml_plain(struct yaml *y, int indent, bool key)
 		trim_blanks(&y->text, from);
 		if (y->text.len == 0)
 			return yaml_fail(y, "a value is missing");
-		/* A comment ends it, a colon makes a key of it where none can be. */
+		/* A plain scalar ends at a comment; a colon would start a key, which is not allowed
+		 * here. */
 		if (key || yaml_peek(y, 0) == '#')
 			return 0;
 		if (yaml_peek(y, 0) == ':')
-			return yaml_fail(y,
-					 "a ':' with a blank after it cannot stand in a value: put "
-					 "the value into quotes");
+			return yaml_fail(
+				y,
+				"': ' is not allowed in a plain value: put the value into quotes");
 		if (y->flow && yaml_peek(y, 0) != '\n')
 			return 0;
 	} while (fold(y, indent, true) && !(y->flow && ends_plain(y)));
@@ -338,7 +340,7 @@ static int yaml_plain(struct yaml *y, int indent, bool key)
 	return 0;
 }
 
-/* As JSON writes numbers, but for a leading '+', which is a string here. */
+/* A number in JSON syntax; with a leading '+' it is a string. */
 static bool is_number(const char *s)
 {
 	size_t n;
@@ -369,7 +371,7 @@ static bool is_word(const char *s, const char *lower, const char *title, const c
 	return !strcmp(s, lower) || !strcmp(s, title) || !strcmp(s, upper);
 }
 
-/* y->text as what a plain scalar means. */
+/* Writes the plain scalar y->text as null, boolean, number or string. */
 static void yaml_put_plain(struct yaml *y)
 {
 	const char *s = y->text.p;
@@ -412,7 +414,8 @@ static int scalar(struct yaml *y, int indent, char c)
 	return r < 0 ? r : yaml_end_of_line(y);
 }
 
-/* A ':' that ends a key. In flow, after a quoted key, JSON leaves the blank out. */
+/* True at a ':' that ends a key. In a flow collection no blank is needed after a quoted key, as in
+ * JSON. */
 static bool is_colon(const struct yaml *y, bool quoted)
 {
 	char next = yaml_peek(y, 1);
@@ -421,7 +424,7 @@ static bool is_colon(const struct yaml *y, bool quoted)
 	       (yaml_is_break(next) || (y->flow && (quoted || strchr(",[]{}", next))));
 }
 
-/* True if a key begins here: a colon that ends a key is in this line. */
+/* True if a key begins here, which means that a colon in this line ends it. */
 static bool yaml_is_key(const struct yaml *at)
 {
 	struct yaml y = *at;
@@ -438,19 +441,19 @@ static bool yaml_is_key(const struct yaml *at)
 	return found;
 }
 
-/* Fails when c begins something that is not read. */
+/* Fails when c begins syntax that is not supported. */
 static int yaml_unread(struct yaml *y, char c)
 {
 	switch (c) {
-	case '&': return yaml_fail(y, "anchors ('&') are not read: write the value out");
-	case '*': return yaml_fail(y, "aliases ('*') are not read: write the value out");
-	case '!': return yaml_fail(y, "tags ('!') are not read");
-	case '%': return yaml_fail(y, "directives ('%%') are not read");
+	case '&': return yaml_fail(y, "anchors ('&') are not supported: repeat the value");
+	case '*': return yaml_fail(y, "aliases ('*') are not supported: repeat the value");
+	case '!': return yaml_fail(y, "tags ('!') are not supported");
+	case '%': return yaml_fail(y, "directives ('%%') are not supported");
 	case '@':
 	case '`': return yaml_fail(y, "'%c' cannot begin a value: put it into quotes", c);
 	case '?':
 		if (yaml_is_break(yaml_peek(y, 1)))
-			return yaml_fail(y, "complex keys ('? ') are not read");
+			return yaml_fail(y, "complex keys ('? ') are not supported");
 		break;
 	case ',':
 	case ']':
@@ -460,8 +463,8 @@ static int yaml_unread(struct yaml *y, char c)
 	return 0;
 }
 
-/* A node indented deeper than `indent`; nothing there is null. inline_only: in the line of its
- * key, where no block collection can begin. */
+/* Reads a node indented deeper than `indent`; a missing one is null. inline_only: the node is in
+ * the line of its key, where no block collection can begin. */
 static int node(struct yaml *y, int indent, bool inline_only)
 {
 	int r = yaml_skip(y);
@@ -497,7 +500,7 @@ static bool is_marker(const struct yaml *y, const char *marker)
 	       yaml_is_break(yaml_peek(y, 3));
 }
 
-/* Where the document ends: at "...", or at a "---" that begins another. */
+/* Limits the text to the first document, which ends at "..." or at a further "---". */
 static int cut_documents(struct yaml *y)
 {
 	struct yaml at = *y;
@@ -509,7 +512,7 @@ static int cut_documents(struct yaml *y)
 		if (is_marker(&at, "---")) {
 			y->p = y->line_start = at.p;
 			y->line = at.line;
-			return yaml_fail(y, "a second document begins: only one is read");
+			return yaml_fail(y, "a second document begins: only one is supported");
 		}
 		if (is_marker(&at, "...")) {
 			y->end = at.p;
@@ -531,7 +534,7 @@ static int check_bytes(struct yaml *y)
 			at.line_start = at.p + 1;
 		}
 		if ((c < ' ' && c != '\n' && c != '\t' && yaml_peek(&at, 0) != '\n') || c == 127)
-			return yaml_fail(&at, "a byte 0x%02x is not text", c);
+			return yaml_fail(&at, "byte 0x%02x is not allowed in text", c);
 	}
 	return 0;
 }
@@ -577,11 +580,11 @@ int yaml_to_json(struct span text, struct buf *json, struct err *e)
 	return r;
 }
 
-/* Scalars of whole lines: | and >. */
+/* Block scalars: | and >. */
 
 struct block {
 	char style, chomp; /* chomp: '-', '+' or 0 */
-	int indent;	   /* of its lines; 0: as the first one's */
+	int indent;	   /* indentation of the lines; 0: that of the first line */
 };
 
 static int block_header(struct yaml *y, int indent, struct block *b)
@@ -602,7 +605,7 @@ static int block_header(struct yaml *y, int indent, struct block *b)
 		while (yaml_peek(y, 0) != '\n' && y->p < y->end)
 			y->p++;
 	if (yaml_peek(y, 0) != '\n' && y->p < y->end)
-		return yaml_fail(y, "the lines of '%c' begin below it", b->style);
+		return yaml_fail(y, "text after '%c' must start in the next line", b->style);
 	return 0;
 }
 
@@ -615,7 +618,7 @@ static int blanks_ahead(const struct yaml *y)
 	return n;
 }
 
-/* What stands between two lines of a > block: `breaks` line ends. */
+/* Writes the separator of two lines of a block scalar that are `breaks` line breaks apart. */
 static void join(struct yaml *y, const struct block *b, unsigned int breaks, bool deeper)
 {
 	bool folds = b->style == '>' && !deeper;
@@ -629,7 +632,7 @@ static void join(struct yaml *y, const struct block *b, unsigned int breaks, boo
 static int yaml_block(struct yaml *y, int indent)
 {
 	struct block b;
-	unsigned int breaks = 0; /* since the last line that holds something */
+	unsigned int breaks = 0; /* since the last line with content */
 	bool first = true, deeper = false;
 	int r = block_header(y, indent, &b);
 
@@ -663,7 +666,7 @@ static int yaml_block(struct yaml *y, int indent)
 		for (y->p += b.indent; y->p < y->end && yaml_peek(y, 0) != '\n'; y->p++)
 			buf_char(&y->text, *y->p);
 	}
-	/* Without a line's end at the end of the text there is none to keep. */
+	/* If the text ends without a line break, the scalar has none either. */
 	if (!first && b.chomp != '-' && (y->p < y->end || y->p[-1] == '\n' || breaks))
 		buf_char(&y->text, '\n');
 	for (; b.chomp == '+' && breaks > 0; breaks--)
@@ -671,7 +674,7 @@ static int yaml_block(struct yaml *y, int indent)
 	return r;
 }
 
-/* Keys of mappings, and what cannot begin anything. */
+/* Keys of mappings. */
 
 static int compare(const char *a, size_t n, const char *b, size_t m)
 {
@@ -680,7 +683,7 @@ static int compare(const char *a, size_t n, const char *b, size_t m)
 	return r ? r : n < m ? -1 : n > m;
 }
 
-/* Puts the key in its place among the others; false: it is there. */
+/* Inserts the key into the sorted list; false: it is a duplicate. */
 static bool is_new_key(struct yaml_keys *k, const char *out, size_t from, size_t n)
 {
 	size_t at = LOWER_BOUND(i, k->n, compare(out + k->v[i].from, k->v[i].n, out + from, n) < 0);
@@ -698,7 +701,7 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 	size_t from = y->out.b->len, n;
 
 	if (strcmp(y->text.p, "<<") == 0)
-		return yaml_fail(y, "merge keys are not read: write the keys out");
+		return yaml_fail(y, "merge keys are not supported: repeat the keys");
 	jo_key(&y->out, y->text.p);
 	n = y->out.b->len - from;
 	/* The first key of a mapping has no comma before it. */
@@ -707,13 +710,13 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 		n--;
 	}
 	if (!is_new_key(k, y->out.b->p, from, n))
-		return yaml_fail(y, "key '%.64s' stands here twice", y->text.p);
+		return yaml_fail(y, "duplicate key '%.64s'", y->text.p);
 	if (k->n >= YAML_KEYS_MAX)
 		return yaml_fail(y, "more than %d keys in one mapping", YAML_KEYS_MAX);
 	return 0;
 }
 
-/* The key at y->p and its colon. */
+/* Reads the key at y->p and its colon. */
 static int yaml_key(struct yaml *y, struct yaml_keys *k)
 {
 	bool quoted = yaml_peek(y, 0) == '"' || yaml_peek(y, 0) == '\'';
@@ -726,7 +729,7 @@ static int yaml_key(struct yaml *y, struct yaml_keys *k)
 	while (r == 0 && yaml_is_blank(yaml_peek(y, 0)))
 		y->p++;
 	if (r == 0 && !is_colon(y, quoted))
-		r = yaml_fail(y, "a key wants ': ' after it");
+		r = yaml_fail(y, "': ' is missing after a key");
 	if (r == 0)
 		r = take_key(y, k);
 	if (r == 0)
@@ -734,9 +737,9 @@ static int yaml_key(struct yaml *y, struct yaml_keys *k)
 	return r;
 }
 
-/* The text, character by character and line by line. */
+/* Tokens and scalars. */
 
-/* To the next token, over blanks, comments and lines. */
+/* Skips blanks, comments and line breaks up to the next token. */
 static int yaml_skip(struct yaml *y)
 {
 	for (;;) {
@@ -793,7 +796,7 @@ static int hex(struct yaml *y, size_t digits, uint32_t *ret)
 	return 0;
 }
 
-/* JSON writes characters past U+FFFF as two. */
+/* JSON escapes a character above U+FFFF as a surrogate pair. */
 static int code_point(struct yaml *y, size_t digits)
 {
 	uint32_t c, low;
@@ -867,13 +870,14 @@ static int quoted_break(struct yaml *y, char quote, int indent, bool key, size_t
 }
 
 /*
- * Each reads the scalar at y->p into y->text; continuation lines are indented deeper than
- * `indent`. A key's ends in its line.
+ * yaml_quoted() and yaml_plain() read the scalar at y->p into y->text; continuation lines are
+ * indented deeper than `indent`. A key must end in its line.
  */
 static int yaml_quoted(struct yaml *y, int indent, bool key)
 {
 	char quote = *y->p++, c;
-	size_t keep = 0; /* bytes that trimming must leave: breaks, escapes */
+	/* length of the prefix that must not be trimmed: it ends in a line break or an escape */
+	size_t keep = 0;
 	int r = 0;
 
 	buf_reset(&y->text);

@@ -5,7 +5,7 @@
 /*
  * YAML as configuration files of Kubernetes are written, turned into JSON text for wire/json/json.h: block
  * and flow mappings and sequences; plain, 'single', "double" scalars, also over several lines;
- * | and > blocks; comments; one document. JSON is YAML, so that goes in as well.
+ * | and > blocks; comments; one document. JSON is accepted, too, since it is a subset of YAML.
  *
  * Plain scalars are null, true, false, numbers as JSON writes them, or strings (yes, 0x1f and
  * dates are strings). Unsupported syntax is refused with its position: anchors, aliases, tags, merge
@@ -17,7 +17,8 @@
 
 enum { YAML_DEPTH_MAX = 30, YAML_KEYS_MAX = 1000 };
 
-/* Appends to *json. "3:14: what" (line and column from 1), kind ERR_DECODE. */
+/* Appends the JSON text to *json. Errors are "3:14: reason" (line and column from 1), kind
+ * ERR_DECODE. */
 int yaml_to_json(struct span text, struct buf *json, struct err *e);
 
 #endif
