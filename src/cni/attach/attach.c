@@ -98,7 +98,8 @@ int attach_make(struct attach *a, struct err *e)
 	return r;
 }
 
-/* The failure may be the netlink socket's: an incomplete dump, a lost reply. */
+/* The netlink socket may be the cause of the failure (an incomplete dump, a lost reply), so open
+ * new ones. */
 void attach_rollback(struct attach *a)
 {
 	if (!a->undo.n)
@@ -163,7 +164,7 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 	return cni_dns_read(rail->ipam.doc, rail->conf.dns, &out->dns, e);
 }
 
-/* Addresses for all attachments in one call. */
+/* Requests the addresses of all attachments in one call. */
 
 /* The IPAM's arrays are indexed by call, a->rails by attachment. */
 struct asked {

@@ -10,7 +10,7 @@
  *
  *	facts      look up masters, devices, MTUs and names in the pod; all checks, before any change
  *	addresses  one IPAM call for all attachments
- *	prepare    what a moved device needs on the node: records, VF attributes
+ *	prepare    configure moved devices on the node: records, VF attributes
  *	links      one batch: create each link in the pod or move it there, with final name and MAC
  *	sysctls    for all attachments, in one switch to the pod's network namespace
  *	detection  conflict and gateway detection in parallel, where the IPAM enables it
@@ -34,13 +34,14 @@ struct rail {
 	const char *label; /* "rail 'net3' (rail2)", prefix of errors; NULL: no prefix */
 	const char *ifname;
 	struct rail_conf conf;
-	struct cni_ipam_call ipam;	/* doc, conf, name, ifname, version; conf NULL: no IPAM */
+	/* its doc, conf, name, ifname, version are set; conf NULL: no IPAM */
+	struct cni_ipam_call ipam;
 	const struct cni_result *given; /* addresses and routes without IPAM; NULL: none */
 
 	/* discovered */
 	struct link master;	   /* parent device, or the moved device before the move */
 	bool no_link;		   /* bound to a userspace driver: only addresses are allocated */
-	const struct link *uplink; /* whose networks the IPAM needs; NULL: master */
+	const struct link *uplink; /* the IPAM needs the networks of this link; NULL: master */
 	struct ipnet *nets;	   /* networks of the uplink, if the IPAM needs them */
 	size_t n_nets;
 	struct vf_rail *vf; /* cni/device/vf_rail.h; NULL: not a VF */
@@ -50,24 +51,25 @@ struct rail {
 	/* result */
 	struct cni_result got; /* result of the IPAM */
 	struct cni_ipam_flags flags;
-	struct ipaddr *conflict_free; /* probed, no conflict found */
+	struct ipaddr *conflict_free; /* addresses that were probed without a conflict */
 	size_t n_conflict_free;
-	bool made;		  /* undo must delete the link or restore the device */
-	char temp[LINK_NAME_MAX]; /* temporary name; "": created with its final name */
-	int index;		  /* ifindex in the pod */
+	bool made; /* undo must delete the link or restore the device */
+	/* temporary name; "": the link has its final name from the start */
+	char temp[LINK_NAME_MAX];
+	int index; /* ifindex in the pod */
 	struct mac mac;
-	uint32_t mtu; /* for the result; 0: omitted */
+	uint32_t mtu; /* value in the result; 0: omitted */
 	uint16_t arptype;
 	struct cni_rdma rdma; /* set by rdma_info_wait() */
 };
 
 struct attach {
 	const struct cni_call *call;
-	int netns;		    /* the pod's; -1: does not exist any more (DEL only) */
+	int netns; /* the pod's network namespace; -1: it no longer exists (DEL only) */
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
-	struct link *pod_links;	    /* as last listed */
+	struct link *pod_links;	    /* links of the pod as last listed */
 	size_t n_pod_links;
-	struct addr *host_addrs; /* listed once, on demand */
+	struct addr *host_addrs; /* addresses of the node; listed once, on demand */
 	size_t n_host_addrs;
 	bool have_host_addrs;
 	struct rail *rails;
@@ -92,7 +94,7 @@ void attach_close(struct attach *a);
 
 /* Runs all steps for a->rails. On failure the caller runs attach_rollback(). */
 int attach_rails(struct attach *a, struct err *e);
-/* The steps after attach_facts(), which changes nothing. */
+/* The steps after attach_facts(). attach_facts() itself changes nothing. */
 int attach_make(struct attach *a, struct err *e);
 /* Sends gratuitous ARP and unsolicited NA for the addresses of each attachment that had conflict
  * detection; best effort. */
@@ -118,12 +120,12 @@ int attach_host_addrs(struct attach *a, struct err *e);
 /* Wraps e with the attachment's label, if it has one. */
 int rail_err(const struct rail *rail, int code, struct err *e);
 bool rail_has_ipam(const struct rail *rail);
-/* Whether the attachment has addresses and a link to set them on. */
+/* Returns whether the attachment has addresses and a link to set them on. */
 bool rail_has_addresses(const struct rail *rail);
 /* Finds conf.master (default: the default route's device) in the namespace of w. */
 int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e);
-/* Checks that the kernel supports this link type; the check loads the module. Error class
- * ERR_UNAVAILABLE, naming the module. */
+/* Checks that the kernel supports this link type; the check loads the module. Kind ERR_UNAVAILABLE:
+ * the error names the missing module. */
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
 /* --- pure --- */
@@ -134,24 +136,24 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 /* Checks the discovered devices: a moved device serves one attachment only, and a device has one
  * interface per VLAN. */
 int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
-/* Whether a link in the pod has or will have this name. Link names and alternative names share
- * one namespace in the kernel, so a moved device must not bring such an alternative name. */
+/* Returns whether a link in the pod has or will have this name. Link names and alternative names
+ * share one namespace in the kernel, so a moved device must not bring such an alternative name. */
 bool attach_name_taken(const struct attach *a, const char *name);
 /* The routes of a result for a link; a missing gateway is taken from the addresses. Returns the
  * number of routes; the caller frees *ret. */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
-/* Whether the links can be deleted at once by IFLA_GROUP: at least two links of the pod are in
- * the group, and all of these are among `names`. */
+/* Returns whether one message can delete the links by IFLA_GROUP: at least two links of the pod are
+ * in the group, and all of these are among `names`. */
 bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const *names,
 			    size_t n_names);
 
 /* --- DEL --- */
 /* Removes the attachments' links, and further links by name: moved devices are restored to the
- * host, created links are deleted. A failure does not stop it; the first one is returned. It
- * uses kind and ifname of each rail, and conf as far as it was read. */
+ * host, created links are deleted. It continues after a failure and returns the first one. It uses
+ * kind and ifname of each rail, and conf if it could be read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_peers, struct err *e);
-/* Reads a netconf for DEL and GC: an invalid one is logged and left empty. */
+/* Reads a netconf for DEL and GC. An invalid netconf is logged, and rail->conf stays empty. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */
@@ -176,12 +178,12 @@ int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail
  * coordinator move them out of main. */
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e);
-/* Whether a route of a result belongs to interface `iface`. Routes name no interface: if only
- * one interface has addresses it owns all routes, otherwise the gateway decides. */
+/* Returns whether a route of a result belongs to interface `iface`. Routes name no interface: if
+ * only one interface has addresses it owns all routes, otherwise the gateway decides. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
 /* --- STATUS and GC --- */
-/* Whether an ADD could succeed, IPAM not considered; w: the node's netlink socket. */
+/* Returns whether an ADD could succeed, apart from IPAM; w: the node's netlink socket. */
 int attach_status(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e);
 /* Runs the driver's cleanup on the node; needs no pod. */
 int attach_gc(const struct cni_call *c, const struct rail *rail, struct err *e);

@@ -41,9 +41,10 @@ static int check_link(const struct link *l, const struct rail *rail, int parent,
 	if (r < 0)
 		return r;
 	if (parent && l->parent != parent)
-		return err_set(e, -EINVAL,
-			       "container interface %s lies on the link of index %d, expected %d",
-			       l->name, l->parent, parent);
+		return err_set(
+			e, -EINVAL,
+			"container interface %s has the link of index %d as its parent, expected %d",
+			l->name, l->parent, parent);
 	if (!iface->mac || !*iface->mac)
 		return 0;
 	if (mac_parse(span_of(iface->mac), &want) < 0 || !mac_eq(&want, &l->mac))
@@ -72,7 +73,7 @@ static bool leads_to(const struct route *rt, int index, const struct ipaddr *gw)
 	return false;
 }
 
-/* In any table: sbr and the coordinator move routes out of main. */
+/* Accepts a route in any table, because sbr and the coordinator move routes out of main. */
 static bool has_route(const struct attach_seen *s, int index, const struct ipnet *dst,
 		      const struct ipaddr *gw)
 {
@@ -100,7 +101,7 @@ static int check_connected(const struct attach_seen *s, int index, const char *i
 	struct ipnet net = ipnet_network(&ip->address);
 	char text[IP_TEXT_MAX], subnet[IP_TEXT_MAX];
 
-	/* A host address has no connected route of its own. */
+	/* An address with the full prefix length has no connected route. */
 	if (ip->address.len == ip_bits(&ip->address.ip) || has_route(s, index, &net, &none))
 		return 0;
 	return err_set(e, -ENOENT, "Failed to find Gateway %s for interface %s: no route to %s",
@@ -157,7 +158,7 @@ int attach_check(const struct attach_seen *s, const struct rail *rail, int paren
 	int r;
 
 	if (iface < 0)
-		return err_set(e, -ENOENT, "prevResult names no interface '%s' in the pod", ifname);
+		return err_set(e, -ENOENT, "prevResult has no interface '%s' in the pod", ifname);
 	if (strcmp(prev->ifaces[iface].sandbox, netns) != 0)
 		return err_set(e, -EINVAL,
 			       "sandbox in prevResult %s doesn't match configured netns: %s",

@@ -26,7 +26,9 @@ static bool has_family(const struct rail *rail, int family)
 	return false;
 }
 
-/* The original plugins' sysctls. They write keep_addr_on_down for lo as well, lo first. */
+/*
+ * The original plugins' sysctls. They also write keep_addr_on_down of lo, before that of the link.
+ */
 static int sysctls_v6(const struct rail *rail, const struct root *root, struct err *e)
 {
 	const char *ifnames[] = {"lo", rail->ifname};
@@ -56,7 +58,7 @@ static void try_sysctl(const struct root *root, int ip, const char *ifname, cons
 
 static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
 {
-	/* Before the link is up, since the kernel probes its link-local address first. */
+	/* Set before the link is up, since the kernel probes the link-local address first. */
 	if ((rail->kind->flags & RAIL_OPTIMISTIC_DAD) && !rail->no_link)
 		try_sysctl(root, 6, rail->ifname, "optimistic_dad");
 	if (rail->kind->flags & RAIL_PROXY_ARP)
@@ -111,7 +113,7 @@ static bool waits_for_dad(const struct rail *rail)
 	return gateway && unsure && !rail->no_link;
 }
 
-/* A batch, and the attachment of each message. */
+/* A batch of messages, and for each message the index of its attachment. */
 struct work {
 	struct nl_batch *b;
 	size_t *owner, n;
@@ -171,7 +173,7 @@ static void put_routes(const struct rail *rail, struct nl_batch *b)
 	free(list);
 }
 
-/* 1: detection complete; 0: still tentative; -EADDRINUSE: another host has the address. */
+/* Returns 1: detection complete; 0: still tentative; -EADDRINUSE: another host has the address. */
 static int dad_done(const struct rail *rail, const struct addr *list, size_t n, struct err *e)
 {
 	char text[IP_TEXT_MAX];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Conflict and gateway detection on all attachments in parallel, before any address is set. An
- * address in conflict is retired at the IPAM and another one requested.
- */
+/* Conflict and gateway detection on all attachments in parallel, before any address is set. An
+ * address in conflict is reported to the IPAM, and another one is requested. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +26,7 @@ static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
 
 struct round {
 	struct probe *p;
-	size_t *owner; /* attachment of each probe */
+	size_t *owner; /* index of the attachment of each probe */
 	size_t n;
 };
 
@@ -60,7 +58,7 @@ static void add_probes(struct round *round, const struct rail *rail, size_t owne
 	}
 }
 
-/* All attachments share one limit: the longest of all. */
+/* All attachments share one limit: the longest limit of any attachment. */
 static struct probe_limits limits_of(const struct attach *a)
 {
 	struct probe_limits l = PROBE_LIMITS_INIT;
@@ -84,7 +82,7 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* probe_describe() names the interface; drop this prefix if the label is added instead. */
+/* probe_describe() begins with the interface. Remove that prefix if the label will be added. */
 static void describe_conflict(const struct rail *rail, const struct probe *p, struct err *e)
 {
 	struct err reason = ERR_INIT;
@@ -97,7 +95,7 @@ static void describe_conflict(const struct rail *rail, const struct probe *p, st
 		 reason.text + skip);
 }
 
-/* 1: no conflict; 0: at least one conflict; negative: error. */
+/* Returns 1: no conflict; 0: at least one conflict; negative: error. */
 static int judge(struct attach *a, const struct round *round, struct err *e)
 {
 	int well = 1;
@@ -137,7 +135,7 @@ static int give_up_addresses(struct attach *a, const struct round *round, struct
 	return 0;
 }
 
-/* The attachment's conflict in this round; NULL: none. */
+/* Returns a probe of the attachment that found a conflict in this round; NULL: none. */
 static const struct probe *conflict_of(const struct round *round, size_t rail)
 {
 	for (size_t i = 0; i < round->n; i++)
@@ -159,7 +157,7 @@ static int no_other(const struct attach *a, size_t rail, const struct probe *p, 
 	struct err reason = ERR_INIT;
 
 	describe_conflict(&a->rails[rail], p, &reason);
-	err_wrap(e, code, "%s; another address was asked for", reason.text);
+	err_wrap(e, code, "%s; the request for another address failed", reason.text);
 	return rail_err(&a->rails[rail], code, e);
 }
 
@@ -181,7 +179,7 @@ static int detect_rails_again(struct attach *a, const struct round *round, bool 
 	return r;
 }
 
-/* 1: nothing left to probe; 0: some attachments have new addresses. */
+/* Returns 1: nothing left to probe; 0: some attachments have new addresses. */
 static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *e)
 {
 	__attribute__((cleanup(round_done))) struct round round = {0};
@@ -197,7 +195,8 @@ static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *
 		r = judge(a, &round, e);
 	if (r != 0)
 		return r < 0 ? r : 1;
-	/* Also if this was the last round: the next pod must not get the same address. */
+	/* Report the conflict after the last round as well: the next pod must not get the same
+	 * address. */
 	r = give_up_addresses(a, &round, e);
 	return r < 0 ? r : detect_rails_again(a, &round, !probe_round_left(rounds), e);
 }
@@ -235,9 +234,9 @@ int attach_detect(struct attach *a, struct err *e)
 }
 
 /*
- * Detection brings a link up before its addresses are set, so the kernel does not announce them. On
- * other links it did (arp_notify, ndisc_notify), without the 10 to 20 ms that closing a packet
- * socket costs.
+ * Detection brings a link up before its addresses are set, so the kernel does not announce them. So
+ * they are announced here. The addresses of other links are announced by the kernel (arp_notify,
+ * ndisc_notify): this saves the 10 to 20 ms that closing a packet socket takes.
  */
 void attach_announce(const struct attach *a)
 {

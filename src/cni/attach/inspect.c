@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Discovery before any change, and all checks that are possible on it. */
+/* Looks up masters, devices and names before any change, and runs all checks that are possible on
+ * them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,16 +40,19 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 		}
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(rails[i].ifname, rails[k].ifname) == 0)
-				return rail_err(&rails[i],
-						name_taken(&rails[i], "another network has it", e),
-						e);
-		if (!rails[i].no_link && link_find(pod, n_pod, rails[i].ifname))
-			return rail_err(&rails[i],
+				return rail_err(
+					&rails[i],
 					name_taken(&rails[i],
-						   "the pod has a link of that name: "
-						   "delete it, or name this one otherwise",
-						   e),
+						   "another network of the pod uses this name", e),
 					e);
+		if (!rails[i].no_link && link_find(pod, n_pod, rails[i].ifname))
+			return rail_err(
+				&rails[i],
+				name_taken(
+					&rails[i],
+					"the pod has a link of that name: delete that link, or set another interface name",
+					e),
+				e);
 	}
 	return 0;
 }
@@ -77,12 +81,15 @@ int attach_check_devices(const struct rail *rails, size_t n, struct err *e)
 				continue;
 			if (link_driver_moves(a->kind) || link_driver_moves(b->kind))
 				return device_taken(
-					b, a, "a device that moves into the pod serves one network",
+					b, a,
+					"a device that moves into the pod can serve only one network",
 					e);
 			if (a->kind == b->kind && a->kind->same_link &&
 			    a->kind->same_link(&a->conf, &b->conf))
 				return device_taken(
-					b, a, "a device has one interface a VLAN (conf.vlanId)", e);
+					b, a,
+					"a device can have only one interface per VLAN (conf.vlanId)",
+					e);
 		}
 	return 0;
 }
@@ -111,13 +118,14 @@ static int attach_default_master(struct nl_wire *w, struct link *ret, struct err
 			index = route_link(&list[i]);
 	route_list_free(list, n);
 	if (!index)
-		return err_kind(e, ERR_CONF, -ENODEV,
-				"no conf.master and no default route to take it from (name the "
-				"device in conf.master)");
+		return err_kind(
+			e, ERR_CONF, -ENODEV,
+			"conf.master is not set, and no default route names a device: set conf.master");
 	return link_get_index(w, index, ret, e);
 }
 
-/* A plausible master, to suggest: no container's end, no overlay device, no loopback. */
+/* Whether an error may suggest this link as master: no end of a container's veth, overlay device or
+ * loopback. */
 static bool may_be_master(const struct link *l)
 {
 	return !link_is_loopback(l) && link_is_nodes_own(l->name);
@@ -137,8 +145,8 @@ static int no_such_master(struct nl_wire *w, const char *name, int code, struct 
 		if (may_be_master(&links[i]))
 			buf_printf(&names, "%s'%s'", shown++ ? ", " : "", links[i].name);
 	err_default_kind(e, ERR_UNAVAILABLE);
-	return err_wrap(e, code, "conf.master is '%s', this node has %s", name,
-			names.len ? names.p : "no device for it");
+	return err_wrap(e, code, "conf.master is '%s', but this node has %s", name,
+			names.len ? names.p : "no suitable device");
 }
 
 int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e)
@@ -158,7 +166,7 @@ struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail)
 	return rail->conf.in_container ? a->pod : a->host;
 }
 
-/* Once per driver; the check loads the module. */
+/* Checks kernel support once per driver; the check loads the module. */
 static int query_kernel(const struct attach *a, size_t i, struct err *e)
 {
 	const struct link_driver *k = a->rails[i].kind;

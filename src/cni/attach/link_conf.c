@@ -64,8 +64,9 @@ static const struct json_field made_fields[] = {
 	{.name = "master",
 	 .type = J_STR,
 	 .offset = offsetof(struct raw_made, master),
-	 JSON_DOC(NULL,
-		  "the device below; macvlan and ipvlan: that of the default route if absent")},
+	 JSON_DOC(
+		 NULL,
+		 "the parent device; macvlan and ipvlan: the device of the default route if absent")},
 	{.name = "mtu",
 	 .type = J_INT,
 	 .offset = offsetof(struct raw_made, mtu),
@@ -107,7 +108,7 @@ int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct er
 		r = rail_read_own(s, &rail_made_table, &raw, e);
 	if (r < 0)
 		return r;
-	/* The upper limit, the master's MTU, is not known yet. */
+	/* The upper limit is the MTU of the master, which is not known yet. */
 	if (raw.mtu < 0 || raw.mtu > INT32_MAX)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"invalid MTU %lld, must be [0, master MTU] (conf.mtu)",

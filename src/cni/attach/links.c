@@ -9,9 +9,9 @@
 #include "cni/attach/internal.h"
 #include "wire/tls/digest.h"
 
-/* Links of all attachments: created in the pod's namespace with final names and MACs. */
+/* Creates the links of all attachments in the pod's namespace, with final names and MACs. */
 
-/* The attachment whose message failed first; NULL: the error belongs to no attachment. */
+/* Returns the attachment whose message failed first; NULL: the error belongs to no attachment. */
 static const struct rail *culprit(const struct attach *a, const struct nl_batch *b,
 				  const size_t *owner)
 {
@@ -97,7 +97,7 @@ static int undo_links(void *arg, struct err *e)
 /*
  * Before Linux 6.15 a new link's name must also be free in the namespace of the request: the
  * node's, which usually has an eth0. Such a link is created under a temporary name and renamed. DEL
- * derives the same name, since the process may be killed before the rename.
+ * computes the same temporary name, since the process may be killed before the rename.
  */
 static bool attach_temp_name(const struct attach *a, const char *ifname,
 			     char ret[static LINK_NAME_MAX])
@@ -141,8 +141,8 @@ static void put_link(const struct attach *a, struct rail *rail, struct nl_batch 
 
 /*
  * The kernel runs a batch in order and continues after a failure. Undo covers successful messages,
- * and failed ones as well, since the reply may have been lost; except -EEXIST, when the link
- * existed before. The move of a device may be half complete.
+ * and also failed ones, since the reply may have been lost or the move of a device may be
+ * incomplete. The exception is -EEXIST: the link existed before.
  */
 static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *owner)
 {
@@ -153,7 +153,7 @@ static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *
 	}
 }
 
-/* Hints that the kernel's error does not contain. */
+/* Adds hints that the kernel's error does not contain. */
 static int explain(const struct rail *rail, int code, struct err *e)
 {
 	const char *hint = rail->kind->hint ? rail->kind->hint(code) : NULL;
@@ -188,7 +188,7 @@ static int put_links(struct attach *a, bool in_container, struct err *e)
 	return rail ? explain(rail, r, e) : r;
 }
 
-/* The kernel chooses ifindexes and MACs: read all of them with one dump. */
+/* Reads ifindexes and MACs, which the kernel chooses, with one dump. */
 static int learn(struct attach *a, struct err *e)
 {
 	int r = attach_list_pod(a, e);
@@ -201,8 +201,8 @@ static int learn(struct attach *a, struct err *e)
 			continue;
 		l = link_find(a->pod_links, a->n_pod_links, made_name(rail));
 		if (!l) {
-			err_set(e, -ENODEV, "%s '%s' was made and is gone again", rail->kind->type,
-				rail->ifname);
+			err_set(e, -ENODEV, "%s '%s' was created, but no longer exists",
+				rail->kind->type, rail->ifname);
 			return rail_err(rail, -ENODEV, e);
 		}
 		rail->index = l->index;
@@ -235,7 +235,9 @@ static int final_names(struct attach *a, struct err *e)
 	return r;
 }
 
-/* A device that has moved away takes its addresses along: discard the cached list. */
+/*
+ * Discards the cached list of addresses, because a device that moved away took its addresses along.
+ */
 static void forget_moved(struct attach *a)
 {
 	bool any = false;
@@ -249,7 +251,8 @@ static void forget_moved(struct attach *a)
 	a->have_host_addrs = false;
 }
 
-/* The driver in use with the next `order`; after NULL: the first one. NULL: no other. */
+/* Returns the driver in use with the next `order` after `after` (NULL: the first one); NULL: none
+ * is left. */
 static const struct link_driver *next_kind(const struct attach *a, const struct link_driver *after)
 {
 	const struct link_driver *next = NULL;
@@ -296,7 +299,7 @@ int attach_links(struct attach *a, struct err *e)
 
 	if (!a->n_rails)
 		return 0;
-	undo_push(&a->undo, "take links away", undo_links, &a, sizeof(a));
+	undo_push(&a->undo, "remove links", undo_links, &a, sizeof(a));
 	r = put_links(a, false, e);
 	if (r >= 0)
 		r = put_links(a, true, e);
@@ -366,14 +369,14 @@ static int attach_delete(struct attach *a, const char *const *names, size_t n, s
 	return nl_batch_commit(a->pod, b, e);
 }
 
-/* Created links are deleted by name and need no configuration. */
+/* Reads the configuration of moved devices. Created links are deleted by name and need none. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s)
 {
 	struct err reason = ERR_INIT;
 
 	if (!link_driver_moves(rail->kind) || rail->kind->read(s, &rail->conf, &reason) >= 0)
 		return;
-	log_warn("configuration is not valid, going on without it", LOG_S("link", rail->ifname),
+	log_warn("ignoring the invalid configuration", LOG_S("link", rail->ifname),
 		 LOG_S("error", reason.text));
 }
 
@@ -402,7 +405,8 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 	}
 }
 
-/* Created links are deleted in one batch later; some leave state on the node, see gc(). */
+/* Restores a moved device. Created links are deleted later in one batch; gc() removes the state
+ * they leave on the node. */
 static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	if (link_driver_moves(rail->kind))

@@ -25,8 +25,8 @@ struct rail;
 /* A parsed netconf; all pointers are borrowed from the document. */
 struct rail_conf {
 	const char *master; /* NULL: the device of the default route */
-	uint32_t mtu;	    /* 0: the master's */
-	struct mac mac;	    /* len 0: the kernel's choice */
+	uint32_t mtu;	    /* 0: the MTU of the master */
+	struct mac mac;	    /* len 0: the kernel chooses it */
 	bool in_container;  /* the master is in the pod's namespace */
 	bool no_arp;	    /* no ARP or NDP on this link: no conflict detection, no announcement */
 	const struct json *ipam, *dns; /* may be NULL */
@@ -44,7 +44,7 @@ struct rail_conf {
 /* Inputs of a driver's read(). */
 struct rail_source {
 	struct json_doc *doc;
-	const struct json *defaults; /* read first; may be NULL */
+	const struct json *defaults; /* netconf with default values, read first; may be NULL */
 	const struct json *conf;
 	const char *args_mac; /* MAC of CNI_ARGS; NULL: none */
 };
@@ -54,7 +54,7 @@ enum link_driver_flags {
 	RAIL_QUERIES_KERNEL = 1 << 1, /* check kernel support before any change */
 	RAIL_OPTIMISTIC_DAD = 1 << 2, /* optimistic IPv6 duplicate address detection */
 	RAIL_PROXY_ARP = 1 << 3,      /* set proxy_arp in the pod */
-	RAIL_LATE_MTU = 1 << 4,	      /* the kernel ignores an MTU while it makes the link */
+	RAIL_LATE_MTU = 1 << 4, /* the kernel ignores an MTU in the message that creates the link */
 };
 
 /* The order in which drivers run and take their locks, the same in every process. */
@@ -75,13 +75,14 @@ struct link_driver {
 	const char *module; /* kernel module; NULL: none */
 
 	/* --- pure --- */
-	/* Parses the netconf. Error class ERR_CONF, naming the field. */
+	/* Parses the netconf. Kind ERR_CONF: the error names the field. */
 	int (*read)(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 	/* Checks the configuration against the master; NULL: no check. */
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
 	/* Created links: sets the driver's own attributes. NULL: the driver moves a device. */
 	void (*spec)(const struct rail_conf *c, const struct link *master, struct link_spec *s);
-	/* Whether two configurations on one master conflict (one link per VLAN). NULL: never. */
+	/* Returns whether two configurations on one master conflict (one link per VLAN). NULL:
+	 * never. */
 	bool (*same_link)(const struct rail_conf *a, const struct rail_conf *b);
 	/* CHECK: compares the driver's own attributes. */
 	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
@@ -90,28 +91,29 @@ struct link_driver {
 	/* Single plugin in a chain: takes over the prevResult. NULL: not used. */
 	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
 
-	/* Single plugin, before anything else: sets the log target. NULL: stderr. */
+	/* Single plugin: called first, sets the log target. NULL: stderr. */
 	void (*start)(const struct cni_call *c);
 
 	/* --- moved devices; all NULL for created links --- */
-	/* Before devices are inspected, once for all attachments of the driver: locks their
-	 * devices against other processes and repairs what a dead pod left on them. NULL:
-	 * nothing to do. */
+	/* Before devices are inspected, once for all attachments of the driver: locks their devices
+	 * against other processes and restores devices of deleted pods. NULL: not needed. */
 	int (*claim)(struct attach *a, struct err *e);
 	/* Sets rail->master and rail->no_link and runs all checks; changes nothing. */
 	int (*inspect)(struct attach *a, struct rail *rail, struct err *e);
-	/* Once for all attachments of the driver, after the IPAM call: writes the records that
-	 * must be on disk before the devices change, then configures the devices on the node.
-	 * Pushes its own reverse. */
+	/* Once for all attachments of the driver, after the IPAM call: writes the records that must
+	 * be on disk before the devices change, then configures the devices on the node. Pushes its
+	 * reverse onto a->undo. */
 	int (*prepare)(struct attach *a, struct err *e);
-	/* Adds the messages that move the device, for the node's netlink socket. */
+	/* Adds the messages that move the device, to a batch of the node's netlink socket. */
 	void (*put)(const struct attach *a, const struct rail *rail, struct nl_batch *b);
 	/* Once for all attachments of the driver: configures the devices in the pod. */
 	int (*settle)(struct attach *a, struct err *e);
-	/* Restores the device from any intermediate state. NULL: the reverse that `prepare`
-	 * pushed does it. */
+	/* Restores the device from any intermediate state. NULL: the reverse that `prepare` pushed
+	 * restores the device. */
 	int (*undo)(struct attach *a, const struct rail *rail, struct err *e);
-	/* DEL. Does what is possible without namespace, device or valid configuration. */
+	/*
+	 * DEL. Restores as much as possible, even without namespace, device or valid configuration.
+	 */
 	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
 	/* Cleanup on the node for GC and for DEL without namespace; a->pod is NULL. Also for
 	 * created links. */
@@ -132,7 +134,7 @@ static inline bool link_driver_moves(const struct link_driver *k)
 }
 
 /* --- shared by the drivers (link_conf.c) --- */
-/* ipam and dns; master, mtu and linkInContainer. */
+/* The field tables of ipam and dns; of master, mtu and linkInContainer. */
 extern const struct json_table rail_common_table, rail_made_table;
 /* Reads the driver's own fields, defaults first. */
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
@@ -153,7 +155,7 @@ int single_check(struct cni_call *c, struct err *e);
 int single_gc(struct cni_call *c, struct err *e);
 int single_status(struct cni_call *c, struct err *e);
 
-/* Further arguments: the tables of its keys. */
+/* The further arguments are the tables of its keys. */
 #define RAIL_PLUGIN(which, plugin_name, ...)                                                       \
 	{                                                                                          \
 		.name = plugin_name, .about = "CNI " plugin_name " plugin unirail",                \

@@ -22,13 +22,13 @@ enum { FIRST_PAUSE_MS = 2, LONGEST_PAUSE_MS = 40, CHAIN_MAX = 4 };
 
 #define CLASS "/sys/class/infiniband"
 
-/* Lookups that one ADD does once. */
+/* Results of lookups that one ADD does only once. */
 struct finder {
 	struct attach *a;
-	struct link *links; /* on the node */
+	struct link *links; /* links of the node */
 	size_t n_links;
 	bool have_links;
-	char **soft; /* RDMA devices without hardware: soft-RoCE */
+	char **soft; /* RDMA devices without hardware, such as soft-RoCE */
 	size_t n_soft;
 	bool have_soft;
 	struct root pod; /* the pod's sysfs; fd -1: not opened */
@@ -60,7 +60,8 @@ static const struct link *node_link(struct finder *f, int index)
 	return link_find_index(f->links, f->n_links, index);
 }
 
-/* Only if there is exactly one: no known hardware has two RDMA devices per PCI function. */
+/* Finds the RDMA device of a PCI function; false unless there is exactly one, since no known
+ * hardware has two. */
 static bool rdma_of(const struct root *root, const char *device, char ret[static RDMA_NAME_MAX])
 {
 	char **names = NULL;
@@ -124,7 +125,7 @@ static bool rdma_of_link(struct finder *f, const struct link *l, char ret[static
 	return rdma_of_ports(f, l, ret);
 }
 
-/* The RDMA device of the master, or of a link below it if it is a VLAN or macvlan. */
+/* Finds the RDMA device of the master, or of a link below it if the master is a VLAN or macvlan. */
 static bool device_below(struct finder *f, const struct link *master,
 			 char ret[static RDMA_NAME_MAX])
 {
@@ -145,7 +146,9 @@ static bool made_device(struct finder *f, struct wanted *w)
 	return !w->rail->conf.in_container && device_below(f, &w->rail->master, w->device);
 }
 
-/* A moved device's RDMA device moved into the pod as well, or stayed on the node. */
+/*
+ * Finds the RDMA device of a moved NIC: in the pod if it was moved as well, otherwise on the node.
+ */
 static bool moved_device(struct finder *f, struct wanted *w)
 {
 	const struct root *root = &f->a->call->root;
@@ -189,22 +192,23 @@ static bool is_shared(struct err *e)
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
 
 	return rdma_netns_mode_get(&mode, NULL) < 0 ||
-	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA by this rail", e) >= 0;
+	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA on this rail", e) >= 0;
 }
 
-/* No netconf key says whether RDMA is wanted, so this is no error. For a moved NIC the rdma
- * plugin may follow in the chain. */
+/* Only a warning, because no netconf key shows whether the pod needs RDMA. After a moved NIC the
+ * chain may contain the plugin rdma. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *reason)
 {
 	bool moved = link_driver_moves(rail->kind);
 
 	if (moved && !rail->label)
 		return;
-	log_warn("no RDMA for the pod: the RDMA device stays on the node",
-		 LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
-		 LOG_S("why", moved ? "exclusive mode, and no plugin 'rdma' behind it (ib-sriov: "
-				      "conf.rdmaIsolation) moves it"
-				    : reason->text));
+	log_warn(
+		"no RDMA for the pod: the RDMA device stays on the node",
+		LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
+		LOG_S("why",
+		      moved ? "exclusive mode, and no plugin 'rdma' later in the chain (ib-sriov: conf.rdmaIsolation) moves the device"
+			    : reason->text));
 }
 
 static size_t choose(struct finder *f, struct wanted *list)
@@ -243,7 +247,7 @@ static void take_gid(struct wanted *w, const struct gid *g)
 	w->found = true;
 }
 
-/* GIDs that are still missing. */
+/* Looks up the GIDs that are still missing; returns the number of those not found. */
 static size_t inspect(struct wanted *list, size_t n)
 {
 	size_t missing = 0;
@@ -290,11 +294,11 @@ void rdma_info_wait(struct attach *a)
 		wait_for_gids(list, n);
 	for (size_t i = 0; i < n; i++)
 		if (!list[i].found)
-			log_warn("the RDMA device has no GID of the rail's address: RDMA will not "
-				 "work there (is its GID table full?)",
-				 LOG_S("rail", list[i].rail->ifname),
-				 LOG_S("device", list[i].device),
-				 LOG_S("address", ip_str(&list[i].address, text)));
+			log_warn(
+				"the RDMA device has no GID of the rail's address: RDMA will not work on this rail (is the GID table full?)",
+				LOG_S("rail", list[i].rail->ifname),
+				LOG_S("device", list[i].device),
+				LOG_S("address", ip_str(&list[i].address, text)));
 }
 
 void rdma_info_status(struct nl_wire *host, const struct root *root, struct rail *rail)
@@ -317,7 +321,7 @@ void rdma_info_add(const struct rail *rail, struct cni_result *r)
 		r->ifaces[i].rdma = rail->rdma;
 }
 
-/* A pod's attachments in files that it can mount. */
+/* Writes the attachments of a pod to files that the pod can mount. */
 
 enum { FILE_MODE = 0644, DIR_MODE = 0755, LOCK_MS = 2000, NAME_MAX_BYTES = 255 };
 
@@ -328,7 +332,7 @@ static bool name_ok(const char *s)
 	return n && n <= NAME_MAX_BYTES && s[0] != '.' && !strchr(s, '/');
 }
 
-/* The pod's directory; the caller frees it. */
+/* Returns the directory of the pod; the caller frees it. */
 static char *dir_of(const struct cni_call *c)
 {
 	auto_buf struct buf keep;
@@ -380,7 +384,9 @@ static int save(const struct root *r, const char *dir, const struct rails_list *
 /* The directory remains if it cannot be removed, for example while a pod mounts it. */
 static void remove_all(const struct root *r, const char *dir)
 {
-	/* rails.json last: GC finds the directory by it after an interrupted removal. */
+	/*
+	 * rails.json is removed last, so that GC finds the directory after an interrupted removal.
+	 */
 	static const char *const names[] = {"rails.env", "rails.json"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -474,8 +480,8 @@ void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n
 		update(&c->root, dir, &l);
 }
 
-/* Removes an entry by index, or those of a container's interface; ifname NULL: all of the
- * container. */
+/* Removes an entry by index, or the entries of a container's interface; ifname NULL: all entries of
+ * the container. */
 static void rails_drop_at(struct rails_list *l, size_t i)
 {
 	memmove(&l->v[i], &l->v[i + 1], (l->n - i - 1) * sizeof(*l->v));
@@ -489,7 +495,7 @@ static void gc_dir(const struct cni_call *c, const char *dir)
 
 	int code;
 
-	/* The lock is held: no other process writes these temporary files. */
+	/* No other process writes these temporary files, because this process has the lock. */
 	file_sweep_dir(&c->root, dir);
 	code = load(&c->root, dir, &l, NULL);
 	if (code == -ENOENT)
@@ -523,7 +529,7 @@ void rails_gc(const struct cni_call *c)
 	str_list_free(names, n);
 }
 
-/* Contents of the files. */
+/* Formats and parses the contents of the files. */
 
 struct raw_entry {
 	const char *ifname, *device, *gid, *network, *container;
@@ -683,7 +689,8 @@ int rails_parse(struct span text, struct rails_list *ret, struct err *e)
 		struct rails_entry one;
 
 		if (!take_entry(&v[i], &one))
-			return err_set(e, -EINVAL, "rails[%zu] has too long a name in it", i);
+			return err_set(e, -EINVAL, "rails[%zu] contains a name that is too long",
+				       i);
 		VEC_PUSH(l.v, l.n) = one;
 	}
 	*ret = l;

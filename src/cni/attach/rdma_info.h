@@ -10,7 +10,7 @@
  *	"rdma": {"device": "mlx5_0", "port": 1, "gidIndex": 5, "gid": "::ffff:172.16.1.20"}
  *
  * and is written to files that a pod can mount (see below). On InfiniBand the index is 0.
- * Attachments without an RDMA device have none of this; on nodes without RDMA it costs one
+ * An attachment without an RDMA device has neither; on a node without RDMA the lookup costs one
  * access().
  */
 
@@ -20,15 +20,15 @@ enum { GIDS_LIMIT_MS = 300 };
 
 /*
  * Sets rail->rdma of all attachments, once their addresses are set. The kernel adds GIDs shortly
- * after addresses: one wait for all of them, GIDS_LIMIT_MS at most. A GID that is missing by then
- * is logged and is no error, since only RDMA needs it. An RDMA device that stays on the node while
- * the subsystem is in exclusive mode is logged as well, with the remedy.
+ * after addresses, so this waits once for all GIDs, at most GIDS_LIMIT_MS. A GID that is still
+ * missing is logged; it is not an error, since only RDMA needs it. An RDMA device that stays on the
+ * node while the subsystem is in exclusive mode is logged with the remedy.
  */
 void rdma_info_wait(struct attach *a);
 /* STATUS of a link that is created on rail->master: warns if the master has an RDMA device that
  * no pod can use because the subsystem is in exclusive mode. */
 void rdma_info_status(struct nl_wire *host, const struct root *root, struct rail *rail);
-/* Adds it to the attachment's interface in the result. */
+/* Adds rail->rdma to the attachment's interface in the result. */
 void rdma_info_add(const struct rail *rail, struct cni_result *r);
 
 /* --- the pod's files --- */
@@ -68,7 +68,7 @@ void rails_list_done(struct rails_list *l);
 /* --- pure --- */
 void rails_print_json(const struct rails_list *l, struct buf *b);
 void rails_print_env(const struct rails_list *l, struct buf *b);
-/* Whether an entry before i has the same device and port. */
+/* Returns whether an entry before v[i] has the same device and port. */
 bool rails_is_repeated(const struct rails_list *l, size_t i);
 /* -EINVAL: malformed, or written by a later version. */
 int rails_parse(struct span text, struct rails_list *ret, struct err *e);
@@ -81,7 +81,9 @@ void rails_drop(struct rails_list *l, const char *container, const char *ifname)
 void rails_write(const struct attach *a);
 /* DEL: removes the entries of these interfaces, and the directory with the last entry. */
 void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n);
-/* GC: removes entries of the call's network that are not among its valid attachments. */
+/*
+ * GC: removes entries of the call's network that are not among the valid attachments of the call.
+ */
 void rails_gc(const struct cni_call *c);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One attachment per process, with the functions that attach several. */
+/* Runs one attachment per process, with the functions that attach several. */
 #include <errno.h>
 
 #include "cni/attach/rdma_info.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/ipam_call.h"
 
-/* CNI_ARGS is validated for drivers with RAIL_READS_ARGS only; otherwise a DEL that failed on it
- * would leave state behind. */
+/* CNI_ARGS is validated for drivers with RAIL_READS_ARGS only; otherwise a DEL could fail because
+ * of them and leave state behind. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 {
 	const struct link_driver *k = c->plugin->kind;
@@ -70,7 +70,8 @@ int single_add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return 0;
 }
 
-/* Delete the link before releasing its address: no other pod may get the address while in use. */
+/* Delete the link before releasing its address: no other pod may get the address while the link
+ * uses it. */
 int single_del(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
@@ -127,7 +128,9 @@ int single_gc(struct cni_call *c, struct err *e)
 	return r;
 }
 
-/* Whether an ADD could succeed: the link's requirements are met and the IPAM's STATUS succeeds. */
+/*
+ * Succeeds if an ADD could succeed: the link's requirements are met and the IPAM's STATUS succeeds.
+ */
 int single_status(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);

@@ -20,7 +20,7 @@ static void put_string(struct json_out *o, const struct json *v, const char *key
 		jo_kstr(o, key, text);
 }
 
-/* The keys that are common to all plugins, which is all that Multus' types have of one. */
+/* Writes the keys that are common to all plugins: Multus' types contain no others. */
 static void put_plugin(struct json_out *o, const struct json *v)
 {
 	jo_obj(o);
@@ -37,7 +37,8 @@ static void put_plugin(struct json_out *o, const struct json *v)
 	jo_end_obj(o);
 }
 
-/* Multus would rewrite a list without a version from these keys, and lose all others. */
+/* Writes the common keys of a list. It needs a version: Multus would rewrite a list without one
+ * from these keys, and lose all others. */
 static void put_list(struct json_out *o, const struct json *conf)
 {
 	const struct json *plugins = json_get_go(conf, "plugins");
@@ -53,7 +54,7 @@ static void put_list(struct json_out *o, const struct json *conf)
 	jo_end_obj(o);
 }
 
-/* cache.h says what it is. */
+/* Writes "unirailState" (cache.h). */
 static void put_state(struct json_out *o, const struct multus_entry *d)
 {
 	jo_key(o, "unirailState");
@@ -153,7 +154,9 @@ int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct e
 
 enum { SCRATCH_MAX = 4 << 20, OWN_VERSION = 1 };
 
-/* unirail's own entry in these files, if its version is known here; NULL: it is not. */
+/*
+ * Returns the value of one of unirail's own keys if this release knows its version; otherwise NULL.
+ */
 static const struct json *own(const struct json *v)
 {
 	int64_t version = 0;
@@ -163,7 +166,7 @@ static const struct json *own(const struct json *v)
 	return version == OWN_VERSION ? v : NULL;
 }
 
-/* NULL: it is none, or it is empty. */
+/* Decodes base64; NULL: not base64, or empty. */
 static char *decode(const char *text, size_t *len)
 {
 	char *bytes = NULL;
@@ -194,7 +197,8 @@ static char *dup_set(const char *s)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* One that cannot be read keeps its place: the others' interfaces are named by their position. */
+/* A delegate that cannot be read stays in the list: interfaces of delegates are named by their
+ * position. */
 static void read_delegate(struct json_doc *d, const struct json *v, struct multus_delegate *ret)
 {
 	struct raw_delegate raw = {0};

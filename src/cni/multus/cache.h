@@ -3,55 +3,58 @@
 #define UNIRAIL_CNI_MULTUS_CACHE_H
 
 /*
- * What Multus and libcni keep of a pod between ADD and DEL, as bytes; import.c has the files.
+ * Formats of the files in which Multus and libcni store a pod's networks between ADD and DEL;
+ * import.c reads the files.
  *
  *	<cniDir>/<containerID>				Multus' scratch file: its delegates, in order
  *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache of what each answered
  *
- * Of a delegate `Bytes` (base64 of its configuration) is what counts; Conf and ConfList hold the
- * keys that are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do
- * not. Multus writes neither file in one step: after a power loss either may end anywhere.
+ * The configuration of a delegate is `Bytes` (base64); Conf and ConfList only have the keys that
+ * are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do not.
+ * Multus writes neither file atomically: after a power loss both may be truncated.
  *
  * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and libcni
  * do not know and ignore:
  *
  *	"unirail"	in each delegate: the network of that unirail-cni
- *	"unirailState"	in each delegate: {"version": 1, "cniArgs": what its plugins get behind CNI_ARGS,
- *			"cniVersion": its definition's ("": none), where the configuration that Multus
- *			is to call has another}
- *	"unirailResult"	in a cache file whose result its version cannot hold:
- *			{"version": 1, "result": the same of version 1.1.0}
+ *	"unirailState"	in each delegate: {"version": 1, "cniArgs": appended to CNI_ARGS for its plugins,
+ *			"cniVersion": version of its definition ("": none), if the configuration for
+ *			Multus has another version}
+ *	"unirailResult"	in a cache file whose version cannot represent the whole result:
+ *			{"version": 1, "result": the result in version 1.1.0}
  *
- * Of another version than 1 these are not read, and what Multus and libcni know counts.
+ * If "version" is not 1, these keys are ignored, and only the keys of Multus and libcni are used.
  */
 
 #include "wire/json/json.h"
 
-/* Strings are owned. */
+/* A delegate of a scratch file; it owns its strings. */
 struct multus_delegate {
 	char *name;	 /* "team/rail0", or the network's own name; "" */
 	char *ifname;	 /* requested; NULL: named by its position, net<i> */
 	char *device_id; /* NULL: none */
-	char *conf;	 /* its configuration: a plugin's or a list's; NULL: cannot be read */
+	char *conf;	 /* configuration of a plugin or a list; NULL: cannot be read */
 	size_t conf_len;
-	char *keeper;  /* the unirail-cni network that wrote it; NULL: Multus did */
-	char *args;    /* unirailState.cniArgs; NULL: none */
-	char *version; /* unirailState.cniVersion; "": the definition has none; NULL: conf's */
+	/* name of the unirail-cni network that wrote the entry; NULL: Multus wrote it */
+	char *keeper;
+	char *args; /* unirailState.cniArgs; NULL: none */
+	/* unirailState.cniVersion; "": the definition has no version; NULL: the version in conf */
+	char *version;
 };
 
 int multus_delegates_parse(struct span text, struct multus_delegate **ret, size_t *n,
 			   struct err *e);
 void multus_delegates_free(struct multus_delegate *list, size_t n);
 
-/* A file of libcni's cache: kind cniCacheV1, or the bare result of libcni before 0.7. What the
- * file does not have is NULL. */
+/* A file of libcni's cache: kind cniCacheV1, or the bare result of libcni before 0.7. Missing
+ * members are NULL. */
 struct libcni_cached {
-	struct json_doc *doc; /* owns all but conf */
+	struct json_doc *doc; /* owns all other members except conf */
 	const char *container_id, *network, *ifname;
 	char *conf; /* the configuration that was used */
 	size_t conf_len;
 	const struct json *result;
-	const struct json *full;    /* unirailResult's; NULL: none */
+	const struct json *full;    /* result in unirailResult; NULL: none */
 	const struct json *runtime; /* capabilityArgs */
 };
 
@@ -61,22 +64,22 @@ void libcni_cached_done(struct libcni_cached *c);
 /* --- writing, in cache.c --- */
 
 struct json_out;
-/* An element of a scratch file, as Multus writes it: `conf` is a list of plugins. */
+/* A delegate to be written to a scratch file in Multus' format; `conf` is a list of plugins. */
 struct multus_entry {
 	const char *name, *keeper;
 	const char *ifname;  /* NULL: CNI_IFNAME */
 	const char *device;  /* NULL: none */
 	const char *args;    /* NULL: none */
-	const char *version; /* "": none; NULL: conf's */
+	const char *version; /* "": none; NULL: the version in conf */
 	struct span conf;
 };
 int multus_delegates_put(struct json_out *o, const struct multus_entry *d, struct err *e);
 
-/* A file of libcni's cache; args is CNI_ARGS. */
+/* An entry to be written to libcni's cache; args is CNI_ARGS. */
 struct libcni_entry {
 	const char *container_id, *network, *ifname, *netns, *args;
 	struct span conf, result;
-	struct span full; /* the result of version 1.1.0; empty: `result` has all of it */
+	struct span full; /* the result in version 1.1.0; empty: `result` is complete */
 };
 int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct err *e);
 

@@ -13,17 +13,17 @@
 
 #define DEVINFO_DIR "/var/run/k8s.cni.cncf.io/devinfo/cni"
 
-/* The network's DEL, while it lasts. */
+/* State of the DEL of one network. */
 struct deletion {
-	struct cni_call call; /* the network's environment; its doc is the network's conf */
+	struct cni_call call; /* the environment of the network; doc is the network's conf */
 	const char *network;
 	struct cni_result prev;
 	bool has_prev;
 	const struct json *runtime;
 };
 
-/* What a delegate may be. An all-in-one is a process of its own: it reads Multus' file itself, and
- * finds that it is a delegate. */
+/* The plugins that run in this process. unirail-cni as a delegate runs as a process of its own,
+ * which finds in Multus' file that it is a delegate. */
 static const struct cni_plugin *builtin(const char *type)
 {
 	static const struct cni_plugin *const plugins[] = {
@@ -77,7 +77,7 @@ static int delete_plugin(const struct deletion *d, const struct json *plugin, st
 	};
 
 	if (!type || !*type)
-		return err_kind(e, ERR_CONF, -EINVAL, "its configuration has no 'type'");
+		return err_kind(e, ERR_CONF, -EINVAL, "the configuration has no 'type'");
 	return builtin(type) ? in_process(builtin(type), &chain, e) : chain_run(&chain, "DEL", e);
 }
 
@@ -89,7 +89,7 @@ static void keep_first(struct err *first, int r, const struct err *reason)
 	first->code = r;
 }
 
-/* Backwards, whatever fails. */
+/* Deletes the plugins of a list in reverse order, and continues after a failure. */
 static int delete_plugins(const struct deletion *d, struct err *e)
 {
 	const struct json *list = json_get_go(d->call.conf, "plugins");
@@ -109,7 +109,8 @@ static int delete_plugins(const struct deletion *d, struct err *e)
 	return first.code;
 }
 
-/* A list without a version has its caller's (Multus puts it in), a plugin 0.1.0 (as libcni). */
+/* A list without a version gets the version of its caller, as in Multus; a plugin without one has
+ * 0.1.0, as in libcni. */
 static enum cni_version version_of(const struct json *conf, enum cni_version own_version)
 {
 	const char *text = json_string(json_get_go(conf, "cniVersion"));
@@ -120,7 +121,7 @@ static enum cni_version version_of(const struct json *conf, enum cni_version own
 	return v;
 }
 
-/* Only from 0.4.0 on did DEL get a prevResult; one that cannot be read is none. */
+/* DEL gets a prevResult since 0.4.0. An unreadable one is treated as absent. */
 static void find_prev(struct deletion *d, const struct network *net)
 {
 	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;
@@ -141,7 +142,7 @@ static int delete_network(const struct multus *m, const struct network *net, str
 	int r;
 
 	if (!net->conf.n)
-		return err_kind(e, ERR_DECODE, -EINVAL, "its configuration cannot be read");
+		return err_kind(e, ERR_DECODE, -EINVAL, "the configuration cannot be read");
 	r = json_parse(&doc, net->conf, MULTUS_CONF_MAX, e);
 	if (r < 0)
 		return r;
@@ -169,8 +170,8 @@ static bool has_type(const struct json *conf, const char *type)
 	return its && strcmp(its, type) == 0;
 }
 
-/* Multus keeps its file until all delegates are deleted: it may be Multus that calls us, as one of
- * them. The others are not deleted then. */
+/* Returns whether Multus executed this plugin as one of its delegates: Multus removes its file only
+ * after all delegates are deleted. Then this call must not delete the other delegates. */
 static bool is_delegate(const struct multus *m)
 {
 	const struct cni_call *c = m->call;
@@ -191,7 +192,7 @@ static void remove_file(const struct multus *m, const char *path)
 	struct err reason = ERR_INIT;
 
 	if (file_remove(&m->call->root, path, &reason) < 0)
-		log_warn("a file of Multus stays", LOG_S("error", reason.text));
+		log_warn("cannot remove a file of Multus", LOG_S("error", reason.text));
 }
 
 static void remove_device_file(const struct multus *m, const struct network *net)
@@ -235,7 +236,7 @@ static const struct json_field fields[] = {
 };
 const struct json_table multus_import_table = {fields, JSON_GO, 0};
 
-/* NULL: nothing is searched. */
+/* The directory of Multus' state; NULL: do not search. */
 static const char *cni_dir(const struct cni_call *c)
 {
 	const struct json *own = json_get_go(c->conf, "cniDir");
@@ -358,7 +359,8 @@ static void read_cache_file(struct multus *m, struct cache_file *f)
 			 LOG_S("error", reason.text));
 }
 
-/* "<network>-<containerID>-<interface>": ids may hold a '-', so the file has the last word. */
+/* "<network>-<containerID>-<interface>": names and ids may contain '-', so the content of the file
+ * decides. */
 static void multus_find_cache(struct multus *m)
 {
 	auto_free char *dir = xasprintf("%s/results", m->dir);
@@ -377,7 +379,7 @@ static void multus_find_cache(struct multus *m)
 		f->name = xstrdup(names[i]);
 		f->path = xasprintf("%s/%s", dir, names[i]);
 		read_cache_file(m, f);
-		/* Of another container, whose id contains this one's. */
+		/* The file is of another container, whose id contains this container's id. */
 		f->taken = f->cached.container_id &&
 			   strcmp(f->cached.container_id, m->call->container_id) != 0;
 	}
@@ -405,7 +407,7 @@ static struct cache_file *file_of(struct multus *m, struct span conf, const char
 
 		if (f->taken)
 			continue;
-		/* Without a configuration of its own the entry is found by the interface. */
+		/* A delegate without a readable configuration is matched by its interface. */
 		if (strcmp(f->name, name) == 0 || (!conf.n && its && strcmp(its, ifname) == 0))
 			return f;
 	}
@@ -441,7 +443,7 @@ static void list_delegates(struct multus *m)
 	}
 }
 
-/* The pod's own interface first, as in an ADD, then net1, net2 ... net10. */
+/* Sorts the pod's default interface first, as in an ADD, then net1, net2 ... net10. */
 static int by_ifname(const char *a, const char *b, const char *first)
 {
 	size_t na = strlen(a), nb = strlen(b);
@@ -452,7 +454,8 @@ static int by_ifname(const char *a, const char *b, const char *first)
 	return na == nb ? strcmp(a, b) : na < nb ? -1 : 1;
 }
 
-/* Those that no delegate has; a few, so they are put in their places one by one. */
+/* Adds the networks of cache files that belong to no delegate. There are few, so each is inserted
+ * in order. */
 static void list_others(struct multus *m)
 {
 	size_t from = m->n_nets;
@@ -476,7 +479,7 @@ static void list_others(struct multus *m)
 	}
 }
 
-/* The scratch file alone: m->found, m->delegates. */
+/* Reads only the scratch file: sets m->found and m->delegates. */
 static void multus_find_scratch(struct multus *m)
 {
 	m->scratch = xasprintf("%s/%s", m->dir, m->call->container_id);

@@ -4,29 +4,30 @@
 
 /*
  * DEL of a pod that Multus attached, before this node's runtime called unirail-cni in its place.
- * conf.cniDir, else conf.multusCniDir (default /var/lib/cni/multus; "": never) is where Multus kept
- * its state.
+ * conf.cniDir, else conf.multusCniDir (default /var/lib/cni/multus; "": nothing is imported) is the
+ * directory of Multus' state.
  *
- * Each delegate of the scratch file, last one first: unirail's plugins in process, any other
- * executed, with the result in libcni's cache as prevResult. A scratch file that cannot be read is
- * reported and stops nothing: the cache files of the container tell about its networks as well.
- * What was deleted loses its cache file, and the scratch file goes when nothing is left or what is
- * left has a cache file; so a DEL after one that failed does what is left.
+ * The delegates of the scratch file are deleted, last one first: unirail's plugins run in process,
+ * others are executed, with the result in libcni's cache as prevResult. An unreadable scratch file
+ * is only reported, since the cache files of the container also name its networks. The cache file
+ * of a deleted network is removed. The scratch file is removed when each remaining network has a
+ * cache file, so that a retried DEL deletes the remaining networks.
  *
- * 1: it was Multus', and all of it is gone. 0: it was not (or Multus itself calls us as one of its
- * delegates, or it is this network's own entry).
+ * Returns 1 if Multus attached the pod and all its networks are deleted. Returns 0 if Multus did
+ * not attach the pod, if Multus executed this plugin as one of its delegates, or if the files are
+ * this network's own entry.
  */
 
 #include "cni/protocol/cni.h"
 
 extern const struct json_table multus_import_table; /* conf.multusCniDir */
 int multus_del(const struct cni_call *c, struct err *e);
-/* The same with its state in `dir`. */
+/* As multus_del(), with Multus' state in `dir`. */
 int multus_del_in(const struct cni_call *c, const char *dir, struct err *e);
 
-/* The container has a scratch file, and it is not this network's own entry. */
+/* Returns whether the container has a scratch file that is not this network's own entry. */
 bool multus_has(const struct cni_call *c, const char *dir);
-/* Removes this network's own entry of the container; other entries stay. */
+/* Removes this network's own entry of the container; it does not touch other entries. */
 void multus_forget(const struct cni_call *c, const char *dir);
 
 #endif

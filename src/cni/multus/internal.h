@@ -2,10 +2,8 @@
 #ifndef UNIRAIL_CNI_MULTUS_INTERNAL_H
 #define UNIRAIL_CNI_MULTUS_INTERNAL_H
 
-/*
- * The networks that Multus gave a pod, as import.c finds them; cni/cluster reads its cache entries
- * by the same.
- */
+/* The networks that Multus attached to a pod, as found by import.c. cni/cluster reads its own cache
+ * entries with the same functions. */
 
 #include "cni/multus/cache.h"
 #include "cni/protocol/cni.h"
@@ -18,14 +16,14 @@ struct cache_file {
 	bool taken; /* a delegate's */
 };
 
-/* A network that the pod has. */
+/* A network of the pod. */
 struct network {
 	const char *name; /* for messages */
 	char *ifname;
 	struct span conf;
-	const char *device;	 /* name for its device file; NULL: none */
-	const char *args;	 /* what it adds to CNI_ARGS; NULL: nothing */
-	const char *version;	 /* its definition's, "": none; NULL: conf's */
+	const char *device;  /* name of its device information file; NULL: none */
+	const char *args;    /* arguments that the network adds to CNI_ARGS; NULL: none */
+	const char *version; /* cniVersion of its definition; "": none; NULL: the version in conf */
 	struct cache_file *file; /* NULL: none */
 };
 
@@ -33,25 +31,25 @@ struct multus {
 	const struct cni_call *call;
 	const char *dir;
 	char *scratch, *args;
-	bool found; /* the scratch file */
+	bool found; /* the scratch file exists */
 	struct multus_delegate *delegates;
 	size_t n_delegates;
 	struct cache_file *files;
 	size_t n_files;
 	struct network *nets;
 	size_t n_nets;
-	struct err first; /* what failed first */
-	bool forgotten;	  /* something failed that no cache file records */
+	struct err first; /* the first failure */
+	bool forgotten;	  /* a network without a cache file could not be deleted */
 };
 
 /* m->call and m->dir are inputs. */
 void multus_find(struct multus *m);
-/* The scratch file was written by this call's network for a pod of its own. */
+/* Returns whether this call's network wrote the scratch file, for a pod that it attached itself. */
 bool multus_is_own(const struct multus *m);
 void multus_done(struct multus *m);
 #define auto_multus __attribute__((cleanup(multus_done)))
 
-/* The network's name in a configuration, owned by *keep; "": it has none. */
+/* The network's name in a configuration, owned by *keep; "": no name. */
 const char *multus_conf_name(struct span conf, struct json_doc **keep);
 
 #endif
