@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spiderpool IPAM: as a plugin of its own between real namespaces, and in process. */
+/* The IPAM plugin spiderpool: as a separate plugin between real namespaces, and in process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "kern/sys/netns.h"
 
 /*
- * "net1" in the pod is a veth; its other end, "far" in another namespace, stands for the network.
+ * "net1" in the pod is a veth; its other end, "far" in another namespace, represents the network.
  */
 struct cluster_cache {
 	struct ipam_lab lab;
@@ -43,7 +43,7 @@ static void add_link(struct err *e)
 		fail_msg("%s", e->text);
 }
 
-/* The network's host has these addresses. */
+/* Sets an address of a host on the network. */
 static void far_has(const char *net)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -132,12 +132,12 @@ static void says(const struct invocation *v, int status, const char *part)
 
 /* --- results --- */
 
-static void test_add(void **state)
+static void test_add_returns_the_result_of_the_original(void **state)
 {
 	struct invocation v = call("ADD", CONF("0.3.1", RAIL0));
 
 	(void)state;
-	/* Neither interfaces nor an interface's index: the original's bytes. */
+	/* As in the original, the result has neither interfaces nor an interface index. */
 	expect(&v, 0,
 	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.0.0.10/24\","
 	       "\"gateway\":\"10.0.0.1\"}],\"routes\":[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\"}"
@@ -155,7 +155,7 @@ static void test_add(void **state)
 	assert_int_equal(records("used"), 3);
 }
 
-static void test_del_and_check(void **state)
+static void test_check_requires_and_del_releases_the_address(void **state)
 {
 	struct invocation add = call("ADD", CONF("1.0.0", RAIL0)),
 			  check = call("CHECK",
@@ -170,7 +170,7 @@ static void test_del_and_check(void **state)
 	check.conf =
 		CONF("1.0.0", RAIL0 "},\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.11/24\"}]");
 	says(&check, 1, "net1 holds 10.0.0.10/24, which is not in prevResult");
-	/* DEL without namespace, pools or a known pool, also repeatedly. */
+	/* DEL without a namespace, without pools or with an unknown pool, also repeatedly. */
 	del.netns = "/run/netns/not-there";
 	il_write(&w.lab, "/pools/rails.conf", "rubbish");
 	expect(&del, 0, "");
@@ -183,7 +183,7 @@ static void test_del_and_check(void **state)
 	says(&del, 1, "journal '/state/journal': line 1 is damaged");
 }
 
-static void test_namespace_first(void **state)
+static void test_missing_namespace_is_reported_before_allocation(void **state)
 {
 	struct invocation v = call("ADD", CONF("1.0.0", RAIL0));
 
@@ -195,7 +195,7 @@ static void test_namespace_first(void **state)
 
 /* --- configuration --- */
 
-static void test_conf_refused(void **state)
+static void test_invalid_ipam_configuration_is_refused(void **state)
 {
 	static const struct {
 		const char *conf, *reason;
@@ -225,7 +225,7 @@ static void test_conf_refused(void **state)
 	assert_int_equal(records("used"), 0);
 }
 
-static void test_log_file(void **state)
+static void test_unwritable_log_file_is_ignored(void **state)
 {
 	struct invocation v = call(
 		"ADD", CONF("1.0.0", RAIL0 ",\"log_level\":\"WARN\",\"log_file_max_size\":\"1\","
@@ -237,7 +237,7 @@ static void test_log_file(void **state)
 	log_threshold = LOG_NONE;
 }
 
-static void test_requested_addresses(void **state)
+static void test_requested_address_is_allocated_or_refused(void **state)
 {
 	struct invocation v =
 		call("ADD", CONF("1.0.0", RAIL0 "},\"runtimeConfig\":{\"ips\":[\"10.0.0.15/24\"]"));
@@ -260,7 +260,7 @@ static void test_requested_addresses(void **state)
 
 /* --- GC, STATUS --- */
 
-static void test_gc(void **state)
+static void test_gc_releases_invalid_attachments(void **state)
 {
 	struct invocation
 		v = call("ADD", CONF("1.1.0", RAIL0)),
@@ -281,7 +281,7 @@ static void test_gc(void **state)
 	assert_int_equal(records("resting"), 1);
 }
 
-static void test_status(void **state)
+static void test_status_reports_exhausted_pools(void **state)
 {
 	struct invocation v = call("STATUS", CONF("1.1.0", RAIL0)),
 			  add = call("ADD", CONF("1.1.0", RAIL0));
@@ -307,7 +307,7 @@ static void test_status(void **state)
 	RAIL0 ",\"enable_ip_conflict_detection\":true,\"detect\":{\"tries\":2,\"interval_ms\":40," \
 	      "\"total_ms\":5000}"
 
-static void test_conflict(void **state)
+static void test_conflicting_addresses_are_quarantined(void **state)
 {
 	struct invocation v = call("ADD", CONF("1.0.0", DETECT));
 
@@ -317,13 +317,13 @@ static void test_conflict(void **state)
 	says(&v, 0, "\"address\":\"10.0.0.12/24\"");
 	assert_int_equal(records("quarantined"), 2);
 	assert_int_equal(records("used"), 1);
-	/* The next pod does not get them. */
+	/* The next pod does not get these addresses. */
 	v.id = "c2";
 	v.conf = CONF("1.0.0", RAIL0);
 	says(&v, 0, "10.0.0.13/24");
 }
 
-static void test_too_many_conflicts(void **state)
+static void test_add_fails_after_three_conflicts(void **state)
 {
 	struct invocation v = call("ADD", CONF("1.0.0", DETECT));
 
@@ -339,7 +339,7 @@ static void test_too_many_conflicts(void **state)
 	assert_int_equal(records("used"), 1);
 }
 
-static void test_gateway(void **state)
+static void test_unreachable_gateway_fails_the_add(void **state)
 {
 	struct invocation v = call(
 		"ADD", CONF("1.0.0", RAIL0 ",\"enable_gateway_detection\":true,\"detect\":{"
@@ -352,7 +352,7 @@ static void test_gateway(void **state)
 	says(&v, 0, "10.0.0.11/24");
 }
 
-static void test_detection_from_settings(void **state)
+static void test_detection_is_enabled_by_settings(void **state)
 {
 	struct invocation v = call("ADD", CONF("1.0.0", RAIL0 ",\"detect\":{\"total_ms\":5000}"));
 
@@ -365,7 +365,7 @@ static void test_detection_from_settings(void **state)
 	says(&v, 0, "10.0.0.12/24");
 }
 
-static void test_link_not_there(void **state)
+static void test_missing_link_fails_detection(void **state)
 {
 	struct invocation v = call("ADD", CONF("1.0.0", DETECT));
 
@@ -377,8 +377,8 @@ static void test_link_not_there(void **state)
 	says(&v, 0, "/24");
 }
 
-/* As an executed plugin it finds the master by its netconf, in the host's namespace: here "far". */
-static void test_master_subnet(void **state)
+/* An executed plugin finds the master by its netconf, in the host's namespace: here "far". */
+static void test_pool_must_match_the_masters_subnet(void **state)
 {
 	struct invocation v =
 		call("ADD", "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"master\":\"far\"," IPAM(
@@ -442,7 +442,7 @@ static void pod_done(struct pod *p)
 	}
 }
 
-static void test_rails_at_once(void **state)
+static void test_eight_rails_are_one_change(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -461,7 +461,7 @@ static void test_rails_at_once(void **state)
 		assert_string_equal(ipnet_str(&p.out[i].ips[0].address, text), want);
 		assert_int_equal(p.out[i].ips[0].iface, -1);
 	}
-	/* One change, one fsync. */
+	/* One change of the journal, one fsync. */
 	journal = il_read(&w.lab, "/state/journal", &n);
 	for (size_t i = 0; i < n; i++)
 		lines += journal[i] == '\n';
@@ -473,8 +473,8 @@ static void test_rails_at_once(void **state)
 	pod_done(&p);
 }
 
-/* A later rail of another kind fails: those before it are given back. */
-static void test_failure_of_one_type_releases_all(void **state)
+/* A later rail with another IPAM type fails: the addresses of the previous rails are released. */
+static void test_failure_of_one_ipam_type_releases_all(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -505,8 +505,8 @@ static void test_failure_of_one_type_releases_all(void **state)
 	pod_done(&p);
 }
 
-/* The address of an earlier ADD of the same attachment is in use: a failing repetition keeps it. */
-static void test_failed_repetition_keeps(void **state)
+/* A failed repetition of ADD does not release the address of the earlier ADD, which is in use. */
+static void test_failed_repetition_retains_the_address(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -521,7 +521,7 @@ static void test_failed_repetition_keeps(void **state)
 	pod_done(&p);
 }
 
-static void test_two_stores(void **state)
+static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -539,7 +539,10 @@ static void test_two_stores(void **state)
 	il_assert_ip(&p.out[2].ips[0].address.ip, "10.0.0.11");
 	for (int i = 0; i < 3; i++)
 		cni_result_done(&p.out[i]);
-	/* The second store is exhausted: the address just allocated by the first is released. */
+	/*
+	 * The second store is exhausted: the address that the first store has just allocated is
+	 * released.
+	 */
 	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
 	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
 	assert_true(cni_ipam_add(p.calls, 3, p.out, p.flags, &e) < 0);
@@ -547,7 +550,7 @@ static void test_two_stores(void **state)
 	pod_done(&p);
 }
 
-static void test_args_address_of_several_rails(void **state)
+static void test_args_address_for_several_rails_is_refused(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -562,7 +565,7 @@ static void test_args_address_of_several_rails(void **state)
 	pod_done(&p);
 }
 
-static void test_conflict_in_process(void **state)
+static void test_reported_conflict_gets_another_address(void **state)
 {
 	struct mac other = {6, {2, 3, 4, 5, 6, 7}};
 	struct pod p = pod();
@@ -582,7 +585,8 @@ static void test_conflict_in_process(void **state)
 	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
 	assert_int_equal(p.out[0].n_ips, 2);
 	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.11");
-	il_assert_ip(&p.out[0].ips[1].address.ip, "fd00::10"); /* that one was not in conflict */
+	/* this address was not in conflict */
+	il_assert_ip(&p.out[0].ips[1].address.ip, "fd00::10");
 	pod_done(&p);
 }
 
@@ -591,26 +595,26 @@ static void test_conflict_in_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_add),
-		CASE(test_del_and_check),
-		CASE(test_namespace_first),
-		CASE(test_conf_refused),
-		CASE(test_log_file),
-		CASE(test_requested_addresses),
-		CASE(test_gc),
-		CASE(test_status),
-		CASE(test_conflict),
-		CASE(test_too_many_conflicts),
-		CASE(test_gateway),
-		CASE(test_detection_from_settings),
-		CASE(test_link_not_there),
-		CASE(test_master_subnet),
-		CASE(test_rails_at_once),
-		CASE(test_failure_of_one_type_releases_all),
-		CASE(test_failed_repetition_keeps),
-		CASE(test_two_stores),
-		CASE(test_args_address_of_several_rails),
-		CASE(test_conflict_in_process),
+		CASE(test_add_returns_the_result_of_the_original),
+		CASE(test_check_requires_and_del_releases_the_address),
+		CASE(test_missing_namespace_is_reported_before_allocation),
+		CASE(test_invalid_ipam_configuration_is_refused),
+		CASE(test_unwritable_log_file_is_ignored),
+		CASE(test_requested_address_is_allocated_or_refused),
+		CASE(test_gc_releases_invalid_attachments),
+		CASE(test_status_reports_exhausted_pools),
+		CASE(test_conflicting_addresses_are_quarantined),
+		CASE(test_add_fails_after_three_conflicts),
+		CASE(test_unreachable_gateway_fails_the_add),
+		CASE(test_detection_is_enabled_by_settings),
+		CASE(test_missing_link_fails_detection),
+		CASE(test_pool_must_match_the_masters_subnet),
+		CASE(test_eight_rails_are_one_change),
+		CASE(test_failure_of_one_ipam_type_releases_all),
+		CASE(test_failed_repetition_retains_the_address),
+		CASE(test_rails_of_two_stores_are_allocated_all_or_none),
+		CASE(test_args_address_for_several_rails_is_refused),
+		CASE(test_reported_conflict_gets_another_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

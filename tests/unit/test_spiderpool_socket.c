@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spiderpool IPAM with a server: unirail's agent, the API of Spiderpool's agent, and no server.
+ * The IPAM plugin spiderpool with unirail's agent, with an agent of Spiderpool, and without an
+ * agent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,9 +106,9 @@ static void is_unmatched(const char *command, const char *conf)
 	expect(&v, 0, "");
 }
 
-/* --- our server --- */
+/* --- unirail's agent --- */
 
-static void test_same_answers_as_the_store(void **state)
+static void test_agent_returns_the_same_as_a_local_store(void **state)
 {
 	struct invocation at_server = call("ADD", CONF("0.3.1", AT_SERVER POOL_A));
 	static const char *const answer =
@@ -120,7 +121,7 @@ static void test_same_answers_as_the_store(void **state)
 	direct.conf = CONF("0.3.1", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state\"" POOL_A);
 	server = al_serve_ipam(&lab, NULL, NULL);
 	expect(&at_server, 0, answer);
-	/* One store: an owner gets the same address through the server and directly. */
+	/* Agent and plugin use one store: an owner gets the same address from either. */
 	expect(&direct, 0, answer);
 	assert_int_equal(records("used"), 1);
 	is_unmatched("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
@@ -131,7 +132,7 @@ static void test_same_answers_as_the_store(void **state)
 	     "spiderpool: no address is held by container c1 interface net1");
 }
 
-static void test_check_compares(void **state)
+static void test_check_compares_the_addresses_with_prev_result(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
@@ -143,7 +144,7 @@ static void test_check_compares(void **state)
 	     1, "net1 holds 10.0.0.10/24, which is not in prevResult");
 }
 
-static void test_requested_ips_and_flags(void **state)
+static void test_requested_ips_and_flags_reach_the_agent(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
@@ -156,7 +157,7 @@ static void test_requested_ips_and_flags(void **state)
 	assert_int_equal(records("sticky"), 1);
 }
 
-static void test_errors_keep_their_code(void **state)
+static void test_errors_of_the_agent_retain_their_code(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
@@ -171,7 +172,7 @@ static void test_errors_keep_their_code(void **state)
 	says("STATUS", CONF("1.1.0", AT_SERVER POOL_A), 1, "{\"code\":50,");
 }
 
-static void test_status_and_gc(void **state)
+static void test_status_and_gc_by_the_agent(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
@@ -239,7 +240,7 @@ static int many_add(struct many *m, struct err *e)
 	return spiderpool_add(m->list, 3, m->outs, m->flag, m->fresh, e);
 }
 
-static void test_all_rails(void **state)
+static void test_all_rails_are_one_request_to_the_agent(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B
@@ -267,7 +268,7 @@ static void test_all_rails(void **state)
 	many_init(&m, conf);
 	assert_int_equal(many_add(&m, &e), 0);
 	assert_false(m.fresh[0] || m.fresh[1] || m.fresh[2]);
-	/* Another owner has it: another address is allocated. */
+	/* Another owner has the address, so another address is allocated. */
 	assert_int_equal(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
 	assert_int_equal(records("quarantined"), 1);
 	assert_int_equal(spiderpool_del(m.list, 3, &e), 0);
@@ -275,7 +276,7 @@ static void test_all_rails(void **state)
 	many_done(&m);
 }
 
-static void test_failed_rail_releases_the_others(void **state)
+static void test_failed_rail_releases_all_rails(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B),
@@ -292,8 +293,8 @@ static void test_failed_rail_releases_the_others(void **state)
 	many_done(&m);
 }
 
-/* Rails of a store and of a server in one pod: a failure of either leaves nothing. */
-static void test_rails_of_a_store_and_of_a_server(void **state)
+/* Rails of a local store and of an agent in one pod: a failure of either leaves no address. */
+static void test_rails_of_a_store_and_of_an_agent_in_one_pod(void **state)
 {
 	static const char direct[] =
 		CONF("1.0.0", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state2\"" POOL_A);
@@ -321,7 +322,7 @@ static void test_rails_of_a_store_and_of_a_server(void **state)
 	many_done(&m);
 }
 
-/* --- an agent of Spiderpool's --- */
+/* --- an agent of Spiderpool --- */
 
 #define IP(nic, ip)                                                                                \
 	"{\"address\":\"" ip "/16\",\"enableGatewayDetection\":true,\"gateway\":\"10.6.0.1\","     \
@@ -336,7 +337,7 @@ static char *asked(void)
 	return il_read(&lab, "/asked", &(size_t){0});
 }
 
-static void test_agent_of_the_original(void **state)
+static void test_agent_of_spiderpool_allocates(void **state)
 {
 	auto_free char *log = NULL;
 	struct invocation v = call("ADD", CONF("0.3.1", AT_SERVER POOL_A ",\"clean_gateway\":true,"
@@ -345,7 +346,7 @@ static void test_agent_of_the_original(void **state)
 
 	(void)state;
 	server = al_serve_original(&lab, 200, THREE);
-	/* It returns all interfaces of the pod, of which one is requested. */
+	/* Spiderpool's agent returns all interfaces of the pod; only one was requested. */
 	expect(&v, 0,
 	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.6.0.2/16\","
 	       "\"gateway\":\"10.6.0.1\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.6.0.1\"}],"
@@ -367,7 +368,7 @@ static void test_agent_of_the_original(void **state)
 	assert_has(log, ",\"ifName\":\"net1\"}\n");
 }
 
-static void test_original_dns_reaches_the_result(void **state)
+static void test_dns_of_spiderpools_agent_is_in_the_result(void **state)
 {
 	struct invocation v =
 		call("ADD", CONF("1.0.0", AT_SERVER ",\"enable_gateway_detection\":false"));
@@ -385,7 +386,7 @@ static void test_original_dns_reaches_the_result(void **state)
 	       "\"10.6.0.2/16\",\"gateway\":\"10.6.0.1\"}]}");
 }
 
-static void test_original_all_rails(void **state)
+static void test_rails_from_spiderpools_agent(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
 				    CONF("1.0.0", AT_SERVER)};
@@ -403,7 +404,7 @@ static void test_original_all_rails(void **state)
 	assert_int_equal(m.out[0].n_routes, 1);
 	assert_int_equal(m.out[1].n_routes, 0);
 	assert_true(m.flags[1].gateway_detection && !m.flags[1].conflict_detection);
-	/* It cannot quarantine an address: this ADD fails. */
+	/* Spiderpool's agent cannot quarantine an address, so this ADD fails. */
 	assert_true(spiderpool_conflict(m.list[1], &a, NULL, &e) < 0);
 	assert_int_equal(e.kind, ERR_AGAIN);
 	assert_has(e.text, "ip conflict: pod's interface net2 with an conflicting ip 10.6.0.3");
@@ -412,7 +413,7 @@ static void test_original_all_rails(void **state)
 	assert_has(log, "DELETE /v1/ipam/ips {\"containerID\":\"c1\",");
 }
 
-static void test_original_gives_two_of_three(void **state)
+static void test_missing_rail_from_spiderpools_agent_is_an_error(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
 				    CONF("1.0.0", AT_SERVER)};
@@ -435,7 +436,7 @@ static void test_original_gives_two_of_three(void **state)
 	assert_true(n >= 3);
 }
 
-static void test_original_fails(void **state)
+static void test_error_of_spiderpools_agent_is_reported(void **state)
 {
 	(void)state;
 	server = al_serve_original(&lab, 500, "\"no IPPool available\"\n");
@@ -459,21 +460,24 @@ static void test_original_fails(void **state)
 	server = al_serve_original(&lab, 200, "{\"ips\":[null]}");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1, "answer.ips[0].address is missing");
 	al_stop(server);
-	/* Its own errors are left to its GC, as in its plugin. */
+	/*
+	 * Addresses after an error of Spiderpool's agent are released by its GC, as with its own
+	 * plugin.
+	 */
 	server = al_serve_original(&lab, 599, "");
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
 }
 
-/* --- nobody --- */
+/* --- without an agent --- */
 
-static void test_connection_refused(void **state)
+static void test_missing_agent_is_unavailable(void **state)
 {
 	(void)state;
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":50,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "(is 'unirail ipam serve' running?): connect to '");
-	/* The runtime retries, so a failed ADD must leave nothing. */
+	/* The runtime retries, so a failed ADD must leave no address. */
 	says("DEL", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":11,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("CHECK", CONF("1.0.0", AT_SERVER), 1, "unhealthy spiderpool-agent backend");
@@ -485,7 +489,7 @@ static void test_connection_refused(void **state)
 	     "conf.ipam.ipam_unix_socket_path is 'sock', wants an absolute path");
 }
 
-static void test_server_is_damaged(void **state)
+static void test_damaged_journal_of_the_agent_is_reported(void **state)
 {
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
@@ -501,21 +505,21 @@ static void test_server_is_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_same_answers_as_the_store),
-		TEST(test_check_compares),
-		TEST(test_requested_ips_and_flags),
-		TEST(test_errors_keep_their_code),
-		TEST(test_status_and_gc),
-		TEST(test_all_rails),
-		TEST(test_failed_rail_releases_the_others),
-		TEST(test_rails_of_a_store_and_of_a_server),
-		TEST(test_agent_of_the_original),
-		TEST(test_original_dns_reaches_the_result),
-		TEST(test_original_all_rails),
-		TEST(test_original_gives_two_of_three),
-		TEST(test_original_fails),
-		TEST(test_connection_refused),
-		TEST(test_server_is_damaged),
+		TEST(test_agent_returns_the_same_as_a_local_store),
+		TEST(test_check_compares_the_addresses_with_prev_result),
+		TEST(test_requested_ips_and_flags_reach_the_agent),
+		TEST(test_errors_of_the_agent_retain_their_code),
+		TEST(test_status_and_gc_by_the_agent),
+		TEST(test_all_rails_are_one_request_to_the_agent),
+		TEST(test_failed_rail_releases_all_rails),
+		TEST(test_rails_of_a_store_and_of_an_agent_in_one_pod),
+		TEST(test_agent_of_spiderpool_allocates),
+		TEST(test_dns_of_spiderpools_agent_is_in_the_result),
+		TEST(test_rails_from_spiderpools_agent),
+		TEST(test_missing_rail_from_spiderpools_agent_is_an_error),
+		TEST(test_error_of_spiderpools_agent_is_reported),
+		TEST(test_missing_agent_is_unavailable),
+		TEST(test_damaged_journal_of_the_agent_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

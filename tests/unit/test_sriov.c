@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sriov: its netconf, STATUS on a node, CHECK of a link. */
+/* sriov: netconf, STATUS on a node, and CHECK of a link. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static struct rail_conf conf(const char *text)
 	return c;
 }
 
-static void nothing_asked_for(void **state)
+static void test_omitted_attributes_are_not_requested(void **state)
 {
 	struct rail_conf c =
 		conf("{\"deviceID\":\"0000:3b:00.2\",\"vlan\":null,\"spoofchk\":\"\"}");
@@ -47,11 +47,11 @@ static void nothing_asked_for(void **state)
 	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
 	assert_int_equal(c.sriov.want.set, 0);
 	assert_true(!c.mtu && !c.mac.len);
-	/* STATUS and GC have no device */
+	/* STATUS and GC are called without a device */
 	assert_null(conf("{}").sriov.device_id);
 }
 
-static void all_attributes(void **state)
+static void test_every_vf_attribute_is_read(void **state)
 {
 	struct rail_conf c = conf(
 		"{\"DeviceId\":\"0000:3b:00.2\",\"VLAN\":103,\"vlanQoS\":5,\"vlanProto\":\"802.1AD\","
@@ -68,8 +68,8 @@ static void all_attributes(void **state)
 	assert_true(mac_eq(&to->mac, &c.mac) && c.mac.b[5] == 3 && c.mtu == 4200);
 }
 
-/* VLAN 0 is requested, unlike no VLAN; if only one limit is given the other becomes 0. */
-static void zero_is_a_value(void **state)
+/* VLAN 0 is requested, unlike an omitted VLAN; if only one rate limit is given, the other is 0. */
+static void test_zero_is_requested_unlike_an_omitted_value(void **state)
 {
 	struct rail_conf c = conf("{\"vlan\":0}");
 
@@ -84,7 +84,7 @@ static void zero_is_a_value(void **state)
 	assert_true(c.sriov.want.set == VF_ATTR_TRUST && c.sriov.want.to.trust == 0);
 }
 
-static void whose_word_counts(void **state)
+static void test_runtime_config_takes_precedence_over_args(void **state)
 {
 	static const char text[] = "{\"mac\":\"02:00:00:00:00:01\",\"runtimeConfig\":{\"mac\":"
 				   "\"02:00:00:00:00:03\",\"deviceID\":\"0000:3b:00.3\"}}";
@@ -103,7 +103,7 @@ static void whose_word_counts(void **state)
 	assert_true(c.sriov.want.set == VF_ATTR_TRUST && c.mtu == 1300);
 }
 
-static void refused(void **state)
+static void test_invalid_sriov_configuration_is_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -146,8 +146,8 @@ static void refused(void **state)
 	}
 }
 
-/* DEL of what ADD would refuse knows the device all the same. */
-static void what_is_left_of_a_bad_conf(void **state)
+/* DEL reads the device even from a configuration that ADD refuses. */
+static void test_device_is_read_from_an_invalid_configuration(void **state)
 {
 	struct rail_conf c;
 
@@ -159,7 +159,7 @@ static void what_is_left_of_a_bad_conf(void **state)
 	assert_int_equal(c.sriov.want.set, 0);
 }
 
-static void check_of_a_link(void **state)
+static void test_check_compares_the_device_of_the_link(void **state)
 {
 	struct rail_conf c = conf("{\"deviceID\":\"0000:3b:00.2\"}");
 	struct link l = {.name = "net1", .device = "0000:3b:00.2"};
@@ -196,7 +196,7 @@ static void status_says(struct host_lab *h, const char *text, const char *words)
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
 
-static void status_of_a_node(void **state)
+static void test_status_reports_missing_vfs(void **state)
 {
 	struct host_lab h;
 	char path[PATH_MAX];
@@ -213,7 +213,7 @@ static void status_of_a_node(void **state)
 	assert_int_equal(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);
 	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
 	assert_true(no_link);
-	/* the PF is bound to vfio as well: a pod that requests no attribute needs no PF */
+	/* the PF is bound to vfio as well: a pod that requests no attribute does not need it */
 	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL),
 			 0);
 	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
@@ -232,10 +232,14 @@ static int done(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_asked_for), cmocka_unit_test(all_attributes),
-		cmocka_unit_test(zero_is_a_value),   cmocka_unit_test(whose_word_counts),
-		cmocka_unit_test(refused),	     cmocka_unit_test(what_is_left_of_a_bad_conf),
-		cmocka_unit_test(check_of_a_link),   cmocka_unit_test(status_of_a_node),
+		cmocka_unit_test(test_omitted_attributes_are_not_requested),
+		cmocka_unit_test(test_every_vf_attribute_is_read),
+		cmocka_unit_test(test_zero_is_requested_unlike_an_omitted_value),
+		cmocka_unit_test(test_runtime_config_takes_precedence_over_args),
+		cmocka_unit_test(test_invalid_sriov_configuration_is_refused),
+		cmocka_unit_test(test_device_is_read_from_an_invalid_configuration),
+		cmocka_unit_test(test_check_compares_the_device_of_the_link),
+		cmocka_unit_test(test_status_reports_missing_vfs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, done);

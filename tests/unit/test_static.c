@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expected bytes: the static plugin of containernetworking/plugins, v1.9.1. */
+/* Expected bytes: those of the plugin static of containernetworking/plugins, v1.9.1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 	"{\"address\":\"fd00::5/64\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\"},"                       \
 	"{\"dst\":\"fd01::/48\",\"gw\":\"fd00::1\",\"mtu\":1400,\"table\":0}]}}"
 
-static void golden_vectors(void **state)
+static void test_result_has_the_bytes_of_the_original(void **state)
 {
 	static const struct {
 		const char *conf, *out;
@@ -57,8 +57,8 @@ static void golden_vectors(void **state)
 	"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"addresses\":["                       \
 	"{\"address\":\"10.1.2.3/24\"}]}" more "}"
 
-/* runtimeConfig before args.cni before both CNI_ARGS and the configuration. */
-static void ways_to_ask(void **state)
+/* Precedence: runtimeConfig, args.cni, then CNI_ARGS and the configuration. */
+static void test_precedence_of_requested_addresses(void **state)
 {
 	static const struct {
 		const char *args, *conf, *out;
@@ -87,7 +87,7 @@ static void ways_to_ask(void **state)
 		       0, cases[i].out);
 }
 
-static void refused(void **state)
+static void test_invalid_addresses_are_refused(void **state)
 {
 	static const struct {
 		const char *args, *conf, *out;
@@ -131,7 +131,7 @@ static void refused(void **state)
 	"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"addresses\":["                       \
 	"{\"address\":\"10.1.2.3/24\",\"gateway\":\"10.1.2.1\"}]}" prev "}"
 
-static void check(void **state)
+static void test_check_requires_the_addresses_in_prev_result(void **state)
 {
 	struct invocation v = {.plugin = &cni_static, .command = "CHECK"};
 
@@ -145,12 +145,12 @@ static void check(void **state)
 			 "\"gateway\":\"10.1.2.2\"}]}");
 	expect(&v, 1,
 	       "{\"code\":999,\"msg\":\"static: Failed to match addr 10.1.2.3 on interface eth0\"}");
-	/* The original does not see that the address is gone. */
+	/* The original does not detect that the address was removed. */
 	v.conf = CHECKED(",\"prevResult\":{\"ips\":[{\"address\":\"10.1.2.4/24\"}]}");
 	expect(&v, 1, "{\"code\":999,\"msg\":\"static: addr 10.1.2.3 is not in prevResult\"}");
 }
 
-static void other_verbs(void **state)
+static void test_del_gc_and_status_of_static_addresses(void **state)
 {
 	struct invocation v = {.plugin = &cni_static,
 			       .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\"}"};
@@ -175,9 +175,11 @@ static void other_verbs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(golden_vectors), cmocka_unit_test(ways_to_ask),
-		cmocka_unit_test(refused),	  cmocka_unit_test(check),
-		cmocka_unit_test(other_verbs),
+		cmocka_unit_test(test_result_has_the_bytes_of_the_original),
+		cmocka_unit_test(test_precedence_of_requested_addresses),
+		cmocka_unit_test(test_invalid_addresses_are_refused),
+		cmocka_unit_test(test_check_requires_the_addresses_in_prev_result),
+		cmocka_unit_test(test_del_gc_and_status_of_static_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

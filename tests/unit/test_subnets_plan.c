@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owners of a subnet's addresses, as its status before and after. */
+/* The owners of a subnet's addresses, as its status before and after a step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,10 @@ static void add(struct ip_set *s, const char *text)
 		}
 }
 
-/* One look: pools as "name app ips", wants as "pool count"; "!" before a pool: it is deleting. */
+/*
+ * One step: pools as "name app ips", requests as "pool count"; "!" before a pool: it is being
+ * deleted.
+ */
 struct row {
 	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *strays, *is, *failed;
 	bool release, gone;
@@ -48,7 +51,7 @@ struct row {
 #define R(a, b)		"'10.0.0." #a "-10.0.0." #b "'"
 #define ONE(a)		"'10.0.0." #a "'"
 
-/* The subnet has 10.0.0.1 to 10.0.0.10. */
+/* The subnet has the addresses 10.0.0.1 to 10.0.0.10. */
 static const struct row rows[] = {
 	{.name = "nobody", .is = ""},
 	{.name = "the first", .wants = {"p 3"}, .is = "{" A("p", R(1, 3)) "}"},
@@ -138,7 +141,7 @@ static const struct row rows[] = {
 	 .used = "10.0.0.1-10.0.0.2",
 	 .is = "{" A("p", R(1, 3)) "}",
 	 .failed = "failed to scale down IPPool p IPs: IPPool available free IPs are not enough"},
-	{.name = "to nothing", /* a Deployment of 0 */
+	{.name = "to nothing", /* a Deployment with 0 replicas */
 	 .was = "{" A("p", R(1, 2)) "}",
 	 .pools = {"p A-p 10.0.0.1-10.0.0.2"},
 	 .wants = {"p 0"},
@@ -315,14 +318,14 @@ static void one(const struct row *r)
 		ip_set_done(&pools[i].ips);
 }
 
-static void test_plan(void **state)
+static void test_addresses_are_assigned_to_pools_by_the_table(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		one(&rows[i]);
 }
 
-static void test_bad_status(void **state)
+static void test_invalid_subnet_status_is_refused(void **state)
 {
 	static const char *const bad[] = {"{", "{\"p\":{\"ips\":[\"10.0.0.300\"]}}",
 					  "{\"p\":{\"ips\":[7]}}",
@@ -356,7 +359,7 @@ static const struct {
 	{"CronJob", "{'spec':{'jobTemplate':{'spec':{'parallelism':6}}}}", 6},
 };
 
-static void test_sizes(void **state)
+static void test_size_of_an_application_by_its_kind(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -371,9 +374,9 @@ static void test_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plan),
-		cmocka_unit_test(test_bad_status),
-		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_addresses_are_assigned_to_pools_by_the_table),
+		cmocka_unit_test(test_invalid_subnet_status_is_refused),
+		cmocka_unit_test(test_size_of_an_application_by_its_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

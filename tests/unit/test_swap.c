@@ -69,7 +69,7 @@ static struct swap begin(void)
 	return s;
 }
 
-static void test_all_kinds(void **state)
+static void test_every_kind_of_change_is_committed(void **state)
 {
 	struct swap s;
 	char target[32];
@@ -105,7 +105,7 @@ static void test_all_kinds(void **state)
 	assert_int_equal(count(), 5);
 }
 
-static void test_close_without_commit(void **state)
+static void test_close_without_commit_changes_nothing(void **state)
 {
 	struct swap s;
 
@@ -121,8 +121,8 @@ static void test_close_without_commit(void **state)
 	assert_int_equal(count(), 1);
 }
 
-/* The third of four changes fails: the first two are undone. */
-static void test_roll_back(void **state)
+/* The third of four changes fails: the first two changes are undone. */
+static void test_failed_commit_is_rolled_back(void **state)
 {
 	struct swap s;
 	struct err e = ERR_INIT;
@@ -151,7 +151,7 @@ static void test_roll_back(void **state)
 	assert_int_equal(count(), 3);
 }
 
-static void test_a_folder_in_the_way_changes_nothing(void **state)
+static void test_directory_in_place_of_a_file_changes_nothing(void **state)
 {
 	struct swap s;
 	struct err e = ERR_INIT;
@@ -170,7 +170,7 @@ static void test_a_folder_in_the_way_changes_nothing(void **state)
 	assert_int_equal(count(), 2);
 }
 
-static void test_leftovers_are_swept(void **state)
+static void test_leftover_temporary_files_are_removed(void **state)
 {
 	struct swap s;
 
@@ -197,8 +197,8 @@ static void test_errors_name_the_subject(void **state)
 	assert_string_equal(e.text, "open '/none': No such file or directory (ENOENT)");
 }
 
-/* A full disk is detected before anything changes. */
-static void test_full_disk(void **state)
+/* A full disk is detected before the first change. */
+static void test_full_disk_changes_nothing(void **state)
 {
 	static char big[1 << 16];
 	struct swap s;
@@ -228,14 +228,17 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_all_kinds, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_close_without_commit, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_roll_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_folder_in_the_way_changes_nothing, setup,
+		cmocka_unit_test_setup_teardown(test_every_kind_of_change_is_committed, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_leftovers_are_swept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_close_without_commit_changes_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_failed_commit_is_rolled_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_directory_in_place_of_a_file_changes_nothing,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_leftover_temporary_files_are_removed, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_errors_name_the_subject, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_disk_changes_nothing, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 
 enum { VALUE_MAX = 256 };
 
-static void in_the_namespace_entered(void **state)
+static void test_sysctl_is_set_in_the_entered_namespace(void **state)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	char before[VALUE_MAX], value[VALUE_MAX];
@@ -47,7 +47,7 @@ static void in_the_namespace_entered(void **state)
 	kern_close(&l);
 }
 
-static void keys_that_lead_elsewhere(void **state)
+static void test_sysctl_keys_outside_of_proc_sys_are_refused(void **state)
 {
 	static const char *const keys[] = {"",
 					   "/net/ipv4/ip_forward",
@@ -75,8 +75,8 @@ static void keys_that_lead_elsewhere(void **state)
 	root_close(&root);
 }
 
-/* A recorded root whose files are read-only: what is as wanted is not written. */
-static void written_only_when_different(void **state)
+/* A recorded root with read-only files: a value that is set already is not written. */
+static void test_sysctl_is_written_only_if_different(void **state)
 {
 	char dir[] = "/tmp/unirail-sysctl-XXXXXX", path[96], value[VALUE_MAX];
 	struct root root;
@@ -91,7 +91,7 @@ static void written_only_when_different(void **state)
 	snprintf(path, sizeof(path), "%s/proc/sys/net/tcp_rmem", dir);
 	OK(sysctl_ensure(&root, "net/tcp_rmem", "4096 131072 6291456", NULL, &e));
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_size, strlen("4096\t131072\t6291456\n")); /* as it was */
+	assert_int_equal(st.st_size, strlen("4096\t131072\t6291456\n")); /* unchanged */
 	OK(sysctl_ensure(&root, "net/tcp_rmem", "4096 131072 629145", NULL, &e));
 	OK(sysctl_get(&root, "net/tcp_rmem", value, sizeof(value), &e));
 	assert_memory_equal(value, "4096 131072 629145", strlen("4096 131072 629145"));
@@ -108,9 +108,9 @@ static void written_only_when_different(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(in_the_namespace_entered),
-		cmocka_unit_test(keys_that_lead_elsewhere),
-		cmocka_unit_test(written_only_when_different),
+		cmocka_unit_test(test_sysctl_is_set_in_the_entered_namespace),
+		cmocka_unit_test(test_sysctl_keys_outside_of_proc_sys_are_refused),
+		cmocka_unit_test(test_sysctl_is_written_only_if_different),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both sides of TLS in one process, on a socket pair. */
+/* Both ends of TLS in one process, on a socket pair. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static struct pair connect_pair(const struct tls_material *client,
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
 	p.client = tls_new(a, p.fds[0], name);
 	p.server = tls_new(b, p.fds[1], NULL);
-	/* Connections hold references to what they need. */
+	/* Frees the configurations at once: connections hold references to them. */
 	tls_conf_put(a);
 	tls_conf_put(b);
 	return p;
@@ -68,7 +68,7 @@ static void pair_done(struct pair *p)
 	close(p->fds[1]);
 }
 
-/* Both in turns, until both are done or failed. */
+/* Runs both handshakes in turns, until both have completed or failed. */
 static void shake(struct pair *p, int *client, int *server, struct err *ce, struct err *se)
 {
 	*client = *server = -EAGAIN;
@@ -98,7 +98,7 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 		assert_string_equal(se.text, server_says);
 		assert_int_equal(sr, server);
 	} else {
-		/* mbedTLS sends a client's alert unencrypted, and does not read it as a server. */
+		/* mbedTLS as client sends its alert unencrypted, and as server does not read it. */
 		assert_true(sr < 0);
 	}
 	/* A failed connection stays failed. */
@@ -107,7 +107,7 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 	pair_done(&p);
 }
 
-static void test_names(void **state)
+static void test_server_certificate_must_match_the_name(void **state)
 {
 	const struct tls_material c = client_material(NULL), s = server_material(NULL);
 
@@ -124,7 +124,7 @@ static void test_names(void **state)
 	       0, NULL);
 }
 
-static void test_another_ca(void **state)
+static void test_certificate_of_another_ca_is_refused(void **state)
 {
 	struct tls_material c = client_material(NULL), s = server_material(NULL);
 
@@ -132,12 +132,12 @@ static void test_another_ca(void **state)
 	c.ca = span_of(TLS_TEST_OTHER_CA);
 	expect(&c, &s, "localhost", -EKEYREJECTED,
 	       "the server's certificate is not signed by the configured CA", 0, NULL);
-	/* One of the two matches, which is enough. */
+	/* One of the two CAs matches, which is sufficient. */
 	c.ca = span_of(TLS_TEST_OTHER_CA TLS_TEST_CA);
 	expect(&c, &s, "localhost", 0, "", 0, "");
 }
 
-static void test_client_certificates(void **state)
+static void test_client_certificate_is_verified(void **state)
 {
 	struct tls_material c = client_material(NULL), s = server_material(NULL);
 
@@ -151,7 +151,10 @@ static void test_client_certificates(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	s.ca = span_of(TLS_TEST_OTHER_CA);
-	/* TLS 1.3: the client's handshake ends before the server has verified the certificate. */
+	/*
+	 * TLS 1.3: the client's handshake completes before the server has verified the client's
+	 * certificate.
+	 */
 	expect(&c, &s, "localhost", 0, "", -EKEYREJECTED,
 	       "the client's certificate is not signed by the configured CA");
 	c.cert = span_of(TLS_TEST_SERVER);
@@ -161,7 +164,7 @@ static void test_client_certificates(void **state)
 	       "the client's certificate may not be used by a client (key usage)");
 }
 
-/* Debian 12's bundle has certificates that mbedTLS does not read. */
+/* Debian 12's CA bundle has certificates that mbedTLS cannot parse. */
 static void test_unreadable_certificate_of_a_bundle_is_skipped(void **state)
 {
 	static const char bundle[] =
@@ -174,7 +177,7 @@ static void test_unreadable_certificate_of_a_bundle_is_skipped(void **state)
 	expect(&c, &s, "localhost", 0, "", 0, "");
 }
 
-static void test_protocols(void **state)
+static void test_application_protocol_is_negotiated(void **state)
 {
 	const struct tls_material h2 = client_material("h2"), other = client_material("other");
 	const struct tls_material s = server_material("h2"), none = server_material(NULL);
@@ -199,7 +202,7 @@ static void refused(enum tls_side side, struct tls_material m, const char *text)
 	assert_null(c);
 }
 
-static void test_invalid_material(void **state)
+static void test_invalid_certificates_and_keys_are_refused(void **state)
 {
 	const struct span ca = span_of(TLS_TEST_CA), cert = span_of(TLS_TEST_CLIENT);
 	const struct span key = span_of(TLS_TEST_CLIENT_KEY), other = span_of(TLS_TEST_SERVER_KEY);
@@ -219,8 +222,8 @@ static void test_invalid_material(void **state)
 	refused(TLS_SERVER, (struct tls_material){.ca = ca}, "the certificate is missing");
 }
 
-/* In both directions at once, more than sockets and records hold. */
-static void test_bytes(void **state)
+/* In both directions at once, more bytes than socket buffers and TLS records contain. */
+static void test_bytes_arrive_in_both_directions(void **state)
 {
 	enum { N = 300000 };
 	const struct tls_material c = client_material(NULL), s = server_material(NULL);
@@ -252,7 +255,7 @@ static void test_bytes(void **state)
 	pair_done(&p);
 }
 
-static void test_a_connection_that_breaks(void **state)
+static void test_broken_connection_is_an_error(void **state)
 {
 	const struct tls_material c = client_material(NULL), s = server_material(NULL);
 	struct pair p = connect_pair(&c, &s, "localhost");
@@ -287,7 +290,7 @@ static void sides_done(struct sides *s)
 
 enum outcome { FULL, RESUMED, FAILED };
 
-/* One connection with a byte in each direction, after which the ticket has arrived. */
+/* One connection with one byte in each direction; the client has received its ticket afterwards. */
 static enum outcome connect_once(const struct sides *s, const char *name, struct err *reason)
 {
 	enum outcome ret = FAILED;
@@ -323,15 +326,15 @@ static void test_session_is_resumed(void **state)
 	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
-	/* The certificate was verified for that name. */
+	/* The session's certificate was verified for another name. */
 	assert_int_equal(connect_once(&both, "127.0.0.1", NULL), FULL);
 	assert_int_equal(connect_once(&both, "127.0.0.1", NULL), RESUMED);
 	assert_int_equal(connect_once(&both, "example.com", NULL), FAILED);
 	sides_done(&both);
 }
 
-/* A server whose certificate was rotated, a client with another CA. */
-static void test_session_ends_with_the_material(void **state)
+/* The server's certificate was rotated, or the client uses another CA. */
+static void test_session_ends_when_certificates_change(void **state)
 {
 	struct tls_material c = client_material(NULL), s = server_material(NULL);
 	struct sides both = sides_new(&c, &s);
@@ -352,7 +355,7 @@ static void test_session_ends_with_the_material(void **state)
 	sides_done(&both);
 }
 
-static void test_session_of_a_client_with_a_certificate(void **state)
+static void test_session_of_a_verified_client_is_resumed(void **state)
 {
 	struct tls_material c = client_material(NULL), s = server_material(NULL);
 	struct sides open = sides_new(&c, &s), both;
@@ -360,7 +363,9 @@ static void test_session_of_a_client_with_a_certificate(void **state)
 
 	(void)state;
 	s.ca = span_of(TLS_TEST_CA);
-	/* A ticket of a server that does not verify clients is not valid at one that does. */
+	/*
+	 * The ticket of a server that does not verify clients is not valid on a server that does.
+	 */
 	both = (struct sides){open.client, conf(TLS_SERVER, &s)};
 	assert_int_equal(connect_once(&open, "localhost", NULL), FULL);
 	assert_int_equal(connect_once(&open, "localhost", NULL), RESUMED);
@@ -370,7 +375,7 @@ static void test_session_of_a_client_with_a_certificate(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	both.client = conf(TLS_CLIENT, &c);
-	/* A resumed session gets no new ticket: the certificate is verified again each hour. */
+	/* A resumed session gets no new ticket, so the certificate is verified again each hour. */
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
 		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
@@ -383,7 +388,7 @@ struct chain {
 	char *ca, *cert, *key;
 };
 
-/* client: the certificate is a client's. */
+/* client: the certificate is one of a client. */
 static struct chain chain_of(int64_t end, bool client)
 {
 	static const char *const names[] = {"localhost"};
@@ -421,8 +426,8 @@ static void chain_done(struct chain *v)
 	free(v->key);
 }
 
-/* Resumed until then, and refused from then on. */
-static void test_session_ends_with_the_servers_certificate(void **state)
+/* The session is resumed until the certificate expires, and refused afterwards. */
+static void test_session_ends_when_the_server_certificate_expires(void **state)
 {
 	int64_t end = time(NULL) + 3;
 	struct chain v = chain_until(end);
@@ -439,7 +444,7 @@ static void test_session_ends_with_the_servers_certificate(void **state)
 		int64_t before = time(NULL);
 
 		now = connect_once(&both, "localhost", &e);
-		/* In its last second it is valid, and verified. */
+		/* In its last second the certificate is valid, and is verified. */
 		assert_true(now != RESUMED || before < end);
 	} while (now != FAILED && time(NULL) < end + 20);
 	assert_int_equal(now, FAILED);
@@ -449,7 +454,7 @@ static void test_session_ends_with_the_servers_certificate(void **state)
 }
 
 /* A ticket lasts an hour: a client whose certificate expires before that gets none. */
-static void test_client_certificate_that_expires_within_the_hour_gets_no_ticket(void **state)
+static void test_client_certificate_expiring_within_an_hour_gets_no_ticket(void **state)
 {
 	static const struct {
 		int64_t seconds;
@@ -467,7 +472,7 @@ static void test_client_certificate_that_expires_within_the_hour_gets_no_ticket(
 		s.ca = span_of(v.ca);
 		both = sides_new(&c, &s);
 		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
-		/* The byte in place of a ticket ends neither this connection nor the next one. */
+		/* A byte in place of a ticket affects neither this connection nor the next one. */
 		assert_int_equal(connect_once(&both, "localhost", NULL), cases[i].then);
 		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
 		sides_done(&both);
@@ -478,20 +483,19 @@ static void test_client_certificate_that_expires_within_the_hour_gets_no_ticket(
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_another_ca),
-		cmocka_unit_test(test_client_certificates),
+		cmocka_unit_test(test_server_certificate_must_match_the_name),
+		cmocka_unit_test(test_certificate_of_another_ca_is_refused),
+		cmocka_unit_test(test_client_certificate_is_verified),
 		cmocka_unit_test(test_unreadable_certificate_of_a_bundle_is_skipped),
-		cmocka_unit_test(test_protocols),
-		cmocka_unit_test(test_invalid_material),
-		cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_a_connection_that_breaks),
+		cmocka_unit_test(test_application_protocol_is_negotiated),
+		cmocka_unit_test(test_invalid_certificates_and_keys_are_refused),
+		cmocka_unit_test(test_bytes_arrive_in_both_directions),
+		cmocka_unit_test(test_broken_connection_is_an_error),
 		cmocka_unit_test(test_session_is_resumed),
-		cmocka_unit_test(test_session_ends_with_the_material),
-		cmocka_unit_test(test_session_of_a_client_with_a_certificate),
-		cmocka_unit_test(test_session_ends_with_the_servers_certificate),
-		cmocka_unit_test(
-			test_client_certificate_that_expires_within_the_hour_gets_no_ticket),
+		cmocka_unit_test(test_session_ends_when_certificates_change),
+		cmocka_unit_test(test_session_of_a_verified_client_is_resumed),
+		cmocka_unit_test(test_session_ends_when_the_server_certificate_expires),
+		cmocka_unit_test(test_client_certificate_expiring_within_an_hour_gets_no_ticket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The webhooks' tokens: which are accepted when, and which is registered. */
+/* Tokens of the webhooks: which are accepted at a time, and which is registered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static bool accepts(const struct tokens_set *s, const struct token *t)
 }
 
 /* In every second of a rotation the registered token is accepted. */
-static void test_rotation(void **state)
+static void test_registered_token_is_accepted_throughout_a_rotation(void **state)
 {
 	struct tokens_set s = {0};
 	struct token first, second;
@@ -42,7 +42,7 @@ static void test_rotation(void **state)
 	assert_int_equal(s.n, 1);
 	first = s.v[0];
 	assert_int_equal(strspn(first.text, "0123456789abcdef"), TOKEN_LEN);
-	/* The only one is registered at once. */
+	/* A first token is registered at once. */
 	assert_string_equal(tokens_registered(&s, SETTLE, NOW)->text, first.text);
 	assert_int_equal(step(&s, NOW, NOW + LIFE - 1), TOKENS_FINE);
 	assert_int_equal(step(&s, NOW, NOW + LIFE), TOKENS_CREATE);
@@ -66,8 +66,10 @@ static void test_rotation(void **state)
 	assert_false(accepts(&s, &first));
 }
 
-/* It cannot be registered: it is not removed, and no further token is created. */
-static void test_never_registered(void **state)
+/*
+ * The new token cannot be registered: the old one is not removed, and no further token is created.
+ */
+static void test_unregistered_token_is_not_replaced(void **state)
 {
 	struct tokens_set s = {0};
 
@@ -80,7 +82,7 @@ static void test_never_registered(void **state)
 	assert_int_equal(s.n, TOKENS_MAX);
 }
 
-static void test_text(void **state)
+static void test_tokens_are_written_and_read(void **state)
 {
 	struct tokens_set s = {0}, back = {0};
 	auto_buf struct buf b;
@@ -100,7 +102,7 @@ static void test_text(void **state)
 	assert_int_equal(back.n, 2);
 }
 
-static void test_matches(void **state)
+static void test_token_matches_only_its_exact_path(void **state)
 {
 	struct tokens_set s = {0};
 	auto_free char *path = NULL;
@@ -122,10 +124,10 @@ static void test_matches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rotation),
-		cmocka_unit_test(test_never_registered),
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_matches),
+		cmocka_unit_test(test_registered_token_is_accepted_throughout_a_rotation),
+		cmocka_unit_test(test_unregistered_token_is_not_replaced),
+		cmocka_unit_test(test_tokens_are_written_and_read),
+		cmocka_unit_test(test_token_matches_only_its_exact_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,8 +27,8 @@ static void content_is(const struct host_lab *h, const char *path, const void *w
 	assert_memory_equal(b.p ? b.p : "", wants, n);
 }
 
-/* Whatever bytes a file has, it comes back as it was. */
-static void round_trip(void **state)
+/* A file with arbitrary bytes is restored unchanged. */
+static void test_packed_files_are_unpacked_unchanged(void **state)
 {
 	static const struct {
 		const char *p;
@@ -80,8 +80,8 @@ static void round_trip(void **state)
 	host_remove(&h);
 }
 
-/* As a person writes it. */
-static void by_hand(void **state)
+/* A tree that a person wrote. */
+static void test_tree_written_by_hand_is_unpacked(void **state)
 {
 	struct host_lab h;
 
@@ -113,7 +113,7 @@ static void by_hand(void **state)
 	host_remove(&h);
 }
 
-static void wrong(void **state)
+static void test_invalid_trees_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *says;
@@ -155,8 +155,8 @@ static void wrong(void **state)
 	}
 }
 
-/* A tree that somebody sent writes nowhere but below its root. */
-static void stays_inside(void **state)
+/* A tree from an untrusted source writes only below its root. */
+static void test_tree_writes_only_below_its_root(void **state)
 {
 	struct host_lab h, other;
 	char text[512], path[256];
@@ -182,10 +182,10 @@ static void stays_inside(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trip),
-		cmocka_unit_test(by_hand),
-		cmocka_unit_test(wrong),
-		cmocka_unit_test(stays_inside),
+		cmocka_unit_test(test_packed_files_are_unpacked_unchanged),
+		cmocka_unit_test(test_tree_written_by_hand_is_unpacked),
+		cmocka_unit_test(test_invalid_trees_are_refused),
+		cmocka_unit_test(test_tree_writes_only_below_its_root),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

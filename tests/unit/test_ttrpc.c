@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "wire/ttrpc/ttrpc.h"
 
-/* Request "svc"/"Do" with message "hi", stream 1 of connection 1. */
+/* The request "svc"/"Do" with message "hi", on stream 1 of connection 1. */
 static const char request[] = "\x00\x00\x00\x01\x00\x00\x00\x17"
 			      "\x00\x00\x00\x0d\x00\x00\x00\x01\x01\x00"
 			      "\x0a\x03svc\x12\x02"
@@ -62,7 +62,7 @@ static void assert_out(const struct ttrpc *t, const char *want, size_t n)
 	assert_memory_equal(out.p, want, n);
 }
 
-static void request_in_any_portions_is_answered(void **state)
+static void test_request_divided_anywhere_is_answered(void **state)
 {
 	static const char answer[] = "\x00\x00\x00\x01\x00\x00\x00\x11"
 				     "\x00\x00\x00\x07\x00\x00\x00\x01\x02\x00"
@@ -92,7 +92,7 @@ static void request_in_any_portions_is_answered(void **state)
 	}
 }
 
-static void failure_becomes_a_status(void **state)
+static void test_failure_becomes_a_status(void **state)
 {
 	static const struct {
 		int code;
@@ -114,7 +114,7 @@ static void failure_becomes_a_status(void **state)
 	}
 }
 
-static void call_and_its_answer(void **state)
+static void test_call_gets_its_response(void **state)
 {
 	static const char call[] = "\x00\x00\x00\x02\x00\x00\x00\x17"
 				   "\x00\x00\x00\x0d\x00\x00\x00\x01\x01\x00"
@@ -138,7 +138,7 @@ static void call_and_its_answer(void **state)
 	ttrpc_free(t);
 }
 
-static void unknown_connections_are_skipped(void **state)
+static void test_unknown_connections_are_skipped(void **state)
 {
 	static const char other[] = "\x00\x00\x00\x07\x00\x00\x00\x03"
 				    "abc"
@@ -153,7 +153,7 @@ static void unknown_connections_are_skipped(void **state)
 	ttrpc_free(t);
 }
 
-static void broken_messages_end_the_connection(void **state)
+static void test_malformed_messages_end_the_connection(void **state)
 {
 	static const char large[] = "\x00\x00\x00\x01\x00\x50\x00\x00"
 				    "\x00\x40\x00\x01\x00\x00\x00\x01\x01\x00";
@@ -176,11 +176,11 @@ static void broken_messages_end_the_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(request_in_any_portions_is_answered),
-		cmocka_unit_test(failure_becomes_a_status),
-		cmocka_unit_test(call_and_its_answer),
-		cmocka_unit_test(unknown_connections_are_skipped),
-		cmocka_unit_test(broken_messages_end_the_connection),
+		cmocka_unit_test(test_request_divided_anywhere_is_answered),
+		cmocka_unit_test(test_failure_becomes_a_status),
+		cmocka_unit_test(test_call_gets_its_response),
+		cmocka_unit_test(test_unknown_connections_are_skipped),
+		cmocka_unit_test(test_malformed_messages_end_the_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * tuning: precedence of the sources, the record for DEL, the meaning of an allowlist, and the
- * restore.
- */
+/* tuning: precedence of sources, the file for DEL, patterns of an allowlist, and the restore. */
 #include "meta_lab.h"
 
 #include <errno.h>
@@ -16,7 +13,7 @@
 
 /* --- names of sysctls --- */
 
-static void sysctl_paths(void **state)
+static void test_sysctl_names_become_paths(void **state)
 {
 	static const char *const good[][3] = {
 		{"net.ipv4.conf.IFNAME.arp_notify", "net1", "net/ipv4/conf/net1/arp_notify"},
@@ -93,7 +90,7 @@ static void expect_conf(const char *args, const char *conf, const char *want)
 #define A "0a:00:00:00:00:01"
 #define B "0a:00:00:00:00:02"
 
-static void precedence(void **state)
+static void test_precedence_of_tuning_sources(void **state)
 {
 	(void)state;
 	expect_conf("", "{}", "");
@@ -103,7 +100,7 @@ static void precedence(void **state)
 	expect_conf("MAC=" A, "{'runtimeConfig':{'mac':'" B "'}}", "mac=" B " ");
 	expect_conf("MAC=" A, "{'runtimeConfig':{'mac':'" A "'},'args':{'cni':{'mac':'" B "'}}}",
 		    "mac=" B " ");
-	/* a key of args.cni counts even if it is an empty string or false */
+	/* a key of args.cni has precedence even if its value is an empty string or false */
 	expect_conf("",
 		    "{'mac':'" A "','promisc':true,'mtu':9,'args':{'cni':{'mac':'','promisc':"
 		    "false,'mtu':0}}}",
@@ -114,8 +111,8 @@ static void precedence(void **state)
 	expect_conf("", "{'args':null,'sysctl':null}", "");
 }
 
-/* The original panics on the first. */
-static void sysctls_of_args(void **state)
+/* The original panics on the first case. */
+static void test_sysctls_of_args_override_the_configuration(void **state)
 {
 	(void)state;
 	expect_conf("", "{'args':{'cni':{'sysctl':{'net.a':'1'}}}}", "net/a=1 ");
@@ -123,14 +120,14 @@ static void sysctls_of_args(void **state)
 		    "{'sysctl':{'net.a':'1','net.b':'2'},'args':{'cni':{'sysctl':{'net.a':'3',"
 		    "'net.c':'4'}}}}",
 		    "net/a=3 net/b=2 net/c=4 ");
-	/* another spelling of the same one */
+	/* another spelling of the same sysctl */
 	expect_conf("", "{'sysctl':{'net.a':'1'},'args':{'cni':{'sysctl':{'net/a':'3'}}}}",
 		    "net/a=3 ");
 	/* duplicates in one object must agree */
 	expect_conf("", "{'sysctl':{'net.a':'1','net/a':'1'}}", "net/a=1 ");
 }
 
-static void bad_conf(void **state)
+static void test_invalid_tuning_configuration_is_refused(void **state)
 {
 	static const char *const rows[][2] = {
 		{"{'sysctl':{'net.a':'1','net.a':'1'}}",
@@ -178,7 +175,7 @@ static void expect_backup(const struct tuning_attrs *a, const char *text)
 	assert_memory_equal(&back, a, sizeof(back));
 }
 
-static void backups(void **state)
+static void test_file_for_del_is_written_and_read(void **state)
 {
 	static const char *const bad[] = {"",
 					  "{",
@@ -208,18 +205,18 @@ static void backups(void **state)
 		assert_int_equal(tuning_backup_parse(span_of(bad[i]), &back, &e), -EINVAL);
 		assert_true(e.text[0]);
 	}
-	/* a later version of the original may know more */
+	/* a later version of the original may write more keys */
 	OK(tuning_backup_parse(span_of("{\"mtu\":1400,\"new\":[1]}"), &back, &e));
 	assert_int_equal(back.mtu, 1400);
 }
 
-static void found_and_merged(void **state)
+static void test_original_attributes_are_recorded_once(void **state)
 {
 	const struct link l = {.mac = kern_mac(A),
 			       .mtu = 1500,
 			       .txqlen = 7,
 			       .flags = IFF_ALLMULTI,
-			       .promisc = 1 /* a process listens */};
+			       .promisc = 1 /* a process listens on the interface */};
 	struct tuning_attrs want = {.mtu = 9000, .has_promisc = true, .promisc = true}, got, sum;
 	struct tuning_attrs more = {.mac = kern_mac(B), .mtu = 8000, .has_allmulti = true};
 
@@ -233,7 +230,7 @@ static void found_and_merged(void **state)
 	assert_false(got.has_allmulti || got.has_txqlen);
 	more = tuning_found(&more, &l);
 	assert_true(mac_eq(&more.mac, &l.mac) && more.allmulti);
-	/* the first tuning's values stay, the second adds its own */
+	/* values of the first tuning stay, the second adds its own */
 	got.mtu = 1234;
 	sum = tuning_merge(&got, &more);
 	assert_int_equal(sum.mtu, 1234);
@@ -242,7 +239,7 @@ static void found_and_merged(void **state)
 	assert_false(sum.has_txqlen);
 }
 
-static void one_change_an_attribute(void **state)
+static void test_each_attribute_is_a_change_of_its_own(void **state)
 {
 	struct link_change c[TUNING_CHANGES];
 	const struct tuning_attrs all = {.mac = kern_mac(A),
@@ -265,7 +262,7 @@ static void one_change_an_attribute(void **state)
 
 /* --- CHECK --- */
 
-static void values(void **state)
+static void test_sysctl_values_are_compared_by_words(void **state)
 {
 	(void)state;
 	assert_true(tuning_same_value("1", "1"));
@@ -276,14 +273,14 @@ static void values(void **state)
 	assert_false(tuning_same_value("1 2", "1"));
 }
 
-static void check_link(void **state)
+static void test_check_reports_attributes_that_differ(void **state)
 {
 	struct link l = {.name = "net1", .mac = kern_mac(A), .mtu = 1500, .txqlen = 1000};
 	struct tuning_conf c = {.mac_text = "0A:00:00:00:00:01", .want.mac = kern_mac(A)};
 
 	(void)state;
 	/*
-	 * The original compares strings, and reports tcpdump's promiscuous mode as a
+	 * The original compares strings, and reports an interface on which tcpdump listens as a
 	 * misconfiguration.
 	 */
 	l.promisc = 1;
@@ -329,7 +326,7 @@ static void expect_match(const char *go, const char *text, bool matches)
 }
 
 /* The results of Go's regexp for the same pairs. */
-static void patterns(void **state)
+static void test_allowlist_patterns_match_like_go(void **state)
 {
 	static const struct {
 		const char *go, *yes, *no;
@@ -371,7 +368,7 @@ static void patterns(void **state)
 	}
 }
 
-static void patterns_without_a_posix_word(void **state)
+static void test_unsupported_allowlist_patterns_are_refused(void **state)
 {
 	static const char *const bad[] = {"*a",	    "a**",	  "a+*", "(?i)a", "(?=a)",
 					  "(a",	    "a)",	  "[a",	 "[z-a]", "\\",
@@ -390,7 +387,7 @@ static void patterns_without_a_posix_word(void **state)
 	}
 }
 
-static void allowlists(void **state)
+static void test_sysctls_must_match_the_allowlist(void **state)
 {
 	struct tuning_sysctl list[] = {{"net.a.IFNAME.x", "1", NULL}, {"net.b", "1", NULL}};
 	const struct tuning_conf c = {.sysctls = list, .n_sysctls = 2}, none = {0};
@@ -398,7 +395,7 @@ static void allowlists(void **state)
 	(void)state;
 	OK(tuning_allow(&c, "/l", span_of("a.IFNAME\n\n  net\\.b$ \n"), &e));
 	OK(tuning_allow(&none, "/l", span_of(""), &e));
-	/* the key as it is written, not the interface's */
+	/* the key as written in the configuration, not with the interface's name */
 	FAILS(tuning_allow(&c, "/l", span_of("net1"), &e), -EPERM,
 	      "Sysctl net.a.IFNAME.x is not allowed. Only the following sysctls are allowed: "
 	      "[net1] (/l)");
@@ -410,7 +407,7 @@ static void allowlists(void **state)
 	assert_int_equal(e.kind, ERR_CONF);
 }
 
-/* --- in process: the way there and back --- */
+/* --- in process: ADD and undo --- */
 
 static void state_of(struct chained_lab *l, struct tuning_attrs *attrs, char value[static 16])
 {
@@ -428,7 +425,7 @@ static void state_of(struct chained_lab *l, struct tuning_attrs *attrs, char val
 	netns_leave(&v);
 }
 
-static void undone(void **state)
+static void test_failed_chain_restores_the_link(void **state)
 {
 	char dir[] = "/tmp/unirail-tuning-XXXXXX", before[16], after[16];
 	auto_free char *conf = NULL, *file = NULL;
@@ -468,19 +465,19 @@ static void undone(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sysctl_paths),
-		cmocka_unit_test(precedence),
-		cmocka_unit_test(sysctls_of_args),
-		cmocka_unit_test(bad_conf),
-		cmocka_unit_test(backups),
-		cmocka_unit_test(found_and_merged),
-		cmocka_unit_test(one_change_an_attribute),
-		cmocka_unit_test(values),
-		cmocka_unit_test(check_link),
-		cmocka_unit_test(patterns),
-		cmocka_unit_test(patterns_without_a_posix_word),
-		cmocka_unit_test(allowlists),
-		cmocka_unit_test(undone),
+		cmocka_unit_test(test_sysctl_names_become_paths),
+		cmocka_unit_test(test_precedence_of_tuning_sources),
+		cmocka_unit_test(test_sysctls_of_args_override_the_configuration),
+		cmocka_unit_test(test_invalid_tuning_configuration_is_refused),
+		cmocka_unit_test(test_file_for_del_is_written_and_read),
+		cmocka_unit_test(test_original_attributes_are_recorded_once),
+		cmocka_unit_test(test_each_attribute_is_a_change_of_its_own),
+		cmocka_unit_test(test_sysctl_values_are_compared_by_words),
+		cmocka_unit_test(test_check_reports_attributes_that_differ),
+		cmocka_unit_test(test_allowlist_patterns_match_like_go),
+		cmocka_unit_test(test_unsupported_allowlist_patterns_are_refused),
+		cmocka_unit_test(test_sysctls_must_match_the_allowlist),
+		cmocka_unit_test(test_failed_chain_restores_the_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

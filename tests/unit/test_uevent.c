@@ -11,7 +11,7 @@
 
 #define SPAN(s) ((struct span){s, sizeof(s) - 1})
 
-static void parsing(void **state)
+static void test_uevents_are_parsed(void **state)
 {
 	struct uevent u;
 
@@ -38,12 +38,15 @@ static int make_then_see(void *arg, struct err *err)
 
 	(void)err;
 	if (looks++ == 0)
-		kern_veth(l, "net1", "peer"); /* between the look and the wait */
+		kern_veth(l, "net1", "peer"); /* between the first inspection and the wait */
 	return looks > 1;
 }
 
-/* The event came before the wait began and ends it all the same, well before the next look. */
-static void no_race(void **state)
+/*
+ * The event arrived before the wait began; it ends the wait nevertheless, well before the next
+ * inspection.
+ */
+static void test_event_before_the_wait_ends_it(void **state)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int64_t start = now_mono_ms();
@@ -64,8 +67,8 @@ static void no_race(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parsing),
-		cmocka_unit_test(no_race),
+		cmocka_unit_test(test_uevents_are_parsed),
+		cmocka_unit_test(test_event_before_the_wait_ends_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static int silent(void *arg, struct err *e)
 
 static void push(struct undo *u, char letter, int result)
 {
-	/* The argument and the word are copied: both change at once. */
+	/* Argument and description are copied: the caller changes both afterwards. */
 	struct step s = {letter, result};
 	char what[16];
 
@@ -45,7 +45,7 @@ static void push(struct undo *u, char letter, int result)
 	memset(what, 0, sizeof(what));
 }
 
-static void test_backwards_all_of_them(void **state)
+static void test_undo_runs_all_steps_backwards(void **state)
 {
 	struct undo u = UNDO_INIT;
 
@@ -62,7 +62,7 @@ static void test_backwards_all_of_them(void **state)
 	assert_string_equal(trail, "c-ba");
 }
 
-static void test_disarm(void **state)
+static void test_disarmed_undo_runs_nothing(void **state)
 {
 	struct undo u = UNDO_INIT;
 
@@ -87,7 +87,7 @@ static int pushes_more(void *arg, struct err *e)
 	return 0;
 }
 
-static void test_a_step_may_push(void **state)
+static void test_undo_step_may_push_further_steps(void **state)
 {
 	(void)state;
 	trail[0] = '\0';
@@ -100,9 +100,9 @@ static void test_a_step_may_push(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_backwards_all_of_them),
-		cmocka_unit_test(test_disarm),
-		cmocka_unit_test(test_a_step_may_push),
+		cmocka_unit_test(test_undo_runs_all_steps_backwards),
+		cmocka_unit_test(test_disarmed_undo_runs_nothing),
+		cmocka_unit_test(test_undo_step_may_push_further_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pods that should have got networks: annotations of the pod and its namespace, as injection reads
- * them.
+ * Pods that lack requested networks: annotations of the pod and its namespace are read as injection
+ * reads them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +24,11 @@ static unsigned int asks(const char *text)
 #define RDMA(v)	   "{\"cni.spidernet.io/rdma-resource-inject\":\"" v "\"}"
 #define NETWORK(v) "{\"cni.spidernet.io/network-resource-inject\":\"" v "\"}"
 
-static void test_the_pods_own_counts_before_its_namespaces(void **state)
+static void test_annotation_of_the_pod_precedes_its_namespaces(void **state)
 {
 	static const struct {
 		const char *own, *ns;
-		int key; /* -1: asks for none */
+		int key; /* -1: no network is requested */
 	} cases[] = {
 		{"{}", "{}", -1},
 		{RDMA("a"), "{}", INJECT_RDMA},
@@ -54,7 +54,7 @@ static void test_the_pods_own_counts_before_its_namespaces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_pods_own_counts_before_its_namespaces),
+		cmocka_unit_test(test_annotation_of_the_pod_precedes_its_namespaces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Networks whose device resource no node has: when they are reported. */
+/* When a network is reported because no node has its device resource. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,10 @@ struct lab {
 	char said[256];
 };
 
-/* "-a=x/a ": missing; "-a=x/b(x/a) ": and the suggestion name; "~": another suggestion name; "+": available. */
+/*
+ * "-a=x/a ": missing; "-a=x/b(x/a) ": missing, with a suggested name; "~": another suggestion; "+":
+ * available.
+ */
 static void on_report(void *arg, const struct unserved_network *n, enum unserved_event ev)
 {
 	struct lab *l = arg;
@@ -30,7 +33,10 @@ static void on_report(void *arg, const struct unserved_network *n, enum unserved
 		 suggestion ? ")" : "");
 }
 
-/* nets: "name=resource name=resource"; resources: sorted words. Returns when to decide again. */
+/*
+ * nets: "name=resource name=resource"; resources: sorted and separated by blanks. Returns the time
+ * of the next decision.
+ */
 static int64_t decide(struct lab *l, const char *nets, const char *resources, int64_t now_ms)
 {
 	struct span rest = span_of(nets), word, name;
@@ -64,14 +70,14 @@ static int64_t decide(struct lab *l, const char *nets, const char *resources, in
 	return due;
 }
 
-static void test_reported_once_after_the_grace(void **state)
+static void test_missing_resource_is_reported_once_after_the_grace(void **state)
 {
 	struct lab l = {0};
 
 	(void)state;
 	assert_int_equal(decide(&l, "b=x/b a=x/a", "x/a", 1000), 1000 + UNSERVED_GRACE_MS);
 	assert_string_equal(l.said, "");
-	/* Another resource, missing since a later time. */
+	/* Another network whose resource is missing since a later time. */
 	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
 	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
 			 2000 + UNSERVED_GRACE_MS);
@@ -83,13 +89,13 @@ static void test_reported_once_after_the_grace(void **state)
 	unserved_table_done(&l.table);
 }
 
-static void test_not_in_the_grace(void **state)
+static void test_resource_missing_for_a_short_time_is_not_reported(void **state)
 {
 	struct lab l = {0};
 
 	(void)state;
 	decide(&l, "a=x/a", "", 0);
-	/* A node's kubelet restarted. */
+	/* The kubelet of a node restarted. */
 	assert_int_equal(decide(&l, "a=x/a", "x/a", UNSERVED_GRACE_MS - 1), -1);
 	assert_string_equal(l.said, "");
 	assert_int_equal(decide(&l, "a=x/a", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
@@ -97,7 +103,7 @@ static void test_not_in_the_grace(void **state)
 	unserved_table_done(&l.table);
 }
 
-static void test_changed_and_deleted(void **state)
+static void test_changed_or_deleted_network_is_decided_again(void **state)
 {
 	struct lab l = {0};
 
@@ -105,7 +111,7 @@ static void test_changed_and_deleted(void **state)
 	decide(&l, "a=x/a", "", 0);
 	decide(&l, "a=x/a", "", UNSERVED_GRACE_MS);
 	assert_string_equal(l.said, "-a=x/a ");
-	/* Another resource has a grace of its own. */
+	/* Another resource has a grace period of its own. */
 	assert_int_equal(decide(&l, "a=x/b", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
 	assert_string_equal(l.said, "");
 	assert_int_equal(decide(&l, "", "", 3 * UNSERVED_GRACE_MS), -1);
@@ -114,7 +120,7 @@ static void test_changed_and_deleted(void **state)
 	unserved_table_done(&l.table);
 }
 
-static void test_nearest(void **state)
+static void test_similar_resource_name_is_suggested(void **state)
 {
 	struct lab l = {0};
 
@@ -142,14 +148,17 @@ static void assert_annotation(const struct lab *l, bool decided, const char *res
 		assert_string_equal(s ? s : "none", wants);
 }
 
-static void test_annotation(void **state)
+static void test_annotation_of_a_previous_leader_stays_until_decided(void **state)
 {
 	const char *b = "{\"resource\":\"x/b\"}", *c = "{\"resource\":\"x/c\"}";
 	const char *near = "{\"resource\":\"x/b\",\"suggestion\":\"x/a\"}";
 	struct lab l = {0};
 
 	(void)state;
-	/* What the leader before decided stays until this one decides, unless the resource is another one by now. */
+	/*
+	 * The decision of the previous leader stays until this leader decides, unless the network
+	 * has another resource now.
+	 */
 	assert_annotation(&l, false, "x/b", near, near);
 	assert_annotation(&l, false, "x/b", c, NULL);
 	assert_annotation(&l, false, "x/b", "no JSON", NULL);
@@ -159,14 +168,17 @@ static void test_annotation(void **state)
 	assert_annotation(&l, true, "x/b", NULL, NULL);
 	decide(&l, "a=x/b", "x/a", UNSERVED_GRACE_MS);
 	assert_annotation(&l, true, "x/b", NULL, near);
-	/* The table has the former resource: none of this one's is missing yet. */
+	/*
+	 * The table has the network's former resource: the new one has not been missing for its
+	 * grace period.
+	 */
 	assert_annotation(&l, true, "x/d", near, NULL);
 	decide(&l, "a=x/b", "x/a x/b", UNSERVED_GRACE_MS);
 	assert_annotation(&l, true, "x/b", near, NULL);
 	unserved_table_done(&l.table);
 }
 
-static void test_many_networks(void **state)
+static void test_suggestions_for_many_networks_are_limited(void **state)
 {
 	const size_t n = 4 * UNSERVED_SUGGESTIONS_MAX;
 	const char *const resources[] = {"x/rail"};
@@ -195,7 +207,7 @@ static void test_many_networks(void **state)
 	unserved_table_done(&l.table);
 }
 
-static void test_resources_of_a_node(void **state)
+static void test_resources_of_a_node_are_listed(void **state)
 {
 	static const struct {
 		const char *capacity, *first, *second;
@@ -228,13 +240,13 @@ static void test_resources_of_a_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reported_once_after_the_grace),
-		cmocka_unit_test(test_not_in_the_grace),
-		cmocka_unit_test(test_changed_and_deleted),
-		cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_annotation),
-		cmocka_unit_test(test_many_networks),
-		cmocka_unit_test(test_resources_of_a_node),
+		cmocka_unit_test(test_missing_resource_is_reported_once_after_the_grace),
+		cmocka_unit_test(test_resource_missing_for_a_short_time_is_not_reported),
+		cmocka_unit_test(test_changed_or_deleted_network_is_decided_again),
+		cmocka_unit_test(test_similar_resource_name_is_suggested),
+		cmocka_unit_test(test_annotation_of_a_previous_leader_stays_until_decided),
+		cmocka_unit_test(test_suggestions_for_many_networks_are_limited),
+		cmocka_unit_test(test_resources_of_a_node_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

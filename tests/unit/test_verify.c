@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device stands behind an address, rails and their partners, the pattern, numbers. */
+/*
+ * Which device belongs to an address, matching of rails and partner rails, the data pattern, and
+ * number formats.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +26,9 @@
 		0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0xa0, 0x88, 0xc2, 3, 0, 0xe0, 0, 1                   \
 	}
 
-/* A pod of a shared device: its own entries are 4 and 5, another pod has the same address. */
+/*
+ * A pod with a shared device: indexes 4 and 5 are the pod's GIDs, another pod has the same address.
+ */
 static struct verbs_gid mlx5_0_gids[] = {
 	{0, 1, VERBS_GID_ROCE_V1, GID4(172, 16, 1, 1), 2},
 	{1, 1, VERBS_GID_ROCE_V2, GID4(172, 16, 1, 1), 2},
@@ -76,7 +81,7 @@ static struct ipaddr ip(const char *text)
 	return a;
 }
 
-static void rails(void **state)
+static void test_rails_of_a_pod_are_listed(void **state)
 {
 	auto_free struct verify_rail *v = NULL;
 	size_t n;
@@ -92,7 +97,7 @@ static void rails(void **state)
 	assert_string_equal(v[1].dev->name, "mlx5_2");
 	assert_int_equal(v[1].gid_index, -1);
 	assert_int_equal(v[1].mtu, 2048);
-	/* by number, not by letter; IPv4 first; MTU as small as the interface's */
+	/* ordered by number; IPv4 first; MTU limited by the interface */
 	assert_string_equal(v[2].ifname, "net10");
 	assert_int_equal(v[2].net.ip.family, 4);
 	assert_int_equal(v[2].gid_index, 0);
@@ -100,7 +105,7 @@ static void rails(void **state)
 	assert_int_equal(v[3].gid_index, 1);
 }
 
-static void pick(void **state)
+static void test_device_of_an_address_is_selected(void **state)
 {
 	const struct verify_choice forced = {"mlx5_0", 1, 1}, lid = {"mlx5_2", 0, -1};
 	struct ipaddr a = ip("172.16.1.10"), eth0 = ip("10.0.0.5");
@@ -112,7 +117,7 @@ static void pick(void **state)
 	assert_int_equal(verify_pick(&facts, &a, &forced, &r, NULL), 0);
 	assert_int_equal(r.gid_index, 1);
 	assert_int_equal(r.gid[15], 1);
-	/* InfiniBand needs no address of its own, nor a GID. */
+	/* InfiniBand needs neither an address nor a GID of its own. */
 	assert_int_equal(verify_pick(&facts, &eth0, &lid, &r, NULL), 0);
 	assert_int_equal(r.gid_index, -1);
 	assert_int_equal(r.gid[0], 0xfe);
@@ -131,7 +136,7 @@ static void pick_fails(const struct verify_facts *f, const char *local,
 		fail_msg("'%s' has no '%s'", e.text, says);
 }
 
-static void pick_says_what_is_there(void **state)
+static void test_failed_selection_lists_existing_devices(void **state)
 {
 	static char reason[] = "mlx4_0: no provider";
 	const struct verify_choice absent = {"mlx5_7", 0, -1}, port = {"mlx5_0", 2, -1},
@@ -157,8 +162,8 @@ static void pick_says_what_is_there(void **state)
 	pick_fails(&f, "10.0.0.5", &find_it, "no usable RDMA device: mlx4_0: no provider");
 }
 
-/* A long list ends in "..." instead of an error without end. */
-static void long_list(void **state)
+/* A long list of devices is truncated with "...". */
+static void test_long_list_of_devices_is_truncated(void **state)
 {
 	struct verify_dev many[200] = {0};
 	struct verify_facts f = {.devs = many, .n_devs = 200, .reason = none, .supported = true};
@@ -170,7 +175,7 @@ static void long_list(void **state)
 	pick_fails(&f, "10.0.0.5", &absent, "...");
 }
 
-static void match(void **state)
+static void test_rails_are_matched_by_subnet_then_name(void **state)
 {
 	const struct verify_rail near[] = {
 		{.ifname = "net1", .net = {{4, {172, 16, 1, 10}}, 24}},
@@ -188,15 +193,15 @@ static void match(void **state)
 
 	(void)state;
 	verify_match(near, 4, far, 4, ret);
-	assert_int_equal(ret[0], 1); /* the subnet counts more than the name */
-	assert_int_equal(ret[1], 3); /* both, more than the name alone */
+	assert_int_equal(ret[0], 1); /* the subnet has precedence over the name */
+	assert_int_equal(ret[1], 3); /* subnet and name have precedence over the name alone */
 	verify_match(near, 4, far, 3, ret);
-	assert_int_equal(ret[1], 0); /* another subnet on every node: by name */
+	assert_int_equal(ret[1], 0); /* each node has other subnets: matched by name */
 	assert_int_equal(ret[2], -1);
 	assert_int_equal(ret[3], -1);
 }
 
-static void mtu(void **state)
+static void test_rdma_mtu_fits_into_the_interfaces_mtu(void **state)
 {
 	static const struct {
 		uint32_t link, rdma;
@@ -207,8 +212,8 @@ static void mtu(void **state)
 		assert_int_equal(verify_roce_mtu(all[i].link), all[i].rdma);
 }
 
-/* Any wrong byte is found, with its position. */
-static void pattern(void **state)
+/* Each wrong byte is detected, with its position. */
+static void test_wrong_bytes_are_detected_with_their_position(void **state)
 {
 	uint8_t buf[1003];
 	char says[64];
@@ -225,12 +230,12 @@ static void pattern(void **state)
 		buf[i] ^= 0x10;
 	}
 	assert_int_equal(verify_compare(buf, sizeof(buf), 43, NULL), -EBADMSG);
-	/* a slot that got another slot's bytes */
+	/* a slot that received the bytes of another slot */
 	memmove(buf + 512, buf, 256);
 	assert_int_equal(verify_compare(buf, sizeof(buf), 42, NULL), -EBADMSG);
 }
 
-static void places(void **state)
+static void test_host_and_port_are_parsed(void **state)
 {
 	struct verify_place p;
 	struct err e = ERR_INIT;
@@ -261,7 +266,7 @@ static void places(void **state)
 	}
 }
 
-static void numbers(void **state)
+static void test_rates_and_times_are_formatted(void **state)
 {
 	char s[VERIFY_NUMBER_MAX];
 
@@ -307,7 +312,7 @@ static const struct verify_result results[] = {
 	 .err = {.code = -ETIMEDOUT, .text = "no answer"}},
 };
 
-static void text(void **state)
+static void test_results_are_shown_as_text(void **state)
 {
 	auto_free char *out = NULL;
 	size_t size;
@@ -338,7 +343,7 @@ static void text(void **state)
 		"1 of 2 rails failed\n");
 }
 
-static void json(void **state)
+static void test_results_are_shown_as_json(void **state)
 {
 	auto_json struct json_doc *d = NULL;
 	auto_buf struct buf b;
@@ -364,12 +369,17 @@ static void json(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rails),     cmocka_unit_test(pick),
-		cmocka_unit_test(long_list), cmocka_unit_test(pick_says_what_is_there),
-		cmocka_unit_test(match),     cmocka_unit_test(mtu),
-		cmocka_unit_test(pattern),   cmocka_unit_test(places),
-		cmocka_unit_test(numbers),   cmocka_unit_test(text),
-		cmocka_unit_test(json),
+		cmocka_unit_test(test_rails_of_a_pod_are_listed),
+		cmocka_unit_test(test_device_of_an_address_is_selected),
+		cmocka_unit_test(test_long_list_of_devices_is_truncated),
+		cmocka_unit_test(test_failed_selection_lists_existing_devices),
+		cmocka_unit_test(test_rails_are_matched_by_subnet_then_name),
+		cmocka_unit_test(test_rdma_mtu_fits_into_the_interfaces_mtu),
+		cmocka_unit_test(test_wrong_bytes_are_detected_with_their_position),
+		cmocka_unit_test(test_host_and_port_are_parsed),
+		cmocka_unit_test(test_rates_and_times_are_formatted),
+		cmocka_unit_test(test_results_are_shown_as_text),
+		cmocka_unit_test(test_results_are_shown_as_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,8 @@ static int parse(const char *line, struct verify_msg *m, struct err *e)
 	return verify_msg_parse(span_of(line), m, e);
 }
 
-/* Every field comes back as it was. */
-static void round_trip(void **state)
+/* Every field is read back unchanged. */
+static void test_every_field_of_a_message_is_read_back(void **state)
 {
 	struct verify_msg m = {
 		.verb = VERIFY_HELLO,
@@ -64,8 +64,8 @@ static void round_trip(void **state)
 	assert_memory_equal(&back, &m, sizeof(m));
 }
 
-/* The longest text of each field fits into a line, so nothing is ever cut. */
-static void longest(void **state)
+/* The longest text of each field fits into a line, so no field is truncated. */
+static void test_longest_message_fits_into_a_line(void **state)
 {
 	struct verify_msg m, back;
 	auto_buf struct buf b;
@@ -83,8 +83,8 @@ static void longest(void **state)
 	assert_string_equal(back.text, m.text);
 }
 
-/* A text with a new line in it stays one line. */
-static void text_is_one_line(void **state)
+/* A text that contains a newline stays one line. */
+static void test_text_with_a_newline_stays_one_line(void **state)
 {
 	struct verify_msg m = {.verb = VERIFY_FAIL, .text = "a\nb\x1b[2J\xff"};
 	auto_buf struct buf b;
@@ -95,7 +95,7 @@ static void text_is_one_line(void **state)
 	assert_string_equal(b.p, "unirail-verify/1 fail text=a?b?[2J?\n");
 }
 
-static void unknown_keys(void **state)
+static void test_unknown_keys_are_ignored(void **state)
 {
 	struct verify_msg m;
 
@@ -106,8 +106,8 @@ static void unknown_keys(void **state)
 	assert_int_equal(m.psn, 0);
 }
 
-/* The last counts, and nothing of the one before is left. */
-static void key_twice(void **state)
+/* The last of repeated keys is used, without a rest of the previous value. */
+static void test_last_of_repeated_keys_is_used(void **state)
 {
 	struct verify_msg m;
 	auto_buf struct buf b;
@@ -119,7 +119,7 @@ static void key_twice(void **state)
 	assert_string_equal(b.p, "unirail-verify/1 hello\n");
 }
 
-static void wrong(void **state)
+static void test_invalid_messages_are_refused(void **state)
 {
 	static const struct {
 		const char *line, *says;
@@ -161,7 +161,7 @@ static void wrong(void **state)
 	}
 }
 
-static void too_long(void **state)
+static void test_too_long_message_is_refused(void **state)
 {
 	char line[VERIFY_LINE_MAX + 1];
 	struct verify_msg m;
@@ -177,10 +177,13 @@ static void too_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trip),	    cmocka_unit_test(longest),
-		cmocka_unit_test(text_is_one_line), cmocka_unit_test(unknown_keys),
-		cmocka_unit_test(key_twice),	    cmocka_unit_test(wrong),
-		cmocka_unit_test(too_long),
+		cmocka_unit_test(test_every_field_of_a_message_is_read_back),
+		cmocka_unit_test(test_longest_message_fits_into_a_line),
+		cmocka_unit_test(test_text_with_a_newline_stays_one_line),
+		cmocka_unit_test(test_unknown_keys_are_ignored),
+		cmocka_unit_test(test_last_of_repeated_keys_is_used),
+		cmocka_unit_test(test_invalid_messages_are_refused),
+		cmocka_unit_test(test_too_long_message_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VFs through their PF: conversations of tests/replay/make_vf.py; alternative names: this kernel. */
+/*
+ * VFs configured by their PF, with recordings of tests/replay/make_vf.py; alternative names, with
+ * this kernel.
+ */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -13,7 +16,7 @@
 
 enum { PF = 7 };
 
-static void eighty_vfs(void **state)
+static void test_80_vfs_are_listed(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_list.nl");
 	auto_free struct vf_info *list = NULL;
@@ -39,7 +42,7 @@ static void eighty_vfs(void **state)
 	assert_false(list[3].has_guid);
 }
 
-static void infiniband(void **state)
+static void test_infiniband_vf_has_guids(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_ib.nl");
 	char text[VF_GUID_TEXT_MAX];
@@ -54,7 +57,7 @@ static void infiniband(void **state)
 	FAILS(vf_get(w, PF, "ibs1", 9, &vf, &e), -ENOENT, "look up VF 9 of 'ibs1': it has 2 VFs");
 }
 
-static void cut_list(void **state)
+static void test_truncated_vf_list_is_an_error(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_cut.nl");
 	struct vf_info vf, *list = NULL;
@@ -74,8 +77,8 @@ static void cut_list(void **state)
 	assert_null(list);
 }
 
-/* Each attribute is one message, and these are its bytes. */
-static void setting(void **state)
+/* Each attribute is one message; the recording has its bytes. */
+static void test_each_vf_attribute_is_one_message(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -97,7 +100,7 @@ static void setting(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void guids(void **state)
+static void test_guids_are_parsed(void **state)
 {
 	uint64_t guid = 1;
 
@@ -121,14 +124,14 @@ static void use_list(struct nl_wire *w)
 		assert_in_range(list[i].n_vlans, 0, VF_VLANS_MAX);
 }
 
-static void hostile(void **state)
+static void test_mutated_vf_answers_do_not_crash(void **state)
 {
 	(void)state;
 	kern_mutate("vf_list.nl", 300, use_list);
 	kern_mutate("vf_ib.nl", 1000, use_list);
 }
 
-static void altnames(void **state)
+static void test_alternative_names_are_added_and_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct kern_lab l;
@@ -160,7 +163,7 @@ static void altnames(void **state)
 	kern_close(&l);
 }
 
-static void ipoib(void **state)
+static void test_ipoib_child_is_created(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("ipoib.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -189,10 +192,14 @@ static void ipoib(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eighty_vfs), cmocka_unit_test(infiniband),
-		cmocka_unit_test(cut_list),   cmocka_unit_test(setting),
-		cmocka_unit_test(guids),      cmocka_unit_test(hostile),
-		cmocka_unit_test(altnames),   cmocka_unit_test(ipoib),
+		cmocka_unit_test(test_80_vfs_are_listed),
+		cmocka_unit_test(test_infiniband_vf_has_guids),
+		cmocka_unit_test(test_truncated_vf_list_is_an_error),
+		cmocka_unit_test(test_each_vf_attribute_is_one_message),
+		cmocka_unit_test(test_guids_are_parsed),
+		cmocka_unit_test(test_mutated_vf_answers_do_not_crash),
+		cmocka_unit_test(test_alternative_names_are_added_and_deleted),
+		cmocka_unit_test(test_ipoib_child_is_created),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

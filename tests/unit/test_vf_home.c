@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes set through replayed PFs; the restore of netdevs, on this kernel, with veth ends for
- * VFs. */
+/*
+ * Attributes set by replayed PFs, and the restore of netdevs on this kernel, with veth ends in
+ * place of VFs.
+ */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -25,8 +27,8 @@ static struct vf_job job(unsigned int set, const char *mac)
 	return j;
 }
 
-/* Attributes that are busy or not yet in effect are set again, no others. */
-static void late(void **state)
+/* Attributes that are busy or not active yet are set again; other attributes are not. */
+static void test_busy_attributes_are_set_again(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_late.nl");
 	struct vf_job j = job(VF_ATTR_MAC | VF_ATTR_TRUST, "02:00:00:00:07:01");
@@ -36,8 +38,8 @@ static void late(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-/* The failure that counts is not the first: busy would pass. */
-static void cannot(void **state)
+/* The permanent failure is reported, not the preceding temporary one. */
+static void test_attribute_the_driver_cannot_set_is_an_error(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_cannot.nl");
 	struct vf_job j = job(VF_ATTR_MAC | VF_ATTR_TRUST, "02:00:00:00:07:01");
@@ -51,7 +53,7 @@ static void cannot(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void no_way_back_to_no_mac(void **state)
+static void test_mac_cannot_be_restored_to_none(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_zero.nl");
 	struct vf_job j = job(VF_ATTR_MAC, "00:00:00:00:00:00");
@@ -62,7 +64,7 @@ static void no_way_back_to_no_mac(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void busy_for_ever(void **state)
+static void test_attribute_that_stays_busy_is_an_error(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_busy.nl");
 	struct vf_job j = job(VF_ATTR_TRUST, "02:00:00:00:07:01");
@@ -77,7 +79,7 @@ static void busy_for_ever(void **state)
 	OK(vf_apply(w, NULL, 0, NULL, &e));
 }
 
-/* --- the way home --- */
+/* --- restore of the netdev --- */
 
 struct way {
 	struct kern_lab node, pod;
@@ -114,7 +116,7 @@ static void close_way(struct way *w)
 	kern_close(&w->node);
 }
 
-/* As an ADD leaves it: moved, named, with the pod's MAC and MTU, up. */
+/* The state after ADD: moved to the pod, renamed, with the pod's MAC and MTU, up. */
 static void into_pod(struct way *w)
 {
 	struct link_change in = {.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_ALIAS,
@@ -146,7 +148,7 @@ static void is_home(struct way *w, const char *alias)
 	assert_false(link_is_up(&l));
 }
 
-static void from_the_pod(void **state)
+static void test_netdev_is_restored_from_the_pod(void **state)
 {
 	struct way w;
 	struct vf_found f;
@@ -168,8 +170,10 @@ static void from_the_pod(void **state)
 	close_way(&w);
 }
 
-/* An alternative name that is the old name (systemd adds such ones) does not keep it out. */
-static void own_name_as_alternative(void **state)
+/*
+ * An alternative name equal to the old name (systemd adds such names) does not prevent the rename.
+ */
+static void test_alternative_name_equal_to_the_old_name(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct vf_found f;
@@ -186,8 +190,8 @@ static void own_name_as_alternative(void **state)
 	close_way(&w);
 }
 
-/* The namespace was deleted first; then killed before the alias was removed. */
-static void from_the_node(void **state)
+/* The namespace was deleted first; then the process was killed before the alias was removed. */
+static void test_netdev_left_by_a_deleted_namespace_is_restored(void **state)
 {
 	struct link_change half = {.set = LINK_SET_NAME | LINK_SET_ALIAS, .alias = "vf0"};
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -208,8 +212,8 @@ static void from_the_node(void **state)
 	}
 }
 
-/* On the host and unchanged: it is not modified. */
-static void untouched(void **state)
+/* A netdev that is on the host and unchanged is not modified. */
+static void test_unchanged_netdev_is_not_modified(void **state)
 {
 	struct vf_found f;
 	struct way w;
@@ -223,7 +227,7 @@ static void untouched(void **state)
 	close_way(&w);
 }
 
-static void name_is_taken(void **state)
+static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
 {
 	struct vf_found f;
 	struct way w;
@@ -236,13 +240,13 @@ static void name_is_taken(void **state)
 	FAILS(vf_restore_netdev(&w.home, &w.r, &f, &e), -EEXIST,
 	      "failed to rename link net1 to host name vf0: File exists (EEXIST): the node has another link of that "
 	      "name (rename that one, and this is tried again)");
-	/* and it can be tried again */
+	/* a later attempt succeeds */
 	kern_link(&w.pod, "net1");
 	close_way(&w);
 }
 
-/* A function that was removed or recreated has nothing to restore. */
-static void gone_or_anew(void **state)
+/* A function that was removed or recreated needs no restore. */
+static void test_removed_or_recreated_function_needs_no_restore(void **state)
 {
 	struct vf_record r = {.by_unirail = true};
 	struct vf_restore_state home;
@@ -253,7 +257,7 @@ static void gone_or_anew(void **state)
 	home = (struct vf_restore_state){.root = &h.root};
 	strcpy(r.device, "0000:01:10.4");
 	OK(vf_restore(&home, &r, 0, &e));
-	/* another kind of function has the address by now */
+	/* another kind of function has the PCI address now */
 	strcpy(r.device, "0000:01:00.0");
 	OK(vf_restore(&home, &r, 0, &e));
 	strcpy(r.device, "0000:01:10.0");
@@ -269,10 +273,10 @@ static void gone_or_anew(void **state)
 }
 
 /*
- * A permanent refusal of a driver does not block the pod's deletion, and the VF is not allocated
+ * The permanent refusal of a driver does not block the pod's deletion, but the VF is not allocated
  * again.
  */
-static void refused_for_now(void **state)
+static void test_refused_attribute_does_not_block_the_deletion(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
 	struct vf_record r = {.dpdk = true, .was = {.spoofchk = -1, .trust = -1}};
@@ -292,8 +296,10 @@ static void refused_for_now(void **state)
 	host_remove(&h);
 }
 
-/* A read error does not mean that there is none: the PF's directory cannot be read. */
-static void unknown(void **state)
+/*
+ * A read error does not mean that the function is missing: here the PF's directory is unreadable.
+ */
+static void test_unreadable_function_is_an_error(void **state)
 {
 	struct vf_record r = {.by_unirail = true};
 	auto_free char *pf = NULL;
@@ -312,7 +318,7 @@ static void unknown(void **state)
 	host_remove(&h);
 }
 
-static void names_of_the_kernel(void **state)
+static void test_names_given_by_the_kernel_are_recognized(void **state)
 {
 	(void)state;
 	assert_true(vf_restore_is_kernel_name("dev12"));
@@ -324,19 +330,19 @@ static void names_of_the_kernel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(late),
-		cmocka_unit_test(cannot),
-		cmocka_unit_test(no_way_back_to_no_mac),
-		cmocka_unit_test(busy_for_ever),
-		cmocka_unit_test(from_the_pod),
-		cmocka_unit_test(own_name_as_alternative),
-		cmocka_unit_test(from_the_node),
-		cmocka_unit_test(untouched),
-		cmocka_unit_test(name_is_taken),
-		cmocka_unit_test(gone_or_anew),
-		cmocka_unit_test(refused_for_now),
-		cmocka_unit_test(unknown),
-		cmocka_unit_test(names_of_the_kernel),
+		cmocka_unit_test(test_busy_attributes_are_set_again),
+		cmocka_unit_test(test_attribute_the_driver_cannot_set_is_an_error),
+		cmocka_unit_test(test_mac_cannot_be_restored_to_none),
+		cmocka_unit_test(test_attribute_that_stays_busy_is_an_error),
+		cmocka_unit_test(test_netdev_is_restored_from_the_pod),
+		cmocka_unit_test(test_alternative_name_equal_to_the_old_name),
+		cmocka_unit_test(test_netdev_left_by_a_deleted_namespace_is_restored),
+		cmocka_unit_test(test_unchanged_netdev_is_not_modified),
+		cmocka_unit_test(test_name_in_use_prevents_the_restore_until_renamed),
+		cmocka_unit_test(test_removed_or_recreated_function_needs_no_restore),
+		cmocka_unit_test(test_refused_attribute_does_not_block_the_deletion),
+		cmocka_unit_test(test_unreadable_function_is_an_error),
+		cmocka_unit_test(test_names_given_by_the_kernel_are_recognized),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

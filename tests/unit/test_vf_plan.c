@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which attributes of a VF are changed, there and back; where a VF is. */
+/* Which attributes of a VF are set and restored, and the location of a VF. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -85,8 +85,8 @@ static const struct turn turns[] = {
 	{"guid", guid, VF_ATTR_GUID},
 };
 
-/* Each attribute is seen to differ, set when it is asked for, and brought back. */
-static void each_attribute(void **state)
+/* Each attribute is compared, set if requested, and restored. */
+static void test_each_attribute_is_set_and_restored(void **state)
 {
 	struct vf_info was = plain();
 
@@ -106,20 +106,20 @@ static void each_attribute(void **state)
 	}
 }
 
-static void nothing_to_do(void **state)
+static void test_equal_attributes_need_no_change(void **state)
 {
 	struct vf_info was = plain(), now = plain();
 
 	(void)state;
-	/* drivers that report no VLAN at all, and those that report VLAN 0 without protocol */
+	/* some drivers report no VLAN at all, others VLAN 0 without a protocol */
 	now.n_vlans = 0;
 	now.vlans[0] = (struct vf_vlan){0};
 	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
 	assert_int_equal(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
 }
 
-/* Switches of a driver that does not report them. */
-static void untold_switches(void **state)
+/* spoofchk and trust of a driver that does not report them. */
+static void test_unreported_switches_are_restored_if_set(void **state)
 {
 	struct vf_info was = plain(), now = plain();
 	struct vf_attrs want = {VF_ATTR_TRUST, was}, back;
@@ -134,13 +134,13 @@ static void untold_switches(void **state)
 	back = vf_plan_restore(&was, &now, VF_ATTR_SPOOFCHK);
 	assert_int_equal(back.set, VF_ATTR_SPOOFCHK);
 	assert_int_equal(back.to.spoofchk, 1);
-	/* reported then, and not now */
+	/* reported when the VF was recorded, not reported now */
 	was = plain();
 	assert_int_equal(vf_plan_restore(&was, &now, 0).set, 0);
 	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_TRUST).set, VF_ATTR_TRUST);
 }
 
-static void unknown_mac(void **state)
+static void test_unreported_mac_is_not_restored(void **state)
 {
 	struct vf_info was = plain(), now = plain();
 
@@ -150,7 +150,7 @@ static void unknown_mac(void **state)
 	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
 }
 
-static void guesses(void **state)
+static void test_unrecorded_attributes_are_derived_from_other_vfs(void **state)
 {
 	struct vf_info now = plain(), sibling = {.vf = 5, .spoofchk = 0, .trust = 1}, was;
 	struct mac perm = kern_mac("02:00:00:00:00:09"), none = {.len = 6};
@@ -174,8 +174,8 @@ static void guesses(void **state)
 			 0);
 }
 
-/* The same messages, in the original's order, as tests/replay/make_vf.py composed them. */
-static void messages(void **state)
+/* The messages are in the original's order, as tests/replay/make_vf.py composed them. */
+static void test_attributes_are_set_in_the_order_of_the_original(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -200,9 +200,9 @@ static void messages(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-/* --- where it is --- */
+/* --- location of a VF --- */
 
-static void places(void **state)
+static void test_location_of_a_vf_is_read(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -216,13 +216,13 @@ static void places(void **state)
 	assert_string_equal(p.pf.name, "eth1");
 	assert_string_equal(vf_place_pf_name(&p), "eth1");
 	assert_true(p.number == 0 && !p.dpdk && p.pf.index == 0);
-	/* the second has no driver */
+	/* the second VF has no driver */
 	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
 	assert_true(p.number == 1 && !p.dpdk && !*p.netdev);
 	host_remove(&h);
 }
 
-static void bad_places(void **state)
+static void test_functions_that_are_no_vf_are_refused(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -251,8 +251,8 @@ static void link_to(struct host_lab *h, const char *path, const char *target)
 
 #define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
 
-/* A VF with vfio, and the PF with vfio as well. */
-static void userspace_drivers(void **state)
+/* A VF with vfio, and a PF with vfio as well. */
+static void test_vf_with_a_userspace_driver(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -274,8 +274,10 @@ static void userspace_drivers(void **state)
 	host_remove(&h);
 }
 
-/* switchdev: representors stand beside the PF, and some names sort before its own. */
-static void representors(void **state)
+/*
+ * switchdev: representors are listed beside the PF, and some of their names sort before the PF's.
+ */
+static void test_representors_are_not_taken_for_the_pf(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -292,8 +294,8 @@ static void representors(void **state)
 	host_remove(&h);
 }
 
-/* A PF whose netdevs cannot be listed is not one without any. */
-static void unreadable_pf(void **state)
+/* A PF whose netdevs cannot be listed is an error, not a PF without netdevs. */
+static void test_unreadable_pf_is_an_error(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -307,8 +309,8 @@ static void unreadable_pf(void **state)
 	host_remove(&h);
 }
 
-/* A whole host in switchdev mode, one with the PF in user space, and InfiniBand with vfio. */
-static void recorded_hosts(void **state)
+/* A host in switchdev mode, a host whose PF is in user space, and InfiniBand with vfio. */
+static void test_location_of_vfs_on_recorded_hosts(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -339,18 +341,18 @@ static void recorded_hosts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_attribute),
-		cmocka_unit_test(nothing_to_do),
-		cmocka_unit_test(untold_switches),
-		cmocka_unit_test(unknown_mac),
-		cmocka_unit_test(guesses),
-		cmocka_unit_test(messages),
-		cmocka_unit_test(places),
-		cmocka_unit_test(bad_places),
-		cmocka_unit_test(userspace_drivers),
-		cmocka_unit_test(representors),
-		cmocka_unit_test(unreadable_pf),
-		cmocka_unit_test(recorded_hosts),
+		cmocka_unit_test(test_each_attribute_is_set_and_restored),
+		cmocka_unit_test(test_equal_attributes_need_no_change),
+		cmocka_unit_test(test_unreported_switches_are_restored_if_set),
+		cmocka_unit_test(test_unreported_mac_is_not_restored),
+		cmocka_unit_test(test_unrecorded_attributes_are_derived_from_other_vfs),
+		cmocka_unit_test(test_attributes_are_set_in_the_order_of_the_original),
+		cmocka_unit_test(test_location_of_a_vf_is_read),
+		cmocka_unit_test(test_functions_that_are_no_vf_are_refused),
+		cmocka_unit_test(test_vf_with_a_userspace_driver),
+		cmocka_unit_test(test_representors_are_not_taken_for_the_pf),
+		cmocka_unit_test(test_unreadable_pf_is_an_error),
+		cmocka_unit_test(test_location_of_vfs_on_recorded_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

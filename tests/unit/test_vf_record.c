@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The record of a VF: the file's bytes in both directions, the directory, the owner of a VF, locks.
- */
+/* The record of a VF: its bytes in both directions, the directory, the owner of a VF, locks. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -20,7 +18,7 @@
 #include "cni/plugins/sriov/sriov.h"
 #include "cni/device/vf_claim.h"
 
-/* The original's record of a VF that was in a VLAN, for a pod that requested nothing. */
+/* A record that the original wrote for a VF in a VLAN and a pod that requested no attribute. */
 static const char theirs[] =
 	"{\"MAC\":\"\",\"MTU\":1500,\"Master\":\"ens1f0\",\"OrigVfState\":{\"HostIFName\":\"ens1f0v2\","
 	"\"SpoofChk\":true,\"Trust\":false,\"AdminMAC\":\"02:00:00:00:00:03\","
@@ -36,7 +34,7 @@ static int parse(const char *text, struct vf_record *r)
 	return sriov_store.parse(span_of(text), r, &e);
 }
 
-static void reads_the_original_s(void **state)
+static void test_record_of_the_original_is_read(void **state)
 {
 	auto_vf_record struct vf_record r = {0};
 	struct mac admin = kern_mac("02:00:00:00:00:03"), mac = kern_mac("02:00:00:00:00:04");
@@ -57,8 +55,8 @@ static void reads_the_original_s(void **state)
 	assert_int_equal(r.asked, 0);
 }
 
-/* A VF with DPDK has no netdev: the original does not record that it is one. */
-static void dpdk_of_the_original(void **state)
+/* A VF with DPDK has no netdev, and the original does not record that it uses DPDK. */
+static void test_dpdk_record_of_the_original_is_read(void **state)
 {
 	auto_vf_record struct vf_record r = {0};
 
@@ -72,7 +70,7 @@ static void dpdk_of_the_original(void **state)
 	assert_int_equal(r.was.mac.len, 0);
 }
 
-static void what_is_no_record(void **state)
+static void test_invalid_records_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"",
@@ -135,8 +133,8 @@ static void print(const struct vf_record *r, const struct sriov_conf *c, const c
 	sriov_record_print(r, &with, b);
 }
 
-/* The original's bytes, except for unirail's one key. */
-static void writes_the_original_s(void **state)
+/* The bytes of the original, with one additional key of unirail. */
+static void test_written_record_has_the_bytes_of_the_original(void **state)
 {
 	auto_vf_record struct vf_record r = sample();
 	const struct sriov_conf c = {0};
@@ -156,7 +154,7 @@ static void writes_the_original_s(void **state)
 	assert_string_equal(b.p, theirs);
 }
 
-static void what_was_asked_for(void **state)
+static void test_record_has_the_requested_attributes(void **state)
 {
 	auto_vf_record struct vf_record r = sample();
 	struct sriov_conf c = {
@@ -213,7 +211,7 @@ static void fill_own(struct vf_record *r)
 	r->was.node_guid = 0x0c42a1030016051c;
 }
 
-static void ours_comes_back_as_it_was(void **state)
+static void test_written_record_is_read_back(void **state)
 {
 	auto_vf_record struct vf_record r = sample(), got = {0};
 	const struct sriov_conf c = {0};
@@ -267,7 +265,7 @@ static int count(void *arg, struct vf_record *r, struct err *err)
 	return 0;
 }
 
-static void files(void **state)
+static void test_record_files_are_saved_listed_and_removed(void **state)
 {
 	auto_vf_record struct vf_record r = sample(), got = {0};
 	struct host_lab h;
@@ -282,7 +280,7 @@ static void files(void **state)
 	assert_string_equal(r.file, "c1-net1");
 	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov/c1-net1"), 0600);
 	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov"), 0700);
-	/* what others put there is no obstacle */
+	/* files of other programs in the directory do not matter */
 	host_write(&h, "/var/lib/cni/sriov/.c1-net2.0123.tmp", "{}");
 	host_write(&h, "/var/lib/cni/sriov/c2-net1", "{\"deviceID\":");
 	host_write(&h, "/var/lib/cni/sriov/pci/0000:3b:00.2", "/run/netns/p");
@@ -301,8 +299,8 @@ static void files(void **state)
 	host_remove(&h);
 }
 
-/* The original's names neither container nor interface: its file's name does. */
-static void file_of_the_original(void **state)
+/* The original's record has neither container nor interface; the file name has both. */
+static void test_owner_is_read_from_the_originals_file_name(void **state)
 {
 	auto_vf_record struct vf_record got = {0};
 	struct host_lab h;
@@ -318,7 +316,7 @@ static void file_of_the_original(void **state)
 
 /* --- the owner of a VF --- */
 
-static void owners(void **state)
+static void test_owner_of_a_vf_is_written_and_read(void **state)
 {
 	auto_free char *netns = NULL;
 	struct host_lab h;
@@ -336,14 +334,14 @@ static void owners(void **state)
 	assert_true(vf_owner_lives("/proc/self/ns/net"));
 	assert_false(vf_owner_lives("/run/netns/there-is-none"));
 	assert_false(vf_owner_lives(""));
-	/* the remains after the namespace is unmounted */
+	/* the file that remains when the namespace is unmounted */
 	snprintf(path, sizeof(path), "%s/run/empty", h.dir);
 	host_write(&h, "/run/empty", "");
 	assert_false(vf_owner_lives(path));
 	host_remove(&h);
 }
 
-static void in_use_by_whom(void **state)
+static void test_vf_in_use_names_its_pod(void **state)
 {
 	auto_vf_record struct vf_record r = sample(), other = sample(), got = {0};
 	struct host_lab h;
@@ -378,8 +376,8 @@ static void in_use_by_whom(void **state)
 	host_remove(&h);
 }
 
-/* ib-sriov's pods count as sriov's do. */
-static void in_use_by_either(void **state)
+/* Pods of ib-sriov are considered like those of sriov. */
+static void test_vf_in_use_by_ib_sriov_names_its_pod(void **state)
 {
 	static const char ib[] =
 		"{\"deviceID\":\"0000:3b:00.2\",\"name\":\"ib\",\"unirail\":{\"container\":\"c9\","
@@ -408,7 +406,7 @@ static void in_use_by_either(void **state)
 
 /* --- locks --- */
 
-static void locks(void **state)
+static void test_vfs_are_locked_in_one_order(void **state)
 {
 	const char *const two[] = {"0000:3b:00.3", "0000:3b:00.2"};
 	const char *const twice[] = {"0000:3b:00.3", "0000:3b:00.2", "0000:3b:00.3"};
@@ -432,8 +430,8 @@ static void locks(void **state)
 	host_remove(&h);
 }
 
-/* Two pods with the same VFs in opposite order, many times: no deadlock. */
-static void no_deadlock(void **state)
+/* Two pods lock the same VFs in opposite order, many times, without a deadlock. */
+static void test_opposite_lock_orders_do_not_deadlock(void **state)
 {
 	const char *const there[] = {"0000:3b:00.2", "0000:3b:00.3"};
 	const char *const back[] = {"0000:3b:00.3", "0000:3b:00.2"};
@@ -460,19 +458,19 @@ static void no_deadlock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_the_original_s),
-		cmocka_unit_test(dpdk_of_the_original),
-		cmocka_unit_test(what_is_no_record),
-		cmocka_unit_test(writes_the_original_s),
-		cmocka_unit_test(what_was_asked_for),
-		cmocka_unit_test(ours_comes_back_as_it_was),
-		cmocka_unit_test(files),
-		cmocka_unit_test(file_of_the_original),
-		cmocka_unit_test(owners),
-		cmocka_unit_test(in_use_by_whom),
-		cmocka_unit_test(in_use_by_either),
-		cmocka_unit_test(locks),
-		cmocka_unit_test(no_deadlock),
+		cmocka_unit_test(test_record_of_the_original_is_read),
+		cmocka_unit_test(test_dpdk_record_of_the_original_is_read),
+		cmocka_unit_test(test_invalid_records_are_refused),
+		cmocka_unit_test(test_written_record_has_the_bytes_of_the_original),
+		cmocka_unit_test(test_record_has_the_requested_attributes),
+		cmocka_unit_test(test_written_record_is_read_back),
+		cmocka_unit_test(test_record_files_are_saved_listed_and_removed),
+		cmocka_unit_test(test_owner_is_read_from_the_originals_file_name),
+		cmocka_unit_test(test_owner_of_a_vf_is_written_and_read),
+		cmocka_unit_test(test_vf_in_use_names_its_pod),
+		cmocka_unit_test(test_vf_in_use_by_ib_sriov_names_its_pod),
+		cmocka_unit_test(test_vfs_are_locked_in_one_order),
+		cmocka_unit_test(test_opposite_lock_orders_do_not_deadlock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts of ibdev2netdev, show_gids and ibstat. */
+/* The output formats of ibdev2netdev, show_gids and ibstat. */
 #include "host_lab.h"
 
 #include <errno.h>
@@ -35,13 +35,13 @@ static void make(struct host_lab *h)
 	host_write(h, DEV "/ports/1/gid_attrs/ndevs/0", "ens1f0np0");
 	host_write(h, DEV "/ports/1/gid_attrs/ndevs/10", "ens1f0np0");
 	host_write(h, "/sys/class/net/ens1f0np0/operstate", "up");
-	/* a port without GIDs yet: its interface by the number of the port */
+	/* a port without GIDs: its interface is found by the port number */
 	host_write(h, "/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN");
 	host_write(h, "/sys/class/infiniband/mlx5_1/device/net/ens1f1np1/dev_port", "0");
 	host_write(h, "/sys/class/net/ens1f1np1/operstate", "down");
 }
 
-static void ibdev2netdev(void **state)
+static void test_ibdev2netdev_output(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -55,7 +55,7 @@ static void ibdev2netdev(void **state)
 	host_remove(&h);
 }
 
-static void show_gids(void **state)
+static void test_show_gids_output(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -75,7 +75,7 @@ static void show_gids(void **state)
 	host_remove(&h);
 }
 
-static void ibstat(void **state)
+static void test_ibstat_output(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -107,7 +107,7 @@ static void ibstat(void **state)
 	host_remove(&h);
 }
 
-static void host_without_rdma(void **state)
+static void test_output_on_a_host_without_rdma(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -126,10 +126,10 @@ static void host_without_rdma(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ibdev2netdev),
-		cmocka_unit_test(show_gids),
-		cmocka_unit_test(ibstat),
-		cmocka_unit_test(host_without_rdma),
+		cmocka_unit_test(test_ibdev2netdev_output),
+		cmocka_unit_test(test_show_gids_output),
+		cmocka_unit_test(test_ibstat_output),
+		cmocka_unit_test(test_output_on_a_host_without_rdma),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

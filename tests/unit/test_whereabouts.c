@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges and messages of whereabouts' IPAM on the local store, and its defects, corrected. */
+/*
+ * Ranges and messages of whereabouts' IPAM with the local store; defects of the original are
+ * corrected.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +50,7 @@ static int tear_down(void **state)
 /* --- calls --- */
 
 struct owner {
-	const char *pod, *id, *ifname; /* NULL: "p", the pod's name, net1 */
+	const char *pod, *id, *ifname; /* NULL: namespace "p", name of the pod, interface net1 */
 };
 
 static struct answer call(struct cluster_cache *w, const char *command, const char *ipam,
@@ -69,7 +72,7 @@ static struct answer call(struct cluster_cache *w, const char *command, const ch
 					   .conf = conf});
 }
 
-/* Status and, in the output, the text (none of it when it is ""). */
+/* Expects this status and text in the output ("": no output). */
 static void said(struct cluster_cache *w, const char *command, const char *ipam, struct owner owner,
 		 int status, const char *text)
 {
@@ -122,9 +125,9 @@ static void put(struct cluster_cache *w, const char *path, const char *text)
 	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
-/* --- reading --- */
+/* --- parsing --- */
 
-static void sloppy_addresses(void **state)
+static void test_addresses_with_leading_zeros_are_parsed(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -159,7 +162,7 @@ static void sloppy_addresses(void **state)
 
 struct range_case {
 	struct whereabouts_text text;
-	const char *net, *usable; /* usable NULL: rejected, with `net` in the message */
+	const char *net, *usable; /* usable NULL: refused, with `net` in the message */
 };
 
 #define EX(...)                                                                                    \
@@ -173,7 +176,7 @@ static const struct range_case ranges[] = {
 	{{.range = "10.0.0.5-10.0.0.9/24"}, "10.0.0.0/24", "10.0.0.5-10.0.0.9"},
 	{{.range = "10.0.0.9-10.0.0.9/24"}, "10.0.0.0/24", "10.0.0.9"},
 	{{.range = "10.0.0.0-10.0.0.255/24"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
-	/* The text's own bounds win over range_start and range_end. */
+	/* Bounds in the range's text have precedence over range_start and range_end. */
 	{{.range = "10.0.0.5-10.0.0.9/24", .start = "10.0.0.7", .end = "10.0.0.8"},
 	 "10.0.0.0/24",
 	 "10.0.0.5-10.0.0.9"},
@@ -276,7 +279,7 @@ static const struct range_case ranges[] = {
 	{{.range = "10.0.0.0/24", EX("")}, "p: exclude[0]: could not parse exclude range", NULL},
 };
 
-static void reading_ranges(void **state)
+static void test_ranges_are_parsed_like_the_original(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
@@ -301,7 +304,7 @@ static void reading_ranges(void **state)
 	}
 }
 
-static void refused(void **state)
+static void test_invalid_configuration_is_refused(void **state)
 {
 	static const struct {
 		const char *ipam, *words;
@@ -359,7 +362,7 @@ static void refused(void **state)
 	       "This one was: x\"}");
 }
 
-static void pod_name(void **state)
+static void test_pod_name_is_required(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = {.plugin = &cni_whereabouts,
@@ -379,7 +382,7 @@ static void pod_name(void **state)
 	expect(&v, 1,
 	       "{\"code\":4,\"msg\":\"LoadArgs - CNI Args Parsing Error: ARGS: unknown args "
 	       "[\\\"X=1\\\"]\"}");
-	/* Other pods cannot use it. */
+	/* Other pods cannot use the address. */
 	v.args = "";
 	v.command = "DEL";
 	expect(&v, 0, "");
@@ -387,7 +390,7 @@ static void pod_name(void **state)
 
 /* --- results --- */
 
-static void results(void **state)
+static void test_result_has_gateway_routes_and_dns(void **state)
 {
 	static const char conf[] = ",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
 		"10.1.2.9/24") ",\"gateway\":\"010.1.2.254\",\"routes\":[{\"dst\":\"0.0.0.0/0\"},"
@@ -417,7 +420,7 @@ static void results(void **state)
 	};
 	struct cluster_cache *w = *state;
 
-	/* Again and again: the same pod and interface. */
+	/* Repeated requests of the same pod and interface. */
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *text =
 			xasprintf("{\"cniVersion\":\"%s\"%s", cases[i].version, conf);
@@ -431,8 +434,11 @@ static void results(void **state)
 	}
 }
 
-/* The original names an IPv4 gateway for IPv6 addresses, and gives the gateway's to a pod. */
-static void gateways(void **state)
+/*
+ * The original puts an IPv4 gateway into IPv6 addresses, and allocates the gateway's address to a
+ * pod.
+ */
+static void test_gateway_has_the_family_of_its_address(void **state)
 {
 	struct cluster_cache *w = *state;
 
@@ -440,12 +446,12 @@ static void gateways(void **state)
 	      RANGE("10.0.0.0/24") "," RANGES(
 		      "{\"range\":\"fd00::/64\"}") ",\"gateway\":\"10.0.0.1\"",
 	      POD("a"), "{\"address\":\"10.0.0.2/24\",\"gateway\":\"10.0.0.1\"}," A("fd00::1/64"));
-	/* Of another network it is a gateway all the same. */
+	/* An address of another network is still a gateway. */
 	gives(w, RANGE("10.0.0.0/24") ",\"gateway\":\"10.9.0.1\"", POD("b"),
 	      "{\"address\":\"10.0.0.1/24\",\"gateway\":\"10.9.0.1\"}");
 }
 
-static void args_addresses(void **state)
+static void test_addresses_of_args_are_added(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct invocation v = {
@@ -468,7 +474,7 @@ static void args_addresses(void **state)
 	       "{\"code\":4,\"msg\":\"invalid CIDR 10.0.0.1: invalid CIDR address: 10.0.0.1\"}");
 	v.args = "K8S_POD_NAME=p;GATEWAY=x";
 	expect(&v, 1, "{\"code\":4,\"msg\":\"invalid gateway address: x\"}");
-	/* No range at all: only these. */
+	/* Without a range only the requested addresses are returned. */
 	v.args = "K8S_POD_NAME=p";
 	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\","
 		 "\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}";
@@ -486,8 +492,11 @@ static void args_addresses(void **state)
 
 /* --- selection --- */
 
-/* All of a range, in order, then full; then each address comes back when it is freed. */
-static void selection(void **state)
+/*
+ * All addresses of a range, in order, until it is full; then each address is available after its
+ * release.
+ */
+static void test_addresses_are_allocated_in_order(void **state)
 {
 	static const struct {
 		const char *ipam;
@@ -509,7 +518,7 @@ static void selection(void **state)
 		{RANGE("::/126"), {A("::1/126"), A("::2/126")}},
 		{RANGE("10.0.0.0/30") "," RANGES("{\"range\":\"fd00::/126\"}"),
 		 {A("10.0.0.1/30") "," A("fd00::1/126"), A("10.0.0.2/30") "," A("fd00::2/126")}},
-		/* Two ranges of one network: its pool is the same, the addresses are not. */
+		/* Two ranges of one network: they share a pool, but not their addresses. */
 		{RANGE("10.0.0.0/24") ",\"range_end\":\"10.0.0.2\"," RANGES(
 			 "{\"range\":\"10.0.0.0/24\",\"range_start\":\"10.0.0.2\","
 			 "\"range_end\":\"10.0.0.9\"}"),
@@ -538,7 +547,7 @@ static void selection(void **state)
 	}
 }
 
-static void exhausted(void **state)
+static void test_exhausted_range_is_reported(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/30") "," EXCLUDE("\"10.0.0.2\",\"10.9.0.0/16\"");
@@ -552,14 +561,14 @@ static void exhausted(void **state)
 	     "{\"code\":50,\"msg\":\"Could not allocate IP in range");
 	del(w, conf, POD("a"));
 	said(w, "STATUS", conf, POD("p"), 0, "");
-	/* The configuration's own fault: asking again does not help. */
+	/* The configuration leaves no address: a retry does not help. */
 	said(w, "ADD", RANGE("10.0.0.0/30") "," EXCLUDE("\"10.0.0.0/24\""), POD("b"), 1,
 	     "{\"code\":7,");
 }
 
-/* --- whose it is --- */
+/* --- owner of an address --- */
 
-static void same_pod_same_address(void **state)
+static void test_same_pod_gets_the_same_address(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24");
@@ -568,7 +577,7 @@ static void same_pod_same_address(void **state)
 	gives(w, conf, (struct owner){"b", "c2", NULL}, A("10.0.0.2/24"));
 	gives(w, conf, (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
 	/*
-	 * The sandbox was recreated: it gets the pod's address, and the late DEL of the old one
+	 * The sandbox was recreated: it gets the pod's address, and the late DEL of the old sandbox
 	 * releases nothing.
 	 */
 	gives(w, conf, (struct owner){"a", "c3", NULL}, A("10.0.0.1/24"));
@@ -576,15 +585,18 @@ static void same_pod_same_address(void **state)
 	gives(w, conf, (struct owner){"c", "c4", NULL}, A("10.0.0.3/24"));
 	del(w, conf, (struct owner){"a", "c3", NULL});
 	gives(w, conf, (struct owner){"d", "c5", NULL}, A("10.0.0.1/24"));
-	/* Another interface is another owner, of the same network too. */
+	/* Another interface is another owner, in the same network too. */
 	gives(w, conf, (struct owner){"d", "c5", "net2"}, A("10.0.0.4/24"));
 	del(w, conf, (struct owner){"d", "c5", "net2"});
 	gives(w, conf, (struct owner){"d", "c5", "net1"}, A("10.0.0.1/24"));
 	said(w, "CHECK", conf, (struct owner){"d", "c5", "net2"}, 1, "holds no address of range");
 }
 
-/* An address that was excluded since: the container that has it keeps it, a new one does not. */
-static void excluded_since(void **state)
+/*
+ * An address that was excluded after its allocation: its container retains it, a new container does
+ * not get it.
+ */
+static void test_address_excluded_later_stays_with_its_container(void **state)
 {
 	struct cluster_cache *w = *state;
 
@@ -597,14 +609,14 @@ static void excluded_since(void **state)
 	      A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL});
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
-	/* A range added later before the one from which the container has an address. */
+	/* A range was added before the range of the container's address. */
 	gives(w, RANGE("10.5.0.6-10.5.0.9/24"), POD("b"), A("10.5.0.6/24"));
 	gives(w, RANGE("10.5.0.1-10.5.0.5/24") "," RANGES("{\"range\":\"10.5.0.6-10.5.0.9/24\"}"),
 	      POD("b"), A("10.5.0.1/24") "," A("10.5.0.6/24"));
 }
 
-/* Overlapping ranges of one network: each keeps its address when the request is repeated. */
-static void ranges_in_common(void **state)
+/* Overlapping ranges of one network: each retains its address when the request is repeated. */
+static void test_repeated_request_of_overlapping_ranges(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char conf[] =
@@ -619,18 +631,20 @@ static void ranges_in_common(void **state)
 	gives(w, RANGE("10.0.0.0/24"), POD("d"), A("10.0.0.3/24"));
 }
 
-static void overlapping_ranges(void **state)
+static void test_overlapping_ranges_share_no_address(void **state)
 {
 	struct cluster_cache *w = *state;
 
-	/* One network name, ranges of which one lies in the other: each address once. */
+	/* One network name with nested ranges: each address is allocated once. */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16"), POD("b"), A("10.0.0.2/16"));
 	gives(w, RANGE("10.0.0.0/29"), POD("c"), A("10.0.0.3/29"));
 	gives(w, RANGE("10.0.0.0/24"), POD("d"), A("10.0.0.4/24"));
-	/* The same pod, but another interface: the original gives it its own address again. */
+	/*
+	 * The same pod with another interface: the original allocates the pod's own address again.
+	 */
 	gives(w, RANGE("10.0.0.0/16"), (struct owner){"a", "a", "net2"}, A("10.0.0.5/16"));
-	/* Both ranges of one call. */
+	/* Both ranges in one call. */
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}"), POD("e"),
 	      A("10.7.0.1/24") "," A("10.7.0.2/16"));
 	/* Another network name is another network. */
@@ -639,7 +653,7 @@ static void overlapping_ranges(void **state)
 	/* enable_overlapping_ranges is false: other ranges of the same network still count. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
-	/* The others see these. */
+	/* Other networks consider these addresses. */
 	gives(w, RANGE("10.0.0.0/27"), POD("j"), A("10.0.0.6/27"));
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, POD("k"),
 	      A("10.7.0.2/24") "," A("10.7.0.1/16"));
@@ -647,9 +661,9 @@ static void overlapping_ranges(void **state)
 
 /*
  * The original sets its flag "reservation exists" for the first range and does not reset it for the
- * second, whose reservation it then never makes.
+ * second, so it makes no reservation for the second range.
  */
-static void second_range_is_reserved_too(void **state)
+static void test_second_range_is_reserved_too(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char both[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
@@ -660,10 +674,10 @@ static void second_range_is_reserved_too(void **state)
 }
 
 /*
- * A new container of the pod does not get an address that was allocated in an overlapping range
- * since.
+ * A new container of the pod does not get an address that was allocated from an overlapping range
+ * meanwhile.
  */
-static void taken_elsewhere_since(void **state)
+static void test_address_allocated_elsewhere_is_not_used_again(void **state)
 {
 	struct cluster_cache *w = *state;
 
@@ -677,16 +691,16 @@ static void taken_elsewhere_since(void **state)
 
 #define TWO RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/30\"}")
 
-static void second_range_full(void **state)
+static void test_full_second_range_releases_the_first(void **state)
 {
 	struct cluster_cache *w = *state;
 
 	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
 	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.2/30"));
-	/* Fixed: the original keeps the first range's address for ever. */
+	/* Differs from the original, which never releases the first range's address. */
 	full(w, TWO, "c");
 	gives(w, RANGE("10.1.0.0/24"), POD("d"), A("10.1.0.2/24"));
-	/* An earlier ADD's address of the first range stays. */
+	/* The first range's address of an earlier ADD stays allocated. */
 	full(w, TWO, "d");
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("d"), 0, "");
 }
@@ -699,9 +713,11 @@ static int64_t size_of(struct cluster_cache *w, const char *path)
 	return st.st_size;
 }
 
-/* The second range's journal cannot be written: the first one's address is free again, and an
- * address that moved to a new container is the old one's again. */
-static void second_range_cannot_be_written(void **state)
+/*
+ * The journal of the second range cannot be written: the address of the first range is released,
+ * and an address that moved to a new container belongs to the old container again.
+ */
+static void test_unwritable_second_range_releases_the_first(void **state)
 {
 	struct cluster_cache *w = *state;
 	struct rlimit old, small;
@@ -726,7 +742,7 @@ static void second_range_cannot_be_written(void **state)
 	said(w, "ADD", conf, (struct owner){"x", "c2", NULL}, 1,
 	     "{\"code\":5,\"msg\":\"error at storage engine: ");
 	said(w, "ADD", conf, (struct owner){"y", "c3", NULL}, 1, "{\"code\":5,");
-	/* DEL reports the error, and releases as much as it can. */
+	/* DEL reports the error and releases the other addresses. */
 	said(w, "DEL", conf, POD("q"), 1, "{\"code\":5,");
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("q"), 1, "holds no address");
@@ -737,22 +753,24 @@ static void second_range_cannot_be_written(void **state)
 	gives(w, RANGE("10.1.0.0/24"), POD("z"), A("10.1.0.2/24"));
 }
 
-/* --- giving back --- */
+/* --- release --- */
 
-static void del_finds_every_range(void **state)
+static void test_del_releases_addresses_of_every_range(void **state)
 {
 	struct cluster_cache *w = *state;
 
 	gives(w, RANGE("10.2.0.0/30"), POD("a"), A("10.2.0.1/30"));
 	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("a"), A("10.3.0.1/30"));
-	/* Fixed: the original stops at the first range without a match, 10.1.0.0/24. */
+	/*
+	 * Differs from the original, which stops at the first range without a match, 10.1.0.0/24.
+	 */
 	del(w, TWO, POD("a"));
 	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.1/30"));
-	/* Also ranges that were removed from the configuration since. */
+	/* Also ranges that have been removed from the configuration. */
 	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("b"), A("10.3.0.1/30"));
 }
 
-static void del_needs_nothing(void **state)
+static void test_del_works_with_an_invalid_configuration(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char *const confs[] = {
@@ -774,8 +792,8 @@ static void del_needs_nothing(void **state)
 	}
 }
 
-/* Corrected: the original reports success, and the address is lost. */
-static void del_says_what_failed(void **state)
+/* Differs from the original, which reports success although the address is not released. */
+static void test_del_reports_failed_releases(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
@@ -784,7 +802,7 @@ static void del_says_what_failed(void **state)
 	assert_false(file_exists(&w->root, STORE)); /* and no store is created for it */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
 	put(w, STORE "10.9.0.0-24@other/journal", damaged);
-	/* a record of another network is ignored. */
+	/* A record of another network is ignored. */
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), POD("b"));
 	put(w, STORE "10.0.0.0-24/journal", damaged);
@@ -792,12 +810,12 @@ static void del_says_what_failed(void **state)
 	     "{\"code\":5,\"msg\":\"address store of whereabouts (--state-dir "
 	     "/var/lib/unirail/ipam/whereabouts/10.0.0.0-24): journal ");
 	said(w, "ADD", RANGE("10.0.0.0/24"), POD("c"), 1, "run 'unirail pool check'");
-	/* Ranges that may overlap with it cannot know. */
+	/* An unreadable store may have addresses of overlapping ranges. */
 	said(w, "ADD", RANGE("10.1.0.0/24"), POD("c"), 1, "run 'unirail pool check'");
 	gives(w, RANGE("10.1.0.0/24") APART, POD("c"), A("10.1.0.1/24"));
 }
 
-static void check(void **state)
+static void test_check_compares_addresses_with_prev_result(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const struct {
@@ -828,7 +846,7 @@ static void check(void **state)
 	said(w, "CHECK", TWO, POD("a"), 1, "holds no address of range 10.1.0.0/24");
 }
 
-static void gc(void **state)
+static void test_gc_releases_attachments_of_its_network_only(void **state)
 {
 	struct cluster_cache *w = *state;
 	auto_answer struct answer none = call(w, "GC", TWO, POD("a"), "");
@@ -849,7 +867,7 @@ static void gc(void **state)
 				    .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{"
 					    "\"type\":\"whereabouts\"," RANGE("10.1.0.0/24") "}}"},
 	       0, "{\"cniVersion\":\"1.1.0\",\"ips\":[" A("10.1.0.4/24") "]}");
-	/* Without a list no container is known to be deleted. */
+	/* Without a list no container can be considered deleted. */
 	a = call(w, "GC", TWO, POD("x"), "");
 	assert_int_equal(a.status, 0);
 	said(w, "CHECK", TWO, POD("b"), 0, "");
@@ -858,7 +876,7 @@ static void gc(void **state)
 	assert_int_equal(b.status, 0);
 	said(w, "CHECK", TWO, POD("a"), 0, "");
 	gives(w, TWO, POD("c"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
-	/* The other network's address is there still. */
+	/* The other network's address is still allocated. */
 	gives(w, RANGE("10.1.0.0/24"), POD("d"), A("10.1.0.3/24"));
 	gives(w, RANGE("10.1.0.0/24"), POD("e"), A("10.1.0.5/24"));
 }
@@ -870,7 +888,7 @@ static void gc(void **state)
 #define FLAT2 "/etc/cni/net.d/whereabouts.d/whereabouts.conf"
 #define FLAT3 "/host/etc/cni/net.d/whereabouts.d/whereabouts.conf"
 
-static void flat_file(void **state)
+static void test_keys_of_the_flat_file_are_defaults(void **state)
 {
 	struct cluster_cache *w = *state;
 
@@ -881,7 +899,7 @@ static void flat_file(void **state)
 				    "\"datastore\":\"etcd\",\"leader_lease_duration\":1500,\"gateway\":\"10.5.0.254\","
 				    "\"routes\":[{\"dst\":\"10.0.0.0/8\"}],\"addresses\":[{\"address\":\"10.6.0.1/8\"}],"
 				    "\"network_name\":\"blue\",\"dns\":{\"domain\":\"flat\",\"search\":[\"s\"]}}");
-	/* The node's own range exists; the rest is the network's. */
+	/* The node's own range exists in the flat file; other keys come from the netconf. */
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
 				    .args = "K8S_POD_NAME=a",
@@ -895,15 +913,15 @@ static void flat_file(void **state)
 	       "{\"address\":\"10.5.0.8/24\",\"gateway\":\"10.5.0.253\"}," A(
 		       "10.6.0.1/8") "],\"routes\":[{\"dst\":\"10.0.0.0/8\"}]}");
 	/*
-	 * enable_overlapping_ranges applies to this netconf only: this one checks 10.5.0.0/24 as
-	 * well.
+	 * enable_overlapping_ranges applies to that netconf only: this netconf compares with
+	 * 10.5.0.0/24 as well.
 	 */
 	said(w, "ADD", RANGE("10.5.0.8-10.5.0.8/16") NAME("red"), POD("b"), 1,
 	     "Could not allocate");
 	assert_true(file_exists(&w->root, STORE "10.5.0.0-24@red/journal"));
 }
 
-static void flat_file_order(void **state)
+static void test_flat_files_are_searched_in_order(void **state)
 {
 	static const struct {
 		const char *path, *address;
@@ -933,8 +951,8 @@ static void flat_file_order(void **state)
 	      "with the defaults of '/x/own.conf': conf.ipam: net mask is too short");
 }
 
-/* An error instead of the local store: two allocators would allocate the same addresses. */
-static void cluster_store(void **state)
+/* An error, without use of the local store: two allocators would allocate the same addresses. */
+static void test_store_in_a_cluster_is_refused(void **state)
 {
 	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24") "," KUBE;
@@ -954,14 +972,14 @@ static void cluster_store(void **state)
 	assert_non_null(strstr(gc.out.p, no));
 	del(w, conf, POD("a"));
 	assert_false(file_exists(&w->root, STORE));
-	/* Without a kubeconfig there is no cluster. */
+	/* Without a kubeconfig no cluster is used. */
 	put(w, FLAT2, "{}");
 	gives(w,
 	      RANGE("10.0.0.0/24") ",\"kubernetes\":{\"k8s_api_root\":\"x\",\"kubeconfig\":\"\"}",
 	      POD("a"), A("10.0.0.1/24"));
 }
 
-static void log_levels(void **state)
+static void test_log_levels_are_parsed(void **state)
 {
 	static const struct {
 		const char *word;
@@ -991,9 +1009,10 @@ static void log_levels(void **state)
 }
 
 /*
- * In process, a rail's name and interface are not the pod's; the table of types knows the plugin.
+ * In process the rail has its own name and interface, which differ from the pod's; the plugin is
+ * found by its type.
  */
-static void in_process(void **state)
+static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
 	struct cluster_cache *w = *state;
 	auto_json struct json_doc *d = NULL;
@@ -1037,33 +1056,33 @@ static void in_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(sloppy_addresses),
-		TEST(reading_ranges),
-		TEST(refused),
-		TEST(pod_name),
-		TEST(results),
-		TEST(gateways),
-		TEST(args_addresses),
-		TEST(selection),
-		TEST(exhausted),
-		TEST(same_pod_same_address),
-		TEST(excluded_since),
-		TEST(ranges_in_common),
-		TEST(overlapping_ranges),
-		TEST(second_range_is_reserved_too),
-		TEST(taken_elsewhere_since),
-		TEST(second_range_full),
-		TEST(second_range_cannot_be_written),
-		TEST(del_finds_every_range),
-		TEST(del_needs_nothing),
-		TEST(del_says_what_failed),
-		TEST(check),
-		TEST(gc),
-		TEST(flat_file),
-		TEST(flat_file_order),
-		TEST(cluster_store),
-		TEST(log_levels),
-		TEST(in_process),
+		TEST(test_addresses_with_leading_zeros_are_parsed),
+		TEST(test_ranges_are_parsed_like_the_original),
+		TEST(test_invalid_configuration_is_refused),
+		TEST(test_pod_name_is_required),
+		TEST(test_result_has_gateway_routes_and_dns),
+		TEST(test_gateway_has_the_family_of_its_address),
+		TEST(test_addresses_of_args_are_added),
+		TEST(test_addresses_are_allocated_in_order),
+		TEST(test_exhausted_range_is_reported),
+		TEST(test_same_pod_gets_the_same_address),
+		TEST(test_address_excluded_later_stays_with_its_container),
+		TEST(test_repeated_request_of_overlapping_ranges),
+		TEST(test_overlapping_ranges_share_no_address),
+		TEST(test_second_range_is_reserved_too),
+		TEST(test_address_allocated_elsewhere_is_not_used_again),
+		TEST(test_full_second_range_releases_the_first),
+		TEST(test_unwritable_second_range_releases_the_first),
+		TEST(test_del_releases_addresses_of_every_range),
+		TEST(test_del_works_with_an_invalid_configuration),
+		TEST(test_del_reports_failed_releases),
+		TEST(test_check_compares_addresses_with_prev_result),
+		TEST(test_gc_releases_attachments_of_its_network_only),
+		TEST(test_keys_of_the_flat_file_are_defaults),
+		TEST(test_flat_files_are_searched_in_order),
+		TEST(test_store_in_a_cluster_is_refused),
+		TEST(test_log_levels_are_parsed),
+		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void trusts(const char *ca, const struct made *m, const char *name, const
 		fail_msg("'%s': %d %s", name, r, e.text);
 }
 
-static void test_create(void **state)
+static void test_created_certificate_has_the_requested_fields(void **state)
 {
 	struct made ca = make(NULL, "unirail-ca", -60, 10 * DAY);
 	struct made leaf = make(&ca, "leaf", -60, DAY), again = make(&ca, "leaf", -60, DAY);
@@ -85,8 +85,8 @@ static void test_create(void **state)
 	drop(&again);
 }
 
-/* A new CA beside the old one: both leaves are trusted, in any order. */
-static void test_bundle(void **state)
+/* A new CA beside the old CA: certificates of both are trusted, in any order. */
+static void test_bundle_trusts_certificates_of_all_its_cas(void **state)
 {
 	struct made old = make(NULL, "ca-1", -60, DAY), new = make(NULL, "ca-2", -60, DAY);
 	struct made a = make(&old, "leaf", -60, DAY), b = make(&new, "leaf", -60, DAY);
@@ -109,7 +109,7 @@ static void test_bundle(void **state)
 	drop(&b);
 }
 
-static void test_out_of_time(void **state)
+static void test_expired_or_future_certificates_are_refused(void **state)
 {
 	struct made ca = make(NULL, "ca", -10 * DAY, DAY);
 	struct made old = make(&ca, "leaf", -5 * DAY, -DAY),
@@ -123,7 +123,7 @@ static void test_out_of_time(void **state)
 	drop(&early);
 }
 
-/* A unirail server presents it, a unirail client trusts it. */
+/* unirail's server presents the chain, and unirail's client trusts it. */
 static void test_chain_is_verified_in_tls(void **state)
 {
 	struct made ca = make(NULL, "ca", -60, DAY), leaf = make(&ca, "leaf", -60, DAY);
@@ -149,7 +149,7 @@ static void refused(struct x509_request w, const char *reason)
 	assert_null(key);
 }
 
-static void test_refused(void **state)
+static void test_invalid_certificate_requests_are_refused(void **state)
 {
 	struct made ca = make(NULL, "ca", -60, DAY), other = make(NULL, "ca", -60, DAY);
 	struct x509_facts f;
@@ -175,9 +175,11 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create),	    cmocka_unit_test(test_bundle),
-		cmocka_unit_test(test_out_of_time), cmocka_unit_test(test_chain_is_verified_in_tls),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_created_certificate_has_the_requested_fields),
+		cmocka_unit_test(test_bundle_trusts_certificates_of_all_its_cas),
+		cmocka_unit_test(test_expired_or_future_certificates_are_refused),
+		cmocka_unit_test(test_chain_is_verified_in_tls),
+		cmocka_unit_test(test_invalid_certificate_requests_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

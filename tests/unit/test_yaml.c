@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What YAML comes to in JSON, and where it is refused. */
+/* YAML converted to JSON, and YAML that is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 static int convert(const char *text, size_t n, struct buf *json, struct err *e)
 {
-	/* A copy of its own: what is read past it shows. */
+	/* An allocated copy, so that ASan detects a read past its end. */
 	char *copy = memcpy(xmalloc(n), text, n);
 	int r = yaml_to_json((struct span){copy, n}, json, e);
 
@@ -46,7 +46,7 @@ static void bad(const char *yaml, const char *error)
 	buf_done(&b);
 }
 
-static void test_mappings(void **state)
+static void test_mappings_become_objects(void **state)
 {
 	(void)state;
 	good("a: 1\nb: two\n", "{\"a\":1,\"b\":\"two\"}");
@@ -63,7 +63,7 @@ static void test_mappings(void **state)
 	     "{\"a\":1}");
 }
 
-static void test_sequences(void **state)
+static void test_sequences_become_arrays(void **state)
 {
 	(void)state;
 	good("- 1\n- b\n-\n- - x\n  - y\n", "[1,\"b\",null,[\"x\",\"y\"]]");
@@ -74,7 +74,7 @@ static void test_sequences(void **state)
 	good("- -1\n- -x\n", "[-1,\"-x\"]");
 }
 
-static void test_scalars(void **state)
+static void test_scalars_are_typed(void **state)
 {
 	(void)state;
 	good("- ~\n- null\n- true\n- False\n- yes\n- 0x1f\n- 007\n- +1\n- 1.5\n- 1e3\n- -0\n",
@@ -90,7 +90,7 @@ static void test_scalars(void **state)
 	good("---\n# nothing\n...\nignored: [", "null");
 }
 
-static void test_scalars_over_lines(void **state)
+static void test_scalars_over_several_lines_are_joined(void **state)
 {
 	(void)state;
 	good("a: one\n  two\n\n  three\nb: 1", "{\"a\":\"one two\\nthree\",\"b\":1}");
@@ -99,7 +99,7 @@ static void test_scalars_over_lines(void **state)
 	good("a:\n  plain\n  words\n", "{\"a\":\"plain words\"}");
 }
 
-static void test_blocks(void **state)
+static void test_block_scalars_are_converted(void **state)
 {
 	(void)state;
 	good("a: |\n  one\n    two\n\n  three\nb: 1",
@@ -113,7 +113,7 @@ static void test_blocks(void **state)
 	good("- |\n  x\n- y\n", "[\"x\\n\",\"y\"]");
 }
 
-static void test_flow(void **state)
+static void test_flow_collections_are_converted(void **state)
 {
 	(void)state;
 	good("{}", "{}");
@@ -131,7 +131,7 @@ static void test_flow(void **state)
 	good("[a b , c]", "[\"a b\",\"c\"]");
 }
 
-static void test_what_is_not_read(void **state)
+static void test_unsupported_yaml_is_refused(void **state)
 {
 	(void)state;
 	bad("a: &x 1", "1:4: anchors ('&') are not supported: repeat the value");
@@ -145,7 +145,7 @@ static void test_what_is_not_read(void **state)
 	bad("a:\n\tb: 1", "2:1: a tab cannot indent: use blanks");
 }
 
-static void test_mistakes(void **state)
+static void test_invalid_yaml_is_refused_with_its_position(void **state)
 {
 	(void)state;
 	bad("a: 1\na: 2", "2:2: duplicate key 'a'");
@@ -172,7 +172,7 @@ static void test_mistakes(void **state)
 	bad("]", "1:1: ']' is not expected here");
 }
 
-static void test_depth(void **state)
+static void test_too_deep_yaml_is_refused(void **state)
 {
 	char deep[128];
 
@@ -182,7 +182,7 @@ static void test_depth(void **state)
 	bad(deep, "1:31: nested deeper than 30 levels");
 }
 
-static void test_nul_byte(void **state)
+static void test_nul_byte_is_refused(void **state)
 {
 	struct err e = ERR_INIT;
 	struct buf b;
@@ -197,16 +197,16 @@ static void test_nul_byte(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mappings),
-		cmocka_unit_test(test_sequences),
-		cmocka_unit_test(test_scalars),
-		cmocka_unit_test(test_scalars_over_lines),
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_flow),
-		cmocka_unit_test(test_what_is_not_read),
-		cmocka_unit_test(test_mistakes),
-		cmocka_unit_test(test_depth),
-		cmocka_unit_test(test_nul_byte),
+		cmocka_unit_test(test_mappings_become_objects),
+		cmocka_unit_test(test_sequences_become_arrays),
+		cmocka_unit_test(test_scalars_are_typed),
+		cmocka_unit_test(test_scalars_over_several_lines_are_joined),
+		cmocka_unit_test(test_block_scalars_are_converted),
+		cmocka_unit_test(test_flow_collections_are_converted),
+		cmocka_unit_test(test_unsupported_yaml_is_refused),
+		cmocka_unit_test(test_invalid_yaml_is_refused_with_its_position),
+		cmocka_unit_test(test_too_deep_yaml_is_refused),
+		cmocka_unit_test(test_nul_byte_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,9 @@
 #define UNIRAIL_TESTS_TLS_CERTS_H
 
 /*
- * Certificates for tests, valid for a hundred years (openssl, P-256): a CA, a server (localhost,
- * 127.0.0.1, ::1) and a client that it has signed, another CA. The keys are nobody's.
+ * Certificates for tests, valid for a hundred years (openssl, P-256): a CA, a certificate of a
+ * server (localhost, 127.0.0.1, ::1) and of a client that the CA has signed, and another CA. The
+ * keys are used in tests only.
  */
 
 #define TLS_TEST_CA                                                                                \
