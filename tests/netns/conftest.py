@@ -48,7 +48,7 @@ def make_lab(tmp_path, plugins):
         tmp.mkdir()
         one = labs.Lab.__new__(labs.Lab)
         one.namespaces = []
-        made.append(one)  # before it is built: so that a partial setup is removed as well
+        made.append(one)  # registered before the lab is built, so that a partial lab is removed as well
         one.__init__(tmp, plugins, **kw)
         return one
 

@@ -59,7 +59,7 @@ def field(name, value):
 
 
 def answer(status=200, body=b"{}", retry_after=None, end=True):
-    """The frames of an answer, but for the stream they go to."""
+    """The frames of a response, without their stream number."""
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
 
@@ -108,7 +108,7 @@ class Listener:
             threading.Thread(target=self.serve, args=(s,), daemon=True).start()
 
     def close(self):
-        """Not before its thread has ended: one that waits in accept() could take another listener's connections."""
+        """Waits for its thread: a thread that still waits in accept() could accept connections of another listener."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.listener.close()

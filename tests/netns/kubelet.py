@@ -149,7 +149,7 @@ class Plugin:
 
 
 class Kubelet:
-    """kubelet.sock in a directory. `refuse`: the words of its refusal, of all resources."""
+    """kubelet.sock in a directory. `refuse`: the error text with which it refuses every resource."""
 
     def __init__(self, folder, refuse=None):
         self.folder, self.refuse = folder, refuse
@@ -193,7 +193,7 @@ class Kubelet:
 
 
 class PodResources:
-    """The kubelet's other socket. pods: {name: {container: {resource: [ids]}}}, or a status code; `gate`: an answer waits for it."""
+    """The kubelet's PodResources socket. pods: {name: {container: {resource: [ids]}}}, or a status code; `gate`: an event that delays the response."""
 
     def __init__(self, path):
         self.path, self.pods, self.requests = path, {}, 0

@@ -28,7 +28,7 @@ counter = itertools.count()
 
 
 def wait_for(fn, what, timeout=5.0):
-    """Polls until fn() is true; its value."""
+    """Polls until fn() is true; returns its value."""
     end = time.monotonic() + timeout
     while True:
         value = fn()
@@ -44,7 +44,7 @@ def ns_path(ns):
 
 
 def enter(ns):
-    """For preexec_fn: the child goes into the namespace."""
+    """For preexec_fn: the child enters the namespace."""
     path = ns_path(ns)
 
     def go():
@@ -100,7 +100,7 @@ def ns_del(ns):
 
 
 def sweep():
-    """Removes namespaces of runs that are over."""
+    """Removes namespaces of earlier runs whose process has ended."""
     folder = pathlib.Path("/run/netns")
     for path in folder.glob(PREFIX + "*") if folder.is_dir() else []:
         pid = path.name[len(PREFIX):].split("-")[0]
@@ -113,7 +113,7 @@ def sweep():
 
 @contextlib.contextmanager
 def small_disk(folder):
-    """A separate file system that is soon full."""
+    """A separate small file system, which can be filled quickly."""
     folder.mkdir(parents=True, exist_ok=True)
     run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", folder])
     try:
@@ -124,7 +124,7 @@ def small_disk(folder):
 
 @contextlib.contextmanager
 def filled(disk):
-    """Meanwhile the disk has no byte and no inode left."""
+    """Within the block the disk has neither bytes nor inodes left."""
     made = []
     try:
         while True:
@@ -146,7 +146,7 @@ def filled(disk):
 
 
 def age(path, seconds=3600):
-    """An empty file that was written so long ago."""
+    """An empty file with a modification time `age` seconds ago."""
     path.write_bytes(b"")
     then = time.time() - seconds
     os.utime(path, (then, then))
@@ -363,7 +363,7 @@ class Lab:
                    check=check)
 
     def records(self):
-        """Everything the store knows, {address: record}."""
+        """All records of the store: {address: record}."""
         found = {}
         for pool in json.loads(self.pool("list", "-o", "json").stdout)["pools"]:
             shown = json.loads(self.pool("show", pool["name"], "-o", "json").stdout)
@@ -381,7 +381,7 @@ class Lab:
 
 
 def state(ns):
-    """Everything CNI can change in a namespace, in a form two states can be compared in."""
+    """The state of a namespace that CNI can change, in a form in which two states can be compared."""
     names = {}
     links = ip_json(ns, "link", "show")
     for link in links:

@@ -38,7 +38,7 @@ def shapes(lab, pod):
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
-def test_same_state_as_the_chain(make_lab, v6):
+def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab, v6):
     seen = []
     for way in ("chain", "all-in-one"):
         lab = make_lab(rails=3, v6=v6)
@@ -65,7 +65,7 @@ def test_same_state_as_the_chain(make_lab, v6):
 
 
 @pytest.mark.parametrize("maker", ["chain", "all-in-one"])
-def test_one_way_made_the_other_way_deleted(lab, maker):
+def test_pods_are_deleted_by_the_other_form_of_configuration(lab, maker):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)
     pod = lab.pod()
@@ -80,7 +80,7 @@ def test_one_way_made_the_other_way_deleted(lab, maker):
     assert pod.host_veth not in link_names(lab.node) and lab.used() == {}
 
 
-def test_eight_rails(eight):
+def test_eight_rails_are_attached_and_deleted(eight):
     lab, pod = eight, eight.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
     result = lab.add(conf, pod, ifname="eth0")
@@ -109,7 +109,7 @@ def test_every_interface_and_address_is_in_the_result(eight):
         assert has_address(pod.ns, name, address)
 
 
-def test_result_in_older_versions(lab):
+def test_result_is_printed_in_older_versions(lab):
     lab.rail_pools()
     for version in ("0.3.1", "0.4.0", "1.0.0"):
         pod = lab.pod()
@@ -121,7 +121,7 @@ def test_result_in_older_versions(lab):
         assert link_names(pod.ns) == ["lo"]
 
 
-def test_ifname_defaults(lab):
+def test_omitted_interface_names_have_defaults(lab):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)
     for n in nets:
@@ -131,7 +131,7 @@ def test_ifname_defaults(lab):
     assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2", "veth0"]
 
 
-def test_rails_only(lab):
+def test_rails_are_added_to_an_eth0_of_another_plugin(lab):
     """eth0 is created by another plugin, of an overlay network."""
     lab.rail_pools()
     pod = lab.pod()
@@ -149,7 +149,7 @@ def test_rails_only(lab):
     assert sorted(link_names(pod.ns)) == ["eth0", "lo"]
 
 
-def test_several_rails_from_one_pool(lab):
+def test_several_rails_get_addresses_from_one_pool(lab):
     lab.pools("[pool flat]\nsubnet=172.16.0.0/16\nips=172.16.100.1-172.16.100.200\ngateway=172.16.0.1\n")
     nets = [lab.network(nic, ipam=lab.ipam("flat"), coordinator=CO) for nic in lab.nics]
     lab.add(lab.rails(nets), lab.pod(), ifname="eth0")
@@ -159,7 +159,7 @@ def test_several_rails_from_one_pool(lab):
 # --- DEL ---
 
 
-def test_del_twice_and_before_add(eight):
+def test_del_succeeds_twice_and_before_add(eight):
     lab, pod = eight, eight.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
     lab.delete(conf, pod, ifname="eth0")
@@ -170,7 +170,7 @@ def test_del_twice_and_before_add(eight):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
-def test_del_without_namespace(lab, netns):
+def test_del_succeeds_without_a_namespace(lab, netns):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
@@ -179,7 +179,7 @@ def test_del_without_namespace(lab, netns):
     assert lab.used() == {} and pod.host_veth not in link_names(lab.node)
 
 
-def test_del_without_masters_pools_and_prev_result(lab):
+def test_del_succeeds_without_masters_pools_and_prev_result(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
@@ -227,7 +227,7 @@ def test_failure_on_the_last_rail_undoes_the_others(eight):
     (lambda n: n[2]["plugins"].insert(0, {"type": "sriov"}), ["sriov"]),
     (lambda n: n.clear(), ["networks"]),
 ], ids=["master", "mtu", "name twice", "name", "default nic", "mode", "no plugins", "type", "no networks"])
-def test_bad_conf_changes_nothing(lab, spoil, contains):
+def test_invalid_configuration_changes_nothing(lab, spoil, contains):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)
     spoil(nets)
@@ -239,7 +239,7 @@ def test_bad_conf_changes_nothing(lab, spoil, contains):
     assert lab.used() == {}
 
 
-def test_name_taken_changes_nothing(lab):
+def test_interface_name_in_use_changes_nothing(lab):
     lab.rail_pools()
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net2", "type", "veth", "peer", "name", "x")
@@ -263,7 +263,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
-def test_check(lab, damage):
+def test_check_finds_each_kind_of_damage(lab, damage):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
@@ -276,7 +276,7 @@ def test_check(lab, damage):
     lab.fail("CHECK", conf, pod, ifname="eth0", contains=word)
 
 
-def test_check_finds_another_kind_of_link(lab):
+def test_check_finds_a_link_of_another_kind(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
@@ -287,7 +287,7 @@ def test_check_finds_another_kind_of_link(lab):
     lab.fail("CHECK", conf, pod, ifname="eth0", contains=["net2", "macvlan"])
 
 
-def test_status(lab):
+def test_status_reports_missing_masters_and_pools(lab):
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator=CO))
     lab.ok("STATUS", conf, lab.pod(), ifname="eth0")
@@ -295,7 +295,7 @@ def test_status(lab):
     lab.fail("STATUS", conf, lab.pod(), ifname="eth0", contains="zz.conf:1")
 
 
-def test_gc(lab):
+def test_gc_deletes_networks_of_unlisted_containers(lab):
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator=CO))
     pods = [lab.pod() for _ in range(3)]
@@ -326,7 +326,7 @@ def use_plan(lab, plan, number):
     return {**conf["plugins"][0], "cniVersion": conf["cniVersion"], "name": conf["name"]}
 
 
-def test_example_configs(make_lab):
+def test_example_configurations_work_unchanged(make_lab):
     """The files of configs/ work unchanged, except for directories: readers copy them."""
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")
@@ -342,7 +342,7 @@ def test_example_configs(make_lab):
         assert link_names(pod.ns) == ["lo"] and lab.used() == {}
 
 
-def test_example_configs_on_two_nodes(make_lab):
+def test_example_configurations_on_two_nodes_share_no_address(make_lab):
     """With the same files on two nodes no address is allocated twice; a node that they do not name allocates none."""
     given = []
     for number in (1, 2):
@@ -356,7 +356,7 @@ def test_example_configs_on_two_nodes(make_lab):
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
-def test_default_route_of_the_network_that_requests_it(make_lab, v6):
+def test_default_route_belongs_to_the_network_that_requests_it(make_lab, v6):
     """Multus' default-route: exactly one network has the pod's default route; the other family keeps its own. A
     failed ADD, a CHECK and a DEL handle it."""
     lab = make_lab(rails=2, v6=v6)

@@ -120,7 +120,7 @@ def added(lab, agent, others, *nets):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_network_status(lab, agent, others, name):
+def test_network_status_equals_that_of_multus(lab, agent, others, name):
     """As the pod's first network, and as one more."""
     version, result = RESULTS[name]
     nets = [("kube-system/first", None, definition("first", version, result)),
@@ -139,7 +139,7 @@ DIFFERENT = {
 }
 
 
-def test_scratch_file_and_cache(lab, agent, others):
+def test_cache_files_equal_those_of_multus_and_libcni(lab, agent, others):
     version, result = RESULTS["one interface"]
     first, more = definition("first", version, result), definition("more", version, result)
     named = definition("named", version, result)

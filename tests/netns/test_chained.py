@@ -33,7 +33,7 @@ def backups(lab):
     return sorted(os.listdir(lab.tmp / "tuning")) if (lab.tmp / "tuning").exists() else []
 
 
-def test_same_state_as_the_chain(make_lab):
+def test_plugins_in_process_leave_the_state_of_the_chain(make_lab):
     seen = []
     for way in ("chain", "all-in-one"):
         lab = make_lab()
@@ -60,7 +60,7 @@ def test_same_state_as_the_chain(make_lab):
     same(*seen, "the pod")
 
 
-def test_check_and_del(lab):
+def test_check_and_del_of_plugins_in_process(lab):
     lab.rail_pools()
     before = state(lab.node)
     c, pod = lab.rails(full(lab, coordinator=False)), lab.pod()
@@ -75,7 +75,7 @@ def test_check_and_del(lab):
     lab.delete(c, pod, ifname="eth0", netns="")
 
 
-def test_check_of_the_coordinator_before_sbr(lab):
+def test_check_succeeds_with_sbr_after_the_coordinator(lab):
     """An address has two rules, each with a table: their order does not matter."""
     lab.rail_pools()
     c, pod = lab.rails(nets_of(lab, rail0=([], [{"type": "sbr"}]))), lab.pod()
@@ -122,7 +122,7 @@ def test_failure_reverts_all_plugins(lab, tmp_path, last):
     assert [r[1] for r in rules(pod.ns)] == ["all"] * 3 and routes(pod.ns, "main") == []
 
 
-def test_unknown_types_are_executed(lab, tmp_path):
+def test_unknown_plugin_types_are_executed(lab, tmp_path):
     """Unknown plugins are executed from CNI_PATH, with the prevResult of the plugins in this process."""
     lab.rail_pools()
     folder = tmp_path / "bin"
@@ -147,7 +147,7 @@ def test_runtime_config_goes_to_the_first_networks_plugins(lab):
     assert link(pod.ns, "net1")["address"] != mac
 
 
-def test_loopback_as_a_network(lab):
+def test_loopback_may_be_a_network(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "set", "lo", "down")
     c = lab.rails([{"name": "lo", "type": "loopback", "ifname": "lo"},
@@ -167,7 +167,7 @@ def with_ifacer(lab, **more):
     return nets
 
 
-def test_ifacer_stands_before_the_first_plugin(lab):
+def test_ifacer_may_precede_the_first_plugin(lab):
     """As Spiderpool's conflists have it. One interface and no VLAN: nothing is to be made."""
     lab.rail_pools()
     c, pod = lab.rails(with_ifacer(lab, interfaces=["rail0"])), lab.pod()
@@ -189,14 +189,14 @@ def test_ifacer_that_fails_changes_nothing(lab):
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
-def test_ifacer_alone_makes_no_network(lab):
+def test_ifacer_alone_is_not_a_network(lab):
     lab.fail("ADD", lab.rails([{"name": "a", "plugins": [{"type": "ifacer"}]}]), lab.pod(), code=7,
              contains="conf.networks[0] has no plugin that makes an interface")
     lab.fail("ADD", lab.rails([{"name": "a", "type": "ifacer"}]), lab.pod(), code=7,
              contains="conf.networks[0] has no plugin that makes an interface")
 
 
-def test_order_of_a_network(lab):
+def test_order_of_plugins_in_a_network(lab):
     nets = [{"name": "a", "plugins": [{"type": "macvlan"}, {"type": "host-device", "device": "rail0"}]}]
     lab.fail("ADD", lab.rails(nets), lab.pod(), code=7,
              contains="conf.networks[0].plugins[1] is 'host-device', which can only be the first plugin of a network")

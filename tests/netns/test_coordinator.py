@@ -52,7 +52,7 @@ def host_routes(src):
     return {f"{h} dev veth0 src {src}" for h in HOST_IPS}
 
 
-def test_underlay_first_nic(lab):
+def test_first_underlay_nic_gets_rules_and_routes(lab):
     """Rules, main, 100, 101; host rule, table 500, neighbours."""
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", overlayPodCIDR=["10.233.64.0/18"], serviceCIDR=["10.233.0.0/18"],
@@ -80,7 +80,7 @@ def test_underlay_first_nic(lab):
     assert ping(pod, "veth0", "172.16.0.2") and ping(lab.node, veth, src)
 
 
-def test_underlay_second_and_third_nic(lab):
+def test_later_underlay_nics_get_tables_of_their_own(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay")
@@ -130,7 +130,7 @@ def overlay_pod(lab, v6=False):
 
 
 @pytest.mark.parametrize("mode", ["overlay", "auto"])
-def test_overlay(lab, mode):
+def test_nic_of_an_overlay_pod_gets_rules_and_routes(lab, mode):
     s = overlay_pod(lab)
     s.add(1, "net1", mode=mode)
     s.add(2, "net2", mode=mode)
@@ -153,7 +153,7 @@ def test_overlay(lab, mode):
     assert {r.split()[0] for r in routes(lab.node, 500)} >= {"172.16.1.20", "172.16.2.20"}
 
 
-def test_overlay_dual_stack(make_lab):
+def test_dual_stack_overlay_pod_gets_routes_of_both_families(make_lab):
     """The kernel makes one multipath route of two IPv6 defaults; table 100 has eth0's alone."""
     lab = make_lab(v6=True)
     s = overlay_pod(lab, v6=True)
@@ -172,7 +172,7 @@ def test_overlay_dual_stack(make_lab):
 
 
 @pytest.mark.parametrize("mode", ["disabled", "disable"])
-def test_disabled(lab, mode):
+def test_disabled_coordinator_changes_nothing(lab, mode):
     """The original's own default value 'disabled' makes it fail."""
     s = Stack(lab)
     chain = s.plugins(1, mode=mode)
@@ -183,7 +183,7 @@ def test_disabled(lab, mode):
     assert (state(lab.node), s.pod.state()) == before
 
 
-def test_reply_marks(lab):
+def test_replies_leave_by_the_interface_of_the_request(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     text = json.dumps(nft(s.pod.ns))
@@ -198,7 +198,7 @@ def test_reply_marks(lab):
     assert p.returncode == 0, p.stdout
 
 
-def test_dual_stack(make_lab):
+def test_dual_stack_underlay_pod_gets_routes_of_both_families(make_lab):
     lab = make_lab(v6=True)
     s = Stack(lab, v6=True)
     s.add(0, "eth0", mode="underlay", hijackCIDR=["10.9.0.0/16", "fd09::/64"])
@@ -222,7 +222,7 @@ def test_dual_stack(make_lab):
     assert routes(lab.node, 500, "-6") == []
 
 
-def test_default_route_nic(lab):
+def test_default_route_moves_to_the_selected_nic(lab):
     """podDefaultRouteNIC names the NIC being plugged: it takes main, the old one gets a table."""
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
@@ -242,7 +242,7 @@ def test_routes_are_left_alone_without_tuning(lab):
     assert [r for r in routes(s.pod.ns, "main") if r.startswith("default")]
 
 
-def test_policy_routes(lab):
+def test_policy_routes_are_added(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "172.16.0.99"}])
     s.add(1, "net1", mode="underlay", policyRoutes=[{"dst": "10.60.0.0/16", "gw": "172.16.1.99"}])
@@ -259,14 +259,14 @@ def test_a_route_that_fails_names_its_device(lab):
              contains="failed to add route '10.50.0.0/16 via 192.168.99.1 dev eth0 table 254': Network is unreachable (ENETUNREACH)")
 
 
-def test_mac_prefix(lab):
+def test_mac_is_derived_from_the_prefix_and_address(lab):
     s = Stack(lab, host=33)
     result = s.add(0, "eth0", mode="underlay", podMACPrefix="0a:1b")
     assert link(s.pod.ns, "eth0")["address"] == "0a:1b:ac:10:00:21"
     assert result["interfaces"][0]["name"] == "eth0"
 
 
-def test_txqueuelen_is_the_pods(lab):
+def test_txqueuelen_is_set_in_the_pod(lab):
     """The original sets it in the host's namespace."""
     before = link(lab.node, "eth0")["txqlen"]
     s = Stack(lab)
@@ -276,21 +276,21 @@ def test_txqueuelen_is_the_pods(lab):
 
 
 @pytest.mark.parametrize("value,want", [(2, "2"), (0, "0")])
-def test_rp_filter(lab, value, want):
+def test_rp_filter_is_set(lab, value, want):
     s = Stack(lab)
     sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter", "1")
     s.add(0, "eth0", mode="underlay", podRPFilter=value)
     assert sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter") == want
 
 
-def test_rp_filter_negative_leaves_it(lab):
+def test_negative_rp_filter_changes_nothing(lab):
     s = Stack(lab)
     sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter", "1")
     s.add(0, "eth0", mode="underlay", podRPFilter=-1)
     assert sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter") == "1"
 
 
-def test_veth_options(lab):
+def test_veth_mtu_and_address_are_set(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", vethLinkAddress="169.254.200.1", vethMTU=1400, hostRuleTable=700)
     assert link(s.pod.ns, "veth0")["mtu"] == 1400
@@ -330,7 +330,7 @@ def add_second(lab, s, **coordinator):
     return fails
 
 
-def test_underlay_needs_veth0(lab):
+def test_later_underlay_nic_requires_veth0(lab):
     add_second(lab, Stack(lab), mode="underlay")(contains=["veth0"])
 
 
@@ -362,17 +362,17 @@ def test_default_route_nic_that_does_not_exist(lab):
     add_second(lab, s, mode="underlay", podDefaultRouteNic="net7")(contains=["net7"])
 
 
-def test_needs_prev_result(lab):
+def test_missing_prev_result_is_refused(lab):
     lab.fail("ADD", lab.coordinator(), lab.pod(), contains="prevResult")
 
 
-def test_nic_without_address(lab):
+def test_nic_without_address_is_refused(lab):
     s = Stack(lab)
     prev = lab.add(lab.macvlan("rail0"), s.pod)
     lab.fail("ADD", lab.coordinator(prev=prev), s.pod, contains=["net1", "address"])
 
 
-def test_taken_name_on_the_node(lab):
+def test_interface_name_in_use_on_the_node_is_refused(lab):
     """The kernel does not stop at the message that fails: what follows it must not meet the other link."""
     s = Stack(lab)
     ip(lab.node, "link", "add", s.pod.host_veth, "type", "veth", "peer", "name", "other")
@@ -397,7 +397,7 @@ def test_del_restores_the_state_of_the_node(lab):
     assert link_names(s.pod.ns) == ["lo"]
 
 
-def test_node_rule_goes_with_the_last_pod(lab):
+def test_node_rule_is_deleted_with_the_last_pod(lab):
     """The original leaves `from all lookup 500` for ever."""
     first, second = Stack(lab), Stack(lab, host=21)
     for s in (first, second):
@@ -408,7 +408,7 @@ def test_node_rule_goes_with_the_last_pod(lab):
     assert (1000, "all", None, "500") not in rules(lab.node)
 
 
-def test_node_rule_while_one_pod_goes_and_another_comes(lab):
+def test_node_rule_stays_when_a_pod_is_added_during_a_del(lab):
     """No lock guards the rule: in any order, the remaining pod has it."""
     for turn in range(10):
         first, second = Stack(lab), Stack(lab, host=21)
@@ -424,7 +424,7 @@ def test_node_rule_while_one_pod_goes_and_another_comes(lab):
         assert (1000, "all", None, "500") not in rules(lab.node)
 
 
-def test_node_rule_of_the_user_stays(lab):
+def test_node_rule_that_the_user_added_stays(lab):
     ip(lab.node, "rule", "add", "from", "10.9.8.7", "lookup", "500", "pref", "1000")
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
@@ -433,7 +433,7 @@ def test_node_rule_of_the_user_stays(lab):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
-def test_del_without_namespace_removes_the_nodes_side(lab, netns):
+def test_del_without_a_namespace_restores_the_node(lab, netns):
     """The original leaves the veth pair when the namespace is deleted."""
     s = Stack(lab)
     result = s.add(0, "eth0", mode="underlay")
@@ -443,7 +443,7 @@ def test_del_without_namespace_removes_the_nodes_side(lab, netns):
     assert routes(lab.node, 500) == [] and neighbours(lab.node) == {}
 
 
-def test_del_without_prev_result_and_twice(lab):
+def test_del_succeeds_twice_and_without_prev_result(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     for _ in range(3):
@@ -452,13 +452,13 @@ def test_del_without_prev_result_and_twice(lab):
     assert routes(lab.node, 500) == [] and neighbours(lab.node) == {}
 
 
-def test_del_of_never_added(lab):
+def test_del_succeeds_for_a_pod_that_was_never_added(lab):
     before = state(lab.node)
     lab.delete(lab.coordinator(), lab.pod())
     assert state(lab.node) == before
 
 
-def test_nodes_rule_goes_with_the_last_pod(lab):
+def test_rules_of_both_families_are_deleted_with_the_last_pod(lab):
     a, b = Stack(lab, host=20), Stack(lab, host=21)
     for s in (a, b):
         s.add(0, "eth0", mode="underlay")
@@ -516,12 +516,12 @@ def check(s, nic):
     return errors
 
 
-def test_check_succeeds(attached):
+def test_check_succeeds_after_add(attached):
     assert check(attached, 0) == [] and check(attached, 1) == []
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_finds(attached, damage):
+def test_check_finds_each_missing_rule_and_route(attached, damage):
     DAMAGE[damage](attached)
     errors = check(attached, 0) + check(attached, 1)
     assert errors and all("\n" not in e for e in errors)

@@ -86,7 +86,7 @@ def registered(node):
     plugin.close()
 
 
-def test_registry_calls(node, registered):
+def test_registry_calls_are_answered(node, registered):
     assert registered.info() == {"type": "DevicePlugin", "name": "rdma/hca_shared", "endpoint": registered.path,
                                  "versions": ["v1alpha1", "v1beta1"]}
     registered.notify(True)
@@ -113,7 +113,7 @@ def fails(call, code, *contains):
         assert word in e.value.details()
 
 
-def test_refused_calls(registered):
+def test_invalid_calls_are_refused(registered):
     status = grpc.StatusCode
     registered.watch().devices()
     fails(lambda: registered.allocate(["9"]), status.FAILED_PRECONDITION, "device '9'", "rdma/hca_shared")
@@ -145,7 +145,7 @@ def test_deadline_and_cancel_end_a_stream(registered):
     assert sorted(registered.watch().devices()) == ["0", "1", "2", "3", "4"]
 
 
-def test_ten_thousand_devices(node):
+def test_ten_thousand_devices_are_listed(node):
     """The list is longer than all windows of HTTP/2."""
     node.registry.mkdir()
     node.configure({"configList": [{**SHARED["configList"][0], "rdmaHcaMax": 10000}]})
@@ -199,7 +199,7 @@ def test_invalid_configuration_keeps_the_previous_one(node):
         assert not plugin.ended.is_set() and len(plugin.devices()) == 5
 
 
-def test_kubelet_restarts(node):
+def test_plugin_registers_again_after_a_kubelet_restart(node):
     node.configure(SHARED)
     node.start()
     node.said("rdma/hca_shared", "kubelet.sock")  # missing: one log line
@@ -210,7 +210,7 @@ def test_kubelet_restarts(node):
             assert kubelet.plugin("rdma/hca_shared").allocate(["1"])[0]["devices"]
 
 
-def test_own_socket_deleted(node):
+def test_deleted_socket_is_created_again(node):
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
         node.start()
@@ -221,7 +221,7 @@ def test_own_socket_deleted(node):
             wait_for((node.dir / "hca_shared.sock").exists, "the socket")
 
 
-def test_directory_replaced(node):
+def test_plugin_registers_in_a_replaced_directory(node):
     node.configure(SHARED)
     node.start("--sandbox", "off")
     with Kubelet(node.dir) as kubelet:
@@ -232,7 +232,7 @@ def test_directory_replaced(node):
         assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
 
 
-def test_kubelet_refuses(node):
+def test_refused_registration_is_logged_and_retried(node):
     with Kubelet(node.dir, refuse="the ResourceName \"rdma/hca_shared\" is invalid") as kubelet:
         node.configure(SHARED)
         node.start()
@@ -248,7 +248,7 @@ def test_registry_refusal_is_logged(node, registered):
     assert len(node.said("not registered", "no such plugin type")) == 1
 
 
-def test_two_agents(node):
+def test_new_agent_takes_over_from_the_old_one(node):
     """A rolling update: the new agent registers while the old one runs, and again when that ends."""
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
@@ -291,7 +291,7 @@ def pods(tmp_path):
     served.close()
 
 
-def test_nics_near_the_gpus_of_the_pod(node, pods):
+def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
     """The pod is the latest one with GPUs in the kubelet's list."""
     node.configure({"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "rdmaHcaMax": 2, "perDevice": True,
                                     "selectors": {"drivers": ["mlx5_core"]}}]})
@@ -322,7 +322,7 @@ def test_nics_near_the_gpus_of_the_pod(node, pods):
     node.stop()
 
 
-def test_calls_that_wait_for_the_list_of_pods(node, pods):
+def test_waiting_calls_end_with_their_caller_resource_or_limit(node, pods):
     """A caller disconnects, a resource is removed, too many callers wait, and the process ends."""
     conf = lambda name: {"configList": [{"resourceName": name, "resourcePrefix": "rdma", "rdmaHcaMax": 2,
                                          "selectors": {"drivers": ["mlx5_core"]}}]}
@@ -351,7 +351,7 @@ def test_calls_that_wait_for_the_list_of_pods(node, pods):
         node.stop()
 
 
-def test_as_the_original_programs(node, tmp_path):
+def test_plugin_runs_under_the_names_and_flags_of_the_originals(node, tmp_path):
     for name, conf in (("k8s-rdma-shared-dp", SHARED), ("sriovdp", {"resourceList": [
             {"resourceName": "none", "selectors": {"vendors": ["ffff"]}}]})):
         link = tmp_path / name
@@ -446,7 +446,7 @@ def cdi_specs(node):
     return specs
 
 
-def test_cdi(node):
+def test_cdi_devices_replace_device_nodes(node):
     """cdi_devices instead of device nodes, each named by a specification; a specification is removed with its resource."""
     other = {"resourceName": "vfs", "resourcePrefix": "intel.com", "selectors": {"pciAddresses": ["0000:23:00.0"], "isRdma": True}}
     with Kubelet(node.dir) as kubelet:
@@ -490,7 +490,7 @@ def test_cdi(node):
     (["--memlock-hook", "/x"], "memlock-hook wants use-cdi"),
     (["--use-cdi", "--memlock-hook", "x"], "memlock-hook 'x' wants an absolute path"),
     (["--use-cdi", "--rdma-memlock", "1k"], "rdma-memlock is '1k'")])
-def test_mistakes_of_cdi_options(node, options, message):
+def test_invalid_cdi_options_are_refused(node, options, message):
     run = node.start(*options)
     assert run.wait(10) == 1 and message in node.log.read_text()
 
@@ -560,7 +560,7 @@ def test_device_list_shows_the_health_that_the_agent_reports(vf_node):
     assert set(asked) == {b"GET /v1/unirail/devices HTTP/1.1"}
 
 
-def test_broken_peers(registered):
+def test_invalid_clients_do_not_affect_the_kubelet(registered):
     """Other clients send invalid data; the kubelet's stream stays open, and its new connections are answered."""
     devices = ["0", "1", "2", "3", "4"]
     assert sorted(registered.watch().devices()) == devices

@@ -27,7 +27,7 @@ def leftovers():
     return [n for n in os.listdir("/tmp") if n.startswith("unirail-doctor.")]
 
 
-def test_recorded_host():
+def test_faults_of_a_recorded_host_are_found():
     tree = str(HOSTS / "vm_ailing.tree")
     p = doctor("--root", tree, "-o", "json")
     said = json.loads(p.stdout)
@@ -42,7 +42,7 @@ def test_recorded_host():
     assert leftovers() == []
 
 
-def test_unpacked(tmp_path):
+def test_snapshot_can_be_unpacked_and_checked(tmp_path):
     tree = str(HOSTS / "vm_ailing.tree")
     p = doctor("--root", tree, "--unpack", str(tmp_path / "host"))
     assert p.returncode == 0, p.stderr
@@ -52,7 +52,7 @@ def test_unpacked(tmp_path):
     assert again.returncode == 1 and "File exists (EEXIST)" in again.stderr
 
 
-def test_snapshot_of_this_host(tmp_path, paths):
+def test_snapshot_of_this_host_is_taken(tmp_path, paths):
     file = tmp_path / "me.tree"
     p = doctor("--snapshot", str(file))
     assert p.returncode == 0 and p.stderr == "" and "but no secrets" in p.stdout
@@ -62,7 +62,7 @@ def test_snapshot_of_this_host(tmp_path, paths):
     assert here == there
 
 
-def test_no_secret(tmp_path):
+def test_snapshot_contains_no_secret(tmp_path):
     """In a mount namespace whose /etc has only test files."""
     conf = tmp_path / "conf"
     conf.mkdir()
@@ -150,7 +150,7 @@ def test_skipped_checks_are_named(tmp_path):
     (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
     (["what"], 2, "'what'"),
 ])
-def test_mistakes(args, status, says):
+def test_usage_errors_exit_with_2(args, status, says):
     p = doctor(*args)
     assert p.returncode == status and says in p.stderr and p.stdout == "" and p.stderr.count("\n") == 1
     assert leftovers() == []

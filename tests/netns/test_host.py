@@ -114,7 +114,7 @@ def killed_everywhere(host, *args, env=None):
 # --- rule ---
 
 
-def test_rule_is_as_set_by_the_script(host):
+def test_rule_equals_that_of_the_script(host):
     before = host.state()
     host.ok("rule", env={"RDMA_CIDR": "172.16.0.0/16"})
     # `ip rule add not to 172.16.0.0/16 table main priority 2000` of setRdmaRule.sh, in another namespace
@@ -150,7 +150,7 @@ def test_rule_survives_a_kill_at_each_step(host):
     killed_everywhere(host, "rule", "172.16.0.0/16")
 
 
-def test_two_applies_at_once_are_refused(host):
+def test_second_concurrent_apply_is_refused(host):
     lock = host.root / "var/lib/unirail/host/lock"
     lock.parent.mkdir(parents=True)
     host.refused("another 'unirail host' is changing this host", "rule", "172.16.0.0/16",
@@ -238,7 +238,7 @@ def test_addr_clean_removes_everything_of_the_interface(host):
     ("address 172.16.9.9 is taken by interface 'far1'", ["ens1", "--ipv4-ip", "172.16.9.9/24"]),
     ("rdma-default-route needs rdma-subnet", ["ens1", *V4, "--rdma-default-route"]),
 ])
-def test_bad_input_is_one_line_and_changes_nothing(host, contains, args):
+def test_invalid_input_is_one_error_line_and_changes_nothing(host, contains, args):
     ip(host.ns, "addr", "add", "172.16.9.9/24", "dev", "far1")
     ip(host.ns, "route", "add", "10.9.0.0/16", "dev", "far1", "table", "77")
     p = host.call("addr", *args)
@@ -370,7 +370,7 @@ def test_capabilities_of_each_kind_are_documented():
 # --- files and parameters ---
 
 
-def test_sysctl_is_written_now_and_for_the_boot(host):
+def test_sysctl_is_written_to_the_kernel_and_to_etc(host):
     before = host.state()
     host.ok("sysctl", "net.ipv4.tcp_ecn=1")
     assert (host.root / "proc/sys/net/ipv4/tcp_ecn").read_text().strip() == "1"
@@ -383,7 +383,7 @@ def test_sysctl_is_written_now_and_for_the_boot(host):
     host.refused("sysctl 'net.ipv4.nothing' does not exist on this kernel", "sysctl", "net.ipv4.nothing=1")
 
 
-def test_names_write_link_files(host):
+def test_interface_names_become_link_files(host):
     host.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", "0x15b3\n")
     before = host.state()
     steps = host.steps("names", "rail0=0000:3b:00.0", "--dry-run")
@@ -419,7 +419,7 @@ def test_rdma_mode_is_kept_for_the_boot(host):
     host.refused("'exclusiv'", "rdma-mode", "exclusiv", status=2)
 
 
-def test_persist_installs_the_unit(host):
+def test_persist_installs_the_systemd_unit(host):
     host.refused("program '/usr/local/bin/unirail' does not exist on the host", "persist")
     host.put("/usr/local/bin/unirail", "")
     before = host.state()
@@ -476,7 +476,7 @@ def test_rails_of_a_node_from_the_clusters_plan(host, tmp_path):
     assert host.state() == before
 
 
-def test_rails_print_the_pools_that_go_with_them(host, tmp_path):
+def test_rails_print_their_pools(host, tmp_path):
     plan = tmp_path / "rails.conf"
     plan.write_text(PLAN)
     docs = host.ok("rails", "--plan", plan, "--pools").split("---\n")[1:]

@@ -97,7 +97,7 @@ def test_pods_added_by_one_plugin_deleted_by_the_other(lab, maker, deleter):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_result_of_every_version(lab, version):
+def test_result_is_printed_in_every_cni_version(lab, version):
     pod = lab.pod()
     mac = bare(lab)["address"]
     got = lab.add(conf(STATIC4, version), pod)
@@ -111,7 +111,7 @@ def test_result_of_every_version(lab, version):
 
 
 @pytest.mark.parametrize("v6", [False, True])
-def test_packets_pass(make_lab, v6):
+def test_packets_reach_the_gateway_from_the_moved_device(make_lab, v6):
     lab = make_lab(v6=v6)
     pod = lab.pod()
     lab.add(conf(DUAL if v6 else STATIC4), pod)
@@ -147,7 +147,7 @@ def altnames(ns, nic):
 
 
 @pytest.mark.parametrize("ifname", ["net1", "nic-0"])
-def test_altname_that_is_taken_in_the_pod(lab, ifname):
+def test_altname_in_use_in_the_pod_is_restored_by_del(lab, ifname):
     """The original fails, and so would the kernel: EEXIST. The altname is restored by DEL; other altnames stay."""
     pod = lab.pod()
     bare(lab)
@@ -242,7 +242,7 @@ def test_a_failed_add_leaves_the_device_in_use(dual, record):
     assert as_is(lab) == before and not record(pod).exists()
 
 
-def test_killed_during_the_restore(dual, tmp_path, record):
+def test_del_completes_a_restore_that_was_killed(dual, tmp_path, record):
     """The next DEL completes the restore."""
     lab = dual
     c, before = conf(), in_use(lab)
@@ -260,7 +260,7 @@ def test_killed_during_the_restore(dual, tmp_path, record):
 
 
 @pytest.mark.parametrize("how", ["DEL", "GC"])
-def test_device_of_a_deleted_namespace(dual, how, record):
+def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
     """The device is on the node under its name in the pod, down, without addresses, as the kernel returns a physical one."""
     lab = dual
     pod, other, c = lab.pod(), lab.pod("b"), conf(None, "1.1.0")
@@ -278,7 +278,7 @@ def test_device_of_a_deleted_namespace(dual, how, record):
 
 
 @pytest.mark.parametrize("damage", ["another device", "another boot", "broken", "another version", "gone"])
-def test_record_of_another_device(dual, damage, record):
+def test_record_of_another_device_is_not_used(dual, damage, record):
     """The device is restored as without a record; the device of another pod is not changed."""
     lab = dual
     pod, c = lab.pod(), conf()
@@ -300,7 +300,7 @@ def test_record_of_another_device(dual, damage, record):
 # --- DEL ---
 
 
-def test_del_again_and_again(lab):
+def test_repeated_del_succeeds(lab):
     """The original fails: `failed to find "net1"`."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.delete(c, pod)  # before ADD
@@ -321,7 +321,7 @@ def test_del_without_namespace_frees_the_address(lab, netns):
     assert files(lab) == []
 
 
-def test_del_of_a_pod_whose_namespace_is_gone(lab):
+def test_del_succeeds_after_the_device_was_deleted(lab):
     """A veth is deleted with its namespace. The next ADD reports that the device does not exist."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
@@ -369,7 +369,7 @@ def test_del_leaves_a_link_without_alias_alone(lab):
     at_home(lab)
 
 
-def test_name_taken_on_the_node(lab):
+def test_device_stays_in_the_pod_while_its_name_is_in_use(lab):
     """The name is in use on the node: the device stays in the pod until it can be restored completely."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
@@ -405,7 +405,7 @@ def injected(lab, tmp_path, what, n):
 
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
-def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
+def test_failed_kernel_request_of_add_leaves_nothing(lab, tmp_path, call):
     """The request is not sent, or executed and its answer lost."""
     c, pod = conf(host_local(lab)), lab.pod()
     bare(lab)
@@ -422,7 +422,7 @@ def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
 
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
-def test_killed_anywhere(lab, tmp_path, verb):
+def test_del_restores_the_device_after_a_kill_at_any_request(lab, tmp_path, verb):
     """After a kill at any request to the kernel the next DEL restores the device."""
     c = conf(host_local(lab))
     bare(lab)
@@ -488,7 +488,7 @@ def test_failed_add_frees_the_address(lab):
     ({"device": "lo"}, 7, ["'lo'", "loopback"]),
     ({"device": "br9"}, None, ["br9", "cannot leave their namespace"]),
 ])
-def test_bad_conf_changes_nothing(lab, more, code, contains):
+def test_invalid_configuration_changes_nothing(lab, more, code, contains):
     pod = lab.pod()
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     before = state(lab.node), pod.state()
@@ -508,7 +508,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_finds(lab, damage):
+def test_check_finds_each_kind_of_damage(lab, damage):
     pod, c = lab.pod(), conf(STATIC4)
     c["prevResult"] = lab.add(c, pod)
     lab.ok("CHECK", c, pod)
@@ -517,7 +517,7 @@ def test_check_finds(lab, damage):
     lab.fail("CHECK", c, pod, contains=["net1", word])
 
 
-def test_check_behind_other_plugins(lab):
+def test_check_succeeds_after_sbr_and_tuning(lab):
     """sbr moves the routes out of main, tuning changes the MAC: the original's CHECK then fails."""
     pod = lab.pod()
     chain = [conf(STATIC4), {"type": "tuning", "mac": "0a:00:00:00:00:42", "mtu": 4200,
@@ -531,14 +531,14 @@ def test_check_behind_other_plugins(lab):
     assert k["address"] == mac and k["mtu"] == 9000
 
 
-def test_check_needs_prev_result(lab):
+def test_check_without_prev_result_is_refused(lab):
     lab.fail("CHECK", conf(), lab.pod(), contains="prevResult")
 
 
 # --- GC and STATUS ---
 
 
-def test_gc(lab):
+def test_gc_restores_devices_of_unlisted_pods(lab):
     """Addresses of pods the runtime no longer lists, and a device that its namespace lost."""
     pod, c = lab.pod(), conf(host_local(lab), "1.1.0")
     lab.add(c, pod)
@@ -550,7 +550,7 @@ def test_gc(lab):
     at_home(lab)
 
 
-def test_status(lab, tree):
+def test_status_reports_an_unusable_device(lab, tree):
     """A device that is in a pod does not fail STATUS; one that is not hardware does."""
     pod, c = lab.pod(), conf(STATIC4, "1.1.0")
     lab.ok("STATUS", c, pod)
@@ -591,7 +591,7 @@ def tree(tmp_path):
     ("over pciBusID", {"pciBusID": "0000:00:00.0", "runtimeConfig": {"deviceID": PCI}}),
     ("kernelpath", {"kernelpath": f"/sys/devices/pci0000:5d/{PCI}"}),
     ("virtio", {"pciBusID": PCI}), ("aux", {"runtimeConfig": {"deviceID": "mlx5_core.sf.4"}})])
-def test_device_by_sysfs(lab, tree, how, more):
+def test_device_is_found_by_its_pci_address(lab, tree, how, more):
     """The first name in sysfs that is a link of the node."""
     aux = "mlx5_core.sf.4" if how == "aux" else None
     root = tree(None if aux else PCI, ["nothere", "rail1"], below="virtio3" if how == "virtio" else "", aux=aux)
@@ -602,13 +602,13 @@ def test_device_by_sysfs(lab, tree, how, more):
     at_home(lab, "rail1")
 
 
-def test_stranded_device_by_sysfs(lab, tree):
+def test_device_of_a_deleted_namespace_is_found_by_its_pci_address(lab, tree):
     ip(lab.node, "link", "set", "rail1", "down", "alias", "rail1", "name", "net1")
     lab.delete(conf(device=None, pciBusID=PCI), lab.pod(), netns="", UNIRAIL_ROOT=str(tree(PCI, ["net1"])))
     at_home(lab, "rail1")
 
 
-def test_device_precedes_the_rest(lab, tree):
+def test_key_device_has_precedence_over_other_keys(lab, tree):
     pod = lab.pod()
     lab.add(conf(pciBusID=PCI), pod, UNIRAIL_ROOT=str(tree(PCI, ["rail1"])))
     assert link(pod.ns, "net1")["ifalias"] == "rail0"
@@ -616,7 +616,7 @@ def test_device_precedes_the_rest(lab, tree):
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio"])
 @pytest.mark.parametrize("ipam", [None, STATIC4], ids=["no ipam", "ipam"])
-def test_dpdk(lab, tree, driver, ipam):
+def test_device_with_a_dpdk_driver_gets_addresses_only(lab, tree, driver, ipam):
     """A userspace driver's device has addresses only: nothing in the pod changes."""
     root, pod = tree(PCI, driver=driver), lab.pod()
     c = conf(ipam, device=None, pciBusID=PCI)
@@ -631,7 +631,7 @@ def test_dpdk(lab, tree, driver, ipam):
     assert (state(lab.node), pod.state()) == before
 
 
-def test_pci_device_without_link(lab, tree):
+def test_pci_device_without_a_link_is_refused(lab, tree):
     lab.fail("ADD", conf(device=None, pciBusID=PCI), lab.pod(), code=50,
              contains=["failed to find host device", PCI], UNIRAIL_ROOT=str(tree(PCI, driver=None)))
 

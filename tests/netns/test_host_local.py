@@ -46,7 +46,7 @@ SCRIPT = [
 ]
 
 
-def test_same_answers_and_files(stores):
+def test_results_and_files_equal_debians(stores):
     candidate, reference = stores
     for step in SCRIPT:
         command, container, ifname, args = step
@@ -60,7 +60,7 @@ def test_same_answers_and_files(stores):
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "0.3.1", "1.0.0"])
-def test_same_result_in_every_version(stores, version):
+def test_result_of_every_cni_version_equals_debians(stores, version):
     a, b = (s.call("ADD", "c1", version=version) for s in stores)
     assert a.returncode == b.returncode == 0, a
     a, b = json.loads(a.stdout), json.loads(b.stdout)
@@ -94,13 +94,13 @@ def test_each_plugin_continues_after_the_other(tmp_path, plugins):
     assert got == ["10.7.0.2/29", "10.7.0.3/29", "10.7.0.4/29", "10.7.0.5/29"]
 
 
-def test_addresses_are_private(tmp_path, plugins):
+def test_file_modes_equal_debians(tmp_path, plugins):
     candidate = Store(tmp_path / "d", plugins)
     candidate.call("ADD", "c1")
     assert {oct(p.stat().st_mode & 0o777) for p in (tmp_path / "d" / "rails").glob("10.*")} == {"0o600"}
 
 
-def test_legacy_single_range(tmp_path, plugins):
+def test_configuration_with_a_single_range(tmp_path, plugins):
     a, b = (Store(tmp_path / n, w) for n, w in (("o", plugins), ("t", REFERENCE)))
     for s in (a, b):
         s.ipam = {"type": "host-local", "dataDir": str(s.folder), "subnet": "10.8.0.0/24",
@@ -114,7 +114,7 @@ def test_legacy_single_range(tmp_path, plugins):
     assert a.files() == b.files()
 
 
-def test_resolv_conf(tmp_path, plugins):
+def test_dns_is_read_from_resolv_conf(tmp_path, plugins):
     resolv = tmp_path / "resolv.conf"
     resolv.write_text("# a comment\nnameserver 10.0.0.9\ndomain a.b\nsearch c.d e.f\noptions ndots:2\n")
     a, b = (Store(tmp_path / n, w, resolvConf=str(resolv)) for n, w in (("o", plugins), ("t", REFERENCE)))
@@ -128,7 +128,7 @@ def test_resolv_conf(tmp_path, plugins):
     {"ranges": [[{"subnet": "10.7.0.0/29", "rangeStart": "10.9.0.1"}]]},
     {"ranges": [[{"subnet": "10.7.0.0/29"}], [{"subnet": "10.7.0.0/28"}]]},
 ])
-def test_same_refusals(tmp_path, plugins, ipam):
+def test_refusals_equal_debians(tmp_path, plugins, ipam):
     candidate, reference = (Store(tmp_path / n, w, **ipam) for n, w in (("o", plugins), ("t", REFERENCE)))
     a, b = candidate.call("ADD", "c1"), reference.call("ADD", "c1")
     assert a.returncode == b.returncode == 1
@@ -146,7 +146,7 @@ def test_gc_releases_addresses_of_unlisted_attachments(tmp_path, plugins):
     assert {n for n in s.files() if n.startswith(("10.", "fd07"))} == {"10.7.0.3", "fd07::11"}
 
 
-def test_delete_on_a_full_disk(tmp_path, plugins):
+def test_del_releases_addresses_on_a_full_disk(tmp_path, plugins):
     """The disk has no byte and no inode left: an ADD fails and leaves nothing, a DEL releases the addresses of its pod."""
     with small_disk(tmp_path / "small") as disk:
         s = Store(disk / "d", plugins)

@@ -27,7 +27,7 @@ def conf(version="1.0.0", **more):
     ({"runtimeConfig": {"infinibandGUID": "00:00:00:00:00:00:00:00"}}, 7, ["invalid guid 00:00:00:00:00:00:00:00"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam type dhcp is not supported"]),
 ])
-def test_refused(lab, more, code, contains):
+def test_invalid_input_changes_nothing(lab, more, code, contains):
     pod = lab.pod()
     before = state(lab.node), pod.state()
     lab.fail("ADD", {**conf(), **more}, pod, code=code, contains=contains)
@@ -45,7 +45,7 @@ def recorded(tmp_path):
     return unpack
 
 
-def test_whole_pf_with_vfio(lab, recorded):
+def test_pf_bound_to_vfio_gets_addresses_only(lab, recorded):
     """For a virtual machine: nothing is set, nothing moves; addresses and a result."""
     pod, at, c = lab.pod(), recorded("mlx5_vfio"), conf(deviceID="0000:c1:00.0")
     before = state(lab.node)
@@ -61,7 +61,7 @@ def test_whole_pf_with_vfio(lab, recorded):
              **recorded("mlx5_switchdev"))
 
 
-def test_vf_with_vfio(lab, recorded):
+def test_vf_bound_to_vfio_requires_its_pf(lab, recorded):
     """Its GUID must be set through the PF, which does not exist."""
     pod = lab.pod()
     lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, contains=["PF network device not found", "0000:c1:00.0"],
@@ -69,19 +69,19 @@ def test_vf_with_vfio(lab, recorded):
     lab.ok("STATUS", conf("1.1.0", deviceID="0000:19:00.2"), pod, **recorded("mlx5_ib_vfio"))
 
 
-def test_status_with_isolation(lab):
+def test_status_reports_shared_rdma_mode(lab):
     lab.fail("STATUS", conf("1.1.0", rdmaIsolation=True), lab.pod(), code=50,
              contains=["failed to get RDMA subsystem namespace awareness mode"])
 
 
 @pytest.mark.parametrize("more", [{}, {"deviceID": ""}, {"deviceID": 7}, {"pkey": 1}, {"link_state": "x"}])
-def test_del_without_anything(lab, more):
+def test_del_without_state_succeeds(lab, more):
     pod = lab.pod()
     lab.delete({**conf(), **more}, pod)
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_del_without_namespace(lab):
+def test_del_without_a_namespace_succeeds(lab):
     pod = lab.pod()
     pod.netns = ""
     lab.delete(conf(), pod)

@@ -16,7 +16,7 @@ def unchanged(lab, before):
 @pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 @pytest.mark.parametrize("more", [NIC, {"interfaces": ["rail0", "rail1"]}, {"interfaces": ["a", "b"], "vlanID": 7},
                                   {**NIC, "bond": {"mode": 1}}])
-def test_nothing_to_make(lab, metas, version, more):
+def test_configuration_without_bond_or_vlan_creates_nothing(lab, metas, version, more):
     """The result is empty; the names are not checked."""
     before = same_shape(state(lab.node))
     pod = lab.pod()
@@ -64,7 +64,7 @@ def test_old_versions_fail_before_anything_is_created(lab, metas):
      "conf.bond.options: primary is 'c', which is not in conf.interfaces"),
     ({"interfaces": ["a", "b"], "bond": "bond0"}, "conf.bond is string, wants an object"),
 ])
-def test_bad_configurations(lab, metas, more, contains):
+def test_invalid_configurations_are_refused(lab, metas, more, contains):
     before = same_shape(state(lab.node))
     for verb in ("ADD", "CHECK", "STATUS"):
         lab.fail(verb, conf("ifacer", "1.1.0" if verb == "STATUS" else "1.0.0", **more), lab.pod(), 7, contains,
@@ -77,14 +77,14 @@ def test_bad_configurations(lab, metas, more, contains):
     ({"interfaces": ["gone"], "vlanID": 5}, "failed to createVlanDevice: interface 'gone': Link not found"),
     ({"interfaces": ["rail0", "gone"], "bond": {}}, "failed to createBondDevice: interface 'gone': Link not found"),
 ])
-def test_missing_interfaces(lab, metas, more, contains):
+def test_missing_interfaces_are_refused(lab, metas, more, contains):
     before = same_shape(state(lab.node))
     for verb, version in (("ADD", "1.0.0"), ("STATUS", "1.1.0")):
         lab.fail(verb, conf("ifacer", version, **more), lab.pod(), 50, contains, plugins=metas)
     unchanged(lab, before)
 
 
-def test_a_name_that_is_taken(lab, metas):
+def test_interface_name_in_use_is_refused(lab, metas):
     ip(lab.node, "link", "add", "bond0", "type", "bridge")
     ip(lab.node, "link", "add", "rail0.5", "type", "bridge")
     before = same_shape(state(lab.node))
@@ -95,7 +95,7 @@ def test_a_name_that_is_taken(lab, metas):
     unchanged(lab, before)
 
 
-def test_port_of_another_bond(lab, metas):
+def test_port_of_another_bond_is_refused(lab, metas):
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     ip(lab.node, "link", "set", "rail1", "master", "br9")
     lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=metas)
@@ -103,7 +103,7 @@ def test_port_of_another_bond(lab, metas):
 
 
 @pytest.mark.parametrize("more,kind,module", [({**NIC, "vlanID": 5}, "vlan", "8021q"), (BOND, "bond", "bonding")])
-def test_a_kernel_without_the_kind(lab, metas, more, kind, module):
+def test_failure_on_a_kernel_without_the_kind_is_undone(lab, metas, more, kind, module):
     """The original continues with a link that it could not create. Here the parent was down, and is set down again."""
     ip(lab.node, "link", "set", "rail0", "down")
     before = same_shape(state(lab.node))
@@ -123,7 +123,7 @@ def test_unknown_options_are_logged(lab, metas):
     assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
 
 
-def test_in_front_of_macvlan(lab, metas):
+def test_ifacer_before_macvlan_creates_nothing(lab, metas):
     """As SpiderMultusConfig writes it: with one interface and no VLAN, ifacer creates nothing."""
     pod = lab.pod()
     lab.plugins = metas

@@ -102,7 +102,7 @@ class Server:
         return run([BINARY, "pool", *args, "--pool-dir", self.pools, "--state-dir", self.state])
 
     def used(self):
-        """{address: (container, interface)}, from the journal, not from the server."""
+        """{address: (container, interface)}, read from the journal instead of the server."""
         found = {}
         for pool in json.loads(self.pool("list", "-o", "json").stdout)["pools"]:
             shown = json.loads(self.pool("show", pool["name"], "-o", "json").stdout)
@@ -151,7 +151,7 @@ def store_taken(server):
 # --- the API, with a client of another project ---
 
 
-def test_spiderpool_api(server):
+def test_paths_of_spiderpools_api_are_served(server):
     server.start()
     for path in ("ipam/healthy", "runtime/startup", "runtime/readiness", "runtime/liveness"):
         assert server.ask("GET", f"/v1/{path}") == (200, None)
@@ -170,7 +170,7 @@ def test_spiderpool_api(server):
     assert server.ask("POST", "/v1/ipam/ip", body) == (422, {"code": 602, "message": "ifName in body is required"})
 
 
-def test_go_openapi_errors(server):
+def test_errors_have_the_format_of_go_openapi(server):
     """{"code", "message"}, as every client of the original's agent reads them."""
     server.start()
     plain = {"Content-Type": "text/plain"}
@@ -192,7 +192,7 @@ def test_go_openapi_errors(server):
     c.request("POST", "/v1/ipam/ip", "{}", plain)
     r = c.getresponse()
     assert r.status == 415 and json.loads(r.read())["code"] == 415
-    c.request("PUT", "/v1/ipam/ip")  # the connection goes on
+    c.request("PUT", "/v1/ipam/ip")  # the connection stays open
     r = c.getresponse()
     assert r.status == 405 and r.getheader("Allow") == "POST,DELETE" and r.read()
     c.close()
@@ -201,7 +201,7 @@ def test_go_openapi_errors(server):
     assert server.used() == {}
 
 
-def test_body_on_get(server):
+def test_get_request_may_have_a_body(server):
     (server.tmp / "agent.conf").write_text("[coordinator]\nmode = underlay\nhijackCIDR = 169.254.0.0/16\n")
     server.start()
     got = server.ok("GET", "/v1/coordinator/config", {"podName": "p", "podNamespace": "ns"})
@@ -209,7 +209,7 @@ def test_body_on_get(server):
     assert server.ask("GET", "/v1/coordinator/config")[0] == 422
 
 
-def test_keep_alive_and_chunks(server):
+def test_connection_is_reused_and_chunks_are_read(server):
     server.start()
     c = Connection(server.path)
     for i in range(50):
@@ -223,7 +223,7 @@ def test_keep_alive_and_chunks(server):
     assert len(server.used()) == 50
 
 
-def test_wrong_calls(server):
+def test_unknown_paths_and_methods_are_refused(server):
     for args, word in ((["ipam"], "no command"), (["ipam", "serv"], "serv"), (["ipam", "serve", "--sokcet", "/x"], "--sokcet"),
                        (["ipam", "serve", "/x"], "/x"), (["ipam", "serve", "--log-level", "loud"], "loud"),
                        (["ipam", "serve", "--max-connections", "0"], "0")):
@@ -234,7 +234,7 @@ def test_wrong_calls(server):
         assert p.returncode == 1 and f"{option} 'relative' wants an absolute path" in p.stderr
 
 
-def test_help():
+def test_help_lists_the_options():
     p = run([BINARY, "ipam", "serve", "--help"])
     assert "--socket" in p.stdout and "--hostlocal-dir" in p.stdout
 
@@ -266,7 +266,7 @@ def test_rubbish_is_refused(server, data):
     assert server.answers() and server.used() == {}
 
 
-def test_byte_by_byte(server):
+def test_request_in_single_bytes_is_answered(server):
     server.start()
     body = json.dumps(add_args("c1", defaultIPv4IPPool=["rail1"])).encode()
     s = server.raw()
@@ -327,7 +327,7 @@ def test_connection_limit_is_logged(server):
         s.close()
 
 
-def test_few_descriptors(server):
+def test_connection_limit_leaves_descriptors_for_the_store(server):
     """The limit of connections leaves the descriptors that the store needs."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
@@ -359,7 +359,7 @@ def test_bodies_are_bounded(server):
     assert answer.startswith(b"HTTP/1.1 200 "), answer
 
 
-def test_clients_that_go_away(server):
+def test_disconnected_clients_affect_no_other_client(server):
     """A client disconnects before the end of its request, before the response, or during it: no other client is
     delayed, and no address is allocated for an incomplete request or an unread response."""
     server.start("--log-level", "debug")
@@ -389,7 +389,7 @@ def test_clients_that_go_away(server):
     assert server.stop() == 0
 
 
-def test_other_users(server):
+def test_other_users_are_refused(server):
     server.start()
     assert server.path.stat().st_mode & 0o7777 == 0o600
     code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
@@ -419,7 +419,7 @@ def all_different(answers):
     return set(counted)
 
 
-def test_hundred_clients_at_once(server):
+def test_hundred_concurrent_clients_get_distinct_addresses(server):
     server.start()
     with concurrent.futures.ThreadPoolExecutor(100) as pool:
         got = list(pool.map(lambda i: server.plan(f"c{i}", "rail1", "rail2", "rail3", "rail4"), range(100)))
@@ -450,7 +450,7 @@ def one_direct(server, plugins, ns, command, container):
     return json.loads(p.stdout)["ips"][0]["address"].split("/")[0] if command == "ADD" else None
 
 
-def test_server_and_processes_on_one_store(server, direct):
+def test_server_and_plugin_processes_share_a_store(server, direct):
     server.start()
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         candidate = [pool.submit(server.plan, f"s{i}", "rail1") for i in range(100)]
@@ -490,7 +490,7 @@ def test_process_gets_the_lock_while_the_server_is_busy(server, direct):
     assert worst < 5  # it gives up after 30
 
 
-def test_the_server_waits_its_turn(server):
+def test_server_waits_for_the_stores_lock(server):
     server.start()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         with store_taken(server):
@@ -505,7 +505,7 @@ def test_the_server_waits_its_turn(server):
 # --- crashes ---
 
 
-def test_killed_in_the_middle(server):
+def test_killed_server_loses_no_allocated_address(server):
     """A client with a response has the addresses in it, one without can retry, and no address is allocated twice."""
     held = {}
     for turn in range(6):
@@ -576,7 +576,7 @@ def test_socket_of_another_program_is_left_alone(server):
     server.start()
 
 
-def test_full_disk(server):
+def test_full_disk_fails_requests_without_allocation(server):
     folder = server.tmp / "small"
     folder.mkdir()
     server.state = folder / "state"
@@ -609,7 +609,7 @@ def test_full_disk(server):
 # --- signals ---
 
 
-def test_reload(server):
+def test_pools_are_reloaded_by_sighup(server):
     server.start()
     assert addresses(server.plan("c1", "rail1")[1]) == ["172.16.1.10"]
     file = server.pools / "rails.conf"
@@ -688,7 +688,7 @@ def test_next_server_starts_while_the_last_one_ends(server, tmp_path):
     assert addresses(server.plan("c1")[1]) == ["172.16.1.10", "172.16.2.10"]
 
 
-def test_pid_file_and_privileges(server):
+def test_server_writes_its_pid_and_drops_privileges(server):
     pid = server.tmp / "pid"
     server.start("--pid-file", pid)
     wait_for(pid.exists, "the pid file")
@@ -705,7 +705,7 @@ def test_pid_file_and_privileges(server):
     assert "the sandbox refused" not in server.log.read_text()
 
 
-def test_sandbox_off(server):
+def test_sandbox_can_be_switched_off(server):
     server.start("--sandbox", "off")
     assert "Seccomp:\t0\n" in open(f"/proc/{server.process.pid}/status").read()
     said = [line for line in map(json.loads, server.log.read_text().splitlines()) if line["msg"] == "no sandbox"]
@@ -715,7 +715,7 @@ def test_sandbox_off(server):
     assert r.returncode == 2 and "variable UNIRAIL_SANDBOX is 'maybe', wants one of on|off|log" in r.stderr, r
 
 
-def test_socket_activation(server):
+def test_socket_of_systemd_is_inherited(server):
     """systemd listens; requests that arrive while no server runs are answered by the next one."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(server.path))
@@ -758,7 +758,7 @@ def at(server, *pools):
     return {"type": "spiderpool", "default_ipv4_ippool": list(pools), "ipam_unix_socket_path": str(server.path)}
 
 
-def test_macvlan(lab, served):
+def test_macvlan_gets_its_address_from_the_server(lab, served):
     pod = lab.pod()
     conf = lab.macvlan("rail0", at(served, "rail0"))
     r = lab.add(conf, pod)
@@ -769,7 +769,7 @@ def test_macvlan(lab, served):
     assert lab.used() == {}
 
 
-def test_all_rails_in_one_request(lab, served):
+def test_all_rails_of_a_pod_are_one_request(lab, served):
     served.stop()
     served.start("--log-level", "debug")
     pod = lab.pod()
@@ -785,7 +785,7 @@ def test_all_rails_in_one_request(lab, served):
     assert lab.used() == {}
 
 
-def test_server_is_down(lab, served):
+def test_missing_server_fails_add_and_del(lab, served):
     pod = lab.pod()
     conf = lab.macvlan("rail0", at(served, "rail0"))
     lab.add(conf, pod)
@@ -799,7 +799,7 @@ def test_server_is_down(lab, served):
     assert lab.used() == {}
 
 
-def test_server_dies_while_pods_start(lab, served):
+def test_killed_server_while_pods_start(lab, served):
     conf = lab.macvlan("rail0", at(served, "rail0"))
     pods = [lab.pod(f"p{i}") for i in range(12)]
     running = [(p, lab.popen("ADD", conf, p)) for p in pods]
@@ -818,7 +818,7 @@ def test_server_dies_while_pods_start(lab, served):
     assert lab.used() == {}
 
 
-def test_conflict_by_the_server(lab, served):
+def test_address_in_conflict_is_quarantined_by_the_server(lab, served):
     """The server quarantines an address that another host uses, and the pod gets another one."""
     run(["ip", "-n", lab.fabric, "addr", "add", "172.16.1.10/24", "dev", "br-rail0"])
     conf = lab.macvlan("rail0", {**at(served, "rail0"), "enable_ip_conflict_detection": True})

@@ -22,26 +22,26 @@ def conf(ipam=None, version="1.0.0", **more):
     ({"mtu": -1}, 7, ["mtu"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam dhcp type is not supported"]),
 ])
-def test_refused(lab, more, code, contains):
+def test_kernel_without_ipoib_is_reported_and_nothing_changed(lab, more, code, contains):
     pod = lab.pod()
     before = state(lab.node), pod.state()
     lab.fail("ADD", {**conf(), **more}, pod, code=code, contains=contains)
     assert (state(lab.node), pod.state()) == before
 
 
-def test_status(lab):
+def test_status_on_a_kernel_without_ipoib(lab):
     lab.fail("STATUS", conf(version="1.1.0"), lab.pod(), code=50, contains=["load module ib_ipoib"])
 
 
 @pytest.mark.parametrize("more", [{}, {"master": ""}, {"pkey": "x"}])
-def test_del_without_anything(lab, more):
+def test_del_without_state_succeeds(lab, more):
     pod = lab.pod()
     lab.delete({**conf(), **more}, pod)
     lab.delete({**conf(), **more}, pod)
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_del_without_namespace(lab):
+def test_del_without_a_namespace_succeeds(lab):
     """The original fails here: `failed to open netns ""`."""
     pod = lab.pod()
     pod.netns = ""

@@ -24,7 +24,7 @@ def files(lab):
 
 @pytest.mark.parametrize("more", [{}, {"mode": "l3"}, {"linkInContainer": True, "master": "inner0"}],
                          ids=["l2", "l3", "in the pod"])
-def test_kernel_without_ipvlan(lab, more):
+def test_kernel_without_ipvlan_is_reported_before_any_change(lab, more):
     """The error is reported before any change. The original reports `failed to rename ipvlan` of a link in the pod: a
     later error hides the kernel's."""
     pod = lab.pod()
@@ -35,7 +35,7 @@ def test_kernel_without_ipvlan(lab, more):
     assert (state(lab.node), pod.state()) == before and files(lab) == []
 
 
-def test_status(lab):
+def test_status_on_a_kernel_without_ipvlan(lab):
     pod = lab.pod()
     e = lab.fail("STATUS", conf(STATIC4, "1.1.0"), pod, code=50)
     assert e["msg"] == LACKS
@@ -47,11 +47,11 @@ def test_status(lab):
     ({"mtu": "big"}, ["mtu"]),
     ({"master": 7}, ["master"]),
 ])
-def test_bad_conf(lab, more, contains):
+def test_invalid_configuration_is_refused(lab, more, contains):
     lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=7, contains=contains)
 
 
-def test_chained_master(lab):
+def test_interface_of_prev_result_becomes_the_master(lab):
     """The only interface of prevResult is the master; with two interfaces the master is ambiguous."""
     pod = lab.pod()
     c = conf()
@@ -67,7 +67,7 @@ def test_cni_args_are_ignored(lab):
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
-def test_del_needs_no_master(lab, netns):
+def test_del_succeeds_without_the_master(lab, netns):
     """The original looks for the default route's device, to delete."""
     pod, c = lab.pod(), conf(host_local(lab))
     del c["master"]
@@ -80,7 +80,7 @@ def test_del_needs_no_master(lab, netns):
         assert link_names(pod.ns) == ["lo"]
 
 
-def test_check_wants_an_ipvlan(lab):
+def test_check_refuses_a_link_of_another_kind(lab):
     pod = lab.pod()
     prev = lab.add({**conf(STATIC4), "type": "macvlan"}, pod)
     for plugins in (lab.plugins, REFERENCE):
@@ -88,14 +88,14 @@ def test_check_wants_an_ipvlan(lab):
                  contains="Error: Container interface net1 not of type ipvlan")
 
 
-def test_gc(lab):
+def test_gc_releases_addresses_of_unlisted_containers(lab):
     pod, c = lab.pod(), conf(host_local(lab), "1.1.0")
     lab.add({**c, "type": "macvlan"}, pod)
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pod)
     assert files(lab) == []
 
 
-def test_rail_of_unirail_cni(lab):
+def test_ipvlan_rail_of_unirail_cni_fails_before_other_networks(lab):
     """The error comes before the network of the other plugin is attached."""
     lab.rail_pools()
     nets = lab.all_networks()

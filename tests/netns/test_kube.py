@@ -76,7 +76,7 @@ def failed(path, text, **kw):
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_both_versions_and_both_kinds_of_key(pki, serve, tmp_path, version, kind):
+def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys(pki, serve, tmp_path, version, kind):
     s = serve(pki.leaf(f"{kind}", kind=kind), [GOOD], tls=version)
     code, said = ask(config(tmp_path, pki, s.port))
     assert code == 0 and "v1.99.0" in said, said
@@ -93,7 +93,7 @@ def test_session_is_resumed_after_a_broken_connection(pki, serve, tmp_path, vers
     assert s.reused == [False, True, True]
 
 
-def test_server_name(pki, serve, tmp_path):
+def test_server_name_is_sent_and_verified(pki, serve, tmp_path):
     """A name is looked up, sent and checked; an address is checked and never sent."""
     s = serve(pki.server, [GOOD])
     assert ask(config(tmp_path, pki, s.port, "localhost"))[0] == 0
@@ -101,26 +101,26 @@ def test_server_name(pki, serve, tmp_path):
     assert s.names == ["localhost", None]
 
 
-def test_tls_server_name(pki, serve, tmp_path):
+def test_configured_tls_server_name_is_verified(pki, serve, tmp_path):
     s = serve(pki.leaf("other", "DNS:kubernetes"), [GOOD])
     failed(config(tmp_path, pki, s.port), "the server's certificate is for kubernetes, not for '127.0.0.1'")
     assert ask(config(tmp_path, pki, s.port, cluster="tls-server-name: kubernetes"))[0] == 0
 
 
 @pytest.mark.parametrize("names", ["DNS:127.0.0.1", "IP:127.0.0.2", ""])
-def test_another_address(pki, serve, tmp_path, names):
+def test_certificate_of_another_address_is_refused(pki, serve, tmp_path, names):
     s = serve(pki.leaf("wrong", names), [GOOD])
     failed(config(tmp_path, pki, s.port), "not for '127.0.0.1'")
     assert s.requests == 0
 
 
-def test_another_name(pki, serve, tmp_path):
+def test_certificate_of_another_name_is_refused(pki, serve, tmp_path):
     s = serve(pki.leaf("wrong", "DNS:example.com,IP:127.0.0.1"), [GOOD])
     failed(config(tmp_path, pki, s.port, "localhost"),
            "the server's certificate is for example.com, 127.0.0.1, not for 'localhost'")
 
 
-def test_wrong_ca(pki, serve, tmp_path):
+def test_certificate_of_another_ca_is_refused(pki, serve, tmp_path):
     other = h2.Pki(tmp_path / "other")
     s = serve(pki.server, [GOOD])
     failed(config(tmp_path, pki, s.port, ca=other.ca),
@@ -128,19 +128,19 @@ def test_wrong_ca(pki, serve, tmp_path):
     assert s.requests == 0
 
 
-def test_expired(pki, serve, tmp_path):
+def test_expired_certificate_is_refused(pki, serve, tmp_path):
     s = serve(pki.leaf("old", days=-1), [GOOD])
     failed(config(tmp_path, pki, s.port), "the server's certificate has expired on 20")
 
 
-def test_client_certificate_for_a_server(pki, serve, tmp_path):
+def test_client_certificate_of_a_server_is_refused(pki, serve, tmp_path):
     """The extended key usage is verified."""
     s = serve(pki.leaf("usage", usage="clientAuth"), [GOOD])
     failed(config(tmp_path, pki, s.port), "the server's certificate may not be used by a server")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_client_certificate(pki, serve, tmp_path, version):
+def test_client_certificate_is_sent(pki, serve, tmp_path, version):
     s = serve(pki.server, [GOOD], client_ca=pki.ca, tls=version)
     candidate = f"client-certificate: {pki.client[0]}\n    client-key: {pki.client[1]}"
     assert ask(config(tmp_path, pki, s.port, user=candidate))[0] == 0
@@ -151,18 +151,18 @@ def test_client_certificate(pki, serve, tmp_path, version):
            "it does not know the CA of our certificate (unknown_ca)")
 
 
-def test_key_of_another_certificate(pki, serve, tmp_path):
+def test_key_of_another_certificate_is_refused(pki, serve, tmp_path):
     s = serve(pki.server)
     failed(config(tmp_path, pki, s.port, user=f"client-certificate: {pki.client[0]}\n    client-key: {pki.server[1]}"),
            "the key does not belong to the certificate")
 
 
-def test_no_http2(pki, serve, tmp_path):
+def test_server_without_http2_is_refused(pki, serve, tmp_path):
     failed(config(tmp_path, pki, serve(pki.server, alpn=("http/1.1",)).port), "the server does not speak 'h2'")
     failed(config(tmp_path, pki, serve(pki.server, alpn=None).port), "the server does not speak 'h2'")
 
 
-def test_not_tls(pki, tmp_path):
+def test_server_without_tls_is_refused(pki, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def greet():
             c, _ = listener.accept()
@@ -173,20 +173,20 @@ def test_not_tls(pki, tmp_path):
         failed(config(tmp_path, pki, listener.getsockname()[1]), "the server does not speak TLS")
 
 
-def test_connection_refused(pki, tmp_path):
+def test_refused_connection_is_reported(pki, tmp_path):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
         failed(config(tmp_path, pki, port), f"kube: get /version: '127.0.0.1:{port}': connect: Connection refused (ECONNREFUSED)")
 
 
-def test_silent_server(pki, tmp_path):
+def test_silent_server_times_out(pki, tmp_path):
     """The server accepts the connection and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         failed(config(tmp_path, pki, s.getsockname()[1]), "no TLS handshake within 875 ms", timeout="1s")
 
 
-def test_unknown_name(pki, tmp_path):
+def test_unknown_host_name_is_reported(pki, tmp_path):
     failed(config(tmp_path, pki, 1, "no-such-host.invalid"), "look up 'no-such-host.invalid': ")
 
 
@@ -201,14 +201,14 @@ def test_429_and_503_are_retried(pki, serve, tmp_path):
     assert (s.requests, s.connections) == (4, 1)
 
 
-def test_429_for_ever(pki, serve, tmp_path):
+def test_permanent_429_ends_in_an_error(pki, serve, tmp_path):
     s = serve(pki.server, [h2.answer(429, b"", retry_after=1)])
     failed(config(tmp_path, pki, s.port), "no answer within 3000 ms; previous attempt: kube: get /version: 429 Too Many "
            "Requests", timeout="3s")
     assert 2 <= s.requests <= 3
 
 
-def test_refusals(pki, serve, tmp_path):
+def test_refusals_of_the_server_are_reported(pki, serve, tmp_path):
     s = serve(pki.server, [h2.answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden",
                                            "message": "User \"x\" cannot\nget path"})])
     failed(config(tmp_path, pki, s.port), "kube: get /version: 403 Forbidden: User \"x\" cannot get path")
@@ -223,14 +223,14 @@ def test_broken_response_is_retried(pki, serve, tmp_path, bad):
     assert s.requests == 3
 
 
-def test_half_a_body(pki, serve, tmp_path):
+def test_truncated_response_is_an_error(pki, serve, tmp_path):
     def half(stream):
         return h2.answer(body=b'{"gitVer', end=False)(stream) + h2.reset(2)(stream)
     s = serve(pki.server, [half])
     failed(config(tmp_path, pki, s.port), "the server reset the stream: INTERNAL_ERROR")
 
 
-def test_garbage(pki, serve, tmp_path):
+def test_invalid_response_is_an_error(pki, serve, tmp_path):
     failed(config(tmp_path, pki, serve(pki.server, [h2.answer(body=b"<html>")]).port),
            "kube: get /version: the answer: 1:1:")
     failed(config(tmp_path, pki, serve(pki.server, [lambda stream: b"HTTP/1.1 400 Bad Request\r\n\r\n"]).port, ),
@@ -238,12 +238,12 @@ def test_garbage(pki, serve, tmp_path):
     failed(config(tmp_path, pki, serve(pki.server, [h2.answer(body=b"")]).port), "unexpected end of JSON")
 
 
-def test_no_answer(pki, serve, tmp_path):
+def test_missing_response_times_out(pki, serve, tmp_path):
     s = serve(pki.server, [h2.nothing])
     failed(config(tmp_path, pki, s.port), "kube: get /version: no answer within 1000 ms", timeout="1s")
 
 
-def test_no_settings(pki, serve, tmp_path):
+def test_missing_http2_settings_are_an_error(pki, serve, tmp_path):
     s = serve(pki.server, greet=False)
     failed(config(tmp_path, pki, s.port), "no HTTP/2 SETTINGS within 875 ms", timeout="1s")
 
@@ -258,7 +258,7 @@ def test_token_file_is_read_again_after_401(pki, serve, tmp_path):
     assert s.requests == 2
 
 
-def test_fixed_token_is_not_retried(pki, serve, tmp_path):
+def test_fixed_token_is_not_sent_again_after_401(pki, serve, tmp_path):
     data = base64.b64encode(pki.ca.read_bytes()).decode()
     s = serve(pki.server, [h2.answer(401, {"kind": "Status", "code": 401, "message": "Unauthorized"})])
     path = config(tmp_path, pki, s.port)
@@ -268,7 +268,7 @@ def test_fixed_token_is_not_retried(pki, serve, tmp_path):
 
 
 @pytest.mark.parametrize("text, reason", [("", "is empty"), ("a b\n", "is not a token"), (None, "No such file or directory (ENOENT)")])
-def test_invalid_token_files(pki, tmp_path, text, reason):
+def test_invalid_token_files_are_refused(pki, tmp_path, text, reason):
     token = tmp_path / "token"
     if text is not None:
         token.write_text(text)
@@ -284,7 +284,7 @@ def exec_user(tmp_path, script):
             "      interactiveMode: Never")
 
 
-def test_exec_plugin(pki, serve, tmp_path):
+def test_token_of_an_exec_plugin_is_used(pki, serve, tmp_path):
     user = exec_user(tmp_path, f"""echo run >>{tmp_path}/runs
 test "$1 $B" = "a c" || exit 9
 echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info
@@ -302,11 +302,11 @@ echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","
     ("kill -9 $$", "signal 9 ended it"),
     ("head -c 300000 /dev/zero", "it wrote more than"),
 ])
-def test_exec_plugins_that_fail(pki, tmp_path, script, reason):
+def test_failed_exec_plugins_are_reported(pki, tmp_path, script, reason):
     failed(config(tmp_path, pki, 1, user=exec_user(tmp_path, script)), reason)
 
 
-def test_exec_plugin_that_does_not_exist(pki, tmp_path):
+def test_missing_exec_plugin_is_reported(pki, tmp_path):
     user = exec_user(tmp_path, "")
     (tmp_path / "login").unlink()
     failed(config(tmp_path, pki, 1, user=user), "it cannot be executed: get it from example.com")

@@ -91,14 +91,14 @@ def watch(tmp_path, pki):
         w.server.close()
 
 
-def test_changes(watch):
+def test_changes_of_objects_are_reported(watch):
     w = watch(listed(5, thing("a", 3)),
               watched(event("ADDED", thing("b", 6)), event("MODIFIED", thing("a", 7)), event("DELETED", thing("b", 8)),
                       event("BOOKMARK", thing("", 9)), end=False))
     w.wait("ADDED thing a 3", "SYNCED things 1", "ADDED thing b 6", "MODIFIED thing a 7", "DELETED thing b 6")
 
 
-def test_410_reports_the_difference(watch):
+def test_list_after_410_reports_the_missed_changes(watch):
     """Changes that the watch missed are reported: one object was deleted, one created, one changed, one recreated."""
     w = watch(listed(5, thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4)), watched(GONE),
               listed(20, thing("a", 1), thing("c", 15), thing("d", 16, "other"), thing("e", 17)), OPEN)
@@ -106,7 +106,7 @@ def test_410_reports_the_difference(watch):
            "MODIFIED thing c 15", "DELETED thing d 4", "ADDED thing d 16", "ADDED thing e 17", "DELETED thing b 2")
 
 
-def test_410_as_a_status(watch):
+def test_410_in_a_status_object_causes_a_list(watch):
     w = watch(listed(5, thing("a", 1)), h2.answer(410, {"kind": "Status", "code": 410}), listed(9), OPEN)
     w.wait("ADDED thing a 1", "SYNCED things 1", "DELETED thing a 1")
 
@@ -124,7 +124,7 @@ def test_reconnect_reads_the_servers_version_first(watch):
     w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6")
 
 
-def test_server_restored_from_a_backup(watch):
+def test_lower_version_after_a_restore_causes_a_list(watch):
     """The server's version is lower than the client's: a watch from the client's version would never report
     anything."""
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
@@ -141,7 +141,7 @@ def test_invalid_event_ends_only_its_watch(watch, bad):
     w.wait("SYNCED things 0", "ADDED thing a 6", "ADDED thing b 7")
 
 
-def test_a_page_that_is_cut_short(watch):
+def test_truncated_page_is_requested_again(watch):
     half = h2.answer(body=b'{"kind":"L","metadata":{"resourceVersion":"5"},"items":[' +
                      json.dumps(thing("a", 1)).encode() + b',{"metada')
     w = watch(half, listed(5, thing("a", 1), thing("b", 2)), OPEN)
@@ -149,14 +149,14 @@ def test_a_page_that_is_cut_short(watch):
     assert "the answer is truncated" in w.said()
 
 
-def test_pages(watch):
+def test_list_is_read_in_pages(watch):
     def page(next, *things):
         return h2.answer(body={"metadata": {"resourceVersion": "5", "continue": next}, "items": things})
     w = watch(page("x/y=", thing("a", 1)), page("z", thing("b", 2)), page("", thing("c", 3)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 2", "ADDED thing c 3", "SYNCED things 3")
 
 
-def test_expired_continue_token(watch):
+def test_expired_continue_token_restarts_the_list(watch):
     first = h2.answer(body={"metadata": {"resourceVersion": "5", "continue": "x"}, "items": [thing("a", 1)]})
     w = watch(first, h2.answer(410, {"kind": "Status", "code": 410, "reason": "Expired"}),
               listed(9, thing("b", 8)), OPEN)
@@ -187,7 +187,7 @@ def test_429_of_a_watch_waits_for_retry_after(watch):
     assert time.monotonic() - began > 1.5
 
 
-def test_json(watch):
+def test_watch_is_printed_as_json(watch):
     w = watch(listed(5, thing("a", 1)), OPEN, more=("-o", "json"))
     w.wait(json.dumps({"type": "ADDED", "object": thing("a", 1)}, separators=(",", ":")))
 

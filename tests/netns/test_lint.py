@@ -59,7 +59,7 @@ def errors(found):
 ALL = "---".join([POOL, NETWORK, NAD, JOB])
 
 
-def test_manifests_that_agree(tmp_path):
+def test_consistent_manifests_have_no_findings(tmp_path):
     assert lint(tmp_path, ALL) == []
     assert lint(tmp_path, POOL, NETWORK, NAD, JOB) == []
 
@@ -87,7 +87,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("right,wrong,what,field,text", FAULTS)
-def test_one_fault(tmp_path, right, wrong, what, field, text):
+def test_each_fault_is_found(tmp_path, right, wrong, what, field, text):
     assert right in ALL
     found = errors(lint(tmp_path, ALL.replace(right, wrong)))
     assert [f for f in found if f["object"] == what and f["field"].startswith(field) and text in f["text"]], found
@@ -99,13 +99,13 @@ def test_injection_needs_no_devices_in_the_pod(tmp_path):
     assert lint(tmp_path, POOL, NETWORK, job) == []
 
 
-def test_overlapping_pools_in_two_files(tmp_path):
+def test_overlapping_pools_in_two_files_are_found(tmp_path):
     found = errors(lint(tmp_path, POOL, POOL.replace("rail0", "rail1")))
     assert found and "rail" in found[0]["text"] and found[0]["origin"].startswith(str(tmp_path))
     assert lint(tmp_path, POOL, POOL.replace("rail0", "rail1").replace("172.16.1.", "172.16.2.")) == []
 
 
-def test_the_same_object_twice(tmp_path):
+def test_object_given_twice_is_found(tmp_path):
     found = errors(lint(tmp_path, POOL, POOL))
     assert any(f["field"] == "metadata.name" and "m0.yaml:1" in f["text"] for f in found), found
 
@@ -115,7 +115,7 @@ def test_reference_to_a_kind_that_is_not_given_is_a_warning(tmp_path):
     assert [f["level"] for f in found] == ["warning"] and "team/net0" in found[0]["text"]
 
 
-def test_pool_smaller_than_the_workload(tmp_path):
+def test_pool_smaller_than_its_workload_is_found(tmp_path):
     deployment = """
 kind: Deployment
 metadata: {name: web, namespace: team}
@@ -142,7 +142,7 @@ def test_a_file_that_is_not_yaml_names_its_line(tmp_path):
     ("--- {kind: Pod, metadata: {name: a, annotations: {k8s.v1.cni.cncf.io/networks: none}}}\n", 1),
     ("--- # a comment\nkind: Pod\nmetadata: {name: a, annotations: {k8s.v1.cni.cncf.io/networks: none}}\n---\n", 2),
 ])
-def test_a_document_in_the_line_of_its_mark(tmp_path, mark, line):
+def test_document_on_the_line_of_its_marker_is_read(tmp_path, mark, line):
     found = lint(tmp_path, mark)
     assert [f["origin"] for f in found] == [f"{tmp_path}/m0.yaml:{line}"]
 
@@ -173,7 +173,7 @@ def test_overlaps_and_references_among_many_objects(tmp_path):
     assert "n77" in next(f["text"] for f in found if f["object"].endswith("/twin"))
 
 
-def test_item_of_a_list(tmp_path):
+def test_objects_of_a_list_are_checked(tmp_path):
     text = json.dumps({"kind": "List", "items": [{"kind": "SpiderIPPool", "metadata": {"name": "a"}, "spec": {"subnet": "nonsense"}}]})
     found = errors(lint(tmp_path, text))
     assert found[0]["origin"].endswith("m0.yaml:1 items[0]") and found[0]["field"] == "spec.subnet"

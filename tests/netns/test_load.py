@@ -28,7 +28,7 @@ class Container:
         self.id, self.netns, self.args = f"load-{i}", lab.shared.netns, ""
 
 
-def test_two_hundred_adds_on_a_pool_of_two_hundred(lab):
+def test_200_concurrent_adds_use_up_a_pool_of_200(lab):
     """No address is lost or allocated twice; then all are released and allocated again."""
     lab.pools(f"[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.{9 + COUNT}\n")
     conf = lab.macvlan("rail0", lab.ipam("p"))
@@ -47,7 +47,7 @@ def test_two_hundred_adds_on_a_pool_of_two_hundred(lab):
         assert lab.used() == {}
 
 
-def test_adds_and_dels_mixed(lab):
+def test_concurrent_adds_and_dels_lose_no_address(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.109\n")
     conf = lab.macvlan("rail0", lab.ipam("p"))
     first = [Container(lab, f"a{i}") for i in range(100)]
@@ -66,7 +66,7 @@ def test_adds_and_dels_mixed(lab):
     assert {r["containerId"] for r in used.values()} == {p.id for p in second} and len(used) == 50
 
 
-def test_concurrent_adds_with_host_local(lab, tmp_path):
+def test_concurrent_adds_with_host_local_get_distinct_addresses(lab, tmp_path):
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
             "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.10", "rangeEnd": "172.16.1.109"}]]}
     conf = lab.macvlan("rail0", ipam)
@@ -79,7 +79,7 @@ def test_concurrent_adds_with_host_local(lab, tmp_path):
     assert not list((tmp_path / "n" / "rail0").glob("172.*"))
 
 
-def test_concurrent_pods(make_lab):
+def test_concurrent_pods_do_not_affect_another(make_lab):
     """Whole pods concurrently: links, rules and the node's side of one do not affect another."""
     lab = make_lab(rails=2)
     lab.rail_pools()
@@ -129,7 +129,7 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 
 
 @pytest.mark.parametrize("call", MOMENTS)
-def test_killed_anywhere_in_add(lab, tmp_path, call):
+def test_del_and_add_succeed_after_a_kill_anywhere_in_add(lab, tmp_path, call):
     """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
     the next ADD works."""
     lab.rail_pools(rest="0s")
@@ -156,7 +156,7 @@ def test_killed_anywhere_in_add(lab, tmp_path, call):
     lab.delete(conf, pod, ifname="eth0")
 
 
-def test_killed_in_del(lab, tmp_path):
+def test_del_succeeds_after_a_killed_del(lab, tmp_path):
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     for n in (1, 2, 4, 6):
@@ -172,7 +172,7 @@ def test_killed_in_del(lab, tmp_path):
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
-def test_killed_while_waiting_for_the_gateway(lab, sig):
+def test_del_succeeds_after_a_kill_while_waiting_for_the_gateway(lab, sig):
     """The longest wait of an ADD, during which a runtime's timeout is likely."""
     lab.rail_pools()
     run(["ip", "-n", lab.fabric, "addr", "flush", "dev", "br-rail0"])

@@ -23,7 +23,7 @@ def call(lab, verb, pod, by, version="1.0.0", **more):
 
 
 @pytest.mark.parametrize("v6", [False, True])
-def test_same_as_debians(make_lab, metas, v6):
+def test_results_equal_debians(make_lab, metas, v6):
     lab = make_lab(v6=v6)
     seen = []
     for by in (metas, REFERENCE):
@@ -44,7 +44,7 @@ def test_same_as_debians(make_lab, metas, v6):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_result_of_every_version(lab, metas, pod, version):
+def test_result_is_printed_in_every_cni_version(lab, metas, pod, version):
     """The original prints 1.0.0's form whatever the version: an older runtime finds no address."""
     got = lab.add(conf("loopback", version), pod, plugins=metas)
     got.pop("dns", None)
@@ -65,7 +65,7 @@ def test_prev_result_is_passed_on(lab, metas, pod):
     lab.ok("CHECK", conf("loopback", prevResult=before), pod, plugins=metas)
 
 
-def test_lo_that_is_already_up(lab, metas, pod):
+def test_loopback_that_is_already_up_stays_up(lab, metas, pod):
     for _ in range(2):
         assert lab.add(conf("loopback"), pod, plugins=metas) == lo(pod)
     for _ in range(2):
@@ -73,7 +73,7 @@ def test_lo_that_is_already_up(lab, metas, pod):
     assert "UP" not in link(pod.ns, "lo")["flags"]
 
 
-def test_an_address_that_is_not_loopback(lab, metas, pod):
+def test_loopback_with_another_address_is_refused(lab, metas, pod):
     """The original sets lo up before it checks the address."""
     ip(pod.ns, "addr", "add", "10.0.0.9/24", "dev", "lo")
     lab.fail("ADD", conf("loopback"), pod, contains='loopback interface found with non-loopback address "10.0.0.9"',
@@ -83,7 +83,7 @@ def test_an_address_that_is_not_loopback(lab, metas, pod):
     lab.fail("CHECK", conf("loopback"), pod, contains='non-loopback address "10.0.0.9"', plugins=metas)
 
 
-def test_check(lab, metas, pod):
+def test_check_requires_a_loopback_that_is_up(lab, metas, pod):
     result = lab.add(conf("loopback"), pod, plugins=metas)
     lab.ok("CHECK", conf("loopback", prevResult=result), pod, plugins=metas)
     ip(pod.ns, "addr", "del", "127.0.0.1/8", "dev", "lo")
@@ -95,15 +95,15 @@ def test_check(lab, metas, pod):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
-def test_del_without_a_namespace(lab, metas, pod, netns):
+def test_del_without_a_namespace_succeeds(lab, metas, pod, netns):
     lab.delete(conf("loopback"), pod, plugins=metas, netns=netns)
 
 
-def test_add_without_a_namespace(lab, metas, pod):
+def test_add_without_a_namespace_is_refused(lab, metas, pod):
     lab.fail("ADD", conf("loopback"), pod, 8, 'failed to Statfs "/run/netns/unirail-not-there"', plugins=metas,
              netns="/run/netns/unirail-not-there")
 
 
-def test_status_and_gc(lab, metas, pod):
+def test_status_and_gc_succeed(lab, metas, pod):
     lab.ok("STATUS", conf("loopback", "1.1.0"), pod, plugins=metas)
     lab.ok("GC", conf("loopback", "1.1.0", **{"cni.dev/valid-attachments": []}), pod, plugins=metas)

@@ -51,7 +51,7 @@ def test_same_state_and_result_as_debians(make_lab, v6, ipam, more):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_result_of_every_version(lab, version):
+def test_result_is_printed_in_every_cni_version(lab, version):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4, version)
     if version != "1.1.0":
@@ -73,7 +73,7 @@ def test_result_of_every_version(lab, version):
     lab.delete(conf, pod)
 
 
-def test_result_bytes_of_1_0_0(lab):
+def test_result_has_the_bytes_of_the_original(lab):
     """Sorted keys, four spaces, no end of line: as recorded from the current original."""
     pod = lab.pod()
     conf = lab.macvlan("rail0", {"type": "static", "addresses": STATIC4["addresses"]},
@@ -87,21 +87,21 @@ def test_result_bytes_of_1_0_0(lab):
 
 @pytest.mark.parametrize("mode,flag", [("bridge", "bridge"), ("private", "private"), ("vepa", "vepa"),
                                        ("passthru", "passthru"), ("", "bridge")])
-def test_modes(lab, mode, flag):
+def test_each_macvlan_mode_is_set(lab, mode, flag):
     pod = lab.pod()
     lab.add(lab.macvlan("rail0", **{"mode": mode}), pod)
     found = link(pod.ns, "net1")
     assert found["linkinfo"]["info_data"]["mode"] == flag and "UP" in found["flags"]
 
 
-def test_mtu_is_the_masters(lab):
+def test_default_mtu_is_that_of_the_master(lab):
     pod = lab.pod()
     lab.add(lab.macvlan("rail0"), pod)
     assert link(pod.ns, "net1")["mtu"] == 9000
 
 
 @pytest.mark.parametrize("source", ["runtime", "args", "conf"])
-def test_mac_precedence(lab, source):
+def test_mac_of_runtime_config_has_precedence(lab, source):
     pod = lab.pod()
     more, args = {"mac": "0a:00:00:00:00:01"}, None
     if source != "conf":
@@ -113,7 +113,7 @@ def test_mac_precedence(lab, source):
     assert result["interfaces"][0]["mac"] == link(pod.ns, "net1")["address"] == want[source]
 
 
-def test_master_is_the_default_routes_device(lab):
+def test_default_master_is_the_device_of_the_default_route(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0")
     del conf["master"]
@@ -121,7 +121,7 @@ def test_master_is_the_default_routes_device(lab):
     assert link(pod.ns, "net1")["mtu"] == 1500  # eth0's
 
 
-def test_link_in_container(lab):
+def test_master_may_be_in_the_container(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "add", "inner0", "type", "veth", "peer", "name", "inner1")
     ip(pod.ns, "link", "set", "inner0", "up")
@@ -130,7 +130,7 @@ def test_link_in_container(lab):
 
 
 @pytest.mark.parametrize("v6", [False, True])
-def test_packets_pass(make_lab, v6):
+def test_packets_reach_the_gateway(make_lab, v6):
     lab = make_lab(v6=v6)
     a, b = lab.pod("a"), lab.pod("b")
     text = json.dumps(DUAL if v6 else STATIC4)
@@ -151,7 +151,7 @@ def test_arp_notify_is_set(lab):
 # --- DEL ---
 
 
-def test_del_again_and_again(lab):
+def test_repeated_del_succeeds(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4)
     lab.delete(conf, pod)  # before ADD
@@ -162,11 +162,11 @@ def test_del_again_and_again(lab):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
-def test_del_without_namespace(lab, netns):
+def test_del_without_a_namespace_succeeds(lab, netns):
     lab.delete(lab.macvlan("rail0", STATIC4), lab.pod(), netns=netns)
 
 
-def test_del_without_master(lab):
+def test_del_without_the_master_succeeds(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4)
     lab.add(conf, pod)
@@ -214,7 +214,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_check_finds(lab, damage):
+def test_check_finds_each_kind_of_damage(lab, damage):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4)
     conf["prevResult"] = lab.add(conf, pod)
@@ -225,7 +225,7 @@ def test_check_finds(lab, damage):
     assert "net1" in e["msg"], e
 
 
-def test_check_finds_another_kind_of_link(lab):
+def test_check_finds_a_link_of_another_kind(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0")
     conf["prevResult"] = lab.add(conf, pod)
@@ -234,7 +234,7 @@ def test_check_finds_another_kind_of_link(lab):
     lab.fail("CHECK", conf, pod, contains=["macvlan", "net1"])
 
 
-def test_check_needs_prev_result(lab):
+def test_check_without_prev_result_is_refused(lab):
     lab.fail("CHECK", lab.macvlan("rail0"), lab.pod(), contains="prevResult")
 
 
@@ -252,7 +252,7 @@ def test_check_needs_prev_result(lab):
     ({"ipam": {"type": "static", "addresses": []}}, None, ["IPAM plugin returned missing IP config"]),
     ({"ipam": {"type": "static", "addresses": [{"address": "x"}]}}, None, ["address", "'x'"]),
 ])
-def test_bad_conf_changes_nothing(lab, more, code, contains):
+def test_invalid_configuration_changes_nothing(lab, more, code, contains):
     pod = lab.pod()
     conf = {**lab.macvlan("rail0"), **more}
     before = state(lab.node), pod.state()
@@ -260,7 +260,7 @@ def test_bad_conf_changes_nothing(lab, more, code, contains):
     assert (state(lab.node), pod.state()) == before
 
 
-def test_name_taken(lab):
+def test_interface_name_in_use_is_refused(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
@@ -270,13 +270,13 @@ def test_name_taken(lab):
 
 @pytest.mark.parametrize("netns,contains", [("/run/netns/unirail-test-not-there", "no such file or directory"),
                                          ("/etc/passwd", "unknown FS magic")])
-def test_bad_namespace(lab, netns, contains):
+def test_invalid_namespace_is_refused(lab, netns, contains):
     before = state(lab.node)
     lab.fail("ADD", lab.macvlan("rail0", STATIC4), lab.pod(), netns=netns, contains=contains)
     assert state(lab.node) == before
 
 
-def test_no_cap_net_admin(lab, tmp_path):
+def test_missing_cap_net_admin_is_reported(lab, tmp_path):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4)
     wrapped = tmp_path / "wrapped"
@@ -312,7 +312,7 @@ def strace(lab, tmp_path, *options):
 
 
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
-def test_interface_name_that_exists_on_the_node(lab, tmp_path, ifname, final):
+def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifname, final):
     """Before Linux 6.15 the kernel looks for the new link's name on the node, where the request is
     made, and says EEXIST: the node has an eth0. (This kernel would not mind.)"""
     pod, log = lab.pod(), tmp_path / "log"
@@ -325,7 +325,7 @@ def test_interface_name_that_exists_on_the_node(lab, tmp_path, ifname, final):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_killed_before_the_link_has_its_name(lab, tmp_path):
+def test_del_finds_a_link_killed_before_its_rename(lab, tmp_path):
     """Killed at every request; DEL also finds the link by its temporary name."""
     for n in range(1, 30):
         pod = lab.pod()
@@ -341,7 +341,7 @@ def test_killed_before_the_link_has_its_name(lab, tmp_path):
 
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
-def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
+def test_failed_kernel_request_leaves_nothing(lab, tmp_path, call):
     """The request is not sent, or executed and its answer lost, also that of the rename: the original of ipvlan
     leaves the link under its temporary name."""
     pod = lab.pod()
@@ -381,7 +381,7 @@ def test_unknown_ipam_plugin_is_executed(lab, tmp_path):
     lab.delete(conf, pod, plugins=other)
 
 
-def test_status_and_gc_forward(lab):
+def test_status_and_gc_are_forwarded_to_the_ipam(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0", STATIC4, "1.1.0")
     lab.ok("STATUS", conf, pod)

@@ -85,7 +85,7 @@ def test_added_by_one_plugin_deleted_by_the_other(make_lab, where, name, maker, 
 
 
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
-def test_pods_of_both_side_by_side(lab, where, maker, deleter):
+def test_pods_of_both_plugins_coexist(lab, where, maker, deleter):
     """Each continues where the other stopped, and neither releases the other's addresses."""
     conf, one, two = [macvlan(host_local(lab, "172.16.1.0/24"))], lab.pod("one"), lab.pod("two")
     chain("ADD", lab, conf, one, where[maker])
@@ -96,7 +96,7 @@ def test_pods_of_both_side_by_side(lab, where, maker, deleter):
 
 
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
-def test_namespace_deleted_before_del(lab, where, maker, deleter):
+def test_del_succeeds_after_the_namespace_was_deleted(lab, where, maker, deleter):
     pod = lab.pod()
     conf = macvlan(host_local(lab, "172.16.1.0/24"), cniVersion="1.0.0", name="net")
     lab.add(conf, pod, plugins=where[maker])
@@ -108,7 +108,7 @@ def test_namespace_deleted_before_del(lab, where, maker, deleter):
 
 
 @pytest.mark.parametrize("path", sorted((HOSTS / "libcni-1.3.0").glob("*")), ids=lambda p: p.name[:11])
-def test_prev_result_from_libcnis_cache(make_lab, where, path):
+def test_prev_result_is_read_from_libcnis_cache(make_lab, where, path):
     """The runtime's file of a pod that the originals made: CHECK and DEL take its result."""
     lab = make_lab(v6=True)
     pod = lab.pod()
@@ -177,17 +177,17 @@ def m(lab, where):
 
 
 @pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "HEAD"])
-def test_multus_pod(lab, where, head):
+def test_pod_of_multus_is_deleted(lab, where, head):
     m = Migrated(lab, where, head)
     m.add()
     assert m.ok().err == ""
     m.gone()
     assert link(lab.node, "dev0")["mtu"] == 1450
-    m.ok()  # again: nothing to do
+    m.ok()  # a second DEL has no effect
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-none"])
-def test_multus_pod_without_namespace(m, netns):
+def test_pod_of_multus_without_a_namespace_is_deleted(m, netns):
     """As after a reboot: the NIC was deleted with the namespace, and neither Multus' plugin nor unirail reports it."""
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
@@ -219,7 +219,7 @@ def test_delegates_are_deleted_in_reverse_with_cached_inputs(m):
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
-def test_scratch_file_cut_by_a_power_loss(m, keep):
+def test_truncated_scratch_file_does_not_fail_del(m, keep):
     m.add()
     scratch = m.multus.scratch(m.pod)
     scratch.write_bytes(scratch.read_bytes()[:int(scratch.stat().st_size * keep)])
@@ -228,14 +228,14 @@ def test_scratch_file_cut_by_a_power_loss(m, keep):
     m.gone()
 
 
-def test_scratch_file_lost(m):
+def test_missing_scratch_file_does_not_fail_del(m):
     m.add()
     m.multus.scratch(m.pod).unlink()
     m.ok()
     m.gone()
 
 
-def test_cache_lost_or_cut(m):
+def test_missing_or_truncated_cache_does_not_fail_del(m):
     """The scratch file is enough."""
     m.add()
     m.multus.cached(m.pod, "rail0", "net1").write_text('{"kind":"cniCac')
@@ -244,7 +244,7 @@ def test_cache_lost_or_cut(m):
     m.gone()
 
 
-def test_a_delegate_that_cannot_be_read(m):
+def test_unreadable_delegate_is_deleted_from_its_cache_file(m):
     """An unreadable delegate still has a position, and its cache file has its configuration."""
     m.add()
     scratch = m.multus.scratch(m.pod)
@@ -255,7 +255,7 @@ def test_a_delegate_that_cannot_be_read(m):
     m.gone()
 
 
-def test_a_failing_delegate_stops_nothing_and_is_tried_again(m):
+def test_failing_delegate_is_retried_and_others_are_deleted(m):
     m.add()
     c = m.call(path=str(m.candidate))  # ptp is not found
     assert c.status == 1 and "podnet" in c.json["msg"] and "eth0" in c.json["msg"] and 'find plugin "ptp"' in c.json["msg"], c
@@ -264,7 +264,7 @@ def test_a_failing_delegate_stops_nothing_and_is_tried_again(m):
     m.gone()
 
 
-def test_a_failing_delegate_without_cache_file_keeps_the_scratch_file(m):
+def test_scratch_file_stays_until_a_failing_delegate_is_deleted(m):
     m.add()
     m.multus.cached(m.pod, "podnet", "eth0").unlink()
     assert m.call(path=str(m.candidate)).status == 1
@@ -273,7 +273,7 @@ def test_a_failing_delegate_without_cache_file_keeps_the_scratch_file(m):
     m.gone()
 
 
-def test_other_pods_are_left_alone(m):
+def test_files_of_other_pods_stay(m):
     """Includes a pod whose id contains the id of this one."""
     m.add()
     other = m.lab.pod("other")
@@ -286,7 +286,7 @@ def test_other_pods_are_left_alone(m):
     m.gone()
 
 
-def test_own_pod(m):
+def test_pod_of_unirail_is_deleted_beside_files_of_multus(m):
     """A pod attached by unirail, on a node with Multus' files of other pods."""
     m.add()
     own = m.lab.pod("own")
@@ -295,7 +295,7 @@ def test_own_pod(m):
     assert link_names(own.ns) == ["lo"] and len(m.multus.files(m.pod)) == 5 and len(held(m.lab)) == 4
 
 
-def test_called_by_multus_as_its_delegate(m):
+def test_unirail_as_delegate_leaves_the_file_of_multus(m):
     """Multus' file exists until its delegates are deleted: Multus deletes the other delegates itself."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
@@ -304,7 +304,7 @@ def test_called_by_multus_as_its_delegate(m):
     assert c.status == 0 and link_names(pod.ns) == ["lo"] and m.multus.files(pod) == [pod.id], c
 
 
-def test_unirail_cni_among_the_delegates(m):
+def test_del_takes_over_from_multus_with_unirail_as_delegate(m):
     """unirail takes over from Multus, one of whose delegates was unirail-cni."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
@@ -315,17 +315,17 @@ def test_unirail_cni_among_the_delegates(m):
 
 
 @pytest.mark.parametrize("folder,contains", [("", ""), ("var/lib", "absolute path")])
-def test_del_without_files_of_multus(m, folder, contains):
+def test_del_succeeds_without_files_of_multus(m, folder, contains):
     m.add()
     c = m.ok(conf={**m.conf(), "multusCniDir": folder})
     assert contains in c.err and len(m.multus.files(m.pod)) == 5
 
 
-def test_no_directory_of_multus(m):
+def test_del_succeeds_without_the_directory_of_multus(m):
     m.ok(conf={**m.conf(), "multusCniDir": "/nonexistent"})
 
 
-def test_device_file(m):
+def test_device_file_of_multus_is_removed(m):
     """Multus keeps one for each delegate with a device."""
     folder = pathlib.Path("/var/run/k8s.cni.cncf.io/devinfo/cni")
     folder.mkdir(parents=True, exist_ok=True)
@@ -372,7 +372,7 @@ def test_pods_of_single_plugins_deleted_by_multus(m):
 
 
 @pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
-def test_back_to_multus(m, version):
+def test_multus_deletes_pods_of_unirail(m, version):
     result = attach(m, conf=back(m, version=version))
     assert sorted(link_names(m.pod.ns)) == ["eth0", "lo", "net1", "net3", "rdma1"] and len(held(m.lab)) == 4
     modes = {p: p.stat().st_mode & 0o777 for p in [m.multus.folder, m.multus.scratch(m.pod), m.multus.cached(m.pod, "rail0", "net1")]}
@@ -387,7 +387,7 @@ def test_back_to_multus(m, version):
     assert link(m.lab.node, "dev0")["mtu"] == 1450
 
 
-def test_back_to_multus_without_namespace(m):
+def test_multus_deletes_pods_of_unirail_without_a_namespace(m):
     m.confs.pop()
     m.confs[1]["plugins"].pop()  # the original sbr fails without one, whoever calls it
     attach(m)
@@ -443,7 +443,7 @@ def test_own_cache_entry_stays_until_all_networks_are_deleted(m):
     m.gone()
 
 
-def test_configuration_changed_since(m):
+def test_del_uses_the_networks_of_the_cache_entry(m):
     """The cache entry has the pod's networks; a configuration of another name has no entry."""
     attach(m)
     m.ok()  # under the same name, with other networks: theirs only
@@ -458,7 +458,7 @@ def test_failed_add_leaves_no_cache_entry(m):
     m.gone()
 
 
-def test_cache_entry_that_cannot_be_written(m):
+def test_add_fails_if_its_cache_entry_cannot_be_written(m):
     """A pod is not added without its cache entry."""
     conf = back(m)
     conf["cniDir"] = str(m.lab.tmp / "file")
@@ -470,7 +470,7 @@ def test_cache_entry_that_cannot_be_written(m):
     m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.candidate, contains="conf.cniDir is 'var/lib', wants an absolute path")
 
 
-def test_multus_own_file_is_not_touched(m):
+def test_file_of_multus_with_unirail_as_delegate_stays(m):
     """unirail-cni as a delegate of a Multus with the same cniDir."""
     conf = m.lab.rails([{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}], cniDir=str(m.multus.folder))
     m.multus.add(m.pod, m.confs[0], conf, run=False)
@@ -498,7 +498,7 @@ def test_gc_removes_cache_entries_of_deleted_pods(m):
         m.lab.delete({**conf, "name": "other"} if pod is pods[2] else conf, pod, ifname="eth0", plugins=m.candidate)
 
 
-def test_bin_dir(m):
+def test_multus_plugin_directory_has_precedence(m):
     """Multus' directory of plugins takes precedence, for unirail and for the plugins that it executes."""
     folder = m.lab.tmp / "bin"
     folder.mkdir()

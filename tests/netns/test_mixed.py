@@ -28,7 +28,7 @@ def mixed(lab):
     return lab.rails(nets, "1.0.0")
 
 
-def test_foreign_default_network(lab):
+def test_default_network_of_another_plugin(lab):
     """`bridge` is executed from CNI_PATH, the rails are unirail's; the coordinator uses bridge's eth0."""
     conf, pod = mixed(lab), lab.pod()
     result = lab.add(conf, pod, ifname="eth0", CNI_PATH=path(lab))
@@ -48,7 +48,7 @@ def test_foreign_default_network(lab):
     assert lab.state_dir.exists()
 
 
-def test_failing_rails_undo_the_executed_default_network(lab):
+def test_failing_rails_undo_the_default_network(lab):
     conf, pod = mixed(lab), lab.pod()
     conf["networks"][2]["plugins"][0]["master"] = "nic9"
     e = lab.fail("ADD", conf, pod, ifname="eth0", CNI_PATH=path(lab), contains="nic9")
@@ -56,14 +56,14 @@ def test_failing_rails_undo_the_executed_default_network(lab):
     assert not list((lab.tmp / "networks").glob("podnet/10.*"))
 
 
-def test_foreign_plugin_that_is_missing(lab):
+def test_missing_plugin_is_reported(lab):
     conf, pod = mixed(lab), lab.pod()
     before = state(lab.node), pod.state()
     lab.fail("ADD", conf, pod, ifname="eth0", contains=["bridge", str(lab.plugins)])
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
-def test_foreign_plugin_in_the_middle_of_a_rail(lab):
+def test_plugin_of_another_project_within_a_rail(lab):
     """macvlan (unirail), tuning (Debian), coordinator (unirail), for each rail."""
     lab.rail_pools()
     nets = lab.all_networks(coordinator={"mode": "underlay"})
@@ -80,7 +80,7 @@ def test_foreign_plugin_in_the_middle_of_a_rail(lab):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_coordinator_after_debians_macvlan(lab):
+def test_coordinator_works_after_debians_macvlan(lab):
     """A partly migrated chain: macvlan and host-local are Debian's, the coordinator is unirail's."""
     pod = lab.pod()
     results = []
@@ -97,7 +97,7 @@ def test_coordinator_after_debians_macvlan(lab):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_coordinator_passes_the_result_on(lab, version):
+def test_coordinator_returns_the_result_unchanged(lab, version):
     """Unchanged, in the configuration's version."""
     pod = lab.pod()
     prev = lab.add(lab.macvlan("eth0", {**STATIC, "addresses": [{"address": "172.16.0.20/24"}]}, version), pod,
@@ -106,7 +106,7 @@ def test_coordinator_passes_the_result_on(lab, version):
     assert got == prev
 
 
-def test_ipv6_only(make_lab):
+def test_ipv6_only_pod(make_lab):
     lab = make_lab(v6=True)
     lab.rail_pools(v6=True)
     nets = []
@@ -129,7 +129,7 @@ def test_ipv6_only(make_lab):
     assert nft(pod.ns) == []
 
 
-def test_gc_removes_the_nodes_side(lab):
+def test_gc_restores_the_node(lab):
     """Pods without a DEL: their veth pair is deleted with their addresses."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
@@ -143,7 +143,7 @@ def test_gc_removes_the_nodes_side(lab):
     assert ping(lab.node, live.host_veth, "172.16.0.11")
 
 
-def test_node_address_that_changes(lab):
+def test_second_add_succeeds_after_a_change_of_the_nodes_address(lab):
     """A second ADD after a change of the node's address must not fail at the routes of the first one."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
@@ -156,7 +156,7 @@ def test_node_address_that_changes(lab):
         lab.delete(conf, p, ifname="eth0")
 
 
-def test_foreign_ipam_gets_the_networks_name_and_version(lab):
+def test_ipam_of_another_project_gets_name_and_version(lab):
     """An IPAM plugin that unirail does not have, in a network of unirail-cni: name and version are passed on as by libcni; dhcp identifies leases by them."""
     folder = lab.tmp / "bin"
     folder.mkdir()

@@ -63,7 +63,7 @@ def gone(lab, pod):
 
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
-def test_networks_from_the_agent(lab, agent, type):
+def test_networks_of_the_agent_are_attached(lab, agent, type):
     two_rails(lab, agent, coordinator={"hijackCIDR": ["10.96.0.0/12"], "mode": "underlay", "podMACPrefix": ""})
     pod, c = lab.pod(), conf(lab, agent, type, clusterNetwork="podnet", defaultNetworks=["more"],
                              namespaceIsolation=True, globalNamespaces="infra", systemNamespaces=["a", "b"])
@@ -87,7 +87,7 @@ def test_networks_from_the_agent(lab, agent, type):
     lab.delete(c, pod, ifname="eth0")
 
 
-def test_status_and_usage_errors(lab, agent):
+def test_multus_status_and_usage_errors(lab, agent):
     two_rails(lab, agent)
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
@@ -135,7 +135,7 @@ def test_status_and_usage_errors(lab, agent):
                                "net2 [172.16.2.10/24] from team/rail1")
 
 
-def test_same_state_as_one_configuration(lab, agent):
+def test_requested_networks_leave_the_state_of_configured_ones(lab, agent):
     """Networks from one configuration and networks requested by annotation leave the same kernel state."""
     seen = []
     for way in ("asked", "written"):
@@ -159,7 +159,7 @@ def test_same_state_as_one_configuration(lab, agent):
     same(*seen, "the pod")
 
 
-def test_files_for_definitions_without_configuration(lab, agent):
+def test_definition_without_configuration_uses_a_file(lab, agent):
     """A definition without spec.config refers to a CNI configuration file, as the default network of a cluster often
     does."""
     folder = lab.tmp / "net.d"
@@ -187,7 +187,7 @@ def test_files_for_definitions_without_configuration(lab, agent):
     gone(lab, pod)
 
 
-def test_requests_of_a_pod(lab, agent):
+def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     """MAC, addresses, the default route, cni-args, a device: written to the keys that each plugin reads."""
     seen = lab.tmp / "seen.json"
     spy = lab.tmp / "bin" / "spy"
@@ -222,7 +222,7 @@ def test_requests_of_a_pod(lab, agent):
     gone(lab, pod)
 
 
-def test_one_definition_twice(lab, agent):
+def test_definition_is_attached_twice(lab, agent):
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", rail(lab, "rail0")),
                    ("team/rail0", "net2", rail(lab, "rail0")))
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
@@ -232,7 +232,7 @@ def test_one_definition_twice(lab, agent):
     gone(lab, pod)
 
 
-def test_own_networks_and_the_first_replaced(lab, agent):
+def test_default_network_annotation_replaces_the_first_network(lab, agent):
     """delegates of a Multus configuration, networks of unirail; v1.multus-cni.io/default-network replaces the first
     one."""
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")))
@@ -283,7 +283,7 @@ def shim(agent, **more):
             "clusterNetwork": "/host/etc/cni/net.d/10-podnet.conflist", **more}
 
 
-def test_in_place_of_the_shim(lab, agent):
+def test_settings_of_the_multus_daemon_are_used(lab, agent):
     """The daemon's file has precedence over the netconf, and its paths are those of its container."""
     node = as_daemon(lab, agent, json.dumps({
         "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "error", "cniConfigDir": "/host/etc/cni/net.d",
@@ -303,14 +303,14 @@ def test_in_place_of_the_shim(lab, agent):
 
 @pytest.mark.parametrize("text, contains", [
     ("{", "daemon-config.json"), ("[]", "daemon-config.json"), ('{"cniDir": 7}', "daemon-config.json.cniDir")])
-def test_settings_of_the_shim_that_are_wrong(lab, agent, text, contains):
+def test_invalid_settings_of_the_multus_daemon_fail_add_only(lab, agent, text, contains):
     """An ADD reports the error; a DEL releases as much as it can."""
     node, pod = as_daemon(lab, agent, text), lab.pod()
     lab.fail("ADD", shim(agent), pod, ifname="eth0", contains=contains, **node)
     lab.delete(shim(agent), pod, ifname="eth0", **node)
 
 
-def test_without_the_agent(lab, agent):
+def test_missing_agent_fails_add(lab, agent):
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     before = state(lab.node), pod.state()
@@ -321,7 +321,7 @@ def test_without_the_agent(lab, agent):
     lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", contains="does not answer")
 
 
-def test_what_the_agent_refuses(lab, agent):
+def test_refusal_of_the_agent_is_reported(lab, agent):
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     text = "pod 'team/pod': network 'team/rail9': cannot find a network-attachment-definition (rail9) in namespace (team)"
     agent.status, agent.answer = 500, {"code": 7, "message": text}
@@ -341,7 +341,7 @@ def test_what_the_agent_refuses(lab, agent):
 
 
 @pytest.mark.parametrize("type, reference", [("host-device", "specify either"), ("sriov", "deviceID")])
-def test_an_add_without_a_device_of_its_networks_resource_says_why(lab, agent, type, reference):
+def test_add_without_an_allocated_device_names_the_resource(lab, agent, type, reference):
     """The plugin knows that no deviceID came, the agent knows which resource the pod does not have."""
     reason = "network 'team/vf': the pod has no device of resource 'x/other' left: its containers have x/vf"
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/vf", "net1", {"cniVersion": "1.0.0", "name": "vf", "type": type}),
@@ -352,7 +352,7 @@ def test_an_add_without_a_device_of_its_networks_resource_says_why(lab, agent, t
     gone(lab, pod)
 
 
-def test_failing_rail_undoes_all_networks(lab, agent):
+def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
     two_rails(lab, agent)
     agent.answer["networks"][2]["config"]["plugins"][0]["master"] = "nic9"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
@@ -380,7 +380,7 @@ def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
     gone(lab, kept)
 
 
-def test_readiness_file(lab, agent):
+def test_missing_readiness_file_delays_add(lab, agent):
     two_rails(lab, agent)
     ready = lab.tmp / "ready"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet", readinessindicatorfile=str(ready))
@@ -401,7 +401,7 @@ def test_readiness_file(lab, agent):
     ({"clusterNetwork": 7}, "conf.clusterNetwork is 7"),
     ({"clusterNetwork": "x", "namespaceIsolation": "yes"}, "conf.namespaceIsolation"),
 ])
-def test_refused_configurations(lab, agent, more, contains):
+def test_invalid_configurations_are_refused(lab, agent, more, contains):
     pod = lab.pod()
     lab.fail("ADD", conf(lab, agent, **more), pod, 7, ifname="eth0", contains=contains)
     lab.delete(conf(lab, agent, **more), pod, ifname="eth0")
@@ -446,7 +446,7 @@ def test_pod_of_multus_deleted_by_unirail(lab, agent, head):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -2])
-def test_cache_entry_truncated_by_a_power_loss(lab, agent, cut):
+def test_truncated_cache_entry_does_not_fail_del(lab, agent, cut):
     """libcni's cache also has the networks: a truncated entry must not make every DEL fail."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
@@ -472,7 +472,7 @@ def test_del_without_a_cache_entry_releases_addresses(lab, agent):
     lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", contains="it is not attached")
 
 
-def test_add_killed_at_any_call(lab, agent):
+def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
     """The cache entry is written before anything is created, so a DEL finds what a killed ADD left, without the
     agent."""
     two_rails(lab, agent)
@@ -492,7 +492,7 @@ def test_add_killed_at_any_call(lab, agent):
 
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
-def test_delete_on_a_full_disk(lab, agent, type):
+def test_del_succeeds_on_a_full_disk(lab, agent, type):
     """cniDir and the cluster network's addresses have no byte and no inode left."""
     two_rails(lab, agent)
     with small_disk(lab.tmp / "multus") as disk, small_disk(lab.tmp / "networks") as addresses:

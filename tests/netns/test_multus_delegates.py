@@ -66,7 +66,7 @@ def without(d, *keys):
     return {k: v for k, v in d.items() if k not in keys}
 
 
-def test_plugins_keep_their_own_keys(lab, agent, recorder):
+def test_plugins_get_their_own_keys_and_arguments(lab, agent, recorder):
     """Keys that a network of unirail-cni has as well, CNI_ARGS, and runtimeConfig."""
     own = {"deviceID": "a", "ifname": "b", "cniArgs": "c", "defaultRoute": ["d"], "nad": "e", "plugins": ["f"], "name": "g",
            "capabilities": {"mac": True}}
@@ -97,7 +97,7 @@ def test_plugins_keep_their_own_keys(lab, agent, recorder):
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.0", "0.4.0"])
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
-def test_each_network_has_its_own_result(lab, agent, recorder, type, version):
+def test_each_network_gets_its_own_result(lab, agent, recorder, type, version):
     """Addresses without interface, links of the node, renamed links and DNS are returned to the network that reported
     them."""
     pod = lab.pod()
@@ -125,7 +125,7 @@ def test_each_network_has_its_own_result(lab, agent, recorder, type, version):
     gone(lab, pod)
 
 
-def test_result_of_an_own_rail_in_an_older_version(lab, agent):
+def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
     """libcni's cache has the result in its CNI version; 0.3.1 has no MTU. CHECK succeeds nevertheless."""
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", {**with_files(lab, "rail0"), "cniVersion": "0.2.0"}))
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
@@ -140,7 +140,7 @@ def test_result_of_an_own_rail_in_an_older_version(lab, agent):
     assert leases(lab) == []
 
 
-def test_cache_entries_of_another_version(lab, agent, recorder):
+def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
     """The keys that a later unirail wrote beside those of Multus are unknown: Multus' own keys are used."""
     pod = lab.pod()
     agent.networks(("kube-system/podnet", None, podnet(lab)),
@@ -163,7 +163,7 @@ def test_cache_entries_of_another_version(lab, agent, recorder):
 
 
 @pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
-def test_a_netconf_without_version_has_its_first_delegates(lab, agent, recorder, delegate, prints):
+def test_netconf_without_version_has_that_of_its_first_delegate(lab, agent, recorder, delegate, prints):
     """As Multus, which prints the result of its first delegate; 0.1.0 has no interfaces, and one address for each
     family."""
     pod = lab.pod()
@@ -181,7 +181,7 @@ def test_a_netconf_without_version_has_its_first_delegates(lab, agent, recorder,
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
 
 
-def test_a_definition_without_version_is_passed_on_without_one(lab, agent, recorder):
+def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder):
     pod = lab.pod()
     said = {"ip4": {"ip": "10.7.0.2/24", "gateway": "10.7.0.1"}, "dns": {}}
     agent.networks(("kube-system/podnet", None, podnet(lab)),
@@ -203,7 +203,7 @@ def test_a_definition_without_version_is_passed_on_without_one(lab, agent, recor
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
-def test_a_delegate_of_an_old_version_without_addresses(lab, agent, recorder, first, version):
+def test_result_without_addresses_of_an_old_version(lab, agent, recorder, first, version):
     """libcni stores and passes on such a result; only a conversion to 0.2.0 needs an address."""
     pod = lab.pod()
     nothing = {"cniVersion": version, "dns": {}}
@@ -243,7 +243,7 @@ def valid(*pods):
     return [{"containerID": p.id, "ifname": "eth0"} for p in pods]
 
 
-def test_gc_reaches_plugins_and_ipam(lab, agent, recorder):
+def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
     """A cache entry is lost, and with it the owner of an address. The entries of other containers have the network."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)), ("team/rail0", "net7", rail_1_1(lab)))
     kept, lost = lab.pod("kept"), lab.pod("lost")
@@ -266,7 +266,7 @@ def test_gc_reaches_plugins_and_ipam(lab, agent, recorder):
     assert leases(lab) == []
 
 
-def test_gc_of_networks_in_the_netconf(lab, recorder):
+def test_gc_of_networks_without_cache_entries(lab, recorder):
     """No container has a cache entry any more."""
     pod = lab.pod()
     c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),
@@ -293,7 +293,7 @@ def test_gc_releases_nothing_of_a_running_container(lab, agent, recorder):
     lab.delete(c, one, ifname="eth0", CNI_PATH=str(recorder.bin))
 
 
-def test_gc_keeps_entries_of_others(lab, agent, recorder):
+def test_gc_retains_entries_of_other_networks(lab, agent, recorder):
     """Entries of Multus itself, and of another network in the same directory, whose containers are not in the runtime's
     list."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))

@@ -67,7 +67,7 @@ def without_ours(state):
 
 
 @pytest.mark.parametrize("case", chains("macvlan"))
-def test_macvlan(make_lab, mixed, plugins, case):
+def test_macvlan_nads_run_on_debians_plugins(make_lab, mixed, plugins, case):
     seen = []
     for folder in (plugins, mixed):
         lab = lab_of(make_lab, folder)
@@ -82,7 +82,7 @@ def test_macvlan(make_lab, mixed, plugins, case):
 
 
 @pytest.mark.parametrize("case", chains("ipvlan") + chains("vlan"))
-def test_types_that_this_kernel_does_not_have(make_lab, mixed, case):
+def test_nads_of_missing_link_kinds_reach_the_kernel(make_lab, mixed, case):
     """Debian's plugins read the configuration to its end: the error is the kernel's."""
     lab = lab_of(make_lab, mixed)
     pod = lab.pod()
@@ -92,7 +92,7 @@ def test_types_that_this_kernel_does_not_have(make_lab, mixed, case):
     lab.ok("DEL", {**first, "cniVersion": case["version"], "name": "n"}, pod)
 
 
-def test_tuning(make_lab, mixed):
+def test_tuning_nads_run_on_debians_plugin(make_lab, mixed):
     lab = lab_of(make_lab, mixed)
     pod = lab.pod()
     tuning = [p for case in CASES if case.get("config") for p in json.loads(case["config"]).get("plugins", [])

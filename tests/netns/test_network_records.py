@@ -129,7 +129,7 @@ def test_gc_checks_a_recorded_definition_that_its_add_checked(lab, agent, record
     assert recorder.called("GC") != [] and records(lab) == []
 
 
-def test_trust_that_comes_or_goes_makes_another_record(lab, agent, recorder):  # noqa: F811
+def test_changed_trust_creates_another_record(lab, agent, recorder):  # noqa: F811
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     for i, trusted in enumerate([True, False, True]):
@@ -185,7 +185,7 @@ def test_damaged_record_is_not_executed(lab, agent, recorder, spoil, written_aga
     assert (leases(lab) == []) == (written_again or spoil is spoil_content)
 
 
-def test_records_do_not_grow_without_a_limit(lab, agent):
+def test_number_of_records_is_limited_by_namespace(lab, agent):
     """At most 64 records for a namespace: an ADD beyond the limit succeeds, and other namespaces have their own
     limit."""
     folder(lab).mkdir(parents=True, mode=0o700)
@@ -234,7 +234,7 @@ def test_add_succeeds_on_a_full_disk_without_a_record(lab, agent, tmp_path):
     assert len(records(lab)) == 1, "the next ADD writes it"
 
 
-def test_gc_keeps_records_of_pods_added_meanwhile(lab, agent, recorder):  # noqa: F811
+def test_gc_retains_records_of_pods_added_meanwhile(lab, agent, recorder):  # noqa: F811
     """Its ADD may have found the record, and so did not write one."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
@@ -251,7 +251,7 @@ def test_gc_keeps_records_of_pods_added_meanwhile(lab, agent, recorder):  # noqa
 
 
 @pytest.mark.parametrize("ns, status", [("team", 0), ("kube-system", 1)])
-def test_a_tenants_recorded_network_does_not_fail_gc_for_ever(lab, agent, recorder, ns, status):  # noqa: F811
+def test_failing_network_of_a_tenant_does_not_fail_gc(lab, agent, recorder, ns, status):  # noqa: F811
     """Its plugin fails each GC: the error is logged, but returned to the runtime only for an administrator's
     network."""
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})

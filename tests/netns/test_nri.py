@@ -142,7 +142,7 @@ class Runtime:
         return dict(decode(answer))[1]
 
     def adjust(self, message):
-        """({variable: value}, [(type, hard, soft)])"""
+        """(({variable: value}, [(limit type, hard, soft)]))"""
         answer = dict(decode(self.call("CreateContainer", message)))
         env, limits = {}, []
         for tag, value in decode(answer.get(1, b"")):
@@ -199,7 +199,7 @@ def started_by_runtime(tmp_path, *options, step=None):
 VERBS = ["/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"]
 
 
-def test_eight_rails(tmp_path):
+def test_container_gets_variables_of_eight_rails(tmp_path):
     write_rails(tmp_path / "run", "pod-1", json.dumps(RAILS))
     with started_by_runtime(tmp_path) as (runtime, _):
         env, limits = runtime.adjust(create(devices=VERBS))
@@ -217,7 +217,7 @@ def test_container_without_rdma_is_not_touched(tmp_path):
         assert runtime.adjust(create(devices=["/dev/infiniband/rdma_cm", "/dev/null"])) == ({}, [])
 
 
-def test_own_variables_and_limits_stay(tmp_path):
+def test_variables_and_limits_of_the_container_stay(tmp_path):
     write_rails(tmp_path / "run", "pod-1", json.dumps(RAILS))
     with started_by_runtime(tmp_path) as (runtime, _):
         env, limits = runtime.adjust(create(devices=VERBS, env=["NCCL_IB_HCA=mlx5_7"],
@@ -234,7 +234,7 @@ def test_annotation_disables_tcp(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 7, "rails": []}', pytest.param(" " * 300000 + "{}", id="too large")])
-def test_damaged_rails_cost_only_the_variables(tmp_path, text):
+def test_damaged_rails_file_omits_only_its_variables(tmp_path, text):
     write_rails(tmp_path / "run", "pod-1", text)
     with started_by_runtime(tmp_path) as (runtime, _):
         assert runtime.adjust(create(devices=VERBS)) == ({}, [("RLIMIT_MEMLOCK", UNLIMITED, UNLIMITED)])
@@ -242,14 +242,14 @@ def test_damaged_rails_cost_only_the_variables(tmp_path, text):
 
 
 @pytest.mark.parametrize("uid", ["", ".", "..", "../../etc", "a/b"])
-def test_uid_is_not_used_as_a_path(tmp_path, uid):
+def test_invalid_uid_is_not_used_as_a_path(tmp_path, uid):
     write_rails(tmp_path / "run", "pod-1", json.dumps(RAILS))
     with started_by_runtime(tmp_path) as (runtime, _):
         env, limits = runtime.adjust(create(uid=uid, devices=VERBS))
     assert env == {} and limits
 
 
-def test_both_generations_and_unknown_methods(tmp_path):
+def test_both_protocol_versions_and_unknown_methods(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, _):
         assert dict(decode(runtime.call("Synchronize", field(1, pod()) + field(2, container(VERBS)) + number(3, 1)))) == {2: 1}
         assert runtime.call("Synchronize", field(1, pod())) == b""
@@ -260,14 +260,14 @@ def test_both_generations_and_unknown_methods(tmp_path):
         assert runtime.call("CreateContainer", b"\xff\xff")[0] == 3
 
 
-def test_frames_in_single_bytes(tmp_path):
+def test_frames_in_single_bytes_are_read(tmp_path):
     write_rails(tmp_path / "run", "pod-1", json.dumps(RAILS))
     with started_by_runtime(tmp_path, step=1) as (runtime, _):
         env, _ = runtime.adjust(create(devices=VERBS))
     assert env["NCCL_IB_HCA"] == "=" + HCAS
 
 
-def test_large_synchronize(tmp_path):
+def test_large_synchronize_message_is_read(tmp_path):
     """Hundreds of pods: a message of nearly 4 MiB."""
     pods = b"".join(field(1, pod(f"pod-{i}", note="x" * 8000)) for i in range(480))
     assert 3 << 20 < len(pods) < 4 << 20
@@ -278,7 +278,7 @@ def test_large_synchronize(tmp_path):
     assert rss < 4096, f"{rss} KiB resident after it"
 
 
-def test_ends_with_the_runtime(tmp_path):
+def test_plugin_ends_with_the_runtime(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, p):
         runtime.socket.close()
         assert p.wait(10) == 0
@@ -297,7 +297,7 @@ def accept(listener):
     return listener.accept()[0]
 
 
-def test_connects_again_after_the_runtime_restarts(tmp_path):
+def test_plugin_connects_again_after_a_runtime_restart(tmp_path):
     (tmp_path / "run").mkdir()
     path = str(tmp_path / "run" / "nri.sock")
     with plugin(tmp_path, "--socket", "/run/nri.sock") as p:
@@ -317,7 +317,7 @@ def test_connects_again_after_the_runtime_restarts(tmp_path):
     assert text.count("NRI plugin registered") == 2
 
 
-def test_refusal_is_named(tmp_path):
+def test_refusal_of_the_runtime_is_logged(tmp_path):
     candidate, reference = socket.socketpair()
     with candidate, plugin(tmp_path, fd=reference.fileno()) as p:
         reference.close()
@@ -337,7 +337,7 @@ def test_missing_nri_is_logged_once(tmp_path):
     assert (tmp_path / "log").read_text().count("no NRI on this node") == 1
 
 
-def test_invalid_descriptor():
+def test_invalid_socket_descriptor_is_refused():
     p = subprocess.run([UNIRAIL, "nri"], env={"NRI_PLUGIN_SOCKET": "x"}, capture_output=True, text=True)
     assert (p.returncode, p.stderr) == (1, "unirail nri: variable NRI_PLUGIN_SOCKET is 'x', wants a number\n")
     p = subprocess.run([UNIRAIL, "nri"], env={"NRI_PLUGIN_SOCKET": "99"}, capture_output=True, text=True)

@@ -120,7 +120,7 @@ def path(tmp_path):
     return tmp_path / "kubelet.sock"
 
 
-def test_devices_of_pods(path):
+def test_devices_of_pods_are_listed(path):
     # The kubelet sends one entry a device; node 0 is an empty message.
     answer = (pod("train", "worker-0",
                   container("main", devices("rdma/hca_shared", ["3"], 0), devices("nvidia.com/gpu", ["GPU-1"], 1),
@@ -146,13 +146,13 @@ def test_devices_of_pods(path):
     ]
 
 
-def test_no_pod_has_devices(path):
+def test_list_without_devices_is_empty(path):
     with kubelet(path, b""):
         assert rows(path) == []
         assert run(path).stdout == "no container of 0 pods on this node holds a device\n"
 
 
-def test_a_thousand_pods(path):
+def test_list_of_a_thousand_pods_is_read(path):
     """Beyond HTTP/2's first windows of 65535 bytes."""
     ids = [f"0000:{bus:02x}:00.{fn}" for bus in range(4) for fn in range(2)]
     answer = b"".join(pod("ns", f"pod-{i}", container("main", *(devices("rdma/rail", [d], 0) for d in ids)))
@@ -164,7 +164,7 @@ def test_a_thousand_pods(path):
              "numaNodes": [0]} for i in range(1000)]
 
 
-def test_compressed(path):
+def test_compressed_response_is_refused(path):
     """The client does not accept compression; grpc's server can be configured to compress nevertheless. The kubelet
     does not."""
     answer = pod("a", "b", container("c", devices("d", ["e"] * 100)))
@@ -172,7 +172,7 @@ def test_compressed(path):
         fails(path, "the answer is compressed, but the request does not accept compression")
 
 
-def test_largest_answer(path):
+def test_response_of_16_mib_is_the_largest(path):
     """An answer of 16 MiB is read, one byte more is refused."""
     room = 16 << 20
 
@@ -188,22 +188,22 @@ def test_largest_answer(path):
 @pytest.mark.parametrize("code,name", [(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
                                        (grpc.StatusCode.RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"),
                                        (grpc.StatusCode.INTERNAL, "INTERNAL")])
-def test_error_status(path, code, name):
+def test_error_status_of_the_server_is_reported(path, code, name):
     with kubelet(path, lambda context: context.abort(code, "100% of\nthe kübelet")):
         fails(path, f"v1.PodResourcesLister/List: {name}: 100% of the kübelet")
 
 
-def test_no_such_service(path):
+def test_server_without_the_service_is_reported(path):
     with kubelet(path, b"", service="v1beta1.Registration"):
         fails(path, "UNIMPLEMENTED")
 
 
-def test_not_protobuf(path):
+def test_response_that_is_not_protobuf_is_refused(path):
     with kubelet(path, b"\xff\xff\xff"):
         fails(path, "decode the kubelet's list of pod resources: 3 invalid bytes")
 
 
-def test_server_hangs(path):
+def test_hanging_server_times_out(path):
     stop = threading.Event()
     with kubelet(path, lambda context: stop.wait(30) and b""):
         # grpc's server ends the call at the deadline that we told it, at the same moment as we do.
@@ -212,7 +212,7 @@ def test_server_hangs(path):
     assert "no answer from" in text and "within 300 ms" in text or "DEADLINE_EXCEEDED" in text
 
 
-def test_server_says_nothing(path):
+def test_silent_server_times_out(path):
     stop = threading.Event()
     with peer(path, lambda conn: stop.wait(30)):
         fails(path, f"no answer from '{path}' within 300 ms", args=("--timeout", "300ms"))
@@ -220,7 +220,7 @@ def test_server_says_nothing(path):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", b"hello\n" * 10, b""])
-def test_no_grpc_server(path, answer):
+def test_server_without_grpc_is_reported(path, answer):
     def talk(conn):
         conn.recv(1 << 16)
         conn.sendall(answer)
@@ -229,7 +229,7 @@ def test_no_grpc_server(path, answer):
         fails(path, "the peer is not a gRPC server: it does not speak HTTP/2")
 
 
-def test_no_server_listens(path):
+def test_missing_server_is_reported(path):
     fails(path, f"connect to '{path}': No such file or directory (ENOENT): is the kubelet running")
     path.touch()
     fails(path, f"connect to '{path}': Connection refused (ECONNREFUSED): is the kubelet running")
@@ -237,6 +237,6 @@ def test_no_server_listens(path):
 
 
 @pytest.mark.parametrize("args,word", [(["--timeout", "0"], "timeout"), (["-o", "yaml"], "yaml"), (["web"], "web")])
-def test_mistakes(path, args, word):
+def test_usage_errors_exit_with_2(path, args, word):
     done = run(path, *args)
     assert done.returncode == 2 and word in done.stderr and done.stdout == ""

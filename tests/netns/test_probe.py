@@ -13,7 +13,7 @@ from lab import CLONE_NEWNET, enter, ip, libc, link, link_names, state, wait_for
 
 
 class Sniffer:
-    """Every frame on a link of a namespace, since it was made."""
+    """Records every frame on a link of a namespace since its creation."""
 
     def __init__(self, ns, dev):
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -107,7 +107,7 @@ def test_conflicts_are_not_detected_when_disabled(lab):
     assert lab.add(lab.macvlan("rail0", lab.ipam("rail0")), lab.pod())["ips"][0]["address"] == "172.16.1.10/24"
 
 
-def test_every_address_in_conflict(lab):
+def test_add_fails_if_every_address_is_in_conflict(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8\ngateway=172.16.1.1\n")
     other = squat(lab, "rail0", "172.16.1.8/24")
     pod = lab.pod()
@@ -117,7 +117,7 @@ def test_every_address_in_conflict(lab):
     assert pod.state() == before
 
 
-def test_gateway_unreachable_leaves_nothing(lab):
+def test_unreachable_gateway_leaves_nothing(lab):
     lab.rail_pools()
     ip(lab.fabric, "addr", "del", "172.16.1.1/24", "dev", "br-rail0")
     pod = lab.pod()
@@ -127,7 +127,7 @@ def test_gateway_unreachable_leaves_nothing(lab):
     assert lab.used() == {}
 
 
-def test_ipv6_conflict_and_gateway(make_lab):
+def test_ipv6_conflicts_and_gateways_are_detected(make_lab):
     lab = make_lab(v6=True)
     lab.rail_pools(v6=True)
     squat(lab, "rail0", "fd00:16:1::10/64", v6=True)
@@ -190,7 +190,7 @@ def test_detection_runs_on_all_rails_at_once(make_lab):
     assert lab.used() == {}
 
 
-def test_master_without_carrier(lab):
+def test_missing_carrier_is_reported_for_its_rail(lab):
     """A link without carrier is distinguished from a silent gateway and from errors of other rails."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
@@ -206,7 +206,7 @@ def test_master_without_carrier(lab):
     assert link_names(pod.ns) == ["lo"] and lab.used() == {}
 
 
-def test_carrier_comes_late(lab):
+def test_detection_waits_for_a_late_carrier(lab):
     """A link may take longer to come up than both tests may."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")

@@ -44,7 +44,7 @@ def test_every_plugin_is_tested():
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_version(plugins, plugin):
+def test_version_command_lists_all_versions(plugins, plugin):
     p = call(plugins, plugin, "VERSION", "")
     supported = json.loads(p.stdout)["supportedVersions"]
     assert p.returncode == 0
@@ -71,7 +71,7 @@ def test_version_does_not_read_stdin(plugins):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_plugin_without_cni_command(plugins, plugin):
+def test_plugin_without_cni_command_prints_about(plugins, plugin):
     p = call(plugins, plugin, None, "")
     lines = p.stderr.splitlines()
     assert p.returncode == 0 and p.stdout == "" and len(lines) == 2, p
@@ -92,17 +92,17 @@ def test_missing_variables_are_all_named(plugins, plugin):
     ({"CNI_IFNAME": ".."}, "interface name is . or ..", None),
     ({"CNI_IFNAME": "a/b"}, "interface name contains / or : or whitespace characters", None),
 ])
-def test_bad_variables(plugins, env, msg, details):
+def test_invalid_variables_are_refused(plugins, env, msg, details):
     error(call(plugins, "static", "ADD", conf(), **env), 4, msg, details)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_unknown_command(plugins, plugin):
+def test_unknown_command_is_refused(plugins, plugin):
     error(call(plugins, plugin, "FOO", conf(kind=plugin)), 4, "unknown CNI_COMMAND: FOO")
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_unknown_version(plugins, plugin):
+def test_unknown_version_is_refused(plugins, plugin):
     p = call(plugins, plugin, "ADD", conf("9.0.0", plugin))
     assert p.returncode == 1
     e = json.loads(p.stdout)
@@ -114,7 +114,7 @@ def test_unknown_version(plugins, plugin):
 @pytest.mark.parametrize("command,version", [
     ("CHECK", "0.3.1"), ("GC", "1.0.0"), ("STATUS", "1.0.0")])
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_command_needs_version(plugins, plugin, command, version):
+def test_command_unknown_in_the_version_is_refused(plugins, plugin, command, version):
     error(call(plugins, plugin, command, conf(version, plugin)), 1,
           f"config version does not allow {command}")
 
@@ -126,7 +126,7 @@ def test_command_needs_version(plugins, plugin, command, version):
     ("[" * 200000, 6, ""), ('{"name":"n\\u0000"}', None, ""),
 ])
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_bad_stdin(plugins, plugin, text, code, contains):
+def test_invalid_stdin_is_refused(plugins, plugin, text, code, contains):
     p = call(plugins, plugin, "ADD", text)
     assert p.returncode == 1 and p.stderr.count("\n") <= 1, p
     e = json.loads(p.stdout)
@@ -135,7 +135,7 @@ def test_bad_stdin(plugins, plugin, text, code, contains):
         assert e["code"] == code, e
 
 
-def test_config_without_version_is_0_1_0(plugins):
+def test_configuration_without_version_is_0_1_0(plugins):
     c = conf()
     del c["cniVersion"]
     p = call(plugins, "static", "ADD", c)
@@ -159,7 +159,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("version", GOLDEN)
-def test_result_bytes(plugins, version):
+def test_result_has_the_recorded_bytes(plugins, version):
     """Bytes recorded from the current original."""
     c = conf(version)
     c["ipam"]["routes"] = [ROUTES[0], {**ROUTES[1], "mtu": 1400, "table": 0}]
@@ -205,7 +205,7 @@ def test_override_allows_own_namespace(plugins):
     ("IgnoreUnknown=maybe", 4, "boolean"),
     ("IP=10.1.2.9", None, "CIDR notation"),
 ])
-def test_bad_cni_args(plugins, args, code, contains):
+def test_invalid_cni_args_are_refused(plugins, args, code, contains):
     p = call(plugins, "static", "ADD", conf(), CNI_ARGS=args)
     assert p.returncode == 1
     e = json.loads(p.stdout)
@@ -214,6 +214,6 @@ def test_bad_cni_args(plugins, args, code, contains):
         assert e["code"] in (code, 999), e
 
 
-def test_unknown_applet():
+def test_unknown_applet_is_refused():
     p = subprocess.run(["frobnicate"], executable=str(BINARY), capture_output=True, text=True)
     assert p.returncode == 127 and p.stderr.count("\n") == 1 and "frobnicate" in p.stderr

@@ -36,7 +36,7 @@ def failed(*args, name=None):
     return done.returncode, done.stderr
 
 
-def test_list():
+def test_rdma_list_equals_iproute2s():
     listed = json.loads(rdma("list", "-o", "json"))
     if not kernel_has_rdma():
         assert listed == []
@@ -50,7 +50,7 @@ def test_list():
         assert d["name"] in text
 
 
-def test_mode():
+def test_rdma_mode_equals_iproute2s():
     mode = json.loads(rdma("mode", "-o", "json"))
     if not kernel_has_rdma():
         assert mode == {"supported": False, "mode": None}
@@ -60,7 +60,7 @@ def test_mode():
     assert rdma("mode").startswith(mode["mode"])
 
 
-def test_iproute2_views():
+def test_rdma_views_equal_iproute2s():
     for words in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"]):
         if kernel_has_rdma():
             assert rdma(*words) == subprocess.run(["rdma", *words], capture_output=True, text=True, check=True).stdout
@@ -69,7 +69,7 @@ def test_iproute2_views():
                 1, "unirail rdma: the kernel has no RDMA (module ib_core is not loaded, or not built)\n")
 
 
-def test_iproute2_words(tmp_path):
+def test_arguments_of_iproute2_are_accepted(tmp_path):
     for words, said in {
             ("system", "set"): "system: unknown operand 'set', expected 'show'",
             ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",

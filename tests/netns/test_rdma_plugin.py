@@ -41,15 +41,15 @@ def has_rdma():
                                      check=True).stdout)["supported"]
 
 
-def test_only_in_a_chain(call):
+def test_rdma_plugin_without_a_chain_is_refused(call):
     refused(call("ADD", with_prev=False, deviceID=VF), 7, "RDMA-CNI is expected to be called as part of a plugin chain")
 
 
-def test_debug_is_a_bool(call):
+def test_debug_argument_must_be_a_bool(call):
     refused(call("ADD", deviceID=VF, args={"cni": {"debug": "yes"}}), 7, "conf.args.cni.debug")
 
 
-def test_without_rdma(call):
+def test_missing_rdma_is_reported(call):
     assert not has_rdma(), "this test is for a kernel without RDMA; with it the VM's case says more"
     refused(call("ADD", deviceID=VF), 50, "failed to get RDMA subsystem namespace awareness mode: ")
     refused(call("CHECK", deviceID=VF), 50, "failed to get RDMA subsystem namespace awareness mode: ")
@@ -58,13 +58,13 @@ def test_without_rdma(call):
 
 @pytest.mark.parametrize("more", [{"deviceID": VF}, {}, {"deviceID": "../x"}, {"deviceID": 7},
                                   {"args": {"cni": {"debug": 7}}}])
-def test_del_without_anything(call, more):
+def test_del_without_state_succeeds(call, more):
     c = call("DEL", **more)
     assert c.status == 0 and c.out == "", c
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"sandboxRdmaDevName": "a/b"}'])
-def test_del_with_a_broken_state(lab, metas, text):  # noqa: F811
+def test_del_with_an_invalid_state_file(lab, metas, text):  # noqa: F811
     (metas / "rdma").symlink_to(BINARY)
     pod = lab.pod()
     STATES.mkdir(parents=True, exist_ok=True)

@@ -85,7 +85,7 @@ def test_each_key_that_is_read_is_in_a_list():
     assert {k: str(v) for k, v in read.items() if k not in known} == {}
 
 
-def test_topics():
+def test_each_topic_is_printed():
     assert "state-dir DIR" in text("help", "settings", "agent") and "webhook-port" not in text("help", "settings", "agent")
     assert "webhook-port" in text("help", "settings", "controller") and "socket PATH" in text("help", "settings", "ipam")
     out = text("help", "settings")
@@ -116,7 +116,7 @@ def test_topics_fit_80_columns_and_have_a_man_page(topic, tmp_path):
     assert "mode" in (tmp_path / "unirail-macvlan.1").read_text()
 
 
-def test_the_paths_of_the_source_page_are_there():
+def test_paths_named_by_the_source_page_exist():
     """src/README.md names a function after its file, and in 'How to add' files that exist."""
     page = (ROOT / "src/README.md").read_text().split("## Three paths")[1]
     found = 0

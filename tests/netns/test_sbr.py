@@ -46,7 +46,7 @@ def test_same_state_and_result_as_debians(make_lab, metas, v6, ipam):
     assert states[1] == states[3]
 
 
-def test_table(lab, metas):
+def test_configured_table_gets_rules_only(lab, metas):
     """Only the rules are created: the routes of the table belong to another program."""
     pod = lab.pod()
     added(lab, metas, pod, TWO, table=300)
@@ -55,7 +55,7 @@ def test_table(lab, metas):
     assert "172.16.1.0/24 dev net1 src 172.16.1.20" in routes(pod.ns, "main")
 
 
-def test_tables_are_counted_from_100(lab, metas):
+def test_tables_are_numbered_from_100(lab, metas):
     """Two rails: rules with the kernel's priorities, the last one made first."""
     pod = lab.pod()
     for i in (1, 2):
@@ -70,7 +70,7 @@ def test_tables_are_counted_from_100(lab, metas):
     assert ping(pod.ns, "172.16.1.20", "172.16.1.1") and ping(pod.ns, "172.16.2.20", "172.16.2.1")
 
 
-def test_a_table_with_routes_and_no_rule_is_not_taken(lab, metas):
+def test_table_with_routes_and_no_rule_is_not_used(lab, metas):
     """The original adds its routes to a table of another program."""
     pod = lab.pod()
     ip(pod.ns, "route", "add", "10.1.0.0/16", "dev", "lo", "table", "100")
@@ -79,7 +79,7 @@ def test_a_table_with_routes_and_no_rule_is_not_taken(lab, metas):
     assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 101)
 
 
-def test_addresses_of_other_interfaces_are_left(lab, metas):
+def test_addresses_of_other_interfaces_get_no_rules(lab, metas):
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
     result["interfaces"].append({"name": "net2", "sandbox": pod.netns})
@@ -100,7 +100,7 @@ def test_no_address_of_the_interface_changes_nothing(lab, metas):
     assert pod.state() == before
 
 
-def test_gateways_of_the_configuration(make_lab, metas):
+def test_configured_gateways_replace_those_of_the_result(make_lab, metas):
     lab = make_lab(v6=True)
     pod = lab.pod()
     added(lab, metas, pod, DUAL, gateways=["172.16.1.9", "fd00:16:1::9"])
@@ -134,7 +134,7 @@ def test_failed_add_reverts_all_changes(lab, metas):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
-def test_del_without_a_namespace(lab, metas, netns):
+def test_del_without_a_namespace_succeeds(lab, metas, netns):
     """The original fails, and makes an empty file where the namespace was."""
     pod = lab.pod()
     lab.delete(conf("sbr"), pod, plugins=metas, netns=netns)
@@ -150,7 +150,7 @@ def test_add_creates_no_file_for_a_missing_namespace(lab, metas):
     assert not path.exists()
 
 
-def test_del_twice_and_after_the_link_is_gone(lab, metas):
+def test_del_succeeds_twice_and_without_the_link(lab, metas):
     """The original leaves the rules when the link is deleted."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4)
@@ -173,7 +173,7 @@ def test_del_deletes_only_its_tables_rules(lab, metas):
     assert "77" not in left and left >= {"78", "79"}
 
 
-def test_add_to_an_existing_table(lab, metas):
+def test_add_with_an_existing_rule_succeeds(lab, metas):
     """An existing rule is no error."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4, table=300)
@@ -185,7 +185,7 @@ def test_add_to_an_existing_table(lab, metas):
 
 
 @pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (True, DUAL)])
-def test_check(make_lab, metas, v6, ipam):
+def test_check_succeeds_after_add_and_tuning(make_lab, metas, v6, ipam):
     lab = make_lab(v6=v6)
     pod = lab.pod()
     result = added(lab, metas, pod, ipam)
@@ -200,7 +200,7 @@ def test_check(make_lab, metas, v6, ipam):
     (["route", "del", "172.16.1.0/24", "table", "100"], "table 100 has no route to 172.16.1.0/24"),
     (["link", "del", "net1"], "Link not found"),
 ])
-def test_check_finds(lab, metas, broken, contains):
+def test_check_finds_each_kind_of_damage(lab, metas, broken, contains):
     """The original's CHECK always succeeds."""
     pod = lab.pod()
     result = added(lab, metas, pod, V4)
@@ -208,7 +208,7 @@ def test_check_finds(lab, metas, broken, contains):
     lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=metas, contains=contains)
 
 
-def test_check_of_a_table(lab, metas):
+def test_check_of_a_configured_table(lab, metas):
     pod = lab.pod()
     result = added(lab, metas, pod, V4, table=300)
     lab.ok("CHECK", conf("sbr", prevResult=result, table=300), pod, plugins=metas)
@@ -224,7 +224,7 @@ def test_check_of_a_table(lab, metas):
     ({"gateways": ["10.0.0.300"]}, "conf.gateways[0] is '10.0.0.300'"),
     ({"gateways": ["10.0.0.1", "10.0.0.2"]}, "multiple IPv4 addresses"),
 ])
-def test_bad_configurations(lab, metas, more, contains):
+def test_invalid_configurations_are_refused(lab, metas, more, contains):
     pod = lab.pod()
     before = pod.state()
     for verb, extra in (("ADD", {}), ("CHECK", {}), ("STATUS", {"version": "1.1.0"})):
@@ -235,12 +235,12 @@ def test_bad_configurations(lab, metas, more, contains):
     lab.delete(conf("sbr", **more), pod, plugins=metas)
 
 
-def test_without_prev_result(lab, metas):
+def test_missing_prev_result_is_refused(lab, metas):
     lab.fail("ADD", conf("sbr"), lab.pod(), 7, "This plugin must be called as chained plugin",
              plugins=metas)
 
 
-def test_status(lab, metas):
+def test_status_succeeds(lab, metas):
     lab.ok("STATUS", conf("sbr", "1.1.0"), lab.pod(), plugins=metas)
     lab.ok("GC", conf("sbr", "1.1.0", **{"cni.dev/valid-attachments": []}), lab.pod(), plugins=metas)
 

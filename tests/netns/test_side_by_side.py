@@ -88,7 +88,7 @@ class World:
                               env=env, timeout=60,
                               preexec_fn=enter(self.node) if self.case.world else None)
 
-    # what can be seen
+    # observed state
 
     def snapshot(self, when):
         seen = self.tree()
@@ -241,7 +241,7 @@ def wrong_words(case, seen, side):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_same(case, sides, tmp_path):
+def test_unirail_equals_debians_plugins(case, sides, tmp_path):
     compared.add(case.id)
     seen = {side: walk(case, side, folder, tmp_path / "work") for side, folder in sides.items()}
     problems = [w for side in sides for w in wrong_words(case, seen[side], side)]
@@ -250,7 +250,7 @@ def test_same(case, sides, tmp_path):
     assert not problems, "\n".join(problems) + f"\nsaid: {msgs}"
 
 
-def test_table():
+def test_cases_have_unique_names_and_reasons():
     """Every case has a unique name, and every difference a reason."""
     ids = [c.id for c in CASES]
     assert len(set(ids)) == len(ids) >= 100
@@ -258,6 +258,6 @@ def test_table():
         assert all(len(w.reason if isinstance(w, Code) else w) > 15 for w in c.differs.values()), c.id
 
 
-def test_rows_for_everywhere():
+def test_common_differences_still_occur():
     """A row whose difference no longer occurs must be removed from the table."""
     assert compared != {c.id for c in CASES} or met == set(EVERYWHERE)

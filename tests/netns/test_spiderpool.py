@@ -14,7 +14,7 @@ def add(lab, pod, ipam, ifname="net1", nic="rail0", version="1.0.0", **kw):
     return lab.add(lab.macvlan(nic, ipam, version), pod, ifname=ifname, **kw)
 
 
-def test_lowest_first_with_gateway_and_route(lab):
+def test_lowest_address_is_allocated_with_gateway_and_route(lab):
     lab.rail_pools()
     r = add(lab, lab.pod(), lab.ipam("rail0"))
     assert r["ips"] == [{"address": "172.16.1.10/24", "gateway": "172.16.1.1", "interface": 0}]
@@ -23,7 +23,7 @@ def test_lowest_first_with_gateway_and_route(lab):
 
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
-def test_as_an_executed_ipam_plugin(lab, version):
+def test_spiderpool_runs_as_an_executed_ipam_plugin(lab, version):
     """As an IPAM plugin that another CNI plugin executes."""
     lab.rail_pools(v6=True)
     pod = lab.pod()
@@ -46,7 +46,7 @@ def test_repeated_request_gets_the_same_address(lab):
     assert got[0] == got[1] == got[2]
 
 
-def test_several_rails_from_one_pool(lab):
+def test_rails_of_one_pool_get_distinct_addresses(lab):
     """The original gives a second NIC of a pod the first one's address."""
     lab.rail_pools()
     pod = lab.pod()
@@ -54,7 +54,7 @@ def test_several_rails_from_one_pool(lab):
     assert got == ["172.16.1.10", "172.16.1.11", "172.16.1.12"]
 
 
-def test_wildcards_and_order(lab):
+def test_wildcards_select_pools_in_order(lab):
     lab.pools("[pool a-2]\nsubnet=172.16.1.0/25\nips=172.16.1.20\ngateway=172.16.1.1\n"
               "[pool a-1]\nsubnet=172.16.1.128/25\nips=172.16.1.130\ngateway=172.16.1.129\n"
               "[pool b]\nsubnet=172.16.2.0/24\nips=172.16.2.30\n")
@@ -62,7 +62,7 @@ def test_wildcards_and_order(lab):
     assert {first, second} == {"172.16.1.20", "172.16.1.130"} and third == "172.16.2.30"
 
 
-def test_match_master_subnet(make_lab):
+def test_pool_is_selected_by_the_masters_subnet(make_lab):
     """Solution 2 of the original's manual: a pool a node and rail, chosen by the master's subnet."""
     lab = make_lab(exclusive=True)
     text = ""
@@ -79,30 +79,30 @@ def test_match_master_subnet(make_lab):
     assert r["ips"][0]["address"] == "172.16.2.67/27"
 
 
-def test_match_master_subnet_that_matches_nothing(lab):
+def test_no_pool_in_the_masters_subnet_is_an_error(lab):
     lab.rail_pools()
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail1", match_master_subnet=True)), lab.pod(),
              contains=["rail1", "rail0"])
 
 
-def test_default_pools(lab):
+def test_default_pools_are_used_without_a_selection(lab):
     lab.rail_pools()
     lab.pools("[pool d]\nsubnet=172.19.0.0/24\nips=172.19.0.9\ndefault=yes\n", "d.conf")
     assert one(add(lab, lab.pod(), lab.ipam())) == "172.19.0.9"
 
 
-def test_pool_of_another_node_is_left_out(lab):
+def test_pool_of_another_node_is_skipped(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\nnode=elsewhere\n")
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), lab.pod(), contains=["IPPool p", "Node"])
 
 
-def test_namespace_affinity(lab):
+def test_pool_with_another_namespace_is_skipped(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\nnamespace=team\n"
               "[pool q]\nsubnet=172.16.2.0/24\nips=172.16.2.9\nnamespace=others\n")
     assert one(add(lab, lab.pod(), lab.ipam("q", "p"))) == "172.16.1.9"
 
 
-def test_sticky(lab):
+def test_sticky_address_returns_to_its_pod(lab):
     """A pod that comes back under its name gets its address back; others never get it."""
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.9\nrest=0s\n")
     pod = lab.pod("train-0")
@@ -128,7 +128,7 @@ def test_released_address_waits_for_the_reuse_delay(lab):
     assert one(lab.add(conf, lab.pod())) == "172.16.1.8"  # nothing else is free
 
 
-def test_requested_address(lab):
+def test_requested_address_is_allocated(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -137,13 +137,13 @@ def test_requested_address(lab):
     lab.fail("ADD", conf, b, args=b.args + ";IP=172.16.1.99", contains="172.16.1.99")
 
 
-def test_clean_gateway(lab):
+def test_clean_gateway_adds_no_default_route(lab):
     lab.rail_pools()
     r = add(lab, lab.pod(), lab.ipam("rail0", clean_gateway=True))
     assert r["ips"][0]["gateway"] == "172.16.1.1" and not r.get("routes")
 
 
-def test_pool_routes(lab):
+def test_routes_of_the_pool_are_added(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\ngateway=172.16.1.1\n"
               "route=10.0.0.0/8 via 172.16.1.7\nroute=11.0.0.0/8 via 172.16.1.8\n")
     r = add(lab, lab.pod(), lab.ipam("p"))
@@ -178,7 +178,7 @@ def test_exhausted_pool_names_its_owners(lab):
     ("nonsense\n", ["rails.conf:1"]),
     ("[pond p]\nsubnet = 172.16.1.0/24\n", ["rails.conf:1", "pond"]),
 ])
-def test_bad_pools_name_file_line_and_key(lab, text, contains):
+def test_error_of_an_invalid_pool_names_file_line_and_key(lab, text, contains):
     lab.pools(text)
     pod = lab.pod()
     before = pod.state()
@@ -194,17 +194,17 @@ def test_bad_pools_name_file_line_and_key(lab, text, contains):
     ({"default_ipv4_ippool": "rail0"}, ["default_ipv4_ippool"]),
     ({"default_ipv4_ippool": ["rail0-v6"]}, ["rail0-v6"]),
 ])
-def test_bad_ipam_conf(lab, conf, contains):
+def test_invalid_ipam_configuration_is_refused(lab, conf, contains):
     lab.rail_pools(v6=True)
     lab.fail("ADD", lab.macvlan("rail0", {**lab.ipam(), **conf}), lab.pod(), contains=contains)
 
 
-def test_no_pools_at_all(lab):
+def test_missing_pools_are_reported(lab):
     lab.pool_dir.rmdir()
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0")), lab.pod(), contains=[str(lab.pool_dir)])
 
 
-def test_del_without_pools(lab):
+def test_del_succeeds_without_pools(lab):
     """A release does not need the pools file."""
     lab.rail_pools()
     pod = lab.pod()
@@ -217,7 +217,7 @@ def test_del_without_pools(lab):
     assert lab.used() == {}
 
 
-def test_no_capability_takes_no_address(lab, tmp_path):
+def test_missing_capability_allocates_no_address(lab, tmp_path):
     """No address is allocated before the check: releasing it would start its reuse delay for nothing."""
     lab.rail_pools()
     pod = lab.pod()
@@ -234,7 +234,7 @@ def test_no_capability_takes_no_address(lab, tmp_path):
         assert e["code"] == 50 and pod.state() == before and not lab.state_dir.exists()
 
 
-def test_journal_of_a_newer_format(lab):
+def test_journal_of_a_later_format_is_refused(lab):
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     lab.add(conf, lab.pod())
@@ -248,7 +248,7 @@ def test_journal_of_a_newer_format(lab):
     assert journal.read_bytes() == newer + b"\n" + rest and link_names(pod.ns) == ["lo"]
 
 
-def test_journal_with_a_truncated_last_line(lab):
+def test_truncated_last_line_of_the_journal_is_dropped(lab):
     """A crash during a write leaves half a record: it is dropped, the lines before it are used."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -306,7 +306,7 @@ def test_damaged_journal_is_refused(lab):
     assert journal.read_bytes() == bytes(data)
 
 
-def test_full_disk(lab, tmp_path):
+def test_full_disk_fails_add_without_damage(lab, tmp_path):
     """No space for the record: no address, no link, no damage; and it works again later."""
     lab.rail_pools()
     full = tmp_path / "full"
@@ -364,7 +364,7 @@ def test_temporary_files_of_a_killed_add_are_removed(lab):
     assert not half.exists() and other.exists()
 
 
-def test_gc(lab):
+def test_gc_releases_addresses_of_unlisted_containers(lab):
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"), "1.1.0")
     pods = [lab.pod() for _ in range(3)]
@@ -377,7 +377,7 @@ def test_gc(lab):
     assert set(lab.used()) == {"172.16.1.11", "172.16.1.13"}  # the other network's stays
 
 
-def test_status(lab):
+def test_status_reports_invalid_pools(lab):
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"), "1.1.0")
     lab.ok("STATUS", conf, lab.pod(), plugin="spiderpool")
@@ -385,7 +385,7 @@ def test_status(lab):
     lab.fail("STATUS", conf, lab.pod(), plugin="spiderpool", contains="zz.conf:1")
 
 
-def test_check(lab):
+def test_check_requires_the_allocated_address(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -395,7 +395,7 @@ def test_check(lab):
     lab.fail("CHECK", conf, pod, contains="net1")
 
 
-def test_spiderippool_objects(lab):
+def test_exported_pool_objects_are_valid_pool_files(lab):
     """The cluster's objects, exported as JSON, are valid pools files."""
     pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
             "metadata": {"name": "gpu1-net11"},

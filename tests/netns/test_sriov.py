@@ -100,13 +100,13 @@ def test_attributes_require_the_pf(lab, root, at):
     ({"runtimeConfig": {"mac": "zz"}}, 7, "runtimeConfig.mac"),
     ({"ipam": {"type": "nosuch-ipam"}}, None, "nosuch-ipam"),
 ])
-def test_bad_input(lab, root, at, more, code, contains):
+def test_invalid_input_is_refused(lab, root, at, more, code, contains):
     before = shape(lab)
     lab.fail("ADD", {**conf(), **more}, lab.pod(), code=code, contains=contains, **at)
     assert shape(lab) == before and files(root) == []
 
 
-def test_no_driver(lab, root, at):
+def test_vf_without_a_driver_is_refused(lab, root, at):
     for f in (root / "sys/devices/pci0000:5d" / VF).glob("net/*"):
         f.rmdir()
     lab.fail("ADD", conf(), lab.pod(), code=50, contains="does not have a interface name or a dpdk driver", **at)
@@ -116,7 +116,7 @@ def test_no_driver(lab, root, at):
     lab.fail("STATUS", conf(None), lab.pod(), code=50, contains="the node has no VF", UNIRAIL_ROOT=str(root / "sys"))
 
 
-def test_dpdk(lab, root, at):
+def test_vf_with_a_dpdk_driver_gets_addresses_only(lab, root, at):
     """Addresses, a result and the files; nothing moves. The original's DEL looks for a link and fails."""
     folder = root / "sys/devices/pci0000:5d" / VF
     (folder / "net/rail0").rmdir()
@@ -132,7 +132,7 @@ def test_dpdk(lab, root, at):
     assert files(root) == []
 
 
-def test_recorded_host_with_vfio(lab, tmp_path):
+def test_vfs_of_a_recorded_host_with_vfio(lab, tmp_path):
     """VF and PF with vfio-pci: ADD and DEL; and a VF of the same PF with a kernel driver."""
     top = tmp_path / "host"
     run(["build/unirail", "doctor", "--root", "tests/hosts/mlx5_vfio.tree", "--unpack", top])
@@ -151,7 +151,7 @@ def test_recorded_host_with_vfio(lab, tmp_path):
     assert files(top) == [] and shape(lab) == before
 
 
-def test_in_use(lab, root, at):
+def test_vf_in_use_is_refused(lab, root, at):
     first, second = lab.pod("first"), lab.pod("second")
     lab.add(conf(), first, **at)
     lab.fail("ADD", conf(), second, code=11, contains=[f"pci address {VF} is already allocated", "team/first", first.id], **at)
@@ -159,7 +159,7 @@ def test_in_use(lab, root, at):
     assert link(first.ns, "net1") and files(root) == [f"{first.id}-net1", f"pci/{VF}"]
 
 
-def test_name_taken_on_the_node(lab, root, at):
+def test_vf_stays_in_the_pod_while_its_name_is_in_use(lab, root, at):
     """One clear line, and DEL works once the name is free."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
@@ -171,7 +171,7 @@ def test_name_taken_on_the_node(lab, root, at):
     assert shape(lab) == before and files(root) == []
 
 
-def test_without_cni_netns(lab, root, at):
+def test_del_without_cni_netns_restores_the_vf(lab, root, at):
     """The record has the namespace: the original leaves the VF in it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
@@ -179,7 +179,7 @@ def test_without_cni_netns(lab, root, at):
     assert shape(lab) == before and files(root) == []
 
 
-def test_gc(lab, root, at):
+def test_gc_restores_vfs_of_unlisted_pods(lab, root, at):
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     keep = [{"containerID": pod.id, "ifname": "net1"}]
@@ -191,7 +191,7 @@ def test_gc(lab, root, at):
     assert shape(lab) == before and files(root) == []
 
 
-def test_rollback(lab, root, at):
+def test_failed_add_restores_the_vf(lab, root, at):
     """The kernel refuses the address when the VF is already in the pod."""
     pod, before = lab.pod(), shape(lab)
     bad = conf(ipam={**STATIC, "routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]})
@@ -206,7 +206,7 @@ def rails(*vfs, **more):
          "ipam": {"type": "static", "addresses": [{"address": f"172.16.{i}.20/24"}]}, **more} for i, vf in enumerate(vfs, 1)]}
 
 
-def test_two_rails_in_one_process(lab, root, at):
+def test_two_vfs_are_attached_in_one_process(lab, root, at):
     pod, before = lab.pod(), [shape(lab), shape(lab, "rail1")]
     # the first has the second one's name for an alternative one
     ip(lab.node, "link", "property", "add", "dev", "rail1", "altname", "net1")
@@ -224,7 +224,7 @@ def test_two_rails_in_one_process(lab, root, at):
 
 
 @pytest.mark.parametrize("n", range(5, 400, 13))
-def test_killed_then_del(lab, root, at, n):
+def test_del_restores_the_vf_after_a_killed_add(lab, root, at, n):
     """kill -9 at the n-th system call of an ADD: DEL leaves nothing, and the next ADD works."""
     pod, before = lab.pod(), shape(lab)
     env = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": pod.id, "CNI_NETNS": pod.netns, "CNI_IFNAME": "net1",
@@ -236,7 +236,7 @@ def test_killed_then_del(lab, root, at, n):
     lab.add(conf(), pod, **at)
 
 
-def test_killed_then_next_pod(lab, root, at):
+def test_next_pod_gets_the_vf_after_a_killed_add(lab, root, at):
     """The pod was deleted without a DEL: its VF is restored before the next pod gets it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(mtu=1400), pod, **at)

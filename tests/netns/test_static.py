@@ -35,7 +35,7 @@ def call(where, command, ipam, more, args):
 
 
 @pytest.mark.parametrize("ipam,more,args", CASES)
-def test_same_answer(plugins, ipam, more, args):
+def test_results_equal_debians(plugins, ipam, more, args):
     candidate, reference = (call(w, "ADD", ipam, more, args) for w in (plugins, REFERENCE))
     assert (candidate.returncode, candidate.stdout) == (reference.returncode, reference.stdout)
 
@@ -46,13 +46,13 @@ def test_same_answer(plugins, ipam, more, args):
     ({"addresses": [{"address": "10.1.2.3/24", "gateway": "10.1.2"}]}, ["10.1.2"]),
     ({"addresses": {"address": "10.1.2.3/24"}}, ["addresses"]),
 ])
-def test_errors_name_the_word(plugins, ipam, contains):
+def test_errors_name_the_invalid_value(plugins, ipam, contains):
     candidate, reference = (call(w, "ADD", ipam, {}, "") for w in (plugins, REFERENCE))
     assert candidate.returncode == reference.returncode == 1
     for w in contains:
         assert w in json.loads(candidate.stdout)["msg"]
 
 
-def test_del_succeeds_whatever_the_config(plugins):
+def test_del_succeeds_with_any_configuration(plugins):
     p = call(plugins, "DEL", {"addresses": "nonsense"}, {}, "")
     assert (p.returncode, p.stdout) == (0, "")

@@ -21,7 +21,7 @@ def traces():
 
 
 @pytest.mark.parametrize("plan", ["shared", "exclusive"])
-def test_demo(plan):
+def test_demo_attaches_and_pings(plan):
     before = traces()
     p = unirail("demo", "--plan", plan, timeout=60)
     assert p.returncode == 0, p.stdout + p.stderr
@@ -33,7 +33,7 @@ def test_demo(plan):
     assert traces() == before
 
 
-def test_demo_json():
+def test_demo_is_printed_as_json():
     p = unirail("demo", "-o", "json", "--rails", "2", timeout=60)
     d = json.loads(p.stdout)
     assert p.returncode == 0 and d["ok"] and d["left"] == 0 and d["problems"] == []
@@ -50,7 +50,7 @@ def test_demo_of_64_rails_fits_80_columns():
 
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
-def test_demo_whose_reader_ends_is_silent_and_leaves_nothing(tmp_path, reader):
+def test_demo_whose_reader_ends_leaves_nothing(tmp_path, reader):
     """The namespaces go in any case; the exit status is that of a program that SIGPIPE ended."""
     before = traces()
     script = f"{BINARY} demo -n 1 2>{tmp_path}/err | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}"
@@ -61,7 +61,7 @@ def test_demo_whose_reader_ends_is_silent_and_leaves_nothing(tmp_path, reader):
     assert traces() == before
 
 
-def test_demo_whose_output_does_not_fit_on_the_disk_says_so():
+def test_demo_reports_a_full_disk():
     with open("/dev/full", "w") as full:
         p = subprocess.run([BINARY, "demo", "-n", "1"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert p.returncode == 1 and p.stderr.count("\n") == 1 and "stdout" in p.stderr
@@ -94,7 +94,7 @@ ls /run
 """ % BINARY
 
 
-def test_demo_keep_and_clean():
+def test_kept_demo_is_removed_by_clean():
     """In a private /run: every demo uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
     kept, rest = out.split("--- again\n")
@@ -106,7 +106,7 @@ def test_demo_keep_and_clean():
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("delay", ["start", "attached"])
-def test_demo_stopped_leaves_nothing(sig, delay):
+def test_interrupted_demo_leaves_nothing(sig, delay):
     before = traces()
     # Tests that run in the background have SIGINT ignored, and an early signal would be lost.
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -122,7 +122,7 @@ def test_demo_stopped_leaves_nothing(sig, delay):
     assert traces() == before
 
 
-def test_demo_says_so_when_a_terminal_stops_it():
+def test_demo_reports_its_interruption_by_a_terminal():
     """Ctrl-C also ends the plugin: its error is not reported."""
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                          text=True)
@@ -174,7 +174,7 @@ def children(pid):
         return []
 
 
-def test_demo_without_capability():
+def test_demo_without_capability_is_refused():
     p = run(["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", BINARY, "demo"], check=False)
     assert p.returncode == 1 and p.stdout == ""
     assert p.stderr.count("\n") == 1 and "CAP_NET_ADMIN" in p.stderr
@@ -196,7 +196,7 @@ def test_demo_shows_progress_on_a_terminal():
 
 
 @pytest.mark.parametrize("args", [["--rails", "0"], ["--rails", "65"], ["--plan", "both"], ["--frobnicate"], ["x"]])
-def test_demo_mistakes(args):
+def test_usage_errors_of_the_demo(args):
     p = unirail("demo", *args)
     assert p.returncode == 2 and p.stderr.count("\n") == 1 and args[-1].lstrip("-") in p.stderr
 
@@ -204,7 +204,7 @@ def test_demo_mistakes(args):
 # --- install ---
 
 
-def test_install(tmp_path):
+def test_plugins_are_installed(tmp_path):
     target = tmp_path / "bin"
     target.mkdir()
     p = unirail("install", target)
@@ -217,7 +217,7 @@ def test_install(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
-def test_install_leaves_others_files_and_uninstall_undoes(tmp_path):
+def test_install_leaves_other_files_and_uninstall_restores(tmp_path):
     target = tmp_path / "bin"
     target.mkdir()
     (target / "macvlan").write_text("somebody else's\n")
@@ -232,7 +232,7 @@ def test_install_leaves_others_files_and_uninstall_undoes(tmp_path):
     assert not (target / "unirail").exists() and not (target / "coordinator").exists()
 
 
-def test_install_dry_run(tmp_path):
+def test_dry_run_of_install_changes_nothing(tmp_path):
     p = unirail("install", "--dry-run", tmp_path)
     assert p.returncode == 0 and "coordinator" in p.stdout and list(tmp_path.iterdir()) == []
 
@@ -254,17 +254,17 @@ def test_help_lists_everything():
         assert unirail("help", name).stdout == p.stdout
 
 
-def test_unknown_word():
+def test_unknown_command_is_refused_with_a_suggestion():
     p = unirail("dmeo")
     assert p.returncode == 127 and p.stderr.count("\n") == 1 and "demo" in p.stderr
 
 
-def test_version():
+def test_version_is_printed():
     p = unirail("version")
     assert p.returncode == 0 and p.stdout.startswith("unirail ")
 
 
-def test_pools_of_root(tmp_path):
+def test_pools_below_another_root_are_listed(tmp_path):
     p = run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", BINARY, "pool", "list",
              "--pool-dir", "/nowhere", "--state-dir", tmp_path / "state"], check=False)
     assert p.returncode == 1 and "Permission denied (EACCES): run as root, or name" in p.stderr and p.stderr.count("\n") == 1
@@ -279,7 +279,7 @@ def test_full_disk_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell, tmp_path):
+def test_completion_scripts_are_printed(shell, tmp_path):
     script = unirail("completion", shell).stdout
     assert "demo" in script and "rails" in script
     if shell == "bash":
@@ -290,7 +290,7 @@ def test_completion(shell, tmp_path):
         assert "--plan" in run(["bash", f]).stdout
 
 
-def test_man(tmp_path):
+def test_man_pages_are_printed(tmp_path):
     page = unirail("man", "demo").stdout
     assert page.startswith(".") and "rails" in page
 
@@ -308,7 +308,7 @@ def two(lab):
     return lab
 
 
-def test_pool_list_and_show(two):
+def test_pools_and_addresses_are_listed(two):
     text = two.pool("list").stdout
     assert "rail0" in text and "rail1" in text
     text = two.pool("show", "rail0").stdout
@@ -324,7 +324,7 @@ def test_pool_records_as_json(two):
     assert (r["namespace"], r["pod"]) == ("team", "anna")
 
 
-def test_pool_release(two):
+def test_address_is_released_after_confirmation(two):
     p = two.pool("release", "172.16.1.10", check=False)
     assert "172.16.1.10" in two.used() and "--yes" in p.stderr  # only said what it would do
     assert two.pool("release", "--yes", "172.16.1.10").returncode == 0
@@ -333,12 +333,12 @@ def test_pool_release(two):
     assert p.returncode == 1 and "172.16.1.99" in p.stderr and p.stderr.count("\n") == 1
 
 
-def test_pool_check(two):
+def test_pool_check_reports_damage(two):
     p = two.pool("check", check=False)
     assert p.returncode == 0, p.stdout + p.stderr
 
 
-def test_pool_mistakes(two):
+def test_usage_errors_of_pool(two):
     p = two.pool("show", "nope", check=False)
     assert p.returncode != 0 and "nope" in p.stderr and p.stderr.count("\n") == 1
 
@@ -346,7 +346,7 @@ def test_pool_mistakes(two):
 # --- device list ---
 
 
-def test_device_list_of_a_recorded_host(tmp_path):
+def test_devices_of_a_recorded_host_are_listed(tmp_path):
     top = tmp_path / "host"
     assert unirail("doctor", "--root", "tests/hosts/mlx5_switchdev.tree", "--unpack", top).returncode == 0
     records = top / "var/lib/cni/ib-sriov"

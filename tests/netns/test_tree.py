@@ -88,7 +88,7 @@ def test_make_test_counts_a_part_that_ran_nothing_as_failed(tmp_path):
     assert p.returncode == 1 and p.stdout.splitlines()[-1] == "0 passed, 3 failed"
 
 
-def test_the_image_s_build_is_given_the_binary_and_nothing_else():
+def test_build_context_of_the_image_has_only_the_binary():
     """Docker's rules: the last pattern that fits decides, `!` takes back in."""
     lines = [k for k in (TOP / ".dockerignore").read_text().splitlines() if k and not k.startswith("#")]
     copied = [k.split()[1] for k in (TOP / "images/Dockerfile").read_text().splitlines() if k.startswith("COPY")]

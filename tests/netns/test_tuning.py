@@ -86,7 +86,7 @@ WISHES = {
 
 
 @pytest.mark.parametrize("wish", WISHES)
-def test_same_as_debians(t, wish):
+def test_results_and_state_equal_debians(t, wish):
     more, args = WISHES[wish]
     seen = []
     for by in (t.metas, REFERENCE):
@@ -105,7 +105,7 @@ def test_same_as_debians(t, wish):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_result_of_every_version(t, version):
+def test_result_is_printed_in_every_cni_version(t, version):
     if version < "0.3.0":
         before = {"cniVersion": version, "ip4": {"ip": "172.16.1.20/24", "gateway": "172.16.1.1"}}
     else:
@@ -132,7 +132,7 @@ def test_files_are_compatible_in_both_directions(t, makes, deletes):
     assert t.link() == before and t.files() == {}
 
 
-def test_queue_length(t):
+def test_queue_length_is_set_and_restored(t):
     """Debian's is older than the key; its current form is in the file."""
     t.ok("ADD", txQLen=77)
     assert t.link()["txqlen"] == 77 and t.files() == {"net1.json": '{\n "txQLen": 1000\n}'}
@@ -142,7 +142,7 @@ def test_queue_length(t):
     assert t.link()["txqlen"] == 1000
 
 
-def test_interfaces_with_dots(t):
+def test_interface_name_may_contain_dots(t):
     pod = t.new("net1.100")
     t.ok("ADD", pod=pod, ifname="net1.100", sysctl=NOTIFY, mtu=1400)
     assert sysctl(pod.ns, "net/ipv4/conf/net1.100/arp_notify") == "1"
@@ -162,7 +162,7 @@ def test_only_the_pods_interface_gets_the_mac(t):
 # --- what the original gets wrong ---
 
 
-def test_sysctls_of_args_alone(t):
+def test_sysctls_given_only_in_args_are_set(t):
     """The original panics."""
     t.ok("ADD", args={"cni": {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}}})
     assert sysctl(t.pod.ns, PROXY) == "1"
@@ -177,7 +177,7 @@ def test_failed_add_reverts_all_changes(t):
     assert t.link() == before and sysctl(t.pod.ns, PROXY) == keys and t.files() == {}
 
 
-def test_failed_sysctl_reverts_the_ones_before(t):
+def test_failed_sysctl_reverts_earlier_ones(t):
     keys = sysctl(t.pod.ns, PROXY)
     t.fail("ADD", 7, "set sysctl 'net.ipv4.no_such' to '1'", mtu=1400,
            sysctl={"net.ipv4.conf.IFNAME.proxy_arp": "1", "net.ipv4.no_such": "1"})
@@ -187,14 +187,14 @@ def test_failed_sysctl_reverts_the_ones_before(t):
     assert sysctl(t.pod.ns, PROXY) == keys
 
 
-def test_nothing_is_changed_without_the_interface(t):
+def test_missing_interface_changes_nothing(t):
     ip(t.pod.ns, "link", "del", "net1")
     forward = sysctl(t.pod.ns, "net/ipv4/ip_forward")
     t.fail("ADD", 999, "Link not found", mtu=1400, sysctl={"net.ipv4.ip_forward": "1"})
     assert sysctl(t.pod.ns, "net/ipv4/ip_forward") == forward and t.files() == {}
 
 
-def test_two_in_a_chain(t):
+def test_two_tunings_in_a_chain_restore_the_first_values(t):
     """The original's second plugin overwrites the values that the first one saved."""
     before = t.link()
     t.ok("ADD", mac=MAC)
@@ -205,14 +205,14 @@ def test_two_in_a_chain(t):
     assert t.link() == before and t.files() == {}
 
 
-def test_failing_second_plugin_keeps_the_first_ones_file(t):
+def test_failing_second_tuning_retains_the_first_file(t):
     t.ok("ADD", mac=MAC)
     files = t.files()
     t.fail("ADD", 7, "mtu 99999999", mtu=99999999)
     assert t.files() == files and t.link()["mac"] == MAC
 
 
-def test_del_after_the_link_is_gone(t):
+def test_del_without_the_link_removes_its_file(t):
     """The original's file stays for ever."""
     t.ok("ADD", mtu=1400)
     ip(t.pod.ns, "link", "del", "net1")
@@ -221,7 +221,7 @@ def test_del_after_the_link_is_gone(t):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
-def test_del_without_a_namespace(t, netns):
+def test_del_without_a_namespace_succeeds(t, netns):
     t.ok("ADD", mtu=1400)
     for _ in range(2):
         t.lab.delete(t.conf(mtu=1400), t.pod, plugins=t.metas, netns=netns)
@@ -229,20 +229,20 @@ def test_del_without_a_namespace(t, netns):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"mac": "zz"}', '{"mtu": -1}', "[]"])
-def test_del_with_an_invalid_file(t, text):
+def test_del_with_an_invalid_file_succeeds(t, text):
     t.ok("ADD", mtu=1400)
     (t.data / f"{t.pod.id}_net1.json").write_text(text)
     c = t.ok("DEL")
     assert "backup cannot be used" in c.err and t.files() == {}
 
 
-def test_del_of_a_configuration_that_add_refuses(t):
+def test_del_succeeds_with_a_configuration_that_add_refuses(t):
     t.ok("ADD", mtu=1400)
     t.ok("DEL", mac="zz", cni_args="MAC=;x", sysctl={"kernel.panic": "1"})
     assert t.link()["mtu"] == 1500 and t.files() == {}
 
 
-def test_del_keeps_the_file_when_the_interface_cannot_be_put_back(t):
+def test_del_retains_the_file_if_the_restore_fails(t):
     t.ok("ADD", mtu=1400)
     (t.data / f"{t.pod.id}_net1.json").write_text('{\n "mtu": 99999999\n}')
     c = t.ok("DEL")
@@ -264,7 +264,7 @@ def test_del_keeps_the_file_when_the_interface_cannot_be_put_back(t):
     ({"txQLen": -1}, "conf.txQLen is -1"), ({"promisc": "yes"}, "conf.promisc"),
     ({"dataDir": "here"}, "conf.dataDir is 'here'"),
 ])
-def test_bad_configurations(t, more, contains):
+def test_invalid_configurations_are_refused(t, more, contains):
     before = t.pod.state()
     for verb in ("ADD", "CHECK"):
         c = {**t.conf(), **more}
@@ -272,7 +272,7 @@ def test_bad_configurations(t, more, contains):
     assert t.pod.state() == before and t.files() == {}
 
 
-def test_duplicate_keys(t):
+def test_duplicate_sysctls_are_refused(t):
     text = json.dumps(t.conf(sysctl={"net.ipv4.ip_forward": "1"})).replace(
         '"net.ipv4.ip_forward": "1"', '"net.ipv4.ip_forward": "1", "net.ipv4.ip_forward": "1"')
     t.lab.fail("ADD", text, t.pod, 7, "duplicated sysctl keys are not allowed", plugins=t.metas,
@@ -280,19 +280,19 @@ def test_duplicate_keys(t):
 
 
 @pytest.mark.parametrize("verb", ["ADD", "CHECK"])
-def test_without_prev_result(t, verb):
+def test_missing_prev_result_is_refused(t, verb):
     c = conf("tuning", dataDir=str(t.data), mtu=1400)
     t.lab.fail(verb, c, t.pod, 7, "Required prevResult missing", plugins=t.metas)
 
 
-def test_bad_args(t):
+def test_invalid_args_are_refused(t):
     t.fail("ADD", 4, 'ARGS: invalid pair "x"', cni_args="x", mtu=1400)
 
 
 # --- CHECK ---
 
 
-def test_check(t):
+def test_check_finds_changed_attributes(t):
     more = {"mac": MAC.upper(), "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500,
             "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"}}
     t.ok("ADD", **more)
@@ -311,7 +311,7 @@ def test_check(t):
     t.fail("CHECK", 999, "Cannot find container link net1", mtu=1400)
 
 
-def test_check_while_tcpdump_runs(t):
+def test_check_succeeds_while_tcpdump_runs(t):
     """tcpdump sets promiscuous mode, which is not in the configuration: the original fails."""
     t.ok("ADD", mtu=1400)
     code = ("import socket, struct, sys; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3);"
@@ -351,7 +351,7 @@ def allow(t, tmp_path):
     ("^(?:net|kernel)\\.ipv\\d\\.\\w+$", True), ("^net\\.ipv4\\.[^\\W\\d]+?$", True),
     ("  net.ipv4.ip_forward  ", True), ("ip_forwar{2}d", False), ("NET", False),
 ])
-def test_allowlist(t, allow, text, ok):
+def test_sysctls_must_match_the_allowlist(t, allow, text, ok):
     """As the original's current form answers; Debian's is older than the list."""
     c = t.call("ADD", by=allow(text), sysctl={"net.ipv4.ip_forward": "1"})
     assert (c.status == 0) == ok, c
@@ -362,7 +362,7 @@ def test_allowlist(t, allow, text, ok):
             f"[{lines}]"), c
 
 
-def test_an_allowlist_that_cannot_be_understood(t, allow):
+def test_unsupported_allowlist_pattern_is_refused(t, allow):
     t.fail("ADD", 7, "/etc/cni/tuning/allowlist.conf:2: '(?i)x': flags and look-around are not known",
            by=allow("net.core\n(?i)x\n"), sysctl={"net.ipv4.ip_forward": "1"})
 
@@ -370,7 +370,7 @@ def test_an_allowlist_that_cannot_be_understood(t, allow):
 # --- STATUS, GC ---
 
 
-def test_status(t, allow):
+def test_status_checks_the_configuration(t, allow):
     t.ok("STATUS", version="1.1.0", mtu=1400, sysctl=NOTIFY)
     t.fail("STATUS", 7, "is not allowed", version="1.1.0", sysctl=NOTIFY, by=allow("none"))
     t.data.rmdir()
@@ -379,7 +379,7 @@ def test_status(t, allow):
     t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # which needs no folder
 
 
-def test_status_with_an_allowlist_that_cannot_be_read(t, tmp_path):
+def test_status_reports_an_unreadable_allowlist(t, tmp_path):
     folder = tmp_path / "unreadable"
     folder.mkdir()
     script = folder / "tuning"
@@ -390,14 +390,14 @@ def test_status_with_an_allowlist_that_cannot_be_read(t, tmp_path):
     t.fail("ADD", 50, "read the allowlist of sysctls", by=folder)
 
 
-def test_gc_leaves_other_networks_files(t):
+def test_gc_retains_files_of_other_networks(t):
     t.ok("ADD", mtu=1400)
     c = {**t.conf("1.1.0"), "cni.dev/valid-attachments": []}
     t.lab.ok("GC", c, t.pod, plugins=t.metas)
     assert "net1.json" in t.files()
 
 
-def test_data_directory_that_cannot_be_created(t):
+def test_unwritable_data_directory_is_reported(t):
     t.data.write_text("a file")
     before = t.link()
     t.fail("ADD", 5, "keep what the interface was before (conf.dataDir)", mtu=1400)
@@ -408,7 +408,7 @@ def test_data_directory_that_cannot_be_created(t):
 # --- in a chain ---
 
 
-def test_chain_with_macvlan_and_sbr(t):
+def test_check_and_del_in_a_chain_with_macvlan_and_sbr(t):
     """CHECK of all three, which the originals fail; DEL of all."""
     pod = t.lab.pod()
     ipam = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],

@@ -102,7 +102,7 @@ def sbr_table(ns):
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("chain", CHAINS)
-def test_check(lab, chain, at_once):
+def test_check_names_each_removed_part(lab, chain, at_once):
     damage = [(name, *how) for name, how in DAMAGE.items()]
     damage += [MORE[p["type"]] for p in CHAINS[chain] if p["type"] in MORE]
     for name, do, word in damage:
@@ -140,7 +140,7 @@ GC = {
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", GC)
-def test_gc(lab, what, at_once):
+def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
     """A pod without a DEL whose namespace is deleted: its state on the node is removed, that of the other pod stays."""
     lab.rail_pools(rest="0s")
     before = state(lab.node)
@@ -154,7 +154,7 @@ def test_gc(lab, what, at_once):
     given = lambda: len(lab.used()) + len(held(lab))  # noqa: E731
     assert given() == 2
     valid = {"cni.dev/valid-attachments": [{"containerID": kept.pod.id, "ifname": "eth0"}]}
-    assert kept.call("GC") is None  # no list: no wish
+    assert kept.call("GC") is None  # without a list GC changes nothing
     assert given() == 2
     assert kept.call("GC", **valid) is None
     assert given() == 1 and kept.call("CHECK") is None
@@ -186,7 +186,7 @@ STATUS = {
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", STATUS)
-def test_status(lab, what, at_once):
+def test_status_names_what_is_missing(lab, what, at_once):
     """Success, or the code for an invalid configuration or a missing resource, with the rail."""
     lab.rail_pools()
     plugins, code, contains = STATUS[what]

@@ -30,7 +30,7 @@ def server(*options):
 
 
 def say(port, data):
-    """The server's whole answer to these bytes."""
+    """Sends these bytes and returns the server's whole response."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
         s.sendall(data)
         s.shutdown(socket.SHUT_WR)
@@ -51,7 +51,7 @@ def say(port, data):
     (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
     (HELLO, "RDMA"),
 ], ids=itertools.count())
-def test_hostile_client(data, contains):
+def test_invalid_client_is_refused(data, contains):
     with server() as (p, port):
         for _ in range(2):
             answer = say(port, data)
@@ -61,7 +61,7 @@ def test_hostile_client(data, contains):
         assert p.returncode == 0 and err.count(contains) == 2 and err.count("\n") == 2
 
 
-def test_connection_without_a_request():
+def test_connection_without_a_request_is_ignored():
     """A port scan is not an error, and does not count as the test of --once."""
     with server("--once") as (p, port):
         assert say(port, b"") == ""
@@ -80,7 +80,7 @@ def client(*args):
     return subprocess.run([BINARY, "verify", *args], capture_output=True, text=True, timeout=60)
 
 
-def test_no_server_listens():
+def test_missing_server_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     p = client(f"127.0.0.1:{port}")
@@ -89,7 +89,7 @@ def test_no_server_listens():
                         "there?): Connection refused (ECONNREFUSED)\n")
 
 
-def test_no_device_json():
+def test_missing_device_is_reported_as_json():
     with server() as (_, port):
         p = client(f"127.0.0.1:{port}", "-o", "json")
     said = json.loads(p.stdout)
@@ -108,12 +108,12 @@ def test_no_device_json():
     (["-s", "8388609", "127.0.0.1"], "'8388609'"),
     (["a", "b"], "'b'"),
 ])
-def test_mistakes(args, says):
+def test_usage_errors_exit_with_2(args, says):
     p = client(*args)
     assert p.returncode == 2 and p.stdout == "" and says in p.stderr and p.stderr.count("\n") == 1
 
 
-def test_listen_twice():
+def test_port_in_use_is_reported():
     with server() as (_, port):
         p = client("--listen", f"127.0.0.1:{port}")
         assert p.returncode == 1 and p.stderr.endswith(f"listen on '127.0.0.1' port {port}: Address already in use (EADDRINUSE)\n")

@@ -22,7 +22,7 @@ def files(lab):
 
 
 @pytest.mark.parametrize("more", [{}, {"vlanMode": "manual", "vlanId": 4094}, {"linkInContainer": True}])
-def test_kernel_without_vlan(lab, more):
+def test_kernel_without_vlan_is_reported_before_any_change(lab, more):
     pod = lab.pod()
     before = state(lab.node), pod.state()
     e = lab.fail("ADD", conf(host_local(lab), **more), pod, code=50)
@@ -41,13 +41,13 @@ def test_kernel_without_vlan(lab, more):
     ({"vlanMode": "auto"}, 2, ["conf.vlanMode is 'auto'", "IaaS provider", "conf.vlanId"]),
     ({"vlanMode": "automatic"}, 7, ["conf.vlanMode is 'automatic'", "manual"]),
 ])
-def test_bad_conf(lab, more, code, contains):
+def test_invalid_configuration_is_refused(lab, more, code, contains):
     lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=code, contains=contains)
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 @pytest.mark.parametrize("gone", ["master", "field"])
-def test_del_needs_no_master(lab, netns, gone):
+def test_del_succeeds_without_the_master(lab, netns, gone):
     """The original reads the master's MTU even at DEL."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add({**c, "type": "macvlan"}, pod)  # any link of the name
@@ -61,7 +61,7 @@ def test_del_needs_no_master(lab, netns, gone):
         assert link_names(pod.ns) == ["lo"]
 
 
-def test_check_wants_a_vlan(lab):
+def test_check_refuses_a_link_of_another_kind(lab):
     pod = lab.pod()
     prev = lab.add({**conf(STATIC4), "type": "macvlan"}, pod)
     for plugins in (lab.plugins, REFERENCE):
@@ -69,7 +69,7 @@ def test_check_wants_a_vlan(lab):
                  contains="Error: Container interface net1 not of type vlan")
 
 
-def test_rail_of_unirail_cni(lab):
+def test_vlan_rail_of_unirail_cni_fails_before_other_networks(lab):
     lab.rail_pools()
     nets = lab.all_networks()
     nets[1]["plugins"][0].update(type="vlan", vlanId=7)

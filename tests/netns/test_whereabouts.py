@@ -71,7 +71,7 @@ def held(lab):
 # --- on a link ---
 
 
-def test_macvlan(make_lab):
+def test_macvlan_gets_an_address_of_its_range(make_lab):
     lab = make_lab(v6=True)
     a, b = lab.pod("a"), lab.pod("b")
     c = conf(lab, wb(lab, exclude=["172.16.1.1", "172.16.1.2/31"], gateway="172.16.1.1",
@@ -92,7 +92,7 @@ def test_macvlan(make_lab):
 
 
 @pytest.mark.parametrize("version", VERSIONS[:-1])  # Debian's knows no 1.1.0
-def test_executed_by_debians_macvlan(lab, tmp_path, plugins, version):
+def test_whereabouts_runs_under_debians_macvlan(lab, tmp_path, plugins, version):
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     (mixed / "macvlan").symlink_to(REFERENCE / "macvlan")
@@ -115,7 +115,7 @@ def rails(lab, **more):
     return lab.rails(nets)
 
 
-def test_all_rails_in_one_process(lab):
+def test_all_rails_get_addresses_in_one_process(lab):
     pods = [lab.pod(f"p{i}") for i in range(2)]
     c = rails(lab)
     prev = [lab.add(c, p, ifname="eth0") for p in pods]
@@ -133,7 +133,7 @@ def test_all_rails_in_one_process(lab):
     assert held(lab) == {}
 
 
-def test_last_rail_full_undoes_the_others(lab):
+def test_full_range_of_the_last_rail_undoes_all_rails(lab):
     c = rails(lab)
     c["networks"][2]["plugins"][0]["ipam"]["range_end"] = "172.16.2.10"
     first, second = lab.pod("first"), lab.pod("second")
@@ -146,7 +146,7 @@ def test_last_rail_full_undoes_the_others(lab):
 # --- many at once ---
 
 
-def test_fifty_at_once(lab):
+def test_fifty_concurrent_pods_get_distinct_addresses(lab):
     """Two networks with overlapping ranges, and fifty pods, of which every second one requests both."""
     wide, narrow = wb(lab, "172.16.0.0/16", range_start="172.16.1.1"), wb(lab, "172.16.1.0/24")
     callers = [Caller(f"p{i}") for i in range(50)]
@@ -176,7 +176,7 @@ def test_fifty_at_once(lab):
     assert held(lab) == {}
 
 
-def test_concurrent_adds_and_dels(lab):
+def test_concurrent_adds_and_dels_lose_no_address(lab):
     """Concurrent ADD and DEL in a range that is large enough only if no address is lost."""
     ipam = wb(lab, "172.16.1.1-172.16.1.20/24")
     here = [Caller(f"a{i}") for i in range(20)]
@@ -197,7 +197,7 @@ def test_concurrent_adds_and_dels(lab):
 # --- what happens to a node ---
 
 
-def test_recreated_sandbox(lab):
+def test_recreated_sandbox_gets_the_address_of_its_pod(lab):
     """The pod keeps its address; the late DEL of the old sandbox takes nothing from the new one."""
     ipam = wb(lab)
     old, new = Caller("p"), Caller("p")
@@ -207,7 +207,7 @@ def test_recreated_sandbox(lab):
     assert got(alone(lab, "ADD", ipam, Caller("q"))) == ["172.16.1.2"]
 
 
-def test_restarted_node(lab):
+def test_gc_after_a_restart_of_the_node(lab):
     """After a restart of the node the namespaces are deleted, the runtime's list is short, and the journal remains."""
     ipam = wb(lab)
     pods = [Caller(f"p{i}") for i in range(5)]
@@ -241,7 +241,7 @@ CALLS = ["openat", "flock", "pwrite64", "write", "fdatasync", "fsync", "renameat
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_killed_anywhere(lab, tmp_path, call):
+def test_kill_anywhere_loses_and_duplicates_no_address(lab, tmp_path, call):
     """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: never two pods with
     one address, and nothing is lost after the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
@@ -270,7 +270,7 @@ def test_killed_anywhere(lab, tmp_path, call):
     assert moments, f"{call} is not called at all"
 
 
-def test_del_after_a_killed_add(lab, tmp_path):
+def test_del_after_a_killed_add_releases_its_addresses(lab, tmp_path):
     """The runtime's answer to an ADD that died is DEL, and nothing else."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
     got(alone(lab, "ADD", ipam, Caller("first")))
@@ -305,7 +305,7 @@ def test_failing_store_is_reported(lab):
     assert got(alone(lab, "ADD", ipam, pod)) == ["172.16.1.1"]
 
 
-def test_truncated_last_line(lab):
+def test_truncated_last_line_of_the_journal_is_dropped(lab):
     ipam = wb(lab)
     a, b = Caller("a"), Caller("b")
     got(alone(lab, "ADD", ipam, a))
@@ -321,7 +321,7 @@ def test_truncated_last_line(lab):
     assert set(held(lab).values()) == {a.id, b.id}
 
 
-def test_delete_on_a_full_disk(lab, tmp_path):
+def test_del_releases_addresses_on_a_full_disk(lab, tmp_path):
     """The range comes from the flat file; its journal and the log are on the disk that is full."""
     with small_disk(tmp_path / "small") as disk:
         flat = tmp_path / "whereabouts.conf"
@@ -369,7 +369,7 @@ def test_cluster_store_is_refused(lab, tmp_path):
              contains="config file not found", plugin="whereabouts")
 
 
-def test_range_of_a_node_in_the_flat_file(lab, tmp_path):
+def test_range_of_a_node_is_read_from_the_flat_file(lab, tmp_path):
     flat, log = tmp_path / "whereabouts.conf", tmp_path / "whereabouts.log"
     flat.write_text(f'{{"range": "172.16.1.0/24", "range_start": "172.16.1.64", "range_end": "172.16.1.95", '
                     f'"log_file": "{log}", "log_level": "debug"}}')
@@ -383,7 +383,7 @@ def test_range_of_a_node_in_the_flat_file(lab, tmp_path):
     assert got(alone(lab, "ADD", {**ipam, "log_file": "/proc/none/log"}, pod)) == ["172.16.1.64"]
 
 
-def test_status(lab):
+def test_status_reports_an_invalid_store(lab):
     ipam = wb(lab, "172.16.1.9-172.16.1.9/24")
     pod = Caller("p")
     lab.ok("STATUS", conf(lab, ipam), pod, plugin="whereabouts")
@@ -392,7 +392,7 @@ def test_status(lab):
              plugin="whereabouts")
 
 
-def test_installed_as_an_applet(tmp_path):
+def test_whereabouts_is_installed_as_an_applet(tmp_path):
     assert run([BINARY, "install", tmp_path]).returncode == 0
     assert pathlib.Path(tmp_path, "whereabouts").is_symlink()
     assert "whereabouts" in run([BINARY, "--help"]).stdout

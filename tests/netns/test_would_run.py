@@ -50,27 +50,27 @@ def would(tmp_path, host, pod=POD, nads=NADS, *more):
     return {f["where"]: f for f in found}
 
 
-def test_network_that_does_not_exist(tmp_path, host):
+def test_missing_network_is_found(tmp_path, host):
     found = would(tmp_path, host, POD.replace("networks: ib", "networks: ob"))
     assert "neither in the manifests" in found["network default/ob"]["what"]
     assert "network default/ob" not in would(tmp_path, host)
 
 
-def test_network_that_is_a_configuration_of_the_host(tmp_path, host):
+def test_network_in_a_file_of_the_host_is_found(tmp_path, host):
     name = json.loads([line for line in subprocess.run([BINARY, "doctor", "--root", host, "--unpack", tmp_path / "u"], check=True) and
                        [(tmp_path / "u/etc/cni/net.d/10-net.conflist").read_text()]][0])["name"]
     assert f"network default/{name}" not in {
         w for w, f in would(tmp_path, host, POD.replace("networks: ib", f"networks: {name}")).items() if "neither" in f["what"]}
 
 
-def test_rdma_mode(tmp_path, host):
+def test_unsuitable_rdma_mode_is_found(tmp_path, host):
     found = would(tmp_path, host)
     assert "'unirail host rdma-mode exclusive'" in found["network default/ib"]["remedy"]
     found = would(tmp_path, host, POD.replace("networks: ib", "networks: lan"))
     assert "rdma-mode" not in str(found.get("network default/lan"))
 
 
-def test_master_that_the_host_does_not_have(tmp_path, host):
+def test_missing_master_is_found(tmp_path, host):
     pod = POD.replace("networks: ib", "networks: lan")
     (tmp_path / "h").mkdir()
     found = would(tmp_path, host, pod, NADS.replace('"master": "ra"', '"master": "rx"'))
@@ -78,18 +78,18 @@ def test_master_that_the_host_does_not_have(tmp_path, host):
     assert "master 'ra'" not in str(would(tmp_path, host, pod))
 
 
-def test_resource_that_no_plugin_serves(tmp_path, host):
+def test_resource_without_a_plugin_is_found(tmp_path, host):
     found = would(tmp_path, host, POD.replace("unirail.io/ib: 1", "rdma/hca: 1"))
     assert "no device plugin of this node serves it" in found["rdma/hca"]["what"]
     assert "unirail.io/ib" not in would(tmp_path, host)
 
 
-def test_resource_with_too_few_free_devices(tmp_path, host):
+def test_resource_with_too_few_free_devices_is_found(tmp_path, host):
     found = would(tmp_path, host, POD.replace("unirail.io/ib: 1", "unirail.io/ib: 2"))
     assert "requests 2, but 1 of 1 are free" in found["unirail.io/ib"]["what"]
 
 
-def test_pool_without_free_addresses(tmp_path, host):
+def test_pool_without_free_addresses_is_found(tmp_path, host):
     assert "pool p" not in would(tmp_path, host)
     found = would(tmp_path, host, POD, NADS.replace("allocatedIPCount: 0", "allocatedIPCount: 1"))
     assert "none of its 1 addresses is free" in found["pool p"]["what"]
@@ -97,7 +97,7 @@ def test_pool_without_free_addresses(tmp_path, host):
     assert "not in the manifests" in found["pool q"]["what"]
 
 
-def test_locked_memory(tmp_path, host):
+def test_low_memlock_limit_is_found(tmp_path, host):
     tree = host.read_text() + "/usr/bin/containerd = \\c\n/etc/containerd/config.toml = version = 2\n"
     host.write_text(tree)
     found = would(tmp_path, host)
@@ -108,7 +108,7 @@ def test_locked_memory(tmp_path, host):
     assert "is not root's" in would(tmp_path, host, user)["Pod default/a"]["what"]
 
 
-def test_node_that_the_pod_is_not_scheduled_to(tmp_path, host):
+def test_node_excluded_by_the_scheduler_is_found(tmp_path, host):
     node = tmp_path / "node.json"
     node.write_text(json.dumps({"kind": "Node", "metadata": {"name": "n1", "labels": {"gpu": "a"}},
                                 "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}))
@@ -121,7 +121,7 @@ def test_node_that_the_pod_is_not_scheduled_to(tmp_path, host):
     assert "Pod default/a" not in would(tmp_path, host, right, NADS, "--node-file", node)
 
 
-def test_file_without_a_pod(tmp_path, host):
+def test_file_without_a_pod_is_refused(tmp_path, host):
     (tmp_path / "x.yaml").write_text(NADS)
     p = subprocess.run([BINARY, "doctor", "--root", host, "--would-run", tmp_path / "x.yaml"], capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and p.stdout == "" and "has no pod and no template of pods" in p.stderr
