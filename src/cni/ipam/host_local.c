@@ -13,7 +13,7 @@
 #include "cni/protocol/ipam_call.h"
 #include "ipam/ipam.h"
 
-/* The host-local IPAM plugin: the verbs over ipam/hostlocal's folder. */
+/* The host-local IPAM plugin: the verbs on the directory of ipam/hostlocal. */
 
 static struct hostlocal_owner owner_of(const struct cni_ipam_call *call)
 {
@@ -72,8 +72,8 @@ static int unfulfilled(const struct host_local_conf *c, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, ORIG("failed to allocate all requested IPs:%s"), b.p);
 }
 
-/* One address a range set, all or none. On failure only the addresses of this call are released:
- * the original releases all of (container, interface), also those of an earlier ADD. */
+/* Allocates one address per range set, all or none. On failure only the addresses of this call are
+ * released: the original releases all of (container, interface), also those of an earlier ADD. */
 static int take_all(const struct cni_ipam_call *call, struct host_local_conf *c,
 		    struct hostlocal *h, struct cni_result *r, struct err *e)
 {
@@ -111,11 +111,8 @@ int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, str
 	return 0;
 }
 
-/*
- * Without listing the directory: the addresses that prevResult names, each if this attachment
- * owns its file.
- * True when that is all there can be, one a range set.
- */
+/* Collects the addresses in prevResult whose file this attachment owns, without listing the
+ * directory. Returns true if these are all: one per range set. */
 static bool del_known(const struct cni_ipam_call *call, struct hostlocal *h, size_t n_sets)
 {
 	const struct hostlocal_owner owner = owner_of(call);
@@ -182,14 +179,14 @@ static bool is_in_ranges(const struct host_local_conf *c, const struct ipaddr *a
 	return false;
 }
 
-/* An address of the pod that lies in our ranges must be the pod's here too. */
+/* An address of prevResult within the configured ranges must be recorded for this pod. */
 static int check_prev(const struct cni_ipam_call *call, const struct host_local_conf *c,
 		      const struct hostlocal *h, struct err *e)
 {
 	const struct hostlocal_owner owner = owner_of(call);
 	char ip[IP_TEXT_MAX];
 
-	const struct hostlocal_record *found = NULL; /* of those, the first */
+	const struct hostlocal_record *found = NULL; /* the first address of these */
 
 	for (size_t i = 0; i < call->call->prev.n_ips; i++) {
 		const struct hostlocal_record *rec =
@@ -262,7 +259,7 @@ int host_local_gc(const struct cni_ipam_call *call, struct err *e)
 	return n;
 }
 
-/* Able to ADD: a configuration that can be read, a folder that can be written. */
+/* STATUS: the configuration must be valid and the directory writable. */
 int host_local_status(const struct cni_ipam_call *call, struct err *e)
 {
 	auto_host_local_conf struct host_local_conf c;
@@ -405,7 +402,7 @@ static int add_set(const struct cni_ipam_call *call, const struct json *v, const
 	return r;
 }
 
-/* Each is compared with the requested addresses and those of the pod. */
+/* Limit of range sets, since each is compared with the requested addresses and those of the pod. */
 enum { SETS_MAX = 256 };
 
 /* [[{range}, ...], ...] */
@@ -433,7 +430,7 @@ static int add_sets(const struct cni_ipam_call *call, const struct json *v, cons
 	return r;
 }
 
-/* From before there were range sets: one range, right in "ipam". */
+/* Reads the old form of the configuration: one range directly in "ipam". */
 static int add_legacy(const struct cni_ipam_call *call, const struct json *ipam,
 		      struct host_local_conf *c, struct err *e)
 {
@@ -469,7 +466,7 @@ static int check_apart(const struct host_local_conf *c, struct err *e)
 	return 0;
 }
 
-/* An address with or without prefix length; the length is of no use here. */
+/* Parses an address with or without prefix length; the length is ignored. */
 static int want(struct host_local_conf *c, const char *text, struct err *e)
 {
 	struct ipnet n;
@@ -487,7 +484,7 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(*(const struct ipaddr *const *)a, *(const struct ipaddr *const *)b);
 }
 
-/* The same address first of all where it was named first. */
+/* Orders equal addresses by their position in the list. */
 static int by_ip_and_place(const void *a, const void *b)
 {
 	const struct ipaddr *x = *(const struct ipaddr *const *)a,
@@ -497,7 +494,7 @@ static int by_ip_and_place(const void *a, const void *b)
 	return r ? r : x < y ? -1 : x > y;
 }
 
-/* Each of them once, where it was named first. */
+/* Removes duplicate addresses; the first occurrence remains. */
 static void want_once(struct host_local_conf *c)
 {
 	auto_free const struct ipaddr **v = xcalloc(c->n_wanted + 1, sizeof(v[0]));
@@ -576,7 +573,7 @@ void host_local_conf_done(struct host_local_conf *c)
 
 enum { RESOLV_MAX = 64 << 10 };
 
-/* The next word of a line; empty at its end. */
+/* Returns the next word of a line; empty at the end of the line. */
 static struct span word(struct span *rest)
 {
 	struct span w = span_trim(*rest);

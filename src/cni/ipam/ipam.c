@@ -22,9 +22,9 @@ struct ipam_type {
 	int (*status)(const struct cni_ipam_call *c, struct err *e);
 };
 
-/* --- executed --- */
+/* --- IPAM plugins that are executed --- */
 
-/* What conf_text() says itself. */
+/* Keys that conf_text() writes itself. */
 static bool is_logged(const char *key, bool gc)
 {
 	return strcasecmp(key, "name") == 0 || strcasecmp(key, "cniVersion") == 0 ||
@@ -33,8 +33,9 @@ static bool is_logged(const char *key, bool gc)
 }
 
 /*
- * As libcni gives a plugin its configuration: with the network's name and version, and at GC with what is still there
- * (both spellings), which a network of unirail-cni has outside of the plugin's own object.
+ * Writes the configuration for a plugin as libcni does: with name and version of the network, and
+ * for GC with the valid attachments (in both spellings). A network of unirail-cni has these outside
+ * of the plugin's object.
  */
 static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {
@@ -89,7 +90,7 @@ static int exec_del(const struct cni_ipam_call *c, struct err *e)
 	return exec_verb(c, "DEL", NULL, e);
 }
 
-/* CHECK came with 0.4.0, GC and STATUS with 1.1.0. */
+/* CHECK exists since 0.4.0, GC and STATUS since 1.1.0. */
 static int exec_check(const struct cni_ipam_call *c, struct err *e)
 {
 	return c->version < CNI_0_4_0 ? 0 : exec_verb(c, "CHECK", NULL, e);
@@ -105,7 +106,7 @@ static int exec_status(const struct cni_ipam_call *c, struct err *e)
 	return c->version < CNI_1_1_0 ? 0 : exec_verb(c, "STATUS", NULL, e);
 }
 
-/* --- in process --- */
+/* --- IPAM plugins in this process --- */
 
 static int sp_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
 {
@@ -136,9 +137,11 @@ static const struct ipam_type types[] = {
 };
 static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, exec_gc, exec_status};
 
-/* --- refused --- */
+/* --- refused IPAM types --- */
 
-/* Executed it would execute its own ipam.type, and so on for ever. Nothing can have been allocated by it. */
+/*
+ * Such a plugin would execute its own ipam.type, without end. It cannot have allocated an address.
+ */
 static int refuse(const struct cni_ipam_call *c, struct err *e)
 {
 	return err_kind(
@@ -179,7 +182,7 @@ static bool is_spiderpool(const struct cni_ipam_call *c)
 	return type_of(c) == &types[0];
 }
 
-/* Which rails of a call are spiderpool's, with their results and flags. */
+/* The attachments of a call whose IPAM is spiderpool, with their results and flags. */
 struct group {
 	const struct cni_ipam_call **calls;
 	struct cni_result **out;
@@ -214,7 +217,7 @@ static void group_done(struct group *g)
 }
 #define auto_group __attribute__((cleanup(group_done)))
 
-/* Addresses that an earlier ADD of the same attachment got stay: they are in use. */
+/* Releases new addresses only: those of an earlier ADD of the same attachment are in use. */
 static void group_undo(const struct group *g)
 {
 	auto_free const struct cni_ipam_call **new = xcalloc(g->n + 1, sizeof(*new));
@@ -267,14 +270,14 @@ int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result 
 			r = type_of(&calls[i])->add(&calls[i], &out[i], e);
 	if (r >= 0)
 		return 0;
-	others_undo(calls, i - 1); /* the one that failed has cleaned up itself */
+	others_undo(calls, i - 1); /* the call that failed has released its addresses itself */
 	group_undo(&g);
 	for (i = 0; i < n; i++)
 		cni_result_done(&out[i]);
 	return r;
 }
 
-/* All of them, even when one fails; the first failure is returned. */
+/* Runs all calls even if one fails; returns the first failure. */
 static int each(const struct cni_ipam_call *calls, size_t n, struct err *e,
 		int (*verb)(const struct cni_ipam_call *c, struct err *e))
 {
@@ -293,7 +296,7 @@ static int each(const struct cni_ipam_call *calls, size_t n, struct err *e,
 	return first;
 }
 
-/* Last to first. */
+/* Runs the calls in reverse order. */
 static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e)
 {
 	int first = 0;

@@ -3,19 +3,19 @@
 #define UNIRAIL_CNI_IPAM_IPAM_PLUGINS_H
 
 /*
- * host-local, static and whereabouts, for those who call them in process. They read "ipam",
- * "runtimeConfig" and "args" from call->conf, CNI_ARGS from call->call, and fill *out, empty
- * before. An ADD that fails leaves nothing allocated.
+ * host-local, static and whereabouts, for callers in the same process. They read "ipam",
+ * "runtimeConfig" and "args" from call->conf, CNI_ARGS from call->call, and fill *out, which must
+ * be empty. A failed ADD leaves nothing allocated.
  */
 
 #include "cni/protocol/cni.h"
 
-/* Whether an ipam.type is handled within this process. */
+/* Returns whether an ipam.type is handled within this process. */
 bool cni_ipam_is_built_in(const char *type);
 
 int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
-/* Needs the store only: ranges that are wrong by now do not keep an address. prevResult, when
- * there is one, names the files to read instead of all. */
+/* Needs only the store, so invalid ranges do not prevent the release. With a prevResult only the
+ * files of its addresses are read. */
 int host_local_del(const struct cni_ipam_call *call, struct err *e);
 int host_local_check(const struct cni_ipam_call *call, struct err *e);
 /* Releases the addresses of attachments that are not in call->call->valid. */
@@ -24,10 +24,11 @@ int host_local_status(const struct cni_ipam_call *call, struct err *e);
 
 int static_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 int static_check(const struct cni_ipam_call *call, struct err *e);
-int static_status(const struct cni_ipam_call *call, struct err *e); /* the configuration, judged */
+/* validates the configuration */
+int static_status(const struct cni_ipam_call *call, struct err *e);
 
 int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
-/* Needs the store only, and no configuration that is still right. */
+/* Needs only the store; the configuration may be invalid. */
 int whereabouts_del(const struct cni_ipam_call *call, struct err *e);
 int whereabouts_check(const struct cni_ipam_call *call, struct err *e);
 int whereabouts_gc(const struct cni_ipam_call *call, struct err *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The static IPAM plugin: addresses as the configuration says. It keeps no state. */
+/* The static IPAM plugin: the addresses are those in the configuration. It has no state. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ static int set_args_gateway(struct cni_result *r, size_t first, const char *list
 	return 0;
 }
 
-/* runtimeConfig.ips or args.cni.ips: stand in for all others. */
+/* runtimeConfig.ips or args.cni.ips: replace all other addresses. */
 static int replace(struct cni_result *r, const struct json_strs *ips, struct err *e)
 {
 	if (ips->n)
@@ -100,7 +100,7 @@ static int replace(struct cni_result *r, const struct json_strs *ips, struct err
 	return 0;
 }
 
-/* Checked last, as in the original: an address that is replaced may be anything. */
+/* Checked last, as in the original: an address that is replaced may be invalid. */
 static int add_conf(struct cni_result *r, const struct conf *c, struct err *e)
 {
 	const struct address *v = c->addresses.v;

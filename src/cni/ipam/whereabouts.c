@@ -10,7 +10,7 @@
 
 /* The whereabouts IPAM as a plugin of its own. */
 
-/* A log that cannot be written must not cost a pod its network. */
+/* A log that cannot be written must not fail the pod's ADD. */
 static void open_log(const struct cni_ipam_call *call)
 {
 	auto_whereabouts_conf struct whereabouts_conf c;
@@ -159,7 +159,9 @@ int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, st
 	return 0;
 }
 
-/* An address of the cluster's store can only be freed there; that must not keep the pod. */
+/*
+ * An address in the cluster's store can only be released there; the DEL must succeed nevertheless.
+ */
 static void warn_cluster(const struct whereabouts_conf *c)
 {
 	struct err e = ERR_INIT;
@@ -192,7 +194,7 @@ static bool in_prev(const struct cni_result *prev, const struct ipaddr *ip)
 	return false;
 }
 
-/* Each range has allocated an address, and prevResult has them all. */
+/* CHECK: each range must have an address of the pod, and prevResult must contain all of them. */
 static int check_held(const struct cni_ipam_call *call, const struct whereabouts_conf *c,
 		      const struct ipnet *held, struct err *e)
 {
@@ -241,7 +243,7 @@ int whereabouts_gc(const struct cni_ipam_call *call, struct err *e)
 
 	whereabouts_conf_store(call, &c);
 	r = whereabouts_no_cluster(&c, e);
-	/* A caller that sends no list wants nothing freed. */
+	/* Without a list of valid attachments nothing is released. */
 	if (r < 0 || !p->has_valid)
 		return r;
 	for (size_t i = 0; i < p->n_valid; i++)
@@ -252,7 +254,7 @@ int whereabouts_gc(const struct cni_ipam_call *call, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* Whether the ADD of any pod would succeed. */
+/* STATUS: whether the ADD of any pod could succeed. */
 int whereabouts_status(const struct cni_ipam_call *call, struct err *e)
 {
 	auto_whereabouts struct whereabouts w = WHEREABOUTS_INIT;

@@ -47,7 +47,7 @@
 #include "ipam/whereabouts/whereabouts.h"
 
 extern const struct json_table whereabouts_table; /* its netconf */
-/* As written, netconf and flat file merged. Strings may be NULL. */
+/* The keys as written: netconf and flat file merged. Strings may be NULL. */
 struct whereabouts_keys {
 	const char *type, *gateway, *network_name, *node_slice_size, *path, *log_file, *log_level,
 		*state_dir, *kubeconfig;
@@ -84,7 +84,8 @@ struct whereabouts_conf {
 	struct ipaddr gateway;	 /* family 0: none */
 };
 
-/* All of it, judged; the original's words where people may look for them. */
+/* Reads and validates the whole configuration, with the original's messages where users may search
+ * for them. */
 int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_conf *ret,
 			  struct err *e);
 /* For DEL: state_dir, network_name and kubeconfig; what cannot be read is logged. */

@@ -12,7 +12,7 @@
 
 /* Shared by the files of this directory. */
 
-/* whereabouts' keys, judged. */
+/* Validates whereabouts' keys. */
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
@@ -32,7 +32,7 @@ static int check_type(const char *type, struct err *e)
 		   type ? type : "");
 }
 
-/* It is part of an object's name in the cluster, and of a folder's here. */
+/* The name is part of an object's name in the cluster, and of a directory's name here. */
 static int check_network_name(const char *name, struct err *e)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
@@ -80,7 +80,7 @@ static int add_ranges(struct whereabouts_conf *c, struct err *e)
 	return r;
 }
 
-/* --- what is the same for every pod --- */
+/* --- addresses, routes and dns that are the same for every pod --- */
 
 static int parse_gateway(const char *text, struct ipaddr *ret, struct err *e)
 {
@@ -102,7 +102,7 @@ static int add_static(struct whereabouts_conf *c, const struct whereabouts_stati
 	return 0;
 }
 
-/* CNI_ARGS IP: more of them, blanks around the commas allowed. */
+/* CNI_ARGS IP: further addresses; blanks around the commas are allowed. */
 static int add_args_ip(struct whereabouts_conf *c, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), item;
@@ -217,7 +217,7 @@ static int read_fixed(const struct cni_ipam_call *call, struct whereabouts_conf 
 	return r < 0 ? r : whereabouts_keys_dns(call, c, e);
 }
 
-/* --- what the local store cannot do --- */
+/* --- features that the local store does not support --- */
 
 int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e)
 {
@@ -243,7 +243,7 @@ static int check_local(const struct whereabouts_conf *c, struct err *e)
 			c->keys.node_slice_size);
 }
 
-/* --- all of it --- */
+/* --- the whole configuration --- */
 
 static int count_families(const struct cni_ipam_call *call, const struct whereabouts_conf *c,
 			  struct err *e)
@@ -331,7 +331,7 @@ static const char *absolute(const char *path)
 	return path && *path == '/' ? path : NULL;
 }
 
-/* A netconf that keys_read() refused: what giving back needs. */
+/* Reads what a release needs from a netconf that keys_read() refused. */
 static void whereabouts_keys_salvage(const struct cni_ipam_call *call, struct whereabouts_conf *c)
 {
 	const struct json *ipam = json_get_go(call->conf, "ipam");
@@ -418,7 +418,7 @@ static const struct json_table more_table = {more_fields, JSON_GO, sizeof(struct
 static const struct json_field static_fields[] = {
 	STATIC("address", address, JSON_DOC(NULL, "address with prefix length")),
 	STATIC("gateway", gateway, JSON_DOC(NULL, "gateway of the address")),
-	/* what Go writes beside "address" */
+	/* Go writes this key beside "address" */
 	{"Address", J_VAL, .offset = offsetof(struct whereabouts_static, ignored)},
 	{0}};
 static const struct json_table static_table = {static_fields, JSON_GO,
@@ -492,7 +492,7 @@ static int whereabouts_keys_read(const struct cni_ipam_call *call, struct wherea
 
 /* --- the flat file --- */
 
-/* 1: read; 0: it does not exist. */
+/* Returns 1: read; 0: the file does not exist. */
 static int try_flat(const struct root *root, const char *path, struct whereabouts_conf *c,
 		    struct err *e)
 {
@@ -509,7 +509,7 @@ static int try_flat(const struct root *root, const char *path, struct whereabout
 		err_default_kind(e, ERR_CONF);
 		return err_wrap(e, r, "error opening flat configuration file @ %s with", path);
 	}
-	/* Not the original's copy of the whole file: it may hold passwords. */
+	/* Unlike the original, the error does not quote the file, which may contain passwords. */
 	r = json_parse(&c->flat, buf_span(&text), FLAT_MAX, e);
 	if (r < 0)
 		return err_wrap(e, r, "LoadIPAMConfig Flatfile (%s) - JSON Parsing Error", path);
@@ -574,7 +574,7 @@ static void merge_lists(struct whereabouts_keys *k, const struct whereabouts_key
 		k->routes = f->routes;
 }
 
-/* Each key of "dns" is empty or not by itself; the netconf's are read onto the result later. */
+/* Each key of "dns" is merged separately; the netconf's keys are read onto the result later. */
 static int merge(struct whereabouts_conf *c, struct err *e)
 {
 	struct whereabouts_keys flat = {0};
@@ -591,7 +591,7 @@ static int merge(struct whereabouts_conf *c, struct err *e)
 	return 0;
 }
 
-/* The flat file's, into what is empty. */
+/* Copies the flat file's values to empty keys. */
 static int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_conf *c,
 				  struct err *e)
 {

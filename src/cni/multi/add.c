@@ -42,7 +42,7 @@ static int run_meta(struct multi *x, struct attach *a, size_t i, const struct mu
 	return err_wrap(e, r, "%s", x->nets[i].label);
 }
 
-/* The plugin's result replaces the network's. */
+/* Runs a plugin; its result replaces the result of the network. */
 static int execute(struct multi *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		   struct err *e)
 {
@@ -53,7 +53,7 @@ static int execute(struct multi *x, struct attach *a, size_t i, const struct mul
 	struct chain_call c = multi_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;
 
-	/* Before the call: a plugin that fails may have done a part of its work. */
+	/* Pushed before the call: a plugin that fails may have done a part of its work. */
 	undo_push(&a->undo, p->type, undo_chain, &u, sizeof(u));
 	r = chain_add(&c, &next, e);
 	if (r < 0)
@@ -313,7 +313,7 @@ static size_t net_of_name(const struct multi *x, const char *ifname, size_t othe
 	return other;
 }
 
-/* The network of each interface. Host-side interfaces precede their pod interface. */
+/* Determines the network of each interface. Host-side interfaces precede their pod interface. */
 static void owners(const struct multi *x, const struct cni_result *all, size_t *owner)
 {
 	size_t now = 0, pending = 0;
@@ -462,7 +462,7 @@ int multi_check_gateways(const struct multi *x, struct err *e)
 	return 0;
 }
 
-/* Whether a network requests the default route of this family. */
+/* Returns whether a network requests the default route of this family. */
 static bool is_requested(const struct multi *x, uint8_t family)
 {
 	for (size_t i = 0; i < x->n_nets; i++)

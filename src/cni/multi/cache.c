@@ -24,7 +24,8 @@ static enum cni_version version_for_multus(const struct multi_net *net)
 	return net->call.version < CNI_1_0_0 ? net->call.version : CNI_1_0_0;
 }
 
-/* The definition's version, if Multus is to call its plugins with a different one; else NULL. */
+/* Returns the definition's version if the configuration for Multus has a different one; otherwise
+ * NULL. */
 static const char *other_version(const struct multi_net *net)
 {
 	if (net->call.no_version)
@@ -45,7 +46,8 @@ static bool is_one_of(const char *key, const char *const *list)
 
 /* Keys that a conflist sets for all its plugins; all other keys belong to the plugin's object. */
 static const char *const lists[] = {"cniVersion", "name", "type", NULL};
-/* The same if the plugin's object is the network's; deviceID belongs to both. */
+/* These keys are not copied if the plugin's object is that of the network; deviceID belongs to
+ * both. */
 static const char *const networks[] = {"cniVersion", "name",	"type",		"ifname",
 				       "nad",	     "cniArgs", "defaultRoute", NULL};
 

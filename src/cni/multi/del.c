@@ -253,8 +253,8 @@ static int check_ipam(const struct multi *x, struct err *e)
 	return n ? cni_ipam_check(calls, n, e) : 0;
 }
 
-/* Links and addresses, then the coordinator, then routes: the coordinator knows best where its
- * routes belong. */
+/* Links and addresses, then the coordinator, then routes: the coordinator checks the tables of its
+ * routes itself. */
 static int check_rails(const struct multi *x, struct attach *a, struct err *e)
 {
 	struct attach_seen seen = {0};

@@ -74,18 +74,18 @@ struct multi_plugin {
 struct multi_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
-	const char *nad;	  /* name outside, "team/rail0"; NULL: none */
+	const char *nad;	  /* name of the definition, "team/rail0"; NULL: none */
 	const char *device;	  /* allocated device; NULL: none */
 	struct cni_call call;	  /* the call that its plugins get */
 	char *args;		  /* call.args_text, if owned */
 	const char *own_cni_args; /* appended to CNI_ARGS; NULL: nothing */
 	bool own_args;
 	bool flat;     /* main.conf is the network's object, not an element of `plugins` */
-	bool own_prev; /* call.prev is the network's own, not the merged one */
+	bool own_prev; /* call.prev is the network's own result instead of the merged one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
 	bool named;			/* the interface name is configured, not from CNI_IFNAME */
-	struct multi_plugin main;	/* the plugin that makes the interface */
+	struct multi_plugin main;	/* the plugin that creates the interface */
 	const struct link_driver *kind; /* link driver; NULL: not built in */
 	const struct json *co;		/* coordinator's object; NULL: none */
 	/* other plugins, in order: before the first plugin, between it and the coordinator,
@@ -94,7 +94,7 @@ struct multi_net {
 	size_t n_ahead, n_before, n_after;
 
 	struct coordinator_conf coordinator_conf; /* set by multi_read_plugins() */
-	struct cni_result result;		  /* result of its chain so far */
+	struct cni_result result;		  /* result of the network's plugins so far */
 	struct cni_result plugin_result; /* result before defaultRoute changed it; empty: unchanged */
 	struct cni_result prev;		 /* set by multi_set_prev() */
 };
@@ -108,13 +108,13 @@ struct multi {
 	int timeout_ms;
 	const char *keep_dir;	      /* conf.cniDir; NULL: no cache entries */
 	char *path;		      /* CNI_PATH with binDir; NULL: unchanged */
-	struct rail *rails;	      /* of the built-in networks, in order */
-	struct coordinator_nic *nics; /* of all networks */
+	struct rail *rails;	      /* attachments of the built-in networks, in order */
+	struct coordinator_nic *nics; /* interfaces of all networks */
 	size_t n_rails, n_co;
 };
 
 extern const struct json_table multi_table; /* its netconf */
-/* Reads which networks and plugins the netconf has. 0 or -errno. */
+/* Reads the networks of the netconf and their plugins. 0 or -errno. */
 int multi_read(struct cni_call *c, struct multi *ret, struct err *e);
 /* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
 int multi_read_plugins(struct multi *x, struct err *e);
@@ -146,8 +146,8 @@ void multi_slice(const struct multi *x, const struct cni_result *all, size_t net
  * network has no prevResult.
  */
 void multi_set_prev(struct multi *x, size_t net, struct cni_result *prev);
-/* Writes the network's recorded result, or else its part of the merged one, into *ret, which
- * must be empty. false: there is none. */
+/* Writes the network's recorded result, or else its part of the merged one, into *ret, which must
+ * be empty. false: the network has no result. */
 bool multi_prev(const struct multi *x, size_t net, struct cni_result *ret);
 
 /* --- the CNI verbs (add.c, del.c) --- */

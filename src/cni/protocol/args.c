@@ -11,7 +11,7 @@
 
 enum { ARGS_MAX = 64 << 10 };
 
-/* A printable character is itself: all of UTF-8 above ASCII is taken for that. */
+/* All of UTF-8 above ASCII is treated as printable and is not escaped. */
 void cni_quote(struct buf *b, const char *s)
 {
 	static const char plain[] = "\a\b\f\n\r\t\v\\\"", escaped[] = "abfnrtv\\\"";
@@ -30,7 +30,7 @@ void cni_quote(struct buf *b, const char *s)
 	buf_char(b, '"');
 }
 
-/* Field of a key; NULL: not a key of unirail. */
+/* Returns the member for a key; NULL: unirail does not use the key. */
 static const char **field(struct cni_args *a, struct span key)
 {
 	const struct {
@@ -78,7 +78,7 @@ static int read_bool(const char *pair, const char *value, bool *ret, struct err 
 	return fail_pair(e, ORIG("error parsing value of pair"), pair, reason);
 }
 
-/* One "K=V". An unknown key goes onto the list. */
+/* Parses one "K=V". An unknown key is added to the list of unknown keys. */
 static int read_pair(struct cni_args *a, const char *pair, struct buf *unknown, struct err *e)
 {
 	struct span key = {pair, strcspn(pair, "=")};

@@ -8,7 +8,7 @@
 
 struct chain_call {
 	const struct cni_call *call; /* environment */
-	const struct json *plugin;   /* the plugin's object */
+	const struct json *plugin;   /* configuration object of the plugin */
 	const char *type;
 	const char *network, *ifname;
 	const struct cni_result *prev;	    /* NULL: none */

@@ -18,8 +18,8 @@
 
 /* The main() of every plugin, the counterpart of pkg/skel. */
 
-/* Where the configuration comes from: a descriptor to be read only once all else is right, or
- * bytes (fd -1). Where a success' answer goes: a descriptor, or (to -1) nowhere yet. */
+/* Source of the configuration: a descriptor, which is read after all other input is valid, or
+ * `text` (fd -1). `to`: descriptor for a successful result; -1: the caller writes it. */
 struct input {
 	int fd, to;
 	struct span text;
@@ -30,7 +30,7 @@ static unsigned int supported(const struct cni_plugin *p)
 	return p->versions ? p->versions : (1U << CNI_VERSIONS) - 1;
 }
 
-/* CNI_COMMAND is absent: print what this program is. */
+/* Prints name and versions of the plugin, if CNI_COMMAND is absent. */
 static int print_about(const struct cni_plugin *p)
 {
 	auto_buf struct buf b;
@@ -81,10 +81,8 @@ static int read_input(struct cni_call *c, const struct input *in, struct buf *te
 	return 0;
 }
 
-/*
- * A container in our own namespace is never meant. The originals find out after the work and
- * leave it done; nothing has happened here. A namespace that is not there is for the plugin.
- */
+/* Refuses a CNI_NETNS that is this process' own namespace. The originals detect this only after the
+ * verb and do not undo it. The plugin itself handles a namespace that does not exist. */
 static int check_netns(const struct cni_call *c, struct err *e)
 {
 	auto_fd int own = -1, pod = -1;
@@ -346,7 +344,7 @@ static int check_container_id(const char *id, struct err *e)
 	return -EINVAL;
 }
 
-/* What Unicode calls white space, in UTF-8; the name is too short for anything to hide in. */
+/* Finds white space of Unicode, encoded in UTF-8. */
 static bool has_space(const char *s)
 {
 	static const char spaces[][4] = {" ",	   "\t",       "\n",	 "\v",	   "\f",
@@ -379,11 +377,12 @@ static int check_ifname(const char *name, struct err *e)
 struct var {
 	const char *name;
 	const char **into;
-	unsigned int required; /* by which verbs */
+	unsigned int required; /* bit mask of the verbs that require the variable */
 	int (*check)(const char *value, struct err *e);
 };
 
-/* In table order: a value that is wrong ends the walk, what is missing is collected. */
+/* Reads the variables in table order: an invalid value fails at once, missing variables are
+ * collected. */
 static int read_vars(const struct var *vars, size_t n, char *const env[], struct err *e)
 {
 	const char *command = cni_env_get(env, "CNI_COMMAND");
@@ -412,7 +411,7 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 {
 	const char *override;
 	const struct var vars[] = {
-		{"CNI_COMMAND", &c->command, EVERY, NULL}, /* first: needed whatever the verb */
+		{"CNI_COMMAND", &c->command, EVERY, NULL}, /* comes first: every verb requires it */
 		{"CNI_CONTAINERID", &c->container_id, ADD | CHECK | DEL, check_container_id},
 		{"CNI_NETNS", &c->netns, ADD | CHECK, NULL},
 		{"CNI_IFNAME", &c->ifname, ADD | CHECK | DEL, check_ifname},
@@ -620,10 +619,8 @@ int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e)
 	return r;
 }
 
-/*
- * An unreadable prevResult fails the verbs that build on it, but never a DEL: the runtime would not
- * retry with a better one.
- */
+/* An unreadable prevResult fails the verbs that build on it, but never a DEL: the runtime would
+ * retry with the same prevResult. */
 int cni_conf_prev(struct cni_call *c, struct err *e)
 {
 	bool strict = strcmp(c->command, "ADD") == 0 || strcmp(c->command, "CHECK") == 0;
@@ -665,7 +662,7 @@ static int cni_conf_valid(struct cni_call *c, struct err *e)
 	const struct attachment *a;
 	int r;
 
-	/* libcni before 1.1 sent the list under the name that a draft had. */
+	/* libcni before 1.1 sent the list under the name in a draft of the specification. */
 	if (!v) {
 		v = json_get(c->conf, "cni.dev/attachments");
 		place = "conf.cni.dev/attachments";

@@ -26,7 +26,7 @@ struct cni_call {
 	const char *command;					      /* "ADD" ... */
 	const char *container_id, *netns, *ifname, *args_text, *path; /* "" when absent */
 	bool netns_override;
-	struct root root;	/* "/" or UNIRAIL_ROOT (tests) */
+	struct root root;	/* file system root: "/" or UNIRAIL_ROOT (tests) */
 	struct span stdin_text; /* the whole netconf, for delegates */
 	struct json_doc *doc;
 	const struct json *conf;
@@ -44,10 +44,10 @@ struct cni_call {
 	size_t n_valid;
 };
 
-/* GC: whether (container, interface) is a valid attachment. ifname NULL: any interface of the
- * container. */
+/* GC: returns whether (container, interface) is a valid attachment. ifname NULL: any interface of
+ * the container. */
 bool cni_is_valid(const struct cni_call *c, const char *container_id, const char *ifname);
-/* GC: whether a file named "<container id>-<interface>" by another program belongs to an
+/* GC: returns whether a file named "<container id>-<interface>" by another program belongs to an
  * attachment that is not valid. A name that does not begin with 64 hex digits, the ids of
  * containerd and CRI-O, is never stale. */
 bool cni_file_is_stale(const struct cni_call *c, const char *name);
@@ -61,8 +61,8 @@ struct cni_plugin {
 	bool prints_prev;
 	bool relays;	  /* prints another plugin's result: cni_result_relay() */
 	const void *kind; /* for plugins that share functions: the driver's table */
-	/* The tables that it reads its netconf by, and its object `ipam` (an IPAM plugin's), for
-	 * `unirail help`; NULL: none. */
+	/* Field tables of its netconf and of its object `ipam` (IPAM plugins), for `unirail help`;
+	 * NULL: none. */
 	const struct json_table *const *keys, *const *ipam_keys;
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);
@@ -76,7 +76,9 @@ extern const struct json_table *const cni_keys[];
 
 /* Runs the protocol with this process' environment, stdin and stdout; returns the exit status. */
 int cni_run(const struct cni_plugin *p);
-/* The same with given input and a buffer for stdout (tests, fuzzers): env has "K=V" strings. */
+/*
+ * As cni_run(), with given input and a buffer for stdout (tests, fuzzers): env has "K=V" strings.
+ */
 int cni_run_with(const struct cni_plugin *p, char *const env[], struct span in, struct buf *out);
 
 /* As types.LoadArgs: error class ERR_ENV on failure, with the original's texts. */
@@ -105,7 +107,7 @@ struct cni_ipam_call {
 	const char *name;   /* network name */
 	const char *nad;    /* "team/rail0", the network's definition; NULL: none */
 	bool own_args;	    /* CNI_ARGS apply to this attachment only */
-	const char *ifname; /* of this attachment */
+	const char *ifname; /* interface of this attachment */
 	enum cni_version version;
 	const char *master;	  /* for matchMasterSubnet; NULL: none */
 	const struct ipnet *nets; /* the master's networks */
@@ -121,7 +123,7 @@ int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);
 /* Releases the network's addresses of attachments that are not in calls[i].call->valid. */
 int cni_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);
-/* Whether an ADD could succeed now. */
+/* Succeeds if an ADD could succeed now. */
 int cni_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e);
 /* After a detected conflict: quarantines the address (stores that support it) and releases it. */
 int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,

@@ -49,7 +49,8 @@ static bool is_self(const struct json *conf)
 	return false;
 }
 
-/* name NULL: any. */
+/* Returns whether the configuration has this name (NULL: any) and is not one of Multus or
+ * unirail-cni. */
 static bool is_it(const struct json *conf, const char *name)
 {
 	const char *its = json_string(json_get_go(conf, "name"));
@@ -57,7 +58,7 @@ static bool is_it(const struct json *conf, const char *name)
 	return !is_self(conf) && (!name || (its && strcmp(its, name) == 0));
 }
 
-/* NULL: the folder has none. */
+/* Returns the first matching configuration; NULL: the directory has none. */
 static struct json_doc *search(const struct root *r, const char *dir, char *const *files, size_t n,
 			       const char *name)
 {

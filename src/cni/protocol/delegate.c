@@ -71,7 +71,8 @@ static bool is_cni_var(const char *entry, char *const vars[static N_VARS])
 	return false;
 }
 
-/* Our own environment without these, then these. The list and they are the caller's. */
+/* Returns this process' environment with the CNI variables replaced. The caller frees the list and
+ * the replaced strings. */
 static char **make_env(const struct cni_delegate *d)
 {
 	const struct cni_call *c = d->call;
@@ -191,7 +192,7 @@ static int run(const struct cni_delegate *d, struct buf *out, struct err *e)
 	free_env(env);
 	if (r < 0)
 		return r;
-	/* Without an error object stderr is the message; else it is logs. */
+	/* Without an error object stderr is the message; otherwise stderr contains logs. */
 	if (err.len && (status == 0 || out->len))
 		fd_write_all(STDERR_FILENO, err.p, err.len, NULL);
 	return status ? fail_plugin(out, &err, status, e) : 0;
@@ -205,7 +206,8 @@ int cni_delegate_run(const struct cni_delegate *d, struct err *e)
 	return run(d, &out, e);
 }
 
-/* The result's own version says what class it is of; without one it is the configuration's. */
+/* The class of a result follows from its own version; without one, from the version of the
+ * configuration. */
 static int result_version(const struct json *v, enum cni_version *version, struct err *e)
 {
 	const char *text = json_string(json_get(v, "cniVersion"));
@@ -241,7 +243,8 @@ int cni_delegate_add(const struct cni_delegate *d, enum cni_version version, str
 
 enum { BUSY_MS = 5000, BUSY_STEP_MS = 50 };
 
-/* A file in memory: the child may read as slowly as it likes, or not at all. */
+/* Creates a file in memory, so that the parent never waits for a child that reads slowly or not at
+ * all. */
 static int input_file(struct span in, int *ret, struct err *e)
 {
 	auto_fd int fd = memfd_create("cni-stdin", MFD_CLOEXEC);
@@ -299,7 +302,7 @@ static int spawn_patiently(const char *path, char *const env[], const int fds[st
 	return r < 0 ? err_sys(e, r, "execute '%s'", path) : 0;
 }
 
-/* One read; false at the end. Past the ceiling the rest is read and dropped. */
+/* Reads once; returns false at the end. Output beyond the buffer's limit is read and discarded. */
 static bool drain(int fd, struct buf *b)
 {
 	char chunk[4096];
@@ -313,10 +316,8 @@ static bool drain(int fd, struct buf *b)
 	return n > 0;
 }
 
-/*
- * Until both pipes are at their end, or the child has ended and they are empty. A kernel without
- * pidfd_open has -1 there, which poll() ignores.
- */
+/* Reads until both pipes are at their end, or the child has ended and both are empty. pidfd is -1
+ * on a kernel without pidfd_open; poll() ignores it. */
 static void collect(int pidfd, int out, struct buf *out_buf, int err, struct buf *err_buf)
 {
 	struct pollfd fds[] = {{out, POLLIN, 0}, {err, POLLIN, 0}, {pidfd, POLLIN, 0}};
@@ -394,7 +395,7 @@ static bool is_cni_variable(const char *key)
 	return false;
 }
 
-/* Of what the runtime offers, the keys that plugin.capabilities.<key> asks for. */
+/* Writes those keys of the runtime that plugin.capabilities.<key> requests. */
 static void put_runtime(const struct chain_call *c, struct json_out *o)
 {
 	const struct json *caps = json_get(c->plugin, "capabilities");
@@ -516,7 +517,7 @@ int chain_run(const struct chain_call *c, const char *command, struct err *e)
 
 	buf_init(&conf, CONF_MAX);
 	r = check_ipam(c, e);
-	/* ADD refuses it as well, so there is nothing to delete. */
+	/* ADD refuses this ipam.type as well, so there is nothing to delete. */
 	if (r < 0 && (strcmp(command, "DEL") == 0 || strcmp(command, "GC") == 0)) {
 		err_clear(e);
 		return 0;

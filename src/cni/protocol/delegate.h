@@ -17,7 +17,7 @@
 struct cni_delegate {
 	const char *type;	     /* the plugin's name */
 	const char *command;	     /* "ADD" ... */
-	const struct cni_call *call; /* container id, namespace, CNI_ARGS, CNI_PATH */
+	const struct cni_call *call; /* supplies container id, namespace, CNI_ARGS, CNI_PATH */
 	const char *ifname;	     /* NULL: the value of the call */
 	struct span conf;	     /* all of stdin */
 };

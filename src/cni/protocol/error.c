@@ -7,7 +7,7 @@
 
 enum {
 	CODE_INTERNAL = 999,
-	/* A code without a kind here travels as a kind above all of them. */
+	/* Offset of codes that have no kind: beyond all kinds. */
 	FOREIGN = 1 << 16,
 	FOREIGN_MAX = (1 << 16) - 1,
 };

@@ -11,7 +11,7 @@ struct ipam_request {
 	struct json_strs runtime_ips, args_ips; /* runtimeConfig.ips, args.cni.ips */
 	const struct json *ip_ranges;		/* runtimeConfig.ipRanges */
 	struct cni_args args;
-	struct buf keep; /* memory of args */
+	struct buf keep; /* owns the strings of args */
 };
 
 extern const struct json_table ipam_request_table; /* its netconf */

@@ -58,7 +58,7 @@ void cni_result_done(struct cni_result *r)
 	errno = saved;
 }
 
-/* Absent and empty are the same on the wire. */
+/* Maps an empty string to NULL: absent and empty are printed alike. */
 static char *text_or_null(const char *s)
 {
 	return s && *s ? xstrdup(s) : NULL;
@@ -272,7 +272,7 @@ static void put_route_1(struct json_out *o, const struct cni_route *r)
 		jo_kint(o, "table", r->table);
 }
 
-/* The three lists, which stand in one order in both classes; empty ones are left out. */
+/* Writes the three lists, which have the same order in 0.x and 1.x; empty lists are omitted. */
 static void put_lists(struct json_out *o, const struct cni_result *r, bool one)
 {
 	if (r->n_ifaces) {
@@ -315,7 +315,7 @@ static const struct cni_ip *first_of(const struct cni_result *r, uint8_t family)
 	return NULL;
 }
 
-/* 0.2.0 has one address a family, and that family's routes inside it. */
+/* 0.2.0 has one address per family, which contains the routes of that family. */
 static void put_family(struct json_out *o, const char *key, const struct cni_result *r,
 		       uint8_t family)
 {

@@ -51,7 +51,7 @@ struct iface {
 	struct rdma rdma;
 };
 
-/* 0.x classes end after the third, and unirail's. */
+/* Fields of 0.x: the first three, and unirail's "rdma". */
 static const struct json_field iface0_fields[] = {FIELD(iface, "name", J_STR, name),
 						  FIELD(iface, "mac", J_STR, mac),
 						  FIELD(iface, "sandbox", J_STR, sandbox),
@@ -104,7 +104,7 @@ static const struct json_field dns_fields[] = {FIELD(dns, "nameservers", J_STRS,
 					       {0}};
 static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct dns)};
 
-/* One struct for all classes; a class's table has the fields that are its own. */
+/* One struct for all classes; the table of a class has only the fields of that class. */
 struct result {
 	struct json_list ifaces, ips, routes;
 	struct ip ip4, ip6;
@@ -160,10 +160,8 @@ static bool is_version_key(const char *key)
 	return strcasecmp(key, "cniVersion") == 0;
 }
 
-/*
- * libcni re-writes the object as a map, sorted, and reads that without case: so of several
- * spellings the last in the alphabet counts.
- */
+/* libcni rewrites the object as a sorted map and matches its keys without case: of several
+ * spellings the last one in alphabetical order is used. */
 static int check_version(const struct json *v, const struct class *c, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);

@@ -11,16 +11,13 @@
 #include "cni/protocol/error.h"
 #include "wire/http/http1.h"
 
-/*
- * Client of `unirail ipam serve`: one request for all rails. src/agent/api/plan.c has the other
- * side.
- */
+/* Client of `unirail ipam serve`: one request for all rails. src/agent/api/plan.c is the server. */
 
 #define UNIRAIL_API "/v1/unirail/"
 
 enum { REQUEST_MAX = 4 << 20, NOT_FOUND = 404 };
 
-/* The server's answer to a route of unirail's own API; *is_unirail false: it does not know the
+/* The server's answer to a route of unirail's own API; *is_unirail false: the server has no such
  * route. */
 static int request(const char *socket, const struct cni_ipam_call *call, const char *path,
 		   const struct buf *body, struct agent_reply *ret, bool *is_unirail, struct err *e)
@@ -152,7 +149,7 @@ int spiderpool_socket_try(const struct socket_rail *v, struct err *e)
 	return r < 0 || is_unirail ? r : agent_healthy(v->conf->socket, v->call, e);
 }
 
-/* --- the others --- */
+/* --- DEL, CHECK, GC, STATUS --- */
 
 static void put_container(struct json_out *o, const struct cni_ipam_call *call)
 {
@@ -306,7 +303,7 @@ int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *c
 	return r;
 }
 
-/* One request to an IPAM server, and what its answers say. */
+/* Sends one request to an IPAM server and parses the answer. */
 
 enum { BODY_MAX = 4 << 20, PATH_BYTES = 512, DESC_MAX = 700 };
 
@@ -337,7 +334,7 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
 	return agent_call_within(SPIDERPOOL_SOCKET_MS, socket, root, method, path, body, ret, e);
 }
 
-/* The same with a time limit of its own, for operations that are possible without the server. */
+/* As agent_call(), with another time limit, for operations that are possible without the server. */
 static int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
 			     const char *method, const char *path, const struct buf *body,
 			     struct agent_reply *ret, struct err *e)

@@ -6,14 +6,14 @@
 
 #include "cni/ipam/spiderpool/agent_client.h"
 
-/* One rail on its way. */
+/* State of one attachment during a call. */
 struct rail_request {
 	const struct cni_ipam_call *call;
 	struct spiderpool_conf conf;
 	struct ipam_request request;
 	struct ipaddr *want;
 	size_t n_want;
-	bool done; /* its store has answered */
+	bool done; /* the store or server has answered for this attachment */
 };
 
 bool spiderpool_has_server(const struct spiderpool_conf *c);

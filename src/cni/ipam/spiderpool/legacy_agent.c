@@ -21,8 +21,8 @@ int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct e
 			     e);
 }
 
-/* In the words of go-openapi's client, which people know from kubelet's events:
- * "[POST /ipam/ip][500] postIpamIpFailure  the agent's text". */
+/* Formats an error as go-openapi's client does, which users know from the kubelet's events: "[POST
+ * /ipam/ip][500] postIpamIpFailure  the agent's text". */
 static int failure(const struct agent_reply *r, const char *what, const char *call,
 		   const char *name, struct err *e)
 {
@@ -58,7 +58,7 @@ static int add_one(const struct socket_rail *v, struct err *e)
 	return agent_take_rail(&reply, reply.doc ? json_root(reply.doc) : NULL, v, e);
 }
 
-/* What the API has no words for must not be dropped in silence. */
+/* Options that the API cannot express are refused or logged. */
 static int sayable(const struct socket_rail *v, struct err *e)
 {
 	if (v->n_want)
@@ -104,9 +104,9 @@ int agent_add(const struct socket_rail *v, size_t n, struct err *e)
 	return r;
 }
 
-/* --- giving back --- */
+/* --- release --- */
 
-/* Without CNI_ARGS that can be read, the agent finds the pod by nothing: its GC does. */
+/* Without valid CNI_ARGS the agent cannot identify the pod; its GC releases the addresses. */
 static int del_one(const char *socket, const struct cni_ipam_call *call, const char *path,
 		   bool whole, struct err *e)
 {
@@ -150,10 +150,8 @@ int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size
 	return r < 0 ? r : 0;
 }
 
-/*
- * It knows no quarantine, and what an ADD can send to it frees every interface of the pod. So
- * this ADD is over: the runtime starts again.
- */
+/* The agent has no quarantine, and a release request frees the addresses of all interfaces of the
+ * pod. So this ADD fails, and the runtime retries it. */
 int agent_conflict(const char *socket, const struct cni_ipam_call *call, const struct ipaddr *a,
 		   const struct mac *other, struct err *e)
 {

@@ -2,15 +2,17 @@
 #ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_LEGACY_AGENT_H
 #define UNIRAIL_CNI_IPAM_SPIDERPOOL_LEGACY_AGENT_H
 
-/* Between agent_client.c (our server) and legacy_agent.c (Spiderpool's own). */
+/*
+ * Functions that agent_client.c (unirail's server) and legacy_agent.c (Spiderpool's agent) share.
+ */
 
 #include "cni/ipam/spiderpool/agent_client.h"
 
-/* What a server said. */
+/* The answer of a server. */
 struct agent_reply {
 	int status;
 	struct buf body;
-	struct json_doc *doc; /* NULL: the body is no JSON */
+	struct json_doc *doc; /* NULL: the body is not JSON */
 };
 #define AGENT_REPLY_INIT                                                                           \
 	{                                                                                          \
@@ -37,7 +39,7 @@ void agent_put_pod(struct json_out *o, const struct cni_ipam_call *call,
 		   const struct cni_args *args);
 void agent_put_pools(struct json_out *o, const struct spiderpool_conf *c);
 
-/* Spiderpool's own agent. */
+/* Requests to Spiderpool's own agent. */
 int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct err *e);
 int agent_add(const struct socket_rail *v, size_t n, struct err *e);
 int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size_t n,

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "cni/ipam/spiderpool/internal.h"
 
-/* For a server that hangs, when its store is known. */
+/* Time limit for a server that hangs, if its store is known. */
 enum { DEL_MS = 10 * 1000 };
 
 struct asking {
@@ -41,7 +41,7 @@ static int add_want(struct rail_request *r, const char *where, const char *text,
 	return 0;
 }
 
-/* An address, or what Multus makes of several: "a,b". */
+/* Parses an address, or several that Multus joins: "a,b". */
 static int add_args_wants(struct rail_request *r, const char *text, struct err *e)
 {
 	struct span rest = span_of(text), one;
@@ -182,7 +182,7 @@ static void fill_result(const struct ip_allocation *g, struct cni_result *out)
 	}
 }
 
-/* The rails of one server, the first of which is `first`. */
+/* Handles the attachments of one server; `first` is the first of them. */
 static int add_server(struct asking *a, size_t first, struct err *e)
 {
 	auto_free struct socket_rail *rails = xcalloc(a->n, sizeof(*rails));
@@ -206,7 +206,7 @@ static int add_server(struct asking *a, size_t first, struct err *e)
 	return spiderpool_socket_add(rails, n, e);
 }
 
-/* The rails of one store, the first of which is `first`. */
+/* Handles the attachments of one store; `first` is the first of them. */
 static int add_store(struct asking *a, size_t first, struct err *e)
 {
 	auto_free struct ip_request *requests = xcalloc(a->n, sizeof(*requests));
@@ -261,7 +261,7 @@ int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cn
 	int r = 0;
 
 	a.v = xcalloc(n + 1, sizeof(*a.v));
-	/* Everything that can be wrong is found before anything is taken. */
+	/* All checks precede the first allocation. */
 	for (size_t i = 0; i < n; i++)
 		buf_init(&a.v[i].request.keep, 0);
 	for (size_t i = 0; i < n && r == 0; i++)
@@ -290,7 +290,9 @@ static int del_store(const struct cni_ipam_call *const *calls, const struct spid
 	return r < 0 ? r : 0;
 }
 
-/* The rails of one store or server, the first of which is `first`. */
+/*
+ * Releases the addresses of the attachments of one store or server; `first` is the first of them.
+ */
 static int del_some(const struct cni_ipam_call *const *calls, const struct spiderpool_conf *confs,
 		    bool *done, size_t n, size_t first, struct err *e)
 {
@@ -313,7 +315,7 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 				  e);
 	if (r >= 0 || r == -EREMOTEIO || !known)
 		return r;
-	/* The server did not answer. Its store is known, and a release needs no server. */
+	/* The server did not answer, but its store is known: a release needs no server. */
 	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
 	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,
 			 e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the IPAM process checks on the link: is the address in use, does the gateway answer. */
+/* Checks of the IPAM process on the link: whether the address is in use, and whether the gateway
+ * answers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct probing {
 	size_t n_conflict_free;
 };
 
-/* The calling plugin makes the link, and it is mostly still down. */
+/* The calling plugin created the link, which is usually still down. */
 static int prepare(struct probing *p, bool bring_up, struct err *e)
 {
 	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
@@ -75,7 +76,7 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 	return n;
 }
 
-/* 0: all well, 1: some are in conflict. */
+/* Returns 0: no conflict; 1: some addresses are in conflict. */
 static int judge(struct probing *p, const struct probe *v, size_t n, struct err *e)
 {
 	int conflicts = 0;
@@ -128,7 +129,7 @@ static int probe_again(struct probing *p, struct err *e)
 	return spiderpool_add(&p->call, 1, &p->out, &flags, NULL, e);
 }
 
-/* 0: done, 1: there are new addresses to ask for. */
+/* Returns 0: complete; 1: new addresses must be requested. */
 static int one_round(struct probing *p, struct probe_rounds *rounds, struct err *e)
 {
 	auto_free struct probe *v = NULL;
@@ -164,7 +165,8 @@ static int detect(struct probing *p, struct err *e)
 	return r;
 }
 
-/* This rail's only: the original announces every rail's address on each. */
+/* Announces only the addresses of this attachment; the original announces those of all attachments
+ * on each link. */
 static void announce(const struct probing *p)
 {
 	auto_free struct announce *v = xcalloc(p->out->n_ips + 1, sizeof(*v));

@@ -20,7 +20,7 @@
 
 enum { PATH_BYTES = 600 };
 
-/* A log that cannot be written must not cost a pod its network. */
+/* A log that cannot be written must not fail the pod's ADD. */
 static void open_log(const struct cni_ipam_call *call)
 {
 	struct spiderpool_conf conf;
@@ -28,7 +28,7 @@ static void open_log(const struct cni_ipam_call *call)
 	struct log_conf l;
 
 	if (spiderpool_conf_read(call, &conf, NULL) < 0 || spiderpool_conf_log(&conf, &l, NULL) < 0)
-		return; /* the verb says so */
+		return; /* the verb reports the error */
 	if (log_setup(&l, &e) < 0)
 		log_warn("log goes to stderr", LOG_S("error", e.text));
 	log_context("container_id", call->call->container_id);
@@ -209,7 +209,7 @@ static bool in_prev(const struct cni_result *prev, const struct ipnet *net)
 	return false;
 }
 
-/* What the interface holds; *known false: the server is one that does not tell. */
+/* The addresses of the interface; *known false: the server does not report them. */
 static int held(const struct cni_ipam_call *call, const struct spiderpool_conf *conf,
 		struct ipnet **ret, size_t *n_ret, bool *known, struct err *e)
 {
@@ -281,7 +281,7 @@ int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
 	r = spiderpool_socket_gc(conf.socket, call, e);
 	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
 		return r;
-	/* As a DEL: the server did not answer, and its store is known. */
+	/* As for DEL: the server did not answer, but its store is known. */
 	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
 	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
 }
@@ -295,7 +295,7 @@ static int try_store(const struct rail_request *rail, struct err *e)
 	return r < 0 ? r : ipam_try(store, &request, 1, e);
 }
 
-/* Whether the ADD of any pod would succeed. Its master is not known. */
+/* STATUS: whether the ADD of any pod could succeed. The master is unknown here. */
 int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
 {
 	struct cni_call probe_call = *call->call;

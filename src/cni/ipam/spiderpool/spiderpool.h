@@ -50,10 +50,10 @@ struct spiderpool_conf {
 	int64_t tries, interval_ms, total_ms, carrier_ms; /* 0: default */
 };
 
-/* All of it, judged. */
+/* Reads and validates the whole configuration. */
 int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_conf *ret,
 			 struct err *e);
-/* For DEL: where the store is. What cannot be read is logged, and the defaults stand in. */
+/* For DEL: reads the location of the store. An invalid value is logged, and its default is used. */
 void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
 
