@@ -13,7 +13,7 @@
 
 enum { LONG_VECTOR = 4096 }; /* bytes */
 
-/* No allocation, no stdio, no exit handlers: there is nothing left to run them with. */
+/* Calls no allocator, no stdio and no exit handlers, which would need memory. */
 static void __attribute__((noreturn)) out_of_memory(size_t n)
 {
 	char line[80];
@@ -72,9 +72,9 @@ char *xasprintf(const char *fmt, ...)
 }
 
 /*
- * No capacity is kept beside the vector, so one made elsewhere can grow too: the allocator knows how much was asked
- * for. A long vector grows by a quarter, so that n elements cost n and not n times n (AddressSanitizer's realloc()
- * always copies, musl's from time to time).
+ * The vector does not store its capacity, so that vectors from other code can grow as well: the allocator has the size.
+ * A long vector grows by a quarter, so that n elements cost n and not n times n (AddressSanitizer's realloc() always
+ * copies, musl's sometimes).
  */
 void *vec_grow(void *p, size_t count, size_t size)
 {
@@ -93,7 +93,7 @@ void cleanup_free(void *p)
 	int saved = errno;
 	void *held;
 
-	/* p is the address of a pointer of any type: read it without breaking aliasing. */
+	/* p is the address of a pointer of any type: memcpy() reads it without an aliasing violation */
 	memcpy(&held, p, sizeof(held));
 	free(held);
 	errno = saved;

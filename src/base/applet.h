@@ -10,8 +10,9 @@
 #include "base/option.h"
 
 enum applet_flags {
-	APPLET_LINK = 1 << 0,	/* `install` makes a symlink of this name */
-	APPLET_CNI = 1 << 1,	/* speaks CNI: stdin, CNI_*, result on stdout */
+	APPLET_LINK = 1 << 0, /* `unirail install` creates a symlink of this name */
+	/* a CNI plugin: reads stdin and CNI_*, writes the result to stdout */
+	APPLET_CNI = 1 << 1,
 	APPLET_IPAM = 1 << 2,	/* an IPAM plugin (also APPLET_CNI) */
 	APPLET_HIDDEN = 1 << 3, /* omitted from the list of --help */
 };
@@ -21,11 +22,12 @@ struct applet {
 	const char *help;		   /* one line */
 	int (*run)(int argc, char **argv); /* exit status; argv[0] is the applet's name */
 	unsigned int flags;
-	const struct cmd *cmds; /* its commands, ended by {0} (name and help NULL); NULL: none */
-	const char *about;	/* a paragraph or two for `help` and the man page; may be NULL */
+	/* commands of the applet, ended by {0} (name and help NULL); NULL: none */
+	const struct cmd *cmds;
+	const char *about; /* a paragraph or two for `help` and the man page; may be NULL */
 };
 
-/* Ended by {0}. Empty until main() sets it to its table. */
+/* Ended by {0}. Empty until main() sets it. */
 extern const struct applet *applets;
 
 const struct applet *applet_find(const char *name);

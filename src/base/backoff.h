@@ -3,8 +3,8 @@
 #define UNIRAIL_BASE_BACKOFF_H
 
 /* Exponential backoff with jitter: the first wait is half to one and a half times `base`, each
- * later one twice as long, up to `most`. Jitter keeps a thousand agents from reconnecting at the
- * same moment when their server restarts. */
+ * later one twice as long, up to `most`. Because of the jitter, a thousand agents do not reconnect
+ * at the same moment when their server restarts. */
 
 #include <stdint.h>
 
@@ -15,6 +15,7 @@ struct backoff {
 
 int64_t backoff_next(struct backoff *b); /* counts a failure; returns ms to wait */
 void backoff_reset(struct backoff *b);
-int64_t kube_jitter(int64_t from, int64_t to); /* uniformly distributed, from <= x <= to */
+/* a uniformly distributed number x, from <= x <= to */
+int64_t kube_jitter(int64_t from, int64_t to);
 
 #endif

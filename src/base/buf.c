@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an empty buffer points at, so that its bytes are always NUL-terminated. Never written. */
+/* Content of an empty buffer, whose bytes are always NUL-terminated. Never written. */
 static char nothing[1];
 
 void buf_init(struct buf *b, size_t max)
@@ -39,7 +39,7 @@ void buf_trim(struct buf *b, size_t keep)
 	buf_reset(b);
 }
 
-/* Room for n more bytes and the NUL; n is within the ceiling. */
+/* Makes room for n more bytes and the NUL; n does not exceed the maximum size. */
 static void reserve(struct buf *b, size_t n)
 {
 	size_t need = b->len + n + 1, cap = b->cap ? b->cap : 64;
@@ -54,7 +54,7 @@ static void reserve(struct buf *b, size_t n)
 	b->cap = cap;
 }
 
-/* How many of n bytes still go in. */
+/* Returns how many of n bytes still fit; sets `over` if not all. */
 static size_t admit(struct buf *b, size_t n)
 {
 	size_t room = b->over ? 0 : b->max - b->len;

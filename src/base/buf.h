@@ -3,8 +3,8 @@
 #define UNIRAIL_BASE_BUF_H
 
 /*
- * Spans are borrowed bytes with a length; buffers own bytes and grow up to a ceiling chosen at
- * creation.  Writing past the ceiling sets `over` and drops the rest: check it once, at the end.
+ * Spans are borrowed bytes with a length; buffers own bytes and grow up to a maximum size chosen
+ * at creation.  Writing more sets `over` and drops the rest: check it once, at the end.
  * A buffer's data is always followed by a NUL that len does not count.  Out of memory exits.
  */
 
@@ -20,7 +20,7 @@ struct span {
 struct span span_of(const char *s); /* NULL gives an empty span */
 bool span_eq(struct span s, const char *word);
 bool span_has_prefix(struct span s, const char *prefix);
-struct span span_trim(struct span s); /* ASCII white space at both ends */
+struct span span_trim(struct span s); /* without ASCII white space at both ends */
 /* Cuts *rest at the first sep: returns the part before it and leaves the part after it. False when
  * *rest is consumed (rest->p == NULL). "a,,b" gives "a", "", "b". */
 bool span_cut(struct span *rest, char sep, struct span *ret);
@@ -36,7 +36,7 @@ void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);
 #define auto_buf __attribute__((cleanup(buf_done)))
 void buf_reset(struct buf *b);
-/* The same, and frees the allocation beyond `keep` bytes. */
+/* Empties the buffer and frees memory beyond `keep` bytes. */
 void buf_trim(struct buf *b, size_t keep);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
@@ -44,9 +44,11 @@ void buf_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 struct span buf_span(const struct buf *b);
-char *buf_take(struct buf *b); /* the NUL-terminated bytes, owned by the caller; b is empty again */
+/* returns the NUL-terminated bytes, which the caller frees; empties b */
+char *buf_take(struct buf *b);
 
-/* malloc and friends that exit with one line when memory is out; n == 0 gives a valid pointer. */
+/* Like malloc and others, but exit with one line if memory is exhausted; n == 0 gives a valid
+ * pointer. */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
@@ -61,7 +63,7 @@ void *vec_grow(void *p, size_t count, size_t size);
 		&(p)[(n)++];                                                                       \
 	}))
 
-/* Like strlcpy: returns false (and truncates) when s does not fit. */
+/* Like strlcpy(): returns false if s does not fit and was truncated. */
 bool str_copy(char *dst, size_t size, const char *s);
 
 #endif

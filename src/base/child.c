@@ -48,7 +48,7 @@ static void child_free(struct child *c)
 	free(c);
 }
 
-/* Reads what is there; false at the end. */
+/* Reads the available output; returns false at its end. */
 static bool drain(struct child *c)
 {
 	char chunk[4096];
@@ -80,7 +80,7 @@ static void on_out(void *arg, uint32_t events)
 	(void)events;
 	if (drain(c))
 		return;
-	/* Its end: what else it does is waited for. */
+	/* the output has ended: the child is only waited for */
 	loop_del_fd(c->watch_out);
 	c->watch_out = NULL;
 }
@@ -114,7 +114,7 @@ static void on_timer(void *arg)
 	c->watch_out = NULL;
 	c->done = NULL;
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "it did not end in time");
-	/* It may cancel the child. */
+	/* done() may cancel the child, so c is not used afterwards */
 	done(c->arg, 0, buf_span(&c->b), &e);
 }
 

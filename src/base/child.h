@@ -7,16 +7,16 @@
  * stdout is collected up to a limit, stdin is /dev/null, stderr is inherited. It is killed at its
  * timeout. Requires pidfd_open (Linux 5.3).
  *
- * A child that waits for a lock of the kernel ends only when it gets the lock, also if it is killed. The loop does not wait:
- * `done` is called at the timeout, and the child is reaped when it ends.
+ * A child that waits for a lock of the kernel ends only when it gets the lock, even if it was killed. The loop does not
+ * wait for it: `done` is called at the timeout, and the child is reaped when it ends.
  */
 
 #include "base/loop.h"
 #include "base/buf.h"
 
 /*
- * e is NULL when the child exited by itself with `status`. Errors: -ETIMEDOUT (killed), -EFBIG (it
- * wrote more than `max` bytes), -EINTR (killed by a signal). `out` is valid during the call.
+ * e is NULL if the child exited with `status`. Errors: -ETIMEDOUT (killed), -EFBIG (it wrote more than `max` bytes),
+ * -EINTR (killed by a signal). `out` is valid during the call.
  */
 typedef void (*child_done_fn)(void *arg, int status, struct span out, const struct err *e);
 
@@ -26,8 +26,8 @@ struct child_conf {
 	int timeout_ms;
 	size_t max;
 	/*
-	 * A child whose `done` got -ETIMEDOUT has ended; called with done's arg. Until then the child stays valid and may be
-	 * cancelled. NULL: it is invalid from `done` on, as in all other cases.
+	 * Called with done's arg when a child whose `done` got -ETIMEDOUT has ended. Until then the child is valid and
+	 * may be cancelled. If `ended` is NULL, the child is invalid after `done`, as in all other cases.
 	 */
 	void (*ended)(void *arg);
 };
@@ -36,7 +36,8 @@ struct child;
 
 int child_start(struct child **ret, struct loop *l, const struct child_conf *c, child_done_fn done,
 		void *arg, struct err *e);
-/* Kills the child, without a callback. Waits at most 100 ms for its end; later, it is a zombie until this process ends. NULL is fine. */
+/* Kills the child without calling `done`. Waits at most 100 ms for its end; a child that ends later is a zombie until
+ * this process ends. c may be NULL. */
 void child_cancel(struct child *c);
 
 #endif

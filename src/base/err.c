@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-/* Cuts s at n bytes or a little before, so that no UTF-8 sequence is split, and says so. */
+/* Truncates s at n bytes or a little before, so that no UTF-8 sequence is split, and appends "...". */
 static void cut(char *s, size_t n)
 {
 	static const char mark[] = "...";
@@ -19,7 +19,7 @@ static void cut(char *s, size_t n)
 	memcpy(s + n, mark, sizeof(mark));
 }
 
-/* vsnprintf that cuts cleanly; returns the length of what is in `into`. */
+/* Like vsnprintf(), but truncates between UTF-8 sequences; returns the length of the text in `into`. */
 static size_t format(char *into, size_t size, const char *fmt, va_list ap)
 {
 	int n = vsnprintf(into, size, fmt, ap);
@@ -36,7 +36,7 @@ static int negative(int code)
 	return code > 0 ? -code : code;
 }
 
-/* All setters format into a text of their own first: arguments may point into *e. */
+/* All setters format into a local text first, because arguments may point into *e. */
 static void begin(struct err *e, enum err_kind kind, int code, const char *text)
 {
 	e->code = negative(code);
@@ -83,7 +83,7 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 	if (!e)
 		return negative(code);
 	va_start(ap, fmt);
-	/* The errno is the point of the message: a long subject gives way to it. */
+	/* the errno is always shown in full: a long subject is truncated instead */
 	n = format(text, sizeof(text) - strlen(name) - 2, fmt, ap);
 	va_end(ap);
 	snprintf(text + n, sizeof(text) - n, ": %s", name);
@@ -103,7 +103,7 @@ int err_wrap(struct err *e, int code, const char *fmt, ...)
 		return code;
 	inner = e->text[0] ? e->text : errno_text(code);
 	va_start(ap, fmt);
-	/* Half for the context: the innermost words say what happened. */
+	/* the context gets at most half of the room: the innermost text names the failure */
 	n = format(text, sizeof(text) / 2, fmt, ap);
 	va_end(ap);
 	if ((size_t)snprintf(text + n, sizeof(text) - n, ": %s", inner) >= sizeof(text) - n)
@@ -143,9 +143,9 @@ void err_clear(struct err *e)
 }
 
 /*
- * The GNU C library's texts, which `ip` and most other programs print: musl words some of them differently.
- * Arrays of characters, not pointers: a position-independent program pays a relocation at start
- * for each pointer in a table, and most runs of this one never read it.
+ * Messages of the GNU C library, which `ip` and most other programs print; those of musl differ. An array of characters
+ * instead of pointers, because a position-independent program pays a relocation at its start for each pointer in a
+ * table, and most runs never read this one.
  */
 #define TEXT(e, text) [e] = text " (" #e ")"
 
@@ -283,7 +283,7 @@ static const char texts[][60] = {
 	TEXT(EHWPOISON, "Memory page has hardware error"),
 };
 
-/* Not an errno of user space, but some drivers return it (include/linux/errno.h). */
+/* not an errno of user space, but some drivers return it (include/linux/errno.h) */
 enum { KERNEL_ENOTSUPP = 524 };
 
 const char *errno_text(int code)

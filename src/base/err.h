@@ -3,9 +3,9 @@
 #define UNIRAIL_BASE_ERR_H
 
 /*
- * Errors: functions return 0 (or a count) or a negative errno; the last parameter is a
- * caller-owned `struct err *e` (may be NULL) that collects "outer: inner: the kernel's words".
- * The function where the failure occurs sets it, callers wrap it; only an applet prints it.
+ * Errors: functions return 0 (or a count) or a negative errno; the last parameter is a caller-owned `struct err *e`
+ * (may be NULL) that collects "outer: inner: message of the kernel". The function where the failure occurs sets it,
+ * callers wrap it; only an applet prints it.
  *
  *	if (fd < 0)
  *		return err_sys(e, -errno, "open '%s'", path);
@@ -13,16 +13,16 @@
  *	if (r < 0)
  *		return err_wrap(e, r, "rail %s", rail);
  *
- * The kind says what a caller outside can do about it; each protocol maps it to its own code
- * in one table (cni/protocol/error.c, the exit status in tools).  It is ERR_OTHER until a function that
- * knows sets it, and wrapping keeps it.
+ * The kind tells the user's program how to react; each protocol maps it to its own code in one table
+ * (cni/protocol/error.c, the exit status in tools). It is ERR_OTHER until a function that knows sets it, and wrapping
+ * keeps it.
  */
 
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Marks a text that begins with the replaced program's own words, which users and scripts search for:
- * those stay byte for byte. tools/words does not read it. */
+/* Marks a text that begins with a message of the replaced program, which users and scripts search for: it must not be
+ * changed. tools/words does not read it. */
 #define ORIG(text) text
 
 enum err_kind {
@@ -33,7 +33,7 @@ enum err_kind {
 	ERR_IO,		 /* CNI 5: reading input, writing state */
 	ERR_DECODE,	 /* CNI 6: malformed input */
 	ERR_CONF,	 /* CNI 7: invalid configuration; retrying will not help */
-	ERR_NETNS,	 /* CNI 8: the namespace */
+	ERR_NETNS,	 /* CNI 8: invalid network namespace */
 	ERR_AGAIN,	 /* CNI 11: try again later (busy, exhausted, conflict) */
 	ERR_UNAVAILABLE, /* CNI 50: a prerequisite is missing (permission, daemon, device) */
 };
@@ -52,23 +52,23 @@ struct err {
 		0                                                                                  \
 	}
 
-/* All return `code` (made negative), so that `return err_set(...)` works; NULL e is fine. The
- * setters discard what e held before; arguments may point into e. */
+/* All return `code` (made negative), so that `return err_set(...)` works; e may be NULL. The setters discard the
+ * previous content of e; arguments may point into e. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Like err_set, and appends ": No such file or directory (ENOENT)". */
 int err_sys(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Prefixes the text with "context: " (an empty e: the errno's text); sets code only if none was
- * set; keeps the kind. A text that is too long is truncated, marked "...". */
+/* Prefixes the text with "context: " (if e is empty, the text is that of the errno). Sets the code only if none was
+ * set; does not change the kind. A text that is too long is truncated and marked "...". */
 int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void err_details(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Sets the kind of e unless it already has one. */
 void err_default_kind(struct err *e, enum err_kind kind);
 void err_clear(struct err *e);
 
-/* "No such file or directory (ENOENT)" for 2 or -2, worded as the GNU C library does; "errno 4711" (static buffer,
- * per thread) for an unknown one. */
+/* Returns "No such file or directory (ENOENT)" for 2 or -2, with the text of the GNU C library; "errno 4711" for an
+ * unknown number (static buffer per thread). */
 const char *errno_text(int code);
 
 #endif

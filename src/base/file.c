@@ -67,7 +67,7 @@ static int path_check_kind(const struct stat *st, const char *path, struct err *
 					      : "a device");
 }
 
-/* Of whatever kind the file is. */
+/* Opens a file of any type. */
 static int open_any(const struct root *r, const char *path, int flags, mode_t mode, struct err *e)
 {
 	int fd = path_open(r, path, flags, mode);
@@ -157,9 +157,8 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 }
 
 /*
- * A process that can write to a directory can leave a FIFO there, whose open() waits for a
- * writer. Names in /dev and /proc are a
- * person's: "kubectl config view | unirail --kubeconfig /dev/stdin".
+ * A process that can write to a directory can create a FIFO there, whose open() waits for a writer. Names in /dev and
+ * /proc are given by the user: "kubectl config view | unirail --kubeconfig /dev/stdin".
  */
 static int open_content(const struct root *r, const char *path, struct err *e)
 {
@@ -213,7 +212,7 @@ int file_read_line(const struct root *r, const char *path, char *ret, size_t siz
 
 int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e)
 {
-	/* O_TRUNC as the shell does: a recorded tree has plain files, sysfs does not care. */
+	/* O_TRUNC truncates the plain files of a recorded tree; sysfs ignores it */
 	auto_fd int fd = file_open(r, path, O_WRONLY | O_TRUNC, 0, e);
 	size_t len = strlen(value);
 	ssize_t n;
@@ -260,7 +259,7 @@ int file_temp_commit(struct file_temp *t, struct err *e)
 {
 	int r = fsync(t->fd) < 0 ? -errno : 0;
 
-	/* Closed before it has its name: executing a file open for writing is ETXTBSY. */
+	/* closed before the rename: executing a file that is open for writing fails with ETXTBSY */
 	if (close(t->fd) < 0 && r == 0)
 		r = -errno;
 	t->fd = -1;
@@ -305,7 +304,7 @@ int file_replace(const struct root *r, const char *path, struct span data, mode_
 	return n < 0 ? err_wrap(e, n, "replace '%s'", path) : 0;
 }
 
-/* Folders, symbolic links and names: the other half of file.h. */
+/* Directories, symbolic links and names: the second part of file.h. */
 
 int file_remove(const struct root *r, const char *path, struct err *e)
 {
@@ -321,7 +320,7 @@ int file_remove(const struct root *r, const char *path, struct err *e)
 	return 0;
 }
 
-/* 0 or -errno */
+/* Returns 0 if the path is a directory, or -errno. */
 static int check_dir(const struct root *r, const char *path)
 {
 	auto_fd int fd = path_open(r, path, O_PATH | O_DIRECTORY, 0);
@@ -329,7 +328,7 @@ static int check_dir(const struct root *r, const char *path)
 	return fd < 0 ? fd : 0;
 }
 
-/* One folder; there already is fine. */
+/* Creates one directory; an existing one is success. */
 static int make_one(const struct root *r, const char *path, mode_t mode)
 {
 	char base[PATH_NAME_MAX];
@@ -441,7 +440,7 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
-/* A time in the future: the clock was moved backwards since. */
+/* Returns whether the file is old; a time in the future counts as old, because the clock was moved backwards since. */
 static bool is_old(const struct root *r, const char *path)
 {
 	int64_t now = now_real_ms() / 1000;
@@ -528,7 +527,7 @@ int link_replace(const struct root *r, const char *path, const char *target, str
 	return n < 0 ? err_sys(e, n, "make link '%s'", path) : 0;
 }
 
-/* RENAME_NOREPLACE of <linux/fs.h>; musl has neither the wrapper nor the flag. */
+/* RENAME_NOREPLACE of <linux/fs.h>, which musl lacks like the wrapper. */
 enum { NO_REPLACE = 1 };
 
 int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
@@ -550,7 +549,7 @@ int file_rename(const struct root *r, const char *from, const char *to, bool exc
 
 /* Lock files: the last part of file.h. */
 
-/* flock until `deadline` (-1: no end), looking again after 5, 10, 20, 40, 50, 50 ms ... */
+/* Tries flock until `deadline` (-1: no limit), after 5, 10, 20, 40, 50, 50 ms ... */
 static int flock_until(int fd, int64_t deadline)
 {
 	int64_t pause = 5;
@@ -593,7 +592,8 @@ int lock_is_held(const struct root *r, const char *path)
 	return 0;
 }
 
-/* -EAGAIN: another process removed the file while this one waited, and a lock on a deleted file guards nothing. */
+/* Checks that the locked file still has its name. -EAGAIN: another process removed it while this one waited, and a lock
+ * on a deleted file protects nothing. */
 static int check_file(int fd, const char *path, struct err *e)
 {
 	struct stat st;

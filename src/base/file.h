@@ -3,10 +3,9 @@
 #define UNIRAIL_BASE_FILE_H
 
 /*
- * Files under a root. Every absolute path the program opens is resolved below `root` (an O_PATH
- * descriptor of "/" or of another directory), so that a recorded /sys, /proc, /etc can replace the
- * host's. Below a root that is not "/", neither ".." nor a symbolic link leads outside (openat2
- * RESOLVE_IN_ROOT, Linux 5.6).
+ * Files under a root. Every absolute path that the program opens is resolved below `root` (an O_PATH descriptor of "/"
+ * or of another directory), so that a recorded /sys, /proc, /etc can replace the host's. Below a root that is not "/",
+ * neither ".." nor a symbolic link leads outside (openat2 RESOLVE_IN_ROOT, Linux 5.6).
  */
 
 #include <stdbool.h>
@@ -19,8 +18,8 @@ struct root {
 	int fd;	   /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
 	bool host; /* fd is "/" itself: paths are the host's paths */
 	/*
-	 * Set by the caller after root_open(), if root opens host paths that other users may
-	 * influence; no effect on a root other than the host's, nor below /proc, /sys and /dev:
+	 * Set it after root_open() if other users may influence the paths that are opened; no effect on a root other
+	 * than the host's, nor below /proc, /sys and /dev:
 	 *  - a symbolic link is followed only if root owns it and its directory, and only root can modify that
 	 *    directory (or it is sticky): /var/run, an administrator's link to another disk. Any other link
 	 *    is -ELOOP, and the error names it.
@@ -30,60 +29,62 @@ struct root {
 	bool strict;
 };
 
-int root_open(struct root *r, const char *dir, struct err *e); /* NULL: "/" */
+int root_open(struct root *r, const char *dir, struct err *e); /* dir NULL: "/" */
 void root_close(struct root *r);
 
-/* All take an absolute path ("/sys/...") and name it in their errors. Return fd, 0 or -errno. */
+/* All functions take an absolute path ("/sys/...") and name it in their errors. They return a descriptor, 0 or
+ * -errno. */
 int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e);
 bool file_exists(const struct root *r, const char *path);
 /* Reads the whole file, at most max bytes (-EFBIG beyond).  -ENOENT sets e as well. */
 int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e);
-/* First line without its end, into a fixed buffer; for sysfs and proc. */
+/* Reads the first line without its line end into a fixed buffer; for sysfs and proc. */
 int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
-/* One write(2) to an existing file; for sysfs and proc. */
+/* Writes an existing file by one write(2); for sysfs and proc. */
 int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e);
 /* Replaces the content atomically: temporary file in the same directory (".NAME.xxxxxxxx.tmp"),
  * fsync, rename, fsync of the directory. A full disk leaves the old file unchanged; a failure of
  * the last fsync leaves the new one. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
-int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOENT is 0 */
-/* Removes temporary files that a killed file_replace(path) left. Only for a caller that knows that
- * no process writes the file now. */
+/* success as well if there is no such file */
+int file_remove(const struct root *r, const char *path, struct err *e);
+/* Removes temporary files that a killed file_replace(path) left. Call it only while no process writes the file. */
 void file_sweep(const struct root *r, const char *path);
-/* The same for all files of a directory. */
+/* Removes such temporary files of all files in a directory. */
 void file_sweep_dir(const struct root *r, const char *dir);
-int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
-/* Names in a directory except "." and "..", sorted bytewise; free with str_list_free(). */
+/* creates missing parent directories as well, like mkdir -p */
+int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e);
+/* Lists the names in a directory except "." and "..", sorted bytewise; free them with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
-/* Creates or atomically replaces the symlink `path` -> target (whatever file was there). */
+/* Creates the symlink `path` -> target, or atomically replaces a file of any type by it. */
 int link_replace(const struct root *r, const char *path, const char *target, struct err *e);
-/* renameat2 within a root; `exclusive`: -EEXIST instead of replacing. The directory is synced. */
+/* renameat2() within a root; `exclusive`: -EEXIST instead of replacing a file. Syncs the directory. */
 int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
 		struct err *e);
-/* lstat: type, mode and size of the name itself. -ENOENT sets e as well. */
+/* lstat(): type, mode and size of the file itself, which may be a link. -ENOENT sets e as well. */
 struct stat;
 int file_lstat(const struct root *r, const char *path, struct stat *ret, struct err *e);
 
 /*
- * flock(2) on a regular file (created 0600; -EINVAL for any other), released by close or death.  timeout_ms < 0 waits for
- * ever; -EWOULDBLOCK with kind ERR_AGAIN when time is up, naming the file.
+ * Takes a flock(2) on a regular file (created with mode 0600; -EINVAL for any other type), released when *fd is closed
+ * or the process ends. timeout_ms < 0: waits without limit. -EWOULDBLOCK, kind ERR_AGAIN, when the time expires; e
+ * names the file.
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
 
-/* Whether a process has the lock: 1, 0, -ENOENT without the file, or another -errno. It is taken for an instant to find
- * out. */
+/* Returns 1 if a process has the lock, 0 if not, -ENOENT without the file, or another -errno. The test takes the lock
+ * for a moment. */
 int lock_is_held(const struct root *r, const char *path);
 
-/* The same wait on a descriptor of one's own, a folder's for instance; 0 or -errno. */
+/* Locks an open descriptor, for instance of a directory, with the same timeout; 0 or -errno. */
 int lock_fd(int fd, int timeout_ms);
 
 /*
- * For content that is not in memory: create a temporary file beside `path`, write to t.fd, then
- * commit (fsync, rename, fsync of the directory) or abort. Both close it; abort after commit is
- * fine.
+ * For content that is not in memory: create a temporary file in the directory of `path`, write to t.fd, then commit
+ * (fsync, rename, fsync of the directory) or abort. Both close t.fd; abort after commit has no effect.
  */
 struct file_temp {
 	int dir, fd;
@@ -99,11 +100,11 @@ int file_temp_commit(struct file_temp *t, struct err *e);
 void file_temp_abort(struct file_temp *t);
 #define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
-/* Makes a path from the command line absolute, relative to the working directory. NULL stays NULL;
- * the caller frees it. */
+/* Makes a path from the command line absolute, relative to the working directory. Returns NULL for NULL; the caller
+ * frees the result. */
 char *path_absolute(const char *path);
 
-/* write(2) until done, EINTR and short writes handled. */
+/* Writes all bytes, repeating write(2) after EINTR and short writes. */
 int fd_write_all(int fd, const void *p, size_t n, struct err *e);
 int fd_read_all(int fd, size_t max, struct buf *into, struct err *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Go's path/filepath.Match on Unix, rune by rune. */
+/* Implements Go's path/filepath.Match on Unix, rune by rune. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { BAD_RUNE = 0xfffd };
 
-/* One UTF-8 sequence; a byte that begins none counts as one rune, as in Go. */
+/* Reads one UTF-8 sequence; an invalid byte counts as one rune, as in Go. */
 static uint32_t rune_next(const char **s, bool *bad)
 {
 	const unsigned char *p = (const unsigned char *)*s;
@@ -24,7 +24,7 @@ static uint32_t rune_next(const char **s, bool *bad)
 	return *bad ? BAD_RUNE : v;
 }
 
-/* One end of a range in a class: getEsc. -EINVAL: bad pattern. */
+/* Reads one end of a range in a class, like Go's getEsc. -EINVAL: bad pattern. */
 static int class_rune(const char **p, uint32_t *ret)
 {
 	bool bad;
@@ -37,7 +37,7 @@ static int class_rune(const char **p, uint32_t *ret)
 	return bad || !**p ? -EINVAL : 0;
 }
 
-/* *p is after '['; leaves it after ']'. 1: r is in the class, 0: not. */
+/* *p is after '[', and after ']' on return. Returns 1 if r is in the class, otherwise 0. */
 static int class_match(const char **p, uint32_t r)
 {
 	bool negated = **p == '^', in = false;
@@ -60,7 +60,7 @@ static int class_match(const char **p, uint32_t r)
 	return in != negated;
 }
 
-/* Go checks the rest of a pattern even where the name has failed already. */
+/* Checks the rest of a pattern: Go does so even if the name does not match already. */
 static bool pattern_ok(const char *p)
 {
 	while (*p) {
@@ -74,7 +74,7 @@ static bool pattern_ok(const char *p)
 	return true;
 }
 
-/* One pattern element that is no star against one rune of the name. */
+/* Matches one pattern element other than '*' with one rune of the name. */
 static bool element_match(const char **p, const char **s)
 {
 	uint32_t r, want;
@@ -113,7 +113,7 @@ int wildcard_match(const char *pattern, const char *name)
 			return 1;
 		if (*p && element_match(&p, &s))
 			continue;
-		/* The last star takes one rune more; it stops at a slash. */
+		/* the last star matches one rune more, but no slash */
 		if (!star || !*retry || *retry == '/')
 			return 0;
 		rune_next(&retry, &bad);

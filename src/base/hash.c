@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XXH64 (Yann Collet), from its specification: doc/xxhash_spec.md of github.com/Cyan4973/xxHash. */
+/* XXH64 (Yann Collet), implemented from its specification: doc/xxhash_spec.md of
+ * github.com/Cyan4973/xxHash. */
 #include <endian.h>
 #include <string.h>
 

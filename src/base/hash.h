@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* XXH64 with seed 0: fast without tables, and `xxhsum -H1` checks it. */
+/* XXH64 with seed 0: fast without tables; `xxhsum -H1` computes the same. */
 uint64_t xxh64(const void *p, size_t n);
 
 #endif

@@ -67,7 +67,8 @@ bool ip_is_loopback(const struct ipaddr *a)
 	return a->family == 6 && ip_num(a) == 1;
 }
 
-/* The bits below the prefix; a shift by the whole width is undefined, hence the cases. */
+/* Returns a mask of the bits after the prefix. Whole widths are separate cases, because a shift by
+ * the width is undefined. */
 static u128 host_mask(const struct ipnet *n)
 {
 	unsigned int bits = ip_bits(&n->ip), host = n->len < bits ? bits - n->len : 0;
@@ -155,9 +156,9 @@ bool ip_add(const struct ipaddr *a, u128 n, struct ipaddr *ret)
 	return true;
 }
 
-/* Text forms of addresses, as Go's net and net/netip read and write them. */
+/* Text forms of addresses, in the format of Go's net and net/netip. */
 
-/* Four decimal octets; a leading zero is refused since other tools read it as octal. */
+/* Parses four decimal octets; refuses a leading zero, because other tools read it as octal. */
 static int parse4(struct span s, uint8_t ret[static 4])
 {
 	struct span part;
@@ -194,7 +195,7 @@ static size_t hex_run(struct span s)
 	return n;
 }
 
-/* What stands between two groups. 0: go on, 1: the end, -EINVAL. */
+/* Parses the separator between two groups. 0: another group follows, 1: end, -EINVAL. */
 static int separator6(struct span *s, int i, int *gap)
 {
 	if (s->n == 0)
@@ -211,7 +212,7 @@ static int separator6(struct span *s, int i, int *gap)
 	return s->n == 0;
 }
 
-/* Groups up to 16 bytes, with the place of "::" in *gap; returns how many bytes were filled. */
+/* Parses groups up to 16 bytes, with the position of "::" in *gap; returns the number of bytes. */
 static int groups6(struct span *s, uint8_t b[static 16], int *gap)
 {
 	int i = 0, r = 0;
@@ -248,7 +249,7 @@ static int parse6(struct span s, uint8_t ret[static 16])
 	}
 	if (gap < 0 || s.n > 0)
 		n = groups6(&s, b, &gap);
-	/* "::" stands for one group at least. */
+	/* "::" replaces at least one group */
 	if (n < 0 || s.n > 0 || (gap < 0) != (n == 16))
 		return -EINVAL;
 	if (gap >= 0) {
@@ -316,7 +317,7 @@ int ipnet_parse(struct span s, struct ipnet *ret)
 
 	if (s.n == 0 || !span_cut(&s, '/', &addr) || !s.p || ip_parse(addr, &n.ip) < 0)
 		return -EINVAL;
-	/* "::ffff:10.0.0.1/120" counts its bits in the 128-bit form; Go prints it as /24. */
+	/* the length of "::ffff:10.0.0.1/120" counts from the 128-bit form; Go prints it as /24 */
 	if (num_u64(s, 0, memchr(addr.p, ':', addr.n) ? 128 : 32, &len) < 0)
 		return -EINVAL;
 	if (n.ip.family == 4 && memchr(addr.p, ':', addr.n)) {
@@ -341,7 +342,7 @@ int ipnet_parse_loose(struct span s, struct ipnet *ret)
 	return 0;
 }
 
-/* The longest run of at least two zero groups, the first of equals. */
+/* Finds the longest run of at least two zero groups, the first of equal ones. */
 static void zero_run(const uint16_t g[static 8], int *start, int *end)
 {
 	*start = *end = -1;
@@ -406,14 +407,14 @@ static int hex_byte(const char *p, uint8_t *ret)
 {
 	uint64_t v;
 
-	/* num_hex would take "0x" for a prefix. */
+	/* checked first, because num_hex() accepts a prefix "0x" */
 	if (hex_run((struct span){p, 2}) != 2 || num_hex((struct span){p, 2}, 0xff, &v) < 0)
 		return -EINVAL;
 	*ret = (uint8_t)v;
 	return 0;
 }
 
-/* Groups of `width` digits with `sep` between them. */
+/* Parses groups of `width` digits, separated by sep. */
 static int mac_groups(struct span s, size_t width, char sep, struct mac *m)
 {
 	size_t stride = width + 1, per = width / 2, n;

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "base/sorted.h"
 
-enum { QUOTE_MAX = 100 }; /* of the user's text in an error */
+enum { QUOTE_MAX = 100 }; /* maximum number of bytes of the user's text in an error */
 
 static int refuse(struct span s, struct err *e, const char *reason)
 {
@@ -24,7 +24,8 @@ static bool has_blank(struct span s)
 	return false;
 }
 
-/* "10.0.0.256": four decimal groups of which one is no octet, the commonest slip. */
+/* Returns whether the text is like "10.0.0.256": four decimal groups, of which one exceeds 255, the most frequent
+ * typing error. */
 static bool is_octet_slip(struct span s)
 {
 	struct span part;
@@ -40,7 +41,7 @@ static bool is_octet_slip(struct span s)
 	return groups == 4 && past;
 }
 
-/* The user's text with every group past 255 brought down, the last one of an address to 254. */
+/* Writes the user's text with every group above 255 replaced by 255, the last one of an address by 254. */
 static void mend_octets(struct span whole, struct buf *b)
 {
 	for (size_t i = 0; i < whole.n;) {
@@ -83,7 +84,7 @@ static int parse_end(struct span whole, struct span s, uint8_t family, struct ip
 		return octet_slip(whole, e);
 	if (ip_parse(s, &a) < 0)
 		return refuse(whole, e, "is not an address, wants 'ADDRESS' or 'FIRST-LAST'");
-	/* An IPv4-mapped address is IPv4 to Go's To4 and IPv6 to the eye: neither family's. */
+	/* Go's To4 converts an IPv4-mapped address to IPv4, but it is written as IPv6: refused for both families. */
 	if (a.family != family || colon != (family == 6))
 		return refuse(whole, e,
 			      family == 4 ? "is not IPv4 as the subnet is"
@@ -120,7 +121,8 @@ int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct e
 	return 0;
 }
 
-/* Whether b begins right after a ends (or before that): the two are one interval. */
+/* Returns whether the two intervals overlap or are adjacent (b begins at most one after the end of a): they become one
+ * interval. */
 static bool joins(const struct ip_range *a, const struct ip_range *b)
 {
 	struct ipaddr next;
@@ -130,13 +132,13 @@ static bool joins(const struct ip_range *a, const struct ip_range *b)
 	return ip_add(&a->last, 1, &next) && ip_eq(&next, &b->first);
 }
 
-/* The first interval that ends at *a or after; s->n when there is none. */
+/* Returns the index of the first interval that ends at *a or after; s->n: there is none. */
 static size_t at_or_after(const struct ip_set *s, const struct ipaddr *a)
 {
 	return LOWER_BOUND(i, s->n, ip_cmp(&s->v[i].last, a) < 0);
 }
 
-/* The same from an interval on, which is near: costs the logarithm of the distance. */
+/* Like at_or_after(), from interval `from` on: the cost is the logarithm of the distance. */
 static size_t skip_to(const struct ip_set *s, size_t from, const struct ipaddr *a)
 {
 	struct ip_set part = {.v = s->v ? s->v + from : NULL, .n = s->n - from};
@@ -186,7 +188,7 @@ static int by_first(const void *a, const void *b)
 	return ip_cmp(&x->first, &y->first);
 }
 
-/* Most lists come in order: those are not sorted again. */
+/* Most lists are sorted already, and are not sorted again. */
 static bool is_sorted(const struct ip_set *s)
 {
 	for (size_t i = 1; i < s->n; i++)
@@ -212,7 +214,7 @@ void ip_set_merge(struct ip_set *s)
 	s->n = n;
 }
 
-/* Both are in order: the two are merged as they are. */
+/* Both sets are sorted, so they are merged without sorting. */
 void ip_set_plus(struct ip_set *s, const struct ip_set *more)
 {
 	struct ip_set both = {.family = s->n ? s->family : more->family};
@@ -261,7 +263,7 @@ void ip_set_minus(struct ip_set *s, const struct ip_set *out)
 {
 	struct ip_set left = {.family = s->family};
 
-	/* A short set out of a long one is worth no walk through that. */
+	/* starts at the first interval of s, because reading a long `out` for a short s costs too much */
 	for (size_t i = 0, j = s->n ? at_or_after(out, &s->v[0].first) : 0; i < s->n; i++) {
 		struct ip_range r = s->v[i];
 		bool more = true;
@@ -354,7 +356,8 @@ void ip_set_str(const struct ip_set *s, struct buf *b)
 	}
 }
 
-/* Who has an address that several sets have: a sweep over all ranges, in the order of their first addresses. */
+/* Finds which of several sets keeps an address that they share: a sweep over all ranges, in the order of their first
+ * addresses. */
 
 struct piece {
 	u128 first, last;
@@ -362,9 +365,9 @@ struct piece {
 };
 
 struct sweep {
-	struct piece *all;  /* by their first address */
-	size_t n, next;	    /* next: the first that is not in the heap yet */
-	struct piece *heap; /* those that have begun, the lowest set on top */
+	struct piece *all;  /* sorted by first address */
+	size_t n, next;	    /* next: index of the first piece that is not in the heap yet */
+	struct piece *heap; /* pieces that have begun; the one of the lowest set is on top */
 	size_t n_heap;
 };
 
@@ -412,7 +415,7 @@ static void collect(struct sweep *w, const struct ip_set *sets, size_t n)
 	qsort(w->all, w->n, sizeof(*w->all), range_part_by_first);
 }
 
-/* The next piece that one set has; false: that was all. `at`: where the last one ended, and one more. */
+/* Returns the next piece of one set; false: there are no more. `at`: the address after the end of the last piece. */
 static bool next_piece(struct sweep *w, u128 at, struct piece *ret)
 {
 	while (w->n_heap > 0 && w->heap[0].last < at)

@@ -37,18 +37,19 @@ void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
  */
 void ip_set_collect(struct ip_set *s, const struct ip_range *r);
 void ip_set_merge(struct ip_set *s);
-void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* cost: the sum of both lengths */
-/* Cost: the length of s, times the logarithm of out's, and the intervals of out that meet s. */
+void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* costs the sum of both lengths */
+/* Costs the length of s times the logarithm of the length of `out`, and the number of intervals of out that overlap
+ * s. */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out);
 /* Makes the sets disjoint: an address stays only in the first set that has it. All sets have one
  * family. Costs n log n of all ranges. */
 void ip_sets_part(struct ip_set *sets, size_t n);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
-/* First address two sets share, if any. Costs the length of the shorter set times the logarithm of
- * the longer one's. */
+/* Returns the first address that both sets have, if any. Costs the length of the shorter set times the logarithm of the
+ * length of the longer one. */
 bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret);
 u128 ip_set_count(const struct ip_set *s); /* saturates at 2^64-1 */
-/* The smallest member that is >= *from (or the smallest at all when from is NULL). */
+/* Returns the smallest member that is >= *from, or the smallest one if from is NULL. */
 bool ip_set_next(const struct ip_set *s, const struct ipaddr *from, struct ipaddr *ret);
 void ip_set_done(struct ip_set *s);
 /* Appends "10.0.0.1-10.0.0.9, 10.0.0.20" to b. */

@@ -20,7 +20,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 
-/* One log line in a fixed buffer: no allocation, always well formed; log.c only. */
+/* A log line in a fixed buffer: no allocation, always well formed. */
 
 enum { LOG_LINE_MAX = 4096 };
 
@@ -28,16 +28,16 @@ struct log_line {
 	enum log_format format;
 	char p[LOG_LINE_MAX];
 	size_t n;
-	bool full; /* something did not fit; the end of the line says so */
+	bool full; /* a part did not fit, which the end of the line marks */
 };
 
 enum log_level log_threshold = LOG_INFO;
 
 enum { CONTEXT_MAX = 8 };
 
-/* Where lines go. Fixed sizes: a line about memory running out needs none. */
+/* The output of log lines. Its size is fixed, so that a line about exhausted memory needs none. */
 static struct {
-	int file; /* its descriptor while path is set, else stderr is meant */
+	int file; /* descriptor of the file while path is set; otherwise lines go to stderr */
 	enum log_format format;
 	int64_t max_bytes;
 	int max_files;
@@ -64,7 +64,7 @@ int log_level_parse(const char *s, enum log_level *ret)
 	return -EINVAL;
 }
 
-/* A netconf may name the file: no link or FIFO of another user, which would be written to as root. */
+/* A netconf may name the file, which is written as root: refuses a link or FIFO of another user. */
 static int open_host(struct root *ret, struct err *e)
 {
 	int r = root_open(ret, NULL, e);
@@ -86,7 +86,7 @@ static int open_log(const char *path, struct err *e)
 	return fd < 0 ? err_wrap(e, fd, "log file '%s'", path) : fd;
 }
 
-/* The folder of a log is made, as the programs this replaces did. */
+/* Creates the directory of a log file, as the replaced programs do. */
 static int make_dir(const char *path, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
@@ -134,7 +134,7 @@ int log_setup(const struct log_conf *c, struct err *e)
 	return 0;
 }
 
-/* The row of a key; "" finds a free one. -1: none. */
+/* Returns the row of a key; "": a free row. -1: none. */
 static int context_row(const char *key)
 {
 	for (int i = 0; i < CONTEXT_MAX; i++)
@@ -155,7 +155,7 @@ void log_context(const char *key, const char *value)
 	str_copy(output.context[i].value, sizeof(output.context[i].value), value ? value : "");
 }
 
-/* file.1 -> file.2 ..., file -> file.1; the oldest goes. */
+/* Renames file.1 to file.2 ..., file to file.1; removes the oldest. */
 static void shift_files(void)
 {
 	char from[PATH_MAX + 16], to[PATH_MAX + 16];
@@ -177,9 +177,9 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /*
- * Several processes append to one file and all see it full at the same moment: the one that
- * holds the lock moves it while the name still means the file we have open; the others find
- * another file under the name and only reopen.
+ * Several processes append to one file, and all of them detect at the same time that it is full.
+ * The process that gets the lock renames it if the name still refers to the open file; the others
+ * find another file under the name and only reopen it.
  */
 static void rotate(void)
 {
@@ -202,12 +202,12 @@ static void emit(const struct log_line *l)
 {
 	struct stat st;
 
-	/* nlink 0: the file was removed, and lines written to it would be lost. */
+	/* nlink 0: the file was removed, and lines written to it would be lost */
 	if (output.path[0] && fstat(output.file, &st) == 0 &&
 	    (st.st_nlink == 0 || (output.max_bytes > 0 && st.st_size > 0 &&
 				  st.st_size + (int64_t)l->n > output.max_bytes)))
 		rotate();
-	/* One write a line, so that lines of several processes do not mix. */
+	/* one write per line, so that lines of several processes are not mixed */
 	while (write(output.path[0] ? output.file : STDERR_FILENO, l->p, l->n) < 0 &&
 	       errno == EINTR)
 		;
@@ -238,14 +238,14 @@ static bool has_key(const struct log_kv *kv, unsigned int n, const char *key)
 
 static void log_line_begin(struct log_line *l, enum log_format format);
 
-/* The closing bytes, for which TAIL is kept. */
+/* Appends closing bytes, for which TAIL is reserved. */
 static void close_with(struct log_line *l, const char *s)
 {
 	memcpy(l->p + l->n, s, strlen(s));
 	l->n += strlen(s);
 }
 
-/* With the new line. */
+/* Ends the line with a line break. */
 static void log_line_end(struct log_line *l)
 {
 	if (l->full)
@@ -267,7 +267,7 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 	add_time(&l);
 	log_line_str(&l, "level", names[level]);
 	log_line_str(&l, "msg", msg);
-	/* The call's own key wins over the context's: a key twice is no JSON. */
+	/* a key of the call replaces that of the context, because JSON must not have a key twice */
 	for (size_t i = 0; i < CONTEXT_MAX; i++)
 		if (output.context[i].key[0] && !has_key(kv, n, output.context[i].key))
 			log_line_str(&l, output.context[i].key, output.context[i].value);
@@ -281,10 +281,10 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 	errno = saved;
 }
 
-/* Kept free for closing quotes and the mark of a line that was cut. */
+/* Reserved for closing quotes and the mark of a truncated line. */
 enum { TAIL = 24 };
 
-/* All of s or nothing, so that an escape or a UTF-8 sequence is never split. */
+/* Appends all of s or nothing, so that an escape or a UTF-8 sequence is never split. */
 static bool put(struct log_line *l, const char *s, size_t n)
 {
 	if (l->full || l->n + n > sizeof(l->p) - TAIL) {
@@ -296,8 +296,8 @@ static bool put(struct log_line *l, const char *s, size_t n)
 	return true;
 }
 
-/* Length of the UTF-8 sequence at s, 0 when it is none (overlong, surrogate, cut, past U+10FFFF).
- * The terminating NUL ends any sequence. */
+/* Returns the length of the UTF-8 sequence at s; 0: invalid (overlong, surrogate, truncated, above
+ * U+10FFFF). The terminating NUL ends any sequence. */
 static size_t utf8_len(const unsigned char *s)
 {
 	size_t n = s[0] < 0x80			 ? 1
@@ -315,7 +315,8 @@ static size_t utf8_len(const unsigned char *s)
 	return n;
 }
 
-/* One character as both formats write it between quotes; returns the bytes read from s. */
+/* Appends one character as both formats write it in quotes; returns the number of bytes read from
+ * s. */
 static size_t put_char(struct log_line *l, const char *s)
 {
 	static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";
@@ -347,7 +348,7 @@ static void put_quoted(struct log_line *l, const char *s)
 	close_with(l, "\"");
 }
 
-/* Whether logfmt may write s as it is. */
+/* Returns whether logfmt may write s without quotes. */
 static bool is_bare(const char *s)
 {
 	if (!*s)
@@ -370,7 +371,7 @@ static bool put_key(struct log_line *l, const char *key)
 		     put(l, "\":", 2);
 	else
 		ok = (first || put(l, " ", 1)) && put(l, key, n) && put(l, "=", 1);
-	/* Room for one byte of value at least, else the key would stand alone. */
+	/* requires room for at least one byte of the value, otherwise the key would have none */
 	ok = ok && l->n + 2 <= sizeof(l->p) - TAIL;
 	if (!ok) {
 		l->n = before;
@@ -412,14 +413,15 @@ static void log_line_int(struct log_line *l, const char *key, int64_t value)
 		put(l, text, (size_t)n);
 }
 
-/* What strangers can cause to be logged: counted by place and subject in a table of fixed size. */
+/* Lines that untrusted parties can cause: counted by place and subject in a table of fixed size. */
 
 enum {
 	N_SETS = 64, /* a subject is in one of the four rows of its set */
 	N_ROWS = 4,
 	VALUE_MAX = 96,
 	LAST_MAX = 160,
-	SUMMARIES_MAX = 10, /* lines for one place when a period ends; the rest is one more */
+	/* number of lines for one place when a period ends; all others share one line */
+	SUMMARIES_MAX = 10,
 };
 
 struct subject {
@@ -438,7 +440,7 @@ struct subject {
 static struct {
 	struct subject rows[N_SETS][N_ROWS];
 	struct log_place *places;
-	int64_t due_ms; /* of the first count; 0: nothing is counted */
+	int64_t due_ms; /* end of the period of the first count; 0: nothing is counted */
 	bool at_exit;
 } limit;
 
@@ -447,7 +449,8 @@ int64_t log_limit_now(void)
 	return now_mono_ms();
 }
 
-/* FNV-1a: who finds two subjects of one hash shares a limit with himself. */
+/* FNV-1a. A party that finds two subjects with the same hash only shares its own limit between
+ * them. */
 static uint64_t hash_text(uint64_t h, const char *s)
 {
 	for (; *s; s++)
@@ -500,8 +503,8 @@ static void count_due(int64_t start_ms)
 		limit.due_ms = start_ms + LOG_PERIOD_MS;
 }
 
-/* An evicted row logs its own count, or adds it to that of its place if the place has logged
- * enough. */
+/* Logs the count of an evicted row, or adds it to that of its place if the place has logged enough
+ * lines. */
 static void close_row(struct subject *s)
 {
 	struct log_place *place = s->place;
@@ -530,7 +533,7 @@ static void close_place(struct log_place *p, int64_t now_ms)
 	p->start_ms = now_ms;
 }
 
-/* The subject's row, or one for it: a free one of its set, else the oldest's. */
+/* Returns the row of the subject, or a new one: a free row of its set, else the oldest. */
 static struct subject *row_of(struct log_place *place, uint64_t hash, int64_t now_ms)
 {
 	struct subject *set = limit.rows[hash % N_SETS], *best = &set[0];
@@ -609,7 +612,7 @@ void log_write_limited(struct log_place *place, unsigned int n_subject, int64_t 
 		n_subject = LOG_SUBJECT_MAX;
 	enter_place(place, level, msg, now_ms);
 	hash = hash_subject(place, kv, n_subject);
-	/* Full: a subject more would only push one out that is counted. */
+	/* the place has reached its limit: a new subject would only evict one that is counted */
 	if (place->lines >= LOG_PLACE_LINES && !is_known(place, hash)) {
 		place->suppressed++;
 		count_due(place->start_ms);

@@ -22,19 +22,19 @@ enum log_format { LOG_LOGFMT, LOG_JSON };
 
 struct log_kv {
 	const char *key;
-	const char *s; /* NULL: the number */
+	const char *s; /* NULL: the value is the number */
 	int64_t i;
 };
 
 #define LOG_S(k, v) ((struct log_kv){.key = (k), .s = (v)})
 #define LOG_I(k, v) ((struct log_kv){.key = (k), .i = (v)})
 
-extern enum log_level log_threshold; /* the one global */
+extern enum log_level log_threshold; /* the only global variable */
 
 struct log_conf {
 	enum log_level level;
 	enum log_format format;
-	const char *path;  /* NULL or "" is stderr */
+	const char *path;  /* NULL or "": stderr */
 	int64_t max_bytes; /* 0: never rotated */
 	int max_files;
 };
@@ -62,7 +62,7 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 /*
  * Lines that an untrusted party can cause: a peer that has not authenticated, or an object that a
  * tenant writes. Each is rate-limited per place (the call in the source) and subject, so that no
- * one can fill the disk, and a flood from one subject does not hide the lines of another:
+ * party can fill the disk, and a flood from one subject does not hide the lines of another:
  *
  *	log_limited(LOG_WARN, 1, "request refused", LOG_S("peer", address), LOG_S("error", why));
  *	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", ns), LOG_S("pod", pod),
@@ -80,7 +80,7 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
  * share one line without subject. Loops (base/loop.h) write these lines on time, other programs
  * when they exit. Memory is fixed: nothing is allocated. Keys must be string literals.
  *
- * Use log_warn() and log_error(), which are never limited, for what only an administrator can
+ * Use log_warn() and log_error(), which are never limited, for lines that only an administrator can
  * cause.
  */
 enum {
@@ -96,9 +96,10 @@ struct log_place {
 	bool listed;
 	enum log_level level;
 	char msg[96];
-	int64_t start_ms; /* of the period */
+	int64_t start_ms; /* start of the period */
 	unsigned int lines, summaries;
-	uint64_t suppressed; /* of subjects that are not counted individually */
+	/* number of suppressed lines of subjects that are not counted individually */
+	uint64_t suppressed;
 };
 
 void log_write_limited(struct log_place *place, unsigned int n_subject, int64_t now_ms,
@@ -116,10 +117,10 @@ int64_t log_limit_now(void);
 		}                                                                                  \
 	} while (0)
 
-/* Writes the counts whose period is over; returns ms until the next one is, -1: none. Called by the
- * loop. */
+/* Writes the counts whose period has ended; returns the ms until the next period ends, -1: none.
+ * Called by the loop. */
 int64_t log_limit_flush(int64_t now_ms);
-/* Writes and resets all counts: at the end of a program. */
+/* Writes and resets all counts; called when a program ends. */
 void log_limit_end(void);
 
 /*
@@ -134,10 +135,10 @@ void log_limit_end(void);
  */
 struct log_once {
 	bool reported;
-	uint64_t hash; /* of the text */
+	uint64_t hash; /* hash of the text logged last */
 };
 bool log_once(struct log_once *o, const char *text);
-/* True if log_once() returned true since the last call. */
+/* Returns true if log_once() returned true since the last call of log_once_clear(). */
 bool log_once_clear(struct log_once *o);
 
 #endif

@@ -15,7 +15,7 @@
 
 struct loop_fd {
 	struct loop *l;
-	int fd; /* -1: deleted, freed once the events at hand are dealt with */
+	int fd; /* -1: deleted, freed after the present batch of events */
 	loop_fd_fn fn;
 	void *arg;
 	struct loop_fd *prev, *next;
@@ -33,7 +33,7 @@ struct loop_timer {
 struct loop {
 	int epoll;
 	struct loop_fd *fds, *dead;
-	struct loop_timer *first, *last; /* by due, then in the order they were added */
+	struct loop_timer *first, *last; /* sorted by due time, then in order of addition */
 	struct loop_timer *running;
 	uint64_t seq;
 	int64_t test_now;
@@ -128,7 +128,7 @@ void loop_del_fd(struct loop_fd *f)
 		f->l->fds = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
-	/* An event for it may be next in the batch that is being dispatched. */
+	/* the present batch may contain an event for it */
 	f->fd = -1;
 	f->prev = NULL;
 	f->next = f->l->dead;
@@ -160,7 +160,8 @@ static void unlink_timer(struct loop_timer *t)
 
 void loop_del_timer(struct loop_timer *t)
 {
-	/* The one whose callback runs is off the list already and goes right after it. */
+	/* the timer whose callback runs is not in the list any more, and is freed after the
+	 * callback */
 	if (!t || t == t->l->running)
 		return;
 	unlink_timer(t);
@@ -170,7 +171,8 @@ void loop_del_timer(struct loop_timer *t)
 static void run_timers(struct loop *l)
 {
 	int64_t now = loop_now_ms(l);
-	uint64_t end_seq = l->seq; /* what callbacks add waits for the next round: fds get a turn */
+	/* timers added by callbacks wait for the next round, so that descriptors are served */
+	uint64_t end_seq = l->seq;
 
 	while (!l->stopped && l->first && l->first->due <= now && l->first->seq < end_seq) {
 		struct loop_timer *t = l->first;
@@ -185,7 +187,7 @@ static void run_timers(struct loop *l)
 
 static int wait_ms(const struct loop *l)
 {
-	/* Counts of suppressed log lines are due as well, though no timer of the loop's users. */
+	/* counts of suppressed log lines expire as well, without a timer in the list */
 	int64_t log = l->test_clock ? -1 : log_limit_flush(now_mono_ms());
 	int64_t left = log;
 

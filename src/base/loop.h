@@ -3,8 +3,8 @@
 #define UNIRAIL_BASE_LOOP_H
 
 /*
- * One event loop on epoll: descriptors and timers with callbacks, one thread.  Time comes from
- * here, so that a test can set it: loop_now_ms() is CLOCK_MONOTONIC or the test's clock.
+ * One event loop on epoll: descriptors and timers with callbacks, one thread. The loop provides the
+ * time, so that a test can set it: loop_now_ms() is CLOCK_MONOTONIC or the test's clock.
  */
 
 #include <stdint.h>
@@ -15,11 +15,11 @@ struct loop;
 struct loop_fd;
 struct loop_timer;
 
-typedef void (*loop_fd_fn)(void *arg, uint32_t events); /* EPOLLIN ... */
+typedef void (*loop_fd_fn)(void *arg, uint32_t events); /* events: EPOLLIN ... */
 typedef void (*loop_timer_fn)(void *arg);
 
 int loop_new(struct loop **ret, struct err *e);
-void loop_free(struct loop *l); /* also its timers and watches; never the descriptors */
+void loop_free(struct loop *l); /* frees its timers and watches as well, but closes no descriptor */
 int64_t loop_now_ms(const struct loop *l);
 /* Sets the time to `ms` and stops the clock, except that an idle loop jumps to its next timer
  * instead of sleeping. For tests. */
@@ -27,16 +27,19 @@ void loop_set_now(struct loop *l, int64_t ms);
 
 int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 		struct loop_fd **ret, struct err *e);
-/* Callbacks may add and delete any watch or timer, their own too. Delete a watch before closing
- * its descriptor. A descriptor has one watch (-EEXIST); plain files cannot be watched (-EPERM). */
+/* Callbacks may add and delete any watch or timer, including their own. Delete a watch before you
+ * close its descriptor. A descriptor can have one watch (-EEXIST); regular files cannot be watched
+ * (-EPERM). */
 int loop_set_events(struct loop_fd *f, uint32_t events, struct err *e);
-void loop_del_fd(struct loop_fd *f); /* NULL is fine */
+void loop_del_fd(struct loop_fd *f); /* f may be NULL */
 
-/* One shot, after `ms`.  Add it again from the callback to repeat. */
+/* Calls fn once, after `ms`. Add the timer again from the callback to repeat it. */
 struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg);
-void loop_del_timer(struct loop_timer *t); /* NULL is fine; not needed after it fired */
+/* t may be NULL; not needed after the callback was called */
+void loop_del_timer(struct loop_timer *t);
 
-/* Runs until loop_stop() or until nothing is left to wait for. Returns loop_stop()'s value. */
+/* Runs until loop_stop(), or until there are no watches and timers. Returns the value passed to
+ * loop_stop(). */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l, int value);
 

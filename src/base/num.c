@@ -17,7 +17,7 @@ static int digit_of(char c)
 	return 99;
 }
 
-/* All of s in the given base; a number past 64 bits is -ERANGE, but only once it is a number. */
+/* Parses all of s in the given base; -ERANGE only if s is a number that exceeds 64 bits. */
 static int digits(struct span s, unsigned int base, uint64_t *ret)
 {
 	bool over = false;
@@ -89,7 +89,8 @@ int num_hex(struct span s, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* The unit at the end of *s in milliseconds, cut off; seconds when there is none. */
+/* Removes the unit from the end of *s and returns it in milliseconds; without a unit, that of
+ * seconds. */
 static int64_t duration_unit(struct span *s)
 {
 	static const struct {

@@ -3,9 +3,9 @@
 #define UNIRAIL_BASE_NUM_H
 
 /*
- * Checked number parsers.  The whole span must be the number: no blanks, no sign where unsigned,
- * no "0x" unless base says so.  Return 0, -EINVAL (not a number) or -ERANGE (outside min..max);
- * *ret is left alone on failure.
+ * Checked number parsers.  The whole span must be the number: no blanks, no sign for unsigned
+ * numbers, no "0x" except in num_hex().  They return 0, -EINVAL (not a number) or -ERANGE (outside
+ * min..max); on failure *ret is unchanged.
  */
 
 #include <stdint.h>

@@ -10,10 +10,10 @@
 
 #include "base/num.h"
 
-/* One option as it stands in argv. */
+/* One option as given in argv. */
 struct given {
 	const struct opt *opt;
-	const char *value; /* NULL: none attached; the next word may be it */
+	const char *value; /* NULL: not attached; the next word may be the value */
 	bool help;
 };
 
@@ -48,7 +48,7 @@ static int unknown(const struct opt *opts, const char *word, struct span name, s
 	return err_set(e, -EINVAL, "unknown option '%s'; see --help", word);
 }
 
-/* "--name", "--name=value", "-n", "-nvalue" */
+/* Parses "--name", "--name=value", "-n", "-nvalue". */
 static int recognise(const struct opt *opts, const char *word, struct given *g, struct err *e)
 {
 	bool is_long = word[1] == '-';
@@ -138,7 +138,7 @@ static int set_value(const struct opt *o, const char *value, void *into, struct 
 	return err_set(e, -EINVAL, "option '--%s': unknown type", o->name);
 }
 
-/* Takes the option at argv[i] and its value; returns how many words that was. */
+/* Parses the option at argv[i] and its value; returns the number of words. */
 static int take_option(const struct cmd *c, int argc, char **argv, int i, void *into, struct err *e)
 {
 	struct given g = {0};
@@ -147,7 +147,7 @@ static int take_option(const struct cmd *c, int argc, char **argv, int i, void *
 	if (r < 0)
 		return r;
 	if (g.help)
-		return err_set(e, -ECANCELED, "help was asked for");
+		return err_set(e, -ECANCELED, "help was requested");
 	if (g.opt->type == OPT_FLAG && g.value)
 		return err_set(e, -EINVAL, "option '--%s' takes no value ('%s')", g.opt->name,
 			       argv[i]);
@@ -173,7 +173,7 @@ static int check_operands(const struct cmd *c, int n, char *const *operands, str
 	return 0;
 }
 
-/* Options are dropped from argv[0..argc), operands gathered in order at its end. */
+/* Removes options from argv[0..argc) and moves the operands, in order, to its end. */
 static int walk(const struct cmd *c, int argc, char **argv, void *into, char **operands, int *n,
 		struct err *e)
 {
@@ -230,7 +230,7 @@ int opt_exit(const char *prog, int r, const struct err *e)
 
 /* Finds the command of an applet that argv names, and suggests one for a mistyped word. */
 
-/* How many words of argv the command's name is; 0 when it is another command. */
+/* Returns how many words of argv are the command's name; 0: it is another command. */
 static int command_args(const struct cmd *c, int argc, char **argv)
 {
 	struct span rest = span_of(c->name), word;
@@ -281,7 +281,7 @@ int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
 	return 0;
 }
 
-/* Edit distance (a swap of neighbours counts one), words of up to 31 bytes. */
+/* Edit distance of words of up to 31 bytes; a swap of neighbours counts one. */
 static unsigned int distance(const char *a, const char *b)
 {
 	unsigned int d[32][32];
@@ -313,7 +313,8 @@ static unsigned int distance(const char *a, const char *b)
 const char *opt_suggest(const char *word, const char *const *list, size_t n)
 {
 	size_t len = strlen(word);
-	unsigned int best = len < 4 ? 2 : len < 8 ? 3 : 4; /* one more than may differ */
+	/* one more than the number of differences allowed */
+	unsigned int best = len < 4 ? 2 : len < 8 ? 3 : 4;
 	const char *ret = NULL;
 
 	for (size_t i = 0; i < n; i++) {

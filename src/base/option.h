@@ -23,10 +23,10 @@
 enum opt_type {
 	OPT_FLAG,   /* bool: set true */
 	OPT_STR,    /* const char *: borrowed from argv */
-	OPT_STRS,   /* struct opt_strs: as OPT_STR, may be given several times */
+	OPT_STRS,   /* struct opt_strs: like OPT_STR, may be given several times */
 	OPT_INT,    /* int64_t: min..max */
 	OPT_DUR,    /* int64_t: milliseconds, max in ms */
-	OPT_CHOICE, /* const char *: one of arg, which is "a|b|c" */
+	OPT_CHOICE, /* const char *: one of the choices in arg, "a|b|c" */
 };
 
 struct opt_strs {
@@ -38,35 +38,35 @@ struct opt {
 	const char *name;
 	char letter;
 	enum opt_type type;
-	const char *arg; /* metavar, or the choices */
+	const char *arg; /* metavar for help, or the choices */
 	const char *help;
-	size_t offset; /* into the caller's struct */
+	size_t offset; /* offset in the caller's struct */
 	int64_t min, max;
 };
 
 /* A command of an applet ("pool list") or the applet itself (name NULL). */
 struct cmd {
 	const char *name;
-	const char *args; /* "[POOL]"; NULL: none allowed */
+	const char *args; /* names of the operands, "[POOL]"; NULL: none allowed */
 	const char *help; /* one line */
 	const struct opt *opts;
-	int min_args, max_args; /* max -1: any number */
+	int min_args, max_args; /* number of operands; max_args -1: any number */
 };
 
 /*
  * Parses argv, which begins after the command's own words: argv[0] is the first option or operand.
  * Operands are moved to the end of argv, in order, so "show POOL -o json" works. Returns the index
- * of the first operand (argc: none), or a negative errno with e set (-ECANCELED: --help was asked
- * and printed). The number of operands is within min_args..max_args. `prog` is the words as
- * typed, "unirail pool show", for the texts. Options not given leave `into` alone.
+ * of the first operand (argc: none), or a negative errno with e set (-ECANCELED: --help was given
+ * and printed). The number of operands is within min_args..max_args. `prog` is the command for
+ * messages, "unirail pool show". Options that are not given do not change `into`.
  */
 int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void *into,
 	      struct err *e);
 
 /*
- * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row
- * with name NULL matches no word), sets *used to how many they were. -EINVAL with e set when
- * there is none. ("APPLET --help" itself is answered before run() is called, see main.c.)
+ * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row with
+ * name NULL matches no word), sets *used to the number of its words. -EINVAL with e set if there is
+ * none. ("APPLET --help" itself is answered before run() is called, see main.c.)
  *
  *	const struct cmd *c;
  *	int used, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &used, &e);
@@ -79,23 +79,23 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
 int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
 	     const struct cmd **ret, int *used, struct err *e);
 
-/* Exit status for the result of opt_parse or cmd_pick: 0 after --help, else 2 and one line "unirail
- * pool: ..." on stderr. */
+/* Returns the exit status for a result of opt_parse() or cmd_pick(): 0 after --help, else 2, with
+ * one line "unirail pool: ..." on stderr. */
 int opt_exit(const char *prog, int r, const struct err *e);
 
-/* Help of one command: usage, its line, options, aligned. */
+/* Appends the help of one command: usage, its line, options, aligned. */
 void opt_help(const struct cmd *c, const char *prog, struct buf *b);
-/* "unirail pool list [OPTION...] [POOL]" without a new line. */
+/* Appends "unirail pool list [OPTION...] [POOL]" without a line break. */
 void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
 
-/* The commands of an applet, one line each. */
+/* Appends the commands of an applet, one line each. */
 void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
-/* "  LEFT    help, wrapped", and the LEFT of an option: "-n, --rails N". */
+/* Appends " LEFT help, wrapped"; left is, for example, "-n, --rails N". */
 void opt_row(struct buf *b, const char *left, const char *help);
-/* `text` from column `at` on, wrapped with a hanging indent, and a new line. */
+/* Appends `text` from column `at` on, wrapped with a hanging indent, and a line break. */
 void opt_wrap(struct buf *b, const char *text, size_t at);
 
-/* The word of the list (n of them) most similar to `word`, for "did you mean"; NULL: none is
+/* Returns the most similar word of the list (n of them), for "did you mean"; NULL: none is
  * similar. */
 const char *opt_suggest(const char *word, const char *const *list, size_t n);
 

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 
-/* <linux/openat2.h>; base stays free of <linux/...>. */
+/* copied from <linux/openat2.h>, because base does not include <linux/...> */
 struct how {
 	uint64_t flags, mode, resolve;
 };
@@ -32,8 +32,8 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 		return -EINVAL;
 	if (r->strict && r->host && !path_is_kernels(path))
 		return path_open_strict(r, path, flags, mode);
-	/* openat, since musl's open() asks for FD_CLOEXEC a second time.
-	 * -EAGAIN: a rename raced with the walk and the kernel would not vouch for the result. */
+	/* Uses openat(), because musl's open() sets FD_CLOEXEC a second time. -EAGAIN: a rename during the path walk,
+	 * so the kernel could not guarantee the result. */
 	do {
 		fd = r->host ? openat(r->fd, path, flags | O_CLOEXEC, mode)
 			     : syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
@@ -83,7 +83,7 @@ char *path_absolute(const char *path)
 
 int path_sync_dir(int dir)
 {
-	/* fsync wants a descriptor that is not O_PATH. */
+	/* fsync() needs a descriptor that is not O_PATH */
 	auto_fd int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
@@ -97,30 +97,31 @@ void path_temp_name(const char *base, char *ret)
 {
 	uint32_t n = (uint32_t)getpid();
 
-	/* A long name keeps its start: only the random part matters. */
+	/* a long name is truncated at its end: only the random part must be unique */
 	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) < 0)
 		n += (uint32_t)(uintptr_t)&n;
 	snprintf(ret, PATH_NAME_MAX, ".%.240s.%08x.tmp", base, n);
 }
 
-/* Paths of the host that only root can change: struct root's `strict`. */
+/* Host paths that only root can change: `strict` of struct root. */
 
-/* <linux/openat2.h>; base stays free of <linux/...>. */
+/* copied from <linux/openat2.h>, because base does not include <linux/...> */
 struct path_strict_how {
 	uint64_t flags, mode, resolve;
 };
 enum { NO_SYMLINKS = 0x4, LINKS_MAX = 40 };
 
-/* A path that is walked name by name. */
+/* A path that is resolved name by name. */
 struct walk {
-	int root, dir; /* dir: the folder reached */
+	int root, dir; /* dir: the directory reached so far */
 	int links;
-	bool refused;			     /* name is a link that others can change */
-	char name[NAME_MAX + 1];	     /* in dir */
-	char rest[PATH_MAX], next[PATH_MAX]; /* after name; next: for a link's target */
+	bool refused;		 /* name is a symbolic link that others can change */
+	char name[NAME_MAX + 1]; /* name in dir */
+	/* rest: path after name; next: the path with a link's target */
+	char rest[PATH_MAX], next[PATH_MAX];
 };
 
-/* The owner of "/" is root under another number where a user namespace maps it. */
+/* Returns whether the owner is root: in a user namespace the owner of "/" is root with another number. */
 static bool is_roots(int root, const struct stat *st)
 {
 	struct stat top;
@@ -128,7 +129,7 @@ static bool is_roots(int root, const struct stat *st)
 	return st->st_uid == 0 || (fstat(root, &top) == 0 && st->st_uid == top.st_uid);
 }
 
-/* In a sticky folder only its owner and the link's can replace a link, as for fs.protected_symlinks. */
+/* In a sticky directory only its owner and the owner of the link can replace a link, as for fs.protected_symlinks. */
 static bool may_follow(const struct walk *w, const struct stat *link)
 {
 	struct stat dir;
@@ -137,8 +138,8 @@ static bool may_follow(const struct walk *w, const struct stat *link)
 	       (!(dir.st_mode & (S_IWGRP | S_IWOTH)) || (dir.st_mode & S_ISVTX));
 }
 
-/* `link` is w->name's own descriptor: the file that was checked is the file that is read. Its
- * target comes before the rest. */
+/* Follows a link. `link` is the descriptor of w->name, so that the file that was checked is the file that is read. Its
+ * target is placed before the rest. */
 static int follow(struct walk *w, int link, const struct stat *st)
 {
 	char target[PATH_MAX];
@@ -167,7 +168,7 @@ static int follow(struct walk *w, int link, const struct stat *st)
 	return 0;
 }
 
-/* The next name; *last: none comes after it. */
+/* Reads the next name; *last: it is the last one. */
 static int take_name(struct walk *w, bool *last)
 {
 	const char *from = w->rest + strspn(w->rest, "/");
@@ -183,7 +184,7 @@ static int take_name(struct walk *w, bool *last)
 	return 0;
 }
 
-/* Moves on to w->name, or follows it. -ENOENT and the like as openat. */
+/* Enters w->name, or follows it. Errors as those of openat(), such as -ENOENT. */
 static int step(struct walk *w, bool last, bool *followed)
 {
 	auto_fd int fd = openat(w->dir, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -243,21 +244,20 @@ static int walk_path(struct walk *w, const struct root *r, const char *path, int
 	return fd;
 }
 
-/* Mostly there is no link on the way: one call. */
+/* Tries to open the path without links by one call, since most paths have none. */
 static int open_linkless(const struct root *r, const char *path, int flags, mode_t mode)
 {
 	struct path_strict_how path_strict_how = {(uint64_t)(flags | O_CLOEXEC), mode, NO_SYMLINKS};
 	long fd;
 
-	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which its owner may keep as
-	 * long as it likes. */
+	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which its owner may keep without limit */
 	do
 		fd = syscall(SYS_openat2, r->fd, path, &path_strict_how, sizeof(path_strict_how));
 	while (fd < 0 && errno == EINTR);
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* The same below a root that is `strict`. */
+/* Opens a path below a root that is `strict`. */
 static int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode)
 {
 	bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
@@ -268,7 +268,7 @@ static int path_open_strict(const struct root *r, const char *path, int flags, m
 	if (!(flags & (O_PATH | O_DIRECTORY)))
 		flags |= O_NONBLOCK;
 	fd = open_linkless(r, path, flags, mode);
-	/* A link; or Linux before 5.6, or a seccomp filter that does not know the call. */
+	/* a link on the path; or Linux before 5.6, or a seccomp filter that does not know openat2 */
 	if (fd != -ELOOP && fd != -ENOSYS && fd != -EPERM)
 		return fd;
 	fd = walk_path(&w, r, path, flags, mode);

@@ -6,21 +6,21 @@
 
 #include "base/file.h"
 
-/* Like file_open() without an error text: a descriptor or -errno. */
+/* Like file_open(), but without an error text: returns a descriptor or -errno. */
 int path_open(const struct root *r, const char *path, int flags, mode_t mode);
-/* After -ELOOP: the absolute path of the link that path_open_strict() refused; false: there is
- * none. */
+/* After -ELOOP: sets ret to the absolute path of the link that path_open_strict() refused; false:
+ * there is none. */
 bool path_refused(const struct root *r, const char *path, char *ret, size_t size);
-/* True below /proc, /sys or /dev (except /dev/shm), where only the kernel and root create names:
- * `strict` does not apply. */
+/* Returns true below /proc, /sys or /dev (except /dev/shm), where only the kernel and root create
+ * names: `strict` does not apply. */
 bool path_is_kernels(const char *path);
 /*
  * Suffix for an error about `path`, "" or starting with a space: after -ELOOP below a strict root
  * it names the refused symbolic link.
  */
 enum { PATH_HINT_MAX = 400 };
-/* 0 when st is a regular file or a directory, else -EINVAL and e: "file 'PATH' is a FIFO, wants a
- * regular file". */
+/* Returns 0 if st is a regular file or a directory, else -EINVAL and e: "file 'PATH' is a FIFO,
+ * wants a regular file". */
 struct stat;
 /*
  * Opens the directory that contains `path` and copies the last component into base[256]. For names

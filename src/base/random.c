@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where mbedTLS gets its random bytes: the kernel. Its own way opens /dev/random on musl. */
+/* Random bytes for mbedTLS from the kernel. mbedTLS itself opens /dev/random on musl. */
 #include "base/random.h"
 
 #include <errno.h>
@@ -15,7 +15,8 @@ void random_bytes(void *p, size_t n)
 	while (n > 0) {
 		ssize_t r = getrandom(at, n, 0);
 
-		/* It fails for no valid call but by a signal; keys from nothing would be worse. */
+		/* getrandom() with valid arguments fails only by a signal; keys without random
+		 * bytes must not be created */
 		if (r < 0 && errno != EINTR)
 			abort();
 		if (r > 0) {

@@ -61,7 +61,7 @@ struct blocks_conf {
 	uint32_t reserve;
 	int64_t idle_ms;	 /* 0: BLOCKS_IDLE_MS */
 	uint64_t seed;		 /* 0: a random seed */
-	int64_t (*now_ms)(void); /* since the epoch, for leases; NULL: the real clock */
+	int64_t (*now_ms)(void); /* ms since the epoch, for leases; NULL: the real clock */
 	/* Called from the event loop, never from within a function below: the result of
 	 * blocks_usable() for the pool may have changed. */
 	void (*changed)(void *arg, const char *pool);

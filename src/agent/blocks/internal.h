@@ -74,7 +74,7 @@ struct blocks_in_flight {
 	struct block_object *listed;
 	size_t n_listed;
 	int64_t since_ms;
-	blocks_done_fn fn; /* NULL: the plan contains the request */
+	blocks_done_fn fn; /* of blocks_request(); NULL: a request of the plan */
 	void *arg;
 };
 

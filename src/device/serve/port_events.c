@@ -75,7 +75,7 @@ static int64_t read_uses(const struct root *r, const char *name)
 		       : -1;
 }
 
-/* Opens an HCA unless its driver does not release an open HCA: the kernel then counts it as a use
+/* Opens an HCA if its driver releases an open HCA when it is unloaded. Otherwise the kernel counts the open HCA as a use
  * of the module. */
 static int open_unheld(const struct port_events *p, const char *name, struct verbs_dev **ret,
 		       struct err *e)
