@@ -28,7 +28,7 @@ def test_default_values_give_the_plain_manifests():
     assert template(ns="unirail") == plain(*ALWAYS)
 
 
-def test_every_manifest_is_the_plain_one():
+def test_rendered_manifests_equal_the_plain_ones():
     rendered = template("--set", "policies.install=true,host.install=true,serviceMonitor.install=true", ns="unirail")
     wanted = plain(*ALWAYS, "policies/agent.yaml", "policies/controller.yaml", "monitor/agent.yaml", "monitor/controller.yaml")
     assert {k: v for k, v in rendered.items() if k[2] != "host"} == wanted
@@ -96,7 +96,7 @@ def texts(o):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_values_of_guides(path):
+def test_values_files_of_guides_render(path):
     rendered = template("-f", path)
     for what, key, text in expectations(path):
         kind, name = key.split("/")
@@ -120,7 +120,7 @@ def noted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_notes(path, noted):
+def test_notes_of_an_installation(path, noted):
     (o,) = documents(helm("template", "unirail", noted, "-n", "rails", "--kube-version", "1.34", "-s", "templates/notes.yaml", "-f",
                           path)).values()
     notes = o["data"]["notes"]
@@ -146,12 +146,12 @@ def test_notes(path, noted):
                                                               "feature.enableIPv4 is now ipam.enableIPv4"),
     ("global.ciliumConfigMap=cilium/cilium-config", "at '/global/ciliumConfigMap': 'cilium/cilium-config' does not match pattern"),
 ])
-def test_a_wrong_value_is_refused_by_its_name(value, message):
+def test_invalid_value_is_refused_by_its_name(value, message):
     assert message in helm("template", "unirail", CHART, "--set", value, ok=False)
 
 
 @pytest.mark.parametrize("value", ['a\n[agent]', "a: b", "a #b", 'x"', "{a}"])
-def test_no_value_breaks_out_of_its_place(value, tmp_path):
+def test_value_cannot_add_other_settings(value, tmp_path):
     """A plain text value fills exactly one YAML scalar or one setting: text that would add others is refused."""
     for rule in RULES["rules"]:
         if rule["t"] != "string" or "now" in rule or "note" in rule or rule.get("json") or "one" in rule:
@@ -163,13 +163,13 @@ def test_no_value_breaks_out_of_its_place(value, tmp_path):
         assert "does not match pattern" in helm("template", "unirail", CHART, "-f", tmp_path / "v.yaml", ok=False), rule["v"]
 
 
-def test_a_kubernetes_that_is_too_old_is_refused():
+def test_too_old_kubernetes_is_refused():
     assert "1.20.0" in helm("template", "unirail", CHART, "--kube-version", "1.19", ok=False)
     assert "policies.install needs Kubernetes 1.30 or later" in helm(
         "template", "unirail", CHART, "--kube-version", "1.29", "--set", "policies.install=true", ok=False)
 
 
-def test_the_tests_of_a_release():
+def test_helm_tests_of_a_release_render():
     def pods(*args):
         text = helm("template", "unirail", CHART, "-n", "rails", *args)
         return {n: o for (k, _, n), o in documents(text).items() if k == "Pod"}
@@ -187,7 +187,7 @@ def test_the_tests_of_a_release():
     assert set(pods("--kube-version", "1.28")) == {"unirail-doctor"}
 
 
-def test_a_packed_chart_has_no_links(tmp_path):
+def test_packed_chart_has_no_links(tmp_path):
     helm("package", CHART, "-d", tmp_path)
     (packed,) = tmp_path.glob("unirail-*.tgz")
     assert documents(helm("template", "unirail", packed, "-n", "unirail", "--skip-tests")) == plain(*ALWAYS)

@@ -33,12 +33,12 @@ def test_default_values_print_the_files():
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_the_same_as_the_chart(path):
+def test_output_equals_that_of_the_chart(path):
     assert printed("-f", path) == template("-f", path)
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_notes(path):
+def test_notes_are_printed(path):
     p = subprocess.run([BINARY, "manifests", "-f", path], capture_output=True, text=True)
     notes = re.findall(r"(?m)^unirail manifests: note: (.*)$", p.stderr)
     assert p.returncode == 0 and len(notes) == len(p.stderr.splitlines())
@@ -61,7 +61,7 @@ def test_notes(path):
     "image.tag=v1.2.3,global.imageRegistryOverride=r:5000,coordinator.name=other",
     "image.tag=,image.repository=",
 ])
-def test_set_as_helm_reads_it(values):
+def test_set_option_is_parsed_like_helm(values):
     assert printed("--set", values) == template("--set", values)
 
 
@@ -97,7 +97,7 @@ def test_later_values_have_precedence(tmp_path):
     ("a[2].b=1", "skips an item of a list"),
     (".=1", "wants path=value"),
 ])
-def test_a_wrong_value_is_refused(values, message):
+def test_invalid_value_is_refused(values, message):
     said = manifests("--set", values, status=2)
     assert message in said and said.startswith("unirail manifests: ") and said.count("\n") == 1
     if "=" in values and message.startswith(("value", "ipam", "coord", "spider", "rdma", "global", "feature")):
@@ -105,7 +105,7 @@ def test_a_wrong_value_is_refused(values, message):
 
 
 @pytest.mark.parametrize("text", ["a\n[agent]", "a: b", "a #b", 'x"', "{a}", "a:"])
-def test_no_value_breaks_out_of_its_place(text, tmp_path):
+def test_value_cannot_add_other_settings(text, tmp_path):
     for rule in yaml.safe_load((CHART / "rules.yaml").read_text())["rules"]:
         if rule["t"] != "string" or "now" in rule or "note" in rule or rule.get("json") or "one" in rule:
             continue
@@ -119,14 +119,14 @@ def test_no_value_breaks_out_of_its_place(text, tmp_path):
 @pytest.mark.parametrize("values", [
     "coordinator: {hijackCIDR: [null]}", "spiderpoolAgent: {extraArgs: [a, null]}", "spiderpoolController: {tolerations: [null]}",
 ])
-def test_null_is_no_item_of_a_list(values, tmp_path):
+def test_null_in_a_list_is_refused(values, tmp_path):
     (tmp_path / "v.yaml").write_text(values)
     said = manifests("-f", tmp_path / "v.yaml", status=2)
     assert "] is null, wants a" in said
     helm("template", "unirail", CHART, "-f", tmp_path / "v.yaml", ok=False)
 
 
-def test_invalid_values_files(tmp_path):
+def test_invalid_values_files_are_refused(tmp_path):
     (tmp_path / "list.yaml").write_text("[1]\n")
     assert "wants a mapping" in manifests("-f", tmp_path / "list.yaml", status=2)
     (tmp_path / "bad.yaml").write_text("a: [\n")

@@ -14,7 +14,7 @@ from cluster import wait
 from daemons import Daemon
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # unirail's own, and others'
+CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # binaries of unirail and of others
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 BLOCKS = "/apis/unirail.io/v1/spideripblocks"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -174,7 +174,7 @@ class Cluster:
         revision = self.etcd_call("kv/range", key=key)["header"]["revision"]
         self.etcd_call("kv/compaction", revision=revision, physical=True)
 
-    # --- requests by another's hand: python's own HTTP and TLS ---
+    # --- requests by Python's HTTP and TLS, independent of unirail ---
 
     def request(self, *args, **kw):
         """(status, answer). A newer server asks for patience with a kind that is new: it is had."""

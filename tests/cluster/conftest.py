@@ -74,7 +74,7 @@ def closing():
         thing.close()
 
 
-# --- a module whose agents have a cluster of their own ---
+# --- a cluster for the agents of one module ---
 
 
 @pytest.fixture(scope="module")

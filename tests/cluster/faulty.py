@@ -88,7 +88,7 @@ class Fields:
         return found
 
 
-# --- mistakes: a function of (talk, request); the request is forwarded by request.real() ---
+# --- faults: a function of (talk, request); the request is forwarded by request.real() ---
 
 def refused(status, reason="Test", retry_after=None, message="made up"):
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason,
@@ -252,7 +252,7 @@ class Talk:
     def run(self):
         self.s.setblocking(False)
         self.read(24)
-        # No dynamic table: a request that is answered here, or not at all, changes no state.
+        # No dynamic table is used, so a request that is answered here or dropped changes no HPACK state.
         self.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)))
         while len(head := self.read(9)) == 9:
             self.take(head[3], head[4], int.from_bytes(head[5:], "big"), self.read(int.from_bytes(head[:3], "big")))

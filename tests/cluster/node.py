@@ -70,7 +70,7 @@ imageGCHighThresholdPercent: 100
 volumePluginDir: /var/lib/kubelet/volume-plugins
 nodeStatusUpdateFrequency: 2s
 """
-# A setting of the file's came after 1.20.
+# One of the file's settings was added after 1.20.
 RUNTIME = "unix:///run/containerd/containerd.sock"
 if not OLD:
     KUBELET += f"containerRuntimeEndpoint: {RUNTIME}\n"

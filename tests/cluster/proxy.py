@@ -54,7 +54,7 @@ class Proxy:
 
     def cut(self):
         """Breaks what is open and takes nothing new, until mend()."""
-        self.listener.shutdown(socket.SHUT_RDWR)  # close() alone leaves it open for a thread that waits in accept()
+        self.listener.shutdown(socket.SHUT_RDWR)  # close() alone does not wake a thread that waits in accept()
         self.listener.close()
         for pair in self.pairs:
             for s in pair:

@@ -39,7 +39,7 @@ podResourceInject:
   namespacesInclude: []
 """
 
-# As the charts render them, without what has no meaning for scheduling.
+# As the charts render them, without fields that do not affect scheduling.
 WORKLOADS = """
 apiVersion: apps/v1
 kind: DaemonSet
@@ -267,7 +267,7 @@ class Kubelets(threading.Thread):
                     else:
                         self.look(pod)
             except (OSError, AssertionError, ValueError, KeyError) as e:
-                self.problem = e  # the object changed or is gone: the next round reads it again
+                self.problem = e  # the object was changed or deleted: the next round reads it again
             time.sleep(0.2)
 
     def serve(self, pods):

@@ -20,11 +20,11 @@ def refused(r, text):
     assert r.stderr.count("\n") == 1
 
 
-def test_version(cluster):
+def test_server_version_is_printed(cluster):
     assert ran(cluster.unirail("kube", "version")).startswith(f"API server v{clusters.KUBE}.")
 
 
-def test_get_and_list(cluster, ns):
+def test_objects_are_read_and_listed(cluster, ns):
     made = cluster.config_map(ns, "one", {"a": "b"})
     cluster.config_map(ns, "two")
     got = json.loads(ran(cluster.unirail("kube", "get", "cm", "one", "-n", ns, "-o", "json")))
@@ -36,14 +36,14 @@ def test_get_and_list(cluster, ns):
             f"kube: get configmap '{ns}/three': 404 NotFound: configmaps \"three\" not found")
 
 
-def test_kinds_of_other_groups(cluster):
+def test_kinds_of_other_groups_are_read(cluster):
     names = [x.split()[0] for x in ran(cluster.unirail("kube", "get", "crd")).splitlines()]
-    assert names  # none, said in words
+    assert names  # no CIDR: the reason is reported
     assert "system:node" in ran(cluster.unirail("kube", "get", "clusterroles.rbac.authorization.k8s.io"))
     refused(cluster.unirail("kube", "get", "spiderippools"), "the server has no kind 'spiderippools'")
 
 
-def test_pages(cluster, ns):
+def test_long_list_is_read_in_pages(cluster, ns):
     """More objects than a page has: all of them come, once, in order."""
     names = [f"m{i:04}" for i in range(1203)]
     for name in names:
@@ -57,13 +57,13 @@ def test_pages(cluster, ns):
     assert [x["metadata"]["name"] for x in got["items"]] == ["m0007"]
 
 
-def test_large_object(cluster, ns):
+def test_large_object_is_read(cluster, ns):
     cluster.config_map(ns, "large", {"x": "é\n" * 250000})
     got = json.loads(ran(cluster.unirail("kube", "get", "cm", "-n", ns, "-o", "json")))
     assert got["items"][0]["data"]["x"] == "é\n" * 250000
 
 
-def test_token_and_permissions(cluster, ns, tmp_path):
+def test_token_has_its_permissions_only(cluster, ns, tmp_path):
     token = cluster.account(ns, "reader", LOOK)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
     cluster.config_map(ns, "one")
@@ -74,28 +74,28 @@ def test_token_and_permissions(cluster, ns, tmp_path):
     assert token not in r.stderr
 
 
-def test_no_valid_token(cluster, tmp_path):
+def test_invalid_token_is_refused(cluster, tmp_path):
     path = cluster.kubeconfig(tmp_path / "config", {"token": "t0ps3cret"})
     r = cluster.unirail("kube", "get", "ns", kubeconfig=path)
     refused(r, "401 Unauthorized")
     assert "t0ps3cret" not in r.stderr
 
 
-def test_client_certificate_of_a_stranger(cluster, tmp_path):
+def test_client_certificate_of_another_ca_is_refused(cluster, tmp_path):
     """The API server requests a certificate, accepts any, and identifies no user by this one."""
     cert, key = Pki(tmp_path / "pki").leaf("x", "", "clientAuth", subject="/O=system:masters/CN=x")
     path = cluster.kubeconfig(tmp_path / "config", {"client-certificate": cert, "client-key": key})
     refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "401 Unauthorized")
 
 
-def test_wrong_ca(cluster, tmp_path):
+def test_server_of_another_ca_is_refused(cluster, tmp_path):
     other = Pki(tmp_path / "pki")
     path = cluster.kubeconfig(tmp_path / "config", {"token": "x"}, {"certificate-authority": other.ca})
     path.write_text("\n".join(x for x in path.read_text().splitlines() if "authority-data" not in x))
     refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "is not signed by the configured CA")
 
 
-def test_in_a_pod(cluster, ns, tmp_path):
+def test_service_account_of_a_pod_is_used(cluster, ns, tmp_path):
     """The service account's files where the kubelet puts them, in a mount namespace of the test's own."""
     token = cluster.account(ns, "reader", LOOK)
     account = tmp_path / "account"

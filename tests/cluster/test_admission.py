@@ -179,7 +179,7 @@ def check_words(case, r):
 
 
 @pytest.mark.parametrize("kind, case", cases())
-def test_table(clean, kind, case):
+def test_reviews_match_the_table(clean, kind, case):
     cluster = clean
     was = case.get("was")
     for o in case.get("there", []):
@@ -237,7 +237,7 @@ def team_trusted(clean):
 
 
 @pytest.mark.parametrize("kind, case", again())
-def test_applied_again(clean, team_trusted, kind, case):
+def test_stored_objects_can_be_applied_again(clean, team_trusted, kind, case):
     """kubectl apply finds the object as it sent it, also where a value was converted: the second apply sends nothing."""
     o = whole(kind, "x", case.get("meta"), case["spec"])
     if case.get("trusted"):
@@ -250,7 +250,7 @@ def test_applied_again(clean, team_trusted, kind, case):
     assert clean.ok("GET", f"{PATHS[kind]}/x")["metadata"]["generation"] == version
 
 
-# --- two at the same time ---
+# --- two writes at the same time ---
 
 
 def pool(name, first, last, subnet="10.9.0.0/16"):
@@ -302,7 +302,7 @@ def neighbours(cluster, turn):
     return made, refused, later
 
 
-def test_pools_that_overlap_are_made_at_once(clean):
+def test_one_of_overlapping_pools_created_at_once_is_refused(clean):
     """No two pools with common addresses are accepted, whichever replica reviews them; each refusal names the reason."""
     before = [checked(c) for c in clean.replicas]
     for turn in range(16):
@@ -317,7 +317,7 @@ def test_pools_that_overlap_are_made_at_once(clean):
     assert min(asked) > 0
 
 
-def test_pools_grow_into_each_other_at_once(clean):
+def test_one_of_pools_growing_into_each_other_is_refused(clean):
     for i in range(10):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(f"g{i}", f"10.9.0.{20 * i}", f"10.9.0.{20 * i + 4}"))
 
@@ -330,7 +330,7 @@ def test_pools_grow_into_each_other_at_once(clean):
     assert sum(len(v) > 5 for v in found.values()) == sum(status == 200 for status, _ in answers)
 
 
-def test_subnets_that_overlap_are_made_at_once(clean):
+def test_one_of_overlapping_subnets_created_at_once_is_refused(clean):
     def make(i):
         o = whole("SpiderSubnet", f"s{i}", spec={"subnet": f"10.9.0.0/{16 + i}", "ips": ["10.9.0.1"]})
         return lambda: clean.request("POST", PATHS["SpiderSubnet"], o)
@@ -349,7 +349,7 @@ def claimed(cluster):
     return {json.loads(text)["metadata"]["name"] for text in claims(cluster).values()}
 
 
-def test_the_same_addresses_by_another_name(clean):
+def test_same_addresses_under_another_name_are_refused(clean):
     """A deleted object reserves nothing once the deletion is seen; a replica that never saw the object learns it shortly after."""
     for name in ("first", "second"):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(name, "10.9.0.1", "10.9.0.9"))
@@ -359,7 +359,7 @@ def test_the_same_addresses_by_another_name(clean):
     wait(lambda: not claimed(clean) & {"first", "second"}, 5)
 
 
-def test_a_dry_run_claims_nothing(clean):
+def test_dry_run_locks_no_range(clean):
     clean.ok("POST", PATHS["SpiderIPPool"], pool("real", "10.9.0.1", "10.9.0.9"))
     r = kubectl(clean, "apply", "--dry-run=server", "-f", "-", text=json.dumps(pool("dry", "10.9.0.10", "10.9.0.19")))
     assert r.returncode == 0, r.stderr
@@ -374,7 +374,7 @@ def put_claim(cluster, age):
     cluster.ok("PATCH", CLAIMS, {"data": {"r": text}}, type=MERGE)
 
 
-def test_a_claim_that_became_nothing_runs_out(clean):
+def test_lock_of_a_failed_create_expires(clean):
     clean.ok("POST", PATHS["SpiderIPPool"], pool("real", "10.9.1.1", "10.9.1.9"))
     put_claim(clean, 0)
     status, answer = clean.request("POST", PATHS["SpiderIPPool"], pool("x", "10.9.0.1", "10.9.0.9"))
@@ -384,7 +384,7 @@ def test_a_claim_that_became_nothing_runs_out(clean):
     assert "r" not in claims(clean)
 
 
-def test_a_replica_without_the_api_server(clean, closing, tmp_path):
+def test_replica_without_the_api_server_refuses_pools(clean, closing, tmp_path):
     """It rejects in time, with one line, what it cannot verify at the API server; what needs no verification it decides."""
     link = closing(Proxy(clean.port))
     conf = tmp_path / "conf"

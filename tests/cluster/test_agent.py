@@ -23,7 +23,7 @@ def mine():
     one.close()
 
 
-def test_definitions_that_are_not_installed(mine, nodes, agent):
+def test_agent_waits_for_missing_definitions(mine, nodes, agent):
     """Runs first: one line names the remedy, and the agent continues once the CRDs are installed."""
     one = agent(ready=False)
     said = wait(lambda: one.said("install their definitions"))
@@ -40,7 +40,7 @@ def test_definitions_that_are_not_installed(mine, nodes, agent):
     assert one.stop() == 0
 
 
-def test_eight_rails(nodes, agent, rails):
+def test_pod_gets_addresses_of_eight_rails(nodes, agent, rails):
     one = agent()
     pod, other = nodes.pod("t", "n1"), nodes.pod("t", "n1")
     status, answer = one.plan(pod, *rails)
@@ -58,7 +58,7 @@ def test_eight_rails(nodes, agent, rails):
     assert one.metrics()['unirail_ippool_used_ips{pool="rail3"}'] == 1
 
 
-def test_status(mine, nodes, agent, rails):
+def test_status_reports_the_agents_state(mine, nodes, agent, rails):
     """The state of a node, as text and as JSON."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == 200
@@ -112,7 +112,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert f"t/{pod['metadata']['name']} " in look("owner", "172.16.3.77", "--state-dir", one.state)
     assert "released 172.16.3.77" in look("release", "172.16.3.77", "--yes", "--state-dir", one.state)
     assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
-    # The same by its socket.
+    # The same status from its socket.
     held = addresses(one.plan(pod, "rail1", container="c1")[1])["net1"]
     reference = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
     who = f"t/{pod['metadata']['name']}"
@@ -134,7 +134,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert "is 'unirail agent' running on this node?" in look("list", "--socket", tmp_path / "none", status=1)
 
 
-def test_no_request_while_the_block_has_room(nodes, agent, pools):
+def test_allocation_from_a_local_block_sends_no_request(nodes, agent, pools):
     """Once a node has its blocks, an allocation sends no request about blocks. (A pool that begins within a block has fewer
     addresses there, so a reserve may be claimed sooner: these begin and end with one.)"""
     rails = [f"room{i}" for i in range(1, 9)]
@@ -174,7 +174,7 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
     before = one.metrics()["unirail_block_requests_total"]
     assert one.plan(pod, "ahead1", "ahead2")[0] == 200
     assert one.metrics()["unirail_block_requests_total"] == before
-    # As many as there are pods.
+    # As many addresses as pods.
     pods = [nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"}) for _ in range(30)]
     wait(lambda: len(nodes.blocks("ahead0")) == 3)
     before = one.metrics()["unirail_block_requests_total"]
@@ -182,7 +182,7 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
     assert one.metrics()["unirail_block_requests_total"] == before
 
 
-def test_spiderpools_own_requests(nodes, agent, pools):
+def test_requests_of_spiderpools_plugin_are_served(nodes, agent, pools):
     pools("p4", "10.6.0.0/16", ["10.6.0.2-10.6.0.9"], routes=[{"dst": "10.7.0.0/16", "gw": "10.6.0.1"}])
     one = agent()
     pod = nodes.pod("t", "n1")
@@ -223,7 +223,7 @@ def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rail
     elsewhere = nodes.pod("t", "n2")
     assert "is on node 'n2', and this agent's node is 'n1'" in refused(elsewhere)
     assert "K8S_POD_NAMESPACE" in refused(pod, name="")
-    # An old runtime passes no UID: that of the API server is used.
+    # An old runtime passes no UID: the UID from the API server is used.
     status, answer = one.add({"metadata": {**pod["metadata"], "uid": ""}}, container="c1",
                              defaultIPv4IPPool=["rail1"])
     assert status == 200, answer
@@ -235,7 +235,7 @@ def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rail
     nodes.remove_pod(pod)
 
 
-def test_a_pod_that_the_watch_has_not_shown_yet(nodes, agent, rails):
+def test_pod_unknown_to_the_watch_is_read_from_the_server(nodes, agent, rails):
     """Its ADD comes right after its creation: the agent reads the pod with one request."""
     one = agent()
     for _ in range(5):
@@ -244,7 +244,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet(nodes, agent, rails):
         assert status == 200, answer
 
 
-def test_pending_requests_in_order_of_arrival(nodes, agent, pools):
+def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
     """A pool of few addresses, all on another node: they arrive one by one, in the order of the requests; a pod that
     requests another pool does not wait."""
     pools("few", "10.8.0.0/24", ["10.8.0.10-10.8.0.12"])
@@ -277,7 +277,7 @@ def test_pending_requests_in_order_of_arrival(nodes, agent, pools):
     assert order == [0, 1]
 
 
-def test_a_pool_that_is_used_up(nodes, agent, pools):
+def test_exhausted_pool_is_reported(nodes, agent, pools):
     """The error names the pool, the owners of its addresses, and what was tried; a backup pool is used instead."""
     pools("few", "10.8.0.0/24", ["10.8.0.10"])
     pools("backup", "10.9.0.0/24")
@@ -299,7 +299,7 @@ def by_name(agent, pod, pool, *ips):
         "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})
 
 
-def test_addresses_requested_by_name(mine, nodes, agent, pools):
+def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools):
     """An address of a block without an owner, one of a peer's block, and one that a pod has."""
     pools("named", "10.8.0.0/24")
     one, two = agent("n1"), agent("n2")
@@ -314,7 +314,7 @@ def test_addresses_requested_by_name(mine, nodes, agent, pools):
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.77"))
     assert status == 500 and "node 'n1' has it" in answer["message"] and took < 5, (took, answer)
     assert "10.8.0.77" in answer["message"] and "pool 'named'" in answer["message"]
-    # The pod is named where the pool's status does, as the controller keeps it.
+    # The error names the pod as the pool's status does, which the controller writes.
     has = {"10.8.0.76": {"pod": "t/other"}, "10.8.0.77": {"pod": f"t/{first['metadata']['name']}", "podUid": "u"}}
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named", {"metadata": {"annotations": {"unirail.io/adopted": "{}"}}}, type=MERGE)
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named/status", {"status": {"allocatedIPs": json.dumps(has)}}, type=MERGE)
@@ -329,7 +329,7 @@ def test_addresses_requested_by_name(mine, nodes, agent, pools):
     assert status == 500 and "none of its pools" in answer["message"], answer
 
 
-def test_an_address_of_a_node_that_does_not_answer(nodes, agent, pools):
+def test_address_of_an_unavailable_node_is_refused(nodes, agent, pools):
     pools("named", "10.8.0.0/24")
     one, two = agent("n1"), agent("n2", UNIRAIL_WAIT="3s")
     assert by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.77")[0] == 200
@@ -341,7 +341,7 @@ def test_an_address_of_a_node_that_does_not_answer(nodes, agent, pools):
     assert status == 200, answer
 
 
-def test_first_choice_before_backup(nodes, agent, pools):
+def test_first_pool_is_used_before_the_backup(nodes, agent, pools):
     """The backup pool is not used only because this node has no block of the first pool yet."""
     pools("first", "10.8.0.0/24")
     pools("backup", "10.9.0.0/24")
@@ -355,7 +355,7 @@ def pool_names(answer):
     return [r["ips"][0]["ipPool"] for r in answer["rails"]]
 
 
-def test_requests_of_annotations(mine, nodes, agent, rails):
+def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
     """They take precedence over the network's configuration, and an error names the place of a mistake."""
     one = agent()
     both = json.dumps([{"interface": "net1", "ipv4": ["rail3"]}, {"interface": "net2", "ipv4": ["rail4"]}])
@@ -379,7 +379,7 @@ def test_requests_of_annotations(mine, nodes, agent, rails):
     wait(lambda: pool_names(one.plan(nodes.pod("team", "n1"), "rail1")[1]) == ["rail7"])
 
 
-def test_pools_with_affinities(mine, nodes, agent, pools):
+def test_pools_are_selected_by_their_affinities(mine, nodes, agent, pools):
     """Affinities and networks of pools, compared with pod, namespace, node and network."""
     mine.ok("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"zone": "a"}}}, type=MERGE)
     pools("zone-b", "10.8.0.0/24", nodeAffinity={"matchLabels": {"zone": "b"}})
@@ -396,7 +396,7 @@ def test_pools_with_affinities(mine, nodes, agent, pools):
     assert pool_names(one.plan(pod, "zone-a", "net")[1]) == ["zone-a", "net"]
 
 
-def test_pool_deleted_in_use(mine, nodes, agent, pools):
+def test_addresses_of_a_deleted_pool_stay_with_their_pods(mine, nodes, agent, pools):
     """Pods keep their addresses and can release them; new requests fail, and the error names the reason."""
     pools("p", "10.8.0.0/24")
     pools("q", "10.9.0.0/24")
@@ -412,7 +412,7 @@ def test_pool_deleted_in_use(mine, nodes, agent, pools):
     assert one.release(pod) == 1
 
 
-def test_coordinator(mine, nodes, agent, rails):
+def test_coordinator_settings_come_from_the_cluster(mine, nodes, agent, rails):
     path = f"{SPIDER}/spidercoordinators"
     one = agent()
     ask = lambda: one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})  # noqa: E731
@@ -435,7 +435,7 @@ def test_coordinator(mine, nodes, agent, rails):
     wait(lambda: ask()["mode"] == "auto")
 
 
-def test_end(nodes, agent, rails):
+def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
     """Pending requests are answered before the process ends."""
     one = agent()
     with concurrent.futures.ThreadPoolExecutor(1) as threads:

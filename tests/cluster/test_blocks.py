@@ -138,7 +138,7 @@ def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
     pool = cluster.ok("GET", f"{SPIDER}/spiderippools/a")
     assert pool["metadata"]["annotations"]["unirail.io/block-prefix"] == "28"
     assert all(x["spec"]["cidr"].endswith("/28") for x in blocks(cluster, "a"))
-    # The reserve is claimed before the last address is gone, so the next pods cause no request.
+    # The reserve is claimed before the last address is allocated, so the next pods cause no request.
     f.tell("add", "*", 6)
     f.settled()
     f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0)
@@ -188,7 +188,7 @@ def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
     assert sorted(took)[2] < 2, took
 
 
-def test_idle_blocks_go_back(cluster, pools, fleet):
+def test_idle_blocks_are_released(cluster, pools, fleet):
     f = fleet(pools(idle=("10.4.0.0/24", "10.4.0.1-10.4.0.250")), 0, 2, "idle=2000")
     f.tell("add", "*", 30)
     f.settled()
@@ -198,7 +198,7 @@ def test_idle_blocks_go_back(cluster, pools, fleet):
     assert f.stat()["claims"] == 0
 
 
-def test_api_server_restarts(cluster, pools, fleet):
+def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet):
     f = fleet(pools(r=("10.5.0.0/24", "10.5.0.1-10.5.0.120")), 0, 4)
     f.tell("add", "*", 10)
     f.settled()
@@ -213,7 +213,7 @@ def test_api_server_restarts(cluster, pools, fleet):
     assert alone(f) == 4 * 24
 
 
-def test_restart_without_api_server(cluster, pools, fleet):
+def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
     """An agent that starts while the API server is unavailable continues from its log."""
     f = fleet(pools(w=("10.6.0.0/24", "10.6.0.1-10.6.0.120")), 0, 2)
     f.tell("add", "*", 3)
@@ -233,7 +233,7 @@ def test_restart_without_api_server(cluster, pools, fleet):
     assert alone(f) == 50
 
 
-def test_compaction(cluster, pools, fleet):
+def test_agent_continues_after_a_compaction_of_etcd(cluster, pools, fleet):
     """410 Gone: changes during the gap are not lost."""
     f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
     f.tell("add", "*", 6)
@@ -248,7 +248,7 @@ def test_compaction(cluster, pools, fleet):
     assert alone(f) == 26
 
 
-def test_killed_at_any_time(cluster, pools, fleet):
+def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
     """Processes are killed repeatedly in the middle of their work; one process that is never killed requests the remaining addresses."""
     p = pools(k=("10.8.0.0/25", "10.8.0.1-10.8.0.100"))
     rest = fleet(p, 10, 2, folder="rest")
@@ -290,7 +290,7 @@ def test_two_agents_with_the_same_node_name(cluster, pools, fleet):
     wait(lambda: any("is locked by another agent" in x for x in three.log))
 
 
-def test_block_deleted_by_another_client(cluster, pools, fleet):
+def test_deleted_block_in_use_is_recreated(cluster, pools, fleet):
     f = fleet(pools(d=("10.10.0.0/26", "10.10.0.1-10.10.0.60")), 0, 2)
     f.tell("add", "*", 5)
     f.settled()
@@ -305,7 +305,7 @@ def test_block_deleted_by_another_client(cluster, pools, fleet):
     assert alone(f) == 60
 
 
-def test_lost_state_directory(cluster, pools, fleet, tmp_path):
+def test_lost_state_directory_allocates_no_used_address(cluster, pools, fleet, tmp_path):
     """No address of a block whose log is lost is allocated: it is unknown which of its addresses pods have."""
     p = pools(l=("10.11.0.0/26", "10.11.0.1-10.11.0.48"))
     f = fleet(p, 0, 1)
@@ -343,7 +343,7 @@ def clear_up(cluster, pool, have):
                     type="application/json-patch+json")
 
 
-def test_etcd_restored(cluster, pools, fleet, tmp_path):
+def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path):
     """Objects are restored to an earlier state, the nodes' logs are not: the addresses of pods are asserted again before any new allocation."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
     f.tell("add", "*", 6)
@@ -373,7 +373,7 @@ def test_etcd_restored(cluster, pools, fleet, tmp_path):
     assert alone(f) == len(have) + 2 and said(cluster, "e", f.addresses())
 
 
-def test_etcd_restored_while_no_agent_runs(cluster, pools, fleet):
+def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
     """The log shows that the server's data is older than what the agent has seen; the next agent reads there that the restore is not complete."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()

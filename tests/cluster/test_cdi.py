@@ -85,13 +85,13 @@ def has_limit(whole, p, n):
         assert limit(whole, p) == [str(n)] * 2
 
 
-def test_container_that_is_not_root_has_the_limit(whole, agent):
+def test_memlock_limit_of_a_container_without_root(whole, agent):
     wait(lambda: registered(whole), 60)
     assert str(BINARY) in spec(whole)
     has_limit(whole, pod(whole, "first"), 1 << 20)
 
 
-def test_limit_of_a_changed_setting(whole, agent):
+def test_changed_memlock_setting_applies_to_new_containers(whole, agent):
     settings(whole, 1 << 21)
     wait(lambda: str(1 << 21) in spec(whole))
     has_limit(whole, pod(whole, "second"), 1 << 21)

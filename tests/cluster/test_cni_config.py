@@ -66,7 +66,7 @@ def test_the_clusters_own_network_is_wrapped(writer, net_d):
     assert others(net_d) == before
 
 
-def test_file_follows_a_changed_network(writer, net_d):
+def test_configuration_follows_a_changed_network(writer, net_d):
     a = writer()
     (net_d / "tmp").write_text(json.dumps({"cniVersion": "1.0.0", "name": "cilium", "plugins": [{"type": "cilium-cni"}]}))
     os.rename(net_d / "tmp", net_d / "05-cilium.conflist")
@@ -76,7 +76,7 @@ def test_file_follows_a_changed_network(writer, net_d):
     wraps(net_d, "10-calico.conflist")
     (net_d / NAME).unlink()  # by mistake
     wraps(net_d, "10-calico.conflist")
-    # Nothing changes while nothing happens.
+    # Without an event nothing is written.
     before = os.stat(net_d / NAME)
     (net_d / "calico-kubeconfig").write_text("x")
     a.stop()
@@ -84,7 +84,7 @@ def test_file_follows_a_changed_network(writer, net_d):
     assert os.stat(net_d / NAME).st_ino == before.st_ino
 
 
-def test_a_node_without_a_network_yet(writer, net_d):
+def test_configuration_is_written_once_a_network_exists(writer, net_d):
     (net_d / "10-calico.conflist").unlink()
     a = writer()  # ready: the node itself says that it has no network
     assert not (net_d / NAME).exists()
@@ -94,7 +94,7 @@ def test_a_node_without_a_network_yet(writer, net_d):
     wait(lambda: status(a)[1].count("as soon as") == 0)
 
 
-def test_another_file_is_first(writer, net_d, mine):
+def test_file_that_sorts_first_is_reported(writer, net_d, mine):
     """The agent reports it in log, event and readiness, and also when it is over."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
@@ -112,7 +112,7 @@ def test_another_file_is_first(writer, net_d, mine):
     assert a.metrics()["unirail_cni_config_used"] == 1
 
 
-def test_another_program_removes_it_again_and_again(writer, net_d, mine):
+def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
     """As Cilium does with cni.exclusive=true: written again, at growing intervals, and the event names the remedy."""
     a = writer()
     for _ in range(4):
@@ -123,7 +123,7 @@ def test_another_program_removes_it_again_and_again(writer, net_d, mine):
     wraps(net_d, "10-calico.conflist")
 
 
-def test_one_written_by_hand_is_left(writer, net_d):
+def test_configuration_written_by_hand_stays(writer, net_d):
     """Also where it is not the first one, which is reported."""
     hand = net_d / "05-hand.conflist"
     hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
@@ -135,7 +135,7 @@ def test_one_written_by_hand_is_left(writer, net_d):
     assert "written by hand" in a.get(a.health, "/readyz")[1] and not (net_d / NAME).exists()
 
 
-def test_a_directory_that_cannot_be_written(writer, net_d, mine, closing, tmp_path):
+def test_unwritable_directory_is_reported(writer, net_d, mine, closing, tmp_path):
     """The error names the mount as the remedy; the file is written once the directory is writable."""
     subprocess.run(["chattr", "+i", net_d], check=True)
     try:
@@ -149,7 +149,7 @@ def test_a_directory_that_cannot_be_written(writer, net_d, mine, closing, tmp_pa
     wraps(net_d, "10-calico.conflist")
 
 
-def test_uninstalled_by_hand(writer, net_d, tmp_path):
+def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
     """Refused while the agent runs, which would write it again; afterwards only unirail's own file is removed."""
     before = others(net_d)
     a = writer()
@@ -162,7 +162,7 @@ def test_uninstalled_by_hand(writer, net_d, tmp_path):
     assert not (net_d / NAME).exists() and others(net_d) == before
 
 
-def test_an_empty_name_generates_none(net_d, tmp_path):
+def test_empty_name_generates_no_configuration(net_d, tmp_path):
     """With the setting of agent.yaml for both containers; the file of an earlier agent is removed."""
     before = others(net_d)
     for name in (NAME, ""):

@@ -38,7 +38,7 @@ def quiet(cluster, c, name):
     wait(unasked)
 
 
-def test_only_pods_that_request(cluster, work, replica):
+def test_only_requesting_pods_are_sent_to_the_webhook(cluster, work, replica):
     c = registered(cluster, start(replica()).leads())
     for rail in ("eth2", "eth10"):
         assert create(cluster, config(rail, work, "rails"))[0] == 201
@@ -54,7 +54,7 @@ def test_only_pods_that_request(cluster, work, replica):
     assert not c.said("does not support matchConditions")
 
 
-def test_a_namespace_that_requests(cluster, work, replica):
+def test_pods_of_a_requesting_namespace_are_sent_to_the_webhook(cluster, work, replica):
     """All its pods are sent once it has a requesting annotation."""
     c = registered(cluster, start(replica()).leads())
     assert create(cluster, config("eth1", work, "rails"))[0] == 201
@@ -67,7 +67,7 @@ def test_a_namespace_that_requests(cluster, work, replica):
     assert sent(c) == before + 3
 
 
-def test_a_namespace_that_is_new(cluster, replica, ns):
+def test_pods_of_a_new_namespace_are_sent_to_the_webhook(cluster, replica, ns):
     """Pods of an unknown namespace are sent: its first pod may come as early as its annotation."""
     registered(cluster, start(replica()).leads())
     work = f"{ns}-new"

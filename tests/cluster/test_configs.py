@@ -57,7 +57,7 @@ def test_a_job_gets_its_rails(cluster, ns, applied, types, resource):
     work = cluster.namespace(f"{ns}-work")
     assert kubectl(cluster, "apply", "-n", work, "-f", CONFIGS / "job.yaml").returncode == 0
     template = yaml.safe_load((CONFIGS / "job.yaml").read_text())["spec"]["template"]
-    template["spec"]["automountServiceAccountToken"] = False  # nobody makes accounts here
+    template["spec"]["automountServiceAccountToken"] = False  # no controller creates service accounts here
     template["metadata"]["name"] = "rails-0"
     pod = cluster.ok("POST", f"/api/v1/namespaces/{work}/pods", template)
     assert [(n["namespace"], n["name"]) for n in json.loads(pod["metadata"]["annotations"][NETWORKS])] == [

@@ -25,7 +25,7 @@ def holder(cluster, ns):
     return cluster.ok("GET", LEASES.format(ns))["spec"].get("holderIdentity", "")
 
 
-def test_ports(replica):
+def test_ports_of_the_controller_are_served(replica):
     c = replica().start()
     for path in ("/healthz", "/readyz", "/v1/runtime/startup", "/v1/runtime/readiness", "/v1/runtime/liveness"):
         assert c.get(c.health, path) == (200, "ok\n")
@@ -38,7 +38,7 @@ def test_ports(replica):
     assert c.stop() == 0
 
 
-def test_the_leader_is_killed(cluster, ns, replica):
+def test_other_replica_leads_after_a_killed_leader(cluster, ns, replica):
     a = replica("a").start().leads()
     b = replica("b").start()
     assert holder(cluster, ns).startswith("a_")
@@ -53,7 +53,7 @@ def test_the_leader_is_killed(cluster, ns, replica):
     assert a.metrics()["unirail_controller_leads"] == 0
 
 
-def test_the_leader_leaves(cluster, ns, replica):
+def test_terminated_leader_releases_its_lease(cluster, ns, replica):
     a = replica("a").start().leads()
     b = replica("b").start()
     assert a.stop() == 0
@@ -74,7 +74,7 @@ def test_a_leader_cut_off_follows_and_leads_again(cluster, ns, replica, proxy, t
     assert a.metrics()["unirail_controller_led_total"] == 2
 
 
-def test_settings(cluster, ns, replica):
+def test_settings_are_read_again(cluster, ns, replica):
     c = replica()
     c.conf.write_text("[controller]\nlog-level = debug\n")
     c.start("--lease-retry", "1s")
@@ -103,14 +103,14 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
     a.stop()
     b.leads()
     wait(lambda: b.said("full scan"))
-    # Later settings do not take its Lease away either.
+    # Later settings do not release its Lease either.
     b.conf.write_text("[controller]\ncni-config-dir = /z\n")
     b.process.send_signal(1)
     wait(lambda: len(b.said("settings read")) > 2, 10)
     assert b.stop() == 0
 
 
-def test_errors_at_the_start(cluster, ns, replica):
+def test_invalid_settings_end_the_controller(cluster, ns, replica):
     for args, contains in ((("--lease", "9s"), "each wants to be shorter"), (("--cni-config-dir", "x"), "absolute path"),
                         (("--health-prot", "1"), "did you mean '--health-port'?")):
         c = replica("x").start(*args, ready=False)
@@ -119,7 +119,7 @@ def test_errors_at_the_start(cluster, ns, replica):
         c.log.unlink()
 
 
-def test_permissions_are_missing(cluster, ns, replica, tmp_path):
+def test_missing_permissions_are_reported(cluster, ns, replica, tmp_path):
     token = cluster.account(ns, "nobody")
     c = replica("n", cluster.kubeconfig(tmp_path / "conf", {"token": token})).start(ready=False)
     wait(lambda: c.said("may not read spiderippools"))

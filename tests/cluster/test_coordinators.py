@@ -93,7 +93,7 @@ def start(cluster, ns, lab, closing, tmp_path):
     return run
 
 
-def test_kubeadm(cluster, lab, start):
+def test_cidrs_of_kubeadm_are_found(cluster, lab, start):
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM)
     lab.coordinator("cluster")
     c = start()
@@ -112,7 +112,7 @@ def test_kubeadm(cluster, lab, start):
     assert cluster.ok("GET", f"{PATH}/default")["metadata"]["resourceVersion"] == version
 
 
-def test_a_cluster_without_kubeadm(cluster, lab, start):
+def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
     """With Spiderpool, pods wait there for ever; here CIDRs that are added later are found."""
     lab.coordinator("none")
     start()
@@ -135,7 +135,7 @@ def test_a_cluster_without_kubeadm(cluster, lab, start):
 
 
 @pytest.mark.kube("1.34")
-def test_service_cidrs(cluster, lab, start):
+def test_service_cidrs_of_a_newer_kubernetes_are_found(cluster, lab, start):
     """The ranges from which the API server allocates Service addresses, and those added later."""
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM.replace("10.96.", "10.97."))
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
@@ -151,26 +151,26 @@ def test_service_cidrs(cluster, lab, start):
     lab.says("Synced", pods, ["10.96.0.0/16"])
 
 
-def test_calico(cluster, lab, start):
+def test_pod_cidrs_of_calico_are_found(cluster, lab, start):
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM)
     lab.coordinator("calico")
     start()
     assert "Calico's IPPools cannot be read" in lab.says("NotReady", [], [])
-    # Found by the node's CNI instead of named, it is a cluster as any other.
+    # If the type is detected by the node's CNI instead of configured, the cluster is treated like any other.
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "auto"}}, type=MERGE)
     lab.says("Synced", ["10.244.0.0/16", "fd00:10:244::/56"], ["10.96.0.0/16"])
     define(cluster, "crd.projectcalico.org", "v1", "ippools", "IPPool")
     lab.pool(CALICO, "b", cidr="10.70.0.0/16", disabled=True)
     lab.says("Synced", ["10.70.0.0/16"], ["10.96.0.0/16"], 60)  # a missing kind is requested again about every 30 s
-    time.sleep(1.1)  # the older first
+    time.sleep(1.1)  # the older object first
     path = lab.pool(CALICO, "a", cidr="fd00:70::/48")
     lab.says("Synced", ["10.70.0.0/16", "fd00:70::/48"], ["10.96.0.0/16"], 3)
     cluster.ok("DELETE", path)
     lab.says("Synced", ["10.70.0.0/16"], ["10.96.0.0/16"], 3)
 
 
-def test_cilium(cluster, lab, start):
+def test_pod_cidrs_of_cilium_are_found(cluster, lab, start):
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM)
     conf = lab.config_map("cilium-config", ipam="cluster-pool", **{"cluster-pool-ipv4-cidr": "10.80.0.0/16",
                                                                     "cluster-pool-ipv6-cidr": "fd00:80::/104"})
@@ -189,7 +189,7 @@ def test_cilium(cluster, lab, start):
     assert "set podCIDRType to none" in lab.says("NotReady", [], [])
 
 
-def test_deleted(cluster, lab, start):
+def test_deleted_coordinator_is_created_again(cluster, lab, start):
     """With Spiderpool's finalizer, which no other process removes."""
     lab.coordinator("none")
     cluster.ok("PATCH", f"{PATH}/default", {"metadata": {"finalizers": ["spiderpool.spidernet.io"]}}, type=MERGE)

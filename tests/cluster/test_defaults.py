@@ -37,7 +37,7 @@ def smcs(cluster, ns):
     return {o["metadata"]["name"]: o for o in cluster.ok("GET", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs")["items"]}
 
 
-def test_a_new_cluster(cluster, ns, start):
+def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
     c = start("k8s-pod-network")
     spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"))
     assert {k: spec[k] for k in ("mode", "podCIDRType", "tunePodRoutes", "hijackCIDR")} == {
@@ -47,7 +47,7 @@ def test_a_new_cluster(cluster, ns, start):
                                               "k8s-pod-network")[1].get("metadata"))
     assert nad["ownerReferences"][0]["name"] == "calico"  # a file's network has no configuration of its own
     assert len(c.said("created a default object")) == 2
-    # What is there stays as somebody has made it.
+    # Existing objects stay as their authors created them.
     cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)
     before = {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
     c = start("k8s-pod-network")
@@ -58,7 +58,7 @@ def test_a_new_cluster(cluster, ns, start):
     assert not c.said("created a default object")
 
 
-def test_settings(cluster, ns, start):
+def test_default_objects_follow_the_settings(cluster, ns, start):
     start("cilium", "--coordinator-mode", "underlay", "--coordinator-cidr-type", "none", "--coordinator-hijack",
           "10.1.0.0/16,fd00::/64")
     spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"))
@@ -72,7 +72,7 @@ def test_defaults_disabled_or_impossible(cluster, ns, start):
     assert smcs(cluster, ns) == {} and cluster.request("GET", f"{COORDINATORS}/default")[0] == 404
 
 
-def test_default_pools(cluster, ns, start):
+def test_default_pools_are_created(cluster, ns, start):
     """As Spiderpool's settings name them, also spelled as its list; existing pools stay unchanged."""
     env = {"SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME": "first-v4", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME": "first-v4",
            "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET": "172.50.0.0/16",

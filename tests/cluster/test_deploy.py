@@ -26,7 +26,7 @@ def use_applications(cluster, nodes, agent):
                                  "ipam.spidernet.io/owner-application-kind=CloneSet")[1]["items"])
 
 
-def test_the_agents_permissions(agents, closing, tmp_path):
+def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     agents.apply()
     audited = agents.cluster
     nodes = Nodes(audited)
@@ -50,7 +50,7 @@ def test_the_agents_permissions(agents, closing, tmp_path):
             status, answer = agent.plan(pod, "rail1", "rail2", "narrow")
             assert status == 200, (answer, agent.log.read_text()[-3000:])
     meta = pods[one][0]["metadata"]
-    for i in range(2):  # the same event twice is counted up
+    for i in range(2):  # a repeated event increments the count
         one.ask("POST", "/v1/unirail/pods/done", {
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": f'[{{"name":"n{i}"}}]', "message": "Added eth0"})
@@ -91,7 +91,7 @@ def test_the_agents_permissions(agents, closing, tmp_path):
     agents.check()
 
 
-def test_the_daemon_set(agents):
+def test_daemon_set_runs_as_deployed(agents):
     """As the API server stored it: no privilege except that of opening files."""
     spec = agents.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/daemonsets/unirail-agent")["spec"]["template"]["spec"]
     assert spec["hostNetwork"] and not spec.get("hostPID")

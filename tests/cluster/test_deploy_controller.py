@@ -30,7 +30,7 @@ def use_nads(cluster):
     cluster.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
                               "metadata": {"name": "m"}, "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"]}}})
     wait(lambda: cluster.request("GET", f"{nads}/m")[0] == 200)
-    for _ in range(2):  # the same event twice is counted up
+    for _ in range(2):  # a repeated event increments the count
         cluster.ok("PATCH", f"{nads}/m", {"spec": {"config": "{}"}}, type=MERGE)
         wait(lambda: cluster.ok("GET", f"{nads}/m")["spec"]["config"] != "{}")
     cluster.ok("PATCH", f"{path}/m", {"metadata": {"annotations": {NAME: "n"}}}, type=MERGE)
@@ -147,12 +147,12 @@ def use_coordinators(cluster):
     wait(lambda: cluster.request("GET", f"{path}/default")[0] == 404)
 
 
-# The API server of these tests is too old for the first; about the others it asks the API server itself.
+# The API server of these tests is too old for the first permission; the others are used by the API server itself.
 BUT = {("networking.k8s.io", "servicecidrs", "watch"),
        *(("spiderpool.spidernet.io", f"{kind}/finalizers", "update") for kind in ("spidermultusconfigs", "spidersubnets"))}
 
 
-def test_the_controllers_permissions(controllers, closing, tmp_path):
+def test_controller_works_with_its_deployed_permissions(controllers, closing, tmp_path):
     controllers.apply()
     cluster = controllers.cluster
     cluster.namespace("t")
@@ -184,7 +184,7 @@ def accessible(closing):
         yield path
 
 
-def test_the_controller_without_root(controllers, closing, accessible):
+def test_controller_runs_without_root(controllers, closing, accessible):
     """As its manifest says: another user, no capability. Calico's configuration is root's; the agent publishes the network's name.
 
     Before: the manifest had it run as root."""
@@ -273,7 +273,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
     """As a new cluster has them: empty. And those of a controller that created them itself, before the manifest had them."""
     cluster = controllers.cluster
     controllers.apply()
-    for kind in ("Secret", "ConfigMap", "Lease"):  # the account created them before: RBAC cannot limit that to a name
+    for kind in ("Secret", "ConfigMap", "Lease"):  # earlier releases let the account create them; RBAC cannot limit a create to a name
         assert not {(g, r) for g, r, v in controllers.granted() if v == "create"} & {
             ("", "secrets"), ("", "configmaps"), ("coordination.k8s.io", "leases")}, kind
     for path in OWN.values():
@@ -284,7 +284,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
     wait(lambda: pool_is_taken(cluster, "q1"))
     wait(lambda: all(contents(cluster).values()))
     assert not c.said("may not create"), c.log.read_text()[-3000:]
-    # Emptied by hand: another token; the certificate is kept as it is served.
+    # The Secret was emptied by hand: a new token is created; the served certificate is written again.
     old = contents(cluster)["token"]
     cluster.ok("PATCH", OWN["token"], {"data": None}, type=MERGE)
     wait(lambda: contents(cluster)["token"] not in (None, old))
@@ -301,7 +301,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
 
 
 @pytest.mark.parametrize("what", sorted(OWN))
-def test_own_objects_that_are_missing(controllers, closing, tmp_path, what):
+def test_missing_objects_of_the_controller_are_reported(controllers, closing, tmp_path, what):
     """The account may not create them: one line names the manifest that does, and the controller continues when they appear."""
     cluster = controllers.cluster
     controllers.apply()
@@ -325,7 +325,7 @@ def test_own_objects_that_are_missing(controllers, closing, tmp_path, what):
     assert c.stop() == 0
 
 
-def test_webhook_configurations_that_are_missing(controllers, closing, tmp_path):
+def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_path):
     """The account may not create them: one line and the readiness name the manifest that does, and the controller continues when they appear."""
     cluster = controllers.cluster
     for kind in ("mutating", "validating"):
@@ -343,7 +343,7 @@ def test_webhook_configurations_that_are_missing(controllers, closing, tmp_path)
     assert c.stop() == 0
 
 
-def test_the_account_makes_no_webhook_configuration(controllers):
+def test_account_cannot_create_webhook_configurations(controllers):
     token = controllers.cluster.token("unirail", "unirail-controller")
     for kind in ("Mutating", "Validating"):
         path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations"
@@ -353,7 +353,7 @@ def test_the_account_makes_no_webhook_configuration(controllers):
         assert controllers.cluster.request("PATCH", f"{path}/mine", {}, token=token, type=MERGE)[0] != 200
 
 
-def test_the_deployment(controllers):
+def test_deployment_runs_as_deployed(controllers):
     """As the API server stored it: no privilege at all."""
     o = controllers.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/deployments/unirail-controller")
     spec = o["spec"]["template"]["spec"]
@@ -390,7 +390,7 @@ def token_volumes(spec):
 # tests/chart verifies that the chart renders these manifests.
 @pytest.mark.parametrize("name", sorted(str(p.relative_to(DEPLOY)) for p in DEPLOY.rglob("*.yaml")
                                         if p.relative_to(DEPLOY).parts[0] != "chart"))
-def test_every_container(name):
+def test_every_container_is_restricted(name):
     """No privilege beyond its need: neither token, nor filesystem, nor root. Before: each container of a pod had the token,
     without an expiry on 1.20, and the controller was root."""
     pods = [o["spec"]["template"]["spec"] for o in manifests(name) if o["kind"] in ("DaemonSet", "Deployment", "Job")]

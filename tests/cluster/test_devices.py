@@ -82,7 +82,7 @@ def test_container_with_rdma_devices(whole, ns):
     assert env["UCX_NET_DEVICES"] == "mine"
 
 
-def test_container_that_is_not_root(whole, ns):
+def test_container_without_root_has_rdma_devices(whole, ns):
     p = pod(whole, ns, "user", True, runAsUser=1000)
     assert "Uid:\t1000\t" in whole.exec(p, "cat", "/proc/1/status")
     assert limit(whole, p) == [MEMLOCK, MEMLOCK]
@@ -94,7 +94,7 @@ def test_container_without_rdma_devices(whole, ns):
     assert "NCCL_IB_HCA" not in variables(whole, p)
 
 
-def test_after_the_runtime_restarts(whole, ns):
+def test_devices_after_the_runtime_restarts(whole, ns):
     whole.node.kill("containerd")
     wait(lambda: registered(whole, 2), 60)
     assert limit(whole, pod(whole, ns, "again", True)) == [MEMLOCK, MEMLOCK]
@@ -160,7 +160,7 @@ def test_devices_after_the_kubelet_restarts(whole, ns, plugin):
         assert "uverbs0" in whole.exec(p, "ls", "/dev/infiniband").split()
 
 
-def test_devices_without_their_plugin(whole, ns, plugin):
+def test_stopped_plugin_leaves_no_capacity(whole, ns, plugin):
     whole.node.run("pkill", "-TERM", "-f", "device-plugin --root")
     assert plugin.wait(20) == 0
     wait(lambda: capacity(whole, 0), 60)

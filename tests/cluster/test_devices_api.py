@@ -77,7 +77,7 @@ def test_configuration_of_a_configmap(mine, devices, registry):
     wait(lambda: told(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"))
     serves(registry, "a", "f")
     assert kept.items() <= sockets(registry).items()
-    # Also in the next process.
+    # The next process finds the same.
     a.stop()
     devices("--device-configmap", "t/rdma-devices")
     serves(registry, "a", "f")
@@ -150,7 +150,7 @@ def test_stale_resources_are_removed(mine, devices, registry):
     serves(registry, "a")
     wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, 40)
     wait(lambda: told(mine, "extended resource 'rdma/b' removed from the Node"))
-    # One that is counted 0 later, in the next process.
+    # A resource whose capacity becomes 0 later, in the next process.
     a.stop()
     capacity(mine, **{"rdma/a": "0", "rdma/c": "0", "rdma/other": "0", "x.io/y": "0"})
     devices(*args)

@@ -9,7 +9,7 @@ def events(cluster, ns):
     return cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
 
 
-def test_the_same_again(cluster, ns, client):
+def test_repeated_event_is_counted(cluster, ns, client):
     """One Event object with a count; repeated events are rate-limited after 25."""
     assert client("events", ns, "p", 30, "it failed").returncode == 0
     (e,) = events(cluster, ns)
@@ -22,19 +22,19 @@ def test_the_same_again(cluster, ns, client):
     assert "Warning   Testing   pod/p    it failed" in shown
 
 
-def test_many_messages(cluster, ns, client):
+def test_many_similar_events_are_combined(cluster, ns, client):
     assert client("events", ns, "p", 15, "attempt %d").returncode == 0
     found = {e["message"]: e["count"] for e in events(cluster, ns)}
     assert found == {**{f"attempt {i}": 1 for i in range(10)}, "(combined from similar events): attempt 14": 5}
 
 
-def test_a_long_message(cluster, ns, client):
+def test_long_event_message_is_truncated(cluster, ns, client):
     assert client("events", ns, "p", 1, "é" * 600).returncode == 0
     (e,) = events(cluster, ns)
     assert e["message"] == "é" * 512
 
 
-def test_without_permission(cluster, ns, client, tmp_path):
+def test_missing_permission_for_events_is_logged(cluster, ns, client, tmp_path):
     """The process continues and logs the refusal once."""
     path = cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")})
     r = client("events", ns, "p", 15, "attempt %d", kubeconfig=path)

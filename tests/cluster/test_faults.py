@@ -95,7 +95,7 @@ def lives(mine, nodes, one, pods):
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_each_second_answer_goes_wrong(mine, nodes, server, agent, name):
+def test_requests_succeed_while_each_second_response_fails(mine, nodes, server, agent, name):
     """From the agent's start on: of every kind of request the first, the third... Whether or not the server executed
     it, each pod has its address in the end, and the number of requests is bounded."""
     server.rule = each_second(MISTAKES[name])
@@ -106,10 +106,10 @@ def test_each_second_answer_goes_wrong(mine, nodes, server, agent, name):
     assert len(server.asked) < 400, collections.Counter(kind_of(*a) for a in server.asked)
     assert agent.stop() == 0
     text = agent.log.read_text().splitlines()
-    assert len(text) == len(agent.lines()) < 250, text  # one line each
+    assert len(text) == len(agent.lines()) < 250, text  # one log line each
 
 
-def test_no_answer_at_all(mine, nodes, server, agent):
+def test_requests_recover_after_missing_responses(mine, nodes, server, agent):
     """The first request of each kind of change, and of the list of blocks, is never answered: it times out and is
     sent again."""
     seen = set()
@@ -127,7 +127,7 @@ def test_no_answer_at_all(mine, nodes, server, agent):
 
 @pytest.mark.parametrize("act", [faulty.refused(410, "Expired"), faulty.half_event, faulty.garbage],
                          ids=["410", "half", "garbage"])
-def test_watches_that_end_early(mine, nodes, server, agent, act):
+def test_watches_that_end_early_are_continued(mine, nodes, server, agent, act):
     """Each watch ends twice right after its start, while pods and pools change: no change is missed."""
     seen = collections.Counter()
 

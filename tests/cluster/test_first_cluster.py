@@ -67,10 +67,10 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
     assert len(install) == len(uninstall) == 1
     kubectl(one, *paths(install[0])[1:])
     assert len(names(one)) > len(before) + 6
-    kubectl(one, *paths(uninstall[0])[1:], "--wait=false")  # nobody finishes namespaces here
+    kubectl(one, *paths(uninstall[0])[1:], "--wait=false")  # no controller deletes namespaces here
     wait(lambda: names(one) == before)
     are_there(one)
-    # What takes the files off the nodes: only off those that are labelled for it, and without an account.
+    # The DaemonSet that removes the files runs only on nodes with its label, and without a service account.
     kubectl(one, "apply", "-f", TOP / "deploy/uninstall")
     spec = one.ok("GET", "/apis/apps/v1/namespaces/unirail-uninstall/daemonsets/node")["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"unirail.io/uninstall": "yes"} and spec["automountServiceAccountToken"] is False
@@ -118,7 +118,7 @@ def test_the_generated_configuration_attaches_a_pod(world, closing):
     assert {p.name: p.read_bytes() for p in net_d.iterdir() if p.name != NAME} == before
 
 
-# --- all of it, on a node ---
+# --- all steps on a node ---
 
 
 SECOND = '{"cniVersion": "1.0.0", "name": "second", "type": "ptp"}\n'

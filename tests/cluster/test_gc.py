@@ -77,7 +77,7 @@ def stays(what, seconds=7):
         time.sleep(0.3)
 
 
-def test_a_node_is_deleted(mine, nodes, leader, agent):
+def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     """Its blocks and endpoints are deleted after its pods; an address that another node borrowed stays with that node."""
     nodes.pool("gone-1", "172.30.1.0/24")
     nodes.pool("gone-2", "172.30.2.0/28", ["172.30.2.2-172.30.2.9"])  # one block
@@ -103,14 +103,14 @@ def test_a_node_is_deleted(mine, nodes, leader, agent):
     (owner, entries), = blocks(nodes, "gone-2").values()
     assert owner == "-" and entries.keys() >= {borrowed} and entries[borrowed].startswith("gone-n2/")
 
-    def counted():  # when the answer came, which may be after the watch
+    def counted():  # the time of the response, which may be later than the watch event
         m = c.metrics()
         return (m["unirail_gc_blocks_total"], m["unirail_gc_endpoints_total"], m["spiderpool_ip_gc_counts_total"]) == (2, 3, 6)
     wait(counted)
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
     assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
         f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted"]
-    # The rest of it can be allocated, to the last address.
+    # All other addresses of the block can be allocated.
     more = [nodes.pod("t", "gone-n2") for _ in range(7)]
     assert all(two.plan(p, "gone-2")[0] == 200 for p in more)
     for p in more + [borrower]:
@@ -154,7 +154,7 @@ def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
     leader().leads()
     one.kill()
     fence(mine, "fence-n1")
-    stays(lambda: blocks(nodes, "fence-1"))  # Ready: the taint alone says nothing
+    stays(lambda: blocks(nodes, "fence-1"))  # Ready, so the taint alone does not release addresses
     ready(mine, "fence-n1", False)
     nodes.remove_pod(pod)
     wait(lambda: not blocks(nodes, "fence-1"), 60)
@@ -275,7 +275,7 @@ def test_a_retained_address_outlives_its_node(mine, nodes, leader, agent):
     wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, 60)
 
 
-def test_the_leader_is_killed_in_the_middle(mine, nodes, leader):
+def test_gc_continues_after_a_killed_leader(mine, nodes, leader):
     """40 nodes are deleted at once, and the leader is killed: another leader cleans up the rest, nothing twice."""
     nodes.pool("mid-1", "172.34.0.0/16", ["172.34.0.2-172.34.255.250"])
     for i in range(40):
@@ -299,7 +299,7 @@ def block(mine, name, pool, cidr, node, uid="u", ceded=None):
                  "ceded": ceded or {}, "wanted": {}}})
 
 
-def test_unreferenced_blocks_and_addresses(mine, nodes, leader):
+def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
     """Blocks without an owner, entries without a borrower."""
     node = nodes.node("rest-n1")
     ready(mine, "rest-n1")
@@ -313,7 +313,7 @@ def test_unreferenced_blocks_and_addresses(mine, nodes, leader):
     block(mine, "rest-1-2", "rest-1", "172.35.0.32/28", "rest-n1", uid,
           {"172.35.0.33": "?", "172.35.0.34": "rest-gone/x", "172.35.0.35": "@rest-gone", "172.35.0.36": "@-",
            "172.35.0.37": "*", "172.35.0.38": "@rest-n1"})
-    block(mine, "other-0", "other", "172.35.1.0/28", "-")  # of a pool that is gone
+    block(mine, "other-0", "other", "172.35.1.0/28", "-")  # of a deleted pool
     leader().leads()
     wait(lambda: blocks(nodes, "rest-1") == {
         "rest-1-1": ("-", {"172.35.0.17": "rest-n1/x"}),
@@ -321,7 +321,7 @@ def test_unreferenced_blocks_and_addresses(mine, nodes, leader):
     wait(lambda: not nodes.blocks("other"))
 
 
-def test_many_unreferenced_addresses(mine, nodes, leader):
+def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     """Of one block, while other nodes request its addresses: each has its own grace time, which no change restarts.
     The reason of the wait is reported."""
     for n in mine.ok("GET", "/api/v1/nodes")["items"]:
@@ -338,7 +338,7 @@ def test_many_unreferenced_addresses(mine, nodes, leader):
     assert (said[0]["node"], said[0]["addresses"]) == ("many-n2", 14)
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14)
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
-    fence(mine, "many-n2")  # as good as Ready
+    fence(mine, "many-n2")  # treated like Ready
     began, asked = time.monotonic(), 0
 
     def change():
@@ -367,11 +367,11 @@ def test_a_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
     def renewed():
         return {b["spec"]["nodeUID"] for b in nodes.blocks("anew-1")} == {node["metadata"]["uid"]}
     wait(renewed, 60)
-    assert set(before) <= set(blocks(nodes, "anew-1"))  # and a reserve, meanwhile
+    assert set(before) <= set(blocks(nodes, "anew-1"))  # and a reserve that was claimed meanwhile
     assert addresses(one.plan(pod, "anew-1")[1])["net1"] == address
 
 
-def test_a_recreated_node_that_does_not_renew(mine, nodes, leader):
+def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, leader):
     """No agent runs there: after ten times the grace time a block is deleted, unless a pod of the node has an address of it."""
     node = nodes.node("anew-n2")
     ready(mine, "anew-n2")
@@ -396,7 +396,7 @@ def test_a_recreated_node_that_does_not_renew(mine, nodes, leader):
     wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-2"}, 60)
 
 
-def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
+def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, agent):
     """KubeVirt: it follows the machine from pod to pod, is retained while the machine exists, and is released with it."""
     at = "/apis/kubevirt.io/v1/namespaces/t"
     kinds = {"virtualmachines": "VirtualMachine", "virtualmachineinstances": "VirtualMachineInstance"}
@@ -431,7 +431,7 @@ def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
 
 
-def test_the_api_server_restarts(mine, nodes, leader, agent):
+def test_gc_continues_after_an_api_server_restart(mine, nodes, leader, agent):
     """While a node is deleted: due work is done when the server is back, and not before the cache is synced."""
     nodes.pool("again-1", "172.37.1.0/24")
     one = agent("again-n1")
@@ -475,12 +475,12 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, 60)
 
 
-def test_etcd_is_restored(mine, nodes, leader):
+def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     """A running node may be missing in the restored data; it asserts its addresses again and keeps them."""
     nodes.pool("back-1", "172.39.1.0/24")
     c = leader().leads()
     mine.back_up()
-    for i in range(200):  # further than the server will be when all agents have written again
+    for i in range(200):  # a higher version than the server reaches when all agents have written again
         mine.config_map("t", f"later-{i}")
     wait(lambda: c.metrics()["unirail_controller_leads"] == 1, 60)
     mine.restore()
@@ -501,7 +501,7 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     for p in pods[1:]:
         assert one.plan(p, "word-1")[0] == 200
     wait(lambda: all(nodes.endpoint("t", p["metadata"]["name"]) for p in pods))
-    for i in range(200):  # further than the server will be when it is back
+    for i in range(200):  # a higher version than the server has after its restart
         mine.config_map("t", f"word-{i}")
     names = blocks(nodes, "word-1")
     other = next(i for i in range(16) if f"word-1-{i}" not in names)
@@ -523,7 +523,7 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     assert counts == {None, 3}, counts
     stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
     assert c.metrics()["unirail_gc_blocks_total"] == 0
-    # Otherwise the freeze would delay later tests, too.
+    # Otherwise the grace period after a restore would delay later tests.
     for b in nodes.blocks("word-1"):
         mine.ok("PATCH", f"{BLOCKS}/{b['metadata']['name']}", {"metadata": {"annotations": {"unirail.io/set-back": None}}},
                 type=MERGE)
@@ -561,7 +561,7 @@ class Churn:
         assert len(have) == len(set(have)) == 8 * len(self.alive)
 
 
-def test_churn_of_2000_pods(mine, nodes, leader, agent):
+def test_churn_of_2000_pods_leaves_no_address(mine, nodes, leader, agent):
     """With 8 rails each; a node is deleted and the leader killed in between, and no address stays allocated."""
     for i, name in enumerate(Churn.RAILS):
         nodes.pool(name, f"172.{40 + i}.0.0/20", [f"172.{40 + i}.0.2-172.{40 + i}.3.250"])

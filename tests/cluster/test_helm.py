@@ -46,7 +46,7 @@ def controller(cluster, closing, folder):
     return c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
 
 
-def test_install_upgrade_uninstall(cluster, closing, tmp_path):
+def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path):
     said = run(cluster, "install", "unirail", CHART, "--create-namespace")
     assert "rollout status daemonset/unirail-agent" in said and "Notes on the values" not in said
     c = controller(cluster, closing, tmp_path / "c")
@@ -78,13 +78,13 @@ def test_install_upgrade_uninstall(cluster, closing, tmp_path):
     assert cluster.request("GET", "/apis/apps/v1/namespaces/rails/daemonsets/unirail-agent")[0] == 404
     assert cluster.request("GET", hooks)[0] == 404
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")["spec"]["subnet"] == "10.1.0.0/24"
-    # With the same name the release takes up its definitions.
+    # A release with the same name adopts its definitions.
     said = run(cluster, "install", "unirail", CHART)
     assert "is unchanged" not in said
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")
 
 
-def test_definitions_of_another_owner(cluster):
+def test_definitions_of_another_owner_are_reported(cluster):
     """As after Spiderpool's chart, whose definitions have no label of Helm, or after kubectl."""
     for file in ("crds/spiderippools.yaml", "crds/network-attachment-definitions.yaml"):
         p = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), "create", "-f", DEPLOY / file],
@@ -103,7 +103,7 @@ def test_definitions_of_another_owner(cluster):
     assert "since release 'unirail' in namespace 'rails' owns it" in other
 
 
-def test_spiderpool_beside_it_is_named(cluster):
+def test_installed_spiderpool_is_reported(cluster):
     cluster.namespace("spiderpool")
     cluster.ok("POST", "/apis/apps/v1/namespaces/spiderpool/daemonsets", {
         "metadata": {"name": "spiderpool-agent"}, "spec": {

@@ -10,7 +10,7 @@ from cluster import BINARY, die_with_parent, wait
 
 # No interface has this name: each round fails.
 WRONG = "[interface none7]\nipv4-ip = 172.16.1.10/24\npersist = none\n"
-READ_MS, INTERVAL = 10000, "2s"  # the agent reads the report every READ_MS
+READ_MS, INTERVAL = 10000, "2s"  # interval at which the agent reads the report
 
 
 class HostWatch:
@@ -60,7 +60,7 @@ def becomes(mine, *wants):
     wait(lambda: [(c["status"], c["reason"]) for c in conditions(mine)] == [w for w in [wants] if w], 2 * READ_MS / 1000 + 20)
 
 
-def test_drift_and_its_end(mine, start, watch):
+def test_node_condition_follows_drift_of_the_host(mine, start, watch):
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")
@@ -78,7 +78,7 @@ def test_drift_and_its_end(mine, start, watch):
     becomes(mine, "Unknown", "NotWatched")
 
 
-def test_a_killed_watch(mine, start, watch):
+def test_condition_of_a_killed_watch_is_unknown(mine, start, watch):
     """Its report stays in the file, and is none: with the agent that read it, and with the next one."""
     one = start()
     watch.start(WRONG)
@@ -92,12 +92,12 @@ def test_a_killed_watch(mine, start, watch):
     watch.stop(signal.SIGKILL)
     start()
     becomes(mine, "Unknown", "NotWatched")
-    # The same report again, of a watch that lives.
+    # The same report again, by a running watch.
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")
 
 
-def test_a_node_that_is_no_longer_watched(mine, start, watch):
+def test_condition_of_an_unwatched_node_is_removed(mine, start, watch):
     """An agent without a report removes the condition that an earlier one left; others stay."""
     one = start()
     watch.start(WRONG)

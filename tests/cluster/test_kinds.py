@@ -117,7 +117,7 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
     v2 = cluster.ok("PATCH", one, [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.17", "value": "*"}],
                     type=PATCH)["metadata"]["resourceVersion"]
     assert v2 != v1
-    # The same again, late: the version is another by now.
+    # The same request later: the resource version has changed.
     late = [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.18", "value": "*"}]
     assert cluster.request("PATCH", one, late, type=PATCH)[0] == 422
     # An entry is taken once; a second request, or one for a missing entry, is refused.

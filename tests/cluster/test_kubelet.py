@@ -102,7 +102,7 @@ def nothing_left(whole, ns):
     wait(gone, 90, 0.5)
 
 
-def test_a_deployment(whole, ns):
+def test_pods_of_a_deployment_get_their_rails(whole, ns):
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     pods = up(whole, ns, "ai", 2)
     for p in pods:
@@ -156,7 +156,7 @@ def test_pods_end_and_wait_without_an_agent(whole, ns):
     nothing_left(whole, ns)
 
 
-def test_a_sandbox_that_dies(whole, ns):
+def test_recreated_sandbox_gets_its_addresses(whole, ns):
     """The kubelet makes another for the same pod: it has the same addresses, and only those."""
     whole.apply(ns, workload("StatefulSet", "ai", 1, {INJECT: "rails"}, serviceName="x"))
     pod, = up(whole, ns, "ai", 1)
@@ -172,7 +172,7 @@ def test_a_sandbox_that_dies(whole, ns):
     again = wait(lambda: [p for p in up(whole, ns, "ai", 1) if addresses(p).get("eth0") != had["eth0"]])
     assert {k: v for k, v in addresses(again[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
     have_rails(whole, again)
-    # And as a new pod of that name.
+    # And as a new pod with the same name.
     whole.kubectl("delete", "pod", "-n", ns, "ai-0")
     new = wait(lambda: [p for p in up(whole, ns, "ai", 1) if p["metadata"]["uid"] != pod["metadata"]["uid"]])
     assert {k: v for k, v in addresses(new[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
@@ -180,7 +180,7 @@ def test_a_sandbox_that_dies(whole, ns):
     nothing_left(whole, ns)
 
 
-def test_as_multus(whole, ns):
+def test_pods_run_with_the_configuration_of_multus(whole, ns):
     """An existing Multus configuration, and an annotation in Multus's own words."""
     whole.configure("00-multus.conf")
     try:
@@ -196,7 +196,7 @@ def test_as_multus(whole, ns):
         whole.configure("10-unirail.conflist")
 
 
-def test_a_job(whole, ns):
+def test_pods_of_a_job_get_their_rails(whole, ns):
     """A completed job releases its addresses while its pod objects still exist."""
     whole.apply(ns, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
         "completions": 3, "parallelism": 3, "template": {
@@ -214,7 +214,7 @@ def test_a_job(whole, ns):
     assert len(whole.pods(ns)) == 3
 
 
-def test_network_that_does_not_exist_yet(whole, ns):
+def test_pod_waits_for_a_network_that_does_not_exist_yet(whole, ns):
     """The pod's events name the network; the pod starts once the network exists."""
     whole.apply(ns, workload("Deployment", "ai", 1, {NETWORKS: "late"}))
 

@@ -9,7 +9,7 @@ def lease(cluster, ns):
     return cluster.ok("GET", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/x")["spec"]
 
 
-def test_the_leader_is_killed(cluster, ns, candidate):
+def test_other_replica_acquires_the_lease_of_a_killed_leader(cluster, ns, candidate):
     a = candidate(ns, "a").wait("gained")
     b = candidate(ns, "b")
     spec = lease(cluster, ns)
@@ -25,7 +25,7 @@ def test_the_leader_is_killed(cluster, ns, candidate):
     assert spec["acquireTime"] <= spec["renewTime"]
 
 
-def test_the_leader_leaves(cluster, ns, candidate):
+def test_terminated_leader_releases_the_lease(cluster, ns, candidate):
     a = candidate(ns, "a").wait("gained")
     b = candidate(ns, "b")
     clusters.wait(lambda: lease(cluster, ns)["holderIdentity"] == "a")
@@ -36,7 +36,7 @@ def test_the_leader_leaves(cluster, ns, candidate):
     assert "lost" not in a.names()
 
 
-def test_the_leader_is_cut_off(cluster, ns, candidate, proxy, tmp_path):
+def test_disconnected_leader_stops_leading(cluster, ns, candidate, proxy, tmp_path):
     """It stops before another replica starts to lead, and does not lead again while the other does."""
     a = candidate(ns, "a", cluster.through(proxy, tmp_path / "a.conf")).wait("gained")
     b = candidate(ns, "b")
@@ -52,7 +52,7 @@ def test_the_leader_is_cut_off(cluster, ns, candidate, proxy, tmp_path):
     a.wait("gained", 10, times=2)
 
 
-def test_the_api_server_restarts(cluster, ns, candidate):
+def test_leader_stays_leader_after_an_api_server_restart(cluster, ns, candidate):
     """Within 10 s the leader continues; later it stops and acquires the Lease again."""
     a = candidate(ns, "a").wait("gained")
     cluster.stop_apiserver()
@@ -63,14 +63,14 @@ def test_the_api_server_restarts(cluster, ns, candidate):
     assert lease(cluster, ns)["holderIdentity"] == "a"
 
 
-def test_lease_taken_by_force(cluster, ns, candidate):
+def test_leader_stops_when_its_lease_is_overwritten(cluster, ns, candidate):
     a = candidate(ns, "a").wait("gained")
     cluster.ok("PATCH", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/x",
                {"spec": {"holderIdentity": "force"}}, type="application/merge-patch+json")
     a.wait("lost", 15)
 
 
-def test_without_permission(cluster, ns, candidate, tmp_path):
+def test_missing_permission_for_the_lease_is_reported(cluster, ns, candidate, tmp_path):
     a = candidate(ns, "a", cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")}))
     clusters.wait(lambda: any("403 Forbidden" in x for x in a.log))
     assert a.names() == []

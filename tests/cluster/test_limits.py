@@ -28,7 +28,7 @@ def waiting(one):
     return one.ok("GET", "/v1/unirail/status")["waiting"]
 
 
-def test_hundreds_that_wait(mine, nodes, agent, pools):
+def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     """For a pool that is used up, until it has more: each gets an address of its own. Meanwhile other requests are
     served; a waiting request costs little memory, which is freed."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
@@ -55,7 +55,7 @@ def test_hundreds_that_wait(mine, nodes, agent, pools):
     print(f"{cost:.1f} KiB for one that waits")
 
 
-def test_hundreds_that_wait_in_vain(nodes, agent, pools):
+def test_hundreds_of_pending_requests_expire(nodes, agent, pools):
     """All get an error after the same wait; those beyond the limit of connections get it at once."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     one = agent(UNIRAIL_WAIT="3s")

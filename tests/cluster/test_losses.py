@@ -13,7 +13,7 @@ from agents import DEPLOY, MERGE, SPIDER, addresses, elapsed
 from cluster import wait
 
 
-def test_deleted_pods(mine, nodes, agent, rails, tmp_path):
+def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, rails, tmp_path):
     """Pods whose DEL never came: their addresses are released after the grace time, others are not, and none while the API
     server is unavailable."""
     one = agent(UNIRAIL_GC_GRACE="1s")
@@ -57,7 +57,7 @@ def test_deleted_pods(mine, nodes, agent, rails, tmp_path):
     assert one.release(pods["lives"]) == 2 and one.release(static) == 2
 
 
-def test_a_lost_disk(mine, nodes, agent, rails):
+def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     """Blocks of a journal that is lost are unused until the addresses of every pod of the node are known; then every pod still
     has its address, and no address has two pods."""
     for pod in mine.ok("GET", "/api/v1/pods")["items"]:
@@ -67,7 +67,7 @@ def test_a_lost_disk(mine, nodes, agent, rails):
     before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
     for pod in pods[:2]:
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
-    # The third is known by another record.
+    # The third address has another record.
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name))
     one.kill()
@@ -108,7 +108,7 @@ def damage_middle(text):
 
 @pytest.mark.parametrize("what", ["disk", cut_first_line, cut_last_line, damage_middle, lambda text: b"", None],
                          ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "gone"])
-def test_truncated_journal(what, mine, nodes, agent, rails, request):
+def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, rails, request):
     """Addresses of pods, in the node's blocks and in peers' blocks, are not allocated again; they are free when the pods end."""
     case = request.node.callspec.id
     here, there = f"{case}-1", f"{case}-2"
@@ -149,10 +149,10 @@ def test_truncated_journal(what, mine, nodes, agent, rails, request):
     assert got not in used
     used.add(got)
     wait(lambda: one.said("are adopted"), 60)
-    no_cache, = one.said("no CNI result cache found")  # once, though the inventory is repeated
+    no_cache, = one.said("no CNI result cache found")  # reported once, although the inventory is repeated
     assert no_cache["dir"] == str(one.folder / "cni"), no_cache
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
-    # Both nodes claim what is left of the small pool.
+    # Both nodes claim the remaining blocks of the small pool.
     for _ in range(2):
         for a, node in ((one, here), (other, there)):
             status, answer = a.plan(nodes.pod("t", node), small, timeout=120)
@@ -225,7 +225,7 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
         assert len(said) == 1 and not one.said("are adopted"), said
         fresh = nodes.pod("t", node)
         assert one.plan(fresh, name)[0] == 500
-        nodes.remove_pod(fresh)  # it has no record, which keeps the blocks closed as well
+        nodes.remove_pod(fresh)  # the pod has no record, so its blocks stay frozen as well
         file.unlink()
     wait(lambda: one.said("are adopted"), 60)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
@@ -242,7 +242,7 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
     wait(lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{name}"}}'] == len(got), 60)
 
 
-def test_killed_anywhere(nodes, agent, rails):
+def test_killed_agent_loses_no_address(nodes, agent, rails):
     """An answered allocation is durable, and an unanswered one is not lost."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
@@ -289,7 +289,7 @@ def test_pods_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
     assert one.plan(pods[3], *rails)[0] == 200
 
 
-def test_a_token_that_is_replaced(mine, nodes, agent, rails, tmp_path):
+def test_replaced_token_is_used(mine, nodes, agent, rails, tmp_path):
     """The old token ends with its account; the new one is in the same file."""
     path = "/api/v1/namespaces/t/serviceaccounts/rotating"
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
@@ -305,7 +305,7 @@ def test_a_token_that_is_replaced(mine, nodes, agent, rails, tmp_path):
     assert status == 200, answer
 
 
-def test_permissions_that_are_missing(mine, nodes, agent, rails, tmp_path):
+def test_missing_permissions_are_reported(mine, nodes, agent, rails, tmp_path):
     """The log and the caller's error name verb and resource."""
     rules = [{"apiGroups": ["", "spiderpool.spidernet.io", "unirail.io", "k8s.cni.cncf.io"],
               "resources": ["nodes", "namespaces", "spiderippools", "spiderreservedips", "spideripblocks",

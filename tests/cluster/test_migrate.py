@@ -59,7 +59,7 @@ def plan(cluster, *args, status=3):
     return json.loads(migrate(cluster, "plan", "-o", "json", *args, status=status))
 
 
-def test_plan_and_values(cluster, originals):
+def test_plan_and_chart_values_are_printed(cluster, originals):
     before = originals.state()
     p = plan(cluster)
     assert not p["problems"] and not p["warnings"], p
@@ -87,7 +87,7 @@ def test_plan_and_values(cluster, originals):
     assert originals.state() == before
 
 
-def test_what_prevents_a_migration(cluster, originals):
+def test_obstacles_of_a_migration_are_reported(cluster, originals):
     # Both are active.
     cluster.namespace("rails")
     daemonset = {"metadata": {"name": "unirail-agent"}, "spec": {
@@ -111,11 +111,11 @@ def test_what_prevents_a_migration(cluster, originals):
     assert "belongs to release 'other' in namespace 'x'" in said and "helm.sh/resource-policy=keep" in said
 
 
-def test_a_cluster_without_the_originals(cluster):
+def test_cluster_without_the_originals_is_refused(cluster):
     assert "there is neither Spiderpool nor Multus in this cluster" in migrate(cluster, "plan", status=1)
 
 
-# --- there and back ---
+# --- migration and undo ---
 
 
 def records(cluster, pool="rail1"):
@@ -147,7 +147,7 @@ def migrated(cluster, originals):
         assert ips[0]["ipv4"].split("/")[0] in OURS
 
 
-def test_migration_there_and_back(cluster, originals):
+def test_migration_is_executed_and_undone(cluster, originals):
     before = originals.state()
     uid = {p["metadata"]["name"]: p["metadata"]["uid"] for p in originals.pods.values()}
     assert "There is nothing to do." in migrate(cluster, "undo")
@@ -166,7 +166,7 @@ def test_migration_there_and_back(cluster, originals):
     migrated(cluster, originals)
     settings = cluster.ok("GET", "/api/v1/namespaces/unirail/configmaps/unirail-agent")["data"]
     assert "enable-ipv6 = no" in settings["agent.conf"] and settings["shared.json"] == SHARED
-    # A second time changes nothing.
+    # A second run changes nothing.
     again = originals.state()
     assert migrate(cluster, "apply").startswith("There is nothing to do.\n")
     assert originals.state() == again and not plan(cluster, status=0)["steps"]
@@ -177,7 +177,7 @@ def test_migration_there_and_back(cluster, originals):
     assert status == 200 and not set(addresses(answer)) & set(OURS), answer
     status, answer2 = agent.add(originals.pods["n1"], "net1", defaultIPv4IPPool=["rail1"])
     assert status == 200 and addresses(answer2) == ["172.16.1.10"], answer2
-    # Back: the new pod's address is where Spiderpool reads it.
+    # After undo the new pod's address is stored where Spiderpool reads it.
     said = migrate(cluster, "undo")
     assert "unirail's definition SpiderIPBlock with its blocks" in said
     ip = addresses(answer)[0]
@@ -197,7 +197,7 @@ def test_migration_there_and_back(cluster, originals):
     for path in (f"{APPS}/namespaces/unirail/daemonsets/unirail-agent", "/apis/rbac.authorization.k8s.io/v1/clusterroles/unirail-agent",
                  "/api/v1/namespaces/unirail/configmaps/unirail-migration", "/api/v1/namespaces/unirail/secrets/unirail-controller-ca"):
         assert cluster.request("GET", path)[0] == 404, path
-    # And there again.
+    # Then the migration once more.
     migrate(cluster, "apply")
     migrated(cluster, originals)
     assert records(cluster)[ip] == "t/new"
@@ -234,7 +234,7 @@ def killed_until_done(cluster, command, chance):
     raise AssertionError("no end")
 
 
-def test_killed_at_every_step(cluster, originals):
+def test_migration_continues_after_a_kill_at_every_step(cluster, originals):
     before, chance = originals.state(), random.Random(1)
     assert killed_until_done(cluster, "apply", chance) >= 5
     migrated(cluster, originals)
@@ -244,7 +244,7 @@ def test_killed_at_every_step(cluster, originals):
     assert cluster.request("GET", "/api/v1/namespaces/unirail/configmaps/unirail-migration")[0] == 404
 
 
-def test_image_that_cannot_be_pulled(cluster, originals):
+def test_missing_image_stops_the_migration(cluster, originals):
     """The controller does not start: no node is touched, and undo needs no image."""
     before = originals.state()
     originals.kubelets.images = False
@@ -253,7 +253,7 @@ def test_image_that_cannot_be_pulled(cluster, originals):
     assert labels(cluster) == {"n1": None, "n2": None}
     migrate(cluster, "undo")
     wait(lambda: originals.state() == before or None)
-    # Then one that can be; the objects that exist are changed.
+    # Then an image that can be pulled; existing objects are changed.
     migrate(cluster, "apply", "--wait", "3s", "--set", "image.tag=wrong", status=1)
     originals.kubelets.images = True
     migrate(cluster, "apply", "--set", "image.registry=registry.example/mirror")
@@ -277,7 +277,7 @@ def test_image_that_cannot_be_pulled(cluster, originals):
     wait(lambda: originals.state() == before or None)
 
 
-def test_agent_that_does_not_become_ready(cluster, originals, tmp_path):
+def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_path):
     """Another program's CNI configuration is used first on n2: apply ends there with the agent's reason, n1 is migrated."""
     net_d = tmp_path / "net.d"
     net_d.mkdir()

@@ -28,7 +28,7 @@ def shown(nodes, pod):
     return wait(look, 20)
 
 
-def test_statefulset(nodes, agent, rails):
+def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
     """Its pods keep their addresses under their names."""
     one = agent()
     owner = {"kind": "StatefulSet", "name": "web"}
@@ -44,7 +44,7 @@ def test_statefulset(nodes, agent, rails):
     nodes.remove_pod(again)
 
 
-def test_statefulset_on_another_node(nodes, agent, rails):
+def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails):
     """Its pod keeps its addresses on another node and back."""
     one, two = agent(), agent("n2")
     pod = nodes.pod("t", "n1", "far-0", {"kind": "StatefulSet", "name": "far"})

@@ -80,7 +80,7 @@ def controller(cluster, ns, closing, tmp_path):
     return closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start().leads()
 
 
-def test_every_type(lab, controller):
+def test_nads_of_every_type_are_written(lab, controller):
     """Each case under a name of its own, since some have the same one."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
@@ -111,7 +111,7 @@ def test_every_type(lab, controller):
     assert "TYPE" in out and "nad-0" in out and "True" in out
 
 
-def test_what_cannot_be_written(lab, controller):
+def test_invalid_configurations_are_reported(lab, controller):
     for i, case in enumerate(CASES["bad"]):
         if case["what"] in ("an unknown type", "no bridge"):  # the definition refuses it
             continue
@@ -131,7 +131,7 @@ def test_what_cannot_be_written(lab, controller):
     wait(lambda: any(e["reason"] == "NADCreated" for e in lab.events("bad-0")))
 
 
-def test_edited_and_deleted_by_hand(lab, controller):
+def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
     lab.apply("m", MACVLAN, note="1")
     good = wait(lambda: lab.nad("m"))
     edits = [{"spec": {"config": "{}"}}, {"spec": {"config": None}}, {"metadata": {"annotations": {"note": "2"}}},
@@ -165,7 +165,7 @@ def test_a_nad_that_is_being_deleted_is_waited_for(lab, controller):
     wait(lambda: lab.ready("m")["status"] == "True")
 
 
-def test_the_name_changes(lab, controller):
+def test_changed_name_moves_the_nad(lab, controller):
     """Spiderpool's controller leaves the old one."""
     note = "multus.spidernet.io/cr-name"
     lab.apply("m", MACVLAN)
@@ -211,12 +211,12 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
     c = closing(Controller(tmp_path / "c", conf, ns)).start().leads()
     lab.apply("wrong", {"cniType": "ipoib", "ipoib": {}})
     wait(lambda: lab.ready("wrong")["status"] == "False")
-    wrong = c.metrics()["unirail_nads_wrong"]  # other tests' are among them
+    wrong = c.metrics()["unirail_nads_wrong"]  # events of other tests are among them
     lab.apply("m", MACVLAN)
     ready = lab.ready("m")
     assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]
     wait(lambda: c.metrics()["unirail_nads_wrong"] == wrong + 1)
-    time.sleep(5)  # tried again, and less and less often
+    time.sleep(5)  # retried at growing intervals
     assert c.metrics()["unirail_nads_write_failures_total"] <= 6
     role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ns}-few"
     cluster.ok("PATCH", role, {"rules": everything}, type=MERGE)
@@ -238,7 +238,7 @@ def test_existing_nad_is_adopted(lab, controller):
     wait(lambda: lab.nad("m")["metadata"]["ownerReferences"][0]["uid"] == uid)
 
 
-def test_new_leader_continues(cluster, ns, lab, controller, closing, tmp_path):
+def test_new_leader_writes_pending_nads(cluster, ns, lab, controller, closing, tmp_path):
     other = closing(Controller(tmp_path / "o", cluster.admin_config(), ns, "o")).start()
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nad("m"))
@@ -249,7 +249,7 @@ def test_new_leader_continues(cluster, ns, lab, controller, closing, tmp_path):
     assert other.metrics()["unirail_controller_leads"] == 1
 
 
-def test_edits_in_a_row(lab, controller):
+def test_last_of_several_edits_is_written(lab, controller):
     """Two clients write all the time: in the end the NAD is that of the SpiderMultusConfig, without an error."""
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nad("m"))

@@ -158,7 +158,7 @@ class World:
         return self.agent.ok("POST", "/v1/unirail/pods/check", {"containerID": container})["rails"]
 
     def notes(self):
-        top = self.lab.tmp / "multus"  # networks are recorded beside notes
+        top = self.lab.tmp / "multus"  # networks are recorded beside cache entries
         return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
 
@@ -186,7 +186,7 @@ def addresses_of(ns, dev):
 
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
-def test_eight_rails(world, type):
+def test_pod_gets_eight_rails(world, type):
     """Links are up, the status is as Multus writes it, one event; DEL works without agent and API server."""
     w, lab = world, world.lab
     pod = w.pod(",".join(RAILS))
@@ -222,7 +222,7 @@ def test_eight_rails(world, type):
 
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
-def test_the_examples(world, name):
+def test_networks_of_the_examples_are_attached(world, name):
     """configs/cluster, as a runtime passes it to the plugin, with this test's directories."""
     w, lab = world, world.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
@@ -339,7 +339,7 @@ def test_status_of_a_namesake_is_not_written(world):
     assert w.annotation(pod) is None
 
 
-def test_static_pod(world):
+def test_static_pod_gets_its_networks(world):
     """A static pod: its UID at the API server is not the one that the runtime has."""
     w, lab = world, world.lab
     pod = w.pod("rail0", **{"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "hash"})
@@ -351,7 +351,7 @@ def test_static_pod(world):
     assert link_names(box.ns) == ["lo"] and w.held(box.id) == []
 
 
-def test_json_form(world):
+def test_networks_annotation_in_json_form(world):
     w, lab = world, world.lab
     mine, = w.warm(w.pod(), "rail0")
     ask = [{"name": "rail0", "interface": "rdma0", "mac": "02:00:5e:10:00:07", "ips": [mine]},
@@ -370,7 +370,7 @@ def test_json_form(world):
     assert link_names(box.ns) == ["lo"] and w.held(box.id) == [] and w.notes() == []
 
 
-def test_first_and_default_networks(world):
+def test_default_networks_precede_requested_ones(world):
     w = world
     w.nad("kube-system", "more", w.rail("rail7"))
     names = lambda answer: [(n.get("nad", n["name"]), n.get("ifname")) for n in answer["networks"]]
@@ -387,7 +387,7 @@ def test_first_and_default_networks(world):
     w.nodes.remove_pod(system)
 
 
-def test_refused(world):
+def test_invalid_annotations_are_refused(world):
     """One clear line each; nothing is attached."""
     w, lab = world, world.lab
     w.nad(w.team, "broken", '{"type":')
@@ -430,7 +430,7 @@ def test_refused(world):
     assert status == 422 and "podName" in answer["message"]
 
 
-def test_full_disk(world):
+def test_full_disk_fails_add_without_damage(world):
     """No space for the agent's record: no address, nothing attached, nothing lost; the next ADD with space succeeds."""
     w, lab = world, world.lab
     pods = [w.pod("rail0,rail1") for _ in range(3)]
@@ -452,7 +452,7 @@ def test_full_disk(world):
         with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as f:
             while f.write(b"x" * 512):
                 pass
-        # The journal's last page may have room yet.
+        # The journal's last page may still have space.
         for _ in range(200):
             status, answer = w.agent.plan(pods[2], "rail0", container="fill")
             if status != 200:
@@ -519,7 +519,7 @@ def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab
     assert asked("any") == (None, "0000:3b:00.0", []) and asked("vf") == ("0000:3b:00.0", None, [])
 
 
-def test_devices(mine, nodes, team, lab, kubelet_node):
+def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node):
     """From PodResources, or else from the checkpoint: the n-th network of a resource gets the n-th device."""
     agent, folder = kubelet_node
     w = World(mine, nodes, team, lab, agent)

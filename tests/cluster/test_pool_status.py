@@ -67,7 +67,7 @@ def has(cluster, name, total, records):
     return True
 
 
-def test_pods_come_and_go(cluster, ns, nodes, leader, agent):
+def test_pool_status_follows_pods(cluster, ns, nodes, leader, agent):
     nodes.pool("count-a", "172.20.1.0/24", ["172.20.1.9-172.20.1.12", "172.20.1.100-172.20.1.105"],
                excludeIPs=["172.20.1.12"])
     nodes.pool("count-b", "172.20.2.0/24")
@@ -114,7 +114,7 @@ def endpoint(cluster, ns, name, pool, ip, uid="u", candidate=True, **meta):
             "ownerControllerType": "Pod", "ownerControllerName": name}})
 
 
-def test_many_changes_are_one_write_a_second(cluster, ns, nodes, leader):
+def test_many_changes_cause_one_write_a_second(cluster, ns, nodes, leader):
     nodes.node("count-n1")
     nodes.pool("count-storm", "172.21.0.0/16", ["172.21.0.3-172.21.255.254"])
     c = leader("--max-allocated-ips", "5")
@@ -125,7 +125,7 @@ def test_many_changes_are_one_write_a_second(cluster, ns, nodes, leader):
     wait(lambda: status(cluster, "count-storm")["allocatedIPCount"] == 150)
     took = time.monotonic() - began
     assert c.metrics()["unirail_pool_writes_total"] - before <= took + 2
-    # The counts are true, the text is bounded.
+    # The counts are exact, the text is limited.
     assert len(json.loads(status(cluster, "count-storm")["allocatedIPs"])) == 5
     cluster.ok("DELETE", f"{SPIDER}/namespaces/{ns}/spiderendpoints")
     wait(lambda: has(cluster, "count-storm", 65532, {}))
@@ -153,7 +153,7 @@ def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent
     assert cluster.ok("GET", path)["metadata"]["finalizers"] == ["x.io/y"]
     assert cluster.ok("GET", path.replace("gone", "lives"))["metadata"]["finalizers"] == [FINALIZER, "x.io/y"]
     m = c.metrics()
-    assert m["spiderpool_ip_gc_counts_total"] == 1  # its record; the endpoint's address is the same
+    assert m["spiderpool_ip_gc_counts_total"] == 1  # its record; the address in the endpoint is the same
     assert m["unirail_gc_finalizers_total"] == 1
     events = cluster.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=count-old")["items"]
     assert [e["message"] for e in events if e["reason"] == "AddressFreed"] == [
@@ -199,7 +199,7 @@ def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
     took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
     assert got not in had and 4 < took < 20
     said, = one.said("the pod's former address was not available in time")
-    # Between two reads of the block this is all that is known.
+    # Between two reads of the block no other state is available.
     assert said["ip"] == far[1] and any(contains in said["where"] for contains in (
         "it was requested from node 'count-n2', which has not responded", "its block is being read")), said
 

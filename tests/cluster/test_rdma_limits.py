@@ -74,7 +74,7 @@ def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000")
     assert a.said("limits of an RDMA device set")
     asked = node.pods.requests
-    # A pod that was there before the agent.
+    # A pod that was created before the agent started.
     a.stop()
     file.write_text("mlx5_0 hca_handle=max hca_object=max\n")
     agent(*LIMITS)

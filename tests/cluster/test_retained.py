@@ -45,7 +45,7 @@ def given_up(one, address):
     return [x for x in one.said("released a retained address") if x["address"] == address]
 
 
-def test_scaled_down_and_deleted(mine, nodes, agent):
+def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent):
     stateful_set(mine, "web", 2)
     one = agent("n1")
     first, second, stray = (kept_for(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
@@ -55,7 +55,7 @@ def test_scaled_down_and_deleted(mine, nodes, agent):
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: given_up(one, second), 40)
     assert not given_up(one, first)
-    # Its pod comes again, and has it.
+    # Its pod is recreated and has the address again.
     pod = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     assert addresses(one.plan(pod, "rail1")[1]) == {"net1": first}
     assert one.release(pod) == 1
@@ -65,7 +65,7 @@ def test_scaled_down_and_deleted(mine, nodes, agent):
     assert one.stop() == 0
 
 
-def test_pod_on_another_node(mine, nodes, agent):
+def test_retained_address_moves_to_another_node(mine, nodes, agent):
     """The addresses retained under its name on the former node are released in the end."""
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")

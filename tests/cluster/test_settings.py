@@ -25,7 +25,7 @@ def test_settings_are_read_again(nodes, agent, rails):
     assert one.plan(nodes.pod("t", "n1"), "rail1")[0] == 200
 
 
-def test_settings_that_are_wrong(mine, nodes, tmp_path):
+def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
     """One line with the place, and the exit status of a usage error."""
     conf = tmp_path / "agent.conf"
     conf.write_text("[agent]\nhealth-port = 99999\n")

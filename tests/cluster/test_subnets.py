@@ -137,7 +137,7 @@ def controller(mine, place, closing, tmp_path):
     return start
 
 
-def test_a_deployment(place, controller):
+def test_deployment_gets_an_automatic_pool(place, controller):
     """Its pool is created, grows, shrinks and is deleted with it; the lowest addresses are used first."""
     place.subnet("s4", "10.6.0.0/24", ["10.6.0.2-10.6.0.9", "10.6.0.20-10.6.0.30"], gateway="10.6.0.1",
                  routes=[{"dst": "10.9.0.0/16", "gw": "10.6.0.1"}])
@@ -197,7 +197,7 @@ def test_a_deployment(place, controller):
 @pytest.mark.parametrize("kind,spec,size", [
     ("ReplicaSet", {}, 2), ("StatefulSet", {}, 2), ("Job", {}, 1), ("Job", {"completions": 5, "parallelism": 2}, 5),
     ("Job", {"parallelism": 3}, 3), ("CronJob", {"completions": 4}, 4)])
-def test_kinds(place, controller, kind, spec, size):
+def test_every_kind_of_application_gets_a_pool(place, controller, kind, spec, size):
     place.subnet("k", "10.7.0.0/24", ["10.7.0.2-10.7.0.30"])
     controller()
     place.app(kind, "x", {"subnet": {"ipv4": ["k"]}}, **spec)
@@ -228,7 +228,7 @@ def test_pods_created_by_other_controllers_have_no_pool(place, controller):
     assert place.pools("owned") == {}
 
 
-def test_numbers(place, controller):
+def test_number_of_addresses_follows_the_annotation(place, controller):
     place.subnet("n", "10.11.0.0/24", ["10.11.0.2-10.11.0.99"])
     controller()
     place.app("Deployment", "fixed", {"subnet": {"ipv4": ["n"]}, "ippool-ip-number": "7"})
@@ -237,7 +237,7 @@ def test_numbers(place, controller):
     assert place.pool("more")["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "+3"
 
 
-def test_several_interfaces_of_both_families(place, controller):
+def test_several_interfaces_get_pools_of_both_families(place, controller):
     place.subnet("a4", "10.12.0.0/24", ["10.12.0.2-10.12.0.99"])
     place.subnet("a6", "fd00:12::/120", ["fd00:12::2-fd00:12::99"])
     place.subnet("b4", "10.13.0.0/24", ["10.13.0.2-10.13.0.99"])
@@ -265,7 +265,7 @@ def test_wrong_annotations_are_an_event(place, controller):
     assert "failed to parse anntation 'ipam.spidernet.io/subnet'" in events()["bad"], events()
     assert "insufficient subnet FreeIPs, required '50' but only left '8'" in events()["many"] or \
         "insufficient subnet FreeIPs, required '50' but only left '6'" in events()["many"], events()
-    # Once others are deleted there is room; no action is needed.
+    # After other pools were deleted the addresses suffice; no action is needed.
     place.scale("Deployment", "many", 6)
     wait(lambda: len(ips(place.pool("many")) or []) == 6)
 
@@ -387,7 +387,7 @@ def test_more_addresses_than_a_number_has(place, controller):
     wait(lambda: place.cluster.request("GET", f"{SUBNETS}/wide")[0] == 404)
 
 
-def test_a_subnet_goes_with_its_pools(place, controller):
+def test_pools_are_deleted_with_their_subnet(place, controller):
     place.subnet("g", "10.18.0.0/24", ["10.18.0.2-10.18.0.9"])
     controller()
     place.app("Deployment", "x", {"subnet": {"ipv4": ["g"]}})
@@ -555,7 +555,7 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
     assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
     text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
     assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text
-    # Its template has another number by now: the next pod shows it.
+    # Its template has another number now, which the next pod has.
     for count in (6, 5):
         status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": str(count)}))
         assert status == 200, answer
@@ -563,7 +563,7 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
     assert place.pool("clones")["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "5"
 
 
-def test_long_names(place, controller, pods):
+def test_applications_with_long_names_get_pools(place, controller, pods):
     """A label's value has 63 characters at most; names of applications and subnets may have more."""
     name, subnet = ("x" * 40 + "-" + n * 40 for n in "as")
     notes = {"subnet": {"ipv4": [subnet]}}
@@ -596,7 +596,7 @@ def test_owners_of_another_kind_are_read(place, controller, mine):
     place.subnet("q", "10.24.0.0/24", ["10.24.0.2-10.24.0.30"])
     pool("Oddset", "odd.example.com_v1")
     pool("Deployment", "apps.example.com_v1")
-    pool("ConfigMap", "v1")  # of a kind that is there, and no such object
+    pool("ConfigMap", "v1")  # of an installed kind, without this object
     controller()
     wait(lambda: place.leaving("configmap"))
     for name in ("oddset", "deployment"):
@@ -630,7 +630,7 @@ def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mi
         return {e["metadata"]["name"] for e in mine.ok("GET", f"{SPIDER}/namespaces/{place.ns}/spiderendpoints")["items"]}
     everybody = {p["metadata"]["name"] for v in mates.values() for p in v}
     wait(lambda: endpoints() == everybody)
-    for i in range(200):  # further than the server will be when it is back
+    for i in range(200):  # a higher version than the server has after its restart
         mine.config_map(place.ns, f"later-{i}")
     mine.restore()
     wait(lambda: c.said("etcd was restored from a backup") or

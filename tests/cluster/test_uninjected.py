@@ -36,7 +36,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
     message, _ = told(cluster, work)["passed"]
     assert INJECT in message and "rollout status deployment/unirail-controller" in message
     assert c.metrics()[METRIC] == 2
-    # Now that a webhook answers, no pod is missed; and no event is repeated.
+    # Since a webhook answers now, every pod is injected, and no event is repeated.
     assert create(cluster, config("eth2", work, "rails"))[0] == 201
     status, answer = pod(cluster, work, "injected", **{INJECT: "rails"})
     assert status == 201 and NETWORKS in answer["metadata"]["annotations"]

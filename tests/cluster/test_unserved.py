@@ -24,7 +24,7 @@ def annotated(cluster, ns):
     return {n["name"]: json.loads(n["annotations"][ANNOTATION]) for n in nads if ANNOTATION in n.get("annotations", {})}
 
 
-def test_a_resource_that_no_node_has(cluster, replica, ns, closing, tmp_path):
+def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, ns, closing, tmp_path):
     """Reported when no node serves the resource (count 0) or its name is wrong, on every node by `unirail status`; not when one
     node has it."""
     Nodes(cluster).node("n1")
@@ -61,7 +61,7 @@ def test_a_resource_that_no_node_has(cluster, replica, ns, closing, tmp_path):
     wait(lambda: missing() == [])
 
 
-def test_a_changed_resource(cluster, replica, ns):
+def test_changed_resource_is_decided_again(cluster, replica, ns):
     """The annotation of the former resource goes with it, and one that a user wrote does not last."""
     Nodes(cluster).node("n2")
     capacity = {"status": {"capacity": {"rdma/real": "8"}}}
@@ -72,7 +72,7 @@ def test_a_changed_resource(cluster, replica, ns):
     wait(lambda: create(cluster, forged)[0] in (201, 409))
     wait(lambda: create(cluster, config("real", ns, "rails"))[0] in (201, 409))
     start(replica()).leads()
-    # The same name, another prefix.
+    # The same resource name with another prefix.
     wait(lambda: annotated(cluster, ns) == {"real": {"resource": "spidernet.io/real", "suggestion": "rdma/real"}}, 60)
     assert ANNOTATION not in cluster.ok("GET", NADS.format(ns) + "/forged")["metadata"]["annotations"]
     path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs/real"

@@ -20,7 +20,7 @@ def delete(cluster, ns, name):
     cluster.ok("DELETE", f"{MAPS.format(ns)}/{name}")
 
 
-def test_changes(cluster, ns, watch):
+def test_changes_of_objects_are_reported(cluster, ns, watch):
     cluster.config_map(ns, "a")
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "b")
@@ -29,7 +29,7 @@ def test_changes(cluster, ns, watch):
     w.wait(("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b"))
 
 
-def test_only_what_the_server_selects(cluster, ns, watch):
+def test_selected_objects_only_are_reported(cluster, ns, watch):
     """An object that no longer matches is reported as deleted, one that begins to match as new."""
     cluster.config_map(ns, "a", labels={"x": "1"})
     cluster.config_map(ns, "b", labels={"x": "2"})
@@ -39,7 +39,7 @@ def test_only_what_the_server_selects(cluster, ns, watch):
     w.wait(("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b"))
 
 
-def test_from_the_servers_cache(cluster, ns, watch):
+def test_list_is_read_from_the_servers_cache(cluster, ns, watch):
     cluster.config_map(ns, "a")
     w = watch("cm", "-n", ns, "--cached", "--field-selector", "metadata.name!=c")
     cluster.config_map(ns, "b")
@@ -47,7 +47,7 @@ def test_from_the_servers_cache(cluster, ns, watch):
     w.wait(("ADDED", "a"), ("ADDED", "b"))
 
 
-def test_several_kinds_on_one_connection(cluster, ns, watch, proxy):
+def test_watches_of_several_kinds_share_a_connection(cluster, ns, watch, proxy):
     w = watch("cm,secrets,pods,endpoints,events,serviceaccounts", "-n", ns)
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"))
@@ -100,7 +100,7 @@ def test_session_is_resumed_at_the_api_server(cluster, ns, closing, tmp_path):
     assert tap.resumed == [False, True, True, False]
 
 
-def test_the_api_server_is_killed(cluster, ns, watch):
+def test_watch_continues_after_a_killed_api_server(cluster, ns, watch):
     """No event is reported twice or lost, and existing objects stay in the cache."""
     cluster.config_map(ns, "a")
     w = watch("cm", "-n", ns)
@@ -111,7 +111,7 @@ def test_the_api_server_is_killed(cluster, ns, watch):
     w.wait(("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"))
 
 
-def test_the_api_server_is_stopped_gracefully(cluster, ns, watch):
+def test_watch_continues_after_a_stopped_api_server(cluster, ns, watch):
     """It sends GOAWAY first."""
     w = watch("cm", "-n", ns)
     cluster.stop_apiserver(signal.SIGTERM)
@@ -120,7 +120,7 @@ def test_the_api_server_is_stopped_gracefully(cluster, ns, watch):
     w.wait(("ADDED", "b"))
 
 
-def test_changes_while_disconnected(cluster, ns, watch, proxy):
+def test_changes_while_disconnected_are_reported(cluster, ns, watch, proxy):
     cluster.config_map(ns, "a")
     cluster.config_map(ns, "b")
     w = watch("cm", "-n", ns)
@@ -131,7 +131,7 @@ def test_changes_while_disconnected(cluster, ns, watch, proxy):
     w.wait(("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b"))
 
 
-def test_compaction(cluster, ns, watch, proxy):
+def test_watch_continues_after_a_compaction(cluster, ns, watch, proxy):
     """The server no longer has the changes since then (410 Gone): a new list gives the difference."""
     for name in "abcd":
         cluster.config_map(ns, name)
@@ -152,7 +152,7 @@ def test_compaction(cluster, ns, watch, proxy):
     assert any("no longer has the changes since this version" in x for x in w.log)
 
 
-def test_etcd_is_restored(cluster, ns, watch):
+def test_watch_reports_changes_by_a_restore_of_etcd(cluster, ns, watch):
     """A snapshot is restored: later objects are missing, and their resource versions are used again."""
     cluster.config_map(ns, "a")
     cluster.stop_apiserver()
@@ -175,7 +175,7 @@ def test_etcd_is_restored(cluster, ns, watch):
     w.wait(*[("ADDED", x) for x in "abcd"], *[("DELETED", x) for x in "bcd"], ("ADDED", "e"))
 
 
-def test_a_dead_server(cluster, ns, watch, proxy):
+def test_unresponsive_server_ends_the_connection(cluster, ns, watch, proxy):
     """Connections stay open without any data: a ping detects it within 45 s."""
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
@@ -187,14 +187,14 @@ def test_a_dead_server(cluster, ns, watch, proxy):
     w.wait(("ADDED", "a"), ("ADDED", "b"))
 
 
-def test_a_slow_server(cluster, ns, watch, proxy):
+def test_slow_server_does_not_end_the_watch(cluster, ns, watch, proxy):
     proxy.delay = 0.3
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"))
 
 
-def test_a_rotated_token(cluster, ns, watch, proxy, tmp_path):
+def test_rotated_token_is_used(cluster, ns, watch, proxy, tmp_path):
     """The kubelet writes a new token; the old one is no longer valid."""
     token = tmp_path / "token"
     token.write_text(cluster.account(ns, "old", LOOK))
@@ -208,7 +208,7 @@ def test_a_rotated_token(cluster, ns, watch, proxy, tmp_path):
     assert not any(token.read_text() in x for x in w.log)
 
 
-def test_permission_removed_and_restored(cluster, ns, watch, proxy):
+def test_watch_continues_when_its_permission_is_restored(cluster, ns, watch, proxy):
     token = cluster.account(ns, "reader", LOOK)
     w = watch("cm", "-n", ns, user={"token": token})
     binding = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{ns}-reader"
@@ -223,7 +223,7 @@ def test_permission_removed_and_restored(cluster, ns, watch, proxy):
     w.wait(("ADDED", "a"), seconds=60)
 
 
-def test_a_new_ca(cluster, ns, closing, tmp_path):
+def test_new_ca_is_used(cluster, ns, closing, tmp_path):
     """The server's certificate comes from a new CA, and the file that names the CA is replaced a little later."""
     ca = tmp_path / "ca.crt"
     ca.write_bytes(cluster.pki.ca.read_bytes())
@@ -242,7 +242,7 @@ def test_a_new_ca(cluster, ns, closing, tmp_path):
     finally:
         cluster.stop_apiserver()
         cluster.start_apiserver()
-    # The old CA again: it is not accepted until the file has it.
+    # The server uses the old CA again: it is not trusted until the file contains it.
     ca.write_bytes(cluster.pki.ca.read_bytes())
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"), seconds=60)

@@ -57,7 +57,7 @@ def replica(cluster, ns, closing, tmp_path):
         made.append(c)
         return c
     yield make
-    for c in made:  # one that lives would put them right
+    for c in made:  # a running controller would restore them
         c.close()
     for path in (MUTATING, VALIDATING):
         cluster.request("DELETE", f"{path}/{NAME}")
@@ -114,7 +114,7 @@ def kubectl(cluster, *args, text=None):
                           capture_output=True, text=True, timeout=120)
 
 
-def test_kubectl_apply(cluster, replica, ns):
+def test_kubectl_apply_is_reviewed(cluster, replica, ns):
     registered(cluster, start(replica()).leads())
     r = kubectl(cluster, "apply", "-f", "-", text=yaml.safe_dump(pool("a", "10.6.0.0/24")))
     assert r.returncode == 0, r.stderr
@@ -163,7 +163,7 @@ def config(name, ns, group):
                                                        "ippools": {"ipv4": [f"{name}-pool"]}}}}
 
 
-def test_pods(cluster, replica, ns):
+def test_networks_are_injected_into_pods(cluster, replica, ns):
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     for rail in ("eth10", "eth2"):
@@ -180,7 +180,7 @@ def test_pods(cluster, replica, ns):
     status, answer = pod(cluster, work, **{INJECT: "none-such"})
     assert status == 403 and 'admission webhook "pods.spiderpool.spidernet.io" denied' in answer["message"]
     assert "none-such" in answer["message"]
-    # Excluded as of now: the settings are read anew.
+    # The namespace is excluded now: settings are read again.
     c.conf.write_text(f"[controller]\nnamespaces-exclude = {work}\n")
     wait(lambda: pod(cluster, work, **{INJECT: "none-such"})[0] == 201)
     selector = [h for h in hooks(cluster, MUTATING) if h["name"].startswith("pods.")][0]["namespaceSelector"]
@@ -192,7 +192,7 @@ def test_a_pods_own_networks_are_overwritten(cluster, replica, ns):
     """As the original's webhook does; kubectl shows the warning, which quotes the overwritten list."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
-    # A group of its own: those of other tests' namespaces would be injected, too.
+    # A separate group: networks of other tests' namespaces would be injected as well.
     assert create(cluster, config("eth2", work, work))[0] == 201
     o = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": work,
          "annotations": {INJECT: work, NETWORKS: "storage/nfs@nfs0, eth9"}},
@@ -226,7 +226,7 @@ def test_pod_created_with_its_networks(cluster, replica, ns, closing, tmp_path):
             cluster.ok("DELETE", f"{SPIDER}/namespaces/{work}/spidermultusconfigs/eth{i}")
 
 
-def test_dry_run(cluster, replica):
+def test_dry_run_is_reviewed_without_side_effects(cluster, replica):
     registered(cluster, start(replica()).leads())
     status, answer = create(cluster, pool("dry", "10.16.0.0/24"), "?dryRun=All")
     assert status == 201 and answer["spec"]["ipVersion"] == 4
@@ -237,7 +237,7 @@ def test_dry_run(cluster, replica):
     drop(cluster, "wet")
 
 
-def test_an_outage(cluster, replica, ns):
+def test_outage_refuses_objects_and_admits_pods(cluster, replica, ns):
     """Objects are refused without an answer, pods are admitted."""
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
@@ -249,11 +249,11 @@ def test_an_outage(cluster, replica, ns):
     start(c)
     wait(lambda: create(cluster, pool("late", "10.17.0.0/24"))[0] == 201)
     assert [h["clientConfig"]["caBundle"] for h in hooks(cluster)] == before
-    assert len(written(c)) == 1  # that of the first start
+    assert len(written(c)) == 1  # value of the first start
     drop(cluster, "late")
 
 
-def test_edits_are_reverted(cluster, replica):
+def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
     c = registered(cluster, start(replica()).leads())
     merge = dict(type="application/merge-patch+json")
 
@@ -331,14 +331,14 @@ def test_reviews_by_hand(cluster, replica, ns):
     try:
         assert ask(c, b" " * (8 << 20))[0] == 413
     except OSError:
-        pass  # it did not wait for the rest
-    # Not even TLS.
+        pass  # without waiting for the rest of the body
+    # A client without TLS.
     with clusters.socket.create_connection(("127.0.0.1", c.webhook_port), 10) as s:
         s.sendall(b"GET / HTTP/1.1\r\n\r\n")
         try:
             assert len(s.recv(100)) < 10
         except OSError:
-            pass  # an alert, or not even that
+            pass  # at most a TLS alert
     wait(lambda: c.said("does not speak TLS"))
     status, text = ask(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
     assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
@@ -371,7 +371,7 @@ def test_a_definition_of_another_version(cluster, replica):
         install(candidate)
 
 
-def test_many_reviews_at_a_time(cluster, replica):
+def test_many_concurrent_reviews_are_answered(cluster, replica):
     """Each has its own connection. Closing one for lack of room would create a pod without its networks."""
     c = start(replica()).leads()
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -441,7 +441,7 @@ def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp
     wait(lambda: decided("SpiderSubnet") is True, 60)
 
 
-def test_half_a_secret(cluster, replica, ns):
+def test_incomplete_secret_is_reported(cluster, replica, ns):
     """The controller's own Secret is repaired, that of another owner is not: one line, and the served certificate stays."""
     c = registered(cluster, start(replica()).leads())
     path, merge = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", dict(type="application/merge-patch+json")
@@ -453,7 +453,7 @@ def test_half_a_secret(cluster, replica, ns):
     wait(lambda: data(secret(cluster, ns), "tls.key"))
     assert len(c.said("tls.key is missing")) == 1
     assert secret(cluster, ns)["data"]["ca.crt"] == first["data"]["ca.crt"]
-    # Deleted: as it was.
+    # Deleted Secrets are created again with the same content.
     was = secret(cluster, ns)["data"]
     cluster.ok("DELETE", path)
     wait(lambda: secret(cluster, ns))
@@ -470,7 +470,7 @@ def test_half_a_secret(cluster, replica, ns):
     wait(lambda: c.said("the key does not belong to the certificate"))
     time.sleep(1)
     assert len(c.said("the key does not belong to the certificate")) == 1
-    assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # not ours to mend
+    assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # a Secret of another owner is not repaired
     wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201)
     drop(cluster, "half")
     assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
@@ -497,7 +497,7 @@ def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
     wait(lambda: trusted(cluster) == ca and served(c, ca))
     time.sleep(2)
     assert secret(cluster, ns)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert len(written(c)) == 1  # that of the start
+    assert len(written(c)) == 1  # value of the start
 
 
 def as_before(cluster, ns):
@@ -528,7 +528,7 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
     try:
         moved(cluster, ns, before)
         wait(lambda: load.done > 50)
-        # And when an earlier version puts it back while this one runs.
+        # And when an earlier version writes the key back while this version runs.
         moved(cluster, ns, as_before(cluster, ns))
         done = load.done
         wait(lambda: load.done > done + 50)
@@ -587,7 +587,7 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
     registered(cluster, start(c).leads())
     assert len(written(c, CA_SECRET)) == 1
     path = f"/api/v1/namespaces/{ns}/secrets/{CA_SECRET}"
-    assert of_ca() == [("GET", path)] * 2  # there is none; and, once it is created, to sign
+    assert of_ca() == [("GET", path)] * 2  # the Secret is missing; later it is read to sign
     assert c.stop() == 0
     requests.clear()
     d = replica("d", c.webhook_port)
@@ -610,7 +610,7 @@ def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, 
     assert sorted(secret(cluster, ns, CA_SECRET)["data"]) == ["ca.crt", "ca.key", "other"]
 
 
-def test_files(cluster, replica, tmp_path):
+def test_certificates_are_read_from_files(cluster, replica, tmp_path):
     cert, key = cluster.pki.leaf("hook", "IP:127.0.0.1")
     c = replica()
     start(c, "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", cluster.pki.ca).leads()
@@ -743,7 +743,7 @@ class Front(clusters.Proxy):
         pass
 
 
-def test_two_replicas(cluster, replica, ns, closing):
+def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
     """One certificate, one registration, and both replicas answer; the end of one is not noticed by clients."""
     a, b = replica("a"), replica("b")
     front = closing(Front(a.webhook_port, b.webhook_port))
@@ -758,7 +758,7 @@ def test_two_replicas(cluster, replica, ns, closing):
     assert served(a, ca) == served(b, ca)
     assert len(written(a)) + len(written(b)) == 1
     assert len(written(a, CA_SECRET)) + len(written(b, CA_SECRET)) == 1
-    load = Load(cluster, 10)  # few at a time may all go by the connections to one of the two
+    load = Load(cluster, 10)  # a few requests may all use connections to one replica
     path = 'unirail_controller_reviews_allowed_total{path="/mutate-spiderpool-spidernet-io-v2beta1-spiderippool"}'
     try:
         def both():

@@ -78,7 +78,7 @@ def test_rails_for_all(cluster, manager, replica, ns, kind, spec):
         assert [injected(p) for p in pods(cluster, work, "ai", 5)] == [want] * 5
         scale(cluster, work, f"{kind.lower()}/ai", 1)
         pods(cluster, work, "ai", 1)
-    # The template is as it was: the webhook has changed pods only.
+    # The template is unchanged: the webhook changes pods only.
     path = f"/apis/{'batch' if kind == 'Job' else 'apps'}/v1/namespaces/{work}/{kind.lower()}s/ai"
     template = cluster.ok("GET", path)["spec"]["template"]
     assert template["metadata"]["annotations"] == {INJECT: work}

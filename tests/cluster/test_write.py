@@ -20,7 +20,7 @@ def do(client):
     return run
 
 
-def test_create(cluster, ns, do):
+def test_object_is_created_once(cluster, ns, do):
     status, made = do("create", ns, "a", '{"metadata":{"name":"a"},"data":{"x":"y"}}')
     assert status == 201 and made["data"] == {"x": "y"}
     assert cluster.ok("GET", MAPS.format(ns) + "/a") == made
@@ -33,14 +33,14 @@ def test_create(cluster, ns, do):
     assert do("create", ns, "c", '{"metadata":')[0] == 400
 
 
-def test_a_large_body(cluster, ns, do):
+def test_large_object_is_created(cluster, ns, do):
     """Larger than the server's window: sent as the server extends it."""
     status, made = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 110000,
                                                                                        "z": "\u00e9"}}))
     assert status == 201 and made["data"] == {"x": "y" * 110000, "z": "é"}
 
 
-def test_merge_patch(cluster, ns, do):
+def test_merge_patch_is_applied(cluster, ns, do):
     was = cluster.config_map(ns, "a", {"x": "1", "y": "2"})
     version = was["metadata"]["resourceVersion"]
     with_version = json.dumps({"metadata": {"resourceVersion": version}, "data": {"x": "3", "y": None}})
@@ -51,7 +51,7 @@ def test_merge_patch(cluster, ns, do):
     assert do("merge", ns, "b", "{}")[0] == 404
 
 
-def test_json_patch(cluster, ns, do):
+def test_json_patch_is_applied(cluster, ns, do):
     """A `test` operation that fails rejects the whole patch."""
     cluster.config_map(ns, "a", {"owner": "", "x": "1"})
     take = json.dumps([{"op": "test", "path": "/data/owner", "value": ""},
@@ -61,14 +61,14 @@ def test_json_patch(cluster, ns, do):
     assert cluster.ok("GET", MAPS.format(ns) + "/a")["data"] == {"owner": "n1"}
 
 
-def test_replace(cluster, ns, do):
+def test_replace_requires_the_resource_version(cluster, ns, do):
     was = cluster.config_map(ns, "a", {"x": "1"})
     was["data"] = {"x": "2"}
     assert do("replace", ns, "a", json.dumps(was))[0] == 200
     assert do("replace", ns, "a", json.dumps(was))[0] == 409
 
 
-def test_status_of_a_pod(cluster, ns, do):
+def test_status_of_a_pod_is_patched(cluster, ns, do):
     cluster.ok("POST", f"/api/v1/namespaces/{ns}/pods", {
         "metadata": {"name": "p"}, "spec": {"automountServiceAccountToken": False,
                                             "containers": [{"name": "c", "image": "i"}]}})
@@ -87,7 +87,7 @@ def test_delete_with_preconditions(cluster, ns, do):
     assert do("delete", ns, "a", "-", "-")[0] == 200
 
 
-def test_many_at_once(cluster, ns, client, proxy, tmp_path):
+def test_many_concurrent_writes_succeed(cluster, ns, client, proxy, tmp_path):
     """More than the server takes on one connection at a time: the rest is queued on it."""
     path = cluster.through(proxy, tmp_path / "config")
     r = client("many", ns, 600, kubeconfig=path)
@@ -95,7 +95,7 @@ def test_many_at_once(cluster, ns, client, proxy, tmp_path):
     assert proxy.connections == 1
 
 
-def test_429(cluster, ns, client, tmp_path):
+def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
     """A server that takes one change at a time and refuses the others: all are done in the end."""
     token = cluster.account(ns, "writer", WRITE)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
@@ -113,7 +113,7 @@ def test_429(cluster, ns, client, tmp_path):
         cluster.start_apiserver()
 
 
-def test_a_write_whose_connection_broke(cluster, ns, do, proxy, tmp_path):
+def test_write_with_a_broken_connection_is_not_repeated(cluster, ns, do, proxy, tmp_path):
     """Whether the server executed it is unknown, so it is not retried."""
     path = cluster.through(proxy, tmp_path / "config")
     proxy.cut_after = 30000

@@ -13,7 +13,7 @@ from node import IMAGES, Node
 from ownnet import OwnNet
 
 CLUSTER = ("serviceaccount", "root-ca-cert-publisher", "namespace", "endpointslice", "podgc", "nodelifecycle",
-           *(["serviceaccount-token"] if OLD else []))  # a pod's token was a Secret once
+           *(["serviceaccount-token"] if OLD else []))  # older Kubernetes stored a pod's token in a Secret
 CONFIGS = HERE.parent.parent / "configs" / "cluster"
 RAILS = ("rail1", "rail2")
 NET_D = "cni/net.d/"

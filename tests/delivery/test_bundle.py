@@ -66,7 +66,7 @@ def unpacked(bundle, tmp_path):
 
 @pytest.fixture
 def node(tmp_path):
-    """A PATH with what a node has, and nothing that loads images."""
+    """A PATH with the tools of a minimal node, without a program that loads images."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in TOOLS:
@@ -100,7 +100,7 @@ def test_two_runs_agree_byte_for_byte(bundle, programs, sboms, tmp_path):
     assert again.read_bytes() == bundle.read_bytes()
 
 
-def test_content(unpacked):
+def test_content_of_the_bundle(unpacked):
     sums = dict(reversed(line.split("  ")) for line in (unpacked / "SHA256SUMS").read_text().splitlines())
     files = {str(p.relative_to(unpacked)) for p in unpacked.rglob("*") if p.is_file()} - {"SHA256SUMS"}
     assert set(sums) == files
@@ -133,7 +133,7 @@ def test_manifests_name_the_image_of_the_bundle(unpacked):
     assert "image: unirail:latest" in (chart / "files/agent.yaml").read_text()
 
 
-def test_load_into_containerd(containerd, unpacked, node):
+def test_images_are_loaded_into_containerd(containerd, unpacked, node):
     with_ctr(node)
     for _ in range(2):
         p = load(unpacked, node, CONTAINERD_ADDRESS=containerd.socket)
@@ -144,7 +144,7 @@ def test_load_into_containerd(containerd, unpacked, node):
     assert out == run(BINARY, "version").stdout
 
 
-def test_load_with_a_command_of_two_words(containerd, unpacked, node):
+def test_load_command_may_have_two_words(containerd, unpacked, node):
     """CTR='k3s ctr'"""
     (node / "k3s").write_text(f'#!/bin/sh\n[ "$1" = ctr ] && shift && exec {shutil.which("ctr")} "$@"\n')
     (node / "k3s").chmod(0o755)
@@ -153,7 +153,7 @@ def test_load_with_a_command_of_two_words(containerd, unpacked, node):
 
 
 @pytest.mark.parametrize("args", [(), ("docker",)])
-def test_load_into_docker(unpacked, node, docker, args):
+def test_images_are_loaded_into_docker(unpacked, node, docker, args):
     p = load(unpacked, node, *args, STATE=docker)
     assert p.returncode == 0 and p.stdout == f"loaded unirail:1.2.3 ({ARCH}) into docker\n", p.stderr
     assert docker.read_text() == "unirail:1.2.3"
@@ -176,7 +176,7 @@ def test_a_missing_file_is_named(containerd, unpacked, node, path):
     assert containerd.images() == []
 
 
-def test_a_truncated_list_of_checksums(containerd, unpacked, node):
+def test_truncated_list_of_checksums_is_refused(containerd, unpacked, node):
     with_ctr(node)
     (unpacked / "SHA256SUMS").write_text("")
     fails(load(unpacked, node, CONTAINERD_ADDRESS=containerd.socket), "SHA256SUMS' is damaged")
@@ -192,7 +192,7 @@ def test_missing_tools_are_named(unpacked, node, docker):
     fails(load(unpacked, node, "docker"), "'docker' is missing")
 
 
-def test_a_daemon_that_does_not_answer(unpacked, node, docker, tmp_path):
+def test_unavailable_daemon_is_reported(unpacked, node, docker, tmp_path):
     fails(load(unpacked, node, STATE=docker, DOWN=1), "docker cannot reach its daemon: Cannot connect to the Docker daemon")
     with_ctr(node)
     fails(load(unpacked, node, CONTAINERD_ADDRESS=tmp_path / "none"), "ctr cannot reach its daemon: ", "run this as root")
@@ -215,12 +215,12 @@ def test_containerd_with_a_full_disk_keeps_nothing(unpacked, node, tmp_path_fact
         one.close()
 
 
-def test_no_room_for_the_output_of_commands(unpacked, node, docker, tmp_path):
+def test_full_disk_for_the_output_of_commands_is_reported(unpacked, node, docker, tmp_path):
     missing = tmp_path / "missing"
     fails(load(unpacked, node, STATE=docker, TMPDIR=str(missing)), f"cannot write to '{missing}'")
 
 
-def test_mistakes(unpacked, node):
+def test_usage_errors_are_refused(unpacked, node):
     for args in (("podman",), ("ctr", "docker"), ("--help",)):
         p = load(unpacked, node, *args)
         assert p.returncode == 2 and "usage: ./load [ctr | docker]" in p.stderr and p.stderr.count("\n") == 1
@@ -233,6 +233,6 @@ def test_bundle_without_images(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_archives_of_the_bundle(unpacked):
+def test_archives_of_the_bundle_are_complete(unpacked):
     for path in (unpacked / "images").glob("*.tar"):
         blobs(path)

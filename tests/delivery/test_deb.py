@@ -31,7 +31,7 @@ def unpacked(deb, tmp_path_factory):
     return folder
 
 
-def test_lintian_has_nothing_to_say(deb):
+def test_lintian_reports_nothing(deb):
     p = run("lintian", "--allow-root", "--fail-on=error,warning", deb, check=False)
     assert p.returncode == 0 and p.stdout == "", p.stdout + p.stderr
 
@@ -48,7 +48,7 @@ def test_a_release_candidate_sorts_before_its_release(tmp_path):
     run("dpkg", "--compare-versions", version, "lt", "1.2.3")
 
 
-def test_content(unpacked):
+def test_content_of_the_package(unpacked):
     share = unpacked / "usr/share"
     assert (unpacked / "usr/bin/unirail").read_bytes() == BINARY.read_bytes()
     run(BINARY, "man", "--all", unpacked.parent)
@@ -94,7 +94,7 @@ def test_install_upgrade_and_purge_on_a_fresh_debian(deb):
     assert f"unirail {run(TOP / 'tools/release').stdout.strip()}" in p.stdout
 
 
-def test_the_program_is_needed_and_dpkg_deb(tmp_path):
+def test_missing_program_or_dpkg_deb_is_reported(tmp_path):
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for tool in ("dirname", "env", "bash"):

@@ -39,7 +39,7 @@ def test_each_applet_and_topic_has_a_page(pages):
     assert {p.name for p in pages.iterdir()} == wanted
 
 
-def test_pages_have_no_mistake_of_roff(pages):
+def test_pages_are_valid_roff(pages):
     for page in sorted(pages.iterdir()):
         p = run("groff", "-man", "-Tutf8", "-ww", "-z", page)
         assert p.stderr == "", p.stderr
@@ -67,7 +67,7 @@ def test_a_page_has_every_command_and_option_of_the_help(pages, applet):
 
 
 
-def test_commands_of_images(containerd, both, one, tmp_path):  # noqa: F811
+def test_commands_of_the_images_page_work(containerd, both, one, tmp_path):  # noqa: F811
     (tmp_path / "docker").write_text(DOCKER)
     (tmp_path / "docker").chmod(0o755)
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": str(tmp_path / "names"),
@@ -87,7 +87,7 @@ def test_commands_of_images(containerd, both, one, tmp_path):  # noqa: F811
     assert seen == {"make", "ctr", "docker", "skopeo"} and containerd.images() == ["docker.io/library/unirail:latest"]
 
 
-def test_commands_of_the_bundle(containerd, bundle, tmp_path):  # noqa: F811
+def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa: F811
     for path in bundle.parent.glob("*bundle.tar*"):
         shutil.copy(path, tmp_path)
     seen = set()
@@ -108,7 +108,7 @@ def test_commands_of_the_bundle(containerd, bundle, tmp_path):  # noqa: F811
     assert containerd.images() == ["docker.io/library/unirail:1.2.3"]
 
 
-def test_commands_of_the_package():
+def test_commands_of_the_package_page_exist():
     """test_deb runs them on a fresh Debian: here that each names what the package has."""
     for line in commands("deploy/debian/README.md"):
         args = shlex.split(line)
@@ -120,7 +120,7 @@ def test_commands_of_the_package():
             assert args[0] == "apt-get" and args[-1] in ("./build/unirail_VERSION_amd64.deb", "unirail"), line
 
 
-def test_commands_of_the_versions(tmp_path):
+def test_commands_of_the_versions_page_work(tmp_path):
     line, = commands("tests/delivery/versions/README.md")
     assert line == "UNIRAIL=build/unirail tests/delivery/versions/machine record tests/delivery/versions/VERSION"
     run("tests/delivery/versions/machine", "record", tmp_path / "v", cwd=TOP, env=os.environ | {"UNIRAIL": str(BINARY)})

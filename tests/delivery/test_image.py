@@ -50,7 +50,7 @@ def test_two_runs_agree_byte_for_byte(both, programs, sboms, tmp_path):
     assert again.read_bytes() == both.read_bytes()
 
 
-def test_layout(both, programs, sboms):
+def test_layout_of_the_image_archive(both, programs, sboms):
     files = blobs(both)
     assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
     top, = json.loads(files["index.json"])["manifests"]
@@ -125,12 +125,12 @@ def test_docker_load_finds_its_list(both, one):
         assert about["Architecture"] == arch and about["Labels"].items() >= LABELS.items(), tag
 
 
-def test_the_version_becomes_a_tag(programs, tmp_path):
+def test_version_becomes_a_tag(programs, tmp_path):
     run(ARCHIVE, "--version", "1.2.3+dirty", programs[NATIVE], tmp_path / "t.tar")
     assert json.loads(blobs(tmp_path / "t.tar")["manifest.json"])[0]["RepoTags"] == ["unirail:1.2.3_dirty", "unirail:latest"]
 
 
-def test_mistakes(programs, sboms, tmp_path):
+def test_usage_errors_are_refused(programs, sboms, tmp_path):
     (tmp_path / "text").write_text("#!/bin/sh\n")
     (tmp_path / "empty").write_text("")
     for args, says in (([tmp_path / "text", tmp_path / "o"], "text is no program for x86_64 or arm64"),
@@ -147,7 +147,7 @@ def test_mistakes(programs, sboms, tmp_path):
     assert sorted(f.name for f in tmp_path.iterdir()) == ["empty", "text"]
 
 
-def test_a_full_disk_leaves_nothing(programs, tmp_path):
+def test_full_disk_leaves_no_archive(programs, tmp_path):
     """RLIMIT_FSIZE emulates the full disk."""
     p = subprocess.run(["prlimit", "--fsize=1000000", ARCHIVE, programs["amd64"], tmp_path / "o"], capture_output=True, text=True)
     assert p.returncode == 1 and p.stderr.startswith("images/archive: ") and p.stderr.count("\n") == 1

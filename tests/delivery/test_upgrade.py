@@ -80,12 +80,12 @@ def keys(value, place=""):
             yield from keys(v, place + "[]")
 
 
-def test_a_previous_version_is_recorded():
+def test_previous_version_is_recorded():
     assert VERSIONS
 
 
 @versions
-def test_its_addresses_stay_with_its_pods(old, found):
+def test_addresses_of_the_previous_version_stay_with_their_pods(old, found):
     """Journal, anchor and pools are read; a new pod gets an address that is free."""
     result = json.loads((old / "result.json").read_text())
     address, = [ip["address"].partition("/")[0] for ip in result["ips"] if ip["address"].startswith("172.")]
@@ -95,7 +95,7 @@ def test_its_addresses_stay_with_its_pods(old, found):
 
 
 @versions
-def test_its_pods_are_deleted(found):
+def test_pods_of_the_previous_version_are_deleted(found):
     """From its cache and its record of networks, after a reboot that removed the network namespace."""
     assert found["del"][0] == 0, found["del"]
     assert list(used(found["after"]).values()) == ["pod-3"]
@@ -103,7 +103,7 @@ def test_its_pods_are_deleted(found):
 
 
 @versions
-def test_its_plugin_with_this_agent(found):
+def test_previous_plugin_works_with_this_agent(found):
     """Requests of the previous version get the same answers, with every field that it read."""
     assert {one["path"].rpartition("/")[2] for one in found["exchange"]} >= {"plan", "check", "release"}
     for one in found["exchange"]:
@@ -112,7 +112,7 @@ def test_its_plugin_with_this_agent(found):
 
 
 @versions
-def test_this_plugin_with_its_agent(old, found):
+def test_this_plugin_works_with_the_previous_agent(old, found):
     """This plugin sends no key that the agent of the version before refuses: new keys begin with '~'."""
     known = {}
     for one in json.loads((old / "exchange.json").read_text()):
@@ -124,7 +124,7 @@ def test_this_plugin_with_its_agent(old, found):
 
 
 @versions
-def test_keys_of_a_later_version(found):
+def test_optional_keys_of_a_later_version_are_ignored(found):
     """A key with '~' is ignored by plugin and agent, another one is refused by name."""
     assert found["new"]["ips"]  # each answer of that ADD had such a key
     assert found["exchange"] and {one["status_later"] for one in found["exchange"]} == {200}
@@ -190,7 +190,7 @@ def changes(old, new):
 
 
 @versions
-def test_its_objects_are_accepted(old):
+def test_objects_of_the_previous_version_are_accepted(old):
     """By this version's definitions, whole: an upgrade of the definitions changes no object. A new field is optional, so
     that the objects of agents that still run are accepted."""
     now = dict(definitions(TOP / "deploy/crd.yaml", *(TOP / "deploy/crds").glob("*.yaml")))
@@ -201,7 +201,7 @@ def test_its_objects_are_accepted(old):
         assert list(changes(spec, now[name])) == [], name
 
 
-def test_a_narrower_definition_is_found():
+def test_comparison_finds_a_narrower_definition():
     """The comparison itself."""
     old = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": "string"}}}
     for change, says in ((lambda s: s["properties"].pop("b"), ".b is gone"),
@@ -220,7 +220,7 @@ def test_a_narrower_definition_is_found():
 
 
 @versions
-def test_its_annotations_are_known(old):
+def test_annotations_of_the_previous_version_are_known(old):
     """Each key that the previous version wrote or read is still in the sources: a removed key is read for one more version."""
     before = set((old / "annotations").read_text().split())
     assert len(before) > 20 and before - set(machine.annotations()) == set()

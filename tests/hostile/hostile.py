@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attacks have in common: crowds in processes of their own, honest requests beside them, what a process holds."""
+"""Shared by the attacks: crowds of connections in separate processes, honest requests beside them, and the memory of a process."""
 import contextlib
 import http.client
 import os
@@ -19,7 +19,7 @@ MANY = [f"127.0.{i}.{j}" for i in range(1, 5) for j in range(1, 51)]
 
 @contextlib.contextmanager
 def crowd(port, kind, n=2000, rate=200, sources=ONE):
-    """n hostile connections, as long as the block runs."""
+    """Keeps n hostile connections while the block runs."""
     p = subprocess.Popen([sys.executable, HERE / "attack.py", str(port), kind, str(n), str(rate), *sources],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

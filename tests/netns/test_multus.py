@@ -380,7 +380,7 @@ def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
     gone(lab, kept)
 
 
-def test_missing_readiness_file_delays_add(lab, agent):
+def test_missing_readiness_file_fails_status(lab, agent):
     two_rails(lab, agent)
     ready = lab.tmp / "ready"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet", readinessindicatorfile=str(ready))

@@ -41,7 +41,7 @@ def annotate(mine, pod, *ips):
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name_of(pod)}", {"metadata": {"annotations": {STATUS: status}}}, type=MERGE)
 
 
-def test_addresses_of_a_neighbour(mine, nodes, closing, tmp_path):
+def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closing, tmp_path):
     nodes.pool("rail", "172.20.1.0/24")
     one = closing(Agent(tmp_path / "agent", mine.admin_config(), "n1")).start("--gc-grace", "1s")
     thief, known, victim = (nodes.pod("t", "n1") for _ in range(3))

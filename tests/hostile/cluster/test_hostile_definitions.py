@@ -37,7 +37,7 @@ def volume(tmp_path):
     return folder
 
 
-def test_a_definition_is_root_on_the_node(world, volume):  # noqa: F811
+def test_definition_with_plugins_of_a_volume_requires_trust(world, volume):  # noqa: F811
     """The node refuses it until an administrator trusts the namespace; then it works as before."""
     w, lab_ = world, world.lab
     w.nad(w.team, "evil", multus(volume))
@@ -61,7 +61,7 @@ def test_a_definition_is_root_on_the_node(world, volume):  # noqa: F811
     wait(lambda: said() == [True, False])
 
 
-def test_a_definition_of_another_namespace(world, volume):  # noqa: F811
+def test_trust_is_decided_by_the_definitions_namespace(world, volume):  # noqa: F811
     """The namespace of the definition must be trusted; neither the pod's namespace nor its first network extends the trust."""
     w, lab_ = world, world.lab
     w.nad("default", "evil", multus(volume))
@@ -77,7 +77,7 @@ def test_a_definition_of_another_namespace(world, volume):  # noqa: F811
     assert not (volume / "seen").exists()
 
 
-def test_definitions_that_tenants_use_today(world):  # noqa: F811
+def test_definitions_that_tenants_use_today_still_work(world):  # noqa: F811
     """Definitions of every kind that users have in their own namespaces, attached as before."""
     w, lab_ = world, world.lab
     net = w.rail("rail0")
@@ -129,7 +129,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("spec, place", EVIL)
-def test_what_a_tenant_s_configuration_names(admitting, spec, place):
+def test_configurations_that_name_files_of_the_node_are_refused(admitting, spec, place):
     one = admitting
     status, contains = apply(one, "team", spec)
     assert status == 422 and place in contains and TRUST in contains and "\n" not in contains, contains

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at the webhook port, beside the reviews of a real API server.
+"""Unauthorized clients at the webhook port, beside the reviews of a real API server.
 
 Before: whoever reached the port had reviews decided (27 s of them filled the ConfigMap of claims), and 7 slow uploads of 7 MiB
 had 143 of 146 creates refused.
@@ -107,7 +107,7 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
     assert token.encode() not in open(f"/proc/{c.process.pid}/cmdline", "rb").read()
 
 
-def test_rotation(cluster, replica, ns):
+def test_no_create_is_refused_during_a_token_rotation(cluster, replica, ns):
     """Objects are created meanwhile: none is refused; both replicas accept the registered token."""
     life = ["--token-life", "2s", "--ca-settle", "2s"]
     c = replica("c", *life).leads()
@@ -131,7 +131,7 @@ def test_rotation(cluster, replica, ns):
     wait(lambda: send(follower, f"/{first}{PATH}", review(pool(4)))[0] == 404)
 
 
-def test_a_secret_that_is_deleted(cluster, replica, ns):
+def test_deleted_token_secret_is_created_again(cluster, replica, ns):
     c = replica("c", "--ca-settle", "2s").leads()
     registered(cluster)
     first = tokens(cluster, ns)[0]
@@ -151,7 +151,7 @@ def test_a_secret_that_is_deleted(cluster, replica, ns):
 
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
 @pytest.mark.parametrize("kind", ["silent", "record", "hello"])
-def test_creates_beside_a_crowd(cluster, replica, kind, sources):
+def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, sources):
     """2,000 connections that send no request, before and after the TLS handshake."""
     c = replica("c").leads()
     registered(cluster)
@@ -196,7 +196,7 @@ def threads(n, run):
             t.join()
 
 
-def test_a_thousand_claims_of_strangers(cluster, replica, ns):
+def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
     """Before: each left its ranges in the ConfigMap of claims, which was full after 27 s, and every create was refused then."""
     c = replica("c").leads()
     registered(cluster)
@@ -217,7 +217,7 @@ def test_a_thousand_claims_of_strangers(cluster, replica, ns):
     assert c.metrics()["unirail_controller_reviews_strangers_total"] == 1000
 
 
-def test_reviews_that_cost_much(cluster, replica, ns):
+def test_costly_reviews_delay_neither_lease_nor_probes(cluster, replica, ns):
     """A client with the token sends reviews just below the size that a child process parses, and larger ones, over
     many connections. The Lease is renewed meanwhile, and each probe is answered within a second."""
     c = replica("c", "--lease", "6s", "--lease-renew", "4s", "--lease-retry", "1s").leads()
@@ -268,7 +268,7 @@ def test_reviews_that_cost_much(cluster, replica, ns):
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
-def test_upgrade_from_a_controller_without_token_paths(cluster, replica, ns):
+def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
     """A rolling upgrade: an old replica, which registered paths without a token, still leads; a new replica serves
     these paths until it leads itself and registers its own, and refuses them then."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
@@ -296,7 +296,7 @@ def test_upgrade_from_a_controller_without_token_paths(cluster, replica, ns):
                for kind in ("mutating", "validating") for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"])
 
 
-def test_client_certificates(cluster, replica, ns, tmp_path):
+def test_connection_without_a_client_certificate_is_refused(cluster, replica, ns, tmp_path):
     """With webhook-client-ca a connection without a certificate of that CA is refused in the handshake, whatever path it has."""
     pki, others = Pki(tmp_path / "clients"), Pki(tmp_path / "others")
     c = replica("c", "--webhook-client-ca", pki.ca).leads()
@@ -320,7 +320,7 @@ def test_client_certificates(cluster, replica, ns, tmp_path):
     assert status(others.leaf("apiserver", "DNS:apiserver", "clientAuth")) is None
 
 
-def test_client_ca_without_a_certificate(cluster, replica, tmp_path):
+def test_missing_client_ca_is_reported(cluster, replica, tmp_path):
     (tmp_path / "ca").write_text("none")
     with pytest.raises(AssertionError, match="webhook-client-ca"):
         replica("c", "--webhook-client-ca", tmp_path / "ca")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large objects of tenants, past admission: controller and agent start, keep little of them, and say what they leave out."""
+"""Large objects of tenants, past admission: controller and agent start, store only small parts of the objects, and report what they skip."""
 import os
 import pathlib
 
@@ -53,7 +53,7 @@ def reasons(cluster, path):
         more = "&continue=" + page["metadata"]["continue"]
 
 
-def test_large_definitions(cluster, ns, closing, tmp_path):
+def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_path):
     path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs"
     names = [f"large-{i}" for i in range(COUNT)]
     try:
@@ -73,7 +73,7 @@ def test_large_definitions(cluster, ns, closing, tmp_path):
             cluster.request("DELETE", f"{path}/{name}")
 
 
-def test_many_labels(cluster, ns, closing, tmp_path):
+def test_many_labels_cost_little_cpu_time(cluster, ns, closing, tmp_path):
     """60,000 labels of a namespace, a pod and a pool: the CPU time stays low, and the leader stays the same."""
     c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start().leads()
     cluster.ok("POST", "/api/v1/nodes", {"metadata": {"name": f"{ns}-node"}})
@@ -114,7 +114,7 @@ def test_many_labels(cluster, ns, closing, tmp_path):
     cluster.request("DELETE", f"/api/v1/nodes/{ns}-node")
 
 
-def test_large_definitions_come_back(cluster, ns, closing, tmp_path, proxy):
+def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_path, proxy):
     """A skipped object keeps its condition through a new list, which does not read it again; made smaller it is followed at once,
     and so is one that its namespace had no room for, when there is room and it changes."""
     path, nads = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", NADS.format(ns)

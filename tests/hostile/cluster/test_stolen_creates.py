@@ -45,20 +45,20 @@ READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE
 
 @pytest.mark.parametrize("account", ["unirail-controller", "unirail-agent"])
 @pytest.mark.parametrize("what", CREATES)
-def test_creates(deployed, account, what):
+def test_controller_token_creates_nothing_else(deployed, account, what):
     path, body = CREATES[what]
     status, answer = deployed.request("POST", path, body, token=deployed.token("unirail", account))
     assert status == 403, answer
 
 
 @pytest.mark.parametrize("path", READS)
-def test_reads(deployed, path):
+def test_controller_token_reads_no_other_secret(deployed, path):
     assert deployed.request("GET", path, token=deployed.token("unirail", "unirail-controller"))[0] == READS[path]
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"annotations": {"kubernetes.io/service-account.name": "unirail-agent"}}},
                                   {"type": "kubernetes.io/service-account-token"}])
-def test_an_own_secret_becomes_no_token(deployed, body):
+def test_own_secret_cannot_become_a_token(deployed, body):
     """Neither by its annotation, since its type is immutable, nor by its type."""
     path = f"{CORE}/secrets/unirail-controller-token"
     deployed.request("PATCH", path, body, token=deployed.token("unirail", "unirail-controller"), type="application/merge-patch+json")

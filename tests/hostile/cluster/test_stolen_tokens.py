@@ -44,7 +44,7 @@ class World:
         wait(self.is_enforced)
 
     def is_enforced(self):
-        """A policy counts a moment after it was written."""
+        """Waits until the policies are in force, shortly after they were written."""
         probes = (("no node", "PATCH", "/api/v1/namespaces/unirail/pods/unirail-agent-n1/status", note("x", "y")),
                   ("no node", "POST", BLOCKS, block("probe-0", "n1")), ("no node", "POST", ENDPOINTS, endpoint("probe", "n1")),
                   ("no node", "POST", POOLS, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
@@ -60,7 +60,7 @@ class World:
         return self.cluster.kubeconfig(path, {"tokenFile": token})
 
     def send(self, who, method, path, body=None, type=None):
-        """(status, message), with a stolen token alone: no certificate."""
+        """Returns (status, message) of a request with the stolen token and without a client certificate."""
         context = ssl.create_default_context(cafile=self.cluster.pki.ca)
         c = http.client.HTTPSConnection("127.0.0.1", self.cluster.port, context=context, timeout=30)
         default = JSON_PATCH if isinstance(body, list) else MERGE if method == "PATCH" else "application/json"
@@ -124,7 +124,7 @@ def stolen():
 
 @pytest.fixture
 def fresh(stolen):
-    """Without the objects of the test before."""
+    """Deletes the objects of the previous test."""
     cluster = stolen.cluster
     for path in (BLOCKS, POOLS, ENDPOINTS, NADS, PODS):
         for o in cluster.ok("GET", path)["items"]:
@@ -132,7 +132,7 @@ def fresh(stolen):
     return stolen
 
 
-def test_pods(fresh):
+def test_agent_token_writes_one_annotation_of_its_pods(fresh):
     """The one annotation of the own node's pods."""
     at = {}
     for node in ("n1", "n2"):
@@ -154,7 +154,7 @@ def test_pods(fresh):
         fresh.refused("n1", "forbidden", method, path, body)
 
 
-def test_nodes(fresh):
+def test_agent_token_removes_stale_resources_of_its_node(fresh):
     """Extended resources that count 0, of the own Node."""
     own, other = (f"/api/v1/nodes/{n}/status" for n in ("n1", "n2"))
     has = {"rdma/a": "0", "rdma/b": "4", "rdma/c": "0", "cpu": "0"}
@@ -173,7 +173,7 @@ def test_nodes(fresh):
         fresh.refused("n1", "forbidden", method, path, body)
 
 
-def test_blocks_of_others(fresh):
+def test_agent_token_only_exchanges_addresses_of_other_blocks(fresh):
     """What agents need to exchange addresses, and no more."""
     fresh.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
         "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
@@ -209,7 +209,7 @@ def test_blocks_of_others(fresh):
     fresh.refused("no node", "the agent's token names no node", "PATCH", at, put(20, "n1/x"))
 
 
-def test_own_blocks(fresh):
+def test_agent_token_writes_its_blocks_except_borrowed_entries(fresh):
     """Every field except those of addresses that other nodes have."""
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
@@ -243,7 +243,7 @@ def test_own_blocks(fresh):
     fresh.refused("no node", "the agent's token names no node", "POST", BLOCKS, block("p-2", "n1"))
 
 
-def test_endpoints(fresh):
+def test_agent_token_writes_endpoints_of_its_node(fresh):
     """Those of its own node, and the fields by which a retained address is requested."""
     fresh.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     fresh.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
@@ -270,7 +270,7 @@ def test_endpoints(fresh):
     fresh.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
 
 
-def test_pools(fresh):
+def test_agent_token_writes_two_annotations_of_pools(fresh):
     """The block size, once, and the number of addresses that an application requests of its automatic pool."""
     fresh.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
@@ -296,7 +296,7 @@ def test_pools(fresh):
     fresh.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
 
 
-def test_networks(fresh):
+def test_controller_token_writes_its_networks_only(fresh):
     """The controller's token writes those of SpiderMultusConfigs, and adopts those without a controller."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
     fresh.refused("controller", only, "POST", NADS, nad("x"))
@@ -316,7 +316,7 @@ def test_networks(fresh):
     fresh.allowed("controller", "DELETE", f"{NADS}/y")
 
 
-def test_agents_at_work(fresh, closing, tmp_path):
+def test_agents_work_under_the_policies(fresh, closing, tmp_path):
     """Under the policies two agents allocate, borrow, give back, and move kept addresses, and are refused nothing."""
     nodes = fresh.nodes
     nodes.pool("wide", "172.16.1.0/24")
@@ -354,7 +354,7 @@ def test_agents_at_work(fresh, closing, tmp_path):
         assert not agent.said("unirail allows an agent"), agent.log.read_text()[-3000:]
 
 
-def test_a_controller_at_work(fresh, closing, tmp_path):
+def test_controller_works_under_the_policies(fresh, closing, tmp_path):
     """It writes, adopts and removes networks and reviews pools; the block size that an agent writes for an older pool passes policies and webhook."""
     cluster, smcs = fresh.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
     fresh.nodes.pool("old", "172.16.7.0/24")  # before there are webhooks: nothing was filled in

@@ -68,7 +68,7 @@ def refused(lab, agent, definition, *contains, **more):
     lab.ok("DEL", c, pod, ifname="eth0")
 
 
-def test_multus_with_plugins_of_a_volume(lab, agent, volume, tmp_path):
+def test_multus_with_plugins_of_a_volume_is_refused(lab, agent, volume, tmp_path):
     seen = tmp_path / "root"
     spy(volume / "mine", seen)
     definition = {"cniVersion": "1.0.0", "name": "evil", "type": "multus", "binDir": str(volume),
@@ -80,7 +80,7 @@ def test_multus_with_plugins_of_a_volume(lab, agent, volume, tmp_path):
 
 
 @pytest.mark.parametrize("plugin", ["multus-shim", "unirail-cni", "ifacer"])
-def test_plugins_that_act_on_the_node(lab, agent, plugin):
+def test_plugins_that_change_the_node_are_refused(lab, agent, plugin):
     links = link_names(lab.node)
     refused(lab, agent, {"cniVersion": "1.0.0", "name": "evil", "plugins": [
         {"type": plugin, "interfaces": ["rail0"], "vlanID": 100}, {"type": "macvlan", "master": "rail0.100"}]},
@@ -89,7 +89,7 @@ def test_plugins_that_act_on_the_node(lab, agent, plugin):
 
 
 @pytest.mark.parametrize("where", ["binary", "folder"])
-def test_a_plugin_that_others_can_change(lab, agent, tmp_path, where):
+def test_plugin_writable_by_other_users_is_not_executed(lab, agent, tmp_path, where):
     """The same plugin is executed once only root can change it."""
     folder, seen = tmp_path / "bin", tmp_path / "root"
     folder.mkdir()
@@ -111,7 +111,7 @@ def test_a_plugin_that_others_can_change(lab, agent, tmp_path, where):
     lab.delete(c, pod, ifname="eth0")
 
 
-def test_a_plugin_by_its_path(lab, agent, volume, tmp_path):
+def test_plugin_named_by_its_path_is_refused(lab, agent, volume, tmp_path):
     seen = tmp_path / "root"
     spy(volume / "mine", seen)
     for name in (str(volume / "mine"), "../" * 12 + str(volume / "mine")[1:]):
@@ -120,7 +120,7 @@ def test_a_plugin_by_its_path(lab, agent, volume, tmp_path):
     assert not seen.exists()
 
 
-def test_folders_files_and_sockets_of_the_node(lab, agent, volume):
+def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
     """Each key of each plugin that names something of the node, in definitions that are right otherwise."""
     at = str(volume / "x")
     ipam = {"pool_dir": at, "state_dir": at, "server_state_dir": at, "hostlocal_dir": at, "ipam_unix_socket_path": at,
@@ -156,7 +156,7 @@ def test_log_files_are_not_written(lab, agent, volume):
 
 @pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize("kind", ["macvlan", "bridge", "ptp"])
-def test_an_ipam_that_makes_interfaces(lab, agent, kind, trusted):
+def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
     """A process that executes itself without end, for the author of the definition."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
@@ -166,7 +166,7 @@ def test_an_ipam_that_makes_interfaces(lab, agent, kind, trusted):
 
 
 @pytest.mark.parametrize("kind", ["macvlan", "vlan", "host-device", "sriov", "ib-sriov", "ipoib", "tuning", "multus", "bridge"])
-def test_a_plugin_alone_whose_ipam_makes_interfaces(lab, kind):
+def test_single_plugin_with_an_interface_plugin_as_ipam_is_refused(lab, kind):
     pod = lab.pod()
     c = {"cniVersion": "1.0.0", "name": "n", "type": "macvlan", "master": "rail0", "ipam": {"type": kind}}
     lab.fail("ADD", c, pod, 7, contains=[f"conf.ipam.type is '{kind}', which makes interfaces"])
@@ -184,7 +184,7 @@ def circle(lab, plugin, conf=None):
     return folder, calls
 
 
-def test_plugins_that_execute_one_another(lab):
+def test_circle_of_plugins_ends_with_an_error(lab):
     """The node's own configuration, in a circle: it ends with one line that names the reason."""
     c = {"cniVersion": "1.0.0", "name": "n", "type": "unirail-cni", "networks": [{"name": "again", "type": "mine"}],
          "binDir": str(lab.tmp / "circle")}
@@ -194,7 +194,7 @@ def test_plugins_that_execute_one_another(lab):
     assert 8 <= calls.read_text().count(".") < 100
 
 
-def test_an_ipam_that_executes_its_caller(lab):
+def test_ipam_that_executes_its_caller_ends_with_an_error(lab):
     """An unknown plugin `mine` executes unirail's macvlan, whose ipam.type is `mine`."""
     folder, calls = circle(lab, "macvlan")
     (folder / "macvlan").symlink_to(lab.plugins / "macvlan")
@@ -203,7 +203,7 @@ def test_an_ipam_that_executes_its_caller(lab):
     assert 8 <= calls.read_text().count(".") < 100 and link_names(pod.ns) == ["lo"]
 
 
-def test_what_tenants_have_today(lab, agent):
+def test_untrusted_definitions_of_today_still_work(lab, agent):
     """Definitions that the agent does not mark as trusted, as all existing ones."""
     definition = rail("rail0")
     definition["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}, "mtu": 1400},
@@ -217,7 +217,7 @@ def test_what_tenants_have_today(lab, agent):
     assert lab.used() == {}
 
 
-def test_a_trusted_definition_names_what_it_likes(lab, agent):
+def test_trusted_definition_may_name_files_of_the_node(lab, agent):
     network(lab, agent, rail("rail0", ipam=lab.ipam("rail0")), trusted=True)
     pod, c = lab.pod(), conf(lab, agent)
     lab.add(c, pod, ifname="eth0")

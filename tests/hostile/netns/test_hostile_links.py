@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that a netconf names, where another user of the node has put a symbolic link or a FIFO.
+"""Directories that a netconf names, in which another user of the node has created a symbolic link or a FIFO.
 
 Before: root's files were made wherever the link led, and a lock or log could be a FIFO.
 """
@@ -35,14 +35,14 @@ def refused(lab, conf, *contains):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_data_dir_below_a_link_of_another_user(lab, disk):
+def test_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
     link(disk / "theirs", disk / "secret", WHO)
     for folder in (disk / "theirs", disk / "theirs" / "below"):
         refused(lab, local(folder), f"'{disk}/theirs'")
     assert list((disk / "secret").iterdir()) == []
 
 
-def test_data_dir_whose_network_is_a_link(lab, disk):
+def test_network_directory_that_is_a_link_is_refused(lab, disk):
     """In place of the network's directory."""
     link(disk / "real" / "net", disk / "secret", WHO)
     refused(lab, local(disk / "real"), f"'{disk}/real/net'")
@@ -50,7 +50,7 @@ def test_data_dir_whose_network_is_a_link(lab, disk):
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])
-def test_data_dir_below_roots_link_that_others_can_replace(lab, disk, mode):
+def test_data_dir_below_a_replaceable_link_is_refused(lab, disk, mode):
     (disk / "open").mkdir()
     (disk / "open").chmod(mode)
     link(disk / "open" / "link", disk / "secret", 0)
@@ -61,7 +61,7 @@ def test_data_dir_below_roots_link_that_others_can_replace(lab, disk, mode):
     lab.delete(conf, pod)
 
 
-def test_data_dir_below_the_administrators_link(lab, disk):
+def test_data_dir_below_the_administrators_link_is_used(lab, disk):
     """For example to another disk."""
     link(disk / "admin", "real", 0)
     pod, conf = lab.pod(), local(disk / "admin" / "networks")
@@ -71,7 +71,7 @@ def test_data_dir_below_the_administrators_link(lab, disk):
     assert not (disk / "real" / "networks" / "net" / "10.9.0.2").exists()
 
 
-def test_state_dir_below_a_link_of_another_user(lab, disk):
+def test_state_dir_below_a_link_of_another_user_is_refused(lab, disk):
     link(disk / "theirs", disk / "secret", WHO)
     conf = {"cniVersion": "1.0.0", "name": "net", "type": "macvlan", "master": "rail0",
             "ipam": {"type": "whereabouts", "range": "10.9.0.0/24", "state_dir": str(disk / "theirs" / "state")}}
@@ -79,7 +79,7 @@ def test_state_dir_below_a_link_of_another_user(lab, disk):
     assert list((disk / "secret").iterdir()) == []
 
 
-def test_tuning_data_dir_below_a_link_of_another_user(lab, disk):
+def test_tuning_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
     link(disk / "theirs", disk / "secret", WHO)
     pod, conf = lab.pod(), local(disk / "real")
     prev = lab.add(conf, pod)
@@ -90,7 +90,7 @@ def test_tuning_data_dir_below_a_link_of_another_user(lab, disk):
     lab.delete(conf, pod)
 
 
-def test_a_log_file_that_is_a_link_of_another_user(lab, disk):
+def test_log_file_that_is_a_link_of_another_user_is_refused(lab, disk):
     link(disk / "log", disk / "secret" / "log", WHO)
     pod = lab.pod()
     conf = local(disk / "real")
@@ -100,7 +100,7 @@ def test_a_log_file_that_is_a_link_of_another_user(lab, disk):
     assert list((disk / "secret").iterdir()) == []
 
 
-def test_a_lock_that_is_a_fifo(lab, disk):
+def test_lock_that_is_a_fifo_is_refused(lab, disk):
     (disk / "real" / "net").mkdir()
     os.mkfifo(disk / "real" / "net" / "lock")
     lab.fail("ADD", local(disk / "real"), lab.pod(), contains=[f"'{disk}/real/net/lock' is a FIFO, wants a regular file"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at the ports of agent and controller: crowds of slow connections beside the requests of a kubelet.
+"""Unauthorized clients at the ports of agent and controller: crowds of slow connections beside the requests of a kubelet.
 
 Before: 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
 """
@@ -82,19 +82,19 @@ def beside(daemon, kind, sources, port, n, path):
 
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_probes_beside_a_crowd(agent, kind, sources):
+def test_probes_are_answered_beside_a_crowd(agent, kind, sources):
     """2,000 hostile connections a kind, from one address, from the kubelet's own, from 200."""
     beside(agent, kind, sources, agent.health, 1000, "/healthz")
 
 
 @pytest.mark.parametrize("kind", ["heads", "byte", "chunk", "pipeline"])
-def test_probes_beside_a_crowd_that_fills_buffers(agent, kind):
+def test_probes_are_answered_beside_connections_that_fill_buffers(agent, kind):
     """Each connection holds as much of the agent's memory as it can. Before: 384 requests without the last byte of
     their body blocked every probe, and heads of 16 KiB took 8 MB."""
     beside(agent, kind, MANY, agent.health, 1000, "/healthz")
 
 
-def test_scrapes_beside_a_crowd(agent):
+def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
     """Answers of many kilobytes that no client reads. Before: the agent kept a copy for each connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
@@ -103,7 +103,7 @@ def test_scrapes_beside_a_crowd(agent):
 ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
-def test_stranger_at_the_health_port_learns_no_names(tmp_path):
+def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
     """The reason why an agent is not ready names objects and paths: it is for callers on loopback. Before: for every caller."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
