@@ -39,10 +39,10 @@ struct collecting {
 	/* Every attachment that a network may have of a running container. */
 	struct cni_attachment *valid;
 	size_t n_valid;
-	char **names; /* what these point to */
+	char **names; /* strings to which `valid` points */
 	size_t n_names;
 	const char *unknown; /* a running container without a record; NULL: none */
-	struct err first;    /* what failed first */
+	struct err first;    /* the first failure */
 };
 
 static void keep_nothing(void *p)

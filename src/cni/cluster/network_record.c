@@ -46,7 +46,7 @@ static int check_dir(int fd, const char *path, struct err *e)
 		       path);
 }
 
-/* -ENOENT: there is none. */
+/* -ENOENT: the directory does not exist. */
 static int open_dir(const struct root *r, const char *path, struct err *e)
 {
 	auto_fd int fd = file_open(r, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, e);

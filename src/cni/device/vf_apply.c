@@ -32,11 +32,11 @@ static bool is_zero(const struct mac *mac)
 	return true;
 }
 
-/* A job as it goes: want.set is what is still to be done. */
+/* State of a job: want.set has the attributes that are still to be set. */
 struct work {
 	struct vf_job job;
 	unsigned int attrs[VF_ATTRS_MAX];
-	size_t first, n; /* its messages in the batch */
+	size_t first, n; /* messages of the job in the batch */
 };
 
 static void put_all(struct work *list, size_t n, struct nl_batch *b)
@@ -47,7 +47,7 @@ static void put_all(struct work *list, size_t n, struct nl_batch *b)
 	}
 }
 
-/* Some drivers know no way back to a MAC of the VF's choice. */
+/* Some drivers cannot return to a MAC that the VF chooses. */
 static bool take_instead(struct work *w, unsigned int attr)
 {
 	struct vf_job *j = &w->job;
@@ -61,7 +61,7 @@ static bool take_instead(struct work *w, unsigned int attr)
 	return true;
 }
 
-/* `first`: whether e is about this message. */
+/* first: e already describes the error of this message. */
 static int fatal(const struct work *w, unsigned int attr, int code, bool first, struct err *e)
 {
 	if (!first || !e)
@@ -78,7 +78,7 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 	return code;
 }
 
-/* 0: all messages worked; 1: some are to be tried again. */
+/* Returns 0: all messages succeeded; 1: some must be retried. */
 static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *bad, struct err *e)
 {
 	bool first = true, again = false;
@@ -98,7 +98,7 @@ static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *
 	return again;
 }
 
-/* Sets that did not take effect remain to be done. */
+/* Attributes that did not take effect are set again. */
 static int read_back(struct nl_wire *w, struct work *list, size_t n, bool busy, size_t *bad,
 		     struct err *e)
 {
@@ -318,7 +318,8 @@ struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info 
 		back.set &= ~(unsigned int)VF_ATTR_TRUST | asked;
 	}
 	back.set = vf_plan_missing(&back, now);
-	/* Reported then, and not now: only what was changed needs to be changed back. */
+	/* An attribute that was reported before the ADD and is not reported now: only a changed one
+	 * must be restored. */
 	if (now->spoofchk < 0)
 		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | asked;
 	if (now->trust < 0)

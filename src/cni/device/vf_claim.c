@@ -332,7 +332,7 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 	if (code < 0)
 		return code;
 	p.dpdk = !*p.netdev && pci_driver_is_dpdk(p.pci.driver);
-	/* -ENODEV: /sys is another namespace's than the wire. */
+	/* -ENODEV: /sys belongs to another namespace than the netlink socket. */
 	if (w && *p.pf.name)
 		code = link_get(w, p.pf.name, &p.pf, e);
 	if (code < 0 && code != -ENODEV)

@@ -29,14 +29,14 @@ int vf_owner_read(const struct root *root, const char *bdf, char **netns, struct
 int vf_owner_write(const struct root *root, const char *bdf, const char *netns, struct err *e);
 int vf_owner_remove(const struct root *root, const char *bdf,
 		    struct err *e); /* absent is success */
-/* Whether a namespace can still be opened; if unknown, it counts as existing. */
+/* Returns whether a namespace can still be opened; if this is unknown, true. */
 bool vf_owner_lives(const char *netns);
 
 /* Finds the record of a VF in `store`, or in any store (NULL): preferably the one for `netns`,
  * else any of this VF. false: none. */
 bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
 		  const char *netns, struct vf_record *ret);
-/* Whether another attachment owns the VF, of this pod or another one. */
+/* Returns whether another attachment owns the VF, of this pod or another one. */
 bool vf_record_is_others(const struct root *root, const char *bdf, const char *container,
 			 const char *ifname);
 /* The namespace of the live pod that owns the VF, by allocation file or record; the caller frees

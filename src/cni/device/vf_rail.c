@@ -28,7 +28,7 @@ void vf_rail_free(struct vf_rail *v)
 	free(v);
 }
 
-/* All at once: their locks have an order. */
+/* Locks all VFs in one call, because the locks have an order. */
 int vf_rail_lock(struct attach *a, const struct link_driver *k,
 		 const char *(*id)(const struct rail *), struct err *e)
 {

@@ -8,8 +8,9 @@
 #include "cni/device/vf_record.h"
 
 struct vf_rail {
-	int lock;      /* from vf_lock(); -1: not held */
-	int node_lock; /* ib-sriov's, for all VFs of the node; -1: not held, or by another rail */
+	int lock; /* from vf_lock(); -1: not held */
+	/* ib-sriov: lock of all VFs of the node; -1: not held, or held by another attachment */
+	int node_lock;
 	struct vf_place place;
 	struct vf_info now;	 /* as the PF reports; now.mac.len 0: no PF netdev */
 	struct vf_record record; /* state before the ADD; record.file NULL: not on disk */

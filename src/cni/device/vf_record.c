@@ -107,7 +107,7 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 	put_guids(o, &r->was);
 	put_str(o, "pod", r->pod);
 	put_str(o, "rdma", r->rdma);
-	/* Go's booleans cannot say that the driver does not tell. */
+	/* A Go boolean cannot express that the driver does not report the attribute. */
 	jo_kint(o, "spoofchk", r->was.spoofchk);
 	jo_kint(o, "trust", r->was.trust);
 	jo_kbool(o, "up", r->up);
@@ -121,7 +121,7 @@ static char *dup(const char *s)
 
 static int take_guid(const char *text, const char *key, uint64_t *ret, struct err *e)
 {
-	/* All zero is a GUID that was never set. */
+	/* A GUID of all zeros was never set. */
 	if (strcmp(text, "00:00:00:00:00:00:00:00") == 0)
 		*ret = 0;
 	else if (vf_guid_parse(span_of(text), ret) < 0)
@@ -295,7 +295,7 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 		auto_vf_record struct vf_record r = {0};
 		struct err reason = ERR_INIT;
 
-		/* pci/, and what a kill left of a temporary file */
+		/* pci/, and temporary files of killed processes */
 		if (names[i][0] == '.' || strcmp(names[i], "pci") == 0)
 			continue;
 		if (load(root, s, names[i], &r, &reason) >= 0)

@@ -24,7 +24,7 @@ struct vf_record {
 	char *file; /* file name; NULL: not on disk yet */
 	char *network;
 	char device[PCI_BDF_MAX]; /* the VF */
-	char pf[LINK_NAME_MAX];	  /* name of its PF's netdev at that time; "": none */
+	char pf[LINK_NAME_MAX];	  /* name of the PF's netdev at the ADD; "": none */
 	uint32_t mtu;		  /* in the pod */
 	struct mac pod_mac;	  /* the requested MAC; len 0: none */
 	unsigned int asked;	  /* VF_ATTR_* that the pod was given (cni/device/vf_plan.h) */
@@ -38,9 +38,10 @@ struct vf_record {
 	/* only in records written by unirail */
 	bool by_unirail;
 	char *container, *ifname, *netns;
-	char *pod;	/* "namespace/name"; NULL: not known */
-	char *boot;	/* which boot of the kernel: VFs do not outlive it */
-	char *instance; /* which of the functions that had this address since then */
+	char *pod;  /* "namespace/name"; NULL: not known */
+	char *boot; /* boot id of the kernel: VFs do not survive a reboot */
+	/* identifies the function among those that had this PCI address since boot */
+	char *instance;
 	char alias[LINK_ALIAS_MAX];
 	char **altnames;
 	size_t n_altnames;

@@ -26,7 +26,8 @@ static bool by_device(const struct link *l, const struct vf_record *r)
 	return strcmp(l->device, r->device) == 0;
 }
 
-/* A kernel that does not tell devices. The original leaves no alias; but hardware has no kind. */
+/* The kernel does not report devices. The original leaves no alias, but a hardware link has no
+ * kind. */
 static bool by_name(const struct link *l, const struct vf_record *r)
 {
 	if (*l->device || !r->ifname || strcmp(l->name, r->ifname) != 0)
@@ -34,7 +35,7 @@ static bool by_name(const struct link *l, const struct vf_record *r)
 	return r->by_unirail ? strcmp(l->alias, r->name) == 0 : !*l->kind;
 }
 
-/* Where /sys is not the wire's namespace's. */
+/* Used if /sys belongs to another namespace than the netlink socket. */
 static bool by_alias(const struct link *l, const struct vf_record *r)
 {
 	return !*l->device && r->by_unirail && *r->name && strcmp(l->alias, r->name) == 0;
@@ -154,14 +155,14 @@ static int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_pl
 	code = vf_get(h->host, p->pf.index, p->pf.name, p->number, &now, &reason);
 	if (code == -ENOENT || code == -EOPNOTSUPP || code == -ENODEV)
 		return no_way(r, reason.text);
-	/* Not the driver's refusal: the next time there is an answer. */
+	/* The PF did not answer, so the driver did not refuse: the next restore tries again. */
 	if (code < 0)
 		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
 	job.want = vf_plan_restore(&r->was, &now, r->asked);
 	return vf_apply(h->host, &job, 1, NULL, e);
 }
 
-/* --- netdev and all --- */
+/* --- the netdev, and the whole VF --- */
 
 static int bring_netdev(const struct vf_restore_state *h, const struct vf_record *r,
 			const struct vf_place *p, bool up, struct err *e)
@@ -263,14 +264,14 @@ static bool has(char *const *names, size_t n, const char *name)
 	return false;
 }
 
-/* Conflicts with a name on the host, or was added by the pod. */
+/* Returns whether the name conflicts with a name on the host, or was added by the pod. */
 static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
 {
 	return strcmp(altname, r->name) == 0 ||
 	       (in_pod && r->by_unirail && !has(r->altnames, r->n_altnames, altname));
 }
 
-/* Down, with the MTU of before, and without the alternative names that may not stay. */
+/* Sets the link down, restores its MTU, and removes conflicting alternative names. */
 static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct vf_found *f,
 		      struct err *e)
 {
@@ -302,7 +303,7 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 				*e = reason;
 			return code;
 		}
-	/* The PF's may have become smaller meanwhile. */
+	/* The maximum MTU of the PF may have been reduced since. */
 	log_warn("MTU of the VF is left as it is", LOG_S("link", l->name),
 		 LOG_S("why", reason.text));
 	return 0;
@@ -398,7 +399,7 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 	struct err reason = ERR_INIT;
 	int code, mac;
 
-	/* Already on the host and restored. */
+	/* The netdev is already on the host and restored. */
 	if (f->where == VF_ON_NODE && !f->leftover)
 		return 0;
 	code = make_ready(w, r, f, e);
@@ -415,7 +416,7 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 	return code < 0 ? code : finish(h, r, e);
 }
 
-/* State of a VF from the device itself, when its record is lost. */
+/* Determines the state of a VF from the device itself, if its record is lost. */
 
 static bool is_free(const struct root *root, const char *bdf)
 {
@@ -426,7 +427,7 @@ static bool is_free(const struct root *root, const char *bdf)
 	       !vf_record_of(root, NULL, bdf, NULL, &r);
 }
 
-/* A VF of the same PF that no pod owns. */
+/* Finds a VF of the same PF that no pod owns. */
 static bool find_sibling(const struct vf_restore_state *h, const struct vf_place *p,
 			 struct vf_info *now, struct vf_info *sibling)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of VFs as sriov and ib-sriov write them, read. */
+/* Parses the records of VFs that sriov and ib-sriov write. */
 #include "cni/device/vf_stores.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static void take_state(const struct state *s, struct vf_record *r)
 	was->trust = s->trust;
 	was->n_vlans = 1;
 	was->vlans[0] = (struct vf_vlan){(uint16_t)s->vlan, (uint8_t)s->qos, (uint16_t)s->proto};
-	/* Before version 2.8 there was no protocol. */
+	/* Before version 2.8 the file had no protocol. */
 	if (!s->proto)
 		was->vlans[0].proto = VF_VLAN_8021Q;
 	was->min_rate = (uint32_t)s->min_rate;
@@ -180,7 +180,7 @@ static const struct json_field ib_record_fields[] = {
 static const struct json_table ib_record_table = {ib_record_fields, JSON_GO,
 						  sizeof(struct ib_record_raw)};
 
-/* What the original puts back: GUIDs, and a link state that goes to auto. */
+/* State that the original restores: GUIDs, and the link state auto. */
 static int take_legacy(const struct ib_record_raw *ib_record_raw, struct vf_record *r,
 		       struct err *e)
 {
@@ -213,7 +213,7 @@ static int ib_record_take_all(struct json_doc *d, const struct ib_record_raw *ib
 	code = take_legacy(ib_record_raw, r, e);
 	if (code >= 0)
 		code = vf_record_take(d, ib_record_raw->own, r, e);
-	/* The original's wins: it is what moves back. */
+	/* The value of the original takes precedence, since the original moves the device back. */
 	if (code >= 0 && ib_record_raw->rdma.host_name &&
 	    !str_copy(r->rdma, sizeof(r->rdma), ib_record_raw->rdma.host_name))
 		code = err_set(e, -EINVAL, "RdmaNetState.sandboxRdmaDevName is too long");

@@ -19,23 +19,27 @@
 #include "cni/attach/attach.h"
 
 struct chained_call {
-	const struct cni_call *call; /* environment: container id, netns, CNI_ARGS, root, GC's list */
+	/* environment: container id, netns, CNI_ARGS, root, list of valid attachments for GC */
+	const struct cni_call *call;
 	struct json_doc *doc;
 	const struct json *conf; /* the plugin's own object */
 	/* runtimeConfig of the runtime: only the keys that conf.capabilities declares are used. NULL: it
 	 * is in conf already, as in a process of its own. */
 	const struct json *runtime;
-	const char *network; /* the network's name; in an all-in-one not the call's */
+	/* name of the network; in unirail-cni it differs from the call's name */
+	const char *network;
 	const char *ifname;
 	enum cni_version version;
 	bool has_prev;
-	int netns;	     /* the pod's; -1: it is gone (DEL only), or the plugin has META_HOST */
-	struct nl_wire *pod; /* into it; NULL when netns is -1 */
+	/* the pod's network namespace; -1: it does not exist (DEL only), or the plugin has
+	 * META_HOST */
+	int netns;
+	struct nl_wire *pod;  /* netlink socket of the pod's namespace; NULL if netns is -1 */
 	struct nl_wire *host; /* NULL for STATUS */
 };
 
 enum {
-	META_HOST = 1 << 0, /* has nothing to do with the pod's namespace */
+	META_HOST = 1 << 0, /* does not use the pod's namespace */
 };
 
 struct cni_meta {
@@ -54,14 +58,14 @@ struct cni_meta {
 	/* Reverts the changes recorded for attachments of m->network that are not in m->call->valid;
 	 * m->pod and m->host are NULL, m->ifname is "". NULL: nothing is kept. */
 	int (*gc)(const struct chained_call *m, struct err *e);
-	/* Whether an ADD could work; m->pod and m->host are NULL, m->ifname is "". */
+	/* Succeeds if an ADD could succeed; m->pod and m->host are NULL, m->ifname is "". */
 	int (*status)(const struct chained_call *m, struct err *e);
 };
 
 /* In the namespaces that `a` has open, for its call. */
 struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
 				    const struct json *conf, const char *ifname);
-/* What m->runtime or the conf has for a capability; NULL: nothing. */
+/* The value of m->runtime or the conf for a capability; NULL: none. */
 const struct json *chained_runtime(const struct chained_call *m, const char *capability);
 
 /* --- the applets: the kind of their plugin is a struct cni_meta --- */

@@ -13,7 +13,7 @@
 #include "cni/device/vf_claim.h"
 #include "kern/net/altname.h"
 
-/* host-device: into the pod. */
+/* host-device: moves a device into the pod. */
 
 struct runtime_conf {
 	const char *id;
@@ -150,7 +150,7 @@ static int find(struct nl_wire *w, const struct host_device_conf *c,
 	return 0;
 }
 
-/* A VF that sriov or ib-sriov gave to a pod that lives. */
+/* Refuses a VF that sriov or ib-sriov moved to a running pod. */
 static int check_owner(const struct root *root, const struct host_device_conf *c, struct err *e)
 {
 	const char *id = c->device || c->hwaddr.len || c->kernelpath ? NULL
@@ -215,7 +215,7 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 	return 0;
 }
 
-/* A device that is in a pod now is no reason to call the node unfit. */
+/* A device that is currently in a pod does not fail STATUS. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	auto_host_device struct host_device_files f = {0};
@@ -250,7 +250,7 @@ const struct cni_plugin cni_host_device =
 #define PCI "/sys/bus/pci/devices"
 #define AUX "/sys/bus/auxiliary/devices"
 
-/* One name of a folder: no way out of it. */
+/* Returns whether the string is a single file name, which cannot leave its directory. */
 static bool plain(const char *name)
 {
 	return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -388,7 +388,7 @@ void host_device_files_done(struct host_device_files *f)
 	*f = (struct host_device_files){0};
 }
 
-/* A VLAN interface has its device's address, and so have the ports of a bond. */
+/* A VLAN interface has the MAC of its device, and so do the ports of a bond. */
 static const struct link *by_mac(const struct mac *mac, const struct link *links, size_t n)
 {
 	const struct link *first = NULL;
@@ -437,7 +437,7 @@ static bool is_meant(const struct host_device_conf *c, const struct host_device_
 	return false;
 }
 
-/* default_device_exit_net() calls it dev<ifindex> when its name is taken. */
+/* default_device_exit_net() names the link dev<ifindex> if its name is taken. */
 static bool named_by_kernel(const char *name)
 {
 	return strncmp(name, "dev", 3) == 0 && name[3] &&

@@ -36,7 +36,7 @@ struct host_device_conf {
 	struct mac hwaddr;
 };
 
-/* What the node's files say. */
+/* State read from the files of the node. */
 struct host_device_files {
 	char **names; /* links that sysfs lists where the configuration points, sorted */
 	size_t n;
@@ -60,11 +60,11 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);
 
 /* --- pure --- */
-/* Which of the node's links is meant; NULL: none. */
+/* Returns the link of the node that the configuration names; NULL: none. */
 const struct link *host_device_pick(const struct host_device_conf *c,
 				    const struct host_device_files *f, const struct link *links,
 				    size_t n);
-/* Whether a link of the pod was moved there: its alias is its name on the node. */
+/* Returns whether a link of the pod was moved there: its alias is its name on the node. */
 bool host_device_is_moved(const struct link *l);
 /*
  * The device among the node's links that came back from a namespace that is gone, under its name in

@@ -12,9 +12,9 @@
 #include "kern/net/altname.h"
 #include "kern/sys/netns.h"
 
-/* host-device: a device is restored to the node. */
+/* host-device: restores a device to the node. */
 
-/* --- alternative names that were in the way --- */
+/* --- alternative names that were renamed because of a conflict --- */
 
 /* "<name on the node>.altname.<alternative name>": a conflicting name is as short as a link's
  * name. */
@@ -23,7 +23,7 @@ static bool aside_name(const char *host_netns, const char *altname, char ret[sta
 	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", host_netns, altname) < ALTNAME_MAX;
 }
 
-/* First the new one: a program that is killed in between leaves both. */
+/* The new name is added first: a program that is killed in between leaves both names. */
 void host_device_rename_conflicting(const struct link *l, const char *altname, struct nl_batch *b)
 {
 	char aside[ALTNAME_MAX];
@@ -60,8 +60,8 @@ static void restore_altname(struct nl_wire *w, const struct link *l, const char 
 		warn_lost(l->name, altname, reason.text);
 }
 
-/* Alternative names that were renamed, on a device that is back. One that another link has by
- * now is lost. */
+/* Restores renamed alternative names of a device that is back on the node. A name that another link
+ * has taken is lost. */
 static int restore_altnames(struct nl_wire *w, const char *name, struct err *e)
 {
 	char prefix[ALTNAME_MAX], **names = NULL;
@@ -85,7 +85,7 @@ static int restore_altnames(struct nl_wire *w, const char *name, struct err *e)
 
 /* --- the device --- */
 
-/* From the pod to the node: l is a link of the pod. */
+/* Moves a device from the pod to the node: l is a link of the pod. */
 static int move_to_host(struct attach *a, const struct link *l, const char *name, const char *alias,
 			struct err *e)
 {
@@ -105,7 +105,8 @@ static int move_to_host(struct attach *a, const struct link *l, const char *name
 	return nl_batch_commit(a->pod, b, e);
 }
 
-/* Whatever the message got done before it failed. */
+/* Finds the device in the pod, even if the message that moved it failed after a part of it took
+ * effect. */
 static const struct link *in_pod(const struct attach *a, const struct rail *rail)
 {
 	for (size_t i = 0; i < a->n_pod_links; i++) {
@@ -146,7 +147,8 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* Moved to the node under the pod's name, the device would be found by no later DEL. */
+/* Refuses to move the device while its name is taken: under the pod's name on the node, no later
+ * DEL would find it. */
 static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 {
 	struct link other;
@@ -234,7 +236,9 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* host-device: what a device was on the node, from its ADD until it is back. */
+/*
+ * host-device: the record of a device's state on the node, from ADD until the device is restored.
+ */
 
 #define DIR "/var/lib/cni/host-device"
 
@@ -330,7 +334,7 @@ static void forget(const struct root *root, const char *path)
 		log_warn("the record of a device stays", LOG_S("error", reason.text));
 }
 
-/* Another device may have the name by now. */
+/* Another device may have taken the name. */
 static bool is_same(const struct raw *r, const struct link *l)
 {
 	struct mac mac = {0};
@@ -344,7 +348,8 @@ static bool is_same(const struct raw *r, const struct link *l)
 
 /* --- ADD --- */
 
-/* Leases and what the kernel makes by itself are not restored. */
+/* Returns whether the address is recorded: DHCP leases and link-local addresses of the kernel are
+ * not restored. */
 static bool is_lasting(const struct addr *a)
 {
 	return addr_is_permanent(a) && !(a->net.ip.family == 6 && ip_is_link_local(&a->net.ip));
@@ -516,19 +521,19 @@ static void restore_address(struct attach *a, const struct raw_addr *raw, const 
 		return;
 	addr_add(b, l->index, l->name, &net, raw->no_prefix_route ? ADDR_NOPREFIXROUTE : 0);
 	r = nl_batch_commit(a->host, b, &reason);
-	/* The node's network manager may have been faster. */
+	/* The node's network manager may have added the address first. */
 	if (r < 0 && r != -EEXIST)
 		log_warn("an address of the device is not restored", LOG_S("link", l->name),
 			 LOG_S("address", raw->address), LOG_S("error", reason.text));
 }
 
-/* What no later try changes: it must not keep a pod from being deleted. */
+/* Errors that no later attempt changes must not prevent the deletion of a pod. */
 static bool is_final(int r)
 {
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
 }
 
-/* 1: done; 0: the device is not on the node. */
+/* Returns 1: restored; 0: the device is not on the node. */
 static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
@@ -552,7 +557,8 @@ static int restore(struct attach *a, const struct raw *r, struct err *e)
 	return 1;
 }
 
-/* After a reboot the device is as the node makes it. */
+/* Returns whether the record is from before a reboot: then the node has initialized the device
+ * itself. */
 static bool is_past(const struct root *root, const struct raw *r)
 {
 	char boot[40];
@@ -607,7 +613,7 @@ static void collect(void *arg, const char *path, const struct record *r)
 	if (!is_past(&c->call->root, &r->raw))
 		n = restore(c->a, &r->raw, &reason);
 	if (n < 0)
-		log_warn("GC", LOG_S("error", reason.text)); /* the next one tries again */
+		log_warn("GC", LOG_S("error", reason.text)); /* the next GC tries again */
 	else
 		forget(&c->call->root, path);
 }

@@ -57,7 +57,7 @@ void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b
 		set_up(b, p->vlan_index, p->vlan_name);
 }
 
-/* --- the reverse --- */
+/* --- undo --- */
 
 struct made {
 	struct nl_wire *w;
@@ -92,7 +92,7 @@ static int undo_up(void *arg, struct err *e)
 	return nl_batch_commit(m->w, b, e);
 }
 
-/* Out of the bond a port is left down; one that could not go in is up. */
+/* A port that leaves the bond is left down. A port that could not be enslaved is set up. */
 static int undo_port(void *arg, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -110,13 +110,13 @@ static void push(struct undo *u, const char *what, undo_fn fn, struct made m)
 	undo_push(u, what, fn, &m, sizeof(m));
 }
 
-/* --- carrying a plan out --- */
+/* --- execution of the plan --- */
 
 static int commit(const struct chained_call *m, struct nl_batch *b, struct err *e)
 {
 	int r = nl_batch_len(b) ? nl_batch_commit(m->host, b, e) : 0;
 
-	/* Another program made it between our look and now. */
+	/* Another program created the link after this process listed the links. */
 	if (r == -EEXIST)
 		err_default_kind(e, ERR_AGAIN);
 	/* "option not supported in mode", "invalid option value" */
@@ -172,7 +172,7 @@ static int do_bond(const struct chained_call *m, const struct ifacer_plan *p, in
 		r = make_bond(m, p, index, u, e);
 	if (r < 0)
 		return r;
-	/* Before: some ports may go in and others be refused. */
+	/* Pushed before the batch: some ports may be enslaved and others refused. */
 	if (p->bond_index && p->sets_bond_up)
 		push(u, "set the bond down", undo_up,
 		     made_of(m->host, *index, p->bond_name, false));
@@ -221,7 +221,8 @@ static int carry_out(const struct chained_call *m, const struct ifacer_conf *c,
 	return r;
 }
 
-/* Pods start side by side: one makes the links, the others find them whole. */
+/* Pods start concurrently: one ADD creates the links under this lock, the others find them
+ * complete. */
 static int lock(const struct chained_call *m, int *fd, struct err *e)
 {
 	int r = dir_make(&m->call->root, "/run/unirail", 0755, e);
@@ -305,7 +306,8 @@ static int status_kind(struct nl_wire *w, const char *kind, const char *module, 
 			"this kernel makes no links of kind '%s': modprobe %s", kind, module);
 }
 
-/* The interfaces are there, nothing stands in the way, and the kernel knows what is missing. */
+/* STATUS: the interfaces exist, no other link conflicts, and the kernel supports the missing link
+ * types. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct link *links = NULL;
@@ -342,7 +344,7 @@ const struct cni_meta chained_ifacer = {
 };
 const struct cni_plugin cni_ifacer = META_PLUGIN(ifacer, &ifacer_table);
 
-/* ifacer's decisions: which links a node lacks. */
+/* Decides which links the node lacks. */
 
 bool ifacer_wants_bond(const struct ifacer_conf *c)
 {

@@ -33,7 +33,7 @@ struct ifacer_conf {
 	bool has_bond;
 	const char *bond_name;
 	struct link_bond bond;	     /* mode and options */
-	char primary[LINK_NAME_MAX]; /* "": not given */
+	char primary[LINK_NAME_MAX]; /* "": not set */
 	char active_slave[LINK_NAME_MAX];
 };
 
@@ -46,35 +46,35 @@ struct ifacer_port {
 struct ifacer_plan {
 	/* the bond */
 	bool makes_bond, sets_bond_up;
-	int bond_index; /* 0: to be made */
+	int bond_index; /* 0: must be created */
 	const char *bond_name;
 	struct link_bond bond;
 	struct ifacer_port *ports; /* to be enslaved; owned */
 	size_t n_ports;
-	int active_slave; /* 0: the driver's choice */
+	int active_slave; /* 0: the driver chooses */
 	/* the VLAN interface */
 	bool makes_vlan, sets_vlan_up, sets_parent_up;
 	char vlan_name[LINK_NAME_MAX];
 	uint16_t vlan;
-	int vlan_index, parent_index; /* parent 0: the bond to be made */
+	int vlan_index, parent_index; /* parent 0: the bond that will be created */
 	const char *parent;
 };
 
 extern const struct json_table ifacer_table; /* its netconf */
-/* Kind ERR_CONF, the field named. */
+/* Kind ERR_CONF: the error names the field. */
 int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
 		     struct err *e);
 
 /* --- pure --- */
 bool ifacer_wants_bond(const struct ifacer_conf *c);
 bool ifacer_wants_vlan(const struct ifacer_conf *c);
-/* "k=v;k=v" into c. */
+/* Parses "k=v;k=v" into c. */
 int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e);
 /* What is missing on a node with these links; ifacer_plan_done() frees it. */
 int ifacer_plan(const struct ifacer_conf *c, const struct link *links, size_t n,
 		struct ifacer_plan *ret, struct err *e);
 void ifacer_plan_done(struct ifacer_plan *p);
-/* Whether the bond and the VLAN interface exist, are up, and match the configuration. */
+/* Returns whether the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
 /* The ports into the bond of this index, and the bond up. */

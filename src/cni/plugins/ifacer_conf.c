@@ -97,7 +97,7 @@ static int check_name(const struct ifacer_conf *c, size_t i, void **seen, struct
 				name);
 	found = tsearch(name, seen, (int (*)(const void *, const void *))strcmp);
 	if (!found)
-		abort(); /* as any other lack of memory */
+		abort(); /* handled like any other lack of memory */
 	if (*found != name)
 		return err_kind(e, ERR_CONF, -EINVAL, "conf.interfaces has '%s' twice", name);
 	return 0;

@@ -33,7 +33,9 @@ struct ipoib_conf {
 	enum ipoib_mode mode;
 };
 
-/* Pure. Whether a link of the node is an orphaned child: its pod's namespace was deleted. */
+/*
+ * Pure. Returns whether a link of the node is an orphaned child: its pod's namespace was deleted.
+ */
 bool ipoib_is_leftover(const struct link *l);
 
 #endif

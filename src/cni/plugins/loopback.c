@@ -131,7 +131,7 @@ static bool has(const struct lo *l, const struct ipnet *net)
 	return false;
 }
 
-/* In a chain, prevResult is about another interface. */
+/* In a chain, prevResult describes another interface. */
 static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_lo struct lo l = {0};
@@ -150,7 +150,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return r;
 }
 
-/* Needs nothing but a namespace. */
+/* STATUS: the plugin needs only a namespace. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	(void)m, (void)e;

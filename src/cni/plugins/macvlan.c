@@ -11,7 +11,7 @@ struct runtime_conf {
 	const char *mac;
 };
 
-/* What only a macvlan has, as it stands in JSON. */
+/* The netconf fields that only macvlan has. */
 struct raw {
 	const char *mode, *mac;
 	int64_t bcqueuelen;

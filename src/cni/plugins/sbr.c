@@ -112,7 +112,7 @@ static int lock(const struct chained_call *m, int *fd, struct err *e)
 	return 0;
 }
 
-/* --- a step and its reverse --- */
+/* --- steps and their undo --- */
 
 static void emit(struct nl_batch *b, const struct sbr_step *s)
 {
@@ -163,7 +163,7 @@ static void push_done(const struct chained_call *m, const struct sbr_step *s, st
 	d->n_hops = s->route.n_hops;
 	if (hops)
 		memcpy(d->hops, s->route.hops, hops);
-	/* A hint never stands instead of a route with several hops: that one has a gateway. */
+	/* A source hint never replaces a multipath route, since that has a gateway. */
 	d->step.old.hops = NULL;
 	d->step.old.n_hops = 0;
 	undo_push(u, "take a rule or route back", undo_step, d, size);
@@ -197,7 +197,8 @@ static int apply(const struct chained_call *m, const struct sbr_step *steps, siz
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* A failure may be a lost answer; undoing a step that was not done is harmless. */
+		/* Push the reverse also after a failure, because only the reply may be lost. Undo
+		 * of a step that had no effect is harmless. */
 		if (one != -EEXIST)
 			push_done(m, &steps[i], u);
 		if (one < 0 && !failed)
@@ -242,14 +243,14 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 		return r;
 	sbr_plan(&c, &f, ips, n, &plan);
 	r = apply(m, plan.steps, plan.n_adds, u, e);
-	/* Only now: until all routes exist, the main table is used. */
+	/* Added last: until all routes exist, the main table is used. */
 	if (r >= 0)
 		r = apply(m, plan.steps + plan.n_adds, plan.n - plan.n_adds, u, e);
 	free(plan.steps);
 	return r;
 }
 
-/* prevResult's addresses and those that the link has: either may be missing. */
+/* Addresses in prevResult and addresses of the link: either may be missing. */
 static size_t known_ips(const struct chained_call *m, const struct cni_result *prev,
 			struct ipaddr **ret)
 {
@@ -287,7 +288,7 @@ static int delete_rules(const struct chained_call *m, const struct sbr_conf *c,
 	return n_owned ? nl_batch_commit(m->pod, b, e) : 0;
 }
 
-/* The routes go with the link. */
+/* The kernel deletes the routes with the link. */
 static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free struct ipaddr *ips = NULL;
@@ -296,7 +297,7 @@ static int del(const struct chained_call *m, const struct cni_result *prev, stru
 
 	if (!m->pod)
 		return 0;
-	/* Without a table that can be read: those of all tables. */
+	/* If the configuration has no readable table, the rules of all tables are deleted. */
 	sbr_conf_read(m->doc, m->conf, &c, NULL);
 	n = known_ips(m, prev, &ips);
 	return n ? delete_rules(m, &c, ips, n, e) : 0;
@@ -370,7 +371,8 @@ static struct rule rule_of(const struct ipaddr *ip, uint32_t table)
 	return (struct rule){.family = ip->family, .src = ipnet_host(ip), .table = table};
 }
 
-/* The original asks only whether a rule has the table, and fills others' routes into it. */
+/* The original checks only whether a rule uses the table, and adds routes to tables of other
+ * programs. */
 static uint32_t free_table(const struct sbr_facts *f, uint32_t table)
 {
 	for (;; table++) {
@@ -393,7 +395,7 @@ static struct sbr_step *push(struct sbr_plan *p, enum sbr_do what)
 	return s;
 }
 
-/* A route of the main table that only this link carries. */
+/* Returns whether a route of the main table uses only this link. */
 static bool is_of_interface(const struct sbr_facts *f, const struct route *r)
 {
 	for (size_t i = 0; i < r->n_hops; i++)
@@ -410,7 +412,7 @@ static bool has_gateway(const struct route *r)
 	return r->gw.family;
 }
 
-/* Routes without source and gateway serve every interface. */
+/* Routes without source and gateway are valid for every interface. */
 static bool is_for(const struct route *r, const struct ipnet *net)
 {
 	for (size_t i = 0; i < r->n_hops; i++)

@@ -19,8 +19,8 @@
 enum { SBR_FIRST_TABLE = 100 };
 
 struct sbr_conf {
-	uint32_t table;		/* 0: not given */
-	struct ipaddr gw4, gw6; /* family 0: prevResult's */
+	uint32_t table;		/* 0: not set */
+	struct ipaddr gw4, gw6; /* family 0: the gateway in prevResult */
 	bool hints;
 };
 
@@ -36,7 +36,7 @@ struct sbr_facts {
 enum sbr_do {
 	SBR_RULE_ADD,
 	SBR_DEFAULT_ADD,
-	SBR_ROUTE_PUT, /* replaces a route of the same destination */
+	SBR_ROUTE_PUT, /* replaces a route to the same destination */
 	SBR_ROUTE_DEL,
 };
 
@@ -49,23 +49,23 @@ struct sbr_step {
 };
 
 struct sbr_plan {
-	struct sbr_step *steps; /* everything that adds before what deletes */
+	struct sbr_step *steps; /* all steps that add precede those that delete */
 	size_t n, n_adds;
 };
 
-/* Kind ERR_CONF, the field named. */
+/* Kind ERR_CONF: the error names the field. */
 int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
 
 /* --- pure --- */
 /* prevResult's addresses of the interface, or of no interface in particular; free(*ret). */
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);
-/* What ADD does; free(ret->steps). */
+/* Computes the steps of ADD; free(ret->steps). */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct sbr_plan *ret);
 /* The rules of DEL: from one of the addresses. ret has room for all; returns the number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
-/* Whether each address still has its rule, default route and subnet. */
+/* Returns whether each address still has its rule, default route and subnet. */
 int sbr_check(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct err *e);
 

@@ -61,7 +61,8 @@ static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 		route_del(b, &r);
 		break;
 	case COORD_RULE_ADD:
-		/* The host's rule is every pod's; the pod's may be there from an earlier NIC. */
+		/* The host's rule is shared by all pods; the pod's rule may exist for an earlier
+		 * NIC. */
 		rule_add(b, &s->rule, s->rule.has_priority ? NL_OK_EXIST : 0);
 		break;
 	case COORD_SYSCTL:
@@ -69,7 +70,7 @@ static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 	}
 }
 
-/* The reverse; false: there is none. */
+/* Computes the reverse of a step; false: the step has none. */
 static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 {
 	struct coordinator_step back = *s;
@@ -91,7 +92,8 @@ static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 		route_del(b, &r);
 		return true;
 	case COORD_ROUTE_DEL:
-		/* Not exclusive: in IPv6, another link's route of this prefix would shut it out. */
+		/* Without NLM_F_EXCL: in IPv6, a route of another link with the same prefix would
+		 * make the request fail. */
 		r = route_of(s);
 		route_add(b, &r, ROUTE_CREATE);
 		return true;
@@ -139,7 +141,8 @@ static int apply_batch(struct coordinator_plan *p, enum coordinator_side side, s
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* A failure may be a lost answer; undoing a step that was not done is harmless. */
+		/* Push the reverse also after a failure, because only the reply may be lost. Undo
+		 * of a step that had no effect is harmless. */
 		of[i]->done = one != -EEXIST;
 		if (one < 0 && !failed)
 			failed = of[i];
@@ -189,7 +192,7 @@ static int apply_marks(struct coordinator_plan *p, const struct coordinator_nic 
 		if (s->what != COORD_MARKS)
 			continue;
 		r = nl_open(&w, NL_NETFILTER, p->a->netns, e);
-		s->done = r >= 0; /* before the answer, which may be lost */
+		s->done = r >= 0; /* pushed before the reply is known, which may be lost */
 		if (r >= 0)
 			r = nft_reply_marks_set(w, s->ifname, s->num, e);
 		if (r < 0)

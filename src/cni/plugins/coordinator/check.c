@@ -11,9 +11,9 @@
 
 /* CHECK of the coordinator: verifies each thing that ADD sets up. */
 
-/* --- what is looked up --- */
+/* --- lookups --- */
 
-/* A way to a destination: a route, or a hop of a multipath route. */
+/* A path to a destination: a route, or a hop of a multipath route. */
 struct reach {
 	struct ipnet dst;
 	int index;
@@ -127,7 +127,7 @@ void coordinator_check_index_free(struct checking *k)
 	free(x);
 }
 
-/* The first that is not less than *key. */
+/* Index of the first element that is not less than *key. */
 static size_t first_of(const void *v, size_t n, size_t size, const void *key,
 		       int (*order)(const void *a, const void *b))
 {
@@ -215,7 +215,7 @@ static bool has_host_neigh(const struct checking *k, const struct ipaddr *ip)
 
 int coordinator_check_host(const struct checking *k, struct err *e)
 {
-	unsigned int families = 0; /* whose rule was found */
+	unsigned int families = 0; /* families whose rule was found */
 	char ip[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < k->n_ips; i++) {
@@ -310,7 +310,7 @@ static bool has_mark_rule(const struct checking *k, int family)
 static int check_replies(const struct checking *k, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
-	unsigned int families = 0; /* whose rule was found */
+	unsigned int families = 0; /* families whose rule was found */
 	int r;
 
 	if (!k->first)
@@ -359,7 +359,7 @@ static bool wants_rule(const struct checking *k, int family)
 	return false;
 }
 
-/* table 0: any table does. */
+/* table 0: a route in any table is accepted. */
 static bool table_reaches(const struct checking *k, uint32_t table, int index,
 			  const struct ipnet *dst)
 {
@@ -369,7 +369,7 @@ static bool table_reaches(const struct checking *k, uint32_t table, int index,
 	       has_reach(x->pod, x->n_pod, dst, index, true, table);
 }
 
-/* The pod's neighbour on its way to the node; NULL: none. */
+/* The neighbour entry of the pod for an address of the node; NULL: none. */
 static const struct neigh *neighbour(const struct checking *k, const struct ipaddr *ip)
 {
 	size_t n = k->index->n_pod_neighs,
@@ -414,7 +414,7 @@ static bool is_neighbour(const struct checking *k, const struct ipaddr *ip)
 	return n && neigh_is_permanent(n) && mac_eq(&n->mac, &k->f->host_veth.mac);
 }
 
-/* The first NIC makes them, for the families that it has. */
+/* Returns whether the first NIC has addresses of the family: it creates what all NICs share. */
 static bool first_knew(const struct checking *k, int family)
 {
 	for (size_t i = 0; k->first && i < k->n_ips; i++)
@@ -443,7 +443,7 @@ static int check_neighbours(const struct checking *k, struct err *e)
 	return 0;
 }
 
-/* Whether ADD gave the NIC a default route; unknown without prevResult. */
+/* Returns whether ADD gave the NIC a default route; unknown without prevResult. */
 static bool had_default(const struct checking *k, int family)
 {
 	const struct cni_result *prev = k->nic->prev ? k->nic->prev : &k->a->call->prev;
@@ -472,8 +472,8 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 	return check_way_to_node(k, r->table, r->family, e);
 }
 
-/* A table of the coordinator always has the node in it; sbr's has its own interface's routes
- * only. */
+/* A table of the coordinator always contains a route to the node; a table of sbr has only routes of
+ * its own interface. */
 static bool is_our_table(const struct checking *k, uint32_t table)
 {
 	for (size_t i = 0; i < k->f->n_routes; i++)
@@ -485,7 +485,7 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 /* The result for one family, which applies to all its addresses. */
 struct family_checked {
 	bool is_known, wanted;
-	bool has_table; /* `table` is set; unless `wanted`, it is one that unirail fills */
+	bool has_table; /* `table` is set; unless `wanted`, unirail fills this table */
 	uint32_t table;
 };
 

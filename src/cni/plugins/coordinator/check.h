@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_CHECK_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_CHECK_H
 
-/* CHECK of one NIC: pure, but for the marks of replies. */
+/* CHECK of one NIC: pure, except for the reply marks. */
 
 #include "cni/plugins/coordinator/internal.h"
 

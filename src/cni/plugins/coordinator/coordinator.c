@@ -75,7 +75,7 @@ static bool is_of(const struct cni_result *prev, const struct cni_ip *ip, const 
 	       strcmp(prev->ifaces[ip->iface].name, ifname) == 0;
 }
 
-/* What the pod still has and what prevResult remembers; either may be missing. */
+/* Addresses that the pod still has, and those in prevResult; either may be missing. */
 static size_t known_ips(struct attach *a, struct ipaddr **ret)
 {
 	const struct cni_call *c = a->call;
@@ -96,7 +96,7 @@ static size_t known_ips(struct attach *a, struct ipaddr **ret)
 	return n;
 }
 
-/* A configuration that ADD would refuse must not keep a pod from going. */
+/* A configuration that ADD would refuse must not prevent the deletion of a pod. */
 static void conf_for_del(struct cni_call *c, struct coordinator_conf *ret)
 {
 	struct err reason = ERR_INIT;
@@ -159,7 +159,7 @@ int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, s
 	auto_nl struct nl_wire *w = NULL;
 	int r;
 
-	/* What "auto" will be is known with the pod. */
+	/* The mode that replaces "auto" is only known with the pod. */
 	if (c->mode != COORD_UNDERLAY)
 		return 0;
 	r = link_kind_known(host, "veth", e);
@@ -176,7 +176,7 @@ int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, s
 	return r;
 }
 
-/* A configuration that ADD would refuse shows here, too. */
+/* A configuration that ADD would refuse fails STATUS as well. */
 static int status(struct cni_call *c, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
@@ -251,8 +251,8 @@ static void mark_veth(const struct attach *a, const struct coordinator_nic *nic,
 	link_set(b, 0, host, &c);
 }
 
-/* The messages that follow the pair's find it by this name, and would change another program's
- * link. */
+/* The messages after this one address the pair by its name, and would change a link of another
+ * program. */
 static int host_name_free(struct attach *a, const char *host, struct err *e)
 {
 	struct link l;
@@ -270,7 +270,7 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 		       host, host);
 }
 
-/* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
+/* Creates the pair veth0 and veth<id>, sets it up, and pushes it onto the undo list. */
 static int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -332,7 +332,7 @@ static int make_plan(struct coordinator_nic *nics, size_t n, struct coordinator_
 	return r;
 }
 
-/* Neighbours have the former MAC in their tables. */
+/* Neighbours still have the former MAC in their tables. */
 static void announce_macs(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			  const struct coordinator_facts *f)
 {

@@ -63,7 +63,7 @@ struct coordinator_conf {
 	size_t n_policy;
 	bool tune_routes;
 	uint32_t host_table;
-	int rp_filter; /* -1: leave alone */
+	int rp_filter; /* -1: not changed */
 	uint32_t txqlen;
 	bool has_mac_prefix;
 	uint8_t mac_prefix[2];
@@ -72,22 +72,23 @@ struct coordinator_conf {
 };
 
 extern const struct json_table coordinator_table; /* its netconf */
-/* Kind ERR_CONF, the field named. */
+/* Kind ERR_CONF: the error names the field. */
 int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct coordinator_conf *ret,
 			  struct err *e);
 void coordinator_conf_done(struct coordinator_conf *c);
 
 /* Input of a plan. Lists are owned. */
 struct coordinator_lookup {
-	struct ipaddr pod, src; /* the kernel's source address towards a pod address */
+	/* source address that the kernel of the node uses towards a pod address */
+	struct ipaddr pod, src;
 };
 
 struct coordinator_facts {
-	struct link *links; /* the pod's, by index */
+	struct link *links; /* links of the pod, by index */
 	size_t n_links;
 	struct addr *addrs; /* the pod's */
 	size_t n_addrs;
-	struct route *routes; /* the pod's, all tables */
+	struct route *routes; /* routes of the pod, all tables */
 	size_t n_routes;
 	struct ipaddr *host_ips; /* usable addresses of the host, on links that count */
 	size_t n_host_ips;
@@ -107,18 +108,18 @@ void coordinator_facts_done(struct coordinator_facts *f);
 /* One call of the coordinator: one NIC. */
 struct coordinator_nic {
 	const struct coordinator_conf
-		*conf; /* NULL: none for this NIC, which only has its place here */
+		*conf; /* NULL: no coordinator for this NIC, which only occupies its position */
 	const char *ifname;
 	const char *network;	       /* its name */
-	const char *label;	       /* put before errors; NULL: nothing is */
+	const char *label;	       /* prefix of errors; NULL: no prefix */
 	const struct cni_result *prev; /* prevResult of its network; NULL: the call's */
 	/* result */
-	struct mac mac; /* len 0: as it was */
+	struct mac mac; /* len 0: not changed */
 };
 
 struct coordinator_stage {
 	enum coordinator_mode mode; /* COORD_UNDERLAY or COORD_OVERLAY */
-	bool first;		    /* the first NIC of the pod that the coordinator meets */
+	bool first;		    /* the first NIC of the pod that the coordinator configures */
 	uint32_t table;		    /* of this NIC */
 };
 
@@ -176,12 +177,13 @@ bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t
 /* Appends the steps of one NIC and brings the facts up to date. */
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
 			 struct coordinator_plan *p, struct err *e);
-/* "veth" and the first 11 bytes of the container id. */
+/* Returns "veth" and the first 11 bytes of the container id. */
 void coordinator_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX]);
-bool coordinator_ip_usable(const struct ipaddr *a); /* neither link-local, multicast nor loopback */
+/* Returns whether the address is neither link-local, multicast nor loopback. */
+bool coordinator_ip_usable(const struct ipaddr *a);
 
-/* --- carrying it out --- */
-/* All NICs, in order. On failure the caller runs attach_rollback(). */
+/* --- execution of the plan --- */
+/* Configures all NICs, in order. On failure the caller runs attach_rollback(). */
 int coordinator_run(struct attach *a, struct coordinator_nic *nics, size_t n, struct err *e);
 int coordinator_facts_collect(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			      struct coordinator_facts *f, struct err *e);
@@ -189,10 +191,10 @@ int coordinator_apply(struct attach *a, struct coordinator_plan *p,
 		      const struct coordinator_nic *nics, struct err *e);
 
 /* --- DEL --- */
-/* The pod's rules and marks, while the addresses that tell which are still known. */
+/* Deletes the rules and marks in the pod. Requires the pod's addresses, which identify them. */
 int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e);
-/* The node's side. Works without pod, namespace and prevResult; ips: what is known of the pod's
- * addresses. */
+/* Deletes the state on the node. Works without pod, namespace and prevResult; ips: the known
+ * addresses of the pod. */
 int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const struct ipaddr *ips,
 		       size_t n, struct err *e);
 
@@ -211,7 +213,7 @@ bool coordinator_is_leftover(const struct link *l, const char *network,
 			     const struct cni_attachment *valid, size_t n); /* pure */
 
 /* --- STATUS --- */
-/* Whether the kernel has what underlay mode is made of. */
+/* Checks that the kernel supports what underlay mode needs. */
 int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, struct err *e);
 
 /* --- CHECK --- */

@@ -9,7 +9,7 @@
 #include "cni/plugins/coordinator/internal.h"
 #include "kern/net/link.h"
 
-/* What pod and host hold, gathered once for all NICs. */
+/* Reads the state of pod and host once for all NICs. */
 
 void coordinator_facts_done(struct coordinator_facts *f)
 {
@@ -39,7 +39,8 @@ static int pod_facts(struct attach *a, struct coordinator_facts *f, struct err *
 	return r < 0 ? r : 0;
 }
 
-/* The kernel's answer, not a failure to ask: no route, or one that leads nowhere. */
+/* Returns whether the kernel answered that there is no usable route, as opposed to a failed
+ * request. */
 static bool is_unreachable(int code)
 {
 	switch (code) {
@@ -55,7 +56,7 @@ static bool is_unreachable(int code)
 	}
 }
 
-/* How the node would reach each of the pod's addresses; one that it cannot reach is left out. */
+/* Looks up the node's route to each address of the pod; an unreachable address is left out. */
 static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 {
 	for (size_t i = 0; i < f->n_addrs; i++) {
@@ -85,7 +86,7 @@ struct known {
 	bool counts;
 };
 
-/* 1, 0, or a failure to ask. */
+/* Returns 1, 0, or a negative error of the request. */
 static int link_counts(struct attach *a, int index, struct known **list, size_t *n, struct err *e)
 {
 	struct link l;
@@ -104,7 +105,7 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	return counts;
 }
 
-/* The masters' names are known already. */
+/* The names of the masters were looked up before. */
 static size_t known_masters(const struct attach *a, struct known **ret)
 {
 	struct known *list = NULL;
@@ -166,7 +167,7 @@ static int host_routes(struct attach *a, const struct coordinator_nic *nics, siz
 	return 0;
 }
 
-/* The other end of the pod's way to its node; none is not an error here. */
+/* The host end of the pod's link to its node; a missing one is not an error here. */
 static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			  struct coordinator_facts *f, struct err *e)
 {
@@ -179,7 +180,8 @@ static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, 
 			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
 	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
 		return 0;
-	/* The number alone might be a link of another namespace: the peer points back. */
+	/* The index alone might be that of a link in another namespace, so the peer must refer back
+	 * to this link. */
 	r = link_get_index(a->host, exit->parent, &l, e);
 	if (r >= 0 && strcmp(l.kind, "veth") == 0 && l.parent == exit->index)
 		f->host_veth = l;
@@ -255,7 +257,7 @@ void coordinator_host_veth_name(const char *container_id, char ret[static LINK_N
 	snprintf(ret, LINK_NAME_MAX, "veth%.11s", container_id);
 }
 
-/* The links that the original counts to number its tables. */
+/* The links that the original counts when it chooses table numbers. */
 static unsigned int count_links(const struct coordinator_facts *f)
 {
 	const uint32_t want = IFF_UP | IFF_BROADCAST | IFF_MULTICAST;

@@ -29,7 +29,7 @@ struct planning {
 	} ways[2]; /* by enum coordinator_side; routes that go leave holes in the list, which coordinator_ways_done() closes */
 };
 
-/* Links that are not hidden; NULL: no such link (yet). */
+/* Returns a link that is not hidden; NULL: no such link (yet). */
 const struct link *coordinator_link(const struct coordinator_facts *f, const char *name);
 bool coordinator_hidden(const struct coordinator_facts *f, int index);
 unsigned int coordinator_family_bit(const struct ipaddr *a);

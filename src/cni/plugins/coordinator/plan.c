@@ -35,7 +35,7 @@ static int find_nic(struct planning *pl, struct err *e)
 	return 0;
 }
 
-/* Steps: appended unless the facts say that it is so already; the facts follow. */
+/* Appends steps unless the facts show that they are not needed, and updates the facts. */
 static struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
 						 enum coordinator_do what, const char *ifname,
 						 int index)
@@ -250,7 +250,7 @@ static int by_address_then_place(const void *a, const void *b)
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* Leaves the first of each; there is one for each address of the pod. */
+/* Removes duplicates: there is one entry for each address of the pod. */
 static void drop_repeated_host_ips(struct planning *pl)
 {
 	auto_free struct ipaddr **v = xcalloc(pl->n_host + 1, sizeof(*v));
@@ -529,7 +529,7 @@ static void hijack(struct planning *pl)
 	}
 }
 
-/* What comes in by veth0 is answered by veth0. */
+/* Replies to packets that arrive at veth0 leave through veth0. */
 static void reply_path(struct planning *pl)
 {
 	struct coordinator_step *s;
@@ -633,7 +633,7 @@ static const struct link *default_owner(const struct planning *pl)
 	return NULL;
 }
 
-/* fe80::/64 is every link's own. */
+/* Every link has its own fe80::/64. */
 static bool stays(const struct route *r)
 {
 	return r->dst.ip.family == 6 && ip_is_link_local(&r->dst.ip);
@@ -655,7 +655,7 @@ static struct route in_table(const struct planning *pl, const struct route *from
 	return r;
 }
 
-/* The one route that a hop of a multipath route stands for. */
+/* Builds the single route that corresponds to one hop of a multipath route. */
 static struct route single(const struct route *from, const struct route_hop *hop)
 {
 	struct route r = *from;
@@ -812,7 +812,7 @@ static int coordinator_tune_routes(struct planning *pl, struct err *e)
 	return 0;
 }
 
-/* Steps onto the plan, and the facts as they will be afterwards. */
+/* Appends steps to the plan, and updates the facts accordingly. */
 
 enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
 
@@ -832,7 +832,7 @@ static struct route *list_of(struct planning *pl, enum coordinator_side side, si
 	return side == COORD_POD ? pl->f->routes : pl->f->host_routes;
 }
 
-/* "": not known. */
+/* Returns the name of a link; "": unknown. */
 static const char *name_of(const struct planning *pl, enum coordinator_side side, int index)
 {
 	const struct link *veth = &pl->f->host_veth;
@@ -853,7 +853,8 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 
 /* --- what is in the way: a configuration may name thousands of routes --- */
 
-/* What makes the kernel say EEXIST to NLM_F_EXCL: whatever the next hop is. */
+/* Key of routes that exclude each other: the kernel returns EEXIST to NLM_F_EXCL, regardless of
+ * their next hops. */
 struct way {
 	uint32_t table, metric;
 	struct ipnet dst;
@@ -901,7 +902,7 @@ static void way_add(struct coordinator_ways *w, const struct route *list, size_t
 		x = xcalloc(1, sizeof(*x));
 		*x = way_of(&list[at]);
 		if (!tsearch(x, &w->tree, by_way))
-			abort(); /* as any other lack of memory */
+			abort(); /* handled like any other lack of memory */
 	}
 	VEC_PUSH(x->at, x->n) = at;
 }

@@ -24,7 +24,7 @@ static int delete_host_veth(struct attach *a, struct err *e)
 	return nl_batch_commit(a->host, b, e);
 }
 
-/* The other plugin's veth, on the host; 0: there is none. */
+/* Index of the host end of the other plugin's veth; 0: none. */
 static int overlay_end(struct attach *a, const struct coordinator_conf *c, struct link *ret)
 {
 	struct link eth0;
@@ -97,7 +97,7 @@ static bool is_mark(const struct rule *r)
 	return r->mark == COORD_MARK && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-/* `from eth0's address lookup 100` is there for the sake of other NICs' rules. */
+/* The rule `from eth0's address lookup 100` exists because of the rules of other NICs. */
 static bool keeps_first(const struct rule *r)
 {
 	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;
@@ -123,7 +123,7 @@ static size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rul
 	return k;
 }
 
-/* The pod may live on without this NIC, or its namespace be used again. */
+/* The pod may continue without this NIC, or its namespace may be used again. */
 int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -170,7 +170,8 @@ int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const
 	return r < 0 ? r : coordinator_host_rule_release(a->host, c->host_table, e);
 }
 
-/* "unirail <network> <container id>": we made it, for this network. */
+/* Returns whether the alias is "unirail <network> <container id>": unirail created the link for
+ * this network. */
 static const char *owner_of(const struct link *l, const char *network)
 {
 	const char *p = l->alias;
@@ -251,7 +252,7 @@ bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, s
 	return true;
 }
 
-/* Which families have no route in the table. */
+/* Returns the families that have no route in the table. */
 static int idle(struct nl_wire *w, uint32_t table, unsigned int *ret, struct err *e)
 {
 	struct route *routes;

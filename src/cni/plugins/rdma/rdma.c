@@ -82,7 +82,7 @@ struct undo_move {
 	char name[RDMA_NAME_MAX];
 };
 
-/* The answer of the move may be lost: the pod is read. */
+/* The reply to the move may be lost, so the pod is inspected. */
 static int undo_move(void *arg, struct err *e)
 {
 	const struct undo_move *u = arg;
@@ -91,7 +91,7 @@ static int undo_move(void *arg, struct err *e)
 	return r <= 0 ? r : rdma_move_restore(u->netns, u->root, u->name, u->name, e);
 }
 
-/* Before the move, so that a DEL after a crash in between has it. */
+/* Written before the move, so that a DEL finds it after a crash. */
 static int save(const struct chained_call *m, const struct rdma_state *s, struct undo *u,
 		struct err *e)
 {
@@ -120,7 +120,9 @@ static int move_in(const struct chained_call *m, const struct rdma_state *s, str
 
 static void whose(const struct chained_call *m, struct rdma_state *s)
 {
-	/* What does not fit is no name that GC could meet again. */
+	/*
+	 * An attachment whose names do not fit is not recorded: GC could not match truncated names.
+	 */
 	if (str_copy(s->network, sizeof(s->network), m->network) &&
 	    str_copy(s->container, sizeof(s->container), m->call->container_id) &&
 	    str_copy(s->ifname, sizeof(s->ifname), m->ifname) &&
@@ -177,15 +179,14 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 	return false;
 }
 
-/*
- * Without a state file: from the configuration, prevResult and the pod. False: nothing was moved.
- */
+/* Finds the device without a state file: from the configuration, prevResult and the pod. False: no
+ * device was moved. */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
 	char device[PCI_NAME_MAX];
 
-	/* In shared mode the pod shows every device, its own as well as others'. */
+	/* In shared mode the pod lists all devices, including those of other pods. */
 	if (m->netns < 0 || rdma_netns_mode_get(&mode, NULL) < 0 || mode == RDMA_NETNS_SHARED)
 		return false;
 	*s = (struct rdma_state){.device = ""};
@@ -275,7 +276,7 @@ static int status(const struct chained_call *m, struct err *e)
 	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* The state's path may name another pod's namespace by now: the device is checked. */
+/* The path in the state may now name another pod's namespace, so the device is checked. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -292,7 +293,7 @@ static int collect(const struct chained_call *m, const char *path, struct rdma_s
 	return r < 0 ? r : file_remove(root, path, e);
 }
 
-/* Whether a valid attachment of any network has taken the device since. */
+/* Returns whether a valid attachment of any network has taken the device since. */
 static bool has_new_owner(const struct root *root, char *const *names, size_t n, const char *self,
 			  const struct rdma_state *s)
 {

@@ -35,21 +35,22 @@ enum { RDMA_NETNS_MAX = 256 };
 
 struct rdma_state {
 	char device[PCI_NAME_MAX];
-	char host_name[RDMA_NAME_MAX]; /* its name on the node: the original's sandbox */
-	char in_pod[RDMA_NAME_MAX];    /* its name in the pod */
-	/* whose; "" in a file of the original */
+	/* name of the device on the node (the original calls it sandbox) */
+	char host_name[RDMA_NAME_MAX];
+	char in_pod[RDMA_NAME_MAX]; /* name of the device in the pod */
+	/* attachment that owns the device; "" in a file of the original */
 	char network[128], container[256], ifname[16], netns[RDMA_NETNS_MAX];
 };
 
 void rdma_state_print(const struct rdma_state *s, struct buf *b);
-/* -EINVAL: not such a file. */
+/* -EINVAL: not a state file. */
 int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e);
 char *rdma_state_path(const char *network, const char *container, const char *ifname);
-/* -ENOENT (e set): none, -EINVAL: it makes no sense. */
+/* -ENOENT (e set): no file; -EINVAL: its content is invalid. */
 int rdma_state_load(const struct root *r, const char *path, struct rdma_state *ret, struct err *e);
 int rdma_state_save(const struct root *r, const char *path, const struct rdma_state *s,
 		    struct err *e);
-/* GC: what kills left of files that were being written. */
+/* GC: removes temporary files of killed processes. */
 void rdma_state_sweep(const struct root *r);
 /* e reports that the device is in another namespace: adds the owner, found in the state files
  * except `but`. Returns -EBUSY. */
@@ -64,18 +65,19 @@ bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struc
 
 /* --- back on the node: cni/device/rdma_move.c --- */
 
-/* s->in_pod becomes its name now: the pod may have changed it. */
+/* Sets s->in_pod to the current name of the device: the pod may have changed it. */
 void rdma_restore_name(const struct root *root, struct rdma_state *s);
 bool rdma_restore_is(const struct rdma_state *s);
 /* Opens the network namespace that the state file names, for an empty CNI_NETNS. Returns a
  * descriptor, or -1. */
 int rdma_restore_netns(const struct rdma_state *s);
-/* netns -1: it is gone. -EBUSY (ERR_AGAIN): the device is on its way yet. */
+/* netns -1: the namespace does not exist. -EBUSY (ERR_AGAIN): the kernel has not returned the
+ * device yet. */
 int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e);
 
-/* --- which device: rdma.c --- */
+/* --- selection of the device: rdma.c --- */
 
-/* What the configuration says; "" when it says nothing. Kind ERR_CONF. */
+/* Reads the device from the configuration; "": not set. Kind ERR_CONF. */
 int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e);
 /* That, or what prevResult leads to. */
 int rdma_device(const struct chained_call *m, const struct cni_result *prev,

@@ -225,7 +225,7 @@ static int read_mac(const struct raw *raw, const char *args_mac, struct rail_con
 
 static int read_mtu(const struct raw *raw, struct rail_conf *c, struct err *e)
 {
-	/* The upper limit is the PF's, which is not known yet. */
+	/* The upper limit is the MTU of the PF, which is not known yet. */
 	if (raw->mtu && (raw->mtu < 68 || raw->mtu > INT32_MAX))
 		return BAD(e, "conf.mtu is %lld, wants 68 to the PF's MTU", (long long)raw->mtu);
 	c->mtu = (uint32_t)raw->mtu;
@@ -317,7 +317,7 @@ static void put_opt(struct json_out *o, const char *key, bool has, int64_t v)
 		jo_null(o);
 }
 
-/* What the configuration has and the original keeps as it is. */
+/* Members of the configuration that the original stores unchanged. */
 static void put_same(struct json_out *o, const struct json *conf, const char *key)
 {
 	const struct json *v = json_get_go(conf, key);

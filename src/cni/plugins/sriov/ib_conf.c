@@ -169,7 +169,7 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 	return r < 0 ? r : check_ib_kubernetes(c, e);
 }
 
-/* A conf that is wrong elsewhere still says which VF it is about. */
+/* An invalid configuration may still name the VF. */
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};

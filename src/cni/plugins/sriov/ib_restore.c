@@ -17,7 +17,7 @@
 #include "kern/pci/uevent.h"
 #include "kern/sys/netns.h"
 
-/* ib-sriov: DEL, GC, and VFs that a dead pod left behind. */
+/* ib-sriov: DEL, GC, and VFs of deleted pods. */
 
 /* The namespace that the record names, for callers without one. */
 static int open_netns(const struct vf_record *r)
@@ -27,7 +27,7 @@ static int open_netns(const struct vf_record *r)
 	return r->netns && *r->netns && netns_open(r->netns, &fd, NULL) >= 0 ? fd : -1;
 }
 
-/* 1: not all of it is as it was (ib_restore()), and the record stays. */
+/* Returns 1: some attributes are not restored (ib_restore()), and the record stays. */
 static int release(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 		   struct err *e)
 {
@@ -40,7 +40,7 @@ static int release(struct attach *a, int pod, const struct vf_record *r, unsigne
 
 /* --- DEL --- */
 
-/* Another attachment has it, by this plugin or by sriov. */
+/* Returns whether another attachment owns the VF, by this plugin or by sriov. */
 static bool is_others(const struct attach *a, const struct rail *rail, const char *bdf)
 {
 	auto_free char *netns = NULL;
@@ -49,7 +49,7 @@ static bool is_others(const struct attach *a, const struct rail *rail, const cha
 	       vf_record_is_others(&a->call->root, bdf, a->call->container_id, rail->ifname);
 }
 
-/* No record: the pod's own devices, under the names they have. */
+/* Without a record: the devices in the pod, with their current names. */
 static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 {
 	const char *id = rail->conf.ib_sriov.device_id;
@@ -92,7 +92,7 @@ static int load(struct attach *a, const struct rail *rail, struct vf_record *r, 
 	return -ENOENT;
 }
 
-/* Locks the VF, then all VFs: the order that ADD uses. */
+/* Locks the VF, then all VFs: the same order as in ADD. */
 static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_record *r, int *vf,
 		   int *all, struct err *e)
 {
@@ -102,7 +102,7 @@ static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_re
 	return code < 0 ? code : ib_restore_lock(&a->call->root, all, e);
 }
 
-/* What a kill left of a file that was being written. */
+/* Removes temporary files of a killed process. */
 static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);
@@ -120,11 +120,11 @@ static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
 		return drop_broken(a, rail, e);
 	if (code < 0 && code != -ENOENT)
 		return code;
-	/* CNI_NETNS is empty: the record knows where it was. */
+	/* CNI_NETNS is empty, but the record contains the namespace. */
 	if (a->netns < 0 && !*a->call->netns)
 		other = open_netns(&r);
 	code = release(a, a->netns < 0 ? other : a->netns, &r, 0, e);
-	/* A DEL that fails for ever helps no one: GC, and the next pod that gets the VF,
+	/* The DEL succeeds, because retries would not help: GC, and the next pod that gets the VF,
 	 * find the record. */
 	return code > 0 ? 0 : code;
 }
@@ -186,7 +186,7 @@ int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 	return code < 0 ? code : g.first < 0 ? g.first : 0;
 }
 
-/* --- in the way of an ADD --- */
+/* --- VFs that an ADD finds in use --- */
 
 static bool is_same(const struct cni_call *c, const struct vf_record *r, const char *ifname)
 {
@@ -236,7 +236,7 @@ int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, st
 	return code > 0 ? vf_in_use(root, bdf, living, e) : code;
 }
 
-/* ib-sriov: a VF goes back as it was. */
+/* ib-sriov: restores a VF to its former state. */
 
 enum { LOCK_MS = 120000, LOCK_DIR_MODE = 0700, REBIND_MS = 15000 };
 
@@ -288,7 +288,7 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 			 LOG_S("why", reason.text));
 }
 
-/* The kernel dismantles a deleted namespace asynchronously. */
+/* The kernel deletes a namespace asynchronously. */
 static bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what,
 			     char *name)
 {
@@ -403,7 +403,7 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 
 /* --- all of it --- */
 
-/* The kill may have come between unbinding and binding. */
+/* A process may have been killed between unbinding and binding. */
 static int bind_again(const struct root *root, const struct vf_record *r, struct vf_place *p,
 		      struct err *e)
 {
@@ -455,7 +455,7 @@ static int bring_again(struct attach *a, const struct vf_record *r, const struct
 	return code >= 0 && *r->rdma ? ib_restore_rdma(&a->call->root, -1, r, e) : code;
 }
 
-/* Devices and name are restored even when the attributes are not. */
+/* Devices and name are restored even if restoring the attributes fails. */
 static int bring_all(struct attach *a, int pod, const struct vf_record *r, struct vf_place *p,
 		     unsigned int flags, struct err *e)
 {

@@ -19,14 +19,14 @@
 #include "kern/net/altname.h"
 #include "kern/pci/uevent.h"
 
-/* ib-sriov: a VF of an InfiniBand HCA as a rail. */
+/* ib-sriov: attaches a VF of an InfiniBand HCA. */
 
 static bool ib_is_made_here(const struct rail *rail)
 {
 	return rail->kind == &ib_sriov_kind;
 }
 
-/* --- who works on VFs --- */
+/* --- locks and ownership of VFs --- */
 
 static const char *id_of(const struct rail *rail)
 {
@@ -111,7 +111,7 @@ static int verify(struct attach *a, const struct rail *rail, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* A whole PF for a virtual machine: nothing is set, nothing moves. */
+/* A whole PF for a virtual machine: no attribute is set, no device is moved. */
 static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 {
 	const char *bdf = rail->conf.ib_sriov.device_id;
@@ -136,7 +136,7 @@ static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 	return strcmp(d.driver, "vfio-pci") == 0;
 }
 
-/* A VF that is in a pod now is no reason to call the node unfit. */
+/* A VF that is currently in a pod does not fail STATUS. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	const struct ib_sriov_conf *c = &rail->conf.ib_sriov;
@@ -183,7 +183,7 @@ const struct link_driver ib_sriov_kind = {
 const struct cni_plugin cni_ib_sriov =
 	RAIL_PLUGIN(ib_sriov_kind, "ib-sriov", &ib_sriov_table, &rail_common_table);
 
-/* ib-sriov: what is there before anything is changed. */
+/* ib-sriov: reads the state before any change. */
 
 enum { IPOIB_ADDRESS = 20 };
 
@@ -301,7 +301,8 @@ static int inspect_vf(struct attach *a, struct rail *rail, struct err *e)
 		want.to.node_guid = want.to.port_guid = guid;
 	}
 	want.set = vf_plan_missing(&want, &v->now);
-	/* Set on the PF, and never taken on by the VF: bound again, it is. */
+	/* The VF has not adopted the GUID that is set on its PF; binding its driver again applies
+	 * it. */
 	if (guid && !v->place.dpdk && ib_guid_of_link(&rail->master.mac) != guid)
 		want.set |= VF_ATTR_GUID;
 	vf_rail_record(a, rail, want.set);
@@ -331,7 +332,7 @@ static int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e)
 	return inspect_vf(a, rail, e);
 }
 
-/* ib-sriov: what an ADD changes, on the node and on the way into the pod. */
+/* ib-sriov: changes of an ADD, on the node and during the move into the pod. */
 
 enum { NETDEV_MS = 5000 };
 
@@ -372,7 +373,7 @@ static int write_record(const struct attach *a, const struct rail *rail, struct 
 	if (text.over)
 		return err_kind(e, ERR_CONF, -E2BIG, "conf.args.cni is more than %d bytes",
 				VF_RECORD_MAX);
-	/* A save that fails may have left the file: undoing it wants the name. */
+	/* Set before saving: a failed save may have left the file, and undo needs its name. */
 	rec->file = vf_record_file(rec->container, rec->ifname);
 	return vf_record_save(&a->call->root, &ib_sriov_store, rec, buf_span(&text), e);
 }
@@ -386,7 +387,7 @@ static int set_attrs(struct attach *a, const struct rail *rail, struct err *e)
 	return vf_apply(a->host, &job, 1, NULL, e);
 }
 
-/* After a rebind or a move of the RDMA device the netdev is another one. */
+/* After a rebind or a move of the RDMA device the netdev is a new one. */
 static int find_netdev_again(struct attach *a, struct rail *rail, int events, struct err *e)
 {
 	char name[PCI_NAME_MAX];

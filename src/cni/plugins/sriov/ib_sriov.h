@@ -46,7 +46,7 @@ struct ib_sriov_conf {
 	const char *device_id, *pkey, *link_state; /* NULL: none */
 	const char *runtime_guid, *args_guid;	   /* as written; NULL: none */
 	const struct json *args_cni;
-	uint64_t guid; /* asked for; 0: none */
+	uint64_t guid; /* requested GUID; 0: none */
 	struct ib_guid_pool pool;
 	bool isolation, ib_kubernetes, vfio;
 	struct vf_attrs want; /* of the VF, through the PF; known once it was inspected */
@@ -62,15 +62,15 @@ int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err
 extern const struct json_table ib_sriov_table; /* its netconf */
 /* ---- GUIDs: ib_conf.c, pure but for ib_guid_place() ---- */
 
-/* Neither all zero nor all ones. */
+/* Returns whether the GUID is neither all zero nor all ones. */
 bool ib_guid_valid(uint64_t guid);
-/* The one that an IPoIB link's address has, its last eight bytes; 0: it is no IPoIB link. */
+/* Returns the GUID in the last eight bytes of an IPoIB link's address; 0: not an IPoIB link. */
 uint64_t ib_guid_of_link(const struct mac *mac);
 /* "first-last"; kind ERR_CONF. */
 int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e);
-/* The n-th; kind ERR_UNAVAILABLE when the pool has not so many. */
+/* Returns the n-th GUID of the pool; kind ERR_UNAVAILABLE: the pool is smaller. */
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
-/* Of a VF, from its PF's GUID (text) and its number. */
+/* Computes the GUID of a VF from its PF's GUID (text) and its number. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf);
 /* Which VF of the node it is, counting those that its HCAs could have, so that a VF's place does not
  * depend on how many there are now. */

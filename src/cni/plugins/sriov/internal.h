@@ -13,7 +13,7 @@ static inline bool is_sriov(const struct rail *rail)
 	return rail->kind == &sriov_kind;
 }
 
-/* On failure only conf.ipam and the device are in *ret. */
+/* On failure *ret contains only conf.ipam and the device. */
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
 /* The VF's lock is held: back as it was, then without files. 1: not all of it is (vf_restore()),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sriov: a VF goes back, at DEL, at GC, and when a pod that is dead is in the way of an ADD. */
+/* sriov: restores a VF to the node, at DEL, at GC, and when an ADD finds it in use by a deleted
+ * pod. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void way_to(struct attach *a, const char *netns, struct way *ret)
 		ret->restore.pod = ret->own;
 }
 
-/* The allocation file first: without it, the record alone still says what is to be done. */
+/* The allocation file is removed first: the record alone still describes what must be restored. */
 static int forget(const struct root *root, const struct vf_record *r, struct err *e)
 {
 	int code = vf_owner_remove(root, r->device, e);
@@ -54,7 +55,7 @@ int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flag
 	return code ? code : forget(&a->call->root, r, e);
 }
 
-/* --- in the way of an ADD --- */
+/* --- VFs that an ADD finds in use --- */
 
 static int not_restored(const char *bdf, struct err *e)
 {
@@ -114,7 +115,7 @@ int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
 
 /* --- DEL --- */
 
-/* Whether the VF was moved to another pod since: then the record is outdated. */
+/* Returns whether the VF was moved to another pod since; then the record is outdated. */
 static bool has_moved_on(const struct attach *a, const struct vf_record *r, const char *owner)
 {
 	const char *mine = r->netns ? r->netns : a->call->netns;
@@ -142,7 +143,7 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 		with.netns = owner;
 		code = sriov_release(a, &with, 0, e);
 	}
-	/* A DEL that fails for ever helps no one: GC, and the next pod that gets the VF,
+	/* The DEL succeeds, because retries would not help: GC, and the next pod that gets the VF,
 	 * find the record. */
 	return code > 0 ? 0 : code;
 }
@@ -206,7 +207,8 @@ static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 	return vf_record_remove(&a->call->root, &sriov_store, file, e);
 }
 
-/* One VF's lock at a time: an ADD takes them in order and waits with the first in its hands. */
+/* Locks one VF at a time, since an ADD locks several VFs in order and waits while it has the first
+ * lock. */
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct root *root = &a->call->root;
@@ -226,7 +228,7 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 	code = vf_lock(root, &bdf, 1, &lock, e);
 	if (code < 0)
 		return code;
-	/* The process that had the lock may have written one. */
+	/* The process that had the lock may have written a record. */
 	if (loaded == -ENOENT)
 		loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
 					NULL);
@@ -278,11 +280,11 @@ static int collect_one(struct attach *a, struct vf_record *r, struct err *e)
 
 	if (code < 0)
 		return code;
-	/* Meanwhile a DEL may have done it. */
+	/* A DEL may have restored the VF in the meantime. */
 	return file_exists(&a->call->root, path) ? del_recorded(a, r, e) : 0;
 }
 
-/* Everything is tried; the first failure is returned. */
+/* Continues after a failure; returns the first one. */
 int sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct collecting g = {.a = a, .network = rail->ipam.name ? rail->ipam.name : ""};

@@ -13,7 +13,7 @@
 #include "cni/plugins/sriov/internal.h"
 #include "kern/net/altname.h"
 
-/* sriov: a VF into the pod. */
+/* sriov: moves a VF into the pod. */
 
 /* cni-log's levels. */
 static void start(const struct cni_call *c)
@@ -33,7 +33,7 @@ static void start(const struct cni_call *c)
 		log_warn("log goes to stderr", LOG_S("why", e.text));
 }
 
-/* --- who has it --- */
+/* --- ownership --- */
 
 static int check_id(const struct rail *rail, struct err *e)
 {
@@ -95,7 +95,7 @@ static int check_driver(const struct vf_place *p, struct err *e)
 			p->pci.bdf, *p->pci.driver ? p->pci.driver : "none");
 }
 
-/* What the PF reports of the VF. */
+/* Reads the attributes that the PF reports of the VF. */
 static int inspect_pf(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct vf_rail *v = rail->vf;
@@ -217,7 +217,7 @@ static int any_vf(const struct root *root, struct err *e)
 	size_t n = 0;
 	int r = pci_list(root, &list, &n, e);
 
-	/* A machine without PCI has none either. */
+	/* A machine without PCI has no VFs. */
 	if (r < 0 && r != -ENOENT)
 		return r;
 	for (size_t i = 0; i < n; i++)
@@ -285,11 +285,11 @@ const struct link_driver sriov_kind = {
 const struct cni_plugin cni_sriov =
 	RAIL_PLUGIN(sriov_kind, "sriov", &sriov_table, &rail_common_table);
 
-/* sriov: what an ADD changes, on the node and in the pod. */
+/* sriov: changes of an ADD, on the node and in the pod. */
 
 /* --- on the node --- */
 
-/* The links may be anywhere by now, and the files half written: all of it goes back. */
+/* The links may be in either namespace, and the files incomplete: all of it is restored. */
 static int undo_all(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
@@ -326,7 +326,7 @@ static int write_files(const struct attach *a, const struct rail *rail, struct e
 		return err_kind(e, ERR_CONF, -E2BIG,
 				"error saving NetConf: more than %d bytes (dns, prevResult)",
 				VF_RECORD_MAX);
-	/* A save that fails may have left the file: undoing it wants the name. */
+	/* Set before saving: a failed save may have left the file, and undo needs its name. */
 	rec->file = vf_record_file(rec->container, rec->ifname);
 	r = vf_record_save(&a->call->root, &sriov_store, rec, buf_span(&text), e);
 	if (r >= 0)

@@ -46,7 +46,7 @@ struct sriov_conf {
 
 struct sriov_netconf {
 	const struct sriov_conf *c;
-	const struct json *conf; /* dns, capabilities and prevResult are kept; may be NULL */
+	const struct json *conf; /* dns, capabilities and prevResult are stored; may be NULL */
 	const char *version, *ipam_type; /* "" none */
 };
 /* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead

@@ -11,9 +11,9 @@
 #include "cni/plugins/tuning/tuning.h"
 #include "cni/protocol/quote.h"
 
-/* The netconf of tuning, which has four sources for the attributes of an interface. */
+/* Reads the netconf of tuning, which has four sources for the attributes of an interface. */
 
-/* The netconf, and args.cni over it. */
+/* Merges the netconf and args.cni, which has precedence. */
 struct raw {
 	const char *mac;
 	const struct json *sysctl, *args;
@@ -154,7 +154,7 @@ static void put_sysctl(struct tuning_conf *c, const char *key, const char *value
 	*p = (struct place_of_path){path, c->n_sysctls};
 	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, path};
 	if (!tsearch(p, &c->paths, by_path))
-		abort(); /* as any other lack of memory */
+		abort(); /* handled like any other lack of memory */
 }
 
 static int two_values(const char *place, const char *a, const char *b, struct err *e)
@@ -249,7 +249,7 @@ static int read_mac(struct tuning_conf *c, struct err *e)
 			c->mac_text, c->mac_text);
 }
 
-/* CNI_ARGS and the runtime's values, over the netconf's. */
+/* CNI_ARGS and runtimeConfig override the netconf. */
 static int take_mac(const struct chained_call *m, struct tuning_conf *c, struct err *e)
 {
 	const struct json *runtime = chained_runtime(m, "mac");

@@ -17,7 +17,7 @@ struct pattern {
 	const char *p;
 	struct buf *out;
 	struct err *e;
-	bool atom; /* something that a repetition can be of stands before */
+	bool atom; /* the preceding element can be repeated */
 	int depth;
 };
 
@@ -119,7 +119,7 @@ static int bracket_char(struct pattern *t, char *ret)
 	return 0;
 }
 
-/* [:alpha:] with t->p at its start; 0: it is none. */
+/* Length of [:alpha:] at t->p; 0: no character class. */
 static int named_class(struct pattern *t, bool set[static ASCII])
 {
 	const char *name, *end;
@@ -184,7 +184,7 @@ static int bracket(struct pattern *t)
 	return 0;
 }
 
-/* Nothing that can be repeated: POSIX does not say what that would mean. */
+/* Copies an anchor. POSIX does not define its repetition, so a following quantifier is refused. */
 static void anchor(struct pattern *t, char c)
 {
 	buf_char(t->out, c);
@@ -233,7 +233,7 @@ static int open_group(struct pattern *t)
 	return 0;
 }
 
-/* "{2}", "{2,}", "{2,5}": its length; 0: a brace that means itself. */
+/* Length of "{2}", "{2,}" or "{2,5}"; 0: a literal brace. */
 static size_t braces(const char *p)
 {
 	size_t n = 1 + strspn(p + 1, "0123456789");

@@ -39,7 +39,7 @@ static int set_sysctl(const struct chained_call *m, const struct tuning_sysctl *
 		      struct err *e)
 {
 	struct old_sysctl old = {.root = &m->call->root, .netns = m->netns};
-	/* Some can only be written: there is nothing to go back to. */
+	/* Some sysctls are write-only: their former value cannot be restored. */
 	bool known = str_copy(old.key, sizeof(old.key), s->path) &&
 		     sysctl_get(old.root, s->path, old.value, sizeof(old.value), NULL) >= 0;
 	int r = sysctl_set(old.root, s->path, s->value, e);
@@ -96,7 +96,7 @@ static char *tuning_backup_path(const struct chained_call *m, const char *dir)
 	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
 }
 
-/* Before the first change, so that a DEL after a crash in between has it. */
+/* Written before the first change, so that a DEL finds it after a crash. */
 static int save_backup(const struct chained_call *m, const struct tuning_conf *c,
 		       const struct tuning_attrs *found, struct undo *u, struct err *e)
 {
@@ -114,7 +114,7 @@ static int save_backup(const struct chained_call *m, const struct tuning_conf *c
 		keep = tuning_merge(&old.attrs, found);
 	else if (r != -ENOENT)
 		log_warn("writing the backup again", LOG_S("error", reason.text));
-	/* Before: when the folder's fsync fails, the file is there. */
+	/* Pushed before the write: if the fsync of the directory fails, the file exists. */
 	undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
 	return tuning_backup_save(old.root, path, &keep, e);
 }
@@ -156,7 +156,7 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 	if (r < 0)
 		return r;
 	str_copy(old.name, sizeof(old.name), l->name);
-	/* Before: of several changes, some may be made and others refused. */
+	/* Pushed before the batch: some changes may be made and others refused. */
 	undo_push(u, "set the link's attributes back", undo_link, &old, sizeof(old));
 	r = apply(m->pod, l->index, l->name, &c->want, e);
 	if (r == -EINVAL || r == -EADDRNOTAVAIL)
@@ -229,7 +229,7 @@ static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 	return r >= 0;
 }
 
-/* Nothing here keeps a pod from going. */
+/* No failure here prevents the deletion of a pod. */
 static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free char *path = tuning_backup_path(m, tuning_data_dir(m));
@@ -296,7 +296,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return tuning_check_link(&c, &l, e);
 }
 
-/* Configuration, allowlist, and a folder for what DEL needs. */
+/* STATUS: configuration and allowlist must be valid, and the directory of the backup writable. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;

@@ -27,8 +27,8 @@
 
 /* Attributes of a link: wanted, found, or kept for DEL. */
 struct tuning_attrs {
-	struct mac mac; /* len 0: not touched */
-	uint32_t mtu;	/* 0: not touched */
+	struct mac mac; /* len 0: not changed */
+	uint32_t mtu;	/* 0: not changed */
 	bool has_promisc, promisc;
 	bool has_allmulti, allmulti;
 	bool has_txqlen;
@@ -55,7 +55,7 @@ extern const struct json_table tuning_table, tuning_top_table; /* its netconf */
 int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
 void tuning_conf_done(struct tuning_conf *c);
 #define auto_tuning_conf __attribute__((cleanup(tuning_conf_done)))
-/* For DEL: dataDir, or the default when it cannot be read. */
+/* For DEL: reads dataDir; the default if the configuration is unreadable. */
 const char *tuning_data_dir(const struct chained_call *m);
 
 /* --- pure --- */
@@ -64,7 +64,7 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
 /* The kernel prints lists with tabs: blanks between words do not count. */
 bool tuning_same_value(const char *a, const char *b);
 
-bool tuning_touches(const struct tuning_attrs *a); /* anything at all */
+bool tuning_touches(const struct tuning_attrs *a); /* Returns whether any attribute is set. */
 /* What `want` touches, as it is on the link. */
 struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);
 /* All attributes of `first`, and those of `then` that `first` does not set. */
@@ -75,7 +75,7 @@ size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[stati
 /* The file's bytes, and back; -EINVAL when they cannot be read. */
 void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
 int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
-/* Whether link and configuration agree: `Error: Tuning configured ...` */
+/* Returns whether link and configuration agree: `Error: Tuning configured ...` */
 int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct err *e);
 
 /* An allowlist's text (name: its path, for errors) against the sysctls. */
