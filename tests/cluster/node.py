@@ -69,6 +69,8 @@ evictionHard: {{memory.available: 100Mi, nodefs.available: 1%, imagefs.available
 imageGCHighThresholdPercent: 100
 volumePluginDir: /var/lib/kubelet/volume-plugins
 nodeStatusUpdateFrequency: 2s
+kubeAPIQPS: 50
+kubeAPIBurst: 100
 """
 # One of the file's settings was added after 1.20.
 RUNTIME = "unix:///run/containerd/containerd.sock"
@@ -98,10 +100,12 @@ def sweep():
 
 class Node:
     """files: {path: text} of /etc that are there from the start, as are the images. nri: a containerd with NRI (cdi: it is off,
-    CDI is on), and a /dev of its own with device nodes of eight RDMA devices."""
+    CDI is on), and a /dev of its own with device nodes of eight RDMA devices. net: a process in the node's network namespace
+    (None: the caller's); server: where the API server is seen from there."""
 
-    def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False):
+    def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False, net=None, server=None):
         sweep()
+        self.net, self.server = net, server
         self.cluster, self.name, self.address = cluster, name, address
         self.folder, self.group = cluster.folder / name, f"{PREFIX}{os.getpid()}-{name}"
         self.process, self.nri, self.cdi = None, nri or cdi, cdi
@@ -125,7 +129,8 @@ class Node:
             shutil.copy(plugin, plugins)
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")
-        self.cluster.kubeconfig(self.folder / "kubeconfig", {"client-certificate": cert, "client-key": key})
+        self.cluster.kubeconfig(self.folder / "kubeconfig", {"client-certificate": cert, "client-key": key},
+                                {"server": self.server} if self.server else None)
         config = CONTAINERD.format(runc=self.root / "usr/sbin/runc", cri=CDI if self.cdi else "")
         (self.folder / "containerd.toml").write_text(config + (NRI if self.nri and not self.cdi else ""))
         if self.nri:
@@ -142,7 +147,7 @@ class Node:
                    f"--hostname-override={self.name}", f"--node-ip={self.address}", "--v=2"]
         if OLD:
             kubelet += ["--container-runtime=remote", f"--container-runtime-endpoint={RUNTIME}"]
-        init = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc", HERE / "node-init",
+        init = [*(["nsenter", "-t", str(self.net), "-n"] if self.net else []), "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc", HERE / "node-init",
                 self.folder, self.name, *map(str, kubelet)]
         with open(self.folder / "init.log", "ab") as log:
             self.process = subprocess.Popen(init, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -171,7 +176,7 @@ class Node:
 
     def run(self, *args, check=True, timeout=60, text=None):
         """In the node's namespaces."""
-        p = subprocess.run(["nsenter", "-t", str(self.pid()), "-m", "-p", "-u", "-i", *map(str, args)], input=text,
+        p = subprocess.run(["nsenter", "-t", str(self.pid()), "-m", "-n", "-p", "-u", "-i", *map(str, args)], input=text,
                            capture_output=True, text=True, timeout=timeout, env=self.env())
         assert not check or p.returncode == 0, (args, p.stdout, p.stderr)
         return p

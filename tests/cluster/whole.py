@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of one node as its users have it: API server, controllers, scheduler, kubelet, and deploy/ applied by kubectl."""
+"""A cluster as its users have it: API server, controllers, scheduler, kubelets, and deploy/ applied by kubectl."""
 import os
 import subprocess
 
@@ -15,6 +15,7 @@ from ownnet import OwnNet
 CLUSTER = ("serviceaccount", "root-ca-cert-publisher", "namespace", "endpointslice", "podgc", "nodelifecycle",
            *(["serviceaccount-token"] if OLD else []))  # older Kubernetes stored a pod's token in a Secret
 CONFIGS = HERE.parent.parent / "configs" / "cluster"
+HOSTS = HERE.parent / "hosts"
 RAILS = ("rail1", "rail2")
 NET_D = "cni/net.d/"
 # Of the cluster's own network: Debian's bridge plugin.
@@ -24,26 +25,31 @@ BRIDGE = """{"cniVersion": "1.0.0", "name": "k8s-pod-network", "plugins": [{"typ
 
 
 class Whole:
-    """All of it in one network namespace; Services' addresses are on its loopback, rails lead to a fabric in another."""
+    """Control plane and node n1 in one network namespace, Services' addresses on its loopback; each further node in one of its
+    own. Rails, and the network of the nodes' eth0, are bridges in one that stands for the fabric."""
 
     ADDRESS = "10.200.0.11"
 
-    def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False):
-        """files: {name: text} of the node's CNI configurations; with deploy=False nothing of unirail is there yet."""
+    def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False, rails=RAILS, nodes=1, settings="", host=None):
+        """files: {name: text} of the nodes' CNI configurations; with deploy=False nothing of unirail is there yet. settings: more
+        lines of agent.conf. host: recording of a host, whose /sys the agents see."""
         self.files = files or {"50-bridge.conflist": BRIDGE,
                                "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}
         self.images, self.deploys, self.nri, self.cdi = images, deploy, nri, cdi
-        self.parts, self.scheduler, self.fabric = [], None, None
+        self.rails, self.settings, self.host = rails, settings, host
+        self.parts, self.nodes, self.scheduler, self.fabric, self.sites = [], [], None, None, []
         try:
-            self.start()
+            self.start(nodes)
         except BaseException:
             self.close()
             raise
 
-    def start(self):
+    def start(self, nodes):
         clusters.programs(node=True)
         self.net = self.part(OwnNet())
-        self.lay_cables()
+        self.fabric = self.namespace()
+        self.lay_fabric()
+        self.lay_cables(self.net.ip, 1)
         self.cluster = self.part(clusters.Cluster(443, (
             "--bind-address=0.0.0.0", "--enable-admission-plugins=NodeRestriction",
             "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=pki/ca.crt",
@@ -53,31 +59,59 @@ class Whole:
         self.scheduler = self.cluster.spawn(
             "kube-scheduler", f"--kubeconfig={self.cluster.admin_config()}", "--bind-address=127.0.0.1",
             f"--secure-port={free_port()}", "--leader-elect=false", "--authentication-skip-lookup=true", *NO_HTTP)
-        self.node = self.part(Node(self.cluster, self.ADDRESS, {NET_D + name: text for name, text in self.files.items()},
-                                   images=self.images, nri=self.nri, cdi=self.cdi))
+        self.node = self.join(1)
         if self.deploys:
             self.deploy()
+        for n in range(2, nodes + 1):
+            self.join(n)
+
+    def join(self, n):
+        """Node n. Each has a range of its own for the cluster's own network."""
+        net = None
+        if n > 1:
+            net = self.namespace().pid
+            self.lay_cables(lambda *args: self.inside(net, *args), n)
+            self.inside(net, "route", "add", "10.96.0.0/16", "via", self.ADDRESS)
+        files = {NET_D + name: text.replace("10.244.1.", f"10.244.{n}.") for name, text in self.files.items()}
+        self.nodes.append(self.part(Node(self.cluster, self.address(n), files, name=f"n{n}", images=self.images, nri=self.nri,
+                                         cdi=self.cdi, net=net, server="https://10.96.0.1" if net else None)))
+        return self.nodes[-1]
+
+    def address(self, n):
+        return f"10.200.0.{10 + n}"
 
     def part(self, one):
         self.parts.append(one)
         return one
 
-    def lay_cables(self):
-        ip = self.net.ip
-        ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0-peer")
-        ip("link", "set", "eth0-peer", "up")
-        ip("link", "set", "eth0", "up")
-        ip("addr", "add", f"{self.ADDRESS}/24", "dev", "eth0")
-        self.fabric = subprocess.Popen(["unshare", "--net", "sleep", "1000000"], preexec_fn=die_with_parent)
+    def namespace(self):
+        """A process in a network namespace of its own."""
+        process = subprocess.Popen(["unshare", "--net", "sleep", "1000000"], preexec_fn=die_with_parent)
+        self.sites.append(process)
         mine = os.readlink("/proc/thread-self/ns/net")
-        wait(lambda: os.readlink(f"/proc/{self.fabric.pid}/ns/net") != mine)
-        there = lambda *args: subprocess.run(["nsenter", "-t", str(self.fabric.pid), "-n", "ip", *args], check=True)
-        for i, rail in enumerate(RAILS, 1):
-            ip("link", "add", rail, "type", "veth", "peer", "name", f"sw{i}", "netns", str(self.fabric.pid))
-            ip("link", "set", rail, "up")
-            ip("addr", "add", f"172.16.{i}.2/24", "dev", rail)
-            there("link", "set", f"sw{i}", "up")
-            there("addr", "add", f"172.16.{i}.1/24", "dev", f"sw{i}")
+        wait(lambda: os.readlink(f"/proc/{process.pid}/ns/net") != mine)
+        self.inside(process.pid, "link", "set", "lo", "up")
+        return process
+
+    @staticmethod
+    def inside(pid, *args):
+        return subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", *args], check=True, capture_output=True, text=True).stdout
+
+    def lay_fabric(self):
+        for i, bridge in enumerate(("lan", *self.rails)):
+            self.inside(self.fabric.pid, "link", "add", bridge, "type", "bridge")
+            self.inside(self.fabric.pid, "link", "set", bridge, "up")
+            if i:
+                self.inside(self.fabric.pid, "addr", "add", f"172.16.{i}.1/24", "dev", bridge)
+
+    def lay_cables(self, ip, n):
+        """From node n to the fabric."""
+        for i, bridge in enumerate(("lan", *self.rails)):
+            name, port = bridge if i else "eth0", f"{bridge}-{n}"
+            ip("link", "add", name, "type", "veth", "peer", "name", port, "netns", str(self.fabric.pid))
+            ip("link", "set", name, "up")
+            ip("addr", "add", f"172.16.{i}.{1 + n}/24" if i else f"{self.address(n)}/24", "dev", name)
+            self.inside(self.fabric.pid, "link", "set", port, "up", "master", bridge)
 
     def configure(self, name):
         """The node's CNI configuration from now on: this file of configs/, beside the cluster's own network."""
@@ -87,13 +121,33 @@ class Whole:
     def deploy(self):
         """With the CNI configuration written by hand: configure()."""
         self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
-        agent = (DEPLOY / "agent.yaml").read_text()
-        assert "value: 0-unirail.conflist" in agent
-        self.kubectl("apply", "-f", "-", text=agent.replace("value: 0-unirail.conflist", 'value: ""'))
+        self.kubectl("apply", "-f", "-", text=self.agent())
         service = self.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
         self.net.address(service["spec"]["clusterIP"])
         for app in ("unirail-agent", "unirail-controller"):
             self.ready("unirail", f"app.kubernetes.io/name={app}", 1)
+
+    def agent(self):
+        text = (DEPLOY / "agent.yaml").read_text()
+        for old, new in (("value: 0-unirail.conflist", 'value: ""'), ("log-format = json\n", "log-format = json\n" + "".join(
+                f"    {line}\n" for line in self.settings.splitlines()))):
+            assert old in text
+            text = text.replace(old, new)
+        if not self.host:
+            return text
+        objects = list(yaml.safe_load_all(text))
+        pod, = (o["spec"]["template"]["spec"] for o in objects if o["kind"] == "DaemonSet")
+        pod["volumes"].append({"name": "host", "hostPath": {"path": str(self.unpack_host()), "type": "Directory"}})
+        container, = pod["containers"]
+        container["volumeMounts"].append({"name": "host", "mountPath": "/sys"})
+        return yaml.safe_dump_all(objects)
+
+    def unpack_host(self):
+        """Its /sys; the agent's control groups are mounted in there."""
+        folder = self.cluster.folder / "host"
+        subprocess.run([clusters.BINARY, "doctor", "--root", HOSTS / self.host, "--unpack", folder], check=True, capture_output=True)
+        (folder / "sys/fs/cgroup").mkdir(parents=True)
+        return folder / "sys"
 
     def kubectl(self, *args, text=None, check=True, timeout=120):
         r = subprocess.run([self.cluster.bin / "kubectl", "--kubeconfig", self.cluster.admin_config(), *map(str, args)],
@@ -127,7 +181,7 @@ class Whole:
         events = self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
         said = [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in events if e["type"] == "Warning"]
         pods = [(p["metadata"]["name"], p["status"].get("phase")) for p in self.pods(ns)]
-        return [*pods, *said[-12:], self.node.tail("init.log", 500),
+        return [*pods, *said[-12:], *(node.tail("init.log", 500) for node in self.nodes),
                 self.kubectl("logs", "-n", "unirail", "--tail=15", "daemonset/unirail-agent", check=False)]
 
     def exec(self, pod, *args, check=True):
@@ -135,8 +189,14 @@ class Whole:
         return self.kubectl("exec", "-n", meta["namespace"], meta["name"], "--", *args, check=check)
 
     def close(self):
-        for process in filter(None, (self.scheduler, self.fabric)):
-            process.kill()
-            process.wait()
+        if self.scheduler:
+            self.end(self.scheduler)
         for part in reversed(self.parts):
             part.close()
+        for process in self.sites:
+            self.end(process)
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.wait()
