@@ -40,4 +40,12 @@ int child_start(struct child **ret, struct loop *l, const struct child_conf *c, 
  * this process ends. c may be NULL. */
 void child_cancel(struct child *c);
 
+/* ---- in the child: for run() ---- */
+
+/* Closes all descriptors but stdin, stdout and stderr: a child that waits for a lock of the kernel may outlive this process, and
+ * must not retain its sockets and locked files. */
+void child_close_others(void);
+/* Writes all of it to stdout; false: the reader has gone. */
+bool child_put(const void *p, size_t n);
+
 #endif

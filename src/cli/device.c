@@ -216,6 +216,8 @@ static int show_explain(const struct device_opts *o, bool json, char **args, int
 	int r = node_devices_observe(o->root, &node, e);
 
 	buf_init(&b, OUT_MAX);
+	if (r >= 0 && !o->root)
+		node_devices_ask_devlink(&node);
 	for (int i = 0; i < n; i++)
 		paths[i] = path_absolute(args[i]);
 	if (r >= 0)
@@ -240,6 +242,8 @@ static int show_plan(const struct device_opts *o, struct err *e)
 	int r = node_devices_observe(o->root, &node, e);
 
 	buf_init(&b, OUT_MAX);
+	if (r >= 0 && !o->root)
+		node_devices_ask_devlink(&node);
 	if (r >= 0)
 		r = resource_plan(&node, &c, &messages, e);
 	if (r < 0)

@@ -254,7 +254,7 @@ static void test_gpus_of_a_host_are_listed(void **state)
 	host_unpack(&h, "hw_eight_ofed.tree");
 	host_write(&h, "/proc/driver/nvidia/gpus/0000:24:00.0/information",
 		   "IRQ: 320\nGPU UUID: \t GPU-7b1f0c8e\n");
-	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
 	gpu = node_gpu_find(&node, "GPU-7b1f0c8e");
 	assert_non_null(gpu);
 	assert_string_equal(gpu->bdf, "0000:24:00.0");
@@ -326,14 +326,14 @@ static void test_vf_in_a_pod_stays_in_its_resource(void **state)
 	(void)state;
 	host_unpack(&h, "eight_ib.tree");
 	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
-	assert_int_equal(node_devices_read(&h.root, NULL, &before, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, &before, &e), 0);
 	/* While a VF is in a pod, the host has neither its netdev nor its RDMA device. */
 	snprintf(command, sizeof(command),
 		 "rm -r %s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/net "
 		 "%s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/infiniband*",
 		 h.dir, h.dir);
 	assert_int_equal(system(command), 0);
-	assert_int_equal(node_devices_read(&h.root, NULL, &now, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, &now, &e), 0);
 	assert_true(node_device_find(&now, "0000:11:00.2")->away);
 	resources_decide(&c, &now, &s, &m);
 	assert_int_equal(s.v[0].n, 0);
@@ -547,7 +547,7 @@ static void test_explain_names_the_reason_for_each_device(void **state)
 
 	(void)state;
 	host_unpack(&h, "vfs.tree");
-	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
 	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
 	resources_decide(&c, &node, &s, &m);
 	buf_init(&b, 1 << 20);
@@ -616,7 +616,7 @@ static void test_examples_of_configs_give_their_resources(void **state)
 
 	(void)state;
 	host_unpack(&h, "eight_named.tree");
-	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
 		auto_resource_messages struct resource_messages m = {0};
@@ -643,7 +643,7 @@ static void test_rails_are_numbered_in_pci_order(void **state)
 
 	(void)state;
 	host_unpack(&h, "eight_rails.tree");
-	assert_int_equal(node_devices_read(&h.root, NULL, &node, &e), 0);
+	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
 	/*
 	 * The NIC of the default route is not a rail; the storage NIC, which has no GPU near it, is
 	 * the last.

@@ -166,7 +166,7 @@ static void run(const struct json *in, struct buf *out)
 	const struct json *v;
 	struct err e = ERR_INIT;
 
-	if (node_devices_read(host(json_string(json_get(in, "host"))), NULL, &node, &e) < 0)
+	if (node_devices_read(host(json_string(json_get(in, "host"))), &node, &e) < 0)
 		fail_msg("%s", e.text);
 	node.mode = mode && strcmp(mode, "exclusive") == 0 ? NODE_RDMA_EXCLUSIVE : NODE_RDMA_SHARED;
 	for (size_t i = 0; i < node.n; i++)

@@ -20,8 +20,9 @@ enum {
 	CLASS_VGA = 0x0300,
 	VENDOR_AMD = 0x1002,
 	VENDOR_NVIDIA = 0x10de,
-	VENDOR_INTEL = 0x8086,
 };
+
+#define INTEL "8086"
 
 static const char *const char_kinds[] =
 	{[NODE_UCM] = "ucm", [NODE_ISSM] = "issm", [NODE_UMAD] = "umad", [NODE_UVERBS] = "uverbs"};
@@ -268,7 +269,6 @@ struct vf_entry {
 
 struct reader {
 	const struct root *root;
-	struct devlink *devlink;
 	struct names routes;
 	struct vf_entry *vfs;
 	size_t n_vfs;
@@ -316,8 +316,6 @@ static void read_children(const struct reader *x, struct node_device *d)
 	read_netdevs(x->root, &x->routes, d);
 	read_rdma(x->root, d);
 	d->away = d->index >= 0 && *d->driver && !dpdk && !*d->netdev && !d->n_rdma;
-	if (x->devlink && !d->n_rdma && !dpdk)
-		(void)devlink_param_bool(x->devlink, d->id, "enable_rdma", &d->rdma_enabled, NULL);
 }
 
 static void read_function(const struct reader *x, const struct pci_dev *p, enum node_class class)
@@ -342,9 +340,6 @@ static void read_function(const struct reader *x, const struct pci_dev *p, enum 
 	read_user_driver(x->root, p, d);
 	if (class == NODE_NET)
 		read_children(x, d);
-	if (x->devlink && p->vendor == VENDOR_INTEL)
-		(void)devlink_info_version(x->devlink, p->bdf, "fw.app.name", d->ddp,
-					   sizeof(d->ddp), NULL);
 }
 
 static void read_aux(const struct reader *x, const struct node_device *parent, const char *name)
@@ -370,6 +365,11 @@ static void read_aux(const struct reader *x, const struct node_device *parent, c
 	VEC_PUSH(x->ret->v, x->ret->n) = d;
 }
 
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct node_device *)a)->id, ((const struct node_device *)b)->id);
+}
+
 /* Adds auxiliary devices such as "mlx5_core.sf.4"; "mlx5_core.rdma.0" is not a network device. */
 static void list_aux(const struct reader *x)
 {
@@ -387,6 +387,8 @@ static void list_aux(const struct reader *x)
 			if (strstr(l.v[k], ".sf.") && strlen(l.v[k]) < PCI_NAME_MAX)
 				read_aux(x, &parent, l.v[k]);
 	}
+	if (x->ret->n > n)
+		qsort(x->ret->v + n, x->ret->n - n, sizeof(*x->ret->v), by_id);
 }
 
 static bool is_gpu(const struct pci_dev *p)
@@ -444,18 +446,13 @@ static void read_gpu(const struct reader *x, const struct pci_dev *p)
 
 /* --- vDPA --- */
 
-static int by_id(const void *a, const void *b)
-{
-	return strcmp(((const struct node_device *)a)->id, ((const struct node_device *)b)->id);
-}
-
 /* Returns the device of a function. Functions are sorted; auxiliary devices have no vDPA device. */
-static struct node_device *function_of(const struct reader *x, size_t n, const char *bdf)
+static struct node_device *function_of(const struct node_devices *l, size_t n, const char *bdf)
 {
 	struct node_device key = {0};
 
 	return n && str_copy(key.id, sizeof(key.id), bdf)
-		       ? bsearch(&key, x->ret->v, n, sizeof(key), by_id)
+		       ? bsearch(&key, l->v, n, sizeof(key), by_id)
 		       : NULL;
 }
 
@@ -475,7 +472,7 @@ static void read_vdpa(const struct reader *x, size_t n, const char *name)
 		return;
 	*slash = '\0';
 	slash = strrchr(target, '/');
-	d = function_of(x, n, slash ? slash + 1 : target);
+	d = function_of(x->ret, n, slash ? slash + 1 : target);
 	if (!d)
 		return;
 	str_copy(d->vdpa, sizeof(d->vdpa), name);
@@ -499,19 +496,23 @@ static void list_vdpa(const struct reader *x, size_t n)
 
 /* --- attributes that a VF or SF takes from its PF --- */
 
+/* A device in a pod has RDMA if its PF has, and the driver is the same: mlx5 enables RDMA for all functions or for none. */
+static void take_rdma(struct node_device *d, const struct node_device *pf)
+{
+	if (d->away && node_device_is_rdma(pf) && strcmp(d->driver, pf->driver) == 0)
+		d->rdma_enabled = true;
+}
+
 static void take_from_pf(const struct reader *x, size_t n)
 {
 	for (size_t i = 0; i < x->ret->n; i++) {
 		struct node_device *d = &x->ret->v[i];
-		const struct node_device *pf = *d->pf ? function_of(x, n, d->pf) : NULL;
+		const struct node_device *pf = *d->pf ? function_of(x->ret, n, d->pf) : NULL;
 
 		if (!pf)
 			continue;
 		str_copy(d->pf_name, sizeof(d->pf_name), pf->netdev);
-		/* A device in a pod has RDMA if its PF has, and the driver is the same: mlx5 enables RDMA for all
-		 * functions or for none. */
-		if (d->away && node_device_is_rdma(pf) && strcmp(d->driver, pf->driver) == 0)
-			d->rdma_enabled = true;
+		take_rdma(d, pf);
 		if (!*d->netdev)
 			str_copy(d->link_type, sizeof(d->link_type), pf->link_type);
 	}
@@ -541,12 +542,11 @@ static void read_all(struct reader *x, const struct pci_dev *list, size_t n)
 	x->ret->has_vhost_net = file_exists(x->root, "/dev/vhost-net");
 }
 
-int node_devices_read(const struct root *r, struct devlink *devlink, struct node_devices *ret,
-		      struct err *e)
+int node_devices_read(const struct root *r, struct node_devices *ret, struct err *e)
 {
 	auto_free struct pci_dev *list = NULL;
 	struct node_devices d = {0};
-	struct reader x = {.root = r, .devlink = devlink, .ret = &d};
+	struct reader x = {.root = r, .ret = &d};
 	size_t n = 0;
 	int code = file_exists(r, "/sys/bus/pci/devices") ? pci_list(r, &list, &n, e) : 0;
 
@@ -574,21 +574,84 @@ static enum node_rdma_mode read_mode(void)
 
 int node_devices_observe(const char *dir, struct node_devices *ret, struct err *e)
 {
-	auto_nl struct nl_wire *generic = NULL;
-	auto_devlink struct devlink *devlink = NULL;
 	struct root root;
 	int r = root_open(&root, dir, e);
 
 	if (r < 0)
 		return r;
-	/* a kernel without generic netlink has no devlink either */
-	if (!dir && nl_open(&generic, NL_GENERIC, -1, NULL) >= 0)
-		(void)devlink_open(&devlink, generic, NULL);
-	r = node_devices_read(&root, devlink, ret, e);
+	r = node_devices_read(&root, ret, e);
 	root_close(&root);
 	if (r == 0 && !dir)
 		ret->mode = read_mode();
 	return r;
+}
+
+/* --- what only devlink tells --- */
+
+static bool wants_rdma(const struct node_device *d)
+{
+	return d->class != NODE_ACCELERATOR && !d->n_rdma && !pci_driver_is_dpdk(d->driver);
+}
+
+static bool wants_ddp(const struct node_device *d)
+{
+	return d->class != NODE_AUX && strcmp(d->vendor, INTEL) == 0;
+}
+
+bool node_device_wants_fact(const struct node_device *d)
+{
+	return wants_rdma(d) || wants_ddp(d);
+}
+
+void node_fact_read(struct devlink *devlink, const struct node_device *d, struct node_fact *ret)
+{
+	*ret = (struct node_fact){0};
+	str_copy(ret->id, sizeof(ret->id), d->id);
+	if (wants_rdma(d))
+		(void)devlink_param_bool(devlink, d->id, "enable_rdma", &ret->rdma_enabled, NULL);
+	if (wants_ddp(d))
+		(void)devlink_info_version(devlink, d->id, "fw.app.name", ret->ddp,
+					   sizeof(ret->ddp), NULL);
+}
+
+void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n)
+{
+	size_t functions = d->n;
+
+	while (functions && d->v[functions - 1].class == NODE_AUX)
+		functions--;
+	for (size_t i = 0, k = 0; i < d->n && k < n; i++) {
+		if (strcmp(d->v[i].id, v[k].id) != 0)
+			continue;
+		if (wants_rdma(&d->v[i]))
+			d->v[i].rdma_enabled = v[k].rdma_enabled;
+		str_copy(d->v[i].ddp, sizeof(d->v[i].ddp), v[k].ddp);
+		k++;
+	}
+	for (size_t i = 0; i < d->n; i++) {
+		const struct node_device *pf = *d->v[i].pf ? function_of(d, functions, d->v[i].pf)
+							   : NULL;
+
+		if (pf)
+			take_rdma(&d->v[i], pf);
+	}
+}
+
+void node_devices_ask_devlink(struct node_devices *d)
+{
+	auto_free struct node_fact *v = NULL;
+	auto_nl struct nl_wire *generic = NULL;
+	auto_devlink struct devlink *devlink = NULL;
+	size_t n = 0;
+
+	/* A kernel without generic netlink has no devlink either. */
+	if (nl_open(&generic, NL_GENERIC, -1, NULL) < 0 ||
+	    devlink_open(&devlink, generic, NULL) < 0)
+		return;
+	for (size_t i = 0; i < d->n; i++)
+		if (node_device_wants_fact(&d->v[i]))
+			node_fact_read(devlink, &d->v[i], &VEC_PUSH(v, n));
+	node_devices_set_facts(d, v, n);
 }
 
 void node_devices_done(struct node_devices *d)
@@ -635,12 +698,11 @@ bool node_device_is_rdma(const struct node_device *d)
 	return d->n_rdma || d->rdma_enabled;
 }
 
-/* The sort order of both lists of devices. */
-static int by_place(const struct node_device *a, const struct node_device *b)
+int node_device_order(const char *a, const char *b)
 {
-	bool x = a->class == NODE_AUX, y = b->class == NODE_AUX;
+	bool x = pci_bdf_ok(a), y = pci_bdf_ok(b);
 
-	return x != y ? x - y : strcmp(a->id, b->id);
+	return x != y ? y - x : strcmp(a, b);
 }
 
 static void carry(struct node_device *d, const struct node_device *old, int64_t now_ms)
@@ -661,9 +723,9 @@ static void carry(struct node_device *d, const struct node_device *old, int64_t 
 void node_devices_carry(struct node_devices *now, const struct node_devices *before, int64_t now_ms)
 {
 	for (size_t i = 0, k = 0; i < now->n; i++) {
-		while (k < before->n && by_place(&before->v[k], &now->v[i]) < 0)
+		while (k < before->n && node_device_order(before->v[k].id, now->v[i].id) < 0)
 			k++;
-		if (k < before->n && by_place(&before->v[k], &now->v[i]) == 0)
+		if (k < before->n && strcmp(before->v[k].id, now->v[i].id) == 0)
 			carry(&now->v[i], &before->v[k], now_ms);
 	}
 }

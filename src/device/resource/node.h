@@ -3,9 +3,9 @@
 #define UNIRAIL_DEVICE_RESOURCE_NODE_H
 
 /*
- * Observe: the devices of a node that a resource can contain, as plain structs. All attributes are read from sysfs,
- * /proc and /dev under a root (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net, sysfs-class-infiniband), so a
- * recorded host can be read as well; only DDP profiles and the parameter enable_rdma need devlink.
+ * Observe: the devices of a node that a resource can hold, as plain structs. Everything comes from sysfs, /proc and /dev
+ * under a root (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net, sysfs-class-infiniband), so that a recorded host
+ * does as well; only DDP profiles and the parameter enable_rdma need devlink (struct node_fact).
  *
  * Unlike device/inventory.h, it reads only attributes that a selector or a response needs (not the 256 GIDs of a port,
  * or settings of VFs), because a device plugin rescans nodes with 1,000 VFs.
@@ -15,7 +15,7 @@
 #include "kern/pci/devlink.h"
 #include "kern/pci/pci.h"
 
-enum { NODE_WORD_MAX = 32, NODE_CHAR_MAX = 24, NODE_UUID_MAX = 48 };
+enum { NODE_WORD_MAX = 32, NODE_CHAR_MAX = 24, NODE_UUID_MAX = 48, NODE_DDP_MAX = 64 };
 
 enum node_class {
 	NODE_NET,	  /* PCI class 02: Ethernet, InfiniBand */
@@ -60,7 +60,7 @@ struct node_device {
 	bool default_route; /* one of its netdevs has the node's IPv4 default route */
 	char acpi_index[NODE_WORD_MAX];
 	char pkey[8];
-	char ddp[64];			 /* name of the running DDP package; "": unknown */
+	char ddp[NODE_DDP_MAX];		 /* name of the running DDP package; "": unknown */
 	char vdpa[NODE_WORD_MAX];	 /* "vdpa0"; "": none */
 	char vdpa_driver[NODE_WORD_MAX]; /* "vhost_vdpa", "virtio_vdpa" */
 	char vdpa_char[NODE_WORD_MAX];	 /* "vhost-vdpa-0": name in /dev */
@@ -101,14 +101,31 @@ struct node_devices {
 	bool has_rdma_cm, has_vhost_net;
 };
 
-/* devlink NULL: DDP profiles and enable_rdma are not read. A host without PCI is no error. */
-int node_devices_read(const struct root *r, struct devlink *devlink, struct node_devices *ret,
-		      struct err *e);
-/* Reads this host (dir NULL) with devlink and the RDMA mode, or the files of another host, whose RDMA mode is
- * unknown. */
+/* Reads no attribute that needs devlink. A host without PCI is no error. */
+int node_devices_read(const struct root *r, struct node_devices *ret, struct err *e);
+/* Reads this host (dir NULL) with the RDMA mode, or the files of another host, whose RDMA mode is unknown. */
 int node_devices_observe(const char *dir, struct node_devices *ret, struct err *e);
 void node_devices_done(struct node_devices *d);
 #define auto_node_devices __attribute__((cleanup(node_devices_done)))
+
+/*
+ * Attributes of a device that only devlink reports. A driver holds the devlink lock of a device while it resets the device. A request
+ * waits for this lock for seconds, also in a process that was killed; so in a daemon a child process sends it (device/serve/facts.h).
+ */
+struct node_fact {
+	char id[PCI_NAME_MAX];
+	bool rdma_enabled;
+	char ddp[NODE_DDP_MAX];
+};
+
+/* The device has no RDMA device here, but may have one in a pod; or it may run a DDP package. */
+bool node_device_wants_fact(const struct node_device *d);
+/* May block. */
+void node_fact_read(struct devlink *devlink, const struct node_device *d, struct node_fact *ret);
+/* v: results of node_fact_read() in the order of the devices. A device without one is not changed. */
+void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n);
+/* Reads and sets the facts of all devices; may block. Without devlink in the kernel, none is set. */
+void node_devices_ask_devlink(struct node_devices *d);
 
 /*
  * Retains attributes of devices that are in a pod, because their netdev and RDMA device are not visible: copies link
@@ -121,6 +138,8 @@ void node_devices_carry(struct node_devices *now, const struct node_devices *bef
 /* Returns whether parts of the device may have been in a pod when it was read: read it again before it is allocated. */
 bool node_device_is_partial(const struct node_device *d, int64_t now_ms);
 
+/* The order of struct node_devices, by two ids. */
+int node_device_order(const char *a, const char *b);
 const struct node_device *node_device_find(const struct node_devices *d, const char *id);
 bool node_device_is_rdma(const struct node_device *d);
 

@@ -15,6 +15,7 @@
 #include "device/resource/plan.h"
 #include "device/resource/prefer.h"
 #include "device/resource/source.h"
+#include "device/serve/facts.h"
 #include "device/serve/health.h"
 #include "device/serve/pod_gpus.h"
 #include "device/serve/port_events.h"
@@ -64,6 +65,7 @@ struct device_serve {
 	struct health *health;
 	struct health_sources *sources; /* NULL if another host's files are read */
 	struct port_events *ports;	/* NULL if another host's files are read */
+	struct device_facts *facts;	/* NULL if another host's files are read */
 	int uevents, links, inotify;
 	struct loop_fd *watches[3];
 	struct loop_timer *rescan, *judge;
@@ -563,6 +565,8 @@ static int observe(struct device_serve *s, struct generation *g, struct err *e)
 {
 	int r = node_devices_observe(s->conf.dir, &g->node, e);
 
+	if (r >= 0 && s->facts)
+		device_facts_apply(s->facts, &g->node, s->now ? &s->now->node : NULL);
 	if (r >= 0 && s->now)
 		node_devices_carry(&g->node, &s->now->node, loop_now_ms(s->conf.loop));
 	return r;
@@ -594,8 +598,14 @@ static void rescan(struct device_serve *s)
 		keep_config(g, old, &l);
 	judge(s, &g->node);
 	resources_decide(&g->config, &g->node, &g->set, &l);
-	report_messages(s, &l);
 	s->now = g;
+	/* Devices that are missing only for this moment are neither reported nor advertised as such. */
+	if (s->facts && !device_facts_are_known(s->facts)) {
+		resource_messages_done(&l);
+		generation_free(old);
+		return;
+	}
+	report_messages(s, &l);
 	report_health(s, old ? &old->node : NULL);
 	generation_free(old);
 	advertise(s);
@@ -682,6 +692,11 @@ static void on_link(void *arg, uint32_t events)
 	s->again = true;
 }
 
+static void on_facts(void *arg)
+{
+	rescan_in(arg, 0);
+}
+
 static void on_rdma_devices(void *arg)
 {
 	rescan_in(arg, SETTLE_MS);
@@ -758,6 +773,9 @@ int device_serve_new(struct device_serve **ret, const struct device_serve_conf *
 	}
 	watch_sources(s);
 	if (!conf->dir)
+		s->facts = device_facts_new(&(struct device_facts_conf){
+			.loop = conf->loop, .changed = on_facts, .arg = s});
+	if (!conf->dir)
 		s->sources = health_sources_new(&(struct health_sources_conf){
 			.loop = conf->loop,
 			.health = judge_now,
@@ -795,6 +813,7 @@ void device_serve_free(struct device_serve *s)
 	cleanup_fd(&s->uevents);
 	cleanup_fd(&s->links);
 	cleanup_fd(&s->inotify);
+	device_facts_free(s->facts);
 	health_sources_free(s->sources);
 	port_events_free(s->ports);
 	health_free(s->health);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/child.h"
@@ -117,28 +116,6 @@ static int list_devlink(struct devlink_reporter **ret, size_t *n, struct err *e)
 	return r < 0 ? r : devlink_reporter_list(devlink, ret, n, e);
 }
 
-/* Closes all other descriptors: a child that waits for a lock of the kernel may outlive this process, and must not
- * retain its sockets and locked files. */
-static void close_others(void)
-{
-	enum { GAP = 256 };
-
-	for (int fd = STDERR_FILENO + 1, gap = 0; gap < GAP; fd++)
-		gap = close(fd) < 0 ? gap + 1 : 0;
-}
-
-static bool put(const void *p, size_t n)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t r = write(STDOUT_FILENO, (const char *)p + done, n - done);
-
-		if (r < 0 && errno != EINTR)
-			return false;
-		done += r > 0 ? (size_t)r : 0;
-	}
-	return true;
-}
-
 enum { LIST_OK, LIST_NONE, LIST_FAILED };
 
 /* Writes the list for the parent, which is the same program: the structs as in memory, or the text of the error. */
@@ -150,16 +127,16 @@ static int list_to_stdout(void *arg)
 	size_t n = 0;
 	int r;
 
-	close_others();
+	child_close_others();
 	r = s->conf.list(&v, &n, &e);
 	if (r == -EOPNOTSUPP)
 		return LIST_NONE;
 	if (r < 0) {
-		put(e.text, strlen(e.text));
+		child_put(e.text, strlen(e.text));
 		return LIST_FAILED;
 	}
 	n = keep_pfs(v, n, s->node);
-	return put(v, n * sizeof(*v)) ? LIST_OK : LIST_FAILED;
+	return child_put(v, n * sizeof(*v)) ? LIST_OK : LIST_FAILED;
 }
 
 /* --- event loop --- */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_SERVE_FACTS_H
+#define UNIRAIL_DEVICE_SERVE_FACTS_H
+
+/*
+ * Attributes that only devlink reports (struct node_fact), for a loop that must not wait for a driver: one child process
+ * (base/child.h) at a time reads them, and is killed after DEVICE_FACTS_MS. A device without an answer keeps its previous attributes,
+ * so that an HCA stays an RDMA device while its driver resets it.
+ */
+
+#include "base/loop.h"
+#include "device/resource/node.h"
+
+enum { DEVICE_FACTS_MS = 3000 };
+
+struct device_facts;
+
+struct device_facts_conf {
+	struct loop *loop;
+	/* The caller has to read the devices again: answers differ, or the child did not know all devices. */
+	void (*changed)(void *arg);
+	void *arg;
+	/* Asks about one device, in the child process, which it may block. NULL: devlink. */
+	void (*ask)(const struct node_device *d, struct node_fact *ret);
+	int timeout_ms; /* 0: DEVICE_FACTS_MS */
+};
+
+struct device_facts *device_facts_new(const struct device_facts_conf *c);
+void device_facts_free(struct device_facts *f); /* NULL is fine */
+/*
+ * Sets the known attributes of the devices and starts the child. Never blocks. before: the devices of the previous call; NULL at the
+ * first call.
+ */
+void device_facts_apply(struct device_facts *f, struct node_devices *now,
+			const struct node_devices *before);
+/* Whether the first child has ended or was killed, or no device needs one. Until then, resources may lack devices. */
+bool device_facts_are_known(const struct device_facts *f);
+
+#endif
