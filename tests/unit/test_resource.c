@@ -309,6 +309,56 @@ static void test_least_loaded_hca_is_preferred(void **state)
 	prefer(&l, "3 6 4 7", "", 1, "0000:19:00.0", "4");
 }
 
+/* --- soft-RoCE --- */
+
+/* Without a parent on PCI: only a shared resource whose ifNames has its netdev takes it. */
+static void test_software_device_is_selected_by_its_netdev(void **state)
+{
+	static const char conf[] =
+		"{\"configList\": [{\"resourceName\": \"soft\", \"rdmaHcaMax\": 2, \"selectors\": {\"ifNames\": [\"eth0\"]}},"
+		"{\"resourceName\": \"ether\", \"rdmaHcaMax\": 2, \"selectors\": {\"linkTypes\": [\"ether\"]}},"
+		"{\"resourceName\": \"mlx\", \"rdmaHcaMax\": 2, \"selectors\": {\"ifNames\": [\"eth0\"], \"vendors\": [\"15b3\"]}}],"
+		"\"resourceList\": [{\"resourceName\": \"vf\", \"selectors\": {\"isRdma\": true}}]}";
+	auto_node_devices struct node_devices node = {0};
+	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
+	auto_resource_messages struct resource_messages m = {0};
+	auto_resources struct resources s = {0};
+	auto_answer struct answer a = {0};
+	auto_buf struct buf b;
+	const char *ids[] = {"1"};
+	char command[256];
+	struct host_lab h;
+
+	(void)state;
+	host_empty(&h);
+	host_write(&h, "/sys/devices/virtual/infiniband/rxe0/parent", "eth0");
+	host_write(&h, "/sys/class/infiniband_verbs/uverbs0/ibdev", "rxe0");
+	host_write(&h, "/sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_0");
+	host_write(&h, "/sys/class/net/eth0/type", "1");
+	snprintf(command, sizeof(command),
+		 "cd %s/sys/class && mkdir infiniband && "
+		 "ln -s ../../devices/virtual/infiniband/rxe0 infiniband/rxe0",
+		 h.dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
+	assert_int_equal(node.n, 1);
+	assert_int_equal(node_devices_functions(&node), 0);
+	assert_string_equal(node.v[0].netdev, "eth0");
+	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
+	resources_decide(&c, &node, &s, &m);
+	for (size_t i = 0; i < s.n; i++)
+		assert_int_equal(s.v[i].n, strcmp(s.v[i].conf->name, "soft") == 0);
+	assert_int_equal(
+		resource_allocate(&s, resource_find(&s, "rdma/soft"), ids, 1, false, &a, &e), 0);
+	assert_int_equal(a.n_nodes, 1);
+	assert_string_equal(a.nodes[0].host, "/dev/infiniband/uverbs0");
+	buf_init(&b, 1 << 16);
+	resource_explain_text(&s, &m, &b);
+	assert_non_null(strstr(b.p, "rxe0  software  eth0  rxe0\n"));
+	assert_non_null(strstr(b.p, "only ifNames of a shared resource select it"));
+	host_remove(&h);
+}
+
 /* --- a VF in a pod --- */
 
 static void test_vf_in_a_pod_stays_in_its_resource(void **state)
@@ -667,6 +717,7 @@ int main(void)
 		cmocka_unit_test(test_gpus_of_a_host_are_listed),
 		cmocka_unit_test(test_preferred_devices_are_spread_over_rails),
 		cmocka_unit_test(test_least_loaded_hca_is_preferred),
+		cmocka_unit_test(test_software_device_is_selected_by_its_netdev),
 		cmocka_unit_test(test_vf_in_a_pod_stays_in_its_resource),
 		cmocka_unit_test(test_allocate_of_a_removed_device_fails),
 		cmocka_unit_test(test_device_info_file_is_written_and_replaced),

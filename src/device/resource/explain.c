@@ -48,6 +48,8 @@ static void role(const struct node_device *d, char *ret, size_t size)
 
 	if (d->class == NODE_ACCELERATOR)
 		str_copy(ret, size, "accelerator");
+	else if (d->class == NODE_SOFT)
+		str_copy(ret, size, "software");
 	else if (d->class == NODE_AUX)
 		snprintf(ret, size, "SF %lld of %s", (long long)d->index, pf);
 	else if (*d->pf)

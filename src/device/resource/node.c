@@ -182,15 +182,18 @@ static void read_chars(const struct root *r, struct node_device *d, const char *
 	auto_names struct names l = {0};
 	char path[PATH_SIZE], hca[PCI_NAME_MAX];
 
-	snprintf(path, sizeof(path), "/sys/bus/%s/devices/%s/%s", bus_of(d->id), d->id, class);
+	if (d->class == NODE_SOFT)
+		snprintf(path, sizeof(path), "/sys/class/%s", class);
+	else
+		snprintf(path, sizeof(path), "/sys/bus/%s/devices/%s/%s", bus_of(d->id), d->id,
+			 class);
 	if (dir_list(r, path, &l.v, &l.n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < l.n; i++) {
 		int kind = kind_of(l.v[i]);
 		struct node_rdma *to;
 
-		read_line(r, hca, sizeof(hca), "/sys/bus/%s/devices/%s/%s/%.32s/ibdev",
-			  bus_of(d->id), d->id, class, l.v[i]);
+		read_line(r, hca, sizeof(hca), "%s/%.32s/ibdev", path, l.v[i]);
 		to = rdma_of(d, hca);
 		if (kind < 0 || !to || strlen(l.v[i]) >= NODE_CHAR_MAX)
 			continue;
@@ -199,19 +202,25 @@ static void read_chars(const struct root *r, struct node_device *d, const char *
 	}
 }
 
+static void add_rdma(const struct root *r, struct node_device *d, const char *name)
+{
+	struct node_rdma *to = &VEC_PUSH(d->rdma, d->n_rdma);
+
+	str_copy(to->name, sizeof(to->name), name);
+	read_line(r, to->pkey, sizeof(to->pkey), "/sys/class/infiniband/%.63s/ports/1/pkeys/0",
+		  name);
+}
+
 static void read_rdma(const struct root *r, struct node_device *d)
 {
 	auto_names struct names l = {0};
 
-	if (pci_children(r, d->id, PCI_RDMA, &l.v, &l.n, NULL) < 0)
+	if (d->class == NODE_SOFT)
+		add_rdma(r, d, d->id);
+	else if (pci_children(r, d->id, PCI_RDMA, &l.v, &l.n, NULL) < 0)
 		return;
-	for (size_t i = 0; i < l.n; i++) {
-		struct node_rdma *to = &VEC_PUSH(d->rdma, d->n_rdma);
-
-		str_copy(to->name, sizeof(to->name), l.v[i]);
-		read_line(r, to->pkey, sizeof(to->pkey),
-			  "/sys/class/infiniband/%.63s/ports/1/pkeys/0", l.v[i]);
-	}
+	for (size_t i = 0; i < l.n; i++)
+		add_rdma(r, d, l.v[i]);
 	if (!d->n_rdma)
 		return;
 	read_chars(r, d, "infiniband_cm");
@@ -387,8 +396,61 @@ static void list_aux(const struct reader *x)
 			if (strstr(l.v[k], ".sf.") && strlen(l.v[k]) < PCI_NAME_MAX)
 				read_aux(x, &parent, l.v[k]);
 	}
-	if (x->ret->n > n)
-		qsort(x->ret->v + n, x->ret->n - n, sizeof(*x->ret->v), by_id);
+}
+
+/* --- RDMA devices without hardware --- */
+
+/* soft-RoCE names its netdev; of any RoCE device, that of the first GID. */
+static void read_soft_netdev(const struct reader *x, struct node_device *d)
+{
+	char path[PATH_SIZE];
+
+	read_line(x->root, d->netdev, sizeof(d->netdev), "/sys/class/infiniband/%.63s/parent",
+		  d->id);
+	if (!*d->netdev)
+		read_line(x->root, d->netdev, sizeof(d->netdev),
+			  "/sys/class/infiniband/%.63s/ports/1/gid_attrs/ndevs/0", d->id);
+	snprintf(path, sizeof(path), "/sys/class/net/%.15s", d->netdev);
+	if (!*d->netdev || !file_exists(x->root, path)) {
+		d->netdev[0] = '\0';
+		return;
+	}
+	d->default_route = list_has(x->routes.v, x->routes.n, d->netdev);
+	read_link_type(x->root, d);
+}
+
+/* Below /sys/devices/virtual: an older kernel has soft-RoCE below its netdev's function, as an HCA. */
+static bool is_soft(const struct reader *x, const char *name)
+{
+	char path[PATH_SIZE], target[PATH_SIZE];
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%.63s", name);
+	return strlen(name) < PCI_NAME_MAX &&
+	       link_read(x->root, path, target, sizeof(target), NULL) >= 0 &&
+	       strstr(target, "/devices/virtual/");
+}
+
+static void list_soft(const struct reader *x)
+{
+	auto_names struct names l = {0};
+
+	if (dir_list(x->root, "/sys/class/infiniband", &l.v, &l.n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < l.n; i++) {
+		struct node_device *d;
+
+		if (!is_soft(x, l.v[i]))
+			continue;
+		d = &VEC_PUSH(x->ret->v, x->ret->n);
+		*d = (struct node_device){.class = NODE_SOFT,
+					  .index = -1,
+					  .numa = -1,
+					  .iommu_group = -1,
+					  .path = xstrdup("")};
+		str_copy(d->id, sizeof(d->id), l.v[i]);
+		read_soft_netdev(x, d);
+		read_rdma(x->root, d);
+	}
 }
 
 static bool is_gpu(const struct pci_dev *p)
@@ -536,6 +598,9 @@ static void read_all(struct reader *x, const struct pci_dev *list, size_t n)
 	}
 	functions = x->ret->n;
 	list_aux(x);
+	list_soft(x);
+	if (x->ret->n > functions)
+		qsort(x->ret->v + functions, x->ret->n - functions, sizeof(*x->ret->v), by_id);
 	list_vdpa(x, functions);
 	take_from_pf(x, functions);
 	x->ret->has_rdma_cm = file_exists(x->root, "/dev/infiniband/rdma_cm");
@@ -590,7 +655,8 @@ int node_devices_observe(const char *dir, struct node_devices *ret, struct err *
 
 static bool wants_rdma(const struct node_device *d)
 {
-	return d->class != NODE_ACCELERATOR && !d->n_rdma && !pci_driver_is_dpdk(d->driver);
+	return (d->class == NODE_NET || d->class == NODE_AUX) && !d->n_rdma &&
+	       !pci_driver_is_dpdk(d->driver);
 }
 
 static bool wants_ddp(const struct node_device *d)
@@ -616,10 +682,8 @@ void node_fact_read(struct devlink *devlink, const struct node_device *d, struct
 
 void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n)
 {
-	size_t functions = d->n;
+	size_t functions = node_devices_functions(d);
 
-	while (functions && d->v[functions - 1].class == NODE_AUX)
-		functions--;
 	for (size_t i = 0, k = 0; i < d->n && k < n; i++) {
 		if (strcmp(d->v[i].id, v[k].id) != 0)
 			continue;
@@ -696,6 +760,15 @@ const struct node_gpu *node_gpu_find(const struct node_devices *d, const char *i
 bool node_device_is_rdma(const struct node_device *d)
 {
 	return d->n_rdma || d->rdma_enabled;
+}
+
+size_t node_devices_functions(const struct node_devices *d)
+{
+	size_t n = d->n;
+
+	while (n && (d->v[n - 1].class == NODE_AUX || d->v[n - 1].class == NODE_SOFT))
+		n--;
+	return n;
 }
 
 int node_device_order(const char *a, const char *b)

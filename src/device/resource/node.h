@@ -21,6 +21,7 @@ enum node_class {
 	NODE_NET,	  /* PCI class 02: Ethernet, InfiniBand */
 	NODE_ACCELERATOR, /* PCI class 12 */
 	NODE_AUX,	  /* a scalable function, "mlx5_core.sf.4" */
+	NODE_SOFT, /* an RDMA device without hardware (soft-RoCE), which has no PCI attributes; its id is its name */
 };
 
 /* In the order of rdmamap, which both originals use. */
@@ -92,7 +93,7 @@ enum { NODE_RETURN_MS = 10 * 1000 };
 enum node_rdma_mode { NODE_RDMA_UNKNOWN, NODE_RDMA_SHARED, NODE_RDMA_EXCLUSIVE };
 
 struct node_devices {
-	/* functions sorted by address, then auxiliary devices sorted by name */
+	/* functions sorted by address, then auxiliary and software devices sorted by name */
 	struct node_device *v;
 	size_t n;
 	struct node_gpu *gpus; /* display and 3D controllers with a driver, sorted by address */
@@ -138,7 +139,9 @@ void node_devices_carry(struct node_devices *now, const struct node_devices *bef
 /* Returns whether parts of the device may have been in a pod when it was read: read it again before it is allocated. */
 bool node_device_is_partial(const struct node_device *d, int64_t now_ms);
 
-/* The order of struct node_devices, by two ids. */
+/* Returns how many of the devices are PCI functions; these are the first ones. */
+size_t node_devices_functions(const struct node_devices *d);
+/* Compares two ids in the order of struct node_devices, as strcmp(). */
 int node_device_order(const char *a, const char *b);
 const struct node_device *node_device_find(const struct node_devices *d, const char *id);
 bool node_device_is_rdma(const struct node_device *d);

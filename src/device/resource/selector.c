@@ -174,6 +174,13 @@ static bool has_uverbs(const struct node_device *d)
 	return false;
 }
 
+/* The original has only devices on PCI: one without is chosen by its netdev's name, and not by what many devices have in common. */
+static bool may_be_soft(const struct resource_conf *c)
+{
+	return c->form == RESOURCE_SHARED && c->n_selectors &&
+	       c->selectors[0].lists[SELECT_IF_NAMES].n;
+}
+
 static const char *refused(const struct resource_conf *c, const struct node_device *d)
 {
 	static const char *const classes[] = {
@@ -182,9 +189,11 @@ static const char *refused(const struct resource_conf *c, const struct node_devi
 		[NODE_AUX] = "the device is not a scalable function",
 	};
 
-	if (c->class != d->class)
+	if (d->class == NODE_SOFT && !may_be_soft(c))
+		return "the RDMA device has no hardware: only ifNames of a shared resource select it";
+	if (d->class != NODE_SOFT && c->class != d->class)
 		return classes[c->class];
-	if (!*d->driver)
+	if (d->class != NODE_SOFT && !*d->driver)
 		return "the device has no driver";
 	if (c->form == RESOURCE_SHARED) {
 		if (!d->n_rdma)

@@ -39,19 +39,17 @@ static int by_id(const void *a, const void *b)
 	return strcmp(((const struct node_device *)a)->id, ((const struct node_device *)b)->id);
 }
 
-/* Returns the PF of a PCI address; NULL: not on this node, or not a PF. Functions are sorted by address; auxiliary
+/* Returns the PF of a PCI address; NULL: not on this node, or not a PF. Functions are sorted by address; auxiliary and software
  * devices follow. */
 static const struct node_device *find_pf(const struct node_devices *node,
 					 const struct devlink_reporter *p)
 {
 	struct node_device key = {0};
 	const struct node_device *d;
-	size_t n = node->n;
+	size_t n = node_devices_functions(node);
 
 	if (strcmp(p->bus, "pci") != 0 || !str_copy(key.id, sizeof(key.id), p->dev))
 		return NULL;
-	while (n && node->v[n - 1].class == NODE_AUX)
-		n--;
 	d = n ? bsearch(&key, node->v, n, sizeof(key), by_id) : NULL;
 	return d && !d->pf[0] ? d : NULL;
 }
