@@ -3,7 +3,7 @@
 #define UNIRAIL_BASE_LOG_H
 
 /*
- * Logs: one line an event, stable keys, no secrets.  Format logfmt or JSON, to stderr or to a
+ * Logs: one line per event, stable keys, no secrets.  Format logfmt or JSON, to stderr or to a
  * file (opened O_APPEND; reopened by size: file.1 .. file.N).  stdout belongs to CNI.
  *
  *	log_info("attached", LOG_S("rail", name), LOG_I("ms", ms));

@@ -24,7 +24,7 @@ struct columns {
 void columns_init(struct columns *c, unsigned int n, const char *indent);
 void columns_done(struct columns *c);
 #define auto_columns __attribute__((cleanup(columns_done)))
-/* One cell, left to right, row by row. NULL or "" prints as "-". */
+/* Adds one cell; cells are added from left to right, row by row. NULL or "" prints as "-". */
 void columns_add(struct columns *c, const char *s);
 void columns_addf(struct columns *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void columns_put(const struct columns *c, struct buf *b);

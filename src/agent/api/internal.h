@@ -117,8 +117,8 @@ int api_not_empty(struct api_call *c, const char *field, const char *value);
 
 /* --- responses; each ends the call --- */
 
-void api_ok(struct api_call *c);			/* 200, no body */
-void api_json(struct api_call *c, const struct buf *b); /* 200 */
+void api_ok(struct api_call *c);			/* answers 200 without a body */
+void api_json(struct api_call *c, const struct buf *b); /* answers 200 with b */
 /* Answers with a JSON string, as Spiderpool does. */
 void api_string(struct api_call *c, int status, const char *text);
 void api_fail_string(struct api_call *c, const struct err *e); /* 500 */

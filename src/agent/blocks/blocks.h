@@ -127,7 +127,7 @@ size_t blocks_unadopted_count(const struct blocks *b);
 const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at);
 /*
  * Returns whether another agent with this node's name was seen running: an unadopted block was
- * created, claimed again, or got fewer releases while this agent watched. Then nothing is adopted;
+ * created, claimed again, or lost entries of released addresses while this agent watched. Then nothing is adopted;
  * the operator must stop one of the two.
  */
 bool blocks_unadopted_alive(const struct blocks *b);

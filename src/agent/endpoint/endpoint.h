@@ -48,7 +48,7 @@ const struct endpoint *endpoints_required_find(const struct endpoints_required *
  * Deployment. */
 char *endpoint_status(const struct endpoint *p, const struct pod_facts *pod, const char *node);
 struct json;
-/* returns the same form; "" if the object has no status */
+/* Returns the object's status in the same form; "" if it has none. */
 char *endpoint_status_of(const struct json *object);
 
 /* Request bodies to create an object, and to merge-patch an existing one. */

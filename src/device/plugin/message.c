@@ -114,9 +114,10 @@ static int decode(struct span bytes, const pb_msgdesc_t *fields, void *m, struct
 		return 0;
 	if (r)
 		message_request_done(r);
-	return err_kind(e, ERR_DECODE, -EBADMSG,
-			"decode %s: %zu bytes that are none, or ids of more than %d bytes", what,
-			bytes.n, DEVICE_PLUGIN_ID_MAX);
+	return err_kind(
+		e, ERR_DECODE, -EBADMSG,
+		"decode %s: %zu bytes are not a valid message, or an id has more than %d bytes",
+		what, bytes.n, DEVICE_PLUGIN_ID_MAX);
 }
 
 int message_allocate_decode(struct span b, struct message_request *ret, struct err *e)

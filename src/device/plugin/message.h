@@ -32,7 +32,7 @@ void message_request_done(struct message_request *r);
 
 int message_allocate_decode(struct span m, struct message_request *ret, struct err *e);
 int message_preferred_decode(struct span m, struct message_request *ret, struct err *e);
-/* Decodes the ids into those of one container. */
+/* Decodes a PreStartContainer request; *ret has one container with its ids. */
 int message_prestart_decode(struct span m, struct message_request *ret, struct err *e);
 /* Decodes NotifyRegistrationStatus: *registered: whether the kubelet has accepted the registration; *error: the reason
  * why not. */

@@ -285,7 +285,7 @@ static int check_aux(const struct reading *x, const struct selector *s, struct e
 	return 0;
 }
 
-/* The original prints this for each device, and the item selects nothing. */
+/* Warns about items with an invalid range, which select nothing. The original prints this once for each device. */
 static void check_ranges(const struct reading *x, const struct selector *s, enum select_key key,
 			 const struct resource_conf *c)
 {

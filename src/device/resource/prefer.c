@@ -35,7 +35,7 @@ struct choosing {
 	size_t n_rails;
 };
 
-/* Returns the key of an id's rail: the PF of a VF. */
+/* Returns the key of an id's rail, which for a VF is its PF. */
 static const char *rail_key(const struct resource *r, size_t number)
 {
 	size_t from, n;
