@@ -210,7 +210,7 @@ static int make_call(struct adding *a, struct err *e)
 	return r;
 }
 
-/* --- before and after --- */
+/* --- steps before and after the attachment --- */
 
 static int wait_ready(const struct adding *a, struct err *e)
 {

@@ -149,7 +149,7 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 		c->networks = NULL;
 	else
 		c->delegates = NULL;
-	/* As Multus: clusterNetwork is in their place. */
+	/* As in Multus: clusterNetwork replaces the delegates. */
 	if (c->cluster_network || c->cluster_path)
 		c->delegates = c->networks = NULL;
 }

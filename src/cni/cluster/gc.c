@@ -149,7 +149,7 @@ static void take_noted(struct collecting *g, const struct multus *m)
 	}
 }
 
-/* What the netconf has itself. */
+/* Adds the networks that the netconf itself lists. */
 static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 {
 	struct cni_call own = {0};
@@ -200,7 +200,7 @@ static void sort_valid(struct collecting *g)
 		qsort(g->lives, n, sizeof(*g->lives), by_container);
 }
 
-/* Where the container's attachments begin or would. */
+/* Position of the container's first attachment, or where it would be inserted. */
 static size_t first_of(const struct collecting *g, const char *id)
 {
 	return LOWER_BOUND(i, g->call->n_valid, strcmp(g->lives[i]->container_id, id) < 0);
@@ -408,7 +408,8 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 
 	buf_init(&b, DOC_MAX);
 	r = put_recorded(g, rec, &b, &reason);
-	/* The notes were enough, unless the definition was changed since. */
+	/* The GC calls for the entries included this network, unless its definition was changed
+	 * since. */
 	if (noted) {
 		if (r >= 0 && strcmp(noted->text, b.p) != 0)
 			collect(g, b.p, rec->net.trusted);
@@ -454,7 +455,7 @@ static void gc_records(struct collecting *g)
 static void gc_networks(struct collecting *g)
 {
 	if (g->unknown) {
-		log_warn("networks are not collected: nothing is noted of a container that lives",
+		log_warn("networks are not collected: a running container has no cache entry",
 			 LOG_S("container_id", g->unknown), LOG_S("directory", g->conf.cni_dir));
 		return;
 	}

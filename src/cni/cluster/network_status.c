@@ -13,12 +13,12 @@ static bool in_pod(const struct cni_iface *f)
 /* One object of the list. */
 struct entry {
 	const struct net_status *net;
-	const struct cni_iface *iface; /* NULL: none in the pod */
+	const struct cni_iface *iface; /* NULL: the result has no interface in the pod */
 	size_t index;
 	bool is_default, all_ips, last;
 };
 
-/* Which of the addresses are this one's. */
+/* Selects the addresses of this interface. */
 static bool has_ip(const struct entry *t, const struct cni_ip *ip)
 {
 	if (t->all_ips)

@@ -18,7 +18,8 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return r < 0 ? r : multi_add(&x, out, e);
 }
 
-/* What rails and coordinators want in detail matters only where it can be read. */
+/* DEL of networks in the netconf. The settings of attachments and coordinators are used only if
+ * they can be read. */
 static int del(struct cni_call *c, struct err *e)
 {
 	auto_multi struct multi x = {0};

@@ -294,7 +294,8 @@ static bool wait_restored(const struct rdma_state *s)
 	return true;
 }
 
-/* The namespace is deleted, or the device has left it: only the name may need a repair. */
+/* The namespace is deleted, or the device is no longer in it: only the device's name may have to be
+ * restored. */
 static int mend_name(const struct rdma_state *s, struct err *e)
 {
 	struct err reason = ERR_INIT;

@@ -25,7 +25,7 @@ struct vf_record {
 	char *network;
 	char device[PCI_BDF_MAX]; /* the VF */
 	char pf[LINK_NAME_MAX];	  /* name of the PF's netdev at the ADD; "": none */
-	uint32_t mtu;		  /* in the pod */
+	uint32_t mtu;		  /* MTU in the pod */
 	struct mac pod_mac;	  /* the requested MAC; len 0: none */
 	unsigned int asked;	  /* VF_ATTR_* that the pod was given (cni/device/vf_plan.h) */
 

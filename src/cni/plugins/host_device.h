@@ -4,7 +4,7 @@
 
 /*
  * The host-device plugin: a network device of the node moves into the pod. Its netconf, keys
- * matched as Go's encoding/json does; the first that is given counts:
+ * matched as Go's encoding/json does; the first one that is set is used:
  *
  *	device          its name
  *	hwaddr          its MAC address
@@ -16,15 +16,16 @@
  * A PCI device bound to a userspace driver (DPDK) has no link: it gets addresses and a result only.
  *
  * While it is in the pod, the device's alias is its name on the node, as the original keeps it. DEL
- * moves it back to the node under that name. What it was is recorded before it is moved, in
- * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and lasting addresses,
- * and DEL, or GC after a lost DEL, makes it that again. The original leaves it down, and so does a DEL
- * without a record. Routes by the device that its addresses do not bring are lost. When the pod's namespace is gone the
- * kernel has put a physical device back under its name in the pod, or dev<index>; DEL and GC find
- * it by the alias. The device's group is left alone, so no deletion by group can reach it.
+ * moves it back to the node under that name. Its state is recorded before it is moved, in
+ * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and lasting
+ * addresses, and DEL, or GC after a lost DEL, restores this state. The original leaves it down, and
+ * so does a DEL without a record. Routes of the device are lost, except those that the kernel adds
+ * with its addresses. When the pod's namespace is gone the kernel has put a physical device back
+ * under its name in the pod, or dev<index>; DEL and GC find it by the alias. The device's group is
+ * not changed, so a deletion by group does not affect it.
  *
- * An alternative name of the device that is a link's name in the pod is in the way there. It becomes
- * "<name on the node>.altname.<it>", and what it was when the device is back on the node.
+ * An alternative name of the device that equals a link's name in the pod is renamed to "<name on
+ * the node>.altname.<alternative name>", and restored when the device is back on the node.
  */
 
 #include "base/file.h"

@@ -14,8 +14,8 @@
  *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
  *			the driver's words; what is not known is logged and left out
  *
- * Links that are there are set up and used; an empty bond is one that an interrupted ADD left. DEL
- * removes nothing: other pods and the host itself use the links.
+ * Existing links are set up and used; an empty bond was left by an interrupted ADD. DEL removes
+ * nothing: other pods and the host itself use the links.
  */
 
 #include "cni/plugins/chained.h"

@@ -57,7 +57,7 @@ struct sbr_plan {
 int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
 
 /* --- pure --- */
-/* prevResult's addresses of the interface, or of no interface in particular; free(*ret). */
+/* The addresses in prevResult that belong to the interface or to no interface; free(*ret). */
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);
 /* Computes the steps of ADD; free(ret->steps). */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,

@@ -352,7 +352,7 @@ int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e
 	return ret;
 }
 
-/* From a draft's strings to a pool; refuses what a SpiderIPPool's webhook refuses. */
+/* Builds a pool from a draft; refuses the same errors as the webhook of SpiderIPPool. */
 
 int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 {

@@ -68,8 +68,9 @@ static int sayable(const struct socket_rail *v, struct err *e)
 				v->call->ifname, ip_str(&v->want[0], (char[IP_TEXT_MAX]){0}),
 				v->conf->socket);
 	if (v->conf->sticky)
-		log_warn("sticky is what the agent makes of StatefulSets, not of this network",
-			 LOG_S("ifname", v->call->ifname));
+		log_warn(
+			"ignoring sticky: Spiderpool's agent retains addresses of StatefulSets only",
+			LOG_S("ifname", v->call->ifname));
 	return 0;
 }
 

@@ -78,8 +78,11 @@ static int addresses(const char *dev, struct ipnet **nets, size_t *n, struct err
 	return 0;
 }
 
-/* The master's addresses, for a process of its own, whose caller passes only its netconf: of the
- * device conf.master, else of the PF of the VF conf.deviceID. free(*nets). */
+/*
+ * Reads the addresses of the master, if the plugin runs as a process of its own and gets only the
+ * netconf: those of the device conf.master, otherwise of the PF of the VF conf.deviceID.
+ * free(*nets).
+ */
 static int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets,
 			     size_t *n, char name[static 16], struct err *e)
 {

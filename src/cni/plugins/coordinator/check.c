@@ -134,7 +134,7 @@ static size_t first_of(const void *v, size_t n, size_t size, const void *key,
 	return LOWER_BOUND(i, n, order((const char *)v + i * size, key) < 0);
 }
 
-/* table 0: in any table. */
+/* Searches a route in a table; table 0: in any table. */
 static bool has_reach(const struct reach *v, size_t n, const struct ipnet *dst, int index, bool hop,
 		      uint32_t table)
 {

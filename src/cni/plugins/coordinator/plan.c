@@ -453,10 +453,8 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/*
- * Entries of former pods for the NIC's addresses, by address. Each goes by itself, so their order
- * is any.
- */
+/* Entries of former pods for the NIC's addresses, by address. They are deleted one by one, in any
+ * order. */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);

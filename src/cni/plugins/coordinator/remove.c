@@ -8,10 +8,10 @@
 #include "kern/net/nft.h"
 
 /*
- * DEL of the coordinator. The host end of the pair has a name that the container id gives, so
- * nothing else is needed; the kernel takes its routes and neighbours away with it. In overlay
- * mode the link is another plugin's, so what hangs on it is taken away one by one, if it still is
- * there: by link, since an address may be another pod's by now.
+ * DEL of the coordinator. The name of the pair's host end follows from the container id, so nothing
+ * else is needed; the kernel deletes its routes and neighbours with it. In overlay mode the link
+ * belongs to another plugin, so its routes and neighbours are deleted one by one if they still
+ * exist: by link, since another pod may have got an address.
  */
 
 static int delete_host_veth(struct attach *a, struct err *e)
@@ -236,12 +236,11 @@ int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct
 }
 
 /*
- * The node's rule for the table of its pods' routes: there while a pod has a route in the table.
- * The original leaves it for ever.
- *
- * No lock guards it. An ADD puts its route first and then the rule, whatever it saw before; who
- * deletes the rule checks the table once more afterwards and puts it back when a route has
- * come in between. So in any order of the two there is a rule where there is a route.
+ * The node's rule for the table of its pods' routes: it exists while a pod has a route in the
+ * table. The original never deletes it. No lock protects it. An ADD adds its route first and then
+ * the rule, without a check. The process that deletes the rule checks the table again afterwards,
+ * and restores the rule if a route was added meanwhile. So in any order a table with a route has a
+ * rule.
  */
 
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)

@@ -3,24 +3,24 @@
 #define UNIRAIL_CNI_PLUGINS_RDMA_RDMA_PLUGIN_H
 
 /*
- * The rdma plugin: the RDMA device of a NIC follows it into the pod (exclusive mode). It stands in
- * a chain, behind the plugin that moved the NIC. Its netconf, keys matched as Go's encoding/json
- * does:
+ * The rdma plugin: the RDMA device of a NIC follows it into the pod (exclusive mode). It runs in a
+ * chain, after the plugin that moved the NIC. Its netconf, keys matched as Go's encoding/json does:
  *
  *	deviceID	PCI address, or auxiliary device ("mlx5_core.sf.4"). Not given:
  *			runtimeConfig.deviceID, the pciID of prevResult's interface, or the VF whose
  *			administrative MAC it has
  *	args.cni.debug	true: every step is logged
  *
- * What was moved is in a file of the original's form, readable both ways, before the move:
+ * Before the move, the device is recorded in a file of the original's format, which both programs
+ * can read:
  *
  *	/var/lib/cni/rdma/<network>-<container id>-<interface>
  *	{"version":"1.0","deviceID":"0000:3b:00.2","sandboxRdmaDevName":"mlx5_2",
  *	 "containerRdmaDevName":"mlx5_2", "network":..,"containerID":..,"ifname":..,"netns":..}
  *
- * (one line; the last four are unirail's, for GC). DEL moves the device back under the name it had,
- * finds it without the file, and does not mind a namespace that is gone: the kernel has brought the
- * device to the node then, but with the name that the pod gave it.
+ * (one line; the last four are unirail's, for GC). DEL moves the device back under its former name,
+ * and also finds it without the file. If the namespace no longer exists, the kernel has returned
+ * the device to the node, under the name that the pod gave it.
  */
 
 #include "cni/plugins/chained.h"

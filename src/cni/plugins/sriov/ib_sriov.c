@@ -482,7 +482,8 @@ static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct
 		.alias = rec->name,
 	};
 
-	/* Alternative names take part in whether a name is free; a recreated netdev has none. */
+	/* An alternative name occupies the name like a link's name; a recreated netdev has no
+	 * alternative names. */
 	if (rail->master.mac.len == rec->mac.len && mac_eq(&rail->master.mac, &rec->mac) &&
 	    !*rec->rdma)
 		for (size_t i = 0; i < rec->n_altnames; i++)

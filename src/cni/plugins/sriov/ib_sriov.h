@@ -16,9 +16,9 @@
  *	vfioPciMode	the VF is bound to vfio-pci; found out when it is not given
  *	ipam, dns	as everywhere, but dhcp
  *
- * A VF that has a GUID keeps it when none is given. One that has none gets one of guidPool, else one
- * derived from its PF's GUID and its number (the original refuses it): the same after every reboot,
- * and locally administered.
+ * If no GUID is requested, a VF keeps its GUID. A VF without a GUID gets one of guidPool, otherwise
+ * one derived from its PF's GUID and its number (the original refuses it): the same after every
+ * reboot, and locally administered.
  *
  * A VF takes a new GUID when its driver is bound again, which recreates netdev and RDMA device;
  * one process at a time does that (/var/run/cni/ib-sriov/cni.lock, the original's), so that the RDMA
@@ -27,10 +27,10 @@
  * (cni/device/vf_claim.h), since sriov could have it as well. The RDMA device is moved first, since
  * that recreates the IPoIB netdev; the netdev follows under its final name in one message.
  *
- * What the VF was stands in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's form,
- * before anything of it is changed. DEL, GC and a failed ADD bring it back: RDMA device first, link
- * state, GUID (one that was all zero becomes ff:..., as the original has it), name; whether or not
- * the pod's namespace is still there.
+ * The VF's state is recorded in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's
+ * format, before any change. DEL, GC and a failed ADD restore it: RDMA device first, link state,
+ * GUID (one that was all zero becomes ff:..., as the original has it), name; whether or not the
+ * pod's namespace is still there.
  */
 
 #include "cni/device/vf_plan.h"

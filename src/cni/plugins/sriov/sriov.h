@@ -19,14 +19,13 @@
  *	ipam, dns	as everywhere
  *
  * A VF bound to a userspace driver (DPDK) has no link: it gets its attributes, addresses and a
- * result only. A PF that is itself with vfio has no driver that sets attributes: its VFs go as they
- * are.
+ * result only. A PF that is bound to vfio has no driver that sets attributes: its VFs are moved
+ * unchanged.
  *
- * What the VF was stands in /var/lib/cni/sriov/<container>-<interface> before anything of it is
- * changed (cni/device/vf_record.h). DEL, GC and a failed ADD bring all of that back: attributes, name,
- * MAC, MTU, alias and alternative names; without a record, what the device itself reports. So
- * does an
- * ADD that finds the VF left behind by a pod whose namespace is gone.
+ * The VF's state is recorded in /var/lib/cni/sriov/<container>-<interface> before any change
+ * (cni/device/vf_record.h). DEL, GC and a failed ADD restore all of it: attributes, name, MAC, MTU,
+ * alias and alternative names; without a record, what the device itself reports. An ADD also
+ * restores a VF that a pod left behind whose namespace no longer exists.
  */
 
 #include "cni/device/vf_plan.h"

@@ -15,9 +15,10 @@
  * args.cni > runtimeConfig > CNI_ARGS MAC > the rest. Sysctls must be below net and match a line
  * of /etc/cni/tuning/allowlist.conf when there is one.
  *
- * What the interface was before goes to <dataDir>/<container id>_<interface>.json, in the
- * original's bytes; DEL puts it back and removes the file. A second tuning in the chain adds to
- * the file, so that DEL goes back to the first one's start. Sysctls die with the namespace.
+ * The former state of the interface is stored in <dataDir>/<container id>_<interface>.json, in the
+ * original's format; DEL restores it and removes the file. A second tuning in the chain adds to the
+ * file, so that DEL restores the state before the first one. The kernel deletes sysctls with the
+ * namespace.
  */
 
 #include "cni/plugins/chained.h"
@@ -65,7 +66,7 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
 bool tuning_same_value(const char *a, const char *b);
 
 bool tuning_touches(const struct tuning_attrs *a); /* Returns whether any attribute is set. */
-/* What `want` touches, as it is on the link. */
+/* The current values on the link of the attributes that `want` sets. */
 struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);
 /* All attributes of `first`, and those of `then` that `first` does not set. */
 struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);
