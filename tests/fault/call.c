@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls as a container runtime makes them, and how they ended. */
+/* CNI calls as a container runtime makes them, and their outcome. */
 #include "fault.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ static bool has_result(const struct outcome *o)
 	       json_get(json_root(d), "cniVersion");
 }
 
-/* An error message of a tool: one line on stderr. */
+/* The error message of a tool: one line on stderr. */
 static bool has_line(const struct outcome *o)
 {
 	return strncmp(o->err.p ? o->err.p : "", "unirail ", 8) == 0 && strchr(o->err.p, '\n');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two states, line by line. */
+/* Compares two states line by line. */
 #include "fault.h"
 
 #include <stdlib.h>

@@ -61,7 +61,7 @@ static const struct cmd usage = {NULL,
 				 0,
 				 4};
 
-/* --- what the workers share --- */
+/* --- state shared by the workers --- */
 
 static struct shared {
 	struct tally tallies[SCENES_MAX];
@@ -82,7 +82,7 @@ static bool is_chosen(const struct options *o, const struct scene *sc)
 	return !o->rails && (o->scene ? strcmp(o->scene, sc->name) == 0 : !sc->vf);
 }
 
-/* --- processes: namespaces and mounts end with the one that made them --- */
+/* --- processes: namespaces and mounts end with the process that created them --- */
 
 typedef int (*work_fn)(const struct options *o);
 
@@ -194,7 +194,7 @@ static void ring(int sig)
 
 static void begin_progress(void)
 {
-	struct sigaction sa = {.sa_handler = ring}; /* wait() returns then */
+	struct sigaction sa = {.sa_handler = ring}; /* so that wait() returns then */
 	struct itimerval second = {{1, 0}, {1, 0}};
 
 	if (!isatty(STDERR_FILENO))
@@ -239,7 +239,7 @@ static bool work_alone(const struct options *o, work_fn fn)
 	return waitpid(pid, &st, 0) == pid && WIFEXITED(st) && WEXITSTATUS(st) == DONE;
 }
 
-/* --- telling --- */
+/* --- reports --- */
 
 static void tell_counts(const struct options *o)
 {
@@ -256,7 +256,7 @@ static void tell_counts(const struct options *o)
 	}
 }
 
-/* True: nothing failed. */
+/* True: no point failed. */
 static bool tell(const struct options *o, int64_t ms)
 {
 	struct tally sum = {0};
@@ -271,7 +271,7 @@ static bool tell(const struct options *o, int64_t ms)
 	return sum.failed == 0;
 }
 
-/* --- one --- */
+/* --- a single point --- */
 
 static struct {
 	struct shot shot;

@@ -74,9 +74,9 @@ void ns_close(struct ns *s)
 struct kind {
 	const char *name;
 	uint16_t get;
-	size_t head;   /* of the message, before its attributes */
+	size_t head;   /* bytes of the message's header, before its attributes */
 	uint64_t skip; /* attributes that change by themselves, by number (under 64) */
-	uint64_t lax;  /* the same, for a namespace that is not strict */
+	uint64_t lax;  /* the same, for a namespace whose settings are not compared */
 	const char *(*words)(const struct nlmsghdr *h, char *text, size_t size);
 	bool (*wanted)(const struct nlmsghdr *h);
 };
@@ -172,7 +172,7 @@ static const char *neigh_words(const struct nlmsghdr *h, char *text, size_t size
 	return text;
 }
 
-/* IPv6's multicast routes come when a link has carrier, which is a moment later. */
+/* IPv6 multicast routes are added shortly after a link gets carrier. */
 static bool is_settled(const struct nlmsghdr *h)
 {
 	return ((const struct rtmsg *)NLMSG_DATA(h))->rtm_type != RTN_MULTICAST;
@@ -185,7 +185,8 @@ static bool is_permanent(const struct nlmsghdr *h)
 
 static const char *table_words(const struct nlmsghdr *h, char *text, size_t size)
 {
-	const struct nlattr *a = attr(h, sizeof(struct nfgenmsg), 1); /* the table's name, always */
+	/* the name of its table, for every object */
+	const struct nlattr *a = attr(h, sizeof(struct nfgenmsg), 1);
 
 	snprintf(text, size, "%s", a ? (const char *)a + NLA_HDRLEN : "?");
 	return text;
@@ -218,7 +219,9 @@ static const struct kind nft_kinds[] = {
 	{"nft rule", NFT(NFT_MSG_GETRULE), sizeof(struct nfgenmsg), 0, 0, table_words, NULL},
 };
 
-/* An InfiniBand function that is bound again has another index and node GUID: its name counts. */
+/*
+ * An InfiniBand function that is bound again has another index and node GUID, so its name is used.
+ */
 static const struct kind rdma_kind = {"rdma", RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET),
 				      0,      ~BIT(RDMA_NLDEV_ATTR_DEV_NAME),
 				      0,      rdma_words,
@@ -315,7 +318,7 @@ static void ask(int fd, const struct kind *k)
 		die("dump of %ss: %s", k->name, errno_text(errno));
 }
 
-/* False: nothing more comes. */
+/* False: no further message. */
 static bool put_answer(const struct kind *k, const char *p, ssize_t n, uint64_t skip,
 		       const char *label, struct buf *b)
 {

@@ -10,12 +10,12 @@
 
 #include "trace.h"
 
-/* --- dump.c: what the kernel has --- */
+/* --- dump.c: the kernel's state --- */
 
 struct ns {
 	int fd;			    /* the namespace */
 	int route, netfilter, rdma; /* sockets in it; rdma -1: the kernel has none */
-	bool strict;		    /* the node: settings of links are compared as well */
+	bool strict; /* the namespace of the node: settings of links are compared as well */
 };
 void ns_open(struct ns *s, int fd, bool strict);
 void ns_close(struct ns *s);
@@ -28,7 +28,7 @@ void ns_dump(const struct ns *s, const char *label, struct buf *b);
 /* --- tree.c: files --- */
 
 struct tree_file {
-	char *path; /* below the tree's folder */
+	char *path; /* path below the tree's directory */
 	mode_t mode;
 	char *text; /* content, or a link's target */
 	size_t n;
@@ -61,9 +61,10 @@ struct lab {
 	int home;
 	struct ns node, fabric, pod, other;
 	size_t nics;
-	bool first;		  /* the node is the first namespace, as it is */
-	bool vfs;		  /* the node has a PF and a VF */
-	struct tree empty, files; /* as it was made; as each point begins */
+	bool first; /* the node is the first namespace, unchanged */
+	bool vfs;   /* the node has a PF and a VF */
+	/* the node's state after its creation; its state at the beginning of each point */
+	struct tree empty, files;
 };
 /* Runs in a forked child, since it leaves the caller's namespaces permanently. nics: eth0, rail0
  * ...; 0: the node is the caller's network namespace (the initial one, where drivers create their
@@ -81,15 +82,15 @@ void lab_dump_settled(const struct lab *l, struct buf *b);
  * `diff`: the last state. */
 bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
 		 struct buf *diff);
-/* For what the driver does to the lab. */
+/* For changes that the driver itself makes in the lab. */
 struct nl_wire;
 struct nl_wire *lab_wire(const struct ns *s);
 
 /* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
 
-void vf_borrow(struct lab *l); /* where the node is the first namespace, they are there already */
+void vf_borrow(struct lab *l); /* where the node is the first namespace, the VFs exist already */
 void vf_return(struct lab *l);
-/* One line a VF: its attributes at the PF. */
+/* One line for each VF: its attributes at the PF. */
 void vf_dump(const struct lab *l, struct buf *b);
 
 /* --- scenes.c --- */
@@ -109,15 +110,15 @@ struct scene {
 	const char *name;
 	struct step steps[STEPS_MAX];
 	char *const *argv;
-	char *const *before;		  /* a command that the scene begins after; NULL: none */
-	bool lenient;			  /* a DEL may succeed although it could not do all */
-	bool no_gc;			  /* GC does not give back what the pod has */
-	bool other;			  /* another pod is attached all the time */
-	bool small;			  /* `--quick` kills at each call */
-	bool vf;			  /* only when it is named: tests/vm has what it needs */
-	bool first;			  /* the node is the first namespace */
-	void (*prepare)(struct lab *l);	  /* files, and what else it begins with */
-	void (*dismantle)(struct lab *l); /* what is no file */
+	char *const *before; /* a command that runs before the scene; NULL: none */
+	bool lenient;	     /* a DEL may succeed although it could not remove everything */
+	bool no_gc;	     /* GC does not release what the pod has */
+	bool other;	     /* another pod is attached during the whole scene */
+	bool small;	     /* `--quick` kills at each call */
+	bool vf;	     /* only when it is named: it requires the guest of tests/vm */
+	bool first;	     /* the node is the first namespace */
+	void (*prepare)(struct lab *l);	  /* creates files and other initial state */
+	void (*dismantle)(struct lab *l); /* removes initial state other than files */
 	/* Creates an obstacle, before ADD and after: ADD fails late and undoes everything. */
 	void (*arm)(struct lab *l), (*disarm)(struct lab *l);
 };
@@ -146,7 +147,7 @@ void call_plugin(const struct lab *l, const struct step *st, enum verb v, const 
 		 const char *prev, struct shot *s, struct outcome *o);
 void call_command(const struct lab *l, char *const *argv, struct shot *s, struct outcome *o);
 
-/* --- tell.c: what was found, by all workers together --- */
+/* --- tell.c: findings of all workers together --- */
 
 struct tally {
 	long points;
@@ -156,7 +157,7 @@ struct tally {
 	long unnamed; /* error texts without the errno's name */
 };
 void count(long *n);
-/* One line; adds it to the sum. */
+/* Reports one line and counts the finding. */
 void tell_tally(const char *name, const struct tally *t, struct tally *sum);
 /* In one write, since several workers report concurrently. `diff`, `o` and `again` may be NULL. */
 void tell_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
@@ -194,7 +195,7 @@ bool stage_is_collected(struct stage *s, const char *reason); /* the state outsi
 void stage_wrong(struct stage *s, const char *reason, const struct buf *diff);
 void stage_unnamed(struct stage *s, const char *text);
 
-/* --- point.c: one point of a scene; what is wrong is told on stdout --- */
+/* --- point.c: one point of a scene; findings are reported on stdout --- */
 
 /* ADD with a fault, the state it leaves, a DEL, another ADD, and a DEL with a fault; both faults
  * may be NULL. */
@@ -204,7 +205,7 @@ void stage_gc(struct stage *s, struct shot *gc);
 void stage_lost(struct stage *s, struct shot *add);
 void stage_command(struct stage *s, struct shot *shot);
 
-/* --- jobs.c: which points there are --- */
+/* --- jobs.c: the list of points --- */
 
 struct job_counts {
 	long calls[VERBS];

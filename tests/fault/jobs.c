@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which points there are: each scene, each call of it, killed there and failed with each errno. */
+/* The list of points: each scene, each of its calls, killed there and failed with each errno. */
 #include "fault.h"
 
 #include "base/alloc.h"
@@ -10,7 +10,7 @@ enum { SLACK = 2 };
 static const char *const acts[] = {"kill", "ENOBUFS", "EINTR", "ENOMEM", "EBUSY", "ENOSPC", "EIO"};
 enum { ACTS = ARRAY_LEN(acts), KILL = 0 };
 
-/* DEL goes with ADD. */
+/* DEL is interrupted in the points of ADD. */
 static const enum verb verbs[] = {V_ADD, V_GC, V_LOST, V_COMMAND};
 
 void job_counts_take(struct job_counts *c, struct stage *s)
@@ -81,8 +81,10 @@ bool job_is_kill(const struct job *j)
 	return j->act == KILL;
 }
 
-/* Of small scenes each call is killed, one in three is failed, with one errno after another; of the
- * others one in SPARSE. */
+/*
+ * In small scenes each call is killed, and one in three fails, with one errno after another; in the
+ * others one in SPARSE.
+ */
 bool job_is_quick(const struct job *j)
 {
 	enum { SPARSE = 16 };

@@ -69,8 +69,8 @@ static void copy_binary(const struct lab *l, int from)
 }
 
 /*
- * A root directory of its own, so that every file that the binary writes is found. It is removed
- * with this process.
+ * A separate root directory, so that every file that the binary writes is found. It is removed with
+ * this process.
  */
 static void make_root(struct lab *l, const char *binary)
 {

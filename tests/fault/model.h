@@ -21,8 +21,8 @@
 enum {
 	RAILS_MAX = 3,
 	NAMES = 5,     /* of pods */
-	STICKY = 2,    /* the first of them keep their addresses */
-	POOLS_MAX = 9, /* a rail's own, its backup, its IPv6 one */
+	STICKY = 2,    /* the first pods retain their addresses */
+	POOLS_MAX = 9, /* the rail's own pool, its backup pool, its IPv6 pool */
 	POOL_SIZE = 5,
 	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
 	CONTAINERS_MAX = 80,
@@ -30,15 +30,15 @@ enum {
 	TOGETHER = 3, /* processes at a time */
 };
 
-/* --- the schedule (model_plan.c): all that is random --- */
+/* --- the schedule (model_plan.c): all random choices --- */
 
 enum op {
 	OP_ADD,	       /* a new container of a pod */
-	OP_ADD_AGAIN,  /* the same ask again */
-	OP_DEL,	       /* a container, or one of its interfaces */
-	OP_GC,	       /* all but the living */
+	OP_ADD_AGAIN,  /* the same request again */
+	OP_DEL,	       /* OP_DEL: a container, or one of its interfaces */
+	OP_GC,	       /* GC of all containers that do not run */
 	OP_QUARANTINE, /* an address that a container has */
-	OP_RELEASE_IP, /* as an administrator does it */
+	OP_RELEASE_IP, /* a release by an administrator */
 	OP_CHURN,      /* many ADDs and DELs: the journal is compacted */
 	OP_CLOCK,
 	OP_LOSE,   /* a container that dies without a DEL */
@@ -47,22 +47,22 @@ enum op {
 	OP_CUT,	   /* the journal is truncated anywhere, or a byte is changed, and then restored */
 };
 extern const char *const op_names[];
-bool op_is_call(enum op op); /* of the store; the others are events */
+bool op_is_call(enum op op); /* a call of the store; other operations are events */
 
 struct step {
 	enum op op;
-	uint32_t pick;	/* which container, address, pod name */
+	uint32_t pick;	/* index of container, address or pod name */
 	uint32_t rails; /* bit mask; 0: one of them for OP_DEL */
 	int64_t ms;	/* OP_CLOCK; OP_CHURN: rounds */
-	int crash;	/* before the n-th system call; 0: not */
+	int crash;	/* before the n-th system call; 0: no kill */
 	int fail, err;	/* the n-th system call fails */
-	bool full;	/* the disk is */
+	bool full;	/* the disk is full */
 	int with_next;	/* how many of the following steps run at the same time */
 };
 
 struct setup {
 	size_t rails;
-	size_t sizes[RAILS_MAX][3]; /* own, backup, IPv6 */
+	size_t sizes[RAILS_MAX][3]; /* own pool, backup pool, IPv6 pool */
 	int64_t rest_ms[RAILS_MAX], quarantine_ms;
 	bool wildcard;
 };
@@ -84,7 +84,7 @@ struct address {
 	struct ipaddr ip;
 	size_t pool, rail;
 	enum state state;
-	int owner; /* container; M_KEPT: pod name */
+	int owner; /* container; M_KEPT: index of the pod name */
 	int64_t at;
 	bool rests; /* M_FREE: released at `at` */
 };
@@ -96,7 +96,7 @@ struct pool_model {
 	int64_t rest_ms;
 };
 
-/* The container of OP_CHURN is there from the beginning. */
+/* The container of OP_CHURN exists from the beginning. */
 enum { CHURN = 0 };
 #define CHURN_ID "churn-churn-churn-churn-churn-churn-churn"
 
@@ -124,10 +124,10 @@ void model_pools(const struct model *m, struct buf *b); /* as INI */
 struct request {
 	enum op op;
 	int who;	/* container */
-	uint32_t rails; /* OP_ADD; OP_DEL: 0 is all of them */
+	uint32_t rails; /* OP_ADD; OP_DEL: 0 means all interfaces */
 	size_t addr;
 	bool valid[CONTAINERS_MAX]; /* OP_GC */
-	int64_t rounds;		    /* OP_CHURN; for the model 0: the last address is still held */
+	int64_t rounds; /* OP_CHURN; 0 in the model: the last address is still allocated */
 };
 
 /* The store's state and owner of each address. */
@@ -142,7 +142,7 @@ struct seen {
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
 /* True if the store equals the model; otherwise the first difference is appended to b. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
-/* After a clock that was set back: reuse delays and quarantine are taken from the store. */
+/* After a clock was set back: reuse delays and quarantine are copied from the store. */
 void model_believe(struct model *m, const struct seen *s);
 bool model_rests(const struct model *m, const struct address *a);
 bool model_is_free(const struct model *m, const struct address *a);
@@ -160,10 +160,10 @@ struct answer {
 	char text[256];
 };
 
-#define MODEL_DISK "/tmp" /* in a mount namespace of one's own */
+#define MODEL_DISK "/tmp" /* in a separate mount namespace */
 
 extern int64_t store_clock;
-/* A folder of one's own on a small disk. */
+/* A separate directory on a small disk. */
 void store_mount(void);
 void store_fresh(const struct model *m);
 void store_do(const struct model *m, const struct request *r, struct answer *ret);
@@ -171,17 +171,19 @@ void store_look(const struct model *m, struct seen *ret, struct buf *wrong);
 /* model_disk.c */
 void store_tear(uint32_t how);
 void store_litter(void);
-/* The journal cut at a byte, or with one byte changed, as `how` says; free() the original. False:
- * there is no journal. */
+/*
+ * Truncates the journal or changes one byte, according to `how`; returns its original content,
+ * which the caller frees. False: there is no journal.
+ */
 bool store_spoil(uint32_t how, char **was, size_t *n);
 void store_mend(const char *was, size_t n);
 /* 0, or the reason why the store cannot be opened. */
 int store_opens(struct buf *reason);
 void store_fill(bool full);
 
-/* --- one step held against the model (model_judge.c) --- */
+/* --- one step compared with the model (model_judge.c) --- */
 
-/* A step as it is carried out. */
+/* A step during its execution. */
 struct doing {
 	const struct step *step;
 	struct request r;
@@ -194,10 +196,10 @@ struct running {
 	const struct plan *plan;
 	struct model m;
 	struct buf *b;
-	struct answer *answers; /* TOGETHER of them, shared */
+	struct answer *answers; /* array of TOGETHER elements, shared with children */
 };
 
-/* Tells, and is false. */
+/* Reports the violation and returns false. */
 bool plan_fails(struct running *x, size_t step, const char *words);
 /* True: some order of the n concurrent calls explains all answers and the current state, which the
  * model takes over. */

@@ -24,7 +24,9 @@ static void append(const char *path, const void *p, size_t n)
 		fd_write_all(fd, p, n, NULL);
 }
 
-/* The result of a power failure: the beginning of a line, or its length without its contents. */
+/*
+ * The result of a power failure: the beginning of a line, or a line's length without its content.
+ */
 void store_tear(uint32_t how)
 {
 	static const char line[] =

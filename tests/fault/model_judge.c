@@ -10,7 +10,7 @@ bool plan_fails(struct running *x, size_t step, const char *words)
 	return false;
 }
 
-/* HALF: a churn that took an address and did not give it back. */
+/* HALF: a churn that allocated an address and did not release it. */
 enum done { NOT, WHOLE, HALF };
 
 static bool do_so(struct model *m, const struct request *r, const struct seen *s, enum done how)
@@ -40,7 +40,7 @@ static bool may_be(const struct doing *d, enum done applied, bool accepted)
 	return a->code < 0 || applied;
 }
 
-/* The addresses that the answer names are those that the model gave. */
+/* The addresses in the answer are those that the model allocated. */
 static bool same_grants(const struct model *m, const struct doing *d)
 {
 	size_t held = 0;

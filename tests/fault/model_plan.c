@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules: everything that is random, from one seed. */
+/* Schedules: all random choices, from one seed. */
 #include "model.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static enum op make_op(uint64_t *s)
 			      : often[below(s, ARRAY_LEN(often))];
 }
 
-/* Mostly a little forward, so that reuse delays end; sometimes far, or back. */
+/* Mostly a short time forward, so that reuse delays end; sometimes a long time, or backwards. */
 static int64_t make_ms(uint64_t *s)
 {
 	if (once_in(s, 8))

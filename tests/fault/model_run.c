@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One schedule on store and model. */
+/* Executes one schedule on store and model. */
 #include "model.h"
 
 #include <errno.h>
@@ -16,14 +16,14 @@
 #include "base/alloc.h"
 #include "trace.h"
 
-/* --- from a step to a request --- */
+/* --- conversion of a step to a request --- */
 
 static int pick_container(const struct model *m, uint32_t pick)
 {
 	return m->n_c ? (int)(pick % m->n_c) : -1;
 }
 
-/* An address in that state, counted from `pick`; m->n: there is none. */
+/* The index of an address in this state, counted from `pick`; m->n: no address has it. */
 static size_t pick_address(const struct model *m, uint32_t pick,
 			   bool (*fits)(const struct model *m, const struct address *a))
 {
@@ -57,7 +57,7 @@ static uint32_t rails_of(const struct running *x, uint32_t wish)
 	return wish & all ? wish & all : all;
 }
 
-/* Containers of one name do not run at the same time: the former one is dead. */
+/* Containers of one name do not run at the same time: the former container has ended. */
 static int new_container(struct running *x, const struct step *t)
 {
 	struct model *m = &x->m;
@@ -73,7 +73,7 @@ static int new_container(struct running *x, const struct step *t)
 	return (int)m->n_c++;
 }
 
-/* False: there is no object for this step. */
+/* False: no container or address exists for this step. */
 static bool make_request(struct running *x, const struct step *t, struct request *r)
 {
 	struct model *m = &x->m;
@@ -103,7 +103,7 @@ static bool make_request(struct running *x, const struct step *t, struct request
 	return r->who >= 0;
 }
 
-/* --- carrying out --- */
+/* --- execution --- */
 
 static void start(struct running *x, struct doing *d)
 {
@@ -139,7 +139,7 @@ static bool finish(struct doing *d)
 		die("waitpid: %s", errno_text(errno));
 	d->pid = 0;
 	outcome_done(&o);
-	/* Killed by us, or out of memory because a call for it failed. */
+	/* Killed by the driver, or out of memory because an allocating call failed. */
 	if (WIFSIGNALED(st))
 		return s.act == ACT_KILL && WTERMSIG(st) == SIGKILL;
 	return WEXITSTATUS(st) == 0 || s.act == ACT_FAIL;
@@ -209,7 +209,7 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 	return ok && doing_explained(x, at, &d, 0);
 }
 
-/* The step and those that go with it; the number of steps used. */
+/* Executes the step and the steps that run concurrently; returns their number. */
 static size_t collect(struct running *x, size_t at, struct doing *d, size_t *n)
 {
 	const struct plan *p = x->plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guarantees of the store, in the simplest way. */
+/* The guarantees of the store, implemented in the simplest way. */
 #include "model.h"
 
 #include <stdio.h>
@@ -78,9 +78,9 @@ void model_pools(const struct model *m, struct buf *b)
 	}
 }
 
-/* --- what an address is --- */
+/* --- state of an address --- */
 
-/* A time in the future is from a clock that was set back: the delay is over. */
+/* A time in the future was written before the clock was set back: the delay has ended. */
 static bool lasts(const struct model *m, int64_t at, int64_t period)
 {
 	return at <= m->now && m->now - at < period;
@@ -144,7 +144,7 @@ static bool holds(const struct adding *x, size_t rail, uint8_t family)
 	return any;
 }
 
-/* Kept for the pod's name, also by a former container of it. */
+/* Retained for the pod's name, also by its former container. */
 static bool take_kept(struct adding *x, size_t rail, uint8_t family)
 {
 	int name = x->m->c[x->who].name;
@@ -173,7 +173,7 @@ static bool take_lowest(struct adding *x, const struct pool_model *p)
 	return false;
 }
 
-/* The one released longest ago; among equals, the one the store selected. */
+/* The address released longest ago; among equals, the address that the store selected. */
 static bool take_rested(struct adding *x, const struct pool_model *p)
 {
 	size_t best = x->m->n;
@@ -222,7 +222,7 @@ static bool add(struct model *m, const struct request *r, const struct seen *s)
 	return true;
 }
 
-/* --- the others --- */
+/* --- DEL, GC and others --- */
 
 /* Only the last allocation or release of an address remains. */
 static void churn(struct model *m, const struct request *r, const struct seen *s)
@@ -266,7 +266,7 @@ bool model_do(struct model *m, const struct request *r, const struct seen *s)
 		return true;
 	case OP_RELEASE_IP:
 		if (a->state == M_FREE)
-			return false; /* nobody holds it */
+			return false; /* no container has the address */
 		*a = (struct address){a->ip, a->pool, a->rail, M_FREE, -1, 0, true};
 		return true;
 	case OP_CHURN: churn(m, r, s); return true;
@@ -274,7 +274,7 @@ bool model_do(struct model *m, const struct request *r, const struct seen *s)
 	}
 }
 
-/* --- comparing --- */
+/* --- comparison --- */
 
 static enum state shown(const struct model *m, const struct address *a)
 {

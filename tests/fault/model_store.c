@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store itself, on a small disk of its own. */
+/* The store itself, on a separate small disk. */
 #include "model.h"
 
 #include <errno.h>
@@ -245,7 +245,7 @@ int store_opens(struct buf *reason)
 	return r;
 }
 
-/* --- looking --- */
+/* --- inspection --- */
 
 static int owner_of(const struct model *m, const struct ipam_record *r)
 {
@@ -277,7 +277,7 @@ static void see(const struct model *m, const struct ipam_record *r, struct seen 
 	ret->owner[i] = k == M_USED || k == M_KEPT ? owner_of(m, r) : -1;
 }
 
-/* The addresses without records are the free ones. */
+/* Addresses without a record are free. */
 static void check_counts(struct ipam *i, const struct model *m, const struct seen *s,
 			 struct buf *wrong)
 {

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 
-/* --- judging --- */
+/* --- verdict --- */
 
 /* Nothing can be done without a thread pointer; and a process that cannot return to its network
  * namespace must stop (kern/sys/netns.h). */
@@ -101,7 +101,7 @@ static bool reached(struct stage *s, enum end end)
 
 /* --- ADD and DEL --- */
 
-/* The end of a point. A namespace with leftovers is not used for the next one. */
+/* Ends a point. A namespace with leftovers is not used for the next point. */
 static void must_be_clean(struct stage *s, const char *reason)
 {
 	if (!stage_same(s, &s->base, reason))
@@ -118,7 +118,7 @@ static void clean_up(struct stage *s, const char *reason)
 	must_be_clean(s, reason);
 }
 
-/* True: the pod is attached after all. */
+/* True: the pod was attached nevertheless. */
 static bool disturbed_add(struct stage *s, struct shot *shot)
 {
 	enum end end;
@@ -130,7 +130,7 @@ static bool disturbed_add(struct stage *s, struct shot *shot)
 		    !stage_each(s, V_CHECK, NULL, &end))
 			stage_wrong(s, "ADD succeeded and CHECK does not", NULL);
 	}
-	/* A runtime has the result of a whole chain only. */
+	/* A runtime only has the result of a whole chain. */
 	if (!whole)
 		stage_forget_results(s);
 	return whole;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pod with eight rails and eth0, one of which fails at one step or another, by itself or because
- * the node changes in between: all others are undone, and the error names rail, step and why.
+ * A pod with eight rails and eth0, one of which fails at some step, by itself or because the node
+ * changes in between: all others are undone, and the error names the rail, the step and the reason.
  */
 #include "fault.h"
 #include "rails.h"
@@ -79,12 +79,17 @@ struct trial {
 	struct tally *tally;
 	const struct mishap *m;
 	int rail;
-	long n;			     /* a race: before which sending; refuse: which message */
-	struct buf base, after, now; /* before; after the failure, as it should be; now */
+	/*
+	 * race: index of the send before which the node changes; refuse: index of the refused
+	 * message
+	 */
+	long n;
+	/* state before; expected state after the failure; current state */
+	struct buf base, after, now;
 	struct outcome o;
 	struct refusal refusal;
 	bool show;
-	bool spoilt; /* leftovers: not usable for further ones */
+	bool spoilt; /* leftovers: not usable for further points */
 };
 
 static void wrong(struct trial *t, const char *reason, const struct buf *diff)
@@ -127,7 +132,7 @@ static bool has_words(const struct mishap *m, const char *text)
 	return true;
 }
 
-/* The rail by its interface, the step and the reason by words. */
+/* The error names the rail by its interface, and the step and reason by their texts. */
 static void check_words(struct trial *t)
 {
 	auto_free char *text = error_text(&t->o);
@@ -169,7 +174,7 @@ static void detach(struct trial *t, const struct step *st, const char *prev)
 	t->spoilt = !same(t, prev ? &t->base : &t->after, "left after DEL");
 }
 
-/* NULL: it failed. */
+/* NULL: the ADD failed. */
 static char *result_of(const struct trial *t)
 {
 	return t->o.status == 0 ? span_dup(buf_span(&t->o.out)) : NULL;
@@ -307,7 +312,7 @@ static void trial_done(struct trial *t)
 	outcome_done(&t->o);
 }
 
-/* Sendings and messages come one after another; each rail has its own part of the messages. */
+/* Sends and messages are numbered consecutively; each rail has its own part of the messages. */
 bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 {
 	struct trial t;

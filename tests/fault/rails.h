@@ -14,21 +14,21 @@ struct lab;
 
 enum { RAILS = 8 };
 
-/* One way to fail. */
+/* One kind of failure. */
 struct mishap {
 	const char *name;
 	void (*begin)(struct lab *l, int rail);
 	void (*end)(struct lab *l, int rail);
-	bool race;	      /* begin() comes between two of the ADD's messages to the kernel */
+	bool race;	      /* begin() runs between two messages of the ADD to the kernel */
 	bool refuse;	      /* one message after another is refused */
-	bool refuse_del;      /* the same of DEL */
-	bool detect;	      /* rails ask their gateways, and whether addresses are taken */
-	bool only;	      /* that rail's pool has one address */
-	bool quarantines;     /* and that is in quarantine afterwards, on purpose */
-	const char *master;   /* that rail's, instead of its own */
-	uint32_t mtu;	      /* that rail's */
-	const char *words[3]; /* in the error, beside the rail */
-	const char *instead;  /* of those words */
+	bool refuse_del;      /* the same for DEL */
+	bool detect;	      /* rails probe their gateways, and whether addresses are in use */
+	bool only;	      /* the pool of the failing rail has one address */
+	bool quarantines;     /* and this address is in quarantine afterwards, on purpose */
+	const char *master;   /* master of the failing rail, in place of its own */
+	uint32_t mtu;	      /* MTU of the failing rail */
+	const char *words[3]; /* expected texts in the error, beside the rail */
+	const char *instead;  /* expected in place of `words` */
 };
 extern const struct mishap mishaps[]; /* ended by {0} */
 
@@ -42,9 +42,9 @@ struct refusal {
 	long seen;
 	bool hit;
 	bool changes;	  /* the message was not a query */
-	struct shot shot; /* input of the run */
+	struct shot shot; /* copied to the input of the run */
 };
-/* Stays where it is. */
+/* Never returns to the caller's namespaces. */
 void refusal_init(struct refusal *x, long n);
 bool refused_named(const struct refusal *x, const char *text);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is interrupted. */
+/* The interrupted operations. */
 #include "fault.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static void with_pools(struct lab *l)
 	lab_file(l, "/etc/unirail/pools/rails.conf", pools);
 }
 
-/* Two plugins of another project, which `--replace` keeps. */
+/* Two plugins of another project, which `--replace` stores as backups. */
 static void with_old_plugins(struct lab *l)
 {
 	lab_file(l, "/opt/cni/bin/macvlan", "#!/bin/sh\nexit 1\n");
@@ -63,7 +63,7 @@ static void with_old_plugins(struct lab *l)
 }
 
 /*
- * The name of the host's end of the pod's veth pair is taken: the error comes when all rails exist.
+ * The name of the host end of the pod's veth pair is in use: the error occurs when all rails exist.
  */
 static void in_the_way(struct lab *l)
 {
@@ -92,7 +92,7 @@ static const char lease[] =
 	"{\"cniVersion\":\"1.1.0\",\"name\":\"rails\",\"type\":\"spiderpool\",\"ipam\":" SPIDERPOOL(
 		"eth0", "") "}";
 
-/* A NIC that the pod gets itself. */
+/* A NIC that is moved into the pod. */
 static void with_spare(struct lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -263,7 +263,7 @@ const struct scene scenes[] = {
 				      "rail0", "") "}"}},
 	 .prepare = with_vf,
 	 .dismantle = vf_return,
-	 .lenient = true, /* what the driver refuses stays on record, for GC and the next pod */
+	 .lenient = true, /* a refusal of the driver is recorded, for GC and the next pod */
 	 .small = true,
 	 .vf = true},
 	{.name = "sriov-rdma",

@@ -21,7 +21,7 @@ void stage_forget_results(struct stage *s)
 
 static const char *prev_of(const struct stage *s, size_t i)
 {
-	/* A step on an interface of its own begins a chain of its own. */
+	/* A step on a separate interface begins a new chain. */
 	if (i == 0 || strcmp(s->sc->steps[i - 1].ifname, s->sc->steps[i].ifname) != 0)
 		return NULL;
 	return s->results[i - 1];
@@ -55,7 +55,7 @@ bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum 
 	return whole;
 }
 
-/* Backwards, and (as libcni does) no further than a plugin that fails. */
+/* Backwards and, as in libcni, no further than a failing plugin. */
 bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end)
 {
 	*end = END_FINE;
@@ -83,7 +83,7 @@ bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end)
 	return true;
 }
 
-/* --- the scene undisturbed --- */
+/* --- the undisturbed scene --- */
 
 static void must(struct stage *s, bool ok, const char *what)
 {

@@ -43,7 +43,7 @@ void lab_dump_settled(const struct lab *l, struct buf *b)
 
 /* --- stages --- */
 
-/* Names of links and addresses differ from run to run: the number of things of a kind does not. */
+/* Names of links and addresses differ between runs, the number of objects of a kind does not. */
 static void put_kinds(const struct buf *state, struct buf *b)
 {
 	struct span rest = buf_span(state), line, side, kind;
@@ -69,8 +69,10 @@ static bool kinds_differ(const struct buf *was, const struct buf *is, struct buf
 	return text_differs(&a, &b, words);
 }
 
-/* The runtime removes the namespace itself: GC is for what is outside of it. Only that the pod's
- * macvlans listen to everything shows on the node's NICs. */
+/*
+ * The runtime removes the namespace itself, so GC is compared outside of the namespace. On the
+ * node's NICs only the promiscuous mode of the pod's macvlans is visible.
+ */
 static void keep_outside(const struct buf *state, struct buf *b)
 {
 	static const char promiscuity[] = " 30=";

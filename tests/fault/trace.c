@@ -78,7 +78,7 @@ struct pipes {
 	int in, out, err;
 };
 
-/* Files in memory: the child is never made to wait. */
+/* Output goes to files in memory, so the child never waits for a reader. */
 static int scratch(struct span text)
 {
 	int fd = memfd_create("fault", MFD_CLOEXEC);
@@ -145,7 +145,7 @@ static int wait_child(pid_t pid, struct outcome *o)
 	return st;
 }
 
-/* --- the shot --- */
+/* --- injection of the fault --- */
 
 static void note_call(pid_t pid, struct shot *s)
 {
@@ -175,7 +175,7 @@ static bool is_due(pid_t pid, struct shot *s)
 	return s->act == ACT_EACH || (s->act != ACT_COUNT && s->seen == s->n);
 }
 
-/* At the entry of a call. True: the child runs on untouched from here. */
+/* Called at the entry of a system call. True: the child continues undisturbed from here. */
 static bool at_entry(pid_t pid, struct shot *s)
 {
 	if (!is_due(pid, s))
@@ -185,12 +185,12 @@ static bool at_entry(pid_t pid, struct shot *s)
 		s->fn(s->arg);
 	else if (s->act == ACT_KILL)
 		kill(pid, SIGKILL);
-	else if (s->nr != SYS_close) /* which closes, whatever it returns */
+	else if (s->nr != SYS_close) /* close() closes, whatever it returns */
 		set_call_number(pid, -1);
 	return s->act == ACT_CALL || s->act == ACT_KILL;
 }
 
-/* Signals but those that ptrace makes (and by which a child began) are the child's own. */
+/* Signals that ptrace did not cause belong to the child. */
 static long forward(int st)
 {
 	int sig = WSTOPSIG(st);

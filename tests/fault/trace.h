@@ -23,22 +23,24 @@ enum act {
 struct shot {
 	enum act act;
 	int err;
-	long n;	      /* from 1, over all runs that the shot is given to */
+	long n;	      /* counted from 1 over all runs with this shot */
 	long only_nr; /* count calls of this number only; 0: all */
-	/* Calls for memory do not count: in a child that has its parent's heap, how many there are
-	 * depends on what was before. */
+	/*
+	 * Calls that allocate memory are not counted: in a child with its parent's heap their
+	 * number depends on earlier runs.
+	 */
 	bool no_memory;
 	void (*fn)(void *arg);
 	void *arg;
 	/* out */
 	long seen; /* calls so far */
 	bool hit;
-	pid_t pid; /* those of the child, which is stopped at the call */
-	long nr;   /* what was hit */
+	pid_t pid; /* registers of the child, which is stopped at the call */
+	long nr;   /* the system call that was hit */
 	unsigned long args[3];
 };
 
-enum { OUTCOME_MAX = 1 << 22 }; /* of what it says */
+enum { OUTCOME_MAX = 1 << 22 }; /* bytes of its output */
 
 struct outcome {
 	int status; /* exit status; -1: ended by `sig` or by the time limit */
@@ -56,8 +58,8 @@ struct command {
 	struct span in;
 };
 /*
- * A child that traces itself: until the fault was injected and the child has ended; returns its
- * last status.
+ * For a child that traces itself: waits until the fault was injected and the child has ended;
+ * returns its last status.
  */
 int trace_child(pid_t pid, struct shot *s, struct outcome *o);
 /* Runs it in the caller's network namespace. An error of the driver itself ends the driver. */

@@ -112,7 +112,7 @@ void tree_done(struct tree *t)
 	*t = (struct tree){0};
 }
 
-/* --- putting things back --- */
+/* --- restore --- */
 
 static const struct tree_file *find(const struct tree *t, const char *path)
 {
@@ -166,9 +166,9 @@ void tree_restore(const struct tree *t, const char *dir, const char *const *skip
 	tree_done(&now);
 }
 
-/* --- what counts --- */
+/* --- leftovers --- */
 
-/* The last word on an address, in a list by address. */
+/* The last record of an address, in a list sorted by address. */
 struct held {
 	char *ip;
 	const char *word;

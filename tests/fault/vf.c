@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A VF of a real driver: the first namespace's "pf0" and "vf0" (tests/vm names them so) are the node's for a while, or the
- * node is that namespace. */
+/*
+ * A VF of a real driver: "pf0" and "vf0" of the first namespace (tests/vm uses these names) are
+ * moved to the node for a while, or the node is this namespace.
+ */
 #include "fault.h"
 
 #include <errno.h>
@@ -71,7 +73,7 @@ static void wait_for_carrier(struct nl_wire *w, const char *name)
 	}
 }
 
-/* The first time, the VF's driver tells the PF its MAC; a moved link is down. */
+/* When the VF is first used, its driver reports its MAC to the PF; a moved link is down. */
 static void warm_up(struct nl_wire *w)
 {
 	struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};

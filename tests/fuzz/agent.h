@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-/* Up to a NUL, or the end. */
+/* The text up to a NUL or the end of the input. */
 static inline struct span feed_part(struct feed *f)
 {
 	const uint8_t *p = f->p;

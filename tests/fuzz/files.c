@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "fuzz.h"
 
-/* The names that --wrap gives: x() everywhere else is __wrap_x() here. */
+/* The linker's --wrap maps calls of x() in other files to __wrap_x() in this file. */
 #define WRAP(type, name, ...)                                                                      \
 	type __real_##name(__VA_ARGS__);                                                           \
 	type __wrap_##name(__VA_ARGS__)
@@ -52,14 +52,14 @@ struct file {
 
 struct name {
 	char path[PATH_BYTES];
-	struct file *file; /* NULL: a folder */
+	struct file *file; /* NULL: a directory */
 };
 
 static struct name names[NAMES_MAX];
 static size_t n_names;
 static struct open {
 	struct file *file;
-	size_t at; /* of read() and write() */
+	size_t at; /* offset of read() and write() */
 } opened[OPEN_MAX];
 
 static void unref(struct file *f)
@@ -70,7 +70,7 @@ static void unref(struct file *f)
 	free(f);
 }
 
-/* "//a/" is "/a". False: no such name can be. */
+/* "//a/" becomes "/a". False: the name is invalid. */
 static bool clean(const char *path, char *ret)
 {
 	size_t n = 0;
@@ -371,7 +371,7 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Once each: "/a/b/c" and "/a/b/d" are one "b" of "/a". */
+/* Each name once: "/a/b/c" and "/a/b/d" give one entry "b" of "/a". */
 static void put_child(const char *path, char ***list, size_t *n)
 {
 	size_t len = strcspn(path, "/");

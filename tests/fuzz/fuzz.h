@@ -37,11 +37,11 @@ struct feed {
 uint8_t feed_byte(struct feed *f);
 struct span feed_line(struct feed *f); /* without its new line */
 struct span feed_rest(struct feed *f);
-/* NUL-terminated, ended by a NUL inside at the latest; the caller's. */
+/* NUL-terminated, truncated at the first NUL of the input; the caller frees. */
 char *feed_text(struct feed *f);
 char *text_of(struct span s);
 
-/* Where files.h's files are: nothing here has any others. */
+/* The directory of the files of files.h; the fuzzers use no other files. */
 const struct root *fuzz_root(void);
 
 #endif

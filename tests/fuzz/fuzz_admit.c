@@ -17,7 +17,7 @@
 
 enum { OBJECT_MAX = 1 << 20 };
 
-/* As the API server has it: no key twice. */
+/* As on the API server, no key occurs twice. */
 static struct json_doc *read_object(struct span text)
 {
 	auto_json struct json_doc *doc = NULL;

@@ -91,7 +91,7 @@ static struct ipam_api_conf conf(void)
 		.paths = {.pool_dir = POOLS_DIR, .node = "node1", .now_ms = now_ms}};
 }
 
-/* One for all executions: it reads its pools once. */
+/* One server for all executions: it reads its pools once. */
 static struct ipam_api *api;
 
 static void __attribute__((constructor)) make_api(void)

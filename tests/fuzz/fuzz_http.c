@@ -87,7 +87,7 @@ static void check_written(const struct http1_msg *m, enum http1_side side)
 								.body = m->body,
 								.close = m->close});
 	in = buf_span(&b);
-	/* A status that has no body has none here either. */
+	/* A response whose status permits no body has none. */
 	if (side == HTTP1_RESPONSES && (m->status == 204 || m->status == 304))
 		return;
 	must(http1_in(h, &in, &again, NULL) == 1 && in.n == 0);
@@ -107,7 +107,7 @@ static void run(enum http1_side side, struct span text, size_t step, struct buf 
 
 	while (r >= 0 && text.n > 0) {
 		size_t n = step < text.n ? step : text.n;
-		/* At the end of its memory, so that reads beyond it are detected. */
+		/* Placed at the end of its memory, so that reads beyond it are detected. */
 		struct span in = {memcpy(read + step - n, text.p, n), n};
 
 		text.p += n;

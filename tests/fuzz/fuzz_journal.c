@@ -39,7 +39,7 @@ static void add_sums(struct span text, struct buf *b)
 	}
 }
 
-/* The file that the input stands for. */
+/* Builds the file that the input describes. */
 static void make_file(struct feed f, struct buf *b)
 {
 	uint8_t how = feed_byte(&f), x = feed_byte(&f), y = feed_byte(&f);
@@ -84,7 +84,7 @@ static bool same_lease(const struct lease *a, const struct lease *b)
 	       !strcmp(a->pool, b->pool) && !strcmp(a->other, b->other);
 }
 
-/* The same, in the same order. */
+/* The same leases in the same order. */
 static void must_be(const struct lease_table *t, const struct lease *want, size_t n)
 {
 	must(t->n == n);

@@ -110,7 +110,7 @@ static void check_scalar(const struct json *v)
 		must(strlen(s) < TEXT_MAX);
 }
 
-/* Every way to an element leads to the same one. */
+/* Every way to access an element returns the same element. */
 static void check_value(const struct json *v, int level)
 {
 	struct json_walk w = json_walk_start(v);
@@ -179,7 +179,10 @@ static struct json_doc *through(const char *text)
 	return d;
 }
 
-/* Any bytes as a string: what comes out is JSON, and stays what it has become. */
+/*
+ * Arbitrary bytes as a string: the output is valid JSON, and is written unchanged when parsed
+ * again.
+ */
 static void write_string(struct span s)
 {
 	auto_free char *text = text_of(s);

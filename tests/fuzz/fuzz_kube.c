@@ -72,7 +72,7 @@ static int try_config(struct feed f, struct err *e)
 	return 0;
 }
 
-/* --- JSON as it comes --- */
+/* --- JSON in pieces --- */
 
 static void put_piece(struct buf *b, struct span piece, bool item)
 {

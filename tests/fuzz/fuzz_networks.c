@@ -84,7 +84,9 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 	return r;
 }
 
-/* As the CNI process has it; what cannot be written is refused with a message. */
+/*
+ * As the CNI process receives it; a configuration that cannot be written is refused with a message.
+ */
 static void write_down(const struct scene *s, struct json_doc *answer, struct cni_call *call)
 {
 	struct json_walk w = json_walk_start(json_get(json_root(answer), "networks"));

@@ -17,7 +17,7 @@
 
 enum { NAMES_MAX = 8, ASKS = 3, LEASES_MAX = 64, NOW = 1000000 };
 
-/* --- what must hold of any set of pools --- */
+/* --- invariants of any set of pools --- */
 
 static void check_ranges(const struct pool *p, const struct ip_set *s)
 {
@@ -70,7 +70,7 @@ static void check_set(const struct pool_set *s)
 	}
 }
 
-/* --- choosing --- */
+/* --- selection --- */
 
 struct scene {
 	struct pool_set set;

@@ -18,7 +18,7 @@ enum { OPS_MAX = 48 };
 struct op {
 	bool add;
 	struct ip_range r;
-	u128 first, last; /* the same, quick to compare */
+	u128 first, last; /* the same set, in a form that is compared quickly */
 };
 
 struct model {
@@ -49,7 +49,7 @@ static void check_at(const struct model *m, const struct ipaddr *a)
 		must(ip_cmp(&next, a) > 0 && model_has(m, &next));
 }
 
-/* The ends of every range and their neighbours: where a set can be wrong. */
+/* The ends of every range and their neighbours, where errors of a set are likely. */
 static void check_edges(const struct model *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -77,7 +77,7 @@ static void check_shape(const struct ip_set *s)
 
 		must(s->v[i].first.family == s->family && s->v[i].last.family == s->family);
 		must(ip_cmp(&s->v[i].first, &s->v[i].last) <= 0);
-		if (i > 0) /* apart by one address at least */
+		if (i > 0) /* ranges are at least one address apart */
 			must(ip_add(&s->v[i - 1].last, 1, &after) &&
 			     ip_cmp(&after, &s->v[i].first) < 0);
 		sum += ip_num(&s->v[i].last) - ip_num(&s->v[i].first) + 1;
@@ -107,7 +107,7 @@ static void check_print(const struct ip_set *s)
 	ip_set_done(&again);
 }
 
-/* Compared with the set of its own second half. */
+/* Compared with the set of the second half of its ranges. */
 static void check_meets(const struct model *m)
 {
 	struct ip_set half = {.family = m->set.family};

@@ -20,7 +20,10 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 	return remove(path);
 }
 
-/* On a disk, since it is about what a path leads to; in memory if there is such a folder. */
+/*
+ * On a disk, since symbolic links must be followed by the kernel; in a directory in memory if one
+ * exists.
+ */
 static char outer[64];
 
 static void drop_outer(void)
@@ -53,7 +56,7 @@ static void remove_inner(struct root *r, const char *dir)
 
 	root_close(r);
 	must(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
-	/* nothing but it was there */
+	/* the directory had no other entry */
 	must(root_open(&all, outer, NULL) == 0);
 	must(dir_list(&all, "/", &names, &n, NULL) == 0 && n == 0);
 	str_list_free(names, n);

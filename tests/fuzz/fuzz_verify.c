@@ -32,7 +32,7 @@ static void check_line(struct span line)
 	if (b.len > VERIFY_LINE_MAX)
 		return;
 	must(verify_msg_parse((struct span){b.p, b.len - 1}, &again, NULL) == 0);
-	/* As text: between the fields lies what it likes. */
+	/* Compared as text, since blanks between the fields are arbitrary. */
 	buf_init(&twice, 4 * VERIFY_LINE_MAX);
 	verify_msg_put(&again, &twice);
 	must(b.len == twice.len && !memcmp(b.p, twice.p, b.len));

@@ -65,7 +65,7 @@ static int read_net(struct multi *x, size_t i, struct cni_result *out, struct er
 	return r;
 }
 
-/* Any result cut into the networks' parts, and put together again. */
+/* Any result is divided into the parts of its networks and merged again. */
 static void check_slices(const struct multi *x)
 {
 	struct cni_result all = {0};

@@ -227,7 +227,7 @@ static void each(const struct definition *d)
 		}
 }
 
-/* Combinations of two lists that are in one object. */
+/* Combinations of two lists within one object. */
 static size_t siblings(const struct definition *d, size_t first, const struct shape **ret)
 {
 	const char *path = d->shapes.v[first].path, *end = strrchr(path, '.');
