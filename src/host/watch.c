@@ -93,6 +93,20 @@ void host_watch_report(const struct host_plan *p, const struct err *failure, str
 	buf_char(b, '\n');
 }
 
+int64_t host_watch_delay(int64_t delay_ms, int64_t interval_ms, bool in_sync)
+{
+	if (in_sync)
+		return HOST_WATCH_DELAY_MIN_MS;
+	return delay_ms * 2 > interval_ms ? interval_ms : delay_ms * 2;
+}
+
+int64_t host_watch_due(int64_t delay_ms, int64_t interval_ms, int64_t since_ms)
+{
+	int64_t wait_ms = delay_ms < interval_ms ? delay_ms : interval_ms;
+
+	return since_ms >= wait_ms ? 0 : wait_ms - since_ms;
+}
+
 static int round_once(struct watch *w, struct host_plan *p, struct err *e)
 {
 	struct host h;
@@ -120,9 +134,7 @@ static void on_timer(void *arg)
 	if (w->c->ended)
 		w->c->ended(w->c->arg, &p, r < 0 ? &e : NULL);
 	w->last_ms = loop_now_ms(w->loop);
-	w->delay_ms = r == 0				    ? HOST_WATCH_DELAY_MIN_MS
-		      : w->delay_ms * 2 > w->c->interval_ms ? w->c->interval_ms
-							    : w->delay_ms * 2;
+	w->delay_ms = host_watch_delay(w->delay_ms, w->c->interval_ms, r == 0);
 	schedule(w, w->c->interval_ms);
 }
 
@@ -136,11 +148,10 @@ static void schedule(struct watch *w, int64_t ms)
 static void on_event(void *arg, uint32_t events)
 {
 	struct watch *w = arg;
-	int64_t since = loop_now_ms(w->loop) - w->last_ms;
-
 	(void)events;
 	net_watch_drain(w->events);
-	schedule(w, since >= w->delay_ms ? 0 : w->delay_ms - since);
+	schedule(w,
+		 host_watch_due(w->delay_ms, w->c->interval_ms, loop_now_ms(w->loop) - w->last_ms));
 }
 
 static void on_signal(void *arg, uint32_t events)

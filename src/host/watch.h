@@ -37,6 +37,11 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
 #define HOST_WATCH_LOCK HOST_WATCH_REPORT ".lock"
 void host_watch_report(const struct host_plan *p, const struct err *failure, struct buf *b);
 
+/* The delay after a round: the shortest one if it had no steps, else twice the last one, at most the interval. */
+int64_t host_watch_delay(int64_t delay_ms, int64_t interval_ms, bool in_sync);
+/* How long after an event the next round begins, `since_ms` after the last one: never later than the interval. */
+int64_t host_watch_due(int64_t delay_ms, int64_t interval_ms, int64_t since_ms);
+
 /* Until SIGTERM, SIGINT or SIGHUP: then 0. */
 int host_watch(const struct host_watch_conf *c, struct err *e);
 

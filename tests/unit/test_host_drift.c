@@ -63,6 +63,30 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	assert_non_null(strstr(s.message, "changes need root; qos ens1"));
 }
 
+/* Another program sets the opposite each time: rounds get rarer, up to the interval, and are soon after each change again
+ * once the host is in sync. */
+static void test_delay_between_rounds(void **state)
+{
+	enum { INTERVAL_MS = 30000 };
+	static const int64_t wanted[] = {2000, 4000, 8000, 16000, 30000, 30000};
+	int64_t delay = HOST_WATCH_DELAY_MIN_MS;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+		delay = host_watch_delay(delay, INTERVAL_MS, false);
+		assert_int_equal(delay, wanted[i]);
+	}
+	assert_int_equal(host_watch_delay(delay, INTERVAL_MS, true), HOST_WATCH_DELAY_MIN_MS);
+	/* The first event after a round waits for the rest of the delay, later ones for none. */
+	assert_int_equal(host_watch_due(1000, INTERVAL_MS, 0), 1000);
+	assert_int_equal(host_watch_due(1000, INTERVAL_MS, 400), 600);
+	assert_int_equal(host_watch_due(1000, INTERVAL_MS, 1000), 0);
+	assert_int_equal(host_watch_due(30000, INTERVAL_MS, 29999), 1);
+	/* An event does not postpone the round of a shorter interval. */
+	assert_int_equal(host_watch_due(1000, 1000, 900), 100);
+	assert_int_equal(host_watch_due(2000, 1000, 900), 100);
+}
+
 static void test_damaged_report_is_refused(void **state)
 {
 	struct host_drift_state s = {.steps = 7};
@@ -149,6 +173,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drift_report_counts_remaining_and_blocked_steps),
+		cmocka_unit_test(test_delay_between_rounds),
 		cmocka_unit_test(test_damaged_report_is_refused),
 		cmocka_unit_test(test_node_condition_is_patched_when_the_report_changes),
 		cmocka_unit_test(test_condition_after_the_end_of_the_watch),

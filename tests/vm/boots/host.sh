@@ -28,7 +28,7 @@ observed() {
 	done
 	ip -j -4 address show eth0 | jq -c '.[0] | [.mtu, [.addr_info[]? | [.local, .prefixlen]]]'
 	ip rule
-	ip route show table all | grep -v '^\(broadcast\|local\)'
+	ip -4 route show table all | sed '/^\(broadcast\|local\)/d'
 	echo "tcp_ecn $(cat /proc/sys/net/ipv4/tcp_ecn)"
 }
 

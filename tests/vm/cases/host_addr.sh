@@ -10,9 +10,10 @@ observed() {
 	# Not the MAC: that of a bond without ports is the kernel's choice.
 	ip -j -d link show | jq -c '.[] | select(.ifname | test("^(eth[01]|bond)")) | [.ifname, .mtu, .master,
 		(.flags | index("UP") != null), .linkinfo.info_data.mode, .linkinfo.info_data.xmit_hash_policy]' | sort
-	ip -j -4 address | jq -c '.[] | [.ifname, [.addr_info[]? | [.local, .prefixlen]]]'
+	ip -o -4 address | sed 's/^[0-9]*: //'
 	ip rule
-	ip route show table all | grep -v '^\(broadcast\|local\)'
+	# Not IPv6: a port that left its bond has its link-local address, and the routes of it, only some time later.
+	ip -4 route show table all | sed '/^\(broadcast\|local\)/d'
 }
 
 # One port is up before, the other one down.
