@@ -75,6 +75,43 @@ undone "an ignored setting"
 # With the variables of rdma-qos.sh; its own CNP variable has another name than its documentation.
 GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] || fail "$(cat /run/dry)"
 grep -q 'PFC on priority 4' /run/dry || fail "$(cat /run/dry)"
+
+# Its documented invocation, whose values are the defaults, and what mlnx_qos --trust=dscp --pfc, cma_roce_mode, cma_roce_tos and
+# sysctl set in it.
+lossless() {
+	for nic in $pf1 $pf2; do
+		dcb pfc show dev "$nic" prio-pfc
+		dcb -N app show dev "$nic" dscp-prio
+	done
+	cm mlx5_0
+	cm mlx5_1
+	echo "tcp_ecn $(cat /proc/sys/net/ipv4/tcp_ecn)"
+}
+everything >/run/at_first
+GPU_RDMA_PRIORITY=5 GPU_CNP_PRIORITY=6 unirail host qos >/run/applied 2>&1 || fail "$(tail -n 1 /run/applied)"
+lossless >/run/ours
+undone "the documented invocation"
+tcp_ecn=$(cat /proc/sys/net/ipv4/tcp_ecn)
+dscps=$(for i in $(seq 0 63); do echo "$i:$((i / 8))"; done)
+for nic in $pf1 $pf2; do
+	dcb dcbx set dev "$nic" host ieee
+	# shellcheck disable=SC2086 # a list
+	dcb app add dev "$nic" dscp-prio $dscps
+	dcb pfc set dev "$nic" prio-pfc 5:on
+done
+for dev in mlx5_0 mlx5_1; do
+	mkdir "/sys/kernel/config/rdma_cm/$dev"
+	echo "RoCE v2" >"/sys/kernel/config/rdma_cm/$dev/ports/1/default_roce_mode"
+	echo 160 >"/sys/kernel/config/rdma_cm/$dev/ports/1/default_roce_tos"
+	rmdir "/sys/kernel/config/rdma_cm/$dev"
+done
+echo 1 >/proc/sys/net/ipv4/tcp_ecn
+lossless >/run/theirs
+echo "$tcp_ecn" >/proc/sys/net/ipv4/tcp_ecn
+cmp -s /run/theirs /run/ours || {
+	diff /run/theirs /run/ours
+	fail "the script leaves another state: $(diff /run/theirs /run/ours | grep -m 1 '^[<>]')"
+}
 rmmod fakedcb
 rmmod fakeib
 umount /sys/kernel/config
