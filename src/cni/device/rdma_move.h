@@ -27,8 +27,8 @@ int rdma_move_device(const char *text, char *ret, struct err *e);
  */
 int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
 		   struct err *e);
-/* The name of its RDMA device in any namespace; false: it has none, or module ib_uverbs is not
- * loaded. */
+/* The name of the function's RDMA device in any namespace; false: it has none, or module ib_uverbs
+ * is not loaded. */
 bool rdma_move_name(const struct root *r, const char *device, char name[static RDMA_NAME_MAX]);
 
 /* Checks that the host's RDMA mode is the one that `who` ("conf.rdmaIsolation", "the rdma

@@ -11,7 +11,8 @@
 
 enum { TRIES = 20, PAUSE_MS = 100 };
 
-/* What must read back as it was set. Not every driver reports rates and link states. */
+/* Attributes whose value must be read back as it was set. Not every driver reports rates and link
+ * states. */
 enum { READ_BACK = VF_ATTR_ALL & ~(VF_ATTR_RATE | VF_ATTR_LINK_STATE) };
 
 static void wait_a_little(void)
@@ -71,7 +72,7 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 		return err_kind(e, ERR_UNSUPPORTED, code,
 				"%s (the PF's driver cannot: leave conf.%s out)", e ? e->text : "",
 				vf_attr_name(attr));
-	/* igb and ixgbe know no limit without a carrier. */
+	/* igb and ixgbe have no rate limit without a carrier. */
 	if (code == -EINVAL && attr == VF_ATTR_RATE && e)
 		err_kind(e, e->kind, code, "%s (more than the link has, or PF '%s' has no carrier)",
 			 e->text, w->job.ref.pf);
@@ -202,8 +203,8 @@ static int set_mac(struct nl_wire *w, const struct link *l, const struct mac *ma
 	return nl_batch_commit(w, b, e);
 }
 
-/* A VF whose MAC was just set on its PF learns it when it is reset, which going up and down
- * does (igbvf). A failure to go up does no harm. */
+/* A VF whose MAC was just set on its PF learns it when it is reset, which going up and down does
+ * (igbvf). A failure to set the link up is ignored. */
 static void reset(struct nl_wire *w, const struct link *l)
 {
 	const struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
@@ -261,7 +262,7 @@ const char *vf_attr_name(unsigned int attr)
 	return names[i];
 }
 
-/* Of a driver that reports none: VLAN 0, which has one protocol. */
+/* A driver that reports no VLAN: treated as VLAN 0, which has one protocol. */
 static struct vf_vlan vlan_of(const struct vf_info *v)
 {
 	struct vf_vlan vlan = v->vlans[0];

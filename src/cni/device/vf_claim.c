@@ -257,8 +257,8 @@ static bool is_representor(const struct root *r, const char *name)
 	       (strstr(port, "vf") || strstr(port, "sf"));
 }
 
-/* The original takes the first. A folder that cannot be read does not mean that there is none: a VF's
- * attributes would be left as a pod had them. */
+/* The original takes the first. An unreadable directory is an error: if it counted as empty, a VF
+ * would retain the attributes of a pod. */
 static int find_pf(const struct root *r, struct vf_place *p, struct err *e)
 {
 	char **names = NULL;

@@ -172,7 +172,7 @@ static int bring_netdev(const struct vf_restore_state *h, const struct vf_record
 	struct vf_found f;
 	int code;
 
-	/* With a userspace driver, then or now, or without any. */
+	/* Restores a VF whose driver is or was a userspace driver, or that has no driver. */
 	if (r->dpdk || !*p->pci.driver || pci_driver_is_dpdk(p->pci.driver))
 		return 0;
 	code = find_in_time(h, r, &f, e);
@@ -190,7 +190,7 @@ static int bring_netdev(const struct vf_restore_state *h, const struct vf_record
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* The netdev is back on the node; what the driver refuses permanently is left to the
+/* The netdev is on the node; attributes that the driver refuses permanently are left to the
  * administrator. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e)
@@ -371,8 +371,8 @@ static int finish(const struct vf_restore_state *h, const struct vf_record *r, s
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* A driver that allows the VF only the MAC that the PF has set (igbvf) may refuse the one it had
- * before that. It must not keep the pod's. */
+/* A driver that allows the VF only the MAC that the PF has set (igbvf) may refuse the MAC that it
+ * had before. The VF must not keep the pod's MAC. */
 static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, struct err *e)
 {
 	struct err reason = ERR_INIT;
@@ -462,14 +462,15 @@ static void guess_attrs(const struct vf_restore_state *h, const struct vf_place 
 	r->was.vf = p->number;
 }
 
-/* What some drivers (igbvf) call the hardware's own is what the PF set last: the pod's. Then
- * it gets a new one, as from a driver that has none to give. */
+/* Some drivers (igbvf) report the MAC that the PF set last as the hardware's own: the pod's MAC.
+ * Then the VF gets a random one, as if the driver reported none. */
 static struct mac guess_mac(const struct link *l, const struct mac *pods)
 {
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;
 }
 
-/* Away: the name it went out by, else what systemd would call it. */
+/* If the netdev is not on the node: the name before its move, otherwise the name that systemd would
+ * choose. */
 static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
 		       struct vf_record *r)
 {

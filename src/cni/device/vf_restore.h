@@ -51,8 +51,8 @@ enum {
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 
-/* Steps that ib-sriov shares: what failure `why` of an attribute means for the caller, and
- * restoring alternative names (names that another device has by now are lost). */
+/* Steps that ib-sriov shares: the meaning of a failed attribute for the caller, and restoring
+ * alternative names (names that another device has by now are lost). */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,

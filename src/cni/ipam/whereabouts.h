@@ -21,21 +21,19 @@
  *	network_name              ranges of another network_name are another network's
  *	configuration_path        see below
  *	log_file, log_level       for the process of its own: debug, verbose, error, panic
- *	state_dir                 unirail's own: absolute, default as in ipam/ipam.h. Of the netconf only
- *	kubernetes.kubeconfig     the cluster's store, which this build has not: ADD, CHECK, GC and
- *	                          STATUS refuse it (ERR_UNAVAILABLE), DEL frees what is here and
- *	                          warns
+ *	state_dir                 unirail's own: absolute, default as in ipam/ipam.h. Only in the netconf
+ *	kubernetes.kubeconfig     the cluster's store, not supported by this build: ADD, CHECK, GC and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the addresses of the local store and warns
  *	node_slice_size           refused (ERR_UNSUPPORTED): slices are dealt out by a controller in
  *	                          the cluster; without it two nodes would give out the same
  *	                          addresses
  *
- * What belongs to the cluster's store (leader_*, sleep_for_race, reconciler_cron_expression,
- * kubernetes.k8s_api_root) and what is obsolete (etcd_*, datastore) is accepted and ignored.
+ * Keys of the cluster's store (leader_*, sleep_for_race, reconciler_cron_expression,
+ * kubernetes.k8s_api_root) and obsolete keys (etcd_*, datastore) are accepted and ignored.
  *
- * The store is one node's: give each node a part of the addresses of its own. The flat file is a
- * way to do that: JSON with the keys of "ipam", the first there is of configuration_path,
+ * The store is local to one node: give each node a separate part of the addresses, for example with
+ * the flat file: JSON with the keys of "ipam", in the first existing file of configuration_path,
  * /etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf, /etc/cni/... and /host/etc/cni/... It
- * fills what is empty in the netconf, but for enable_overlapping_ranges. When the netconf asks for
+ * sets keys that are empty in the netconf, except enable_overlapping_ranges. If the netconf requests
  * the cluster's store it must be there, as in the original.
  *
  * CNI_ARGS: K8S_POD_NAME is required, K8S_POD_NAMESPACE goes with it; IP (with prefix lengths) are

@@ -474,7 +474,7 @@ static void plan_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	}
 }
 
-/* What a replace in the main table would meet: same destination and metric. */
+/* The route that a replace in the main table would affect: same destination and metric. */
 static const struct route *standing(const struct sbr_facts *f, const struct route *r)
 {
 	for (size_t i = 0; i < f->n_routes; i++)
@@ -558,7 +558,8 @@ void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct 
 	ret->n_adds = ret->n;
 	plan_leave(c, f, true, ret);
 	plan_leave(c, f, false, ret);
-	/* Every route is the interface's; one that stood in the way may be another's. */
+	/* Every route belongs to the interface; a route that it replaced may belong to another
+	 * interface. */
 	for (size_t i = 0; i < ret->n; i++)
 		ret->steps[i].route.dev = f->ifname;
 }

@@ -319,7 +319,7 @@ static struct addresses reached_already(const struct planning *pl)
 	return l;
 }
 
-/* The first NIC chose the node's address to go through; later ones keep to it. */
+/* The first NIC chose the node's address that serves as gateway; later NICs use the same one. */
 static void add_chosen(struct planning *pl)
 {
 	for (size_t i = 0; i < pl->f->n_routes; i++) {
@@ -494,7 +494,7 @@ static void host_route(struct planning *pl, const struct ipaddr *ip, const struc
 	coordinator_emit_route(pl, COORD_HOST, &want);
 }
 
-/* Routes before the rule, which another pod's DEL may just be taking away. */
+/* Routes are added before the rule, because the DEL of another pod may be deleting the rule. */
 static void routes_from_node(struct planning *pl)
 {
 	size_t n;
@@ -763,7 +763,8 @@ static void keep_first(struct planning *pl, const struct link *owner)
 	}
 }
 
-/* conf.podDefaultRouteNic; a NIC of the same call that comes later has its turn then. */
+/* The NIC in conf.podDefaultRouteNic; if it is a later NIC of the same call, its own plan handles
+ * it. */
 static int wanted_owner(const struct planning *pl, const struct link *owner,
 			const struct link **ret, struct err *e)
 {
@@ -849,7 +850,7 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 	coordinator_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
 }
 
-/* --- what is in the way: a configuration may name thousands of routes --- */
+/* --- index of existing routes: a configuration may name thousands --- */
 
 /* Key of routes that exclude each other: the kernel returns EEXIST to NLM_F_EXCL, regardless of
  * their next hops. */

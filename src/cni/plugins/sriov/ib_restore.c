@@ -194,8 +194,8 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 	       strcmp(r->ifname, ifname) == 0;
 }
 
-/* A deleted pod's only, or this one's, which is added again. 1: it is a running pod's, and
- * *netns (free() it) is its namespace. */
+/* Restores only a VF of a deleted pod, or of this pod that is added again. Returns 1: a running pod
+ * has the VF, and *netns (freed by the caller) is its namespace. */
 static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
 		     struct err *e)
 {
@@ -320,8 +320,8 @@ static int ib_restore_not_yet(const struct vf_record *r, const char *what, struc
 			what, r->device);
 }
 
-/* A recreated netdev has any name. What else of the same name came meanwhile keeps it. The
- * MTU may be another by now, and what a PF no longer allows is left as it is. */
+/* A recreated netdev may have any name. Another link that has taken the former name keeps it. An
+ * MTU that the PF no longer allows is not restored. */
 static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, struct err *e)
 {
 	struct link_change c = {.set = LINK_SET_ALIAS | LINK_SET_DOWN, .alias = r->alias};
@@ -431,7 +431,8 @@ static int bring_devices(struct attach *a, int pod, const struct vf_record *r,
 	return code < 0 ? code : ib_restore_netdev(a, pod, r, e);
 }
 
-/* Killed, or failed, after the PF had its GUID back and before the VF was bound again. */
+/* A process was killed, or failed, after the PF's GUID was restored and before the VF was bound
+ * again. */
 static bool keeps_guid(struct attach *a, const struct vf_record *r)
 {
 	uint64_t was = r->was.port_guid, guid;

@@ -40,7 +40,7 @@ static int check_id(const struct rail *rail, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, ORIG("deviceID is required (conf.deviceID)"));
 }
 
-/* Its own pods first: they may be dead, and in the way of what sriov's record wants back. */
+/* Checks this plugin's own pods first: a deleted one may prevent the restore of sriov's record. */
 static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = ib_restore_free_up(a, id_of(rail), rail->ifname, e);
@@ -48,8 +48,10 @@ static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 	return r < 0 ? r : sriov_free_up(a, id_of(rail), e);
 }
 
-/* One lock for all VFs of the node: the first rail keeps it. sriov, which comes before this kind,
- * takes it for a moment while it has VFs' locks: so it is taken after those. */
+/*
+ * One lock for all VFs of the node: the first attachment holds it. The driver sriov, which runs
+ * before this one, takes it briefly while it has the locks of VFs, so it must be taken after those.
+ */
 static int claim(struct attach *a, struct err *e)
 {
 	struct rail *first = NULL;
@@ -125,7 +127,8 @@ static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 	return 0;
 }
 
-/* Whether vfio-pci has the function; *vf: it is a VF, left alone when there is no such function. */
+/* Returns whether vfio-pci has the function. *vf: whether it is a VF; unchanged if the function
+ * does not exist. */
 static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 {
 	struct pci_dev d;
@@ -271,7 +274,7 @@ static int inspect_rdma(struct attach *a, const struct rail *rail, struct err *e
 	const char *bdf = rail->vf->place.pci.bdf;
 	int r;
 
-	/* Waited for after a rebind, where there is one. */
+	/* Waits for the device after a rebind, if the VF has one. */
 	if (!rail->conf.ib_sriov.isolation)
 		return 0;
 	r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, "conf.rdmaIsolation", e);

@@ -88,23 +88,25 @@ void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, stru
 
 /* ---- restored to the node: ib_restore.c ---- */
 
-/* While this is held, no other process works on InfiniBand VFs of the node. */
+/* While this lock is held, no other process changes InfiniBand VFs of the node. */
 int ib_restore_lock(const struct root *root, int *fd, struct err *e);
-/* RDMA device, netdev, attributes and name, as the record has them. pod: the namespace to look in,
- * -1: it is gone. flags: VF_RESTORE_* (cni/device/vf_restore.h). A VF that was deleted or
- * recreated is done.
- * 1: the devices are on the node, and the PF refuses the attributes. */
+/*
+ * Restores RDMA device, netdev, attributes and name according to the record. pod: the namespace to
+ * search, -1: it does not exist. flags: VF_RESTORE_* (cni/device/vf_restore.h). A VF that was
+ * deleted or recreated needs no restore. Returns 1: the devices are on the node, but the PF refuses
+ * the attributes.
+ */
 int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
-/* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
+/* Unbinds the driver and binds it again, then waits for netdev and RDMA device (if it had them). */
 int ib_restore_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		      bool has_rdma, struct err *e);
 
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
-/* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead
- * and is put right. Takes the lock of all InfiniBand VFs where there is something to do. ifname: an
- * attachment of this call that may come again without a DEL; NULL: none. */
+/* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
+ * VF; restores a VF of a deleted pod. Takes the lock of all InfiniBand VFs if a restore is needed.
+ * ifname: an attachment of this call that may come again without a DEL; NULL: none. */
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
 
 #endif

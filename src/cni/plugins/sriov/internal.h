@@ -16,8 +16,11 @@ static inline bool is_sriov(const struct rail *rail)
 /* On failure *ret contains only conf.ipam and the device. */
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
-/* The VF's lock is held: back as it was, then without files. 1: not all of it is (vf_restore()),
- * and the files stay. pod NULL: the record's namespace is tried. flags: VF_RESTORE_*. */
+/*
+ * Call with the VF's lock. Restores the VF, then removes its files. Returns 1: not completely
+ * restored (vf_restore()), the files stay. pod NULL: uses the namespace in the record. flags:
+ * VF_RESTORE_*.
+ */
 int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e);
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int sriov_gc(struct attach *a, const struct rail *rail, struct err *e);

@@ -80,7 +80,7 @@ static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 	return 0;
 }
 
-/* The pod is dead and there is no record: only a VF that lies about is put right. */
+/* Restores a VF of a deleted pod without a record, if the device itself shows its former state. */
 static int put_right_unrecorded(struct attach *a, const char *bdf, struct err *e)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, NULL};
@@ -148,9 +148,8 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 	return code > 0 ? 0 : code;
 }
 
-/* This pod's without a record: the allocation file says so, or the VF is in this pod, or no pod has
- * it
- * and it lies about on the node. */
+/* Whether the VF belongs to this pod although it has no record: the allocation file names the pod,
+ * or the VF is in the pod, or no pod has it and it is on the node without being restored. */
 static bool is_of_pod(struct attach *a, const char *bdf, const char *owner, const char *ifname)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, a->pod};
@@ -198,8 +197,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	return code > 0 ? 0 : code;
 }
 
-/* What cannot be read is of no use to anybody, once the VF is back; nor is what a kill left of a file
- * that was being written. */
+/* Removes unreadable records, which are useless once the VF is restored, and temporary files of
+ * killed processes. */
 static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);

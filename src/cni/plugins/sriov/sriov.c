@@ -432,7 +432,9 @@ static int set_mtu(struct attach *a, const struct rail *rail, struct err *e)
 	return nl_batch_commit(a->pod, b, e);
 }
 
-/* Even where none was asked for: a VF that was down may have got its PF's at the move. */
+/*
+ * Set even if none was requested: a VF that was down may have taken its PF's value during the move.
+ */
 static int settle_one(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct link l;

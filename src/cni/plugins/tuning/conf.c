@@ -103,7 +103,8 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
 	auto_buf struct buf b, text;
 
 	buf_init(&b, strlen(key) + strlen(ifname) + 1);
-	/* Dots separate, but for those of the interface's name: it comes in afterwards. */
+	/* Dots separate the parts, so the interface's name, which may contain dots, is inserted
+	 * afterwards. */
 	for (const char *p = key; *p; p++) {
 		if (p == at) {
 			buf_str(&b, ifname);
@@ -223,7 +224,7 @@ static void take_attrs(const struct raw *raw, struct tuning_attrs *want)
 {
 	if (raw->has_mtu)
 		want->mtu = (uint32_t)raw->mtu;
-	/* Off is how an interface starts: only on is asked for. */
+	/* A new interface has the flag off, so only "on" is a request. */
 	if (raw->has_promisc)
 		want->promisc = want->has_promisc = raw->promisc;
 	if (raw->has_allmulti) {
