@@ -53,11 +53,11 @@ def kinds(cluster):
     return install(cluster)
 
 
-def test_kinds(kinds):
+def test_eight_definitions_are_installed(kinds):
     assert len(kinds) == 8
 
 
-def test_pool(cluster, kinds):
+def test_pool_object_has_defaults_and_is_validated(cluster, kinds):
     pool = cluster.ok("POST", f"{SPIDER}/spiderippools", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "rail0"},
         "spec": {"ipVersion": 4, "subnet": "10.0.0.0/24", "ips": ["10.0.0.2-10.0.0.99"], "gateway": "10.0.0.1",

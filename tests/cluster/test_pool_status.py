@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pool's status as the controller keeps it: from agents' endpoints, and from what Spiderpool left."""
+"""A pool's status as the controller writes it, from agents' endpoints and from records of Spiderpool."""
 import ipaddress
 import json
 import time

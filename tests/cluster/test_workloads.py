@@ -87,7 +87,7 @@ def test_rails_for_all(cluster, manager, replica, ns, kind, spec):
     pods(cluster, work, "ai", 0)
 
 
-def test_group_that_does_not_exist_yet(cluster, manager, replica, ns):
+def test_pods_start_once_their_group_exists(cluster, manager, replica, ns):
     """The Deployment's events name the reason why it has no pods; they start once the group exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")

@@ -250,7 +250,7 @@ def chains():
     for version in KNOWN[2:]:
         add(f"chain-macvlan-tuning-{version}", chain(macvlan(pool, mac=MAC), tune, version=version),
             differs={"3.CHECK.*": IFNAME} if version >= "0.4.0" else {})
-    no_check = ("ADD", "DEL", "DEL")  # theirs cannot CHECK a macvlan whose routes sbr has moved
+    no_check = ("ADD", "DEL", "DEL")  # Debian's CHECK fails for a macvlan whose routes sbr has moved
     add("chain-macvlan-sbr", chain(macvlan(pool), rules, verbs=no_check), differs={"4.DEL.*": AGAIN_DEL})
     add("chain-macvlan-tuning-sbr", chain(macvlan(pool, mac=MAC), tune, rules, verbs=no_check),
         differs={"6.DEL.*": AGAIN_DEL})

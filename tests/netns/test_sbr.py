@@ -216,7 +216,7 @@ def test_check_of_a_configured_table(lab, metas):
              contains="rule 'from 172.16.1.20 lookup 301' is missing")
 
 
-# --- the rest ---
+# --- configuration, STATUS, concurrency ---
 
 
 @pytest.mark.parametrize("more,contains", [

@@ -94,7 +94,7 @@ MORE = {
 
 
 def sbr_table(ns):
-    """Of the address's rules, the one whose table has no route to the node."""
+    """The address's rule whose table has no route to the node."""
     found = [r[3] for r in rules(ns) if r[1] == ADDRESS and not any("veth0" in x for x in routes(ns, r[3]))]
     assert len(found) == 1, rules(ns)
     return found[0]

@@ -133,7 +133,7 @@ def fresh(stolen):
 
 
 def test_agent_token_writes_one_annotation_of_its_pods(fresh):
-    """The one annotation of the own node's pods."""
+    """An agent may write one annotation of its own node's pods."""
     at = {}
     for node in ("n1", "n2"):
         pod = fresh.nodes.pod("t", node, f"pod-{node}", annotations={"mine": "x"}, labels={"app": "x"})
@@ -155,7 +155,7 @@ def test_agent_token_writes_one_annotation_of_its_pods(fresh):
 
 
 def test_agent_token_removes_stale_resources_of_its_node(fresh):
-    """Extended resources that count 0, of the own Node."""
+    """An agent may remove extended resources with capacity 0 from its own Node."""
     own, other = (f"/api/v1/nodes/{n}/status" for n in ("n1", "n2"))
     has = {"rdma/a": "0", "rdma/b": "4", "rdma/c": "0", "cpu": "0"}
     for at in (own, other):
@@ -174,7 +174,7 @@ def test_agent_token_removes_stale_resources_of_its_node(fresh):
 
 
 def test_agent_token_only_exchanges_addresses_of_other_blocks(fresh):
-    """What agents need to exchange addresses, and no more."""
+    """In blocks of other nodes an agent may only write the entries that exchange addresses."""
     fresh.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
         "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
         "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, busy=3))
@@ -210,7 +210,7 @@ def test_agent_token_only_exchanges_addresses_of_other_blocks(fresh):
 
 
 def test_agent_token_writes_its_blocks_except_borrowed_entries(fresh):
-    """Every field except those of addresses that other nodes have."""
+    """In its own blocks an agent may write every field except entries of addresses that other nodes have."""
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
     fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
@@ -244,7 +244,7 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(fresh):
 
 
 def test_agent_token_writes_endpoints_of_its_node(fresh):
-    """Those of its own node, and the fields by which a retained address is requested."""
+    """An agent may write endpoints of its own node, and the fields that request a retained address."""
     fresh.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     fresh.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
     fresh.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
@@ -297,7 +297,7 @@ def test_agent_token_writes_two_annotations_of_pools(fresh):
 
 
 def test_controller_token_writes_its_networks_only(fresh):
-    """The controller's token writes those of SpiderMultusConfigs, and adopts those without a controller."""
+    """The controller's token writes networks of SpiderMultusConfigs, and adopts networks without a controller."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
     fresh.refused("controller", only, "POST", NADS, nad("x"))
     fresh.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))
@@ -317,7 +317,7 @@ def test_controller_token_writes_its_networks_only(fresh):
 
 
 def test_agents_work_under_the_policies(fresh, closing, tmp_path):
-    """Under the policies two agents allocate, borrow, give back, and move kept addresses, and are refused nothing."""
+    """Under the policies two agents allocate, borrow, return and migrate addresses, and no request is refused."""
     nodes = fresh.nodes
     nodes.pool("wide", "172.16.1.0/24")
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
@@ -363,7 +363,7 @@ def test_controller_works_under_the_policies(fresh, closing, tmp_path):
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     wait(lambda: cluster.request("POST", f"{POOLS}?dryRun=All", pool_outside_its_subnet())[0] == 422)
     fresh.allowed("n1", "PATCH", f"{POOLS}/old", note("unirail.io/block-prefix", "28"))
-    cluster.ok("POST", NADS, nad("m"))  # by hand, and has no owner
+    cluster.ok("POST", NADS, nad("m"))  # created by hand, without an owner
     wait(lambda: cluster.ok("POST", smcs, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "m"},
         "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"]}}}))
