@@ -161,8 +161,7 @@ int64_t conn_grace(const struct http_request *c)
 	int64_t age = loop_now_ms(c->s->loop) - c->opened;
 
 	/* An unfinished handshake is limited by first_ms instead. */
-	return c->s->tls || c->began || age >= c->s->limits.grace_ms ? 0
-								     : c->s->limits.grace_ms - age;
+	return c->s->tls || c->began || age >= c->s->grace_ms ? 0 : c->s->grace_ms - age;
 }
 
 void conn_end_idle(struct http_request *c)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +121,27 @@ void http_server_trim(struct http_server *s)
 		;
 }
 
+/*
+ * The grace period shrinks in proportion as the kernel's queue of connections fills, to zero when
+ * it is full: a client whose connection has waited there has had that time to send its request.
+ * With a constant period, clients that connect faster than max_conns / grace_ms would fill the
+ * queue, and the kernel would drop all others.
+ */
+static int64_t grace_now(const struct http_server *s)
+{
+	struct tcp_info info = {0};
+	socklen_t n = sizeof(info);
+	uint32_t waiting, most;
+
+	/* Of a listening socket these two fields are the queue and its limit; a UNIX socket has
+	 * none. */
+	if (getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0)
+		return s->limits.grace_ms;
+	waiting = info.tcpi_unacked;
+	most = info.tcpi_sacked;
+	return waiting >= most ? 0 : s->limits.grace_ms * (int64_t)(most - waiting) / most;
+}
+
 /* Milliseconds until a connection may be evicted when all candidates are in their grace period. 0:
  * one can be evicted now, or there are no candidates. */
 static int64_t room_in(struct http_server *s)
@@ -129,6 +152,7 @@ static int64_t room_in(struct http_server *s)
 	    peers_count(s->peers, RANK_CLOSING) ||
 	    (peers_count(s->peers, RANK_IDLE) && !many_strangers(s)))
 		return 0;
+	s->grace_ms = grace_now(s);
 	e = stranger(s);
 	return e ? conn_grace(conn_of(e)) : 0;
 }
@@ -357,8 +381,13 @@ int http_server_new(struct http_server **ret, struct loop *l, int fd,
 	struct http_server *s = xcalloc(1, sizeof(*s));
 	int r;
 
-	*s = (struct http_server){
-		.loop = l, .limits = *limits, .handle = handle, .arg = arg, .fd = fd, .spare = -1};
+	*s = (struct http_server){.loop = l,
+				  .limits = *limits,
+				  .grace_ms = limits->grace_ms,
+				  .handle = handle,
+				  .arg = arg,
+				  .fd = fd,
+				  .spare = -1};
 	s->peers = peers_new();
 	open_spare(s);
 	r = loop_add_fd(l, fd, EPOLLIN, on_connect, s, &s->watch, e);

@@ -33,7 +33,8 @@
  *
  * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
  * from its own address: while all candidates are that new, further connections wait in the kernel.
- * So a client that sends its request immediately is answered, however many others connect.
+ * So a client that sends its request immediately is answered, however many others connect. The time
+ * shrinks as the kernel's queue of connections fills, so that the queue does not overflow.
  *
  * With a certificate it speaks TLS, with HTTP/1.1 inside, whatever else a client offers (ALPN). A
  * handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they are

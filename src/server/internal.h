@@ -66,6 +66,7 @@ struct http_server {
 	struct loop_timer *pause, *deadline;
 	struct http_request *conns; /* newest first */
 	int n_conns, n_refused;	    /* of those: being refused */
+	int64_t grace_ms;	    /* limits.grace_ms, less while many connections wait */
 	size_t bodies;		    /* bytes of all bodies */
 	size_t held;		    /* bytes of all buffers */
 	bool walks;		    /* iterating: only the current one may be freed */

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,6 +339,97 @@ static void test_oldest_idle_connection_is_evicted(void **state)
 	}
 }
 
+/* --- a crowd that connects faster than grace periods end, on TCP, in a loop without a clock --- */
+
+enum { QUEUE = 63, CROWD_MAX = 2000, CROWD_FOR_MS = 10 * 1000, WAIT_MAX_MS = 4000 };
+
+static struct crowd {
+	struct loop *loop;
+	struct sockaddr_in at;
+	int fds[CROWD_MAX], honest;
+	size_t n;
+	int64_t asked, answered;
+} crowd;
+
+static int crowd_connect(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	if (connect(fd, (const struct sockaddr *)&crowd.at, sizeof(crowd.at)) < 0)
+		assert_int_equal(errno, EINPROGRESS);
+	return fd;
+}
+
+/* 20 connections a second, where four at a time have a second each. */
+static void crowd_more(void *arg)
+{
+	(void)arg;
+	assert_true(crowd.n < CROWD_MAX);
+	crowd.fds[crowd.n++] = crowd_connect();
+	loop_add_timer(crowd.loop, 50, crowd_more, NULL);
+}
+
+static void crowd_ask(void *arg)
+{
+	static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+	(void)arg;
+	crowd.honest = crowd_connect();
+	crowd.asked = loop_now_ms(crowd.loop);
+	assert_int_equal(send(crowd.honest, text, sizeof(text) - 1, MSG_NOSIGNAL),
+			 sizeof(text) - 1);
+}
+
+static void crowd_answer(void *arg, struct http_request *q)
+{
+	(void)arg;
+	crowd.answered = loop_now_ms(crowd.loop);
+	http_answer(q, &(struct http1_response){.status = 200, .type = "text/plain"});
+	loop_stop(crowd.loop, 0);
+}
+
+static void crowd_stop(void *arg)
+{
+	(void)arg;
+	loop_stop(crowd.loop, 0);
+}
+
+static void test_a_crowd_that_connects_fast(void **state)
+{
+	static const struct http_limits limits = {.max_conns = 4,
+						  .first_ms = 100 * 1000,
+						  .idle_ms = 100 * 1000,
+						  .send_ms = 100 * 1000,
+						  .grace_ms = 1000,
+						  .anyone = true};
+	socklen_t n = sizeof(crowd.at);
+	struct http_server *s;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	crowd = (struct crowd){.honest = -1};
+	crowd.at = (struct sockaddr_in){.sin_family = AF_INET,
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	assert_int_equal(bind(fd, (const struct sockaddr *)&crowd.at, n), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&crowd.at, &n), 0);
+	assert_int_equal(listen(fd, QUEUE), 0);
+	assert_int_equal(loop_new(&crowd.loop, NULL), 0);
+	loop_set_now(crowd.loop, 1000);
+	assert_int_equal(http_server_new(&s, crowd.loop, fd, &limits, crowd_answer, NULL, NULL), 0);
+	loop_add_timer(crowd.loop, 0, crowd_more, NULL);
+	loop_add_timer(crowd.loop, CROWD_FOR_MS, crowd_ask, NULL);
+	loop_add_timer(crowd.loop, CROWD_FOR_MS + WAIT_MAX_MS, crowd_stop, NULL);
+	loop_run(crowd.loop);
+	assert_true(crowd.answered >= crowd.asked && crowd.asked > 0);
+	http_server_free(s);
+	loop_free(crowd.loop);
+	for (size_t i = 0; i < crowd.n; i++)
+		close(crowd.fds[i]);
+	close(crowd.honest);
+	close(fd);
+}
+
 /*
  * Like a kubelet's probe that shares its address with hostile clients: connected before them,
  * request sent after them.
@@ -604,6 +696,7 @@ int main(void)
 		TEST(test_another_user_is_forbidden),
 		TEST(test_drain_completes_pending_requests),
 		TEST(test_new_requests_are_rejected_during_shutdown),
+		TEST(test_a_crowd_that_connects_fast),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
