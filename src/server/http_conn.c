@@ -240,7 +240,7 @@ static bool parse(struct http_request *c)
 	struct err e = ERR_INIT;
 	int r = http1_in(c->codec, &in, &c->msg, &e);
 
-	if (!count_body(c, c->in.len - c->in_at - in.n)) {
+	if (!count_body(c, c->in.len - c->in_at - in.n) && !http_server_shorten(c->s, c->body)) {
 		conn_refuse(c, 503, "too much is asked at a time, try again");
 		return true;
 	}

@@ -121,6 +121,25 @@ void http_server_trim(struct http_server *s)
 		;
 }
 
+static void send_refusal(struct http_request *c, int status, const char *reason);
+
+bool http_server_shorten(struct http_server *s, size_t body)
+{
+	while (s->bodies > s->limits.bodies_max && !s->walks) {
+		struct http_request *longest = NULL;
+
+		for (struct http_request *c = s->conns; c; c = c->next)
+			if (c->state == CONN_READING && c->fd >= 0 && c->body > body &&
+			    (!longest || c->body > longest->body))
+				longest = c;
+		if (!longest)
+			break;
+		send_refusal(longest, 503, "its incomplete body gives way to shorter ones");
+		conn_close(longest);
+	}
+	return s->bodies <= s->limits.bodies_max;
+}
+
 /*
  * The grace period shrinks in proportion as the kernel's queue of connections fills, to zero when
  * it is full: a client whose connection has waited there has had that time to send its request.

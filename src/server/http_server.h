@@ -20,7 +20,10 @@
  *   no descriptor left                                    503 through a reserved descriptor, then a
  *                                                         pause, so that the loop does not spin
  *   bytes that are not HTTP                               the matching 4xx or 5xx, closed
- *   long bodies on many connections                       503, "Retry-After"; see bodies_max
+ *   long bodies on many connections                       the connection with the longest incomplete
+ *                                                         body is closed if it is longer than the
+ *                                                         new one, else 503, "Retry-After"; see
+ *                                                         bodies_max
  *   long heads or unread answers on many connections      one of them is closed; see held_max
  *
  * Connections are evicted in this order: one that has received its last answer; one of an unknown

@@ -104,6 +104,9 @@ void conn_reap(struct http_request *c);
 void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 
+/* Closes connections whose incomplete body is longer than `body`, the longest first, until the total
+ * is within bodies_max. False: it is not. */
+bool http_server_shorten(struct http_server *s, size_t body);
 /* Closes connections until total memory is within held_max. */
 void http_server_trim(struct http_server *s);
 

@@ -317,30 +317,57 @@ static void wait_until_read(const struct client *c)
 	fail_msg("%d bytes unread", unread);
 }
 
-/* One request uses the whole budget of all requests: the next request gets 503 and retries. */
+/* An incomplete body of n bytes but `missing` ones. */
+static void half_a_body(struct client *c, size_t n, size_t missing)
+{
+	auto_free char *head =
+		xasprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", n);
+	auto_free char *half = xcalloc(1, n);
+
+	memset(half, 'b', n);
+	put(c, head, strlen(head));
+	put(c, half, n - missing);
+	wait_until_read(c);
+}
+
+/* Incomplete requests use the budget of all requests: the next request, which is as long, gets 503
+ * and retries. */
 static void test_request_beyond_the_common_budget_gets_503(void **state)
 {
 	struct client one = connected(), other = connected();
-	auto_free char *half = xcalloc(1, BODY_MAX);
-	const char *head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n";
+	auto_free char *got = NULL;
 
 	(void)state;
-	memset(half, 'b', BODY_MAX);
-	put(&one, head, strlen(head));
-	put(&one, half, BODY_MAX - 1);
-	wait_until_read(&one);
-	asks(&other, "/", 1 << 20, "503 ");
+	half_a_body(&one, BODY_MAX / 2, 1);
+	/* As long as the one before when there is no room left. */
+	asks(&other, "/", BODY_MAX, "503 ");
 	hang_up(&other);
 	/* Small requests are still served. */
 	still_well();
-	put(&one, half, 1);
-	free(take(half));
-	half = hear(&one, "3145728\n");
-	assert_non_null(strstr(half, "200 OK"));
+	put(&one, "b", 1);
+	got = hear(&one, "1572864\n");
+	assert_non_null(strstr(got, "200 OK"));
 	hang_up(&one);
 	other = connected();
 	asks(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
 	hang_up(&other);
+}
+
+/* Before: while one client withheld the end of a long body, all others were refused. */
+static void test_longest_incomplete_body_gives_way(void **state)
+{
+	struct client one = connected(), other = connected();
+	auto_free char *got = NULL;
+
+	(void)state;
+	half_a_body(&one, BODY_MAX, 1);
+	asks(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
+	hang_up(&other);
+	put(&one, "b", 1);
+	got = hear(&one, "\r\n\r\n");
+	assert_string_equal(got, "");
+	hang_up(&one);
+	still_well();
 }
 
 static void closes(int fd)
@@ -494,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_long_bodies_and_responses_over_tls),
 		cmocka_unit_test(test_too_long_body_gets_413),
 		cmocka_unit_test(test_request_beyond_the_common_budget_gets_503),
+		cmocka_unit_test(test_longest_incomplete_body_gives_way),
 		cmocka_unit_test(test_clients_without_tls_are_disconnected),
 		cmocka_unit_test(test_limit_of_connections_in_the_handshake),
 		cmocka_unit_test(test_request_refused_by_its_head_is_not_read),
