@@ -13,7 +13,7 @@
  *	if (r < 0)
  *		return err_wrap(e, r, "rail %s", rail);
  *
- * The kind tells the user's program how to react; each protocol maps it to its own code in one table
+ * The kind shows the user's program how to react; each protocol maps it to its own code in one table
  * (cni/protocol/error.c, the exit status in tools). It is ERR_OTHER until a function that knows sets it, and wrapping
  * keeps it.
  */

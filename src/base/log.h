@@ -126,9 +126,9 @@ void log_limit_end(void);
 /*
  * Logs a lasting condition when it begins and when its text changes, not each time it is detected:
  *
- *	if (r < 0 && log_once(&x->told, e.text))
+ *	if (r < 0 && log_once(&x->logged, e.text))
  *		log_error("pools are left out", LOG_S("error", e.text));
- *	if (r == 0 && log_once_clear(&x->told))
+ *	if (r == 0 && log_once_clear(&x->logged))
  *		log_info("all pools can be used");
  *
  * {0} is a condition that has not been logged. No member needs freeing.

@@ -651,7 +651,7 @@ int node_devices_observe(const char *dir, struct node_devices *ret, struct err *
 	return r;
 }
 
-/* --- what only devlink tells --- */
+/* --- attributes that only devlink reports --- */
 
 static bool wants_rdma(const struct node_device *d)
 {

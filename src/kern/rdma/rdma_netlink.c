@@ -455,11 +455,10 @@ int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_
 	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
 	r = request_counts(w, m, &c, ret, n, e);
 	if (r == -EINVAL || r == -EOPNOTSUPP)
-		return err_kind(
-			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"read counters of RDMA device %u port %u: there is no such port, or its "
-			"driver has no hardware counters",
-			index, port);
+		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+				"read counters of RDMA device %u port %u: no such port, or its "
+				"driver has no hardware counters",
+				index, port);
 	return r < 0 ? err_wrap(e, r, "read counters of RDMA device %u port %u", index, port) : 0;
 }
 

@@ -92,7 +92,7 @@ int cgroup_pods_read(const struct root *r, const char *dir, struct cgroup_pods *
 	struct cgroup_pods p = {0};
 
 	if (!file_exists(r, dir))
-		return err_set(e, -ENOENT, "list the control groups of pods: there is no '%s'",
+		return err_set(e, -ENOENT, "list the control groups of pods: '%s' does not exist",
 			       dir);
 	walk(r, dir, 0, &p);
 	if (p.n)
