@@ -11,7 +11,7 @@
 
 enum multus_cache_kind {
 	MULTUS_CACHE_NONE,
-	MULTUS_CACHE_OTHER, /* written by Multus, or unreadable: cni/multus/import.h */
+	MULTUS_CACHE_OTHER, /* written by Multus, or unreadable: handled by cni/multus/import.h */
 	MULTUS_CACHE_OWN,
 };
 

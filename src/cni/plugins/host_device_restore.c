@@ -162,7 +162,7 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 		l->name, l->alias);
 }
 
-/* A name that needs the link to be down (before Linux 6.2). */
+/* Sets the final name, with the link down if needed (before Linux 6.2). */
 static int rename_restored(struct attach *a, const struct link *l, struct err *e)
 {
 	const struct link_change down = {.set = LINK_SET_DOWN};
@@ -289,7 +289,7 @@ static const struct json_table table = {fields, 0, sizeof(struct raw)};
 struct record {
 	struct json_doc *doc;
 	struct raw raw;
-	bool read; /* what failed then is the text */
+	bool read; /* the file was read: a failure is in its content */
 };
 
 static void record_done(struct record *r)
@@ -401,7 +401,7 @@ static void put_record(const struct attach *a, const struct rail *rail, struct b
 
 typedef void (*record_fn)(void *arg, const char *path, const struct record *r);
 
-/* Of every file that can be read. */
+/* Reads the records in all readable files. */
 static void each(const struct root *root, record_fn fn, void *arg)
 {
 	char **names = NULL;
@@ -464,7 +464,7 @@ static int save(struct attach *a, const struct rail *rail, struct err *e)
 		return r;
 	undo_push(&a->undo, "the record of a device", undo_record, &u, sizeof(u));
 	r = file_replace(u.root, path, buf_span(&text), FILE_MODE, e);
-	/* The device is on the node: what older records say of it is done with. */
+	/* The device is on the node, so older records of it are obsolete. */
 	if (r >= 0)
 		each(u.root, remove_obsolete, &(struct obsolete){u.root, &rail->master, path});
 	return r < 0 ? r : 0;

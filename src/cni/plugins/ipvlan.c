@@ -56,7 +56,7 @@ static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct 
 		r = read_mode(raw.mode, &c.ipvlan.mode, e);
 	if (r < 0)
 		return r;
-	/* Behind l3 and l3s the kernel neither asks nor answers. */
+	/* In modes l3 and l3s the kernel neither sends nor answers ARP and NDP requests. */
 	c.no_arp = c.ipvlan.mode != 0;
 	*ret = c;
 	return 0;

@@ -185,7 +185,7 @@ int spiderpool_probe(const struct cni_ipam_call *call, int netns,
 	struct err reason = ERR_INIT;
 	int r = prepare(&p, asked, asked ? e : &reason);
 
-	/* A plugin that makes its link later cannot be helped with announcing. */
+	/* If the calling plugin creates its link later, nothing can be announced here. */
 	if (r < 0 && !asked) {
 		log_debug("nothing announced", LOG_S("error", reason.text));
 		return 0;

@@ -567,10 +567,8 @@ static void coordinator_node_steps(struct planning *pl)
 	reply_path(pl);
 }
 
-/*
- * Which NIC keeps the main table's default route (D), and which NIC's routes move to the table of
- * the NIC being planned (M): by default D stays what it was and M is the new NIC.
- */
+/* Which NIC keeps the main table's default route (D), and which NIC's routes move to the table of
+ * the NIC being planned (M): by default D is unchanged and M is the new NIC. */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; 0 is what we plan ourselves */ };
 
@@ -986,7 +984,7 @@ static bool drop_hop(struct route *there, const struct route *r)
 	return true;
 }
 
-/* In no table, of no family: it matches no lookup. */
+/* A removed route gets no table and no family, so that no lookup matches it. */
 static void leave_hole(struct route *there)
 {
 	*there = (struct route){.index = HOLE, .table = UINT32_MAX};

@@ -52,7 +52,7 @@ static void delete_from_link(struct nl_batch *b, const struct coordinator_conf *
 	neigh_del(b, l->index, l->name, ip);
 }
 
-/* `to <address> lookup <table>`: what releases before the rule of preference 1000 left. */
+/* Rules `to <address> lookup <table>` of releases before the rule of preference 1000. */
 static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
 		      const struct ipaddr *ips, size_t n)
 {
@@ -142,7 +142,7 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
 		rule_del(b, deleted[i]);
 		marks |= is_mark(deleted[i]);
 	}
-	/* The marks first: while their rule is there, a DEL that is called again knows of them. */
+	/* The marks are deleted first: while their rule exists, a repeated DEL finds them. */
 	if (marks)
 		r = nl_open(&w, NL_NETFILTER, a->netns, e);
 	if (marks && r >= 0)
@@ -271,7 +271,7 @@ static int commit(struct nl_wire *w, struct nl_batch *b, struct err *e)
 	return nl_batch_len(b) ? nl_batch_commit(w, b, e) : 0;
 }
 
-/* Exactly the coordinator's: a rule of the user's with a selector of its own stays. Returns the
+/* Matches only rules of the coordinator: a user's rule with another selector stays. Returns the
  * families. */
 static int take_away(struct nl_wire *w, uint32_t table, unsigned int families, unsigned int *ret,
 		     struct err *e)

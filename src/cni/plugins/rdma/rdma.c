@@ -374,7 +374,7 @@ const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const c
 	return prev->n_ifaces == 1 ? &prev->ifaces[0] : NULL;
 }
 
-/* VFs of one PF with this MAC, "pf vf N" each, into words. */
+/* Writes "pf vf N" for each VF of one PF that has this MAC. */
 static size_t match_vfs(struct nl_wire *host, const char *pf, const struct mac *mac,
 			struct vf_info *ret, struct buf *matches)
 {

@@ -238,7 +238,7 @@ int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, s
 	return 0;
 }
 
-/* EUI-64: the second lowest bit of the first byte says that it is locally administered. */
+/* EUI-64: the second lowest bit of the first byte marks a locally administered GUID. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf)
 {
 	auto_free char *text = xasprintf("unirail VF GUID %s %u", pf, vf);

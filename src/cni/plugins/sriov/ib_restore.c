@@ -371,7 +371,7 @@ static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_inf
 	if (r->was.has_guid) {
 		want.to.node_guid = guid_to_restore(r->was.node_guid);
 		want.to.port_guid = guid_to_restore(r->was.port_guid);
-		/* One that never had any, and was not touched. */
+		/* A VF whose GUID was never set or changed keeps it. */
 		if (now->node_guid != r->was.node_guid || now->port_guid != r->was.port_guid)
 			want.set |= VF_ATTR_GUID;
 	}
@@ -393,7 +393,7 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 		return 0;
 	}
 	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &reason);
-	/* Not the driver's refusal: the next time there is an answer. */
+	/* The PF did not answer, so the driver did not refuse: the next restore tries again. */
 	if (code < 0)
 		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
 	job.want = to_restore(r, &now);
