@@ -154,7 +154,7 @@ def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
     assert any(e["reason"] == "NADUpdated" for e in lab.events("m"))
 
 
-def test_a_nad_that_is_being_deleted_is_waited_for(lab, controller):
+def test_nad_being_deleted_is_created_again_afterwards(lab, controller):
     lab.apply("m", MACVLAN)
     old = wait(lambda: lab.nad("m"))
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"finalizers": ["example.com/x"]}}, type=MERGE)

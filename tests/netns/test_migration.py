@@ -446,7 +446,7 @@ def test_own_cache_entry_stays_until_all_networks_are_deleted(m):
 def test_del_uses_the_networks_of_the_cache_entry(m):
     """The cache entry has the pod's networks; a configuration of another name has no entry."""
     attach(m)
-    m.ok()  # under the same name, with other networks: theirs only
+    m.ok()  # same name, other networks: only those of the cache entry are deleted
     m.ok(conf={**m.conf(cniDir=str(m.multus.folder)), "name": "new"})
     m.gone()
 

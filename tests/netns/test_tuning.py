@@ -159,7 +159,7 @@ def test_only_the_pods_interface_gets_the_mac(t):
     assert [i["mac"] for i in got["interfaces"]] == [MAC, "0a:58:00:00:00:99"]
 
 
-# --- what the original gets wrong ---
+# --- defects of the original ---
 
 
 def test_sysctls_given_only_in_args_are_set(t):

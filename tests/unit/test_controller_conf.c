@@ -21,8 +21,8 @@ static int read_conf(struct controller_conf *c, const char *file, const char *co
 	return controller_conf_read(c, &settings_lab.root, &env, 2, argv, e);
 }
 
-/* A Deployment of Spiderpool's controller has these. */
-static void test_spiderpools_environment(void **state)
+/* The variables of Spiderpool's controller Deployment are read. */
+static void test_variables_of_spiderpools_controller_are_read(void **state)
 {
 	static const char *const vars[] = {"SPIDERPOOL_POD_NAMESPACE=kube-system",
 					   "SPIDERPOOL_POD_NAME=spiderpool-controller-0",
@@ -60,7 +60,7 @@ static void test_spiderpools_environment(void **state)
 	controller_conf_done(&c);
 }
 
-static void test_mistakes(void **state)
+static void test_invalid_settings_are_refused_with_their_place(void **state)
 {
 	static const struct {
 		const char *file, *words;
@@ -93,7 +93,7 @@ static void test_mistakes(void **state)
 	}
 }
 
-static void test_namespaces(void **state)
+static void test_namespace_patterns_are_read(void **state)
 {
 	struct controller_conf c;
 	struct err e = ERR_INIT;
@@ -108,7 +108,7 @@ static void test_namespaces(void **state)
 	controller_conf_done(&c);
 }
 
-static void test_documents(void **state)
+static void test_sample_file_has_every_key_with_its_default(void **state)
 {
 	auto_free char *sample =
 		settings_lab_sample(&controller_settings, "configs/controller.conf");
@@ -127,14 +127,14 @@ static void test_documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_spiderpools_environment, settings_lab_make,
+		cmocka_unit_test_setup_teardown(test_variables_of_spiderpools_controller_are_read,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_namespace_patterns_are_read, settings_lab_make,
 						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_mistakes, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_namespaces, settings_lab_make,
-						settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_documents, settings_lab_make,
-						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_sample_file_has_every_key_with_its_default,
+						settings_lab_make, settings_lab_drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
