@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "kube/internal.h"
 
-enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000 };
+enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000, AGAIN_MS = 1000 };
 
 static void start(struct kube_informer *i);
 
@@ -117,17 +117,21 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	notify(i, was, o);
 }
 
-static void informer_take_object(struct kube_informer *i, const struct json *object)
+/* again: an unchanged object is taken, and only such. */
+static void take_object(struct kube_informer *i, const struct json *object, bool again)
 {
 	struct kube_object *o = kube_object_new(object, i->c.size), *known;
 	struct err e = ERR_INIT;
+	bool same;
 	int r;
 
 	if (!o)
 		return;
 	known = kube_store_get(&i->store, o->ns, o->name);
-	if (known && !strcmp(known->version, o->version) && !strcmp(known->uid, o->uid)) {
+	same = known && !strcmp(known->version, o->version) && !strcmp(known->uid, o->uid);
+	if (same)
 		known->round = i->round;
+	if (same != again) {
 		free(o);
 		return;
 	}
@@ -141,6 +145,11 @@ static void informer_take_object(struct kube_informer *i, const struct json *obj
 	else
 		informer_remove_object(i, o->ns, o->name);
 	informer_object_free(i, o);
+}
+
+static void informer_take_object(struct kube_informer *i, const struct json *object)
+{
+	take_object(i, object, false);
 }
 
 static int on_item(void *arg, const struct json *object, struct err *e)
@@ -320,6 +329,68 @@ static void start(struct kube_informer *i)
 		start_watch(i);
 }
 
+/* --- objects that are read again --- */
+
+static void read_again_from(struct kube_informer *i, size_t at);
+
+static void on_read_again(void *arg, int status, const struct json *list, const struct err *e)
+{
+	struct kube_informer *i = arg;
+	auto_free char *ns = take(i->again_ns), *name = take(i->again_name);
+	const struct json *object = json_at(json_get(list, "items"), 0);
+	size_t at;
+
+	(void)status;
+	i->again = NULL;
+	if (e) {
+		kube_informer_read_again(i);
+		return;
+	}
+	if (object)
+		take_object(i, object, true);
+	read_again_from(i, kube_store_find(&i->store, ns, name, &at) ? at + 1 : at);
+}
+
+/* A list of one object: permission to list is enough. */
+static void read_again(struct kube_informer *i, const struct kube_object *o)
+{
+	auto_free char *field = xasprintf("metadata.name=%s", o->name);
+	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = i->c.kind, .ns = o->ns}};
+	auto_buf struct buf query;
+
+	buf_init(&query, KUBE_PATH_MAX);
+	kube_path_query(&query, "fieldSelector", field);
+	r.query = query.p;
+	i->again_ns = xstrdup(o->ns);
+	i->again_name = xstrdup(o->name);
+	i->again = kube_send(i->k, &r, on_read_again, i);
+}
+
+static void read_again_from(struct kube_informer *i, size_t at)
+{
+	while (at < i->store.n && !i->c.again(i->c.arg, i->store.v[at]))
+		at++;
+	if (at < i->store.n)
+		read_again(i, i->store.v[at]);
+}
+
+static void on_again_timer(void *arg)
+{
+	struct kube_informer *i = arg;
+
+	i->again_timer = NULL;
+	if (i->again)
+		kube_informer_read_again(i); /* when the last one of this walk was read */
+	else
+		read_again_from(i, 0);
+}
+
+void kube_informer_read_again(struct kube_informer *i)
+{
+	if (i->c.again && !i->again_timer)
+		i->again_timer = loop_add_timer(kube_loop(i->k), AGAIN_MS, on_again_timer, i);
+}
+
 /* --- public functions --- */
 
 static char *copy(const char *s)
@@ -348,6 +419,10 @@ void kube_informer_free(struct kube_informer *i)
 		return;
 	kube_list_cancel(i->list);
 	kube_cancel(i->probe);
+	kube_cancel(i->again);
+	loop_del_timer(i->again_timer);
+	free(i->again_ns);
+	free(i->again_name);
 	kube_watch_cancel(i->watch);
 	loop_del_timer(i->timer);
 	for (size_t at = 0; at < i->store.n; at++)

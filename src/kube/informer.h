@@ -51,6 +51,8 @@ struct kube_informer_conf {
 	/* Reports why the collection cannot be synced, once per distinct reason; NULL: it is in
 	 * sync again. Replaces the lines in the log; may be NULL. */
 	void (*sync_error)(void *arg, const struct err *reason);
+	/* Whether to read the object again; see kube_informer_read_again(). May be NULL. */
+	bool (*again)(void *arg, const struct kube_object *o);
 	void *arg;
 };
 
@@ -59,6 +61,14 @@ struct kube_informer;
 struct kube_informer *kube_informer_new(struct kube *k, const struct kube_informer_conf *c);
 /* Must not be called from its callbacks; call before kube_free(). NULL is fine. */
 void kube_informer_free(struct kube_informer *i);
+
+/*
+ * For objects of which `decode` or `changed` dropped a part: a second later, asks `again` about each
+ * object and reads those for which it returns true from the server, one at a time. An object that is
+ * unchanged on the server is decoded and reported as changed; any other is left to the watch. May be
+ * called from `changed`.
+ */
+void kube_informer_read_again(struct kube_informer *i);
 
 bool kube_informer_synced(const struct kube_informer *i);
 /* Milliseconds since it stopped watching; 0 while it watches. */

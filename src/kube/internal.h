@@ -80,6 +80,10 @@ struct kube_informer {
 	struct backoff backoff;
 	int64_t watch_from, behind_from; /* loop time in ms; behind_from 0: watching */
 	char logged[INFORMER_ERROR_MAX]; /* last failure that was logged */
+	/* kube_informer_read_again(): the object that is being read */
+	struct loop_timer *again_timer;
+	struct kube_call *again;
+	char *again_ns, *again_name;
 };
 
 #endif

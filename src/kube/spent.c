@@ -13,13 +13,21 @@ static struct kube_spent_ns *find(const struct kube_spent *s, const char *ns, si
 	return *at < s->n && strcmp(s->v[*at].ns, ns) == 0 ? &s->v[*at] : NULL;
 }
 
+bool kube_spent_fits(const struct kube_spent *s, const char *ns, size_t bytes)
+{
+	size_t at = 0;
+	const struct kube_spent_ns *x = find(s, ns, &at);
+
+	return (x ? x->bytes : 0) + bytes <= s->ns_max &&
+	       (bytes <= s->small || s->total + bytes <= s->total_max);
+}
+
 bool kube_spent_more(struct kube_spent *s, const char *ns, size_t bytes)
 {
 	size_t at = 0;
 	struct kube_spent_ns *x = find(s, ns, &at);
 
-	if ((x ? x->bytes : 0) + bytes > s->ns_max ||
-	    (bytes > s->small && s->total + bytes > s->total_max))
+	if (!kube_spent_fits(s, ns, bytes))
 		return false;
 	if (!x) {
 		(void)VEC_PUSH(s->v, s->n);

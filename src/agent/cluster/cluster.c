@@ -137,6 +137,8 @@ static void on_synced(void *arg)
 
 /* --- start and stop --- */
 
+static bool nad_has_room(void *arg, const struct kube_object *o);
+
 static void start(struct cluster *c, enum cluster_kind kind)
 {
 	const struct cluster_decoder *d = &cluster_decoders[kind];
@@ -153,6 +155,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 		.synced = on_synced,
 		.etcd_restored = on_etcd_restored,
 		.sync_error = on_sync_error,
+		.again = kind == CLUSTER_NADS ? nad_has_room : NULL,
 		.arg = w,
 	};
 
@@ -460,13 +463,24 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
 }
 
-/* Subtracts a deleted object from the counts. */
+/* Subtracts a deleted object from the counts: another one may have room now. */
 static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
 {
 	const struct cluster_nad *n = o->value;
 
-	if (!n->left_out)
-		kube_spent_less(&c->nads, o->ns, nad_bytes(n));
+	if (n->left_out)
+		return;
+	kube_spent_less(&c->nads, o->ns, nad_bytes(n));
+	kube_informer_read_again(c->watch[CLUSTER_NADS].i);
+}
+
+static bool nad_has_room(void *arg, const struct kube_object *o)
+{
+	const struct cluster_watch *w = arg;
+	const struct cluster_nad *n = o->value;
+
+	return n->left_out && n->left_out <= CONFIG_MAX &&
+	       kube_spent_fits(&w->c->nads, o->ns, n->left_out);
 }
 
 static int read_coordinator(void *value, const struct json *object, struct err *e)

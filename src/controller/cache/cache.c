@@ -105,14 +105,28 @@ static void report(struct cluster_cache_watch *v, const struct kube_object *was,
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 				const struct kube_object *o);
 
-/* Returns the charge of a deleted or replaced object. */
+/* Returns the charge of a deleted or replaced object: another one may have room now. */
 static void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
 				     const struct kube_object *o)
 {
 	const struct cluster_cache_object *v = cluster_cache_object(o);
 
-	if (cluster_cache_is_tenants(kind) && !v->large)
-		kube_spent_less(&w->spent, o->ns, v->bytes);
+	if (!cluster_cache_is_tenants(kind) || v->large)
+		return;
+	kube_spent_less(&w->spent, o->ns, v->bytes);
+	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)
+		if (cluster_cache_is_tenants((enum cluster_cache_kind)k))
+			kube_informer_read_again(w->watch[k].i);
+}
+
+static size_t max_of(enum cluster_cache_kind kind);
+
+static bool has_room(void *arg, const struct kube_object *o)
+{
+	const struct cluster_cache_watch *v = arg;
+	size_t large = cluster_cache_object(o)->large;
+
+	return large && large <= max_of(v->kind) && kube_spent_fits(&v->w->spent, o->ns, large);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -174,6 +188,7 @@ static void start(struct cluster_cache *w, enum cluster_cache_kind kind)
 				 .synced = on_synced,
 				 .etcd_restored = on_etcd_restored,
 				 .sync_error = on_sync_error,
+				 .again = cluster_cache_is_tenants(kind) ? has_room : NULL,
 				 .arg = v,
 			 });
 }
