@@ -41,7 +41,7 @@ def coordinator(mine):
         "phase": "Synced", "overlayPodCIDR": ["10.244.0.0/16"], "serviceCIDR": ["10.96.0.0/12"]}}, type=MERGE)
 
 
-def test_pod_of_a_recorded_host_is_added_and_deleted(mine, nodes, agent, pools):
+def test_every_agent_request_of_a_pods_life_is_answered(mine, nodes, agent, pools):
     """Every request of the agent's API that has a caller, in the order of a pod's life; a second container of the
     pod gets the same answers again."""
     mine.namespace("team")
