@@ -592,7 +592,7 @@ static void subnets_lookup_used(struct subnets *s, const char *pool)
 /* 404 for the object. A 404 for its kind says nothing about the object. */
 static bool is_absent(int status, const struct err *cause)
 {
-	return status == 404 && !strstr(cause->text, "does not know this resource");
+	return status == 404 && !strstr(cause->text, "does not serve this resource");
 }
 
 static void on_owner(void *arg, int status, const struct json *object, const struct err *cause)
