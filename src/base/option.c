@@ -33,19 +33,34 @@ static const struct opt *by_name(const struct opt *o, struct span name)
 	return NULL;
 }
 
+enum { LISTED_MAX = 12 };
+
+/* "list, show or free", each name with this prefix. */
+static void list_names(struct buf *b, const char *prefix, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "%s%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", prefix, list[i]);
+}
+
 static int unknown(const struct opt *opts, const char *word, struct span name, struct err *e)
 {
-	const char *near, *list[64] = {"help"};
-	size_t n = 1;
+	const char *near, *list[64];
+	auto_buf struct buf names;
+	size_t n = 0;
 	char text[64];
 
-	for (; opts && opts->name && n < 64; opts++)
+	for (; opts && opts->name && n < 63; opts++)
 		list[n++] = opts->name;
+	list[n++] = "help";
 	snprintf(text, sizeof(text), "%.*s", (int)(name.n < 60 ? name.n : 60), name.p);
 	near = name.n > 1 ? opt_suggest(text, list, n) : NULL;
 	if (near)
 		return err_set(e, -EINVAL, "unknown option '%s'; did you mean '--%s'?", word, near);
-	return err_set(e, -EINVAL, "unknown option '%s'; see --help", word);
+	if (n > LISTED_MAX)
+		return err_set(e, -EINVAL, "unknown option '%s'; see --help", word);
+	buf_init(&names, ERR_TEXT_MAX);
+	list_names(&names, "--", list, n);
+	return err_set(e, -EINVAL, "unknown option '%s': expected %s", word, buf_span(&names).p);
 }
 
 /* Parses "--name", "--name=value", "-n", "-nvalue". */
@@ -247,17 +262,25 @@ static int command_args(const struct cmd *c, int argc, char **argv)
 static int no_command(const char *prog, const struct cmd *cmds, const char *word, struct err *e)
 {
 	const char *list[64], *near;
+	auto_buf struct buf expected;
 	size_t n = 0;
 
-	if (!word)
-		return err_set(e, -EINVAL, "no command given; see '%s --help'", prog);
 	for (; (cmds->name || cmds->help) && n < 64; cmds++)
 		if (cmds->name)
 			list[n++] = cmds->name;
+	buf_init(&expected, ERR_TEXT_MAX);
+	if (n > LISTED_MAX) {
+		buf_printf(&expected, "see '%s --help'", prog);
+	} else {
+		buf_str(&expected, "expected ");
+		list_names(&expected, "", list, n);
+	}
+	if (!word)
+		return err_set(e, -EINVAL, "no command given: %s", buf_span(&expected).p);
 	near = opt_suggest(word, list, n);
 	if (near)
-		return err_set(e, -EINVAL, "unknown command '%s'; did you mean '%s'?", word, near);
-	return err_set(e, -EINVAL, "unknown command '%s'; see '%s --help'", word, prog);
+		buf_printf(&expected, "; did you mean '%s'?", near);
+	return err_set(e, -EINVAL, "unknown command '%s': %s", word, buf_span(&expected).p);
 }
 
 int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,

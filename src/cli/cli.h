@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_CLI_H
 #define UNIRAIL_CLI_CLI_H
 
-/* Entry points for the applet table of main.c: for each tool its main and its commands. */
+/* Entry points for the applet table of main.c: the main function and the commands of each tool. */
 
 #include "base/applet.h"
 
@@ -43,7 +43,7 @@ extern const struct cmd completion_cmds[];
 
 void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
-extern const char help_plugin_text[];			 /* how a CNI plugin is called */
+extern const char help_plugin_text[];			 /* how a runtime calls a CNI plugin */
 /* Returns an error that suggests the applet closest to `name`. */
 int help_unknown(const char *name, struct err *e);
 bool applet_has_commands(const struct applet *a); /* whether the applet has named commands */

@@ -65,7 +65,7 @@ static enum complete_kind complete_value(const struct opt *o)
 }
 
 /*
- * Choices of the operands' placeholder: "bash|zsh|fish" and "[on|off]" list them, APPLET stands for
+ * Offers the operands that a placeholder lists: "bash|zsh|fish" or "[on|off]"; APPLET stands for
  * the names of all applets.
  */
 static void offer_operands(struct complete_place *p, const char *args)
@@ -85,7 +85,7 @@ static void offer_operands(struct complete_place *p, const char *args)
 			offer(p, word, "");
 }
 
-/* Adds a position for each word of the command's path; each offers the next word. */
+/* Adds a position for each word of the command's path; each position offers the next word. */
 static void gather_command(struct complete *c, const struct applet *a, const struct cmd *cmd)
 {
 	auto_free char *path = cmd->name ? xasprintf("%s %s", a->name, cmd->name)
@@ -107,7 +107,10 @@ static void gather_command(struct complete *c, const struct applet *a, const str
 	offer_operands(p, cmd->args);
 }
 
-/* After "help" the words of all other positions are possible: "help pool" continues as "pool". */
+/*
+ * After "help" the words of every other position may follow: "help pool" offers the same words as
+ * "pool".
+ */
 static void gather_help(struct complete *c, const char *help)
 {
 	size_t n = c->n;
@@ -205,7 +208,7 @@ int completion_main(int argc, char **argv)
 	else if (strcmp(shell, "fish") == 0)
 		complete_fish(&c, &b);
 	else
-		at = err_set(&e, -EINVAL, "unknown shell '%s'; wants bash, zsh or fish", shell);
+		at = err_set(&e, -EINVAL, "unknown shell '%s': expected bash, zsh or fish", shell);
 	complete_done(&c);
 	return at < 0 ? opt_exit("unirail completion", at, &e) : opt_print(&b);
 }

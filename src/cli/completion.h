@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_COMPLETION_H
 
 /*
- * Shell completion: collects from the applet table which words are possible at each position, and
- * writes the completion scripts for bash, zsh and fish.
+ * Shell completion: collects the possible words of each position from the applet table, and writes
+ * the completion scripts for bash, zsh and fish.
  */
 
 #include "base/applet.h"
@@ -19,8 +19,8 @@ struct complete_place {
 	char *path;
 	struct complete_word *next; /* words that may follow */
 	size_t n_next;
-	const struct opt *opts; /* terminated by {0}; NULL: none */
-	bool options;		/* has at least --help */
+	const struct opt *opts; /* terminated by {0}; NULL: no options */
+	bool options;		/* options are possible here, --help at least */
 	bool files, folders;	/* operands are files or directories */
 };
 

@@ -32,7 +32,7 @@ static const struct opt list_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
 	{"agent", 0, OPT_STR, "PATH",
-	 "path of the agent's socket, for the health of devices (" AGENT_SOCKET
+	 "path of the agent's socket, from which the health of devices is read (" AGENT_SOCKET
 	 "; none with --root)",
 	 offsetof(struct device_opts, agent), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format",
@@ -53,7 +53,9 @@ static const struct opt pods_opts[] = {
 static const struct opt explain_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
-	{"node", 0, OPT_STR, "NAME", "name of this node: a directory's key of that name is read",
+	{"node", 0, OPT_STR, "NAME",
+	 "name of this node: in a directory of configurations, the "
+	 "file of that name is read",
 	 offsetof(struct device_opts, node), 0, 0},
 	{"resource-prefix", 0, OPT_STR, "PREFIX",
 	 "prefix of resourceList's resources without one (" RESOURCE_SRIOV_PREFIX ")",
@@ -66,7 +68,7 @@ static const struct opt explain_opts[] = {
 static const struct opt plan_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
-	{"output", 'o', OPT_CHOICE, "text|json", "output format: both are the configuration",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format of the configuration",
 	 offsetof(struct device_opts, output), 0, 0},
 	{0},
 };
@@ -76,9 +78,12 @@ const struct cmd device_cmds[] = {
 	 list_opts, 0, 0},
 	{"pods", NULL, "the devices of each pod, as allocated by the kubelet", pods_opts, 0, 0},
 	{"explain", "[CONFIG...]",
-	 "the resources of each device, and for every other resource the selector that it fails",
+	 "the resources that select each device, and for every other resource the selector that "
+	 "the device does not match",
 	 explain_opts, 0, -1},
-	{"plan", NULL, "the resources that a node has without configuration, as a configuration",
+	{"plan", NULL,
+	 "print the configuration that applies without CONFIG, with resources named "
+	 "by rail",
 	 plan_opts, 0, 0},
 	{0},
 };
@@ -117,7 +122,7 @@ static int pods_text(const struct podres_list *l)
 		for (size_t k = 0; k < l->pods[i].n_containers; k++)
 			add_rows(&c, &l->pods[i], &l->pods[i].containers[k]);
 	if (c.n_cells == c.n)
-		printf("no container of %zu pods on this node holds a device\n", l->n_pods);
+		printf("no container of %zu pods on this node uses a device\n", l->n_pods);
 	else
 		columns_print(&c, stdout);
 	return 0;
@@ -183,8 +188,8 @@ static void print_messages(const struct resource_messages *messages)
 }
 
 /*
- * CONFIG is a file or the directory of a mounted ConfigMap. Without CONFIG and without a file in
- * the usual directory the configuration is the one that `plan` prints.
+ * CONFIG is a file or the directory of a mounted ConfigMap. Without CONFIG, and without a file in
+ * the usual directory, the configuration that `plan` prints applies.
  */
 static int read_config(const struct device_opts *o, const struct node_devices *node, char **paths,
 		       int n, struct resource_config *c, struct resource_messages *messages,
@@ -349,7 +354,10 @@ void device_rows_health(struct device_row *v, size_t n, const struct json *answe
 
 enum { AGENT_TIMEOUT_MS = 2000, AGENT_ANSWER_MAX = 4 << 20 };
 
-/* No agent, one without device plugin, or another program's socket: nothing is known, which is no error. */
+/*
+ * Returns NULL, without an error, if no agent answers or the agent has no device plugin: the health
+ * is not known then.
+ */
 static struct json_doc *query_agent(const char *socket)
 {
 	const struct http1_call c = {
@@ -392,9 +400,10 @@ static int show(const struct root *root, const struct inventory *inv, const char
 }
 
 /*
- * dir: directory with the files of another host, NULL: this host. Prints the list; returns the exit
- * status or -errno. agent: socket of the agent that knows the health of the devices; NULL: none is asked. An agent that
- * does not answer is no error: the list has no health then.
+ * Prints the list; returns the exit status or -errno. dir: directory with the files of another
+ * host, NULL: this host. agent: socket of the agent that reports the health of the devices; NULL:
+ * the list has no health. An agent that does not answer is not an error: the list has no health
+ * then.
  */
 static int device_list(const char *dir, const char *agent, bool json, struct err *e)
 {
@@ -407,7 +416,7 @@ static int device_list(const char *dir, const char *agent, bool json, struct err
 		return r;
 	if (!dir) {
 		r = nl_open(&route, NL_ROUTE, -1, e);
-		/* A kernel without generic netlink has no devlink either. */
+		/* Errors are ignored: a kernel without generic netlink has no devlink either. */
 		if (r >= 0)
 			(void)nl_open(&generic, NL_GENERIC, -1, NULL);
 	}
@@ -456,7 +465,7 @@ static void add_numa(struct columns *c, const struct inventory_function *f)
 		columns_addf(c, "%d", f->pci.numa);
 }
 
-/* Shows the first of several netdevs; JSON has all of them. */
+/* Shows the first netdev of a device; JSON has all of them. */
 static void add_netdev(struct columns *c, const struct inventory_function *f)
 {
 	const struct inventory_netdev *d = f->n_netdevs ? &f->netdevs[0] : NULL;

@@ -13,13 +13,16 @@ struct json;
 /* A device function, and the pod that uses it. */
 struct device_row {
 	const struct inventory_function *f;
-	char *pod;   /* "namespace/name" from the record of an attachment; NULL: no record */
+	char *pod;   /* "namespace/name" in the record of the attachment; NULL: no record */
 	char *netns; /* network namespace of the running pod; NULL: not in use */
-	const char *unhealthy; /* the reason that the agent gives; "": healthy; NULL: not known */
+	const char *unhealthy; /* reason from the agent; "": healthy; NULL: not known */
 };
 
-/* The health of the rows' devices as the agent responded to GET /v1/unirail/devices; borrowed from `answer`. What it does not
- * name, and what is not understood, stays unknown. Costs n log n. */
+/*
+ * Sets the health of the rows' devices from `answer`, the agent's response to GET
+ * /v1/unirail/devices; strings are borrowed from it. The health of a device that the response does
+ * not name, or whose entry is invalid, stays unknown. Costs n log n.
+ */
 void device_rows_health(struct device_row *v, size_t n, const struct json *answer);
 
 /*

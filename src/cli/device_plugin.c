@@ -30,15 +30,19 @@ struct plugin_opts {
 #define O(m) offsetof(struct plugin_opts, m)
 static const struct opt opts[] = {
 	{"node", 0, OPT_STR, "NAME",
-	 "this node's name: its own key in a directory of configurations", O(node), 0, 0},
+	 "name of this node: in a directory of configurations, the file of that name is "
+	 "read",
+	 O(node), 0, 0},
 	{"resource-prefix", 0, OPT_STR, "PREFIX",
 	 "prefix of resourceList's resources without one (" RESOURCE_SRIOV_PREFIX ")", O(prefix), 0,
 	 0},
-	{"use-cdi", 0, OPT_FLAG, NULL, "name devices by CDI instead of by their nodes", O(use_cdi),
-	 0, 0},
+	{"use-cdi", 0, OPT_FLAG, NULL,
+	 "pass devices to the container runtime by CDI instead of as "
+	 "device nodes",
+	 O(use_cdi), 0, 0},
 	{"memlock-hook", 0, OPT_STR, "PATH",
-	 "with use-cdi: path of unirail on the host, which the container runtime runs as a hook "
-	 "that sets rdma-memlock; for runtimes without NRI",
+	 "with use-cdi: path of unirail on the host. The container runtime runs it as a hook that "
+	 "sets rdma-memlock. For runtimes without NRI",
 	 O(memlock_hook), 0, 0},
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
 	 "limit of locked memory of containers with RDMA devices, with memlock-hook: unlimited, or "
@@ -48,11 +52,11 @@ static const struct opt opts[] = {
 	 "directory of the kubelet's socket (" DEVICE_PLUGIN_DIR ")", O(plugins_dir), 0, 0},
 	{"registry-dir", 0, OPT_STR, "DIR",
 	 "directory of plugins that the kubelet watches, used if it exists (" DEVICE_PLUGIN_REGISTRY
-	 "); '': not used",
+	 "); '': none",
 	 O(registry_dir), 0, 0},
 	{"pod-resources", 0, OPT_STR, "PATH",
-	 "kubelet's socket that lists the devices of pods, for NICs near a pod's GPUs (" PODRES_SOCKET
-	 "); '': not used",
+	 "kubelet's socket that lists the devices of pods, to prefer NICs near a pod's GPUs "
+	 "(" PODRES_SOCKET "); '': none",
 	 O(pod_resources), 0, 0},
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 O(root), 0, 0},
@@ -145,7 +149,9 @@ static int start(struct plugin *p, const struct plugin_opts *o, struct device_se
 	conf->loop = p->loop;
 	conf->root = &p->root;
 	r = device_serve_new(&p->serve, conf, e);
-	/* The sandbox may be entered here: the kubelet's sockets are opened later, by the loop. */
+	/*
+	 * Enters the sandbox before the loop opens the kubelet's sockets: the sandbox permits that.
+	 */
 	if (r == 0)
 		r = confine(o, conf, e);
 	return r;
@@ -157,9 +163,11 @@ static int check_hook(const struct plugin_opts *o, struct err *e)
 
 	if (o->memlock_hook && !o->use_cdi)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"memlock-hook wants use-cdi: it is part of CDI specifications");
+				"memlock-hook is part of CDI specifications: set use-cdi as well");
 	if (o->memlock_hook && *o->memlock_hook != '/')
-		return err_kind(e, ERR_CONF, -EINVAL, "memlock-hook '%.80s' wants an absolute path",
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"memlock-hook '%.80s' is not an absolute "
+				"path",
 				o->memlock_hook);
 	return o->memlock ? nri_memlock_parse(o->memlock, &bytes, e) : 0;
 }
@@ -178,7 +186,7 @@ static int serve(const struct plugin_opts *o, struct device_serve_conf *conf, st
 	conf->use_cdi = o->use_cdi;
 	conf->hook_path = o->memlock_hook;
 	conf->hook_memlock = or_default(o->memlock, "unlimited");
-	/* "no": the limit stays as it is. */
+	/* "no": the limit is not changed. */
 	if (strcmp(conf->hook_memlock, "no") == 0)
 		conf->hook_path = NULL;
 	conf->podres = or_default(o->pod_resources, PODRES_SOCKET);

@@ -25,7 +25,10 @@
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
 
-/* `unirail doctor`: options, where the facts come from, and printing. */
+/*
+ * `unirail doctor`: options, sources of the facts (this host, a snapshot, the API server), and
+ * output.
+ */
 
 enum { OUT_MAX = 16 << 20, NODE_MS = 20000, OPEN_MAX = 16 };
 
@@ -46,10 +49,11 @@ static const struct opt opts[] = {
 	{"unpack", 0, OPT_STR, "DIR",
 	 "unpack the snapshot of --root into DIR, which other tools take as --root", AT(unpack)},
 	{"would-run", 0, OPT_STR, "FILE",
-	 "what would go wrong for the pods of this manifest on this host; '-': standard input",
+	 "list the errors that the pods of this manifest would have on this host; '-': standard "
+	 "input",
 	 AT(would_run)},
 	{"with", 0, OPT_STR, "FILE,...",
-	 "with --would-run: manifests of the networks, pools and namespaces that it refers to",
+	 "with --would-run: manifests of the networks, pools and namespaces that the pods refer to",
 	 AT(with)},
 	{"namespace", 'n', OPT_STR, "NS",
 	 "with --would-run: namespace of pods without one (default)", AT(ns)},
@@ -57,12 +61,13 @@ static const struct opt opts[] = {
 	 "this host's Node object (kubectl get node NAME -o json), for the checks that need it",
 	 AT(node_file)},
 	{"fix", 0, OPT_FLAG, NULL,
-	 "show and carry out the steps of 'unirail host' that mend what is found; 'unirail host undo' "
-	 "reverts them",
+	 "show and carry out the steps of 'unirail host' that mend the problems found; 'unirail "
+	 "host undo' reverts them",
 	 AT(fix)},
 	{"dry-run", 0, OPT_FLAG, NULL, "with --fix: only show the steps", AT(dry_run)},
 	{"node", 0, OPT_STR, "NAME",
-	 "what the API server has about this node, and what its agent reported; not this host",
+	 "instead of this host diagnose this node by its objects in the API server and the events "
+	 "of its agent",
 	 AT(node)},
 	{"kubeconfig", 0, OPT_STR, "FILE", "with --node: kubeconfig for the API server",
 	 AT(kubeconfig)},
@@ -114,7 +119,7 @@ static int read_node(const struct doctor_opts *o, struct host_facts *f, struct e
 	return json_parse(&f->node, buf_span(&b), HOST_NODE_MAX, e);
 }
 
-/* Without secrets, as every file of a snapshot. */
+/* Secrets are left out, as in every file of a snapshot. */
 static void put_node(const struct host_facts *f, struct buf *b)
 {
 	auto_buf struct buf text = {0}, clean = {0};
@@ -213,23 +218,20 @@ static bool is_folder(const char *path)
 static int check_args(const struct doctor_opts *o, struct err *e)
 {
 	if (o->snapshot && o->root)
-		return err_set(e, -EINVAL,
-			       "--snapshot describes this host and does not go with "
-			       "--root");
+		return err_set(e, -EINVAL, "--snapshot describes this host: use it without --root");
 	if (o->dry_run && !o->fix)
-		return err_set(e, -EINVAL, "--dry-run goes with --fix");
+		return err_set(e, -EINVAL, "--dry-run needs --fix");
 	if (o->fix && (o->snapshot || strcmp(o->output, "json") == 0))
 		return err_set(e, -EINVAL,
-			       "--fix prints steps as text and does not go with --snapshot and "
-			       "-o json");
+			       "--fix prints steps as text: use it without --snapshot and -o json");
 	if (o->node && (o->root || o->fix || o->snapshot || o->would_run || o->node_file))
 		return err_set(e, -EINVAL,
-			       "--node reads the API server and goes only with --kubeconfig, "
-			       "--context and -o");
+			       "--node reads only the API server: use it without options other "
+			       "than --kubeconfig, --context and -o");
 	if (o->with && !o->would_run)
-		return err_set(e, -EINVAL, "--with goes with --would-run");
+		return err_set(e, -EINVAL, "--with needs --would-run");
 	if (o->unpack && (!o->root || is_folder(o->root)))
-		return err_set(e, -EINVAL, "--unpack needs the file of a snapshot in --root");
+		return err_set(e, -EINVAL, "--unpack needs --root with the file of a snapshot");
 	return 0;
 }
 
@@ -277,12 +279,14 @@ static int run_would(const struct doctor_opts *o, struct doctor *d, struct err *
 		return r;
 	objects_sort(&in);
 	if (!would_run(d, &in))
-		return err_kind(e, ERR_CONF, -EINVAL, "'%s' has no pod and no template of pods",
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"'%s' contains neither a Pod nor an object "
+				"with a pod template",
 				o->would_run);
 	return 0;
 }
 
-/* The commands that mend what was found; a snapshot is not changed. */
+/* Runs the commands that mend the problems found; refuses to change a snapshot. */
 static int mend(const struct doctor_opts *o, const struct host_facts *f, const struct findings *l,
 		struct err *e)
 {
@@ -298,7 +302,7 @@ static int mend(const struct doctor_opts *o, const struct host_facts *f, const s
 	return fix_run(&fixes, f->dir, o->dry_run || f->dir);
 }
 
-/* Reads the host again after --fix, for what is left. */
+/* Reads the host again after --fix, to report the remaining problems. */
 static int check_again(const struct doctor_opts *o, struct doctor *d, const struct host_source *src,
 		       struct err *e)
 {
@@ -366,7 +370,7 @@ static int check_packed(const struct doctor_opts *o, struct err *e)
 
 static void doctor_show_findings(const struct findings *l, struct buf *b);
 
-/* What the API server has about a node; the facts of this host do not matter. */
+/* Diagnoses a node by its objects in the API server; the facts of this host are not read. */
 static int check_node(const struct doctor_opts *o, struct err *e)
 {
 	const struct doctor_node_access access = {o->kubeconfig, o->context, o->node, NODE_MS};

@@ -18,7 +18,7 @@ static bool is_list(const char *option)
 	return !strcmp(option, "--load") || !strcmp(option, "--interfaces");
 }
 
-/* The word, or the one with this prefix "KEY="; 0: none. */
+/* The index of the word that equals this one, or has the same prefix "KEY="; 0: no such word. */
 static size_t find_word(const struct fix_command *c, const char *word, bool prefix)
 {
 	for (size_t i = 1; i < c->n; i++)
@@ -67,7 +67,7 @@ static void add_option(struct fix_command *c, const char *option, const char *va
 	free(old);
 }
 
-/* An operand: KEY=VALUE takes the place of the same key. */
+/* Adds an operand; KEY=VALUE replaces an operand with the same key. */
 static void add_operand(struct fix_command *c, const char *word, bool replace)
 {
 	const char *equals = strchr(word, '=');
@@ -190,7 +190,7 @@ void fix_done(struct fix_commands *l)
 	*l = (struct fix_commands){0};
 }
 
-/* One call of `unirail host`; the exit status. */
+/* Runs one command of `unirail host`; returns its exit status. */
 static int call(const struct fix_command *c, const char *dir, bool dry_run)
 {
 	static char host[] = "host", show[] = "--dry-run", root[] = "--root";
@@ -231,6 +231,6 @@ int fix_run(const struct fix_commands *l, const char *dir, bool dry_run)
 			status = 1;
 	}
 	if (!l->n)
-		printf("no finding that a command of 'unirail host' mends\n");
+		printf("no command of 'unirail host' mends any of these findings\n");
 	return status;
 }

@@ -3,8 +3,9 @@
 #define UNIRAIL_CLI_DOCTOR_FIX_H
 
 /*
- * The commands of `unirail host` that mend findings (finding.fix), one a kind of step: values of several findings are
- * merged, and what the kind's section in host.conf and host.d sets already stays, since a command replaces it.
+ * The commands of `unirail host` that mend findings (finding.fix), one command per kind of step. A
+ * command replaces the kind's section in host.conf and host.d, so it has the values of that section
+ * and those of all findings.
  */
 
 #include "doctor/checks.h"
@@ -20,7 +21,7 @@ struct fix_commands {
 	size_t n;
 };
 
-/* conf: what is set already; may be NULL. */
+/* conf: the configuration of host.conf and host.d; may be NULL. */
 void fix_collect(const struct findings *l, const struct host_conf *conf, struct fix_commands *ret);
 /* "unirail host sysctl ..."; the caller frees it. */
 char *fix_text(const struct fix_command *c);
@@ -28,8 +29,9 @@ void fix_done(struct fix_commands *l);
 #define auto_fix __attribute__((cleanup(fix_done)))
 
 /*
- * Prints each command with its steps, and unless `dry_run` carries them out with the journal, so that `unirail host undo`
- * reverts them. dir: --root of the commands; NULL: this host. Returns the exit status: 0, or 1 if one failed.
+ * Prints each command with its steps, and unless `dry_run` carries them out with the journal, so
+ * that `unirail host undo` reverts them. dir: --root of the commands; NULL: this host. Returns the
+ * exit status: 0, or 1 if a command failed.
  */
 int fix_run(const struct fix_commands *l, const char *dir, bool dry_run);
 

@@ -70,13 +70,13 @@ static int read_both(struct fetch *f, struct kube *k, const char *node, struct j
 		  &(struct kube_request){.verb = KUBE_GET,
 					 .on = {.kind = &kube_nodes, .name = node}},
 		  ret, e);
-	/* Not every user may read events: the Node is reported without them. */
+	/* A user may lack the permission for events: the report has only the Node then. */
 	if (r == 0 && fetch(f, k,
 			    &(struct kube_request){.verb = KUBE_LIST,
 						   .on = {.kind = &kube_events_kind},
 						   .query = query.p},
 			    events, &refused) < 0)
-		fprintf(stderr, "unirail doctor: without events: %s\n", refused.text);
+		fprintf(stderr, "unirail doctor: the report has no events: %s\n", refused.text);
 	return r;
 }
 
@@ -132,8 +132,8 @@ static void check_conditions(struct doctor *d, const char *name, const struct js
 				d, FINDING_PROBLEM, name,
 				"'unirail host plan' on the node shows the steps, 'unirail host "
 				"apply' carries them out",
-				"the host is not as host.conf wants it (%s): %s",
-				text_of(c, "reason"), text_of(c, "message"));
+				"the host differs from host.conf (%s): %s", text_of(c, "reason"),
+				text_of(c, "message"));
 	}
 }
 
@@ -152,12 +152,13 @@ static void check_resources(struct doctor *d, const struct json *status)
 			continue;
 		if (!all)
 			doctor_find(d, FINDING_NOTE, key,
-				    "the agent removes it after device-sweep if it served it; "
-				    "'unirail device plan' on the node shows what fits",
-				    "no device plugin of the node serves this resource any more");
+				    "the agent removes a resource that it served when device-sweep "
+				    "expires; 'unirail device plan' on the node shows the "
+				    "resources that its devices have",
+				    "no device plugin of the node serves this resource now");
 		else if (num_u64(span_of(free), 0, INT64_MAX, &usable) == 0 && usable < all)
 			doctor_find(d, FINDING_PROBLEM, key,
-				    "'unirail device explain' and 'unirail doctor' on the node",
+				    "run 'unirail device explain' and 'unirail doctor' on the node",
 				    "%llu of %llu devices are unhealthy",
 				    (unsigned long long)(all - usable), (unsigned long long)all);
 	}

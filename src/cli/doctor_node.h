@@ -3,8 +3,9 @@
 #define UNIRAIL_CLI_DOCTOR_NODE_H
 
 /*
- * `unirail doctor --node NAME`: what the API server has about a node: its Node object (conditions, extended resources,
- * labels, addresses of other CNIs) and the warnings that unirail's daemons reported in the last hour.
+ * `unirail doctor --node NAME`: diagnoses a node by the objects of the API server: its Node
+ * (conditions, extended resources, labels, addresses of other CNIs) and the warning events that
+ * unirail's daemons reported in the last hour.
  */
 
 #include "doctor/checks.h"
@@ -18,7 +19,9 @@ struct doctor_node_access {
 /* Reads the Node and its events; -ENOENT: there is no such node. */
 int doctor_node_read(const struct doctor_node_access *a, struct json_doc **node,
 		     struct json_doc **events, struct err *e);
-/* Adds findings of the check "node"; d->f->node is the Node. events: a list, may be NULL. */
+/*
+ * Adds findings of the check "node"; d->f->node is the Node. events: a list of Events; may be NULL.
+ */
 void doctor_node_report(struct doctor *d, const struct json *events, int64_t now_ms);
 
 #endif

@@ -52,8 +52,8 @@ void help_list(struct buf *b)
 		   "usage: unirail APPLET [COMMAND] [OPTION...]\n"
 		   "       APPLET [OPTION...]            (through a link of that name)\n",
 		   unirail_version());
-	list_group(b, "CNI plugins, called by a container runtime:", mask, APPLET_CNI);
-	list_group(b, "IPAM plugins, called by CNI plugins:", mask, mask);
+	list_group(b, "CNI plugins, which a container runtime calls:", mask, APPLET_CNI);
+	list_group(b, "IPAM plugins, which CNI plugins call:", mask, mask);
 	list_group(b, "tools:", mask, 0);
 	buf_str(b, "\ntopics of 'unirail help':\n");
 	for (const struct reference_topic *t = reference_topics; t->name; t++)
@@ -77,10 +77,10 @@ static void help_about(const char *about, struct buf *b)
 }
 
 const char help_plugin_text[] =
-	"A container runtime calls this, with CNI_COMMAND and the other CNI_* variables set; it takes no "
-	"arguments. The network configuration comes on standard input, the result or the error object "
-	"goes to standard output. Warnings go to standard error, or what UNIRAIL_LOG in its environment "
-	"asks for: debug, info, warn or error.";
+	"A container runtime calls this, with CNI_COMMAND and the other CNI_* variables set; it "
+	"takes no arguments. The network configuration comes on standard input, the result or the "
+	"error object goes to standard output. Standard error has warnings and errors; UNIRAIL_LOG "
+	"in the environment sets another lowest level: debug, info, warn or error.";
 
 static void reference_section(struct buf *b, const char *title)
 {

@@ -17,8 +17,8 @@
 #include "host/watch.h"
 
 /*
- * `unirail host`: options, wiring, exit status: 0 nothing to do, or all of it done; 1 a failure; 2 a usage error; 3 a plan has
- * steps, or steps were blocked.
+ * `unirail host`: options, wiring, exit status: 0 nothing to do, or everything done; 1 a failure; 2
+ * a usage error; 3 a plan has steps, or steps were blocked.
  */
 
 enum { OUT_MAX = 64 << 20, CMDS_MAX = 48, STATUS_STEPS = 3, PROG_MAX = 64 };
@@ -29,7 +29,7 @@ static const struct opt common[] = {
 	{"root", 0, OPT_STR, "DIR",
 	 "root directory of the host: /host in a container, or a recorded host ('unirail doctor --unpack')",
 	 OPTION(root), 0, 0},
-	{"conf", 0, OPT_STR, "FILE", "wanted state (" HOST_CONF ")", OPTION(conf), 0, 0},
+	{"conf", 0, OPT_STR, "FILE", "requested state (" HOST_CONF ")", OPTION(conf), 0, 0},
 	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" HOST_STATE_DIR ")",
 	 OPTION(state_dir), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", OPTION(output), 0, 0},
@@ -44,30 +44,30 @@ static const struct opt watch_opts[] = {
 	 OPTION(interval_ms), HOST_WATCH_DELAY_MIN_MS, 24 * 3600 * 1000},
 	{"root", 0, OPT_STR, "DIR", "root directory of the host: /host in a container",
 	 OPTION(root), 0, 0},
-	{"conf", 0, OPT_STR, "FILE", "wanted state (" HOST_CONF ")", OPTION(conf), 0, 0},
+	{"conf", 0, OPT_STR, "FILE", "requested state (" HOST_CONF ")", OPTION(conf), 0, 0},
 	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" HOST_STATE_DIR ")",
 	 OPTION(state_dir), 0, 0},
 	{0},
 };
 
 static const struct cmd fixed[] = {
-	{"show", "[KIND...]", "what is found on this host", common, 0, -1},
+	{"show", "[KIND...]", "the present state of this host", common, 0, -1},
 	{"plan", "[KIND...]",
-	 "the steps from what is found to the wanted state; exit status 3 if there are any", common,
-	 0, -1},
-	{"apply", "[KIND...]", "carry out these steps, with a journal", NULL, 0, -1},
+	 "the steps from the present to the requested state; exit status 3 if there are "
+	 "any",
+	 common, 0, -1},
+	{"apply", "[KIND...]", "carry out these steps and record them in a journal", NULL, 0, -1},
 	{"watch", "[KIND...]",
-	 "carry out the steps again whenever the host drifts from the wanted state", watch_opts, 0,
-	 -1},
-	{"undo", "[KIND...]", "restore what was found before the steps of the journal", NULL, 0,
-	 -1},
+	 "carry out the steps again whenever the host drifts from the requested "
+	 "state",
+	 watch_opts, 0, -1},
+	{"undo", "[KIND...]", "restore the state before the steps of the journal", NULL, 0, -1},
 };
 
 struct cmd host_cmds[CMDS_MAX + 1];
 
 /*
- * The options of a command that changes something: the keys of the kind, --dry-run and the common
- * options.
+ * Builds the options of a kind's command: the keys of the kind, --dry-run and the common options.
  */
 static const struct opt *merge(const struct opt *keys)
 {
@@ -111,7 +111,7 @@ void host_cmds_init(void)
 	}
 }
 
-/* --- stopping --- */
+/* --- signals that stop a command --- */
 
 static volatile sig_atomic_t interrupted;
 
@@ -136,7 +136,7 @@ static void catch_signals(void)
 	sigaction(SIGHUP, &sa, NULL);
 }
 
-/* --- one call --- */
+/* --- output of a call --- */
 
 struct call {
 	struct host_options o;
@@ -196,7 +196,7 @@ static void show_blocked(const struct call *c)
 		const struct host_step *s = &c->plan.v[i];
 
 		if (s->blocked)
-			fprintf(stderr, "unirail host: %s %s: %s: not now: %s\n", s->kind,
+			fprintf(stderr, "unirail host: %s %s: %s: blocked: %s\n", s->kind,
 				s->subject, s->want ? s->want : "", s->blocked);
 	}
 	for (size_t i = 0; i < c->plan.n_notes; i++)
@@ -279,7 +279,10 @@ static int run_show(struct call *c, struct err *e)
 	return r < 0 ? r : print(&b);
 }
 
-/* Notes about sections that were removed. The plan does not depend on a readable journal. */
+/*
+ * Adds notes about sections that were removed. Errors are ignored: a plan is possible without a
+ * readable journal.
+ */
 static void note_unwanted(struct call *c, bool open)
 {
 	struct err e = ERR_INIT;
@@ -302,8 +305,8 @@ static int check_programs(const struct host_plan *p, struct err *e)
 }
 
 /*
- * Holds the journal's lock if something may be changed, so that the plan is still correct when it
- * is applied.
+ * Locks the journal if something may be changed, so that the plan is still correct when it is
+ * applied.
  */
 static int plan_and_apply(struct call *c, const struct host_kind *only, bool change, struct err *e)
 {
@@ -318,7 +321,10 @@ static int plan_and_apply(struct call *c, const struct host_kind *only, bool cha
 		r = check_programs(&c->plan, e);
 	if (r < 0)
 		return r;
-	/* Otherwise host.conf was not read. */
+	/*
+	 * The command of one kind does not read host.conf, so it cannot know which sections were
+	 * removed.
+	 */
 	if (!only)
 		note_unwanted(c, change);
 	return change ? run_apply(c, e) : show_plan(c);
@@ -368,7 +374,7 @@ static void on_failure(void *arg, const struct err *e)
 	log_error("host round failed, will retry", LOG_S("error", e->text));
 }
 
-/* Written when it changes: the agent publishes it (agent/device/host_drift.h). */
+/* Writes the report if it changed; the agent publishes it (agent/device/host_drift.h). */
 static void on_round_end(void *arg, const struct host_plan *p, const struct err *failure)
 {
 	const struct call *c = arg;
@@ -384,10 +390,13 @@ static void on_round_end(void *arg, const struct host_plan *p, const struct err 
 		return;
 	if (dir_make(&c->h.root, c->o.state_dir, 0755, &e) < 0 ||
 	    file_replace(&c->h.root, path, buf_span(&b), 0644, &e) < 0)
-		log_warn("cannot write the report of drift", LOG_S("error", e.text));
+		log_warn("cannot write the drift report", LOG_S("error", e.text));
 }
 
-/* Without it the agent takes the reports for those of an ended watch, or of another one that has it. */
+/*
+ * The agent ignores reports while no watch has this lock. A watch that cannot get the lock only
+ * logs that.
+ */
 static void lock_reports(struct call *c, int *fd)
 {
 	enum { WAIT_MS = 2000 };
@@ -396,7 +405,7 @@ static void lock_reports(struct call *c, int *fd)
 
 	if (dir_make(&c->h.root, c->o.state_dir, 0755, &e) < 0 ||
 	    lock_take(&c->h.root, path, WAIT_MS, fd, &e) < 0)
-		log_warn("cannot lock the report of drift; does another 'unirail host watch' run?",
+		log_warn("cannot lock the drift report; does another 'unirail host watch' run?",
 			 LOG_S("error", e.text));
 }
 
@@ -418,17 +427,21 @@ static int run_watch(struct call *c, struct err *e)
 	int r;
 
 	if (!c->h.kernel)
-		return err_kind(e, ERR_CONF, -EOPNOTSUPP, "'%s' is not the running host",
+		return err_kind(e, ERR_CONF, -EOPNOTSUPP,
+				"'%s' is not the running host: watch "
+				"needs its kernel; run it without "
+				"--root, or in a container with the "
+				"host's / there",
 				c->o.root);
 	lock_reports(c, &lock);
 	r = host_watch(&conf, e);
-	/* What it says would be true of the past only. */
+	/* An ended watch leaves no report: the agent would publish a state that nothing updates. */
 	if (r >= 0 && file_remove(&c->h.root, path, &late) < 0)
-		log_warn("cannot remove the report of drift", LOG_S("error", late.text));
+		log_warn("cannot remove the drift report", LOG_S("error", late.text));
 	return r;
 }
 
-/* show, plan, apply, watch, undo */
+/* Runs show, plan, apply, watch or undo. */
 static int run_fixed(struct call *c, const struct cmd *cmd, struct err *e)
 {
 	int r = host_open(&c->h, c->o.root, e);

@@ -32,7 +32,7 @@ struct kube_tool {
 	struct err e;
 };
 
-/* `unirail kube`: requests to the API server, to examine access and permissions. */
+/* `unirail kube`: requests to the API server, to test access and permissions. */
 
 #define AT(field) offsetof(struct kube_opts, field), 0, 0
 #define ACCESS                                                                                     \
@@ -94,7 +94,7 @@ static void on_version(void *arg, int status, const struct json *v, const struct
 
 	(void)status;
 	if (!e)
-		printf("API server %s at %s:%u, by %s\n", text ? text : "of no version",
+		printf("API server %s at %s:%u, from %s\n", text ? text : "of unknown version",
 		       t->conf.host, t->conf.port, t->conf.from);
 	kube_tool_stop(t, e);
 }
@@ -171,13 +171,13 @@ int kube_main(int argc, char **argv)
 	return 1;
 }
 
-/* `unirail kube get`: each kind is looked up, then listed or watched. */
+/* `unirail kube get`: finds each kind in the API server's discovery, then lists or watches it. */
 
 enum { OUT_MAX = 8 << 20 };
 
 struct get {
 	struct kube_tool *t;
-	struct span rest; /* kinds still to come */
+	struct span rest; /* kinds not processed yet */
 	const char *name;
 	struct target **targets;
 	size_t n;
@@ -305,7 +305,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 	if (x->g->t->json)
 		printf("%s],\n\"resourceVersion\": \"%s\"}\n", x->n ? "\n" : "", version);
 	else if (x->n == 0)
-		printf("there are no %s here\n", x->kind->plural);
+		printf("no %s found\n", x->kind->plural);
 	else
 		columns_print(&x->columns, stdout);
 	next(x->g);
@@ -313,7 +313,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 /* --- changes --- */
 
-/* What is stored of a watched object: its JSON if that is printed. */
+/* Stores a watched object: only its JSON, and only with -o json. */
 struct watched {
 	char *text;
 	struct target *x;
@@ -449,7 +449,7 @@ static int kube_tool_get(struct kube_tool *t, const char *kinds, const char *nam
 
 	if (name && t->o->watch)
 		return err_set(&t->e, -EINVAL,
-			       "--watch takes no name: use --field-selector "
+			       "--watch does not accept NAME: use --field-selector "
 			       "metadata.name=NAME");
 	next(&g);
 	r = loop_run(t->loop);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Man pages, from the applet table. No dates: two builds give the same pages. */
+/*
+ * Man pages, generated from the applet table. They have no date: two builds generate the same
+ * bytes.
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,7 +31,8 @@ const struct cmd man_cmds[] = {
 };
 
 /*
- * Writes text that roff prints literally: no request, no escape, no typographic quotes or hyphens.
+ * Escapes text so that roff prints it literally, not as a request, an escape or typographic quotes
+ * and hyphens.
  */
 static void roff(struct buf *b, const char *s)
 {
@@ -204,9 +208,9 @@ static void main_page(struct buf *b)
 	buf_str(b, ".SH SYNOPSIS\n.B unirail\n\\fIAPPLET\\fR [\\fICOMMAND\\fR] "
 		   "[\\fIOPTION\\fR...]\n");
 	buf_str(b,
-		".SH DESCRIPTION\nOne program with many applets: the first operand selects one, or "
-		"the name of the link through which the program is called. An unknown applet is "
-		"exit status 127.\n.SH APPLETS\n");
+		".SH DESCRIPTION\nOne program with many applets: the first operand selects the "
+		"applet, or the name of the link through which the program is called. An unknown "
+		"applet exits with status 127.\n.SH APPLETS\n");
 	for (const struct applet *a = applets; a->name; a++) {
 		auto_free char *page = page_name(a);
 
@@ -261,7 +265,7 @@ static int write_all(const char *dir, struct buf *b, struct err *e)
 	return n;
 }
 
-/* `make install` may give a relative path. */
+/* The path may be relative, as in `make install`. */
 static int write_all_in(const char *dir, struct buf *b, struct err *e)
 {
 	auto_free char *here = NULL, *full = NULL;
@@ -297,7 +301,10 @@ int man_main(int argc, char **argv)
 	}
 	if (o.all) {
 		if (name) {
-			err_set(&e, -EINVAL, "unexpected operand '%s' beside --all", name);
+			err_set(&e, -EINVAL,
+				"unexpected operand '%s': --all writes every "
+				"page",
+				name);
 			return opt_exit("unirail man", -EINVAL, &e);
 		}
 		if (write_all_in(o.all, &b, &e) == 0)

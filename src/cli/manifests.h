@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_CLI_MANIFESTS_H
 #define UNIRAIL_CLI_MANIFESTS_H
 
-/* Manifests of the command line, for `unirail lint` and `unirail doctor --would-run`. */
+/*
+ * Reads the manifests that the command line of `unirail lint` and `unirail doctor --would-run`
+ * names.
+ */
 
 #include "doctor/objects.h"
 

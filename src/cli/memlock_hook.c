@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `unirail memlock-hook`: a createRuntime hook of the OCI runtime specification, which CDI specifications of the device plugins
- * name: it raises the limit of locked memory of a container that is about to start. The runtime writes the container's state on
- * stdin. containerd clears the limits of a container's configuration, so the runtime leaves this one as it is.
+ * `unirail memlock-hook`: a createRuntime hook of the OCI runtime specification, which CDI
+ * specifications of the device plugins name: it raises the limit of locked memory of a container
+ * that is about to start. The runtime writes the container's state on stdin. containerd clears the
+ * limits in a container's configuration, so the OCI runtime does not change the limit afterwards.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,8 +41,8 @@ static int read_pid(int64_t *ret, struct err *e)
 		return err_wrap(e, r, "read the container's state from stdin");
 	if (json_int(json_get(json_root(doc), "pid"), ret) < 0 || *ret < 2 || *ret > PID_LAST)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"the container's state on stdin has no pid: this is a hook "
-				"(createRuntime) for an OCI runtime");
+				"the container's state on stdin has no pid: let an OCI runtime "
+				"call this command as a createRuntime hook");
 	return 0;
 }
 
@@ -58,8 +59,8 @@ int memlock_hook_main(int argc, char **argv)
 		return opt_exit("unirail memlock-hook", n, &e);
 	if (nri_memlock_parse(argv[1 + n], &bytes, &e) < 0 || !bytes) {
 		fprintf(stderr,
-			"unirail memlock-hook: '%.32s' is not a limit, wants unlimited or a number of "
-			"bytes\n",
+			"unirail memlock-hook: '%.32s' is not a limit: expected unlimited or a "
+			"number of bytes\n",
 			argv[1 + n]);
 		return 2;
 	}
@@ -68,7 +69,10 @@ int memlock_hook_main(int argc, char **argv)
 		return 1;
 	}
 	limit.rlim_cur = limit.rlim_max = bytes == NRI_UNLIMITED ? RLIM_INFINITY : bytes;
-	/* A hook that fails keeps the container from starting, which is worse than a limit that `unirail doctor` finds. */
+	/*
+	 * Returns success: a failed hook would prevent the container's start, which is worse than a
+	 * low limit, which `unirail doctor` reports.
+	 */
 	if (prlimit((pid_t)pid, RLIMIT_MEMLOCK, &limit, NULL) < 0) {
 		err_sys(&e, -errno, "set the limit of locked memory of process %d", (int)pid);
 		fprintf(stderr, "unirail memlock-hook: %s\n", e.text);

@@ -15,12 +15,15 @@
 #include "kern/rdma/rdma.h"
 #include "wire/json/json.h"
 
-/* `unirail rdma`: the commands of iproute2's rdma that only read, in its layout (rdma_show), and
- * two of our own, `list` and `mode`. */
+/*
+ * `unirail rdma`: the commands of iproute2's rdma that only read, in its layout (rdma_show), and
+ * the commands `list` and `mode`, which iproute2 does not have.
+ */
 
 enum { OUT_MAX = 4 << 20 };
 
-#define NO_RDMA "the kernel has no RDMA (module ib_core is not loaded, or not built)"
+#define NO_RDMA                                                                                    \
+	"the kernel has no RDMA: module ib_core is not loaded, or the kernel was built without it"
 
 struct rdma_opts {
 	const char *output;
@@ -34,14 +37,14 @@ static const struct opt own_opts[] = {
 };
 static const struct opt show_opts[] = {
 	{"json", 'j', OPT_FLAG, NULL, "JSON", offsetof(struct rdma_opts, format.json), 0, 0},
-	{"pretty", 'p', OPT_FLAG, NULL, "JSON over several lines; a counter a line",
+	{"pretty", 'p', OPT_FLAG, NULL, "indented JSON; each counter on a line",
 	 offsetof(struct rdma_opts, format.pretty), 0, 0},
-	{"details", 'd', OPT_FLAG, NULL, "capabilities and what else is left out by default",
+	{"details", 'd', OPT_FLAG, NULL, "also print capabilities and other details",
 	 offsetof(struct rdma_opts, format.details), 0, 0},
 	{0},
 };
 
-/* iproute2's come first: as there, a word's beginning is enough (`rdma stat`). */
+/* Commands of iproute2 come first: they may be abbreviated as there (`rdma stat`). */
 const struct cmd rdma_cmds[] = {
 	{"dev", "[show [DEVICE]]", "devices, as iproute2's rdma prints them", show_opts, 0, 2},
 	{"link", "[show [DEVICE[/PORT]]]", "ports of devices, as iproute2's rdma prints them",
@@ -115,7 +118,7 @@ static int show_mode(bool json, struct err *e)
 	int r = rdma_netns_mode_get(&mode, e);
 	const char *name = mode == RDMA_NETNS_SHARED ? "shared" : "exclusive";
 
-	/* A kernel without the mode shares its devices. */
+	/* A kernel without this mode shares RDMA devices. */
 	if (r < 0 && r != -EPROTONOSUPPORT && r != -EOPNOTSUPP)
 		return r;
 	if (r == -EPROTONOSUPPORT)
@@ -133,7 +136,7 @@ static int show_mode(bool json, struct err *e)
 
 /* --- iproute2's commands --- */
 
-/* What to show: all devices (name ""), one, or one port of it. */
+/* The devices to show: all (device ""), one device, or one port of a device. */
 struct selection {
 	char device[RDMA_NAME_MAX];
 	uint64_t port; /* 0: all */
@@ -204,7 +207,7 @@ static int show_links(struct nl_wire *w, const struct rdma_view_dev *d, const st
 	return r;
 }
 
-/* iproute2 stops at the first device without counters; here they are left out unless named. */
+/* Skips devices without counters unless selected by name (iproute2 stops at the first). */
 static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 			 const struct selection *s, struct rdma_out *o, size_t *shown,
 			 struct err *e)
@@ -223,7 +226,7 @@ static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 			rdma_out_counters(o, d->name, port, list, n);
 		else if (r == -EOPNOTSUPP && s->device[0])
 			return err_set(e, r,
-				       "RDMA device '%s' port %u: its driver keeps no hardware "
+				       "RDMA device '%s' port %u: its driver has no hardware "
 				       "counters",
 				       d->name, port);
 		else if (r == -EOPNOTSUPP) {
@@ -298,7 +301,7 @@ static int show(const struct cmd *c, const struct rdma_format *f, const struct s
 
 /* --- the applet --- */
 
-/* iproute2's options come before the words or after them, alone or as "-jd". */
+/* Options may come before or after the operands, alone or combined as "-jd", as in iproute2. */
 static bool is_letters(const char *word)
 {
 	return word[0] == '-' && word[1] && strspn(word + 1, "jpd") == strlen(word + 1);
@@ -394,7 +397,7 @@ int rdma_main(int argc, char **argv)
 	return r;
 }
 
-/* --- our own view --- */
+/* --- the commands list and mode --- */
 
 static const char *link_of(const struct rdma_dev *d, const struct rdma_port *p)
 {

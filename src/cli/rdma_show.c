@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* iproute2's names of capabilities, its spelling included: scripts search for them. */
+/* Names of capabilities, spelled as iproute2 does: scripts search for them. */
 static const char *const dev_caps[] = {
 	[0] = "RESIZE_MAX_WR",
 	[1] = "BAD_PKEY_CNTR",
@@ -164,7 +164,7 @@ static void put_on_off(struct rdma_out *o, const char *key, bool on)
 		buf_printf(o->b, "%s %s ", key, on ? "on" : "off");
 }
 
-/* A GUID or a subnet prefix. */
+/* Prints a GUID or a subnet prefix. */
 static void put_guid(struct rdma_out *o, const char *key, uint64_t v)
 {
 	char text[24];
@@ -267,7 +267,7 @@ void rdma_out_system(struct rdma_out *o, const struct rdma_view_system *s)
 	begin(o);
 	if (s->netns[0])
 		put_str(o, "netns", s->netns);
-	/* the line's last word, without a blank behind it */
+	/* last word of the line, without a trailing space */
 	if (o->f.json)
 		put_on_off(o, "copy-on-fork", s->copy_on_fork);
 	else

@@ -4,7 +4,7 @@
 
 /*
  * The layout of iproute2's rdma (6.1), text and JSON: `rdma dev`, `link`, `system` and `statistic`.
- * Its `rdma -j system` prints text; here it is JSON.
+ * `rdma -j system` prints JSON here, but text in iproute2.
  */
 
 #include "base/buf.h"
@@ -16,7 +16,7 @@ struct rdma_format {
 	bool json, details, pretty;
 };
 
-/* Objects of one output: begin, any number of them, end. */
+/* Prints one output: call begin, then a function for each object, then end. */
 struct rdma_out {
 	struct rdma_format f;
 	struct buf *b;

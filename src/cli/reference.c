@@ -48,7 +48,10 @@ static void key_row(const char *prefix, const struct json_field *f, const struct
 	s->row(b, name, type_name(f), help);
 }
 
-/* Whether one of the tables before `end` has the key: a plugin may read it by several tables. */
+/*
+ * Whether one of the tables before `end` has the key: several tables of a plugin may have the same
+ * key.
+ */
 static bool is_listed(const struct json_table *const *t, const struct json_table *const *end,
 		      const char *name)
 {
@@ -96,22 +99,22 @@ void reference_keys(const struct applet *a, const struct reference_style *s, str
 		tables(p->keys, "", s, b);
 	if (p->ipam_keys)
 		tables(p->ipam_keys, "ipam.", s, b);
-	s->paragraph(b, "Defaults are in parentheses. [unirail] marks a key that the program of "
-			"this name which unirail replaces does not have. 'unirail help netconf' "
-			"has the keys of every netconf.");
+	s->paragraph(b, "Defaults are in parentheses. [unirail] marks a key that the original "
+			"plugin of this name does not have. 'unirail help netconf' has the keys of "
+			"every netconf.");
 }
 
 static void netconf(const struct reference_style *s, struct buf *b)
 {
 	s->paragraph(b,
-		     "A network configuration (netconf) is a JSON object. A plugin matches its "
-		     "keys exactly, then without case; of duplicates the last counts; null is "
+		     "A network configuration (netconf) is a JSON object. A key matches exactly or "
+		     "else regardless of case; the last of duplicate keys applies; null counts as "
 		     "absent; unknown keys are ignored. A value of a wrong type is an error that "
 		     "names the key.");
 	s->section(b, "keys of every netconf");
 	tables(cni_keys, "", s, b);
 	s->row(b, "capabilities", "OBJECT",
-	       "which keys of runtimeConfig the runtime sets for this plugin");
+	       "keys of runtimeConfig that the runtime sets for this plugin");
 	s->section(b, "plugins");
 	for (const struct applet *a = applets; a->name; a++)
 		if (plugin_of(a))
@@ -140,8 +143,8 @@ static void daemon_settings(const struct settings *t, const char *extra,
 	auto_free char *title = xasprintf("settings of %s", t->prog);
 	auto_free char *text =
 		xasprintf("Each is an option (--NAME), a key of section [%s] of the settings file "
-			  "and mostly an environment variable; the first that is given, in this "
-			  "order, counts. Defaults are in parentheses.%s",
+			  "and usually an environment variable; the first of these that is given "
+			  "applies. Defaults are in parentheses.%s",
 			  t->section, extra);
 
 	s->section(b, title);
@@ -153,7 +156,7 @@ static void ipam_settings(const struct reference_style *s, struct buf *b)
 {
 	s->section(b, "settings of unirail ipam serve");
 	s->paragraph(b, "Each is an option. SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS=false in the "
-			"environment keeps addresses that are in conflict.");
+			"environment prevents that addresses in conflict are released.");
 	for (const struct opt *o = ipam_cmds[0].opts; o->name; o++)
 		s->row(b, o->name, o->type == OPT_FLAG ? "" : o->arg, o->help);
 }
@@ -211,8 +214,9 @@ static void program_metrics(const char *program, const struct reference_style *s
 static void all_metrics(const struct reference_style *s, struct buf *b)
 {
 	s->paragraph(
-		b, "Served by /metrics of the daemon's metrics-port in the Prometheus text "
-		   "format. Names that begin with spiderpool_ are those of Spiderpool's daemons.");
+		b, "The daemon serves them at /metrics on its metrics-port in the Prometheus text "
+		   "format. Metrics whose names begin with spiderpool_ have the same meaning in "
+		   "Spiderpool's daemons.");
 	program_metrics("agent", s, b);
 	program_metrics("controller", s, b);
 }

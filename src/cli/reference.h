@@ -3,9 +3,9 @@
 #define UNIRAIL_CLI_REFERENCE_H
 
 /*
- * Reference text for `unirail help` and the man pages, generated from the tables that the program
- * itself uses: keys of netconfs (struct json_table, by which the plugins read them), settings of the
- * daemons (struct settings, struct opt) and metrics (METRIC() of server/prometheus.h).
+ * Reference text for `unirail help` and the man pages, generated from tables that the program also
+ * uses at run time: keys of netconfs (struct json_table, by which the plugins read them), settings
+ * of the daemons (struct settings, struct opt) and metrics (METRIC() of server/prometheus.h).
  *
  * A topic is a page of its own: `unirail help netconf`, `unirail help settings agent`,
  * `unirail man metrics`. The keys of one plugin are part of its applet's page.
@@ -14,14 +14,14 @@
 #include "base/applet.h"
 #include "server/settings.h"
 
-/* How a page is written: as text for a terminal, or for roff. */
+/* Format of a page: text for a terminal, or roff. */
 struct reference_style {
 	void (*section)(struct buf *b, const char *title);
 	void (*paragraph)(struct buf *b, const char *text);
 	void (*row)(struct buf *b, const char *name, const char *value, const char *help);
 };
 
-/* The plugins of this program, ended by NULL. main() sets it; empty until then. */
+/* The plugins of this program, terminated by NULL. main() sets it; empty before. */
 struct cni_plugin;
 extern const struct cni_plugin *const *reference_plugins;
 
@@ -29,18 +29,26 @@ struct reference_topic {
 	const char *name, *help; /* "netconf", one line */
 };
 
-extern const struct reference_topic reference_topics[]; /* ended by {0} */
+extern const struct reference_topic reference_topics[]; /* terminated by {0} */
 
-/* NULL: no such topic. */
+/* Returns NULL if there is no such topic. */
 const struct reference_topic *reference_find(const char *name);
-/* One topic; `part` limits settings to a daemon (agent, controller or ipam), NULL: all of the topic.
- * -ENOENT: it has no such part. */
+/*
+ * Writes one topic; `part` limits settings and metrics to a daemon (agent, controller or ipam),
+ * NULL: the whole topic. Fails with -ENOENT if the topic has no such part.
+ */
 int reference_write(const struct reference_topic *t, const char *part,
 		    const struct reference_style *s, struct buf *b, struct err *e);
 
-/* The netconf of a plugin: every key with type, default and meaning. Nothing for a tool. */
+/*
+ * Writes the netconf of a plugin: each key with type, default and meaning; nothing for an applet
+ * that is not a plugin.
+ */
 void reference_keys(const struct applet *a, const struct reference_style *s, struct buf *b);
-/* A daemon's settings: each with default, environment variables and whether a restart is needed. */
+/*
+ * Writes the settings of a daemon: each with default, environment variables and whether a change
+ * needs a restart.
+ */
 void reference_settings(const struct settings *t, const struct reference_style *s, struct buf *b);
 
 #endif

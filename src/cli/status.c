@@ -84,7 +84,7 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", text(k, "why"));
 }
 
-/* The node's own `why` already has the reason if the node is not ready. */
+/* If the node is not ready, its `why` already has this reason. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)
@@ -119,11 +119,11 @@ static void print_text(const struct json *v)
 
 	printf("node %s: %s%s\n", text(v, "node"),
 	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ", text(v, "why"));
-	printf("%lld blocks of its own, %lld addresses borrowed from other nodes\n",
+	printf("%lld blocks owned by this node, %lld addresses borrowed from other nodes\n",
 	       (long long)number(b, "own"), (long long)number(b, "loans"));
 	if (foreign)
-		printf("%lld blocks of a lost journal, unused until the addresses of all pods are "
-		       "known\n",
+		printf("%lld blocks of a lost journal, not used until the addresses of all pods "
+		       "are known\n",
 		       foreign);
 	if (waiting)
 		printf("%lld pods are pending\n", waiting);
@@ -131,12 +131,12 @@ static void print_text(const struct json *v)
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
 	print_missing(json_get(v, "missing_resources"));
 	if (*text(v, "unconfined"))
-		printf("the agent's sandbox is not complete: %s\n", text(v, "unconfined"));
+		printf("the agent's sandbox is incomplete: %s\n", text(v, "unconfined"));
 	putchar('\n');
 	print_pools(json_get(v, "pools"));
 }
 
-/* --- asking --- */
+/* --- the request --- */
 
 static int failure(int status, const struct buf *body, const char *socket, struct err *e)
 {
@@ -146,7 +146,7 @@ static int failure(int status, const struct buf *body, const char *socket, struc
 	if (json_parse(&doc, buf_span(body), ANSWER_MAX, NULL) == 0)
 		message = json_string(json_get(json_root(doc), "message"));
 	if (status == 404)
-		return err_set(e, -ENOENT, "'%s' is not the socket of a cluster's agent%s%s",
+		return err_set(e, -ENOENT, "'%s' is not the socket of an agent in a cluster%s%s",
 			       socket, message ? ": " : "", message ? message : "");
 	return err_set(e, -EPROTO, "'%s' responded %d%s%s", socket, status, message ? ": " : "",
 		       message ? message : "");
@@ -168,7 +168,7 @@ static int ask(const char *socket, int64_t timeout_ms, struct buf *body, struct 
 	if (r != 200)
 		return failure(r, body, socket, e);
 	r = json_parse(ret, buf_span(body), ANSWER_MAX, e);
-	return r < 0 ? err_wrap(e, r, "the agent's response") : 0;
+	return r < 0 ? err_wrap(e, r, "parse the agent's response") : 0;
 }
 
 static int show(const struct status_opts *o, struct err *e)

@@ -11,7 +11,10 @@
 #include "wire/json/json.h"
 #include "wire/tls/digest.h"
 
-/* The Makefile gives these to this file only, so that a commit does not rebuild the rest. */
+/*
+ * The Makefile defines these macros for this file only, so that a commit does not rebuild the other
+ * files.
+ */
 #ifndef UNIRAIL_VERSION
 #define UNIRAIL_VERSION "0.0.0-unknown"
 #endif
@@ -58,7 +61,7 @@ static void libc_name(char *ret, size_t size)
 #else
 	const char *version = "";
 
-	/* musl has no function or macro for its version: the build passes it. */
+	/* musl has neither a function nor a macro for its version: the Makefile defines one. */
 	for (const struct library *l = libraries; l->name; l++)
 		if (strcmp(l->name, "musl") == 0)
 			version = l->version;
@@ -66,7 +69,7 @@ static void libc_name(char *ret, size_t size)
 #endif
 }
 
-/* The version that the library itself reports if it differs from the one of the build. */
+/* The version that the library reports at run time, if it differs from that of the build. */
 static const char *other_version(const struct library *l)
 {
 	const char *runs = wire_library_version(l->name);

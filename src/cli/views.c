@@ -49,7 +49,7 @@ static int by_number(const void *a, const void *b)
 	return nx != ny ? (nx > ny) - (nx < ny) : strcmp(x, y);
 }
 
-/* Empty if the directory is missing. `numbers`: sorts numerically, "9" before "10". */
+/* Lists a directory; empty if it is missing. `numbers`: sorts numerically, "9" before "10". */
 static struct names list(const struct root *r, const char *dir, bool numbers)
 {
 	struct names l = {NULL, 0};

@@ -129,6 +129,13 @@ static int from_file(struct kube_conf *c, const struct kube_where *w, const char
 
 	buf_init(&text, CONF_MAX);
 	r = file_read(w->root, path, CONF_MAX, &text, e);
+	if (r == -ENOENT)
+		return err_kind(
+			e, ERR_CONF, r,
+			"kubeconfig: '%s' does not exist: set --kubeconfig or KUBECONFIG to "
+			"an existing file, or leave both unset for the pod's service account "
+			"or ~/.kube/config",
+			path);
 	if (r < 0) {
 		err_default_kind(e, ERR_CONF);
 		return err_wrap(e, r, "kubeconfig");

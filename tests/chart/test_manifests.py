@@ -84,7 +84,7 @@ def test_later_values_have_precedence(tmp_path):
     ("coordinator.mode=both", "coordinator.mode is \"both\", wants one of auto, underlay, overlay, disabled"),
     ("spiderpoolAgent.httpPort=99999", "spiderpoolAgent.httpPort is 99999, wants 1 to 65535"),
     ("spiderpoolController.replicas=-1", "spiderpoolController.replicas is -1, wants 0 or more"),
-    ("global.cniBinHostPath=opt", "global.cniBinHostPath is \"opt\", wants a text that begins with /"),
+    ("global.cniBinHostPath=opt", "global.cniBinHostPath is \"opt\", wants a string that begins with /"),
     ("coordinator.hijackCIDR={10.0.0.0/8 x}", "coordinator.hijackCIDR[0] is \"10.0.0.0/8 x\", wants a name or an address"),
     ("rdmaSharedDevicePlugin.deploy=true,rdmaSharedDevicePlugin.resources[0].name=../x",
      "rdmaSharedDevicePlugin.resources[0].name is missing or invalid"),
@@ -92,10 +92,10 @@ def test_later_values_have_precedence(tmp_path):
      "rdma.rdmaSharedDevicePlugin.deviceConfig.configList[0].selectors.vendors=15b3", "selectors.vendors is \"15b3\", wants a list"),
     ("feature.enableIPv4=true,ipam.enableSpiderSubnet=false",
      "ipam.enableSpiderSubnet is now ipam.spiderSubnet.enable; feature.enableIPv4 is now ipam.enableIPv4"),
-    ("a", "--set 'a': wants path=value"),
+    ("a", "--set 'a': expected path=value"),
     ("a={b", "--set 'a={b': the list of 'a' has no '}'"),
     ("a[2].b=1", "skips an item of a list"),
-    (".=1", "wants path=value"),
+    (".=1", "expected path=value"),
 ])
 def test_invalid_value_is_refused(values, message):
     said = manifests("--set", values, status=2)

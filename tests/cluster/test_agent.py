@@ -63,7 +63,7 @@ def test_status_reports_the_agents_state(mine, nodes, agent, rails):
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == 200
     r = mine.unirail("status", "--socket", one.socket)
-    assert r.returncode == 0 and r.stdout.startswith("node n1: ready\n2 blocks of its own"), r
+    assert r.returncode == 0 and r.stdout.startswith("node n1: ready\n2 blocks owned by this node"), r
     rows = {line.split()[0]: line.split()[1:] for line in r.stdout.splitlines() if line.startswith("rail")}
     assert {name: (used, total) for name, (used, _, total) in rows.items()} == {
         "rail1": ("1", "241"), "rail2": ("1", "241")}, r.stdout
@@ -101,7 +101,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert sorted(b["node"] for b in blocks) == ["n1", "n2"]
     assert look("check", *config) == f"checked {len(rails)} SpiderIPPools and 3 SpiderIPBlocks of all nodes: nothing found\n"
     assert "no SpiderIPPool 'none'" in look("show", "none", *config, status=1)
-    assert "run it on the address's node" in look("release", "172.16.1.10", "--yes", *config, status=1)
+    assert "run this command there" in look("release", "172.16.1.10", "--yes", *config, status=1)
     mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")
     assert "belongs to pool 'rail2', which does not exist" in look("check", *config, status=1)
     at = ("--socket", one.socket)

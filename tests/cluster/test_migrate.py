@@ -77,7 +77,7 @@ def test_plan_and_chart_values_are_printed(cluster, originals):
     text = migrate(cluster, "plan", status=3)
     assert "8. unirail in namespace 'unirail'\n   now:  absent\n" in text
     assert len(plan(cluster, "--node", "n2")["steps"]) == 9
-    assert "there is no node 'n9'" in migrate(cluster, "plan", "--node", "n9", status=1)
+    assert "the cluster has no node 'n9'" in migrate(cluster, "plan", "--node", "n9", status=1)
     # The values are those of the chart, and others have precedence.
     values = cluster.folder / "values.json"
     values.write_text(cluster.unirail("migrate", "values", "--set", "ipam.enableIPv6=true").stdout)
@@ -94,7 +94,7 @@ def test_obstacles_of_a_migration_are_reported(cluster, originals):
         "selector": {"matchLabels": {"a": "b"}}, "template": {
             "metadata": {"labels": {"a": "b"}}, "spec": {"nodeSelector": {"no": "node"}, "containers": [{"name": "c", "image": "i"}]}}}}
     cluster.ok("POST", f"{APPS}/namespaces/rails/daemonsets", daemonset)
-    assert "unirail is installed in namespace 'rails': give -n rails" in migrate(cluster, "plan", status=1)
+    assert "unirail is installed in namespace 'rails': use -n rails" in migrate(cluster, "plan", status=1)
     assert "kubectl -n rails delete daemonset/unirail-agent" in migrate(cluster, "plan", "-n", "rails", status=1)
     cluster.ok("DELETE", f"{APPS}/namespaces/rails/daemonsets/unirail-agent")
     # A node without a CNI configuration, as its kubelet reports it.
@@ -112,7 +112,7 @@ def test_obstacles_of_a_migration_are_reported(cluster, originals):
 
 
 def test_cluster_without_the_originals_is_refused(cluster):
-    assert "there is neither Spiderpool nor Multus in this cluster" in migrate(cluster, "plan", status=1)
+    assert "this cluster has neither Spiderpool nor Multus" in migrate(cluster, "plan", status=1)
 
 
 # --- migration and undo ---
@@ -249,7 +249,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     before = originals.state()
     originals.kubelets.images = False
     said = migrate(cluster, "apply", "--wait", "3s", status=1)
-    assert "unirail in namespace 'unirail': unirail's controller: not within 3 s (--wait): no pod of 'unirail/unirail-controller'" in said
+    assert "unirail in namespace 'unirail': unirail's controller: timeout after 3 s (--wait): no pod of 'unirail/unirail-controller'" in said
     assert labels(cluster) == {"n1": None, "n2": None}
     migrate(cluster, "undo")
     wait(lambda: originals.state() == before or None)
@@ -284,7 +284,7 @@ def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_pat
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     originals.kubelets.more["n2"] = "--cni-conf-name", "0-unirail.conflist", "--cni-conf-dir", net_d
     said = migrate(cluster, "apply", "--wait", "6s", status=1)
-    assert "node 'n2': unirail's agent: not within 6 s (--wait): no pod of 'unirail/unirail-agent' on n2 is ready: " in said
+    assert "node 'n2': unirail's agent: timeout after 6 s (--wait): no pod of 'unirail/unirail-agent' on n2 is ready: " in said
     assert f"the container runtime uses '{net_d}/0-aa.conf', not '0-unirail.conflist': pods get no rails" in said
     assert labels(cluster) == {"n1": "yes", "n2": "yes"}
     running(cluster, "unirail-agent", 1)

@@ -144,7 +144,7 @@ def test_skipped_checks_are_named(tmp_path):
 
 @pytest.mark.parametrize("args, status, says", [
     (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot describes this host"),
-    (["--unpack", "x"], 2, "--unpack needs the file of a snapshot in --root"),
+    (["--unpack", "x"], 2, "--unpack needs --root with the file of a snapshot"),
     (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': No such file or directory (ENOENT)"),
     (["--snapshot", "/nonexistent/x"], 1, "write snapshot"),
     (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
@@ -166,8 +166,8 @@ def test_fix_shows_what_mends_a_snapshot_and_changes_nothing(tmp_path):
 
 
 def test_usage_errors_of_fix():
-    for args, text in ((["--dry-run"], "--dry-run goes with --fix"), (["--fix", "-o", "json"], "does not go with"),
-                       (["--with", "x"], "--with goes with --would-run")):
+    for args, text in ((["--dry-run"], "--dry-run needs --fix"), (["--fix", "-o", "json"], "use it without"),
+                       (["--with", "x"], "--with needs --would-run")):
         p = doctor(*args)
         assert p.returncode == 2 and p.stdout == "" and text in p.stderr
 

@@ -40,9 +40,9 @@ def test_node_with_faults(tmp_path, pki, serve):  # noqa: F811
     found = [(f["level"], f["where"], f["what"]) for f in json.loads(p.stdout)["findings"]]
     assert found == [
         ("problem", "n1", "the node is not Ready: kubelet stopped"),
-        ("problem", "n1", "the host is not as host.conf wants it (StepsLeft): qos ens1: pfc off"),
+        ("problem", "n1", "the host differs from host.conf (StepsLeft): qos ens1: pfc off"),
         ("problem", "rdma/hca", "1 of 4 devices are unhealthy"),
-        ("note", "old/vf", "no device plugin of the node serves this resource any more"),
+        ("note", "old/vf", "no device plugin of the node serves this resource now"),
         ("note", "HostDrift", "qos ens1"),
         ("problem", "network.nvidia.com/operator.mofed.wait",
          "the network operator keeps pods off this node until its driver container is ready")]
@@ -50,4 +50,4 @@ def test_node_with_faults(tmp_path, pki, serve):  # noqa: F811
 
 def test_usage_errors(tmp_path):
     p = subprocess.run([labs.BINARY, "doctor", "--node", "n1", "--fix"], capture_output=True, text=True, timeout=60)
-    assert p.returncode == 2 and "--node reads the API server" in p.stderr
+    assert p.returncode == 2 and "--node reads only the API server" in p.stderr

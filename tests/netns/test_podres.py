@@ -149,7 +149,7 @@ def test_devices_of_pods_are_listed(path):
 def test_list_without_devices_is_empty(path):
     with kubelet(path, b""):
         assert rows(path) == []
-        assert run(path).stdout == "no container of 0 pods on this node holds a device\n"
+        assert run(path).stdout == "no container of 0 pods on this node uses a device\n"
 
 
 def test_list_of_a_thousand_pods_is_read(path):

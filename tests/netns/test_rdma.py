@@ -66,7 +66,7 @@ def test_rdma_views_equal_iproute2s():
             assert rdma(*words) == subprocess.run(["rdma", *words], capture_output=True, text=True, check=True).stdout
         else:
             assert failed(*words) == (
-                1, "unirail rdma: the kernel has no RDMA (module ib_core is not loaded, or not built)\n")
+                1, "unirail rdma: the kernel has no RDMA: module ib_core is not loaded, or the kernel was built without it\n")
 
 
 def test_arguments_of_iproute2_are_accepted(tmp_path):
@@ -77,8 +77,9 @@ def test_arguments_of_iproute2_are_accepted(tmp_path):
             ("link", "show", "mlx5_0/x"): "'mlx5_0/x': expected DEVICE or DEVICE/PORT",
             ("dev", "show", "mlx5_0/1"): "'mlx5_0/1': expected a device without a port",
             ("dev", "show", "a", "b"): "unexpected operand 'b'; wants [show [DEVICE]]",
-            ("resource",): "unknown command 'resource'; see 'unirail rdma --help'",
-            ("dev", "-x"): "unknown option '-x'; see --help"}.items():
+            ("resource",): "unknown command 'resource': expected dev, link, system, statistic, list or mode",
+            ("lst",): "unknown command 'lst': expected dev, link, system, statistic, list or mode; did you mean 'list'?",
+            ("dev", "-o", "json"): "unknown option '-o': expected --json, --pretty, --details or --help"}.items():
         assert failed(*words) == (2, f"unirail rdma: {said}\n")
     # A link named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
     link = tmp_path / "rdma"

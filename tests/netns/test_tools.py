@@ -267,7 +267,7 @@ def test_version_is_printed():
 def test_pools_below_another_root_are_listed(tmp_path):
     p = run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", BINARY, "pool", "list",
              "--pool-dir", "/nowhere", "--state-dir", tmp_path / "state"], check=False)
-    assert p.returncode == 1 and "Permission denied (EACCES): run as root, or name" in p.stderr and p.stderr.count("\n") == 1
+    assert p.returncode == 1 and "Permission denied (EACCES): run as root, or set" in p.stderr and p.stderr.count("\n") == 1
 
 
 def test_full_disk_is_reported(tmp_path):

@@ -45,9 +45,9 @@ def say(port, data):
     (b"unirail-verify/1  hello\n", "sent an unknown message"),
     (b"unirail-verify/1 hello size=x\n", "the peer's 'size' is 'x'"),
     ((b"unirail-verify/1 hello " + b"k=v " * 1000)[:1024], "longer than 1024 bytes"),
-    (HELLO.replace(b"size=64", b"size=4294967295"), "4 messages of 4294967295 bytes is not allowed"),
-    (HELLO.replace(b"size=64 ", b""), "of 0 bytes is not allowed"),
-    (HELLO.replace(b"depth=4", b"depth=65"), "65 messages of 64 bytes is not allowed"),
+    (HELLO.replace(b"size=64", b"size=4294967295"), "4 messages of 4294967295 bytes exceeds the limits"),
+    (HELLO.replace(b"size=64 ", b""), "of 0 bytes exceeds the limits"),
+    (HELLO.replace(b"depth=4", b"depth=65"), "65 messages of 64 bytes exceeds the limits"),
     (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
     (HELLO, "RDMA"),
 ], ids=itertools.count())
@@ -99,11 +99,11 @@ def test_missing_device_is_reported_as_json():
 
 @pytest.mark.parametrize("args, says", [
     ([], "no peer given"),
-    (["--listen", "--send"], "takes no test options"),
-    (["--once", "127.0.0.1"], "--once goes with --listen"),
+    (["--listen", "--send"], "has no test options"),
+    (["--once", "127.0.0.1"], "--once needs --listen"),
     (["--send", "--read", "127.0.0.1"], "exclude each other"),
     (["--all", "-d", "mlx5_0", "127.0.0.1"], "--all selects devices"),
-    (["127.0.0.1:0"], "wants HOST, HOST:PORT or [IPV6]:PORT"),
+    (["127.0.0.1:0"], "expected HOST, HOST:PORT or [IPV6]:PORT"),
     (["-s", "0", "127.0.0.1"], "'0'"),
     (["-s", "8388609", "127.0.0.1"], "'8388609'"),
     (["a", "b"], "'b'"),

@@ -124,4 +124,4 @@ def test_node_excluded_by_the_scheduler_is_found(tmp_path, host):
 def test_file_without_a_pod_is_refused(tmp_path, host):
     (tmp_path / "x.yaml").write_text(NADS)
     p = subprocess.run([BINARY, "doctor", "--root", host, "--would-run", tmp_path / "x.yaml"], capture_output=True, text=True, timeout=60)
-    assert p.returncode == 1 and p.stdout == "" and "has no pod and no template of pods" in p.stderr
+    assert p.returncode == 1 and p.stdout == "" and "contains neither a Pod nor" in p.stderr

@@ -109,7 +109,7 @@ static void test_mtu_that_differs_from_the_master_is_reported(void **state)
 	struct pod *p = *state;
 
 	p->links[1].mtu = 1500;
-	assert_problem(p, "MTU 1500, its master 9000");
+	assert_problem(p, "MTU 1500, but its master has 9000");
 }
 
 static void test_link_of_another_kind_is_reported(void **state)
@@ -133,7 +133,7 @@ static void test_missing_rule_is_reported(void **state)
 	struct pod *p = *state;
 
 	p->rules[2].src.len = 24;
-	assert_problem(p, "no rule routes traffic from 'net2'");
+	assert_problem(p, "no rule selects a routing table for packets from 'net2'");
 }
 
 static void test_default_route_by_another_gateway_is_reported(void **state)
@@ -141,7 +141,7 @@ static void test_default_route_by_another_gateway_is_reported(void **state)
 	struct pod *p = *state;
 
 	p->routes[1].gw = ip4(172, 16, 2, 1);
-	assert_problem(p, "table 101 has no default route by 'net1'");
+	assert_problem(p, "table 101 has no default route through 'net1'");
 }
 
 static void test_missing_marks_are_reported(void **state)
@@ -149,7 +149,7 @@ static void test_missing_marks_are_reported(void **state)
 	struct pod *p = *state;
 
 	p->d.pods[0].facts.marks = false;
-	assert_problem(p, "marks are missing");
+	assert_problem(p, "rules that mark replies are missing");
 }
 
 static void test_exclusive_plan_has_one_27_subnet_per_node(void **state)

@@ -122,7 +122,9 @@ static void test_help_of_an_unknown_command_suggests_one(void **state)
 			    "unirail help: unknown applet 'thigns'; did you mean 'things'?\n");
 	assert_string_equal(text, "");
 	assert_int_equal(RUN(help_main, "things", "lsit"), 2);
-	assert_string_equal(errors, "unirail help: unknown command 'lsit'; did you mean 'list'?\n");
+	assert_string_equal(
+		errors,
+		"unirail help: unknown command 'lsit': expected list, range add or mode; did you mean 'list'?\n");
 	assert_int_equal(RUN(help_main, "things", "list", "more"), 2);
 	assert_string_equal(errors, "unirail help: unknown command 'things more'\n");
 	assert_int_equal(RUN(help_main, "single", "x"), 2);
@@ -237,8 +239,8 @@ static void test_zsh_and_fish_completions_are_quoted(void **state)
 	has("-d \"a \\\\folder, it's \\\"here\\\": \\$x `y`\"\n");
 	assert_null(strstr(text, "secret"));
 	assert_int_equal(RUN(completion_main, "csh"), 2);
-	assert_string_equal(errors,
-			    "unirail completion: unknown shell 'csh'; wants bash, zsh or fish\n");
+	assert_string_equal(
+		errors, "unirail completion: unknown shell 'csh': expected bash, zsh or fish\n");
 	assert_int_equal(RUN(completion_main), 2);
 	assert_string_equal(errors, "unirail completion: operand missing: wants bash|zsh|fish\n");
 }

@@ -327,8 +327,8 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 	assert_int_equal(INSTALL(), 1);
 	assert_string_equal(
 		err_text,
-		"unirail install: folder '/opt/cni/bin': not made by unirail: 'alpha', 'beta'; "
-		"--replace keeps each as NAME.before-unirail, --keep leaves them in place, --links "
+		"unirail install: directory '/opt/cni/bin': not installed by unirail: 'alpha', 'beta'; "
+		"--replace renames each to NAME.before-unirail, --keep leaves them in place, --links "
 		"selects others\n");
 	assert_string_equal(out_text, "");
 	assert_int_equal(count(), 2);
@@ -346,8 +346,8 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 	put("alpha", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--keep"), 0);
 	assert_string_equal(out_text, "copy     unirail\nlink     beta -> unirail\n");
-	assert_string_equal(err_text,
-			    "unirail install: left '/opt/cni/bin/alpha': not made by unirail\n");
+	assert_string_equal(
+		err_text, "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
 	assert_int_equal(call("alpha"), THEIRS);
 	assert_int_equal(call("beta"), OURS);
 	assert_int_equal(INSTALL("--keep"), 0);
@@ -360,7 +360,7 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 	/* But a file under the binary's own name is a conflict. */
 	put("unirail", THEIR_TEXT, 0755);
 	assert_int_equal(INSTALL("--keep"), 1);
-	assert_non_null(strstr(err_text, "not made by unirail: 'unirail'; --replace"));
+	assert_non_null(strstr(err_text, "not installed by unirail: 'unirail'; --replace"));
 	assert_int_equal(INSTALL("--keep", "--replace"), 2);
 	assert_int_equal(INSTALL("--keep", "--uninstall"), 2);
 }
@@ -403,9 +403,9 @@ static void test_existing_backup_is_not_overwritten(void **state)
 	put("alpha", THEIR_TEXT, 0755);
 	put("alpha.before-unirail", "something else", 0644);
 	assert_int_equal(INSTALL("--replace"), 1);
-	assert_string_equal(err_text,
-			    "unirail install: folder '/opt/cni/bin': another NAME.before-unirail "
-			    "exists already for 'alpha'; move it away\n");
+	assert_string_equal(
+		err_text, "unirail install: directory '/opt/cni/bin': another NAME.before-unirail "
+			  "already exists for 'alpha'; move it to another directory\n");
 	assert_int_equal(count(), 2);
 	/* A backup with the same content does not conflict. */
 	put("alpha.before-unirail", THEIR_TEXT, 0755);
@@ -473,7 +473,7 @@ static void test_invalid_options_are_refused(void **state)
 	assert_int_equal(INSTALL("/a", "/b"), 2);
 	assert_int_equal(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
 	assert_int_equal(INSTALL("--replace"), 1);
-	assert_non_null(strstr(err_text, "'alpha' is not a file or a link; move it away"));
+	assert_non_null(strstr(err_text, "'alpha': neither a file nor a link; move it"));
 	assert_int_equal(count(), 1);
 	assert_int_equal(INSTALL("--list"), 0);
 	assert_string_equal(out_text, "alpha\nbeta\n");
@@ -509,7 +509,7 @@ static void test_invalid_installation_records_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		put(INSTALL_RECORD, bad[i], 0644);
 		assert_int_equal(INSTALL("--uninstall"), 1);
-		assert_non_null(strstr(err_text, "record of what was installed, "
+		assert_non_null(strstr(err_text, "record of the installation "
 						 "'/opt/cni/bin/.unirail-install.json'"));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {

@@ -145,7 +145,8 @@ static void test_only_the_named_nodes_are_migrated(void **state)
 	migrate_resolve(&c);
 	migrate_plan(&c, only, 2, &p);
 	assert_int_equal(p.problems.n, 1);
-	assert_string_equal(p.problems.v[0], "there is no node 'n9'");
+	assert_string_equal(p.problems.v[0],
+			    "the cluster has no node 'n9': 'kubectl get nodes' lists them");
 	assert_int_equal(p.n, 7);
 	assert_string_equal(p.steps[6].subject, "node 'n2'");
 	migrate_plan_done(&p);
@@ -336,7 +337,7 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 	} cases[] = {
 		{"DaemonSet", DAEMONSET("unirail", "unirail-agent", "i", ""),
 		 "this program did not create it", false},
-		{"DaemonSet", DAEMONSET("x", "unirail-agent", "i", ""), "give -n x", false},
+		{"DaemonSet", DAEMONSET("x", "unirail-agent", "i", ""), "use -n x", false},
 		{"Node", NOT_READY("n3", "x: NetworkReady=false reason:NetworkPluginNotReady"),
 		 "node 'n3' has no CNI configuration", false},
 		{"Node", NOT_READY("n3", "Kubelet stopped posting node status."),
@@ -364,9 +365,9 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 		 "{\"metadata\":{\"namespace\":\"nv\",\"name\":\"sriov\",\"ownerReferences\":[{\"kind\":"
 		 "\"NicClusterPolicy\",\"controller\":true}]},\"spec\":{\"template\":{\"spec\":{"
 		 "\"containers\":[{\"image\":\"nvcr.io/sriov-network-device-plugin:v3\"}]}}}}",
-		 "belongs to a NicClusterPolicy", true},
+		 "is managed by a NicClusterPolicy", true},
 		{"DaemonSet", DAEMONSET("tenant", "kube-multus-ds", "i", ""),
-		 "'kube-system/kube-multus-ds' and 'tenant/kube-multus-ds' look like the same program",
+		 "'kube-system/kube-multus-ds' and 'tenant/kube-multus-ds' seem to be the same program",
 		 false},
 		{"DaemonSet",
 		 "{\"metadata\":{\"namespace\":\"s\",\"name\":\"spiderpool-agent\"},\"spec\":{"

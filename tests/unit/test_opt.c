@@ -107,8 +107,10 @@ static void test_usage_errors_name_the_option(void **state)
 		{&cmd, "--rial 3", "unknown option '--rial'; did you mean '--rails'?"},
 		{&cmd, "--keeep", "unknown option '--keeep'; did you mean '--keep'?"},
 		{&cmd, "--hlep", "unknown option '--hlep'; did you mean '--help'?"},
-		{&cmd, "--unrelated", "unknown option '--unrelated'; see --help"},
-		{&cmd, "-x", "unknown option '-x'; see --help"},
+		{&cmd, "--unrelated",
+		 "unknown option '--unrelated': expected --rails, --any, --wait, --keep, --name, --output or --help"},
+		{&cmd, "-x",
+		 "unknown option '-x': expected --rails, --any, --wait, --keep, --name, --output or --help"},
 		{&cmd, "--help=x", "unknown option '--help=x'; did you mean '--help'?"},
 		{&cmd, "a b c", "unexpected operand 'c'; wants [POOL] [MORE]"},
 		{&none, "a", "unexpected operand 'a'"},
@@ -187,11 +189,13 @@ static void test_command_is_selected_by_its_words(void **state)
 	assert_string_equal(name, "qos");
 	assert_int_equal(n, 1);
 	assert_int_equal(pick("lsit", NULL, &name, &n), -EINVAL);
-	assert_string_equal(e.text, "unknown command 'lsit'; did you mean 'list'?");
+	assert_string_equal(
+		e.text,
+		"unknown command 'lsit': expected list, qos or qos set; did you mean 'list'?");
 	assert_int_equal(pick("zzzz", NULL, &name, &n), -EINVAL);
-	assert_string_equal(e.text, "unknown command 'zzzz'; see 'unirail pool --help'");
+	assert_string_equal(e.text, "unknown command 'zzzz': expected list, qos or qos set");
 	assert_int_equal(pick(NULL, NULL, &name, &n), -EINVAL);
-	assert_string_equal(e.text, "no command given; see 'unirail pool --help'");
+	assert_string_equal(e.text, "no command given: expected list, qos or qos set");
 	assert_int_equal(cmd_pick("unirail version", single, 2, argv, &c, &n, &e), 0);
 	assert_ptr_equal(c, single);
 	assert_int_equal(n, 0);

@@ -301,7 +301,7 @@ static void test_check_reports_a_damaged_journal(void **state)
 	il_write(&lab, "/state/journal", text);
 	free(text);
 	says("list", 1, "", "line 2 is damaged: run 'unirail pool check'");
-	says("check", 1, "'unirail pool check --repair' keeps every intact line", "");
+	says("check", 1, "'unirail pool check --repair' writes a new journal", "");
 	says("check -o json", 1, "\"ok\": false", "");
 	says("check --repair", 0, "line 2 is damaged: reserved 10.0.0.10/24", "");
 	says("check", 1, "10.0.0.10 is reserved since the repair of the journal", "");
@@ -327,7 +327,7 @@ static void test_check_finds_addresses_missing_in_the_journal(void **state)
 	il_write(&lab, "/state/journal", text);
 	free(text);
 	says("list", 1, "", "is truncated (");
-	says("check", 1, "those that pods of this node have", "");
+	says("check", 1, "in use by pods of this node", "");
 	il_write(&lab, "/var/lib/cni/results/rails-c2-eth0",
 		 "{\"kind\":\"cniCacheV1\",\"containerId\":\"c2\",\"ifName\":\"eth0\","
 		 "\"networkName\":\"rails\",\"result\":{\"interfaces\":[{\"name\":\"eth0\"},"

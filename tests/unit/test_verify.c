@@ -144,11 +144,12 @@ static void test_failed_selection_lists_existing_devices(void **state)
 	struct verify_facts f = {.reason = none};
 
 	(void)state;
-	pick_fails(&facts, "10.0.0.5", &find_it,
-		   "no RDMA device is behind the address 10.0.0.5; addresses with one: 172.16.1.10 "
-		   "(net1, mlx5_0), 172.16.3.10 (net2, mlx5_2)");
+	pick_fails(
+		&facts, "10.0.0.5", &find_it,
+		"the interface of address 10.0.0.5 has no RDMA device; addresses with an RDMA device: 172.16.1.10 "
+		"(net1, mlx5_0), 172.16.3.10 (net2, mlx5_2)");
 	pick_fails(&facts, "10.0.0.5", &absent,
-		   "no usable RDMA device 'mlx5_7'; there are: mlx5_0, mlx5_1");
+		   "no usable RDMA device 'mlx5_7'; usable are: mlx5_0, mlx5_1");
 	pick_fails(&facts, "172.16.1.10", &port, "'mlx5_0' has no port 2; it has 1");
 	pick_fails(&facts, "10.0.0.5", &index,
 		   "'mlx5_1' has no GID with index 9 on port 1; it has: 0 172.16.2.10 (RoCE v2), 1 "
@@ -262,7 +263,7 @@ static void test_host_and_port_are_parsed(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_int_equal(verify_place_parse(bad[i], &p, &e), -EINVAL);
-		assert_non_null(strstr(e.text, "wants HOST, HOST:PORT or [IPV6]:PORT"));
+		assert_non_null(strstr(e.text, "expected HOST, HOST:PORT or [IPV6]:PORT"));
 	}
 }
 
@@ -326,10 +327,10 @@ static void test_results_are_shown_as_text(void **state)
 		out,
 		"172.16.1.10 (net1, mlx5_0 port 1, GID 5) and 172.16.1.11 (net1, mlx5_0 port 1, GID 3)\n"
 		"RoCE, RDMA MTU 4096\n"
-		"  data       20.0 MiB by RDMA write, every byte right\n"
+		"  data       20.0 MiB by RDMA write, every byte correct\n"
 		"  latency    1.23 us (least 1.10 us, 99 of 100 within 2.00 us)\n"
 		"  bandwidth  97.3 Gb/s (RDMA write, messages of 64.0 KiB, 23.3 GiB in all)\n"
-		"  note       MTU 9000 of 'net1' here is not the 4200 of 'net1' at the peer: set 9000 on both "
+		"  note       MTU 9000 of 'net1' here differs from 4200 of 'net1' at the peer: set 9000 on both "
 		"('unirail host addr NIC --mtu 9000' on the host, mtu in the pods' network)\n"
 		"INTERFACE  ADDRESS      DEVICE  PEER         PEER DEVICE  MTU   DATA CHECK  LATENCY  "
 		"BANDWIDTH\n"
@@ -337,7 +338,7 @@ static void test_results_are_shown_as_text(void **state)
 		"97.3 Gb/s\n"
 		"net2       172.16.2.10  mlx5_1  -            -            -     -           -        "
 		"-\n"
-		"net1 172.16.1.10: MTU 9000 of 'net1' here is not the 4200 of 'net1' at the peer: set 9000 on both "
+		"net1 172.16.1.10: MTU 9000 of 'net1' here differs from 4200 of 'net1' at the peer: set 9000 on both "
 		"('unirail host addr NIC --mtu 9000' on the host, mtu in the pods' network)\n"
 		"net2 172.16.2.10: no answer\n"
 		"1 of 2 rails failed\n");

@@ -151,7 +151,7 @@ char *demo_route_describe(const struct demo_facts *f, const struct route *r)
 	return buf_take(&b);
 }
 
-/* --- as lines, before and after --- */
+/* --- state as lines of text, compared before and after --- */
 
 struct lines {
 	char **v;
@@ -187,8 +187,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /*
- * State that an ADD or DEL changes, without what the kernel adds and removes by itself: learnt
- * neighbours, link-local addresses, and its own routes for addresses (they follow the addresses).
+ * State that an ADD or DEL changes. Ignores state that the kernel adds and removes by itself:
+ * learnt neighbours, link-local addresses, and the routes that follow from an address.
  */
 static struct lines lines_of(const struct demo_facts *f)
 {
@@ -245,7 +245,7 @@ int demo_facts_remember(struct demo *d, struct err *e)
 	return 0;
 }
 
-/* Each line that is only in one of the two sorted lists is a problem. */
+/* Reports each line that only one of the two sorted lists has as a problem. */
 static size_t differences(struct demo *d, enum demo_ns ns, const struct lines *after)
 {
 	char **was = d->before[ns];
@@ -309,7 +309,9 @@ int demo_facts_compare(struct demo *d, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* The expected content of a pod's namespace while it is attached. */
+/*
+ * Checks that the namespace of an attached pod has the expected links, addresses, rules and routes.
+ */
 
 static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 			const struct ipaddr *gw)
@@ -324,7 +326,7 @@ static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 	return false;
 }
 
-/* The routing table for packets from this address. 0: no rule selects one. */
+/* The routing table that a rule selects for packets from this address. 0: no rule does. */
 static uint32_t table_of(const struct demo_facts *f, const struct ipaddr *from)
 {
 	for (size_t i = 0; i < f->n_rules; i++)
@@ -341,8 +343,10 @@ static void expect_link(struct demo *d, const struct demo_pod *p, const struct d
 	if (strcmp(l->kind, "macvlan") != 0)
 		demo_problem(d, "%s: '%s' is a '%s', not a macvlan", p->name, l->name, l->kind);
 	if (l->mtu != n->mtu)
-		demo_problem(d, "%s: '%s' has MTU %u, its master %u", p->name, l->name, l->mtu,
-			     n->mtu);
+		demo_problem(d,
+			     "%s: '%s' has MTU %u, but its master has "
+			     "%u",
+			     p->name, l->name, l->mtu, n->mtu);
 }
 
 static void expect_nic(struct demo *d, const struct demo_pod *p, size_t nic)
@@ -364,10 +368,12 @@ static void expect_nic(struct demo *d, const struct demo_pod *p, size_t nic)
 	if (nic > 0)
 		table = table_of(&p->facts, &own.ip);
 	if (!table)
-		demo_problem(d, "%s: no rule routes traffic from '%s' by its own table", p->name,
-			     n->pod_if);
+		demo_problem(d,
+			     "%s: no rule selects a routing table for packets from "
+			     "'%s'",
+			     p->name, n->pod_if);
 	else if (!has_default(&p->facts, table, l->index, &n->gateway))
-		demo_problem(d, "%s: table %u has no default route by '%s'", p->name, table,
+		demo_problem(d, "%s: table %u has no default route through '%s'", p->name, table,
 			     n->pod_if);
 }
 
@@ -378,9 +384,9 @@ void demo_facts_expect(struct demo *d, size_t pod)
 	for (size_t i = 0; i < d->n_nics; i++)
 		expect_nic(d, p, i);
 	if (!link_find(p->facts.links, p->facts.n_links, "veth0"))
-		demo_problem(d, "%s: 'veth0', the way to the node, is missing", p->name);
+		demo_problem(d, "%s: 'veth0', the link to the node, is missing", p->name);
 	if (!p->facts.marks)
-		demo_problem(d, "%s: the reply path's marks are missing", p->name);
+		demo_problem(d, "%s: the nf_tables rules that mark replies are missing", p->name);
 }
 
 /*
@@ -428,7 +434,10 @@ static void ask(struct demo_ping *p)
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
 
-/* Whether a datagram is the reply to p: from its target, to its own address. */
+/*
+ * Whether a datagram is the reply to p: sent by the target of p, to the address that p was sent
+ * from.
+ */
 static bool answers(const struct demo_ping *p, const uint8_t *b, size_t n)
 {
 	struct iphdr ip;
@@ -521,7 +530,7 @@ static void add_ping(struct demo *d, size_t pod, size_t nic, const char *to,
 	p->id = htons((uint16_t)(d->n_pings + 1));
 }
 
-/* Targets of a pod: the gateway of each rail, and the other pod on the same rail. */
+/* Adds the pings of a pod: to the gateway of each rail, and to the other pod on the same rail. */
 static void targets(struct demo *d, size_t pod)
 {
 	const struct demo_pod *other = &d->pods[(pod + 1) % DEMO_PODS];

@@ -31,11 +31,13 @@ static const struct opt options[] = {
 	 offsetof(struct demo_options, output), 0, 0},
 	{"keep", 'k', OPT_FLAG, NULL, "keep the pods attached, with their namespaces in /run/netns",
 	 offsetof(struct demo_options, keep), 0, 0},
-	{"clean", 0, OPT_FLAG, NULL, "remove what an earlier run with --keep left behind",
+	{"clean", 0, OPT_FLAG, NULL, "remove the pods and namespaces of an earlier run with --keep",
 	 offsetof(struct demo_options, clean), 0, 0},
 	{0}};
 
-const struct cmd demo_cmds[] = {{NULL, NULL, "attach two pods to eight rails, verify, detach",
+const struct cmd demo_cmds[] = {{NULL, NULL,
+				 "attach two pods to eight rails, verify the result, "
+				 "detach them",
 				 options, 0, 0},
 				{0}};
 
@@ -72,7 +74,7 @@ static void on_signal(int sig)
 	demo_stop = sig;
 }
 
-/* Without SA_RESTART: a wait ends at once and the cleanup runs. */
+/* Without SA_RESTART: a signal interrupts a wait at once, and the cleanup runs. */
 static void catch_signals(void)
 {
 	static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
@@ -157,7 +159,7 @@ static int events(struct demo *d, struct err *e)
 		r = detach(d, i, e);
 	if (r == 0)
 		r = stopped(e);
-	demo_progress(d, "compare with before");
+	demo_progress(d, "compare the state with the one before");
 	return r < 0 ? r : demo_facts_compare(d, e);
 }
 
@@ -196,7 +198,10 @@ static int run(struct demo *d, struct err *e)
 	d->steps = d->opt.keep ? 4 : 7;
 	r = events(d, e);
 	demo_progress(d, NULL);
-	/* Ctrl-C also ends the plugin: its error is a consequence of the stop and not reported. */
+	/*
+	 * Ctrl-C also ends the plugin: its error is a consequence of the signal and is not
+	 * reported.
+	 */
 	if (demo_stop)
 		r = stopped(e);
 	if (r == 0)
@@ -212,7 +217,7 @@ static int clean(struct demo *d, struct err *e)
 	int r = demo_place_clean(d, e);
 
 	if (r >= 0)
-		printf("removed %d objects of an earlier --keep\n", r);
+		printf("removed %d objects of an earlier run with --keep\n", r);
 	return r < 0 ? r : 0;
 }
 
@@ -236,8 +241,8 @@ int demo_main(int argc, char **argv)
 }
 
 /*
- * One CNI call as a container runtime makes it: the program in the node's namespace, CNI_* in
- * its environment, the netconf on stdin, the result on stdout, its exit status.
+ * Calls a CNI plugin as a container runtime does: in the node's namespace, with CNI_* in the
+ * environment and the netconf on stdin; returns stdout and the exit status.
  */
 
 enum { ENV_VARS = 6, OUTPUT_MAX = 1 << 20 };
@@ -287,7 +292,7 @@ static _Noreturn void become_plugin(int node_ns, int in, int out, char *const en
 	_exit(127);
 }
 
-/* Waits for the plugin; a signal that stops the demo ends the plugin too. */
+/* Waits for the plugin; a signal that stops the demo also ends the plugin. */
 static int wait_for(pid_t child, struct demo_call *ret, struct err *e)
 {
 	struct rusage ru;
@@ -342,7 +347,7 @@ static int failed(const char *command, const struct demo_call *c, struct err *e)
 
 static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
 
-/* Command is "ADD" or "DEL". Fails if the plugin could not be run or returned an error. */
+/* command: "ADD" or "DEL". Fails if the plugin cannot be run or returns an error. */
 static int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret,
 		    struct err *e)
 {
@@ -400,7 +405,7 @@ static void subnet_part(struct buf *b, const char *name, size_t nic, int base, i
 }
 
 /*
- * A /27 for each of eight nodes. The demo's node has the first one: the pool whose subnet contains
+ * A /27 for each of eight nodes. The demo's node has the first /27: the pool whose subnet contains
  * the master's address.
  */
 static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
@@ -450,7 +455,10 @@ static void ipam(const struct demo *d, const struct demo_nic *n, struct json_out
 	jo_kstr(o, "pool_dir", path);
 	snprintf(path, sizeof(path), "%s/state", d->dir);
 	jo_kstr(o, "state_dir", path);
-	/* Not this host's own directory of host-local: the demo must not see its addresses. */
+	/*
+	 * A directory of the demo, not the one that host-local uses on this host: the demo must not
+	 * find addresses there.
+	 */
 	snprintf(path, sizeof(path), "%s/host-local", d->dir);
 	jo_kstr(o, "hostlocal_dir", path);
 	jo_kbool(o, "enable_gateway_detection", true);
@@ -479,7 +487,7 @@ static void network(const struct demo *d, const struct demo_nic *n, struct json_
 	jo_end_obj(o);
 }
 
-/* prev: the result of ADD, which a runtime passes to DEL; empty: none. */
+/* prev: the result of ADD, which a runtime passes to DEL; empty: no result. */
 static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;

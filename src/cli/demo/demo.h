@@ -6,9 +6,9 @@
  * `unirail demo`: a node with its rails, a fabric and two pods, all in network namespaces of the
  * demo.
  *
- * 	demo.c		options, sequence, exit status; pools file and netconf; CNI calls as by a runtime
+ * 	demo.c		options, sequence, exit status; pools file and netconf; CNI calls of a runtime
  * 	fabric.c	state directory, namespaces, --keep and --clean; links and addresses
- * 	check.c		ICMP echo through a given NIC; kernel state before and after, and what is expected
+ * 	check.c		ICMP echo through a given NIC; kernel state before and after, and the expected state
  * 	show.c		output as text and JSON
  */
 
@@ -35,12 +35,12 @@ struct demo_options {
 
 /* NIC 0 belongs to the default network, NIC i to rail i-1. */
 struct demo_nic {
-	char name[LINK_NAME_MAX];   /* on the node: "eth0", "rail0" ... */
-	char pod_if[LINK_NAME_MAX]; /* in a pod: "eth0", "net1" ... */
+	char name[LINK_NAME_MAX];   /* name on the node: "eth0", "rail0" ... */
+	char pod_if[LINK_NAME_MAX]; /* name in a pod: "eth0", "net1" ... */
 	char pool[32];		    /* name or pattern, as in the netconf */
 	uint32_t mtu;
-	struct ipnet node;     /* address of the master */
-	struct ipaddr gateway; /* on the fabric */
+	struct ipnet node;     /* the node's address on this NIC */
+	struct ipaddr gateway; /* address of the bridge on the fabric */
 };
 
 /* Kernel state of a namespace. */
@@ -66,7 +66,7 @@ struct demo_ping {
 	const char *to; /* "gateway", "pod-2" */
 	struct ipaddr from, target;
 	int64_t asked; /* time of the last request */
-	int64_t us;    /* -1: no reply */
+	int64_t us;    /* round trip; -1: no reply */
 	int fd;
 	uint16_t id;
 };
@@ -95,7 +95,7 @@ struct demo {
 	size_t n_before[NS_COUNT];
 	char **problems; /* deviations from the expected state */
 	size_t n_problems;
-	size_t n_left; /* of these: left behind after the pods were detached */
+	size_t n_left; /* problems that are state left behind after the pods were detached */
 	int step, steps;
 };
 
@@ -107,7 +107,7 @@ const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */
 /* fabric.c */
 int demo_place_open(struct demo *d, struct err *e);
 void demo_place_close(struct demo *d);
-/* Removes what an earlier --keep left; returns the number of removed items. */
+/* Removes the namespaces and files that an earlier --keep left; returns their number. */
 int demo_place_clean(struct demo *d, struct err *e);
 
 /* fabric.c */
@@ -120,7 +120,7 @@ int demo_ping_all(struct demo *d, struct err *e);
 /* check.c */
 int demo_facts_read(int netns_fd, struct demo_facts *ret, struct err *e);
 void demo_facts_done(struct demo_facts *f);
-/* The first IPv4 address of a link with its prefix length. False: none. */
+/* The first IPv4 address of a link with its prefix length. False: the link has none. */
 bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *ret);
 const char *demo_table_name(uint32_t table, char buf[static 16]);
 char *demo_rule_describe(const struct rule *r);

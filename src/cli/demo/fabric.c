@@ -150,8 +150,8 @@ static int without(int r, const char *kind, const char *option, struct err *e)
 		return r;
 	err_clear(e);
 	return err_kind(e, ERR_UNAVAILABLE, r,
-			"create a %s link: the kernel does not support it: load its module "
-			"(modprobe %s) or build it with %s",
+			"create a %s link: the kernel does not support this type: load its module "
+			"(modprobe %s) or build the kernel with %s",
 			kind, kind, option);
 }
 
@@ -345,7 +345,10 @@ static int pin_ns(struct demo *d, struct err *e)
 		snprintf(d->ns_path[i], sizeof(d->ns_path[i]), KEEP_NS "%s", demo_ns_name(i));
 		r = netns_pin(d->ns[i], d->ns_path[i], e);
 		if (r < 0)
-			return err_wrap(e, r, "keep the namespace of %s", demo_ns_name(i));
+			return err_wrap(e, r,
+					"mount the namespace of %s in "
+					"/run/netns",
+					demo_ns_name(i));
 	}
 	return 0;
 }
@@ -354,7 +357,7 @@ static void name_container(char *ret, size_t size)
 {
 	unsigned char raw[32];
 
-	/* Up to 256 bytes are returned whole (getrandom(2)). */
+	/* getrandom(2) returns requests of up to 256 bytes completely. */
 	if (getrandom(raw, sizeof(raw), 0) < 0)
 		abort();
 	for (size_t i = 0; i < sizeof(raw); i++)
@@ -372,7 +375,10 @@ int demo_place_open(struct demo *d, struct err *e)
 		r = open_dir(d, e);
 	if (r < 0)
 		return r;
-	/* The mount namespace has changed: paths must be resolved in the current one. */
+	/*
+	 * The mount namespace has changed: opens the root again, so that paths are resolved in the
+	 * new mount namespace.
+	 */
 	root_close(&d->root);
 	r = root_open(&d->root, NULL, e);
 	if (r == 0)

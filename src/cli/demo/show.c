@@ -80,7 +80,7 @@ static void show_rules(const struct demo_facts *f)
 	columns_print(&c, stdout);
 }
 
-/* A route to one of the node's addresses: every table has one for each of them. */
+/* A route to one of the node's addresses: every table has a route for each of these addresses. */
 static bool is_to_node(const struct route *r)
 {
 	return r->dst.len == 32 && !r->gw.family;
@@ -114,7 +114,7 @@ static void add_table(struct columns *c, const struct demo_facts *f, uint32_t ta
 	}
 }
 
-/* The lowest table above `after` except the local one; 0: none. */
+/* The lowest table above `after`, except the local table; 0: no such table. */
 static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 {
 	uint32_t least = 0;
@@ -153,7 +153,7 @@ static void put_tables(const struct demo_facts *f, size_t count, struct buf *b)
 
 /*
  * Routes to the node's addresses are usually equal in all tables: prints one line for all tables
- * with the same number of them, at the first of these tables.
+ * that have the same number of these routes, at the first of these tables.
  */
 static void add_node(struct columns *c, const struct demo_facts *f, uint32_t table)
 {

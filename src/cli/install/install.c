@@ -31,30 +31,33 @@ static const struct opt opts[] = {
 	 "directory of CNI plugins, instead of the operand (/opt/cni/bin)", AT(folder)},
 	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (all)", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
-	 "replace files not made by unirail by links, and keep the files under another name",
+	 "rename files that unirail did not install to NAME.before-unirail, and create the links "
+	 "in their place",
 	 AT(replace)},
 	{"keep", 0, OPT_FLAG, NULL,
-	 "leave files not made by unirail in place, create the other links", AT(keep)},
+	 "do not replace files that unirail did not install; create the other links", AT(keep)},
 	{"cni-conf-dir", 0, OPT_STR, "DIR",
-	 "directory in which to generate the CNI configuration for the container runtime, under its "
-	 "path on the node (" CNI_CONFIG_DIR "); without this option none is generated",
+	 "generate the CNI configuration for the container runtime in this directory, which must "
+	 "have the same path in a container as on the node "
+	 "(" CNI_CONFIG_DIR "); without this option none is generated",
 	 AT(conf_dir)},
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
-	 "file name of the generated CNI configuration; it must sort before all other files of the "
-	 "directory; empty: generate none "
-	 "(UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
+	 "file name of the generated CNI configuration, which must sort before all other files of "
+	 "the directory; empty: do not generate it (UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
 	{"socket", 0, OPT_STR, "PATH",
 	 "path of the agent's socket, for the generated CNI configuration (" SOCKET ")",
 	 AT(socket)},
 	{"uninstall", 0, OPT_FLAG, NULL,
-	 "remove what was installed and put back what was kept; with --cni-conf-dir also remove the generated CNI configuration",
+	 "remove the installed files and links and restore the files that they replaced; with "
+	 "--cni-conf-dir also remove the generated CNI configuration",
 	 AT(uninstall)},
 	{"purge", 0, OPT_FLAG, NULL,
 	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
 	 AT(purge)},
 	{"stay", 0, OPT_FLAG, NULL,
-	 "after --uninstall wait for SIGTERM, for a container whose pod is ready when the work is done",
+	 "after --uninstall wait for SIGTERM, for a container whose pod is to be ready when the "
+	 "removal is done",
 	 AT(stay)},
 	{"list", 0, OPT_FLAG, NULL, "print the names of all links, change nothing", AT(list)},
 	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
@@ -180,8 +183,8 @@ static int stage_step(struct swap *s, const struct install_step *step, int self,
 }
 
 /*
- * The record is written first when installing and removed last when uninstalling: after a crash at
- * any point it names everything that may exist.
+ * An installation writes the record first and a removal deletes it last: after a crash at any point
+ * the record names every file that may exist.
  */
 static int carry_out(struct swap *s, const struct install_opts *o, const struct install_facts *f,
 		     const struct install_plan *p, int self, struct err *e)
@@ -201,7 +204,7 @@ static int carry_out(struct swap *s, const struct install_opts *o, const struct 
 	return r < 0 ? r : swap_commit(s, e);
 }
 
-/* Whether the record already has the content that it would have after this call. */
+/* Whether the record on disk already has the content that this call would write. */
 static bool record_is_current(const struct root *r, const char *folder,
 			      const struct install_facts *f, const struct install_plan *p)
 {
@@ -243,13 +246,13 @@ static int act(const struct root *r, const struct install_opts *o, struct swap *
 	else if (n == 0)
 		n = install_plan(f, others(o), p, e);
 	if (n < 0)
-		return err_wrap(e, n, "folder '%s'", o->folder);
+		return err_wrap(e, n, "directory '%s'", o->folder);
 	if (o->dry_run)
 		return 0;
 	if (o->uninstall ? !f->has_record : p->n == 0 && record_is_current(r, o->folder, f, p))
 		return 0;
 	n = carry_out(s, o, f, p, self, e);
-	return n < 0 ? err_wrap(e, n, "folder '%s'", o->folder) : 0;
+	return n < 0 ? err_wrap(e, n, "directory '%s'", o->folder) : 0;
 }
 
 static int report(const struct install_opts *o, const struct install_plan *p,
@@ -263,8 +266,8 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	else
 		say(o, p, node, &b);
 	/*
-	 * The node may have no network configuration yet. This is no error: the agent writes the
-	 * configuration when there is one.
+	 * A node without a network configuration is not an error: the agent generates the file when
+	 * the cluster's network is installed.
 	 */
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
@@ -274,15 +277,15 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	return opt_print(&b) || (p->n_left > 0 && !o->keep);
 }
 
-/* Only if it is empty. */
+/* Removes the directory only if it is empty. */
 static void drop_folder(const struct root *r, const char *folder)
 {
 	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
 }
 
 /*
- * When uninstalling, runs before the links are removed, so that the runtime calls none of them any
- * more; when installing, after all of them exist.
+ * A removal calls this before the links are removed, so that the runtime calls none of them any
+ * more; an installation after all links exist.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
@@ -317,7 +320,7 @@ static int run(const struct install_opts *o, struct err *e)
 	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
 	if (n == 0 && !o->dry_run && !o->uninstall)
 		n = dir_make(&r, o->folder, 0755, e);
-	/* A missing directory has nothing to remove. */
+	/* Without the directory there is nothing to remove. */
 	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
 		n = swap_open(&s, &r, o->folder, e);
 	if (n == 0)
@@ -359,13 +362,16 @@ static int check_config(struct install_opts *o, struct err *e)
 static int check(struct install_opts *o, const char *operand, struct err *e)
 {
 	if (operand && o->folder)
-		return err_set(e, -EINVAL, "unexpected operand '%s' beside --cni-bin-dir", operand);
+		return err_set(e, -EINVAL,
+			       "operand '%s' and --cni-bin-dir both name the "
+			       "directory: use one of them",
+			       operand);
 	if (!o->folder)
 		o->folder = operand ? operand : "/opt/cni/bin";
 	if (o->folder[0] != '/')
 		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->folder);
 	if (o->uninstall && (o->replace || o->keep || o->links))
-		return err_set(e, -EINVAL, "option '--%s' does not go with --uninstall",
+		return err_set(e, -EINVAL, "option '--%s' cannot be used with --uninstall",
 			       o->replace ? "replace"
 			       : o->keep  ? "keep"
 					  : "links");
@@ -413,7 +419,7 @@ int install_main(int argc, char **argv)
 	return 1;
 }
 
-/* From the state of the directory to the plan. Pure. */
+/* Computes the plan from the state of the directory. Pure. */
 
 static bool same(const struct install_thing *a, const struct install_thing *b)
 {
@@ -444,7 +450,7 @@ void install_plan_done(struct install_plan *p)
 	*p = (struct install_plan){0};
 }
 
-/* Names that unirail cannot install, by reason. */
+/* Lists of names that unirail cannot install, one list per reason. */
 struct refusals {
 	struct buf foreign, odd, taken;
 };
@@ -459,11 +465,11 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 {
 	if (same(&n->now, &n->desired))
 		return;
-	/* Does not apply to the binary: the links point to it. */
+	/* The binary is never left: the links point to it. */
 	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_from_unirail(n)) {
 		n->wanted = false;
-		leave(p, xstrdup(n->name), "not made by unirail");
+		leave(p, xstrdup(n->name), "not installed by unirail");
 		return;
 	}
 	if (n->now.have == HAVE_OTHER) {
@@ -484,17 +490,20 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 static int refused(const struct refusals *no, struct err *e)
 {
 	if (no->odd.len)
-		return err_kind(e, ERR_CONF, -EEXIST, "%s is not a file or a link; move it away",
+		return err_kind(e, ERR_CONF, -EEXIST,
+				"%s: neither a file nor a link; move it to "
+				"another directory",
 				buf_span(&no->odd).p);
 	if (no->foreign.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
-				"not made by unirail: %s; --replace keeps each as "
+				"not installed by unirail: %s; --replace renames each to "
 				"NAME" INSTALL_KEPT ", --keep leaves them in place, --links "
 				"selects others",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
-				"another NAME" INSTALL_KEPT " exists already for %s; move it away",
+				"another NAME" INSTALL_KEPT " already exists for %s; move it to "
+				"another directory",
 				buf_span(&no->taken).p);
 	return 0;
 }
@@ -522,8 +531,8 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
 }
 
 /*
- * The name is free or was installed by unirail: the backup is restored if it is the recorded one,
- * otherwise the name is removed.
+ * For a name that is free or was installed by unirail: restores the backup if it has the recorded
+ * digest, otherwise removes the name.
  */
 static void free_name(const struct install_name *n, struct install_plan *p)
 {
@@ -544,7 +553,7 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 	if (n->now.have == HAVE_NOTHING || is_from_unirail(n)) {
 		free_name(n, p);
 	} else if (same(&n->now, &n->noted)) {
-		/* An interrupted removal has restored it already. */
+		/* An interrupted removal has already restored the file. */
 		if (same(&n->kept, &n->noted))
 			step(p, DO_FORGET, n);
 	} else {

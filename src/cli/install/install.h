@@ -4,8 +4,8 @@
 
 /*
  * `unirail install`: reads the state of the directory and the record of the last installation
- * (manifest.c), computes a plan by pure functions (install.c), and carries it out with one swap
- * (swap.h).
+ * (manifest.c), computes a plan by pure functions, and carries it out with one swap (install.c,
+ * swap.h).
  *
  * The record is FOLDER/.unirail-install.json:
  *
@@ -24,11 +24,11 @@
 #define INSTALL_BINARY "unirail"
 #define INSTALL_KEPT   ".before-unirail"
 
-/* What exists under a name. */
+/* The file or link that exists under a name. */
 enum install_have { HAVE_NOTHING, HAVE_FILE, HAVE_LINK, HAVE_OTHER };
 struct install_thing {
 	enum install_have have;
-	char *id; /* SHA-256 of a file, target of a link; otherwise NULL */
+	char *id; /* SHA-256 of a file, target of a link; NULL: neither */
 };
 
 /* The binary, or a link. */
@@ -36,13 +36,12 @@ struct install_name {
 	char *name;
 	bool wanted;		      /* requested by this call */
 	bool recorded;		      /* installed by an earlier call */
-	struct install_thing desired; /* what this call installs */
-	struct install_thing made;    /* what the earlier call installed */
-	struct install_thing was;     /* what was installed before that; an interrupted upgrade may
-	                             * have left it */
+	struct install_thing desired; /* content that this call installs */
+	struct install_thing made;    /* content that the earlier call installed */
+	struct install_thing was;     /* content before that: an interrupted upgrade may leave it */
 	struct install_thing now;     /* what exists */
-	struct install_thing kept;    /* what exists as NAME.before-unirail */
-	struct install_thing noted;   /* what NAME.before-unirail is according to the record */
+	struct install_thing kept;    /* the existing NAME.before-unirail */
+	struct install_thing noted;   /* NAME.before-unirail according to the record */
 };
 
 struct install_facts {
@@ -55,9 +54,9 @@ enum install_do {
 	DO_COPY,    /* copy this program to the name */
 	DO_KEEP,    /* rename the existing file to NAME.before-unirail */
 	DO_LINK,    /* link the name to unirail */
-	DO_RESTORE, /* rename the kept file back */
+	DO_RESTORE, /* rename NAME.before-unirail to the name */
 	DO_REMOVE,  /* remove the name */
-	DO_FORGET,  /* remove the kept file: it was restored already */
+	DO_FORGET,  /* remove NAME.before-unirail: already restored */
 };
 
 struct install_step {
@@ -87,12 +86,12 @@ void install_facts_done(struct install_facts *f);
 char *install_kept_name(const char *name);
 
 /*
- * Fills recorded, made and noted; adds names that occur only in the record. A missing record is no
- * error.
+ * Fills recorded, made and noted; adds names that occur only in the record. A missing record is not
+ * an error.
  */
 int install_record_read(struct install_facts *f, const struct root *r, const char *folder,
 			struct err *e);
-/* Writes the record as it is after the plan. */
+/* Writes the record that is true after the plan was carried out. */
 void install_record_write(const struct install_facts *f, const struct install_plan *p,
 			  struct buf *b);
 
@@ -106,7 +105,7 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
 		 struct err *e);
 void install_plan_done(struct install_plan *p);
 
-/* --- node.c: outside of the directory --- */
+/* --- node.c: files outside of the directory of plugins --- */
 
 struct install_node {
 	const struct root *root;
@@ -114,13 +113,12 @@ struct install_node {
 	const char *socket;		  /* the agent's */
 	bool dry_run;
 	struct buf said;   /* one line per step */
-	struct buf reason; /* reason why the runtime does not use the configuration now; empty: it
-	                  * does */
+	struct buf reason; /* why the runtime does not use the configuration now; empty: it does */
 };
 
 /* Writes the CNI configuration, or removes all generated ones and the device plugin's CDI specifications. Idempotent. */
 int install_node_config(struct install_node *n, bool uninstall, struct err *e);
-/* -EBUSY: an agent runs on this node. */
+/* Fails with -EBUSY if an agent runs on this node. */
 int install_node_is_free(const struct install_node *n, struct err *e);
 /* Removes the agent's socket and the content of its state directories. */
 int install_node_purge(struct install_node *n, struct err *e);

@@ -10,7 +10,7 @@
 #include "cli/install/install.h"
 #include "wire/tls/digest.h"
 
-/* The record of an installation, for the next one and for the removal. */
+/* The record of an installation, which the next installation and the removal read. */
 
 enum { RECORD_VERSION = 1, RECORD_MAX = 1 << 18, SHA_LEN = 64 };
 
@@ -55,7 +55,8 @@ static const struct json_field fields[] = {
 static const struct json_table table = {fields, 0, sizeof(struct record)};
 
 /*
- * Names are opened relative to the directory: one that leads elsewhere was not written by unirail.
+ * Names are opened relative to the directory: refuses a name with a path, which unirail never
+ * writes.
  */
 static int check_name(const char *name, struct err *e)
 {
@@ -80,7 +81,10 @@ static int use_kept(struct install_facts *f, const struct kept *k, struct err *e
 	if (r < 0)
 		return r;
 	if (!k->sha256 == !k->link)
-		return err_kind(e, ERR_CONF, -EINVAL, "kept '%s' wants sha256 or link", k->name);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"kept '%s' has neither sha256 nor "
+				"link",
+				k->name);
 	n = install_name_of(f, k->name);
 	set(&n->noted, k->sha256 ? HAVE_FILE : HAVE_LINK, k->sha256 ? k->sha256 : k->link);
 	return 0;
@@ -140,7 +144,7 @@ int install_record_read(struct install_facts *f, const struct root *r, const cha
 	if (n == 0)
 		n = parse(f, buf_span(&b), e);
 	if (n < 0)
-		return err_wrap(e, n, "record of what was installed, '%s'", path);
+		return err_wrap(e, n, "record of the installation '%s'", path);
 	f->has_record = true;
 	return 0;
 }
@@ -153,7 +157,7 @@ static bool keeps(const struct install_plan *p, const struct install_name *n)
 	return false;
 }
 
-/* The content of NAME.before-unirail after the plan; NULL: unirail keeps none. */
+/* The content of NAME.before-unirail after the plan; NULL: no such file. */
 static const struct install_thing *kept_of(const struct install_name *n,
 					   const struct install_plan *p)
 {

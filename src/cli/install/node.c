@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of an installation outside of the directory of plugins: the runtime's CNI configuration
- * and, on removal, the CDI specifications, which name the binary as a hook, and the agent's socket and state.
+ * The parts of an installation outside of the directory of plugins: the runtime's CNI
+ * configuration. A removal also deletes the CDI specifications, which name the binary as a hook,
+ * and with --purge the agent's socket and state.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,8 +22,8 @@
 enum { DEPTH_MAX = 16, CDI_TEXT_MAX = 4 << 20 };
 
 /*
- * State directories, written by the agent and the CNI plugins; the directories themselves may be
- * mounts.
+ * State directories of the agent and the CNI plugins. Only their content is removed: the
+ * directories may be mounts.
  */
 static const char *const state[] = {"/var/lib/unirail", "/run/unirail"};
 
@@ -85,7 +86,7 @@ static int remove_cdi(struct install_node *n, struct err *e)
 	size_t count = 0;
 	int r = 0;
 
-	/* Without the directory there is nothing to remove. */
+	/* A missing directory is not an error: there is nothing to remove. */
 	if (dir_list(n->root, RESOURCE_CDI_DIR, &names, &count, NULL) < 0)
 		return 0;
 	for (size_t i = 0; r == 0 && i < count; i++) {
@@ -187,10 +188,10 @@ static int purge_folder(struct install_node *n, const char *path, struct err *e)
 		return 0;
 	}
 	r = empty(fd, 0, e);
-	return r < 0 ? err_wrap(e, r, "folder '%s'", path) : 0;
+	return r < 0 ? err_wrap(e, r, "directory '%s'", path) : 0;
 }
 
-/* What the agent published beside its socket (agent/cluster/network.h). */
+/* A file that the agent publishes beside its socket (agent/cluster/network.h). */
 static int purge_published(struct install_node *n, struct err *e)
 {
 	const char *slash = strrchr(n->socket, '/');
@@ -205,7 +206,7 @@ static int purge_published(struct install_node *n, struct err *e)
 		return 0;
 	r = purge_folder(n, path, e);
 	if (r == 0 && !n->dry_run)
-		unlinkat(fd, "public", AT_REMOVEDIR); /* a mount stays */
+		unlinkat(fd, "public", AT_REMOVEDIR); /* EBUSY: a mount stays */
 	return r;
 }
 

@@ -240,14 +240,16 @@ static void roll_back(struct swap *s, struct err *e)
 		int r = op->done ? put_back(s, op) : 0;
 
 		if (r < 0) {
-			err_wrap(e, r, "'%s' could not be restored (%s), its content is in '%s'",
+			err_wrap(e, r,
+				 "'%s' could not be restored (%s): rename '%s', which has "
+				 "its content",
 				 op->name, errno_text(r), op->old[0] ? op->old : "nowhere");
 			op->old[0] = '\0'; /* so swap_close leaves it */
 		}
 	}
 }
 
-/* Gives each file that changes a second name; makes these names and the new files durable. */
+/* Gives each file that changes a second name, and syncs the directory. */
 static int prepare(struct swap *s, struct err *e)
 {
 	int r = 0;
@@ -262,9 +264,9 @@ static int prepare(struct swap *s, struct err *e)
 }
 
 /*
- * Another process may have read the old target of a link just before the link changed and be about
- * to open it. Waits before the target is removed, long enough for a process that was preempted in
- * between.
+ * A process that read the old target of a link just before the change may open that target
+ * afterwards. Waits before the target is removed, long enough for a process that was preempted
+ * between both.
  */
 static void let_walkers_pass(void)
 {

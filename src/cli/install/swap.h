@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_INSTALL_SWAP_H
 
 /*
- * Changes several names of one directory together. New content is first written to temporary files
- * (where a full disk shows), and existing files get a second name; then each name changes by one
+ * Changes several names of one directory together. New content is first written to temporary files,
+ * so a full disk fails here, and existing files get a second name; then each name changes by one
  * rename, in the order requested. If one fails, the previous ones are restored by renames, which
  * need no disk space. A process that opens a name finds the old or the new file, never none.
  *
@@ -28,13 +28,13 @@ struct swap {
 
 /* Also removes temporary files of an interrupted swap (".unirail-swap.xxxxxxxx.tmp"). */
 int swap_open(struct swap *s, const struct root *r, const char *folder, struct err *e);
-void swap_close(struct swap *s); /* without a commit nothing has changed */
+void swap_close(struct swap *s); /* without a commit no name changes */
 #define auto_swap __attribute__((cleanup(swap_close)))
 
 int swap_copy(struct swap *s, const char *name, int from, mode_t mode, struct err *e);
 int swap_text(struct swap *s, const char *name, struct span text, mode_t mode, struct err *e);
 int swap_link(struct swap *s, const char *name, const char *target, struct err *e);
-/* `name` becomes a second name of the file or link that `other` is now. */
+/* `name` becomes a second name of the file or link `other`. */
 int swap_same(struct swap *s, const char *name, const char *other, struct err *e);
 void swap_drop(struct swap *s, const char *name);
 int swap_commit(struct swap *s, struct err *e);

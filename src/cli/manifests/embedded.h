@@ -21,12 +21,15 @@ void embedded_open(struct embedded *d);
 void embedded_done(struct embedded *d);
 #define auto_embedded __attribute__((cleanup(embedded_done)))
 
-/* NULL: there is no such file. */
+/* The text of a file; NULL: there is no such file. */
 const char *embedded_text(const struct embedded *d, const char *name);
-/* The files in the order of their names: the one after `name`, or the first; NULL at the end. */
+/*
+ * The name of the file after `name` in alphabetical order; `name` NULL: the first file. Returns
+ * NULL at the end.
+ */
 const char *embedded_next(const struct embedded *d, const char *name);
 
-/* Unpacks n bytes into at most `size`. Returns how many, or -EBADMSG. */
+/* Unpacks n bytes into a buffer of `size` bytes. Returns the unpacked length, or -EBADMSG. */
 long embedded_unpack(const unsigned char *p, size_t n, char *to, size_t size);
 
 #endif

@@ -26,8 +26,8 @@ static const struct opt opts[] = {
 	 "one has precedence",
 	 offsetof(struct manifests_opts, files), 0, 0},
 	{"set", 0, OPT_STRS, "PATH=VALUE[,...]",
-	 "values, with precedence over files: ipam.enableIPv6=false, a list={a,b}; may be given "
-	 "several times",
+	 "values, with precedence over files: ipam.enableIPv6=false, or PATH={a,b} for a list; may "
+	 "be given several times",
 	 offsetof(struct manifests_opts, set), 0, 0},
 	{"namespace", 'n', OPT_STR, "NAME", "namespace of the objects (unirail)",
 	 offsetof(struct manifests_opts, ns), 0, 0},
@@ -69,7 +69,7 @@ int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
 	return r;
 }
 
-/* A label of DNS. */
+/* Whether a name is a DNS label. */
 int manifests_check_namespace(const char *ns, struct err *e)
 {
 	size_t n = strlen(ns);
@@ -78,7 +78,7 @@ int manifests_check_namespace(const char *ns, struct err *e)
 	    ns[0] != '-' && ns[n - 1] != '-')
 		return 0;
 	return err_set(e, -EINVAL,
-		       "namespace '%s': wants lower-case letters, digits and '-', 63 at most", ns);
+		       "namespace '%s': expected up to 63 lower-case letters, digits and '-'", ns);
 }
 
 int manifests_render(const struct json_tree *tree, const char *ns, struct buf *out,

@@ -13,10 +13,13 @@ extern const struct cmd manifests_cmds[];
 /* Adds values of files ("-": standard input), then those of --set. */
 int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
 		     struct json_tree *values, struct err *e);
-/* Checks the values and appends the documents to *out, lines about values to *notes (cli/manifests/render.h). */
+/*
+ * Checks the values, appends the documents to *out and messages about values to *notes
+ * (cli/manifests/render.h).
+ */
 int manifests_render(const struct json_tree *values, const char *ns, struct buf *out,
 		     struct buf *notes, struct err *e);
-/* A label of DNS. */
+/* Whether a name is a DNS label. */
 int manifests_check_namespace(const char *ns, struct err *e);
 
 #endif

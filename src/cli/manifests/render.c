@@ -11,7 +11,7 @@
 
 enum { MANIFESTS_MAX = 64, NAME_MAX_LEN = 64 };
 
-/* A rule that applies, and its value. */
+/* A rule that applies, and the value for it. */
 struct change {
 	const struct json *rule, *value;
 };
@@ -44,7 +44,7 @@ static const char *string(const struct json *obj, const char *key)
 
 /* --- text --- */
 
-/* `put` in the place of each `find`. */
+/* Replaces each `find` by `put`. */
 static void replace(struct buf *text, const char *find, const char *put)
 {
 	const char *at = text->p, *next;
@@ -70,7 +70,7 @@ static void put_json(struct buf *b, const struct json *v)
 	jo_val(&o, v, true);
 }
 
-/* "%{key}", "%{key:}" and "%{base:}" of a value, as rules.yaml documents them. */
+/* Expands "%{key}", "%{key:}" and "%{base:}" with members of the value, as rules.yaml documents. */
 static void fill_member(struct buf *b, struct span key, const struct json *value)
 {
 	bool plain = key.n && key.p[key.n - 1] == ':';
@@ -91,7 +91,7 @@ static void fill_member(struct buf *b, struct span key, const struct json *value
 	}
 }
 
-/* `plain`: a string stands there as it is, and not as JSON. */
+/* plain: a string value is inserted without quotes, not as JSON. */
 static void fill(struct buf *b, const char *text, const struct json *value, bool plain)
 {
 	for (const char *end; *text; text++) {
@@ -226,7 +226,7 @@ static void add_setting(struct manifest *m, const char *setting, const struct js
 			put_json(&line, value);
 		buf_printf(&line, "%s\n", string(rule, "unit"));
 	}
-	/* Two rules may give the same line. */
+	/* Two rules may add the same line: adds it once. */
 	if (!strstr(m->text.p, line.p + sizeof(anchor) - 1))
 		replace(&m->text, anchor, line.p);
 }
@@ -236,7 +236,7 @@ static int compare_members(const void *a, const void *b)
 	return strcmp(((const struct json_member *)a)->key, ((const struct json_member *)b)->key);
 }
 
-/* The members of an object as items {key, value}, in the order of their keys. */
+/* Expands the text once for each member of an object, as {key, value}, in the order of the keys. */
 static void fill_pairs(struct buf *b, const char *text, const struct json *value)
 {
 	struct json_walk w = json_walk_start(value);
@@ -306,7 +306,7 @@ static const char *image_part(const struct render *r, const char *path, const ch
 {
 	const char *s = json_string(values_get(r->values, path));
 
-	/* An empty tag is the default one, as in other charts. */
+	/* An empty tag means the default tag, as in other charts. */
 	return s && *s ? s : fallback;
 }
 
@@ -330,7 +330,10 @@ static void set_namespace(const struct render *r, const struct json *rules, stru
 	auto_free char *own = xasprintf("kind: Namespace\nmetadata:\n  name: %s\n", r->ns);
 	const struct json *change;
 
-	/* One namespace for all; the chart leaves it to `helm install --create-namespace`. */
+	/*
+	 * Puts all objects into one namespace and keeps only its Namespace object, which the chart
+	 * leaves to `helm install --create-namespace`.
+	 */
 	replace(&m->text, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: unirail-host\n---\n",
 		"");
 	replace(&m->text, "kind: Namespace\nmetadata:\n  name: unirail\n", own);

@@ -66,7 +66,7 @@ static struct json_tree *scalar_of(const char *text)
 		if (json_parse(&d, span_of(text), PATH_MAX_LEN, NULL) == 0)
 			return json_tree_of(json_root(d));
 	}
-	/* A list of one text is the shortest way to a tree of it. */
+	/* A tree has no constructor for a string: puts it into an object and takes it out again. */
 	struct json_tree *list = json_tree_new(JSON_OBJECT), *ret;
 
 	json_tree_put_text(list, "v", text);
@@ -75,7 +75,10 @@ static struct json_tree *scalar_of(const char *text)
 	return ret;
 }
 
-/* Appends *at up to one of the `stops`, without the backslashes; returns the stop, 0 at the end. */
+/*
+ * Sets b to the text from *at up to one of the characters `stops`, without backslashes; returns
+ * that character, 0 at the end.
+ */
 static char word(const char **at, const char *stops, struct buf *b)
 {
 	buf_reset(b);
@@ -116,7 +119,10 @@ static struct json_tree *member_array(struct json_tree *t, const char *key)
 	return json_tree_member(t, key);
 }
 
-/* The object that is item i of a list; a new one at its end. NULL: i is beyond the end. */
+/*
+ * Returns item i of a list, an object; appends it if i is the length of the list. NULL: i is
+ * larger, or the item is not an object.
+ */
 static struct json_tree *item_object(struct json_tree *list, int64_t i)
 {
 	struct json_tree *item = json_tree_first(list);
@@ -133,7 +139,7 @@ static struct json_tree *item_object(struct json_tree *list, int64_t i)
 	return json_tree_kind(item) == JSON_OBJECT ? item : NULL;
 }
 
-/* After "key[": the item's object, with *at after "]." */
+/* *at is after "key[": returns the object of that item, and sets *at after "]." */
 static struct json_tree *enter_item(struct json_tree *t, const char *key, const char **at,
 				    struct buf *b)
 {
@@ -159,7 +165,9 @@ static int set_one(struct json_tree *t, const char **at, struct err *e)
 		auto_free char *key = xstrdup(b.p ? b.p : "");
 
 		if (!*key || !stop || stop == ',')
-			return err_set(e, -EINVAL, "wants path=value, as in ipam.enableIPv6=false");
+			return err_set(e, -EINVAL,
+				       "expected path=value, such as "
+				       "ipam.enableIPv6=false");
 		if (stop == '.') {
 			++*at;
 			t = json_tree_member_object(t, key);
@@ -176,7 +184,7 @@ static int set_one(struct json_tree *t, const char **at, struct err *e)
 	return err_set(
 		e, -EINVAL,
 		"the path is too deep, leads through a value that is not an object, or skips an "
-		"item of a list; wants a.b=value or a.list[0].b=value");
+		"item of a list: expected a.b=value or a.list[0].b=value");
 }
 
 int values_add_set(struct json_tree *into, const char *text, struct err *e)
@@ -211,7 +219,7 @@ const struct json *values_get(const struct json *values, const char *path)
 	return json_kind(values) == JSON_NULL ? NULL : values;
 }
 
-/* Whether a text can stand in YAML and in a line of settings without quotes. */
+/* Whether YAML and a settings file accept the text without quotes. */
 static bool values_plain(const char *text)
 {
 	static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -221,7 +229,7 @@ static bool values_plain(const char *text)
 	return strspn(text, chars) == n && (!n || text[n - 1] != ':');
 }
 
-/* A rule by its path; sorted. */
+/* A rule and its path. Rules are sorted by path. */
 struct known {
 	const char *path;
 	const struct json *rule;
@@ -238,13 +246,16 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct known *)a)->path, ((const struct known *)b)->path);
 }
 
-/* The first rule whose path is not before `path`. */
+/* The index of the first rule whose path does not sort before `path`. */
 static size_t lower_bound(const struct check *c, const char *path)
 {
 	return LOWER_BOUND(i, c->n, strcmp(c->v[i].path, path) < 0);
 }
 
-/* `place` is the path of the key that is unknown: the most similar key of the same object. */
+/*
+ * Reports the unknown key whose path is `place`, and suggests the most similar key of the same
+ * object.
+ */
 static int unknown_key(const struct check *c, const char *place, struct err *e)
 {
 	const char *dot = strrchr(place, '.'), *name = dot ? dot + 1 : place, *near;
@@ -288,7 +299,10 @@ static int wants_type(const struct json *v, const char *type, const char *place,
 	return kind == JSON_ARRAY ? 0 : json_wants(v, place, "a list", e);
 }
 
-/* The members of an item of a list, by `keys` of a rule: {member: type, or an object of the same}. */
+/*
+ * Checks the members of an item of a list by `keys` of a rule: {member: type}, or {member: {member:
+ * type}} for nested objects.
+ */
 static int check_members(const struct json *v, const struct json *keys, const char *place,
 			 struct err *e)
 {
@@ -323,7 +337,7 @@ static int check_items(const struct json *v, const struct json *rule, const char
 
 	for (size_t i = 0; (item = json_walk_next(&w, NULL)); i++) {
 		auto_free char *at = xasprintf("%s[%zu]", place, i);
-		/* Null is a value's default, but no item of a list. */
+		/* A value may be null, which means its default; an item of a list may not. */
 		int r = json_kind(item) == JSON_NULL
 				? json_wants(item, at, texts ? "a text" : "an object", e)
 				: wants_type(item, texts ? "string" : "object", at, e);
@@ -338,8 +352,8 @@ static int check_items(const struct json *v, const struct json *rule, const char
 
 			if (!name || !*name || !values_plain(name) || strpbrk(name, "/:+="))
 				r = err_kind(e, ERR_CONF, -EINVAL,
-					     "%s.%s is missing or invalid, wants letters, digits, "
-					     "'.', '_' and '-'",
+					     "%s.%s is missing or invalid: expected letters, "
+					     "digits, '.', '_' and '-'",
 					     at, need);
 		}
 		if (r < 0)
@@ -359,7 +373,9 @@ static int check_string(const char *text, const struct json *v, const struct jso
 	if (!values_plain(text))
 		return json_wants(v, place, "letters, digits and ._/+=-:", e);
 	if (like && strncmp(text, like, prefix) != 0 && !json_same(v, json_get(rule, "d"))) {
-		auto_free char *what = xasprintf("a text that begins with %.*s", (int)prefix, like);
+		auto_free char *what = xasprintf("a string that begins with "
+						 "%.*s",
+						 (int)prefix, like);
 
 		return json_wants(v, place, what, e);
 	}
@@ -408,7 +424,7 @@ static int check_one(const struct json *v, const struct json *rule, const char *
 	const char *type;
 	int r;
 
-	/* Refused by the renderer, all in one message. */
+	/* The renderer refuses renamed values, all of them in one message. */
 	if (json_get(rule, "now"))
 		return 0;
 	type = json_string(json_get(rule, "t"));
@@ -449,7 +465,7 @@ static int check_object(const struct check *c, const struct json *obj, const cha
 		size_t i = lower_bound(c, path);
 		int r;
 
-		/* A dot in a key would name another value. */
+		/* A key with a dot would be taken for the path of another value. */
 		if (strchr(key, '.')) {
 			r = unknown_key(c, path, c->e);
 		} else if (i < c->n && strcmp(c->v[i].path, path) == 0) {

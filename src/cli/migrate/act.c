@@ -30,7 +30,7 @@ static int patch(const struct migrate_act *x, const struct kube_kind *kind, cons
 			       NULL, e);
 }
 
-/* One that does not exist is deleted. */
+/* An object that does not exist counts as deleted. */
 static int delete (const struct migrate_act *x, const struct kube_kind *kind, const char *ns,
 		   const char *name, struct err *e)
 {
@@ -57,7 +57,7 @@ static int get(const struct migrate_act *x, const struct kube_kind *kind, const 
 
 /* --- waiting --- */
 
-/* 1: observed; 0: not yet, with the reason in *e. */
+/* Returns 1 if the state was observed, 0 if not yet, with the reason in *e. */
 typedef int (*observe_fn)(const struct migrate_act *x, void *arg, struct err *e);
 
 static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn, void *arg,
@@ -79,19 +79,19 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 		}
 		if (now_mono_ms() > end)
 			return err_kind(e, ERR_AGAIN, -ETIMEDOUT,
-					"%s: not within %lld s (--wait): %s", what,
+					"%s: timeout after %lld s (--wait): %s", what,
 					(long long)x->wait_ms / 1000, why.text);
 		nanosleep(&pause, NULL);
 	}
 }
 
-/* Pods of a DaemonSet or Deployment. */
+/* Counts of the pods of a DaemonSet or Deployment. */
 struct pods {
-	const char *ns, *owner, *node; /* node NULL: all */
-	const struct json *labels;     /* matchLabels of an original; NULL: all */
+	const char *ns, *owner, *node; /* node NULL: all nodes */
+	const struct json *labels;     /* matchLabels of an original; NULL: any labels */
 	bool deployment, original;
 	size_t n, ready;
-	char why[512]; /* of one that is not ready */
+	char why[512]; /* reason of a pod that is not ready */
 };
 
 static void explain(struct pods *p, const struct json *pod)
@@ -167,7 +167,10 @@ static int have_ended(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : !p->n;
 }
 
-/* The agent's reason, which it reports as an event of the Node. Without a permission for events there is none. */
+/*
+ * Adds the reason that the agent reports as an event of the Node; without a permission to read
+ * events it is missing.
+ */
 static void explain_node(const struct migrate_act *x, struct pods *p)
 {
 	auto_free char *fields = xasprintf(
@@ -200,7 +203,7 @@ static int are_ready(const struct migrate_act *x, void *arg, struct err *e)
 		explain_node(x, p);
 	if (r == 0 && !p->ready)
 		err_set(e, -EAGAIN, "%s of '%s/%s'%s%s is ready%s",
-			p->n ? "no pod" : "there is no pod, and so none", p->ns, p->owner,
+			p->n ? "no pod" : "there is no pod, so none", p->ns, p->owner,
 			p->node ? " on " : "", p->node ? p->node : "", p->why);
 	return r < 0 ? r : p->ready > 0;
 }
@@ -263,7 +266,7 @@ static int are_recorded(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* What Spiderpool reads: status.allocatedIPs has every address. */
+/* Whether status.allocatedIPs, which Spiderpool reads, has every address. */
 static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 {
 	auto_migrate struct migrate_cluster now = {0};
@@ -285,12 +288,12 @@ static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 			ip_str(&a->ip, text), a->ns, a->pod, a->pool,
 			now.controller_ready
 				? " (the controller's setting max-allocated-ips limits them)"
-				: ": unirail's controller is not ready, which writes it");
+				: ": unirail's controller, which writes it, is not ready");
 	}
 	return 1;
 }
 
-/* Returns whether the pod that had the address is gone. */
+/* Returns 1 if the pod of the address was deleted, 0 if it exists. */
 static int is_gone(const struct migrate_act *x, const struct migrate_address *a, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
@@ -422,7 +425,7 @@ static int patch_hooks(const struct migrate_act *x, const struct migrate_step *s
 static int install(const struct migrate_act *x, struct err *e)
 {
 	struct pods p = {.ns = x->c->ns, .owner = "unirail-controller", .deployment = true};
-	int r = save(x, e); /* the values of this call, for undo */
+	int r = save(x, e); /* saves the values of this call, for undo */
 
 	if (r == 0)
 		r = migrate_objects_create(x->api, x->values, x->c->ns, e);
@@ -463,7 +466,7 @@ static int take_node(const struct migrate_act *x, const struct migrate_node *nod
 	return r;
 }
 
-/* --- steps back --- */
+/* --- steps of undo --- */
 
 static int end_controller(const struct migrate_act *x, struct err *e)
 {
@@ -472,7 +475,7 @@ static int end_controller(const struct migrate_act *x, struct err *e)
 
 	if (r == 0)
 		r = wait_for(x, "unirail's controller ends", have_ended, &p, e);
-	/* No controller answers them any more. */
+	/* Webhooks without a controller would refuse every request. */
 	if (r == 0)
 		r = delete (x, &migrate_mutating, NULL, p.owner, e);
 	if (r == 0)
@@ -497,7 +500,7 @@ static int return_node(const struct migrate_act *x, const struct migrate_node *n
 	return r;
 }
 
-/* The controller of the kind has seen the change, and the pods that it wants are ready. */
+/* Whether the kind's controller has observed the change, and all requested pods are ready. */
 static int is_rolled_out(const struct migrate_act *x, void *arg, struct err *e)
 {
 	const struct migrate_workload *w = arg;

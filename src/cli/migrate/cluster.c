@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects of the API server as plain structs. */
+/* Converts objects of the API server to plain structs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,9 @@ static const char *keep(struct migrate_cluster *c, const char *text)
 
 /* --- workloads --- */
 
-/* "registry/team/program:v1@sha256:..." has the last component `program`. */
+/*
+ * Whether the last component of an image is `program`, as in "registry/team/program:v1@sha256:...".
+ */
 static bool runs(const struct json *template, const char *program)
 {
 	struct json_walk w = json_walk_start(migrate_at(template, "spec", "containers", NULL));
@@ -76,7 +78,7 @@ static bool selects_never(const struct json *template)
 		      "never") == 0;
 }
 
-/* Every term must have it: terms are alternatives. */
+/* Every term must have the condition: terms are alternatives. */
 static bool is_excluded(const struct json *template)
 {
 	struct json_walk terms = json_walk_start(migrate_at(
@@ -196,7 +198,7 @@ static void add_pod(struct migrate_cluster *c, const struct json *object)
 	const struct json *condition_of;
 	struct migrate_pod *x;
 
-	/* Of other pods nothing is needed. */
+	/* Other pods are ignored. */
 	if (strcmp(kind, "DaemonSet") != 0 && strcmp(kind, "ReplicaSet") != 0)
 		return;
 	x = &VEC_PUSH(c->pods, c->n_pods);
@@ -329,7 +331,7 @@ static void add_network(struct migrate_cluster *c, const struct json *object)
 						 migrate_text(json_get(v, "spec"), "config")};
 }
 
-/* The definitions that unirail shares with other programs, and its own. */
+/* The definitions that unirail shares with other programs, and SpiderIPBlock. */
 static bool is_shared(const struct json *definition)
 {
 	const char *group = migrate_text(json_get(definition, "spec"), "group");
@@ -338,7 +340,7 @@ static bool is_shared(const struct json *definition)
 	       strcmp(group, "k8s.cni.cncf.io") == 0 || strcmp(group, "unirail.io") == 0;
 }
 
-/* The schemas of definitions are deeper than a document may be, and of no use here. */
+/* Leaves out the schemas of definitions: they are not needed, and deeper than a document may be. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *notes = migrate_at(object, "metadata", "annotations", NULL);
@@ -418,7 +420,7 @@ static bool recorded(const struct migrate_cluster *c, const struct migrate_addre
 	return c->n_records && bsearch(&key, c->records, c->n_records, sizeof(key), by_address);
 }
 
-/* "NAME-HASH" is a ReplicaSet of Deployment NAME. */
+/* Whether a pod's owner is the Deployment NAME, by its ReplicaSet "NAME-HASH". */
 static bool owns(const struct migrate_workload *x, const struct migrate_pod *p)
 {
 	size_t n = strlen(x->name);

@@ -70,7 +70,8 @@ struct options {
 static const struct opt plan_opts[] = {ACCESS,
 				       VALUES,
 				       {"node", 0, OPT_STRS, "NODE",
-					"only this node's step; may be given several times",
+					"show only the step of this node; may be given several "
+					"times",
 					AT(only)},
 				       OUTPUT,
 				       {0}};
@@ -81,7 +82,7 @@ static const struct opt values_opts[] = {ACCESS, VALUES, {0}};
 	 0,                                                                                        \
 	 OPT_DUR,                                                                                  \
 	 "TIME",                                                                                   \
-	 "maximum time for the result of a step (5m)",                                             \
+	 "maximum time to wait for the result of a step (5m)",                                     \
 	 offsetof(struct options, wait_ms),                                                        \
 	 1,                                                                                        \
 	 24 * 3600 * 1000},                                                                        \
@@ -92,20 +93,27 @@ static const struct opt apply_opts[] = {
 	ACCESS,
 	VALUES,
 	{"node", 0, OPT_STRS, "NODE",
-	 "only this node; the others wait for a later call; may be given several times", AT(only)},
+	 "migrate only this node, other nodes by a later call; may be given several "
+	 "times",
+	 AT(only)},
 	CHANGE,
 	{0}};
 static const struct opt undo_opts[] = {ACCESS, CHANGE, {0}};
 
 const struct cmd migrate_cmds[] = {
 	{"plan", NULL,
-	 "the steps of the migration; changes nothing, exit status 3 if there are any", plan_opts,
-	 0, 0},
-	{"apply", NULL, "carry out these steps, with a journal in the cluster", apply_opts, 0, 0},
-	{"undo", NULL, "return to the originals as they were", undo_opts, 0, 0},
+	 "show the steps of the migration, change nothing; exit status 3 if there are "
+	 "any",
+	 plan_opts, 0, 0},
+	{"apply", NULL,
+	 "carry out these steps, and record the originals' state in a "
+	 "ConfigMap",
+	 apply_opts, 0, 0},
+	{"undo", NULL, "undo the migration: restore the originals", undo_opts, 0, 0},
 	{"values", NULL,
-	 "the originals' settings as values of the chart and of 'unirail manifests'", values_opts,
-	 0, 0},
+	 "print the originals' settings as values of the chart and of 'unirail "
+	 "manifests'",
+	 values_opts, 0, 0},
 	{0},
 };
 
@@ -121,7 +129,7 @@ static void print_lines(const char *title, const struct migrate_lines *l)
 
 static void print_text(const struct migrate_plan *p, const struct buf *notes)
 {
-	print_lines("Prevents it", &p->problems);
+	print_lines("Problems that prevent the migration", &p->problems);
 	print_lines("Warnings", &p->warnings);
 	for (struct span rest = buf_span(notes), line; span_cut(&rest, '\n', &line);)
 		if (line.n)
@@ -137,7 +145,7 @@ static void print_text(const struct migrate_plan *p, const struct buf *notes)
 	}
 	if (!p->n)
 		printf("There is nothing to do.\n");
-	print_lines("What remains afterwards, once no undo is wanted", &p->remains);
+	print_lines("Commands to run afterwards, when no undo is needed any more", &p->remains);
 }
 
 static void json_lines(struct json_out *j, const char *key, const struct migrate_lines *l)
@@ -204,7 +212,7 @@ static int check_values(const struct json_tree *values, const char *ns, struct b
 	return manifests_render(values, ns, &out, notes, e);
 }
 
-/* Values with which agents run on nodes that were taken over. */
+/* Values with which agents run only on migrated nodes. */
 static void add_selector(struct json_tree *values)
 {
 	struct json_tree *agent = json_tree_member_object(values, "spiderpoolAgent");
@@ -219,7 +227,7 @@ static int prevented(const struct migrate_plan *p, struct err *e)
 	return err_set(e, -EPERM, "%s", p->problems.v[p->problems.n - 1]);
 }
 
-/* What is done is not known beforehand: the plan of what is left must be empty then. */
+/* Shows the plan (--dry-run) or carries it out, unless it has problems. */
 static int carry_out(const struct options *o, const struct migrate_act *x,
 		     const struct migrate_plan *p, struct err *e)
 {
@@ -240,7 +248,7 @@ static int carry_out(const struct options *o, const struct migrate_act *x,
 		return r;
 	if (!p->n)
 		printf("There is nothing to do.\n");
-	print_lines("What remains, once no undo is wanted", &p->remains);
+	print_lines("Commands to run when no undo is needed any more", &p->remains);
 	return fflush(stdout) ? 1 : 0;
 }
 

@@ -3,14 +3,16 @@
 #define UNIRAIL_CLI_MIGRATE_MIGRATE_H
 
 /*
- * `unirail migrate`: from Spiderpool, Multus and their device plugins to unirail, while pods run, and back.
+ * `unirail migrate`: migrates a cluster from Spiderpool, Multus and their device plugins to
+ * unirail, while pods run, and back.
  *
- * Observe: cluster.c turns the objects of the API server into struct migrate_cluster, observe.c lists them. Decide: plan.c
- * compares that with the goal; the result is a list of steps, and what prevents them. Act: act.c carries the steps out.
- * The state is in the cluster, so any command may be killed and repeated, also from another machine: a step whose result
- * is observed is not in the plan. What cannot be observed any more is in the journal, the ConfigMap MIGRATE_JOURNAL in
- * unirail's namespace, which is written before the first change: affinity, replicas and webhooks of the originals, the
- * nodes, and the annotations that pools had.
+ * Observe: cluster.c turns the objects of the API server into struct migrate_cluster, observe.c
+ * lists them. Decide: plan.c compares that with the goal; the result is a list of steps, and of
+ * problems that prevent them. Act: act.c carries the steps out. The state is in the cluster, so any
+ * command may be killed and repeated, also from another machine: a step whose result is observed is
+ * not in the plan. State that cannot be observed after a change is in the journal, the ConfigMap
+ * MIGRATE_JOURNAL in unirail's namespace, which is written before the first change: affinity,
+ * replicas and webhooks of the originals, the nodes, and the annotations that pools had.
  *
  * Order of `apply`, and the reasons:
  *
@@ -18,27 +20,31 @@
  *	webhooks	of Spiderpool: their failurePolicy is Fail, so without a controller they refuse pools and pods
  *	controllers	of Spiderpool to 0 replicas: two controllers would reconcile the same objects, on the same ports
  *	exclude		DaemonSets of Multus and of the device plugins leave a node that has the label MIGRATE_LABEL
- *	addresses	Spiderpool's agents end on every node: they and unirail's would allocate the same addresses. Until
+ *	addresses	Spiderpool's agents end on every node: both agents would allocate the same addresses. Until
  *			its turn, a node creates no pods with addresses of pools (the kubelet retries); running pods need no agent
  *	install		unirail's objects. The controller keeps the records of Spiderpool's addresses in an annotation; then
  *			every address that a running pod had must be recorded
  *	node		one by one: label "stopping", the originals' pods end; label "yes", unirail's agent becomes ready,
  *			and the SpiderEndpoints of the node's pods are as before
  *
- * `undo` in the reverse order: unirail's agents end, status.allocatedIPs must name the addresses of all pods, the
- * controller ends, node by node unirail's files are removed and Multus and the device plugins return, then Spiderpool's
- * agents, controllers and webhooks. Pools, endpoints, blocks, definitions and the namespace stay.
+ * `undo` has the reverse order: unirail's agents end, status.allocatedIPs must name the addresses
+ * of all pods, the controller ends, node by node unirail's files are removed and Multus and the
+ * device plugins return, then Spiderpool's agents, controllers and webhooks. Pools, endpoints,
+ * blocks, definitions and the namespace stay.
  */
 
 #include "base/ip.h"
 #include "wire/json/tree.h"
 
 #define MIGRATE_JOURNAL "unirail-migration"
-#define MIGRATE_LABEL	"unirail.io/migrated" /* of nodes: "stopping", "yes" */
+#define MIGRATE_LABEL	"unirail.io/migrated" /* label of nodes: "stopping", "yes" */
 #define MIGRATE_FILES                                                                              \
-	"unirail.io/uninstall" /* of nodes: deploy/uninstall removes unirail's files */
+	"unirail.io/uninstall" /* label of nodes: deploy/uninstall removes unirail's files */
 
-/* The second: addresses in the journal, which must fit into a ConfigMap. */
+/*
+ * MIGRATE_UNRECORDED_MAX: maximum number of addresses in the journal, which must fit into a
+ * ConfigMap.
+ */
 enum { MIGRATE_TEXT_MAX = 4 << 20, MIGRATE_UNRECORDED_MAX = 2000 };
 
 enum migrate_role {
@@ -54,17 +60,17 @@ struct migrate_workload {
 	enum migrate_role role;
 	const char *ns, *name;
 	const struct json *v;
-	const char *owner; /* kind of the object that manages it, which would revert changes; NULL */
-	int64_t replicas;  /* of the Deployment */
-	bool excluded;	   /* by this program: selector or affinity */
+	const char *owner; /* kind of an object that would revert changes; NULL: none */
+	int64_t replicas;  /* of a Deployment */
+	bool excluded;	   /* this program has changed its selector or affinity */
 	size_t pods;
 };
 
 struct migrate_node {
-	const char *name, *label; /* label: of MIGRATE_LABEL, "" */
+	const char *name, *label; /* label: value of MIGRATE_LABEL; "": none */
 	bool ready, has_network, windows, files_label;
-	const char *why;  /* of a node that is not ready */
-	size_t originals; /* pods of the originals */
+	const char *why;  /* reason why the node is not ready */
+	size_t originals; /* number of the originals' pods */
 	bool planned;	  /* runs originals, or is in the journal */
 	bool agent, agent_ready;
 	size_t addresses; /* of SpiderEndpoints */
@@ -81,9 +87,12 @@ struct migrate_hooks {
 struct migrate_address {
 	const char *pool, *ns, *pod, *uid, *node;
 	struct ipaddr ip;
-	/* Recorded for this pod: in status.allocatedIPs, in unirail.io/adopted. */
+	/*
+	 * The pool has a record of the address for this pod in status.allocatedIPs, in
+	 * unirail.io/adopted.
+	 */
 	bool in_status, adopted;
-	bool was_missing; /* in neither when the migration began, says the journal */
+	bool was_missing; /* the journal has it as recorded in neither when the migration began */
 };
 
 struct migrate_pod {
@@ -101,7 +110,7 @@ struct migrate_network {
 	const char *ns, *name, *config;
 };
 
-/* One that the uninstallation of a Helm release deletes. */
+/* A CustomResourceDefinition that 'helm uninstall' of a release deletes. */
 struct migrate_definition {
 	const char *name, *release, *release_ns;
 };
@@ -130,44 +139,49 @@ struct migrate_cluster {
 	size_t n_definitions;
 	const struct json **pools, **namespaces, **configs;
 	size_t n_pools, n_namespaces, n_configs;
-	const struct json *journal; /* NULL: nothing was migrated */
-	const char *agent_ns;	    /* where a DaemonSet unirail-agent is; NULL */
+	const struct json *journal; /* NULL: no migration was begun */
+	const char *agent_ns;	    /* namespace of a DaemonSet unirail-agent; NULL: none */
 	bool controller, controller_ready;
 };
 
-/* Adds an object, of which everything needed is copied. Kinds without a meaning here are ignored. */
+/* Adds an object, and copies the parts of it that are needed. Other kinds are ignored. */
 void migrate_add(struct migrate_cluster *c, const char *kind, const struct json *object);
-/* After the last object: sorts, and relates pods, nodes, endpoints and records to each other. O(n log n). */
+/*
+ * Call after the last object: sorts, and relates pods, nodes, endpoints and records to each other.
+ * O(n log n).
+ */
 void migrate_resolve(struct migrate_cluster *c);
 void migrate_done(struct migrate_cluster *c);
 #define auto_migrate __attribute__((cleanup(migrate_done)))
-/* "POOL ADDRESS", in the journal; the caller frees it. */
+/* The journal's key of an address: "POOL ADDRESS"; the caller frees it. */
 char *migrate_address_key(const struct migrate_address *a);
 struct migrate_node *migrate_node_find(const struct migrate_cluster *c, const char *name);
-/* The member at a path that ends with NULL. */
+/* The value at a path of keys; NULL ends the list. */
 const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel));
 const char *migrate_text(const struct json *v, const char *key); /* "" when absent */
 
 /* --- values.c: Spiderpool's settings as values of the chart --- */
 
-/* Values that give unirail the settings of the originals; the caller frees it. Lines about settings without a
- * counterpart are appended to *notes. */
+/*
+ * Values that give unirail the settings of the originals; the caller frees it. Appends a line to
+ * *notes for each setting that unirail does not have.
+ */
 struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *notes);
 
 /* --- plan.c --- */
 
 enum migrate_do {
 	DO_SAVE,
-	DO_WEBHOOKS,   /* at: of hooks */
-	DO_CONTROLLER, /* at: of workloads, also the next two */
+	DO_WEBHOOKS,   /* at: index in hooks */
+	DO_CONTROLLER, /* at: index in workloads, also of the next two */
 	DO_EXCLUDE,
 	DO_ADDRESSES,
 	DO_INSTALL,
-	DO_NODE, /* at: of nodes */
+	DO_NODE, /* at: index in nodes */
 	UNDO_AGENTS,
 	UNDO_RECORDS,
 	UNDO_CONTROLLER,
-	UNDO_POOL, /* at: of pools */
+	UNDO_POOL, /* at: index in pools */
 	UNDO_NODE,
 	UNDO_WORKLOAD,
 	UNDO_WEBHOOKS,
@@ -179,9 +193,9 @@ struct migrate_step {
 	enum migrate_do what;
 	size_t at;
 	char *subject, *now, *will;
-	char *body;    /* a merge patch, or a JSON Patch if it begins with '['; NULL */
-	char *command; /* what a person would type */
-	char *undo;    /* the command that reverses it; NULL: none is needed */
+	char *body;    /* a merge patch, or a JSON Patch if it begins with '['; NULL: none */
+	char *command; /* equivalent command for a shell; may be NULL */
+	char *undo;    /* command or state that reverses the step; NULL: not needed */
 };
 
 struct migrate_lines {
@@ -192,17 +206,20 @@ struct migrate_lines {
 struct migrate_plan {
 	struct migrate_step *steps;
 	size_t n;
-	struct migrate_lines problems; /* nothing is done while there is one */
+	struct migrate_lines problems; /* prevent that any step is carried out */
 	struct migrate_lines warnings;
-	struct migrate_lines remains; /* what is left for a person when all steps are done */
+	struct migrate_lines remains; /* commands for the user when all steps are done */
 };
 
-/* only: names of nodes, n of them; none: all. A name that is no node is a problem. */
+/* only: names of n nodes; n 0: all nodes. A name without a Node is a problem. */
 void migrate_plan(const struct migrate_cluster *c, const char *const *only, size_t n,
 		  struct migrate_plan *ret);
 void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret);
 void migrate_plan_done(struct migrate_plan *p);
-/* The journal with what is known now added to it; keeps what it has. values: of unirail's manifests, for undo. */
+/*
+ * Writes the journal: its present entries, and the state of objects that it does not have yet.
+ * values: of unirail's manifests, for undo.
+ */
 void migrate_journal(const struct migrate_cluster *c, const struct json_tree *values,
 		     struct json_out *o);
 

@@ -14,7 +14,9 @@
 
 enum { KIND_MAX = 80, GROUP_MAX = 128 };
 
-/* Kind and place of an object, from its text: every kind of the manifests has a regular plural. */
+/*
+ * Kind and API path of an object, from its text: every kind of the manifests has a regular plural.
+ */
 struct place {
 	struct kube_kind kind;
 	char group[GROUP_MAX], plural[KIND_MAX], name[KIND_MAX];
@@ -144,7 +146,7 @@ static void replace(struct buf *text, const char *find, const char *put)
 	buf_add(text, b.p, b.len);
 }
 
-/* Its image and directories are those of the agent. */
+/* The DaemonSet has the image and the directories of the agent. */
 static void use_agents(struct buf *text, const struct objects *l)
 {
 	for (size_t i = 0; i < l->n; i++) {

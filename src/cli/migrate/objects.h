@@ -9,13 +9,19 @@
 #define MIGRATE_UNINSTALL                                                                          \
 	"unirail-uninstall" /* DaemonSet of deploy/uninstall, in unirail's namespace */
 
-/* Creates the objects. Those that exist are changed to the manifests, except definitions and the namespace. */
+/*
+ * Creates the objects. Updates existing objects by the manifests, except definitions and the
+ * namespace.
+ */
 int migrate_objects_create(struct migrate_api *a, const struct json_tree *values, const char *ns,
 			   struct err *e);
-/* Deletes them and the DaemonSet MIGRATE_UNINSTALL; definitions and the namespace stay. */
+/* Deletes the objects and the DaemonSet MIGRATE_UNINSTALL, except definitions and the namespace. */
 int migrate_objects_delete(struct migrate_api *a, const struct json_tree *values, const char *ns,
 			   struct err *e);
-/* Creates the DaemonSet that removes unirail's files from labelled nodes; their address state stays. */
+/*
+ * Creates the DaemonSet that removes unirail's files, except the state of addresses, from labelled
+ * nodes.
+ */
 int migrate_uninstall_create(struct migrate_api *a, const struct json_tree *values, const char *ns,
 			     struct err *e);
 

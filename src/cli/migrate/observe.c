@@ -103,7 +103,7 @@ int migrate_list(struct migrate_api *a, const struct kube_kind *kind,
 	return r;
 }
 
-/* --- everything --- */
+/* --- all kinds of objects --- */
 
 struct adding {
 	struct migrate_cluster *c;
@@ -138,7 +138,7 @@ static int add_config(struct migrate_api *a, struct migrate_cluster *c, const ch
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Those that the originals mount. */
+/* Lists the ConfigMaps that the originals' pods mount. */
 static int add_configs(struct migrate_api *a, struct migrate_cluster *c, struct err *e)
 {
 	int r = add_config(a, c, c->ns, MIGRATE_JOURNAL, e);
@@ -176,7 +176,10 @@ int migrate_observe(struct migrate_api *a, const char *ns, struct migrate_cluste
 		{"CustomResourceDefinition", &kube_crds},
 		{"NetworkAttachmentDefinition", &kube_nads},
 		{"SpiderEndpoint", &kube_endpoints},
-		/* After the endpoints: a record is written before its endpoint. */
+		/*
+		 * Lists pools after endpoints: an endpoint is written after its record, so every
+		 * endpoint in the list has its record.
+		 */
 		{"SpiderIPPool", &kube_ippools},
 	};
 	int r = 0;

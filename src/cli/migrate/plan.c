@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `unirail migrate` does, and what prevents it: pure. */
+/* The steps of `unirail migrate`, and the problems that prevent them. Pure. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,10 @@ static struct json_tree *list_in(struct json_tree *t, const char *key)
 	return json_tree_member(t, key);
 }
 
-/* Its pods leave nodes with the label: a node must match one of the terms, so each gets the condition. */
+/*
+ * Excludes nodes with the label. A node must match one of the terms, so each term gets the
+ * condition.
+ */
 static char *exclude_body(const struct migrate_workload *x)
 {
 	const struct json *have = migrate_at(x->v, "spec", "template", "spec", "affinity", NULL);
@@ -84,7 +87,7 @@ static char *patch_command(const char *ns, const char *what, const char *name, c
 	buf_init(&b, MIGRATE_TEXT_MAX);
 	buf_printf(&b, "kubectl %s%s%spatch %s %s --type %s -p '", ns ? "-n " : "", ns ? ns : "",
 		   ns ? " " : "", what, name, *body == '[' ? "json" : "merge");
-	/* A ' within '...' of a shell, as in expressions of webhooks. */
+	/* Quotes for a shell: a ' within '...', as in expressions of webhooks. */
 	for (; *body; body++)
 		buf_str(&b, *body == '\'' ? "'\\''" : (char[]){*body, '\0'});
 	buf_char(&b, '\'');
@@ -193,7 +196,10 @@ static void put_hooks(const struct migrate_cluster *c, struct json_out *o)
 	jo_end_arr(o);
 }
 
-/* Pools whose annotation was there before: only the first journal knows. */
+/*
+ * Lists pools that had the annotation before the migration: only the first journal can observe
+ * that.
+ */
 static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 {
 	jo_key(o, "pools");
@@ -208,7 +214,10 @@ static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 	jo_end_arr(o);
 }
 
-/* Addresses that no pool recorded before: undo does not wait for their records. */
+/*
+ * Lists addresses that no pool had recorded before the migration: undo does not wait for their
+ * records.
+ */
 static void put_unrecorded(const struct migrate_cluster *c, struct json_out *o)
 {
 	jo_key(o, "unrecorded");
@@ -247,9 +256,9 @@ void migrate_journal(const struct migrate_cluster *c, const struct json_tree *va
 	jo_end_obj(o);
 }
 
-/* --- what prevents it --- */
+/* --- problems and warnings --- */
 
-/* An IPAM plugin anywhere in the configuration. */
+/* Whether a part of the configuration, at any depth, uses this IPAM plugin. */
 static bool uses_ipam(const struct json *v, const char *type)
 {
 	struct json_walk w = json_walk_start(v);
@@ -288,26 +297,25 @@ static void check_networks(const struct migrate_cluster *c, struct migrate_plan 
 			continue;
 		if (json_parse(&d, span_of(x->config), MIGRATE_TEXT_MAX, &e) < 0) {
 			line(&p->warnings,
-			     xasprintf("NetworkAttachmentDefinition '%s/%s' is invalid, pods that "
-				       "name it fail with unirail: %s",
+			     xasprintf("NetworkAttachmentDefinition '%s/%s' is invalid, so pods "
+				       "that use it fail with unirail: %s",
 				       x->ns, x->name, e.text));
 			continue;
 		}
 		if (uses_ipam(json_root(d), "whereabouts"))
 			line(&p->problems,
-			     xasprintf(
-				     "NetworkAttachmentDefinition '%s/%s' has the IPAM plugin "
-				     "whereabouts: unirail's keeps addresses for each node and does "
-				     "not read the cluster's, so addresses would be allocated "
-				     "twice; give its networks a SpiderIPPool and the IPAM plugin "
-				     "spiderpool first",
-				     x->ns, x->name));
+			     xasprintf("NetworkAttachmentDefinition '%s/%s' has the IPAM plugin "
+				       "whereabouts: unirail's whereabouts stores addresses on each "
+				       "node and does not read those in the cluster, so addresses "
+				       "would be allocated twice; first change the network to a "
+				       "SpiderIPPool and the IPAM plugin spiderpool",
+				       x->ns, x->name));
 		if (!definition_trusted(x->ns, trust_of(c, x->ns), c->ns) &&
 		    definition_check(json_root(d), &rules, &e) < 0)
 			line(&p->warnings,
-			     xasprintf("NetworkAttachmentDefinition '%s/%s' is refused on the nodes "
-				       "(%s): kubectl annotate namespace %s " DEFINITION_TRUST
-				       "=true",
+			     xasprintf("NetworkAttachmentDefinition '%s/%s' would be refused on "
+				       "the nodes (%s); to allow it: kubectl annotate namespace "
+				       "%s " DEFINITION_TRUST "=true",
 				       x->ns, x->name, e.text, x->ns));
 	}
 }
@@ -318,14 +326,14 @@ static void check_active(const struct migrate_cluster *c, struct migrate_plan *p
 
 	if (ns && strcmp(ns, c->ns) != 0)
 		line(&p->problems,
-		     xasprintf("unirail is installed in namespace '%s': give -n %s", ns, ns));
+		     xasprintf("unirail is installed in namespace '%s': use -n %s", ns, ns));
 	else if (ns && !c->journal)
 		line(&p->problems,
 		     xasprintf(
 			     "DaemonSet '%s/unirail-agent' exists, but this program did not create "
 			     "it: Spiderpool's agents and unirail's allocate the same addresses. "
-			     "To continue with Spiderpool: kubectl -n %s delete daemonset/"
-			     "unirail-agent deployment/unirail-controller; then migrate",
+			     "Before the migration continue with Spiderpool alone: kubectl -n %s "
+			     "delete daemonset/unirail-agent deployment/unirail-controller",
 			     ns, ns));
 }
 
@@ -333,24 +341,27 @@ static void check_workloads(const struct migrate_cluster *c, struct migrate_plan
 {
 	if (!c->n_workloads && !c->journal)
 		line(&p->problems,
-		     xstrdup("there is neither Spiderpool nor Multus in this cluster: "
-			     "install unirail with kubectl or Helm (deploy/README.md)"));
+		     xstrdup("this cluster has neither Spiderpool nor Multus: install unirail with "
+			     "kubectl or Helm (deploy/README.md)"));
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		const struct migrate_workload *x = &c->workloads[i];
 
 		if (x->owner)
 			line(x->role == ROLE_SHARED || x->role == ROLE_VF ? &p->warnings
 									  : &p->problems,
-			     xasprintf("%s '%s/%s' belongs to a %s, which would revert changes: it "
-				       "stays%s",
+			     xasprintf("%s '%s/%s' is managed by a %s, which would revert changes, "
+				       "so it is not changed%s",
 				       kind_of(x), x->ns, x->name, x->owner,
 				       x->role == ROLE_SHARED || x->role == ROLE_VF
-					       ? ", and so do its resources beside unirail's"
-					       : "; remove it from there first"));
+					       ? ": its resources exist beside those of unirail"
+					       : ": remove it from that object first"));
 	}
 }
 
-/* A user who may create a DaemonSet may give it such a name, and its settings would become unirail's. */
+/*
+ * A user who may create a DaemonSet can give it the name of an original; unirail would then take
+ * over its settings.
+ */
 static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
 {
 	for (size_t i = 0; i < c->n_workloads; i++)
@@ -360,15 +371,17 @@ static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
 			if (x->role != y->role)
 				continue;
 			line(&p->problems,
-			     xasprintf(
-				     "%s '%s/%s' and '%s/%s' look like the same program: delete the "
-				     "one that is not in use",
-				     kind_of(x), x->ns, x->name, y->ns, y->name));
+			     xasprintf("%s '%s/%s' and '%s/%s' seem to be the same program: delete "
+				       "the object that is not in use",
+				       kind_of(x), x->ns, x->name, y->ns, y->name));
 			return;
 		}
 }
 
-/* preStop of the container removes 00-multus.conf: pods would be created without their networks. */
+/*
+ * The container's preStop hook removes 00-multus.conf: pods would be created without their
+ * networks.
+ */
 static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 {
 	for (size_t i = 0; i < c->n_workloads; i++) {
@@ -385,8 +398,9 @@ static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 				     xasprintf(
 					     "container multus-cni of DaemonSet '%s/%s' removes "
 					     "Multus' configuration when it ends, so pods would be "
-					     "created without their networks: helm upgrade "
-					     "--reuse-values --set multus.multusCNI.uninstall=false",
+					     "created without their networks. First run: helm "
+					     "upgrade --reuse-values --set "
+					     "multus.multusCNI.uninstall=false",
 					     x->ns, x->name));
 	}
 }
@@ -397,11 +411,11 @@ static void check_definitions(const struct migrate_cluster *c, struct migrate_pl
 		const struct migrate_definition *x = &c->definitions[i];
 
 		line(&p->warnings,
-		     xasprintf(
-			     "definition %s belongs to release '%s' in namespace '%s': it stays as it "
-			     "is, but 'helm uninstall' of that release deletes it with all objects. "
-			     "Before: kubectl annotate crd %s helm.sh/resource-policy=keep",
-			     x->name, x->release, x->release_ns, x->name));
+		     xasprintf("definition %s belongs to release '%s' in namespace '%s': the "
+			       "migration does not change it, but 'helm uninstall' of that release "
+			       "deletes it with all its objects. Before 'helm uninstall' run: "
+			       "kubectl annotate crd %s helm.sh/resource-policy=keep",
+			       x->name, x->release, x->release_ns, x->name));
 	}
 }
 
@@ -417,7 +431,7 @@ static void check_node(const struct migrate_node *x, struct migrate_plan *p)
 		     xasprintf(
 			     "node '%s' is not Ready (%s): the originals on it cannot be stopped, "
 			     "and would allocate the same addresses; repair it, or delete the Node",
-			     x->name, *x->why ? x->why : "no reason is given"));
+			     x->name, *x->why ? x->why : "no reason reported"));
 }
 
 static void check_addresses(const struct migrate_cluster *c, struct migrate_plan *p)
@@ -432,9 +446,9 @@ static void check_addresses(const struct migrate_cluster *c, struct migrate_plan
 			continue;
 		line(&p->warnings,
 		     xasprintf(
-			     "address %s of pod '%s/%s' is not recorded in SpiderIPPool '%s': it may "
-			     "be allocated again, by Spiderpool, too; delete the pod so that it "
-			     "gets another",
+			     "address %s of pod '%s/%s' is not recorded in SpiderIPPool '%s': the "
+			     "address may be allocated to a second pod, also by Spiderpool; delete "
+			     "the pod so that it gets another address",
 			     ip_str(&a->ip, text), a->ns, a->pod, a->pool));
 	}
 	if (n > MIGRATE_UNRECORDED_MAX)
@@ -488,8 +502,8 @@ static void plan_exclude(const struct migrate_workload *x, size_t i, struct migr
 		return;
 	s = step(p, DO_EXCLUDE, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
 	s->now = xstrdup("runs on every node that it selects");
-	s->will = xstrdup("leaves nodes with the label " MIGRATE_LABEL
-			  "; its pods restart once, on every node");
+	s->will = xstrdup("does not run on nodes with the label " MIGRATE_LABEL
+			  "; its pods restart once on every node");
 	s->body = exclude_body(x);
 	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
 	s->undo = xstrdup("the affinity in the journal");
@@ -505,7 +519,7 @@ static void plan_addresses(const struct migrate_workload *x, size_t i, struct mi
 	s->now = xasprintf("%zu pods", x->pods);
 	s->will =
 		xstrdup("no pods on any node; until a node is taken over, new pods with addresses "
-			"of pools wait there");
+			"of pools stay in ContainerCreating there");
 	s->body = xasprintf(NEVER, "\"never\"");
 	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
 	auto_free char *back = xasprintf(NEVER, "null");
@@ -569,7 +583,7 @@ static void plan_node(const struct migrate_cluster *c, size_t i, struct migrate_
 			   x->addresses);
 	s->will =
 		xasprintf("unirail's agent is ready; the %zu addresses stay with their pods, which "
-			  "notice nothing",
+			  "keep running",
 			  x->addresses);
 	s->command =
 		xasprintf("kubectl label node %s " MIGRATE_LABEL
@@ -612,7 +626,7 @@ static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
 	};
 }
 
-/* No step deletes an original: a person does, once no undo is wanted. */
+/* No step deletes an original: the user does when no undo is needed any more. */
 static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p)
 {
 	struct migrate_lines *l = &p->remains;
@@ -642,10 +656,9 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 		       "'[{\"op\":\"remove\",\"path\":\"/spec/template/spec/nodeSelector\"}]'   # "
 		       "agents on new nodes, too",
 		       c->ns));
-	line(l,
-	     xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL "   # last: then there is "
-		       "no undo",
-		       c->ns));
+	line(l, xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL "   # last: no undo is "
+			  "possible afterwards",
+			  c->ns));
 }
 
 void migrate_plan(const struct migrate_cluster *c, const char *const *only, size_t n,
@@ -672,7 +685,10 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 		const struct migrate_node *x = &c->nodes[i];
 		bool named = n && is_wanted(x->name, only, n);
 
-		/* Not only those that are wanted now: Spiderpool's agents end on all. */
+		/*
+		 * Checks all nodes, not only those to be migrated now: Spiderpool's agents end on
+		 * all of them.
+		 */
 		if (x->planned || named)
 			check_node(x, p);
 		if (named || (!n && x->planned))
@@ -680,7 +696,9 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 	}
 	for (size_t i = 0; i < n; i++)
 		if (!migrate_node_find(c, only[i]))
-			line(&p->problems, xasprintf("there is no node '%s'", only[i]));
+			line(&p->problems, xasprintf("the cluster has no node '%s': 'kubectl get "
+						     "nodes' lists them",
+						     only[i]));
 	if (p->n && !is_saved(c))
 		plan_save(c, p);
 	if (c->n_workloads)
@@ -703,15 +721,15 @@ static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
 		s->now = xasprintf("%zu pods", agents);
 		s->will = xstrdup(
 			"deleted; until a node is given back, new pods with addresses of pools "
-			"wait there");
+			"stay in ContainerCreating there");
 		s->command = xasprintf("kubectl -n %s delete daemonset/unirail-agent", c->ns);
 	}
 	if (c->agent_ns || agents || missing) {
 		s = step(p, UNDO_RECORDS, 0, xstrdup("SpiderIPPools"));
 		s->now = xasprintf("%zu addresses of pods are not in status.allocatedIPs", missing);
-		s->will = xstrdup(
-			"unirail's controller has written all of them: Spiderpool reads them "
-			"there");
+		s->will =
+			xstrdup("unirail's controller has written all of them, as Spiderpool reads "
+				"addresses there");
 	}
 	if (c->controller) {
 		s = step(p, UNDO_CONTROLLER, 0,
@@ -810,7 +828,7 @@ static void plan_workload_back(const struct migrate_cluster *c, size_t i, struct
 			jo_val(&o, affinity, false);
 		}
 		buf_str(&b, "}]");
-		s->now = xstrdup("leaves nodes with the label " MIGRATE_LABEL);
+		s->now = xstrdup("does not run on nodes with the label " MIGRATE_LABEL);
 		s->will = xstrdup("the affinity as before");
 		s->body = buf_take(&b);
 	}
@@ -860,13 +878,12 @@ void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret
 	s->now = xstrdup("accounts, roles, ConfigMaps and webhooks");
 	s->will = xstrdup("deleted; definitions and the namespace stay");
 	s = step(p, UNDO_SAVED, 0, xasprintf("configmap '%s/" MIGRATE_JOURNAL "'", c->ns));
-	s->now = xstrdup("the state before");
+	s->now = xstrdup("the originals' state before the migration");
 	s->will = xstrdup("deleted");
 	s->command = xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL, c->ns);
 	line(&p->remains,
 	     xasprintf("namespace '%s', unirail's definition SpiderIPBlock with its blocks, "
-		       "and /var/lib/unirail on the nodes: a later migration continues with "
-		       "them",
+		       "and /var/lib/unirail on the nodes: a later migration uses them again",
 		       c->ns));
 }
 

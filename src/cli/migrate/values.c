@@ -8,7 +8,7 @@
 #include "cli/migrate/migrate.h"
 #include "wire/yaml/yaml.h"
 
-/* spiderpool-conf, key conf.yml. A bool that is absent is false, as in Go. */
+/* Keys of conf.yml in the ConfigMap spiderpool-conf. An absent bool is false, as in Go. */
 static const struct {
 	const char *key, *path;
 	enum json_kind kind;
@@ -26,7 +26,7 @@ static const struct {
 	 "spiderpoolController.enableValidatingResourcesDeletedWebhook", JSON_BOOL},
 };
 
-/* Of the daemons; an absent one has the default of both programs. */
+/* Environment variables of the daemons; an absent one has the same default in both programs. */
 static const struct {
 	enum migrate_role role;
 	const char *name, *path;
@@ -56,7 +56,10 @@ static const struct {
 	 JSON_STRING},
 };
 
-/* The object that has the path's last key, which *key is set to; made as needed. */
+/*
+ * Returns the object that has the last key of a path, and sets *key to that key; creates missing
+ * objects.
+ */
 static struct json_tree *parent(struct json_tree *t, const char *path, const char **key)
 {
 	struct span rest = span_of(path), word;
@@ -149,7 +152,7 @@ static void note_settings(const struct json *conf, struct buf *notes)
 			       "cloud networks\n");
 	if (json_bool(json_get(conf, "tuneSysctlConfig")))
 		buf_str(notes, "tuneSysctlConfig: the node keeps these sysctls until it restarts; "
-			       "then kind 'sysctl' of 'unirail host' sets them\n");
+			       "to set them afterwards use kind 'sysctl' of 'unirail host'\n");
 	if (json_bool(migrate_at(conf, "agent", "networkResourcePlugin", "enabled", NULL)))
 		buf_str(notes, "agent.networkResourcePlugin is enabled: unirail has no resources "
 			       "spidernet.io/IF-nic; pods that request them stay Pending\n");
@@ -216,7 +219,7 @@ static void add_variables(const struct migrate_workload *x, struct json_tree *t)
 	}
 }
 
-/* The node's directories of CNI, where they are not the usual ones (k3s, for instance). */
+/* CNI directories of the nodes that differ from the defaults, such as those of k3s. */
 static void add_directories(const struct migrate_workload *x, struct json_tree *t)
 {
 	struct json_walk w =
@@ -242,7 +245,7 @@ static void add_directories(const struct migrate_workload *x, struct json_tree *
 
 /* --- device plugins --- */
 
-/* The only file of the ConfigMap that the plugin's pods mount. */
+/* Returns the only file of the ConfigMap that the plugin's pods mount. */
 static const char *plugin_config(const struct migrate_cluster *c, const struct migrate_workload *x,
 				 const char *list)
 {
@@ -274,7 +277,7 @@ static void add_devices(const struct migrate_cluster *c, struct json_tree *t, st
 		if (!text) {
 			buf_printf(notes,
 				   "DaemonSet '%s/%s' mounts no ConfigMap with exactly one file "
-				   "that has a %s: set %sDevicePlugin.config, or its resources "
+				   "that has a %s: set %sDevicePlugin.config, otherwise resources "
 				   "are named by rail\n",
 				   x->ns, x->name, shared ? "configList" : "resourceList",
 				   shared ? "rdmaShared" : "sriov");
@@ -305,7 +308,7 @@ struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *no
 	add_devices(c, t, notes);
 	for (size_t i = 0; i < c->n_nodes; i++)
 		n += !c->nodes[i].windows;
-	if (n == 1) { /* replicas are on different nodes */
+	if (n == 1) { /* replicas run on different nodes */
 		struct json_tree *x = json_tree_member_object(t, "spiderpoolController");
 
 		json_tree_put_int(x, "replicas", 1);

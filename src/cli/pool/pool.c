@@ -57,8 +57,8 @@ static const struct opt look_opts[] = {COMMON, {0}};
 static const struct opt release_opts[] = {
 	COMMON,
 	{"yes", 'y', OPT_FLAG, NULL,
-	 "release the address; without this option only print what would be done", AT(yes)},
-	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
+	 "release the address; without this option only print the change", AT(yes)},
+	{"dry-run", 0, OPT_FLAG, NULL, "print the change without making it", AT(dry_run)},
 	{0}};
 static const struct opt check_opts[] = {
 	COMMON,
@@ -67,7 +67,7 @@ static const struct opt check_opts[] = {
 	{0}};
 
 const struct cmd pool_cmds[] = {
-	{"list", NULL, "the pools, and how much of each is in use", look_opts, 0, 0},
+	{"list", NULL, "the pools, and the number of addresses in use", look_opts, 0, 0},
 	{"show", "POOL", "the owners of the pool's addresses", look_opts, 1, 1},
 	{"free", "POOL [N]", "the next N free addresses of a pool (10)", look_opts, 1, 2},
 	{"owner", "ADDRESS", "the owner of an address", look_opts, 1, 1},
@@ -77,7 +77,7 @@ const struct cmd pool_cmds[] = {
 	{0},
 };
 
-/* --- a store of one's own --- */
+/* --- the store of this node --- */
 
 static char *empty_message(const struct pool_opts *o)
 {
@@ -97,10 +97,10 @@ static int say_damage(const struct report *o, const struct err *reason)
 	buf_init(&found, SAID_MAX);
 	buf_printf(
 		&found,
-		"%s\nno address is allocated or released until it is repaired: 'unirail pool check "
-		"--repair' keeps every intact line, reserves the addresses that are readable in a "
-		"damaged one and those that pods of this node have (libcni's cache, network "
-		"namespaces), and leaves the old file beside the new one\n",
+		"%s\nno address is allocated or released until the journal is repaired: 'unirail "
+		"pool check --repair' writes a new journal with every intact record, reserves "
+		"addresses that it finds in damaged lines and in use by pods of this node "
+		"(libcni's cache, network namespaces), and renames the old file\n",
 		reason->text);
 	return report_findings(o, NULL, &found, 1);
 }
@@ -137,7 +137,7 @@ static int of_store(const struct pool_tool *t, const struct report_call *call, s
 	if (r == -EBADMSG && strcmp(call->command, "check") == 0)
 		return say_damage(o, e);
 	if (r == -EACCES)
-		err_set(e, r, "%s: run as root, or name your own directories by --state-dir",
+		err_set(e, r, "%s: run as root, or set --state-dir to a directory of your own",
 			e->text);
 	if (r == 0)
 		r = report_run(o, call, e);
@@ -181,7 +181,7 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 	return t->o->socket ? pool_of_agent(t, &call, e) : run_here(t, &call, e);
 }
 
-/* Operands that are invalid whatever the pools are: a usage error, exit status 2. */
+/* Checks operands without the pools: an invalid one is a usage error, exit status 2. */
 static int check_operands(const struct cmd *c, int argc, char **argv, struct err *e)
 {
 	struct ipaddr a;
@@ -259,8 +259,9 @@ static int refused(const char *socket, int status, const struct json *v, struct 
 {
 	if (status == 404)
 		return err_set(e, -ENOENT,
-			       "'%s' is not an agent of this release: read its journal instead "
-			       "(--state-dir, on its node)",
+			       "'%s' is not the socket of an agent of this release: run this "
+			       "command on the node with --state-dir, which reads the agent's "
+			       "journal",
 			       socket);
 	return err_set(e, -EPROTO, "'%s' responded %d: %s", socket, status, text(v, "message"));
 }
@@ -294,8 +295,8 @@ static int pool_of_agent(struct pool_tool *t, const struct report_call *call, st
 	buf_init(&ask, HTTP1_BODY_MAX);
 	if (t->o->repair)
 		return err_set(e, -ENOTSUP,
-			       "the agent has its journal open: stop the agent and repair the "
-			       "journal on its node (--state-dir)");
+			       "a running agent's journal cannot be repaired: stop the agent and "
+			       "run this command on its node with --state-dir");
 	put_call(t, call, &ask);
 	c.request.type = "application/json";
 	c.request.body = buf_span(&ask);

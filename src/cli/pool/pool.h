@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_POOL_POOL_H
 
 /*
- * `unirail pool`: on a store of this node (ipam/report.h) or by a request to the agent (pool.c), or
- * for all nodes of a cluster (pool_cluster.c).
+ * `unirail pool`: for the store of this node (ipam/report.h), by a request to the agent (pool.c),
+ * or for all nodes of a cluster (pool_cluster.c).
  */
 
 #include "base/option.h"

@@ -16,7 +16,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "kube/list.h"
 
-/* Internals of pool_cluster.c: reading a cluster's pools and blocks, and printing them. */
+/* State of one call: pools and blocks that were read from the API server. */
 
 struct pool_view {
 	struct pool_tool *t;
@@ -153,9 +153,9 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 	    (strcmp(cmd, "check") != 0 || t->o->repair))
 		return err_set(
 			e, -ENOTSUP,
-			"the cluster's objects do not name the pod of an address, and addresses "
-			"cannot be released there: run it on the address's node ('unirail pool "
-			"show POOL --kubeconfig FILE' names it)");
+			"objects of the API server do not name the pod of an address, and "
+			"releasing an address needs its node: run this command there ('unirail "
+			"pool show POOL --kubeconfig FILE' prints the node)");
 	r = kube_conf_load(&conf, &(struct kube_where){t->root, path, t->o->context}, e);
 	if (r == 0)
 		r = read_all(&v, &conf, e);
@@ -245,7 +245,7 @@ static void json_pool(struct json_out *j, const struct pool_view *v, const struc
 	jo_end_obj(j);
 }
 
-/* Each returns the exit status. only NULL: all pools. */
+/* Each function returns the exit status. only NULL: all pools. */
 static int pool_view_json(const struct pool_view *v, const char *only)
 {
 	auto_buf struct buf b;

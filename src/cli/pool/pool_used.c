@@ -39,8 +39,7 @@ static bool is_of_a_pod(const struct ipaddr *a)
 /* --- libcni's cache --- */
 
 /*
- * Reads results of CNI 0.3.0 and later: older ones have neither interfaces nor more than one
- * network.
+ * Reads results of CNI 0.3.0 and later: results of older versions have no interfaces.
  */
 static void read_ip(struct pool_found *f, const struct json *file, const struct json *ip,
 		    const struct json *ifaces)
@@ -69,7 +68,7 @@ static void read_ip(struct pool_found *f, const struct json *file, const struct 
 	};
 }
 
-/* Adds one file of libcni's cache to f. */
+/* Adds the addresses in one file of libcni's cache to f. */
 static int pool_found_read(struct pool_found *f, struct span text, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -124,7 +123,7 @@ struct seen {
 struct spaces {
 	struct pool_found *f;
 	struct buf *said;
-	struct seen *v; /* namespaces already inspected, including the own one */
+	struct seen *v; /* namespaces already inspected, including that of this process */
 	size_t n;
 };
 
@@ -172,8 +171,8 @@ static void look_into(struct spaces *x, const char *path)
 	auto_fd int fd = -1;
 
 	/*
-	 * The process has ended, the file is not a namespace, or the namespace was inspected
-	 * before.
+	 * Skips the file: the process has ended, the file is not a namespace, or the namespace was
+	 * already inspected.
 	 */
 	if (netns_open(path, &fd, NULL) < 0 || !is_new(x, fd))
 		return;

@@ -6,7 +6,7 @@
  * Addresses that pods of this node use according to the node's own state: for `pool check --repair`
  * after the journal was lost. libcni's result cache (/var/lib/cni/results) has addresses with their
  * owners, so that a DEL can release them. Network namespaces (/run/netns, /run/docker/netns, those
- * of processes) have addresses missing in the cache, without owner.
+ * of processes) may have addresses that the cache does not; their owner is unknown.
  */
 
 #include "base/file.h"
@@ -15,12 +15,12 @@
 struct pool_found {
 	struct ipam_known *v; /* entries with an owner first; an address may occur twice */
 	size_t n;
-	char **texts; /* strings borrowed by the records */
+	char **texts; /* strings that the records point to */
 	size_t n_texts;
 	size_t netns; /* number of namespaces inspected */
 };
 
-/* Never fails as a whole: unreadable parts are reported in `said`. */
+/* Does not fail: reports files that cannot be read in `said`. */
 void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said);
 void pool_found_done(struct pool_found *f);
 

@@ -65,7 +65,10 @@ static int post(struct verify_client *c, uint64_t i, struct err *e)
 	return verbs_post(c->side.qp, c->side.op, i, at, c->side.size, at, e);
 }
 
-/* `limit` messages, or as many as fit until a time (us; 0: no limit); returns their number. */
+/*
+ * Sends `limit` messages, or as many as possible until a time (us; 0: no limit); returns their
+ * number.
+ */
 static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t *count,
 		struct err *e)
 {
@@ -93,8 +96,8 @@ static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t
 /* --- data --- */
 
 /*
- * Sends a byte after the WRITEs: on a reliable connection a receiver of the byte sees all data
- * written before it. A line over TCP would not prove that.
+ * Sends a byte after the WRITEs: when it arrives on a reliable connection, all data written before
+ * it have arrived. A line over TCP would not prove that.
  */
 static int tell_written(struct verify_client *c, struct err *e)
 {
@@ -211,7 +214,7 @@ static int bandwidth(struct verify_client *c, struct err *e)
 	return 0;
 }
 
-/* --- the whole --- */
+/* --- a complete test --- */
 
 static void note_near(struct verify_result *r, const struct verify_rail *rail)
 {

@@ -35,7 +35,7 @@ struct field {
 			sizeof(((struct verify_msg *)NULL)->member)                                \
 	}
 
-/* `text` must be the last field: its value is the rest of the line. */
+/* The order of fields in a line: `text` is the last, since its value is the rest of the line. */
 static const struct field fields[] = {
 	F("op", T_WORD, op),
 	F("at", T_IP, at),
@@ -205,7 +205,10 @@ static int wrong(const struct field *f, struct span s, struct err *e)
 {
 	auto_free char *text = span_dup(s);
 
-	return err_set(e, -EBADMSG, "the peer's '%s' is '%.40s'", f->key, text);
+	return err_set(e, -EBADMSG,
+		       "the peer sent an invalid value of '%s': "
+		       "'%.40s'",
+		       f->key, text);
 }
 
 /* Parses the field at the beginning of *rest. */
@@ -245,7 +248,7 @@ static int parse_head(struct span *rest, struct verify_msg *m, struct err *e)
 	if (version != VERIFY_VERSION)
 		return err_set(e, -EPROTONOSUPPORT,
 			       "the peer uses version %u of the protocol, this side %d: use the "
-			       "same unirail on both sides",
+			       "same version of unirail on both sides",
 			       (unsigned int)version, VERIFY_VERSION);
 	if (!span_cut(rest, ' ', &word))
 		return err_set(e, -EBADMSG, "the peer sent nothing");
@@ -271,7 +274,7 @@ int verify_msg_parse(struct span line, struct verify_msg *ret, struct err *e)
 	return r;
 }
 
-/* --- where --- */
+/* --- addresses --- */
 
 static int parse_port(struct span s, uint16_t *ret)
 {
@@ -301,7 +304,7 @@ int verify_place_parse(const char *s, struct verify_place *ret, struct err *e)
 	if (r < 0 || host.n >= sizeof(p.host))
 		return err_set(
 			e, -EINVAL,
-			"'%s' is not an address: wants HOST, HOST:PORT or [IPV6]:PORT, port 1 to "
+			"invalid address '%s': expected HOST, HOST:PORT or [IPV6]:PORT, port 1 to "
 			"65535",
 			s);
 	memcpy(p.host, host.p, host.n);
@@ -395,7 +398,7 @@ static int try_listen(const struct addrinfo *a, int *ret)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	/* "any" takes both families */
+	/* "any" accepts both families */
 	if (a->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, 64) < 0)
@@ -419,7 +422,7 @@ int verify_listen(const struct verify_place *at, int *fd, struct err *e)
 	for (a = list; a && r < 0; a = a->ai_next)
 		r = try_listen(a, fd);
 	freeaddrinfo(list);
-	/* a kernel without IPv6 */
+	/* the kernel has no IPv6 */
 	if (r < 0 && r != -EADDRINUSE && !at->host[0] && strcmp(any.host, "0.0.0.0")) {
 		str_copy(any.host, sizeof(any.host), "0.0.0.0");
 		return verify_listen(&any, fd, e);
@@ -566,7 +569,7 @@ int verify_expect(struct verify_conn *c, enum verify_verb verb, struct verify_ms
 	if (r < 0)
 		return r;
 	if (m.verb != verb)
-		return err_set(e, -EPROTO, "the peer sent '%s', wants '%s'",
+		return err_set(e, -EPROTO, "the peer sent '%s', expected '%s'",
 			       verify_verb_name(m.verb), verify_verb_name(verb));
 	*ret = m;
 	return 0;

@@ -23,7 +23,7 @@ int verify_op_find(const char *name, enum verbs_op *ret)
 	return -EINVAL;
 }
 
-/* At most 4 MiB of memory, but two slots at least: containers may lock 8 MiB. */
+/* At most 4 MiB of memory, but at least two slots: containers may usually lock 8 MiB. */
 uint32_t verify_depth_for(uint32_t size)
 {
 	uint32_t depth = (4U << 20) / size;
@@ -64,7 +64,10 @@ int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum
 		.gid_index = rail->gid_index,
 		.ethernet = rail->port->ethernet,
 		.lid = rail->port->lid,
-		/* two more: a ping and its reply, posted while no other message is in flight */
+		/*
+		 * two more work requests: a ping and its reply, posted while no other message is in
+		 * flight
+		 */
 		.depth = depth + 2,
 	};
 	int r;
@@ -175,7 +178,7 @@ int verify_compare(const uint8_t *p, size_t n, uint64_t seed, struct err *e)
 	if (!wrong)
 		return 0;
 	return err_set(e, -EBADMSG,
-		       "received data are wrong: %zu of %zu bytes, the first at %zu (0x%02x, wants "
-		       "0x%02x)",
+		       "received data are wrong: %zu of %zu bytes, the first at %zu (0x%02x, "
+		       "expected 0x%02x)",
 		       wrong, n, first, p[first], wants);
 }

@@ -3,7 +3,7 @@
 #define UNIRAIL_CLI_VERIFY_RDMA_H
 
 /*
- * One side of a test: its queue pair, and memory with a layout known to both sides,
+ * One side of a test: its queue pair, and memory with the same layout on both sides,
  *
  * 	slot 0 | slot 1 | ... slot depth-1 | ping to send | pings received, two
  *
@@ -19,7 +19,7 @@ enum {
 	VERIFY_SIZE_MAX = 8 << 20,
 	VERIFY_DEPTH_MAX = 64,
 	VERIFY_DATA_MAX = 16 << 20,
-	VERIFY_PING_SIZE = 8, /* size of a ping; its place is a cache line */
+	VERIFY_PING_SIZE = 8, /* size of a ping, in a cache line of its own */
 	VERIFY_PING_PLACE = 64,
 };
 
@@ -47,11 +47,12 @@ int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, st
 uint32_t verify_depth_for(uint32_t size);
 size_t verify_data_len(const struct verify_side *s);
 size_t verify_slot_at(const struct verify_side *s, uint64_t message);
-size_t verify_ping_at(const struct verify_side *s);		    /* offset of the ping to send */
-size_t verify_pong_at(const struct verify_side *s, uint64_t which); /* offset of a ping received */
+size_t verify_ping_at(const struct verify_side *s); /* offset of the ping to send */
+size_t verify_pong_at(const struct verify_side *s,
+		      uint64_t which); /* offset of the received ping */
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);
-/* -EBADMSG: e has the offset and the number of wrong bytes. */
+/* Verifies a slot; -EBADMSG: e has the offset and the number of wrong bytes. */
 int verify_compare(const uint8_t *p, size_t n, uint64_t seed, struct err *e);
 
 const char *verify_op_name(enum verbs_op op); /* "write", "send", "read" */

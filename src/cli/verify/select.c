@@ -126,14 +126,14 @@ void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t
 	*n = count;
 }
 
-/* --- the user's choice, and what to say when it is not there --- */
+/* --- the user's choice, and errors that list the possible ones --- */
 
 static int no_devices(const struct verify_facts *f, struct err *e)
 {
 	if (!f->supported)
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"the kernel has no RDMA (module ib_core is not loaded, or not "
-				"built)");
+				"the kernel has no RDMA: module ib_core is not loaded, or the "
+				"kernel was built without it");
 	if (f->reason[0])
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device: %s",
 				f->reason);
@@ -211,7 +211,7 @@ static int find_device(const struct verify_facts *f, const struct verify_choice 
 		return 0;
 	}
 	list_devices(f, &b);
-	return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device '%s'; there are: %s",
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV, "no usable RDMA device '%s'; usable are: %s",
 			c->device, cut(&b));
 }
 
@@ -223,8 +223,9 @@ static int no_rail(const struct verify_facts *f, const struct ipaddr *local, str
 	buf_init(&b, LIST_MAX);
 	list_rails(f, &b);
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			"no RDMA device is behind the address %s; addresses with one: %s; name the "
-			"peer by its rail's address, or select by --device and --gid-index",
+			"the interface of address %s has no RDMA device; addresses with an RDMA "
+			"device: %s; use the peer's address on a rail, or select a device by "
+			"--device and --gid-index",
 			ip_str(local, text), cut(&b));
 }
 
@@ -338,7 +339,9 @@ static int read_dev(const struct rdma_dev *from, struct verify_dev *d, struct er
 	return r < 0 ? r : verbs_gids(v, &d->gids, &d->n_gids, e);
 }
 
-/* An unusable device is no error; its reason is reported if the selection finds no device. */
+/*
+ * An unusable device is not an error here; its reason is reported if the selection finds no device.
+ */
 static void read_devs(struct verify_facts *f, const struct rdma_dev *list, size_t n)
 {
 	auto_buf struct buf reason;

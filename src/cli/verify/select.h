@@ -3,11 +3,11 @@
 #define UNIRAIL_CLI_VERIFY_SELECT_H
 
 /*
- * Finds the RDMA device, port and GID for an address. Pure: state in, choice out.
+ * Finds the RDMA device, port and GID for an address. Pure: a function of the state.
  *
  * RoCE: the RoCE v2 GID that equals the address, on the interface of this namespace (in shared mode
- * a device shows the GIDs of all namespaces, so an address may occur more than once). InfiniBand:
- * the port GID is the tail of the IPoIB interface's hardware address.
+ * a device has the GIDs of all namespaces, so an address may occur more than once). InfiniBand: the
+ * port GID is the tail of the IPoIB interface's hardware address.
  */
 
 #include "kern/net/addr.h"
@@ -29,7 +29,7 @@ struct verify_facts {
 	size_t n_links;
 	struct addr *addrs;
 	size_t n_addrs;
-	char *reason; /* unusable devices and the reasons; "": none */
+	char *reason; /* unusable devices, each with the reason; "": none */
 	bool supported;
 };
 
@@ -50,7 +50,7 @@ struct verify_rail {
 	uint8_t gid[16];
 	uint32_t mtu;	   /* bytes of RDMA payload: the port's MTU, or less if the interface's MTU
 	               * requires it */
-	uint32_t link_mtu; /* of the interface; 0: none */
+	uint32_t link_mtu; /* MTU of the interface; 0: no interface */
 };
 
 /* Opens each device to check whether it is usable. */
@@ -63,11 +63,11 @@ void verify_facts_done(struct verify_facts *f);
  * addresses. The caller frees the list.
  */
 void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t *n);
-/* The rail for `local` that matches the choice. Errors list what exists instead. */
+/* Finds the rail for `local` that matches the choice. Errors list the existing alternatives. */
 int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 		const struct verify_choice *c, struct verify_rail *ret, struct err *e);
 
-/* RoCE payload for an interface's MTU: 4096 from 4192 up, 1024 from 1120. */
+/* RoCE payload for an interface's MTU: 4096 for MTU 4192 and more, 1024 for 1120 and more. */
 uint32_t verify_roce_mtu(uint32_t link_mtu);
 
 #endif

@@ -75,7 +75,10 @@ static int step_check(struct server *s, const struct verify_msg *m, struct err *
 	return done(s, e);
 }
 
-/* Receives messages until their number, sent by the client afterwards, is reached. */
+/*
+ * Receives messages until as many have arrived as the client has sent; the client reports that
+ * number at the end.
+ */
 static int step_drain(struct server *s, const struct verify_msg *m, struct err *e)
 {
 	struct verbs_done got[VERBS_POLL_MAX];
@@ -188,7 +191,9 @@ static void note(struct verify_result *r, const struct verify_rail *rail,
 static int open_side(struct server *s, const struct verify_msg *hello, struct verify_msg *ready,
 		     struct err *e)
 {
-	/* Read for each client: addresses change as pods are created and deleted. */
+	/*
+	 * Reads the addresses again for each client: they change as pods are created and deleted.
+	 */
 	auto_verify_facts struct verify_facts f = {0};
 	struct verify_rail rail;
 	struct ipaddr at = hello->at;
@@ -199,8 +204,7 @@ static int open_side(struct server *s, const struct verify_msg *hello, struct ve
 	    hello->size > VERIFY_SIZE_MAX || hello->depth < 1 || hello->depth > VERIFY_DEPTH_MAX ||
 	    (uint64_t)hello->size * hello->depth > VERIFY_DATA_MAX)
 		return err_set(e, -EINVAL,
-			       "a test by '%s' of %u messages of %u bytes is not "
-			       "allowed",
+			       "a test by '%s' of %u messages of %u bytes exceeds the limits",
 			       hello->op, hello->depth, hello->size);
 	if (!at.family)
 		r = verify_conn_local(&s->conn, &at, e);
@@ -281,7 +285,7 @@ static int serve_client(struct server *s, bool *tested, struct err *e)
 	if (m.verb == VERIFY_RAILS)
 		return tell_rails(s, e);
 	if (m.verb != VERIFY_HELLO)
-		return err_set(e, -EPROTO, "the peer sent '%s', wants 'hello'",
+		return err_set(e, -EPROTO, "the peer sent '%s', expected 'hello'",
 			       verify_verb_name(m.verb));
 	*tested = true;
 	return serve_test(s, &m, e);
@@ -308,7 +312,7 @@ static void report(const struct server *s, bool tested, const struct err *e)
 	fflush(stdout);
 }
 
-/* *ended: a test has run, with or without success. */
+/* Serves one client; *ended: a test has run, with or without success. */
 static void serve_one(int fd, const struct verify_serve *conf, bool *ended, struct err *e)
 {
 	struct server s = {.conf = conf, .conn = VERIFY_CONN_INIT, .side = VERIFY_SIDE_INIT};
@@ -317,7 +321,7 @@ static void serve_one(int fd, const struct verify_serve *conf, bool *ended, stru
 
 	if (r == 0)
 		r = serve_client(&s, &tested, e);
-	/* A client that disconnects without a test only checked the port: no error. */
+	/* A client that disconnects without a test only checked the port, which is not an error. */
 	if (r == -EPIPE && !tested)
 		err_clear(e);
 	else if (r < 0 && r != -EREMOTEIO && r != -EPIPE) {

@@ -26,12 +26,15 @@ struct verify_opts {
 
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct opt opts[] = {
-	{"listen", 'l', OPT_FLAG, NULL, "answer tests of a peer; the operand is [ADDRESS][:PORT]",
+	{"listen", 'l', OPT_FLAG, NULL,
+	 "answer the tests of a peer; the operand is "
+	 "[ADDRESS][:PORT]",
 	 AT(listen), 0, 0},
 	{"once", 0, OPT_FLAG, NULL, "with --listen: end after one test, with its exit status",
 	 AT(once), 0, 0},
 	{"all", 'a', OPT_FLAG, NULL,
-	 "test every local address that has an RDMA device against the peer's address of the same subnet or else of the same interface name",
+	 "test every local address that has an RDMA device with the peer's address of the same "
+	 "subnet, otherwise of the same interface name",
 	 AT(all), 0, 0},
 	{"write", 0, OPT_FLAG, NULL, "test RDMA WRITE (the default)", AT(write), 0, 0},
 	{"send", 0, OPT_FLAG, NULL, "test SEND and RECEIVE", AT(send), 0, 0},
@@ -43,12 +46,11 @@ static const struct opt opts[] = {
 	 1000000000},
 	{"time", 't', OPT_DUR, "TIME", "duration of the bandwidth measurement (2s)", AT(time_ms), 1,
 	 TIME_MAX_MS},
-	{"device", 'd', OPT_STR, "DEVICE", "RDMA device; without it the device of the address",
-	 AT(device), 0, 0},
+	{"device", 'd', OPT_STR, "DEVICE", "RDMA device (the device of the address)", AT(device), 0,
+	 0},
 	{"port", 'i', OPT_INT, "PORT", "port of the RDMA device", AT(port), 1, 255},
 	{"gid-index", 'x', OPT_INT, "INDEX",
-	 "GID index of the port; without it the RoCE v2 GID of the address", AT(gid_index), 0,
-	 65535},
+	 "GID index of the port (the RoCE v2 GID of the address)", AT(gid_index), 0, 65535},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output), 0, 0},
 	{0}};
 
@@ -61,7 +63,7 @@ static void on_signal(int sig)
 	verify_stop = sig;
 }
 
-/* Without SA_RESTART: a wait ends at once. */
+/* Without SA_RESTART: a signal interrupts a wait at once. */
 static void catch_signals(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
@@ -81,18 +83,19 @@ static int choose_op(const struct verify_opts *o, enum verbs_op *ret, struct err
 static int check_args(const struct verify_opts *o, const char *host, struct err *e)
 {
 	if (o->once && !o->listen)
-		return err_set(e, -EINVAL, "--once goes with --listen");
+		return err_set(e, -EINVAL, "--once needs --listen");
 	if (o->listen && (o->all || o->write || o->send || o->read || o->count))
 		return err_set(e, -EINVAL,
-			       "--listen takes no test options: give them on the other side");
+			       "--listen has no test options: set them on the side that names the "
+			       "peer");
 	if (!o->listen && (!host || !*host || *host == ':'))
 		return err_set(e, -EINVAL,
-			       "no peer given: 'unirail verify --listen' on one side, 'unirail "
-			       "verify HOST' on the other");
+			       "no peer given: run 'unirail verify --listen' on one side and "
+			       "'unirail verify HOST' on the other");
 	if (o->all && (o->device || o->port || o->gid_index >= 0))
 		return err_set(e, -EINVAL,
-			       "--all selects devices by the rails' addresses and "
-			       "excludes --device and --gid-index");
+			       "--all selects devices by the rails' addresses: use it without "
+			       "--device and --gid-index");
 	return 0;
 }
 
@@ -202,7 +205,7 @@ static bool same_subnet(const struct ipnet *a, const struct ipnet *b)
 	return ipnet_eq(&x, &y);
 }
 
-/* 3: subnet and interface name, 2: subnet, 1: name, 0: neither. */
+/* Degree to which two rails match: 3: subnet and interface name, 2: subnet, 1: name, 0: neither. */
 static int nearness(const struct verify_rail *near, const struct verify_far *far)
 {
 	if (far->net.ip.family != near->net.ip.family)
@@ -252,7 +255,7 @@ static int ask_far(const struct verify_place *to, struct verify_far **ret, size_
 	if (r < 0)
 		return r;
 	if (m.verb != VERIFY_DONE)
-		return err_set(e, -EPROTO, "the peer sent '%s', wants 'done'",
+		return err_set(e, -EPROTO, "the peer sent '%s', expected 'done'",
 			       verify_verb_name(m.verb));
 	*ret = take(list);
 	return 0;
@@ -269,8 +272,8 @@ static void run_one(const struct verify_facts *f, const struct verify_place *to,
 	str_copy(ret->device, sizeof(ret->device), near->dev->name);
 	if (!far) {
 		err_set(&ret->err, -ENOENT,
-			"the peer has no RDMA address in this subnet, and none on an interface of "
-			"this name");
+			"the peer has no RDMA address in this subnet or on an interface of this "
+			"name");
 		return;
 	}
 	ret->peer_net = far->net;
@@ -302,8 +305,8 @@ static int verify_run_all(const struct verify_facts *f, const struct verify_plac
 		r = f->n_devs ? 0 : verify_pick(f, &any, &t->choice, &rail, e);
 		return r < 0 ? r
 			     : err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-					"no address of this network namespace has an RDMA device "
-					"behind it; see 'unirail rdma list'");
+					"no interface with an address in this network namespace "
+					"has an RDMA device; see 'unirail rdma list'");
 	}
 	r = ask_far(to, &far, &n_far, e);
 	if (r < 0)
@@ -370,15 +373,16 @@ static void put_end(const struct ipnet *net, const char *ifname, const char *dev
 		fputc(')', f);
 }
 
-/* RDMA agrees on the smaller MTU; packets of sockets larger than it are lost on the way. */
+/* RDMA negotiates the smaller MTU, but larger packets of sockets are dropped on the path. */
 static void put_mtus(const struct verify_result *r, const char *before, FILE *f)
 {
 	uint32_t most = r->link_mtu > r->peer_link_mtu ? r->link_mtu : r->peer_link_mtu;
 
 	if (r->link_mtu && r->peer_link_mtu && r->link_mtu != r->peer_link_mtu)
 		fprintf(f,
-			"%sMTU %u of '%s' here is not the %u of '%s' at the peer: set %u on both "
-			"('unirail host addr NIC --mtu %u' on the host, mtu in the pods' network)\n",
+			"%sMTU %u of '%s' here differs from %u of '%s' at the peer: set %u on both "
+			"('unirail host addr NIC --mtu %u' on the host, mtu in the pods' "
+			"network)\n",
 			before, r->link_mtu, r->ifname, r->peer_link_mtu, r->peer_ifname, most,
 			most);
 }
@@ -391,8 +395,8 @@ void verify_show_one(const struct verify_result *r, FILE *f)
 	fputs(" and ", f);
 	put_end(&r->peer_net, r->peer_ifname, r->peer_device, r->peer_port, r->peer_gid_index, f);
 	fprintf(f, "\n%s, RDMA MTU %u\n", r->ethernet ? "RoCE" : "InfiniBand", r->mtu);
-	fprintf(f, "  data       %s by RDMA %s, every byte right\n", verify_size_str(r->checked, a),
-		verify_op_name(r->op));
+	fprintf(f, "  data       %s by RDMA %s, every byte correct\n",
+		verify_size_str(r->checked, a), verify_op_name(r->op));
 	fprintf(f, "  latency    %s (least %s, 99 of 100 within %s)\n",
 		verify_time_str(r->lat_p50_ns, a), verify_time_str(r->lat_min_ns, b),
 		verify_time_str(r->lat_p99_ns, c));

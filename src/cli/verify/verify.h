@@ -4,8 +4,8 @@
 
 /*
  * `unirail verify`: options and output (verify.c), client with the measurements (client.c), server
- * (server.c), the protocol between them (verify_msg.h), the device for an address (select.h), queue
- * pair and memory of a side (rdma.h).
+ * (server.c), the protocol between both (verify_msg.h), selection of the device for an address
+ * (select.h), queue pair and memory of one side (rdma.h).
  */
 
 #include <signal.h>
@@ -19,7 +19,7 @@ struct verify_test {
 	uint32_t size;
 	uint64_t count; /* messages of the bandwidth test; 0: as many as fit into time_ms */
 	int64_t time_ms;
-	struct ipaddr at; /* server address to test; family 0: that of the connection */
+	struct ipaddr at; /* server address to test; family 0: the connection's */
 	struct verify_choice choice;
 };
 
@@ -34,9 +34,9 @@ struct verify_result {
 	bool ethernet;
 	enum verbs_op op;
 	uint32_t size, mtu;
-	uint32_t link_mtu, peer_link_mtu; /* of the interfaces; 0: not known */
-	uint64_t checked;		  /* bytes whose content was verified */
-	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half of the round trip */
+	uint32_t link_mtu, peer_link_mtu; /* MTU of the interfaces; 0: not known */
+	uint64_t checked;		  /* number of bytes whose content was verified */
+	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half of a round trip */
 	uint64_t messages, bytes, rate;					/* rate: bytes per second */
 	int64_t time_us;
 	struct err err; /* code 0: success */
@@ -56,8 +56,9 @@ struct verify_far {
 	struct ipnet net;
 };
 /*
- * Finds for each rail its partner in `far` of the same family: in the same subnet (the same
- * interface name decides between several), otherwise with the same interface name; -1: none.
+ * Finds the partner of each rail among those of the peer (`far`) of the same family: in the same
+ * subnet (if several, with the same interface name), otherwise with the same interface name; -1:
+ * none.
  */
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);

@@ -8,9 +8,9 @@
  * 	unirail-verify/1 VERB key=value key=value ... text=REST OF THE LINE
  *
  * at most VERIFY_LINE_MAX bytes. Unknown keys are ignored (a later version may have more), missing
- * ones are 0. A test:
+ * keys have the value 0. A test:
  *
- * 	client: hello  what to test, its end of the queue pair      server: ready  its end
+ * 	client: hello  the test; its end of the queue pair           server: ready, with its end
  * 	client: step   fill, recv, check, drain, ping, sent         server: done
  * 	client: bye    the numbers, for the server's report         server: done
  *
@@ -47,7 +47,7 @@ struct verify_msg {
 	uint64_t addr, len;
 	/* hello */
 	char op[8];	  /* "write" ... */
-	struct ipaddr at; /* server address to test; family 0: that of the connection */
+	struct ipaddr at; /* server address to test; family 0: the connection's */
 	uint32_t size, depth;
 	/* hello, ready, rail */
 	char device[64];
@@ -55,7 +55,7 @@ struct verify_msg {
 	int32_t gid_index; /* -1: none */
 	char ifname[16];
 	struct ipnet net;
-	uint32_t link_mtu; /* of the interface; 0: none, or a version that does not send it */
+	uint32_t link_mtu; /* MTU of the interface; 0: none, or not sent by an older version */
 	/* step; bye: count is the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;

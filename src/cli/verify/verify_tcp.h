@@ -17,7 +17,7 @@ int verify_place_parse(const char *s, struct verify_place *ret, struct err *e);
 
 struct verify_conn {
 	int fd;
-	size_t n; /* bytes received in `line` and not consumed yet */
+	size_t n; /* number of bytes in `line` that are not consumed yet */
 	char line[VERIFY_LINE_MAX];
 };
 #define VERIFY_CONN_INIT                                                                           \

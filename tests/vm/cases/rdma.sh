@@ -80,7 +80,7 @@ counters rxe0
 same "devices without counters" "$(unirail rdma statistic)" "$(rdma statistic show link rxe0)"
 none=$(rdma -j dev | jq -r '[.[].ifname | select(startswith("fib"))][0]')
 ! unirail rdma statistic show link "$none" 2>/tmp/said || fail "counters of $none"
-grep -q "RDMA device '$none' port 1: its driver keeps no hardware counters" /tmp/said || fail "$(cat /tmp/said)"
+grep -q "RDMA device '$none' port 1: its driver has no hardware counters" /tmp/said || fail "$(cat /tmp/said)"
 ip netns add pod
 agree
 layout

@@ -60,7 +60,7 @@ ip -n b link set net1 mtu 1400
 got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 -o json) || fail "two MTUs: $got"
 same "MTUs" "$(echo "$got" | jq -c '.rails[0] | [.here.interfaceMtu, .peer.interfaceMtu, .mtu]')" "[1500,1400,1024]"
 ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "--all: $(cat /run/table)"
-grep -q "^net1 10.0.1.1: MTU 1500 of 'net1' here is not the 1400 of 'net1' at the peer: set 1500 on both" /run/table ||
+grep -q "^net1 10.0.1.1: MTU 1500 of 'net1' here differs from 1400 of 'net1' at the peer: set 1500 on both" /run/table ||
 	fail "no note about two MTUs: $(cat /run/table)"
 same "rails with a note" "$(grep -c 'at the peer' /run/table)" 1
 ip -n b link set net1 mtu 1500
