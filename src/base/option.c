@@ -45,7 +45,7 @@ static void list_names(struct buf *b, const char *prefix, const char *const *lis
 static int unknown(const struct opt *opts, const char *word, struct span name, struct err *e)
 {
 	const char *near, *list[64];
-	auto_buf struct buf names;
+	auto_buf struct buf names = {0};
 	size_t n = 0;
 	char text[64];
 
