@@ -16,7 +16,7 @@ def bound_token(cluster, account, node):
     name = f"{account}-{node}"
     status, pod = cluster.request("POST", PODS, {
         "metadata": {"name": name},
-        "spec": {"nodeName": node, "serviceAccountName": account, "automountServiceAccountToken": False,
+        "spec": {"nodeName": node, "hostNetwork": True, "serviceAccountName": account, "automountServiceAccountToken": False,
                  "containers": [{"name": "c", "image": "i"}]}})
     if status == 409:
         pod = cluster.ok("GET", f"{PODS}/{name}")

@@ -26,7 +26,7 @@ def mine():
 def test_agent_waits_for_missing_definitions(mine, nodes, agent):
     """Runs first: one line names the remedy, and the agent continues once the CRDs are installed."""
     one = agent(ready=False)
-    said = wait(lambda: one.said("install their definitions"))
+    said = wait(lambda: one.said("install their CRDs"))
     assert len(said) == 1 and "deploy/crds" in said[0]["msg"], said
     assert "spiderippools.spiderpool.spidernet.io" in said[0]["kinds"], said
     assert one.get(one.health, "/healthz") == (200, "ok\n")
@@ -36,7 +36,7 @@ def test_agent_waits_for_missing_definitions(mine, nodes, agent):
     assert one.get(one.health, "/v1/runtime/readiness")[0] == 503
     install_crds(mine)
     one.ready(60)
-    assert len(one.said("install their definitions")) == 1
+    assert len(one.said("install their CRDs")) == 1
     assert one.stop() == 0
 
 

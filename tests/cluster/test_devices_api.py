@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import policies
 from audit import DEPLOY, kubectl
 from cluster import wait
 
@@ -17,6 +18,18 @@ def registry(tmp_path):
     path = tmp_path / "registry"
     path.mkdir()
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def permitted(mine, nodes):
+    """With the policies the agent has its DaemonSet's account: as deploy/agent.yaml says, a binding lets it read ConfigMaps of namespace t."""
+    if not policies.POLICIES:
+        return
+    rbac, meta = "/apis/rbac.authorization.k8s.io/v1/namespaces/t", {"metadata": {"name": "unirail-agent-devices"}}
+    mine.ok("POST", f"{rbac}/roles", {**meta, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}]})
+    mine.ok("POST", f"{rbac}/rolebindings", {
+        **meta, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "unirail-agent-devices"},
+        "subjects": [{"kind": "ServiceAccount", "name": "unirail-agent", "namespace": "unirail"}]})
 
 
 @pytest.fixture
@@ -83,16 +96,17 @@ def test_configuration_of_a_configmap(mine, devices, registry):
     serves(registry, "a", "f")
 
 
-def test_configuration_while_the_server_is_away(mine, devices, registry):
+def test_configuration_while_the_server_is_away(mine, devices, registry, tmp_path):
     config_map(mine, "t", "sriovdp-config", {"config.json": shared("a")})
     a = devices("--device-configmap", "t/sriovdp-config")
     serves(registry, "a")
     a.stop()
     for p in registry.iterdir():
         p.unlink()
+    conf = policies.agent_config(mine, tmp_path, "n1") if policies.POLICIES else None
     mine.stop_apiserver()
     try:
-        devices("--device-configmap", "t/sriovdp-config", ready=False)
+        devices("--device-configmap", "t/sriovdp-config", ready=False, kubeconfig=conf)
         serves(registry, "a")
     finally:
         mine.start_apiserver()
@@ -106,13 +120,14 @@ def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
     config_map(mine, "unirail", "rdma-devices", {"config.json": shared("a")})
     config_map(mine, "unirail", "else", {"config.json": shared("b")})
     config_map(mine, "kube-system", "sriovdp-config", {"config.json": shared("c")})
-    config_map(mine, "t", "sriovdp-config", {"config.json": shared("d")})
+    mine.namespace("unbound")
+    config_map(mine, "unbound", "sriovdp-config", {"config.json": shared("d")})
     (tmp_path / "token").write_text(mine.token("unirail", "unirail-agent"))
     conf = mine.kubeconfig(tmp_path / "conf", {"tokenFile": tmp_path / "token"})
-    a = devices("--namespace", "unirail", "--device-configmap", "rdma-devices,else,kube-system/sriovdp-config,t/sriovdp-config",
+    a = devices("--namespace", "unirail", "--device-configmap", "rdma-devices,else,kube-system/sriovdp-config,unbound/sriovdp-config",
                 kubeconfig=conf)
     serves(registry, "a", "c")
-    for name in ("unirail/else", "t/sriovdp-config"):
+    for name in ("unirail/else", "unbound/sriovdp-config"):
         wait(lambda: told(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"))
         assert len(a.said(f"may not read ConfigMap '{name}'")) == 1
 

@@ -82,7 +82,7 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     status = json.dumps([{"name": "t/rail", "interface": i, "ips": [a]} for i, a in before[2].items()])
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name}",
             {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}}, type=MERGE)
-    wait(lambda: one.said("are adopted"), 30)
+    wait(lambda: one.said("adopting blocks of a lost log"), 30)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
     many = [addresses(one.plan(nodes.pod("t", "n1"), *rails[:2])[1]) for _ in range(8)]
     all_of_them = [a for v in [*before, got, *many] for a in v.values()]
@@ -148,7 +148,7 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
     got = addresses(one.plan(nodes.pod("t", here), rails[0])[1])["net1"]
     assert got not in used
     used.add(got)
-    wait(lambda: one.said("are adopted"), 60)
+    wait(lambda: one.said("adopting blocks of a lost log"), 60)
     no_cache, = one.said("no CNI result cache found")  # reported once, although the inventory is repeated
     assert no_cache["dir"] == str(one.folder / "cni"), no_cache
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
@@ -222,12 +222,12 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
     one.ready(60)
     for file in (broken, nobody):
         said = wait(lambda: [x for x in one.said("CNI result cache cannot be read") if str(file) in x["error"]], 60)
-        assert len(said) == 1 and not one.said("are adopted"), said
+        assert len(said) == 1 and not one.said("adopting blocks of a lost log"), said
         fresh = nodes.pod("t", node)
         assert one.plan(fresh, name)[0] == 500
         nodes.remove_pod(fresh)  # the pod has no record, so its blocks stay frozen as well
         file.unlink()
-    wait(lambda: one.said("are adopted"), 60)
+    wait(lambda: one.said("adopting blocks of a lost log"), 60)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
     got = []
     for pod in (nodes.pod("t", node) for _ in range(7)):

@@ -37,7 +37,7 @@ static void test_rdma_devices_are_moved_and_renamed(void **state)
 	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
 	HAS("is shared, wants exclusive");
 	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
-	HAS("its driver cannot");
+	HAS("its driver does not support it");
 	OK(rdma_nl_rename(w, index, "mlx5_5", "rail5", &e));
 	assert_int_equal(rdma_nl_rename(w, index, "mlx5_5", "mlx5_0", &e), -EEXIST);
 	assert_int_equal(rdma_nl_rename(w, index, "mlx5_5", "a/b", &e), -EINVAL);

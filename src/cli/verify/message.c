@@ -205,10 +205,8 @@ static int wrong(const struct field *f, struct span s, struct err *e)
 {
 	auto_free char *text = span_dup(s);
 
-	return err_set(e, -EBADMSG,
-		       "the peer sent an invalid value of '%s': "
-		       "'%.40s'",
-		       f->key, text);
+	return err_set(e, -EBADMSG, "the peer sent an invalid value of '%s': '%.40s'", f->key,
+		       text);
 }
 
 /* Parses the field at the beginning of *rest. */

@@ -59,9 +59,9 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     # The victim's only trace is an annotation, and so is the thief's: neither is trusted, and nothing is allocated.
     said = wait(lambda: one.said("reported by two pods"), 60)
     assert name_of(thief) in said[0]["pods"] and name_of(victim) in said[0]["pods"] and mine_ip[0] in said[0]["pods"], said
-    assert not one.said("are adopted")
+    assert not one.said("adopting blocks of a lost log")
     nodes.remove_pod(thief)
-    wait(lambda: one.said("are adopted"), 60)
+    wait(lambda: one.said("adopting blocks of a lost log"), 60)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 60)
     more = [a for _ in range(8) for a in addresses(one.plan(nodes.pod("t", "n1"), "rail")[1]).values()]
     assert not set(more) & {*mine_ip, *other} and len(set(more)) == len(more)
