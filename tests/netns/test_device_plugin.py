@@ -488,7 +488,7 @@ def test_cdi_devices_replace_device_nodes(node):
 
 @pytest.mark.parametrize("options, message", [
     (["--memlock-hook", "/x"], "memlock-hook is part of CDI specifications: set use-cdi"),
-    (["--use-cdi", "--memlock-hook", "x"], "memlock-hook 'x' wants an absolute path"),
+    (["--use-cdi", "--memlock-hook", "x"], "memlock-hook 'x' is not an absolute path"),
     (["--use-cdi", "--rdma-memlock", "1k"], "rdma-memlock is '1k'")])
 def test_invalid_cdi_options_are_refused(node, options, message):
     run = node.start(*options)

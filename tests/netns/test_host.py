@@ -293,7 +293,8 @@ def test_failure_after_some_steps_names_the_step_and_undo(host):
     sysctl(host.ns, "net/ipv6/conf/ens1/disable_ipv6", 1)
     p = host.call("addr", "ens1", "--mtu", "1400", "--ipv4-ip", "172.16.1.10/24", "--ipv6-ip", "fd00:16::1/64")
     assert p.returncode == 1, (p.stdout, p.stderr)
-    line, = p.stderr.splitlines()
+    note, line = p.stderr.splitlines()
+    assert "'unirail host persist' does" in note, note
     assert re.match(r"unirail host: (\d+) of \d+ steps are done \('unirail host undo' reverts them\): "
                     r"addr ens1: address fd00:16::1/64: .*\(EACCES\)", line), line
     assert f"{line.split()[2]} steps done, 0 blocked, " in p.stdout, p.stdout
