@@ -58,7 +58,7 @@ static int take_mode(struct reading *p, void *to, const char *value)
 	return wants(p, value, "auto, underlay, overlay or disabled");
 }
 
-/* "0a:1b", and no multicast: the first byte is even. */
+/* Two bytes such as "0a:1b" of a unicast MAC: the first byte is even. */
 static int take_prefix(struct reading *p, void *to, const char *value)
 {
 	uint64_t a, b;
@@ -100,7 +100,7 @@ static int add_to(struct reading *p, struct text_list *l, char *text)
 	return 0;
 }
 
-/* A bare address is a net of itself, as the original's webhook has it. */
+/* An address without prefix length gets the full one, as in Spiderpool's webhook. */
 static char *net_text(struct span text)
 {
 	char out[IP_TEXT_MAX];
@@ -210,7 +210,8 @@ static int unknown(struct reading *p, const char *key)
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* One key, as in the file; lists grow. -ENOENT: no such key, e is left alone. */
+/* Sets the value of one key of the file; a list key appends. -ENOENT: no such key, e is
+ * unchanged. */
 static int coordinator_settings_put(struct coordinator_settings *s, const char *key,
 				    const char *value, struct err *e)
 {
@@ -219,7 +220,7 @@ static int coordinator_settings_put(struct coordinator_settings *s, const char *
 	return p.at ? p.at->read(&p, (char *)s + p.at->offset, value) : -ENOENT;
 }
 
-/* inih's: 0 stops. */
+/* Callback of inih: 0 stops the parser. */
 static int handle(void *arg, const char *section, const char *name, const char *value)
 {
 	struct reading *p = arg;
@@ -307,7 +308,7 @@ void coordinator_settings_done(struct coordinator_settings *s)
 	*s = (struct coordinator_settings){0};
 }
 
-/* A coordinator's settings as its plugin reads them. */
+/* Conversion of the settings to the configuration of the coordinator plugin. */
 
 static void put_list(struct json_out *o, const char *key, const struct text_list *l)
 {
@@ -363,14 +364,14 @@ void coordinator_settings_json(const struct coordinator_settings *s, struct json
 	jo_end_obj(o);
 }
 
-/* A SpiderCoordinator object: each value as the file would have it. */
+/* Reading a SpiderCoordinator object: each value is converted to the text of the settings file. */
 
 static int wrong(const struct json *v, const char *place, struct err *e)
 {
 	return json_wants(v, place, "a string, a number or true or false", e);
 }
 
-/* One value, as text into `ret`. */
+/* Appends the value to `ret` as in the settings file. */
 static int value_text(const struct json *v, const char *place, struct buf *ret, struct err *e)
 {
 	int64_t n;
@@ -403,12 +404,13 @@ static int put(struct coordinator_settings *s, const char *key, const struct jso
 	r = value_text(v, place, &text, e);
 	if (r < 0)
 		return r;
-	/* Any number below 0 means the same. */
+	/* All negative numbers have the same meaning. */
 	if (strcmp(key, "podRPFilter") == 0 && text.len && *text.p == '-')
 		r = coordinator_settings_put(s, key, "-1", e);
 	else
 		r = coordinator_settings_put(s, key, text.len ? text.p : "", e);
-	/* What the definition has for others: podCIDRType, phase, reason. */
+	/* The CRD has further fields for other readers (podCIDRType, phase, reason): ignore
+	 * them. */
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -3,8 +3,8 @@
 #define UNIRAIL_SPEC_COORDINATOR_SETTINGS_H
 
 /*
- * What a SpiderCoordinator object says, for nodes without an API server: an optional file, default
- * /etc/unirail/agent.conf. Keys are those of the object's spec and status, without case:
+ * Settings of a SpiderCoordinator for nodes without an API server: an optional file, default
+ * /etc/unirail/agent.conf. Keys are those of the object's spec and status, in any case:
  *
  *	[coordinator]
  *	mode               = auto            ; auto, underlay, overlay, disabled
@@ -42,12 +42,13 @@ struct coordinator_settings {
 	int64_t rule_table, rp_filter, queue_len, veth_mtu;
 };
 
-/* Defaults where there is no file. Kind ERR_CONF, "agent.conf:3: ..."; *ret is left alone then. */
+/* Reads the file; without one the defaults apply. On an error (kind ERR_CONF, "agent.conf:3: ...")
+ * *ret is unchanged. */
 int coordinator_settings_read(const struct root *r, const char *path,
 			      struct coordinator_settings *ret, struct err *e);
 /*
- * The same from a SpiderCoordinator object, its status included. Kind ERR_CONF, "spec.mode is ...";
- * *ret is left alone then.
+ * Reads spec and status of a SpiderCoordinator object. On an error (kind ERR_CONF, "spec.mode is
+ * ...") *ret is unchanged.
  */
 int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,
 				struct err *e);

@@ -18,7 +18,7 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	/* own_ns is "default" as well where no setting names it. */
+	/* own_ns is also "default" if no setting sets it, and "default" is never trusted. */
 	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
 		own_ns = "kube-system";
 	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
@@ -45,7 +45,8 @@ static bool is_nodes(const char *type)
 	       strcmp(type, "ifacer") == 0;
 }
 
-/* unirail's, and those of containernetworking that take an "ipam" or change an interface. */
+/* Plugins of unirail, and plugins of containernetworking that delegate to an IPAM plugin or change
+ * an interface. */
 bool definition_is_interface_plugin(const char *type)
 {
 	static const char *const types[] = {
@@ -63,7 +64,7 @@ bool definition_is_interface_plugin(const char *type)
 static const struct host_key {
 	const char *key;
 	bool is_log;
-	const char *defaults[2]; /* values that change nothing */
+	const char *defaults[2]; /* allowed values: the defaults of the plugin */
 } host_keys[] = {
 	/* multus, unirail-cni */
 	{"binDir", false, {0}},
@@ -78,7 +79,7 @@ static const struct host_key {
 	{"readinessindicatorfile", false, {0}},
 	{"multusConfigFile", false, {0}},
 	{"clusterNetwork", false, {0}},
-	/* every plugin that keeps state */
+	/* every plugin with state on disk */
 	{"dataDir", false, {"/var/lib/cni/networks", "/run/cni/tuning"}},
 	{"state_dir", false, {0}},
 	/* spiderpool */
@@ -124,7 +125,7 @@ static bool is_default(const struct host_key *k, const struct json *v)
 	return false;
 }
 
-/* --- the walk --- */
+/* --- checking a configuration recursively --- */
 
 enum mode { IS_PLUGIN, IS_IPAM, IS_OTHER };
 
@@ -175,11 +176,11 @@ static int check_installed(const struct walk *w, const char *type)
 	return r < 0 ? err_wrap(w->e, r, "%s is '%.*s'", w->place, SHOWN, type) : 0;
 }
 
-/* outer: the type of the plugin that this is within; NULL: none. */
+/* outer: the type of the enclosing plugin; NULL: none. */
 static int check_type(const struct walk *w, const char *type, const char *outer, enum mode mode)
 {
 	if (!*type)
-		return 0; /* the reader reports that it is missing */
+		return 0; /* the parser reports a missing type */
 	if (mode != IS_OTHER && !name_ok(type))
 		return REFUSE(w,
 			      "%s is '%.*s', wants a plugin's name: letters, digits, '_', '.', '-'",
@@ -309,7 +310,7 @@ static bool is_log(const char *key)
 	return k && k->is_log;
 }
 
-/* How many members were left out. */
+/* Writes v without the names of log files; returns the number of omitted members. */
 static size_t put_without_logs(const struct json *v, struct json_out *o)
 {
 	struct json_walk w = json_walk_start(v);

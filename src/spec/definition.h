@@ -3,15 +3,16 @@
 #define UNIRAIL_SPEC_DEFINITION_H
 
 /*
- * What the author of a network definition (NetworkAttachmentDefinition, SpiderMultusConfig) may ask of a node. CNI
- * plugins run as root on the node, so a definition could otherwise execute a file of a pod's volume, or write anywhere.
+ * What the author of a network definition (NetworkAttachmentDefinition, SpiderMultusConfig) may
+ * request on a node. CNI plugins run as root on the node, so a definition could otherwise execute a
+ * file of a pod's volume, or write anywhere.
  *
  * A definition is trusted, and not checked, when an administrator wrote it: files of the node (confDir, clusterNetwork
  * as a path), the netconf's own networks, definitions in the namespace that the netconf's multusNamespace names (unless
  * the annotation on it is not "true", or the agent has not seen the namespace), and
- * definitions in a namespace that definition_trusted() accepts. Multus' globalNamespaces say who may use definitions, not
- * who wrote them ("default" is among them), so they are not trusted. Any other definition is a tenant's, and refused when
- * it has, at any depth:
+ * definitions in a namespace that definition_trusted() accepts. Multus' globalNamespaces restrict
+ * the use of definitions, not their authors ("default" is among them), so they are not trusted. Any
+ * other definition is treated as written by a tenant, and refused when it has, at any depth:
  *
  *	type		multus*, unirail*, ifacer: they act on the node itself; a name with '/'; at the node: a plugin that
  *			is neither built in nor a file that only root can change, in a folder that only root can change
@@ -37,22 +38,25 @@
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);
 
 struct definition_rules {
-	/* Whether the node may execute the plugin: 0, or negative with *e set. NULL: not asked, no node is known. */
+	/* Whether the node may execute the plugin: 0, or negative with *e set. NULL: not checked,
+	 * since the node is unknown. */
 	int (*installed)(void *arg, const char *type, struct err *e);
 	void *arg;
-	bool logs_pass; /* names of log files are not refused: definition_drop_logs() removes them */
+	bool logs_pass; /* accept names of log files, which definition_drop_logs() removes */
 };
 
-/* config: a plugin or a list of plugins. -EPERM with kind ERR_CONF: "plugins[0].type is 'multus', ...". */
+/* config: a plugin or a list of plugins. -EPERM with kind ERR_CONF: "plugins[0].type is 'multus',
+ * ...". */
 int definition_check(const struct json *config, const struct definition_rules *r, struct err *e);
 
 /*
- * The configuration without the names of log files, so that existing definitions keep working: *ret is a document
- * of its own, or NULL when there is none to remove.
+ * Removes the names of log files, so that existing definitions stay usable: *ret is a new document,
+ * or NULL if there is nothing to remove.
  */
 int definition_drop_logs(const struct json *config, struct json_doc **ret, struct err *e);
 
-/* Whether `type` makes or changes interfaces, so that it cannot be an ipam.type: it would call itself. */
+/* Whether `type` creates or changes interfaces, so that it must not be an ipam.type: the plugin
+ * would call itself. */
 bool definition_is_interface_plugin(const char *type);
 
 #endif

@@ -26,10 +26,10 @@ enum identity_kind { IDENTITY_POD, IDENTITY_STATEFULSET, IDENTITY_MACHINE };
 /* Strings are borrowed from the pod's facts. */
 struct identity {
 	enum identity_kind kind; /* IDENTITY_POD: addresses are not retained */
-	const char *ns, *name;	 /* the pod's, or the machine's */
-	const char *pod;	 /* the pod's own name */
-	/* A machine that migrates between pods, both of which exist for a while: this pod does
-	 * not wait for the other's addresses; it gets different ones if they are not available. */
+	const char *ns, *name;	 /* of the pod, or of the KubeVirt machine */
+	const char *pod;	 /* name of the pod */
+	/* The machine migrates between two pods that exist at the same time: this pod does not wait
+	 * for the retained addresses; it gets other addresses if the retained ones are in use. */
 	bool migrating;
 };
 
@@ -41,19 +41,20 @@ bool identity_is_sticky(const struct identity *i);
 /* Splits "web-0" into StatefulSet "web" and ordinal; false: not a StatefulSet pod's name. */
 bool identity_ordinal(const char *pod, char set[static 254], uint64_t *ordinal);
 
-/* API server state of possible owners; !known: not requested. */
+/* State of possible owners at the API server; known false: not requested. */
 struct identity_set { /* the StatefulSet of identity_ordinal() */
 	bool known, exists;
 	int64_t start, replicas; /* spec.ordinals.start (0), spec.replicas (1) */
 };
-struct identity_machine { /* VirtualMachineInstance, VirtualMachine of the name */
+struct identity_machine { /* the VirtualMachineInstance and the VirtualMachine of this name */
 	bool known, vmi_exists, vmi_deleting, vm_exists, vm_deleting;
 };
 
 /*
  * Whether the addresses retained under a name may be released: no StatefulSet will create a pod of
  * that name again (it is deleted, or its replicas do not reach the ordinal), and no machine has the
- * name. If the state is unknown they stay retained. With the setting off nothing is retained.
+ * name. If the state is unknown the addresses stay retained. If the setting is off, no addresses
+ * are retained.
  */
 bool identity_is_over(const char *name, const struct identity_conf *c,
 		      const struct identity_set *set, const struct identity_machine *machine);

@@ -8,7 +8,7 @@
  *
  *	unirail.io/missing-resource: {"resource":"spidernet.io/gpu1sriv","suggestion":"spidernet.io/gpu1sriov"}
  *
- * suggestion: the most similar name of a resource that a node has; absent: none is similar.
+ * suggestion: the most similar name of a resource that a node has; absent: no name is similar.
  */
 
 #include <stdbool.h>
@@ -18,25 +18,27 @@
 
 #define MISSING_RESOURCE_ANNOTATION "unirail.io/missing-resource"
 
-/* prefix/name, the longest that Kubernetes accepts. */
+/* Maximum length of "prefix/name" that Kubernetes accepts. */
 enum { MISSING_RESOURCE_NAME_MAX = 253 + 1 + 63 };
 
 struct missing_resource {
 	char *resource, *suggestion; /* NULL: none */
 };
 
-/* The value of the annotation; suggestion may be NULL. free() it. NULL: `resource` is no name. */
+/* Returns the value of the annotation, which the caller frees; suggestion may be NULL. NULL:
+ * `resource` is not a valid name. */
 char *missing_resource_text(const char *resource, const char *suggestion);
 /*
- * Reads a value, chosen by a user who may write the object; NULL: no annotation. False, with *ret empty, unless both names
- * consist of letters, digits and "-_./" and are not longer than MISSING_RESOURCE_NAME_MAX.
+ * Reads the value, which may be written by any user with access to the object; NULL: no annotation.
+ * False, with *ret empty, unless both names consist of letters, digits and "-_./" and are not
+ * longer than MISSING_RESOURCE_NAME_MAX.
  */
 bool missing_resource_read(const char *text, struct missing_resource *ret);
 void missing_resource_done(struct missing_resource *m);
 
 /*
- * The name of the list most similar to `name`: the same name with another prefix, or with a typing error. NULL: none is. The
- * list is sorted bytewise.
+ * The name of the list most similar to `name`: the same name with another prefix, or with a typing
+ * error. NULL: no name is similar. The list is sorted bytewise.
  */
 const char *missing_resource_suggest(const char *name, const char *const *list, size_t n);
 

@@ -18,9 +18,10 @@
 
 /* Borrowed members belong to the selection's document; NULL: absent. */
 struct network_request {
-	char *ns, *name, *ifname;     /* owned; ifname NULL: by position */
-	const char *mac, *guid;	      /* guid: of InfiniBand */
-	const char *device_id;	      /* requested device; agent/network/plan.h decides on it */
+	char *ns, *name, *ifname; /* owned; ifname NULL: net1, net2, ... by position */
+	const char *mac, *guid;	  /* guid: InfiniBand GUID */
+	/* id of the requested device; agent/network/plan.h decides whether it is used */
+	const char *device_id;
 	struct json_strs ips;	      /* an address, or one with its prefix length */
 	struct json_strs routes;      /* default-route: gateways */
 	const struct json *ports;     /* portMappings: an array */
@@ -29,15 +30,15 @@ struct network_request {
 };
 
 struct net_select {
-	struct json_doc *doc; /* NULL: list form */
+	struct json_doc *doc; /* NULL: the annotation has the list form */
 	struct network_request *v;
 	size_t n;
 };
 
 enum { NET_SELECT_MAX = 127 };
 
-/* pod_ns is the namespace of names without one. Error class ERR_CONF; *ret is unchanged on
- * failure. Text NULL or "": no networks. */
+/* pod_ns is the namespace of network names without a namespace. Error class ERR_CONF; *ret is
+ * unchanged on failure. Text NULL or "": no networks. */
 int net_select_parse(const char *text, const char *pod_ns, struct net_select *ret, struct err *e);
 void net_select_done(struct net_select *s);
 

@@ -13,7 +13,7 @@
 #include "base/sorted.h"
 #include "wire/json/json.h"
 
-/* Where the key is, or would be put. */
+/* Index of the key, or where it would be inserted. */
 static size_t position(const struct labels *l, const char *key, bool *there)
 {
 	size_t at = LOWER_BOUND(i, l->n, strcmp(l->v[i].key, key) < 0);
@@ -66,7 +66,7 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-/* Of equal keys the last counts: they stand in the order of the document. */
+/* A label with its index in the document, since of equal keys the last one is used. */
 struct numbered {
 	struct label l;
 	size_t i;
@@ -93,7 +93,7 @@ void labels_collect(struct labels *l, const char *key, const char *value)
 	VEC_PUSH(l->v, l->n) = (struct label){xstrdup(key), xstrdup(value)};
 }
 
-/* The API server sends its maps in order. */
+/* The API server sends maps sorted by key, so sorting is usually skipped. */
 void labels_merge(struct labels *l)
 {
 	auto_free struct numbered *v = NULL;
@@ -162,7 +162,7 @@ int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
 	return 0;
 }
 
-/* The group itself or one below it: "vm.kubevirt.io/name". */
+/* Whether the key belongs to the group or a subdomain of it: "vm.kubevirt.io/name". */
 static bool in_group(const char *key, size_t len, const char *group)
 {
 	size_t n = strlen(group);
@@ -265,7 +265,7 @@ static char *text_or_null(const struct json *obj, const char *key)
 	return s && s[0] ? xstrdup(s) : NULL;
 }
 
-/* At most one reference says that it is the controller. */
+/* At most one owner reference has `controller` set. */
 static void read_owner(const struct json *metadata, struct pod_facts *p)
 {
 	struct json_walk w = json_walk_start(json_get(metadata, "ownerReferences"));
@@ -331,7 +331,7 @@ static bool is(const char *s, const char *word)
 	return s && strcmp(s, word) == 0;
 }
 
-/* "kubevirt.io/v1": whatever the version. */
+/* Matches "kubevirt.io" in any version, such as "kubevirt.io/v1". */
 static bool identity_in_group(const char *api, const char *group)
 {
 	size_t n = strlen(group);
@@ -339,7 +339,7 @@ static bool identity_in_group(const char *api, const char *group)
 	return api && strncmp(api, group, n) == 0 && api[n] == '/';
 }
 
-/* From ownerReferences; without any, from KubeVirt's labels on its pods. */
+/* The machine's name from ownerReferences, otherwise from KubeVirt's labels on its pods. */
 static const char *machine_of(const struct pod_facts *p)
 {
 	const char *name = NULL;
@@ -410,7 +410,7 @@ static bool set_is_over(const char *name, const struct identity_set *s)
 	       (int64_t)ordinal - s->start >= s->replicas;
 }
 
-/* A machine that is stopped has no instance, and starts again. */
+/* A stopped VirtualMachine has no instance but may start again. */
 static bool machine_is_over(const struct identity_machine *m)
 {
 	if (!m->known)

@@ -3,9 +3,9 @@
 #define UNIRAIL_SPEC_POD_H
 
 /*
- * The properties of a pod and of its placement that its networks and addresses depend on, and no
- * others, so that thousands of them need little memory. Plain structs: the caller that has the
- * object (an informer, a GET) fills them, deciding functions borrow them.
+ * The properties of a pod and of its placement on which its networks and addresses depend; all
+ * others are omitted, so that thousands of pods need little memory. Plain structs: the caller that
+ * has the object (an informer, a GET) fills them, deciding functions borrow them.
  */
 
 #include <stdbool.h>
@@ -24,45 +24,48 @@ struct labels {
 	size_t n;
 };
 
-/* NULL l is no labels; NULL: no such key. */
+/* Returns the value of the key; NULL: no such key. `l` may be NULL: no labels. */
 const char *labels_get(const struct labels *l, const char *key);
 /* Replaces the key's value, if any; strings are copied. */
 void labels_put(struct labels *l, const char *key, const char *value);
-/* Many at once: labels_put() of each costs the square of their number. Collect in any order, then merge (the last of
- * equal keys counts); between the two nothing may be read. */
+/* For many labels, since n calls of labels_put() cost n times n: collect them in any order, then
+ * merge (of equal keys the last one is used). The labels must not be read before labels_merge(). */
 void labels_collect(struct labels *l, const char *key, const char *value);
 void labels_merge(struct labels *l);
 void labels_done(struct labels *l);
-/* An object of strings, as metadata.labels; null or absent: none. `place` is for errors (kind
- * ERR_DECODE). keep: which keys are kept, NULL: all. *ret is overwritten on success. */
+/* Reads an object of strings such as metadata.labels; null or absent: no labels. `place` is the
+ * path for errors (kind ERR_DECODE). keep: selects the keys to store, NULL: all keys. *ret is
+ * overwritten on success. */
 int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
 		struct labels *ret, struct err *e);
-/* metadata.labels of an object that a tenant writes: past LABELS_MAX none is kept, and a limited
- * log line says so. So
- * no pool is given by a label of such an object; 60,000 labels would be 6 MB in each agent. */
+/* Reads metadata.labels of an object that a tenant may write. With more than LABELS_MAX labels all
+ * are ignored, so none of them selects a pool, and a rate-limited line is logged: 60,000 labels
+ * would take 6 MB in each agent. */
 enum { LABELS_MAX = 1 << 10 };
 int labels_of(const struct json *metadata, struct labels *ret, struct err *e);
-/* The annotations that unirail reads: of the groups ipam.spidernet.io,
- * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io (and below), and
- * where the pod comes from. */
+/* Whether unirail reads the annotation: a key in the group ipam.spidernet.io, cni.spidernet.io,
+ * k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io or a subdomain, or the kubelet's
+ * annotation of the pod's source. */
 bool pod_annotation_counts(const char *key);
 
 struct pod_facts {
 	char *ns, *name, *uid;		   /* never NULL */
 	char *node;			   /* "": not scheduled yet */
 	struct labels labels, annotations; /* annotations: pod_annotation_counts() */
-	char *owner_api, *owner_kind, *owner_name, *owner_uid; /* the controller's reference; NULL:
-								* none */
-	char *ends; /* deletionTimestamp, which has its grace in it; NULL: it is not being deleted */
+	/* the owner reference with `controller` set; NULL: none */
+	char *owner_api, *owner_kind, *owner_name, *owner_uid;
+	/* deletionTimestamp, which includes the grace period; NULL: the pod is not being deleted */
+	char *ends;
 	bool host_network, finished, deleting; /* finished: phase Succeeded or Failed */
 };
 
-/* The kubelet's own, from a file: the UID that the runtime has is not the API server's. */
+/* Whether the pod is a static pod of the kubelet: its UID at the runtime differs from that at the
+ * API server. */
 bool pod_is_static(const struct pod_facts *p);
 void pod_facts_done(struct pod_facts *p);
 void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);
-/* From a Pod object (as the API server has it). Kind ERR_DECODE names the field; a pod without
- * namespace, name or UID is an error. *ret is left alone on failure. */
+/* Reads a Pod object of the API server. Errors have kind ERR_DECODE and name the field; namespace,
+ * name and UID are required. *ret is unchanged on failure. */
 int pod_facts_read(const struct json *object, struct pod_facts *ret, struct err *e);
 
 /* Placement of a pod; NULL: unknown. */

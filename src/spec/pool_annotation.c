@@ -11,7 +11,7 @@
 #include "spec/internal.h"
 #include "spec/subnet_annotation.h"
 
-/* Which annotation or default decides the pools of a pod's interfaces. */
+/* Selects the annotation or default that determines the pools of a pod's interfaces. */
 
 void pod_pool_request_done(struct pod_pool_request *w)
 {
@@ -159,7 +159,7 @@ static int from_entries(const struct pod_pools_facts *f, const struct pod_entrie
 
 /* --- the namespace, the configuration --- */
 
-/* A list of names, or one name. place: "[1].ipv4" or "". */
+/* Reads a list of names, or one name. place: path within the annotation, "[1].ipv4" or "". */
 static int read_names(const struct annotation *n, const struct json *v, const char *place,
 		      char ***ret, size_t *count, struct err *e)
 {
@@ -196,7 +196,7 @@ static int pod_names_read(const struct annotation *n, char ***ret, size_t *count
 
 	if (text.n == 0)
 		return 0;
-	/* A name that is no JSON at all. */
+	/* Accepts a bare name that is not JSON. */
 	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
 	    strcmp(n->value, "null") != 0) {
 		annotation_log_default(n, "a name", "a list of one name");
@@ -255,7 +255,8 @@ static void drop(char ***v, size_t *n)
 	*n = 0;
 }
 
-/* A family that is off is not asked for; nothing left must not turn into the defaults. */
+/* Drops pools of a disabled family. If none is left, fails: an empty list would select the default
+ * pools. */
 static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *nic,
 			 struct pod_pool_request *w, struct err *e)
 {
@@ -280,7 +281,7 @@ static void pod_entries_done(struct pod_entries *l);
 
 static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e);
 
-/* 1: pools are made for the pod's application. */
+/* Checks the subnet annotations. 1: the pod uses pools created for its application. */
 static int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
 {
 	const struct labels *l = &f->pod->annotations;
@@ -356,7 +357,7 @@ static int made_for(const struct pod_pools_facts *f, const struct auto_pool_requ
 	return 0;
 }
 
-/* `subnet` is one pool for each interface that asks. */
+/* The entry for an interface; the single entry of `subnet` applies to each interface. */
 static const struct auto_nic *nic_of(const struct auto_pool_request *w, const char *ifname)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -454,7 +455,7 @@ int pod_check_alive(const struct pod_facts *p, struct err *e)
 
 /* Pools that are made of SpiderSubnets for a pod's application. */
 
-/* What annotations about pools say. */
+/* Parsing of the pool annotations. */
 
 int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
 {
@@ -595,7 +596,7 @@ static int read_one(const struct annotation *n, const struct json *v, struct pod
 	return r;
 }
 
-/* Which of the two it is shows by its value. */
+/* Reads either form, `ippool` or `ippools`, as its value shows. */
 static int read_annotation(const struct annotation *n, bool is_list, struct pod_entries *ret,
 			   struct err *e)
 {

@@ -30,17 +30,21 @@
 
 /* The cluster's settings. */
 struct pod_pools_conf {
-	bool no4, no6;	 /* enableIPv4, enableIPv6 are off: lists of that family do not count */
-	bool subnets;	 /* enableSpiderSubnet: annotations `subnet`, `subnets` mean something */
-	bool auto_pools; /* ... and pools are to be made of them */
+	bool no4, no6;	 /* enableIPv4, enableIPv6 are off: lists of that family are ignored */
+	bool subnets;	 /* enableSpiderSubnet: the annotations `subnet`, `subnets` are read */
+	bool auto_pools; /* pools are created from subnets automatically */
 };
 
 struct pod_nic {
 	const char *ifname;
-	int position; /* among the pod's interfaces that get addresses here, from 0; -1: not known */
-	const char *const *conf4, *const *conf6; /* of its network's configuration */
+	/* index among the pod's interfaces that get addresses from this IPAM, from 0; -1:
+	 * unknown */
+	int position;
+	/* default_ipv4_ippool, default_ipv6_ippool of the network's configuration */
+	const char *const *conf4, *const *conf6;
 	size_t n_conf4, n_conf6;
-	bool conf_clean; /* its clean_gateway; `ippools` has one of its own */
+	/* clean_gateway of the network's configuration; cleangateway of `ippools` overrides it */
+	bool conf_clean;
 };
 
 struct app_id;
@@ -51,8 +55,8 @@ struct app_id;
  * ERR_AGAIN.
  */
 struct pod_auto {
-	const struct app_id *app; /* NULL: nothing made it */
-	/* A pool's name, by auto_pool_key_of(); NULL: none. */
+	const struct app_id *app; /* NULL: the pod has no owner */
+	/* Returns the name of the pool with the key of auto_pool_key_of(); NULL: no such pool. */
 	const char *(*find)(void *arg, const char *key, uint8_t family);
 	/* For applications that the controller does not watch: requests the pool with that
 	 * number of addresses. Called for each pod, so that a changed number takes effect. */
@@ -64,10 +68,12 @@ struct pod_auto {
 struct pod_pools_facts {
 	struct pod_auto autos;
 	const struct pod_facts *pod;
-	const struct labels *ns_annotations; /* NULL: not known, an error (ERR_AGAIN) if it matters */
+	/* NULL: the namespace is unknown, which is an error (ERR_AGAIN) if its annotations are
+	 * needed */
+	const struct labels *ns_annotations;
 	struct pod_pools_conf conf;
-	/* All interfaces of the pod that get addresses here, in order: tells positions, and entries
-	 * for interfaces that are not there. None: not known. */
+	/* All interfaces of the pod that get addresses from this IPAM, in order: used for positions
+	 * and to detect entries of missing interfaces. n_names 0: unknown. */
 	const char *const *names;
 	size_t n_names;
 };
@@ -77,28 +83,30 @@ struct pod_pool_request {
 	char **pools4, **pools6; /* each name once */
 	size_t n_pools4, n_pools6;
 	bool no4, no6, clean_gateway;
-	const char *from; /* for words: "annotation ipam.spidernet.io/ippools"; static */
+	const char *from; /* source for messages: "annotation ipam.spidernet.io/ippools"; static */
 };
 
-/* Of one interface or many: ret is an array of n, for pod_pool_request_done() each. */
+/* Determines the pools of n interfaces: ret is an array of n; the caller frees each with
+ * pod_pool_request_done(). */
 int pod_pools_request(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
 		      struct pod_pool_request *ret, struct err *e);
 void pod_pool_request_done(struct pod_pool_request *w);
-/* Into the ask, which borrows the lists. */
+/* Copies the request into `a`, which borrows the lists. */
 void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a);
 
 /*
- * The position of an interface that asks on its own: `held` are the interfaces of the pod that have
- * addresses already, in the order in which they got them.
+ * The position of an interface whose request does not contain the other interfaces: `held` are the
+ * interfaces of the pod that have addresses already, in order of allocation.
  */
 int pod_nic_position(const char *const *held, size_t n, const char *ifname);
 
-/* A pod that is being deleted gets no address (class ERR_AGAIN, since its successor may). */
+/* Fails for a pod that is being deleted (class ERR_AGAIN, since a new pod of the same name may get
+ * an address). */
 int pod_check_alive(const struct pod_facts *p, struct err *e);
 
 /* --- annotation ipam.spidernet.io/routes --- */
 
-/* [{"dst":"10.9.0.0/16","gw":"10.6.0.1"}]; free() the list. */
+/* Reads [{"dst":"10.9.0.0/16","gw":"10.6.0.1"}]; the caller frees the list. */
 int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e);
 /*
  * Each route goes to the first interface of the pod in whose subnet its gateway is, behind that of

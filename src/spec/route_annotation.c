@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes that a pod asks for, and which of its interfaces they go to. */
+/* Routes that a pod requests, and their assignment to its interfaces. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "spec/internal.h"
 
-/* Manifests carry "to" and "via" as well. */
+/* Some manifests use "to" and "via" instead. */
 static const char *end_of(const struct annotation *n, const struct json *v, const char *key,
 			  const char *other)
 {
@@ -89,7 +89,7 @@ static void put_route(struct ip_allocation *g, const struct pool_route *r)
 	size_t at = g->n_routes;
 
 	if (has_route(g, r))
-		return; /* the pool's own counts */
+		return; /* the route of the pool takes precedence */
 	if (at > 0 && ipnet_is_default(&g->routes[at - 1].dst))
 		at--;
 	(void)VEC_PUSH(g->routes, g->n_routes);

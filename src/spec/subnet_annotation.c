@@ -13,7 +13,7 @@
 #include "block/codec.h"
 #include "wire/json/json.h"
 
-/* What an application's template says of its pools. */
+/* Reading the annotations of an application's pod template. */
 
 enum { ANNOTATION_MAX = 64 << 10, NICS_MAX = 64, NUMBER_MAX = 1 << 20 };
 
@@ -74,7 +74,7 @@ static int add_nic(struct json_doc *d, const struct json *v, const char *place,
 	return 0;
 }
 
-/* An object in place of a list of one, and the other way round, is taken as meant. */
+/* Accepts an object instead of a list of one object, and vice versa. */
 static int read_nics(struct json_doc *d, struct auto_pool_request *w, struct err *e)
 {
 	const struct json *root = json_root(d), *v;
@@ -142,7 +142,7 @@ static bool is_one_of(const char *text, const char *const *describe, size_t n)
 	return false;
 }
 
-/* As Go's strconv.ParseBool. */
+/* Accepts the values of Go's strconv.ParseBool. */
 static int read_reclaim(const struct labels *l, struct auto_pool_request *w, struct err *e)
 {
 	static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"};
@@ -172,7 +172,7 @@ int auto_pool_request_read(const struct labels *l, uint32_t more, struct auto_po
 		return 0;
 	r = read_annotation(many ? AUTO_POOL_SUBNETS : AUTO_POOL_SUBNET, many ? many : one, &w, e);
 	if (r == 0 && w.single && w.n > 1)
-		w.single = false; /* a list in `subnet` */
+		w.single = false; /* `subnet` has a list of several entries */
 	if (r == 0)
 		r = read_number(l, &w, e);
 	if (r == 0)
@@ -185,7 +185,7 @@ int auto_pool_request_read(const struct labels *l, uint32_t more, struct auto_po
 	return 1;
 }
 
-/* Names and labels of pools that are made for applications. */
+/* Names and labels of pools that are created for applications. */
 
 /* NAME_MOST: a block's name is the pool's, a dash and up to 32 digits. */
 enum { UID_CHARS = 5, NAME_MOST = AUTO_POOL_NAME_MAX - 33 };
@@ -298,7 +298,8 @@ bool auto_pool_label_is(const char *label, const char *name)
 	return label && strcmp(label, block_label(name, text)) == 0;
 }
 
-/* Of an object: an interface may have other characters than a name. */
+/* Appends the lower-case form valid in object names: an interface name may have other
+ * characters. */
 static void put_lower(struct buf *b, const char *s, size_t max)
 {
 	for (size_t i = 0; s[i] && i < max; i++) {

@@ -37,38 +37,40 @@
 #define AUTO_POOL_VERSION   AUTO_POOL_GROUP "ip-version" /* "IPv4", "IPv6" */
 #define AUTO_POOL_CIDR	    AUTO_POOL_GROUP "ippool-cidr"
 
-/* The pods' top-level owner: the Deployment, not its ReplicaSet. Ownership of strings as
- * documented. */
+/* The top-level owner of the pods: the Deployment, not its ReplicaSet. */
 struct app_id {
 	char *api; /* "apps/v1", "v1" */
 	char *kind, *ns, *name, *uid;
 };
 void app_id_copy(const struct app_id *a, struct app_id *ret);
 void app_id_done(struct app_id *a);
-bool app_id_same(const struct app_id *a, const struct app_id *b); /* but for the UID */
-/* "apps_v1_Deployment_default_web", as a SpiderSubnet's status has it. */
+bool app_id_same(const struct app_id *a, const struct app_id *b); /* ignores the UID */
+/* Returns "apps_v1_Deployment_default_web", the form in the status of a SpiderSubnet; the caller
+ * frees it. */
 char *app_id_text(const struct app_id *a);
-/* Of a kind whose size is known: Deployment, StatefulSet ... Others have to say a number. */
+/* Whether the number of pods is known from the kind (Deployment, StatefulSet, ...). Other kinds
+ * must request a number of addresses. */
 bool app_id_is_known(const struct app_id *a);
-/* The labels that the pool's podAffinity wants of the application's pods, onto l. */
+/* Adds to l the labels that identify the application in the pool's podAffinity. */
 void app_id_labels(const struct app_id *a, struct labels *l);
 
 struct auto_nic {
 	char *ifname;
-	char *subnet4, *subnet6; /* NULL: none of that family */
+	char *subnet4, *subnet6; /* NULL: no subnet of that family */
 };
 
 struct auto_pool_request {
 	bool single; /* of `subnet` */
 	struct auto_nic *v;
 	size_t n;
-	bool fixed; /* so many addresses; else beyond the pods' number */
+	/* true: `number` is the total of addresses; false: in addition to the number of pods */
+	bool fixed;
 	uint32_t number;
 	bool reclaim;
 };
 
-/* 1: there is one; 0: no such annotation. Kind ERR_CONF; *ret is left alone then. `more`: addresses
- * beyond the pods' number where nothing is said. */
+/* Reads the annotations. 1: they request pools; 0: no such annotation; negative (kind ERR_CONF):
+ * *ret is unchanged. `more`: default number of addresses in addition to the number of pods. */
 int auto_pool_request_read(const struct labels *annotations, uint32_t more,
 			   struct auto_pool_request *ret, struct err *e);
 void auto_pool_request_done(struct auto_pool_request *w);
@@ -78,21 +80,22 @@ enum { AUTO_POOL_NAME_MAX = 253 };
 void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 		    char ret[static AUTO_POOL_NAME_MAX + 1]);
 /*
- * The labels of the pool that is made for it of a subnet, and its annotations. A name longer than a label's
- * value may be is cut there and in app_id_labels(), with its digest (block_label()); whole it is an
- * annotation then, of the label's name.
+ * Adds the labels of the pool created from a subnet for the application, and writes its
+ * annotations. A name longer than a label value is shortened in labels, also in app_id_labels(),
+ * with its digest (block_label()); an annotation with the key of the label then has the full name.
  */
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
 		      const char *ifname, bool reclaim, struct labels *l);
 void auto_pool_put_annotations(const struct app_id *a, const char *number, struct json_out *o);
-/* Whether a label's value stands for the name. */
+/* Whether a label value is the (possibly shortened) name. */
 bool auto_pool_label_is(const char *label, const char *name);
-/* As a label's value: first three '.', first seven ':', first '/' become '-'. */
+/* The CIDR as a label value: the first three '.', the first seven ':' and the first '/' become
+ * '-'. */
 char *auto_pool_cidr_label(const char *cidr);
-/* What a pool with these labels is for: "subnet/uid/interface"; NULL: not made so. */
+/* Key of a pool with these labels: "subnet/uid/interface"; NULL: not an automatic pool. */
 char *auto_pool_key(const struct labels *l);
 char *auto_pool_key_of(const char *subnet, const char *uid, const char *ifname);
-/* "apps/v1" of "apps_v1" */
+/* Converts "apps_v1" to "apps/v1". */
 char *auto_pool_api(const char *label);
 
 #endif
