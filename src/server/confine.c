@@ -81,8 +81,9 @@ void confine_server(struct confine *c, const char *host, const char *const *file
 		confine_file(c, "/etc/resolv.conf", SANDBOX_READ);
 	}
 	if (program)
-		c->not_with = "the kubeconfig names a program to execute (exec), which would be "
-			      "held by it as well";
+		c->not_with =
+			"the kubeconfig has a program (exec), to which the sandbox would apply as "
+			"well";
 }
 
 static void say(char *desc, size_t size, const char *what, const struct err *e)

@@ -34,15 +34,15 @@ struct confine {
 	struct sandbox_path *v;
 	char **own;
 	size_t n, n_own;
-	const char *not_with; /* what a sandbox would break, as text for people; NULL: nothing */
+	const char *not_with; /* reason why the sandbox cannot be used, for the log; NULL: none */
 };
 
 /* A NULL path is ignored. */
 void confine_dir(struct confine *c, const char *path, enum sandbox_right right);
 void confine_file(struct confine *c, const char *path, enum sandbox_right right);
-/* How the API server is reached. `files` (NULL-terminated) are re-read while the connection is in
- * use. A `host` that is a name needs /etc for its resolution. A `program` (exec credentials) may
- * need anything, so it rules the sandbox out. */
+/* Allows what the connection to the API server needs. `files` (NULL-terminated) are re-read while
+ * the connection is in use. A `host` that is a name needs /etc for its resolution. A `program`
+ * (exec credentials) may need any file or system call, so it disables the sandbox. */
 void confine_server(struct confine *c, const char *host, const char *const *files,
 		    const char *program);
 /* Enters the sandbox and frees the paths. `desc` receives the restrictions that are not in force

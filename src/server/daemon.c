@@ -95,7 +95,7 @@ static void on_signal(void *arg, uint32_t events)
 		loop_stop(d->loop, 0);
 	} else {
 		d->ending = true;
-		log_info("ending, what has been asked is answered first");
+		log_info("shutting down, pending requests are answered first");
 		d->ops.end(d->arg);
 	}
 }

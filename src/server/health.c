@@ -13,8 +13,8 @@
 #include "server/http_server.h"
 #include "wire/http/http1.h"
 
-/* BACKLOG: connections that an API server opens at once for the pods of one job, beside those of
- * unknown peers (http_limits.grace_ms). */
+/* BACKLOG: room for the connections that an API server opens at the same time for the pods of one
+ * job, beside those of unknown peers (http_limits.grace_ms). */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
 /* A probe's or scrape's request arrives in one piece. */
@@ -87,7 +87,7 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 		return err_kind(e, ERR_CONF, -EINVAL, "listen is '%.100s', wants an IP address",
 				address);
 	fd = try_listen(&a, port);
-	/* The host has no IPv6. */
+	/* The host has no IPv6: listen on IPv4. */
 	if (fd == -EAFNOSUPPORT && !address) {
 		a = ip_from_num(4, 0);
 		fd = try_listen(&a, port);

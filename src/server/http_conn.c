@@ -13,8 +13,8 @@ enum {
 	CLOSING_MS = 1000,
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
-	STEPS_MAX = 24,	  /* steps of one connection in a row: eight requests and answers */
-	HOLD_SIZE = 1024, /* bytes; below, not closed to free memory */
+	STEPS_MAX = 24,	  /* consecutive steps of one connection: eight requests and answers */
+	HOLD_SIZE = 1024, /* bytes; a connection with less memory is not closed to free memory */
 	/* Interval of the rate check of a body. A client on a busy machine may need seconds between
 	 * its head and its body; an API server gives up after ten. */
 	RATE_MS = 8000,
@@ -28,7 +28,7 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- time --- */
 
-/* Milliseconds until the next rate check of the current body. Negative: its time is over. */
+/* Milliseconds until the next rate check of the current body. Negative: the timeout has expired. */
 static int64_t body_left(const struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -75,7 +75,7 @@ static void on_timer(void *arg)
 		conn_close(c);
 		return;
 	}
-	conn_refuse(c, 408, "the request did not come to its end in time");
+	conn_refuse(c, 408, "timeout before the end of the request");
 	conn_advance(c);
 }
 
@@ -241,7 +241,7 @@ static bool parse(struct http_request *c)
 	int r = http1_in(c->codec, &in, &c->msg, &e);
 
 	if (!count_body(c, c->in.len - c->in_at - in.n) && !http_server_shorten(c->s, c->body)) {
-		conn_refuse(c, 503, "too much is asked at a time, try again");
+		conn_refuse(c, 503, "too many large requests at the same time, try again");
 		return true;
 	}
 	c->in_at = c->in.len - in.n;

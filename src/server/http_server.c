@@ -22,7 +22,7 @@
 enum {
 	ACCEPT_MAX = 64,  /* connections accepted in a row */
 	REFUSED_MAX = 16, /* connections above the limit that are being sent a refusal */
-	PAUSE_MS = 50,	  /* pause after the kernel had no descriptor for us */
+	PAUSE_MS = 50,	  /* pause after accept() failed for lack of descriptors */
 	TURN_US = 5000,	  /* time for handshakes before the loop's other callbacks run */
 };
 
@@ -280,7 +280,7 @@ static void take_in(struct http_server *s, int fd)
 	if (!s->limits.anyone && !may(fd, &peer)) {
 		log_limited(LOG_WARN, 1, "connection refused", LOG_I("uid", peer.uid),
 			    LOG_I("pid", peer.pid));
-		refuse(s, fd, 403, "only root and the user that runs this server may ask");
+		refuse(s, fd, 403, "only root and the user of this server may send requests");
 	} else if (is_full(s)) {
 		refuse(s, fd, 503, "too many connections, try again");
 	} else {
@@ -483,7 +483,7 @@ static void http_server_conn_closed(struct http_server *s)
 	}
 	if (!s->draining || s->n_conns > 0)
 		return;
-	/* Deferred: done() may free what the caller is iterating over. */
+	/* Deferred: done() may free the connections over which the caller iterates. */
 	loop_del_timer(s->deadline);
 	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
 }
@@ -573,7 +573,7 @@ void conn_refuse(struct http_request *c, int status, const char *reason)
 
 void conn_refuse_unsaid(struct http_request *c, int status)
 {
-	send_refusal(c, status, "what its head asks for is not given to it");
+	send_refusal(c, status, "the server does not accept this request");
 	c->close = true;
 	c->msg = (struct http1_msg){0};
 	c->head = false;

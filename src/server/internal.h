@@ -40,8 +40,8 @@ struct http_request {
 	size_t out_at;
 	struct http1_msg msg;
 	bool close, head, running, answered, ended, refused; /* head: it is a HEAD */
-	bool known, shook;	/* accepted by a check; had its handshake turn */
-	bool late;		/* its time was over in this phase, with bytes still unread */
+	bool known, shook;	/* known: accepted by a check; shook: had its handshake turn */
+	bool late;		/* the timeout of this phase expired with bytes still unread */
 	enum http1_phase phase; /* phase that the timer limits */
 	size_t dropped;		/* bytes read while closing */
 	size_t body;		/* length of the current request's body so far */

@@ -404,7 +404,7 @@ def test_other_users_are_refused(server):
     p = run([*as_nobody, server.path])
     assert p.stdout.startswith("HTTP/1.1 403 Forbidden")
     assert json.loads(p.stdout.partition("\n\n")[2]) == {
-        "code": 403, "message": "only root and the user that runs this server may ask"}
+        "code": 403, "message": "only root and the user of this server may send requests"}
     refused = [e for e in server.lines() if e["msg"] == "connection refused"]
     assert [(e["level"], e["uid"]) for e in refused] == [("warn", 65534)]
     assert server.answers()
