@@ -40,10 +40,10 @@ def say(port, data):
 @pytest.mark.parametrize("data, contains", [
     (b"GET / HTTP/1.1\r\n\r\n", "the peer is not 'unirail verify'"),
     (b"\n", "the peer is not 'unirail verify'"),
-    (b"unirail-verify/2 hello\n", "version 2 of the protocol, this side 1: use the same unirail"),
-    (b"unirail-verify/1 step step=check\n", "the peer sent 'step', wants 'hello'"),
+    (b"unirail-verify/2 hello\n", "version 2 of the protocol, this side 1: use the same version of unirail"),
+    (b"unirail-verify/1 step step=check\n", "the peer sent 'step', expected 'hello'"),
     (b"unirail-verify/1  hello\n", "sent an unknown message"),
-    (b"unirail-verify/1 hello size=x\n", "the peer's 'size' is 'x'"),
+    (b"unirail-verify/1 hello size=x\n", "the peer sent an invalid value of 'size': 'x'"),
     ((b"unirail-verify/1 hello " + b"k=v " * 1000)[:1024], "longer than 1024 bytes"),
     (HELLO.replace(b"size=64", b"size=4294967295"), "4 messages of 4294967295 bytes exceeds the limits"),
     (HELLO.replace(b"size=64 ", b""), "of 0 bytes exceeds the limits"),
