@@ -9,6 +9,9 @@
  *	400 422 -EINVAL	  401 -EACCES	403 -EPERM   404 -ENOENT   405 415 -EOPNOTSUPP
  *	409 -EEXIST (AlreadyExists) or -ESTALE (the object is not in the expected state)
  *	410 -ESTALE	  413 -EFBIG	429 500 502 503 504 -EAGAIN, kind ERR_AGAIN
+ *
+ * A 404 has kind ERR_OTHER if the object does not exist, and ERR_UNAVAILABLE if the server does not serve its resource
+ * (the CRD is not installed).
  */
 
 #include <stdint.h>

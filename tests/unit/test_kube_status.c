@@ -52,6 +52,19 @@ static void test_refusals_become_errors_with_the_servers_message(void **state)
 	refusal(302, "", -EREMOTEIO, "kube: create ipblock 'x': 302 ");
 }
 
+static void test_404_has_a_kind_that_tells_an_object_from_a_resource(void **state)
+{
+	struct kube_status s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	kube_status_err(404, span_of(STATUS(404, "NotFound", "ipblocks \\\"x\\\" not found")), "x",
+			&s, &e);
+	assert_int_equal(e.kind, ERR_OTHER);
+	kube_status_err(404, span_of("404 page not found\n"), "x", &s, &e);
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+}
+
 static void test_retry_after_is_read_from_the_body(void **state)
 {
 	struct kube_status s;
@@ -131,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals_become_errors_with_the_servers_message),
+		cmocka_unit_test(test_404_has_a_kind_that_tells_an_object_from_a_resource),
 		cmocka_unit_test(test_retry_after_is_read_from_the_body),
 		cmocka_unit_test(test_path_and_description_of_an_object),
 		cmocka_unit_test(test_backoff_doubles_up_to_its_maximum),

@@ -589,10 +589,10 @@ static void subnets_lookup_used(struct subnets *s, const char *pool)
 
 /* --- owners of other kinds --- */
 
-/* 404 for the object. A 404 for its kind says nothing about the object. */
+/* Whether the object does not exist. Unknown if the server does not serve its kind (ERR_UNAVAILABLE). */
 static bool is_absent(int status, const struct err *cause)
 {
-	return status == 404 && !strstr(cause->text, "does not serve this resource");
+	return status == 404 && cause->kind != ERR_UNAVAILABLE;
 }
 
 static void on_owner(void *arg, int status, const struct json *object, const struct err *cause)
