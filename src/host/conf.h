@@ -3,7 +3,7 @@
 #define UNIRAIL_HOST_CONF_H
 
 /*
- * The wanted state: sections of host.conf, or one section from the options, operands and variables of
+ * The requested state: sections of host.conf, or one section from the options, operands and variables of
  * `unirail host KIND`. configs/host.conf documents each line.
  *
  *	[interface ens1f0]

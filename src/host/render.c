@@ -22,7 +22,7 @@ static void text_step(const struct host_step *s, struct buf *b)
 	while (rest.p && span_cut(&rest, '\n', &line))
 		buf_printf(b, "    %.*s\n", (int)line.n, line.p);
 	if (s->blocked)
-		buf_printf(b, "    not now: %s\n", s->blocked);
+		buf_printf(b, "    blocked: %s\n", s->blocked);
 }
 
 void host_render_plan(const struct host_plan *p, struct buf *b)

@@ -3,7 +3,7 @@
 #define UNIRAIL_HOST_WATCH_H
 
 /*
- * Reconciles for ever: reads the wanted state, plans, reports each step as drift and carries it out with the journal. Woken by
+ * Reconciles for ever: reads the requested state, plans, reports each step as drift and carries it out with the journal. Woken by
  * notifications of the kernel (links, addresses, routes, rules), and every `interval_ms` for what has none (files, sysfs). A
  * program that sets the opposite each time does not make a busy loop: while plans have steps, the delay between two doubles from 1 s
  * up to the interval.

@@ -144,7 +144,7 @@ struct migrate_cluster {
 	bool controller, controller_ready;
 };
 
-/* Adds an object, and copies the parts of it that are needed. Other kinds are ignored. */
+/* Copies what the plan needs of an object. Objects of kinds that the plan does not use are ignored. */
 void migrate_add(struct migrate_cluster *c, const char *kind, const struct json *object);
 /*
  * Call after the last object: sorts, and relates pods, nodes, endpoints and records to each other.

@@ -174,7 +174,10 @@ static bool has_uverbs(const struct node_device *d)
 	return false;
 }
 
-/* The original has only devices on PCI: one without is chosen by its netdev's name, and not by what many devices have in common. */
+/*
+ * The original plugin lists PCI devices only. A device without a PCI function (soft-RoCE) is selected only if the
+ * resource has ifNames; the other selectors match properties that many devices share.
+ */
 static bool may_be_soft(const struct resource_conf *c)
 {
 	return c->form == RESOURCE_SHARED && c->n_selectors &&

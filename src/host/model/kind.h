@@ -72,7 +72,7 @@ char *host_link_read(const struct host *h, const char *path);
 /* First line of a file of /sys or /proc, NULL: none; the caller frees it. */
 char *host_attr_read(const struct host *h, const char *path);
 
-/* --- wanted state --- */
+/* --- requested state --- */
 
 /* A free line of a section: sysctl keys, names. */
 struct host_pair {

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* The unit that applies the wanted state at each boot, before the kubelet. */
+/* The unit that applies the requested state at each boot, before the kubelet. */
 
 #define UNIT	  "unirail-host.service"
 #define UNIT_FILE "/etc/systemd/system/" UNIT
