@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devlink tells of devices, asked by a child process that a driver may block. */
+/* Attributes that devlink reports of devices: a child process requests them, which a driver may block. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,9 @@
 
 #include "base/alloc.h"
 #include "device/serve/facts.h"
+#include "loop_gap.h"
 
-enum { TIMEOUT_MS = 100, TICK_MS = 5, DEVICES = 4 };
+enum { TIMEOUT_MS = 100, DEVICES = 4 };
 
 static const char *const ids[DEVICES] = {"0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0",
 					 "mlx5_core.sf.4"};
@@ -26,11 +27,11 @@ struct lab {
 	struct device_facts *f;
 	struct node_device v[DEVICES], old[DEVICES];
 	struct node_devices now, before;
-	int changes, ticks, stop_at;
-	int64_t last, gap; /* the longest time between two turns of the loop */
+	struct loop_gap gap;
+	int changes;
 };
 
-/* In shared memory: which device the driver blocks (-1: none), what devlink tells of each, how many children began. */
+/* In shared memory: which device the driver blocks (-1: none), what devlink reports of each, how many children have started. */
 static struct shared {
 	atomic_int blocked, enabled[DEVICES], begun;
 } * shared;
@@ -72,6 +73,7 @@ static void init(struct lab *l)
 	atomic_store(&shared->blocked, -1);
 	atomic_store(&shared->begun, 0);
 	assert_int_equal(loop_new(&l->loop, NULL), 0);
+	l->gap.loop = l->loop;
 	l->f = device_facts_new(&(struct device_facts_conf){.loop = l->loop,
 							    .changed = on_changed,
 							    .arg = l,
@@ -79,35 +81,13 @@ static void init(struct lab *l)
 							    .timeout_ms = TIMEOUT_MS});
 }
 
-static void on_tick(void *arg)
-{
-	struct lab *l = arg;
-	int64_t now = now_mono_ms();
-
-	if (l->last && now - l->last > l->gap)
-		l->gap = now - l->last;
-	l->last = now;
-	if (++l->ticks < l->stop_at)
-		loop_add_timer(l->loop, TICK_MS, on_tick, l);
-	else
-		loop_stop(l->loop, 0);
-}
-
-static void turn(struct lab *l, int ticks)
-{
-	l->stop_at = l->ticks + ticks;
-	l->last = 0;
-	on_tick(l);
-	loop_run(l->loop);
-}
-
 static void until_changes(struct lab *l, int n)
 {
 	while (l->changes < n)
-		turn(l, 2);
+		loop_gap_run(&l->gap, 2);
 }
 
-/* As the next scan of the node: devlink's answers are not in sysfs. */
+/* As after the next scan of the node, which cannot read devlink's attributes from sysfs. */
 static void apply(struct lab *l)
 {
 	for (int i = 0; i < DEVICES; i++)
@@ -122,7 +102,7 @@ static void done(struct lab *l)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-static void answers_come_later(void **state)
+static void test_answers_apply_at_the_next_scan(void **state)
 {
 	struct lab l;
 
@@ -137,10 +117,10 @@ static void answers_come_later(void **state)
 	apply(&l);
 	for (int i = 0; i < DEVICES; i++)
 		assert_int_equal(l.v[i].rdma_enabled, i % 2);
-	/* The same answers again: nothing to read again. */
+	/* The same answers again cause no further scan. */
 	while (atomic_load(&shared->begun) < 2)
-		turn(&l, 2);
-	turn(&l, TIMEOUT_MS / TICK_MS);
+		loop_gap_run(&l.gap, 2);
+	loop_gap_run(&l.gap, TIMEOUT_MS / LOOP_GAP_TICK_MS);
 	assert_int_equal(l.changes, 1);
 	atomic_store(&shared->enabled[1], 0);
 	apply(&l);
@@ -150,8 +130,8 @@ static void answers_come_later(void **state)
 	done(&l);
 }
 
-/* An HCA that its driver resets loses its RDMA device for seconds, and its driver answers nothing. */
-static void driver_that_blocks_delays_nothing(void **state)
+/* An HCA has no RDMA device while its driver resets it, and the driver does not answer for seconds. */
+static void test_a_blocked_driver_delays_neither_the_loop_nor_other_devices(void **state)
 {
 	struct lab l;
 
@@ -167,13 +147,13 @@ static void driver_that_blocks_delays_nothing(void **state)
 	l.v[1].n_rdma = 0;
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled && !l.v[0].rdma_enabled);
-	/* The answer before the one that never comes is taken. */
+	/* The answer of the device before the blocked one is applied. */
 	until_changes(&l, 2);
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled && l.v[0].rdma_enabled);
-	/* It has ended: the next one asks. */
+	/* The blocked child was killed, so the next one can start. */
 	until_changes(&l, 3);
-	assert_true(l.gap < 20 * TIMEOUT_MS);
+	assert_true(l.gap.gap_ms < 20 * TIMEOUT_MS);
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled);
 	atomic_store(&shared->blocked, -1);
@@ -184,8 +164,7 @@ static void driver_that_blocks_delays_nothing(void **state)
 	done(&l);
 }
 
-/* A device that comes while a child asks is asked about by the next one. */
-static void device_that_comes_meanwhile(void **state)
+static void test_a_device_added_during_a_request_is_in_the_next_one(void **state)
 {
 	struct lab l;
 
@@ -205,7 +184,7 @@ static void device_that_comes_meanwhile(void **state)
 	done(&l);
 }
 
-static void nothing_to_ask(void **state)
+static void test_without_a_device_that_needs_devlink_no_child_starts(void **state)
 {
 	struct lab l;
 
@@ -215,7 +194,7 @@ static void nothing_to_ask(void **state)
 		l.v[i].n_rdma = 1;
 	apply(&l);
 	assert_true(device_facts_are_known(l.f));
-	turn(&l, 4);
+	loop_gap_run(&l.gap, 4);
 	assert_int_equal(l.changes + atomic_load(&shared->begun), 0);
 	done(&l);
 }
@@ -223,10 +202,10 @@ static void nothing_to_ask(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_come_later),
-		cmocka_unit_test(driver_that_blocks_delays_nothing),
-		cmocka_unit_test(device_that_comes_meanwhile),
-		cmocka_unit_test(nothing_to_ask),
+		cmocka_unit_test(test_answers_apply_at_the_next_scan),
+		cmocka_unit_test(test_a_blocked_driver_delays_neither_the_loop_nor_other_devices),
+		cmocka_unit_test(test_a_device_added_during_a_request_is_in_the_next_one),
+		cmocka_unit_test(test_without_a_device_that_needs_devlink_no_child_starts),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

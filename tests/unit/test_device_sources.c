@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "device/serve/port_events.h"
 #include "device/serve/sources.h"
+#include "loop_gap.h"
 
 /* Replaces kill() of libc: the child survives SIGKILL, as a child in uninterruptible sleep does. */
 static bool is_unkillable;
@@ -31,7 +32,7 @@ int kill(pid_t pid, int sig)
 	return is_unkillable ? 0 : (int)syscall(SYS_kill, pid, sig);
 }
 
-enum { LIST_MS = 50, TICK_MS = 5, MANY = 300 };
+enum { LIST_MS = 50, MANY = 300 };
 
 struct lab {
 	struct loop *loop;
@@ -39,9 +40,8 @@ struct lab {
 	struct node_device v[2];
 	struct node_devices node;
 	enum health_report reports[2];
-	int changes, ticks;
-	int64_t last, gap; /* last turn of the loop, and longest time between two turns, in ms */
-	int stop_at;	   /* in ticks */
+	struct loop_gap gap;
+	int changes;
 };
 
 /*
@@ -104,19 +104,11 @@ static void on_devices(void *arg)
 }
 
 /* The load of the agent's loop: reads the reports at each tick. */
-static void on_tick(void *arg)
+static void read_reports(void *arg)
 {
 	struct lab *l = arg;
-	int64_t now = now_mono_ms();
 
-	if (l->last && now - l->last > l->gap)
-		l->gap = now - l->last;
-	l->last = now;
 	health_sources_read(l->s, &l->node, l->reports);
-	if (++l->ticks < l->stop_at)
-		loop_add_timer(l->loop, TICK_MS, on_tick, l);
-	else
-		loop_stop(l->loop, 0);
 }
 
 typedef int (*list_fn)(struct devlink_reporter **ret, size_t *n, struct err *e);
@@ -130,6 +122,7 @@ static void init(struct lab *l, list_fn list, int64_t every_ms)
 	atomic_store(&shared->begun, 0);
 	atomic_store(&shared->is_released, 0);
 	assert_int_equal(loop_new(&l->loop, NULL), 0);
+	l->gap = (struct loop_gap){.loop = l->loop, .each = read_reports, .arg = l};
 	l->s = health_sources_new(&(struct health_sources_conf){.loop = l->loop,
 								.health = on_health,
 								.devices = on_devices,
@@ -137,14 +130,6 @@ static void init(struct lab *l, list_fn list, int64_t every_ms)
 								.list = list,
 								.list_ms = LIST_MS,
 								.every_ms = every_ms});
-}
-
-static void turn(struct lab *l, int ticks)
-{
-	l->stop_at = l->ticks + ticks;
-	l->last = 0;
-	on_tick(l);
-	loop_run(l->loop);
 }
 
 static void done(struct lab *l)
@@ -162,7 +147,7 @@ static void test_reporters_are_listed_by_a_child(void **state)
 	health_sources_read(l.s, &l.node, l.reports);
 	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
 	while (!l.changes)
-		turn(&l, 10);
+		loop_gap_run(&l.gap, 10);
 	health_sources_read(l.s, &l.node, l.reports);
 	assert_int_equal(l.reports[0], HEALTH_REPORT_DEVICE);
 	assert_int_equal(l.reports[1], HEALTH_REPORT_UNKNOWN);
@@ -182,9 +167,9 @@ static void test_endless_list_does_not_delay_the_loop(void **state)
 	(void)state;
 	init(&l, list_never, 1);
 	while (atomic_load(&shared->begun) < 3)
-		turn(&l, 10);
+		loop_gap_run(&l.gap, 10);
 	/* One complete list would have exceeded this time. */
-	assert_true(l.gap < 20 * LIST_MS);
+	assert_true(l.gap.gap_ms < 20 * LIST_MS);
 	assert_int_equal(l.changes, 0);
 	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
 	done(&l);
@@ -200,13 +185,13 @@ static void test_unkillable_list_starts_no_second_child(void **state)
 	is_unkillable = true;
 	init(&l, list_never, 1);
 	while (!atomic_load(&shared->begun))
-		turn(&l, 10);
-	turn(&l, 10 * LIST_MS / TICK_MS);
+		loop_gap_run(&l.gap, 10);
+	loop_gap_run(&l.gap, 10 * LIST_MS / LOOP_GAP_TICK_MS);
 	assert_int_equal(atomic_load(&shared->begun), 1);
 	/* After the child has exited, the next one lists. */
 	atomic_store(&shared->is_released, 1);
 	while (!l.changes)
-		turn(&l, 10);
+		loop_gap_run(&l.gap, 10);
 	assert_true(atomic_load(&shared->begun) > 1);
 	is_unkillable = false;
 	done(&l);
@@ -219,7 +204,7 @@ static void test_failed_list_is_retried(void **state)
 	(void)state;
 	init(&l, list_fails, 1);
 	while (atomic_load(&shared->begun) < 3)
-		turn(&l, 10);
+		loop_gap_run(&l.gap, 10);
 	assert_int_equal(l.changes, 0);
 	done(&l);
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_LOOP_GAP_H
+#define UNIRAIL_TESTS_LOOP_GAP_H
+
+/* Runs a loop for a number of timer ticks, and measures the longest time between two of them: how long a callback delayed the loop. */
+
+#include "base/loop.h"
+
+enum { LOOP_GAP_TICK_MS = 5 };
+
+struct loop_gap {
+	struct loop *loop;
+	void (*each)(void *arg); /* called at each tick; NULL: nothing */
+	void *arg;
+	int ticks, stop_at;
+	int64_t last, gap_ms; /* last: monotonic ms of the previous tick; 0: none yet */
+};
+
+static inline void loop_gap_tick(void *arg)
+{
+	struct loop_gap *g = arg;
+	int64_t now = now_mono_ms();
+
+	if (g->last && now - g->last > g->gap_ms)
+		g->gap_ms = now - g->last;
+	g->last = now;
+	if (g->each)
+		g->each(g->arg);
+	if (++g->ticks < g->stop_at)
+		loop_add_timer(g->loop, LOOP_GAP_TICK_MS, loop_gap_tick, g);
+	else
+		loop_stop(g->loop, 0);
+}
+
+/* Returns after n ticks. The time between two calls is not counted. */
+static inline void loop_gap_run(struct loop_gap *g, int n)
+{
+	g->stop_at = g->ticks + n;
+	g->last = 0;
+	loop_gap_tick(g);
+	loop_run(g->loop);
+}
+
+#endif
