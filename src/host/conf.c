@@ -404,13 +404,13 @@ static int from_env(struct host_conf *c, const struct host_kind *k, struct host_
 	return r < 0 ? r : set;
 }
 
-/* --- what the words say, before they are put into a section --- */
+/* --- the command line, parsed before its values enter a section --- */
 
 struct words {
 	void *want;  /* a struct of the kind, without defaults */
 	char **argv; /* the operands from `first` on */
 	int argc, first;
-	bool keys; /* an option that is a key of the kind */
+	bool keys; /* an option is a key of the kind */
 };
 
 static void words_done(struct words *w)

@@ -117,7 +117,10 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	notify(i, was, o);
 }
 
-/* again: an unchanged object is taken, and only such. */
+/*
+ * Stores and reports an object. again: only if it has not changed since it was stored; otherwise
+ * only if it has.
+ */
 static void take_object(struct kube_informer *i, const struct json *object, bool again)
 {
 	struct kube_object *o = kube_object_new(object, i->c.size), *known;
@@ -380,7 +383,7 @@ static void on_again_timer(void *arg)
 
 	i->again_timer = NULL;
 	if (i->again)
-		kube_informer_read_again(i); /* when the last one of this walk was read */
+		kube_informer_read_again(i); /* the previous walk has not ended */
 	else
 		read_again_from(i, 0);
 }

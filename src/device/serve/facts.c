@@ -13,11 +13,14 @@ enum { FACTS_MAX = 1 << 16 };
 
 struct device_facts {
 	struct device_facts_conf conf;
-	struct node_fact *
-		v; /* of each device that wants one, in the order of the devices; not answered yet: as it was before */
+	/*
+	 * One of each device that needs devlink, in the order of the devices. Until devlink has answered: the previous
+	 * attributes.
+	 */
+	struct node_fact *v;
 	size_t n;
-	struct child *child;		 /* also one that was killed and has not ended */
-	const struct node_devices *node; /* as the child is started */
+	struct child *child;		 /* also a killed child that has not ended */
+	const struct node_devices *node; /* set while the child is started */
 	bool is_known, is_outdated, is_late;
 };
 
@@ -42,7 +45,7 @@ static int ask(void *arg)
 			f->conf.ask(&f->node->v[i], &one);
 		else
 			node_fact_read(devlink, &f->node->v[i], &one);
-		/* At once: the next device may block. */
+		/* Written before the next request, which may block. */
 		if (!child_put(&one, sizeof(one)))
 			return 1;
 	}
@@ -84,7 +87,7 @@ static void on_ended(void *arg)
 	struct device_facts *f = arg;
 
 	f->child = NULL;
-	/* Also what the child did not come to. */
+	/* Makes the caller request what the killed child did not answer. */
 	f->conf.changed(f->conf.arg);
 }
 
@@ -136,7 +139,7 @@ static void start(struct device_facts *f, const struct node_devices *node)
 	f->node = NULL;
 }
 
-/* What was known of a device that devlink has not been asked about yet. */
+/* Copies the previous attributes of a device for which devlink has no answer yet. */
 static void inherit(struct node_fact *to, const char *id, const struct node_devices *before,
 		    size_t *from)
 {

@@ -20,7 +20,7 @@ struct device_facts_conf {
 	/* The caller has to read the devices again: answers differ, or the child did not know all devices. */
 	void (*changed)(void *arg);
 	void *arg;
-	/* Asks about one device, in the child process, which it may block. NULL: devlink. */
+	/* Reads the attributes of one device in the child process; may block. NULL: reads them by devlink. */
 	void (*ask)(const struct node_device *d, struct node_fact *ret);
 	int timeout_ms; /* 0: DEVICE_FACTS_MS */
 };
