@@ -188,7 +188,7 @@ def test_missing_tools_are_named(unpacked, node, docker):
     (node / "sha256sum").unlink()
     fails(load(unpacked, node, STATE=docker), "'sha256sum' is missing")
     (node / "docker").unlink()
-    fails(load(unpacked, node), "neither ctr nor docker is here")
+    fails(load(unpacked, node), "neither ctr nor docker is in PATH")
     fails(load(unpacked, node, "docker"), "'docker' is missing")
 
 

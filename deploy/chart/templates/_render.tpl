@@ -1,10 +1,10 @@
 {{/* SPDX-License-Identifier: Apache-2.0 */}}
 {{/*
 Applies rules.yaml to the plain manifests below files/, as `unirail manifests` does (src/cli/manifests/render.h).
-unirail.render gives JSON: {text: the documents, notes: [what a value does not do]}.
+unirail.render gives JSON: {text: the documents, notes: [values without an effect]}.
 */}}
 
-{{/* Of (values, path): {"v": the value}, or {} without one. */}}
+{{/* (values, path) -> {"v": the value}, or {} if there is none. */}}
 {{- define "unirail.value" -}}
 {{- $v := index . 0 }}
 {{- $found := true }}
@@ -17,7 +17,7 @@ unirail.render gives JSON: {text: the documents, notes: [what a value does not d
 {{- if and $found (not (kindIs "invalid" $v)) }}{{ dict "v" $v | toJson }}{{ else }}{}{{ end }}
 {{- end }}
 
-{{/* Of (text, value, whether a string is plain text): the text with the value in the place of % and its members in that of %{key}. */}}
+{{/* (text, value, whether a string is plain text) -> the text with % replaced by the value, and %{key} by a member of it. */}}
 {{- define "unirail.fill" -}}
 {{- $text := index . 0 }}
 {{- $value := index . 1 }}
@@ -38,7 +38,7 @@ unirail.render gives JSON: {text: the documents, notes: [what a value does not d
 {{- else if and (index . 2) (kindIs "string" $value) }}{{ replace "%" $value $text }}{{ else }}{{ replace "%" (toJson $value) $text }}{{ end }}
 {{- end }}
 
-{{/* Of a rule and its value: the settings' lines without their file, each as "agent/LINE". */}}
+{{/* (rule, value) -> lines of settings, each as "agent/LINE" for the file agent.conf. */}}
 {{- define "unirail.settings" -}}
 {{- $rule := index . 0 }}
 {{- $value := index . 1 }}
@@ -61,7 +61,7 @@ unirail.render gives JSON: {text: the documents, notes: [what a value does not d
 {{- $errors := list }}
 {{- $names := list }}
 
-{{- /* Definitions: those of another owner stay as they are. */}}
+{{- /* Definitions that another owner created are not changed. */}}
 {{- if .Values.crds.install }}
 {{- range $path, $_ := .Files.Glob "files/crds/*.yaml" }}{{ $names = append $names (trimPrefix "files/" $path) }}{{ end }}
 {{- $names = append $names "crd.yaml" }}
@@ -83,7 +83,7 @@ unirail.render gives JSON: {text: the documents, notes: [what a value does not d
 {{- $names = concat $names (list "agent.yaml" "controller.yaml") }}
 {{- range $kept }}{{ $names = without $names . }}{{ end }}
 
-{{- /* Which values differ from their defaults. */}}
+{{- /* The values that differ from their defaults. */}}
 {{- $changed := list }}
 {{- range $rule := $rules.rules }}
 {{- $given := include "unirail.value" (list $values $rule.v) | fromJson }}
