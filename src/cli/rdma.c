@@ -2,12 +2,15 @@
 #include "cli/rdma.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/num.h"
 #include "base/table.h"
 #include "cli/cli.h"
@@ -20,7 +23,7 @@
  * the commands `list` and `mode`, which iproute2 does not have.
  */
 
-enum { OUT_MAX = 4 << 20 };
+enum { OUT_MAX = 64 << 20, FILTERS = 8 };
 
 #define NO_RDMA                                                                                    \
 	"the kernel has no RDMA: module ib_core is not loaded, or the kernel was built without it"
@@ -51,8 +54,10 @@ const struct cmd rdma_cmds[] = {
 	 show_opts, 0, 2},
 	{"system", "[show [netns]]", "the namespace mode, as iproute2's rdma prints it", show_opts,
 	 0, 2},
-	{"statistic", "[show [link [DEVICE[/PORT]]]]",
-	 "hardware counters of ports, as iproute2's rdma prints them", show_opts, 0, 3},
+	{"statistic", "[qp|mr] [show|mode] [link [DEVICE[/PORT]]] [FILTER VALUE]...",
+	 "hardware counters of ports, queue pairs (qp) or memory regions (mr), as iproute2's rdma "
+	 "prints them; filters of qp: cntn, lqpn, pid, qp-type; of mr: mrn",
+	 show_opts, 0, 4 + 2 * FILTERS},
 	{"list", NULL, "devices and ports, and whether libibverbs can use them", own_opts, 0, 0},
 	{"mode", "[show]", "whether network namespaces share RDMA devices or own them", own_opts, 0,
 	 1},
@@ -136,10 +141,34 @@ static int show_mode(bool json, struct err *e)
 
 /* --- iproute2's commands --- */
 
+enum object { OBJECT_PORT, OBJECT_QP, OBJECT_MR };
+
+/* Names of the objects of `statistic`; "link" is iproute2's word for a port. */
+static const char *const objects[] = {"link", "qp", "mr"};
+
+/* A filter of `statistic qp` or `statistic mr`: "cntn 4-6,9", "qp-type RC". */
+struct filter {
+	const char *name, *value;
+};
+
+static const struct filter_def {
+	const char *name;
+	enum object object;
+	bool is_text;
+} filter_defs[] = {
+	{"cntn", OBJECT_QP, false},   {"lqpn", OBJECT_QP, false}, {"pid", OBJECT_QP, false},
+	{"qp-type", OBJECT_QP, true}, {"mrn", OBJECT_MR, false},
+};
+
 /* The devices to show: all (device ""), one device, or one port of a device. */
 struct selection {
 	char device[RDMA_NAME_MAX];
 	uint64_t port; /* 0: all */
+	/* of `statistic` */
+	enum object object;
+	bool mode; /* what queue pairs are counted by */
+	struct filter filters[FILTERS];
+	size_t n_filters;
 };
 
 static bool is_selected(const struct selection *s, const char *device)
@@ -170,14 +199,102 @@ static bool is_short_for(const char *word, const char *name)
 	return word[0] && !strncmp(word, name, strlen(word));
 }
 
+static bool is_show(const char *word)
+{
+	return is_short_for(word, "show") || !strcmp(word, "list");
+}
+
+/* Is `v` in the list "4", "4,7", "4-6,9"? *ok: the list is valid. */
+static bool in_list(const char *list, uint64_t v, bool *ok)
+{
+	struct span rest = span_of(list), one;
+	bool found = false;
+
+	*ok = true;
+	while (rest.p && *ok) {
+		struct span from;
+		uint64_t min, max;
+
+		span_cut(&rest, ',', &one);
+		span_cut(&one, '-', &from);
+		*ok = num_u64(from, 0, UINT32_MAX, &min) == 0;
+		max = min;
+		if (*ok && one.p)
+			*ok = num_u64(one, min, UINT32_MAX, &max) == 0;
+		found |= *ok && v >= min && v <= max;
+	}
+	return found;
+}
+
+static int read_filter(const char *name, const char *value, struct selection *s, struct err *e)
+{
+	const struct filter_def *f = NULL;
+	bool ok;
+
+	for (size_t i = 0; i < ARRAY_LEN(filter_defs) && !f; i++)
+		if (filter_defs[i].object == s->object && is_short_for(name, filter_defs[i].name))
+			f = &filter_defs[i];
+	if (!f)
+		return err_set(e, -EINVAL, "statistic: unknown operand '%s', expected %s", name,
+			       s->object == OBJECT_QP ? "'show', 'mode', 'link' or a filter (cntn, "
+							"lqpn, pid, qp-type)"
+			       : s->object == OBJECT_MR ? "'show' or the filter mrn"
+							: "'link', 'qp' or 'mr'");
+	if (!value)
+		return err_set(e, -EINVAL, "statistic: filter '%s': no value", f->name);
+	in_list(value, 0, &ok);
+	if (!f->is_text && !ok)
+		return err_set(e, -EINVAL,
+			       "statistic: filter '%s': '%s' is not a list of numbers like 4,7-9",
+			       f->name, value);
+	if (s->n_filters == FILTERS)
+		return err_set(e, -EINVAL, "statistic: more than %d filters", FILTERS);
+	s->filters[s->n_filters++] = (struct filter){f->name, value};
+	return 0;
+}
+
+/* [show] [qp|mr] [show|mode] [link [DEVICE[/PORT]]] [FILTER VALUE]... */
+static int read_statistic(int argc, char **argv, struct selection *s, struct err *e)
+{
+	int i = 0, r = 0;
+
+	if (i < argc && is_show(argv[i]))
+		i++;
+	for (enum object o = OBJECT_QP; i < argc && o <= OBJECT_MR && !s->object; o++)
+		if (!strcmp(argv[i], objects[o])) {
+			s->object = o;
+			i++;
+		}
+	if (s->object == OBJECT_QP && i < argc && is_short_for(argv[i], "mode")) {
+		s->mode = true;
+		i++;
+	} else if (s->object && i < argc && is_show(argv[i])) {
+		i++;
+	}
+	if (s->object != OBJECT_MR && i < argc && is_short_for(argv[i], "link")) {
+		i++;
+		if (i < argc)
+			r = read_device(argv[i++], true, s, e);
+	}
+	if (r == 0 && s->mode && i < argc)
+		return err_set(e, -EINVAL,
+			       "statistic: unknown operand '%s', expected 'link' after 'mode'",
+			       argv[i]);
+	for (; r == 0 && i < argc; i += 2)
+		r = read_filter(argv[i], i + 1 < argc ? argv[i + 1] : NULL, s, e);
+	return r;
+}
+
 static int read_operands(const struct cmd *c, int argc, char **argv, struct selection *s,
 			 struct err *e)
 {
 	int i = 0;
 
+	if (is_cmd(c, "statistic"))
+		return read_statistic(argc, argv, s, e);
 	if (argc == 0)
 		return 0;
-	if (!is_short_for(argv[0], "show") && strcmp(argv[0], "list") != 0)
+	if (!is_show(argv[0]))
 		return err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'show'", c->name,
 			       argv[0]);
 	i++;
@@ -186,9 +303,6 @@ static int read_operands(const struct cmd *c, int argc, char **argv, struct sele
 			       ? 0
 			       : err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'netns'",
 					 c->name, argv[i]);
-	if (i < argc && is_cmd(c, "statistic") && strcmp(argv[i++], "link") != 0)
-		return err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'link'", c->name,
-			       argv[i - 1]);
 	return i < argc ? read_device(argv[i], !is_cmd(c, "dev"), s, e) : 0;
 }
 
@@ -237,6 +351,89 @@ static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 	return r;
 }
 
+/* Does the counter pass this filter? One of its queue pairs is enough for "lqpn". */
+static bool passes(const struct rdma_stat *st, const struct filter *f)
+{
+	bool ok;
+
+	if (!strcmp(f->name, "qp-type"))
+		return st->qp_type >= 0 && !strcasecmp(f->value, rdma_qp_type(st->qp_type));
+	if (!strcmp(f->name, "pid"))
+		return in_list(f->value, st->pid, &ok);
+	if (strcmp(f->name, "lqpn") != 0)
+		return in_list(f->value, st->id, &ok);
+	for (size_t i = 0; i < st->n_qps; i++)
+		if (in_list(f->value, st->qps[i], &ok))
+			return true;
+	return false;
+}
+
+static bool passes_all(const struct rdma_stat *st, const struct selection *s)
+{
+	for (size_t i = 0; i < s->n_filters; i++)
+		if (!passes(st, &s->filters[i]))
+			return false;
+	return true;
+}
+
+static void out_qp_counters(struct rdma_out *o, const struct rdma_view_dev *d,
+			    const struct rdma_stat *st)
+{
+	struct root host = {.fd = -1};
+	char path[40], comm[32];
+	bool known = false;
+
+	if (st->pid && root_open(&host, NULL, NULL) == 0) {
+		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", st->pid);
+		known = file_read_line(&host, path, comm, sizeof(comm), NULL) >= 0;
+		root_close(&host);
+	}
+	rdma_out_qp_counters(o, d, st, known ? comm : NULL);
+}
+
+static int show_qp_counters(struct nl_wire *w, const struct rdma_view_dev *d,
+			    const struct selection *s, struct rdma_out *o, size_t *shown,
+			    struct err *e)
+{
+	int r = 0;
+
+	for (uint32_t port = 1; r == 0 && port <= d->n_ports; port++) {
+		struct rdma_stat *list = NULL;
+		uint32_t mode;
+		size_t n = 0;
+
+		if (s->port && s->port != port)
+			continue;
+		(*shown)++;
+		if (s->mode) {
+			r = rdma_nl_qp_stat_mode(w, d->index, port, &mode, e);
+			if (r == 0)
+				rdma_out_qp_mode(o, d, port, mode);
+			continue;
+		}
+		r = rdma_nl_qp_stats(w, d->index, port, &list, &n, e);
+		for (size_t i = 0; i < n; i++)
+			if (passes_all(&list[i], s))
+				out_qp_counters(o, d, &list[i]);
+		rdma_stats_free(list, n);
+	}
+	return r;
+}
+
+static int show_mr_counters(struct nl_wire *w, const struct rdma_view_dev *d,
+			    const struct selection *s, struct rdma_out *o, struct err *e)
+{
+	struct rdma_stat *list = NULL;
+	size_t n = 0;
+	int r = rdma_nl_mr_stats(w, d->index, &list, &n, e);
+
+	for (size_t i = 0; i < n; i++)
+		if (passes_all(&list[i], s))
+			rdma_out_mr_counters(o, d, &list[i]);
+	rdma_stats_free(list, n);
+	return r;
+}
+
 static int show_objects(const struct cmd *c, struct nl_wire *w, const struct selection *s,
 			struct rdma_out *o, struct err *e)
 {
@@ -249,6 +446,10 @@ static int show_objects(const struct cmd *c, struct nl_wire *w, const struct sel
 			continue;
 		if (is_cmd(c, "link")) {
 			r = show_links(w, &list[i], s, o, &shown, e);
+		} else if (s->object == OBJECT_QP) {
+			r = show_qp_counters(w, &list[i], s, o, &shown, e);
+		} else if (s->object == OBJECT_MR) {
+			r = show_mr_counters(w, &list[i], s, o, e);
 		} else if (is_cmd(c, "statistic")) {
 			r = show_counters(w, &list[i], s, o, &shown, e);
 		} else {

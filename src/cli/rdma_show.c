@@ -102,6 +102,21 @@ static const char *const phys_states[] = {"NOP",
 					  "UNKNOWN",
 					  "OPA_TEST"};
 
+static const char *const qp_types[] = {
+	[0] = "SMI",
+	[1] = "GSI",
+	[2] = "RC",
+	[3] = "UC",
+	[4] = "UD",
+	[5] = "RAW_IPV6",
+	[6] = "RAW_ETHERTYPE",
+	[7] = "UNKNOWN",
+	[8] = "RAW_PACKET",
+	[9] = "XRC_INI",
+	[10] = "XRC_TGT",
+	[255] = "DRIVER",
+};
+
 static const char *name_of(const char *const *names, size_t n, size_t i, const char *other)
 {
 	return i < n && names[i] ? names[i] : other;
@@ -275,15 +290,104 @@ void rdma_out_system(struct rdma_out *o, const struct rdma_view_system *s)
 	end(o);
 }
 
-void rdma_out_counters(struct rdma_out *o, const char *device, uint32_t port,
-		       const struct rdma_count *list, size_t n)
+static void put_counters(struct rdma_out *o, const struct rdma_count *list, size_t n)
 {
-	begin(o);
-	put_port(o, device, port);
 	for (size_t i = 0; i < n; i++) {
 		if (o->f.pretty && !o->f.json)
 			buf_str(o->b, "\n    ");
 		put_uint(o, list[i].name, list[i].value);
 	}
+}
+
+void rdma_out_counters(struct rdma_out *o, const char *device, uint32_t port,
+		       const struct rdma_count *list, size_t n)
+{
+	begin(o);
+	put_port(o, device, port);
+	put_counters(o, list, n);
+	end(o);
+}
+
+const char *rdma_qp_type(int type)
+{
+	return name_of(qp_types, ARRAY_LEN(qp_types), (size_t)type, "UNKNOWN");
+}
+
+static void put_qps(struct rdma_out *o, const struct rdma_stat *s)
+{
+	if (o->f.json) {
+		jo_key(&o->json, "lqpn");
+		jo_arr(&o->json);
+	} else {
+		buf_str(o->b, "\n    LQPN: <");
+	}
+	for (size_t i = 0; i < s->n_qps; i++)
+		if (o->f.json)
+			jo_uint(&o->json, s->qps[i]);
+		else
+			buf_printf(o->b, "%s%" PRIu32, i ? "," : "", s->qps[i]);
+	if (o->f.json)
+		jo_end_arr(&o->json);
+	else
+		buf_char(o->b, '>');
+}
+
+/* Text has the name of a kernel module in brackets. */
+static void put_creator(struct rdma_out *o, const struct rdma_stat *s, const char *comm)
+{
+	if (s->pid)
+		put_uint(o, "pid", s->pid);
+	if (s->owner[0] && !o->f.json)
+		buf_printf(o->b, "comm [%s] ", s->owner);
+	else if (s->owner[0] || comm)
+		put_str(o, "comm", s->owner[0] ? s->owner : comm);
+}
+
+void rdma_out_qp_counters(struct rdma_out *o, const struct rdma_view_dev *d,
+			  const struct rdma_stat *s, const char *comm)
+{
+	begin(o);
+	if (o->f.json)
+		put_uint(o, "ifindex", d->index);
+	put_port(o, d->name, s->port);
+	put_uint(o, "cntn", s->id);
+	if (s->qp_type >= 0)
+		put_str(o, "qp-type", rdma_qp_type(s->qp_type));
+	put_creator(o, s, comm);
+	put_counters(o, s->counts, s->n_counts);
+	put_qps(o, s);
+	end(o);
+}
+
+void rdma_out_qp_mode(struct rdma_out *o, const struct rdma_view_dev *d, uint32_t port,
+		      uint32_t mode)
+{
+	static const char *const modes[] = {
+		[0] = "qp auto off",
+		[RDMA_STAT_BY_TYPE] = "qp auto type on",
+		[RDMA_STAT_BY_PID] = "qp auto pid on",
+		[RDMA_STAT_BY_TYPE | RDMA_STAT_BY_PID] = "qp auto type,pid on",
+	};
+
+	begin(o);
+	if (o->f.json)
+		put_uint(o, "ifindex", d->index);
+	put_port(o, d->name, port);
+	put_str(o, "mode", name_of(modes, ARRAY_LEN(modes), mode, "qp auto on"));
+	end(o);
+}
+
+void rdma_out_mr_counters(struct rdma_out *o, const struct rdma_view_dev *d,
+			  const struct rdma_stat *s)
+{
+	begin(o);
+	if (o->f.json) {
+		put_uint(o, "ifindex", d->index);
+		put_str(o, "ifname", d->name);
+	} else {
+		buf_printf(o->b, "dev %s ", d->name);
+	}
+	put_uint(o, "mrn", s->id);
+	put_counters(o, s->counts, s->n_counts);
 	end(o);
 }

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_stat.h"
 #include "kern/rdma/rdma_view.h"
 #include "wire/json/json.h"
 
@@ -29,6 +30,16 @@ void rdma_out_link(struct rdma_out *o, const struct rdma_view_link *l);
 void rdma_out_system(struct rdma_out *o, const struct rdma_view_system *s);
 void rdma_out_counters(struct rdma_out *o, const char *device, uint32_t port,
 		       const struct rdma_count *list, size_t n);
+/* Counters of queue pairs (`statistic qp`). comm: name of the process s->pid, NULL: not known. */
+void rdma_out_qp_counters(struct rdma_out *o, const struct rdma_view_dev *d,
+			  const struct rdma_stat *s, const char *comm);
+/* What the kernel counts queue pairs by (`statistic qp mode`): bits of RDMA_STAT_BY_*. */
+void rdma_out_qp_mode(struct rdma_out *o, const struct rdma_view_dev *d, uint32_t port,
+		      uint32_t mode);
+/* Counters of a memory region (`statistic mr`). */
+void rdma_out_mr_counters(struct rdma_out *o, const struct rdma_view_dev *d,
+			  const struct rdma_stat *s);
+const char *rdma_qp_type(int type); /* "RC"; IB_QPT_* */
 void rdma_out_end(struct rdma_out *o);
 
 #endif

@@ -268,13 +268,17 @@ static int ask_transaction(struct nl_wire *w, struct err *e)
 
 /* New queries are appended: the corpus refers to them by number. */
 static netlink_ask *const asks[] = {
-	ask_links,	  ask_link,	      ask_addrs,
-	ask_neighs,	  ask_routes,	      ask_route,
-	ask_rules,	  ask_rdma,	      ask_rdma_mode,
-	ask_nft,	  ask_packet_links,   ask_change,
-	ask_transaction,  netlink_vfs,	      netlink_vf,
-	netlink_devlink,  netlink_rdma_used,  netlink_rdma_counters,
-	netlink_altnames, netlink_rdma_event, netlink_uevent,
+	ask_links,	   ask_link,
+	ask_addrs,	   ask_neighs,
+	ask_routes,	   ask_route,
+	ask_rules,	   ask_rdma,
+	ask_rdma_mode,	   ask_nft,
+	ask_packet_links,  ask_change,
+	ask_transaction,   netlink_vfs,
+	netlink_vf,	   netlink_devlink,
+	netlink_rdma_used, netlink_rdma_counters,
+	netlink_altnames,  netlink_rdma_event,
+	netlink_uevent,	   netlink_rdma_stats,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -13,7 +13,7 @@ typedef int netlink_ask(struct nl_wire *w, struct err *e);
 
 /* netlink_devices.c */
 netlink_ask netlink_vfs, netlink_vf, netlink_devlink, netlink_rdma_used, netlink_rdma_counters,
-	netlink_altnames, netlink_rdma_event, netlink_uevent;
+	netlink_altnames, netlink_rdma_event, netlink_uevent, netlink_rdma_stats;
 
 /* The input behind its first byte, for what is no answer. */
 struct span netlink_bytes(void);

@@ -10,6 +10,7 @@
 #include "kern/pci/devlink.h"
 #include "kern/netlink/internal.h"
 #include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_stat.h"
 #include "kern/rdma/rdma_watch.h"
 #include "kern/pci/uevent.h"
 #include "kern/net/vf.h"
@@ -111,6 +112,28 @@ int netlink_rdma_counters(struct nl_wire *w, struct err *e)
 		r = rdma_nl_stats(w, RDMA_DEV, PORT, &stats, &n_stats, e);
 	check_counts(stats, n_stats);
 	return r;
+}
+
+int netlink_rdma_stats(struct nl_wire *w, struct err *e)
+{
+	struct rdma_stat *list = NULL;
+	size_t n = 0;
+	uint32_t mode;
+	int r;
+
+	w->proto = NL_RDMA;
+	r = rdma_nl_qp_stats(w, RDMA_DEV, PORT, &list, &n, e);
+	for (size_t i = 0; i < n; i++) {
+		must(ended(list[i].owner, sizeof(list[i].owner)));
+		check_counts(list[i].counts, list[i].n_counts);
+	}
+	rdma_stats_free(list, n);
+	list = NULL;
+	n = 0;
+	if (r == 0)
+		r = rdma_nl_mr_stats(w, RDMA_DEV, &list, &n, e);
+	rdma_stats_free(list, n);
+	return r == 0 ? rdma_nl_qp_stat_mode(w, RDMA_DEV, PORT, &mode, e) : r;
 }
 
 int netlink_altnames(struct nl_wire *w, struct err *e)

@@ -61,7 +61,8 @@ def test_rdma_mode_equals_iproute2s():
 
 
 def test_rdma_views_equal_iproute2s():
-    for words in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"]):
+    for words in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"],
+                  ["stat", "qp", "show"], ["-j", "statistic", "qp", "mode"], ["statistic", "mr"]):
         if kernel_has_rdma():
             assert rdma(*words) == subprocess.run(["rdma", *words], capture_output=True, text=True, check=True).stdout
         else:
@@ -73,7 +74,14 @@ def test_arguments_of_iproute2_are_accepted(tmp_path):
     for words, said in {
             ("system", "set"): "system: unknown operand 'set', expected 'show'",
             ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",
-            ("statistic", "show", "qp"): "statistic: unknown operand 'qp', expected 'link'",
+            ("statistic", "qp", "bind"): "statistic: unknown operand 'bind', expected 'show', 'mode', 'link' or a filter "
+                                         "(cntn, lqpn, pid, qp-type)",
+            ("statistic", "qp", "show", "cntn"): "statistic: filter 'cntn': no value",
+            ("statistic", "qp", "show", "link", "mlx5_0/1", "lqpn", "x"):
+                "statistic: filter 'lqpn': 'x' is not a list of numbers like 4,7-9",
+            ("statistic", "qp", "mode", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'link' after 'mode'",
+            ("statistic", "mr", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'show' or the filter mrn",
+            ("statistic", "show", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'link', 'qp' or 'mr'",
             ("link", "show", "mlx5_0/x"): "'mlx5_0/x': expected DEVICE or DEVICE/PORT",
             ("dev", "show", "mlx5_0/1"): "'mlx5_0/1': expected a device without a port",
             ("dev", "show", "a", "b"): "unexpected operand 'b'; wants [show [DEVICE]]",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes rdma_mlx5.nl, rdma_rxe.nl, rdma_view.nl and rdma_users*.nl beside this file: what Linux 6.12 answers on hosts that
+"""Writes rdma_mlx5.nl, rdma_rxe.nl, rdma_view.nl, rdma_stat.nl and rdma_users*.nl beside this file: what Linux 6.12 answers on hosts that
 were not at hand.
 
 Composed from include/uapi/rdma/rdma_netlink.h and drivers/infiniband/core/nldev.c (which attributes, in which
@@ -18,6 +18,8 @@ NDEV_INDEX, NDEV_NAME, NETNS_MODE, PROTOCOL = 50, 51, 66, 67
 QP, QP_ENTRY, LQPN, RES_TYPE, RES_STATE, PID, KERN_NAME = 19, 20, 21, 26, 27, 28, 29
 CTX, CTX_ENTRY, CTXN = 86, 87, 64
 CHARDEV_TYPE, CHARDEV_NAME, CHARDEV_ABI, CHARDEV, DRIVER_ID, DIM = 69, 70, 71, 72, 73, 84
+MR, MR_ENTRY, MRN = 40, 41, 62
+STAT_MODE, STAT_RES, AUTO_MASK, STAT, STAT_ENTRY, STAT_ID = range(74, 80)
 COUNTERS, COUNTER, COUNTER_NAME, COUNTER_VALUE, COPY_ON_FORK = 80, 81, 82, 83, 93
 MLX5, RXE = 1, 14
 
@@ -118,6 +120,20 @@ class Host:
                             for name, value in (("out_of_sequence", 7), ("rx_write_requests", 1 << 40)))
         self.answer(message(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
 
+    def statistic(self, kind, index, port, *answers, mode=None):
+        """Counters of queue pairs or of memory regions; mode: what queue pairs are counted by."""
+        place = u32(DEV_INDEX, index) + (u32(PORT_INDEX, port) if port else b"")
+        more = u32(STAT_MODE, 2) if mode is not None else b""
+        self.ask(message(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))
+        flags = MULTI if mode is None else 0
+        for a in answers if mode is None else [u32(PORT_INDEX, port) + mode]:
+            self.answer(message(STAT_GET, flags, u32(DEV_INDEX, index) + text(DEV_NAME, f"mlx5_{index}") + a))
+        if mode is None:
+            self.answer(DONE)
+
+    def counters(self, **values):
+        return nest(COUNTERS, *[nest(COUNTER, text(COUNTER_NAME, name), u64(COUNTER_VALUE, v)) for name, v in values.items()])
+
     def handle(self, d):
         return u32(DEV_INDEX, d["index"]) + text(DEV_NAME, d["name"])
 
@@ -186,3 +202,21 @@ host.write("rdma_users_none.nl")
 host = Host("three of eight ConnectX-7, exclusive mode")
 host.views([mlx5(i) for i in (0, 6, 7)])
 host.write("rdma_view.nl")
+
+# iproute2 6.1's rdma printed these answers as tests/unit/test_rdma_view.c expects.
+host = Host("counters of queue pairs and of memory regions of a ConnectX-7 with two ports")
+hardware = host.counters(rx_write_requests=1 << 40, out_of_sequence=7)
+
+
+def counted(number, *qps, by=b""):
+    return nest(STAT_ENTRY, u32(PORT_INDEX, 1), u32(STAT_ID, number), by,
+                nest(QP, *[nest(QP_ENTRY, u32(LQPN, n)) for n in qps]), hardware)
+
+
+host.statistic(QP, 0, 1, nest(STAT, counted(4, 178, 179, by=u32(PID, 101) + u8(RES_TYPE, 2))),
+               nest(STAT, counted(5, by=text(KERN_NAME, "ib_core")), counted(6, 178, by=u8(RES_TYPE, 15))))
+host.statistic(QP, 0, 2, nest(STAT))
+host.statistic(QP, 0, 1, mode=u32(STAT_MODE, 1) + u32(AUTO_MASK, 3))
+host.statistic(QP, 0, 2, mode=u32(STAT_MODE, 2))
+host.statistic(MR, 0, 0, nest(MR, nest(MR_ENTRY, u32(MRN, 3), hardware), nest(MR_ENTRY, u32(MRN, 4))))
+host.write("rdma_stat.nl")

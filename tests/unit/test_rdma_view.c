@@ -5,6 +5,7 @@
 #include "kern_lab.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "cli/rdma_show.h"
@@ -151,6 +152,82 @@ static void test_counters_are_printed_like_iproute2(void **state)
 	       "\"rx_write_requests\":1099511627776}]\n");
 }
 
+/* Counters of port 1, modes of both ports, counters of memory regions: rdma_stat.nl in this order. */
+static char *prints_statistic(struct rdma_format f)
+{
+	auto_nl struct nl_wire *w = kern_replay("rdma_stat.nl");
+	const struct rdma_view_dev d = {.index = 0, .n_ports = 2, .name = "mlx5_0"};
+	struct rdma_stat *list;
+	struct rdma_out o;
+	struct buf b;
+	uint32_t mode;
+	size_t n;
+
+	buf_init(&b, 1 << 16);
+	rdma_out_begin(&o, &f, &b);
+	OK(rdma_nl_qp_stats(w, 0, 1, &list, &n, &e));
+	assert_int_equal(n, 3);
+	/* the kernel sends no name of a process: it comes from /proc */
+	for (size_t i = 0; i < n; i++)
+		rdma_out_qp_counters(&o, &d, &list[i], list[i].pid ? "rdma" : NULL);
+	rdma_stats_free(list, n);
+	OK(rdma_nl_qp_stats(w, 0, 2, &list, &n, &e));
+	assert_int_equal(n, 0);
+	rdma_stats_free(list, n);
+	for (uint32_t port = 1; port <= 2; port++) {
+		OK(rdma_nl_qp_stat_mode(w, 0, port, &mode, &e));
+		rdma_out_qp_mode(&o, &d, port, mode);
+	}
+	OK(rdma_nl_mr_stats(w, 0, &list, &n, &e));
+	for (size_t i = 0; i < n; i++)
+		rdma_out_mr_counters(&o, &d, &list[i]);
+	rdma_stats_free(list, n);
+	rdma_out_end(&o);
+	OK(nl_replay_finished(w, &e));
+	return b.p;
+}
+
+/* The texts are those of iproute2 6.1 for the same answers. */
+static void test_qp_and_mr_counters_are_printed_like_iproute2(void **state)
+{
+	auto_free char *text = prints_statistic(TEXT), *json = prints_statistic(JSON);
+	auto_free char *pretty = prints_statistic((struct rdma_format){.pretty = true});
+
+	(void)state;
+	assert_string_equal(
+		text,
+		"link mlx5_0/1 cntn 4 qp-type RC pid 101 comm rdma rx_write_requests 1099511627776 "
+		"out_of_sequence 7 \n    LQPN: <178,179>\n"
+		"link mlx5_0/1 cntn 5 comm [ib_core] rx_write_requests 1099511627776 "
+		"out_of_sequence 7 \n    LQPN: <>\n"
+		"link mlx5_0/1 cntn 6 qp-type UNKNOWN rx_write_requests 1099511627776 "
+		"out_of_sequence 7 \n    LQPN: <178>\n"
+		"link mlx5_0/1 mode qp auto type,pid on \n"
+		"link mlx5_0/2 mode qp auto off \n"
+		"dev mlx5_0 mrn 3 rx_write_requests 1099511627776 out_of_sequence 7 \n"
+		"dev mlx5_0 mrn 4 \n");
+	assert_string_equal(
+		json,
+		"[{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":1,\"cntn\":4,\"qp-type\":\"RC\","
+		"\"pid\":101,\"comm\":\"rdma\",\"rx_write_requests\":1099511627776,"
+		"\"out_of_sequence\":7,\"lqpn\":[178,179]},"
+		"{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":1,\"cntn\":5,\"comm\":\"ib_core\","
+		"\"rx_write_requests\":1099511627776,\"out_of_sequence\":7,\"lqpn\":[]},"
+		"{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":1,\"cntn\":6,"
+		"\"qp-type\":\"UNKNOWN\",\"rx_write_requests\":1099511627776,"
+		"\"out_of_sequence\":7,\"lqpn\":[178]},"
+		"{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":1,\"mode\":\"qp auto type,pid on\"},"
+		"{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":2,\"mode\":\"qp auto off\"},"
+		"{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"mrn\":3,"
+		"\"rx_write_requests\":1099511627776,\"out_of_sequence\":7},"
+		"{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"mrn\":4}]\n");
+	assert_true(strstr(pretty, "link mlx5_0/1 cntn 4 qp-type RC pid 101 comm rdma \n"
+				   "    rx_write_requests 1099511627776 \n    out_of_sequence 7 \n"
+				   "    LQPN: <178,179>\nlink ") == pretty);
+	assert_non_null(strstr(pretty, "dev mlx5_0 mrn 3 \n    rx_write_requests 1099511627776 \n"
+				       "    out_of_sequence 7 \ndev mlx5_0 mrn 4 \n"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +235,7 @@ int main(void)
 		cmocka_unit_test(test_ports_are_printed_like_iproute2),
 		cmocka_unit_test(test_rdma_mode_is_printed_like_iproute2),
 		cmocka_unit_test(test_counters_are_printed_like_iproute2),
+		cmocka_unit_test(test_qp_and_mr_counters_are_printed_like_iproute2),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

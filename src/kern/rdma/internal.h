@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "kern/netlink/attr.h"
+#include "kern/rdma/rdma_res.h"
 #include "kern/rdma/verbs_dev.h"
 #include "kern/rdma/verbs_qp.h"
 
@@ -15,6 +16,9 @@
 
 struct nl_msg *rdma_request(int cmd, int flags); /* cmd: RDMA_NLDEV_CMD_*, flags: NLM_F_* */
 uint64_t rdma_get_u64(const struct nlattr *a);	 /* 0: the attribute is missing or short */
+
+/* Appends the entries of a nested table of hardware counters (STAT_HWCOUNTERS). */
+void rdma_read_counters(const struct nlattr *table, struct rdma_count **v, size_t *n);
 
 /* --- shared by files that use libibverbs --- */
 

@@ -383,25 +383,41 @@ struct resource_counts {
 	size_t n;
 };
 
-static int take_counts(void *msg, void *arg)
+/* name, value: attributes of an entry of the table */
+static void read_counts(const struct nlattr *table, int name, int value, struct rdma_count **v,
+			size_t *n)
 {
-	struct nlattr *tb[RDMA_RES_ATTRS], *in[RDMA_RES_ATTRS], *a;
-	struct resource_counts *c = arg;
-	int rest, r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
+	struct nlattr *in[RDMA_RES_ATTRS], *a;
+	int rest;
 
-	if (r < 0 || !tb[c->table])
-		return r < 0 ? r : 0;
-	nla_for_each_nested(a, tb[c->table], rest)
+	nla_for_each_nested(a, table, rest)
 	{
 		struct rdma_count one = {.value = 0};
 
 		nested_attrs(a, in, RDMA_RES_ATTRS - 1);
-		if (!in[c->name] || !in[c->value])
+		if (!in[name] || !in[value])
 			continue;
-		get_str(in[c->name], one.name, sizeof(one.name));
-		one.value = rdma_get_u64(in[c->value]);
-		VEC_PUSH(c->v, c->n) = one;
+		get_str(in[name], one.name, sizeof(one.name));
+		one.value = rdma_get_u64(in[value]);
+		VEC_PUSH(*v, *n) = one;
 	}
+}
+
+void rdma_read_counters(const struct nlattr *table, struct rdma_count **v, size_t *n)
+{
+	read_counts(table, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
+		    RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, v, n);
+}
+
+static int take_counts(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_RES_ATTRS];
+	struct resource_counts *c = arg;
+	int r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
+
+	if (r < 0 || !tb[c->table])
+		return r < 0 ? r : 0;
+	read_counts(tb[c->table], c->name, c->value, &c->v, &c->n);
 	return 0;
 }
 

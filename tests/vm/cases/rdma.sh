@@ -75,6 +75,13 @@ alike statistic
 alike stat show
 alike -j statistic
 counters rxe0
+# Queue pairs are not counted one by one until somebody asks for it; soft-RoCE cannot.
+for of in "qp" "qp show" "qp show link rxe0/1" "qp mode" "qp mode link rxe0" "mr" "show mr"; do
+	# shellcheck disable=SC2086 # words
+	alike statistic $of
+	# shellcheck disable=SC2086
+	alike -j statistic $of
+done
 insmod /lib/fakeib.ko ib=2
 counters rxe0
 same "devices without counters" "$(unirail rdma statistic)" "$(rdma statistic show link rxe0)"

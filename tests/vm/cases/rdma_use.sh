@@ -71,4 +71,10 @@ ib_write_bw -d rxe0 -x "$(gid_index rxe0 172.16.1.10)" -D 600 172.16.1.10 >/run/
 client=$!
 until_true finds present
 rdma res show qp
+echo "--- counters of its memory regions and queue pairs, as iproute2 prints them"
+mr=$(unirail rdma statistic mr)
+echo "$mr" | grep -q "^dev rxe0 mrn " || fail "rdma statistic mr: $mr"
+same "rdma statistic mr" "$mr" "$(rdma statistic mr)"
+same "rdma -j statistic show mr" "$(unirail rdma -j statistic show mr)" "$(rdma -j statistic show mr)"
+same "rdma statistic qp" "$(unirail rdma statistic qp)" "$(rdma statistic qp)"
 leave
