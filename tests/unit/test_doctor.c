@@ -3,7 +3,7 @@
  * Checks on recorded hosts of tests/hosts and on constructed state; a snapshot of a host equals
  * this host.
  */
-#include "host_lab.h"
+#include "doctor_lab.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,91 +11,20 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "doctor/checks.h"
 #include "doctor/snapshot.h"
 #include "doctor/tree.h"
 #include "cli/doctor.h"
 #include "wire/json/json.h"
 
-struct lab {
-	struct host_lab host;
-	struct host_facts f;
-	struct findings found;
-};
-
-static void run(struct lab *l)
-{
-	struct doctor d = {.f = &l->f,
-			   .cni_bin = "/opt/cni/bin",
-			   .cni_conf = "/etc/cni/net.d",
-			   .pool_dir = "/etc/unirail/pools",
-			   .state_dir = "/var/lib/unirail/ipam",
-			   .out = &l->found};
-
-	findings_done(&l->found);
-	doctor_run(&d);
-}
-
-/* A host of tests/hosts with its PCI functions; name NULL: a host without hardware. */
-static void begin(struct lab *l, const char *tree)
-{
-	*l = (struct lab){0};
-	if (tree)
-		host_unpack(&l->host, tree);
-	else
-		host_empty(&l->host);
-	l->f.root = &l->host.root;
-	l->f.mode = RDMA_NETNS_SHARED;
-	if (tree)
-		assert_int_equal(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
-}
-
-static void end(struct lab *l)
-{
-	findings_done(&l->found);
-	free(l->f.pci);
-	host_remove(&l->host);
-}
-
-static const struct finding *find(const struct lab *l, const char *check, const char *where)
-{
-	for (size_t i = 0; i < l->found.n; i++)
-		if (!strcmp(l->found.v[i].check, check) && !strcmp(l->found.v[i].where, where))
-			return &l->found.v[i];
-	return NULL;
-}
-
-static void finds(const struct lab *l, const char *check, const char *where, const char *what,
-		  const char *remedy)
-{
-	const struct finding *f = find(l, check, where);
-
-	if (!f)
-		fail_msg("%s finds nothing at %s", check, where);
-	if (!strstr(f->what, what))
-		fail_msg("'%s' has no '%s'", f->what, what);
-	if (!strstr(f->remedy, remedy))
-		fail_msg("'%s' has no '%s'", f->remedy, remedy);
-}
-
-static size_t count(const struct lab *l, const char *check)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->found.n; i++)
-		n += !strcmp(l->found.v[i].check, check);
-	return n;
-}
-
 static void test_host_without_hardware_has_no_findings(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
-	run(&l);
+	doctor_lab_begin(&l, NULL);
+	doctor_lab_run_all(&l);
 	assert_int_equal(l.found.n, 0);
-	end(&l);
+	doctor_lab_end(&l);
 }
 
 /* --- RDMA and rails --- */
@@ -125,10 +54,10 @@ static void test_rails_without_address_or_with_small_mtu_are_found(void **state)
 			       {.index = 3, .net = {{4, {172, 16, 2, 1}}, 24}},
 			       {.index = 3, .net = {{6, {0xfe, 0x80, [15] = 2}}, 64}}};
 	struct rdma_dev devs[2];
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	memcpy(devs, two, sizeof(two));
 	host_write(&l.host, "/dev/infiniband/rdma_cm", "");
 	l.f.has_rdma = true;
@@ -138,18 +67,22 @@ static void test_rails_without_address_or_with_small_mtu_are_found(void **state)
 	l.f.n_links = 2;
 	l.f.addrs = addrs;
 	l.f.n_addrs = 4;
-	run(&l);
+	doctor_lab_run_all(&l);
 	assert_int_equal(l.found.n, 1);
-	finds(&l, "rail-mtu", "ens2", "MTU 1500 is less than the 4192", "mtu 9000");
+	doctor_lab_finds(&l, "rail-mtu", "ens2", "MTU 1500 is less than the 4192", "mtu 9000");
 	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 0);
 
 	addrs[2].net.ip.b[2] = 1;
 	addrs[2].net.ip.b[3] = 2;
 	links[1].mtu = 4192;
-	run(&l);
+	doctor_lab_run_all(&l);
 	assert_int_equal(l.found.n, 1);
-	finds(&l, "rail-subnets", "ens1", "in the same subnet as 'ens2'", "arp_ignore=1");
-	end(&l);
+	doctor_lab_finds(&l, "rail-subnets", "ens1", "in the same subnet as 'ens2'",
+			 "arp_ignore=1");
+	addrs[2].net.ip.b[2] = 2;
+	doctor_lab_run_all(&l);
+	assert_int_equal(l.found.n, 0);
+	doctor_lab_end(&l);
 }
 
 static void test_rdma_ports_that_are_down_are_found_with_their_cause(void **state)
@@ -157,10 +90,10 @@ static void test_rdma_ports_that_are_down_are_found_with_their_cause(void **stat
 	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000},
 			       {.index = 3, .name = "ens2", .mtu = 9000, .flags = UP}};
 	struct rdma_dev devs[3];
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	memcpy(devs, two, sizeof(two));
 	devs[0].ports[0].state = devs[1].ports[0].state = 1;
 	devs[0].ports[0].phys_state = devs[1].ports[0].phys_state = 3;
@@ -173,25 +106,31 @@ static void test_rdma_ports_that_are_down_are_found_with_their_cause(void **stat
 	l.f.n_rdma = 3;
 	l.f.links = links;
 	l.f.n_links = 2;
-	run(&l);
-	finds(&l, "rdma-ports", "mlx5_0 port 1", "DOWN (DISABLED), its interface 'ens1' is down",
-	      "'ip link set ens1 up'");
-	finds(&l, "rdma-ports", "mlx5_1 port 1", "its interface 'ens2' has no carrier", "cable");
-	finds(&l, "rdma-ports", "mlx5_2 port 2", "INIT: no subnet manager", "opensm");
-	finds(&l, "rdma-verbs", "mlx5_2", "libibverbs cannot use it: no provider", "");
-	finds(&l, "rdma-verbs", "/dev/infiniband/rdma_cm", "missing", "modprobe rdma_ucm");
-	assert_int_equal(count(&l, "rdma-verbs"), 2);
-	end(&l);
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "rdma-ports", "mlx5_0 port 1",
+			 "DOWN (DISABLED), its interface 'ens1' is down", "'ip link set ens1 up'");
+	doctor_lab_finds(&l, "rdma-ports", "mlx5_1 port 1", "its interface 'ens2' has no carrier",
+			 "cable");
+	doctor_lab_finds(&l, "rdma-ports", "mlx5_2 port 2", "INIT: no subnet manager", "opensm");
+	doctor_lab_finds(&l, "rdma-verbs", "mlx5_2", "libibverbs cannot use it: no provider", "");
+	doctor_lab_finds(&l, "rdma-verbs", "/dev/infiniband/rdma_cm", "missing",
+			 "modprobe rdma_ucm");
+	assert_int_equal(doctor_lab_count(&l, "rdma-verbs"), 2);
+	devs[2].reason[0] = '\0';
+	host_write(&l.host, "/dev/infiniband/rdma_cm", "");
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "rdma-verbs"), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_rdma_mode_that_does_not_suit_the_cni_is_found(void **state)
 {
 	static const char conf[] = "/etc/cni/net.d/10-net.conflist";
 	struct rdma_dev devs[2];
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	memcpy(devs, two, sizeof(two));
 	l.f.has_rdma = true;
 	l.f.rdma = devs;
@@ -199,24 +138,25 @@ static void test_rdma_mode_that_does_not_suit_the_cni_is_found(void **state)
 	host_write(&l.host, conf,
 		   "{\"plugins\": [{\"type\": \"unirail-cni\", \"networks\": [{\"plugins\": "
 		   "[{\"type\": \"macvlan\", \"runtime\": {\"type\": \"rdma\"}}]}]}]}");
-	run(&l);
-	assert_int_equal(count(&l, "rdma-mode"), 0);
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
-	run(&l);
-	finds(&l, "rdma-mode", conf, "rails of 'macvlan'", "'unirail host rdma-mode shared'");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "rdma-mode", conf, "rails of 'macvlan'",
+			 "'unirail host rdma-mode shared'");
 	host_write(&l.host, conf, "{\"plugins\": [{\"type\": \"sriov\"}, {\"type\": \"rdma\"}]}");
-	run(&l);
-	assert_int_equal(count(&l, "rdma-mode"), 0);
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_SHARED;
-	run(&l);
-	finds(&l, "rdma-mode", conf, "its plugin 'rdma' gives RDMA devices to pods",
-	      "'unirail host rdma-mode exclusive'");
-	end(&l);
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "rdma-mode", conf, "its plugin 'rdma' gives RDMA devices to pods",
+			 "'unirail host rdma-mode exclusive'");
+	doctor_lab_end(&l);
 }
 
 /* --- functions --- */
 
-static struct pci_dev *function(struct lab *l, const char *bdf)
+static struct pci_dev *function(struct doctor_lab *l, const char *bdf)
 {
 	for (size_t i = 0; i < l->f.n_pci; i++)
 		if (!strcmp(l->f.pci[i].bdf, bdf))
@@ -228,71 +168,88 @@ static struct pci_dev *function(struct lab *l, const char *bdf)
 static void test_functions_that_are_down_or_without_driver_are_found(void **state)
 {
 	struct link pf = {.index = 2, .name = "ens1f0np0", .mtu = 9000, .flags = UP};
-	struct lab l;
+	auto_free struct pci_dev *pci = NULL;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "mlx5_roce.tree");
+	doctor_lab_begin(&l, "mlx5_roce.tree");
+	pci = xcalloc(l.f.n_pci, sizeof(*pci));
 	l.f.has_rdma = true;
 	l.f.links = &pf;
 	l.f.n_links = 1;
-	run(&l);
+	doctor_lab_run_all(&l);
 	for (size_t i = 0; i < l.found.n; i++)
 		fail_msg("%s %s: %s", l.found.v[i].check, l.found.v[i].where, l.found.v[i].what);
+	memcpy(pci, l.f.pci, sizeof(*pci) * l.f.n_pci);
 	pf.flags = 0;
 	function(&l, "0000:3d:00.2")->driver[0] = '\0';
 	function(&l, "0000:3d:00.0")->num_vfs = 13;
 	strcpy(function(&l, "0000:3d:00.3")->physfn, "0000:99:00.0");
-	run(&l);
-	finds(&l, "vf-drivers", "0000:3d:00.2", "no driver is bound to this VF of '0000:3d:00.0'",
-	      "drivers_probe");
-	finds(&l, "vf-pfs", "0000:3d:00.0", "13 VFs are configured, 11 exist", "sriov_numvfs");
-	finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' does not exist", "lspci");
-	finds(&l, "vf-pfs", "ens1f0np0", "the PF is down", "'ip link set ens1f0np0 up'");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "vf-drivers", "0000:3d:00.2",
+			 "no driver is bound to this VF of '0000:3d:00.0'", "drivers_probe");
+	doctor_lab_finds(&l, "vf-pfs", "0000:3d:00.0", "13 VFs are configured, 11 exist",
+			 "sriov_numvfs");
+	doctor_lab_finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' does not exist",
+			 "lspci");
+	doctor_lab_finds(&l, "vf-pfs", "ens1f0np0", "the PF is down", "'ip link set ens1f0np0 up'");
 	assert_int_equal(l.found.n, 4);
-	end(&l);
+	memcpy(l.f.pci, pci, sizeof(*pci) * l.f.n_pci);
+	pf.flags = UP;
+	doctor_lab_run_all(&l);
+	assert_int_equal(l.found.n, 0);
+	doctor_lab_end(&l);
 }
 
 /* NICs of igb have no RDMA and do not need it. */
 static void test_nics_without_rdma_are_no_findings(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "qemu_igb.tree");
-	run(&l);
-	assert_int_equal(count(&l, "rdma-kernel") + count(&l, "vf-rdma"), 0);
-	end(&l);
+	doctor_lab_begin(&l, "qemu_igb.tree");
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "rdma-kernel") + doctor_lab_count(&l, "vf-rdma"), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_vf_without_its_rdma_device_is_found(void **state)
 {
-	struct lab l;
+	static const char move[] =
+		"for f in %s/sys/devices/pci*/*/*/*/0000:3d:00.[12]; do mv $f/%s $f/%s; done";
+	struct doctor_lab l;
 	char cmd[256];
 
 	(void)state;
-	begin(&l, "mlx5_roce.tree");
+	doctor_lab_begin(&l, "mlx5_roce.tree");
 	l.f.has_rdma = true;
-	snprintf(cmd, sizeof(cmd), "rm -r %s/sys/devices/pci*/*/*/*/0000:3d:00.[12]/infiniband",
-		 l.host.dir);
+	snprintf(cmd, sizeof(cmd), move, l.host.dir, "infiniband", "away");
 	assert_int_equal(system(cmd), 0);
-	run(&l);
-	finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device does not", "rebind its driver");
-	finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device", "modprobe mlx5_ib");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device does not",
+			 "rebind its driver");
+	doctor_lab_finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device",
+			 "modprobe mlx5_ib");
 	/* its RDMA device may be in a pod */
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
-	run(&l);
-	assert_int_equal(count(&l, "rdma-kernel"), 0);
-	end(&l);
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "rdma-kernel"), 0);
+	l.f.mode = RDMA_NETNS_SHARED;
+	snprintf(cmd, sizeof(cmd), move, l.host.dir, "away", "infiniband");
+	assert_int_equal(system(cmd), 0);
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "rdma-kernel") + doctor_lab_count(&l, "vf-rdma"), 0);
+	doctor_lab_end(&l);
 }
 
 /* --- folders --- */
 
 static void test_broken_links_and_cni_configurations_are_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
 	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/macvlan", "unirail", NULL), 0);
 	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "gone", NULL), 0);
@@ -302,33 +259,65 @@ static void test_broken_links_and_cni_configurations_are_found(void **state)
 	host_write(&l.host, "/etc/cni/net.d/20-b.conf", "{\"type\": \"unirail\"}");
 	host_write(&l.host, "/etc/cni/net.d/30-c.conf", "{");
 	host_write(&l.host, "/etc/cni/net.d/notes.txt", "{");
-	run(&l);
-	finds(&l, "cni-links", "/opt/cni/bin/ipvlan", "leads to 'gone'", "unirail install");
-	finds(&l, "cni-conf", "/etc/cni/net.d/10-a.conflist", "'static' is not in '/opt/cni/bin'",
-	      "unirail install");
-	finds(&l, "cni-conf", "/etc/cni/net.d/30-c.conf", "", "correct or remove the file");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "cni-links", "/opt/cni/bin/ipvlan", "leads to 'gone'",
+			 "unirail install");
+	doctor_lab_finds(&l, "cni-conf", "/etc/cni/net.d/10-a.conflist",
+			 "'static' is not in '/opt/cni/bin'", "unirail install");
+	doctor_lab_finds(&l, "cni-conf", "/etc/cni/net.d/30-c.conf", "",
+			 "correct or remove the file");
 	assert_int_equal(l.found.n, 3);
-	end(&l);
+	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "unirail", NULL), 0);
+	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/static", "unirail", NULL), 0);
+	file_remove(&l.host.root, "/etc/cni/net.d/30-c.conf", NULL);
+	doctor_lab_run_all(&l);
+	assert_int_equal(l.found.n, 0);
+	doctor_lab_end(&l);
 }
 
 static void test_invalid_pools_and_leftover_links_are_found(void **state)
 {
 	struct link stray[] = {{.name = "net1", .kind = "macvlan", .group = LINK_GROUP},
 			       {.name = "eth0"}};
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/etc/unirail/pools/a.conf",
 		   "[pool a]\nsubnet = 172.16.1.0/24\ngateway = 172.16.9.1");
 	l.f.links = stray;
 	l.f.n_links = 2;
-	run(&l);
-	finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
-	finds(&l, "stray-links", "net1", "this macvlan of a pod", "'ip link del net1'");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
+	doctor_lab_finds(&l, "stray-links", "net1", "this macvlan of a pod", "'ip link del net1'");
 	assert_int_equal(l.found.n, 2);
 	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
-	end(&l);
+	host_write(&l.host, "/etc/unirail/pools/a.conf",
+		   "[pool a]\nsubnet = 172.16.1.0/24\ngateway = 172.16.1.1");
+	stray[0] = (struct link){.name = "ens1"};
+	doctor_lab_run_all(&l);
+	assert_int_equal(l.found.n, 0);
+	doctor_lab_end(&l);
+}
+
+static void test_missing_master_of_a_cni_configuration_is_found(void **state)
+{
+	static const char conf[] = "/etc/cni/net.d/10-net.conflist";
+	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000, .flags = UP}};
+	struct doctor_lab l;
+
+	(void)state;
+	doctor_lab_begin(&l, NULL);
+	l.f.links = links;
+	l.f.n_links = 1;
+	host_write(&l.host, conf, "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens11\"}]}");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "cni-masters", conf, "master 'ens11' of plugin 'macvlan'",
+			 "did you mean 'ens1'?");
+	host_write(&l.host, conf, "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\"}]}");
+	doctor_lab_run_all(&l);
+	assert_int_equal(doctor_lab_count(&l, "cni-masters"), 0);
+	doctor_lab_end(&l);
 }
 
 /* --- snapshot --- */
@@ -408,27 +397,29 @@ static void test_too_large_files_are_left_out_of_a_snapshot(void **state)
  */
 static void test_faults_of_a_recorded_node_are_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 	struct host_source src = {.root = &l.host.root, .dir = l.host.dir};
 	struct err e = ERR_INIT;
 
 	(void)state;
-	begin(&l, "vm_ailing.tree");
+	doctor_lab_begin(&l, "vm_ailing.tree");
 	free(l.f.pci);
 	if (host_facts_read(&l.f, &src, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_true(l.f.has_rdma);
 	assert_int_equal(l.f.n_rdma, 3);
 	assert_string_equal(l.f.rdma[0].driver, "rxe");
-	run(&l);
-	finds(&l, "rdma-verbs", "fib0", "libibverbs does not list it", "unirail rdma list");
-	finds(&l, "rdma-ports", "rxeb port 1", "its interface 'rb' is down", "ip link set rb up");
-	finds(&l, "rail-subnets", "ra", "same subnet as 'rb'", "");
-	finds(&l, "vf-drivers", "0000:01:10.2", "no driver is bound", "drivers_probe");
-	finds(&l, "vf-pfs", "eth2", "the PF is down, so its 2 VFs have no link", "");
-	finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
-	finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
-	finds(&l, "stray-links", "net1", "this macvlan of a pod", "");
+	doctor_lab_run_all(&l);
+	doctor_lab_finds(&l, "rdma-verbs", "fib0", "libibverbs does not list it",
+			 "unirail rdma list");
+	doctor_lab_finds(&l, "rdma-ports", "rxeb port 1", "its interface 'rb' is down",
+			 "ip link set rb up");
+	doctor_lab_finds(&l, "rail-subnets", "ra", "same subnet as 'rb'", "");
+	doctor_lab_finds(&l, "vf-drivers", "0000:01:10.2", "no driver is bound", "drivers_probe");
+	doctor_lab_finds(&l, "vf-pfs", "eth2", "the PF is down, so its 2 VFs have no link", "");
+	doctor_lab_finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
+	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
+	doctor_lab_finds(&l, "stray-links", "net1", "this macvlan of a pod", "");
 	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 12);
 	findings_done(&l.found);
 	host_facts_done(&l.f);
@@ -438,18 +429,18 @@ static void test_faults_of_a_recorded_node_are_found(void **state)
 /* A truncated recording is an error that names the file. */
 static void test_damaged_recording_is_an_error(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 	struct host_source src = {.root = &l.host.root, .dir = l.host.dir};
 	struct err e = ERR_INIT;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	assert_int_equal(host_facts_read(&l.f, &src, &e), -EPROTONOSUPPORT);
 	assert_non_null(strstr(e.text, "links.nl"));
 	host_write(&l.host, "/unirail/netlink/links.nl", "# protocol route\n> 00");
 	assert_true(host_facts_read(&l.f, &src, &e) < 0);
 	assert_non_null(strstr(e.text, "links.nl:2"));
-	end(&l);
+	doctor_lab_end(&l);
 }
 
 /* --- what is printed --- */
@@ -461,10 +452,10 @@ static void test_findings_are_printed_by_severity(void **state)
 	auto_json struct json_doc *d = NULL;
 	size_t size;
 	FILE *f = open_memstream(&out, &size);
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/proc/sys/kernel/osrelease", "6.12");
 	struct finding v[] = {{"rail-mtu", FINDING_NOTE, (char[]){"ens1"}, (char[]){"small"},
 			       (char[]){"enlarge"}, NULL},
@@ -483,7 +474,7 @@ static void test_findings_are_printed_by_severity(void **state)
 	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
 	assert_false(json_bool(json_get(json_root(d), "ok")));
 	assert_int_equal(json_len(json_get(json_root(d), "findings")), 2);
-	end(&l);
+	doctor_lab_end(&l);
 }
 
 static void test_cni_configuration_that_sorts_first_is_checked(void **state)
@@ -492,53 +483,60 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 		"{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"}]}";
 	static const char net[] = "{\"type\":\"bridge\"}", multus[] = "{\"type\":\"multus\"}";
 	const struct finding *f;
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/etc/cni/net.d/10-net.conf", net);
-	run(&l);
-	assert_null(find(&l, "cni-first", "/etc/cni/net.d"));
+	doctor_lab_run_all(&l);
+	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
 	/* The plugin is installed, and no configuration uses it. */
 	assert_int_equal(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
 	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL),
 			 0);
-	run(&l);
-	f = find(&l, "cni-first", "/etc/cni/net.d");
+	doctor_lab_run_all(&l);
+	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d");
 	assert_non_null(f);
 	assert_int_equal(f->level, FINDING_NOTE);
 	host_write(&l.host, "/etc/cni/net.d/0-unirail.conflist", ours);
-	run(&l);
-	assert_null(find(&l, "cni-first", "/etc/cni/net.d"));
+	doctor_lab_run_all(&l);
+	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", net);
-	run(&l);
-	f = find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
+	doctor_lab_run_all(&l);
+	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
 	assert_non_null(f);
 	assert_int_equal(f->level, FINDING_PROBLEM);
 	assert_non_null(strstr(f->what, "not '0-unirail.conflist': pods get no rails"));
 	assert_non_null(strstr(f->remedy, "cni-conf-name"));
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", "{");
-	run(&l);
-	f = find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
+	doctor_lab_run_all(&l);
+	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
 	assert_non_null(f);
 	assert_non_null(strstr(f->what, "it is invalid"));
 	/* A configuration of Multus is accepted if unirail runs under the name of Multus. */
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", multus);
-	run(&l);
-	assert_non_null(find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
+	doctor_lab_run_all(&l);
+	assert_non_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
 	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/multus", "unirail", NULL), 0);
-	run(&l);
-	assert_null(find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
+	doctor_lab_run_all(&l);
+	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
 	file_remove(&l.host.root, "/etc/cni/net.d/0-net.conf", NULL);
 	assert_int_equal(file_rename(&l.host.root, "/etc/cni/net.d/0-unirail.conflist",
 				     "/etc/cni/net.d/0-unirail.conflist.cilium_bak", true, NULL),
 			 0);
-	run(&l);
-	f = find(&l, "cni-first", "/etc/cni/net.d/0-unirail.conflist.cilium_bak");
+	doctor_lab_run_all(&l);
+	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-unirail.conflist.cilium_bak");
 	assert_non_null(f);
 	assert_non_null(strstr(f->remedy, "cni.exclusive=false"));
-	end(&l);
+	doctor_lab_end(&l);
+}
+
+/* Each check of this program has a finding on a broken host and none on the mended one. */
+static void test_each_check_has_a_broken_and_a_mended_host(void **state)
+{
+	(void)state;
+	doctor_lab_verify("test_doctor");
 }
 
 int main(void)
@@ -553,12 +551,14 @@ int main(void)
 		cmocka_unit_test(test_vf_without_its_rdma_device_is_found),
 		cmocka_unit_test(test_broken_links_and_cni_configurations_are_found),
 		cmocka_unit_test(test_invalid_pools_and_leftover_links_are_found),
+		cmocka_unit_test(test_missing_master_of_a_cni_configuration_is_found),
 		cmocka_unit_test(test_snapshot_unpacked_gives_the_same_functions),
 		cmocka_unit_test(test_too_large_files_are_left_out_of_a_snapshot),
 		cmocka_unit_test(test_faults_of_a_recorded_node_are_found),
 		cmocka_unit_test(test_damaged_recording_is_an_error),
 		cmocka_unit_test(test_findings_are_printed_by_severity),
 		cmocka_unit_test(test_cni_configuration_that_sorts_first_is_checked),
+		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * Each check of doctor/hardware.c on a host that has the fault, and on the same host without the
  * fault.
  */
-#include "host_lab.h"
+#include "doctor_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,181 +11,121 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "doctor/checks.h"
 #include "kern/pci/config.h"
-
-struct lab {
-	struct host_lab host;
-	struct host_facts f;
-	struct findings found;
-	struct rdma_dev rdma[2];
-	struct link links[2];
-};
-
-/* Two RoCE rails, ens1 and ens2, on a host of tests/hosts (NULL: a host without hardware). */
-static void begin(struct lab *l, const char *tree)
-{
-	*l = (struct lab){0};
-	if (tree)
-		host_unpack(&l->host, tree);
-	else
-		host_empty(&l->host);
-	l->f.root = &l->host.root;
-	if (tree)
-		assert_int_equal(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
-	for (int i = 0; i < 2; i++) {
-		snprintf(l->links[i].name, sizeof(l->links[i].name), "ens%d", i + 1);
-		l->links[i].index = i + 2;
-		l->links[i].mac = (struct mac){6, {2, 0, 0, 0, 0, (uint8_t)i}};
-		snprintf(l->rdma[i].name, sizeof(l->rdma[i].name), "mlx5_%d", i);
-		l->rdma[i].node_guid = 0xa088c20300000001u + (uint64_t)i;
-		l->rdma[i].ports[0] = (struct rdma_port){.port = 1, .state = 4};
-		strcpy(l->rdma[i].ports[0].link_layer, "Ethernet");
-		strcpy(l->rdma[i].ports[0].netdev, l->links[i].name);
-	}
-	l->f.has_rdma = true;
-	l->f.rdma = l->rdma;
-	l->f.links = l->links;
-	l->f.n_rdma = l->f.n_links = 2;
-}
-
-static void end(struct lab *l)
-{
-	findings_done(&l->found);
-	free(l->f.pci);
-	host_remove(&l->host);
-}
-
-/* Runs one check; returns its number of findings. */
-static size_t run(struct lab *l, void (*check)(struct doctor *))
-{
-	struct doctor d = {.f = &l->f, .out = &l->found};
-
-	findings_done(&l->found);
-	l->found.check = "test";
-	check(&d);
-	return l->found.n;
-}
-
-static void first_is(const struct lab *l, const char *where, const char *what, const char *remedy)
-{
-	assert_string_equal(l->found.v[0].where, where);
-	if (!strstr(l->found.v[0].what, what))
-		fail_msg("'%s' is not in '%s'", what, l->found.v[0].what);
-	if (!strstr(l->found.v[0].remedy, remedy))
-		fail_msg("'%s' is not in '%s'", remedy, l->found.v[0].remedy);
-}
 
 static void test_pci_acs_and_read_request_faults_are_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_eight_ofed.tree");
-	assert_int_equal(run(&l, doctor_pci_acs), 8);
-	first_is(&l, "0000:12:04.0", "ACS (control 0x001d)", "'unirail host acs'");
+	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
+	assert_int_equal(doctor_lab_run(&l, doctor_pci_acs), 8);
+	doctor_lab_first_is(&l, "0000:12:04.0", "ACS (control 0x001d)", "'unirail host acs'");
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(pci_acs_set(l.f.root, l.found.v[i].where, 0, NULL), 0);
-	assert_int_equal(run(&l, doctor_pci_acs), 0);
-	assert_int_equal(run(&l, doctor_pci_read), 8);
-	first_is(&l, "0000:13:00.0", "MaxReadReq is 512",
-		 "'unirail host pci --max-read-request 4096'");
+	assert_int_equal(doctor_lab_run(&l, doctor_pci_acs), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_pci_read), 8);
+	doctor_lab_first_is(&l, "0000:13:00.0", "MaxReadReq is 512",
+			    "'unirail host pci --max-read-request 4096'");
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(pci_max_read_set(l.f.root, l.found.v[i].where, 4096, NULL), 0);
-	assert_int_equal(run(&l, doctor_pci_read), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_pci_read), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_active_port_without_gid_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
-	assert_int_equal(run(&l, doctor_rdma_gids), 0); /* nothing recorded */
+	doctor_lab_begin_rails(&l, NULL);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 0); /* nothing recorded */
 	host_write(&l.host, "/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
 	host_write(&l.host, "/sys/class/infiniband/mlx5_0/ports/1/gids/0",
 		   "0000:0000:0000:0000:0000:0000:0000:0000");
-	assert_int_equal(run(&l, doctor_rdma_gids), 1);
-	first_is(&l, "mlx5_0 port 1", "GID table is empty", "'unirail host addr'");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 1);
+	doctor_lab_first_is(&l, "mlx5_0 port 1", "GID table is empty", "'unirail host addr'");
 	host_write(&l.host, "/sys/class/infiniband/mlx5_0/ports/1/gids/3",
 		   "0000:0000:0000:0000:0000:ffff:ac10:0102");
-	assert_int_equal(run(&l, doctor_rdma_gids), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_duplicate_guids_and_macs_are_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
-	assert_int_equal(run(&l, doctor_rdma_guids), 0);
-	assert_int_equal(run(&l, doctor_rail_macs), 0);
+	doctor_lab_begin_rails(&l, NULL);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_guids), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_macs), 0);
 	l.rdma[1].node_guid = l.rdma[0].node_guid;
 	l.links[1].mac = l.links[0].mac;
-	assert_int_equal(run(&l, doctor_rdma_guids), 1);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_guids), 1);
 	assert_non_null(strstr(l.found.v[0].what, "a088c20300000001"));
-	assert_int_equal(run(&l, doctor_rail_macs), 1);
-	first_is(&l, "ens2", "that of 'ens1'", "'unirail host vf");
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_macs), 1);
+	doctor_lab_first_is(&l, "ens2", "that of 'ens1'", "'unirail host vf");
 	l.links[0].master = l.links[1].master = 9; /* a bond */
-	assert_int_equal(run(&l, doctor_rail_macs), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_macs), 0);
 	l.rdma[0].node_guid = l.rdma[1].node_guid = 0; /* GUIDs of VFs that were not configured */
-	assert_int_equal(run(&l, doctor_rdma_guids), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_guids), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_infiniband_port_without_umad_device_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
-	assert_int_equal(run(&l, doctor_rdma_umad), 0); /* Ethernet needs no umad device */
+	doctor_lab_begin_rails(&l, NULL);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_umad),
+			 0); /* Ethernet needs no umad device */
 	strcpy(l.rdma[0].ports[0].link_layer, "InfiniBand");
-	assert_int_equal(run(&l, doctor_rdma_umad), 1);
-	first_is(&l, "/dev/infiniband/umad0", "ib_umad", "'unirail host modules'");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_umad), 1);
+	doctor_lab_first_is(&l, "/dev/infiniband/umad0", "ib_umad", "'unirail host modules'");
 	host_write(&l.host, "/dev/infiniband/umad0", "");
-	assert_int_equal(run(&l, doctor_rdma_umad), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_umad), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_strict_rp_filter_and_managed_rails_are_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/all/rp_filter", "0");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens1/rp_filter", "2");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens2/rp_filter", "1");
-	assert_int_equal(run(&l, doctor_rail_rp_filter), 1);
-	first_is(&l, "ens2", "strict", "'unirail host sysctl net.ipv4.conf.ens2.rp_filter=2'");
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_rp_filter), 1);
+	doctor_lab_first_is(&l, "ens2", "strict",
+			    "'unirail host sysctl net.ipv4.conf.ens2.rp_filter=2'");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens2/rp_filter", "2");
-	assert_int_equal(run(&l, doctor_rail_rp_filter), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_rp_filter), 0);
 	host_write(&l.host, "/run/NetworkManager/devices/2", "[device]\nmanaged=true");
 	host_write(&l.host, "/run/NetworkManager/devices/3", "[device]\nmanaged=false");
-	assert_int_equal(run(&l, doctor_rail_managed), 1);
-	first_is(&l, "ens1", "NetworkManager", "'unirail host nm-ignore'");
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_managed), 1);
+	doctor_lab_first_is(&l, "ens1", "NetworkManager", "'unirail host nm-ignore'");
 	host_write(&l.host, "/run/NetworkManager/devices/2", "[device]\nmanaged=false");
-	assert_int_equal(run(&l, doctor_rail_managed), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_managed), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_missing_gpu_peer_memory_module_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_eight_ofed.tree"); /* its GPU driver is the open source one */
-	assert_int_equal(run(&l, doctor_gpu_peermem), 0);
+	doctor_lab_begin_rails(&l,
+			       "hw_eight_ofed.tree"); /* its GPU driver is the open source one */
+	assert_int_equal(doctor_lab_run(&l, doctor_gpu_peermem), 0);
 	host_write(&l.host, "/proc/driver/nvidia/version",
 		   "NVRM version: NVIDIA UNIX x86_64 Kernel Module");
-	assert_int_equal(run(&l, doctor_gpu_peermem), 1);
-	first_is(&l, "nvidia_peermem", "not loaded", "'unirail host modules");
+	assert_int_equal(doctor_lab_run(&l, doctor_gpu_peermem), 1);
+	doctor_lab_first_is(&l, "nvidia_peermem", "not loaded", "'unirail host modules");
 	host_write(&l.host, "/sys/module/nvidia_peermem/refcnt", "0");
-	assert_int_equal(run(&l, doctor_gpu_peermem), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_gpu_peermem), 0);
+	doctor_lab_end(&l);
 }
 
 #define LIMIT(soft)                                                                                \
@@ -195,25 +135,33 @@ static void test_missing_gpu_peer_memory_module_is_found(void **state)
 static void test_process_with_a_low_memlock_limit_is_found(void **state)
 {
 	char path[128];
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	host_write(&l.host, "/proc/4711/limits", LIMIT("8388608"));
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80425fb");
 	host_write(&l.host, "/proc/4711/comm", "python3");
 	host_write(&l.host, "/proc/4711/fd/0", "");
-	assert_int_equal(run(&l, doctor_memlock), 0); /* no RDMA */
+	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 0); /* no RDMA */
 	snprintf(path, sizeof(path), "%s/proc/4711/fd/7", l.host.dir);
 	assert_int_equal(symlink("/dev/infiniband/uverbs0", path), 0);
-	assert_int_equal(run(&l, doctor_memlock), 1);
-	first_is(&l, "process 4711 (python3)", "may lock 8192 KiB", "'unirail host memlock'");
+	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 1);
+	doctor_lab_first_is(&l, "process 4711 (python3)", "may lock 8192 KiB",
+			    "'unirail host memlock'");
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80465fb");
-	assert_int_equal(run(&l, doctor_memlock), 0); /* CAP_IPC_LOCK */
+	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 0); /* CAP_IPC_LOCK */
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80425fb");
 	host_write(&l.host, "/proc/4711/limits", LIMIT("unlimited"));
-	assert_int_equal(run(&l, doctor_memlock), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 0);
+	doctor_lab_end(&l);
+}
+
+/* Each check of this program has a finding on a broken host and none on the mended one. */
+static void test_each_check_has_a_broken_and_a_mended_host(void **state)
+{
+	(void)state;
+	doctor_lab_verify("test_doctor_hw");
 }
 
 int main(void)
@@ -226,6 +174,7 @@ int main(void)
 		cmocka_unit_test(test_strict_rp_filter_and_managed_rails_are_found),
 		cmocka_unit_test(test_missing_gpu_peer_memory_module_is_found),
 		cmocka_unit_test(test_process_with_a_low_memlock_limit_is_found),
+		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

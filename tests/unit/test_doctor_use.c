@@ -3,7 +3,7 @@
  * Checks that compare rails with their use, with host.conf and with the Node object: on a host with
  * the fault, and without it.
  */
-#include "host_lab.h"
+#include "doctor_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,88 +11,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "doctor/checks.h"
 #include "doctor/snapshot.h"
 #include "doctor/tree.h"
 
-struct lab {
-	struct host_lab host;
-	struct host_facts f;
-	struct findings found;
-	struct rdma_dev rdma[3];
-	struct link links[4];
-	struct addr addrs[1];
-};
-
-/* The RoCE rails ens1 and ens2, and eth0. */
-static void begin(struct lab *l, const char *tree)
-{
-	*l = (struct lab){0};
-	if (tree)
-		host_unpack(&l->host, tree);
-	else
-		host_empty(&l->host);
-	l->f.root = &l->host.root;
-	if (tree)
-		assert_int_equal(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
-	for (int i = 0; i < 2; i++) {
-		snprintf(l->links[i].name, sizeof(l->links[i].name), "ens%d", i + 1);
-		snprintf(l->rdma[i].name, sizeof(l->rdma[i].name), "mlx5_%d", i);
-		l->rdma[i].ports[0] = (struct rdma_port){.port = 1, .state = 4};
-		strcpy(l->rdma[i].ports[0].link_layer, "Ethernet");
-		strcpy(l->rdma[i].ports[0].netdev, l->links[i].name);
-	}
-	strcpy(l->links[2].name, "eth0");
-	for (int i = 0; i < 4; i++) {
-		l->links[i].index = i + 2;
-		l->links[i].mtu = 9000;
-		l->links[i].arptype = 1;
-		l->links[i].parent_netnsid = -1;
-	}
-	l->f.has_rdma = true;
-	l->f.rdma = l->rdma;
-	l->f.links = l->links;
-	l->f.n_rdma = 2;
-	l->f.n_links = 3;
-	l->addrs[0] = (struct addr){.index = 2, .net = {{4, {172, 16, 1, 10}}, 24}};
-	l->f.addrs = l->addrs;
-	l->f.n_addrs = 1;
-}
-
-static void end(struct lab *l)
-{
-	findings_done(&l->found);
-	free(l->f.pci);
-	json_free(l->f.node);
-	host_remove(&l->host);
-}
-
-static struct doctor doctor_of(struct lab *l)
-{
-	findings_done(&l->found);
-	l->found.check = "test";
-	return (struct doctor){.f = &l->f, .cni_conf = "/etc/cni/net.d", .out = &l->found};
-}
-
-static size_t run(struct lab *l, void (*check)(struct doctor *))
-{
-	struct doctor d = doctor_of(l);
-
-	check(&d);
-	return l->found.n;
-}
-
-static void first_is(const struct lab *l, const char *where, const char *what, const char *remedy)
-{
-	assert_true(l->found.n > 0);
-	assert_string_equal(l->found.v[0].where, where);
-	if (!strstr(l->found.v[0].what, what))
-		fail_msg("'%s' is not in '%s'", what, l->found.v[0].what);
-	if (!strstr(l->found.v[0].remedy, remedy))
-		fail_msg("'%s' is not in '%s'", remedy, l->found.v[0].remedy);
-}
-
-static void set_node(struct lab *l, const char *text)
+static void set_node(struct doctor_lab *l, const char *text)
 {
 	json_free(l->f.node);
 	l->f.node = NULL;
@@ -103,229 +25,240 @@ static void set_node(struct lab *l, const char *text)
 
 static void test_plugin_that_needs_another_link_type_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	host_write(&l.host, CONF, "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\"}]}");
-	assert_int_equal(run(&l, doctor_link_type), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
 	l.links[0].arptype = 32;
-	assert_int_equal(run(&l, doctor_link_type), 1);
-	first_is(&l, CONF, "'macvlan' needs Ethernet, but 'ens1' runs InfiniBand",
-		 "'unirail host link-type --nics ens1 --all roce'");
+	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
+	doctor_lab_first_is(&l, CONF, "'macvlan' needs Ethernet, but 'ens1' runs InfiniBand",
+			    "'unirail host link-type --nics ens1 --all roce'");
 	host_write(&l.host, CONF, "{\"plugins\":[{\"type\":\"ipoib\",\"master\":\"ens1\"}]}");
-	assert_int_equal(run(&l, doctor_link_type), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
 	l.links[0].arptype = 1;
-	assert_int_equal(run(&l, doctor_link_type), 1);
-	first_is(&l, CONF, "'ipoib' needs InfiniBand", "--all infiniband");
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
+	doctor_lab_first_is(&l, CONF, "'ipoib' needs InfiniBand", "--all infiniband");
+	doctor_lab_end(&l);
 }
 
 static void test_nic_with_another_link_type_than_its_model_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_eight_ofed.tree");
+	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
 	l.f.n_rdma = 3;
 	l.rdma[2] = l.rdma[1];
 	strcpy(l.rdma[2].name, "mlx5_2");
-	assert_int_equal(run(&l, doctor_link_type), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
 	strcpy(l.rdma[1].ports[0].link_layer, "InfiniBand");
-	assert_int_equal(run(&l, doctor_link_type), 1);
-	first_is(&l, "mlx5_1",
-		 "runs InfiniBand, 2 of the 3 ports of NICs of its model run Ethernet",
-		 "'unirail host link-type q'");
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
+	doctor_lab_first_is(&l, "mlx5_1",
+			    "runs InfiniBand, 2 of the 3 ports of NICs of its model run Ethernet",
+			    "'unirail host link-type q'");
+	doctor_lab_end(&l);
 }
 
 static void test_infiniband_port_without_subnet_manager_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	strcpy(l.rdma[0].ports[0].link_layer, "InfiniBand");
 	l.rdma[0].ports[0].lid = 4;
-	assert_int_equal(run(&l, doctor_rdma_ports), 1);
-	first_is(&l, "mlx5_0 port 1", "the subnet manager's LID is 0", "opensm");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_ports), 1);
+	doctor_lab_first_is(&l, "mlx5_0 port 1", "the subnet manager's LID is 0", "opensm");
 	l.rdma[0].ports[0].sm_lid = 1;
-	assert_int_equal(run(&l, doctor_rdma_ports), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_ports), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found(void **state)
 {
 	struct link pod = {.name = "net1", .mtu = 1500, .device = "0000:18:00.2"};
 	struct doctor d;
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_infiniband.tree");
+	doctor_lab_begin_rails(&l, "hw_infiniband.tree");
 	strcpy(l.links[0].name, "ibs1");
 	strcpy(l.links[1].name, "ibs1v0");
-	assert_int_equal(run(&l, doctor_mtu_vfs), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_vfs), 0);
 	l.links[0].mtu = 2044;
-	assert_int_equal(run(&l, doctor_mtu_vfs), 1);
-	first_is(&l, "ibs1v0", "MTU 9000 of this VF is larger than the 2044 of its PF 'ibs1'",
-		 "'unirail host addr ibs1 --mtu 9000'");
-	d = doctor_of(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_vfs), 1);
+	doctor_lab_first_is(&l, "ibs1v0",
+			    "MTU 9000 of this VF is larger than the 2044 of its PF 'ibs1'",
+			    "'unirail host addr ibs1 --mtu 9000'");
+	l.links[1].mtu = 2044;
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_vfs), 0);
+	d = doctor_lab_doctor(&l);
 	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
-	first_is(&l, "'net1' of /run/netns/p", "MTU 1500 of this VF is not the 2044",
-		 "'unirail host vf ibs1 --mtu 2044'");
+	doctor_lab_first_is(&l, "'net1' of /run/netns/p", "MTU 1500 of this VF is not the 2044",
+			    "'unirail host vf ibs1 --mtu 2044'");
 	assert_int_equal(l.found.v[0].level, FINDING_NOTE);
 	pod.mtu = 2044;
-	d = doctor_of(&l);
+	d = doctor_lab_doctor(&l);
 	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
 	assert_int_equal(l.found.n, 0);
-	end(&l);
+	doctor_lab_end(&l);
 }
 
 /* In a snapshot: namespaces without a file and damaged lines have no functions. */
 static void test_mtu_of_pods_is_checked_in_a_snapshot(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_infiniband.tree");
+	doctor_lab_begin_rails(&l, "hw_infiniband.tree");
 	strcpy(l.links[0].name, "ibs1");
 	l.links[0].mtu = 2044;
 	host_write(&l.host, "/run/netns/other", "");
 	host_write(&l.host, "/run/netns/p", "");
-	assert_int_equal(run(&l, doctor_mtu_pods), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_pods), 0);
 	host_write(
 		&l.host, "/unirail/pods/p",
 		"net1 4092 0000:18:00.2\nnet2 2044 0000:18:00.3\nnet3\nnet4 x 0000:18:00.3\n\n 1 2\n");
-	assert_int_equal(run(&l, doctor_mtu_pods), 1);
-	first_is(&l, "'net1' of /run/netns/p", "MTU 4092 of this VF is not the 2044 of its PF",
-		 "'unirail host vf ibs1 --mtu 2044'");
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_pods), 1);
+	doctor_lab_first_is(&l, "'net1' of /run/netns/p",
+			    "MTU 4092 of this VF is not the 2044 of its PF",
+			    "'unirail host vf ibs1 --mtu 2044'");
 	assert_int_equal(l.found.v[0].level, FINDING_PROBLEM);
-	end(&l);
+	host_write(&l.host, "/unirail/pods/p", "net1 2044 0000:18:00.2\n");
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_pods), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_configured_mtu_above_the_masters_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	host_write(&l.host, CONF,
 		   "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\",\"mtu\":9000}]}");
-	assert_int_equal(run(&l, doctor_mtu_conf), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_conf), 0);
 	l.links[0].mtu = 1500;
-	assert_int_equal(run(&l, doctor_mtu_conf), 1);
-	first_is(&l, CONF, "sets MTU 9000, but its master 'ens1' has 1500",
-		 "'unirail host addr ens1 --mtu 9000'");
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_conf), 1);
+	doctor_lab_first_is(&l, CONF, "sets MTU 9000, but its master 'ens1' has 1500",
+			    "'unirail host addr ens1 --mtu 9000'");
+	l.links[0].mtu = 9000;
+	assert_int_equal(doctor_lab_run(&l, doctor_mtu_conf), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_port_without_a_roce_v2_gid_is_found(void **state)
 {
 	static const char dir[] = "/sys/class/infiniband/mlx5_0/ports/1";
 	char path[128];
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	snprintf(path, sizeof(path), "%s/state", dir);
 	host_write(&l.host, path, "4: ACTIVE");
 	snprintf(path, sizeof(path), "%s/gids/0", dir);
 	host_write(&l.host, path, "fe80:0000:0000:0000:0000:0000:0000:0001");
-	assert_int_equal(run(&l, doctor_rdma_gids), 0); /* the type of the GID is not recorded */
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids),
+			 0); /* the type of the GID is not recorded */
 	snprintf(path, sizeof(path), "%s/gid_attrs/types/0", dir);
 	host_write(&l.host, path, "IB/RoCE v1");
-	assert_int_equal(run(&l, doctor_rdma_gids), 1);
-	first_is(&l, "mlx5_0 port 1", "none of its 1 GIDs is of RoCE v2", "'unirail host addr'");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 1);
+	doctor_lab_first_is(&l, "mlx5_0 port 1", "none of its 1 GIDs is of RoCE v2",
+			    "'unirail host addr'");
 	host_write(&l.host, path, "RoCE v2");
-	assert_int_equal(run(&l, doctor_rdma_gids), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_networkd_that_removes_rules_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
-	assert_int_equal(run(&l, doctor_rail_networkd), 0);
+	doctor_lab_begin_rails(&l, NULL);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_networkd), 0);
 	host_write(&l.host, "/run/systemd/netif/links/3", "ADMIN_STATE=configured\n");
-	assert_int_equal(run(&l, doctor_rail_networkd), 1);
-	first_is(&l, "ens2", "removes rules and routes", "ManageForeignRoutingPolicyRules=no");
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_networkd), 1);
+	doctor_lab_first_is(&l, "ens2", "removes rules and routes",
+			    "ManageForeignRoutingPolicyRules=no");
 	host_write(&l.host, "/etc/systemd/networkd.conf.d/unirail.conf",
 		   "[Network]\nManageForeignRoutingPolicyRules=no\n");
-	assert_int_equal(run(&l, doctor_rail_networkd), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_networkd), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_rail_that_another_cni_uses_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	l.f.n_links = 4;
 	strcpy(l.links[3].name, "flannel.1");
 	strcpy(l.links[3].kind, "vxlan");
 	l.links[3].parent = l.links[2].index;
-	assert_int_equal(run(&l, doctor_rail_foreign), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 0);
 	l.links[3].parent = l.links[1].index;
-	assert_int_equal(run(&l, doctor_rail_foreign), 1);
-	first_is(&l, "ens2", "tunnel 'flannel.1'", "--iface");
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 1);
+	doctor_lab_first_is(&l, "ens2", "tunnel 'flannel.1'", "--iface");
 	l.links[3].parent = 0;
 	strcpy(l.links[3].kind, "bridge");
 	strcpy(l.links[3].name, "br0");
 	l.links[0].master = l.links[3].index;
-	assert_int_equal(run(&l, doctor_rail_foreign), 1);
-	first_is(&l, "ens1", "port of bridge 'br0'", "'ip link set ens1 nomaster'");
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 1);
+	doctor_lab_first_is(&l, "ens1", "port of bridge 'br0'", "'ip link set ens1 nomaster'");
 	strcpy(l.links[3].kind, "bond");
-	assert_int_equal(run(&l, doctor_rail_foreign), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_drift_from_host_conf_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	l.f.dir = l.host.dir;
 	host_write(&l.host, "/unirail/about", "made up");
 	host_write(&l.host, "/proc/sys/net/ipv4/ip_forward", "0");
-	assert_int_equal(run(&l, doctor_host_drift), 0); /* no host.conf */
+	assert_int_equal(doctor_lab_run(&l, doctor_host_drift), 0); /* no host.conf */
 	host_write(&l.host, "/etc/unirail/host.conf", "[sysctl]\nnet.ipv4.ip_forward = 0\n");
 	host_write(&l.host, "/etc/sysctl.d/99-unirail.conf", "");
-	run(&l, doctor_host_drift);
-	first_is(&l, "sysctl host", "differs from /etc/unirail/host.conf",
-		 "'unirail host apply sysctl'");
+	doctor_lab_run(&l, doctor_host_drift);
+	doctor_lab_first_is(&l, "sysctl host", "differs from /etc/unirail/host.conf",
+			    "'unirail host apply sysctl'");
 	assert_string_equal(l.found.v[0].fix, "apply sysctl");
 	host_write(&l.host, "/etc/unirail/host.conf", "[sysctl]\nnet.ipv4.ip_forwarding 0\n");
-	assert_int_equal(run(&l, doctor_host_drift), 1);
-	first_is(&l, "/etc/unirail/host.conf", "host.conf:2", "'unirail host plan'");
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_host_drift), 1);
+	doctor_lab_first_is(&l, "/etc/unirail/host.conf", "host.conf:2", "'unirail host plan'");
+	doctor_lab_end(&l);
 }
 
 static void test_drift_of_qos_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_eight_ofed.tree");
+	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
 	l.f.dir = l.host.dir;
 	host_write(&l.host, "/etc/unirail/host.conf",
 		   "[qos]\npriority = 5\nnics = ens1np0,ens8np0\n");
-	assert_true(run(&l, doctor_host_drift) > 0);
+	assert_true(doctor_lab_run(&l, doctor_host_drift) > 0);
 	for (size_t i = 0; i < l.found.n; i++)
 		if (!strcmp(l.found.v[i].where, "qos ens1np0"))
 			assert_string_equal(l.found.v[i].fix, "apply qos");
-	first_is(&l, "qos ens1np0", "differs from", "'unirail host apply qos'");
+	doctor_lab_first_is(&l, "qos ens1np0", "differs from", "'unirail host apply qos'");
 	host_write(&l.host, "/etc/unirail/host.conf", "");
-	assert_int_equal(run(&l, doctor_host_drift), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_host_drift), 0);
+	doctor_lab_end(&l);
 }
 
 #define CHECKPOINT "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
-static void registered(struct lab *l, const char *devices)
+static void registered(struct doctor_lab *l, const char *devices)
 {
 	auto_free char *text = xasprintf(
 		"{\"Data\":{\"PodDeviceEntries\":null,\"RegisteredDevices\":{%s}}}", devices);
@@ -335,75 +268,82 @@ static void registered(struct lab *l, const char *devices)
 
 static void test_vf_missing_in_the_kubelets_resources_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, "hw_infiniband.tree");
+	doctor_lab_begin_rails(&l, "hw_infiniband.tree");
 	for (size_t i = 0; i < l.f.n_pci; i++)
 		if (!strcmp(l.f.pci[i].bdf, "0000:18:00.0"))
 			assert_true(l.f.pci[i].is_pf && l.f.pci[i].num_vfs == 2);
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\"]");
-	assert_int_equal(run(&l, doctor_vf_resources), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 0);
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\"]");
-	assert_int_equal(run(&l, doctor_vf_resources), 1);
-	first_is(&l, "0000:18:00.0", "1 of its 2 VFs are in no resource", "'unirail device plan'");
+	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 1);
+	doctor_lab_first_is(&l, "0000:18:00.0", "1 of its 2 VFs are in no resource",
+			    "'unirail device plan'");
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\",\"0000:18:00.3\"]");
-	assert_int_equal(run(&l, doctor_vf_resources), 1);
-	first_is(&l, "unirail.io/ib", "0000:18:00.3, which does not exist", "'unirail host vf");
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 1);
+	doctor_lab_first_is(&l, "unirail.io/ib", "0000:18:00.3, which does not exist",
+			    "'unirail host vf");
+	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\"]");
+	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_node_object_without_registered_resources_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	registered(&l, "\"rdma/hca\":[\"0\"]");
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"capacity\":{\"cpu\":\"2\","
 		     "\"rdma/hca\":\"1\",\"attachable-volumes-csi.kubernetes.io/x\":\"9\"}}}");
-	assert_int_equal(run(&l, doctor_node_resources), 0);
+	assert_int_equal(doctor_lab_run(&l, doctor_node_resources), 0);
 	registered(&l, "");
-	assert_int_equal(run(&l, doctor_node_resources), 1);
-	first_is(&l, "rdma/hca", "has 1 of this resource, but no device plugin",
-		 "kubectl patch node n1 --subresource=status --type=json -p "
-		 "'[{\"op\":\"remove\",\"path\":\"/status/capacity/rdma~1hca\"}]'");
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_node_resources), 1);
+	doctor_lab_first_is(&l, "rdma/hca", "has 1 of this resource, but no device plugin",
+			    "kubectl patch node n1 --subresource=status --type=json -p "
+			    "'[{\"op\":\"remove\",\"path\":\"/status/capacity/rdma~1hca\"}]'");
+	set_node(&l, "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"capacity\":{\"cpu\":\"2\"}}}");
+	assert_int_equal(doctor_lab_run(&l, doctor_node_resources), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_driver_pods_of_the_network_operator_are_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
-	assert_int_equal(run(&l, doctor_node_drivers), 0);
+	doctor_lab_begin_rails(&l, NULL);
+	assert_int_equal(doctor_lab_run(&l, doctor_node_drivers), 0);
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\",\"labels\":{"
 		     "\"network.nvidia.com/operator.mofed.wait\":\"true\"}},\"spec\":{\"taints\":["
 		     "{\"key\":\"gpu\",\"effect\":\"NoSchedule\"}]}}");
-	assert_int_equal(run(&l, doctor_node_drivers), 1);
-	first_is(&l, "network.nvidia.com/operator.mofed.wait", "gpu:NoSchedule",
-		 "'kubectl label node n1 network.nvidia.com/operator.mofed.wait=false");
+	assert_int_equal(doctor_lab_run(&l, doctor_node_drivers), 1);
+	doctor_lab_first_is(&l, "network.nvidia.com/operator.mofed.wait", "gpu:NoSchedule",
+			    "'kubectl label node n1 network.nvidia.com/operator.mofed.wait=false");
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\",\"labels\":{"
 		     "\"network.nvidia.com/operator.mofed.wait\":\"false\"}}}");
-	assert_int_equal(run(&l, doctor_node_drivers), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_node_drivers), 0);
+	doctor_lab_end(&l);
 }
 
 static void test_rail_used_as_the_nodes_address_is_found(void **state)
 {
-	struct lab l;
+	struct doctor_lab l;
 
 	(void)state;
-	begin(&l, NULL);
+	doctor_lab_begin_rails(&l, NULL);
 	set_node(&l, "{\"metadata\":{\"annotations\":{"
 		     "\"projectcalico.org/IPv4Address\":\"172.16.1.10/24\"}}}");
-	assert_int_equal(run(&l, doctor_node_address), 1);
-	first_is(&l, "ens1", "Calico uses this rail's address", "IP_AUTODETECTION_METHOD");
+	assert_int_equal(doctor_lab_run(&l, doctor_node_address), 1);
+	doctor_lab_first_is(&l, "ens1", "Calico uses this rail's address",
+			    "IP_AUTODETECTION_METHOD");
 	set_node(&l, "{\"metadata\":{\"annotations\":{"
 		     "\"projectcalico.org/IPv4Address\":\"10.0.0.10/24\"}}}");
-	assert_int_equal(run(&l, doctor_node_address), 0);
-	end(&l);
+	assert_int_equal(doctor_lab_run(&l, doctor_node_address), 0);
+	doctor_lab_end(&l);
 }
 
 /* A snapshot has all files that the checks read: they find the same faults in it. */
@@ -414,14 +354,14 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 							  doctor_rail_networkd, doctor_vf_resources,
 							  doctor_rail_rp_filter};
 	static const char fd[] = "/proc/4711/fd";
-	struct lab l, again = {0};
+	struct doctor_lab l, again = {0};
 	struct snapshot s = {.root = &l.host.root};
 	auto_buf struct buf b;
 	struct err e = ERR_INIT;
 	char path[128];
 
 	(void)state;
-	begin(&l, "hw_eight_ofed.tree");
+	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
 	host_write(&l.host, "/proc/4711/limits",
 		   "Limit Soft Hard\nMax locked memory         65536   65536 bytes");
 	host_write(&l.host, "/proc/4711/comm", "python3");
@@ -454,15 +394,22 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 	again.f.links = again.links;
 	assert_int_equal(pci_list(again.f.root, &again.f.pci, &again.f.n_pci, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
-		size_t n = run(&l, checks[i]);
+		size_t n = doctor_lab_run(&l, checks[i]);
 
 		assert_true(n > 0);
-		assert_int_equal(run(&again, checks[i]), n);
+		assert_int_equal(doctor_lab_run(&again, checks[i]), n);
 		for (size_t k = 0; k < n; k++)
 			assert_string_equal(again.found.v[k].what, l.found.v[k].what);
 	}
-	end(&again);
-	end(&l);
+	doctor_lab_end(&again);
+	doctor_lab_end(&l);
+}
+
+/* Each check of this program has a finding on a broken host and none on the mended one. */
+static void test_each_check_has_a_broken_and_a_mended_host(void **state)
+{
+	(void)state;
+	doctor_lab_verify("test_doctor_use");
 }
 
 int main(void)
@@ -484,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_driver_pods_of_the_network_operator_are_found),
 		cmocka_unit_test(test_rail_used_as_the_nodes_address_is_found),
 		cmocka_unit_test(test_checks_find_the_same_in_a_snapshot),
+		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
