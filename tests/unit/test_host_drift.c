@@ -2,17 +2,14 @@
 /*
  * From the plan of `unirail host watch` to its report, and from the report to the Node condition.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "host_lab.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "agent/device/host_drift.h"
 #include "base/alloc.h"
+#include "base/loop.h"
 #include "host/watch.h"
 #include "kube/patch.h"
 
@@ -169,6 +166,79 @@ static void test_condition_of_an_earlier_agent_is_removed(void **state)
 		     "\"HostDrift\"},{\"op\":\"remove\",\"path\":\"/status/conditions/1\"}]");
 }
 
+/* --- the agent's intervals --- */
+
+#define REPORT "/run/unirail/drift.json"
+
+struct agent {
+	struct host_lab host;
+	struct loop *loop;
+	struct host_drift *drift;
+	int64_t seen_ms; /* when the agent had read the report */
+};
+
+static void no_event(void *arg, bool is_warning, const char *reason, const char *text)
+{
+	(void)arg, (void)is_warning, (void)reason, (void)text;
+}
+
+static void write_report(void *arg)
+{
+	struct agent *a = arg;
+
+	host_write(&a->host, REPORT, "{\"steps\":1,\"blocked\":0,\"drift\":[]}");
+}
+
+static void look(void *arg)
+{
+	struct agent *a = arg;
+
+	a->seen_ms = loop_now_ms(a->loop);
+	if (host_drift_state(a->drift)->known || a->seen_ms > 60000)
+		loop_stop(a->loop, 0);
+	else
+		loop_add_timer(a->loop, 1000, look, a);
+}
+
+/* No API server listens: the report is read and counted nevertheless. */
+static void test_report_is_read_every_ten_seconds(void **state)
+{
+	struct kube_conf conf = {0};
+	struct agent a = {.seen_ms = 0};
+	struct kube *kube;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	host_empty(&a.host);
+	assert_int_equal(loop_new(&a.loop, &e), 0);
+	loop_set_now(a.loop, 0);
+	assert_int_equal(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
+	kube = kube_new(a.loop, &a.host.root, &conf, &(struct kube_settings){0});
+	a.drift = host_drift_new(&(struct host_drift_conf){.kube = kube,
+							   .root = &a.host.root,
+							   .node = "n1",
+							   .path = REPORT,
+							   .event = no_event});
+	loop_add_timer(a.loop, 1500, write_report, &a);
+	loop_add_timer(a.loop, 2000, look, &a);
+	loop_run(a.loop);
+	assert_int_equal(a.seen_ms, HOST_DRIFT_CHECK_MS);
+	assert_int_equal(HOST_DRIFT_CHECK_MS, 10000);
+	assert_string_equal(host_drift_state(a.drift)->reason, "StepsLeft");
+	host_drift_free(a.drift);
+	kube_free(kube);
+	kube_conf_done(&conf);
+	loop_free(a.loop);
+	host_remove(&a.host);
+}
+
+static void test_condition_that_is_forbidden_is_retried_after_five_minutes(void **state)
+{
+	(void)state;
+	assert_int_equal(host_drift_retry_ms(-EPERM), 300000);
+	assert_int_equal(host_drift_retry_ms(-ECONNREFUSED), 10000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +248,8 @@ int main(void)
 		cmocka_unit_test(test_node_condition_is_patched_when_the_report_changes),
 		cmocka_unit_test(test_condition_after_the_end_of_the_watch),
 		cmocka_unit_test(test_condition_of_an_earlier_agent_is_removed),
+		cmocka_unit_test(test_report_is_read_every_ten_seconds),
+		cmocka_unit_test(test_condition_that_is_forbidden_is_retried_after_five_minutes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

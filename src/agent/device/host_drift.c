@@ -11,7 +11,7 @@
 #include "kube/patch.h"
 #include "kube/time.h"
 
-enum { CHECK_MS = 10 * 1000, RETRY_MS = 5 * 60 * 1000, REPORT_MAX = 1 << 20, SHOWN = 3 };
+enum { REPORT_MAX = 1 << 20, SHOWN = 3 };
 
 struct host_drift {
 	struct host_drift_conf conf;
@@ -71,6 +71,11 @@ void host_drift_stopped(struct host_drift_state *s)
 	str_copy(s->reason, sizeof(s->reason), "NotWatched");
 	str_copy(s->message, sizeof(s->message),
 		 "'unirail host watch' has ended: nothing compares the host with host.conf");
+}
+
+int64_t host_drift_retry_ms(int code)
+{
+	return code == -EPERM ? HOST_DRIFT_FORBIDDEN_MS : HOST_DRIFT_CHECK_MS;
 }
 
 static bool is_drift(const struct host_drift_state *s)
@@ -137,9 +142,7 @@ static void failed(struct host_drift *d, const struct err *e)
 			 "; allow the agent to 'get' nodes and to 'patch' nodes/status",
 			 LOG_S("error", e->text));
 	d->refused = *d->sent.reason;
-	/* a long delay without permission, because every node of the cluster retries */
-	d->retry_ms =
-		loop_now_ms(kube_loop(d->conf.kube)) + (e->code == -EPERM ? RETRY_MS : CHECK_MS);
+	d->retry_ms = loop_now_ms(kube_loop(d->conf.kube)) + host_drift_retry_ms(e->code);
 }
 
 static void on_patched(void *arg, int status, const struct json *object, const struct err *e)
@@ -229,7 +232,7 @@ static void on_check(void *arg)
 	int r;
 
 	buf_init(&b, REPORT_MAX);
-	d->timer = loop_add_timer(kube_loop(d->conf.kube), CHECK_MS, on_check, d);
+	d->timer = loop_add_timer(kube_loop(d->conf.kube), HOST_DRIFT_CHECK_MS, on_check, d);
 	r = file_read(d->conf.root, d->conf.path, REPORT_MAX, &b, NULL);
 	if (r == -ENOENT && !*was.reason) {
 		/* no report since the start: removes a condition that an earlier agent left */

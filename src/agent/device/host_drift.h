@@ -5,7 +5,7 @@
 /*
  * Publishes the report of `unirail host watch` about this node. The watch is a separate process with rights that the
  * agent does not have. It writes a file after each round (host/watch.h) and removes it when it ends; this module reads
- * the file every CHECK_MS. The watch locks PATH.lock while it runs, so the file of a killed watch is ignored. Drift is
+ * the file every HOST_DRIFT_CHECK_MS. The watch locks PATH.lock while it runs, so the file of a killed watch is ignored. Drift is
  * published as
  *
  *	metrics		unirail_host_drift_steps, unirail_host_drift_blocked_steps
@@ -22,7 +22,11 @@
 
 #define HOST_DRIFT_CONDITION "HostDrift"
 
-enum { HOST_DRIFT_MESSAGE_MAX = 1024 };
+enum {
+	HOST_DRIFT_MESSAGE_MAX = 1024,
+	HOST_DRIFT_CHECK_MS = 10 * 1000,
+	HOST_DRIFT_FORBIDDEN_MS = 5 * 60 * 1000,
+};
 
 struct host_drift_state {
 	bool known;
@@ -51,6 +55,11 @@ const struct host_drift_state *host_drift_state(const struct host_drift *d);
 struct kube_patch;
 /* Reads a report. Returns -EINVAL if it is damaged; *ret is unchanged then. */
 int host_drift_read(struct span text, struct host_drift_state *ret);
+/*
+ * Delay before the condition is written again after a failure with this error: long without permission, because every
+ * node of the cluster retries.
+ */
+int64_t host_drift_retry_ms(int code);
 /* Sets the state after the end of the watch: drift is unknown, no steps are left. */
 void host_drift_stopped(struct host_drift_state *ret);
 /*
