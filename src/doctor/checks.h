@@ -20,7 +20,7 @@ struct finding {
 	const char *check;
 	enum finding_level level;
 	char *where, *what, *remedy;
-	char *fix; /* words of `unirail host` that mend it: "acs"; NULL: a person has to decide */
+	char *fix; /* arguments of `unirail host` that mend it: "acs"; NULL: a person has to decide */
 };
 
 struct findings {

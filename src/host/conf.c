@@ -406,19 +406,19 @@ static int from_env(struct host_conf *c, const struct host_kind *k, struct host_
 
 /* --- the command line, parsed before its values enter a section --- */
 
-struct words {
+struct arguments {
 	void *want;  /* a struct of the kind, without defaults */
 	char **argv; /* the operands from `first` on */
 	int argc, first;
 	bool keys; /* an option is a key of the kind */
 };
 
-static void words_done(struct words *w)
+static void arguments_done(struct arguments *a)
 {
-	free(w->want);
-	free(w->argv);
+	free(a->want);
+	free(a->argv);
 }
-#define auto_words __attribute__((cleanup(words_done)))
+#define auto_arguments __attribute__((cleanup(arguments_done)))
 
 static bool is_set(const struct opt *o, const void *want)
 {
@@ -431,27 +431,27 @@ static bool is_set(const struct opt *o, const void *want)
 	return *(const char *const *)at != NULL;
 }
 
-/* Parses a copy of argv, since opt_parse() moves words. A key counts as given also with the value of its default. */
-static int words_read(struct words *w, const struct host_kind *k, const struct cmd *cmd,
-		      const char *prog, int argc, char **argv, struct err *e)
+/* Parses a copy of argv, since opt_parse() reorders it. A key counts as given also with the value of its default. */
+static int arguments_read(struct arguments *a, const struct host_kind *k, const struct cmd *cmd,
+			  const char *prog, int argc, char **argv, struct err *e)
 {
-	w->want = xcalloc(1, k->size);
-	w->argv = xcalloc((size_t)argc + 1, sizeof(*w->argv));
-	w->argc = argc;
-	memcpy(w->argv, argv, (size_t)argc * sizeof(*w->argv));
+	a->want = xcalloc(1, k->size);
+	a->argv = xcalloc((size_t)argc + 1, sizeof(*a->argv));
+	a->argc = argc;
+	memcpy(a->argv, argv, (size_t)argc * sizeof(*a->argv));
 	for (const struct opt *o = k->keys; o && o->name; o++)
 		if (o->type == OPT_INT || o->type == OPT_DUR)
-			*(int64_t *)((char *)w->want + o->offset) = INT64_MIN;
-	w->first = opt_parse(cmd, prog, argc, w->argv, w->want, e);
+			*(int64_t *)((char *)a->want + o->offset) = INT64_MIN;
+	a->first = opt_parse(cmd, prog, argc, a->argv, a->want, e);
 	for (const struct opt *o = k->keys; o && o->name; o++)
-		w->keys |= is_set(o, w->want);
-	return w->first;
+		a->keys |= is_set(o, a->want);
+	return a->first;
 }
 
 bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const char *prog,
 			int argc, char **argv, struct host_options *options)
 {
-	auto_words struct words w = {.first = 0};
+	auto_arguments struct arguments a = {.first = 0};
 	const char *word;
 	bool named = false;
 
@@ -460,16 +460,16 @@ bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const 
 	/* --help and usage errors are reported by the command that is not a query. */
 	for (int i = 0; i < argc; i++)
 		named &= strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0;
-	if (!named || words_read(&w, k, cmd, prog, argc, argv, NULL) < 0 || w.keys ||
-	    w.argc - w.first != 1)
+	if (!named || arguments_read(&a, k, cmd, prog, argc, argv, NULL) < 0 || a.keys ||
+	    a.argc - a.first != 1)
 		return false;
-	word = w.argv[w.first];
+	word = a.argv[a.first];
 	if (strcmp(word, "q") != 0 && strcmp(word, "query") != 0)
 		return false;
-	memcpy(w.want, &(struct host_want){.options = *options}, sizeof(struct host_want));
-	memcpy(w.argv, argv, (size_t)argc * sizeof(*w.argv));
-	(void)opt_parse(cmd, prog, argc, w.argv, w.want, NULL);
-	*options = ((struct host_want *)w.want)->options;
+	memcpy(a.want, &(struct host_want){.options = *options}, sizeof(struct host_want));
+	memcpy(a.argv, argv, (size_t)argc * sizeof(*a.argv));
+	(void)opt_parse(cmd, prog, argc, a.argv, a.want, NULL);
+	*options = ((struct host_want *)a.want)->options;
 	return true;
 }
 
@@ -538,12 +538,12 @@ int host_conf_command(struct host_conf *c, const struct host_kind *k, const stru
 		      struct host_options *options, bool *given, struct err *e)
 {
 	struct host_want *w = want_new(host_conf_wants(c, k));
-	auto_words struct words words = {.first = 0};
+	auto_arguments struct arguments args = {.first = 0};
 	int r, variables;
 
 	w->origin = "command line";
 	variables = from_env(c, k, w, env, e);
-	r = variables < 0 ? variables : words_read(&words, k, cmd, prog, argc, argv, e);
+	r = variables < 0 ? variables : arguments_read(&args, k, cmd, prog, argc, argv, e);
 	if (r >= 0)
 		r = parse_options(w, cmd, prog, argc, argv, *options, e);
 	if (r >= 0)
@@ -554,14 +554,14 @@ int host_conf_command(struct host_conf *c, const struct host_kind *k, const stru
 		return r;
 	*options = w->options;
 	w->options = (struct host_options){0};
-	*given = k->flags & HOST_BARE || variables || words.keys || words.first < words.argc;
+	*given = k->flags & HOST_BARE || variables || args.keys || args.first < args.argc;
 	if (!*given) {
 		want_remove(host_conf_wants(c, k), w);
 		return 0;
 	}
 	r = 0;
-	for (int i = words.first; i < words.argc && r >= 0; i++)
-		r = operand(c, k, w, words.argv[i], e);
+	for (int i = args.first; i < args.argc && r >= 0; i++)
+		r = operand(c, k, w, args.argv[i], e);
 	if (r < 0)
 		return r;
 	if (k->flags & HOST_NAMED && !w->name)

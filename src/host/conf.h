@@ -48,7 +48,7 @@ struct host_env {
 int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
 		      const char *prog, const struct host_env *env, int argc, char **argv,
 		      struct host_options *options, bool *given, struct err *e);
-/* Whether the words are a query, `q` or `query` and `options` only: *options are set then. */
+/* Whether the arguments are a query, `q` or `query` and `options` only: *options are set then. */
 bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const char *prog,
 			int argc, char **argv, struct host_options *options);
 /* The kind's section in `c`. */
