@@ -6,6 +6,10 @@ ARCH ?= $(shell uname -m)
 override ARCH := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
 native := $(shell uname -m)
 
+# A script that calls make takes part in its jobs; `make -n` prints it like any other command. Not $(MAKE) in the recipe: that is run.
+dry := $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
+with_make = $(if $(dry),,+)@exec env MAKE='$(MAKE)'
+
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -33,7 +37,7 @@ CROSS := $(if $(filter-out $(native),$(ARCH)),$(ARCH)-linux-gnu-)
 # Nothing is looked for or installed when there is nothing to build.
 idle := help clean distclean
 ifneq ($(filter-out $(idle),$(or $(MAKECMDGOALS),all)),)
-needed := $(shell tools/need build $(if $(CROSS),arm64) $(filter fuzz,$(FLAVOUR)) && echo yes)
+needed := $(if $(dry),yes,$(shell tools/need build $(if $(CROSS),arm64) $(filter fuzz,$(FLAVOUR)) && echo yes))
 ifneq ($(needed),yes)
 $(error what the build needs is missing, see above)
 endif

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 
 import pytest
@@ -123,6 +124,14 @@ def test_docker_load_finds_its_list(both, one):
                                (one, "unirail:latest", NATIVE), (one, "unirail:1.2.3", NATIVE)):
         about = json.loads(run("skopeo", "inspect", f"--override-arch={arch}", f"docker-archive:{archive}:{tag}").stdout)
         assert about["Architecture"] == arch and about["Labels"].items() >= LABELS.items(), tag
+
+
+@pytest.mark.parametrize("target", ["all", "image", "bundle", "dist", "deb", "check", "unit", "test", "fuzz", "reproducible"])
+def test_dry_run_of_make_builds_nothing(target, tmp_path):
+    """The scripts that call make are printed, not run."""
+    p = run("make", "-n", f"B={tmp_path / 'build'}", target, cwd=TOP)
+    assert p.stderr == "" and list(tmp_path.iterdir()) == []
+    assert target in ("all", "bundle") or re.search(rf"^[^\n]*tools/({target}|check)\b", p.stdout, re.M), p.stdout[-500:]
 
 
 def test_version_becomes_a_tag(programs, tmp_path):

@@ -10,11 +10,11 @@ T ?= $(TESTS)
 ## check: unit tests (static musl, and glibc with ASan and UBSan), layers, words, headers, shellcheck, clang-format
 check:
 	@tools/need check
-	+@MAKE='$(MAKE)' tools/check
+	$(with_make) tools/check
 
 ## unit: run unit tests under both libcs, one with T=test_buf
 unit:
-	+@MAKE='$(MAKE)' tools/check units $(T)
+	$(with_make) tools/check units $(T)
 
 # Only builds; tools/check runs them.
 units: $(T:%=$(OBJ)/tests/%)
@@ -64,5 +64,5 @@ format-check:
 test:
 	@tools/need check test
 	+@$(MAKE) all
-	+@MAKE='$(MAKE)' tools/test
+	$(with_make) tools/test
 .PHONY: test

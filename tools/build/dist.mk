@@ -21,7 +21,7 @@ dist: $(BIN) $(GEN)/vendor_versions.h
 
 ## image: OCI archives for amd64 and arm64 and one of both, with SPDX documents, without a container engine or root: build/image
 image:
-	+@MAKE='$(MAKE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/image '$(B)/image'
+	$(with_make) VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/image '$(B)/image'
 
 # The program and its SPDX document for one architecture, named as an image names it.
 image-part: $(BIN)
@@ -48,7 +48,7 @@ size: $(BIN)
 
 ## reproducible: build in two folders and compare byte for byte (LIBS=1: the libraries too)
 reproducible:
-	+@MAKE='$(MAKE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/reproducible $(LIBS)
+	$(with_make) VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/reproducible $(LIBS)
 
 ## test-delivery: images, packages and bundle, with containerd, skopeo and Debian's tools (K=image: some)
 test-delivery: $(BIN)

@@ -17,7 +17,7 @@ fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 .PHONY: fuzz fuzzers
 ## fuzz: run the fuzzers for RUNS=10000000 or SECONDS= each, one with T=json; finds go to build/fuzz
 fuzz:
-	+@exec env MAKE='$(MAKE)' B='$(B)' RUNS='$(RUNS)' LIMIT='$(call fuzz_said,SECONDS)' \
+	$(with_make) B='$(B)' RUNS='$(RUNS)' LIMIT='$(call fuzz_said,SECONDS)' \
 		tools/fuzz $(or $(call fuzz_said,T),$(FUZZERS))
 
 # Only builds; tools/fuzz and tools/check run them.
