@@ -6,9 +6,11 @@ from agents import SPIDER, Agent, Nodes
 from audit import Audited
 from cluster import wait
 
+
 @pytest.fixture(scope="module")
 def agents():
     one = Audited("unirail-agent", "agent.yaml")
+    one.apply()
     yield one
     one.close()
 
@@ -27,7 +29,6 @@ def use_applications(cluster, nodes, agent):
 
 
 def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
-    agents.apply()
     audited = agents.cluster
     nodes = Nodes(audited)
     nodes.node("n1")
