@@ -5,6 +5,7 @@ FLAVOUR ?= release
 ARCH ?= $(shell uname -m)
 override ARCH := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
 native := $(shell uname -m)
+DEB_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(ARCH)))
 
 # A script that calls make takes part in its jobs; `make -n` prints it like any other command. Not $(MAKE) in the recipe: that is run.
 dry := $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
@@ -25,7 +26,7 @@ OBJ := $(B)/obj/$(variant)
 ifeq ($(variant),release)
 OUT := $(B)
 else
-OUT := $(B)/$(patsubst release-aarch64,arm64,$(variant))
+OUT := $(B)/$(patsubst release-$(ARCH),$(DEB_ARCH),$(variant))
 endif
 GEN := $(B)/gen
 BIN := $(OUT)/unirail
@@ -37,7 +38,7 @@ CROSS := $(if $(filter-out $(native),$(ARCH)),$(ARCH)-linux-gnu-)
 # Nothing is looked for or installed when there is nothing to build.
 idle := help clean distclean
 ifneq ($(filter-out $(idle),$(or $(MAKECMDGOALS),all)),)
-needed := $(if $(dry),yes,$(shell tools/need build $(if $(CROSS),arm64) $(filter fuzz,$(FLAVOUR)) && echo yes))
+needed := $(if $(dry),yes,$(shell tools/need build $(if $(CROSS),$(DEB_ARCH)) $(filter fuzz,$(FLAVOUR)) && echo yes))
 ifneq ($(needed),yes)
 $(error what the build needs is missing, see above)
 endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: a containerd of this test run's own, and programs that images are made of. A test that cannot run fails."""
+"""Fixtures: a containerd and a dockerd of this test run's own, and programs that images are made of. A test that cannot run fails."""
 import hashlib
 import json
 import os
@@ -96,6 +96,49 @@ def daemon(tmp_path_factory):
 def containerd(daemon):
     yield daemon
     daemon.clear()
+
+
+class Dockerd:
+    """Docker's daemon of fetch-docker, with the file system driver that needs nothing of the kernel, and without a network."""
+
+    def __init__(self, folder):
+        there = pathlib.Path(run(pathlib.Path(__file__).parent / "fetch-docker").stdout.strip())
+        self.env = {"PATH": f"{there}/usr/sbin:{there}/usr/bin:{os.environ['PATH']}", "DOCKER_HOST": f"unix://{folder}/sock",
+                    "LD_LIBRARY_PATH": ":".join(map(str, (there / "lib").iterdir())), "HOME": str(folder)}
+        (folder / "daemon.json").write_text("{}")
+        with open(folder / "log", "w") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc",
+                 "sh", "-ec", "mount -t tmpfs tmpfs /run; exec dockerd --config-file $HOME/daemon.json --data-root $HOME/root "
+                 "--host $DOCKER_HOST --storage-driver vfs --bridge none --iptables=false"], stdout=log, stderr=log, env=self.env)
+        poll(lambda: self.docker("version", check=False).returncode == 0, f"dockerd, see {folder / 'log'}")
+
+    def docker(self, *args, check=True):
+        return run("docker", *args, check=check, env=self.env)
+
+    def images(self):
+        return sorted(self.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.split())
+
+    def clear(self):
+        for name in self.images():
+            self.docker("image", "rm", name)
+
+    def close(self):
+        self.process.kill()  # unshare ignores SIGTERM
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def docker_daemon(tmp_path_factory):
+    one = Dockerd(pathlib.Path(tmp_path_factory.mktemp("d")))
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def dockerd(docker_daemon):
+    yield docker_daemon
+    docker_daemon.clear()
 
 
 @pytest.fixture(scope="session")

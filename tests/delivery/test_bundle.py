@@ -159,6 +159,15 @@ def test_images_are_loaded_into_docker(unpacked, node, docker, args):
     assert docker.read_text() == "unirail:1.2.3"
 
 
+def test_images_are_loaded_into_a_real_docker(dockerd, unpacked):
+    for _ in range(2):
+        p = run(unpacked / "load", "docker", env=dockerd.env)
+        assert p.stdout == f"loaded unirail:1.2.3 ({ARCH}) into docker\n" and p.stderr == ""
+        assert dockerd.images() == ["unirail:1.2.3"]
+    out = dockerd.docker("run", "--rm", "--network", "none", "unirail:1.2.3", "version").stdout
+    assert out == run(BINARY, "version").stdout
+
+
 @pytest.mark.parametrize("path", ["images/unirail-amd64.tar", "images/unirail.tar", "deploy/agent.yaml", "load", "VERSION"])
 def test_a_damaged_file_is_named_and_nothing_is_loaded(containerd, unpacked, node, path):
     with_ctr(node)

@@ -48,6 +48,19 @@ def test_a_release_candidate_sorts_before_its_release(tmp_path):
     run("dpkg", "--compare-versions", version, "lt", "1.2.3")
 
 
+def test_maintainer_is_who_builds_the_package(tmp_path):
+    def field(**env):
+        return run("dpkg-deb", "--field", make(tmp_path, **env), "Maintainer").stdout.strip()
+
+    assert field() == "A & B Builder/Team <builder@unirail.io>"
+    assert field(MAINTAINER="", DEBFULLNAME="Ann Other", DEBEMAIL="ann@unirail.io") == "Ann Other <ann@unirail.io>"
+    for name, mail in (("", "ann@unirail.io"), ("Ann", ""), ("Ann", "ann"), ("Ann", "a b@unirail.io")):
+        with pytest.raises(AssertionError, match="expected 'Name <address>': set MAINTAINER, or DEBFULLNAME and DEBEMAIL"):
+            make(tmp_path, MAINTAINER="", DEBFULLNAME=name, DEBEMAIL=mail, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null",
+                 GIT_CONFIG_COUNT="2", GIT_CONFIG_KEY_0="user.name", GIT_CONFIG_VALUE_0="", GIT_CONFIG_KEY_1="user.email",
+                 GIT_CONFIG_VALUE_1="")
+
+
 def test_content_of_the_package(unpacked):
     share = unpacked / "usr/share"
     assert (unpacked / "usr/bin/unirail").read_bytes() == BINARY.read_bytes()

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from conftest import BINARY, TOP, run
-from test_bundle import DOCKER, bundle  # noqa: F401
+from test_bundle import bundle  # noqa: F401
 from test_image import both, one  # noqa: F401
 
 APPLETS = json.loads(subprocess.run([BINARY, "version", "-o", "json"], capture_output=True, check=True).stdout)["applets"]
@@ -66,12 +66,8 @@ def test_a_page_has_every_command_and_option_of_the_help(pages, applet):
 # --- commands of the pages ---
 
 
-
-def test_commands_of_the_images_page_work(containerd, both, one, tmp_path):  # noqa: F811
-    (tmp_path / "docker").write_text(DOCKER)
-    (tmp_path / "docker").chmod(0o755)
-    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": str(tmp_path / "names"),
-                        "CONTAINERD_ADDRESS": str(containerd.socket)}
+def test_commands_of_the_images_page_work(containerd, dockerd, both, one, tmp_path):  # noqa: F811
+    env = os.environ | dockerd.env | {"CONTAINERD_ADDRESS": str(containerd.socket)}
     seen = set()
     for line in commands("images/README.md"):
         args = [w.replace("build/image/unirail-VERSION-image-amd64.tar", str(one))
@@ -85,6 +81,7 @@ def test_commands_of_the_images_page_work(containerd, both, one, tmp_path):  # n
             args.insert(1, "--insecure-policy")
         run(*args, env=env)
     assert seen == {"make", "ctr", "docker", "skopeo"} and containerd.images() == ["docker.io/library/unirail:latest"]
+    assert "unirail:latest" in dockerd.images()
 
 
 def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa: F811

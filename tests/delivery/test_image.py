@@ -98,6 +98,22 @@ def test_containerd_imports_the_archive_of_one_architecture(containerd, one):
     assert containerd.images() == ["docker.io/library/unirail:latest"]
 
 
+def test_docker_loads_and_starts_it(dockerd, one, both):
+    assert "Loaded image: unirail:latest" in dockerd.docker("load", "--input", one).stdout
+    assert dockerd.images() == ["unirail:1.2.3", "unirail:latest"]
+    about, = json.loads(dockerd.docker("image", "inspect", "unirail:1.2.3").stdout)
+    assert about["Architecture"] == NATIVE and about["Config"]["Labels"].items() >= LABELS.items()
+    p = dockerd.docker("run", "--rm", "--network", "none", "unirail:1.2.3", "version", "-o", "json")
+    assert json.loads(p.stdout) == json.loads(run(BINARY, "version", "-o", "json").stdout)
+    # The archive of both architectures: a name for each.
+    dockerd.clear()
+    dockerd.docker("load", "--input", both)
+    assert dockerd.images() == ["unirail:1.2.3-amd64", "unirail:1.2.3-arm64"]
+    for arch in ARCHES:
+        about, = json.loads(dockerd.docker("image", "inspect", f"unirail:1.2.3-{arch}").stdout)
+        assert about["Architecture"] == arch and about["Config"]["Labels"].items() >= LABELS.items()
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_skopeo_inspects_and_copies_each_architecture(both, programs, tmp_path, arch):
     about = json.loads(run("skopeo", "inspect", f"--override-arch={arch}", f"oci-archive:{both}").stdout)
@@ -132,6 +148,18 @@ def test_dry_run_of_make_builds_nothing(target, tmp_path):
     p = run("make", "-n", f"B={tmp_path / 'build'}", target, cwd=TOP)
     assert p.stderr == "" and list(tmp_path.iterdir()) == []
     assert target in ("all", "bundle") or re.search(rf"^[^\n]*tools/({target}|check)\b", p.stdout, re.M), p.stdout[-500:]
+
+
+@pytest.mark.parametrize("machine, arch, compiler, package", [
+    ("x86_64", "arm64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("aarch64", "amd64", "x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu")])
+def test_each_machine_builds_for_the_other(machine, arch, compiler, package, tmp_path):
+    """On a machine of either architecture make selects the compiler of the other, and tools/need its package."""
+    (tmp_path / "uname").write_text(f'#!/bin/sh\n[ "$*" = -m ] && echo {machine} || exec /bin/uname "$@"\n')
+    (tmp_path / "uname").chmod(0o755)
+    p = run("make", "-n", f"ARCH={arch}", f"B={tmp_path / 'build'}", "all", cwd=TOP,
+            env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert f"{compiler.removesuffix('gcc')}strip -s {tmp_path}/build/{arch}/unirail.dbg" in p.stdout, p.stdout[-1000:]
+    assert run(TOP / "tools/need", "--list", arch).stdout.split() == [package]
 
 
 def test_version_becomes_a_tag(programs, tmp_path):

@@ -35,8 +35,9 @@ bundle: image
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/bundle '$(B)/image' '$(B)'
 .PHONY: bundle
 
-MAINTAINER ?= unirail maintainers <maintainers@unirail.io>
-## deb: the Debian package of this architecture: deploy/debian
+# Empty: DEBFULLNAME and DEBEMAIL, or what git knows.
+MAINTAINER ?=
+## deb: the Debian package of this architecture (MAINTAINER='Name <address>': who builds it): deploy/debian
 deb: $(BIN)
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' CROSS='$(CROSS)' RUN='$(RUN)' CONFIGS='$(CONFIGS)' MAINTAINER='$(MAINTAINER)' \
 		tools/deb '$(BIN)' '$(LIBDIR)' '$(ARCH)' '$(B)'
@@ -73,5 +74,5 @@ bench-device: $(BIN) $(OBJ)/tests/bench/device_client
 
 ## check-run: run the binary of another machine under qemu (make ARCH=arm64 check-run)
 check-run: $(BIN)
-	@$(if $(RUN),tools/need run-arm64)
+	@$(if $(RUN),tools/need emulate)
 	$(RUN) $(BIN) version
