@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first cluster, by the commands of README.md and deploy/README.md as they stand there, and what is left after the last one."""
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -79,6 +80,32 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
         "drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
     kubectl(one, "delete", "--wait=false", "-f", TOP / "deploy/uninstall")
     wait(lambda: names(one) == before)
+
+
+def test_manifests_of_the_program_are_those_of_the_tree(closing, tmp_path):
+    """Its commands as they stand in the README: the objects are those that the README's installation by files creates."""
+    one = closing(clusters.Cluster())
+    (tmp_path / "unirail").symlink_to(BINARY)
+    (tmp_path / "values.yaml").write_text("ipam: {enableGatewayDetection: true}\n")
+
+    def shell(command):
+        p = subprocess.run(["sh", "-ec", command], cwd=tmp_path, capture_output=True, text=True, timeout=120, env={
+            **os.environ, "PATH": f"{tmp_path}:{one.bin}:{os.environ['PATH']}", "KUBECONFIG": str(one.admin_config())})
+        assert p.returncode == 0 and "error" not in p.stderr, (p.stdout, p.stderr)
+        return p.stdout.splitlines()
+
+    apply, write = commands("deploy/README.md", "Without Helm, with its values")
+    assert apply.endswith("| kubectl apply -f -")
+    assert {line.split()[-1] for line in shell(apply)} <= {"created", "unchanged"}  # two files have the namespace
+    install, = [c for c in commands("deploy/README.md", "Install") if c.startswith("kubectl apply")]
+    again = kubectl(one, *paths(install)[1:]).splitlines()
+    assert len(again) > 20 and all(line.endswith(" unchanged") for line in again), again
+    # With values, into another namespace.
+    shell(write)
+    shell("kubectl apply -f unirail.yaml")
+    conf = one.ok("GET", "/api/v1/namespaces/spiderpool/configmaps/unirail-agent")["data"]["agent.conf"]
+    assert "enable-ipv6 = no" in conf and "gateway-detection = yes" in conf
+    assert one.ok("GET", "/apis/apps/v1/namespaces/spiderpool/daemonsets/unirail-agent")
 
 
 def paths(command):
