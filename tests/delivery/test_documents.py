@@ -118,7 +118,9 @@ def test_commands_of_the_package_page_exist():
 
 
 def test_commands_of_the_versions_page_work(tmp_path):
-    line, = commands("tests/delivery/versions/README.md")
+    line, other = commands("tests/delivery/versions/README.md")
+    name = re.search("K=([a-z_]+)", other).group(1)
+    assert "UNIRAIL_RECORD" in (TOP / "tests/cluster" / f"{name}.py").read_text() and other.split()[1:] == ["make", "test-cluster", f"K={name}"]
     assert line == "UNIRAIL=build/unirail tests/delivery/versions/machine record tests/delivery/versions/VERSION"
     run("tests/delivery/versions/machine", "record", tmp_path / "v", cwd=TOP, env=os.environ | {"UNIRAIL": str(BINARY)})
     there = {p.name for p in (tmp_path / "v").iterdir()}
