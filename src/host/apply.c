@@ -66,7 +66,8 @@ static bool is_wanted(const struct host_conf *c, const struct host_record *rec)
 	return false;
 }
 
-/* The newest step of a subject removed something: `mode = clean` asked for that, without a section. */
+/* The newest step of the subject is a removal (`mode = clean`), which leaves no section in the
+ * configuration. */
 static bool is_removal(const struct host_record *rec)
 {
 	const char *verb = rec->act.verb ? rec->act.verb : "";
@@ -151,7 +152,8 @@ static int act_file(struct host *h, const struct host_op *op, const char *path, 
 	unsigned int bits = 0644;
 	int r;
 
-	/* Of a write that was killed; the journal's lock excludes another writer. */
+	/* Removes the temporary file of a killed write; the journal's lock excludes another
+	 * writer. */
 	file_sweep(&h->root, path);
 	if (!text)
 		return file_remove(&h->root, path, e);
@@ -208,7 +210,7 @@ static int file_in_effect(struct host *h, const struct host_op *op, const char *
 	auto_buf struct buf b;
 	int r;
 
-	/* Of a write that was killed: not a change that is undone, but to be removed as well. */
+	/* Removes the temporary file of a killed write, which no record describes. */
 	file_sweep(&h->root, path);
 	buf_init(&b, FILE_MAX);
 	if (!file_exists(&h->root, path))
@@ -249,7 +251,8 @@ static bool same_values(const char *a, const char *b)
 	}
 }
 
-/* A file of /sys may print another form than it takes: then nothing is known, and the undo is carried out. */
+/* A file of /sys may print a value in another form than the written one: then the state is unknown,
+ * and the undo is carried out. */
 static int attr_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
 	const char *value = host_op_get(op, "value");
@@ -276,7 +279,10 @@ static int in_effect(struct host *h, const char *kind, const struct host_op *op,
 	return op->verb && k && k->in_effect ? k->in_effect(h, op, e) : 1;
 }
 
-/* Drivers acknowledge what they ignore. The model's own verbs have failed by now, or a file prints another form. */
+/*
+ * A driver may acknowledge a change and ignore it. The verbs of the model need no confirmation:
+ * `file` and `link` have failed by now, and a file of /sys may print another form.
+ */
 static int confirm(struct host *h, const char *kind, const struct host_op *op, struct err *e)
 {
 	int r = is_file_op(op) || strcmp(op->verb, HOST_ATTR) == 0 ? 1 : in_effect(h, kind, op, e);
@@ -291,7 +297,8 @@ static int confirm(struct host *h, const char *kind, const struct host_op *op, s
 
 /* --- apply --- */
 
-/* The nearest existing directory above `path` must be writable: EROFS and EACCES show before the first change. */
+/* The nearest existing directory above `path` must be writable, so that EROFS and EACCES are found
+ * before the first change. */
 static int check_writable(const struct root *root, const char *path, struct err *e)
 {
 	auto_free char *dir = xstrdup(path);

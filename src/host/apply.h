@@ -7,7 +7,7 @@
 #include "host/conf.h"
 #include "host/model/journal.h"
 
-/* The kinds that count: NULL: all. */
+/* The selected kinds; NULL: all. */
 struct host_select {
 	const struct host_kind **v;
 	size_t n; /* 0: all */
@@ -27,7 +27,8 @@ void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 int host_show(struct host *h, const struct host_conf *c, const struct host_select *s,
 	      struct host_rows *rows, struct err *e);
 
-/* Callbacks before and after each step, and whether to stop. All may be NULL. */
+/* step() is called before each step; stop() returns whether to stop before the next one. Both may
+ * be NULL. */
 struct host_progress {
 	void (*step)(void *arg, size_t i, size_t n, const char *kind, const char *subject,
 		     const char *text);
@@ -42,19 +43,21 @@ struct host_outcome {
 };
 
 /*
- * 0 if the plan can be carried out: enough rights, a host that may be changed, directories that can be written. Nothing
- * is changed otherwise.
+ * Checks whether the plan can be carried out: enough rights, a host that may be changed, writable
+ * directories. Changes nothing.
  */
 int host_apply_check(const struct host *h, const struct host_plan *p, struct err *e);
 /*
- * Carries out the steps in order, with the journal; the first failure ends it, and what was done stays, to be undone or
- * completed by another apply. -EINTR: stopped between two steps.
+ * Carries out the steps in order, with the journal. The first failure ends it; completed steps
+ * stay, until an undo reverts them or another apply continues. -EINTR: stopped between two steps.
  */
 int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j,
 	       const struct host_progress *progress, struct host_outcome *ret, struct err *e);
-/* Undoes the active records of the selected kinds, newest first (one that a kill left without a mark, only if its
- * operation is in effect: host/model/journal.h); all of them, even if one fails: then the
- * first failure is returned, and that record stays. */
+/*
+ * Undoes the active records of the selected kinds, newest first. A record that a kill left without
+ * a mark is undone only if its operation is in effect (host/model/journal.h). A record whose undo
+ * fails stays, the others are undone, and the first failure is returned.
+ */
 int host_undo(struct host *h, struct host_journal *j, const struct host_select *s,
 	      const struct host_progress *progress, struct host_outcome *ret, struct err *e);
 

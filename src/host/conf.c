@@ -362,7 +362,7 @@ int host_conf_read(struct host_conf *c, const struct root *root, const char *pat
 
 /* --- the command line --- */
 
-/* names: "NAME", or "NAME|NAME", of which the first with a value counts; *name is set to it. */
+/* names: "NAME", or "NAME|NAME", of which the first with a value is used; *name is set to it. */
 static const char *variable(const struct host_env *env, const char *names,
 			    char name[static VARIABLE_MAX])
 {
@@ -379,7 +379,8 @@ static const char *variable(const struct host_env *env, const char *names,
 	return NULL;
 }
 
-/* Scripts know only the literal "true"; any other value of a flag is false there. 1: a variable is set. */
+/* As in the scripts, only the literal "true" sets a flag; any other value is false. Returns 1 if a
+ * variable is set. */
 static int from_env(struct host_conf *c, const struct host_kind *k, struct host_want *w,
 		    const struct host_env *env, struct err *e)
 {
@@ -457,7 +458,7 @@ bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const 
 
 	for (int i = 0; i < argc; i++)
 		named |= strcmp(argv[i], "q") == 0 || strcmp(argv[i], "query") == 0;
-	/* --help and usage errors are reported by the command that is not a query. */
+	/* With --help this is not a query: the command itself prints the help. */
 	for (int i = 0; i < argc; i++)
 		named &= strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0;
 	if (!named || arguments_read(&a, k, cmd, prog, argc, argv, NULL) < 0 || a.keys ||
@@ -495,7 +496,8 @@ static int operand(struct host_conf *c, const struct host_kind *k, struct host_w
 	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not expected", word);
 }
 
-/* 1: *w is now the section of the file that the kind's key `plan` names; 0: none is named. */
+/* 1: *w is now the section of the file that the key host_kind.plan names; 0: the key has no
+ * value. */
 static int from_plan(struct host_conf *c, const struct host_kind *k, struct host_want **w,
 		     struct err *e)
 {

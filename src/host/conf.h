@@ -41,14 +41,16 @@ struct host_env {
 
 /*
  * Adds one section of kind `k` from variables, then options, then operands (KEY=VALUE for HOST_PAIRS, NAME for
- * HOST_NAMED, else the first key's value); the last one given counts. `cmd` has the kind's keys and the options of
- * struct host_want. *given: whether anything but `options` was given, also if it has the value of a default; else no
- * section is added. Errors of opt_parse() are passed on.
+ * HOST_NAMED, else the first key's value); a later one overrides an earlier one. `cmd` has the
+ * kind's keys and the options of struct host_want. *given: whether anything but `options` was
+ * given, even with the value of a default; if not, no section is added. Errors of opt_parse() are
+ * passed on.
  */
 int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
 		      const char *prog, const struct host_env *env, int argc, char **argv,
 		      struct host_options *options, bool *given, struct err *e);
-/* Whether the arguments are a query, `q` or `query` and `options` only: *options are set then. */
+/* Whether the arguments are a query: only `q` or `query`, and options of struct host_options, which
+ * are then stored in *options. */
 bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const char *prog,
 			int argc, char **argv, struct host_options *options);
 /* The kind's section in `c`. */

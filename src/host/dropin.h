@@ -3,8 +3,9 @@
 #define UNIRAIL_HOST_DROPIN_H
 
 /*
- * Files of /etc/unirail/host.d: a section each, written by `unirail host KIND ...`, so that what was set by a
- * command is applied again at boot. Read after host.conf, in the order of their names; a section of the same name replaces the one before.
+ * Files of /etc/unirail/host.d, one section each. `unirail host KIND ...` writes them, so that its
+ * settings are applied again at boot. They are read after host.conf, in the order of their names; a
+ * section replaces an earlier one of the same name.
  */
 
 #include "host/conf.h"

@@ -5,7 +5,7 @@
 
 #include "host/steps/steps.h"
 
-/* One row a line, so that additions do not collide. */
+/* One row per line, so that additions do not conflict in a merge. */
 /* clang-format off */
 const struct host_kind *const host_kinds[] = {
 	&host_modules,

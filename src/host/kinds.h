@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_HOST_KINDS_H
 #define UNIRAIL_HOST_KINDS_H
 
-/* The table of kinds, ended by NULL, in the order in which their steps are carried out: what makes devices
- * (modules, VFs) before what configures them (names, addresses, QoS). */
+/* The table of kinds, ended by NULL, in the order in which their steps are carried out: kinds that
+ * create devices (modules, VFs) before kinds that configure them (names, addresses, QoS). */
 
 #include "host/model/kind.h"
 

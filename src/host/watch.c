@@ -17,13 +17,13 @@ struct watch {
 	struct loop *loop;
 	struct loop_timer *timer;
 	int events, signals;
-	int64_t delay_ms; /* before the next round that an event asks for */
+	int64_t delay_ms; /* between an event and the round that it triggers */
 	int64_t last_ms;
 };
 
 static void schedule(struct watch *w, int64_t ms);
 
-/* One round. 1: there was something to do. */
+/* One round. 1: the plan had steps. */
 static int reconcile(struct watch *w, struct host *h, struct host_plan *p, struct err *e)
 {
 	const struct host_watch_conf *c = w->c;
@@ -40,7 +40,8 @@ static int reconcile(struct watch *w, struct host *h, struct host_plan *p, struc
 		return r;
 	for (size_t i = 0; i < p->n; i++)
 		c->drift(c->arg, &p->v[i], false);
-	/* Under the lock the plan is made again: another command may have changed the host. */
+	/* The plan is made again under the lock, since another command may have changed the
+	 * host. */
 	r = host_journal_open(&j, &h->root, c->state_dir, true, e);
 	if (r < 0)
 		return r;

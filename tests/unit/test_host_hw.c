@@ -490,9 +490,9 @@ static void test_two_sections_about_one_pf_are_refused(void **state)
 		if (i == 0)
 			assert_string_equal(
 				e.text,
-				"host.conf:7: section '0000:13:00.0' is about PF 'ens1np0' "
-				"(0000:13:00.0), and so is section 'ens1np0' at host.conf:3: "
-				"remove one, or name VFs that differ (ens1np0#0-3)");
+				"host.conf:7: section '0000:13:00.0' selects PF 'ens1np0' "
+				"(0000:13:00.0), and so does section 'ens1np0' at host.conf:3: "
+				"remove one, or select different VFs (ens1np0#0-3)");
 		k->forget(found);
 		free(a.w);
 		free(b.w);

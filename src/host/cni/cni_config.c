@@ -32,7 +32,7 @@ static bool is_conf(const char *name)
 	return is_list(name) || ends_with(name, ".conf") || ends_with(name, ".json");
 }
 
-/* --- what a file is --- */
+/* --- classification of a file --- */
 
 static const char *type_of(const struct json *plugin)
 {
@@ -291,15 +291,16 @@ static struct wrapped find_network(const struct cni_config_files *l)
 	if (type && strcmp(type, "multus-shim") == 0 && l->daemon)
 		w.daemon = json_root(l->daemon);
 	w.name = json_string(setting(&w, "clusterNetwork"));
-	/* A path may be the daemon's, in its container; and ours is what Multus finds first. */
+	/* Not a path, which may be one in the container of Multus' daemon; not the generated file,
+	 * which Multus finds first. */
 	if (w.name && (!*w.name || strchr(w.name, '/') || strcmp(w.name, NETWORK) == 0))
 		w.name = NULL;
 	return w;
 }
 
-/* --- its text --- */
+/* --- text of the generated file --- */
 
-/* What ours can be; lists are there from 0.3.0 on. */
+/* A cniVersion that unirail-cni supports and that has lists, which is 0.3.0 or later. */
 static const char *version_of(const struct wrapped *w)
 {
 	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
@@ -334,7 +335,8 @@ static void add_capabilities(struct capabilities *c, const struct json *plugin)
 	}
 }
 
-/* Of all its plugins, so that the runtime passes what they take. */
+/* The capabilities of all its plugins, so that the runtime passes the arguments that they
+ * accept. */
 static void put_capabilities(struct json_out *o, const struct wrapped *w)
 {
 	const struct json *conf = w->file ? json_root(w->file->doc) : w->multus, *p;
@@ -428,7 +430,7 @@ static bool is_so(const struct cni_config_file *generated, const struct buf *tex
 	       json_same(json_root(doc), json_root(generated->doc));
 }
 
-/* --- what has to be done --- */
+/* --- the plan --- */
 
 /* The file that a runtime uses if the generated one does not exist. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
@@ -490,7 +492,7 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 		return;
 	write_text(&ret->text, &w, dir, socket, generated);
 	if (ret->text.over) {
-		/* Appended without end: not taken over. */
+		/* The appended plugins are too long: they are dropped. */
 		buf_done(&ret->text);
 		buf_init(&ret->text, TEXT_MAX);
 		write_text(&ret->text, &w, dir, socket, NULL);

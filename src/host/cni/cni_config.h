@@ -86,7 +86,7 @@ struct cni_config_plan {
 	bool multus;	    /* that file is a Multus configuration */
 	bool written;	 /* a user's configuration of unirail-cni exists, and another file is used
 	                   */
-	struct buf text; /* wanted content of the generated file; empty: it must not exist */
+	struct buf text; /* required content of the generated file; empty: it must not exist */
 	bool write;	 /* the content differs and has to be written */
 	bool remove;	 /* the file exists and has to be removed */
 };

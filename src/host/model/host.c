@@ -98,7 +98,7 @@ static int read_rules(struct nl_wire *w, struct host_net *n, struct err *e)
 	return rule_list(w, 0, &n->rules, &n->n_rules, e);
 }
 
-/* A conversation each, as doctor/facts.c records them. */
+/* One recorded netlink conversation per row, as doctor/facts.c records them. */
 static const struct {
 	const char *name;
 	int (*read)(struct nl_wire *w, struct host_net *n, struct err *e);

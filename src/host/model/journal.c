@@ -105,7 +105,8 @@ static int read_line(struct host_journal *j, struct span line, struct err *e)
 						       : read_mark(j, v, e);
 }
 
-/* *good: length of the whole lines; a last line without its end was being written when the process died. */
+/* *good: length of the complete lines. A last line without a newline was being written when the
+ * process was killed. */
 static int read_all(struct host_journal *j, struct span text, size_t *good, struct err *e)
 {
 	struct span rest = text, line;
@@ -168,8 +169,8 @@ int host_journal_open(struct host_journal *j, const struct root *root, const cha
 	if (r < 0)
 		return err_wrap(e, r, "another 'unirail host' is changing this host");
 	/*
-	 * A program that a step runs (modprobe, mlxconfig) inherits it: after a kill of this process it may still
-	 * change the host, and an undo waits for its end.
+	 * A program that a step runs (modprobe, mlxconfig) inherits the lock: after a kill of this
+	 * process the program may still change the host, so an undo waits until it ends.
 	 */
 	if (fcntl(j->lock, F_SETFD, 0) < 0)
 		return err_sys(e, -errno, "lock: pass '%s' on", lock);
@@ -282,7 +283,7 @@ int host_journal_mark(struct host_journal *j, size_t index, enum host_record_sta
 	buf_init(&b, LINE_BYTES);
 	if (rec->state == state)
 		return 0;
-	/* What was carried out before stays to be undone. */
+	/* The operation was carried out earlier, and still has to be undone. */
 	if (state == HOST_RECORD_FAILED && rec->state == HOST_RECORD_DONE)
 		return 0;
 	buf_printf(&b, "{\"%s\":%llu}", marks[state], (unsigned long long)rec->seq);

@@ -10,11 +10,12 @@
  *	{"done": 1}	the operation was carried out
  *	{"failed": 1}	it failed and changed nothing
  *	{"undone": 1}	its undo was carried out
- *
- * A record without a mark may or may not have been carried out: undo reverts it if the host is in the state that the
- * operation produces, and else marks it `failed`, since another program made the state that is there. A last line that was cut by a kill is removed. When no active record is left, the file is
- * emptied. An operation that an active record already has is not recorded again (its undo restores the oldest
- * state), so that reconciling for ever does not let the file grow.
+ * A record without a mark may or may not have been carried out: undo reverts it if the host is in
+ * the state that the operation produces, and otherwise marks it `failed`, since another program
+ * produced the present state. A last line that was cut by a kill is removed. When no active record
+ * is left, the file is emptied. An operation that an active record already has is not recorded
+ * again (its undo restores the oldest state), so that continuous reconciling does not let the file
+ * grow.
  *
  * The lock on DIR/lock is held while the journal is open, and by programs that steps run until they end: one apply or undo at a
  * time.
@@ -58,7 +59,7 @@ void host_journal_close(struct host_journal *j);
 	}
 #define auto_host_journal __attribute__((cleanup(host_journal_close)))
 
-/* INTENT or DONE: its undo has to be carried out by an undo. */
+/* INTENT or DONE: `unirail host undo` has to carry out the undo of the record. */
 bool host_record_is_active(const struct host_record *r);
 /* Before a step is carried out; *index: for host_journal_mark(). */
 int host_journal_intent(struct host_journal *j, const struct host_step *s, size_t *index,

@@ -16,8 +16,9 @@
  *	const struct host_kind host_rule = {.name = "rule", .section = "rule", .keys = keys, .env = env,
  *		.size = sizeof(struct want), ...};
  *
- * observe() reads the kernel and files below host->root into a struct of its own; decide() is pure: wanted
- * and found state in, steps out; act() carries out one operation of a step, or of its undo.
+ * observe() reads the kernel and files below host->root into a struct of the kind; decide() is
+ * pure: requested and observed state in, steps out; act() carries out one operation of a step, or
+ * of its undo.
  */
 
 #include "base/file.h"
@@ -123,12 +124,13 @@ void host_rows_done(struct host_rows *r);
 enum {
 	HOST_PAIRS =
 		1
-		<< 0, /* lines of its section are free (host_want.pairs); operands KEY=VALUE on the command line */
+		<< 0, /* the section has arbitrary keys (host_want.pairs); operands KEY=VALUE on the
+		       * command line */
 	HOST_NAMED =
-		1 << 1, /* "[section NAME]", one a device; the operand NAME on the command line */
-	HOST_BARE =
-		1 << 3, /* `unirail host KIND` without arguments applies it; never kept in host.d */
-	HOST_ALWAYS = 1 << 2, /* observe() and decide() run with no section, too: a check */
+		1 << 1, /* "[section NAME]", one per device; the operand NAME on the command line */
+	HOST_BARE = 1 << 3,   /* `unirail host KIND` without arguments applies it; never stored in
+			 * host.d */
+	HOST_ALWAYS = 1 << 2, /* a check: observe() and decide() also run without a section */
 };
 
 struct host_kind {
@@ -146,16 +148,19 @@ struct host_kind {
 	/* Validates one section. Pure: does not read the host. Errors are of kind ERR_CONF and need
 	 * not name the origin. */
 	int (*check)(void *want, struct err *e);
-	/* *found: the kind's own struct; NULL stays NULL if nothing is there. */
+	/* *found: the kind's struct; stays NULL if there is nothing to observe. */
 	int (*observe)(struct host *h, const struct host_wants *w, void **found, struct err *e);
 	void (*forget)(void *found);
 	int (*decide)(const struct host_wants *w, const void *found, struct host_plan *p,
 		      struct err *e);
-	/* For verbs that are not the model's; NULL: there are none. Idempotent. */
+	/* Carries out the verbs that the model does not have; NULL: there are none. Idempotent. */
 	int (*act)(struct host *h, const struct host_op *op, struct err *e);
-	/* 1: the host is in the state that `op` produces, or on the way there; 0: it is in another one, so that
-	 * `op`, if it was carried out at all, was overwritten by another program. Reads only. NULL: 1, also for operations
-	 * that have only two states, where nothing is lost by an undo. */
+	/*
+	 * 1: the host is in the state that `op` produces, or in a state on the way to it; 0: in
+	 * another one, so `op` was not carried out, or another program overwrote its result. Reads
+	 * only. NULL: always 1. Operations with only two states need no function, since an undo of
+	 * them loses nothing.
+	 */
 	int (*in_effect)(struct host *h, const struct host_op *op, struct err *e);
 	/* True: the section requests a removal, so it is not stored in host.d and an earlier one is
 	 * removed. NULL: never. */
@@ -163,11 +168,14 @@ struct host_kind {
 	/* Whether the sections require steps of `kind` on this subject. NULL: they require all
 	 * steps of their own kind. */
 	bool (*covers)(const struct host_wants *w, const char *kind, const char *subject);
-	/* Offset of a key's member, a file whose section of this kind is read before the other options; 0: none. */
+	/* Offset of the key that names a file; the file's section of this kind is read before the
+	 * other options. 0: none. */
 	size_t plan;
-	/* 1: the section asks for this text instead of changes; 0: it does not. NULL: never. */
+	/* 1: the section requests output instead of changes, which is in `b`; 0: it does not. NULL:
+	 * never. */
 	int (*print)(const void *want, struct buf *b, struct err *e);
-	/* Writes what is found as rows subject, property, value for `unirail host show`; may be NULL. */
+	/* Writes the observed state as rows subject, property, value for `unirail host show`; may
+	 * be NULL. */
 	void (*show)(const void *found, struct host_rows *rows);
 };
 

@@ -3,18 +3,17 @@
 #define UNIRAIL_HOST_MODEL_STEP_H
 
 /*
- * Steps of host preparation. Wanted state minus found state is a list of steps (struct host_plan);
- * each step holds, as data, the operation that makes the change and the one that reverts it. So a
- * plan can be printed, compared in a test, carried out, and written to the journal before it is
- * carried out.
+ * Steps of host preparation. The difference between requested and observed state is a list of steps
+ * (struct host_plan); each step holds, as data, the operation that makes the change and the one
+ * that reverts it. So a plan can be printed, compared in a test, carried out, and written to the
+ * journal before it is carried out.
  *
  * An operation is a verb and named arguments. Verbs `file`, `link` and `attr` (below) are carried out
  * by the model itself for every kind; any other verb is passed to the act() of the step's kind
  * (host/model/kind.h). Requirements for every operation:
- *
- * - idempotent: carried out twice, it leaves the same state and succeeds, since after a kill it is
- *   unknown whether the last one was carried out;
- * - `undo` restores what was found, not a default: decide() copies the found value into it.
+ * - idempotent: a second execution succeeds and leaves the same state, since after a kill it is
+ * unknown whether the last operation was carried out; - `undo` restores the observed state, not a
+ * default: decide() copies the observed value into it.
  */
 
 #include "base/buf.h"
@@ -68,17 +67,17 @@ const char *host_effect_name(enum host_effect e); /* "now", "reboot", "power-cyc
 
 struct host_step {
 	const char *kind; /* the kind's name; not owned */
-	char *subject;	  /* the device: "ens1f0", "0000:3b:00.0"; "host" for what has no device */
-	char *now, *want; /* what is, what will be: "mtu 1500", "mtu 4200" */
-	char *command;	  /* what a person would type */
-	char *blocked;	  /* why it cannot be carried out now, and the remedy; NULL: it can */
+	char *subject; /* the device: "ens1f0", "0000:3b:00.0"; "host" for a step without a device */
+	char *now, *want; /* present and requested state: "mtu 1500", "mtu 4200" */
+	char *command;	  /* equivalent command */
+	char *blocked; /* reason why it cannot be carried out now, and the remedy; NULL: it can */
 	struct host_op act, undo;
 	bool interrupts;    /* traffic of the subject stops for a moment */
 	bool lacks_program; /* blocked, until a program is installed on the host */
 	enum host_effect effect;
 };
 
-/* What a plan says besides steps: "initramfs contains ib_core: run 'update-initramfs -u'". */
+/* Information beside the steps: "initramfs contains ib_core: run 'update-initramfs -u'". */
 struct host_note {
 	const char *kind;
 	char *subject, *text;

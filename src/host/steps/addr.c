@@ -22,19 +22,21 @@ static const struct opt keys[] = {
 	{"ipv6-gateway", 0, OPT_STR, "ADDRESS", "IPv6 gateway", OFFSET(ipv6_gateway), 0, 0},
 	{"mtu", 0, OPT_INT, "BYTES", "MTU; 0: unchanged", OFFSET(mtu), 0, MTU_MAX},
 	{"dhcp4", 0, OPT_FLAG, NULL,
-	 "IPv4 address by DHCP, at the next start of the interface's owner", OFFSET(dhcp4), 0, 0},
+	 "IPv4 address by DHCP, at the next start of the program that owns the interface",
+	 OFFSET(dhcp4), 0, 0},
 	{"dhcp6", 0, OPT_FLAG, NULL, "the same for IPv6", OFFSET(dhcp6), 0, 0},
 	{"policy-route", 0, OPT_FLAG, NULL,
-	 "the gateway is used for packets from this address only: a table and a rule of its own",
+	 "use the gateway only for packets from this address, by a separate table and a rule",
 	 OFFSET(policy_route), 0, 0},
-	{"table", 0, OPT_INT, "N", "that table; 0: the first free one from 151 on", OFFSET(table),
-	 0, UINT32_MAX},
+	{"table", 0, OPT_INT, "N",
+	 "routing table of policy-route; 0: the first free one from 151 on", OFFSET(table), 0,
+	 UINT32_MAX},
 	{"rdma-default-route", 0, OPT_FLAG, NULL, "route rdma-subnet through the gateway",
 	 OFFSET(rdma_default_route), 0, 0},
 	{"rdma-subnet", 0, OPT_STR, "CIDR,...", "networks of all rails of all nodes",
 	 OFFSET(rdma_subnet), 0, 0},
 	{"persist", 0, OPT_CHOICE, "auto|netplan|networkmanager|networkd|none",
-	 "which program's file is written for the next boot; auto: the interface's owner",
+	 "program whose file is written for the next boot; auto: the interface's owner",
 	 OFFSET(persist), 0, 0},
 	{"bond-ports", 0, OPT_STR, "NAME,...",
 	 "the interface is a bond of these, which is created if it does not exist",
@@ -141,7 +143,7 @@ static int parse_subnets(const struct host_addr_want *w, struct host_addr_plan *
 	return 0;
 }
 
-/* Everything that the section says by itself. */
+/* Parses the section, without the host's state. */
 static int parse(const struct host_addr_want *w, struct host_addr_plan *a, struct err *e)
 {
 	int r;
@@ -193,7 +195,7 @@ int host_addr_check(void *want, struct err *e)
 
 /* --- observe --- */
 
-/* A section that cleans does not name them: those that the bond has. */
+/* The ports of the section; for `mode = clean`, which names none, the present ports of the bond. */
 static void ports_of(const struct host_net *n, const struct host_addr_want *w,
 		     struct host_bond *ret)
 {
@@ -247,7 +249,7 @@ static const char *name_of(const struct host_net *n, int index)
 	return l ? l->name : NULL;
 }
 
-/* Tables and priorities that this plan has given out, so that two interfaces do not get the same. */
+/* Tables and priorities that this plan uses already, so that no two interfaces get the same. */
 struct taken {
 	uint32_t *tables, *priorities;
 	size_t n_tables, n_priorities;
@@ -287,7 +289,8 @@ static bool table_is_used(const struct host_net *n, uint32_t table)
 	return false;
 }
 
-/* The default route through one of the wanted gateways: in a table whose rule was deleted. */
+/* A default route through one of the requested gateways, which is in a table whose rule was
+ * deleted. */
 static bool is_gateway(const struct host_net *n, const struct host_addr_plan *a,
 		       const struct route *r)
 {
@@ -303,7 +306,7 @@ static uint32_t choose_table(const struct host_net *n, const struct host_addr_pl
 {
 	uint32_t table = HOST_TABLE_FIRST;
 
-	/* That of an earlier run. */
+	/* The table of an earlier run, found by its rule. */
 	for (size_t i = 0; i < 2; i++) {
 		const struct rule *r = a->f[i].has ? rule_from(n, &a->f[i].ip, 0) : NULL;
 
@@ -395,7 +398,8 @@ static int plan_route(const struct host_net *n, const struct route *want, const 
 	return 0;
 }
 
-/* A given table must be empty but for what is wanted: other routes in it would be used for this address. */
+/* A table that the user names must have no other routes than the requested ones, since packets from
+ * this address would use them. */
 static int check_table(const struct host_net *n, const struct host_addr_plan *a, uint8_t family,
 		       const struct route *want, struct err *e)
 {
@@ -552,7 +556,8 @@ static int decide_kernel(const struct host_net *n, const struct host_addr_plan *
 	return r;
 }
 
-/* Addresses of the interface, rules from them, routes of these rules' tables on the interface. */
+/* Removes the addresses of the interface, the rules from them, and the interface's routes in the
+ * tables of these rules. */
 static void clean_kernel(const struct host_net *n, const struct link *l, struct host_plan *p)
 {
 	for (size_t i = 0; i < n->n_addrs; i++) {
@@ -576,7 +581,8 @@ static void clean_kernel(const struct host_net *n, const struct link *l, struct 
 			}
 		}
 	}
-	/* The rest of the routes through a gateway, which the kernel would delete with the address. */
+	/* Other routes through a gateway: the kernel would delete them with the address, so the
+	 * undo has to restore them. */
 	for (size_t m = 0; m < n->n_routes; m++) {
 		struct route route = n->routes[m];
 
@@ -617,7 +623,7 @@ static int decide_one(const struct host_addr_want *w, const struct host_addr_fou
 	return r >= 0 && l ? decide_kernel(f->net, &a, l, p, e) : r;
 }
 
-/* A port of a bond has no section of its own: their files have the same names. */
+/* A port of a bond must not have a section, since the files of both would have the same names. */
 static int check_ports(const struct host_wants *w, size_t section, struct err *e)
 {
 	const struct host_addr_want *one = (const struct host_addr_want *)w->v[section];
@@ -630,12 +636,12 @@ static int check_ports(const struct host_wants *w, size_t section, struct err *e
 			if (strcmp(w->v[i]->name, b.ports[k]) == 0 && !is_clean(w->v[i]))
 				return err_kind(
 					e, ERR_CONF, -EINVAL,
-					"its port '%s' has a section of its own (%s): remove that",
+					"its port '%s' has another section (%s): remove that section",
 					b.ports[k], w->v[i]->origin);
 	return 0;
 }
 
-/* No program of this host keeps it. */
+/* No program of this host restores the settings at boot. */
 static bool is_lost_at_boot(const struct host_addr_want *w, const struct host_addr_if *i)
 {
 	return !is_clean(w) && strcmp(w->persist, "auto") == 0 && i->owner == HOST_OWNER_NONE &&

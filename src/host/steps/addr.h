@@ -4,12 +4,13 @@
 
 /*
  * Addresses, gateways, MTU, policy routing and the RDMA route of an interface (setNicAddr.sh): by netlink now, and in the
- * files of the program that owns the interface for the next boot: netplan, NetworkManager or systemd-networkd. Only files of
- * our own are written (and the netplan file of the script, which has our name); other interfaces are untouched.
- *
- * Differences to the script, each one a fault of it: a second run changes nothing; the rule has an explicit priority
- * (the kernel's choice for a first rule, 32765, then downwards; a rule of setRdmaRule.sh at 2000 does not move it in front);
- * IPv6 has policy routing, too; IPoIB is of type infiniband; mixed DHCP and static addresses give valid files.
+ * files of the program that owns the interface for the next boot: netplan, NetworkManager or
+ * systemd-networkd. Only unirail's files are written (and the netplan file of the script, which has
+ * the same name); other interfaces are not changed. * Differences from the script, each of which
+ * corrects a bug: a second run changes nothing; the rule has an explicit priority (32765, the
+ * kernel's choice for a first rule, then downwards; the rule of setRdmaRule.sh at 2000 does not
+ * change it); IPv6 has policy routing as well; IPoIB is of type infiniband; mixed DHCP and static
+ * addresses give valid files.
  */
 
 #include "host/steps/bond.h"
@@ -26,7 +27,7 @@ struct host_addr_want {
 enum {
 	HOST_TABLE_FIRST = 151,		 /* first table that is chosen if none is given */
 	HOST_GATEWAY_METRIC = 10,	 /* of a default route in table main */
-	HOST_V6_METRIC = 1024,		 /* the kernel's for an IPv6 route without one */
+	HOST_V6_METRIC = 1024,		 /* that the kernel gives an IPv6 route without a metric */
 	HOST_ADDR_RULE_PRIORITY = 32765, /* of the first rule; the next is lower by one */
 };
 
@@ -45,7 +46,7 @@ enum host_addr_file {
 
 struct host_addr_if {
 	enum host_owner owner;
-	bool unit; /* the unit of `unirail host persist` is there */
+	bool unit; /* the unit of `unirail host persist` exists */
 	struct host_file files[HOST_ADDR_FILES];
 	/* Of the ports of a bond, in their order: keyfile, network file. */
 	struct host_file ports[HOST_BOND_PORTS_MAX][2];
@@ -54,12 +55,13 @@ struct host_addr_if {
 
 struct host_addr_found {
 	const struct host_net *net;
-	bool has_net;		/* false: the host does not run, only files are decided on */
+	bool has_net;		/* false: the host does not run, so only steps on files are
+				 * decided */
 	struct host_addr_if *v; /* one for each section, in their order */
 	size_t n;
 };
 
-/* What a section means for one family, resolved against the host. */
+/* The settings of a section for one family, with the host's state applied. */
 struct host_addr_family {
 	bool has, dhcp;
 	struct ipnet ip;

@@ -10,7 +10,7 @@
 
 enum { TEXT_MAX = 16 << 10, UUID_MAX = 40 };
 
-/* --- who owns the interface --- */
+/* --- the interface's owner --- */
 
 static const struct {
 	const char *path;
@@ -218,7 +218,8 @@ static char *host_addr_netplan(const struct host_addr_plan *a)
 
 /* --- NetworkManager --- */
 
-/* Without a metric NetworkManager takes that of the device, 100 for Ethernet; the kernel's own are wanted. */
+/* The kernel's default metric. Without a metric in the file, NetworkManager would use that of the
+ * device, 100 for Ethernet. */
 static unsigned int kernel_metric(size_t i)
 {
 	return i ? HOST_V6_METRIC : 0;
@@ -284,7 +285,7 @@ static char *host_addr_keyfile(const struct host_addr_plan *a)
 		"interface-name=%s\nautoconnect-priority=100\n",
 		a->dev, uuid, a->bond.n ? "bond" : type, a->dev);
 	if (a->bond.n) {
-		/* Its ports are activated with it. */
+		/* NetworkManager activates the ports with the bond. */
 		buf_printf(&b, "autoconnect-slaves=1\n\n[bond]\nmode=%s\nmiimon=%d\n", a->bond.mode,
 			   HOST_BOND_MIIMON_MS);
 		if (host_bond_hashes(&a->bond))
@@ -421,7 +422,8 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 		if (a->bond.n)
 			netdev = host_addr_netdev(a);
 	}
-	/* Another owner's, and the script's dispatcher files, would set the same again. */
+	/* Files of other owners and the script's dispatcher files would set the same again: they
+	 * are removed. */
 	for (size_t i = 0; i < HOST_ADDR_FILES; i++)
 		if (host_plan_file(p, "addr", a->dev, &found->files[i],
 				   i == which		   ? text
@@ -433,12 +435,13 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 	if (!a->f[0].dhcp && !a->f[1].dhcp)
 		return 0;
 	if (which == HOST_ADDR_FILES)
-		return err_kind(e, ERR_CONF, -ENOENT,
-				strcmp(persist, "none") == 0
-					? "DHCP is of the program that owns the interface, and "
-					  "persist is none"
-					: "DHCP needs netplan, NetworkManager or systemd-networkd; "
-					  "none of them is on this host");
+		return err_kind(
+			e, ERR_CONF, -ENOENT,
+			strcmp(persist, "none") == 0
+				? "DHCP needs the file of the interface's owner, and persist is "
+				  "none"
+				: "DHCP needs netplan, NetworkManager or systemd-networkd; "
+				  "none of them is on this host");
 	if (changed)
 		host_plan_note(p, "addr", a->dev, "DHCP starts with '%s'",
 			       by == HOST_OWNER_NETPLAN ? "netplan apply"

@@ -139,11 +139,10 @@ static int check_port(const struct host_net *n, const struct link *port, const s
 		return err_kind(e, ERR_CONF, -EBUSY, "interface '%s' is already a port of '%s'",
 				port->name, master ? master->name : "another interface");
 	if (port->arptype == ARP_INFINIBAND && mode_of(b->mode) != ACTIVE_BACKUP)
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"interface '%s' is InfiniBand, of which only bond-mode active-backup is "
-			"possible",
-			port->name);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"interface '%s' is InfiniBand, which supports only bond-mode "
+				"active-backup",
+				port->name);
 	for (size_t i = 0; i < n->n_addrs; i++)
 		if (n->addrs[i].index == port->index && !ip_is_link_local(&n->addrs[i].net.ip))
 			return err_kind(
@@ -254,7 +253,7 @@ static int act_mode(struct nl_wire *w, const char *dev, int mode, struct err *e)
 	return nl_batch_commit(w, b, e);
 }
 
-/* The kernel lets only a port that is down join, and takes it up with the bond. */
+/* A port must be down to join; the kernel then sets it up with the bond. */
 static int act_join(struct nl_wire *w, const char *dev, const char *bond, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -282,7 +281,7 @@ static int act_leave(struct nl_wire *w, const char *dev, const char *bond, bool 
 	r = absent_is_success(link_get(w, bond, &master, e), e);
 	if (r < 0)
 		return r;
-	/* Another program may have given it to another bond. */
+	/* Another program has added the port to another bond: it stays there. */
 	if (port.master && port.master != master.index)
 		return 0;
 	if (port.master)
@@ -350,7 +349,7 @@ int host_bond_in_effect(struct host *h, const struct host_op *op, struct err *e)
 	l = host_link(n, dev);
 	master = bond ? host_link(n, bond) : NULL;
 	if (strcmp(op->verb, "bond-join") == 0)
-		/* It goes down before it joins. */
+		/* A port that is down may be on the way: it is set down before it joins. */
 		return l && ((master && l->master == master->index) || !link_is_up(l));
 	if (strcmp(op->verb, "bond-mode") == 0)
 		return l && l->bond_mode == mode_of(host_op_get(op, "mode"));

@@ -18,10 +18,11 @@ struct host_bond {
 	size_t n; /* 0: no bond */
 };
 
-/* ports NULL: no bond. -EINVAL, kind ERR_CONF: a name that cannot be, the same port twice, too many, the bond itself. */
+/* ports NULL: no bond. -EINVAL, kind ERR_CONF: an invalid name, the same port twice, too many
+ * ports, the bond itself. */
 int host_bond_parse(const char *dev, const char *ports, const char *mode, struct host_bond *ret,
 		    struct err *e);
-/* Whether ports share the traffic, so that a hash policy is set. */
+/* Whether the mode distributes the traffic over the ports, so that a hash policy is set. */
 bool host_bond_hashes(const struct host_bond *b);
 /* Steps for bond and ports. *ret: the bond's link, or *made if it is yet to be created. */
 int host_bond_plan(const struct host_net *n, const char *dev, const struct host_bond *b,

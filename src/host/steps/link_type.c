@@ -41,7 +41,7 @@ static const char *const env[] = {"RDMA_MODE", "GPU_RDMA_MODE", "OTHER_RDMA_MODE
 struct card {
 	struct host_nic nic;
 	const char *via;   /* "fwctl", "mlxconfig", "mstconfig"; NULL: cannot be read */
-	char reason[256];  /* then */
+	char reason[256];  /* why it cannot be read */
 	int stored[PORTS]; /* enum fwctl_link_type; 0: no such port, or only one type */
 	int running[PORTS];
 };
@@ -58,7 +58,7 @@ static int check(void *want, struct err *e)
 
 	if (w->all && (w->gpu || w->other))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"all and gpu or other are given: expected one way");
+				"all excludes gpu and other: give either all, or gpu and other");
 	if (!w->all && !w->gpu && !w->other)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"no link type: give all, or gpu and other (infiniband or roce)");
@@ -182,7 +182,7 @@ static void read_card(struct host *h, struct card *c)
 	}
 }
 
-/* A card is asked once, by its first function. */
+/* Whether this is the first function of a card: each card is read once, through it. */
 static bool is_card(const struct link_found *f, const struct host_nic *nic)
 {
 	size_t n = strlen(nic->pci.bdf) - 2; /* without ".0" */
@@ -273,7 +273,8 @@ static void decide_port(const struct card *c, int port, int want, struct host_pl
 	s->effect = HOST_POWER_CYCLE;
 }
 
-/* The link type of a card whose firmware cannot be read: the wanted one is not set, which is a failure to report. */
+/* The firmware of the card cannot be read, so the requested link type cannot be set: adds a step
+ * that reports this. */
 static void decide_unread(const struct card *c, int want, struct host_plan *p)
 {
 	struct host_step *s = host_plan_add(p, "link-type", c->nic.pci.bdf);
@@ -369,7 +370,8 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 					   e);
 }
 
-/* The stored type; a card that cannot be read any more says nothing, and the undo reports why. */
+/* Compares the stored type. If the card cannot be read any more, returns 1, so that the undo runs
+ * and reports the reason. */
 static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 {
 	const char *bdf = host_op_get(op, "bdf");

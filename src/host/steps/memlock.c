@@ -9,10 +9,11 @@
 #include "host/steps/steps.h"
 
 /*
- * The limit of locked memory of containers, for processes that are not root and so have no use of CAP_IPC_LOCK. Three files,
- * as the runtime is: a drop-in of containerd's unit (which containers inherit while their runtime has no base_runtime_spec), the
- * rlimits of the base_runtime_spec files that containerd's configuration names, and CRI-O's default_ulimits. Containers
- * that run keep their limit: they are named.
+ * The limit of locked memory of containers, for processes that are not root and so cannot use
+ * CAP_IPC_LOCK. It is set, depending on the runtime, in a drop-in of containerd's unit (containers
+ * inherit it if their runtime has no base_runtime_spec), in the rlimits of the base_runtime_spec
+ * files that containerd's configuration names, and in CRI-O's default_ulimits. Running containers
+ * keep their limit; a note lists their processes.
  */
 
 #define DROPIN	   "/etc/systemd/system/containerd.service.d/90-unirail-memlock.conf"
@@ -36,7 +37,7 @@ struct found {
 	bool containerd, crio;
 	struct host_file dropin, conf, specs[SPECS_MAX];
 	size_t n_specs;
-	char *old; /* processes of pods with a lower limit, at most NAMES_MAX */
+	char *old; /* processes of pods with a lower limit, at most NAMES_MAX of them */
 	size_t n_old;
 };
 

@@ -44,7 +44,7 @@ static const struct opt modules_keys[] = {
 
 struct module {
 	char name[MODULE_NAME_MAX];
-	char *needs; /* modules that modprobe loads with it, "rdma_cm,ib_cm": of those that are not loaded; NULL: none */
+	char *needs; /* unloaded modules that modprobe loads with it, "rdma_cm,ib_cm"; NULL: none */
 	bool loaded, builtin, available;
 };
 
@@ -85,7 +85,7 @@ static int modules_check(void *want, struct err *e)
 	return 0;
 }
 
-/* The kernel's name has underscores, whatever people write. */
+/* The kernel's name has underscores, even if the user wrote '-'. */
 static void add_module(struct modules_found *f, struct span name)
 {
 	struct module m = {.loaded = false};
@@ -327,7 +327,7 @@ static int unload(struct host *h, const char *name, struct err *e)
 	return err_sys(e, -errno, "unload module '%s'", name);
 }
 
-/* Modules that were loaded with it; one that another module uses by now stays. */
+/* Unloads the modules that were loaded with it, except those that another module uses now. */
 static void unload_needs(struct host *h, const char *list)
 {
 	struct span rest = span_of(list), name;

@@ -14,7 +14,8 @@ void host_plan_addr_add(struct host_plan *p, const char *kind, const char *dev,
 			const struct ipnet *net);
 void host_plan_addr_del(struct host_plan *p, const char *kind, const char *dev,
 			const struct ipnet *net);
-/* `r->dev` names the link; of an IPv4 or IPv6 unicast route the members dst, gw, table, priority, onlink and family count. */
+/* An IPv4 or IPv6 unicast route over the link `r->dev`; the members dst, gw, table, priority,
+ * onlink and family are used. */
 void host_plan_route_add(struct host_plan *p, const char *kind, const struct route *r);
 void host_plan_route_del(struct host_plan *p, const char *kind, const struct route *r);
 void host_plan_mtu(struct host_plan *p, const char *kind, const struct link *l, uint32_t mtu);

@@ -229,7 +229,7 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads until the program has closed its output. What does not fit is dropped. */
+/* Reads until the program has closed its output. Output that does not fit is dropped. */
 static int collect(int fd, struct buf *out, int timeout_ms)
 {
 	int64_t end = now_ms() + timeout_ms;

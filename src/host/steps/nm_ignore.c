@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* Interfaces that NetworkManager must leave alone: pods' veths, and what ifacer makes. */
+/* Interfaces that NetworkManager must not manage: pods' veths, and interfaces that ifacer
+ * creates. */
 
 #define NM_FILE "/etc/NetworkManager/conf.d/90-unirail.conf"
 
@@ -84,7 +85,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 const struct host_kind host_nm_ignore = {
 	.name = "nm-ignore",
 	.section = "networkmanager",
-	.help = "interfaces that NetworkManager leaves alone",
+	.help = "interfaces that NetworkManager ignores",
 	.keys = keys,
 	.size = sizeof(struct want),
 	.check = check,

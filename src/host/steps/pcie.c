@@ -197,7 +197,7 @@ static void acs_show(const void *found, struct host_rows *rows)
 const struct host_kind host_acs = {
 	.name = "acs",
 	.section = "acs",
-	.help = "PCI Access Control Services off, so that NICs and GPUs talk below the PCIe switch",
+	.help = "PCI Access Control Services off, so that NICs and GPUs exchange data below the PCIe switch",
 	.keys = acs_keys,
 	.size = sizeof(struct acs_want),
 	.init = acs_init,
@@ -274,7 +274,7 @@ static int pci_observe(struct host *h, const struct host_wants *w, void **found,
 	for (size_t i = 0; i < f->n && r >= 0; i++) {
 		f->v[i].nic = f->nics[i];
 		if (host_nic_is_vf(&f->nics[i]))
-			continue; /* read-only zero: the PF's counts */
+			continue; /* a VF has a read-only zero: the PF's value applies */
 		r = pci_devctl_read(&h->root, f->nics[i].pci.bdf, &f->v[i].ctl, e);
 		f->v[i].has = r == 1;
 		if (r == -ENOENT && !h->kernel)

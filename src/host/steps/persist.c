@@ -111,7 +111,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 const struct host_kind host_persist = {
 	.name = "persist",
 	.section = "boot",
-	.help = "the unit that applies all of this at each boot, before the kubelet",
+	.help = "the systemd unit that applies the requested state at each boot, before the kubelet",
 	.flags = HOST_BARE,
 	.keys = keys,
 	.size = sizeof(struct want),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kind qos: lossless RoCE, as rdma-qos.sh makes it with mlnx_qos, cma_roce_mode and cma_roce_tos: trust of DSCP, PFC
- * and ECN on the priority of RDMA traffic, DSCP and priority of congestion notifications, class of all connections.
- * Each setting is a step of its own, and only where it differs: mlx5 takes the port down at a write of PFC.
+ * Kind qos: lossless RoCE, as rdma-qos.sh configures it with mlnx_qos, cma_roce_mode and
+ * cma_roce_tos: trust of DSCP, PFC and ECN on the priority of RDMA traffic, DSCP and priority of
+ * congestion notifications, class of all connections. Each setting that differs is a separate step;
+ * equal ones are not written, since mlx5 takes the port down at a write of PFC.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -58,8 +59,8 @@ static const struct opt keys[] = {
 	{"storage-cnp-dscp", 0, OPT_INT, "DSCP", "the same for these", AT(storage_cnp_dscp), 0, 63},
 	{"nics", 0, OPT_STR, "NAME,...",
 	 "the NICs: interfaces, RDMA devices or PCI addresses (all with RoCE)", AT(nics), 0, 0},
-	{"trust", 0, OPT_CHOICE, "dscp|pcp", "what decides a packet's priority (dscp)", AT(trust),
-	 0, 0},
+	{"trust", 0, OPT_CHOICE, "dscp|pcp", "field that decides a packet's priority (dscp)",
+	 AT(trust), 0, 0},
 	{"cable-length", 0, OPT_INT, "METRES", "length of the cable, for the size of PFC's buffers",
 	 AT(cable), 1, 999},
 	{"ets", 0, OPT_STR, "PERCENT,...",
@@ -651,7 +652,8 @@ static void number_file(const struct work *k, const struct value *v, const char 
 	if (!v->path[0] || v->v == want)
 		return;
 	snprintf(value, sizeof(value), "%d", want);
-	/* An empty file: no class for all; this is how it is written (traffic_class only). */
+	/* The file traffic_class is empty if no class for all connections is set; "tclass=-1"
+	 * restores that. */
 	old = v->v < 0 ? xstrdup("tclass=-1") : xasprintf("%d", v->v);
 	now = v->v < 0 ? xasprintf("%s not set", name) : xasprintf("%s %d", name, v->v);
 	will = xasprintf("%s %d", name, want);
@@ -733,7 +735,7 @@ static void peer(const struct work *k)
 
 		host_plan_note(
 			k->plan, "qos", k->p->nic.netdev,
-			"the switch announces PFC on priority %s, wanted here is %u: set the "
+			"the switch announces PFC on priority %s, this host uses %u: set the "
 			"switch port alike",
 			announced, k->c.prio);
 	}
@@ -828,8 +830,8 @@ static size_t parse_dscps(const char *list, struct dcb_entry ret[DCB_DSCPS])
 	return n;
 }
 
-/* Deleting what is deleted already is -ENOENT, adding what is there -EEXIST: after a kill both happen, so the
- * entries are compared again. */
+/* Compares the entries again: after a kill some are set already, and deleting a missing entry fails
+ * with -ENOENT, adding an existing one with -EEXIST. */
 static int act_dscps(struct nl_wire *w, const char *ifname, const struct host_op *op, struct err *e)
 {
 	struct dcb_entry add[DCB_DSCPS], del[DCB_DSCPS], todo[DCB_DSCPS];
@@ -916,7 +918,8 @@ static int act_buffers(struct nl_wire *w, const char *ifname, const struct host_
 	return r < 0 ? r : dcb_set_buffers(w, ifname, &b, e);
 }
 
-/* mlx5 gives DCBX to its firmware by mode 0 only, and keeps the versions of the last mode: they are set first. */
+/* mlx5 returns DCBX to its firmware only by mode 0, which keeps the versions of the previous mode,
+ * so the versions are set first. */
 static int act_dcbx(struct nl_wire *w, const char *ifname, uint8_t mode, struct err *e)
 {
 	int r = dcb_set_dcbx(w, ifname, mode, e);
@@ -986,7 +989,8 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 
 /* --- what is in effect --- */
 
-/* A DSCP with neither its entry of before nor that of afterwards was set by another program. */
+/* If a DSCP has neither the entry from before the operation nor the one that the operation sets,
+ * another program set it. */
 static bool dscps_in_effect(const struct dcb *d, const struct host_op *op)
 {
 	struct dcb_entry add[DCB_DSCPS], del[DCB_DSCPS];

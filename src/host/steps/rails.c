@@ -109,13 +109,14 @@ static int check_size(const struct host_rails_want *w, const struct ipnet *all, 
 			"prefix lengths of cidr, rail and node are /%u, /%u, /%u: wants them in this order, and /%u at most",
 			all->len, rail, node, ip_bits(&all->ip) - 2);
 	if (rail - all->len < 32 && n_rails > (size_t)1 << (rail - all->len))
-		return err_kind(e, ERR_CONF, -ENOSPC,
-				"the plan is too small: %zu rails of /%u fit into %s, it has %zu",
-				(size_t)1 << (rail - all->len), rail, w->cidr, n_rails);
+		return err_kind(
+			e, ERR_CONF, -ENOSPC,
+			"the plan is too small: %zu rails of /%u fit into %s, the plan has %zu",
+			(size_t)1 << (rail - all->len), rail, w->cidr, n_rails);
 	if (node - rail < 32 && n_nodes > (size_t)1 << (node - rail))
 		return err_kind(
 			e, ERR_CONF, -ENOSPC,
-			"the plan is too small: %zu nodes of /%u fit into a rail of /%u, it has %zu",
+			"the plan is too small: %zu nodes of /%u fit into a rail of /%u, the plan has %zu",
 			(size_t)1 << (node - rail), node, rail, n_nodes);
 	return 0;
 }
@@ -159,7 +160,7 @@ static int host_rails_net(const struct host_rails_want *w, size_t rail, size_t n
 	ip_add(&ret->net.ip, 1, &ret->gateway);
 	ip_add(&ret->net.ip, 2, &ret->node);
 	ip_add(&ret->net.ip, 3, &ret->first);
-	/* IPv4's last address is the broadcast's. */
+	/* The last IPv4 address is the broadcast address. */
 	ret->last = ip_from_num(last.family, ip_num(&last) - (last.family == 4));
 	if (ip_cmp(&ret->first, &ret->last) > 0)
 		ret->last = ret->first = (struct ipaddr){0};

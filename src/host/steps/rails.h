@@ -3,10 +3,12 @@
 #define UNIRAIL_HOST_STEPS_RAILS_H
 
 /*
- * All rails of all nodes from one plan. A cluster network is cut into one network a rail (`rail-prefix`), and that into one a
- * node (`node-prefix`). Node n has on rail i the network number n of the network number first-rail + i: its first address is
- * the gateway, its second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the same layout). Each rail is set as
- * `unirail host addr` does, with policy routing; the SpiderIPPools of all nodes are printed on demand.
+ * All rails of all nodes from one plan. A cluster network is divided into one network per rail
+ * (`rail-prefix`), and each of these into one per node (`node-prefix`). Node n has on rail i the
+ * network number n of the network number first-rail + i: its first address is the gateway, its
+ * second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the same layout).
+ * Each rail is set as `unirail host addr` does, with policy routing; the SpiderIPPools of all nodes
+ * are printed on demand.
  */
 
 #include "host/steps/addr.h"

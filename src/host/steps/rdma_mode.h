@@ -4,7 +4,8 @@
 
 /*
  * The mode of the RDMA subsystem: by netlink now, which the kernel allows only while no other network namespace exists, and by
- * an option of ib_core for the next boot. The file replaces the lines that `echo >>` of the guides adds again on each run.
+ * an option of ib_core for the next boot. The file replaces the lines that guides append with `echo
+ * >>` on each run.
  */
 
 #include "host/model/kind.h"

@@ -267,7 +267,7 @@ static int observe(struct host *h, const struct host_wants *w, void **found, str
 	return host_net_read(h, &f->net, e);
 }
 
-/* 0: nothing or the rule of an earlier CIDR has the priority, which is then replaced. */
+/* 0: the priority is free, or has a rule for an earlier CIDR, which is then replaced. */
 static int free_priority(const struct host_net *n, const struct rule *want, struct host_plan *p,
 			 bool *exists, struct err *e)
 {
@@ -358,7 +358,7 @@ static void show(const void *found, struct host_rows *rows)
 const struct host_kind host_rule = {
 	.name = "rule",
 	.section = "rule",
-	.help = "the rule that keeps traffic to other destinations off the RDMA NICs",
+	.help = "rule by which traffic to other destinations does not use the RDMA NICs",
 	.keys = keys,
 	.env = env,
 	.size = sizeof(struct host_rule_want),

@@ -3,8 +3,9 @@
 #define UNIRAIL_HOST_STEPS_RULE_H
 
 /*
- * The rule that keeps traffic off the RDMA NICs whose destination is not on them (setRdmaRule.sh: `ip rule add not
- * to 172.16.0.0/16 table main priority 2000`). A policy rule `from ADDRESS lookup TABLE` of an RDMA NIC has a higher number.
+ * The rule by which traffic to other destinations than the rails does not use the RDMA NICs
+ * (setRdmaRule.sh: `ip rule add not to 172.16.0.0/16 table main priority 2000`). A policy rule
+ * `from ADDRESS lookup TABLE` of an RDMA NIC has a higher number.
  */
 
 #include "host/model/kind.h"

@@ -2,7 +2,8 @@
 /*
  * Kind vf: virtual functions of a PF: their number, driver, MTU, MAC or GUIDs, and the mode of the PF's switch. MACs and
  * GUIDs are derived from the machine-id, the PF's address and the VF's number, so that they are the same after each
- * boot. VFs that a pod has are never touched: neither their number nor their mode can change then.
+ * boot. VFs in use by a pod are not changed; while a pod has a VF, neither the number of VFs nor
+ * the mode can change.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 
 enum { VFS_MAX = 256 };
 
-#define NO_GUID "none" /* as the value of an operation: 0 */
+#define NO_GUID "none" /* value of an operation for the GUID 0 */
 
 struct vf_want {
 	struct host_want head;
@@ -31,7 +32,7 @@ struct vf_want {
 	bool rdma;
 };
 
-/* VFs of a PF that a section is about: "ens1f0np0#0-3". */
+/* The VFs of a PF that a section selects: "ens1f0np0#0-3". */
 struct vf_range {
 	uint32_t first, last;
 };
@@ -165,9 +166,10 @@ static int check(void *want, struct err *e)
 struct vf {
 	char bdf[PCI_BDF_MAX], driver[PCI_DRIVER_MAX], netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
 	char *mtu;	       /* NULL: no interface here */
-	struct mac own, admin; /* of its interface, of the PF for it; len 0: not known */
+	struct mac own, admin; /* MAC of its interface, and the one that the PF has for it; len 0:
+			        * not known */
 	bool has_guid;	       /* its node GUID is not zero */
-	char pod[256];	       /* "" no pod has it */
+	char pod[256];	       /* "": no pod has it */
 };
 
 struct pf {
@@ -252,8 +254,8 @@ static bool is_ipoib(struct host *h, const char *netdev)
 	return type && !strcmp(type, "32"); /* ARPHRD_INFINIBAND */
 }
 
-/* In exclusive mode and with moved interfaces nothing of a VF is left in the host's namespace, or its IPoIB interface without
- * the RDMA device that it is made of. */
+/* A VF in another namespace (exclusive mode, moved interface) has no RDMA device in the host's
+ * namespace, and no interface or only an IPoIB interface. */
 static void is_away(struct host *h, struct vf *vf)
 {
 	if (!vf->pod[0] && h->kernel && vf->driver[0] && !pci_driver_is_dpdk(vf->driver) &&
@@ -334,7 +336,8 @@ static int read_pf(struct host *h, const struct host_nic *nic, struct pf *p, str
 	return r;
 }
 
-/* What the PF has for each VF. A driver that does not tell leaves them unknown. */
+/* Reads the MAC that the PF has for each VF. If the driver does not report it, the MACs stay
+ * unknown. */
 static void read_admin_macs(struct host *h, struct pf *p)
 {
 	auto_free struct vf_info *list = NULL;
@@ -408,7 +411,7 @@ static bool has_selector(const struct vf_want *w)
 	return w->pf_names || w->root_devices || w->vendor || w->device || w->link_type;
 }
 
-/* Whether the list names this PF, and which of its VFs. */
+/* Whether the list names this PF; *ret: the selected VFs. */
 static bool names_pf(const char *list, const struct host_nic *nic, struct vf_range *ret)
 {
 	struct span rest = span_of(list), one, name;
@@ -436,7 +439,7 @@ static bool selected(const struct vf_want *w, const struct pf *p, struct vf_rang
 	       (!w->link_type || !strcmp(w->link_type, p->nic.infiniband ? "ib" : "eth"));
 }
 
-/* The first name of the list that no NIC has is an error. */
+/* Fails on the first name of the list that no NIC has. */
 static int check_names(const struct vf_found *f, const char *key, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), one, name;
@@ -542,8 +545,9 @@ static void add_identity(const struct vf_found *f, const struct pf *p, uint32_t 
 }
 
 /*
- * Whether a VF lacks its identity. An InfiniBand VF without a GUID is useless; a MAC of the driver's choice works until
- * the next boot, and differs then. The driver of a VF reads its MAC when it is bound, so both MACs count.
+ * Whether a VF lacks its stable identity. An InfiniBand VF without a GUID is useless; a MAC that
+ * the driver chose works, but changes at the next boot. The driver of a VF reads the PF's MAC for
+ * it when it is bound, so both MACs are compared.
  */
 static bool lacks_identity(const struct vf_found *f, const struct pf *p, uint32_t i,
 			   const struct vf *existing, bool vfio)
@@ -554,7 +558,7 @@ static bool lacks_identity(const struct vf_found *f, const struct pf *p, uint32_
 	if (!existing)
 		return true;
 	if (p->nic.infiniband)
-		/* One without a driver gets its GUID before it is bound. */
+		/* A VF without a driver gets its GUID before it is bound. */
 		return !vfio && !existing->has_guid && (existing->rdma[0] || !existing->driver[0]);
 	for (int k = 0; k < 6; k++)
 		want.b[k] = (uint8_t)(v >> (40 - 8 * k));
@@ -569,7 +573,8 @@ static bool mac_is_zero(const struct mac *m)
 	return mac_eq(m, &zero);
 }
 
-/* What one VF lacks; existing NULL: it comes with the new number. */
+/* Adds a step for the attributes that one VF lacks; existing NULL: the new number of VFs creates
+ * it. */
 static void vf_step(const struct vf_found *f, const struct vf_want *w, const struct pf *p,
 		    uint32_t i, const struct vf *existing, struct host_plan *plan)
 {
@@ -580,7 +585,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 	bool named = !strcmp(w->identity, "stable") && f->machine &&
 		     lacks_identity(f, p, i, existing, vfio);
 	auto_free char *mtu = xasprintf("%lld", (long long)w->mtu);
-	/* A driver that is bound again has its own MTU. */
+	/* A driver that is bound again sets its default MTU. */
 	bool sized = w->mtu && !vfio &&
 		     (!existing || named || !existing->mtu || strcmp(existing->mtu, mtu));
 	auto_buf struct buf text = {0};
@@ -607,7 +612,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 		char mac[MAC_TEXT_MAX];
 
 		add_identity(f, p, i, &s->act, &text);
-		if (p->nic.infiniband && existing) /* it has none: see lacks_identity() */
+		if (p->nic.infiniband && existing) /* it has no GUID: see lacks_identity() */
 			host_op_add(&s->undo, "guid", "%s", NO_GUID);
 		else if (was && was->len)
 			host_op_add(&s->undo, "mac", "%s", mac_str(was, mac));
@@ -696,7 +701,7 @@ static bool is_duplicate(const struct vf_want *a, const struct vf_range *of_a,
 	       of_b->first <= of_a->last;
 }
 
-/* Sections about ranges of one PF have the same number of VFs, and each VF is of one of them. */
+/* Sections that select ranges of one PF must have the same number of VFs, and no VF in common. */
 static int check_sections(const struct host_wants *all, size_t i, const struct pf *p,
 			  const struct vf_range *range, struct err *e)
 {
@@ -711,8 +716,8 @@ static int check_sections(const struct host_wants *all, size_t i, const struct p
 		if (is_duplicate(other, &earlier, w, range))
 			return err_kind(
 				e, ERR_CONF, -EEXIST,
-				"%s: section '%s' is about PF '%s' (%s), and so is section '%s' at "
-				"%s: remove one, or name VFs that differ (%s#0-3)",
+				"%s: section '%s' selects PF '%s' (%s), and so does section '%s' at "
+				"%s: remove one, or select different VFs (%s#0-3)",
 				w->head.origin, w->head.name ? w->head.name : "",
 				host_nic_name(&p->nic), p->nic.pci.bdf,
 				other->head.name ? other->head.name : "", other->head.origin,
@@ -871,8 +876,8 @@ static int set_mtu(struct host *h, const char *bdf, const char *mtu, struct err 
 	return file_write_attr(&h->root, path, mtu, e);
 }
 
-/* Its driver reads the MAC of the PF when it is bound; igb's does not while the PF starts again after a change of the
- * number. Without effect while the PF is down. */
+/* The VF's driver reads the PF's MAC for it when it is bound. igb's driver does not while the PF
+ * restarts after a change of the number of VFs. Without effect while the PF is down. */
 static int set_own_mac(struct host *h, const char *bdf, const char *text, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -924,13 +929,14 @@ static int act_vf(struct host *h, const struct host_op *op, const char *pf, stru
 			r = set_mtu(h, list[i].bdf, mtu, e);
 		return r;
 	}
-	/* An undo after the VFs were destroyed. */
+	/* The VFs are already destroyed: an undo without attributes has nothing to do. */
 	return driver || mtu || guid || mac ? err_kind(e, ERR_AGAIN, -ENODEV,
 						       "PF '%s' has no VF %u", pf, (unsigned int)vf)
 					    : 0;
 }
 
-/* mlx5 refuses to change the mode while VFs are bound (-EBUSY). Their override stays, so each gets its driver back. */
+/* mlx5 refuses to change the mode while VFs are bound (-EBUSY). Their driver_override stays, so
+ * each is bound to the same driver again. */
 static int bind_all(struct host *h, const char *pf, bool bind, struct err *e)
 {
 	auto_free struct pci_vf *list = NULL;
@@ -1031,7 +1037,7 @@ static int eswitch_in_effect(const char *pf, const char *mode)
 	return mode && !strcmp(mode, eswitch_mode_name(now));
 }
 
-/* 0 VFs is on the way: the kernel changes a number only by way of 0. */
+/* 0 VFs counts as in effect, since the kernel changes the number only by way of 0. */
 static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 {
 	const char *pf = host_op_get(op, "pf"), *n = host_op_get(op, "n");
