@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The applet table, and which row a call means. */
+/* The applet table, and the selection of its row for a call. */
 #include <ctype.h>
 #include <poll.h>
 #include <signal.h>
@@ -224,7 +224,7 @@ static const struct applet table[] = {
 	 "success, 1 a failure, 2 a usage error or an invalid value."},
 	{"migrate", "move a cluster from Spiderpool and Multus to unirail", migrate_main, 0,
 	 migrate_cmds,
-	 "Reads what Spiderpool, Multus and their device plugins have in a cluster and shows the steps to "
+	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and shows the steps to "
 	 "unirail, each with the present state, the state afterwards, the equivalent command and the "
 	 "one that reverses it. 'apply' carries them out, node by node: running pods keep their "
 	 "interfaces and addresses. 'undo' returns to the originals. What must not be migrated as it is "
@@ -243,7 +243,7 @@ static const struct applet table[] = {
 	{0},
 };
 
-/* For the keys of their netconfs in help and man pages. */
+/* For help and man pages: the plugins' keys of netconfs. */
 static const struct cni_plugin *const plugins[] = {
 	&cni_macvlan, &cni_ipvlan,     &cni_vlan,	 &cni_host_device,
 	&cni_sriov,   &cni_ipoib,      &cni_ib_sriov,	 &cni_coordinator,

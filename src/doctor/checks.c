@@ -44,31 +44,33 @@ static void doctor_vf_rdma(struct doctor *d);
 
 /* Ordered by dependency. */
 const struct doctor_check doctor_checks[] = {
-	{"rdma-kernel", "the kernel has RDMA, and each NIC that can do it has its RDMA device",
+	{"rdma-kernel",
+	 "the kernel supports RDMA, and each NIC that supports it has an RDMA device",
 	 doctor_rdma_kernel},
 	{"rdma-verbs", "libibverbs can use each RDMA device", doctor_rdma_verbs},
 	{"rdma-ports", "each RDMA port is active", doctor_rdma_ports},
-	{"rdma-mode", "namespaces share or own RDMA devices as the CNI configuration needs it",
+	{"rdma-mode",
+	 "the RDMA mode (shared, exclusive) is the one that the CNI configuration needs",
 	 doctor_rdma_mode},
-	{"link-type", "ports run the protocol, Ethernet or InfiniBand, that their use needs",
+	{"link-type", "ports run the protocol that their use needs: Ethernet or InfiniBand",
 	 doctor_link_type},
 	{"rail-mtu", "a rail's MTU holds RDMA packets of 4096 bytes", doctor_rail_mtu},
 	{"mtu-vfs", "no VF has a larger MTU than its PF", doctor_mtu_vfs},
 	{"mtu-conf", "no CNI configuration sets a larger MTU than its master has", doctor_mtu_conf},
 	{"mtu-pods", "VFs in pods have the MTU of their PF", doctor_mtu_pods},
-	{"rail-subnets", "no two rails of the host are in one subnet", doctor_rail_subnets},
+	{"rail-subnets", "no two rails of the host are in the same subnet", doctor_rail_subnets},
 	{"rdma-gids", "each RDMA port has GIDs, and each RoCE port some of RoCE v2",
 	 doctor_rdma_gids},
-	{"rdma-guids", "no two RDMA devices have one node GUID", doctor_rdma_guids},
-	{"rdma-umad", "tools of InfiniBand have their device nodes", doctor_rdma_umad},
-	{"rail-macs", "no two rails have one MAC address", doctor_rail_macs},
+	{"rdma-guids", "no two RDMA devices have the same node GUID", doctor_rdma_guids},
+	{"rdma-umad", "device nodes for InfiniBand tools exist", doctor_rdma_umad},
+	{"rail-macs", "no two rails have the same MAC address", doctor_rail_macs},
 	{"rail-rp-filter", "the kernel accepts packets that come in on another rail",
 	 doctor_rail_rp_filter},
 	{"rail-managed", "no other network manager changes rails", doctor_rail_managed},
 	{"rail-networkd", "systemd-networkd keeps rules and routes that it did not make",
 	 doctor_rail_networkd},
 	{"rail-foreign", "no other CNI uses a rail", doctor_rail_foreign},
-	{"host-drift", "the host is as host.conf wants it: QoS, VFs, addresses, limits",
+	{"host-drift", "the host is in the state of host.conf: QoS, VFs, addresses, limits",
 	 doctor_host_drift},
 	{"pci-acs", "NICs and GPUs reach each other below the PCIe switch", doctor_pci_acs},
 	{"pci-read", "RDMA NICs may read 4096 bytes of memory at once", doctor_pci_read},
@@ -83,7 +85,8 @@ const struct doctor_check doctor_checks[] = {
 	 doctor_node_resources},
 	{"node-drivers", "the network operator does not wait for a driver pod",
 	 doctor_node_drivers},
-	{"node-address", "no rail's address is the node's in another CNI", doctor_node_address},
+	{"node-address", "no other CNI uses a rail's address as the node's address",
+	 doctor_node_address},
 	{"cni-links", "links in the CNI directory have targets", doctor_cni_links},
 	{"cni-conf", "CNI configurations are valid, and their plugins exist", doctor_cni_conf},
 	{"cni-first", "the container runtime uses the CNI configuration that calls unirail-cni",
@@ -91,7 +94,7 @@ const struct doctor_check doctor_checks[] = {
 	{"cni-masters", "the host has the links that CNI configurations name as masters",
 	 doctor_cni_masters},
 	{"pools",
-	 "there are pools where a CNI configuration uses them; pools, journal and pods "
+	 "pools exist if a CNI configuration uses them; pools, journal and pods "
 	 "agree",
 	 doctor_pools},
 	{"stray-links", "no interface of a pod is left on the host", doctor_stray_links},
@@ -683,7 +686,8 @@ static void check_pool_files(struct doctor *d, bool report_errors)
 		pool_set_done(&set);
 }
 
-/* Whether addresses were allocated here. A node with another source of addresses needs no pools. */
+/* Whether this node has allocated addresses. A node with another source of addresses needs no
+ * pools. */
 static bool has_records(struct ipam *store)
 {
 	auto_free struct ipam_record *v = NULL;

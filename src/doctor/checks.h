@@ -20,7 +20,7 @@ struct finding {
 	const char *check;
 	enum finding_level level;
 	char *where, *what, *remedy;
-	char *fix; /* arguments of `unirail host` that mend it: "acs"; NULL: a person has to decide */
+	char *fix; /* arguments of `unirail host` that fix it: "acs"; NULL: a person has to decide */
 };
 
 struct findings {
@@ -51,7 +51,8 @@ size_t findings_count(const struct findings *l, enum finding_level level);
 void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
 		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* Names the command of `unirail host` that mends the last finding: "sysctl net.ipv4.ip_forward=1". */
+/* Sets the command of `unirail host` that fixes the last finding: "sysctl
+ * net.ipv4.ip_forward=1". */
 void doctor_fix(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host against host.conf and host.d: the plan of `unirail host`, as findings. */
+/* Compares the host with host.conf and host.d: the plan of `unirail host`, as findings. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static void report_plan(struct doctor *d, const struct host_plan *p)
 			    "%s: %s", p->notes[i].kind, p->notes[i].text);
 }
 
-/* Facts that were put together by hand have no directory to plan for. */
+/* Facts composed by a test have no root directory, so there is nothing to plan. */
 void doctor_host_drift(struct doctor *d)
 {
 	auto_host_plan struct host_plan p = {0};

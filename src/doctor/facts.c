@@ -18,7 +18,7 @@
 
 enum { RECORD_MAX = TREE_FILE_MAX, VERBS_MAX = 64 << 10 };
 
-/* --- netlink: from the kernel, recorded or not, or from a recording --- */
+/* --- netlink: from the kernel (optionally recorded), or from a recording --- */
 
 struct talk {
 	const struct host_source *s;
@@ -130,8 +130,9 @@ static int talk_all(struct host_facts *f, const struct host_source *s, struct er
 }
 
 /*
- * DCB of each port in the order in which `unirail host` asks for it (host/steps/qos.c), so that a plan of the snapshot
- * gets the same answers. A driver without DCB answers with an error, which is recorded as well.
+ * DCB of each port in the order in which `unirail host` requests it (host/steps/qos.c), so that a
+ * plan of the snapshot gets the same answers. A driver without DCB answers with an error, which is
+ * recorded as well.
  */
 static void record_dcb(const struct host_source *s)
 {

@@ -40,8 +40,9 @@ struct host_source {
 
 struct host_facts {
 	const struct root *root;
-	const char *dir; /* the snapshot's directory; NULL: the running host */
-	bool live;	 /* the running host: processes, device nodes and /run can be inspected */
+	const char *dir;       /* the snapshot's directory; NULL: the running host */
+	bool live;	       /* this is the running host: processes, device nodes and /run can be
+			  * inspected */
 	struct json_doc *node; /* the Node object; NULL: not known */
 	struct link *links;
 	size_t n_links;

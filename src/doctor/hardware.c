@@ -114,7 +114,7 @@ static bool gid_is_zero(const char *s)
 }
 
 struct gid_count {
-	size_t used, v2, typed; /* entries in use; of RoCE v2; whose type is known */
+	size_t used, v2, typed; /* number of entries in use; of RoCE v2; of known type */
 };
 
 /* False: the port's directory was not recorded, so nothing is known. */
@@ -412,7 +412,7 @@ static void check_process(struct doctor *d, const char *pid)
 	snprintf(where, sizeof(where), "process %s (%s)", pid, comm);
 	doctor_find(
 		d, FINDING_PROBLEM, where,
-		"'unirail host memlock', then start its pod again; CAP_IPC_LOCK works for user 0 only",
+		"'unirail host memlock', then recreate its pod; CAP_IPC_LOCK works for user 0 only",
 		"it uses RDMA and may lock %llu KiB: memory registration fails, and NCCL falls back "
 		"to TCP",
 		(unsigned long long)(limit >> 10));

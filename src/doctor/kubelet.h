@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_DOCTOR_KUBELET_H
 #define UNIRAIL_DOCTOR_KUBELET_H
 
-/* Devices that device plugins registered with the kubelet, and those that pods have, by its checkpoint. */
+/* Devices that device plugins registered with the kubelet, and those allocated to pods, from the
+ * kubelet's checkpoint. */
 
 #include "base/file.h"
 #include "wire/json/json.h"

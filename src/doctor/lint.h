@@ -7,9 +7,8 @@
  * admission (controller/admission/admit.h) against the other objects; definitions of networks through the rules for
  * tenants (spec/definition.h); pods and pod templates at any depth of other objects (Deployment, CronJob, MPIJob)
  * through the parsers of their annotations, and their networks, pools and resources are looked up among the objects.
- *
- * A reference to an object that is not there is an error if the manifests have any object of its kind, otherwise a
- * warning: it may be in the cluster.
+ * A reference to a missing object is an error if the manifests have any object of its kind,
+ * otherwise a warning: it may be in the cluster.
  */
 
 #include "doctor/objects.h"
@@ -32,20 +31,22 @@ struct lint {
 	struct lint_index *index; /* of lint_index_make() */
 };
 
-/* What the other functions look up; lint_done() frees it. `in` stays as it is from then on. */
+/* Builds the index that the other functions use; lint_done() frees it. `in` must not change
+ * afterwards. */
 void lint_index_make(struct lint *l);
 
 void lint_run(struct lint *l);
-/* Only a pod or pod template: ns of its object. */
+/* Checks one pod or pod template; ns is the namespace of its object. */
 void lint_pod(struct lint *l, const struct object *o, const struct json *pod, const char *path);
 void lint_done(struct lint *l);
 size_t lint_count(const struct lint *l, enum lint_level level);
 
-/* One network that a pod asks for. */
+/* One network that a pod requests. */
 struct lint_network {
 	char *ns, *name, *ifname;
 	const struct object
-		*object; /* NetworkAttachmentDefinition or SpiderMultusConfig; NULL: not there */
+		*object; /* NetworkAttachmentDefinition or SpiderMultusConfig; NULL: neither
+		*exists */
 	char *config;	 /* spec.config of the definition; NULL: none */
 	char *resource;	 /* of the device plugin; NULL: none */
 };

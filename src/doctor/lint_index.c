@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lint finds by a key instead of a walk over all objects. */
+/* Indexes by which lint finds objects without a search through all of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 #include "controller/nad/render.h"
 #include "doctor/lint_internal.h"
 
-/* A SpiderMultusConfig by the definition that it makes. */
+/* A SpiderMultusConfig, found by the definition that the controller creates from it. */
 struct maker {
 	const char *ns, *nad;
 	const struct object *o;
 };
 
-/* A pool or a subnet by its CIDR. */
+/* A pool or a subnet, found by its CIDR. */
 struct range {
 	struct ipnet net;
 	const struct object *o;
@@ -30,7 +30,7 @@ struct range_cluster {
 struct lint_index {
 	struct maker *makers;
 	size_t n_makers;
-	const struct json **pools, **subnets; /* those of a cluster in a row */
+	const struct json **pools, **subnets; /* those of one range_cluster are adjacent */
 	struct range_cluster *clusters;
 	size_t n_clusters;
 	struct inject_net *nets;
@@ -78,7 +78,7 @@ static void index_makers(struct lint_index *x, const struct objects *in)
 	x->inject = inject_index_new(list, x->n_nets);
 }
 
-/* The first that is not before (ns, nad), or, if `after`, the first that is behind it. */
+/* Index of the first entry that is not less than (ns, nad); if `after`: that is greater. */
 static size_t maker_at(const struct lint_index *x, const char *ns, const char *nad, bool after)
 {
 	size_t from = 0, to = x->n_makers;
@@ -103,7 +103,7 @@ const struct object *lint_maker_of(const struct lint *l, const char *ns, const c
 
 	if (from == to)
 		return NULL;
-	/* They are in the order of their names: one of the ends has another name, if any has. */
+	/* The entries are sorted by name: if any has another name, the first or the last has. */
 	if (!other_than || strcmp(x->makers[from].o->name, other_than) != 0)
 		return x->makers[from].o;
 	return strcmp(x->makers[to - 1].o->name, other_than) != 0 ? x->makers[to - 1].o : NULL;
@@ -126,7 +126,7 @@ static bool net_of(const struct json *object, struct ipnet *ret)
 	return true;
 }
 
-/* A network stands before those within it. */
+/* A network sorts before the networks within it. */
 static int by_net(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;

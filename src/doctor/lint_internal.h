@@ -9,7 +9,8 @@
 #include "doctor/lint.h"
 
 void lint_index_done(struct lint *l);
-/* The SpiderMultusConfig that makes this definition, of several the first by name; other_than: with another name than this one. */
+/* The SpiderMultusConfig from which this definition is created, of several the first by name;
+ * other_than: skips the one of this name. */
 const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
 				   const char *other_than);
 const struct inject_index *lint_inject_index(const struct lint *l);
@@ -18,25 +19,25 @@ void lint_overlapping(const struct lint *l, const struct object *o, struct admit
 
 void lint_find(struct lint *l, enum lint_level level, const struct object *o, const char *field,
 	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* An object that is referred to is not there. */
+/* Reports a reference to a missing object. */
 void lint_missing(struct lint *l, const struct object *o, const char *field, const char *kind,
 		  const char *name);
-/* The same for a network, which two kinds of objects define. */
+/* The same for a network, which an object of either of two kinds defines. */
 void lint_missing_network(struct lint *l, const struct object *o, const char *field,
 			  const char *name);
 const char *lint_annotation(const struct json *v, const char *key); /* NULL: absent */
 
-/* The definition, or the SpiderMultusConfig that makes it; NULL: neither is there. */
+/* The definition, or the SpiderMultusConfig from which it is created; NULL: neither exists. */
 const struct object *lint_network_of(const struct lint *l, const char *ns, const char *name);
 /* Addresses of a SpiderIPPool; -1: invalid, or too many to count. */
 int64_t lint_pool_size(const struct lint *l, const struct object *o);
 
-/* Names, each once. */
+/* A list of names without duplicates. */
 struct lint_names {
 	char **v;
 	size_t n;
 };
-void lint_names_add(struct lint_names *l, const char *name); /* NULL and "" are left out */
+void lint_names_add(struct lint_names *l, const char *name); /* ignores NULL and "" */
 /* Appends the pools that a CNI configuration names for the IPAM plugin spiderpool. */
 void lint_config_pools(const char *config, struct lint_names *ret);
 

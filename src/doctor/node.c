@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Node object and the kubelet's devices, against this host. */
+/* Compares the Node object and the kubelet's devices with this host. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +47,11 @@ void doctor_vf_resources(struct doctor *d)
 		return;
 	for (size_t i = 0; i < l.n; i++)
 		if (pci_bdf_ok(l.v[i].id) && !host_pci(d->f, l.v[i].id))
-			doctor_find(d, FINDING_PROBLEM, l.v[i].resource,
-				    "'unirail host vf PF --num-vfs N' makes VFs; then restart the "
-				    "device plugin",
-				    "it has device %s, which does not exist on this host",
-				    l.v[i].id);
+			doctor_find(
+				d, FINDING_PROBLEM, l.v[i].resource,
+				"'unirail host vf PF --num-vfs N' creates VFs; then restart the "
+				"device plugin",
+				"it has device %s, which does not exist on this host", l.v[i].id);
 	for (size_t i = 0; i < d->f->n_pci; i++)
 		if (d->f->pci[i].is_pf && d->f->pci[i].num_vfs)
 			check_pf(d, &l, &d->f->pci[i]);
@@ -80,7 +80,7 @@ static bool is_extended(const char *name)
 	return slash && !(n >= k && !strncmp(slash - k, "kubernetes.io", k));
 }
 
-/* As a key of a JSON pointer. */
+/* Writes the name as a key of a JSON pointer. */
 static void put_pointer(struct buf *b, const char *name)
 {
 	for (; *name; name++)

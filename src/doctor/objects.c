@@ -16,7 +16,7 @@ static const char *string_of(const struct json *v, const char *fallback)
 	return s && *s ? s : fallback;
 }
 
-/* Kinds without a namespace, of those that are compared. */
+/* The cluster-wide kinds among those that are checked. */
 static bool is_cluster_wide(const char *kind)
 {
 	static const char *const kinds[] = {"SpiderIPPool",	 "SpiderSubnet", "SpiderReservedIP",
@@ -139,7 +139,7 @@ int objects_read(struct objects *l, const char *name, const char *default_ns, st
 			continue;
 		r = read_document(l, name, first, default_ns,
 				  (struct span){from, (size_t)(line.p - from)}, e);
-		/* A document may begin in the line of its mark: "--- {kind: Pod}". */
+		/* A document may begin on the line of its marker: "--- {kind: Pod}". */
 		from = line.p + 3;
 		content = !is_empty((struct span){from, line.n - 3});
 		if (!content)
@@ -177,7 +177,7 @@ void objects_sort(struct objects *l)
 		qsort(l->v, l->n, sizeof(*l->v), by_name);
 }
 
-/* The first that is not before kind, ns, name. */
+/* Index of the first object that is not less than (kind, ns, name). */
 static size_t lower(const struct objects *l, const char *kind, const char *ns, const char *name)
 {
 	size_t from = 0, to = l->n;

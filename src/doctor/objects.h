@@ -3,8 +3,8 @@
 #define UNIRAIL_DOCTOR_OBJECTS_H
 
 /*
- * Kubernetes objects of manifests: YAML with several documents ("---"), JSON, and Lists of objects. Each has the place
- * where it begins, for messages.
+ * Kubernetes objects of manifests: YAML with several documents ("---"), JSON, and Lists of objects.
+ * Each has the file and line where it begins, for messages.
  */
 
 #include "base/buf.h"
@@ -17,7 +17,7 @@ struct object {
 	char *origin;	      /* "pools.yaml:12"; in a List "pools.yaml:1 items[3]" */
 	const struct json *v; /* borrowed from objects.docs */
 	const char *kind, *ns,
-		*name; /* never NULL; ns as written, or the default of objects_read() */
+		*name; /* never NULL; ns: as in the manifest, or the default of objects_read() */
 };
 
 struct objects {

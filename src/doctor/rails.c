@@ -37,7 +37,7 @@ void doctor_check_layer(struct doctor *d, const char *file, const struct json *p
 		    wants_ib ? "Ethernet" : "InfiniBand");
 }
 
-/* A physical port with RDMA. */
+/* A port of a PF with RDMA. */
 struct port {
 	uint32_t model; /* vendor and device */
 	const struct rdma_dev *dev;
@@ -85,11 +85,12 @@ static void compare_ports(struct doctor *d, const struct port *v, size_t n)
 
 		if (is_ib != (ib * 2 < n))
 			continue;
-		doctor_find(d, FINDING_NOTE, v[i].dev->name,
-			    "'unirail host link-type q' shows each port; set them with --gpu and "
-			    "--other",
-			    "it runs %s, %zu of the %zu ports of NICs of its model run %s",
-			    v[i].layer, is_ib ? n - ib : ib, n, is_ib ? "Ethernet" : "InfiniBand");
+		doctor_find(
+			d, FINDING_NOTE, v[i].dev->name,
+			"'unirail host link-type q' shows each port; set the types with --gpu and "
+			"--other",
+			"it runs %s, %zu of the %zu ports of NICs of its model run %s", v[i].layer,
+			is_ib ? n - ib : ib, n, is_ib ? "Ethernet" : "InfiniBand");
 	}
 }
 

@@ -142,8 +142,8 @@ static bool is_secret_word(struct span key)
 }
 
 /*
- * The secret: after the first of `signs` that has a secret key before it, as in "key: value" or in "name: {key: value}"; NULL: none.
- * `all` returns what follows the first sign.
+ * Returns the secret, which follows the first of `signs` that has a secret key before it, as in
+ * "key: value" or in "name: {key: value}"; NULL: none. `all` returns what follows the first sign.
  */
 static const char *secret_of(struct span s, const char *signs, const char **all)
 {

@@ -31,7 +31,7 @@ static void left_out(struct snapshot *s, const char *path, const char *reason)
 	s->n_left++;
 }
 
-/* Whole registers stay: the length is rounded up. */
+/* Keeps whole registers: the length is rounded up. */
 static size_t without_zeros(struct span s)
 {
 	enum { ROUND = 64 };
@@ -152,7 +152,7 @@ static void walk(struct snapshot *s, const char *at, const char *rest, enum snap
 	str_list_free(list, n);
 }
 
-/* --- devices behind links --- */
+/* --- devices that links point to --- */
 
 /* "/sys/class/net" and "../../devices/x" -> "/sys/devices/x" */
 static char *join(const char *folder, const char *target)
@@ -208,7 +208,7 @@ static void take_devices(struct snapshot *s, const struct snap_devices *d)
 
 #define UVERBS "/dev/infiniband/uverbs"
 
-/* Records the first such descriptor; false: the process has none. */
+/* Records the first descriptor of an RDMA device; false: the process has none. */
 static bool take_descriptor(struct snapshot *s, const char *pid)
 {
 	auto_free char *dir = xasprintf("/proc/%s/fd", pid);

@@ -18,7 +18,7 @@ enum { DEPTH_MAX = 24, CONFIG_MAX = 1 << 20 };
 struct run {
 	struct doctor *d;
 	struct lint l;
-	const struct object *o; /* that has the pod */
+	const struct object *o; /* the object that has the pod */
 	const struct json *pod;
 	const char *where; /* "Pod team/train" */
 	struct kubelet_devices devices;
@@ -66,7 +66,7 @@ static void check_network(struct run *r, const struct lint_network *v)
 		doctor_find(d, FINDING_PROBLEM, where,
 			    "create it, or add its manifest to --with; 'kubectl get nad -A' lists "
 			    "those of the cluster",
-			    "%s asks for it, but it is neither in the manifests nor a CNI "
+			    "%s requests it, but it is neither in the manifests nor a CNI "
 			    "configuration of this host",
 			    r->where);
 		return;
@@ -230,7 +230,8 @@ static bool has_ipc_lock(const struct json *container)
 	return json_bool(json_get(json_get(container, "securityContext"), "privileged"));
 }
 
-/* Whether the container's processes are not root's: the capability does not reach them. */
+/* Whether the container's processes do not run as root, so that the capability has no effect for
+ * them. */
 static bool is_user(const struct json *pod, const struct json *container)
 {
 	const struct json *own = json_get(container, "securityContext");
@@ -243,7 +244,7 @@ static bool is_user(const struct json *pod, const struct json *container)
 	return json_bool(non ? non : json_get(all, "runAsNonRoot"));
 }
 
-/* The agent's NRI plugin sets the limit whatever the runtime's default is. */
+/* The agent's NRI plugin overrides the runtime's default limit. */
 static void check_memlock(struct run *r)
 {
 	struct json_walk w = json_walk_start(json_get(json_get(r->pod, "spec"), "containers"));
@@ -263,7 +264,7 @@ static void check_memlock(struct run *r)
 			    "container '%s' %s, and the container runtime limits locked memory: "
 			    "RDMA cannot register memory",
 			    name ? name : "",
-			    lock ? "is not root's, so that IPC_LOCK does not help"
+			    lock ? "does not run as root, so that IPC_LOCK has no effect"
 				 : "has no capability IPC_LOCK");
 		doctor_fix(r->d, "memlock unlimited");
 		return;
