@@ -334,7 +334,14 @@ static void start(struct kube_informer *i)
 
 /* --- objects that are read again --- */
 
+static void on_again_timer(void *arg);
 static void read_again_from(struct kube_informer *i, size_t at);
+
+static void read_again_after(struct kube_informer *i, int64_t ms)
+{
+	if (!i->again_timer)
+		i->again_timer = loop_add_timer(kube_loop(i->k), ms, on_again_timer, i);
+}
 
 static void on_read_again(void *arg, int status, const struct json *list, const struct err *e)
 {
@@ -346,9 +353,15 @@ static void on_read_again(void *arg, int status, const struct json *list, const 
 	(void)status;
 	i->again = NULL;
 	if (e) {
-		kube_informer_read_again(i);
+		int64_t ms = backoff_next(&i->again_backoff);
+
+		log_limited(LOG_WARN, 3, "kube: cannot read an object again, will retry",
+			    LOG_S("kind", i->c.kind->name), LOG_S("namespace", ns),
+			    LOG_S("name", name), LOG_S("error", e->text), LOG_I("ms", ms));
+		read_again_after(i, ms);
 		return;
 	}
+	backoff_reset(&i->again_backoff);
 	if (object)
 		take_object(i, object, true);
 	read_again_from(i, kube_store_find(&i->store, ns, name, &at) ? at + 1 : at);
@@ -383,15 +396,15 @@ static void on_again_timer(void *arg)
 
 	i->again_timer = NULL;
 	if (i->again)
-		kube_informer_read_again(i); /* the previous walk has not ended */
+		read_again_after(i, AGAIN_MS); /* the previous walk has not ended */
 	else
 		read_again_from(i, 0);
 }
 
 void kube_informer_read_again(struct kube_informer *i)
 {
-	if (i->c.again && !i->again_timer)
-		i->again_timer = loop_add_timer(kube_loop(i->k), AGAIN_MS, on_again_timer, i);
+	if (i->c.again)
+		read_again_after(i, AGAIN_MS);
 }
 
 /* --- public functions --- */
@@ -410,7 +423,8 @@ struct kube_informer *kube_informer_new(struct kube *k, const struct kube_inform
 				    .ns = copy(c->select.ns),
 				    .labels = copy(c->select.labels),
 				    .fields = copy(c->select.fields),
-				    .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0}};
+				    .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0},
+				    .again_backoff = {AGAIN_MS, BACKOFF_MAX_MS, 0}};
 	not_watching(i);
 	later(i, NEXT_LIST, 0);
 	return i;

@@ -65,8 +65,8 @@ void kube_informer_free(struct kube_informer *i);
 /*
  * For objects of which `decode` or `changed` dropped a part: a second later, asks `again` about each
  * object and reads those for which it returns true from the server, one at a time. An object that is
- * unchanged on the server is decoded and reported as changed; any other is left to the watch. May be
- * called from `changed`.
+ * unchanged on the server is decoded and reported as changed; any other is left to the watch. A
+ * request that fails is retried with a backoff. May be called from `changed`.
  */
 void kube_informer_read_again(struct kube_informer *i);
 

@@ -84,6 +84,7 @@ struct kube_informer {
 	struct loop_timer *again_timer;
 	struct kube_call *again;
 	char *again_ns, *again_name;
+	struct backoff again_backoff; /* the server refused to send it */
 };
 
 #endif
