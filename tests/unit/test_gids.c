@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "cni/attach/rdma_info.h"
@@ -283,6 +284,47 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 	host_remove(&h);
 }
 
+/*
+ * A FIFO as rails.json, of a pod that may write to the directory. Before: DEL waited for a writer,
+ * with the lock of all pods of the node.
+ */
+static void test_fifo_as_rails_file_is_removed_without_waiting(void **state)
+{
+	static const char *const net1 = "net1";
+	struct cni_attachment valid = {"c9", "net1"};
+	struct rail rail = {
+		.ifname = "net1", .ipam.name = "rail0", .rdma = entry("", "mlx5_0", 5).rdma};
+	struct cni_call c = {.container_id = "c1",
+			     .args_text = "K8S_POD_UID=u1",
+			     .name = "rail0",
+			     .has_valid = true,
+			     .valid = &valid,
+			     .n_valid = 1};
+	struct attach a = on(&c, &rail, 1);
+	auto_free char *file = NULL;
+	struct host_lab h;
+	struct stat st;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	c.root = h.root;
+	file = xasprintf("%s" RAILS_DIR "/u1/rails.json", h.dir);
+	rails_write(&a);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(mkfifo(file, 0666), 0);
+	alarm(20);
+	rails_gc(&c);
+	rails_write(&a); /* replaces it */
+	assert_int_equal(lstat(file, &st), 0);
+	assert_true(S_ISREG(st.st_mode));
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(mkfifo(file, 0666), 0);
+	rails_forget(&c, &net1, 1);
+	alarm(0);
+	assert_false(exists(&h, "u1"));
+	host_remove(&h);
+}
+
 /* --- the result --- */
 
 static void print(const struct cni_result *r, enum cni_version v, const char *part)
@@ -338,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_rails_files_are_refused),
 		cmocka_unit_test(test_del_removes_entries_of_its_container_only),
 		cmocka_unit_test(test_rails_file_is_written_by_add_and_removed_by_gc),
+		cmocka_unit_test(test_fifo_as_rails_file_is_removed_without_waiting),
 		cmocka_unit_test(test_rdma_fields_are_in_the_cni_result),
 	};
 
