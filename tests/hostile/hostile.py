@@ -18,10 +18,10 @@ MANY = [f"127.0.{i}.{j}" for i in range(1, 5) for j in range(1, 51)]
 
 
 @contextlib.contextmanager
-def crowd(port, kind, n=2000, rate=200, sources=ONE):
+def crowd(port, kind, n=2000, rate=200, sources=ONE, path=""):
     """Keeps n hostile connections while the block runs."""
     p = subprocess.Popen([sys.executable, HERE / "attack.py", str(port), kind, str(n), str(rate), *sources],
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "ATTACK_PATH": path})
     try:
         assert p.stdout.readline() == "ready\n"
         yield p

@@ -170,6 +170,38 @@ def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, so
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
+@pytest.mark.parametrize("sources", [["127.0.0.1"], MANY], ids=["own", "many"])
+@pytest.mark.parametrize("kind", ["head", "heads", "upload"])
+def test_reviews_are_answered_beside_slow_requests_over_tls(cluster, replica, ns, kind, sources):
+    """500 connections with a complete TLS handshake send a head byte by byte, a head of 16 KiB without its end, or, with
+    the registered token, a body of 7 MiB byte by byte: each review is answered within a second, and no create is refused."""
+    c = replica("c").leads()
+    registered(cluster)
+    os.setpriority(os.PRIO_PROCESS, c.process.pid, -10)
+    path = f"/{tokens(cluster, ns)[0]}{PATH}"
+    assert send(c, path, review(pool(5)))[0] == 200
+    before, refused, answers, lasted = held(c.process.pid), [], [], []
+    most = before[0]
+    with crowd(c.webhook_port, f"tls-{kind}", n=500, rate=50, sources=sources, path=path):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+        for i in range(200):
+            began = time.monotonic()
+            answers.append(send(c, path, review(pool(5)))[0])
+            lasted.append(time.monotonic() - began)
+            if i % 4 == 0:
+                status, answer = create(cluster, pool(5))
+                refused += [answer] * (status != 201)
+                most = max(most, held(c.process.pid)[0])
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+        after = held(c.process.pid)
+        assert c.get(c.health, "/healthz")[0] == 200
+    print(f"the longest {sorted(lasted)[-3:]} s, {before} to {after}, most {most} KiB")
+    assert (refused, answers, max(lasted) < 1.0) == ([], [200] * 200, True), max(lasted)
+    # A TLS state with its buffers, and a head of 16 KiB; all bodies together have 48 MiB.
+    assert most < before[0] + 500 * (32 + 20) + ((48 << 10) if kind == "upload" else 0), (before, most)
+    assert after[1] <= before[1] + 510, (before, after)
+
+
 def configmap(cluster, ns):
     status, found = cluster.request("GET", f"/api/v1/namespaces/{ns}/configmaps/unirail-claims")
     return (found.get("data") or {}) if status == 200 else {}
@@ -265,6 +297,45 @@ def test_costly_reviews_delay_neither_lease_nor_probes(cluster, replica, ns):
             renewed.add(lease()["renewTime"])
         assert c.process.poll() is None
     assert lease()["leaseTransitions"] == first["leaseTransitions"] and lease()["holderIdentity"] == first["holderIdentity"]
+    assert c.metrics()["unirail_controller_leads"] == 1
+
+
+LARGE = {  # the seconds of CPU time that each cost before, and whether it is allowed
+    "10,000 ips against 10,000 excludeIPs": (80, True, lambda o: o["spec"].update(
+        ips=[address(i) for i in range(10000)], excludeIPs=[address(i) for i in reversed(range(10000))])),
+    "40,000 labels": (17, False, lambda o: o["spec"].update(podAffinity={"matchLabels": {f"k{i}": "v" for i in range(40000)}})),
+    "50,000 descending ips": (12, False, lambda o: o["spec"].update(ips=[address(i) for i in reversed(range(50000))])),
+}
+
+
+def address(i):
+    return f"10.{i // 16384}.{i // 128 % 128}.{i % 128 * 2}"
+
+
+def cpu_time(pid):
+    """Of the process and of its children that have ended, in seconds."""
+    fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+    return sum(int(n) for n in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_large_object_costs_less_than_a_second_of_cpu_time(cluster, replica, ns, what):
+    """Each took the controller's only thread for as long as it lasted."""
+    c = replica("c").leads()
+    registered(cluster)
+    path = f"/{tokens(cluster, ns)[0]}{PATH}"
+    o = pool(3, [])
+    o["spec"]["subnet"] = "10.0.0.0/8"
+    before, allowed, fill = LARGE[what]
+    fill(o)
+    body = review(o)
+    began, resident = cpu_time(c.process.pid), held(c.process.pid)[0]
+    status, answer = send(c, path, body, timeout=30)
+    spent = cpu_time(c.process.pid) - began
+    print(f"{what}: {len(body)} bytes, {spent:.2f} s, before {before} s; {answer[:200]}")
+    assert status == 200 and json.loads(answer)["response"]["allowed"] is allowed
+    assert spent < 1.0
+    assert held(c.process.pid)[0] < resident + (16 << 10)
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
