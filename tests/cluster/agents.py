@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail agent` as a process, what a kubelet's runtime asks of it, and the objects around it."""
+"""`unirail agent` as a process, the requests of a container runtime to it, and the objects that it needs."""
 import contextlib
 import http.client
 import json
@@ -46,7 +46,7 @@ class Connection(http.client.HTTPConnection):
 
 
 class Agent(Daemon):
-    """One on a node of its own name."""
+    """An agent; each has a node of another name."""
 
     def __init__(self, folder, kubeconfig, node, **env):
         super().__init__(folder, kubeconfig, NODE_NAME=node, **env)
@@ -93,7 +93,7 @@ class Agent(Daemon):
     # --- as a runtime ---
 
     def add(self, pod, ifname="eth0", container=None, timeout=60, **more):
-        """Spiderpool's own request."""
+        """The request of Spiderpool's plugin, for one interface."""
         meta = pod["metadata"]
         return self.ask("POST", "/v1/ipam/ip", {
             "containerID": container or meta["uid"][:12], "ifName": ifname, "netNamespace": "/var/run/netns/x",
@@ -107,7 +107,7 @@ class Agent(Daemon):
             "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"]})
 
     def plan(self, pod, *pools, container=None, timeout=60, **more):
-        """Ours, for all rails."""
+        """unirail's request, for all rails."""
         meta = pod["metadata"]
         return self.ask("POST", "/v1/unirail/pods/plan", {
             "containerID": container or meta["uid"][:12], "netNamespace": "/var/run/netns/x",

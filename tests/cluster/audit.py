@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an account of deploy/ asked the API server for, by its audit log, against what its manifest grants."""
+"""Compares the requests of an account of deploy/, from the API server's audit log, with the permissions in its manifest."""
 import json
 import pathlib
 import subprocess
@@ -20,7 +20,7 @@ def kubectl(cluster, *args):
 
 
 class Audited:
-    """A cluster that writes down what the account NAME of namespace unirail does; its manifest is deploy/FILE."""
+    """A cluster whose audit log has the requests of the account NAME of namespace unirail; its manifest is deploy/FILE."""
 
     def __init__(self, name, file):
         self.user, self.manifest = f"system:serviceaccount:unirail:{name}", DEPLOY / file
@@ -57,7 +57,7 @@ class Audited:
         return found
 
     def asked(self):
-        """{(group, resource, verb)} that the account was answered for, and those that it was refused."""
+        """The sets of (group, resource, verb) of successful requests, and of refused ones."""
         done, refused = set(), set()
         for line in self.log.read_text().splitlines():
             event = json.loads(line)
@@ -69,7 +69,7 @@ class Audited:
         return done, refused
 
     def check(self, but=()):
-        """All that is granted was used, and nothing else was asked for. A watch is in the log when it ends."""
+        """Every granted permission was used, and no other was requested. A watch is in the log when it ends."""
         def all_used():
             unused = self.granted() - self.asked()[0] - set(but)
             assert not unused, unused

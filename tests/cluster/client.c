@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the agent does with src/kube, one request or one role a run, for tests/cluster. Answers are
+ * Uses src/kube as the agent does, one request or one role per run, for tests/cluster. Answers are
  * printed as "STATUS JSON" or "STATUS! error".
  *
  *	client create|replace|merge|patch NS NAME BODY	 of config maps; "-" is no name

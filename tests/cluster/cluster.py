@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real etcd and kube-apiserver on loopback, ports of their own, everything in one folder; which Kubernetes: UNIRAIL_KUBE.
-
-The processes die with the one that started them, whatever ends it; what a kill leaves of the folder is swept at
-the next start."""
+"""A real etcd and kube-apiserver on free ports of loopback, with all files in one directory; UNIRAIL_KUBE is the version. The
+processes end with the process that started them, even if it is killed; the next start removes the directory of a killed run."""
 import base64
 import ctypes
 import http.client
@@ -37,14 +35,14 @@ NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP
 
 
 def programs(node=False):
-    """The folder of etcd, kube-apiserver and kubectl, with what a node and its workloads need if asked for; fetches them the
-    first time."""
+    """The directory of etcd, kube-apiserver and kubectl, and on request the programs of a node and of workloads; fetches them the first
+    time."""
     script = FETCH_NODE.get(KUBE, FETCH[KUBE]) if node else FETCH[KUBE]
     return pathlib.Path(subprocess.run([HERE / script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def sweep():
-    """Folders of runs that were killed: their processes are gone already."""
+    """Removes directories of runs that were killed; their processes have ended."""
     for folder in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         pid = int(folder.name[len(PREFIX):].split("-")[0])
         if not pathlib.Path(f"/proc/{pid}").exists():
@@ -52,7 +50,7 @@ def sweep():
 
 
 def wait(what, seconds=30, every=0.05):
-    """Calls `what` until it returns something true; its last exception is the failure's reason."""
+    """Calls `what` until it returns a true value; at the timeout the failure states its last exception."""
     end = time.monotonic() + seconds
     while True:
         problem = None
@@ -78,7 +76,7 @@ def die_with_parent():
 
 
 class Cluster:
-    """`port`, `more`: of the API server; without them it has a port that is free, on loopback only."""
+    """`port`, `more`: port and further options of the API server; by default a free port, on loopback only."""
 
     def __init__(self, port=None, more=("--disable-admission-plugins=ServiceAccount", "--bind-address=127.0.0.1")):
         sweep()
@@ -140,7 +138,7 @@ class Cluster:
         self.etcd.wait()
 
     def back_up(self):
-        """What etcd has now, for restore()."""
+        """A snapshot of etcd, for restore()."""
         shutil.rmtree(self.folder / "backup", ignore_errors=True)
         self.stop_apiserver()
         self.stop_etcd()
@@ -149,7 +147,7 @@ class Cluster:
         self.start_apiserver()
 
     def restore(self):
-        """As `etcdutl snapshot restore`: everything since is gone, revisions begin again from there."""
+        """As `etcdutl snapshot restore`: later changes are lost, and revisions continue from the snapshot's."""
         self.stop_apiserver()
         self.stop_etcd()
         shutil.rmtree(self.folder / "etcd")
@@ -169,7 +167,7 @@ class Cluster:
         return answer
 
     def compact(self):
-        """etcd forgets everything but the present."""
+        """etcd drops all revisions but the present one."""
         key = base64.b64encode(b"x").decode()
         revision = self.etcd_call("kv/range", key=key)["header"]["revision"]
         self.etcd_call("kv/compaction", revision=revision, physical=True)
@@ -177,7 +175,7 @@ class Cluster:
     # --- requests by Python's HTTP and TLS, independent of unirail ---
 
     def request(self, *args, **kw):
-        """(status, answer). A newer server asks for patience with a kind that is new: it is had."""
+        """(status, answer). Waits if a newer server answers 429 for a kind that was just created."""
         for _ in range(50):
             status, answer = self.request_once(*args, **kw)
             if status != 429 or "(re)initializing" not in str(answer):
@@ -215,7 +213,7 @@ class Cluster:
                                                                        "data": data or {}})
 
     def account(self, ns, name, rules=()):
-        """A service account that may do what `rules` say, in all namespaces; its token."""
+        """Creates a service account with the permissions `rules` in all namespaces; returns its token."""
         self.ok("POST", f"/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": name}})
         if rules:
             rbac = "/apis/rbac.authorization.k8s.io/v1"
@@ -231,10 +229,10 @@ class Cluster:
                        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
                         "spec": {"expirationSeconds": 600}})["status"]["token"]
 
-    # --- ways in for unirail ---
+    # --- access for unirail ---
 
     def kubeconfig(self, path, user=None, cluster=None):
-        """A kubeconfig, in the form kubectl writes, with data in place of files."""
+        """A kubeconfig in kubectl's format, with embedded data instead of files."""
         data = lambda p: base64.b64encode(pathlib.Path(p).read_bytes()).decode()
         cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority-data": data(self.pki.ca),
                    **(cluster or {})}
@@ -255,19 +253,19 @@ class Cluster:
         return path if path.exists() else self.kubeconfig(path)
 
     def unirail(self, *args, kubeconfig=None, env=None, timeout=60):
-        """The binary, as admin unless told otherwise."""
+        """Runs the binary, as admin unless another kubeconfig is given."""
         kubeconfig = kubeconfig or self.admin_config()
         return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
                               env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **(env or {})})
 
 
 def memory(pid, what="RssAnon"):
-    """KiB that are its own, not the program's file; VmHWM: all it ever had."""
+    """Private memory in KiB, without the program's file; VmHWM: the maximum so far, with it."""
     return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
 
 
 class Process:
-    """One that says what it does; its lines as they come."""
+    """A process that prints its actions; collects its lines."""
 
     def __init__(self, *args, **kw):
         self.lines, self.log = [], []
@@ -286,7 +284,7 @@ class Process:
 
 
 class Candidate(Process):
-    """Wants the lease 'x' of a namespace."""
+    """A candidate for the Lease 'x' of a namespace."""
 
     def __init__(self, kubeconfig, ns, name):
         super().__init__(CLIENT, "lease", ns, "x", name, env={"KUBECONFIG": str(kubeconfig)})
@@ -295,7 +293,7 @@ class Candidate(Process):
         return [x.split()[0] for x in self.lines]
 
     def at(self, name):
-        """When it last said that: CLOCK_MONOTONIC, ms."""
+        """The time at which it last printed that: CLOCK_MONOTONIC, ms."""
         return [int(x.split()[1]) for x in self.lines if x.startswith(name)][-1]
 
     @staticmethod
@@ -311,13 +309,13 @@ class Candidate(Process):
 
 
 class Watch(Process):
-    """`unirail kube get ... --watch`; its lines as they come."""
+    """`unirail kube get ... --watch`; collects its lines."""
 
     def __init__(self, kubeconfig, *args):
         super().__init__(BINARY, "kube", "get", *args, "--watch", "--kubeconfig", kubeconfig)
 
     def changes(self):
-        """(change, name) without what the server writes of itself."""
+        """(change, name), without objects that the server creates by itself."""
         return [(x.split()[0], x.split()[2].split("/")[-1]) for x in self.lines if not x.startswith("SYNCED")]
 
     def synced(self, seconds=30):

@@ -31,7 +31,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What only another Kubernetes can carry is not in this run, and the run says so."""
+    """Tests that need another Kubernetes version are left out of this run, and its last lines list them."""
     wants = lambda item: [m.args[0] for m in item.iter_markers("kube") if m.args[0] != clusters.KUBE]
     config.others = [item for item in items if wants(item)]
     config.hook.pytest_deselected(items=config.others)
@@ -48,7 +48,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture(scope="session")
 def cluster():
-    """One API server for all tests; each has a namespace of its own."""
+    """One API server for all tests; each test has a separate namespace."""
     one = clusters.Cluster()
     yield one
     one.close()
@@ -62,7 +62,7 @@ def ns(cluster, request):
 
 @pytest.fixture
 def closing():
-    """closing(thing) has it closed after the test."""
+    """closing(thing): the test's end closes it."""
     things = []
 
     def add(thing):
@@ -98,7 +98,7 @@ def nodes(mine):
 
 @pytest.fixture
 def agent(mine, nodes, closing, tmp_path):
-    """agent() is one on n1 that is ready; all that it has is gone after the test."""
+    """agent() starts an agent on n1 and waits until it is ready; the test's end removes it with its state."""
     def start(node="n1", kubeconfig=None, name=None, args=(), ready=True, **env):
         if policies.POLICIES and not kubeconfig:
             kubeconfig = policies.agent_config(mine, tmp_path, node)
@@ -121,7 +121,7 @@ def defined(mine):
 
 @pytest.fixture
 def pools(mine, nodes, defined):
-    """Pools and blocks of a test; those of the test before are gone."""
+    """Pools and blocks of a test; those of the previous test are deleted first."""
     for b in nodes.blocks():
         mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
     for p in mine.ok("GET", f"{agents.SPIDER}/spiderippools")["items"]:
@@ -131,7 +131,7 @@ def pools(mine, nodes, defined):
 
 @pytest.fixture
 def rails(pools):
-    """A pool a rail; their names."""
+    """Creates one pool per rail; returns their names."""
     names = [f"rail{i}" for i in range(1, 9)]
     for i, name in enumerate(names):
         pools(name, f"172.16.{i + 1}.0/24")
@@ -145,7 +145,7 @@ def proxy(cluster, closing):
 
 @pytest.fixture
 def watch(cluster, closing, proxy, tmp_path):
-    """Starts a watch through the proxy, and waits until its first list is whole."""
+    """Starts a watch through the proxy, and waits until its first list is complete."""
     def start(*args, user=None):
         path = tmp_path / "watch.conf"
         cluster.through(proxy, path, user)
@@ -155,7 +155,7 @@ def watch(cluster, closing, proxy, tmp_path):
 
 @pytest.fixture
 def client(cluster):
-    """tests/cluster/client.c, run once, as admin unless told otherwise."""
+    """Runs tests/cluster/client.c once, as admin unless another kubeconfig is given."""
     def run(*args, kubeconfig=None, timeout=120):
         return subprocess.run([clusters.CLIENT, *map(str, args)], capture_output=True, text=True, timeout=timeout,
                               env={"KUBECONFIG": str(kubeconfig or cluster.admin_config())})
@@ -164,7 +164,7 @@ def client(cluster):
 
 @pytest.fixture
 def candidate(cluster, closing):
-    """A process that wants to lead."""
+    """A candidate for leadership, as a process."""
     def start(ns, name, kubeconfig=None):
         return closing(clusters.Candidate(kubeconfig or cluster.admin_config(), ns, name))
     return start

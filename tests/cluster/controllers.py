@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail controller` as a process, and what it is asked over TCP."""
+"""`unirail controller` as a process, and requests to it over TCP."""
 from cluster import wait
 from daemons import Daemon
 

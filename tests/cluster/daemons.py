@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `unirail agent` and `unirail controller` have in common as processes."""
+"""Common parts of `unirail agent` and `unirail controller` as processes."""
 import http.client
 import json
 import os
@@ -11,7 +11,7 @@ from cluster import BINARY, die_with_parent, free_port
 
 
 class Daemon:
-    """One process; everything it has is in one folder. `before`: a command that executes it, setpriv for instance."""
+    """One process, with all its files in one directory. `before`: a command that executes it, setpriv for instance."""
 
     def __init__(self, folder, kubeconfig, **env):
         self.folder, self.kubeconfig, self.env = pathlib.Path(folder), kubeconfig, env
@@ -45,7 +45,7 @@ class Daemon:
         assert not self.log.exists() or "the sandbox refused" not in self.log.read_text()
 
     def confined(self):
-        """Whether system calls are filtered, and execve() gives nothing."""
+        """Whether system calls are filtered, and execve() cannot gain privileges."""
         lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return {"Seccomp:\t2", "NoNewPrivs:\t1"} <= set(lines)
 

@@ -52,7 +52,7 @@ complete() {
 	openapi
 }
 
-# source_tree PACKAGE...: Go, the source and what it lacks, and these packages in $work/root; unless they are there.
+# source_tree PACKAGE...: puts Go, the completed source and these packages into $work/root, unless they exist.
 source_tree() {
 	[ ! -e "$work/ready" ] || return 0
 	rm -rf "$work"
@@ -62,7 +62,7 @@ source_tree() {
 	touch "$work/ready"
 }
 
-# compile PROGRAM...: into $work/bin.
+# compile PROGRAM...: compiles into $work/bin.
 compile() {
 	local package stamp=
 
@@ -74,7 +74,7 @@ compile() {
 	done
 	mkdir -p "$work/bin"
 	echo "$(date +%T) $*"
-	# Upstream's own tags: providerless leaves the clouds' libraries out; without dockerless a kubelet waits for Docker.
+	# Upstream's tags: providerless leaves out the libraries of cloud providers; without dockerless a kubelet waits for Docker.
 	go build -tags 'providerless dockerless' -trimpath -ldflags "-s -w $stamp" -o "$work/bin/" "${@/#/./cmd/}"
 	date +%T
 }

@@ -64,7 +64,7 @@ debs() {
 	done
 }
 
-# once FILE WHAT VARIABLE...: calls `all`, which makes FILE, unless it is there; one caller at a time.
+# once FILE WHAT VARIABLE...: calls `all`, which makes FILE, unless FILE exists; one caller at a time.
 once() {
 	local file=$1 what=$2 log
 
@@ -75,7 +75,7 @@ once() {
 	flock 9
 	[ ! -e "$file" ] || return 0
 	echo "tests/cluster/$(basename "$0"): $what, once: see $log" >&2
-	# Not in a condition: there the shell would ignore set -e.
+	# Not as part of a condition, in which the shell would ignore set -e.
 	"$BASH" -c "set -euo pipefail; $(declare -p key cache "$@"); $(declare -f); all" >"$log" 2>&1 9>&- ||
 		{ tail -n 5 "$log" >&2; exit 1; }
 }

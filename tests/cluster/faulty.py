@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An API server that makes mistakes: HTTP/2 towards the one under test, python's own HTTP/1.1 towards the real one.
-A rule sees each request and may say what goes wrong with it."""
+"""A proxy that injects faults: HTTP/2 towards the client under test, Python's HTTP/1.1 towards the real API server. A rule gets
+each request and may return a fault for it."""
 import http.client
 import json
 import select
@@ -14,7 +14,7 @@ from h2_server import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING,
 WINDOW_UPDATE, PRIORITY, PADDED, FRAME_MAX = 8, 0x20, 8, 16384
 NO_ERROR, INTERNAL_ERROR = 0, 2
 
-# --- HPACK of a client that must not use a dynamic table ---
+# --- HPACK of a client that may not use a dynamic table ---
 
 STATIC = {1: (":authority", ""), 2: (":method", "GET"), 3: (":method", "POST"), 4: (":path", "/"),
           6: (":scheme", "http"), 7: (":scheme", "https"), 19: ("accept", ""), 23: ("authorization", ""),
@@ -101,7 +101,7 @@ def refused(status, reason="Test", retry_after=None, message="made up"):
 
 
 def half(talk, request):
-    """Carried out; half of the answer comes."""
+    """The request is executed; the client gets half of the answer."""
     status, body = request.real()
     talk.head(request.stream, status)
     talk.data(request.stream, body[:len(body) // 2])
@@ -109,14 +109,14 @@ def half(talk, request):
 
 
 def short(talk, request):
-    """Carried out; half of the answer comes, as if it were all."""
+    """The request is executed; the client gets half of the answer, as if it were complete."""
     status, body = request.real()
     talk.head(request.stream, status)
     talk.data(request.stream, body[:len(body) // 2], end=True)
 
 
 def lost(talk, request):
-    """Carried out; no answer comes."""
+    """The request is executed; the client gets no answer."""
     request.real()
     talk.reset(request.stream)
 
@@ -132,7 +132,7 @@ def empty(talk, request):
 
 
 def half_event(talk, request):
-    """Of a watch, which is carried out without anything to tell for long."""
+    """For a watch, which stays open for long without events."""
     talk.head(request.stream, 200)
     talk.data(request.stream, b'{"type":"ADDED","object":{"kind"', end=True)
 
@@ -146,7 +146,7 @@ def reset(talk, request):
 
 
 def away(talk, request):
-    """The whole connection."""
+    """Closes the whole connection."""
     talk.close()
 
 
@@ -157,7 +157,7 @@ class Request:
         self.upstream = None
 
     def open(self):
-        """The real answer, to be read."""
+        """Forwards the request; returns the real answer, to be read."""
         s = self.server
         self.upstream = http.client.HTTPSConnection("127.0.0.1", s.cluster.port, context=s.context, timeout=120)
         headers = {k: v for k, v in self.fields.items() if k in ("accept", "content-type", "authorization")}
@@ -165,7 +165,7 @@ class Request:
         return self.upstream.getresponse()
 
     def real(self):
-        """A watch's first words will do."""
+        """The beginning of a watch is sufficient."""
         r = self.open()
         body = r.read1(65536) if "watch=" in self.path else r.read()
         self.upstream.close()
@@ -190,7 +190,7 @@ class Talk:
     # out
 
     def send(self, data):
-        """One thread at a time is in OpenSSL; none waits there."""
+        """Only one thread at a time calls OpenSSL, and none blocks in it."""
         with self.lock:
             while data and not self.closed:
                 try:
@@ -319,7 +319,7 @@ class Talk:
 
 
 class Faulty(Listener):
-    """rule(method, path) gives a mistake, or None."""
+    """rule(method, path) returns a fault, or None."""
 
     def __init__(self, cluster, rule=None):
         self.cluster, self.rule, self.asked, self.hit = cluster, rule, [], []

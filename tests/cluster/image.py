@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of one layer as archives that containerd imports; nothing is pulled. images/archive has how they are made."""
+"""Images of one layer as archives that containerd imports; nothing is pulled. images/archive builds them."""
 import importlib.machinery
 import importlib.util
 import pathlib

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kube-controller-manager: what makes pods of Deployments and their like."""
+"""kube-controller-manager, which creates the pods of Deployments and other workloads."""
 from cluster import OLD, free_port, programs
 
-# Names that every version takes.
+# Names that every version accepts.
 WORKLOADS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob", "garbagecollector")
 NO_HTTP = ["--port=0"] if OLD else []
 
 
 class Manager:
-    """As admin; all but the controllers named are off."""
+    """Runs as admin, with only the named controllers."""
 
     def __init__(self, cluster, *more, controllers=WORKLOADS):
         programs(node=True)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node with a real kubelet, containerd and runc, in namespaces of its own; its network is the one the caller is in.
-
-Its containers are in a pid namespace that ends with the test's process, its files in the cluster's folder. What a kill
-leaves is cgroups, named by that process, which the next start removes."""
+"""A node with a real kubelet, containerd and runc, in separate namespaces; its network namespace is the caller's. Its containers are in a
+pid namespace that ends with the test's process, its files in the cluster's folder. After a kill only cgroups are left, named by that
+process, which the next start removes."""
 import contextlib
 import os
 import pathlib
@@ -72,14 +71,14 @@ nodeStatusUpdateFrequency: 2s
 kubeAPIQPS: 50
 kubeAPIBurst: 100
 """
-# One of the file's settings was added after 1.20.
+# One of these settings was added after 1.20.
 RUNTIME = "unix:///run/containerd/containerd.sock"
 if not OLD:
     KUBELET += f"containerRuntimeEndpoint: {RUNTIME}\n"
 
 
 def hierarchies():
-    """Of cgroup v1, which is what there is here; a kubelet's root has to be in each."""
+    """The hierarchies of cgroup v1, which this machine has; the kubelet's root must be in each."""
     found = [d for d in GROUPS.iterdir() if d.is_dir() and (d / "cgroup.procs").exists()]
     assert (GROUPS / "memory").is_dir(), "a kubelet needs cgroup v1 here, with its memory controller"
     return found
@@ -125,7 +124,7 @@ class Node:
             (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
         if "unirail" in present:
             (images / "unirail").write_bytes(image.unirail(BINARY))
-        for plugin in PLUGINS.iterdir():  # as a node has them
+        for plugin in PLUGINS.iterdir():  # as on a node
             shutil.copy(plugin, plugins)
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")
@@ -171,7 +170,7 @@ class Node:
         return path.read_text(errors="replace")[-n:] if path.exists() else f"no {name}"
 
     def pid(self):
-        """Of the node's pid 1."""
+        """Of the process with pid 1 in the node."""
         return int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
     def run(self, *args, check=True, timeout=60, text=None):
@@ -182,7 +181,7 @@ class Node:
         return p
 
     def kill(self, command):
-        """What was started as that; who started it starts it again."""
+        """Kills the process of that name; its parent starts it again."""
         found = re.findall(rf"^ *(\d+) (?:\S*/)?{re.escape(command)}(?: |$)", self.run("ps", "-eo", "pid,args").stdout, re.M)
         assert found, command
         self.run("kill", "-9", *found)

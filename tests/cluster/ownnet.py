@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network namespace of a test's own: Services' addresses can be on its loopback, and ports are those of manifests."""
+"""A separate network namespace for a test: its loopback can have the addresses of Services, and daemons can use the ports of the
+manifests."""
 import ctypes
 import os
 import subprocess
@@ -9,7 +10,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class OwnNet:
-    """This thread, and what it starts, is in it until close(). It has no name: it goes with the last process in it."""
+    """This thread and the processes that it starts are in the namespace until close(). The namespace has no name: it ends with its last
+    process."""
 
     def __init__(self):
         self.before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens as pods have them, and deploy/policies. UNIRAIL_POLICIES=1 (make test-cluster KUBE=1.34 POLICIES=1) has agents and nodes of
-the fixtures write with such tokens, under deploy/'s roles and these policies, instead of as admin: honest work is not refused."""
+"""Tokens as pods have them, and deploy/policies. UNIRAIL_POLICIES=1 (make test-cluster KUBE=1.34 POLICIES=1) lets agents and nodes of
+the fixtures write with such tokens, under deploy/'s roles and these policies, instead of as admin, to show that the policies allow their
+normal work."""
 import os
 
 from agents import BLOCKS, SPIDER
@@ -12,7 +13,7 @@ PODS = "/api/v1/namespaces/unirail/pods"
 
 
 def bound_token(cluster, account, node):
-    """The token that a pod of the account on the node has."""
+    """The token of a pod with this account on the node."""
     name = f"{account}-{node}"
     status, pod = cluster.request("POST", PODS, {
         "metadata": {"name": name},

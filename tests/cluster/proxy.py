@@ -53,7 +53,7 @@ class Proxy:
                 pass
 
     def cut(self):
-        """Breaks what is open and takes nothing new, until mend()."""
+        """Closes all connections and accepts no new ones, until mend()."""
         self.listener.shutdown(socket.SHUT_RDWR)  # close() alone does not wake a thread that waits in accept()
         self.listener.close()
         for pair in self.pairs:

@@ -171,7 +171,7 @@ class Spiderpool:
             self.cluster.ok("POST", f"{HOOKS}/{plural}webhookconfigurations", hooks(kind, ("spiderippool", "spidersubnet")))
 
     def allocate(self, pod, node, pool, ip):
-        """status.allocatedIPs and the SpiderEndpoint, as Spiderpool's agent writes them."""
+        """Writes status.allocatedIPs and the SpiderEndpoint as Spiderpool's agent does."""
         meta, path = pod["metadata"], f"{SPIDER}/spiderippools/{pool}"
         status = self.cluster.ok("GET", path).get("status", {})
         records = json.loads(status.get("allocatedIPs", "{}"))
@@ -187,7 +187,7 @@ class Spiderpool:
                 "ownerControllerType": "Pod", "ownerControllerName": meta["name"]}})
 
     def state(self):
-        """What a person sees of the originals: what a migration there and back must leave as it was."""
+        """The visible state of the originals, which a migration and its undo must leave unchanged."""
         get = self.cluster.ok
         found = {}
         for kind in ("daemonsets", "deployments"):
@@ -235,7 +235,7 @@ def selects(template, node):
 
 class Kubelets(threading.Thread):
     """Those of all nodes and, with `manages`, the controllers; else those of a kube-controller-manager run. `images`: False when no
-    image can be pulled; `seen`: the originals' pods when an agent of unirail began."""
+    image can be pulled; `seen`: the originals' pods at the start of an agent of unirail."""
 
     def __init__(self, cluster, folder, manages=True):
         super().__init__(daemon=True)
@@ -297,7 +297,7 @@ class Kubelets(threading.Thread):
                 want.remove(p["spec"]["nodeName"])
                 ready += is_ready(p)
             elif p["spec"]["nodeName"] not in want or kind == "daemonsets":
-                self.end(p)  # another template: the same pod again
+                self.end(p)  # changed template: the pod is recreated
         for node in want:
             spec = {"nodeName": node, "containers": [{"name": c["name"], "image": c["image"], "args": c.get("args", [])}
                                                      for c in template["spec"]["containers"]],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Getting to a real API server, and what it lets us see."""
+"""Access to a real API server: certificates, tokens and permissions."""
 import json
 import os
 import subprocess
@@ -96,7 +96,7 @@ def test_server_of_another_ca_is_refused(cluster, tmp_path):
 
 
 def test_service_account_of_a_pod_is_used(cluster, ns, tmp_path):
-    """The service account's files where the kubelet puts them, in a mount namespace of the test's own."""
+    """The files of the service account are at the kubelet's paths, in a separate mount namespace."""
     token = cluster.account(ns, "reader", LOOK)
     account = tmp_path / "account"
     account.mkdir()

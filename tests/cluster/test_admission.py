@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is taken into a cluster: the table in manifests/, by kubectl; and two replicas that are asked at the same time."""
+"""Admission: the table in manifests/, applied by kubectl; and concurrent reviews by two replicas."""
 import concurrent.futures
 import ipaddress
 import itertools
@@ -28,7 +28,7 @@ CLAIMS = f"/api/v1/namespaces/{NS}/configmaps/unirail-claims"
 
 
 class Balancer(Proxy):
-    """TCP to one of several ports, each in its turn."""
+    """Forwards TCP connections to several ports in turn."""
 
     def __init__(self, ports):
         self.ports, self.turn = ports, 0
@@ -99,7 +99,7 @@ def remove(cluster, kind, name):
 
 
 def known(cluster):
-    """Both replicas have seen what there is."""
+    """Waits until both replicas have seen all objects."""
     for kind in ("SpiderIPPool", "SpiderSubnet", "SpiderMultusConfig", "NetworkAttachmentDefinition"):
         plural = PATHS[kind].rsplit("/", 1)[1]
         key = f'unirail_controller_objects{{kind="{plural}"}}'
@@ -159,8 +159,8 @@ def prepare(cluster, kind, was):
 
 def check_words(case, r):
     warned = [line for line in r.stderr.splitlines() if line.startswith("Warning: ")
-              and "currently being deleted" not in line  # kubectl's own
-              and "prefer a domain-qualified finalizer" not in line]  # a newer server's, of Spiderpool's name
+              and "currently being deleted" not in line  # a warning of kubectl
+              and "prefer a domain-qualified finalizer" not in line]  # a warning of newer API servers about Spiderpool's name
     if not case.get("schema"):
         assert len(warned) == len(case.get("warned", [])), r.stderr
         for contains in case.get("warned", []):
@@ -345,7 +345,7 @@ def claims(cluster):
 
 
 def claimed(cluster):
-    """Names of the objects whose ranges were locked lately."""
+    """Names of the objects whose ranges were locked recently."""
     return {json.loads(text)["metadata"]["name"] for text in claims(cluster).values()}
 
 
@@ -385,7 +385,7 @@ def test_lock_of_a_failed_create_expires(clean):
 
 
 def test_replica_without_the_api_server_refuses_pools(clean, closing, tmp_path):
-    """It rejects in time, with one line, what it cannot verify at the API server; what needs no verification it decides."""
+    """A review that needs the API server is refused in time, with one line; other reviews are decided."""
     link = closing(Proxy(clean.port))
     conf = tmp_path / "conf"
     clean.through(link, conf)

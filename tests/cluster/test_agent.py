@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail agent` on a real API server, asked as Spiderpool's plugin and ours ask it."""
+"""`unirail agent` on a real API server, with the requests of Spiderpool's plugin and of unirail's."""
 import concurrent.futures
 import json
 import time

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that share pools through a real API server: tests/bench/fleet.c runs several agents' share of the pools in one
-process. Whatever happens: no two pods with one address, and none is lost."""
+process. In every case no two pods have the same address, and no address is lost."""
 import collections
 import concurrent.futures
 import ipaddress
@@ -27,7 +27,7 @@ class Fleet(Process):
                          env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1", **(env or {})})
 
     def tell(self, *args):
-        """The answer's line."""
+        """The line of the answer."""
         at = self.said
         self.p.stdin.write(" ".join(map(str, args)) + "\n")
         self.p.stdin.flush()
@@ -174,7 +174,7 @@ def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
     took, refused = [], 0
     while len(took) < 5:
         def write(k):
-            """Requests for what it does not have; each is a write that may make the answer outdated."""
+            """Requests that it cannot fulfil; each is a write that may make its answer outdated."""
             for i in range(6):
                 wish = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
                 cluster.ok("PATCH", one, [wish], type=PATCH)
@@ -377,7 +377,7 @@ def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
     """The log shows that the server's data is older than what the agent has seen; the next agent reads there that the restore is not complete."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
-    for i in range(200):  # more than a server's own start writes, or its count would soon be past the log's
+    for i in range(200):  # more writes than the start of an API server makes: otherwise its revision would soon exceed the log's
         cluster.config_map("default", f"since-{i}")
     f = fleet(them, 0, 1)
     f.tell("add", "*", 20)

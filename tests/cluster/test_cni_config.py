@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CNI configuration that an agent generates: kept true in a folder where others write, too."""
+"""The CNI configuration that an agent generates, and keeps up to date in a directory that other programs also write to."""
 import json
 import os
 import subprocess
@@ -95,7 +95,7 @@ def test_configuration_is_written_once_a_network_exists(writer, net_d):
 
 
 def test_file_that_sorts_first_is_reported(writer, net_d, mine):
-    """The agent reports it in log, event and readiness, and also when it is over."""
+    """The agent reports it in log, event and readiness, and also reports when the problem is solved."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
     why = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
@@ -124,7 +124,7 @@ def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
 
 
 def test_configuration_written_by_hand_stays(writer, net_d):
-    """Also where it is not the first one, which is reported."""
+    """It also stays if it is not the first file, which is reported."""
     hand = net_d / "05-hand.conflist"
     hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
     before = others(net_d)

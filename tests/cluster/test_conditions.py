@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pods a server that has matchConditions sends to the webhook, and that others never wait for it."""
+"""With matchConditions, the API server sends only pods that request networks to the webhook; other pods never wait for it."""
 import pytest
 
 from agents import MERGE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail controller`: who leads, what its ports say, settings that change."""
+"""`unirail controller`: leader election, ports, changed settings."""
 import time
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SpiderCoordinator's status: which addresses the cluster's pods and services have, wherever it says so."""
+"""The SpiderCoordinator's status: the CIDRs of pods and services, from each possible source."""
 import time
 
 import pytest
@@ -86,7 +86,7 @@ def lab(cluster, ns, closing, tmp_path):
 
 @pytest.fixture
 def start(cluster, ns, lab, closing, tmp_path):
-    """A controller that sees lab.cni as its node's CNI folder."""
+    """A controller whose node's CNI directory is lab.cni."""
     def run(name="c"):
         c = Controller(tmp_path / name, cluster.admin_config(), ns, name)
         return closing(c).start("--cni-config-dir", lab.cni).leads(40)

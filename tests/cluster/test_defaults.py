@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster that is new to unirail is given: once, and never over what is there."""
+"""The default objects of a new cluster: created once, and never over existing objects."""
 import time
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What deploy/ gives a cluster, applied by kubectl: the agent works with it, and it grants nothing that is not used."""
+"""deploy/agent.yaml, applied by kubectl: the agent works with its permissions, and uses all of them."""
 import pytest
 
 from agents import SPIDER, Agent, Nodes
@@ -78,7 +78,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
 
     wait(given_back, 60)
     wait(lambda: not nodes.endpoint("t", meta["name"]))
-    assert one.stop() == 0 and other.stop() == 0  # a watch is in the log when it ends
+    assert one.stop() == 0 and other.stop() == 0  # a watch is in the audit log when it ends
     # A retained address: its StatefulSet, or the virtual machine of that name, is looked up.
     one.start(*args, "--gc-grace", "1s")
     kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
@@ -93,7 +93,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
 
 
 def test_daemon_set_runs_as_deployed(agents):
-    """As the API server stored it: no privilege except that of opening files."""
+    """The object stored by the API server has no privilege except to open files."""
     spec = agents.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/daemonsets/unirail-agent")["spec"]["template"]["spec"]
     assert spec["hostNetwork"] and not spec.get("hostPID")
     for c in spec["containers"] + spec["initContainers"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/controller.yaml, applied by kubectl: the controller works with it, and it grants nothing that is not used."""
+"""deploy/controller.yaml, applied by kubectl: the controller works with its permissions, and uses all of them."""
 import os
 import pathlib
 import tempfile
@@ -185,9 +185,8 @@ def accessible(closing):
 
 
 def test_controller_runs_without_root(controllers, closing, accessible):
-    """As its manifest says: another user, no capability. Calico's configuration is root's; the agent publishes the network's name.
-
-    Before: the manifest had it run as root."""
+    """As in its manifest: another user, no capability. Calico's configuration belongs to root; the agent publishes the network's name.
+    Before the fix the manifest ran it as root."""
     cluster = controllers.cluster
     controllers.apply()
     may = next(security_of(o) for o in manifests("controller.yaml") if o["kind"] == "Deployment")
@@ -239,13 +238,13 @@ OWN = {"lease": "/apis/coordination.k8s.io/v1/namespaces/unirail/leases/unirail-
 
 
 def contents(cluster):
-    """Of the controller's own objects, which deploy/controller.yaml creates empty."""
+    """The data of the controller's own objects, which deploy/controller.yaml creates empty."""
     own = {what: cluster.ok("GET", path) for what, path in OWN.items()}
     return {what: o.get("spec") or o.get("data") for what, o in own.items()}
 
 
 def test_a_later_apply_leaves_what_the_controller_wrote(controllers):
-    """What the test before wrote into webhooks, Lease, Secrets and claims is still there, and kubectl reports the manifest as `unchanged`."""
+    """The contents of webhooks, Lease, Secrets and claims from the previous test stay, and kubectl reports the manifest as `unchanged`."""
     cluster = controllers.cluster
     before = webhooks(cluster), contents(cluster)
     assert all(before[0]) and all(before[1].values()), before
@@ -270,7 +269,7 @@ def pool_is_taken(cluster, name):
 
 
 def test_own_objects_are_filled_in(controllers, closing, tmp_path):
-    """As a new cluster has them: empty. And those of a controller that created them itself, before the manifest had them."""
+    """Empty objects, as in a new cluster; and objects of an earlier controller, which created them itself."""
     cluster = controllers.cluster
     controllers.apply()
     for kind in ("Secret", "ConfigMap", "Lease"):  # earlier releases let the account create them; RBAC cannot limit a create to a name
@@ -354,7 +353,7 @@ def test_account_cannot_create_webhook_configurations(controllers):
 
 
 def test_deployment_runs_as_deployed(controllers):
-    """As the API server stored it: no privilege at all."""
+    """The object stored by the API server has no privilege at all."""
     o = controllers.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/deployments/unirail-controller")
     spec = o["spec"]["template"]["spec"]
     assert o["spec"]["replicas"] == 2 and not spec.get("hostPID")
@@ -365,7 +364,7 @@ def test_deployment_runs_as_deployed(controllers):
 
 # --- every container of deploy/ ---
 
-# Root, with the capability of opening files of others: what they read and write on the node is root's.
+# These run as root with the capability to open files of others, since the files that they read and write on the node belong to root.
 FILES = {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
 CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES,
                 # Links, addresses, routes and rules of the node.
@@ -382,7 +381,7 @@ def security_of(o):
 
 
 def token_volumes(spec):
-    """{name: source} of the volumes that a token is in."""
+    """{name: source} of the volumes with a token."""
     return {v["name"]: s["serviceAccountToken"] for v in spec["volumes"] for s in v.get("projected", {}).get("sources", ())
             if "serviceAccountToken" in s}
 
@@ -391,8 +390,8 @@ def token_volumes(spec):
 @pytest.mark.parametrize("name", sorted(str(p.relative_to(DEPLOY)) for p in DEPLOY.rglob("*.yaml")
                                         if p.relative_to(DEPLOY).parts[0] != "chart"))
 def test_every_container_is_restricted(name):
-    """No privilege beyond its need: neither token, nor filesystem, nor root. Before: each container of a pod had the token,
-    without an expiry on 1.20, and the controller was root."""
+    """No container has a token, a writable file system or root without need. Before the fix each container of a pod had the token, without
+    an expiry on 1.20, and the controller ran as root."""
     pods = [o["spec"]["template"]["spec"] for o in manifests(name) if o["kind"] in ("DaemonSet", "Deployment", "Job")]
     assert bool(pods) == (name in CAPABILITIES)
     for o in manifests(name):

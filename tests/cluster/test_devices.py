@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RDMA devices of pods: the device plugin at a real kubelet, and memlock and variables by a container runtime with NRI.
 
-The limit is one that root may set without CAP_SYS_RESOURCE, which a machine of CI may not have."""
+The limit is one that root may set without CAP_SYS_RESOURCE, which a CI machine may lack."""
 import json
 import pathlib
 import subprocess
@@ -47,7 +47,7 @@ def registered(whole, times=1):
 
 
 def pod(whole, ns, name, privileged, **context):
-    """Its container starts when the pod's rails.json is there, as it is after CNI ADD of networks with RDMA devices."""
+    """Its container starts when the pod's rails.json exists, as after a CNI ADD of networks with RDMA devices."""
     containers = [{"name": "c", "image": "registry.local/busybox:1", "command": ["sleep", "100000"],
                    "env": [{"name": "UCX_NET_DEVICES", "value": "mine"}], "securityContext": {"privileged": privileged, **context}}]
     waits = [{"name": "first", "image": "registry.local/busybox:1", "command": ["sh", "-c", "until [ -e /pods/$UID_/rails.json ]; "

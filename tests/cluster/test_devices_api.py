@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent's device plugins take from the API server, and what they write there."""
+"""The objects that the agent's device plugins read from the API server and write to it."""
 import json
 
 import pytest

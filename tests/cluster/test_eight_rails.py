@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods of eight rails on two nodes: one annotation gives them networks and resources, the agents' device plugins count the
-devices of a recorded host. Each node has as many devices as the scheduler has to count, so that one that leaks stops the next pod."""
+devices of a recorded host. The pods need all devices of a node, so that a device that is not released prevents the next pod."""
 import json
 
 import pytest
@@ -23,7 +23,7 @@ def resource(rail):
 
 
 def devices(per_node):
-    """A resource a rail, each of one HCA."""
+    """One resource per rail, each of one HCA."""
     return {"config.json": json.dumps({"configList": [
         {"resourcePrefix": "spidernet.io", "resourceName": rail, "rdmaHcaMax": per_node, "selectors": {"ifNames": [f"ens{i}np0"]}}
         for i, rail in enumerate(RAILS, 1)]})}
@@ -89,7 +89,7 @@ def in_namespaces(node):
 
 
 def links(node):
-    """Without what a bridge plugin leaves: the bridge."""
+    """Without the bridge, which the bridge plugin does not delete."""
     lines = node.run("ip", "-o", "link").stdout.splitlines()
     return sorted(line.split()[1].split("@")[0].rstrip(":") for line in lines if ": cni0:" not in line)
 
@@ -149,12 +149,13 @@ def running(whole):
 
 
 def noted(whole, n):
-    """The n pods, ready, with their networks noted."""
+    """The n pods, when they are ready and have their network-status."""
     return wait(lambda: (lambda pods: all(map(status, pods)) and pods)(whole.ready("ai", "app=ai", n, 600)), 60, 1)
 
 
 def test_pods_are_scheduled_by_count(whole):
-    """Four devices a rail and node: eight pods have all, the ninth waits. Pods of both nodes reach each other on each rail."""
+    """With four devices per rail and node, eight pods have all devices, and the ninth waits. Pods of both nodes reach each other on each
+    rail."""
     before = {node.name: links(node) for node in whole.nodes}
     wait(lambda: counted(whole, 4), 60, 0.5)
     whole.apply("ai", training(9))
@@ -202,8 +203,8 @@ def kill_all(whole, count, at):
 
 
 def test_burst_while_everything_is_killed(whole):
-    """100 pods made, and deleted, at once; meanwhile kubelet, containerd and agent of each node and the API server are killed. A
-    container whose runtime ends while it starts it is started a second time, by the kubelet."""
+    """100 pods are created at once, and deleted at once; meanwhile kubelet, containerd and agent of each node and the API server are
+    killed. A container whose runtime ends while it starts it is started a second time, by the kubelet."""
     before = {node.name: links(node) for node in whole.nodes}
     whole.cluster.ok("PATCH", MAP, {"data": devices(PODS // 2)}, type="application/merge-patch+json")
     wait(lambda: counted(whole, PODS // 2), 60, 0.5)

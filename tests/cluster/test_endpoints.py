@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `unirail agent` writes about a pod: its SpiderEndpoint, and what went wrong."""
+"""The objects that `unirail agent` writes about a pod: its SpiderEndpoint, and events of failures."""
 import time
 
 from agents import SPIDER, addresses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail agent` and a real API server whose answers go wrong on the way."""
+"""`unirail agent` and a real API server behind a proxy that injects faults into its answers."""
 import collections
 import itertools
 import json
@@ -48,8 +48,8 @@ def kind_of(method, path):
 
 
 def each_second(acts, most=3):
-    """The first request of each kind goes wrong, the third... A request that was refused as invalid is not repeated
-    for a minute, or not at all."""
+    """A fault for the first, third, fifth... request of each kind. A request that was refused as invalid is not repeated for a minute, or
+    not at all."""
     seen, turn = collections.Counter(), itertools.cycle(acts)
 
     def rule(method, path):
@@ -96,7 +96,7 @@ def lives(mine, nodes, one, pods):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_requests_succeed_while_each_second_response_fails(mine, nodes, server, agent, name):
-    """From the agent's start on: of every kind of request the first, the third... Whether or not the server executed
+    """From the agent's start on, the first, third, fifth... request of every kind fails. Whether or not the server executed
     it, each pod has its address in the end, and the number of requests is bounded."""
     server.rule = each_second(MISTAKES[name])
     agent.start(ready=False).ready(120)

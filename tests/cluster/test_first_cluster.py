@@ -109,7 +109,7 @@ def test_manifests_of_the_program_are_those_of_the_tree(closing, tmp_path):
 
 
 def paths(command):
-    """The words of a command, with paths of this tree."""
+    """The arguments of a command, with paths of this source tree."""
     return [str(TOP / w) + ("/" if w.endswith("/") else "") if re.match("(deploy|configs|images|build)/", w) else w
             for w in shlex.split(command)]
 
@@ -161,7 +161,7 @@ def fresh():
 
 
 class Steps:
-    """Commands of a document, run where they belong; what it says to edit is edited for this cluster."""
+    """Runs the commands of a document on the node or the control plane, with the edits for this cluster that the document asks for."""
 
     def __init__(self, whole):
         self.whole, self.folder = whole, whole.cluster.folder / "steps"
@@ -206,7 +206,7 @@ def test_the_steps_of_the_documents(fresh):
     info = w.cluster.ok("GET", "/api/v1/nodes/n1")["status"]["nodeInfo"]
     assert info["kubeletVersion"].startswith(f"v{clusters.KUBE}.") and info["containerRuntimeVersion"].startswith("containerd://"), info
     before = node_files(w)
-    # As a device plugin does it.
+    # As a device plugin does.
     assert w.cluster.request("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": {
         f"spidernet.io/shared_{r}": "8" for r in MASTERS}}}, type="application/merge-patch+json")[0] == 200
     todo = commands("README.md", "In a cluster")

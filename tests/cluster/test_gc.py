@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes and pods leave behind, and that nothing is freed which somebody may still have."""
+"""Leftovers of deleted nodes and pods are released, and nothing that a pod may still use is released."""
 import json
 import signal
 import time
@@ -70,7 +70,7 @@ def fence(mine, name):
 
 
 def stays(what, seconds=7):
-    """More than a grace and a full scan, twice."""
+    """Longer than two grace times with a full scan each."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert what()
@@ -120,7 +120,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
 
 
 def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
-    """Not Ready for any time: the node keeps all of it, and continues when it is back."""
+    """However long a node is not Ready, it keeps its blocks and addresses, and continues when it is back."""
     nodes.pool("lost-1", "172.31.1.0/24")
     one = agent("lost-n1")
     pod = nodes.pod("t", "lost-n1")
@@ -145,7 +145,7 @@ def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
 
 
 def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
-    """The taint says that it does not run: when it is back, its addresses have other owners."""
+    """The taint states that the node does not run: when it is back, its addresses have other owners."""
     nodes.pool("fence-1", "172.32.1.0/28", ["172.32.1.2-172.32.1.9"])
     one = agent("fence-n1")
     pod = nodes.pod("t", "fence-n1")

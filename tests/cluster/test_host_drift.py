@@ -79,7 +79,7 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
 
 
 def test_condition_of_a_killed_watch_is_unknown(mine, start, watch):
-    """Its report stays in the file, and is none: with the agent that read it, and with the next one."""
+    """Its report stays in the file; both the agent that read it and the next one ignore it."""
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of deploy/crds on a real API server, and what requests about blocks count on."""
+"""The kinds of deploy/crds on a real API server, and the API behaviour on which requests about blocks depend."""
 import http.client
 import json
 import ssl
@@ -28,7 +28,7 @@ def yaml(cluster, path, text):
 
 
 def install(cluster):
-    """All of deploy/crds, and waits until they are served."""
+    """Installs all of deploy/crds, and waits until they are served."""
     names = []
     for f in CRDS:
         status, answer = yaml(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", f.read_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole path: deploy/ on a real kubelet and containerd, pods made by controllers, their rails, and what is left of them."""
+"""The whole path: deploy/ on a real kubelet and containerd, pods created by controllers, their rails, and their leftovers."""
 import json
 import time
 
@@ -23,7 +23,7 @@ def whole():
 
 @pytest.fixture(scope="module")
 def rails(whole):
-    """A pool and a network a rail, of one group; their namespace."""
+    """Creates a pool and a network per rail, in one group; returns their namespace."""
     whole.cluster.namespace("nets")
     objects = []
     for i, rail in enumerate(RAILS, 1):
@@ -68,7 +68,7 @@ def shown(whole, pod, ifname):
 
 
 def up(whole, ns, app, n):
-    """Its pods, ready and with their networks noted."""
+    """Its pods, when they are ready and have their network-status."""
     return wait(lambda: [p for p in whole.ready(ns, f"app={app}", n) if status(p)] if all(
         status(p) for p in whole.ready(ns, f"app={app}", n)) else None)
 
@@ -89,7 +89,7 @@ def have_rails(whole, pods):
 
 
 def nothing_left(whole, ns):
-    """Neither in the cluster nor on the node."""
+    """Nothing is left, neither in the cluster nor on the node."""
     def gone():
         assert not whole.pods(ns)
         assert not whole.cluster.ok("GET", f"{SPIDER}/namespaces/{ns}/spiderendpoints")["items"]
@@ -181,7 +181,7 @@ def test_recreated_sandbox_gets_its_addresses(whole, ns):
 
 
 def test_pods_run_with_the_configuration_of_multus(whole, ns):
-    """An existing Multus configuration, and an annotation in Multus's own words."""
+    """With an existing Multus configuration, and an annotation in Multus' format."""
     whole.configure("00-multus.conf")
     try:
         whole.apply(ns, workload("Deployment", "ai", 2, {NETWORKS: "nets/rail2@data,nets/rail1"}))

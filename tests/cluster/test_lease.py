@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who leads: two processes, one Lease, and a leader that is killed, cut off, or leaves."""
+"""Leader election: two processes, one Lease, and a leader that is killed, disconnected or terminated."""
 import signal
 
 import cluster as clusters

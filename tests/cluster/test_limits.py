@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail agent` when much is asked of it at once."""
+"""`unirail agent` with many concurrent requests."""
 import json
 
 from agents import MERGE, SPIDER, Connection, addresses, elapsed
@@ -29,7 +29,7 @@ def waiting(one):
 
 
 def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
-    """For a pool that is used up, until it has more: each gets an address of its own. Meanwhile other requests are
+    """Requests for an exhausted pool wait until it has more addresses, and each gets another one. Meanwhile other requests are
     served; a waiting request costs little memory, which is freed."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     pools("many", "10.9.0.0/24")

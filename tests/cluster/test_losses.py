@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail agent` without its disk, its API server, its pods' DEL, its rights, or itself."""
+"""`unirail agent` without its disk, the API server, a pod's DEL or its permissions, and after it was killed."""
 import base64
 import json
 import shutil
@@ -29,7 +29,7 @@ def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, ra
         assert one.plan(pod, "rail1", "rail2")[0] == 200
     used = lambda: one.metrics().get('unirail_ippool_used_ips{pool="rail1"}')  # noqa: E731
     assert used() == 7
-    # Its object stays (for a finalizer), and as long as its containers may run its addresses do.
+    # The pod's object stays (because of a finalizer); its addresses stay as long as its containers may run.
     path = f"/api/v1/namespaces/t/pods/{pods['ends']['metadata']['name']}"
     mine.ok("PATCH", path, {"metadata": {"finalizers": ["x.io/y"]}}, type=MERGE)
     mine.ok("DELETE", path, {"gracePeriodSeconds": 2})

@@ -40,7 +40,7 @@ def originals(cluster, closing, tmp_path):
 
 @pytest.fixture
 def managed(cluster, closing, originals):
-    """The same, with the DaemonSets and Deployments in the hands of kube-controller-manager."""
+    """The same, with kube-controller-manager managing the DaemonSets and Deployments."""
     originals.kubelets.close()
     originals.kubelets = closing(Kubelets(cluster, originals.kubelets.folder, manages=False))
     closing(Manager(cluster, controllers=("daemonset", "deployment", "replicaset", "garbagecollector")))
@@ -170,7 +170,7 @@ def test_migration_is_executed_and_undone(cluster, originals):
     again = originals.state()
     assert migrate(cluster, "apply").startswith("There is nothing to do.\n")
     assert originals.state() == again and not plan(cluster, status=0)["steps"]
-    # New pods get other addresses, a pod that asks again its own.
+    # New pods get other addresses; a pod that repeats its request gets its own.
     agent = originals.kubelets.agent("n1")
     new = originals.nodes.pod("t", "n1", "new")
     status, answer = agent.add(new, "net1", defaultIPv4IPPool=["rail1"])
@@ -216,7 +216,7 @@ def test_with_the_controllers_of_kubernetes(cluster, managed):
 
 
 def killed_until_done(cluster, command, chance):
-    """SIGKILL some time after each run began its second step, until a run has one step or none; how many were killed."""
+    """Kills each run some time after it began its second step, until a run has at most one step; returns the number of kills."""
     for n in range(60):
         p = subprocess.Popen([clusters.BINARY, "migrate", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env={"KUBECONFIG": str(cluster.admin_config())}, preexec_fn=clusters.die_with_parent)

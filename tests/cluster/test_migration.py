@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kept addresses that follow their pod's name from node to node."""
+"""Retained addresses that follow their pod's name from node to node."""
 import time
 
 from agents import addresses, elapsed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SpiderMultusConfigs become NetworkAttachmentDefinitions: every case of nads.yaml by kubectl, and what people do to them."""
+"""NetworkAttachmentDefinitions of SpiderMultusConfigs: every case of nads.yaml, applied by kubectl, and changes by users."""
 import json
 import pathlib
 import subprocess
@@ -81,7 +81,7 @@ def controller(cluster, ns, closing, tmp_path):
 
 
 def test_nads_of_every_type_are_written(lab, controller):
-    """Each case under a name of its own, since some have the same one."""
+    """Each case gets another name, since some cases have the same one."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})

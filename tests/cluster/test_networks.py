@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All networks of a pod from a real API server: `multus` and `unirail-cni` in namespaces of their own, `unirail agent`
-between them and the cluster, Debian's bridge as the default network, eight macvlan rails."""
+"""All networks of a pod from a real API server: `multus` and `unirail-cni` in separate namespaces, `unirail agent` between them and the
+cluster, Debian's bridge as the default network, eight macvlan rails."""
 import concurrent.futures
 import contextlib
 import json
@@ -80,7 +80,7 @@ def agent(mine, nodes, pools, closing, tmp_path):
 
 
 class World:
-    """A node with its agent, and what is in the cluster for it."""
+    """A node with its agent, and its objects in the cluster."""
 
     def __init__(self, mine, nodes, team, lab, agent):
         self.mine, self.nodes, self.team, self.lab, self.agent = mine, nodes, team, lab, agent
@@ -491,7 +491,7 @@ exec unshare -m sh -c 'mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet &&
 
 
 def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab, kubelet_node):
-    """An attack: a tenant's annotation names the node's NIC, or another pod's VF."""
+    """Attack: a tenant's annotation names the node's NIC, or another pod's VF."""
     agent, folder = kubelet_node
     w = World(mine, nodes, team, lab, agent)
     w.nad(team, "any", {"type": "host-device", "capabilities": {"deviceID": True}})

@@ -52,7 +52,7 @@ def status(cluster, name):
 
 
 def text(records):
-    """As Go's json.Marshal has it."""
+    """As Go's json.Marshal prints it."""
     return json.dumps({ip: {"pod": f"{p['metadata']['namespace']}/{p['metadata']['name']}",
                             "podUid": p["metadata"]["uid"]} for ip, p in sorted(records.items())},
                       separators=(",", ":"))
@@ -153,7 +153,7 @@ def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent
     assert cluster.ok("GET", path)["metadata"]["finalizers"] == ["x.io/y"]
     assert cluster.ok("GET", path.replace("gone", "lives"))["metadata"]["finalizers"] == [FINALIZER, "x.io/y"]
     m = c.metrics()
-    assert m["spiderpool_ip_gc_counts_total"] == 1  # its record; the address in the endpoint is the same
+    assert m["spiderpool_ip_gc_counts_total"] == 1  # the record stays; the address in the endpoint is the same
     assert m["unirail_gc_finalizers_total"] == 1
     events = cluster.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=count-old")["items"]
     assert [e["message"] for e in events if e["reason"] == "AddressFreed"] == [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spiderpool's own CNI programs send, byte for byte (tests/hosts/spiderpool-client), and what they get."""
+"""The requests of Spiderpool's CNI programs, byte for byte (tests/hosts/spiderpool-client), and the answers to them."""
 import pathlib
 import socket
 

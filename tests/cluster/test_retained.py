@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that are kept for a pod's name, and when they are kept no more."""
+"""Addresses that are retained for a pod's name, and their release."""
 import pytest
 
 from agents import MERGE, SPIDER, Agent, Nodes, addresses

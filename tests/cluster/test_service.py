@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/ as it is, the webhooks reached as in a cluster: by their Service, whose name the certificate has to bear."""
+"""deploy/ unchanged, with webhooks reached as in a cluster: by their Service, whose name must be in the certificate."""
 import pytest
 
 import cluster as clusters

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of `unirail agent`, and what it needs to start."""
+"""Settings of `unirail agent`, and conditions for its start."""
 import signal
 import subprocess
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools made of a SpiderSubnet for applications, on a real API server: how they come, follow and go."""
+"""Pools created from a SpiderSubnet for applications, on a real API server: creation, changes and deletion."""
 import concurrent.futures
 import ipaddress
 import json
@@ -175,7 +175,7 @@ def test_deployment_gets_an_automatic_pool(place, controller):
     wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"])
     wait(lambda: "held" not in place.controlled("s4")[name])
     assert place.status("s4")["allocatedIPCount"] == 4
-    # Fewer than there are pods: the pool keeps its size, and reports it, until the pods are deleted.
+    # With fewer replicas than pods the pool keeps its size, and reports it, until the pods are deleted.
     place.scale("Deployment", "web", 1)
     wait(lambda: c.said("IPPool available free IPs are not enough"))
 
@@ -496,7 +496,7 @@ def test_pods_of_a_deployment(place, controller, pods):
         assert pods.agent.add(two)[0] == 200
         job = pool.submit(pods.agent.add, three)
         time.sleep(0.5)
-        assert not job.done()  # two addresses are two
+        assert not job.done()  # the pool has no more than two addresses
         began = time.monotonic()
         place.scale("Deployment", "web", 3)
         status, answer = job.result()

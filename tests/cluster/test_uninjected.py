@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that were created while no webhook answered: their rails are missing, and that is said."""
+"""Pods that were created while no webhook answered have no rails, and the controller reports them."""
 import time
 
 from cluster import wait
@@ -48,7 +48,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
 
 
 def test_ready_when_pods_are_sent(cluster, replica, ns):
-    """`kubectl rollout status` of the Deployment is how to wait: no replica is ready before the webhooks are registered."""
+    """`kubectl rollout status` of the Deployment waits long enough: no replica is ready before the webhooks are registered."""
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/unirail-controller"
     c = replica()
     seen, until = set(), time.monotonic() + 60

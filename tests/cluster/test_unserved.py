@@ -62,7 +62,7 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
 
 
 def test_changed_resource_is_decided_again(cluster, replica, ns):
-    """The annotation of the former resource goes with it, and one that a user wrote does not last."""
+    """The annotation of the former resource is removed, and so is one that a user wrote."""
     Nodes(cluster).node("n2")
     capacity = {"status": {"capacity": {"rdma/real": "8"}}}
     cluster.ok("PATCH", "/api/v1/nodes/n2/status", capacity, type=MERGE)

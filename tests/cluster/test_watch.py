@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collections kept in memory: through restarts, compaction, a set-back etcd, a dead server, rotated credentials."""
+"""Collections that watches keep in memory: after restarts, compaction, a restore of etcd, failure of the server, rotated credentials."""
 import shutil
 import signal
 import socket
@@ -68,7 +68,7 @@ def accepts_psk(record):
 
 
 class Tapped(clusters.Proxy):
-    """Says of each connection whether it resumed a session."""
+    """Records for each connection whether it resumed a session."""
 
     def __init__(self, to):
         self.resumed = []
@@ -83,7 +83,7 @@ class Tapped(clusters.Proxy):
 
 
 def test_session_is_resumed_at_the_api_server(cluster, ns, closing, tmp_path):
-    """After each broken connection, until the API server has other ticket keys: it makes them at its start."""
+    """After each broken connection, until the API server has other ticket keys, which it creates at its start."""
     tap = closing(Tapped(cluster.port))
     w = closing(clusters.Watch(cluster.through(tap, tmp_path / "tap.conf"), "cm", "-n", ns)).synced()
     assert tap.resumed == [False]
@@ -179,7 +179,7 @@ def test_unresponsive_server_ends_the_connection(cluster, ns, watch, proxy):
     """Connections stay open without any data: a ping detects it within 45 s."""
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
-    w.wait(("ADDED", "a"))  # the watch is answered: a request that is not has a limit of its own, and comes first
+    w.wait(("ADDED", "a"))  # wait for the watch's answer: a request without an answer has a separate, shorter timeout
     proxy.stalled = True
     cluster.config_map(ns, "b")
     clusters.wait(lambda: any("no data from the server for" in x for x in w.log), 70)

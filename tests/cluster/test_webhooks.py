@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission by the real API server: objects applied by kubectl, certificates that change, controllers that are gone."""
+"""Admission by the real API server: objects applied by kubectl, certificates that change, controllers that do not answer."""
 import base64
 import contextlib
 import json
@@ -486,7 +486,8 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
 
 
 def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
-    """It was the controller's and still has its label: the annotation names cert-manager as the owner, and only that one writes it."""
+    """The Secret was the controller's and still has its label, but an annotation names cert-manager as the owner, so only cert-manager
+    writes it."""
     c = registered(cluster, start(replica(), "--ca-settle", "0s").leads())
     path, leaf = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", cluster.pki.leaf("hook", "IP:127.0.0.1")
     coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
@@ -727,7 +728,7 @@ def test_the_certificate_is_renewed_under_load(cluster, replica, ns, closing):
 
 
 class Front(clusters.Proxy):
-    """To one of several, in turn."""
+    """Connects to one of several replicas, in turn."""
 
     def __init__(self, *targets):
         self.targets = list(targets)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads made by kubectl, their pods by the real kube-controller-manager: each gets its networks, pools follow."""
+"""Workloads created by kubectl, with pods of the real kube-controller-manager: each gets its networks, and pools follow their size."""
 import json
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes at a real API server: conflicts, preconditions, patches, too many at once, connections that break."""
+"""Writes to a real API server: conflicts, preconditions, patches, many concurrent ones, broken connections."""
 import json
 import re
 

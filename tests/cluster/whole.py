@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster as its users have it: API server, controllers, scheduler, kubelets, and deploy/ applied by kubectl."""
+"""A complete cluster: API server, controllers, scheduler, kubelets, and deploy/ applied by kubectl."""
 import os
 import subprocess
 
@@ -25,13 +25,13 @@ BRIDGE = """{"cniVersion": "1.0.0", "name": "k8s-pod-network", "plugins": [{"typ
 
 
 class Whole:
-    """Control plane and node n1 in one network namespace, Services' addresses on its loopback; each further node in one of its
-    own. Rails, and the network of the nodes' eth0, are bridges in one that stands for the fabric."""
+    """Control plane and node n1 share a network namespace with the Services' addresses on its loopback; each further node has a separate
+    one. Rails, and the network of the nodes' eth0, are bridges in a namespace that stands for the fabric."""
 
     ADDRESS = "10.200.0.11"
 
     def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False, rails=RAILS, nodes=1, settings="", host=None):
-        """files: {name: text} of the nodes' CNI configurations; with deploy=False nothing of unirail is there yet. settings: more
+        """files: {name: text} of the nodes' CNI configurations; with deploy=False unirail is not installed yet. settings: more
         lines of agent.conf. host: recording of a host, whose /sys the agents see."""
         self.files = files or {"50-bridge.conflist": BRIDGE,
                                "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}
@@ -66,7 +66,7 @@ class Whole:
             self.join(n)
 
     def join(self, n):
-        """Node n. Each has a range of its own for the cluster's own network."""
+        """Node n. Each node has a separate range for the cluster's own network."""
         net = None
         if n > 1:
             net = self.namespace().pid
@@ -85,7 +85,7 @@ class Whole:
         return one
 
     def namespace(self):
-        """A process in a network namespace of its own."""
+        """A process in a separate network namespace."""
         process = subprocess.Popen(["unshare", "--net", "sleep", "1000000"], preexec_fn=die_with_parent)
         self.sites.append(process)
         mine = os.readlink("/proc/thread-self/ns/net")
@@ -114,7 +114,7 @@ class Whole:
             self.inside(self.fabric.pid, "link", "set", port, "up", "master", bridge)
 
     def configure(self, name):
-        """The node's CNI configuration from now on: this file of configs/, beside the cluster's own network."""
+        """Sets the node's CNI configuration: this file of configs/, beside the cluster's own network."""
         self.node.run("sh", "-c", f"cat >/etc/{NET_D}.new && rm -f /etc/{NET_D}[01]* && mv /etc/{NET_D}.new /etc/{NET_D}{name}",
                       text=(CONFIGS / name).read_text())
 
@@ -156,7 +156,7 @@ class Whole:
         return r.stdout
 
     def apply(self, ns, *objects):
-        """Until it is taken: a webhook may not be known to the API server yet."""
+        """Retries until the object is accepted: the API server may not know a webhook yet."""
         text = yaml.safe_dump_all(objects)
         wait(lambda: self.kubectl("apply", "-n", ns, "-f", "-", text=text), 60, 0.5)
 
@@ -164,7 +164,7 @@ class Whole:
         return self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/pods?labelSelector={selector.replace('=', '%3D')}")["items"]
 
     def ready(self, ns, selector, n, seconds=120):
-        """The n pods that are ready, when there are; else why not."""
+        """The pods, when n are ready; otherwise the reason why they are not."""
         found = []
 
         def are():

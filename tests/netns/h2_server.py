@@ -14,7 +14,7 @@ END_STREAM, END_HEADERS, ACK = 1, 4, 1
 
 
 class Pki:
-    """A CA and certificates it has signed, by openssl."""
+    """A CA, and certificates that it signs, by openssl."""
 
     def __init__(self, folder, name="test-ca"):
         self.folder = folder
@@ -53,13 +53,13 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def field(name, value):
-    """A header as HPACK's "literal without indexing", nothing compressed."""
+    """A header as HPACK's "literal without indexing", without compression."""
     name, value = name.encode(), str(value).encode()
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
 def answer(status=200, body=b"{}", retry_after=None, end=True):
-    """The frames of a response, without their stream number."""
+    """The frames of a response; their stream number is filled in later."""
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
 
@@ -108,7 +108,7 @@ class Listener:
             threading.Thread(target=self.serve, args=(s,), daemon=True).start()
 
     def close(self):
-        """Waits for its thread: a thread that still waits in accept() could accept connections of another listener."""
+        """Joins the thread: if it still waited in accept(), it could accept connections of another listener."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.listener.close()

@@ -73,7 +73,7 @@ def decode_devices(message):
 
 
 def decode_allocation(message):
-    """One dict a container."""
+    """One dict per container."""
     def pairs(c, number):
         return {text(p, 1): text(p, 2) for p in all_of(c, number)}
 
@@ -93,7 +93,7 @@ def wait_for(condition, what, seconds=30):
 
 
 class Plugin:
-    """A client of one plugin's socket, as the kubelet has it."""
+    """A client of one plugin's socket, configured like the kubelet's."""
 
     def __init__(self, path, options=()):
         self.path = str(path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fabric, a node and pods in network namespaces, and a container runtime's view of CNI. Namespaces are named
-unirail-test-PID-...: those whose PID is not alive were left by an earlier run."""
+"""A fabric, a node and pods in network namespaces, and a container runtime's view of CNI. Namespaces are named unirail-test-PID-...; if no
+process has that PID, an earlier run left them."""
 import contextlib
 import ctypes
 import difflib
@@ -124,7 +124,7 @@ def small_disk(folder):
 
 @contextlib.contextmanager
 def filled(disk):
-    """Within the block the disk has neither bytes nor inodes left."""
+    """While the block runs, the disk has neither bytes nor inodes left."""
     made = []
     try:
         while True:
@@ -238,7 +238,7 @@ class Lab:
                 sysctl(ns, f"net/ipv6/conf/{where}/disable_ipv6", flag)
         ip_batch(self.fabric, fabric)
         ip_batch(self.node, node + ["route add default via 172.16.0.1"])
-        # The kernel adds an IPv6 address's own route a moment later.
+        # The kernel adds the route of an IPv6 address a moment after the address.
         if self.v6:
             wait_for(lambda: len(run(["ip", "-6", "route", "show", "table", "local", "root", "fd00:16::/32"], ns=self.node)
                                  .stdout.splitlines()) >= len(self.nics), "routes to the node's own addresses")
@@ -381,7 +381,7 @@ class Lab:
 
 
 def state(ns):
-    """The state of a namespace that CNI can change, in a form in which two states can be compared."""
+    """The state of a namespace that CNI can change, as text that can be compared."""
     names = {}
     links = ip_json(ns, "link", "show")
     for link in links:
@@ -411,7 +411,7 @@ def clean_link(k):
 
 
 def is_of_link_local(r):
-    """The kernel adds them when duplicate address detection is over, a second or two after the link is up; addresses() leaves
+    """The kernel adds them after duplicate address detection, a second or two after the link is up; addresses() leaves
     the address out, too."""
     return r.get("protocol") == "kernel" and r["dst"].startswith("fe80:")
 
@@ -505,7 +505,7 @@ def routes(ns, table, family="-4"):
 
 
 def ping(ns, dev, target, count=1):
-    # A namespace made a moment ago may still be resolving the neighbour: three tries.
+    # A new namespace may still be resolving the neighbour, so up to three attempts.
     for _ in range(3):
         p = run(["ping", "-n", "-c", str(count), "-W", "1", "-I", dev, target], ns=ns, check=False)
         if p.returncode == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multus' side of a pod: its delegates, executed with Debian's plugins, and the files that Multus stores of them."""
+"""Multus' part of a pod: its delegates, executed with Debian's plugins, and the files that Multus stores about them."""
 import base64
 import json
 
@@ -7,14 +7,13 @@ from lab import REFERENCE
 
 
 def generic(conf):
-    """What Conf and ConfList hold: the keys that all plugins have."""
+    """The content of Conf and ConfList: the keys that all plugins have."""
     return {**{k: conf[k] for k in ("cniVersion", "name", "type") if k in conf},
             "ipam": {"type": conf["ipam"]["type"]} if conf.get("ipam") else {}, "dns": {}}
 
 
 def delegate(conf, head=False, **requests):
-    """An element of the scratch file; requests are ifnameRequest, deviceID... 4.3.0 has one object
-    more than HEAD."""
+    """An element of the scratch file; requests are ifnameRequest, deviceID... Version 4.3.0 has one object more than HEAD."""
     is_list = "plugins" in conf
     lists = {k: conf[k] for k in ("cniVersion", "name") if is_list and k in conf}
     lists["plugins"] = [generic(p) for p in conf["plugins"]] if is_list else None
@@ -92,7 +91,7 @@ class Multus:
         return names
 
     def prev(self, pod, name, ifname, version):
-        """A cache file that is not there is none, one that cannot be read fails libcni's DEL."""
+        """libcni's DEL ignores a missing cache file and fails on one that cannot be read."""
         path = self.cached(pod, name, ifname)
         if version < "0.4.0" or not path.exists():
             return None

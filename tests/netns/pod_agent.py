@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's side of a pod's networks, on Python's HTTP server; addresses come from a real `unirail ipam serve`."""
+"""Stands for the agent: names a pod's networks, on Python's HTTP server; addresses come from a real `unirail ipam serve`."""
 import contextlib
 import http.server
 import json
@@ -12,7 +12,7 @@ from test_ipam_serve import Connection, Server
 
 
 class Addresses(Server):
-    """On a lab's own pools and store."""
+    """Uses the pools and the store of the lab."""
 
     def __init__(self, lab, path):
         self.tmp, self.path, self.log, self.process = lab.tmp, path, lab.tmp / "serve.log", None
@@ -49,7 +49,7 @@ class PodAgent:
                 self.send(*outer.serve(self.path, body))
 
             def send(self, status, text):
-                with contextlib.suppress(BrokenPipeError):  # a client that reports does not read the answer
+                with contextlib.suppress(BrokenPipeError):  # the client does not read the answer to a report
                     self.send_response(status)
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(text)))
@@ -74,7 +74,7 @@ class PodAgent:
         return status, json.dumps(answer).encode()
 
     def networks(self, *nets, **more):
-        """nets: (nad, ifname, config, and further keys). All are an administrator's unless a key says otherwise."""
+        """nets: (nad, ifname, config, and further keys). All are trusted (an administrator's) unless a key says otherwise."""
         self.answer = {"networks": [{"nad": nad, "name": nad.split("/")[1], **({"ifname": ifname} if ifname else {}),
                                      "config": config, "trusted": True, **(rest[0] if rest else {})}
                                     for nad, ifname, config, *rest in nets],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of test_side_by_side.py: configurations that both Debian's containernetworking-plugins 1.1.1 and unirail
-get. Error messages are compared literally, since people search for them; `differs` has each intentional difference and
-its reason. This file has the protocol and IPAM, side_by_side_links.py the links."""
+"""The table of test_side_by_side.py: configurations that are run with Debian's containernetworking-plugins 1.1.1 and with unirail. Error
+messages are compared literally, since people search for them; `differs` has each intentional difference and its reason. This file has the
+protocol and IPAM, side_by_side_links.py the links."""
 import dataclasses
 
 WORK_DIR, POD_DIR = "@dir@", "@pod@"  # replaced: a fresh folder, the pod's namespace
@@ -12,7 +12,7 @@ STORE = WORK_DIR + "/networks"
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """An error code that differs."""
+    """The reason for an error code that differs."""
     reference: int
     candidate: int
     reason: str
@@ -68,7 +68,7 @@ def add(name, steps, **kw):
     CASES.append(Case(name, steps, **kw))
 
 
-# --- how calls follow each other ---
+# --- sequences of calls ---
 
 
 def with_name(conf, version):
@@ -89,7 +89,7 @@ def chain(*plugins, version="1.0.0", env=None, verbs=("ADD", "CHECK", "DEL", "DE
 
 
 def refused(contains, *plugins, version="1.0.0", env=None, after=("DEL",), del_words=None):
-    """The last plugin's ADD fails, and what the runtime does then."""
+    """The last plugin's ADD fails; then the calls of the runtime."""
     steps = chain(*plugins, version=version, env=env, verbs=("ADD",))
     steps[-1] = dataclasses.replace(steps[-1], fails=True, contains=(contains,) if isinstance(contains, str) else contains)
     for verb in after:

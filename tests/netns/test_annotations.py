@@ -21,7 +21,7 @@ if os.environ["CNI_COMMAND"] == "ADD":
 
 POD = {"sandbox": "/run/netns/p"}
 
-# What plugins answer: (version, result).
+# Answers of plugins: (version, result).
 RESULTS = {
     "one interface": ("1.0.0", {
         "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", **POD}],
@@ -57,7 +57,7 @@ RESULTS = {
 }
 
 
-# --- Multus, as network-attachment-definition-client has it ---
+# --- Multus, according to network-attachment-definition-client ---
 
 def address(text):
     """Go's net.IP.String()."""
@@ -93,7 +93,7 @@ def annotation(entries):
     return "[" + ",".join(go(json.dumps(e, indent=4, ensure_ascii=False)) for e in entries) + "]"
 
 
-# --- the same pod, by ours ---
+# --- the same pod, by unirail ---
 
 
 @pytest.fixture

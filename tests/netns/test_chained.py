@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tuning, sbr and ifacer in the process of unirail-cni: the state that the chain of plugins leaves, its undo, and that
-no plugin is executed."""
+"""tuning, sbr and ifacer in the process of unirail-cni: they leave the state of the plugin chain, are undone, and no plugin is executed."""
 import os
 
 import pytest
@@ -40,7 +39,7 @@ def test_plugins_in_process_leave_the_state_of_the_chain(make_lab):
         lab.rail_pools()
         nets, pod, prev = full(lab), lab.pod(), {}
         if way == "chain":
-            # the all-in-one has what comes after the coordinators after all of them
+            # unirail-cni runs plugins after the coordinator only when all coordinators have run
             for n in nets:
                 at = [p["type"] for p in n["plugins"]].index("coordinator") + 1
                 n["head"], n["tail"] = n["plugins"][:at], n["plugins"][at:]
@@ -168,7 +167,7 @@ def with_ifacer(lab, **more):
 
 
 def test_ifacer_may_precede_the_first_plugin(lab):
-    """As Spiderpool's conflists have it. One interface and no VLAN: nothing is to be made."""
+    """As in Spiderpool's conflists. With one interface and no VLAN it creates nothing."""
     lab.rail_pools()
     c, pod = lab.rails(with_ifacer(lab, interfaces=["rail0"])), lab.pod()
     c["prevResult"] = lab.add(c, pod, ifname="eth0", CNI_PATH=NOWHERE)

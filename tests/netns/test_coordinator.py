@@ -19,7 +19,7 @@ def static(host, nic, v6=False, default=True):
 
 
 class Stack:
-    """A pod as its runtime fills it: NIC by NIC, each a chain macvlan, coordinator."""
+    """A pod to which the runtime adds NIC after NIC, each by a chain of macvlan and coordinator."""
 
     def __init__(self, lab, v6=False, host=20):
         self.lab, self.v6, self.host, self.pod, self.done = lab, v6, host, lab.pod(), []
@@ -173,7 +173,7 @@ def test_dual_stack_overlay_pod_gets_routes_of_both_families(make_lab):
 
 @pytest.mark.parametrize("mode", ["disabled", "disable"])
 def test_disabled_coordinator_changes_nothing(lab, mode):
-    """The original's own default value 'disabled' makes it fail."""
+    """The original fails with 'disabled', although this is its default value."""
     s = Stack(lab)
     chain = s.plugins(1, mode=mode)
     prev = lab.chain("ADD", chain[:1], s.pod)
@@ -191,7 +191,7 @@ def test_replies_leave_by_the_interface_of_the_request(lab):
     assert tables == {"unirail"}
     for word in ('"veth0"', "prerouting", "output", '"ct"', '"mark"'):
         assert word in text
-    # the effect: what comes in by veth0 is answered by veth0, whatever the main table says
+    # a request that arrives by veth0 is answered by veth0, whatever the main table says
     node_ip = "172.16.9.9"
     ip(lab.node, "addr", "add", f"{node_ip}/32", "dev", "lo")
     p = run(["ping", "-n", "-c", "1", "-W", "2", "-I", node_ip, "172.16.0.20"], ns=lab.node, check=False)
@@ -301,7 +301,7 @@ def test_veth_mtu_and_address_are_set(lab):
 
 
 def test_stale_neighbour_on_the_node_is_replaced(lab):
-    """An entry of a pod that had the address before would swallow every packet."""
+    """With the neighbour entry of a former pod of this address, every packet would be lost."""
     ip(lab.node, "link", "add", "old0", "type", "veth", "peer", "name", "old1")
     ip(lab.node, "link", "set", "old0", "up")
     ip(lab.node, "neigh", "add", "172.16.0.20", "lladdr", "0a:00:00:00:00:01", "dev", "old0", "nud",
@@ -373,7 +373,7 @@ def test_nic_without_address_is_refused(lab):
 
 
 def test_interface_name_in_use_on_the_node_is_refused(lab):
-    """The kernel does not stop at the message that fails: what follows it must not meet the other link."""
+    """The kernel continues after a message that fails: the following messages must not change the other link."""
     s = Stack(lab)
     ip(lab.node, "link", "add", s.pod.host_veth, "type", "veth", "peer", "name", "other")
     chain = s.plugins(0, mode="underlay")
@@ -398,7 +398,7 @@ def test_del_restores_the_state_of_the_node(lab):
 
 
 def test_node_rule_is_deleted_with_the_last_pod(lab):
-    """The original leaves `from all lookup 500` for ever."""
+    """The original never removes `from all lookup 500`."""
     first, second = Stack(lab), Stack(lab, host=21)
     for s in (first, second):
         s.add(0, "eth0", mode="underlay")

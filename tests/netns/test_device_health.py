@@ -83,7 +83,7 @@ def ns():
 
 @pytest.fixture(params=["veth", "macvlan"])
 def node(request, ns, tmp_path):
-    """The PF's netdev has a carrier as long as the link `cable` is up."""
+    """The PF's netdev has a carrier while the link `cable` is up."""
     if request.param == "veth":
         labs.ip(ns, "link", "add", PF, "type", "veth", "peer", "name", "cable")
     else:
@@ -131,7 +131,7 @@ def test_flapping_link_stays_unhealthy(node):
         hca = kubelet.plugin("rdma/hca")
         wait_for(lambda: health(hca) == {"Healthy"}, "healthy devices")
         for n in range(20):
-            if n == 6:  # by then it must be up for a minute
+            if n == 6:  # after that the link must be up for a minute
                 before = len(hca.lists)
             labs.ip(node.ns, "link", "set", "cable", "down")
             wait_for(lambda: health(hca) == {"Unhealthy"}, "unhealthy devices")

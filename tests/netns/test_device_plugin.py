@@ -42,7 +42,7 @@ class Node:
         new.rename(path / "config.json")
 
     def start(self, *options):
-        # In a namespace of its own: what other tests do to links would make it read the node in the middle of a change.
+        # Runs in a separate namespace: otherwise changes of links by other tests would make it read the node in the middle of a change.
         args = ["unshare", "-n", UNIRAIL, "device-plugin", "--root", str(self.root), "--plugins-dir", str(self.dir), "--registry-dir",
                 str(self.registry), *options]
         if (self.root / "etc/resources").exists():
@@ -249,7 +249,7 @@ def test_registry_refusal_is_logged(node, registered):
 
 
 def test_new_agent_takes_over_from_the_old_one(node):
-    """A rolling update: the new agent registers while the old one runs, and again when that ends."""
+    """A rolling update: the new agent registers while the old one runs, and again when the old one ends."""
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
         old = node.start()
@@ -382,8 +382,8 @@ VF_PARTS = ("net", "infiniband", "infiniband_verbs", "infiniband_mad", "infiniba
 
 @pytest.mark.parametrize("first", range(len(VF_PARTS)))
 def test_vf_returned_by_a_pod_has_its_rdma_nodes(vf_node, first):
-    """A recorded host sends no event when the VF returns from the pod: Allocate reads the VF again. Its parts return one after
-    the other: the node is read when the first ones are back."""
+    """A recorded host sends no event when the VF returns from the pod, so Allocate reads the VF again. Netdev and RDMA device return one
+    after the other; Allocate may read the node when only the first one is back."""
     node = vf_node
     path = (node.root / "sys/bus/pci/devices" / VF).resolve()
     here, away = [[base / n for n in VF_PARTS] for base in (path, node.tmp)]
@@ -507,7 +507,7 @@ def test_memlock_hook_sets_the_limit_of_the_containers_process():
             assert re.search(r"Max locked memory +1048576 +1048576 +bytes", limits)
         finally:
             container.kill()
-    # What cannot be raised does not keep a container from starting.
+    # If the limit cannot be raised, the container starts nevertheless.
     p = hook(state, "1048576")
     assert p.returncode == 0 and p.stderr.count("\n") == 1 and f"process {container.pid}: " in p.stderr
     for text in ("", "{", "[]", "{}", '{"pid": 0}', '{"pid": 1}', '{"pid": -4}', '{"pid": 1e99}', '{"pid": "7"}', "x" * (2 << 20)):

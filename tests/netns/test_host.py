@@ -70,7 +70,7 @@ class Host:
 
     def kernel(self):
         return {
-            # far1 says "linkdown" while ens1 is down
+            # routes of far1 have "linkdown" while ens1 is down
             **{" ".join(args): "\n".join(k for k in ip(self.ns, *args).splitlines() if "far1" not in k) for args in
                [("rule",), ("-6", "rule"), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all")]},
             "addr": [(k["ifname"], k["mtu"], "UP" in k["flags"], sorted((a["local"], a["prefixlen"]) for a in k["addr_info"]
@@ -102,7 +102,7 @@ def killed_everywhere(host, *args, env=None):
             p = host.call(*args, env=env, wrap=wrap)
             complete = p.returncode == 0
             if not complete and n % 3 == 0:
-                host.ok(*args, env=env)  # completes what the killed one began
+                host.ok(*args, env=env)  # completes the killed apply
                 assert host.call(*args, "--dry-run", env=env).returncode == 0
             host.ok("undo")
             assert host.state() == before, (call, n)
@@ -347,7 +347,7 @@ def test_manifest_prepares_a_host_with_its_capabilities_only(host):
     assert pod["hostNetwork"] and volumes["root"]["hostPath"]["path"] == "/" and args[:4] == ["host", "watch", "--root", mounts["root"]]
     assert mounts["root"] + args[5] == mounts["conf"] + "/host.conf" and args[4] == "--conf"
     conf = docs["ConfigMap"]["data"]["host.conf"]
-    # with the sections that are there as an example, and an interface of this host
+    # with the example sections of the manifest, and an interface of this host
     conf = conf.replace("; ", "").replace("rail0,rail1,rail2,rail3,rail4,rail5,rail6,rail7", "ens1,far1")
     host.put(args[5], conf)
     host.put("/etc/hostname", "node2\n")

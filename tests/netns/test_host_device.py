@@ -15,7 +15,7 @@ STATIC6 = {"type": "static", "addresses": [{"address": "fd00:16:1::20/64", "gate
 DUAL = {"type": "static", "addresses": STATIC4["addresses"] + STATIC6["addresses"],
         "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
 PCI = "0000:5e:00.1"
-GROUP = "1918986604"  # "rail" in ASCII: what is deleted together
+GROUP = "1918986604"  # "rail" in ASCII: the group of links that are deleted together
 
 
 def conf(ipam=None, version="1.0.0", device="rail0", **more):
@@ -148,7 +148,7 @@ def altnames(ns, nic):
 
 @pytest.mark.parametrize("ifname", ["net1", "nic-0"])
 def test_altname_in_use_in_the_pod_is_restored_by_del(lab, ifname):
-    """The original fails, and so would the kernel: EEXIST. The altname is restored by DEL; other altnames stay."""
+    """The original fails, because the kernel refuses the move (EEXIST). DEL restores the altname; other altnames stay."""
     pod = lab.pod()
     bare(lab)
     ip(pod.ns, "link", "add", "other", "type", "veth", "peer", "name", "x")
@@ -359,7 +359,7 @@ def test_del_leaves_links_of_the_node_alone(lab, alias, reason):
 
 
 def test_del_leaves_a_link_without_alias_alone(lab):
-    """After an ADD that failed because the name was taken. The original fails, for ever."""
+    """After an ADD that failed because the name was in use. The original's DEL fails each time."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
@@ -636,7 +636,7 @@ def test_pci_device_without_a_link_is_refused(lab, tree):
              contains=["failed to find host device", PCI], UNIRAIL_ROOT=str(tree(PCI, driver=None)))
 
 
-# --- in the all-in-one ---
+# --- in unirail-cni ---
 
 
 def rails(lab, coordinator=None, **more):

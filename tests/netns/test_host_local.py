@@ -109,7 +109,7 @@ def test_configuration_with_a_single_range(tmp_path, plugins):
     for c in ("c1", "c2", "c3"):
         x, y = (json.loads(s.call("ADD", c).stdout) for s in (a, b))
         for r in (x, y):
-            r.pop("code", None)  # exhausted is 11 here: a runtime may try again
+            r.pop("code", None)  # an exhausted range has code 11, so that a runtime may try again
         assert x == y
     assert a.files() == b.files()
 

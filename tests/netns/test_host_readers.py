@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of `unirail host addr` are read by the programs that own interfaces: Debian's netplan with systemd-networkd,
-NetworkManager and systemd-networkd bring the interface up from them, and `unirail host plan` finds nothing to do then:
-the state after a boot is the one of the apply. They run in a namespace, in a root of their own (tests/netns/readers)."""
+NetworkManager and systemd-networkd bring the interface up from them, and afterwards `unirail host plan` has no step: the state after a boot is the
+state after the apply. The programs run in a namespace, in a separate root (tests/netns/readers)."""
 import json
 import os
 import pathlib
@@ -32,7 +32,7 @@ NETWORKD = "exec chroot . /lib/systemd/systemd-networkd\n"
 READERS = {
     "netplan": "chroot . /usr/libexec/netplan/generate\n" + NETWORKD,
     "networkd": NETWORKD,
-    # Configures what there is and ends; it needs no D-Bus.
+    # Configures the existing interfaces and ends; it needs no D-Bus.
     "networkmanager": "exec chroot . /usr/sbin/NetworkManager --no-daemon --configure-and-quit=initrd\n",
 }
 
@@ -79,7 +79,7 @@ class Reader:
 
 
 def boot(host):
-    """The interface as the kernel makes it."""
+    """The interface as the kernel creates it."""
     for family in ("-4", "-6"):
         for rule in json.loads(ip(host.ns, family, "-j", "rule")):
             if rule["priority"] in (32764, 32765):
@@ -136,7 +136,7 @@ BOND = ["--bond-ports", "ens1,ens2", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gate
 # This kernel may have no bonding, so what the programs read is compared.
 READ_BACK = {
     "netplan": "chroot . /usr/libexec/netplan/generate\ncat run/systemd/network/*\n",
-    # Says what it does not understand, then that there is no bonding or that it has the bond.
+    # It logs what it does not understand, and then either that the kernel has no bonding or that it has configured the bond.
     "networkd": "cat etc/systemd/network/*\n" + NETWORKD,
     "networkmanager": "cat etc/NetworkManager/system-connections/*\n"
                       "exec chroot . /usr/sbin/NetworkManager --debug --configure-and-quit=initrd --log-level=INFO\n",

@@ -283,8 +283,7 @@ def test_silent_and_slow_clients_delay_no_other_client(server):
     for i in range(50):
         assert server.plan(f"c{i}")[0] == 200
     assert time.monotonic() - began < 5
-    # The oldest unfinished ones give way to those that ask; the others' time is up after ten seconds, however many
-    # bytes they send.
+    # The oldest incomplete requests give way to new ones; the others time out after ten seconds, however many bytes they send.
     for s in slow:
         s.settimeout(15)
     until = time.monotonic() + 9
@@ -373,7 +372,7 @@ def test_disconnected_clients_affect_no_other_client(server):
         for s in waiting:
             s.close()
         assert server.answers()
-    # Requests are answered in their order: those before this one are through.
+    # Requests are answered in their order, so the earlier ones are finished.
     assert server.plan("c1", "rail2")[0] == 200
     assert list(server.used()) == ["172.16.2.10"]
     # 40 answers of 6 kB to one that reads 1 kB of them.
@@ -410,7 +409,7 @@ def test_other_users_are_refused(server):
     assert server.answers()
 
 
-# --- many at a time, and side by side with processes that use the store directly ---
+# --- concurrent requests, and processes that use the store directly ---
 
 
 def all_different(answers):
@@ -597,7 +596,7 @@ def test_full_disk_fails_requests_without_allocation(server):
     assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
     assert "free space" in answer["message"]
     assert server.answers()
-    # Nothing of the failed ones is held.
+    # No address of the failed requests is allocated.
     assert server.ok("POST", "/v1/unirail/pods/check", {"containerID": f"c{i}"})["rails"] == []
     os.unlink(f"{inside}/filler")
     given.append(addresses(server.plan(f"c{i}", "rail3")[1]))

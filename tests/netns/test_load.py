@@ -20,7 +20,7 @@ def finish(procs):
 
 
 class Container:
-    """One of many that share a namespace: an IPAM plugin only looks whether it is there."""
+    """One of many pods that share a namespace: an IPAM plugin only checks whether the namespace exists."""
 
     def __init__(self, lab, i):
         if not hasattr(lab, "shared"):
@@ -135,7 +135,7 @@ def test_del_and_add_succeed_after_a_kill_anywhere_in_add(lab, tmp_path, call):
     lab.rail_pools(rest="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     before = state(lab.node)
-    first = lab.pod()  # for fdatasync: a journal that is there
+    first = lab.pod()  # for fdatasync: an existing journal
     lab.add(conf, first, ifname="eth0")
     lab.delete(conf, first, ifname="eth0")
     total = calls_of(lab, conf, call, tmp_path)

@@ -45,7 +45,7 @@ def test_results_equal_debians(make_lab, metas, v6):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_result_is_printed_in_every_cni_version(lab, metas, pod, version):
-    """The original prints 1.0.0's form whatever the version: an older runtime finds no address."""
+    """The original prints the format of 1.0.0 for every version, so an older runtime finds no address."""
     got = lab.add(conf("loopback", version), pod, plugins=metas)
     got.pop("dns", None)
     if version < "0.3.0":

@@ -215,7 +215,7 @@ def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
     assert [(d["Name"], d.get("ifnameRequest"), d.get("deviceID")) for d in scratch] == [
         ("kube-system/podnet", None, None), ("team/rail0", "net1", "0000:3b:02.1"), ("team/rail1", "net2", None)]
-    # the status is of what the network's plugins said, before the default route moved
+    # the status has the result of the network's plugins, before the default route moved
     names_told(agent, 1)
     assert [s.get("gateway") for s in json.loads(agent.told[0]["networkStatus"])][1:] == [["172.16.1.1"], ["172.16.2.1"]]
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
@@ -342,7 +342,7 @@ def test_refusal_of_the_agent_is_reported(lab, agent):
 
 @pytest.mark.parametrize("type, reference", [("host-device", "specify either"), ("sriov", "deviceID")])
 def test_add_without_an_allocated_device_names_the_resource(lab, agent, type, reference):
-    """The plugin knows that no deviceID came, the agent knows which resource the pod does not have."""
+    """The plugin knows that there is no deviceID, the agent knows which resource the pod lacks."""
     reason = "network 'team/vf': the pod has no device of resource 'x/other' left: its containers have x/vf"
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/vf", "net1", {"cniVersion": "1.0.0", "name": "vf", "type": type}),
                    warnings=["network 'team/rail0': something else", reason])
@@ -484,7 +484,7 @@ def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
         p.kill()
         p.communicate()
         left += pod.id in notes(lab) and len(link_names(pod.ns)) > 1
-        # what it executed may still be at work for a moment, as after a crash of the node's runtime
+        # programs that it executed may still run for a moment, as after a crash of the node's runtime
         wait_for(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "plugins that the killed one had called")
         lab.delete(c, pod, ifname="eth0")
         gone(lab, pod)

@@ -235,7 +235,7 @@ def test_add_succeeds_on_a_full_disk_without_a_record(lab, agent, tmp_path):
 
 
 def test_gc_retains_records_of_pods_added_meanwhile(lab, agent, recorder):  # noqa: F811
-    """Its ADD may have found the record, and so did not write one."""
+    """The ADD may have found the record, and so may not have written one."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))

@@ -16,7 +16,7 @@ import pytest
 UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
 
 
-# --- protobuf, by hand: what the kubelet sends, with the fields that we skip ---
+# --- protobuf, by hand: the kubelet's messages, with fields that unirail skips ---
 
 def varint(n):
     out = b""
@@ -121,7 +121,7 @@ def path(tmp_path):
 
 
 def test_devices_of_pods_are_listed(path):
-    # The kubelet sends one entry a device; node 0 is an empty message.
+    # The kubelet sends one entry per device; NUMA node 0 is an empty message.
     answer = (pod("train", "worker-0",
                   container("main", devices("rdma/hca_shared", ["3"], 0), devices("nvidia.com/gpu", ["GPU-1"], 1),
                             devices("rdma/hca_shared", ["7"], 0, 1)),
@@ -206,7 +206,7 @@ def test_response_that_is_not_protobuf_is_refused(path):
 def test_hanging_server_times_out(path):
     stop = threading.Event()
     with kubelet(path, lambda context: stop.wait(30) and b""):
-        # grpc's server ends the call at the deadline that we told it, at the same moment as we do.
+        # grpc's server ends the call at the client's deadline, at the same moment as the client.
         text = fails(path, args=("--timeout", "300ms"))
         stop.set()
     assert "no answer from" in text and "within 300 ms" in text or "DEADLINE_EXCEEDED" in text

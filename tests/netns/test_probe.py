@@ -177,7 +177,7 @@ def test_only_own_addresses_are_announced(make_lab, sniff, detect):
 
 
 def test_detection_runs_on_all_rails_at_once(make_lab):
-    """Eight silent gateways cost one limit, not eight; each is named."""
+    """Eight silent gateways cause one timeout, not eight, and the error names each."""
     lab = make_lab(rails=4)
     lab.rail_pools()
     for i, nic in enumerate(lab.nics):
@@ -207,7 +207,7 @@ def test_missing_carrier_is_reported_for_its_rail(lab):
 
 
 def test_detection_waits_for_a_late_carrier(lab):
-    """A link may take longer to come up than both tests may."""
+    """A link may take longer to come up than the time limits of both probes."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
     pod = lab.pod()

@@ -59,7 +59,7 @@ def test_all_versions_are_supported(plugins, plugin):
 
 
 def test_version_does_not_read_stdin(plugins):
-    """A runtime may leave stdin open: the answer must come all the same."""
+    """A runtime may leave stdin open: the plugin must answer without reading it."""
     p = subprocess.Popen([str(plugins / "static")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                          env={**ENV, "CNI_COMMAND": "VERSION"})
     try:

@@ -13,7 +13,7 @@ from lab import BINARY
 ROOT = pathlib.Path(__file__).parents[2]
 WRONG = {"STRING": {"x": 1}, "BOOL": "x", "NUMBER": "x", "STRINGS": 7, "OBJECT": 7, "OBJECTS": 7, "ADDRESS": 7,
          "SUBNET": 7, "MAC": 7}
-# What a netconf needs before a key is read, and the keys that hold lists of objects.
+# The minimal netconf with which a plugin reads further keys, and the keys that have lists of objects.
 BASE = {"unirail-cni": {"networks": [{"name": "a", "type": "macvlan"}]}, "ifacer": {"interfaces": ["eth0"]},
         "spiderpool": {"ipam": {}}, "whereabouts": {"ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}}
 LISTS = {"networks": 1, "policyRoutes": 1, "ipam.ranges": 2, "ipam.ipRanges": 1, "ipam.addresses": 1}
@@ -133,7 +133,7 @@ def test_paths_named_by_the_source_page_exist():
 
 
 def test_each_module_is_on_the_page_of_its_directory():
-    """A page names each source file of its directory, and no module that is not there."""
+    """A page names each source file of its directory, and no module that does not exist."""
     for page in (ROOT / "src").rglob("README.md"):
         here, lines = page.parent, page.read_text()
         for source in here.glob("*.c"):

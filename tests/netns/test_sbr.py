@@ -89,7 +89,7 @@ def test_addresses_of_other_interfaces_get_no_rules(lab, metas):
 
 
 def test_no_address_of_the_interface_changes_nothing(lab, metas):
-    """The original takes all routes away when every address is another interface's."""
+    """The original removes all routes if every address belongs to another interface."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
     before = pod.state()
@@ -135,7 +135,7 @@ def test_failed_add_reverts_all_changes(lab, metas):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
 def test_del_without_a_namespace_succeeds(lab, metas, netns):
-    """The original fails, and makes an empty file where the namespace was."""
+    """The original fails, and creates an empty file at the namespace's path."""
     pod = lab.pod()
     lab.delete(conf("sbr"), pod, plugins=metas, netns=netns)
     assert not os.path.exists("/run/netns/unirail-not-there")

@@ -38,7 +38,7 @@ def sides(candidate):
 
 
 class World:
-    """A node with rail0 (its other end is sw0) and a pod; nothing else."""
+    """Only a node with rail0 (its other end is sw0), and a pod."""
 
     def __init__(self, case, tmp):
         self.case, self.tmp = case, tmp
@@ -160,7 +160,7 @@ def walk(case, side, plugins, tmp):
             if step.verb == "DEL" and not any(k.startswith("added.") for k in seen):
                 seen.update(world.snapshot("added"))
             p = world.call(step, plugins, prev)
-            # a world's random MACs differ, so do the results of two calls in one world
+            # random MACs differ between setups, and between two calls in one setup
             out = p.stdout.replace(str(plugins), "CNI_PATH")
             out = as_current(out) if side == "reference" else out
             seen.update(answer(f"{i}.{step.verb}", step, p, out))

@@ -63,7 +63,7 @@ def test_wildcards_select_pools_in_order(lab):
 
 
 def test_pool_is_selected_by_the_masters_subnet(make_lab):
-    """Solution 2 of the original's manual: a pool a node and rail, chosen by the master's subnet."""
+    """Solution 2 of the original's manual: one pool per node and rail, selected by the master's subnet."""
     lab = make_lab(exclusive=True)
     text = ""
     for i, nic in enumerate(lab.nics):
@@ -325,7 +325,7 @@ def test_full_disk_fails_add_without_damage(lab, tmp_path):
                     break
         pod = lab.pod()
         before = pod.state()
-        # the journal's last page may still have room: until it has not
+        # the last page of the journal may still have space: repeat until it is full
         for i in range(200):
             c = lab.cni("ADD", conf, pod, plugin="spiderpool", ifname=f"x{i}")
             if c.status:

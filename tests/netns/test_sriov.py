@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sriov without virtual functions: invalid input, and the way of a netdev into the pod and back. A recorded /sys makes
-a veth end a VF of a PF bound to vfio: attributes cannot be set, so only the move is tested. tests/vm has the rest."""
+"""sriov without virtual functions: invalid input, and the move of a netdev into the pod and back. In a recorded /sys a veth end is a VF of
+a PF bound to vfio: attributes cannot be set, so only the move is tested. tests/vm has the rest."""
 import json
 import os
 import signal
@@ -208,7 +208,7 @@ def rails(*vfs, **more):
 
 def test_two_vfs_are_attached_in_one_process(lab, root, at):
     pod, before = lab.pod(), [shape(lab), shape(lab, "rail1")]
-    # the first has the second one's name for an alternative one
+    # the first VF has the name of the second as an alternative name
     ip(lab.node, "link", "property", "add", "dev", "rail1", "altname", "net1")
     lab.add(rails(VF, OTHER), pod, **at)
     assert link_names(pod.ns) == ["lo", "net1", "net2"]
@@ -240,7 +240,7 @@ def test_next_pod_gets_the_vf_after_a_killed_add(lab, root, at):
     """The pod was deleted without a DEL: its VF is restored before the next pod gets it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(mtu=1400), pod, **at)
-    # a veth end would die with its namespace
+    # the kernel would delete a veth end with its namespace
     ip(pod.ns, "link", "set", "net1", "netns", lab.node)
     ns_del(pod.ns)
     wait_for(lambda: not os.path.exists(pod.netns), "the namespace to go")

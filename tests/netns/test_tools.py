@@ -51,11 +51,11 @@ def test_demo_of_64_rails_fits_80_columns():
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
 def test_demo_whose_reader_ends_leaves_nothing(tmp_path, reader):
-    """The namespaces go in any case; the exit status is that of a program that SIGPIPE ended."""
+    """The namespaces are removed in any case; the exit status is that of a program that SIGPIPE ended."""
     before = traces()
     script = f"{BINARY} demo -n 1 2>{tmp_path}/err | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}"
     p = run(["bash", "-c", script])
-    # More than a pipe holds is not written: a reader that reads a line may have ended after the demo.
+    # The output fits into the pipe, so a reader that reads one line may end after the demo.
     assert p.stdout in (["141\n"] if reader == "true" else ["141\n", "0\n"])
     assert (tmp_path / "err").read_text() == "" and p.stderr == ""
     assert traces() == before
@@ -108,7 +108,7 @@ def test_kept_demo_is_removed_by_clean():
 @pytest.mark.parametrize("delay", ["start", "attached"])
 def test_interrupted_demo_leaves_nothing(sig, delay):
     before = traces()
-    # Tests that run in the background have SIGINT ignored, and an early signal would be lost.
+    # Tests that run in the background ignore SIGINT, and an early signal would be lost.
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          preexec_fn=lambda: signal.signal(sig, signal.SIG_DFL) if sig != signal.SIGKILL else None)
     spaces = set()
@@ -326,7 +326,7 @@ def test_pool_records_as_json(two):
 
 def test_address_is_released_after_confirmation(two):
     p = two.pool("release", "172.16.1.10", check=False)
-    assert "172.16.1.10" in two.used() and "--yes" in p.stderr  # only said what it would do
+    assert "172.16.1.10" in two.used() and "--yes" in p.stderr  # it only printed what it would do
     assert two.pool("release", "--yes", "172.16.1.10").returncode == 0
     assert "172.16.1.10" not in two.used()
     p = two.pool("release", "--yes", "172.16.1.99", check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree as seen by a person who builds it for the first time: libraries, packages, the last lines of `make test`."""
+"""The first build from the source tree: libraries, packages, the last lines of `make test`."""
 import os
 import shutil
 import signal
@@ -89,7 +89,7 @@ def test_make_test_counts_a_part_that_ran_nothing_as_failed(tmp_path):
 
 
 def test_build_context_of_the_image_has_only_the_binary():
-    """Docker's rules: the last pattern that fits decides, `!` takes back in."""
+    """Docker's rules: the last matching pattern decides, and `!` includes a file again."""
     lines = [k for k in (TOP / ".dockerignore").read_text().splitlines() if k and not k.startswith("#")]
     copied = [k.split()[1] for k in (TOP / "images/Dockerfile").read_text().splitlines() if k.startswith("COPY")]
     assert lines[0] == "*" and all("!" + name in lines for name in copied)

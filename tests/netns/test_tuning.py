@@ -133,7 +133,7 @@ def test_files_are_compatible_in_both_directions(t, makes, deletes):
 
 
 def test_queue_length_is_set_and_restored(t):
-    """Debian's is older than the key; its current form is in the file."""
+    """Debian's plugin is older than the key; the file has the format of the current original."""
     t.ok("ADD", txQLen=77)
     assert t.link()["txqlen"] == 77 and t.files() == {"net1.json": '{\n "txQLen": 1000\n}'}
     t.ok("CHECK", txQLen=77)
@@ -151,7 +151,7 @@ def test_interface_name_may_contain_dots(t):
 
 
 def test_only_the_pods_interface_gets_the_mac(t):
-    """The original writes it to the host's of the same name, too."""
+    """The original also sets it on the host's interface of the same name."""
     before = prev(t.pod, IPS, mac=OLD)
     before["interfaces"].append({"name": "net1", "mac": "0a:58:00:00:00:99"})
     got = t.lab.add(conf("tuning", dataDir=str(t.data), mac=MAC, prevResult=before), t.pod,
@@ -213,7 +213,7 @@ def test_failing_second_tuning_retains_the_first_file(t):
 
 
 def test_del_without_the_link_removes_its_file(t):
-    """The original's file stays for ever."""
+    """The original never removes its file."""
     t.ok("ADD", mtu=1400)
     ip(t.pod.ns, "link", "del", "net1")
     t.ok("DEL")
@@ -352,7 +352,7 @@ def allow(t, tmp_path):
     ("  net.ipv4.ip_forward  ", True), ("ip_forwar{2}d", False), ("NET", False),
 ])
 def test_sysctls_must_match_the_allowlist(t, allow, text, ok):
-    """As the original's current form answers; Debian's is older than the list."""
+    """The answer is that of the current original; Debian's plugin is older than the allowlist."""
     c = t.call("ADD", by=allow(text), sysctl={"net.ipv4.ip_forward": "1"})
     assert (c.status == 0) == ok, c
     if not ok:

@@ -126,7 +126,7 @@ def test_all_rails_get_addresses_in_one_process(lab):
     assert len(held(lab)) == 6
     lab.delete(c, pods[0], ifname="eth0")
     assert {a for _, a in held(lab)} == {f"172.16.{k}.11/24" for k in range(3)}
-    # The runtime lost this one; it knows one attachment a pod, the plugin three.
+    # The runtime lost this pod. It knows one attachment per pod, the plugin three.
     lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pods[1].id, "ifname": "eth0"}]}, pods[1])
     assert len(held(lab)) == 3
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pods[1])
@@ -217,7 +217,7 @@ def test_gc_after_a_restart_of_the_node(lab):
     valid = [{"containerID": pods[i].id, "ifname": "net1"} for i in (1, 3)]
     lab.ok("GC", {**conf(lab, ipam), "cni.dev/valid-attachments": valid}, pods[0], plugin="whereabouts")
     assert set(held(lab).values()) == {pods[1].id, pods[3].id}
-    # In one process with macvlan too; DEL of what is gone, without a namespace, is fine.
+    # Also in one process with macvlan; a second DEL, without a namespace, succeeds.
     assert lab.cni("GC", {**conf(lab, ipam), "cni.dev/valid-attachments": valid[:1]}, pods[0]).status == 0
     assert set(held(lab).values()) == {pods[1].id}
     lab.delete(conf(lab, ipam), pods[1], netns="")
@@ -242,10 +242,10 @@ CALLS = ["openat", "flock", "pwrite64", "write", "fdatasync", "fsync", "renameat
 
 @pytest.mark.parametrize("call", CALLS)
 def test_kill_anywhere_loses_and_duplicates_no_address(lab, tmp_path, call):
-    """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: never two pods with
-    one address, and nothing is lost after the runtime's DEL."""
+    """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: no address is ever used by two pods, and none is lost after
+    the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
-    moments, fresh = 0, call in ("mkdirat", "fsync", "renameat", "write")  # which make a journal
+    moments, fresh = 0, call in ("mkdirat", "fsync", "renameat", "write")  # these create a journal
     first = Caller("first")
     got(alone(lab, "ADD", ipam, first))
     assert alone(lab, "DEL", ipam, first).status == 0
@@ -271,7 +271,7 @@ def test_kill_anywhere_loses_and_duplicates_no_address(lab, tmp_path, call):
 
 
 def test_del_after_a_killed_add_releases_its_addresses(lab, tmp_path):
-    """The runtime's answer to an ADD that died is DEL, and nothing else."""
+    """After an ADD that was killed, the runtime calls DEL and nothing else."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
     got(alone(lab, "ADD", ipam, Caller("first")))
     before = held(lab)
@@ -283,7 +283,7 @@ def test_del_after_a_killed_add_releases_its_addresses(lab, tmp_path):
 
 
 def test_failing_store_is_reported(lab):
-    """The original answers DEL with success whatever went wrong, and loses the address."""
+    """The original's DEL succeeds after any failure, and loses the address."""
     ipam = wb(lab)
     pod = Caller("p")
     got(alone(lab, "ADD", ipam, pod))
