@@ -295,6 +295,10 @@ static int mend(const struct doctor_opts *o, const struct host_facts *f, const s
 	int r;
 
 	host_conf_init(&conf);
+	if (!l->n) {
+		printf("no check has a finding: nothing to fix\n");
+		return 0;
+	}
 	r = host_dropin_read(&conf, f->root, HOST_CONF, false, e);
 	if (r < 0)
 		return r;

@@ -493,7 +493,8 @@ static int operand(struct host_conf *c, const struct host_kind *k, struct host_w
 	}
 	if (k->keys && (k->keys->type == OPT_CHOICE || k->keys->type == OPT_STR))
 		return put(k->keys, w, own(c, xstrdup(word)), e);
-	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not expected", word);
+	return err_kind(e, ERR_CONF, -EINVAL, "unexpected operand '%s': '%s' takes none", word,
+			k->name);
 }
 
 /* 1: *w is now the section of the file that the key host_kind.plan names; 0: the key has no

@@ -5,6 +5,7 @@ counts as the running host."""
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -272,6 +273,108 @@ def test_missing_program_is_one_line_and_changes_nothing(host, tmp_path, contain
     p = host.call("apply")
     assert p.returncode == 3 and TO_ADD in host.rules(), (p.stdout, p.stderr)
     assert "modprobe is not on this host" in p.stderr and "install mstflint" in p.stderr, p.stderr
+
+
+# A card whose default, running and stored type are files; `set` is logged.
+MLXCONFIG = """#!/bin/sh
+[ "$1" != -e ] || shift
+dir=/firmware/$2
+[ -d "$dir" ] || { echo "-E- Failed to open device $2"; exit 1; }
+if [ "$3" = q ]; then
+    echo "Configurations:    Default    Current    Next Boot"
+    for port in P1 P2; do
+        [ ! -e "$dir/$port" ] || echo "*  LINK_TYPE_$port    IB(1)    $(cat "$dir/$port.running")    $(cat "$dir/$port")"
+    done
+    exit 0
+fi
+port=${5#LINK_TYPE_} port=${port%=*}
+case ${5#*=} in
+1 | IB) type='IB(1)' ;;
+2 | ETH) type='ETH(2)' ;;
+*) exit 1 ;;
+esac
+echo "$2 $port $type" >>/firmware/sets
+echo "$type" >"$dir/$port"
+"""
+
+# What setNicRdmaMode.sh does with its list of PFs: `mlxconfig q`, and `mlxconfig set` of each port with another type.
+SCRIPT = """set -e
+for dev in $devices; do
+    for port in P1 P2; do
+        now=$(mlxconfig -d "$dev" q | sed -n "s/.*LINK_TYPE_$port.* //p")
+        case $now in '' | "$type"*) continue ;; esac
+        mlxconfig -d "$dev" -y set "LINK_TYPE_$port=$type"
+    done
+done
+"""
+
+
+class Cards:
+    """The host's root with a recorded host's /sys, the programs of this system and an mlxconfig."""
+
+    def __init__(self, host, tmp_path):
+        self.host = host
+        run([BINARY, "doctor", "--root", HOSTS / "hw_eight_ofed.tree", "--unpack", tmp_path / "recorded"])
+        (tmp_path / "recorded/sys").rename(host.root / "sys")
+        for name in ("usr", "dev"):
+            (host.root / name).mkdir()
+        for name in ("bin", "lib", "lib64"):
+            (host.root / name).symlink_to(f"usr/{name}")
+        host.put("/sbin/mlxconfig", MLXCONFIG)
+        (host.root / "sbin/mlxconfig").chmod(0o755)
+        devices = sorted((host.root / "sys/bus/pci/devices").iterdir())
+        self.all = [d.name for d in devices if (d / "vendor").read_text() == "0x15b3\n" and (d / "class").read_text().startswith("0x02")
+                    and not (d / "physfn").exists()]
+        self.mounts = ["unshare", "-m", "sh", "-c", f'mount --bind /usr {host.root}/usr && mount --bind /dev {host.root}/dev && exec "$@"', "sh"]
+
+    def fill(self, types):
+        """Stored types by card; a card without a type has no LINK_TYPE, as a ConnectX-6 Lx."""
+        shutil.rmtree(self.host.root / "firmware", ignore_errors=True)
+        for bdf in self.all:
+            self.host.put(f"/firmware/{bdf}/id", "")
+            for port, t in zip(("P1", "P2"), types.get(bdf, ())):
+                self.host.put(f"/firmware/{bdf}/{port}", t + "\n")
+                self.host.put(f"/firmware/{bdf}/{port}.running", t + "\n")
+
+    def stored(self):
+        return {str(f.relative_to(self.host.root)): f.read_text() for f in (self.host.root / "firmware").rglob("P?")}
+
+    def sets(self):
+        log = self.host.root / "firmware/sets"
+        return sorted(log.read_text().splitlines()) if log.exists() else []
+
+    def script(self, devices, mode):
+        run([*self.mounts, "chroot", self.host.root, "sh", "-c", SCRIPT],
+            env={"PATH": "/sbin:/usr/bin:/bin", "devices": " ".join(devices), "type": "IB" if mode == "infiniband" else "ETH"})
+
+
+@pytest.mark.parametrize("env", [{"RDMA_MODE": "infiniband"}, {"RDMA_MODE": "roce"},
+                                 {"GPU_RDMA_MODE": "infiniband", "OTHER_RDMA_MODE": "roce"}], ids=["infiniband", "roce", "by GPU"])
+def test_link_type_sets_the_firmware_like_the_script(host, tmp_path, env):
+    cards = Cards(host, tmp_path)
+    assert len(cards.all) >= 8
+    rows = json.loads(host.ok("link-type", "q", "-o", "json", wrap=cards.mounts))
+    gpu = sorted({r["subject"] for r in rows if r["property"] == "link-type" and ", gpu" in r["value"]})
+    assert gpu and set(gpu) < set(cards.all)
+    types = {bdf: [("IB(1)", "ETH(2)")[i % 2]] for i, bdf in enumerate(cards.all)}
+    types[cards.all[0]] = ["IB(1)", "ETH(2)"]  # two ports
+    del types[cards.all[1]]
+    cards.fill(types)
+    if "RDMA_MODE" in env:
+        cards.script(cards.all, env["RDMA_MODE"])
+    else:
+        cards.script(gpu, env["GPU_RDMA_MODE"])
+        cards.script([d for d in cards.all if d not in gpu], env["OTHER_RDMA_MODE"])
+    theirs = cards.stored(), cards.sets()
+    assert theirs[1]
+    cards.fill(types)
+    first = cards.stored()
+    host.ok("link-type", env=env, wrap=cards.mounts)
+    assert (cards.stored(), cards.sets()) == theirs
+    p = host.call("link-type", env=env, wrap=cards.mounts)
+    assert (p.returncode, cards.sets()) == (0, theirs[1]), p.stderr  # a second run sets nothing
+    host.ok("undo", wrap=cards.mounts)
+    assert cards.stored() == first
 
 
 def test_address_that_no_program_keeps_is_noted(host):

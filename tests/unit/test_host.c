@@ -302,6 +302,8 @@ static void test_configuration_errors_name_their_line(void **state)
 	bad_conf("[sysctl]\na.b = 1\na.b = 2\n", "host.conf:3: key 'a.b' is already on line 2");
 	bad_conf("[interface ens1]\nipv4-ip = 10.0.0.1/24\nipv4-gateway = 10.0.1.1\n",
 		 "host.conf:1: interface ens1: ipv4-gateway 10.0.1.1 is outside 10.0.0.1/24");
+	bad_conf("[interface ens1]\nipv4-ip = 10.0.0.1/24\nipv4-gateway = 10.0.0.2\ntable = 254\n",
+		 "host.conf:1: interface ens1: table is 254, and the kernel's own tables are");
 }
 
 /* --- configs/host.conf --- */

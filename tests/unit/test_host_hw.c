@@ -298,6 +298,11 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 	refuses(&h, "qos", "cnp-priority=5", "are both 5");
 	refuses(&h, "qos", "dscp=26", "dscp is 26, expected 40 to 47");
 	refuses(&h, "qos", "storage-priority=6", "storage-priority and storage-cnp-priority");
+	refuses(&h, "qos", "storage-dscp=24", "storage-dscp without storage-priority");
+	refuses(&h, "qos", "storage-cnp-priority=6",
+		"storage-cnp-priority without storage-priority");
+	refuses_both(&h, "qos", "priority=4", "storage-cnp-dscp=48",
+		     "storage-cnp-dscp without storage-priority");
 	refuses(&h, "qos", "ets=50,50", "expected 8 numbers");
 	refuses(&h, "qos", "ets=50,40,0,0,0,0,0,0", "adds up to 90");
 	refuses(&h, "qos", "priority-buffer=0,0,0,0,0,9,0,0", "at most 7");

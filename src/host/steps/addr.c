@@ -156,6 +156,12 @@ static int parse(const struct host_addr_want *w, struct host_addr_plan *a, struc
 		r = err_kind(
 			e, ERR_CONF, -EINVAL,
 			"policy-route needs ipv4-ip with ipv4-gateway, or ipv6-ip with ipv6-gateway");
+	if (r >= 0 && w->table >= TABLE_MAIN - 1 && w->table <= TABLE_LOCAL)
+		r = err_kind(
+			e, ERR_CONF, -EINVAL,
+			"table is %lld, and the kernel's own tables are 253 (default), 254 (main) "
+			"and 255 (local); choose another, or 0 for the first free one from %d on",
+			(long long)w->table, HOST_TABLE_FIRST);
 	if (r >= 0 && w->mtu && w->mtu < MTU_MIN)
 		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, wants 0 or %d to %d",
 			     (long long)w->mtu, MTU_MIN, MTU_MAX);

@@ -163,8 +163,9 @@ static int not_there(const struct host_nic *nics, size_t n, const char *key, str
 			names[k++] = nics[i].rdma;
 	}
 	near = opt_suggest(word, names, k);
-	return err_kind(e, ERR_CONF, -ENODEV, "%s: this host has no RDMA NIC '%s'%s%s%s", key, word,
-			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return err_kind(e, ERR_CONF, -ENODEV, "%s%sthis host has no RDMA NIC '%s'%s%s%s", key,
+			*key ? ": " : "", word, near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
 }
 
 int host_nics_check_list(const struct host_nic *nics, size_t n, const char *key, const char *list,

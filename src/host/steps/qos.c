@@ -179,6 +179,22 @@ static int check_ets(const struct qos_want *w, struct err *e)
 	return r;
 }
 
+/* Only storage-priority gives storage NICs settings of their own: without it the others have no effect. */
+static int check_storage(const struct qos_want *w, struct err *e)
+{
+	const char *key = w->storage_cnp_priority != PRIO_NONE	? "storage-cnp-priority"
+			  : w->storage_dscp != DSCP_DEFAULT	? "storage-dscp"
+			  : w->storage_cnp_dscp != DSCP_DEFAULT ? "storage-cnp-dscp"
+								: NULL;
+
+	if (has_storage(w) || !key)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"%s without storage-priority has no effect; set storage-priority "
+			"(STORAGE_RDMA_PRIORITY) or remove %s",
+			key, key);
+}
+
 static int check(void *want, struct err *e)
 {
 	const struct qos_want *w = want;
@@ -186,6 +202,8 @@ static int check(void *want, struct err *e)
 	struct host_nic gpu = {.gpu = true}, other = {.gpu = false};
 	int r = check_class("", class_for(w, &gpu), e);
 
+	if (r == 0)
+		r = check_storage(w, e);
 	if (r == 0 && has_storage(w))
 		r = check_class("storage-", class_for(w, &other), e);
 	if (r == 0)

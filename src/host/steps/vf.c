@@ -785,7 +785,7 @@ static int decide_one(const struct vf_found *f, const struct host_wants *all, si
 	if (r < 0 || n)
 		return r;
 	if (!has_selector(w) && w->head.name)
-		r = check_names(f, "vf", w->head.name, e);
+		r = check_names(f, "", w->head.name, e);
 	if (r == 0)
 		r = check_names(f, "pf-names", w->pf_names, e);
 	return r < 0 ? r
