@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "spec/pool_annotation.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +10,37 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/option.h"
-#include "spec/internal.h"
 #include "spec/subnet_annotation.h"
+#include "wire/json/json.h"
 
-/* Selects the annotation or default that determines the pools of a pod's interfaces. */
+#define ANNOTATION_IPPOOLS  "ipam.spidernet.io/ippools"
+#define ANNOTATION_IPPOOL   "ipam.spidernet.io/ippool"
+#define ANNOTATION_SUBNETS  "ipam.spidernet.io/subnets"
+#define ANNOTATION_SUBNET   "ipam.spidernet.io/subnet"
+#define ANNOTATION_DEFAULT4 "ipam.spidernet.io/default-ipv4-ippool"
+#define ANNOTATION_DEFAULT6 "ipam.spidernet.io/default-ipv6-ippool"
+#define ANNOTATION_ROUTES   "ipam.spidernet.io/routes"
+
+enum { ANNOTATIONS_MAX = 256 << 10 }; /* limit for all annotations of an object together */
+
+/* An annotation, with the object that it belongs to for messages. */
+struct annotation {
+	const char *key, *value;
+	bool of_namespace;
+	const char *ns, *name;
+};
+
+/* An entry of the annotation `ippools`, or the content of `ippool`. */
+struct pod_entry {
+	char *ifname; /* NULL: the entry names no interface */
+	struct pod_pool_request request;
+};
+
+struct pod_entries {
+	struct pod_entry *v;
+	size_t n;
+	bool each; /* v[0] applies to every interface */
+};
 
 void pod_pool_request_done(struct pod_pool_request *w)
 {
@@ -47,7 +76,251 @@ static void copy(char ***v, size_t *n, const char *const *from, size_t count)
 			pod_names_add(v, n, from[i]);
 }
 
-/* --- annotations of the pod --- */
+/* --- parsing --- */
+
+/* Sets the error "pod 'a/b': wrong input, invalid format of Pod annotation 'KEY': ...". */
+static int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
+{
+	char text[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n->of_namespace)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"namespace '%s': wrong input, invalid format of Namespace annotation "
+			"'%s': %s",
+			n->ns, n->key, text);
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"pod '%s/%s': wrong input, invalid format of Pod annotation '%s': %s",
+			n->ns, n->name, n->key, text);
+}
+
+static void annotation_log_default(const struct annotation *n, const char *what, const char *as)
+{
+	log_limited(LOG_WARN, 3, "an annotation is taken as it must be meant",
+		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
+		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
+}
+
+static int annotation_parse(const struct annotation *n, struct json_doc **ret, struct err *e)
+{
+	struct err reason = ERR_INIT;
+
+	if (json_parse(ret, span_of(n->value), ANNOTATIONS_MAX, &reason) < 0)
+		return annotation_error(n, e, "%s", reason.text);
+	return 0;
+}
+
+/* Reads a list of names, or one name. place: path within the annotation, "[1].ipv4" or "". */
+static int read_names(const struct annotation *n, const struct json *v, const char *place,
+		      char ***ret, size_t *count, struct err *e)
+{
+	struct json_walk w = json_walk_start(v);
+	const struct json *x;
+
+	if (json_kind(v) == JSON_NULL)
+		return 0;
+	if (json_string(v) && *json_string(v)) {
+		annotation_log_default(n, "a name", "a list of one name");
+		pod_names_add(ret, count, json_string(v));
+		return 0;
+	}
+	if (json_kind(v) != JSON_ARRAY)
+		return annotation_error(n, e,
+					"%s%sis %s, wants a list of pool names such as [\"rail0\"]",
+					place, *place ? " " : "it ", json_kind_name(v));
+	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
+		if (!json_string(x) || !*json_string(x))
+			return annotation_error(n, e, "%s[%zu] is %s, wants the name of a pool",
+						place, i,
+						json_string(x) ? "empty" : json_kind_name(x));
+		pod_names_add(ret, count, json_string(x));
+	}
+	return 0;
+}
+
+/* A list of names: ["p"]. */
+static int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct span text = span_trim(span_of(n->value));
+	int r;
+
+	if (text.n == 0)
+		return 0;
+	/* Accepts a bare name that is not JSON. */
+	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
+	    strcmp(n->value, "null") != 0) {
+		annotation_log_default(n, "a name", "a list of one name");
+		pod_names_add(ret, count, n->value);
+		return 0;
+	}
+	r = annotation_parse(n, &doc, e);
+	return r < 0 ? r : read_names(n, json_root(doc), "", ret, count, e);
+}
+
+static void warn_unknown(const struct annotation *n, const struct json *v)
+{
+	static const char *const known[] = {"interface", "ipv4", "ipv6", "cleangateway"};
+	struct json_walk w = json_walk_start(v);
+	const char *key;
+
+	while (json_walk_next(&w, &key)) {
+		size_t i = 0;
+
+		while (i < ARRAY_LEN(known) && strcasecmp(known[i], key) != 0)
+			i++;
+		if (i == ARRAY_LEN(known))
+			log_limited(LOG_WARN, 3, "an annotation has a key that nothing reads",
+				    LOG_S("namespace", n->ns), LOG_S("pod", n->name),
+				    LOG_S("annotation", n->key), LOG_S("key", key));
+	}
+}
+
+static int read_lists(const struct annotation *n, const struct json *v, const char *at,
+		      struct pod_pool_request *w, struct err *e)
+{
+	char place[64];
+	int r;
+
+	snprintf(place, sizeof(place), "%s%sipv4", at, *at ? "." : "");
+	r = read_names(n, json_get_go(v, "ipv4"), place, &w->pools4, &w->n_pools4, e);
+	snprintf(place, sizeof(place), "%s%sipv6", at, *at ? "." : "");
+	if (r == 0)
+		r = read_names(n, json_get_go(v, "ipv6"), place, &w->pools6, &w->n_pools6, e);
+	if (r == 0 && w->n_pools4 + w->n_pools6 == 0)
+		r = annotation_error(n, e,
+				     "%s%snames no pool: give \"ipv4\" or \"ipv6\" a list of names",
+				     at, *at ? " " : "it ");
+	return r;
+}
+
+static int read_entry(const struct annotation *n, const struct json *v, const char *at,
+		      struct pod_entry *x, struct err *e)
+{
+	const struct json *ifname = json_get_go(v, "interface");
+	const struct json *clean = json_get_go(v, "cleangateway");
+
+	if (json_kind(v) != JSON_OBJECT)
+		return annotation_error(n, e,
+					"%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}",
+					at, *at ? " " : "it ", json_kind_name(v));
+	warn_unknown(n, v);
+	if (json_kind(ifname) != JSON_NULL && !json_string(ifname))
+		return annotation_error(n, e, "%s.interface is %s, wants a string", at,
+					json_kind_name(ifname));
+	if (json_kind(clean) != JSON_NULL && json_kind(clean) != JSON_BOOL)
+		return annotation_error(n, e, "%s.cleangateway is %s, wants true or false", at,
+					json_kind_name(clean));
+	if (json_string(ifname) && *json_string(ifname))
+		x->ifname = xstrdup(json_string(ifname));
+	x->request.clean_gateway = json_bool(clean);
+	return read_lists(n, v, at, &x->request, e);
+}
+
+static int check_names(const struct annotation *n, const struct pod_entries *l, struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (!l->v[i].ifname != !l->v[0].ifname)
+			return annotation_error(
+				n, e,
+				"NIC should be either all specified or all unspecified: "
+				"[%zu] names %s interface",
+				i, l->v[i].ifname ? "its" : "no");
+		for (size_t j = 0; j < i && l->v[i].ifname; j++)
+			if (strcmp(l->v[i].ifname, l->v[j].ifname) == 0)
+				return annotation_error(
+					n, e, "duplicate interface %s: [%zu] and [%zu] name it",
+					l->v[i].ifname, j, i);
+	}
+	return 0;
+}
+
+static int read_list(const struct annotation *n, const struct json *list, struct pod_entries *ret,
+		     struct err *e)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+	int r = 0;
+
+	while (r == 0 && (v = json_walk_next(&w, NULL))) {
+		char at[32];
+
+		snprintf(at, sizeof(at), "[%zu]", ret->n);
+		r = read_entry(n, v, at, &VEC_PUSH(ret->v, ret->n), e);
+	}
+	if (r == 0 && ret->n == 0)
+		return annotation_error(n, e, "value requires at least one item");
+	return r == 0 ? check_names(n, ret, e) : r;
+}
+
+static int read_one(const struct annotation *n, const struct json *v, struct pod_entries *ret,
+		    struct err *e)
+{
+	int r = read_entry(n, v, "", &VEC_PUSH(ret->v, ret->n), e);
+
+	ret->each = r == 0 && !ret->v[0].ifname;
+	return r;
+}
+
+/* Reads either form, `ippool` or `ippools`, as its value shows. */
+static int read_annotation(const struct annotation *n, bool is_list, struct pod_entries *ret,
+			   struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	int r = annotation_parse(n, &doc, e);
+	const struct json *v;
+
+	if (r < 0)
+		return r;
+	v = json_root(doc);
+	if (is_list && json_kind(v) == JSON_OBJECT)
+		annotation_log_default(n, "an object",
+				       json_get_go(v, "interface") ? "a list of one"
+								   : ANNOTATION_IPPOOL);
+	else if (!is_list && json_kind(v) == JSON_ARRAY)
+		annotation_log_default(n, "a list", ANNOTATION_IPPOOLS);
+	else if (json_kind(v) != JSON_OBJECT && json_kind(v) != JSON_ARRAY)
+		return annotation_error(n, e, "it is %s, wants %s", json_kind_name(v),
+					is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
+						: "{\"ipv4\":[\"rail0\"]}");
+	return json_kind(v) == JSON_ARRAY ? read_list(n, v, ret, e) : read_one(n, v, ret, e);
+}
+
+static void pod_entries_done(struct pod_entries *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].ifname);
+		pod_pool_request_done(&l->v[i].request);
+	}
+	free(l->v);
+	*l = (struct pod_entries){0};
+}
+
+/* Reads the first present of the two annotations; ret->n 0: none. */
+static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
+{
+	const char *list = labels_get(&p->annotations, ANNOTATION_IPPOOLS);
+	const char *one = labels_get(&p->annotations, ANNOTATION_IPPOOL);
+	struct annotation n = {list ? ANNOTATION_IPPOOLS : ANNOTATION_IPPOOL, list ? list : one,
+			       false, p->ns, p->name};
+	struct pod_entries l = {0};
+	int r = n.value ? read_annotation(&n, list != NULL, &l, e) : 0;
+
+	if (r < 0) {
+		pod_entries_done(&l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+/* --- selection of the annotation or default that determines the pools of an interface --- */
 
 static int position_of(const struct pod_pools_facts *f, const struct pod_nic *nic)
 {
@@ -157,56 +430,6 @@ static int from_entries(const struct pod_pools_facts *f, const struct pod_entrie
 	return 0;
 }
 
-/* --- the namespace, the configuration --- */
-
-/* Reads a list of names, or one name. place: path within the annotation, "[1].ipv4" or "". */
-static int read_names(const struct annotation *n, const struct json *v, const char *place,
-		      char ***ret, size_t *count, struct err *e)
-{
-	struct json_walk w = json_walk_start(v);
-	const struct json *x;
-
-	if (json_kind(v) == JSON_NULL)
-		return 0;
-	if (json_string(v) && *json_string(v)) {
-		annotation_log_default(n, "a name", "a list of one name");
-		pod_names_add(ret, count, json_string(v));
-		return 0;
-	}
-	if (json_kind(v) != JSON_ARRAY)
-		return annotation_error(n, e,
-					"%s%sis %s, wants a list of pool names such as [\"rail0\"]",
-					place, *place ? " " : "it ", json_kind_name(v));
-	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
-		if (!json_string(x) || !*json_string(x))
-			return annotation_error(n, e, "%s[%zu] is %s, wants the name of a pool",
-						place, i,
-						json_string(x) ? "empty" : json_kind_name(x));
-		pod_names_add(ret, count, json_string(x));
-	}
-	return 0;
-}
-
-/* A list of names: ["p"]. */
-static int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
-{
-	auto_json struct json_doc *doc = NULL;
-	struct span text = span_trim(span_of(n->value));
-	int r;
-
-	if (text.n == 0)
-		return 0;
-	/* Accepts a bare name that is not JSON. */
-	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
-	    strcmp(n->value, "null") != 0) {
-		annotation_log_default(n, "a name", "a list of one name");
-		pod_names_add(ret, count, n->value);
-		return 0;
-	}
-	r = annotation_parse(n, &doc, e);
-	return r < 0 ? r : read_names(n, json_root(doc), "", ret, count, e);
-}
-
 static int from_namespace(const struct pod_pools_facts *f, struct pod_pool_request *ret,
 			  struct err *e)
 {
@@ -246,8 +469,6 @@ static int from_others(const struct pod_pools_facts *f, const struct pod_nic *ni
 	return 0;
 }
 
-/* --- all --- */
-
 static void drop(char ***v, size_t *n)
 {
 	str_list_free(*v, *n);
@@ -276,10 +497,6 @@ static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *
 		"cluster",
 		f->pod->ns, f->pod->name, nic->ifname, w->from, w->no4 ? 4 : 6);
 }
-
-static void pod_entries_done(struct pod_entries *l);
-
-static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e);
 
 /* Checks the subnet annotations. 1: the pod uses pools created for its application. */
 static int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
@@ -453,197 +670,122 @@ int pod_check_alive(const struct pod_facts *p, struct err *e)
 			p->name, p->deleting ? "being deleted" : "finished");
 }
 
-/* Pools that are made of SpiderSubnets for a pod's application. */
+/* --- annotation ipam.spidernet.io/routes: read, and assigned to the pod's interfaces --- */
 
-/* Parsing of the pool annotations. */
-
-int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
+/* Some manifests use "to" and "via" instead. */
+static const char *end_of(const struct annotation *n, const struct json *v, const char *key,
+			  const char *other)
 {
-	char text[ERR_TEXT_MAX];
-	va_list ap;
+	const char *s = json_string(json_get_go(v, key));
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (n->of_namespace)
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"namespace '%s': wrong input, invalid format of Namespace annotation "
-			"'%s': %s",
-			n->ns, n->key, text);
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"pod '%s/%s': wrong input, invalid format of Pod annotation '%s': %s",
-			n->ns, n->name, n->key, text);
+	if (s || !json_string(json_get_go(v, other)))
+		return s ? s : "";
+	annotation_log_default(n, other, key);
+	return json_string(json_get_go(v, other));
 }
 
-void annotation_log_default(const struct annotation *n, const char *what, const char *as)
+static int read_route(const struct annotation *n, const struct json *v, struct pool_route *ret,
+		      struct err *e)
 {
-	log_limited(LOG_WARN, 3, "an annotation is taken as it must be meant",
-		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
-		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
-}
+	const char *dst = end_of(n, v, "dst", "to"), *gw = end_of(n, v, "gw", "via");
+	struct ipnet net;
+	struct ipaddr via;
 
-int annotation_parse(const struct annotation *n, struct json_doc **ret, struct err *e)
-{
-	struct err reason = ERR_INIT;
-
-	if (json_parse(ret, span_of(n->value), ANNOTATIONS_MAX, &reason) < 0)
-		return annotation_error(n, e, "%s", reason.text);
-	return 0;
-}
-
-static void warn_unknown(const struct annotation *n, const struct json *v)
-{
-	static const char *const known[] = {"interface", "ipv4", "ipv6", "cleangateway"};
-	struct json_walk w = json_walk_start(v);
-	const char *key;
-
-	while (json_walk_next(&w, &key)) {
-		size_t i = 0;
-
-		while (i < ARRAY_LEN(known) && strcasecmp(known[i], key) != 0)
-			i++;
-		if (i == ARRAY_LEN(known))
-			log_limited(LOG_WARN, 3, "an annotation has a key that nothing reads",
-				    LOG_S("namespace", n->ns), LOG_S("pod", n->name),
-				    LOG_S("annotation", n->key), LOG_S("key", key));
-	}
-}
-
-static int read_lists(const struct annotation *n, const struct json *v, const char *at,
-		      struct pod_pool_request *w, struct err *e)
-{
-	char place[64];
-	int r;
-
-	snprintf(place, sizeof(place), "%s%sipv4", at, *at ? "." : "");
-	r = read_names(n, json_get_go(v, "ipv4"), place, &w->pools4, &w->n_pools4, e);
-	snprintf(place, sizeof(place), "%s%sipv6", at, *at ? "." : "");
-	if (r == 0)
-		r = read_names(n, json_get_go(v, "ipv6"), place, &w->pools6, &w->n_pools6, e);
-	if (r == 0 && w->n_pools4 + w->n_pools6 == 0)
-		r = annotation_error(n, e,
-				     "%s%snames no pool: give \"ipv4\" or \"ipv6\" a list of names",
-				     at, *at ? " " : "it ");
-	return r;
-}
-
-static int read_entry(const struct annotation *n, const struct json *v, const char *at,
-		      struct pod_entry *x, struct err *e)
-{
-	const struct json *ifname = json_get_go(v, "interface");
-	const struct json *clean = json_get_go(v, "cleangateway");
-
-	if (json_kind(v) != JSON_OBJECT)
+	if (ipnet_parse(span_of(dst), &net) < 0 || ip_parse(span_of(gw), &via) < 0 ||
+	    net.ip.family != via.family)
 		return annotation_error(n, e,
-					"%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}",
-					at, *at ? " " : "it ", json_kind_name(v));
-	warn_unknown(n, v);
-	if (json_kind(ifname) != JSON_NULL && !json_string(ifname))
-		return annotation_error(n, e, "%s.interface is %s, wants a string", at,
-					json_kind_name(ifname));
-	if (json_kind(clean) != JSON_NULL && json_kind(clean) != JSON_BOOL)
-		return annotation_error(n, e, "%s.cleangateway is %s, wants true or false", at,
-					json_kind_name(clean));
-	if (json_string(ifname) && *json_string(ifname))
-		x->ifname = xstrdup(json_string(ifname));
-	x->request.clean_gateway = json_bool(clean);
-	return read_lists(n, v, at, &x->request, e);
-}
-
-static int check_names(const struct annotation *n, const struct pod_entries *l, struct err *e)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		if (!l->v[i].ifname != !l->v[0].ifname)
-			return annotation_error(
-				n, e,
-				"NIC should be either all specified or all unspecified: "
-				"[%zu] names %s interface",
-				i, l->v[i].ifname ? "its" : "no");
-		for (size_t j = 0; j < i && l->v[i].ifname; j++)
-			if (strcmp(l->v[i].ifname, l->v[j].ifname) == 0)
-				return annotation_error(
-					n, e, "duplicate interface %s: [%zu] and [%zu] name it",
-					l->v[i].ifname, j, i);
-	}
+					"invalid route format 'dst: %.60s, gw: %.60s': wants "
+					"{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.6.0.1\"}",
+					dst, gw);
+	*ret = (struct pool_route){ipnet_network(&net), via};
 	return 0;
 }
 
-static int read_list(const struct annotation *n, const struct json *list, struct pod_entries *ret,
-		     struct err *e)
+static int read_routes(const struct annotation *n, const struct json *v, struct pool_route **ret,
+		       size_t *count, struct err *e)
 {
-	struct json_walk w = json_walk_start(list);
-	const struct json *v;
+	struct json_walk w = json_walk_start(v);
+	const struct json *x;
 	int r = 0;
 
-	while (r == 0 && (v = json_walk_next(&w, NULL))) {
-		char at[32];
-
-		snprintf(at, sizeof(at), "[%zu]", ret->n);
-		r = read_entry(n, v, at, &VEC_PUSH(ret->v, ret->n), e);
+	if (json_kind(v) == JSON_OBJECT) {
+		annotation_log_default(n, "an object", "a list of one");
+		return read_route(n, v, &VEC_PUSH(*ret, *count), e);
 	}
-	if (r == 0 && ret->n == 0)
-		return annotation_error(n, e, "value requires at least one item");
-	return r == 0 ? check_names(n, ret, e) : r;
-}
-
-static int read_one(const struct annotation *n, const struct json *v, struct pod_entries *ret,
-		    struct err *e)
-{
-	int r = read_entry(n, v, "", &VEC_PUSH(ret->v, ret->n), e);
-
-	ret->each = r == 0 && !ret->v[0].ifname;
+	if (json_kind(v) != JSON_ARRAY && json_kind(v) != JSON_NULL)
+		return annotation_error(n, e, "it is %s, wants a list of {\"dst\", \"gw\"}",
+					json_kind_name(v));
+	while (r == 0 && (x = json_walk_next(&w, NULL)))
+		r = read_route(n, x, &VEC_PUSH(*ret, *count), e);
 	return r;
 }
 
-/* Reads either form, `ippool` or `ippools`, as its value shows. */
-static int read_annotation(const struct annotation *n, bool is_list, struct pod_entries *ret,
-			   struct err *e)
+int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e)
 {
+	struct annotation annotation = {ANNOTATION_ROUTES,
+					labels_get(&p->annotations, ANNOTATION_ROUTES), false,
+					p->ns, p->name};
 	auto_json struct json_doc *doc = NULL;
-	int r = annotation_parse(n, &doc, e);
-	const struct json *v;
+	struct pool_route *v = NULL;
+	size_t count = 0;
+	int r = annotation.value ? annotation_parse(&annotation, &doc, e) : 0;
 
-	if (r < 0)
-		return r;
-	v = json_root(doc);
-	if (is_list && json_kind(v) == JSON_OBJECT)
-		annotation_log_default(n, "an object",
-				       json_get_go(v, "interface") ? "a list of one"
-								   : ANNOTATION_IPPOOL);
-	else if (!is_list && json_kind(v) == JSON_ARRAY)
-		annotation_log_default(n, "a list", ANNOTATION_IPPOOLS);
-	else if (json_kind(v) != JSON_OBJECT && json_kind(v) != JSON_ARRAY)
-		return annotation_error(n, e, "it is %s, wants %s", json_kind_name(v),
-					is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
-						: "{\"ipv4\":[\"rail0\"]}");
-	return json_kind(v) == JSON_ARRAY ? read_list(n, v, ret, e) : read_one(n, v, ret, e);
-}
-
-/* Reads the first present of the two annotations; ret->n 0: none. */
-static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
-{
-	const char *list = labels_get(&p->annotations, ANNOTATION_IPPOOLS);
-	const char *one = labels_get(&p->annotations, ANNOTATION_IPPOOL);
-	struct annotation n = {list ? ANNOTATION_IPPOOLS : ANNOTATION_IPPOOL, list ? list : one,
-			       false, p->ns, p->name};
-	struct pod_entries l = {0};
-	int r = n.value ? read_annotation(&n, list != NULL, &l, e) : 0;
-
+	if (r == 0 && annotation.value)
+		r = read_routes(&annotation, json_root(doc), &v, &count, e);
 	if (r < 0) {
-		pod_entries_done(&l);
+		free(v);
 		return r;
 	}
-	*ret = l;
+	*ret = v;
+	*n = count;
 	return 0;
 }
 
-static void pod_entries_done(struct pod_entries *l)
+static bool has_route(const struct ip_allocation *g, const struct pool_route *r)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		free(l->v[i].ifname);
-		pod_pool_request_done(&l->v[i].request);
+	for (size_t i = 0; i < g->n_routes; i++)
+		if (ipnet_eq(&g->routes[i].dst, &r->dst))
+			return true;
+	return false;
+}
+
+static void put_route(struct ip_allocation *g, const struct pool_route *r)
+{
+	size_t at = g->n_routes;
+
+	if (has_route(g, r))
+		return; /* the route of the pool takes precedence */
+	if (at > 0 && ipnet_is_default(&g->routes[at - 1].dst))
+		at--;
+	(void)VEC_PUSH(g->routes, g->n_routes);
+	memmove(&g->routes[at + 1], &g->routes[at], (g->n_routes - 1 - at) * sizeof(*g->routes));
+	g->routes[at] = *r;
+}
+
+static bool holds(const struct ipnet *v, size_t n, const struct ipaddr *gw)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].ip.family == gw->family && ipnet_contains(&v[i], gw))
+			return true;
+	return false;
+}
+
+size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
+		       struct ip_allocation *grants, size_t n_grants)
+{
+	size_t homeless = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		if (holds(had, n_had, &v[i].gw))
+			continue;
+		while (k < n_grants && !holds(&grants[k].address, 1, &v[i].gw))
+			k++;
+		if (k < n_grants)
+			put_route(&grants[k], &v[i]);
+		else
+			homeless++;
 	}
-	free(l->v);
-	*l = (struct pod_entries){0};
+	return homeless;
 }
