@@ -231,7 +231,7 @@ static const struct block_object *block_of(const struct account *x, const struct
 }
 
 /* Records an address that is in no unadopted block: the lost log borrowed it from a peer's block.
- * It is returned to the peer when no lease here has it (block/plan_lend.c). Only a SpiderEndpoint
+ * It is returned to the peer when no lease here has it (block/plan.c). Only a SpiderEndpoint
  * distinguishes it from a false annotation. */
 static void record_borrowed(const struct adoption *f, struct account *x, size_t pod,
 			    const struct adopt_address *a)

@@ -21,7 +21,7 @@
  * assigned twice. It delays the adoption until one of the two pods is deleted; the log names both.
  *
  * An address that the lost log had borrowed from a peer is returned to the peer's block unless a
- * lease here has it (block/plan_lend.c). So addresses outside of these blocks that a SpiderEndpoint
+ * lease here has it (block/plan.c). So addresses outside of these blocks that a SpiderEndpoint
  * names are journaled as well. If only an annotation names one, it may be borrowed or false: it
  * delays the adoption, and the log names pod and address.
  *
