@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "ipam/journal/record.h"
+#include "ipam/journal/lease.h"
 
 enum { FILE_MAX = 1 << 23, SHOWN_MAX = 200 };
 

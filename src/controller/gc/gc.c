@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/sorted.h"
 #include "controller/gc/internal.h"
-#include "ipam/journal/record.h"
 #include "kube/kinds.h"
 
 /* Passes over the cache, and the requests they send. */

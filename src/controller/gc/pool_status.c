@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/sorted.h"
 #include "controller/gc/internal.h"
-#include "ipam/journal/record.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
 

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "controller/gc/internal.h"
-#include "ipam/journal/record.h"
 #include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
 #include "kube/kinds.h"

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/num.h"
-#include "ipam/journal/record.h"
+#include "ipam/journal/lease.h"
 
 enum { SLOT = 512, SLOTS = 2 };
 

@@ -37,7 +37,7 @@
 
 #include "base/file.h"
 #include "ipam/journal/anchor.h"
-#include "ipam/journal/record.h"
+#include "ipam/journal/lease.h"
 
 enum { JOURNAL_FORMAT = 1 };
 
