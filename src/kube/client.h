@@ -40,8 +40,8 @@ struct loop *kube_loop(const struct kube *k);
 
 enum kube_verb {
 	KUBE_GET,
-	KUBE_LIST,  /* small collections; see kube/list.h for others */
-	KUBE_WATCH, /* kube/watch.h */
+	KUBE_LIST,  /* small collections; see kube/listwatch.h for others */
+	KUBE_WATCH, /* kube/listwatch.h */
 	KUBE_CREATE,
 	KUBE_REPLACE,
 	KUBE_MERGE_PATCH,

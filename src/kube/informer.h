@@ -18,7 +18,7 @@
  * when it is older than the last known one.
  */
 
-#include "kube/list.h"
+#include "kube/listwatch.h"
 #include "kube/object_store.h"
 
 struct kube_informer_conf {

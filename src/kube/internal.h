@@ -10,10 +10,10 @@
 #include "kube/events.h"
 #include "kube/informer.h"
 #include "kube/status.h"
-#include "kube/watch.h"
+#include "kube/listwatch.h"
 #include "wire/http/https.h"
 
-/* Shared by client.c, list.c and watch.c. */
+/* Shared by client.c and listwatch.c. */
 
 struct kube_conn {
 	struct kube *k;

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "fuzz.h"
 #include "kube/object_store.h"
-#include "kube/watch.h"
+#include "kube/listwatch.h"
 #include "wire/json/stream.h"
 
 enum { OUT_MAX = 1 << 22, PIECE_MAX = 1 << 16 };

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "kube/object_store.h"
-#include "kube/watch.h"
+#include "kube/listwatch.h"
 
 static int decode(const char *text, enum kube_change *change, int *status, int64_t *after,
 		  struct err *e)

@@ -8,7 +8,7 @@
 #include "base/backoff.h"
 #include "block/plan.h"
 #include "kube/informer.h"
-#include "kube/list.h"
+#include "kube/listwatch.h"
 
 enum {
 	BLOCKS_IDLE_PARTS = 4,

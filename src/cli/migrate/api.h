@@ -6,7 +6,7 @@
 
 #include "cli/migrate/migrate.h"
 #include "kube/client.h"
-#include "kube/list.h"
+#include "kube/listwatch.h"
 
 struct migrate_api {
 	struct loop *loop;

@@ -14,7 +14,7 @@
 #include "block/codec.h"
 #include "cli/pool/pool.h"
 #include "ipam/pool/pool_cluster.h"
-#include "kube/list.h"
+#include "kube/listwatch.h"
 
 /* State of one call: pools and blocks that were read from the API server. */
 
