@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "kube/object_store.h"
+#include "kube/informer.h"
 #include "kube/listwatch.h"
 #include "wire/json/stream.h"
 

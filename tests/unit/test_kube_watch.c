@@ -12,7 +12,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "kube/object_store.h"
+#include "kube/informer.h"
 #include "kube/listwatch.h"
 
 static int decode(const char *text, enum kube_change *change, int *status, int64_t *after,

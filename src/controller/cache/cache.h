@@ -36,7 +36,7 @@
  */
 
 #include "kube/client.h"
-#include "kube/object_store.h"
+#include "kube/informer.h"
 #include "wire/json/json.h"
 
 enum cluster_cache_kind {

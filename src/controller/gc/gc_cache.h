@@ -11,7 +11,7 @@
 
 #include "block/table.h"
 #include "kube/client.h"
-#include "kube/object_store.h"
+#include "kube/informer.h"
 
 enum gc_cache_kind {
 	GC_CACHE_NODES,
