@@ -118,7 +118,7 @@ static int by_lease_address(const void *a, const void *b)
 }
 
 /* Copies only address, state and time: the strings belong to the store. Sorts the copies by
- * address, so that the leases of one pool are found without reading all leases (demand.c). */
+ * address, so that the leases of one pool are found without reading all leases (reconcile.c). */
 void blocks_leases(struct blocks *b, const struct lease_table *t)
 {
 	auto_free const struct lease **v = xcalloc(t->n + 1, sizeof(*v));

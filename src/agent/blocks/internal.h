@@ -157,12 +157,7 @@ size_t blocks_reserved(struct blocks *b);
 const char *blocks_owner(const struct blocks *b, const struct ipaddr *a);
 void blocks_drop_owners(struct blocks *b);
 
-/* demand.c: fills needs[], which has room for all pools, with the state of each pool; returns their
- * number. */
-size_t blocks_demand(struct blocks *b, struct block_need *needs);
-struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n);
-
-/* requests.c */
+/* reconcile.c */
 void blocks_reconcile(struct blocks *b);
 bool blocks_is_under_way(const struct blocks *b, const char *name);
 /* Starts a request; always takes the contents of op. Returns false if the request could not be
