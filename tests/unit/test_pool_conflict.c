@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ipam/pool/pool_conflict.h"
+#include "ipam/pool/pool.h"
 
 enum { POOLS_MAX = 12, ROUNDS = 3000 };
 

@@ -141,4 +141,19 @@ const char *pool_nearest(const struct pool_set *s, const char *name);
 /* The pool's reuse delay of released addresses. */
 int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p);
 
+/*
+ * Pools that cannot be used together: two pools conflict if they have the same name, if their
+ * subnets overlap without being equal, or if they share an address. These functions take the pools in
+ * the order of their age, oldest first, and cost n log n of the pools and their ranges, however
+ * many pairs conflict.
+ */
+
+/* ret[i]: index of the oldest pool that conflicts with v[i] and is older than it; n: none. */
+void pool_conflicts(const struct pool *const *v, size_t n, size_t *ret);
+/* ret[i]: the addresses of v[i] that no younger pool has. ret has n empty sets, which the caller
+ * frees. */
+void pool_conflicts_open(const struct pool *const *v, size_t n, struct ip_set *ret);
+/* The error of two pools that conflict, with location and name of both; 0 if they do not. */
+int pool_conflict_error(const struct pool *older, const struct pool *younger, struct err *e);
+
 #endif

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/num.h"
-#include "ipam/pool/pool_conflict.h"
+#include "ipam/pool/pool.h"
 #include "ipam/pool/pool_spec.h"
 #include "spec/subnet_annotation.h"
 
