@@ -138,7 +138,7 @@ static size_t put_request(uint8_t *at, char *const *ids, int n)
 
 struct call {
 	uint8_t *bytes;
-	size_t len, at_headers, at_data; /* where the two stream ids belong */
+	size_t len, at_headers, at_data; /* positions of the two stream ids */
 };
 
 static void call_new(struct call *c, char *const *ids, int n)
@@ -176,9 +176,8 @@ static void open_window(int fd, uint32_t bytes)
 	send_all(fd, b, sizeof(b));
 }
 
-/*
- * Reads up to the call's trailers; returns the number of bytes of its message; 0, an error: none.
- */
+/* Reads up to the trailers of the call; returns the length of its message, 0 if it has none, or an
+ * error. */
 static size_t receive_answer(int fd, uint32_t stream)
 {
 	static uint8_t payload[MESSAGE_MAX];

@@ -2,18 +2,18 @@
 /*
  *	fleet DIR POOLS FIRST COUNT [idle=MS] [cut] [shared]
  *
- * COUNT nodes from number FIRST on, state below DIR, pools as in the folder POOLS, the API server from
- * $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. Commands come on
- * standard input, one a line; each is answered by one line:
+ * COUNT nodes from number FIRST on, with state below DIR, pools as in the directory POOLS and the API server
+ * of $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. Reads commands
+ * from standard input, one per line, and answers each with one line:
  *
  *	expect		   every node will use every pool
- *	add NODE PODS	   pods come to a node ("*": to each), one after the other, the nodes in turn
- *	del NODE PODS	   the oldest pods go
- *	down NODE, up NODE as if killed; started again
- *	stat		   a line of JSON
- *	times		   of each ask that ended, in microseconds
- *	forget		   the times that were taken until now
- *	words NODE POOL	   what is said of a pool that has nothing
+ *	add NODE PODS	   creates pods on a node ("*": on each), one after the other, the nodes in turn
+ *	del NODE PODS	   deletes the oldest pods
+ *	down NODE, up NODE stops a node as if killed; starts it again
+ *	stat		   state as a line of JSON
+ *	times		   duration of each completed request, in microseconds
+ *	forget		   drops the durations recorded so far
+ *	words NODE POOL	   the error text for an exhausted pool
  *	print		   "NODE ADDRESS" of every address that a pod has, then "."
  */
 #include "fleet.h"
@@ -93,7 +93,7 @@ static void add_job(bool del, const char *node, const char *count)
 		turn = loop_add_timer(fleet.loop, 0, on_turn, NULL);
 }
 
-/* --- what is told --- */
+/* --- output --- */
 
 static int by_size(const void *a, const void *b)
 {

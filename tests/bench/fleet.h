@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_FLEET_H
 
 /*
- * Nodes of a cluster in one process: each has a connection, a state directory, a journal and blocks
- * of the pools of its own, like an agent; only the pods are simulated. A pod is one request for an
- * address of every pool.
+ * Nodes of a cluster in one process: each has its connection, state directory, journal and blocks
+ * of the pools, like an agent; only the pods are simulated. A pod is one request for an address of
+ * every pool.
  */
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ struct fleet {
 	const struct kube_conf *conf;
 	const char *dir, *pool_dir;
 	int64_t idle_ms;
-	bool shared, cut; /* cut: every pool is, into /28 */
+	bool shared, cut; /* cut: every pool has block size /28 */
 	struct fleet_node *nodes;
 	size_t n_nodes;
 	int64_t *took_us; /* of each completed request */

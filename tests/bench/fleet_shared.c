@@ -120,7 +120,8 @@ static void on_put(void *arg, int status, const struct json *object, const struc
 		rail_there(arg);
 }
 
-/* The record as there: {"10.0.0.2":{"pod":"ns/name","podUid":"..."}}, as text in the status. */
+/* The record in Spiderpool's format: {"10.0.0.2":{"pod":"ns/name","podUid":"..."}}, as text in the
+ * status. */
 static void put_records(const struct json *have, const char *add, const char *id, struct buf *text)
 {
 	struct json_walk w = json_walk_start(have);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second byte selects the call; then come the answers to its requests, separated by NUL: the
- * status in a line, the rest is the body. No answer left: no server listens. This file
+ * The second byte selects the call; the rest are the answers to its requests, separated by NUL: the
+ * status in the first line, then the body. When no answer is left, no server listens. This file
  * stands in for wire/http/http1_client.c.
  */
 #include <errno.h>
@@ -86,7 +86,7 @@ static void make(struct scene *s)
 	make_rail(s, 1, "net2");
 }
 
-/* A rail that has an answer has addresses; one that failed has nothing. */
+/* A rail with an answer has addresses; one whose request failed has none. */
 static int ask_add(struct scene *s, struct err *e)
 {
 	int r = spiderpool_socket_add(s->rails, RAILS, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of one execution, with FLAVOUR=fuzz only: the linker's --wrap leads malloc() and its like
- * here. AddressSanitizer's own allocator is half of what a short input costs. This one never gives
- * the same place twice in an execution, and what lies between and what was freed is poisoned: so
- * every fault shows, as "use-after-poison". What is left at the end is a leak, and ends the run.
- * `make check`'s programs (FLAVOUR=asan) tell who allocated and freed.
+ * Memory of one execution, with FLAVOUR=fuzz only: the linker's --wrap maps malloc() and its relatives to
+ * this file, since AddressSanitizer's allocator takes half of the time of a short input. This allocator never
+ * returns the same address twice in an execution, and poisons gaps and freed memory, so that ASan reports
+ * every fault as "use-after-poison". Memory that is not freed at the end is a leak, and ends the run.
+ * The programs of `make check` (FLAVOUR=asan) report where the memory was allocated and freed.
  */
 #include <stdlib.h>
 #include <string.h>

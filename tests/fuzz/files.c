@@ -46,7 +46,7 @@ WRAP(int, fdatasync, int fd);
 enum { NAMES_MAX = 64, OPEN_MAX = 32, FD_ROOT = 1 << 20, FD_FIRST, PATH_BYTES = 512 };
 
 struct file {
-	size_t refs; /* its name, and each descriptor */
+	size_t refs; /* references: its name, and each descriptor */
 	struct buf content;
 };
 
@@ -100,7 +100,7 @@ static struct name *find(const char *path)
 	return NULL;
 }
 
-/* An existing or created name; NULL: the name is impossible. */
+/* Finds or creates the name; NULL: the name is invalid. */
 static struct name *add(const char *path)
 {
 	struct name *n = find(path);

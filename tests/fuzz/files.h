@@ -3,10 +3,10 @@
 #define UNIRAIL_TESTS_FUZZ_FILES_H
 
 /*
- * Files in memory, in place of those of base/file.h: the linker's --wrap (tools/build/fuzz.mk)
- * leads its functions, and the calls on descriptors, here. A system call costs as much as a
- * parser's work on a short input. What a file is, a descriptor and a replacement mean is as on a
- * disk: who has opened a file that is replaced has the old one. There are no links, and no modes.
+ * Files in memory, in place of those of base/file.h: the linker's --wrap (tools/build/fuzz.mk) maps
+ * its functions, and the calls on descriptors, here. A system call costs as much as a parser's work
+ * on a short input. What a file is, a descriptor and a replacement mean is as on a disk: who has
+ * opened a file that is replaced has the old one. There are no links, and no modes.
  */
 
 #include "base/file.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's API. A first byte 'r': what a plugin hears when it asks (agent_replies.c). Any other:
- * requests to the agent, a NUL between them: "METHOD TARGET" and perhaps the body's type in a line,
- * the rest of it the body. They meet one store, which is kept in memory. This file stands in for the
- * agent's server (server/http_server.c): a request is answered once, by what is JSON.
+ * The agent's API. First byte 'r': answers to the requests of a plugin (agent_replies.c).
+ * Otherwise: requests to the agent, a NUL between them: "METHOD TARGET" and perhaps the body's type
+ * in a line, the rest of it the body. They meet one store, which is kept in memory. This file
+ * stands in for the agent's server (server/http_server.c): a request is answered once, by what is
+ * JSON.
  */
 #include "agent.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ARP and NDP packets as they come from the link. The first byte says which, the length of the
- * link's addresses, and whether a message's checksum is made right, so that what is behind it is
- * reached. A parsed packet is written and parsed to the same again.
+ * ARP and NDP packets as they come from the link. The first byte selects the protocol, the length
+ * of the link's addresses, and whether the checksum of a message is corrected, so that the code
+ * behind the check is reached. A parsed packet is written, and parsed again with the same result.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client sends to the gRPC server. First byte: bit 7, the client's preface and SETTINGS come
- * before the input; else the number of bytes of each read. Time passes between reads.
+ * Data from a client of the gRPC server. First byte: bit 7: the client's preface and SETTINGS
+ * precede the input; the other bits: number of bytes of each read. Time passes between reads.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/1.1. First byte: bit 0 chooses requests or responses, the others the size of the reads. The
- * rest is what the peer sends. It means the same in one read as in many; what was understood is
- * written and understood as the same again.
+ * rest is the data from the peer. One read and many reads have the same result; a parsed message is
+ * written, and parsed again with the same result.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +66,8 @@ static void check_msg(const struct http1_msg *m, enum http1_side side)
 	}
 }
 
-/* Method, target and body of a request, or status and body of a response, survive our writer. */
+/* Method, target and body of a request, or status and body of a response, are the same after
+ * writing and parsing. */
 static void check_written(const struct http1_msg *m, enum http1_side side)
 {
 	auto_http1 struct http1 *h = http1_new(side, BODY_MAX);

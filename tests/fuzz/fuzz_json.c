@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON: what was read is written and read again as the same; tables read any shape or refuse it. */
+/* JSON: a parsed document is written, and parsed again with the same result; field tables read any
+ * document or refuse it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,8 @@ static struct json_doc *read_back(const struct buf *text)
 	return d;
 }
 
-/* From the second time on to the byte: at the first, -0e5 becomes the float -0, that the integer 0. */
+/* Byte for byte from the second time on: first -0e5 becomes the float -0, then -0 becomes the
+ * integer 0. */
 static void writes_again_as(const struct json *v, int indent, bool sorted)
 {
 	auto_json struct json_doc *d = NULL, *again = NULL;

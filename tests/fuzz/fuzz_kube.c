@@ -3,12 +3,13 @@
  * Input from an API server, and its configuration. A line selects the kind:
  *
  *	yaml, config	a document; a kubeconfig
- *	list, stream	JSON to be taken apart as it comes; a byte for the size of the reads
+ *	list, stream	JSON that is parsed while it arrives; a byte for the size of the reads
  *	h2		an answer, HTTP/2 frames; a byte for the size of the reads
- *	status, time	an answer that is a failure; a time
- *	base64, exec	what a program printed that gives credentials
+ *	status, time	a failure as answer; a time
+ *	base64, exec	base64; the output of a program that provides credentials
  *
- * Bytes mean the same in one read as in many; what was understood is written and understood again.
+ * One read and many reads have the same result. A parsed object is written, and parsed again with the same
+ * result.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,9 +38,8 @@ static void again(const struct buf *text, struct buf *ret)
 		fuzz_fail(text->p, 0, e.text);
 }
 
-/*
- * From the second time on to the byte: bytes that are no UTF-8 become an escape, that a character.
- */
+/* Byte for byte from the second time on: first invalid UTF-8 becomes an escape, then the escape
+ * becomes a character. */
 static int try_yaml(struct feed f, struct err *e)
 {
 	auto_buf struct buf once, twice = {0}, thrice = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CNI protocol and every plugin's configuration. Lines: "PLUGIN VERB", container id, interface,
- * CNI_ARGS; the rest is stdin. In place of each plugin's verbs stands what reads and judges its
- * configuration (netconf_*.c): nothing here reaches the kernel, a program or a file.
+ * CNI_ARGS; the rest is stdin. Each plugin's verbs are replaced by functions that read and validate
+ * its configuration (netconf_*.c), so that no call reaches the kernel, a program or a file.
  */
 #include "netconf.h"
 
@@ -76,7 +76,8 @@ static char *var(const char *name, struct span value)
 	return xasprintf("%s=%s", name, text);
 }
 
-/* A namespace is never opened: the override keeps the protocol from comparing it with ours. */
+/* No namespace is opened: with the override the protocol does not compare it with that of this
+ * process. */
 static void make_env(struct feed *f, struct span verb, char *env[static ENV])
 {
 	size_t n = 0;

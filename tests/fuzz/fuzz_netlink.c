@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel answers, or what a snapshot says that it did. This file stands in for
- * kern/netlink/replay.c: any request is answered by the next datagrams of the input, each behind its
- * length (two bytes, little endian); length 0 ends the answers to one request. The first byte
- * says what is asked for.
+ * Answers of the kernel, live or from a snapshot. This file replaces kern/netlink/replay.c: any
+ * request is answered by the next datagrams of the input, each behind its length (two bytes, little
+ * endian); length 0 ends the answers to one request. The first byte selects the request.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container runtime sends to its plugin. First byte 0: the rest is a CreateContainerRequest.
+ * Data from a container runtime to its plugin. First byte 0: the rest is a CreateContainerRequest.
  * Else the rest is the data of the connection, in reads of that many bytes.
  */
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kubelet, or another process that reaches the socket, sends to a device plugin. The first byte chooses the message, the
- * rest is its protobuf. What a request asks for is answered, which must be decoded again as the same.
+ * Requests of a kubelet, or of another process that reaches the socket, to a device plugin. The
+ * first byte selects the message, the rest is its protobuf. The answer has the requested ids, and
+ * decoding it must give the same ids.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static void check_ids(const struct message_ids *l)
 	}
 }
 
-/* As on_preferred() answers: the ids that were asked for, of which a decoder of the same form makes the same. */
+/* Answers as on_preferred() with the requested ids, which a decoder of the same message must
+ * return. */
 static void answer_ids(const struct message_request *q)
 {
 	struct message_ids *v = xcalloc(q->n + 1, sizeof(*v));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a kubelet answers. First byte 0: the rest is the message, protobuf. Else the rest is what
- * comes over the socket, HTTP/2 frames of a gRPC answer, in reads of that many bytes.
- */
+/* Answers of a kubelet. First byte 0: the rest is the message, protobuf. Otherwise the rest is data
+ * from the socket, HTTP/2 frames of a gRPC answer, in reads of that many bytes. */
 #include <stdlib.h>
 #include <string.h>
 

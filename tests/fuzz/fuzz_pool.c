@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pool files, and what is chosen from them. First line: "ini" or "json", then "4", "6" or nothing
- * for the family that is asked for. Second line: names or wildcards, with commas. Third line: one
- * letter for each usable address, in order: its state. The rest is the file.
+ * Pool files, and the selection from them. First line: "ini" or "json", then "4", "6" or nothing
+ * for the requested family. Second line: names or wildcards, with commas. Third line: one letter
+ * for each usable address, in order: its state. The rest is the file.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prevResult of every version: what is printed reads as the same again. */
+/* prevResult of every version: a printed result is parsed again with the same content. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void read_back(struct span text, enum cni_version v, struct cni_result *r
 		fuzz_fail(text.p, v, e.text);
 }
 
-/* As 1.1.0 it is all there. */
+/* Version 1.1.0 keeps all fields. */
 static void check_all_kept(const struct cni_result *a, const struct cni_result *b)
 {
 	must(a->n_ifaces == b->n_ifaces && a->n_ips == b->n_ips && a->n_routes == b->n_routes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses, numbers and sets of addresses. A line that begins with '+' or '-' is a range to add to
- * or take from its family's set; any other is given to all the parsers of single words. A set is
- * compared with the plain list of what was done to it.
+ * or take from its family's set; any other is passed to all parsers of single words. A set is
+ * compared with a plain list of the changes.
  */
 #include <errno.h>
 #include <stdlib.h>

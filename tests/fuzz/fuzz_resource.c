@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configurations of both device plugins, on a node that is always the same. First byte 0: the rest is the command line of
- * sriovdp, a word a line; 1: that of k8s-rdma-shared-dp; 2: an item of pfNames. Else a configuration; bit 3: the RDMA mode is
- * exclusive, bit 4: answers by CDI.
+ * Configurations of both device plugins, on a fixed node. First byte 0: the rest is the command
+ * line of sriovdp, one word per line; 1: that of k8s-rdma-shared-dp; 2: an item of pfNames. Else a
+ * configuration; bit 3: the RDMA mode is exclusive, bit 4: answers by CDI.
  */
 #include <stdio.h>
 #include <stdlib.h>

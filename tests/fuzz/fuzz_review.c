@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AdmissionReview, as anybody on the network can send it to the controller. What is read is answered
- * in every way, and the answer is JSON that names the request.
+ * AdmissionReview from any client on the network. A parsed review gets every kind of answer, and
+ * the answer is JSON that names the request.
  */
 #include <string.h>
 

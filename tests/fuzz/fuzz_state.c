@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files on a node's disk (or blocks in the API server) of another program, a later release or a
- * crash. A line names the kind; the rest are files, separated by NUL.
+ * Files on a node's disk (or blocks in the API server) that another program, a later release or a
+ * crash left. The first line names the kind; the rest are files, separated by NUL.
  *
  *	multus		the scratch file, then libcni's cache of net1, of net2 and of net1 again,
  *			by another network's name
- *	sriov, rdma	the record of what was moved into a pod
+ *	sriov, rdma	the record of the device that was moved into a pod
  *	whereabouts	stdin, then the flat file
  *	host-local	addresses: "10.0.0.5" in a line, then its file; "last_reserved_ip.0" too
  *	log, block	a node's log of its blocks; a block's object
- *	settings	the agent's; install: what an earlier one did
- *	redact, verify	what leaves the host; what `unirail verify` hears from another
+ *	settings	the agent's settings; install: the record of an earlier installation
+ *	redact, verify	a file of a snapshot; a message of the peer of `unirail verify`
  *
- * What was understood is written and understood again.
+ * A parsed object is written, and parsed again with the same result.
  */
 #include <stdlib.h>
 #include <string.h>

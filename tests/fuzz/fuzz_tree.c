@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots (doctor/tree.h). The input is unpacked as a tree, below a folder that holds nothing else;
- * then it is a file's content, written as a tree and unpacked again: the same bytes.
+ * Snapshots (doctor/tree.h). The input is unpacked as a tree below an empty directory. Then it is
+ * the content of a file, which is written as a tree and unpacked again with the same bytes.
  */
 #include <ftw.h>
 #include <stdio.h>

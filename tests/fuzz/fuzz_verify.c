@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of `unirail verify`'s exchange: what was read is written and read again, the same. */
+/* A line of the protocol of `unirail verify`: a parsed line is written, and parsed again with the
+ * same result. */
 #include <string.h>
 
 #include "base/alloc.h"

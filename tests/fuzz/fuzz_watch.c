@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The first byte says list or watch and the size of the reads, the rest is what the API server
- * sends. In one read or in many, the same is understood.
- */
+/* The first byte selects list or watch and the size of the reads, the rest is data from the API
+ * server. One read and many reads have the same result. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

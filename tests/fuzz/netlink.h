@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TESTS_FUZZ_NETLINK_H
 #define UNIRAIL_TESTS_FUZZ_NETLINK_H
 
-/* What fuzz_netlink.c asks for, one function a question. */
+/* The requests of fuzz_netlink.c, one function per request. */
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef int netlink_ask(struct nl_wire *w, struct err *e);
 netlink_ask netlink_vfs, netlink_vf, netlink_devlink, netlink_rdma_used, netlink_rdma_counters,
 	netlink_altnames, netlink_rdma_event, netlink_uevent, netlink_rdma_stats;
 
-/* The input behind its first byte, for what is no answer. */
+/* The input after its first byte, for functions that parse other data than answers. */
 struct span netlink_bytes(void);
 
 static inline bool ended(const char *s, size_t size)

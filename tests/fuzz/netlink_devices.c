@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions about devices: VFs, eswitches, what an RDMA device is used for; and their events. */
+/* Requests about devices: VFs, eswitches, the use of RDMA devices; and their events. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@
 
 enum { FILE_MAX = 4 << 20 };
 
-/* By stdio: the functions of base/file.h have other files here. */
+/* Uses stdio, since the functions of base/file.h access the files in memory. */
 static char *read_file(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "r");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has which address: whereabouts' flat file and store, host-local's folder, blocks. */
+/* Records of allocated addresses: whereabouts' flat file and store, host-local's directory,
+ * blocks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's own API, on a store of its own: the bodies of its routes, and what a container holds, the leases of a node
- * and its pools when there are many. This file stands in for the agent's server (server/http_server.c).
+ * The agent's own API, on a store of its own: the bodies of its routes, and many addresses of a
+ * container, leases of a node and pools. This file stands in for the agent's server
+ * (server/http_server.c).
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -210,7 +211,7 @@ static void hold(size_t n)
 	must_be(post("/v1/unirail/pods/plan", buf_span(&b)));
 }
 
-/* Each on an interface of its own: `with` 0 interfaces, 1 containers. */
+/* Each with a separate interface (`with` 0) or container (`with` 1). */
 static void know(size_t n, bool containers)
 {
 	auto_free struct ipam_known *v = xcalloc(n, sizeof(*v));
@@ -430,7 +431,7 @@ static void stop(void *arg)
 	loop_stop(lab.loop, 0);
 }
 
-/* Each of a pool of its own. */
+/* Each call waits for a separate pool. */
 uint64_t growth_api_waiting(size_t n)
 {
 	struct ipam_api *a;

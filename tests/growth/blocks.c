@@ -44,7 +44,7 @@ static void put_block(struct block_table *t, size_t i)
 	block_object_put(t, &o);
 }
 
-/* A block and a borrowed address of each of n pools: what each pool may allocate. */
+/* A block and a borrowed address of each of n pools: the addresses that each pool may allocate. */
 uint64_t growth_blocks_mine(size_t n)
 {
 	struct block_table t = {.node = node_name, .node_uid = node_uid, .synced = true};
@@ -75,7 +75,7 @@ uint64_t growth_blocks_mine(size_t n)
 	return before;
 }
 
-/* An object whose n entries come again with each event of the watch; each is looked up. */
+/* An object with n entries, which each event of the watch reports again; each is looked up. */
 uint64_t growth_blocks_entries(size_t n)
 {
 	struct block_table t = {.node = node_name, .node_uid = node_uid};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's plan for a NIC with many addresses, on a node that knew all of them, or with many default
- * routes; and its CHECK of a pod that has the state that ADD configured. */
+/* The coordinator's plan for a NIC with many addresses, on a node with a neighbour entry for each,
+ * or with many default routes; and its CHECK of a pod that has the state that ADD configured. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static size_t deletions(const struct coordinator_plan *p)
 	return n;
 }
 
-/* n routes go. */
+/* n routes are deleted. */
 static uint64_t plan(struct coordinator_facts *f, size_t n)
 {
 	static const char text[] = "{\"type\":\"coordinator\",\"mode\":\"overlay\"}";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiler calls __sanitizer_cov_trace_pc() in every basic block of src (FLAVOUR=count); the linker leads the calls
- * of libc's functions over memory and strings here (--wrap), which count a step for 16 bytes.
+ * The compiler calls __sanitizer_cov_trace_pc() in every basic block of src (FLAVOUR=count); the
+ * linker maps calls of libc's memory and string functions to this file (--wrap), which counts a
+ * step for 16 bytes.
  */
 #include <string.h>
 

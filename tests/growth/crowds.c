@@ -15,7 +15,7 @@ enum { TEXT_BYTES = 4 << 20, NAME_MAX_BYTES = 16 };
 
 /* --- pools of one subnet --- */
 
-/* n pools of four addresses each, and the applications that want them. */
+/* n pools of four addresses each, and the applications that request them. */
 struct pools {
 	struct subnet_facts f;
 	struct subnet_entries entries;
@@ -246,47 +246,47 @@ static uint64_t ranges_wanted(size_t n)
 }
 
 const struct crowd crowds[] = {
-	{"pools of a subnet, wanted", pools_wanted},
+	{"pools of a subnet, requested", pools_wanted},
 	{"pools of a subnet, too large", pools_too_large},
 	{"pools of a subnet, growing", pools_grow},
 	{"pools of a subnet, shrinking", pools_shrink},
 	{"pools of a subnet whose status was lost", pools_of_no_status},
-	{"pools of a subnet, gone", pools_gone},
-	{"addresses of an interface, asked for again", growth_api_asked_again},
+	{"pools of a subnet, deleted", pools_gone},
+	{"addresses of an interface, requested again", growth_api_asked_again},
 	{"addresses of an interface, checked", growth_api_check},
 	{"interfaces of a container, checked", growth_api_check_interfaces},
 	{"addresses of an interface, all in conflict", growth_api_conflicts},
-	{"one address in conflict, told often", growth_api_one_conflict},
-	{"containers that are valid, and all there are", growth_api_gc_none},
-	{"containers that are valid, and others there are", growth_api_gc_all},
+	{"one address in conflict, reported often", growth_api_one_conflict},
+	{"leases and valid containers, all of them valid", growth_api_gc_none},
+	{"leases and valid containers, none of them valid", growth_api_gc_all},
 	{"pools of a node, listed", growth_api_pools},
 	{"pools of a node, listed as JSON", growth_api_pools_json},
-	{"pools of a node, judged", growth_api_pools_check},
+	{"pools of a node, checked", growth_api_pools_check},
 	{"pools by default", growth_api_default_pools},
 	{"pools by name", growth_api_named_pools},
 	{"pools by a wildcard", growth_api_wildcard},
 	{"pools of files", growth_api_pool_files},
 	{"calls that wait for pools", growth_api_waiting},
-	{"addresses that calls wait for by name", growth_api_pins},
+	{"reservations of requested addresses", growth_api_pins},
 	{"pools of one subnet, built", growth_pools_apart},
-	{"pools of subnets of their own, built", growth_pools_of_subnets},
+	{"pools of separate subnets, built", growth_pools_of_subnets},
 	{"pools that contain each other, built", growth_pools_one_in_another},
 	{"pools whose subnets are in another's, built", growth_pools_in_one_subnet},
 	{"pools and reserved addresses, built", growth_pools_and_reserved},
-	{"addresses of a NIC that the node had for others", growth_plan_addresses},
+	{"addresses of a NIC with stale neighbours on the node", growth_plan_addresses},
 	{"default routes of a NIC", growth_plan_default_routes},
 	{"addresses, routes, rules and neighbours of a NIC, checked", growth_check},
-	{"blocks of pools, what each may allocate", growth_blocks_mine},
-	{"entries of a block, seen again", growth_blocks_entries},
+	{"blocks of pools, usable addresses of each", growth_blocks_mine},
+	{"entries of a block, reported again", growth_blocks_entries},
 	{"released and requested addresses, looked up", growth_blocks_busy},
 	{"pods and leases of a node without its log", growth_blocks_adopted_pods},
-	{"pools that have more, and calls that wait for others", growth_api_pools_changed},
+	{"pools with more addresses, and calls that wait for others", growth_api_pools_changed},
 	{"containers whose pods have other names", growth_agent_gc},
 	{"names with retained addresses", growth_agent_retained},
 	{"addresses released for nodes", growth_agent_exported},
 	{"links of a pod, and default routes of its NIC", growth_plan_links},
 	{"addresses of the node, one for each of the pod", growth_plan_host_addresses},
-	{"records of host-local against ranges", ranges_of_records},
-	{"addresses asked for in ranges", ranges_wanted},
+	{"records of host-local in ranges", ranges_of_records},
+	{"addresses requested in ranges", ranges_wanted},
 };
 const size_t n_crowds = ARRAY_LEN(crowds);

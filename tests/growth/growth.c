@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * growth SCHEMA...: each list, map and text of each definition, in several orders, at three sizes, through everything
- * that reads such an object; and each two lists of one kind together. `growth crowds`: what reads many objects of a
- * kind together, at three numbers of them. Counted is work, not time: the same in every run.
- * Fails where a step from 4n to 16n costs more than LIMIT times the step from n to 4n: 4 is linear, 4.9 is n log n,
- * 16 is n times n. With GROWTH_EVERY=7 in the environment each 7th case only, of every kind: a sample.
+ * growth SCHEMA...: passes each list, map and string of each definition, in several orders and at three sizes, and each
+ * pair of lists of one kind, through all code that reads such an object. `growth crowds`: calls the code that reads many
+ * objects of a kind together, with three numbers of them. It counts work, not time, so that every run gives the same.
+ * Fails if the step from 4n to 16n costs more than LIMIT times the step from n to 4n: 4 is linear, 4.9 is n log n,
+ * 16 is quadratic. With GROWTH_EVERY=7 in the environment it runs a sample: each 7th case of every kind.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static struct json_doc *parse(const char *what, struct span text)
 	return doc;
 }
 
-/* A definition says of metadata only that it is an object. */
+/* The definition has no schema for metadata except that it is an object. */
 static void add_metadata(struct definition *d)
 {
 	static const char text[] =
@@ -98,10 +98,8 @@ static void load(const char *path, struct definition *d)
 	if (!base || !d->schema)
 		die(path, "the kind has no object in tests/growth/subjects.c");
 	d->base = parse(d->kind, span_of(base));
-	/*
-	 * A journal of more than 32 KiB is compacted, which is a step, not growth: all three
-	 * sizes are past it.
-	 */
+	/* A journal of more than 32 KiB is compacted, which is a single step of the cost: all three
+	 * sizes are larger. */
 	d->first = strcmp(d->kind, "Agent") == 0 ? FIRST * STEP : FIRST;
 	shapes_of(d->schema, &d->shapes);
 }
@@ -133,7 +131,7 @@ static uint64_t cost(const struct subject *x, const struct sample *s)
 	return count_work - before;
 }
 
-/* Past a limit it is refused, which costs less. */
+/* An object beyond a limit is refused, which costs less. */
 static bool grows_too_fast(const uint64_t c[static SIZES])
 {
 	double first = (double)c[1] - (double)c[0], second = (double)c[2] - (double)c[1];
@@ -210,7 +208,7 @@ static void measure(const struct definition *d, const struct shape *const *s, co
 	}
 }
 
-/* Words are the keys of a map, whatever its values. */
+/* The entries are the keys of a map, whatever its values are. */
 static bool differs(const struct shape *s, int variant)
 {
 	return s->what != SHAPE_MAP || variant < 5;
@@ -240,7 +238,7 @@ static size_t siblings(const struct definition *d, size_t first, const struct sh
 		    strchr(s->path + head, '.'))
 			continue;
 		if (n == 0 && i < first)
-			return 0; /* these were together already */
+			return 0; /* this pair is tested already */
 		ret[n++] = s;
 	}
 	return n;

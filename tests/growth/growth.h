@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_GROWTH_H
 
 /*
- * Whether what a user sends costs more than n log n. Between growth.c (each list of each kind, at three sizes, and the
- * verdict), shapes.c (objects from a definition's schema), subjects.c (who reads objects), crowds.c (who reads many of
- * them together), api.c (the agent's own API), pools.c (the pools of a cluster) and count.c (what it costs).
+ * Checks that no input of a user costs more than n log n. Interfaces between growth.c (each list of each kind at three
+ * sizes, and the result), shapes.c (objects from a definition's schema), subjects.c (readers of one object), crowds.c
+ * (readers of many objects), api.c (the agent's API), pools.c (the pools of a cluster) and count.c (the cost).
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #include "wire/json/tree.h"
 
 /*
- * --- count.c: deterministic work: basic blocks of src, and bytes that libc looks at or moves ---
+ * --- count.c: deterministic work: basic blocks of src, and bytes that libc reads or moves ---
  */
 
 extern uint64_t count_work;
@@ -38,16 +38,16 @@ struct shapes {
 	size_t n;
 };
 
-/* All of a schema (openAPIV3Schema), so that a field that comes later is there as well. */
+/* Finds every such place in a schema (openAPIV3Schema), so that later fields are tested as well. */
 void shapes_of(const struct json *schema, struct shapes *ret);
-/* `object` gets n entries (or bytes) at the path; variant: their order and content. */
+/* Writes n entries (or bytes) into `object` at the path; variant: their order and content. */
 void shape_grow(struct json_tree *object, const struct json *schema, const struct shape *s,
 		size_t n, int variant);
 const char *shape_variant(const struct shape *s, int variant);
 
 /* --- subjects.c --- */
 
-/* NULL: not there. The objects have no key twice. */
+/* NULL: does not exist. No object has a key twice. */
 struct sample {
 	const char *kind;
 	const struct json *object, *old;
@@ -57,7 +57,7 @@ struct subject {
 	const char *name;
 	const char *kinds; /* "Pod Node"; NULL: all that are the API server's (not "CNI", "Agent") */
 	void (*run)(const struct sample *s);
-	bool compares; /* it looks at `old` */
+	bool compares; /* it reads `old` */
 };
 extern const struct subject subjects[];
 extern const size_t n_subjects;
@@ -118,7 +118,7 @@ uint64_t growth_blocks_mine(size_t n), growth_blocks_entries(size_t n),
 
 struct crowd {
 	const char *name;
-	uint64_t (*run)(size_t n); /* the cost of n of them */
+	uint64_t (*run)(size_t n); /* returns the cost of n objects */
 };
 extern const struct crowd crowds[];
 extern const size_t n_crowds;

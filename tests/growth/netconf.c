@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each plugin's configuration, read and judged as for the fuzzer of the same name: no kernel, no file. */
+/* Each plugin's configuration, read and validated as in the fuzzer of the same name, without kernel
+ * and files. */
 #include "netconf.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 enum { TEXT_BYTES = 16 << 20 };
 
-static netconf_read *reads; /* of the plugin at hand */
+static netconf_read *reads; /* of the current plugin */
 
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pools of a cluster, built from their objects: side by side, in each other's way, and beside reserved addresses. */
+/* The pools of a cluster, built from their objects: separate, overlapping, and with reserved
+ * addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,8 @@ uint64_t growth_pools_of_subnets(size_t n)
 	return build(&l, n);
 }
 
-/* Each contains all that come after it, and was changed since it was created: the youngest has its addresses alone. */
+/* Each pool contains all later ones, and was changed after its creation, so that only the youngest
+ * keeps its addresses. */
 uint64_t growth_pools_one_in_another(size_t n)
 {
 	struct lines l = {0};
@@ -106,7 +108,7 @@ uint64_t growth_pools_in_one_subnet(size_t n)
 	return build(&l, 1);
 }
 
-/* One address in each pool is reserved, and each pool reaches over all others. */
+/* One address in each pool is reserved, and the range of each pool spans all others. */
 uint64_t growth_pools_and_reserved(size_t n)
 {
 	struct lines l = {0};

@@ -8,7 +8,7 @@
 
 enum { SHUFFLE = 40503, SHUFFLE_MOD = 65536 };
 
-/* --- what there is --- */
+/* --- places in a schema --- */
 
 static bool is_type(const struct json *schema, const char *type)
 {
@@ -268,7 +268,7 @@ static struct json_tree *grown(const struct json *schema, const char *name, cons
 	return t;
 }
 
-/* --- the place --- */
+/* --- the place in an object --- */
 
 static void grow_at(struct json_tree *t, const struct json *schema, struct span rest,
 		    const struct shape *s, size_t n, int variant)

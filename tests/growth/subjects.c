@@ -155,7 +155,7 @@ static void run_split(const struct sample *s)
 	buf_init(&b, 1);
 }
 
-/* JSON is YAML; and what tables read. */
+/* The YAML reader (JSON is YAML), and the readers by field tables. */
 static void run_yaml(const struct sample *s)
 {
 	auto_buf struct buf b, json;
@@ -220,7 +220,7 @@ static struct admit_request request_from(const struct sample *s, bool old)
 				      NULL};
 }
 
-/* Others of its kind are as large as it is. */
+/* Other objects of its kind are as large. */
 static struct admit_cache cluster_cache_of(const struct sample *s, const struct json **others)
 {
 	bool pool = strcmp(s->kind, "SpiderIPPool") == 0,
@@ -281,7 +281,7 @@ static void run_delete(const struct sample *s)
 
 /* --- pools --- */
 
-/* In an agent: the pool, another beside it, reserved addresses. */
+/* As in an agent: the pool, another pool, reserved addresses. */
 static void run_pools(const struct sample *s)
 {
 	char *lines[2] = {0};
@@ -347,7 +347,7 @@ static void run_nad(const struct sample *s)
 	nad_status_patch(&b, s->object, &state, 0);
 }
 
-/* The type that the object has settings for, so that they are written. */
+/* Sets the type for which the object has settings, so that they are rendered. */
 static void run_nad_types(const struct sample *s)
 {
 	static const char *const types[][2] = {{"macvlan", "macvlan"},	{"ipvlan", "ipvlan"},
@@ -378,7 +378,7 @@ static void run_nad_types(const struct sample *s)
 	}
 }
 
-/* As a pod's injection has them. */
+/* As for the injection of a pod. */
 static void run_inject_net(const struct sample *s)
 {
 	struct inject_net n;
@@ -482,7 +482,7 @@ static void run_traces(const struct sample *s)
 	}
 }
 
-/* --- the controller's counts --- */
+/* --- the controller's pool status --- */
 
 static void run_endpoint(const struct sample *s)
 {
