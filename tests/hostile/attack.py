@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: attack.py PORT KIND N RATE SOURCE...
-Keeps N connections to 127.0.0.1:PORT, by turns from the addresses given, and opens those that are closed again, RATE a
-second at most. Each sends a byte of its text now and then, so that no pause is long. "ready" on stdout when N were open
-for the first time; ends when stdin does.
+Keeps N connections to 127.0.0.1:PORT, in turn from the given source addresses, and reopens closed ones, RATE per second at most. Each sends
+a byte of its text now and then, so that no pause is long. "ready" on stdout when N were open for the first time; ends when stdin does.
 
 If KIND begins with "tls-", the text is sent after a complete TLS handshake, and a connection counts from then on.
 ATTACK_PATH in the environment is the path of KIND "tls-upload"."""
@@ -24,7 +23,7 @@ TEXTS = {
     "idle": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b""),
     "unread": (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 40, b"G"),
     "heads": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"a" * 900) for i in range(17)), b""),
-    "byte": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b""),  # complete but for that byte
+    "byte": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b""),  # complete except for one byte
     "chunk": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"x" * 1000),
     "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # none of the answers is read
     "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that is never completed
@@ -42,7 +41,7 @@ def anybody():
 
 
 def hello():
-    """A client's complete first TLS message: the server computes its answer, and gets nothing more."""
+    """A client's complete first TLS message: the server computes its answer, and receives no further data."""
     context = anybody()
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
@@ -78,8 +77,8 @@ def main():
             allowed -= 1
             s = socket.socket()
             if kind in UNREAD:
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # the kernel's smallest: answers stay with the server
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # leaves no TIME_WAIT
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # the smallest buffer, so that answers stay in the server's memory
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # closes without TIME_WAIT
             s.bind((sources[tried % len(sources)], 0))
             s.setblocking(False)
             if s.connect_ex(("127.0.0.1", port)) not in (0, errno.EINPROGRESS):
@@ -119,7 +118,7 @@ def main():
             byte = now
             for s, sent, rest in list(live.values()):
                 if 0 <= sent < len(more) and not rest:
-                    with contextlib.suppress(OSError):  # the poll above hears of it
+                    with contextlib.suppress(OSError):  # poll() above reports it
                         s.send(more[sent:sent + 1])
                     live[s.fileno()][1] += 1
         if not ready and opened >= n:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the *.tree files beside this file: hosts that were not at hand, composed from the kernel's documented sysfs."""
+"""Writes the *.tree files beside this file: hosts that were not available for recording, composed from the kernel's documentation of
+sysfs."""
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
@@ -100,7 +101,7 @@ for aux in ("mlx5_core.sf.4", "mlx5_core.rdma.0"):
     h.link(f"/sys/bus/auxiliary/devices/{aux}", f"../../../devices/{switch}/0000:3d:00.0/{aux}")
 h.netdev(f"{pf0}/mlx5_core.sf.4", "ens1f0s4")
 h.file(f"{pf0}/mlx5_core.rdma.0/uevent", "")
-# A GPU under the same switch, a disk elsewhere: what is near.
+# A GPU below the same switch, and a disk elsewhere, to test proximity.
 h.function("pci0000:3a/0000:3a:01.0/0000:3b:00.0/0000:3c:08.0/0000:3e:00.0", "nvidia", (0x10DE, 0x2330, 0x10DE, 0x16C1), 0x030200, 1)
 h.function("pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", "nvme", (0x144D, 0xA80A, 0x144D, 0xA801), 0x010802, -1)
 h.write("mlx5_roce.tree")
@@ -131,8 +132,8 @@ for i, vf in enumerate(("0000:01:10.0", "0000:01:10.2")):
         h.netdev(at, "eth2")
 h.write("qemu_igb.tree")
 
-# switchdev mode (Documentation/networking/representors.rst): the PF's folder lists the ports of its switch, p0 itself among
-# them, and some sort before it; the VFs' own netdevs stand in their folders. One VF is with vfio-pci, one in a pod.
+# switchdev mode (Documentation/networking/representors.rst): the PF's directory lists the ports of its switch, including p0, and some of
+# them sort before p0; the netdevs of VFs are in the VFs' directories. One VF is bound to vfio-pci, one is in a pod.
 h = Host("ConnectX-6 Dx in switchdev mode")
 h.bus("mlx5_core", "vfio-pci")
 bridge = "pci0000:80/0000:80:02.0"
@@ -159,7 +160,7 @@ for i, vf in enumerate(vfs):
         h.port(at, f"mlx5_{1 + i}", "4: ACTIVE", "100 Gb/sec (4X EDR)")
 h.write("mlx5_switchdev.tree")
 
-# The PF itself is handed to user space: it has neither netdev nor RDMA device, and its VFs keep their numbers.
+# The PF itself is bound to a user-space driver: it has neither netdev nor RDMA device, and its VFs keep their numbers.
 h = Host("ConnectX-6 Dx whose PF is with vfio-pci")
 h.bus("mlx5_core", "vfio-pci")
 pf = h.function("pci0000:c0/0000:c0:01.0/0000:c1:00.0", "vfio-pci", (MLX, 0x101D, MLX, 0x0016), 0x020000, 1, 80)
@@ -172,7 +173,7 @@ for i, driver in enumerate(("mlx5_core", "vfio-pci")):
         h.rdma(at, "mlx5_0", "uverbs0")
 h.write("mlx5_vfio.tree")
 
-# InfiniBand again, with two VFs of which one is with vfio-pci; what the PF tells of their GUIDs is tests/replay/vf_ib.nl.
+# InfiniBand with two VFs, one of them bound to vfio-pci; the PF's answer about their GUIDs is tests/replay/vf_ib.nl.
 h = Host("ConnectX-7 with InfiniBand, a VF of it with vfio-pci")
 h.bus("mlx5_core", "vfio-pci")
 pf = h.function("pci0000:17/0000:17:00.0/0000:19:00.0", "mlx5_core", (MLX, CX7, MLX, 0x0020), 0x020700, 0)
@@ -191,11 +192,11 @@ for i, driver in enumerate(("mlx5_core", "vfio-pci")):
         h.port(at, "mlx5_1", "1: DOWN", "10 Gb/sec (4X SDR)", (0, "fe80:0000:0000:0000:0c42:a103:0016:051d", None, None))
 h.write("mlx5_ib_vfio.tree")
 
-# ---- what device plugins see (tests/resources) ----
+# ---- hosts for device plugins (tests/resources) ----
 
 
 def chars(h, at, name, uverbs, umads=(), issms=(), ucm=None):
-    """Character devices of an RDMA device; several umad and issm: one a port."""
+    """Character devices of an RDMA device; one umad and one issm per port."""
     h.file(f"{at}/infiniband_verbs/{uverbs}/ibdev", name)
     for mad in (*issms, *umads):
         h.file(f"{at}/infiniband_mad/{mad}/ibdev", name)
@@ -223,7 +224,8 @@ def routes(h, netdev):
 
 
 def eight_rails(what, names, name):
-    """Four switches a socket, a GPU and a NIC below each; a NIC for storage before them, one for the node's own network."""
+    """Four switches per socket, with a GPU and a NIC below each; a storage NIC with a lower PCI address, and a NIC for the node's own
+    network."""
     h = Host(what)
     h.file("/dev/infiniband/rdma_cm", "")
     nic(h, "pci0000:00/0000:00:03.0/0000:01:00.0", "eno1", 8, 0, ids=(MLX, 0x1015, MLX, 0x0003))
@@ -276,7 +278,7 @@ h.function("pci0000:00/0000:00:01.0", "bochs-drm", (0x1234, 0x1111, 0x1AF4, 0x11
 routes(h, "enp1s0")
 h.write("no_rdma.tree")
 
-# Everything that a selector names: Intel with VFs for the kernel, vfio and uio; Mellanox with VFs, vDPA and scalable functions;
+# Devices for every selector: Intel with VFs for the kernel, vfio and uio; Mellanox with VFs, vDPA and scalable functions;
 # accelerators; ib_umad is not loaded.
 h = Host("a node with VFs of every kind")
 for node in ("/dev/infiniband/rdma_cm", "/dev/vhost-net"):

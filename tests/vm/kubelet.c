@@ -267,7 +267,7 @@ static void print_strings(const uint8_t *p, size_t n)
 	}
 }
 
-/* In a process of its own: a write may last until the driver has done what it says. */
+/* In a separate process, since a write may block until the driver has finished. */
 static void write_file(const char *path, const char *text, double *returned)
 {
 	int fd;

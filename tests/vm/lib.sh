@@ -5,7 +5,7 @@ set -eu
 
 on_exit() {
 	status=$?
-	# The last line is the text of the verdict.
+	# The last line is the text of the result.
 	reason=$(tail -n 1 "${case_log:?}")
 	if [ "$status" != 0 ]; then
 		[ -z "$node" ] || : >"/host/sync/${case_name:?}.failed.$node"
@@ -26,7 +26,7 @@ on_exit() {
 }
 trap on_exit EXIT
 
-# say WORD...: shown by the run, of a case that passes too
+# say WORD...: prints a line that the run shows even if the case passes
 say() {
 	printf '\n@@SAY %s\n' "$*" >/dev/console
 }
@@ -50,7 +50,7 @@ until_true() {
 	fail "waited in vain for: $*"
 }
 
-# What the last add and check had, and the process of the last perftest_serve.
+# Arguments of the last add and check, and the process of the last perftest_serve.
 export result='' whole='' server=''
 
 # nth_igb N: the PCI address of a NIC that can have virtual functions
@@ -60,22 +60,22 @@ nth_igb() {
 	done | sed -n "$1p"
 }
 
-# hcas_on DRIVER: the NICs with virtual functions, as InfiniBand HCAs instead: ib0 and ib1, mlx5_0 and mlx5_1; by which
-# number libibverbs looks for a provider (0: none has it).
+# hcas_on DRIVER: turns the NICs with virtual functions into InfiniBand HCAs: ib0 and ib1, mlx5_0 and mlx5_1. DRIVER is the number by which
+# libibverbs finds a provider (0: none).
 hcas_on() {
 	rmmod igbvf
 	rmmod igb
 	insmod /lib/fakeib.ko pci_ib=1 vfio=1 name=mlx5_%d driver_id="$1"
 }
 
-# rebind BDF [DRIVER]: to that driver only; without, to the kernel's choice
+# rebind BDF [DRIVER]: binds the function to that driver; without DRIVER, to the one that the kernel chooses
 rebind() {
 	echo "${2:-}" >"/sys/bus/pci/devices/$1/driver_override"
 	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || echo "$1" >"/sys/bus/pci/devices/$1/driver/unbind"
 	echo "$1" >/sys/bus/pci/drivers_probe
 }
 
-# pf_on N [COUNT]: virtual functions of the N-th NIC that can have some
+# pf_on N [COUNT]: creates virtual functions of the N-th NIC that supports them
 pf_on() {
 	echo "${2:-1}" >"/sys/bus/pci/devices/$(nth_igb "$1")/sriov_numvfs"
 }
@@ -84,17 +84,17 @@ pf_off() {
 	echo 0 >"/sys/bus/pci/devices/$(nth_igb "$1")/sriov_numvfs"
 }
 
-# vf_of N I: the PCI address of its I-th virtual function
+# vf_of N I: prints the PCI address of the I-th virtual function of that NIC
 vf_of() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$(nth_igb "$1")/virtfn$2")"
 }
 
-# argument NAME: of the kernel's command line
+# argument NAME: prints an argument of the kernel's command line
 argument() {
 	sed -n "s/.* vm\.$1=\([^ ]*\).*/\1/p" /proc/cmdline
 }
 
-# soft-RoCE that carries pods' traffic, instead of Debian's own.
+# Loads the patched soft-RoCE, which carries the traffic of pods, instead of Debian's.
 pods_rxe() {
 	rmmod rdma_rxe
 	insmod /lib/rdma_rxe.ko
@@ -153,7 +153,7 @@ delete() {
 	same "what DEL of $1 says" "$said" ""
 }
 
-# link NS NAME FILTER: of `ip -j -d`.
+# link NS NAME FILTER: filters the output of `ip -j -d` for the link.
 link() {
 	ip -n "$1" -j -d link show "$2" | jq -r ".[0]$3"
 }
@@ -166,7 +166,7 @@ links() {
 	ip -n "$1" -j link | jq -r '[.[].ifname] | sort | join(" ")'
 }
 
-# gid_index DEVICE ADDRESS: where the device has the RoCE v2 GID of an IPv4 address
+# gid_index DEVICE ADDRESS: prints the index of the RoCE v2 GID of an IPv4 address
 gid_index() {
 	# shellcheck disable=SC2046,SC2183 # four words
 	gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(echo "$2" | tr . ' '))

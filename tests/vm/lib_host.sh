@@ -6,7 +6,7 @@
 mkdir -p /etc/unirail
 echo 0123456789abcdef0123456789abcdef >/etc/machine-id
 
-# its_files: those that steps write
+# its_files: lists the files that steps write
 its_files() {
 	for file in /etc/modprobe.d/* /etc/modules-load.d/* /etc/sysctl.d/* /etc/unirail/host.d/* /etc/systemd/system/*; do
 		[ ! -f "$file" ] || echo "file $file $(md5sum <"$file")"
@@ -18,7 +18,7 @@ everything() {
 	its_files
 }
 
-# applied ARG...: these steps are carried out, and a second time there are none
+# applied ARG...: applies the steps; a second apply has no steps
 applied() {
 	unirail host "$@" >/run/applied 2>&1 || fail "unirail host $*: $(tail -n 1 /run/applied)"
 	cat /run/applied
@@ -28,7 +28,7 @@ applied() {
 	cmp -s /run/wanted /run/twice || fail "a second apply changes: $(diff /run/wanted /run/twice | tail -n 1)"
 }
 
-# undo_is_free: false while another 'unirail host', or a program of it, changes this host
+# undo_is_free: fails while another 'unirail host', or a program that it started, changes this host
 undo_is_free() {
 	: >/run/undo_failed
 	unirail host undo >/run/undone 2>&1 && return 0
@@ -36,9 +36,9 @@ undo_is_free() {
 	tail -n 1 /run/undone >/run/undo_failed
 }
 
-# undone: the state is that of /run/at_first again
+# undone: undoes; the state must equal /run/at_first
 undone() {
-	# A program that the killed one ran may still be at work.
+	# A program that the killed process started may still run.
 	until_true undo_is_free
 	[ ! -s /run/undo_failed ] || fail "unirail host undo: $(cat /run/undo_failed)"
 	everything >/run/restored
@@ -74,7 +74,7 @@ killed_at() {
 	say "$1: undone after $kills kills at $calls"
 }
 
-# step ARG...: applied, undone, killed at each write to the journal and at each request to the kernel
+# step ARG...: applies and undoes; then kills an apply at each write to the journal and at each request to the kernel
 step() {
 	everything >/run/at_first
 	applied "$@"

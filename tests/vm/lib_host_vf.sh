@@ -12,7 +12,7 @@ vfs_of() {
 	done
 }
 
-# Of InfiniBand the GUID: the QP number before it is another one each time.
+# Only the GUID of an InfiniBand address: the QP number before it differs each time.
 hardware_address() {
 	sed 's/.*\(.\{23\}\)$/\1/' "/sys/class/net/$1/address"
 }
@@ -30,12 +30,12 @@ observed() {
 	done
 }
 
-# identity PCI N FILTER: what the PF has for its N-th VF
+# identity PCI N FILTER: prints the PF's settings for its N-th VF
 identity() {
 	ip -j link show "$(netdev "$1")" | jq -r ".[0].vfinfo_list[$2]$3"
 }
 
-# vf_at PCI N: the address of its N-th VF
+# vf_at PCI N: prints the PCI address of the PF's N-th VF
 vf_at() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$1/virtfn$2")"
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For a guest without a kubelet and an API server: what the agent does with the control groups and queue pairs of a pod.
+ * The agent's handling of control groups and queue pairs of a pod, for a guest without a kubelet
+ * and an API server.
  *
  *	rdma-use limit UID DEVICE HANDLES OBJECTS	sets the limits of a pod that has one id of a resource of that device
  *	rdma-use queue-pair UID DEVICE			"present", "none: REASON" or "unknown: REASON"

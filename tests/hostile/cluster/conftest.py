@@ -15,6 +15,6 @@ globals().update({name: value for name, value in vars(_module).items()
 
 
 def pytest_configure(config):
-    """Its hooks, unless tests/cluster is in the same run and has them registered."""
+    """Registers the hooks of tests/cluster, unless that directory is in the same run and has registered them."""
     if not config.pluginmanager.has_plugin(str(CLUSTER)):
         config.pluginmanager.register(_module, "cluster_conftest")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant who writes another pod's addresses into the network-status of his own pod, on a node that lost its disk.
+"""A tenant writes another pod's addresses into the network-status of a pod, on a node that lost its disk.
 
-Before: the journal took the addresses down for whichever pod came first in the list. When that was the thief's, they
-were freed with it, and given to a third pod while the first still had them.
-"""
+Before the fix: the journal recorded the addresses for the first pod in the list. If that was the thief's, they were released with it, and
+allocated to a third pod while the victim still had them. """
 import json
 import shutil
 
@@ -56,7 +55,7 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     annotate(mine, thief, *mine_ip, *other, "172.20.1.255", "10.1.1.1")
     one.start("--gc-grace", "1s")
 
-    # The victim's only trace is an annotation, and so is the thief's: neither is trusted, and nothing is allocated.
+    # Only an annotation records the victim's addresses, as for the thief: neither is trusted, and no address is allocated.
     said = wait(lambda: one.said("reported by two pods"), 60)
     assert name_of(thief) in said[0]["pods"] and name_of(victim) in said[0]["pods"] and mine_ip[0] in said[0]["pods"], said
     assert not one.said("adopting blocks of a lost log")

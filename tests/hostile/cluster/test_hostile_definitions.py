@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant who may create SpiderMultusConfigs and NetworkAttachmentDefinitions in a namespace, against the cluster's nodes.
 
-Before: a definition of type `multus` with a binDir in a pod's volume was root on every node that ran such a pod.
+Before the fix: a definition of type `multus` with a binDir in a pod's volume was root on every node that ran such a pod.
 """
 import json
 
@@ -50,7 +50,7 @@ def test_definition_with_plugins_of_a_volume_requires_trust(world, volume):  # n
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
 
     said = lambda: [n.get("trusted", False) for n in w.ask(pod)[1]["networks"]]
-    assert said() == [True, False]  # kube-system's, and the tenant's
+    assert said() == [True, False]  # the definition of kube-system, and the tenant's
     trust(w.mine, w.team, "yes")  # not the word
     trust(w.mine, w.team, "true")
     wait(lambda: said() == [True, True])

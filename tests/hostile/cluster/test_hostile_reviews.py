@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unauthorized clients at the webhook port, beside the reviews of a real API server.
 
-Before: whoever reached the port had reviews decided (27 s of them filled the ConfigMap of claims), and 7 slow uploads of 7 MiB
-had 143 of 146 creates refused.
-"""
+Before the fix: any client that reached the port got reviews decided (27 s of them filled the ConfigMap of claims), and 7 slow uploads of 7
+MiB caused 143 of 146 creates to be refused. """
 import base64
 import contextlib
 import http.client
@@ -92,7 +91,7 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
     for path in (PATH, "/" + PATH, f"/{wrong}{PATH}", f"/{token}", f"/{token[:-1]}{PATH}", f"/{token.upper()}{PATH}", "/"):
         want = (404, b"no webhook has this path\n") if path == f"/{token}" else (404, b"")
         assert send(c, path, review(pool(2))) == want, path
-    # The body is not waited for.
+    # The server does not wait for the body.
     assert send(c, PATH, b"", length=7 << 20) == (404, b"")
     assert send(c, f"/{token}{PATH}", review(pool(2)))[0] == 200
     after = c.metrics()
@@ -100,7 +99,7 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
     assert after["unirail_controller_reviews_strangers_total"] == 7
     status, claims = cluster.request("GET", f"/api/v1/namespaces/{ns}/configmaps/unirail-claims")
     assert status == 404 or list(claims.get("data") or {}) == [] or len(claims["data"]) == 1
-    # Nowhere but in the Secret and in the registered path.
+    # The token is only in the Secret and in the registered path.
     for secret in (token, wrong):
         assert secret not in c.log.read_text()
         assert secret not in c.get(c.metrics_port, "/metrics")[1]
@@ -165,7 +164,7 @@ def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, so
         after = held(c.process.pid)
         assert c.get(c.health, "/healthz")[0] == 200
     assert failed == []
-    # 2,000 connections at most, and what each may hold: a TLS state and its buffers.
+    # The limit for 2,000 connections: a TLS state and its buffers for each.
     assert after[0] < before[0] + 2000 * 32 and after[1] <= before[1] + 2000, (before, after)
     assert c.metrics()["unirail_controller_leads"] == 1
 
@@ -229,7 +228,7 @@ def threads(n, run):
 
 
 def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
-    """Before: each left its ranges in the ConfigMap of claims, which was full after 27 s, and every create was refused then."""
+    """Before the fix: each left its ranges in the ConfigMap of claims, which was full after 27 s, and every create was refused then."""
     c = replica("c").leads()
     registered(cluster)
     before, answers, left = configmap(cluster, ns), [], list(range(10, 1010))
@@ -355,7 +354,7 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
                                                                + h["clientConfig"]["url"].rsplit("/", 1)[1]}}
             for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
     wait(lambda: send(new, PATH, review(pool(6)))[0] == 200)
-    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422)  # the API server asks it so
+    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422)  # the path that the API server calls
     assert create(cluster, pool(7))[0] == 201
     assert send(new, "/nowhere", review(pool(6))) == (404, b"")
     assert new.metrics()["unirail_controller_leads"] == 0

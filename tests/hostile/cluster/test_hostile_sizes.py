@@ -14,7 +14,7 @@ from controllers import Controller
 
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
 COUNT, BYTES = 190, 1_300_000  # they took the controller past its 256 MiB at every start
-# What etcd takes of one object, with what the API server notes of who wrote each label.
+# The maximum size of an object in etcd, with the managedFields that the API server adds for each label.
 LABELS = {f"{i:x}": "" for i in range(60000)}
 
 
@@ -66,7 +66,8 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
     path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs"
     names = [f"large-{i}" for i in range(COUNT)]
     try:
-        cluster.ok("POST", path, smc("large-0", {"cniType": "custom", "customCNI": "x" * BYTES}))  # no webhook here: it is refused there
+        # No webhook runs here, which would refuse the object.
+        cluster.ok("POST", path, smc("large-0", {"cniType": "custom", "customCNI": "x" * BYTES}))
         copies(cluster, ns, "large-0", names[1:])
         cluster.ok("POST", path, smc("small", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
         c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start(ready=False)
@@ -127,8 +128,8 @@ def test_many_labels_cost_little_cpu_time(cluster, ns, closing, tmp_path):
 
 
 def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_path, proxy):
-    """A skipped object keeps its condition through a new list, which does not read it again; made smaller it is followed at once,
-    and so is one that its namespace had no room for, when there is room."""
+    """A skipped object keeps its condition through a new list, which does not read it again; when it is made smaller, it is read at once;
+    so is an object for which its namespace had no room, when there is room."""
     path, nads = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", NADS.format(ns)
     small = {"spec": {"cniType": "ipoib", "ipoib": {"master": "ib0"}, "customCNI": None}}
     fills = [f"fill-{i}" for i in range(9)]  # 600 KiB each: a namespace has room for six
@@ -171,7 +172,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, 60)
         wait(lambda: reasons(cluster, path)["own"] == "Written", 60)
 
-        # One that is deleted leaves room for one of the others, which is read without a change: its text is no JSON.
+        # A deleted object leaves room for one of the others, which is read without a change: its config is not JSON.
         full = [name for name in skipped if name != "own"]
         before = versions()
         cluster.ok("DELETE", f"{path}/{next(x for x in fills if x not in full)}")

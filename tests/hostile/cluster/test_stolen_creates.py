@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thief with the controller's token, and what it may create in the controller's namespace: nothing.
+"""A thief with the controller's token cannot create objects in the controller's namespace.
 
-Before: any Secret, ConfigMap and Lease there, since RBAC does not limit a create to a name: a Secret of type
+Before the fix: any Secret, ConfigMap and Lease there, since RBAC does not limit a create to a name: a Secret of type
 kubernetes.io/service-account-token is a token without an expiry of any account there, also for another controller to read.
 """
 import pytest
@@ -35,10 +35,10 @@ CREATES = {
     "a binding": (f"{ROLES}/rolebindings", {"metadata": {"name": "x"}, "roleRef": {
         "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "unirail-controller"}}),
 }
-# What is not the controller's own there, and what is.
+# Objects in the namespace that are not the controller's own, and objects that are.
 READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE}/configmaps/unirail-controller": 403,
          f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-certs": 200,
-         # Read to sign, neither listed nor watched.
+         # The controller reads it to sign, and neither lists nor watches it.
          f"{CORE}/secrets/unirail-controller-ca": 200, f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-ca": 403,
          f"{CORE}/configmaps/unirail-claims": 200}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thief with the token of an agent or of a controller, against deploy/ and deploy/policies as they are.
+"""A thief with the token of an agent or of a controller, in a cluster with deploy/ and deploy/policies.
 
-Before: an agent's token wrote the status, labels and annotations of every pod, and all pools and blocks of the cluster.
+Before the fix: an agent's token wrote the status, labels and annotations of every pod, and all pools and blocks of the cluster.
 """
 import http.client
 import json
@@ -27,7 +27,7 @@ NODES = ("n1", "n2", "n3")
 
 
 class World:
-    """A cluster with what deploy/ gives it, and pods whose tokens are stolen."""
+    """A cluster with the objects of deploy/, and pods whose tokens are stolen."""
 
     def __init__(self):
         self.cluster = clusters.Cluster()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant who may create NetworkAttachmentDefinitions, and nothing else, against the node that attaches them.
+"""A tenant who may only create NetworkAttachmentDefinitions attacks the node that attaches them.
 
-Before: a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
+Before the fix: a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
 node; dataDir, log files and CNIDeviceInfoFile wrote anywhere; an ipam.type that makes interfaces executed itself until
 the node had no process left.
 """
@@ -121,7 +121,7 @@ def test_plugin_named_by_its_path_is_refused(lab, agent, volume, tmp_path):
 
 
 def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
-    """Each key of each plugin that names something of the node, in definitions that are right otherwise."""
+    """Each key of each plugin that names a file, directory or socket of the node, in otherwise valid definitions."""
     at = str(volume / "x")
     ipam = {"pool_dir": at, "state_dir": at, "server_state_dir": at, "hostlocal_dir": at, "ipam_unix_socket_path": at,
             "node_name": "other"}
@@ -142,7 +142,7 @@ def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
 
 
 def test_log_files_are_not_written(lab, agent, volume):
-    """Existing definitions name them: pods go on, without the file."""
+    """Existing definitions name log files: their pods still work, without the log file."""
     log = volume / "log"
     os.mkfifo(volume / "fifo")
     for name in (log, volume / "fifo"):
@@ -157,7 +157,7 @@ def test_log_files_are_not_written(lab, agent, volume):
 @pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize("kind", ["macvlan", "bridge", "ptp"])
 def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
-    """A process that executes itself without end, for the author of the definition."""
+    """A tenant's definition would start a plugin that executes itself without end."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains=[f"ipam.type is '{kind}', which makes interfaces"])
@@ -185,7 +185,7 @@ def circle(lab, plugin, conf=None):
 
 
 def test_circle_of_plugins_ends_with_an_error(lab):
-    """The node's own configuration, in a circle: it ends with one line that names the reason."""
+    """The node's own configuration calls plugins in a circle: the calls end with one line that states the reason."""
     c = {"cniVersion": "1.0.0", "name": "n", "type": "unirail-cni", "networks": [{"name": "again", "type": "mine"}],
          "binDir": str(lab.tmp / "circle")}
     _, calls = circle(lab, "unirail-cni", c)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile local processes at a device plugin's socket: the kubelet's stream stays open, its calls are answered, and what the
-process holds stays small."""
+"""Hostile local processes at a device plugin's socket: the kubelet's stream stays open, its calls are answered, and the memory of the
+process stays small."""
 import contextlib
 import json
 import pathlib
@@ -72,7 +72,7 @@ def test_kubelet_is_served_beside_a_crowd(plugin, kind, n):
                 assert descriptors(plugin) <= before + CONNS_MAX
             assert memory(plugin) <= MEMORY_MAX
         assert not hca.ended.is_set() and len(hca.devices()) == 500
-        # And one that dials after it.
+        # And a kubelet that connects afterwards.
         wait_for(lambda: descriptors(plugin) <= before + 1, "the crowd's connections to be closed")
         assert len(kubelet.requests) == 1
         plugin.send_signal(signal.SIGTERM)

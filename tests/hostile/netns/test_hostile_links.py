@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories that a netconf names, in which another user of the node has created a symbolic link or a FIFO.
 
-Before: root's files were made wherever the link led, and a lock or log could be a FIFO.
+Before the fix: root's files were created wherever the link led, and a lock or log could be a FIFO.
 """
 import os
 
@@ -43,7 +43,7 @@ def test_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
 
 
 def test_network_directory_that_is_a_link_is_refused(lab, disk):
-    """In place of the network's directory."""
+    """The link is in place of the network's directory."""
     link(disk / "real" / "net", disk / "secret", WHO)
     refused(lab, local(disk / "real"), f"'{disk}/real/net'")
     assert list((disk / "secret").iterdir()) == []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unauthorized clients at the ports of agent and controller: crowds of slow connections beside the requests of a kubelet.
 
-Before: 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
+Before the fix: 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
 """
 import contextlib
 import os
@@ -14,12 +14,12 @@ from h2_server import Pki
 from hostile import MANY, ONE, ask, crowd, held, honest
 from lab import BINARY, wait_for
 
-RESIDENT_MAX = 4000  # KiB: the agent's, whoever connects
+RESIDENT_MAX = 4000  # KiB: limit of the agent's memory with any clients
 KINDS = ["silent", "head", "body", "idle", "unread"]
 
 
 def free_port():
-    """Outside the range that connections are given, of which crowds leave thousands behind."""
+    """A port outside the range of client ports, of which the attackers' connections leave thousands in use."""
     while True:
         port = random.randrange(10000, 32000)
         with socket.socket(socket.AF_INET6) as s, contextlib.suppress(OSError):
@@ -29,7 +29,7 @@ def free_port():
 
 
 class Daemon:
-    """An agent or a controller whose API server is away: its ports answer all the same."""
+    """An agent or a controller without an API server: its ports answer nevertheless."""
 
     def __init__(self, folder, applet, *more):
         self.health, self.metrics, self.log = free_port(), free_port(), folder / "log"
@@ -71,7 +71,7 @@ def beside(daemon, kind, sources, port, n, path):
     """n honest requests beside 2,000 hostile connections: each is answered within a second, and the agent stays below 4 MB."""
     before = held(daemon.process.pid)
     with crowd(port, kind, sources=sources):
-        # All 2,000 come at once at first, and a few scrapes of those are refused with 503.
+        # First all 2,000 connect at once, and a few scrapes are refused with 503.
         wait_for(lambda: ask(port, path)[0] == 200, "an answer beside the crowd")
         failed, worst = honest(n, port, path)
         after = held(daemon.process.pid)
@@ -83,28 +83,28 @@ def beside(daemon, kind, sources, port, n, path):
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_probes_are_answered_beside_a_crowd(agent, kind, sources):
-    """2,000 hostile connections a kind, from one address, from the kubelet's own, from 200."""
+    """2,000 hostile connections of each kind: from one address, from the kubelet's address, from 200 addresses."""
     beside(agent, kind, sources, agent.health, 1000, "/healthz")
 
 
 @pytest.mark.parametrize("kind", ["heads", "byte", "chunk", "pipeline"])
 def test_probes_are_answered_beside_connections_that_fill_buffers(agent, kind):
-    """Each connection holds as much of the agent's memory as it can. Before: 384 requests without the last byte of
+    """Each connection holds as much of the agent's memory as it can. Before the fix: 384 requests without the last byte of
     their body blocked every probe, and heads of 16 KiB took 8 MB."""
     beside(agent, kind, MANY, agent.health, 1000, "/healthz")
 
 
 def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
-    """Answers of many kilobytes that no client reads. Before: the agent kept a copy for each connection."""
+    """Answers of many kilobytes that no client reads. Before the fix: the agent kept a copy for each connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
 
-# In a network namespace of its own, which ends with its processes: an address that is not on loopback, and its daemon.
+# A daemon and an address that is not on loopback, in a separate network namespace that ends with its processes.
 ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
 def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
-    """The reason why an agent is not ready names objects and paths: it is for callers on loopback. Before: for every caller."""
+    """The reason why an agent is not ready names objects and paths: only callers on loopback get it. Before the fix: every caller."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
     conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "

@@ -92,7 +92,7 @@ ratio() {
 compare() {
 	rails "$1" >/run/conf
 	floor "$1"
-	# Once without counting: files, caches, what drivers do the first time.
+	# One run without measuring, which creates files, fills caches and initialises drivers.
 	for what in floor_add floor_del unirail_add unirail_del; do
 		$what
 	done

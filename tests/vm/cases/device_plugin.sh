@@ -59,7 +59,7 @@ all_are() {
 	! echo "$listed" | grep -qv " $2\$"
 }
 
-# is_not_served RESOURCE: or it has no device
+# is_not_served RESOURCE: the resource has no socket, or no device
 is_not_served() {
 	! call "$1" list | grep -q .
 }
@@ -85,7 +85,7 @@ has "Allocate" "$answer" "$a"
 answer=$(call roce allocate "$(call roce list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate: $(cat "$log")"
 has "Allocate" "$answer" "/dev/infiniband/$(ls "/sys/bus/pci/devices/$pci1/infiniband_verbs")"
 stop
-# fakeib's RoCE devices do not survive that their PF is set down and up: the links are tested without them.
+# fakeib's RoCE devices are lost when their PF is set down and up: the links are tested without them.
 rmmod fakeib
 echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
 echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"

@@ -6,7 +6,7 @@
 # shellcheck source=tests/vm/lib_sriov.sh
 . /tests/lib_sriov.sh
 
-# look: into $ours; and as people see it
+# look: stores the JSON output in $ours, and also runs the text output
 look() {
 	unirail device list
 	ours=$(unirail device list -o json) || fail "device list"
@@ -17,14 +17,14 @@ of() {
 	echo "$ours" | jq -r ".[] | select(.address == \"$1\") | $2"
 }
 
-# links_agree: netdevs of all functions, as ip has those with a PCI parent
+# links_agree: compares the netdevs of all functions with the links that have a PCI parent in the output of ip
 links_agree() {
 	same "netdevs" "$(echo "$ours" | jq -c '[.[] | .address as $a | .netdevs[] | [$a, .name, .mac, .mtu, .up]] | sort')" \
 		"$(ip -j -d link | jq -c '[.[] | select(.parentbus == "pci") |
 			[.parentdev, .ifname, .address, .mtu, (.flags | index("UP") != null)]] | sort')"
 }
 
-# vfs_agree PF PCI: numbers and settings
+# vfs_agree PF PCI: compares numbers and settings of VFs
 vfs_agree() {
 	same "VFs of $1" "$(echo "$ours" | jq -c --arg pf "$2" '[.[] | select(.pf == $pf) | [.vf, .settings.mac // "00:00:00:00:00:00",
 			.settings.vlan, .settings.vlanQoS, .settings.minTxRate, .settings.maxTxRate, .settings.spoofchk,
@@ -37,7 +37,7 @@ vfs_agree() {
 	done
 }
 
-# rdma_agrees: RDMA devices that hang on a function, their netdevs, states and GUIDs
+# rdma_agrees: compares the RDMA devices of functions, their netdevs, states and GUIDs with the output of rdma
 rdma_agrees() {
 	same "RDMA ports" "$(echo "$ours" | jq -c '[.[] | .rdma[] | .name as $n | .ports[] | [$n, .port, .state]] | sort')" \
 		"$(rdma -j link | jq -c 'map([.ifname, .port, .state]) | sort')"
@@ -68,7 +68,7 @@ vfs_agree "$pf2" "$pci2"
 same "VFs" "$(of "$pci1" '"\(.numVfs) of \(.totalVfs), \(.role)"')" \
 	"4 of $(cat "/sys/bus/pci/devices/$pci1/sriov_totalvfs"), pf"
 same "drivers" "$(of "$pci1" .driver) $(of "$a" .driver)" "igb igbvf"
-# igb has no devlink, so no switch.
+# igb has no devlink, so there is no eswitch.
 same "devlink" "$(devlink -j dev | jq -c '.dev // {} | keys')" "[]"
 same "switch" "$(of "$pci1" .eswitch)" null
 ip link set "$pf1" vf 0 vlan 0
@@ -87,7 +87,7 @@ same "away" "$(of "$a" '"\(.away) \(.pod)"')" "false null"
 links_agree
 
 echo "--- RoCE"
-# With soft-RoCE's number libibverbs opens it.
+# With the driver number of soft-RoCE, libibverbs opens the device.
 insmod /lib/fakeib.ko roce=1 driver_id=14
 look
 rdma_agrees

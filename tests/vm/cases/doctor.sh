@@ -5,7 +5,7 @@
 . /tests/lib.sh
 
 found=''
-# finds CHECK WHERE WORDS: is among the findings
+# finds CHECK WHERE WORDS: such a finding must exist
 finds() {
 	echo "$found" | jq -e --arg c "$1" --arg w "$2" --arg t "$3" \
 		'.findings | any(.check == $c and .where == $w and (.what + ": " + .remedy | contains($t)))' >/dev/null ||
@@ -78,13 +78,13 @@ finds cni-conf /etc/cni/net.d/20-broken.conf "unexpected end of JSON input: corr
 finds pools /etc/unirail/pools "rails.conf:"
 finds stray-links net1 "'ip link del net1'"
 
-# It stays in the run's logs: tests/hosts/vm_ailing.tree is one.
+# The snapshot stays in the logs of the run: tests/hosts/vm_ailing.tree is a copy.
 tree=${case_log%.log}.tree
 unirail doctor --snapshot "$tree"
 ! grep -q hunter2 "$tree" || fail "a secret is in the snapshot"
 # With all files, and with none.
 ! there=$(unirail doctor --root "$tree" -o json) || fail "nothing is wrong with the snapshot"
-# A file that could not be parsed is not in it: it might have had secrets.
+# A file that cannot be parsed is not in the snapshot, since it may contain secrets.
 without='del(.findings[] | select(.where | endswith("20-broken.conf")))'
 same "the snapshot's findings" "$(echo "$there" | jq -c .)" "$(echo "$found" | jq -c "$without")"
 

@@ -13,7 +13,7 @@ done
 ip netns add pod
 ip netns add other
 
-# is_right RESULT IFNAME DEVICE ADDRESS: the result has the GID index of the device
+# is_right RESULT IFNAME DEVICE ADDRESS: the result must have the GID index of the device
 is_right() {
 	told=$(echo "$1" | jq -c --arg ifname "$2" '.interfaces[] | select(.name == $ifname) | .rdma')
 	echo "$2: $told"
@@ -27,7 +27,7 @@ is_right() {
 	same "its netdev" "$(cat "$port/gid_attrs/ndevs/$index")" "$2"
 }
 
-# rail NUMBER MAIN-JSON: a network of the all-in-one
+# rail NUMBER MAIN-JSON: a network of unirail-cni
 rail() {
 	jq -nc --argjson i "$1" --argjson main "$2" '{name: "rail\($i)", ifname: "net\($i)", plugins: [$main + {ipam: {type: "static",
 		addresses: [{address: "172.16.\($i).20/24"}]}}]}'

@@ -7,12 +7,12 @@
 . /tests/lib_host.sh
 
 observed() {
-	# Not the MAC: that of a bond without ports is the kernel's choice.
+	# Without the MAC, since the kernel chooses that of a bond without ports.
 	ip -j -d link show | jq -c '.[] | select(.ifname | test("^(eth[01]|bond)")) | [.ifname, .mtu, .master,
 		(.flags | index("UP") != null), .linkinfo.info_data.mode, .linkinfo.info_data.xmit_hash_policy]' | sort
 	ip -o -4 address | sed 's/^[0-9]*: //'
 	ip rule
-	# Not IPv6: a port that left its bond has its link-local address, and the routes of it, only some time later.
+	# Without IPv6, since a port that left its bond gets its link-local address and routes only some time later.
 	ip -4 route show table all | sed '/^\(broadcast\|local\)/d'
 }
 
@@ -28,7 +28,7 @@ for port in eth0 eth1; do
 	same "MTU of $port" "$(ip -j link show $port | jq '.[0].mtu')" 4200
 done
 ip rule | grep -q 'from 172.16.1.10 lookup 151' || fail "$(ip rule)"
-# A port that another program takes away joins again.
+# If another program removes a port, the port joins again.
 ip link set eth1 nomaster
 unirail host apply
 same "master of eth1" "$(ip -j link show eth1 | jq -r '.[0].master')" bond7

@@ -33,7 +33,7 @@ for by in '{"device": "'$nic'"}' '{"pciBusID": "'$vf'"}' '{"hwaddr": "'$mac'"}';
 done
 
 echo "--- an alternative name that is the interface's name in the pod, and the namespace goes first"
-# altnames: those of the VF on the node that are ours
+# altnames: lists the VF's alternative names on the node that this case set
 altnames() {
 	ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(test("net1"))] | join(" ")'
 }

@@ -15,13 +15,13 @@ observed() {
 	rdma system | sed 's/ copy.*//'
 }
 
-# The user-space parts, and what only they need.
+# The modules for user space, and modules that only these need.
 rmmod rdma_ucm
 rmmod ib_umad
 rmmod rdma_cm
 rmmod iw_cm
 
-# Killed while modprobe is at work, too: at each wait for its output.
+# Also kills while modprobe runs: at each wait for its output.
 requests=ppoll,poll each=1 step modules ib_umad,rdma_ucm
 grep -qx rdma_ucm /proc/modules 2>/dev/null && fail "rdma_ucm is loaded after undo"
 applied modules ib_umad,rdma_ucm
@@ -47,7 +47,7 @@ step rdma-mode exclusive
 applied rdma-mode exclusive
 rdma system | grep -q 'netns exclusive' || fail "$(rdma system)"
 same "modprobe.d" "$(grep -v '^#' /etc/modprobe.d/unirail-rdma.conf)" "options ib_core netns_mode=0"
-# It cannot change while another namespace exists: named, and kept for the next boot.
+# The mode cannot change while another namespace exists: the output names it, and the mode is set for the next boot.
 unirail host undo
 ip netns add pod
 ip netns exec pod sleep 1000 &

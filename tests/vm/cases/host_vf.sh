@@ -31,7 +31,7 @@ pf_off 1
 unirail host apply
 same "MACs of VFs created again" "$(identity "$pci1" 0 .address)$(identity "$pci1" 1 .address)" "$macs"
 
-# A pod has one: neither the number nor the other PF's VFs are touched.
+# A pod has a VF: neither the number of VFs nor the VFs of the other PF are changed.
 ip netns add pod
 vf=$(vf_of 1 1)
 rdma system set netns shared

@@ -59,7 +59,7 @@ unirail host apply
 again=$(guids) || exit 1
 same "GUIDs of VFs created again" "$again" "$first"
 
-# A pod has one, in exclusive mode its RDMA device and its interface.
+# A pod has a VF; in exclusive mode it has the RDMA device and the interface.
 vf=$(vf_at "$pci1" 1)
 exclusive() {
 	rdma system set netns exclusive
@@ -78,7 +78,7 @@ shared() {
 until_true shared
 unirail host undo
 
-# VFs that another program made have no GUID: they get one, and have none again.
+# VFs that another program created have no GUID: they get one, and after undo have none again.
 number 2
 for i in 0 1; do
 	until_true has_netdev "$(vf_at "$pci1" $i)"

@@ -35,7 +35,7 @@ conf() {
 		deviceID: $vf, ipam: {type: "static", addresses: [{address: $address}]}} + $more'
 }
 
-# is_over GUID: everything is on the node, under its name
+# is_over GUID: all devices must be on the node, under their names
 is_over() {
 	same "RDMA devices on the node" "$(rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")')" "$all"
 	same "netdev of the VF" "$(ls "/sys/bus/pci/devices/$vf/net")" "$nic"
@@ -182,7 +182,7 @@ ip -n pod link set net1 mtu 1900
 ip -n pod link property add dev net1 altname of-the-pod
 delete ib-sriov pod net1 "$plain"
 is_over $none
-# The fabric's, once the link was in its broadcast group.
+# The MTU of the fabric, once the link has joined its broadcast group.
 [ "$(cat "/sys/class/net/$nic/mtu")" -ge 2044 ] || fail "the pod's MTU is left"
 same "alternative names" "$(ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(. == "of-the-pod")] | length')" 0
 

@@ -39,7 +39,7 @@ for more in '{}' '{"pkey": "0x8001"}' '{"pkey": 2, "mode": "connected"}' '{"pkey
 	*connected*) same "mode" "$(link pod net1 .linkinfo.info_data.mode)" connected ;;
 	esac
 	check ipoib pod net1 "$here"
-	# Connected mode goes over QPs that fakeib does not have.
+	# Connected mode needs QPs that fakeib does not have.
 	case $more in *connected*) ;; *) until_true pings pod 172.16.1.21 ;; esac
 	delete ipoib pod net1 "$here"
 	delete ipoib pod net1 "$here"

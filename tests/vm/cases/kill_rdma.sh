@@ -13,7 +13,7 @@ vf=0000:01:10.0
 has() {
 	[ -n "$(ls "$devices/$vf/$1" 2>/dev/null)" ]
 }
-# names: what the scenes call them
+# names: gives the devices the names that the scenes use
 names() {
 	until_true has net
 	until_true has infiniband
@@ -23,7 +23,7 @@ names() {
 	ip link set "$(ls "$devices/$vf/net")" name vf0
 }
 
-# quiet ACCEPT_DAD ADDR_GEN_MODE: link-local addresses come when they like, 0 1: they do not
+# quiet ACCEPT_DAD ADDR_GEN_MODE: sets both sysctls; with 0 1 no link-local addresses appear during the case
 quiet() {
 	for conf in default "$(ls "$devices/$pf/net")"; do
 		echo "$1" >"/proc/sys/net/ipv6/conf/$conf/accept_dad"
@@ -46,7 +46,7 @@ rmmod fakeib
 hcas_on 0
 echo 1 >"$devices/$pf/sriov_numvfs"
 names
-# A GUID of before, to come back.
+# An initial GUID, which must be restored.
 for what in node_guid port_guid; do
 	ip link set pf0 vf 0 $what 02:00:00:00:00:00:00:55
 done

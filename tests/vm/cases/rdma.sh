@@ -4,12 +4,12 @@
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
-# alike ARGUMENTS: both print the same bytes
+# alike ARGUMENTS: both programs must print the same bytes
 alike() {
 	same "rdma $*" "$($in_ns unirail rdma "$@")" "$($in_ns rdma "$@")"
 }
 
-# layout: of every view, for what is in the namespace
+# layout: compares every view for the devices in the namespace
 layout() {
 	for options in "" -d -j -jd; do
 		# shellcheck disable=SC2086 # none is no word
@@ -55,7 +55,7 @@ agree() {
 		state=$(echo "$ibv" | sed -n 's/.*state:[[:space:]]*PORT_\([A-Z]*\).*/\1/p')
 		same "state of $dev" "$(echo "$ours" | jq -r ".[] | select(.name == \"$dev\") | .ports[0].state")" "$state"
 	done
-	# iproute2's own has no JSON here.
+	# iproute2's `rdma` has no JSON output for this.
 	mode=$(rdma system | sed -n 's/.*netns \([a-z]*\).*/\1/p')
 	same "mode" "$($in_ns unirail rdma mode -o json | jq -r .mode)" "$mode"
 }

@@ -31,7 +31,7 @@ is_over() {
 	same "states" "$(ls $state_dir)" ""
 }
 
-# conf JSON: the rdma plugin's, behind a plugin that made net1
+# conf JSON: configuration of the rdma plugin, after a plugin that created net1
 conf() {
 	jq -nc --argjson more "$1" '{cniVersion: "1.0.0", name: "net", type: "rdma", prevResult: {cniVersion: "1.0.0",
 		interfaces: [{name: "net1", sandbox: "/run/netns/pod", mac: "02:00:00:00:00:77"}]}} + $more'

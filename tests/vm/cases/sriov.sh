@@ -75,7 +75,7 @@ same "attributes" "$(of_vf "$pf1" 1 '' | jq -c '[.vlan_list[0].vlan, .address, .
 check sriov pod net1 "$dpdk"
 cni ADD sriov pod2 net1 "$dpdk" | grep -q "already allocated.*'team/pod'" || fail "given twice"
 delete sriov pod net1 "$dpdk"
-# What PF and VF know of a MAC that nobody chose is the driver's when it is bound the next time.
+# If no MAC was set, PF and VF get the MAC that the driver chooses when it is bound the next time.
 same "attributes" "$(of_vf "$pf1" 1 '' | jq -c 'del(.address)')" "$(echo "$was" | jq -c 'del(.address)')"
 [ "$(of_vf "$pf1" 1 .address)" != 02:00:00:00:07:05 ] || fail "the VF has the pod's MAC"
 nothing_left

@@ -4,8 +4,8 @@
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
-# Two NICs of one node with a wire between them. soft-RoCE of this kernel sends and receives in the initial namespace
-# only, so the way from ra to rb must not be the kernel's short cut between local addresses.
+# Two NICs of one node that are connected to each other. soft-RoCE of this kernel sends and receives in the initial namespace
+# only, so the path from ra to rb must not be the kernel's shortcut between local addresses.
 ip link add ra type veth peer name rb
 for nic in all ra rb; do
 	echo 1 >/proc/sys/net/ipv4/conf/$nic/accept_local
@@ -32,7 +32,7 @@ ip -n b address add 10.0.0.2/24 dev v0
 ip -n a link set v0 up
 ip -n b link set v0 up
 
-# gid DEVICE ADDRESS-IN-HEX: its index
+# gid DEVICE ADDRESS-IN-HEX: prints the index of the GID
 gid() {
 	for index in $(seq 0 15); do
 		[ "$(cat "/sys/class/infiniband/$1/ports/1/gids/$index")" != "0000:0000:0000:0000:0000:ffff:$2" ] || echo "$index"
@@ -95,7 +95,7 @@ unirail verify 127.0.0.1 --all --size 256 --count 10 || fail "--all"
 kill $server
 served
 
-# not_sent: the error if rb does not receive what ra sends
+# not_sent: the error if rb does not receive the data of ra
 not_sent() {
 	serve b --device rxeb --gid-index "$(gid rxeb ac10:0102)"
 	! said=$(ip netns exec a unirail verify 10.0.0.2 -d rxea -x "$(gid rxea ac10:0101)" 2>&1) || fail "nothing came, all well"
@@ -130,7 +130,7 @@ wait "$server" || true
 same "the pods' GIDs" "$(value '.rails[0] | [.here.interface, .here.gidIndex, .peer.interface, .peer.gidIndex]')" \
 	"[\"net1\",$(gid rxea ac10:010a),\"net1\",$(gid rxea ac10:010b)]"
 
-# wrong WORDS COMMAND...: fails, and says so.
+# wrong WORDS COMMAND...: the command must fail with these words.
 wrong() {
 	words=$1
 	shift

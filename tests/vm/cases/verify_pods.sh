@@ -18,7 +18,7 @@ conf() {
 	jq -nc --arg nic "$1" --arg ip "$2/24" '{cniVersion: "1.0.0", name: "rail", type: "macvlan", master: $nic,
 		ipam: {type: "static", addresses: [{address: $ip}]}}'
 }
-# rails COMMAND: of pod a on one NIC of each rail, of pod b on the other
+# rails COMMAND: calls it for pod a with one NIC of each rail, for pod b with the other
 rails() {
 	for i in 1 2; do
 		"$1" macvlan a net$i "$(conf rail$i 10.0.$i.1)"
@@ -64,7 +64,7 @@ grep -q "^net1 10.0.1.1: MTU 1500 of 'net1' here differs from 1400 of 'net1' at 
 	fail "no note about two MTUs: $(cat /run/table)"
 same "rails with a note" "$(grep -c 'at the peer' /run/table)" 1
 ip -n b link set net1 mtu 1500
-# A rail that is cut: the other one is tested all the same.
+# One rail is disconnected: the other one is tested nevertheless.
 ip -n b link set net2 down
 ! ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "a rail is cut, all well"
 cat /run/table
