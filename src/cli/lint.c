@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/manifests.h"
+#include "cli/manifests/embedded.h"
 #include "doctor/lint.h"
 #include "wire/json/json.h"
 
@@ -46,6 +47,20 @@ int manifests_read(struct objects *l, const char *file, const char *ns, struct e
 	if (r < 0)
 		return err_wrap(e, r, "read '%s'", file);
 	return objects_read(l, file, ns, buf_span(&b), e);
+}
+
+/* The definitions that are packed into the binary: those of this version. */
+static int read_definitions(struct objects *l, struct err *e)
+{
+	auto_embedded struct embedded d;
+	int r = 0;
+
+	embedded_open(&d);
+	for (const char *name = embedded_next(&d, NULL); name && r >= 0;
+	     name = embedded_next(&d, name))
+		if (strncmp(name, "crds/", 5) == 0)
+			r = objects_read(l, name, "", span_of(embedded_text(&d, name)), e);
+	return r;
 }
 
 static void put_text(const struct lint *l, struct buf *b)
@@ -88,8 +103,8 @@ static void put_json(const struct lint *l, struct buf *b)
 int lint_main(int argc, char **argv)
 {
 	struct lint_opts o = {.ns = "default", .own_ns = "kube-system", .output = "text"};
-	auto_objects struct objects in = {0};
-	struct lint l = {.in = &in};
+	auto_objects struct objects in = {0}, crds = {0};
+	struct lint l = {.in = &in, .crds = &crds};
 	auto_buf struct buf b;
 	struct err e = ERR_INIT;
 	int at = opt_parse(lint_cmds, "unirail lint", argc - 1, argv + 1, &o, &e), r;
@@ -102,6 +117,10 @@ int lint_main(int argc, char **argv)
 			fprintf(stderr, "unirail lint: %s\n", e.text);
 			return 1;
 		}
+	if (read_definitions(&crds, &e) < 0) {
+		fprintf(stderr, "unirail lint: %s\n", e.text);
+		return 1;
+	}
 	objects_sort(&in);
 	l.own_ns = o.own_ns;
 	lint_run(&l);

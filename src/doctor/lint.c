@@ -295,6 +295,7 @@ static void find_templates(struct lint *l, const struct object *o, const struct 
 
 static void check_object(struct lint *l, const struct object *o)
 {
+	lint_fields(l, o);
 	if (admit_knows(o->kind))
 		check_admitted(l, o);
 	if (!strcmp(o->kind, "SpiderIPPool"))

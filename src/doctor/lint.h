@@ -7,6 +7,7 @@
  * admission (controller/admission/admit.h) against the other objects; definitions of networks through the rules for
  * tenants (spec/definition.h); pods and pod templates at any depth of other objects (Deployment, CronJob, MPIJob)
  * through the parsers of their annotations, and their networks, pools and resources are looked up among the objects.
+ * Fields that the definition of a kind does not have are errors: kubectl refuses them, other clients lose them.
  * A reference to a missing object is an error if the manifests have any object of its kind,
  * otherwise a warning: it may be in the cluster.
  */
@@ -24,7 +25,8 @@ struct lint_finding {
 };
 
 struct lint {
-	const struct objects *in; /* sorted */
+	const struct objects *in;   /* sorted */
+	const struct objects *crds; /* CustomResourceDefinitions; NULL: fields are not checked */
 	const char *own_ns; /* unirail's namespace: multusName without one, trusted definitions */
 	struct lint_finding *v;
 	size_t n;

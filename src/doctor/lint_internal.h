@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_DOCTOR_LINT_INTERNAL_H
 #define UNIRAIL_DOCTOR_LINT_INTERNAL_H
 
-/* Shared by lint.c (objects), lint_pod.c (workloads) and lint_index.c. */
+/* Shared by lint.c (objects), lint_fields.c, lint_pod.c (workloads) and lint_index.c. */
 
 #include "controller/admission/admit.h"
 #include "controller/injection/inject.h"
@@ -17,6 +17,8 @@ const struct inject_index *lint_inject_index(const struct lint *l);
 /* Sets the pools and subnets of the cache to those that may overlap the object's spec.subnet. */
 void lint_overlapping(const struct lint *l, const struct object *o, struct admit_cache *ret);
 
+/* Reports fields of spec that the definition of the object's kind in l->crds does not have. */
+void lint_fields(struct lint *l, const struct object *o);
 void lint_find(struct lint *l, enum lint_level level, const struct object *o, const char *field,
 	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* Reports a reference to a missing object. */
