@@ -54,6 +54,8 @@ const struct doctor_check doctor_checks[] = {
 	 doctor_rdma_mode},
 	{"link-type", "ports run the protocol that their use needs: Ethernet or InfiniBand",
 	 doctor_link_type},
+	{"rdma-firmware", "NICs of one model run one version of the firmware",
+	 doctor_rdma_firmware},
 	{"rail-mtu", "a rail's MTU holds RDMA packets of 4096 bytes", doctor_rail_mtu},
 	{"mtu-vfs", "no VF has a larger MTU than its PF", doctor_mtu_vfs},
 	{"mtu-conf", "no CNI configuration sets a larger MTU than its master has", doctor_mtu_conf},

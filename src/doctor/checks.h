@@ -87,6 +87,7 @@ void doctor_mtu_pod(struct doctor *d, const char *pod, const struct link *v, siz
 
 void doctor_host_drift(struct doctor *d);
 void doctor_link_type(struct doctor *d);
+void doctor_rdma_firmware(struct doctor *d);
 void doctor_mtu_vfs(struct doctor *d);
 void doctor_mtu_conf(struct doctor *d);
 void doctor_mtu_pods(struct doctor *d);

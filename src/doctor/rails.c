@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks whether rails fit their use: link type, MTUs of PF, VF and pod, and other programs that
+/* Checks whether rails fit their use: link type, firmware, MTUs of PF, VF and pod, other programs that
  * use them. */
 #include <errno.h>
 #include <stdio.h>
@@ -94,18 +94,65 @@ static void compare_ports(struct doctor *d, const struct port *v, size_t n)
 	}
 }
 
-void doctor_link_type(struct doctor *d)
+/* Calls `compare` for the ports of each model. */
+static void each_model(struct doctor *d,
+		       void (*compare)(struct doctor *d, const struct port *v, size_t n))
 {
 	auto_free struct port *v = xcalloc(d->f->n_rdma + 1, sizeof(*v));
 	size_t n = list_ports(d->f, v), from = 0;
 
-	doctor_each_plugin(d, doctor_check_layer, NULL);
 	qsort(v, n, sizeof(*v), by_model);
 	for (size_t i = 1; i <= n; i++)
 		if (i == n || v[i].model != v[from].model) {
-			compare_ports(d, v + from, i - from);
+			compare(d, v + from, i - from);
 			from = i;
 		}
+}
+
+void doctor_link_type(struct doctor *d)
+{
+	doctor_each_plugin(d, doctor_check_layer, NULL);
+	each_model(d, compare_ports);
+}
+
+/* --- firmware --- */
+
+static size_t with_firmware(const struct port *v, size_t n, const char *fw)
+{
+	size_t same = 0;
+
+	for (size_t i = 0; i < n; i++)
+		same += !strcmp(v[i].dev->fw, fw);
+	return same;
+}
+
+/* The version of most NICs is taken for the intended one. */
+static void compare_firmware(struct doctor *d, const struct port *v, size_t n)
+{
+	const char *most = "";
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t same = with_firmware(v, n, v[i].dev->fw);
+
+		if (*v[i].dev->fw && same > count) {
+			most = v[i].dev->fw;
+			count = same;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if (*v[i].dev->fw && strcmp(v[i].dev->fw, most) != 0)
+			doctor_find(
+				d, FINDING_NOTE, v[i].dev->name,
+				"install one version on all NICs of a model ('mstflint' or "
+				"'mlxfwmanager'), then reset them or switch the node off and on",
+				"its firmware is %s, %zu of the %zu NICs of its model run %s",
+				v[i].dev->fw, count, n, most);
+}
+
+void doctor_rdma_firmware(struct doctor *d)
+{
+	each_model(d, compare_firmware);
 }
 
 /* --- MTUs --- */

@@ -47,6 +47,7 @@ static const struct {
 	{"cni-masters", "test_doctor"},
 	{"pools", "test_doctor"},
 	{"stray-links", "test_doctor"},
+	{"rdma-firmware", "test_doctor_use"},
 };
 
 static bool has_pair[DOCTOR_LAB_CHECKS];

@@ -468,7 +468,7 @@ static void test_findings_are_printed_by_severity(void **state)
 	assert_string_equal(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
 				 "problem  p: bad: mend\n"
 				 "note     ens1: small: enlarge\n"
-				 "36 checks: 1 problems, 1 notes\n");
+				 "37 checks: 1 problems, 1 notes\n");
 	buf_init(&b, 1 << 16);
 	doctor_show_json(&l.f, &found, &b);
 	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);

@@ -61,6 +61,27 @@ static void test_nic_with_another_link_type_than_its_model_is_found(void **state
 	doctor_lab_end(&l);
 }
 
+static void test_nic_with_another_firmware_than_its_model_is_found(void **state)
+{
+	struct doctor_lab l;
+
+	(void)state;
+	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
+	l.f.n_rdma = 3;
+	l.rdma[2] = l.rdma[1];
+	strcpy(l.rdma[2].name, "mlx5_2");
+	for (int i = 0; i < 3; i++)
+		strcpy(l.rdma[i].fw, "28.39.3560");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 0);
+	strcpy(l.rdma[1].fw, "28.39.1002");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 1);
+	doctor_lab_first_is(&l, "mlx5_1", "28.39.1002, 2 of the 3 NICs of its model run 28.39.3560",
+			    "install one version");
+	strcpy(l.rdma[1].fw, "28.39.3560");
+	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 0);
+	doctor_lab_end(&l);
+}
+
 static void test_infiniband_port_without_subnet_manager_is_found(void **state)
 {
 	struct doctor_lab l;
@@ -417,6 +438,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plugin_that_needs_another_link_type_is_found),
 		cmocka_unit_test(test_nic_with_another_link_type_than_its_model_is_found),
+		cmocka_unit_test(test_nic_with_another_firmware_than_its_model_is_found),
 		cmocka_unit_test(test_infiniband_port_without_subnet_manager_is_found),
 		cmocka_unit_test(test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found),
 		cmocka_unit_test(test_mtu_of_pods_is_checked_in_a_snapshot),
