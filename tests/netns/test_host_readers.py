@@ -39,7 +39,7 @@ READERS = {
 
 @pytest.fixture(scope="session")
 def readers():
-    return run([HERE / "readers"]).stdout.strip()
+    return run([HERE / "readers"], timeout=900).stdout.strip()
 
 
 @pytest.fixture
