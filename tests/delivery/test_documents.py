@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 from conftest import BINARY, TOP, run
 from test_bundle import bundle  # noqa: F401
 from test_image import both, one  # noqa: F401
@@ -127,9 +128,48 @@ def test_commands_of_the_versions_page_work(tmp_path):
     assert there == {"lib", "pools", "crds", "annotations", "exchange.json", "result.json"}
 
 
-@pytest.mark.parametrize("page", ["images/README.md", "deploy/bundle/README.md", "deploy/debian/README.md", "deploy/README.md",
+def manifests():
+    """{(kind, namespace, name)} of deploy/."""
+    return {(o["kind"].lower(), o["metadata"].get("namespace"), o["metadata"]["name"]): o for path in (TOP / "deploy").rglob("*.yaml")
+            if "/chart/" not in str(path) for o in yaml.safe_load_all(path.read_text()) if o}
+
+
+@pytest.mark.parametrize("page", ["README.md", "deploy/README.md"])
+def test_commands_of_the_guides_name_what_exists(page):
+    """tests/cluster runs those that install, upgrade and remove, tests/netns has the options of `unirail`: here that files, objects, kinds
+    and ports exist."""
+    objects = manifests()
+    names = {n for (kind, _, _), o in objects.items() if kind == "customresourcedefinition"
+             for n in [o["spec"]["names"]["plural"], *o["spec"]["names"].get("shortNames", [])]}
+    known, seen = targets(), set()
+    lines = [line.removeprefix("$ ").strip() for line in commands(page)]
+    for line in lines:
+        words = line.split()
+        if words[0] not in ("kubectl", "ctr", "cp", "make", "curl", "helm", "for", "images/archive"):
+            continue
+        seen.add(words[0])
+        for path in re.findall(r"(?<!\S)(?:deploy|configs|images)/\S*", line):
+            assert (TOP / path.rstrip(";")).exists(), line
+        namespace = re.search(r"(?:-n|--namespace) (\S+)", line)
+        for kind, name in re.findall(r"\b(daemonset|deployment)/(\S+)", line):
+            assert (kind, namespace.group(1), name) in objects, line
+        if words[:2] == ["kubectl", "get"]:
+            assert words[2] in names, line
+        elif words[0] == "make":
+            assert len(words) == 1 or words[1] in known, line
+        for port in re.findall(r"localhost:(\d+)", line):
+            assert f"port: {port}\n" in (TOP / "deploy/agent.yaml").read_text(), line
+    assert {"kubectl", "ctr"} <= seen
+
+
+def targets():
+    """Of make, as `make help` lists them."""
+    return set(re.findall(r"(?m)^## ([a-z-]+):", "".join(p.read_text() for p in [TOP / "Makefile", *TOP.glob("tools/build/*.mk")])))
+
+
+@pytest.mark.parametrize("page", ["README.md", "src/README.md", "tools/README.md", "images/README.md", "deploy/bundle/README.md", "deploy/debian/README.md", "deploy/README.md",
                                   "tests/README.md", "deploy/CHANGELOG.md"])
 def test_targets_that_the_pages_name_exist(page):
-    known = set(re.findall(r"(?m)^## ([a-z-]+):", "".join(p.read_text() for p in [TOP / "Makefile", *TOP.glob("tools/build/*.mk")])))
+    known = targets()
     for target in re.findall(r"`make ([a-z-]+)", (TOP / page).read_text()):
         assert target in known, target

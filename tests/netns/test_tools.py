@@ -246,6 +246,15 @@ def applets():
                         "install", "version", "help", "man", "completion") if a in out]
 
 
+def test_node_without_cni_directories_is_reported(tmp_path):
+    """They are created, and the message says what the configuration waits for."""
+    net_d = tmp_path / "etc/cni/net.d"
+    p = unirail("install", "--cni-conf-dir", net_d, "--socket", "/run/x.sock", tmp_path / "opt/cni/bin")
+    assert p.returncode == 0 and (tmp_path / "opt/cni/bin/unirail-cni").is_symlink() and list(net_d.iterdir()) == []
+    assert p.stderr == (f"unirail install: '{net_d}' has no CNI configuration of the cluster's network: '0-unirail.conflist' is written "
+                        "as soon as there is one\n")
+
+
 def test_help_lists_everything():
     assert len(applets()) == 13
     for name in ("demo", "pool", "install", "version", "completion", "man"):
