@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -761,6 +762,41 @@ static void test_sent_request_arrives_after_the_client_disconnected(void **state
 	unlink(s.path);
 }
 
+static void *serve_late(void *arg)
+{
+	struct server *s = arg;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	poll(NULL, 0, 100);
+	str_copy(a.sun_path, sizeof(a.sun_path), s->path);
+	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(s->fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		abort();
+	poll(NULL, 0, 100); /* a socket without a process that listens */
+	if (listen(s->fd, 1) < 0)
+		abort();
+	return serve(s);
+}
+
+static void test_client_waits_for_a_server_that_restarts(void **state)
+{
+	struct server s = {.answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"};
+	struct http1_call c = {
+		.request = {"GET", "/", NULL, {0}}, .timeout_ms = 20000, .restart_ms = 20000};
+	auto_buf struct buf b;
+
+	(void)state;
+	snprintf(s.path, sizeof(s.path), "/tmp/unirail-test-http1-%d", (int)getpid());
+	unlink(s.path);
+	c.socket = s.path;
+	assert_int_equal(pthread_create(&s.thread, NULL, serve_late, &s), 0);
+	assert_int_equal(http1_call(&c, &b, NULL), 200);
+	assert_string_equal(b.p, "hi");
+	pthread_join(s.thread, NULL);
+	close(s.fd);
+	unlink(s.path);
+}
+
 static void test_client_without_a_server_is_unavailable(void **state)
 {
 	struct http1_call c = {.socket = "/nowhere/socket",
@@ -775,6 +811,10 @@ static void test_client_without_a_server_is_unavailable(void **state)
 	assert_int_equal(e.kind, ERR_UNAVAILABLE);
 	assert_string_equal(e.text,
 			    "connect to '/nowhere/socket': No such file or directory (ENOENT)");
+	buf_done(&b);
+	c.restart_ms = 50;
+	assert_int_equal(http1_call(&c, &b, &e), -ENOENT);
+	buf_done(&b);
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	c.socket = name;
@@ -804,6 +844,7 @@ int main(void)
 		cmocka_unit_test(test_client_reads_responses_of_every_framing),
 		cmocka_unit_test(test_client_reports_failures_of_the_server),
 		cmocka_unit_test(test_sent_request_arrives_after_the_client_disconnected),
+		cmocka_unit_test(test_client_waits_for_a_server_that_restarts),
 		cmocka_unit_test(test_client_without_a_server_is_unavailable),
 	};
 

@@ -17,6 +17,8 @@
 #include "spec/definition.h"
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
+/* How long a request waits for the first list of definitions, and the interval of its attempts. */
+enum { SYNC_MS = 10 * 1000, SYNC_POLL_MS = 100 };
 
 struct nets_request {
 	struct nets *nets;
@@ -27,6 +29,8 @@ struct nets_request {
 	struct net_plan plan;
 	struct pod_facts pod;
 	struct cluster_fetch *fetch;
+	struct loop_timer *retry; /* waits for the first list of definitions until sync_end */
+	int64_t sync_end;
 	uint64_t seq;
 	enum {
 		ASK_NO_DEVICES,
@@ -53,6 +57,7 @@ static void request_free(struct nets_request *a)
 		p = &(*p)->next;
 	*p = a->next;
 	cluster_fetch_cancel(a->fetch);
+	loop_del_timer(a->retry);
 	net_plan_done(&a->plan);
 	pod_facts_done(&a->pod);
 	json_free(a->doc);
@@ -278,6 +283,28 @@ static void judge_lack(struct nets_request *a, struct err *e)
 		 cause.text);
 }
 
+static void on_pod(struct nets_request *a);
+
+static void on_retry(void *arg)
+{
+	struct nets_request *a = arg;
+
+	a->retry = NULL;
+	net_plan_done(&a->plan);
+	on_pod(a);
+}
+
+/* An agent that has just started does not know the definitions yet: the pod need not fail. */
+static bool wait_for_sync(struct nets_request *a)
+{
+	const struct nets_conf *c = &a->nets->conf;
+
+	if (cluster_synced(c->cluster, CLUSTER_NADS) || now_mono_ms() >= a->sync_end)
+		return false;
+	a->retry = loop_add_timer(c->loop, SYNC_POLL_MS, on_retry, a);
+	return true;
+}
+
 static void on_pod(struct nets_request *a)
 {
 	const struct net_lookup lookup = {find_nad, a->nets};
@@ -286,6 +313,8 @@ static void on_pod(struct nets_request *a)
 	int r = net_plan_make(&a->request, &a->pod, &lookup, &a->plan, &e);
 
 	if (r < 0) {
+		if (a->plan.lacks_nad && wait_for_sync(a))
+			return;
 		if (a->plan.lacks_nad)
 			judge_lack(a, &e);
 		fail(a, &e);
@@ -334,6 +363,7 @@ void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, 
 				   .ns = ns,
 				   .name = name,
 				   .request = *w,
+				   .sync_end = now_mono_ms() + SYNC_MS,
 				   .seq = ++n->seq,
 				   .next = n->requests};
 	n->requests = a;

@@ -18,6 +18,8 @@ enum {
 	REQUEST_MS = 30 * 1000,
 	RELEASE_MS = 10 * 1000,
 	REPORT_MS = 1000,
+	/* An update of the agent's DaemonSet ends the old agent before it starts the new one. */
+	RESTART_MS = 15 * 1000,
 	BODY_MAX = 4 << 20,
 	PATH_BYTES = 160
 };
@@ -55,7 +57,7 @@ static int unavailable(const struct pod_conf *conf, int r, struct err *e)
 
 /* The status, with the agent's answer. */
 static int request(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
-		   const char *method, const char *path, const struct buf *body,
+		   int restart_ms, const char *method, const char *path, const struct buf *body,
 		   struct agent_reply *ret, struct err *e)
 {
 	struct http1_call call;
@@ -64,6 +66,7 @@ static int request(const struct cni_call *c, const struct pod_conf *conf, int li
 
 	call_of(c, conf, method, path, body, at, &call);
 	call.timeout_ms = limit_ms;
+	call.restart_ms = restart_ms;
 	r = http1_call(&call, &ret->body, e);
 	if (r < 0)
 		return unavailable(conf, r, e);
@@ -161,7 +164,8 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 	if (r < 0)
 		return r;
 	put_question(&b, c, conf, &args);
-	r = request(c, conf, REQUEST_MS, "POST", UNIRAIL_API "pods/networks", &b, &reply, e);
+	r = request(c, conf, REQUEST_MS, RESTART_MS, "POST", UNIRAIL_API "pods/networks", &b,
+		    &reply, e);
 	if (r < 0)
 		return r;
 	if (reply.status != 200)
@@ -228,7 +232,7 @@ void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
-	int r = request(c, conf, RELEASE_MS, "GET", "/v1/runtime/readiness", NULL, &reply, e);
+	int r = request(c, conf, RELEASE_MS, 0, "GET", "/v1/runtime/readiness", NULL, &reply, e);
 
 	if (r == 0 && reply.status != 200)
 		r = failed(&reply, e);
@@ -249,6 +253,6 @@ int pod_agent_release(const struct cni_call *c, const struct pod_conf *conf, str
 	jo_obj(&o);
 	jo_kstr(&o, "containerID", c->container_id);
 	jo_end_obj(&o);
-	r = request(c, conf, RELEASE_MS, "POST", UNIRAIL_API "pods/release", &b, &reply, e);
+	r = request(c, conf, RELEASE_MS, 0, "POST", UNIRAIL_API "pods/release", &b, &reply, e);
 	return r < 0 || reply.status == 200 ? r : failed(&reply, e);
 }

@@ -119,6 +119,7 @@ struct http1_call {
 	struct http1_request request;
 	int timeout_ms; /* timeout of the whole exchange, including connecting */
 	size_t max;	/* largest body of an answer; 0: HTTP1_BODY_MAX */
+	int restart_ms; /* of it, time to wait while no process listens: a server that restarts */
 };
 
 /*

@@ -10,12 +10,12 @@
 #include "base/loop.h"
 #include "wire/http/http1.h"
 
-enum { READ_SIZE = 16 << 10, BACKLOG_MS = 10, REQUEST_MAX = 4 << 20 };
+enum { READ_SIZE = 16 << 10, BACKLOG_MS = 10, RESTART_MS = 50, REQUEST_MAX = 4 << 20 };
 
 struct conn {
 	const struct http1_call *call;
 	int fd;
-	int64_t deadline;
+	int64_t deadline, restart_end;
 	struct span out; /* not written yet */
 	struct http1 *h;
 	struct http1_msg reply;
@@ -55,13 +55,16 @@ static int open_socket(struct conn *c, struct err *e)
 	if (c->fd < 0)
 		return err_sys(e, -errno, "open a UNIX socket");
 	while (connect(c->fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
+		bool restarts = (errno == ENOENT || errno == ECONNREFUSED) &&
+				now_mono_ms() < c->restart_end;
+
 		/* EAGAIN: the server's queue of new connections is full */
-		if (errno != EAGAIN && errno != EINTR)
+		if (errno != EAGAIN && errno != EINTR && !restarts)
 			return err_kind(e, ERR_UNAVAILABLE, -errno, "connect to '%s': %s", path,
 					errno_text(errno));
 		if (now_mono_ms() >= c->deadline)
 			return too_late(c, "no connection to", e);
-		poll(NULL, 0, BACKLOG_MS);
+		poll(NULL, 0, restarts ? RESTART_MS : BACKLOG_MS);
 	}
 	return 0;
 }
@@ -157,7 +160,12 @@ int http1_call(const struct http1_call *call, struct buf *body, struct err *e)
 	size_t max = call->max ? call->max : HTTP1_BODY_MAX;
 	auto_http1 struct http1 *h = http1_new(HTTP1_RESPONSES, max);
 	struct conn c = {
-		.call = call, .fd = -1, .deadline = now_mono_ms() + call->timeout_ms, .h = h};
+		.call = call,
+		.fd = -1,
+		.deadline = now_mono_ms() + call->timeout_ms,
+		.restart_end = now_mono_ms() + call->restart_ms,
+		.h = h,
+	};
 	auto_buf struct buf out;
 	int r;
 
