@@ -147,7 +147,7 @@ def test_pods_end_and_wait_without_an_agent(whole, ns):
     def told():
         return [e["message"] for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
                 if e["reason"] == "FailedCreatePodSandBox" and "spiderpool.sock" in e["message"]]
-    wait(told, 60)
+    wait(told, 120)  # the plugin waits 30 s for an agent that restarts
     where["spec"]["template"]["spec"]["nodeSelector"]["not"] = None
     whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
     have_rails(whole, up(whole, ns, "ai", 1))

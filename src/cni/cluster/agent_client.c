@@ -19,7 +19,7 @@ enum {
 	RELEASE_MS = 10 * 1000,
 	REPORT_MS = 1000,
 	/* An update of the agent's DaemonSet ends the old agent before it starts the new one. */
-	RESTART_MS = 15 * 1000,
+	RESTART_MS = 30 * 1000,
 	BODY_MAX = 4 << 20,
 	PATH_BYTES = 160
 };
@@ -65,7 +65,7 @@ static int request(const struct cni_call *c, const struct pod_conf *conf, int li
 	int r;
 
 	call_of(c, conf, method, path, body, at, &call);
-	call.timeout_ms = limit_ms;
+	call.timeout_ms = limit_ms + restart_ms;
 	call.restart_ms = restart_ms;
 	r = http1_call(&call, &ret->body, e);
 	if (r < 0)
