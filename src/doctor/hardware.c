@@ -372,7 +372,8 @@ static bool opens_verbs(const struct root *r, const char *pid)
 	return found;
 }
 
-/* The number after a label at the start of a line; false: "unlimited", or no such line. */
+/* Reads the number after a label at the start of a line; false: it is "unlimited", or there is no
+ * such line. */
 static bool number_of(const struct root *r, const char *pid, const char *file, const char *label,
 		      bool hex, uint64_t *ret)
 {

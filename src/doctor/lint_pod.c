@@ -121,7 +121,7 @@ static const struct json *namespace_of(const struct lint *l, const char *ns)
 	return o ? o->v : NULL;
 }
 
-/* 1: *text is what the injection writes. */
+/* 1: *text is the annotation that the injection writes. */
 static int inject_networks(const struct lint *l, const char *ns, const struct json *pod,
 			   char **text, struct err *e)
 {
@@ -144,7 +144,7 @@ static int inject_networks(const struct lint *l, const char *ns, const struct js
 	return r < 0 ? r : *text != NULL;
 }
 
-/* *injected: the devices come with the networks. */
+/* *injected: the injection adds the devices together with the networks. */
 static int read_networks(const struct lint *l, const char *ns, const struct json *pod,
 			 struct lint_network **ret, size_t *n, bool *injected, struct err *e)
 {

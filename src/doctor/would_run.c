@@ -133,7 +133,7 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* what the injection adds */
+	/* networks and resources that the injection adds */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;

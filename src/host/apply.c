@@ -202,7 +202,7 @@ static int carry_out(struct host *h, const char *kind, const struct host_op *op,
 			"operation '%s' of kind '%s' is unknown to this version", op->verb, kind);
 }
 
-/* --- what is in effect --- */
+/* --- whether an operation is in effect --- */
 
 static int file_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {

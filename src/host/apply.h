@@ -18,8 +18,9 @@ bool host_selected(const struct host_select *s, const char *kind);
 int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
 		   struct host_plan *p, struct err *e);
 /*
- * Adds a note for each subject with active records that no section asks for any more (a removed section is no step:
- * what was found is restored by undo). The notes come after those of host_plan_make().
+ * Adds a note for each subject with active records that no section requires any more (a removed
+ * section causes no step: what was found is restored by undo). The notes come after those of
+ * host_plan_make().
  */
 void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 			const struct host_select *s, struct host_plan *p);

@@ -20,7 +20,7 @@ add, unirail = made.add, made.unirail
 
 
 def busybox(program):
-    """A shell for pods, and what holds a pod's namespaces."""
+    """A shell for pods, and the pause container that holds a pod's namespaces."""
     def fill(tar):
         for folder in ("bin", "etc", "tmp", "proc", "sys", "dev"):
             add(tar, folder)

@@ -99,7 +99,7 @@ def sweep():
 
 class Node:
     """files: {path: text} of /etc that are there from the start, as are the images. nri: a containerd with NRI (cdi: it is off,
-    CDI is on), and a /dev of its own with device nodes of eight RDMA devices. net: a process in the node's network namespace
+    CDI is on), and a separate /dev with device nodes of eight RDMA devices. net: a process in the node's network namespace
     (None: the caller's); server: where the API server is seen from there."""
 
     def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False, net=None, server=None):

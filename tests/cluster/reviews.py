@@ -22,7 +22,7 @@ def create(cluster, o, query=""):
 
 def send(c, path, body, method="POST", ca=None, timeout=20, length=None, **headers):
     """A request to the webhook port; verifies its certificate with `ca` if that is given; (status, bytes). length: the value of
-    Content-Length says, instead of the body's own."""
+    Content-Length, instead of the length of the body."""
     context = ssl.create_default_context(cadata=ca)
     if not ca:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

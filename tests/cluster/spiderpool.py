@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster in which Spiderpool, Multus and the shared device plugin run: the objects that their manifests and programs write.
 
-Kubelets stands for kubelets and for the controllers of DaemonSets and Deployments: it creates pods where they belong, has them
-ready and ends them. What runs in unirail's pods are the real programs."""
+Kubelets stands for kubelets and for the controllers of DaemonSets and Deployments: it creates pods on the right nodes, sets them ready and
+ends them. In unirail's pods it runs the real programs."""
 import json
 import re
 import threading

@@ -44,7 +44,7 @@ def test_kinds_of_other_groups_are_read(cluster):
 
 
 def test_long_list_is_read_in_pages(cluster, ns):
-    """More objects than a page has: all of them come, once, in order."""
+    """More objects than a page has: each is listed once, in order."""
     names = [f"m{i:04}" for i in range(1203)]
     for name in names:
         cluster.config_map(ns, name, labels={"odd": str(int(name[-1]) % 2)})

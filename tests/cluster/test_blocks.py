@@ -374,7 +374,8 @@ def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path
 
 
 def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
-    """The log shows that the server's data is older than what the agent has seen; the next agent reads there that the restore is not complete."""
+    """The log shows that the server's data is older than what the agent has seen; there the next agent reads that the restore is not
+    complete."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
     for i in range(200):  # more writes than the start of an API server makes: otherwise its revision would soon exceed the log's

@@ -23,7 +23,7 @@ def net_d(tmp_path):
 
 @pytest.fixture
 def writer(agent, net_d):
-    """An agent that generates one in that folder."""
+    """An agent that generates the configuration in that directory."""
     return lambda *args, **kw: agent(args=("--cni-conf-name", NAME, "--cni-conf-dir", net_d, *args), **kw)
 
 

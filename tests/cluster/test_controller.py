@@ -84,7 +84,7 @@ def test_settings_are_read_again(cluster, ns, replica):
     assert "controller.conf:2: log-level is 'wrong'" in c.said("settings file rejected")[0]["error"]
     c.conf.write_text("[controller]\nlog-level = info\nhealth-port = 1\n")
     wait(lambda: c.said("settings read"), 10)  # the file is also checked without a signal
-    assert not c.said("takes effect after a restart only")  # the option comes first
+    assert not c.said("takes effect after a restart only")  # the option has precedence
     c.conf.write_text("[controller]\ncni-config-dir = /x\n")
     wait(lambda: c.said("takes effect after a restart only"), 10)
 

@@ -253,7 +253,7 @@ def test_a_later_apply_leaves_what_the_controller_wrote(controllers):
 
 
 def serving(controllers, closing, folder):
-    """A controller with webhooks, as it is started."""
+    """A started controller with webhooks."""
     c = closing(Controller(folder / "s", controllers.config(folder / "conf"), "unirail"))
     c.webhook_port = free_port()
     return c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", "--lease-retry", "200ms", ready=False)

@@ -149,7 +149,7 @@ def test_devices_are_counted_and_allocated(whole, ns, plugin):
 
 
 def test_devices_after_the_kubelet_restarts(whole, ns, plugin):
-    """The kubelet forgets its plugins: they register again, and pods keep what they have."""
+    """The kubelet forgets its plugins: they register again, and pods keep their devices."""
     before = {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)}
     whole.node.kill("kubelet")
     wait(lambda: capacity(whole, 3), 60)

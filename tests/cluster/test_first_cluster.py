@@ -189,7 +189,7 @@ class Steps:
             self.whole.node.run(*args)
         elif args[0] == "kubectl":
             return self.whole.kubectl(*args[1:], timeout=300)
-        elif args[0] != "make":  # its result is what is tested
+        elif args[0] != "make":  # the test checks its result
             args = [str(BINARY) if w == str(TOP / "build/unirail") else w for w in args]
             subprocess.run(args, check=True, cwd=TOP)
 

@@ -166,8 +166,8 @@ def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
     ready(mine, "fence-n1")
     one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
     late = nodes.pod("t", "fence-n1")
-    # All addresses have other owners, also that of its pod, which the node asserts when it is back and releases with
-    # the pod, also while another pod waits for addresses.
+    # All addresses have other owners, including that of its pod. When the node is back, it asserts this address and releases it with the
+    # pod, even while another pod waits for addresses.
     stays(lambda: one.plan(late, "fence-1")[0] == 500, 10)
     two.release(pods[0])
     nodes.remove_pod(pods[0])
@@ -175,7 +175,7 @@ def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
 
 
 def test_fenced_node_was_only_disconnected(mine, nodes, leader, agent, closing, tmp_path):
-    """Its agent ran on, and its containers run when it is back: other nodes keep what they got meanwhile, and its
+    """Its agent and its containers continued to run: when it is back, other nodes keep the addresses that they got meanwhile, and its
     remaining addresses are released with its pods."""
     nodes.pool("wrong-1", "172.29.6.0/28", ["172.29.6.2-172.29.6.9"])
     nodes.node("wrong-n1")

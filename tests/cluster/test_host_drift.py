@@ -14,7 +14,7 @@ READ_MS, INTERVAL = 10000, "2s"  # interval at which the agent reads the report
 
 
 class HostWatch:
-    """`unirail host watch` of a host.conf and a state directory of its own."""
+    """`unirail host watch` with a separate host.conf and state directory."""
 
     def __init__(self, folder):
         self.conf, self.state, self.log = folder / "host.conf", folder / "host", folder / "watch.log"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An upgrade of a cluster from each version of tests/delivery/versions: what its agents stored and what its agents and controller wrote
-to the API server. UNIRAIL_RECORD=tests/delivery/versions/VERSION records the present version instead."""
+"""An upgrade of a cluster from each version of tests/delivery/versions: the files of its agents, and the objects that its agents and
+controller wrote to the API server. UNIRAIL_RECORD=tests/delivery/versions/VERSION records the present version instead."""
 import json
 import os
 import pathlib
@@ -156,10 +156,10 @@ def test_cluster_of_the_previous_version_is_upgraded(old, cluster, closing, tmp_
     new = nodes.pod("t", "n2", "new")
     status, answer = agents["n2"].plan(new, *POOLS)
     assert status == 200 and not {ip for ips in had.values() for ip in ips.values()} & set(addresses(answer).values()), answer
-    # Counted by the controller, of what both nodes report.
+    # The controller counts the addresses that both nodes report.
     wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/narrow")["status"]["allocatedIPCount"] == 5, 60)
     wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/rail1")["status"]["allocatedIPCount"] == 5, 60)
-    time.sleep(1)  # the controller has seen everything: what it would change is changed now
+    time.sleep(1)  # the controller has seen all objects, so it has made all its changes
     after = objects(cluster)
     for found in (before, after):  # a certificate is renewed in time; its authority stays
         found["/registry/secrets/unirail/unirail-controller-certs"]["data"] = {}

@@ -541,7 +541,7 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
 
 
 def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, replica, ns):
-    """The webhook configurations are written again from what the certificate's Secret had before its last change."""
+    """The webhook configurations are written again from the certificate's Secret as it was before its last change."""
     c = registered(cluster, start(replica()).leads())
     path, ca = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", hooks(cluster)[0]["clientConfig"]["caBundle"]
     for kind in (MUTATING, VALIDATING):
@@ -682,7 +682,7 @@ def test_session_stands_for_the_client_certificate_that_was_verified(cluster, re
 
 
 class Load:
-    """Creates that are admitted, one after another in each thread; what went wrong."""
+    """Creates objects that are admitted, one after another in each thread; returns the errors."""
 
     def __init__(self, cluster, threads=3):
         self.cluster, self.wrong, self.done, self.stopped = cluster, [], 0, False

@@ -88,7 +88,7 @@ def test_delete_with_preconditions(cluster, ns, do):
 
 
 def test_many_concurrent_writes_succeed(cluster, ns, client, proxy, tmp_path):
-    """More than the server takes on one connection at a time: the rest is queued on it."""
+    """More concurrent requests than the server accepts on one connection: the rest is queued."""
     path = cluster.through(proxy, tmp_path / "config")
     r = client("many", ns, 600, kubeconfig=path)
     assert [x.split()[0] for x in r.stdout.splitlines()] == ["201"] * 600
@@ -96,7 +96,7 @@ def test_many_concurrent_writes_succeed(cluster, ns, client, proxy, tmp_path):
 
 
 def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
-    """A server that takes one change at a time and refuses the others: all are done in the end."""
+    """A server that accepts one write at a time and refuses the others: in the end all are executed."""
     token = cluster.account(ns, "writer", WRITE)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
     cluster.stop_apiserver()

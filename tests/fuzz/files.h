@@ -5,8 +5,8 @@
 /*
  * Files in memory, in place of those of base/file.h: the linker's --wrap (tools/build/fuzz.mk) maps
  * its functions, and the calls on descriptors, here. A system call costs as much as a parser's work
- * on a short input. What a file is, a descriptor and a replacement mean is as on a disk: who has
- * opened a file that is replaced has the old one. There are no links, and no modes.
+ * on a short input. Files, descriptors and replacements behave as on a disk: an open descriptor of
+ * a replaced file keeps the old content. There are no links, and no modes.
  */
 
 #include "base/file.h"

@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_FUZZ_H
 
 /*
- * What the fuzzers share. Each is one file with LLVMFuzzerTestOneInput(), linked either with
- * libFuzzer (make fuzz) or with replay.c, which runs files (make check). None of them touches the
- * kernel's state, starts a program or opens a file on a disk (files.h).
+ * Common declarations of the fuzzers. Each fuzzer is one file with LLVMFuzzerTestOneInput(), linked
+ * either with libFuzzer (make fuzz) or with replay.c, which runs files (make check). None of them
+ * touches the kernel's state, starts a program or opens a file on a disk (files.h).
  */
 
 #include <stdbool.h>

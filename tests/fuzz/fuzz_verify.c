@@ -26,7 +26,8 @@ static void check_line(struct span line)
 	if (fuzz_refused(verify_msg_parse(line, &m, &e), &e))
 		return;
 	check_words(&m);
-	/* All fields and their names are longer than a line that had them all but one a time. */
+	/* A line with all fields and their names may be longer than the maximum, although each
+	 * parsed line is shorter. */
 	buf_init(&b, 4 * VERIFY_LINE_MAX);
 	verify_msg_put(&m, &b);
 	must(!b.over && b.p[b.len - 1] == '\n');

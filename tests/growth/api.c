@@ -185,7 +185,7 @@ static void must_be(int status)
 {
 	if (status == 200)
 		return;
-	fprintf(stderr, "growth: the agent's API says %d to a request that is right\n", status);
+	fprintf(stderr, "growth: the agent's API answers a valid request with status %d\n", status);
 	abort();
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: attack_unix.py SOCKET KIND N
-Keeps N connections to a gRPC server on a UNIX socket and opens those that are closed again; each sends its text over and over,
-as fast as it is read, or a byte now and then. "ready" on stdout when N were opened for the first time; ends when stdin does."""
+Keeps N connections to a gRPC server on a UNIX socket and reopens closed ones; each sends its text repeatedly, as fast as it is read, or a
+byte now and then. "ready" on stdout when N were opened for the first time; ends when stdin does."""
 import contextlib
 import select
 import socket

@@ -34,14 +34,14 @@ def crowd(port, kind, n=2000, rate=200, sources=ONE, path=""):
 
 
 def ask(port, path, tls=False, timeout=10, source="127.0.0.1"):
-    """On a connection of its own, as a kubelet probes: (status, text)."""
+    """A request on a new connection, as a kubelet's probe: (status, text)."""
     c = (http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0), context=ANYBODY) if tls
          else http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0)))
     try:
         c.request("GET", path)
         r = c.getresponse()
         status, text = r.status, r.read().decode()
-        if c.sock:  # a thousand of them leave no TIME_WAIT, which would take the ports of later tests
+        if c.sock:  # closes without TIME_WAIT: a thousand connections would otherwise use up the ports of later tests
             c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         return status, text
     finally:

@@ -452,8 +452,8 @@ def without_fe80(st):
 
 
 def same_shape(st, *pairs):
-    """Text of a state with what differs from pod to pod put the same: MACs and `pairs` of (text,
-    replacement); in an order that does not depend on either."""
+    """Text of a state in which the parts that differ between pods are replaced: MACs, and `pairs` of (text, replacement). The order of
+    lines does not depend on these parts."""
     st = json.dumps(without_fe80(st))
     for old, new in pairs:
         st = st.replace(old, new)

@@ -71,7 +71,7 @@ class Multus:
 
     def delete(self, pod, by, master="eth0", **kw):
         """DEL as Multus does it when it has a scratch file: each delegate's Bytes, last one first, as a
-        list where ConfList has plugins, with what libcni cached as prevResult; then the files go. A DEL
+        list where ConfList has plugins, with libcni's cached result as prevResult; then the files are removed. A DEL
         without scratch file succeeds and does nothing."""
         if not self.scratch(pod).exists():
             return []

@@ -4,7 +4,7 @@ messages are compared literally, since people search for them; `differs` has eac
 protocol and IPAM, side_by_side_links.py the links."""
 import dataclasses
 
-WORK_DIR, POD_DIR = "@dir@", "@pod@"  # replaced: a fresh folder, the pod's namespace
+WORK_DIR, POD_DIR = "@dir@", "@pod@"  # placeholders: a new directory, the pod's namespace
 KNOWN = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"]  # Debian's do not know 1.1.0
 MAC, MAC2, MAC3 = "02:00:00:00:01:01", "02:00:00:00:01:02", "02:00:00:00:01:03"
 STORE = WORK_DIR + "/networks"
@@ -39,7 +39,7 @@ class Case:
     node: tuple = ()  # lines for ip -batch
     pod: tuple = ()
     files: dict = dataclasses.field(default_factory=dict)
-    differs: dict = dataclasses.field(default_factory=dict)  # pattern of what: why
+    differs: dict = dataclasses.field(default_factory=dict)  # {pattern of the differing value: reason}
     chance: dict = dataclasses.field(default_factory=dict)  # the same, where theirs do now this, now that
 
 

@@ -322,7 +322,7 @@ def use_plan(lab, plan, number):
     text = next((TOP / "configs" / plan).glob("*.conf*")).read_text()
     conf = json.loads(text.replace("/etc/unirail/pools", str(lab.pool_dir)).replace(
         "/var/lib/unirail/ipam", str(lab.state_dir)))
-    assert conf["cniVersion"] == "1.0.0"  # containerd 1.x refuses what is newer
+    assert conf["cniVersion"] == "1.0.0"  # containerd 1.x refuses newer versions
     return {**conf["plugins"][0], "cniVersion": conf["cniVersion"], "name": conf["name"]}
 
 

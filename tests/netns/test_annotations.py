@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Multus and unirail write for a pod, from the same definitions and the same results of plugins: the
+"""The data that Multus and unirail write for a pod, from the same definitions and the same results of plugins: the
 network-status annotation byte for byte, Multus' cache file and libcni's cache."""
 import base64
 import ipaddress

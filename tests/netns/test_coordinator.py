@@ -223,7 +223,8 @@ def test_dual_stack_underlay_pod_gets_routes_of_both_families(make_lab):
 
 
 def test_default_route_moves_to_the_selected_nic(lab):
-    """podDefaultRouteNIC names the NIC being plugged: it takes main, the old one gets a table."""
+    """podDefaultRouteNIC names the NIC that is being added: its default route goes to table main, that of the old NIC to a separate
+    table."""
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay", podDefaultRouteNic="net1")

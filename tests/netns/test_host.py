@@ -167,7 +167,7 @@ V4 = ["--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.1.1", "--policy-r
 
 
 def by_hand(host):
-    """What the nmcli branch of setNicAddr.sh leaves, by the same `ip` commands, in another namespace."""
+    """The state that the nmcli branch of setNicAddr.sh leaves, created by the same `ip` commands in another namespace."""
     ns = ns_add("script")
     veth(ns)
     ip(ns, "link", "set", "ens1", "mtu", "4200", "up")

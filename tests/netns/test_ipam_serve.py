@@ -807,7 +807,7 @@ def test_killed_server_while_pods_start(lab, served):
     served.start()
     for pod, p in running:
         p.communicate(timeout=60)
-        if p.returncode != 0:  # what a runtime does
+        if p.returncode != 0:  # as a runtime does
             lab.delete(conf, pod)
             lab.add(conf, pod)
     used = lab.used()

@@ -109,7 +109,7 @@ def test_del_succeeds_after_the_namespace_was_deleted(lab, where, maker, deleter
 
 @pytest.mark.parametrize("path", sorted((HOSTS / "libcni-1.3.0").glob("*")), ids=lambda p: p.name[:11])
 def test_prev_result_is_read_from_libcnis_cache(make_lab, where, path):
-    """The runtime's file of a pod that the originals made: CHECK and DEL take its result."""
+    """The runtime's file of a pod that the original plugins attached: CHECK and DEL use its result."""
     lab = make_lab(v6=True)
     pod = lab.pod()
     cached = json.loads(path.read_text().replace("/run/netns/unirail-recorded", pod.netns))
@@ -389,7 +389,7 @@ def test_multus_deletes_pods_of_unirail(m, version):
 
 def test_multus_deletes_pods_of_unirail_without_a_namespace(m):
     m.confs.pop()
-    m.confs[1]["plugins"].pop()  # the original sbr fails without one, whoever calls it
+    m.confs[1]["plugins"].pop()  # the original sbr always fails without a namespace
     attach(m)
     m.multus.delete(m.pod, REFERENCE, netns="")
     m.gone(pod=False)

@@ -433,7 +433,7 @@ def test_pod_of_unirail_deleted_by_multus(lab, agent):
 
 @pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "head"])
 def test_pod_of_multus_deleted_by_unirail(lab, agent, head):
-    """A node migrates with running pods, and no agent answers."""
+    """DEL on a node that was migrated with running pods, while no agent answers."""
     pod = lab.pod()
     Multus(lab, lab.tmp / "multus", head).add(pod, podnet(lab), with_files(lab, "rail0"), with_files(lab, "rail1"))
     assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"] and len(leases(lab)) == 3

@@ -376,7 +376,7 @@ def test_status_checks_the_configuration(t, allow):
     t.data.rmdir()
     t.data.write_text("a file")
     t.fail("STATUS", 50, "Not a directory (ENOTDIR)", version="1.1.0", mtu=1400)
-    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # which needs no folder
+    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # STATUS needs no directory
 
 
 def test_status_reports_an_unreadable_allowlist(t, tmp_path):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CHECK, GC and STATUS of every plugin: alone, before sbr, tuning and the coordinator, and in one process. CHECK names
-what was removed after ADD, GC releases what the runtime does not list, STATUS reports what is missing."""
+"""CHECK, GC and STATUS of every plugin: alone, before sbr, tuning and the coordinator, and in one process. CHECK names each part that was
+removed after ADD, GC releases the resources of attachments that the runtime does not list, STATUS reports missing resources."""
 import pytest
 from lab import ip, ns_del, routes, rules, state, wait_for
 
@@ -46,7 +46,7 @@ class Attached:
             self.result = self.lab.add({**conf, **prev}, self.pod, ifname="eth0")
 
     def call(self, verb, **more):
-        """The first plugin that fails ends CHECK and STATUS, as in libcni; the message, None: none did."""
+        """CHECK or STATUS of each plugin; the first failure ends it, as in libcni. Returns the message; None: none failed."""
         prev = {} if verb in ("GC", "STATUS") else {"prevResult": self.result}
         for conf in self.confs(**prev, **more):
             c = self.lab.cni(verb, conf, self.pod, ifname="eth0")

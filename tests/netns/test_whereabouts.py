@@ -194,7 +194,7 @@ def test_concurrent_adds_and_dels_lose_no_address(lab):
     assert sorted(held(lab).values()) == sorted(p.id for p in here)
 
 
-# --- what happens to a node ---
+# --- restarts and crashes of a node ---
 
 
 def test_recreated_sandbox_gets_the_address_of_its_pod(lab):
@@ -297,7 +297,7 @@ def test_failing_store_is_reported(lab):
     # The remedy that it names.
     p = run([BINARY, "pool", "check", "--repair", "--state-dir", journal.parent])
     assert "172.16.1.1/24" in p.stdout, p
-    # The repair also reserves what other network namespaces of this machine have, and names it.
+    # The repair also reserves the addresses of other network namespaces of this machine, and names them.
     reserved = set(re.findall(r"\b172\.16\.1\.\d+", p.stdout))
     free = next(ip for ip in (f"172.16.1.{n}" for n in range(1, 255)) if ip not in reserved)
     assert got(alone(lab, "ADD", ipam, Caller("q"))) == [free]

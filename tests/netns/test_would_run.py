@@ -105,7 +105,7 @@ def test_low_memlock_limit_is_found(tmp_path, host):
     able = POD.replace("{name: c,", "{name: c, securityContext: {capabilities: {add: [IPC_LOCK]}},")
     assert "Pod default/a" not in would(tmp_path, host, able)
     user = able.replace("{capabilities", "{runAsUser: 1000, capabilities")
-    assert "is not root's" in would(tmp_path, host, user)["Pod default/a"]["what"]
+    assert "does not run as root" in would(tmp_path, host, user)["Pod default/a"]["what"]
 
 
 def test_node_excluded_by_the_scheduler_is_found(tmp_path, host):

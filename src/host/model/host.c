@@ -175,7 +175,7 @@ static bool is_text(struct span s)
 
 	if (memchr(s.p, '\0', s.n))
 		return false;
-	/* The JSON writer replaces invalid UTF-8, so that the text comes back different. */
+	/* The JSON writer replaces invalid UTF-8, so the journal could not restore the text. */
 	buf_init(&b, 8 * (size_t)FILE_MAX);
 	jo_init(&o, &b, 0);
 	jo_str(&o, s.p);

@@ -104,7 +104,7 @@ struct host_wants {
 	size_t n;
 };
 
-/* --- what `unirail host show` prints --- */
+/* --- the output of `unirail host show` --- */
 
 struct host_row {
 	const char *kind;

@@ -13,7 +13,7 @@
 #include "host/steps/steps.h"
 #include "kern/pci/fwctl.h"
 
-/* What mlxconfig prints, in a recorded host. */
+/* File of a recorded host with the output of mlxconfig. */
 #define RECORDED "/unirail/firmware"
 
 enum { PORTS = 2, CONFIG_MAX = 1 << 18, CONFIG_MS = 60000 };

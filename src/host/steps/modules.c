@@ -365,7 +365,7 @@ static int modules_in_effect(struct host *h, const struct host_op *op, struct er
 	(void)e;
 	if (!module || has_module(h, module) == !strcmp(op->verb, "load"))
 		return 1;
-	/* modprobe loads what the module needs first. */
+	/* modprobe first loads the modules that this module needs. */
 	while (span_cut(&rest, ',', &name)) {
 		auto_free char *one = span_dup(name);
 
@@ -564,7 +564,7 @@ static void gpudirect_show(const void *found, struct host_rows *rows)
 const struct host_kind host_gpudirect = {
 	.name = "gpudirect",
 	.section = "gpudirect",
-	.help = "checks what GPUDirect RDMA needs; changes nothing",
+	.help = "checks the requirements of GPUDirect RDMA; changes nothing",
 	.keys = gpudirect_keys,
 	.size = sizeof(struct gpudirect_want),
 	.observe = gpudirect_observe,

@@ -1005,7 +1005,7 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 	return r < 0 ? r : roce_cm_set(&h->root, device ? device : "", 1, &v, e);
 }
 
-/* --- what is in effect --- */
+/* --- whether an operation is in effect --- */
 
 /* If a DSCP has neither the entry from before the operation nor the one that the operation sets,
  * another program set it. */
@@ -1106,7 +1106,7 @@ static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 		       : mode && !strcmp(mode, cm.mode);
 }
 
-/* --- what `rdma-qos.sh q` prints --- */
+/* --- the output of `rdma-qos.sh q` --- */
 
 static void show_value(struct host_rows *rows, const struct port *p, const char *name,
 		       const struct value *v)

@@ -115,7 +115,7 @@ case $boot in
 	same "the mode of the next boot" "$(ls /etc/modprobe.d /etc/modules-load.d)" "$(printf '/etc/modprobe.d:\n\n/etc/modules-load.d:')"
 	;;
 esac
-# The guest is switched off; what remains is compared by init, so it goes.
+# The guest is switched off next; init would compare the remaining state, so it is removed.
 unirail host undo >/dev/null || fail "undo"
 ip link set eth0 down
 rmmod fakedcb

@@ -33,7 +33,7 @@ same "modules-load.d" "$(grep -v '^#' /etc/modules-load.d/unirail.conf | tr '\n'
 rmmod rdma_ucm
 unirail host apply
 [ -e /sys/module/rdma_ucm ] || fail "apply does not load rdma_ucm again"
-# In use by another module: undo says so and restores it later.
+# While the module is in use, undo fails with that reason; later it succeeds.
 exec 3</dev/infiniband/rdma_cm
 ! unirail host undo >/run/busy 2>&1 || fail "undo unloads rdma_ucm, which is in use: $(cat /run/busy)"
 grep -q "unload module 'rdma_ucm': .*EBUSY.*it is in use" /run/busy || fail "undo says $(cat /run/busy)"
