@@ -67,10 +67,17 @@ bench: $(BIN) $(OBJ)/tests/bench/tls
 	@tests/bench/run
 	@$(OBJ)/tests/bench/tls
 
-## bench-device: what the device plugins cost on a node with 1,000 VFs: memory, Allocate, a link that goes down
-bench-device: $(BIN) $(OBJ)/tests/bench/device_client
+## bench-device: what the device plugins cost on a node with 1,000 VFs: memory, Allocate by clients in C, Go and Python, a link that goes down
+bench-device: $(BIN) $(OBJ)/tests/bench/device_client $(OBJ)/tests/bench/device_go
 	@tools/need test
-	@UNIRAIL_DEVICE_CLIENT=$(OBJ)/tests/bench/device_client tests/bench/device
+	@UNIRAIL_DEVICE_CLIENT=$(OBJ)/tests/bench/device_client UNIRAIL_DEVICE_CLIENT_GO=$(OBJ)/tests/bench/device_go tests/bench/device
+
+# The kubelet's gRPC client, of Go modules: versions and checksums are in its folder.
+GO_PATH := $(PATH):/usr/local/go/bin
+$(OBJ)/tests/bench/device_go: $(wildcard tests/bench/device_go/*)
+	@PATH='$(GO_PATH)' command -v go >/dev/null || { echo "make bench-device: no Go: put Go 1.26 or later into PATH" >&2; exit 1; }
+	$(call say,GO,$@) mkdir -p $(@D) && cd tests/bench/device_go && PATH='$(GO_PATH)' GOTOOLCHAIN=local CGO_ENABLED=0 \
+		GOFLAGS='-mod=readonly -buildvcs=false' go build -trimpath -ldflags '-s -w' -o '$(abspath $@)' .
 
 ## check-run: run the binary of another machine under qemu (make ARCH=arm64 check-run)
 check-run: $(BIN)
