@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make dist: what is in the archive, and that its recipient can link the program again, with libnl's source beside it."""
+import hashlib
+import json
+import shutil
+
+import pytest
+from conftest import BINARY, TOP, run
+from test_image import ALONE
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory):
+    """Of the objects that `make` left; make has nothing to compile."""
+    path = TOP / run("make", "-s", "dist", cwd=TOP, env=ALONE).stdout.split()[-1]
+    folder = tmp_path_factory.mktemp("dist")
+    run("tar", "-C", folder, "-xf", path)
+    top, = folder.iterdir()
+    return top
+
+
+def test_content_of_the_archive(unpacked):
+    for path in ("bin/unirail", "share/man/man1/unirail.1", "licences/libnl/COPYING", "licences/unirail", "licences/libgcc", "links"):
+        assert (unpacked / path).is_file(), path
+    parts = {p["name"] for p in json.loads((unpacked / "sbom.spdx.json").read_text())["packages"]}
+    assert {"libnl", "musl", "mbedtls"} <= parts
+
+
+def test_source_of_lgpl_parts_is_in_the_archive(unpacked):
+    rows = [line.split() for line in (TOP / "vendor/manifest").read_text().splitlines() if line and line[0] != "#"]
+    rows = [row for row in rows if row[1] == "link" and "LGPL" in row[6]]
+    assert [row[0] for row in rows] == ["libnl"]
+    for name, _, _, file, digest, *_ in rows:
+        assert hashlib.sha256((unpacked / "relink/source" / file).read_bytes()).hexdigest() == digest
+        assert (unpacked / "relink/source" / name / "build").is_file()
+
+
+def test_program_is_linked_again_with_another_libnl(unpacked, tmp_path):
+    other = tmp_path / "other.a"
+    shutil.copy(unpacked / "relink/lib/libnl.a", other)
+    (unpacked / "relink/lib/libnl.a").rename(tmp_path / "libnl.a")
+    try:
+        run("./relink", tmp_path / "unirail", other, cwd=unpacked / "relink")
+    finally:
+        (tmp_path / "libnl.a").rename(unpacked / "relink/lib/libnl.a")
+    assert run(tmp_path / "unirail", "version").stdout == run(unpacked / "bin/unirail", "version").stdout
+    assert (unpacked / "bin/unirail").read_bytes() == BINARY.read_bytes()
