@@ -128,7 +128,7 @@ def sandbox_failures(whole, ns):
 
 
 def test_helm_test_of_a_release(release):
-    """doctor runs on the node; verify without an RDMA device names what is missing."""
+    """doctor runs on the node. verify is off: this kernel has no RDMA device."""
     said = release.helm("test", "unirail", "--logs")
     assert "Phase:          Succeeded" in said, said
 
@@ -160,8 +160,9 @@ def test_life_of_a_release(release, rails):  # noqa: F811
     assert sandbox_failures(w, ns) == []
     job_runs()
     # Removed: pods keep their rails, a new one waits; objects stay.
-    said = release.helm("uninstall", "unirail")
-    wait(lambda: not w.pods("unirail"), 120)
+    release.helm("uninstall", "unirail")
+    # The pods of `helm test` stay.
+    wait(lambda: {p["metadata"]["name"] for p in w.pods("unirail")} <= {"unirail-doctor"}, 120)
     job_runs()
     w.apply(ns, workload("Deployment", "late", 1, BOTH))
     wait(lambda: sandbox_failures(w, ns), 120)  # the plugin waits 30 s for an agent that restarts
