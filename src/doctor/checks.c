@@ -880,7 +880,7 @@ static const struct cni_config_file *find(const struct cni_config_files *l,
 	return NULL;
 }
 
-/* Whether the configuration's first plugin is a link to unirail. */
+/* Whether the file of the configuration's first plugin is a link to unirail. */
 static bool calls_ours(const struct doctor *d, const struct cni_config_file *f)
 {
 	const struct json *conf = f->doc ? json_root(f->doc) : NULL,

@@ -29,7 +29,7 @@ struct objects {
 
 /*
  * Adds the objects of a text. `name`: of the file; default_ns: of namespaced objects without one. Kind ERR_DECODE
- * names file and line: "pools.yaml:3:14: ..."; what was read before stays.
+ * names file and line: "pools.yaml:3:14: ..."; objects that were read before the error stay.
  */
 int objects_read(struct objects *l, const char *name, const char *default_ns, struct span text,
 		 struct err *e);

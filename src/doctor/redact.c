@@ -122,7 +122,8 @@ int redact_json(struct span text, struct buf *b)
 
 /* --- text --- */
 
-/* A key of netplan or systemd that is a secret in text files, and not in JSON (the key of a taint). */
+/* A key that has a secret in text files of netplan and systemd, but not in JSON (where it is the
+ * key of a taint). */
 static bool is_secret_word(struct span key)
 {
 	static const char *const names[] = {"key", "shared"};

@@ -228,7 +228,7 @@ static void test_invalid_bonds_are_refused(void **state)
 	(void)state;
 	w[0].bond_ports = "ens1,ens2";
 	refused(&n, w, 1, "interface 'ens2' has address 172.16.9.9/24, which a port of a bond");
-	refused(&n, w, 2, "its port 'ens2' has another section (test): remove that section");
+	refused(&n, w, 2, "its port 'ens2' must not have a section (test): remove that section");
 	there[0].master = 9;
 	refused(&other, w, 1, "interface 'ens1' is already a port of 'br0'");
 	w[0].head.name = "br0";

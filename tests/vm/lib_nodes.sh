@@ -55,7 +55,7 @@ rails_off() {
 	ip address flush dev eth0
 }
 
-# fabric ADDRESS...: a router on the first node's NICs, with these last bytes and lengths on each rail
+# fabric ADDRESS...: starts a router on the first node's NICs; ADDRESS is its last byte and prefix length on each rail
 fabric() {
 	[ "$node" = 1 ] || return 0
 	ip netns add fabric
@@ -101,13 +101,13 @@ detach() {
 	same "links after DEL" "$(links pod)" lo
 }
 
-# nth N WORD...
+# nth N WORD...: prints the N-th word
 nth() {
 	shift "$1"
 	echo "$1"
 }
 
-# ping_all: from each of the pod's interfaces to the same of the other
+# ping_all: pings from each interface of the pod to the same interface of the other pod
 ping_all() {
 	for i in 1 2 3; do
 		# shellcheck disable=SC2086 # three addresses each
@@ -116,7 +116,7 @@ ping_all() {
 	done
 }
 
-# rdma_write: the second node's pod writes into the first's memory, on each rail; the first's answers by rdma_cm
+# rdma_write: on each rail, the second node's pod writes into the memory of the first node's pod, which answers by rdma_cm
 rdma_write() {
 	for i in 0 1; do
 		# shellcheck disable=SC2086

@@ -8,7 +8,7 @@ pf1=$(ls "/sys/bus/pci/devices/$pci1/net")
 pf2=$(ls "/sys/bus/pci/devices/$pci2/net")
 records=/var/lib/cni/sriov
 
-# vf PCI N: the address of the N-th virtual function
+# vf PCI N: prints the address of the N-th virtual function
 vf() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$1/virtfn$2")"
 }
@@ -21,13 +21,13 @@ has_carrier() {
 	grep -q 1 "/sys/class/net/$1/carrier"
 }
 
-# knows_mac PCI N: the driver of the N-th function has reported its MAC to the PF
+# knows_mac PCI N: whether the driver of the N-th function has reported its MAC to the PF
 knows_mac() {
 	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
 }
 
-# make_vfs PCI N: and their netdevs. The PF, which is up, starts anew for that, and igb refuses rates without a carrier.
-# When it starts after a function's driver did, it has forgotten the function's MAC until that one is set up.
+# make_vfs PCI N: creates N VFs and waits for their netdevs. The PF, which is up, restarts for that, and igb refuses rates without a
+# carrier. When it starts after a function's driver did, it has forgotten the function's MAC until that one is set up.
 make_vfs() {
 	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
 	until_true has_carrier "$(netdev "$1")"
@@ -39,7 +39,7 @@ make_vfs() {
 	done
 }
 
-# seen PF PCI N: every state that a pod could have changed, as text
+# seen PF PCI N: prints every state that a pod could have changed
 seen() {
 	ip -j link show "$1" | jq -Sc ".[0].vfinfo_list[$3]"
 	ip -j -d link show "$(netdev "$(vf "$2" "$3")")" | jq -Sc '.[0] | {ifname, address, mtu, ifalias,
@@ -65,7 +65,7 @@ nothing_left() {
 	same "files" "$(files)" ""
 }
 
-# refused WORDS PLUGIN POD IFNAME CONF: ADD fails with these words, and nothing is changed
+# refused WORDS PLUGIN POD IFNAME CONF: ADD must fail with these words and change nothing
 refused() {
 	words=$1
 	shift

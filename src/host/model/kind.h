@@ -48,8 +48,8 @@ int host_no_link(const struct host_net *n, const char *name, struct err *e);
 /*
  * The host. With `kernel`, root is the running host (also when it is mounted at another directory: its
  * boot_id is the kernel's), so the kernel may be read and changed. Otherwise root is a recorded host
- * (`recorded`: a snapshot, netlink is replayed from it, nothing may be changed) or a file system that is not
- * running (only operations on files are possible).
+ * (`recorded`: a snapshot, netlink is replayed from it, nothing may be changed) or the file system
+ * of a host that does not run (only operations on files are possible).
  */
 struct host {
 	struct root root;

@@ -642,7 +642,7 @@ static int check_ports(const struct host_wants *w, size_t section, struct err *e
 			if (strcmp(w->v[i]->name, b.ports[k]) == 0 && !is_clean(w->v[i]))
 				return err_kind(
 					e, ERR_CONF, -EINVAL,
-					"its port '%s' has another section (%s): remove that section",
+					"its port '%s' must not have a section (%s): remove that section",
 					b.ports[k], w->v[i]->origin);
 	return 0;
 }

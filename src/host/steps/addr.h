@@ -61,7 +61,7 @@ struct host_addr_found {
 	size_t n;
 };
 
-/* The settings of a section for one family, with the host's state applied. */
+/* The settings of a section for one family, completed from the host's state. */
 struct host_addr_family {
 	bool has, dhcp;
 	struct ipnet ip;

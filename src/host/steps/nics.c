@@ -101,7 +101,7 @@ int host_nics_read(struct host *h, struct host_nic **ret, size_t *n, struct err 
 
 	*ret = NULL;
 	*n = 0;
-	/* A machine without PCI, or a file system that does not run. */
+	/* A machine without PCI, or the file system of a host that does not run. */
 	if (!file_exists(&h->root, "/sys/bus/pci/devices"))
 		return 0;
 	r = pci_list(&h->root, &all, &n_all, e);

@@ -85,7 +85,7 @@ static int set_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 	if (pfc->delay >= 1000)
 		return -EINVAL;
 	port_of(dev)->pfc.pfc_en = pfc->pfc_en;
-	/* As mlx5_core: 0 leaves the cable's length. */
+	/* As in mlx5_core, 0 keeps the cable length. */
 	if (pfc->delay)
 		port_of(dev)->pfc.delay = pfc->delay;
 	pfc_writes++;
@@ -145,7 +145,8 @@ static u8 get_dcbx(struct net_device *dev)
 	return port_of(dev)->dcbx;
 }
 
-/* 0: accepted. As mlx5_core: 0 gives DCBX to the firmware and keeps the versions, any other mode is the host's. */
+/* Returns 0: accepted. As in mlx5_core, mode 0 returns DCBX to the firmware and keeps the versions;
+ * any other mode is the host's. */
 static u8 set_dcbx(struct net_device *dev, u8 mode)
 {
 	if (mode && !(mode & DCB_CAP_DCBX_HOST))
