@@ -44,8 +44,8 @@ def ns(cluster):
 def replica(cluster, ns, closing, tmp_path):
     made = []
 
-    def start(name, *more, url=None):
-        c = closing(Controller(tmp_path / name, cluster.admin_config(), ns, name))
+    def start(name, *more, url=None, kubeconfig=None):
+        c = closing(Controller(tmp_path / name, kubeconfig or cluster.admin_config(), ns, name))
         c.webhook_port = free_port()
         made.append(c)
         return c.start("--webhook-url", url or f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s",
@@ -104,6 +104,47 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
         assert secret not in c.log.read_text()
         assert secret not in c.get(c.metrics_port, "/metrics")[1]
     assert token.encode() not in open(f"/proc/{c.process.pid}/cmdline", "rb").read()
+
+
+def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
+    """At the level debug, through rotations and errors of every request that carries a secret."""
+    account = cluster.account(ns, "all", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+    c = replica("c", "--token-life", "3s", "--ca-settle", "2s",
+                kubeconfig=cluster.kubeconfig(tmp_path / "conf", {"token": account})).leads()
+    registered(cluster)
+    known, merge = {account}, dict(type="application/merge-patch+json")
+    objects = f"/api/v1/namespaces/{ns}/secrets/unirail-controller-"
+
+    def collect():
+        for name in ("certs", "ca", "token"):
+            data = cluster.ok("GET", objects + name).get("data") or {}
+            for text in [base64.b64decode(v).decode() for k, v in data.items() if not k.endswith(".crt")]:
+                known.update(line for line in text.split("\n") if len(line) > 20 and not line.startswith("-----"))
+        return known
+
+    wait(lambda: len(collect()) > 10)
+    for token in tokens(cluster, ns):
+        for path, body in ((f"/{token}{PATH}", b"{"), (f"/{token}/nowhere", b"{}"), (f"/{token}x{PATH}", b"{}"),
+                           (f"/{token}{PATH}?a=%zz", b""), (f"/{token}{PATH}", b"[" * 1000)):
+            send(c, path, body)
+    with socket.create_connection(("127.0.0.1", c.webhook_port)) as s:
+        s.sendall(f"POST /{token}{PATH} HTTP/1.1\r\n\r\n".encode())
+        with contextlib.suppress(ConnectionResetError):
+            s.recv(100)
+    for kind in ("mutating", "validating"):
+        cluster.ok("PATCH", CONFIGS.format(kind), {"webhooks": [
+            {**h, "clientConfig": {**h["clientConfig"], "url": h["clientConfig"]["url"] + "x"}}
+            for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
+    cluster.ok("PATCH", objects + "certs", {"data": {"tls.key": base64.b64encode(b"no key").decode()}}, **merge)
+    first = set(tokens(cluster, ns))
+    wait(lambda: collect() and not first & set(tokens(cluster, ns)), 60)
+    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, 60)
+    cluster.ok("DELETE", f"/api/v1/namespaces/{ns}/serviceaccounts/all")
+    wait(lambda: c.said("401"), 60)
+    places = {"log": c.log.read_text(), "metrics": c.get(c.metrics_port, "/metrics")[1], "readyz": c.get(c.health, "/readyz")[1],
+              **{kind: json.dumps(cluster.ok("GET", f"/api/v1/namespaces/{ns}/{kind}")) for kind in ("configmaps", "events")}}
+    found = [(place, secret) for place, text in places.items() for secret in known if secret in text]
+    assert found == [] and len(places["log"]) > 2000
 
 
 def test_no_create_is_refused_during_a_token_rotation(cluster, replica, ns):
@@ -336,6 +377,22 @@ def test_large_object_costs_less_than_a_second_of_cpu_time(cluster, replica, ns,
     assert spent < 1.0
     assert held(c.process.pid)[0] < resident + (16 << 10)
     assert c.metrics()["unirail_controller_leads"] == 1
+
+
+def test_custom_configuration_of_more_than_256_kib_is_refused(cluster, replica, ns):
+    c = replica("c").leads()
+    registered(cluster)
+    o = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "n", "namespace": ns},
+         "spec": {"cniType": "custom", "customCNI": json.dumps({"type": "macvlan", "pad": ""})}}
+    text = o["spec"]["customCNI"]
+    o["spec"]["customCNI"] = text[:-2] + "x" * ((256 << 10) - len(text)) + text[-2:]
+    assert create(cluster, o)[0] == 201
+    resident = held(c.process.pid)[0]
+    o["spec"]["customCNI"] = text[:-2] + "x" * ((256 << 10) - len(text) + 1) + text[-2:]
+    for _ in range(20):
+        status, answer = create(cluster, o)
+        assert status in (400, 403, 422) and "262145 bytes long, 262144 are allowed" in answer["message"], (status, answer)
+    assert held(c.process.pid)[0] < resident + (2 << 10)
 
 
 def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
