@@ -64,7 +64,7 @@ def lab(tmp_path):
         one.close()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def pools(mine, nodes):
     """One pool for each rail; blocks of the previous test are deleted first."""
     for b in nodes.blocks():
