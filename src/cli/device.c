@@ -559,11 +559,11 @@ void device_show_text(const struct device_row *v, size_t n, FILE *f)
 	size_t n_head = ARRAY_LEN(head) - !has_health;
 	auto_columns struct columns c;
 
+	columns_init(&c, (unsigned int)n_head, "");
 	if (!n) {
 		fputs("no network function on PCI\n", f);
 		return;
 	}
-	columns_init(&c, (unsigned int)n_head, "");
 	for (size_t i = 0; i < n_head; i++)
 		columns_add(&c, head[i]);
 	for (size_t i = 0; i < n; i++) {

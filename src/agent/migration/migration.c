@@ -586,9 +586,9 @@ static void refuse(struct migration *h, const struct kube_object *o)
 				 .timeout_ms = MIGRATION_EXPORT_REQUEST_MS};
 	auto_buf struct buf b;
 
+	buf_init(&b, 2000);
 	if (h->refusing)
 		return;
-	buf_init(&b, 2000);
 	migration_refuse_patch(o->value, &b);
 	r.body = buf_span(&b);
 	h->refusing = kube_send(h->conf.kube, &r, on_refused, h);

@@ -312,9 +312,9 @@ static int make_document(const struct collecting *g, const char *text, struct js
 	struct json_out o;
 	int r = json_parse(&one, span_of(text), DOC_MAX, e);
 
+	buf_init(&b, DOC_MAX);
 	if (r < 0)
 		return r;
-	buf_init(&b, DOC_MAX);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	jo_kstr(&o, "binDir", g->conf.bin_dir);

@@ -207,10 +207,10 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 	auto_buf struct buf b;
 	int r;
 
+	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
 	/* A file that the netconf names: GC finds it there. */
 	if (net->path && *net->path)
 		return;
-	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
 	put_record(c, state_dir, net, &b);
 	name = name_of(net, buf_span(&b));
 	r = b.over ? err_set(&reason, -EFBIG, "its definition has more than %d bytes",

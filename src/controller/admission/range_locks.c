@@ -644,11 +644,11 @@ static void range_locks_cleanup_on_map(void *arg, int status, const struct json 
 	auto_buf struct buf body;
 
 	(void)status;
+	buf_init(&body, KUBE_BODY_MAX);
 	c->clean_up = NULL;
 	if (e || !version)
 		return;
 	range_locks_read(map, &list);
-	buf_init(&body, KUBE_BODY_MAX);
 	if (drop_removed(c, &list)) {
 		range_locks_write(&list, NULL, c->ns, version, now_real_ms(), &body);
 		range_locks_cleanup_send(c, KUBE_REPLACE, buf_span(&body),

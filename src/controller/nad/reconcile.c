@@ -549,9 +549,9 @@ static void put_status(struct nads_job *j, const struct json *smc, const struct 
 	const struct kube_ref on = {&kube_multusconfigs, j->ns, j->name, "status"};
 	auto_buf struct buf b;
 
+	buf_init(&b, BODY_MAX);
 	if (loop_now_ms(j->n->loop) < j->n->no_status_until)
 		return;
-	buf_init(&b, BODY_MAX);
 	if (nad_status_patch(&b, smc, s, now_real_ms()))
 		send_body(j, STEP_STATUS, KUBE_MERGE_PATCH, &on, &b);
 }

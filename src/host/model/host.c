@@ -173,10 +173,10 @@ static bool is_text(struct span s)
 	auto_json struct json_doc *doc = NULL;
 	struct json_out o;
 
+	buf_init(&b, 8 * (size_t)FILE_MAX);
 	if (memchr(s.p, '\0', s.n))
 		return false;
 	/* The JSON writer replaces invalid UTF-8, so the journal could not restore the text. */
-	buf_init(&b, 8 * (size_t)FILE_MAX);
 	jo_init(&o, &b, 0);
 	jo_str(&o, s.p);
 	return json_parse(&doc, buf_span(&b), b.len, NULL) >= 0 &&
