@@ -16,13 +16,21 @@
 #define UNIRAIL_API "/v1/unirail/"
 
 enum { REQUEST_MAX = 4 << 20, NOT_FOUND = 404 };
+/* The agent has just answered with the networks, so without a socket it restarts. */
+enum { RESTART_MS = 30 * 1000 };
+
+static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
+			     const struct root *root, const char *method, const char *path,
+			     const struct buf *body, struct agent_reply *ret, struct err *e);
 
 /* The server's answer to a route of unirail's own API; *is_unirail false: the server has no such
  * route. */
-static int request(const char *socket, const struct cni_ipam_call *call, const char *path,
-		   const struct buf *body, struct agent_reply *ret, bool *is_unirail, struct err *e)
+static int request(const char *socket, int restart_ms, const struct cni_ipam_call *call,
+		   const char *path, const struct buf *body, struct agent_reply *ret,
+		   bool *is_unirail, struct err *e)
 {
-	int r = agent_call(socket, &call->call->root, "POST", path, body, ret, e);
+	int r = agent_call_within(SPIDERPOOL_SOCKET_MS, restart_ms, socket, &call->call->root,
+				  "POST", path, body, ret, e);
 
 	if (r < 0)
 		return r;
@@ -123,7 +131,8 @@ static int plan(const struct socket_rail *v, size_t n, bool dry_run, struct agen
 
 	buf_init(&b, REQUEST_MAX);
 	put_plan(&b, v, n, dry_run);
-	r = request(v->conf->socket, v->call, UNIRAIL_API "pods/plan", &b, reply, is_unirail, e);
+	r = request(v->conf->socket, v->call->nad && !dry_run ? RESTART_MS : 0, v->call,
+		    UNIRAIL_API "pods/plan", &b, reply, is_unirail, e);
 	if (r == 0 && *is_unirail && reply->status != 200)
 		r = agent_failure(reply, "spiderpool IP allocation error", e);
 	return r;
@@ -171,10 +180,6 @@ static void put_rails(struct buf *b, const struct cni_ipam_call *const *calls, s
 	jo_end_obj(&o);
 }
 
-static int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
-			     const char *method, const char *path, const struct buf *body,
-			     struct agent_reply *ret, struct err *e);
-
 int spiderpool_socket_del(const char *socket, int limit_ms,
 			  const struct cni_ipam_call *const *calls, size_t n, struct err *e)
 {
@@ -185,7 +190,7 @@ int spiderpool_socket_del(const char *socket, int limit_ms,
 
 	buf_init(&b, REQUEST_MAX);
 	put_rails(&b, calls, n);
-	r = agent_call_within(limit_ms, socket, &calls[0]->call->root, "POST",
+	r = agent_call_within(limit_ms, 0, socket, &calls[0]->call->root, "POST",
 			      UNIRAIL_API "pods/release", &b, &reply, e);
 	is_unirail = reply.status != NOT_FOUND;
 	if (r == 0 && !is_unirail)
@@ -226,7 +231,7 @@ int spiderpool_socket_held(const char *socket, const struct cni_ipam_call *call,
 
 	buf_init(&b, REQUEST_MAX);
 	put_rails(&b, &call, 1);
-	r = request(socket, call, UNIRAIL_API "pods/check", &b, &reply, known, e);
+	r = request(socket, 0, call, UNIRAIL_API "pods/check", &b, &reply, known, e);
 	if (r < 0 || !*known)
 		return r;
 	return reply.status == 200 ? take_held(&reply, call, held, n, e)
@@ -261,7 +266,7 @@ int spiderpool_socket_gc(const char *socket, const struct cni_ipam_call *call, s
 
 	buf_init(&b, REQUEST_MAX);
 	put_gc(&b, call);
-	r = request(socket, call, UNIRAIL_API "networks/gc", &b, &reply, &is_unirail, e);
+	r = request(socket, 0, call, UNIRAIL_API "networks/gc", &b, &reply, &is_unirail, e);
 	if (r < 0 || !is_unirail || reply.status == 200)
 		return r;
 	return agent_failure(&reply, "spiderpool", e);
@@ -295,7 +300,7 @@ int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *c
 
 	buf_init(&b, REQUEST_MAX);
 	put_conflict(&b, call, a, other);
-	r = request(socket, call, UNIRAIL_API "pods/done", &b, &reply, &is_unirail, e);
+	r = request(socket, 0, call, UNIRAIL_API "pods/done", &b, &reply, &is_unirail, e);
 	if (r == 0 && !is_unirail)
 		return agent_conflict(socket, call, a, other, e);
 	if (r == 0 && reply.status != 200)
@@ -331,19 +336,21 @@ static int unhealthy(struct err *e, int r, const char *remedy)
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e)
 {
-	return agent_call_within(SPIDERPOOL_SOCKET_MS, socket, root, method, path, body, ret, e);
+	return agent_call_within(SPIDERPOOL_SOCKET_MS, 0, socket, root, method, path, body, ret, e);
 }
 
-/* As agent_call(), with another time limit, for operations that are possible without the server. */
-static int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
-			     const char *method, const char *path, const struct buf *body,
-			     struct agent_reply *ret, struct err *e)
+/* As agent_call(), with another time limit, for operations that are possible without the server, and
+ * with a wait for a server that restarts. */
+static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
+			     const struct root *root, const char *method, const char *path,
+			     const struct buf *body, struct agent_reply *ret, struct err *e)
 {
 	char at[PATH_BYTES];
 	struct http1_call c = {
 		.socket = under(root, socket, at),
 		.request = {.method = method, .target = path},
 		.timeout_ms = timeout_ms,
+		.restart_ms = restart_ms,
 		.max = BODY_MAX,
 	};
 	int r;
