@@ -2,6 +2,7 @@
 """`multus` and `unirail-cni` with an agent: the agent provides the networks; the rest equals one configuration of
 unirail."""
 import json
+import threading
 import time
 
 import pytest
@@ -308,6 +309,29 @@ def test_invalid_settings_of_the_multus_daemon_fail_add_only(lab, agent, text, c
     node, pod = as_daemon(lab, agent, text), lab.pod()
     lab.fail("ADD", shim(agent), pod, ifname="eth0", contains=contains, **node)
     lab.delete(shim(agent), pod, ifname="eth0", **node)
+
+
+def test_add_waits_for_an_agent_that_restarts(lab, agent):
+    """Its socket does not exist for a second before the request for the networks, and again before that for the addresses."""
+    two_rails(lab, agent)
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    away, serve = agent.path.with_name("away"), agent.serve
+
+    def restart():
+        agent.path.rename(away)
+        threading.Timer(1, lambda: away.rename(agent.path)).start()
+
+    def then_restart(path, body):
+        answer = serve(path, body)
+        if path.endswith("/networks"):
+            restart()
+        return answer
+
+    agent.serve = then_restart
+    restart()
+    result = lab.add(c, pod, ifname="eth0")
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"] and len(agent.asked) == len(agent.planned) == 1
+    lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
 
 
 def test_missing_agent_fails_add(lab, agent):
