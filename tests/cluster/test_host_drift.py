@@ -108,3 +108,16 @@ def test_condition_of_an_unwatched_node_is_removed(mine, start, watch):
     becomes(mine)
     assert [c["type"] for c in mine.ok("GET", "/api/v1/nodes/n1")["status"]["conditions"]] == ["Ready"]
     assert not one.said("cannot write the Node's condition")
+
+
+def test_metrics_have_the_steps_of_the_report(mine, start, watch):
+    """A report without a lock file counts as that of a running watch."""
+    watch.state.mkdir()
+    watch.report.write_text('{"steps": 3, "blocked": 1, "drift": []}')
+    one = start()
+    becomes(mine, "True", "StepsLeft")
+    told = one.metrics()
+    assert (told["unirail_host_drift_steps"], told["unirail_host_drift_blocked_steps"]) == (3, 1)
+    watch.report.unlink()
+    becomes(mine, "Unknown", "NotWatched")
+    assert "unirail_host_drift_steps" not in one.metrics()  # not known
