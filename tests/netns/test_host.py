@@ -400,7 +400,7 @@ def test_failure_after_some_steps_names_the_step_and_undo(host):
     assert "'unirail host persist' does" in note, note
     assert re.match(r"unirail host: (\d+) of \d+ steps are done \('unirail host undo' reverts them\): "
                     r"addr ens1: address fd00:16::1/64: .*\(EACCES\)", line), line
-    assert f"{line.split()[2]} steps done, 0 blocked, " in p.stdout, p.stdout
+    assert f"steps: {line.split()[2]} done, 0 blocked, " in p.stdout, p.stdout
     host.ok("undo")
     sysctl(host.ns, "net/ipv6/conf/ens1/disable_ipv6", 0)
     assert host.state() == before
