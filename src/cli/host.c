@@ -187,7 +187,8 @@ static void show_outcome(const struct call *c, const char *verb, const struct ho
 	else if (o->done + o->blocked + o->left == 0)
 		printf("nothing to do\n");
 	else
-		printf("steps: %zu %s, %zu blocked, %zu left\n", o->done, verb, o->blocked, o->left);
+		printf("steps: %zu %s, %zu blocked, %zu left\n", o->done, verb, o->blocked,
+		       o->left);
 }
 
 static void show_blocked(const struct call *c)
