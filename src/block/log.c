@@ -55,12 +55,6 @@ int block_log_open(struct block_log *l, const struct root *r, const char *path, 
 	return n;
 }
 
-void block_log_close(struct block_log *l)
-{
-	free(l->path);
-	*l = (struct block_log){0};
-}
-
 int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e)
 {
 	struct block_table t = {0}, empty;
@@ -106,6 +100,12 @@ static bool is_gain(const struct block_claim *was, const struct block_claim *c)
 	       (!was || was->state != CLAIM_HELD || c->n_released < was->n_released);
 }
 
+static int save(struct block_log *l, const struct block_table *t, struct err *e)
+{
+	l->behind = true;
+	return l->batch ? 0 : block_log_write(l, t, e);
+}
+
 /* A write that failed may still have reached the file. So after a failure the table has the smaller
  * set of addresses: it applies a release and ignores a gain. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
@@ -119,7 +119,12 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 	if (!was)
 		old.state = CLAIM_REMOVED;
 	block_claim_put(t, c);
-	r = block_log_write(l, t, e);
+	if (l->batch && gain) {
+		VEC_PUSH(l->old_claims, l->n_old_claims) = old;
+		l->behind = true;
+		return 0;
+	}
+	r = save(l, t, e);
 	if (r < 0 && gain)
 		block_claim_put(t, &old);
 	claim_clear(&old);
@@ -133,6 +138,12 @@ static struct block_borrowed copy_borrowed(const struct block_borrowed *l)
 	n.block = xstrdup(l->block);
 	n.pool = xstrdup(l->pool);
 	return n;
+}
+
+static void borrowed_clear(struct block_borrowed *l)
+{
+	free(l->block);
+	free(l->pool);
 }
 
 int block_log_borrowed_all(struct block_log *l, struct block_table *t,
@@ -149,13 +160,55 @@ int block_log_borrowed_all(struct block_log *l, struct block_table *t,
 			old[i].state = BORROW_REMOVED;
 		block_borrowed_put(t, &v[i]);
 	}
-	r = block_log_write(l, t, e);
+	r = save(l, t, e);
 	for (size_t i = 0; i < n; i++) {
-		if (r < 0 && (v[i].state == BORROW_HELD || old[i].state == BORROW_REMOVED))
+		bool gain = v[i].state == BORROW_HELD || old[i].state == BORROW_REMOVED;
+
+		if (l->batch && gain) {
+			VEC_PUSH(l->old_borrowed, l->n_old_borrowed) = old[i];
+			continue;
+		}
+		if (r < 0 && gain)
 			block_borrowed_put(t, &old[i]);
-		free(old[i].block);
-		free(old[i].pool);
+		borrowed_clear(&old[i]);
 	}
+	return r;
+}
+
+void block_log_batch(struct block_log *l)
+{
+	l->batch = true;
+}
+
+static void old_clear(struct block_log *l)
+{
+	for (size_t i = 0; i < l->n_old_claims; i++)
+		claim_clear(&l->old_claims[i]);
+	for (size_t i = 0; i < l->n_old_borrowed; i++)
+		borrowed_clear(&l->old_borrowed[i]);
+	free(take(l->old_claims));
+	free(take(l->old_borrowed));
+	l->n_old_claims = l->n_old_borrowed = 0;
+}
+
+void block_log_close(struct block_log *l)
+{
+	old_clear(l);
+	free(l->path);
+	*l = (struct block_log){0};
+}
+
+int block_log_commit(struct block_log *l, struct block_table *t, struct err *e)
+{
+	int r;
+
+	l->batch = false;
+	r = block_log_sync(l, t, e);
+	for (size_t i = 0; r < 0 && i < l->n_old_claims; i++)
+		block_claim_put(t, &l->old_claims[i]);
+	for (size_t i = 0; r < 0 && i < l->n_old_borrowed; i++)
+		block_borrowed_put(t, &l->old_borrowed[i]);
+	old_clear(l);
 	return r;
 }
 
@@ -183,7 +236,7 @@ int block_log_node(struct block_log *l, struct block_table *t, const char *uid, 
 			t->borrowed[i].state = BORROW_REQUESTED;
 			block_log_token(l, t->borrowed[i].token);
 		}
-	return block_log_write(l, t, e);
+	return save(l, t, e);
 }
 
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e)
@@ -198,7 +251,7 @@ int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on,
 	l->etcd_restored = on;
 	if (on)
 		l->seen = 0;
-	return block_log_write(l, t, e);
+	return save(l, t, e);
 }
 
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX])

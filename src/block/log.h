@@ -37,7 +37,12 @@ struct block_log {
 	uint64_t tokens; /* number of tokens generated so far */
 	uint64_t seen;	 /* as read from the file, see above */
 	bool etcd_restored;
-	bool behind; /* a write failed: the table is newer than the file */
+	bool behind; /* the table is newer than the file: a write failed, or a batch is open */
+	bool batch;  /* between block_log_batch() and block_log_commit() */
+	/* the former states of what the batch gained; strings are owned */
+	struct block_claim *old_claims;
+	struct block_borrowed *old_borrowed;
+	size_t n_old_claims, n_old_borrowed;
 };
 
 /*
@@ -60,6 +65,14 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 		    struct err *e);
 int block_log_borrowed(struct block_log *l, struct block_table *t, const struct block_borrowed *n,
 		       struct err *e);
+/*
+ * Collects the following changes in one write, that of block_log_commit(); until then they are in
+ * the table only, so the caller must neither send a request nor allocate an address meanwhile. A
+ * batch changes each claim and each borrowed address at most once. If the write fails, the table
+ * has the releases applied and the gains ignored.
+ */
+void block_log_batch(struct block_log *l);
+int block_log_commit(struct block_log *l, struct block_table *t, struct err *e);
 /* Sets the UID of the Node object, which blocks carry. If it differs from the log's, the Node was
  * recreated: addresses that peers reserved for it must be requested again before use. */
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e);

@@ -28,7 +28,8 @@ struct fleet_node {
 	struct kube_conf conf; /* the fleet's, with this node's token */
 	struct kube *kube;
 	struct blocks *blocks;
-	struct ipam_pools pools; /* usable: addresses of this node */
+	struct kube_informer *watch; /* of the pools' block sizes; NULL: they are known */
+	struct ipam_pools pools;     /* usable: addresses of this node */
 	struct ipam_pools whole;
 	struct fleet_pod *pods; /* in order of arrival */
 	size_t n_pods, waiting;

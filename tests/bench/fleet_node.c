@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/num.h"
+#include "ipam/pool/pool_cluster.h"
+#include "kube/informer.h"
 
 static struct ipam *store_open(struct fleet_node *n)
 {
@@ -115,14 +118,64 @@ static void on_changed(void *arg, const char *pool)
 		n->retry = loop_add_timer(fleet.loop, 0, on_retry, n);
 }
 
-/* The pools as a watch delivers them. */
-static void tell_cut(struct pool *p)
+static void tell_cut(struct pool *p, uint8_t prefix)
 {
 	struct err e = ERR_INIT;
 
-	if (block_cut_choose(&p->subnet, 28, false, &p->cut, &e) < 0)
+	if (block_cut_choose(&p->subnet, prefix, false, &p->cut, &e) < 0)
 		fleet_die(p->name, &e);
 	p->cut_is_written = true;
+}
+
+/* The block size of a pool of the API server; 0: not written yet. */
+static int decode_pool(void *value, const struct json *object, struct err *e)
+{
+	const struct json *meta = json_get(object, "metadata");
+	const char *text =
+		json_string(json_get(json_get(meta, "annotations"), POOL_BLOCK_PREFIX_ANNOTATION));
+	uint64_t n = 0;
+
+	if (text && num_u64(span_of(text), 1, 128, &n) < 0)
+		return err_set(e, -EBADMSG, "annotation is '%s'", text);
+	*(uint8_t *)value = (uint8_t)n;
+	return 0;
+}
+
+static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct fleet_node *n = arg;
+
+	(void)was;
+	for (size_t k = 0; is && k < n->whole.set.n; k++) {
+		const uint8_t *prefix = is->value;
+
+		if (strcmp(n->whole.set.v[k].name, is->name) != 0 || !*prefix)
+			continue;
+		tell_cut(&n->whole.set.v[k], *prefix);
+		blocks_pools(n->blocks, &n->whole.set);
+	}
+}
+
+static const char *pool_version(void *arg, const char *pool)
+{
+	const struct fleet_node *n = arg;
+	const struct kube_object *o = n->watch ? kube_informer_get(n->watch, "", pool) : NULL;
+
+	return o ? o->version : NULL;
+}
+
+/* The watch that delivers block sizes to an agent. */
+static void watch_pools(struct fleet_node *n)
+{
+	static const struct kube_kind kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
+					      "ippool", false};
+	const struct kube_informer_conf c = {.kind = &kind,
+					     .size = sizeof(uint8_t),
+					     .decode = decode_pool,
+					     .changed = on_pool,
+					     .arg = n};
+
+	n->watch = kube_informer_new(n->kube, &c);
 }
 
 static void share_up(struct fleet_node *n)
@@ -134,6 +187,7 @@ static void share_up(struct fleet_node *n)
 				      .node_uid = n->name,
 				      .idle_ms = fleet.idle_ms,
 				      .changed = on_changed,
+				      .pool_version = pool_version,
 				      .arg = n};
 	struct err e = ERR_INIT;
 	struct ipam *i;
@@ -143,11 +197,13 @@ static void share_up(struct fleet_node *n)
 	    blocks_new(&n->blocks, &c, &e) < 0)
 		fleet_die(n->name, &e);
 	for (size_t k = 0; k < n->whole.set.n && fleet.cut; k++)
-		tell_cut(&n->whole.set.v[k]);
+		tell_cut(&n->whole.set.v[k], 28);
 	i = store_open(n);
 	blocks_pools(n->blocks, &n->whole.set);
 	blocks_leases(n->blocks, ipam_leases(i));
 	ipam_close(i);
+	if (!fleet.cut)
+		watch_pools(n);
 	set_wants(n);
 }
 
@@ -174,6 +230,8 @@ void fleet_node_down(struct fleet_node *n)
 		return;
 	loop_del_timer(n->retry);
 	n->retry = NULL;
+	kube_informer_free(n->watch);
+	n->watch = NULL;
 	blocks_free(n->blocks);
 	n->blocks = NULL;
 	kube_free(n->kube);

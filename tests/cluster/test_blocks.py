@@ -129,7 +129,8 @@ def blocks(cluster, pool):
 
 
 def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
-    f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.200"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.200")), 0, 3)
+    # Each block has enough addresses for 8 pods and the reserve, the last one too.
+    f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.207"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.207")), 0, 3)
     f.tell("add", "*", 8)
     s = f.settled()
     assert alone(f) == 3 * 8 * 2
@@ -195,7 +196,7 @@ def test_idle_blocks_are_released(cluster, pools, fleet):
     assert len(blocks(cluster, "idle")) >= 4
     f.tell("del", "*", 30)
     wait(lambda: not blocks(cluster, "idle"), 60)
-    assert f.stat()["claims"] == 0
+    f.wait_stat(lambda s: s["claims"] == 0)
 
 
 def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet):

@@ -320,6 +320,52 @@ static void test_failed_log_write_applies_releases_only(void **state)
 	drop(&x);
 }
 
+/* The changes of a batch become durable together; a failed write ignores its gains and applies its
+ * releases. */
+static void test_batch_of_log_changes_is_written_once(void **state)
+{
+	struct lab x;
+	struct block_claim c = a_claim(), leave;
+	struct block_borrowed borrowed = {.block = (char *)"p-9",
+					  .pool = (char *)"p",
+					  .ip = il_ip("10.0.0.150"),
+					  .token = "t",
+					  .state = BORROW_HELD};
+	auto_free char *path = NULL;
+
+	(void)state;
+	make(&x);
+	path = il_path(&x.l, "/state/blocks.json");
+	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	/* A directory in place of the file makes writes fail. */
+	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
+	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json", 0700, NULL), 0);
+	leave = x.t.claims[0];
+	leave.state = CLAIM_LEAVING;
+	c.name = (char *)"p-2";
+	for (int i = 0; i < 2; i++) {
+		block_log_batch(&x.log);
+		assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+		assert_int_equal(block_log_borrowed(&x.log, &x.t, &borrowed, NULL), 0);
+		assert_int_equal(block_log_claim(&x.log, &x.t, &leave, NULL), 0);
+		if (i == 0) {
+			assert_true(block_log_commit(&x.log, &x.t, NULL) < 0);
+			assert_null(block_claim_find(&x.t, "p-2"));
+			assert_null(block_borrowed_find(&x.t, &borrowed.ip));
+			assert_int_equal(x.t.claims[0].state, CLAIM_LEAVING);
+			assert_int_equal(rmdir(path), 0);
+		}
+		leave = x.t.claims[0];
+	}
+	assert_int_equal(block_log_commit(&x.log, &x.t, NULL), 0);
+	close_log(&x);
+	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	assert_non_null(block_claim_find(&x.t, "p-2"));
+	assert_non_null(block_borrowed_find(&x.t, &borrowed.ip));
+	assert_int_equal(block_claim_find(&x.t, "p-1")->state, CLAIM_LEAVING);
+	drop(&x);
+}
+
 /* A release that could not be logged is logged before the request to the API server is sent. */
 static void test_release_is_logged_before_the_request_is_sent(void **state)
 {
@@ -487,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_log_of_another_node_or_version_is_refused),
 		cmocka_unit_test(test_log_members_of_both_releases_are_read),
 		cmocka_unit_test(test_failed_log_write_applies_releases_only),
+		cmocka_unit_test(test_batch_of_log_changes_is_written_once),
 		cmocka_unit_test(test_release_is_logged_before_the_request_is_sent),
 		cmocka_unit_test(test_log_retains_that_etcd_was_restored),
 		cmocka_unit_test(test_table_finds_entries_after_random_changes),

@@ -257,6 +257,24 @@ static void trace_op(const char *owner, const struct block_op *op, const char *e
 	printf(": %s\n", end);
 }
 
+/* Applies an outcome as the agent does; the agent may be killed before the log is written. */
+static void end(struct node *x, const struct block_op *op, enum block_outcome r,
+		struct block_object *o)
+{
+	struct err e = ERR_INIT;
+
+	block_log_batch(&x->log);
+	if (block_op_end(&x->log, &x->t, op, r, o, now, &e) < 0)
+		fail_msg("%s", e.text);
+	if (bl_roll(100) < bl_server.trouble / 8) {
+		TRACE("%s: killed before the log is written\n", x->path);
+		node_down(x);
+		node_up(x);
+	} else if (block_log_commit(&x->log, &x->t, &e) < 0) {
+		fail_msg("%s", e.text);
+	}
+}
+
 /* One request; the simulated network may delay, lose or repeat it. */
 static void request(struct node *x, struct block_op *op)
 {
@@ -276,7 +294,7 @@ static void request(struct node *x, struct block_op *op)
 			bl_delay(&x->owner, op);
 		else if (!is_away() && !lost && op->kind != OP_LIST)
 			bl_serve(&x->owner, op);
-		block_op_end(&x->log, &x->t, op, BLOCK_UNKNOWN, NULL, now, &e);
+		end(x, op, BLOCK_UNKNOWN, NULL);
 		return;
 	}
 	if (op->kind == OP_LIST) {
@@ -296,8 +314,7 @@ static void request(struct node *x, struct block_op *op)
 		node_up(x);
 		return;
 	}
-	if (block_op_end(&x->log, &x->t, op, r, served_object ? &o : NULL, now, &e) < 0)
-		fail_msg("%s", e.text);
+	end(x, op, r, served_object ? &o : NULL);
 	block_object_done(&o);
 }
 
@@ -452,7 +469,7 @@ static bool has_pod(const struct ipaddr *a)
 	return false;
 }
 
-/* An address of an unknown owner (block/block.h). */
+/* An address of an unknown owner (block/README.md). */
 static bool is_lost(void *arg, const struct ipaddr *a)
 {
 	(void)arg;

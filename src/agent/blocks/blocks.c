@@ -73,6 +73,7 @@ static void take_pool(struct blocks *b, const struct pool *x)
 		return;
 	p->cut = x->cut;
 	p->is_cut = true;
+	blocks_backoff_clear(b, p->name);
 }
 
 void blocks_pools(struct blocks *b, const struct pool_set *set)

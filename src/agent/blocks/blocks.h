@@ -65,6 +65,9 @@ struct blocks_conf {
 	/* Called from the event loop, never from within a function below: the result of
 	 * blocks_usable() for the pool may have changed. */
 	void (*changed)(void *arg, const char *pool);
+	/* The pool's resourceVersion, for the write of its block size; NULL: not read from the API
+	 * server yet. */
+	const char *(*pool_version)(void *arg, const char *pool);
 	void *arg;
 };
 

@@ -74,7 +74,10 @@ struct blocks_in_flight {
 	struct block_object *listed;
 	size_t n_listed;
 	int64_t since_ms;
-	blocks_done_fn fn; /* of blocks_request(); NULL: a request of the plan */
+	bool has_ended; /* the outcome is known and not applied yet */
+	enum block_outcome outcome;
+	struct block_object object; /* in the answer; name NULL: none */
+	blocks_done_fn fn;	    /* of blocks_request(); NULL: a request of the plan */
 	void *arg;
 };
 
@@ -122,6 +125,7 @@ struct blocks {
 	int64_t tick_ms; /* loop time at which tick expires */
 	struct blocks_in_flight **in_flight;
 	size_t n_in_flight;
+	struct loop_timer *ended; /* applies the outcomes of requests that have ended */
 	struct blocks_backoff_set *backoffs;
 	size_t n_backoffs;
 	uint64_t seed;

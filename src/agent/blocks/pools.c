@@ -22,6 +22,13 @@ static void on_blocks(void *arg, const char *pool)
 	l->conf.changed(l->conf.arg, pool);
 }
 
+static const char *pool_version(void *arg, const char *pool)
+{
+	const struct node_pools *l = arg;
+
+	return cluster_pool_version(l->conf.cluster, pool);
+}
+
 static void set_up(const struct node_pools *l, struct pool_set *s)
 {
 	s->rest_ms = l->conf.rest_ms;
@@ -54,6 +61,7 @@ static int open_blocks(struct node_pools *l, struct err *e)
 		.reserve = l->conf.reserve,
 		.idle_ms = l->conf.idle_ms,
 		.changed = on_blocks,
+		.pool_version = pool_version,
 		.arg = l,
 	};
 

@@ -56,8 +56,8 @@ static void log_works(struct blocks *b)
 /* --- block size of a pool --- */
 
 /* The block size is stored in an annotation of the pool. A node that finds no annotation writes one
- * with the resourceVersion it has read, so of two concurrent writers one is refused, and reads the
- * annotation of the other. */
+ * with the resourceVersion that its watch delivered, so of two concurrent writers one is refused,
+ * and the watch delivers the annotation of the other. */
 
 #define CUT_ANNOTATION "unirail.io/block-prefix"
 
@@ -75,22 +75,20 @@ static void later(struct blocks_pool *p, const struct err *e)
 	blocks_backoff_set(p->b, p->name, CUT_MS, CUT_MOST_MS);
 }
 
-/* Returns 0 if the annotation exists and fits, 1 if there is none. */
+/* Reads the annotation from the answer. */
 static int read_cut(struct blocks_pool *p, const struct json *object, struct err *e)
 {
 	const struct json *meta = json_get(object, "metadata");
 	const char *text = json_string(json_get(json_get(meta, "annotations"), CUT_ANNOTATION));
 	uint64_t prefix = 0;
 
-	if (!text)
-		return 1;
-	if (num_u64(span_of(text), 1, 128, &prefix) < 0 ||
+	if (!text || num_u64(span_of(text), 1, 128, &prefix) < 0 ||
 	    block_cut_choose(&p->subnet, (uint8_t)prefix, p->one_node, &p->cut, e) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"pool '%s': annotation " CUT_ANNOTATION
 				" is '%.40s', which does not fit its subnet: remove it while "
 				"the pool has no blocks",
-				p->name, text);
+				p->name, text ? text : "");
 	return 0;
 }
 
@@ -108,6 +106,9 @@ static void on_written(void *arg, int status, const struct json *object, const s
 
 	(void)status;
 	p->cutting = NULL;
+	/* The watch may have delivered the block size of another node before this answer. */
+	if (p->is_cut)
+		return;
 	if (e)
 		later(p, e);
 	else if (read_cut(p, object, &bad) == 0)
@@ -151,32 +152,12 @@ static void write_cut(struct blocks_pool *p, const char *version)
 	p->cutting = kube_send(p->b->c.kube, &r, on_written, p);
 }
 
-static void on_read(void *arg, int status, const struct json *object, const struct err *e)
+/* Chooses the pool's block size and writes it. A node that wrote it meanwhile changed the pool's
+ * version; the watch delivers its block size (blocks_pools()). */
+static void choose_cut(struct blocks *b, struct blocks_pool *p)
 {
-	struct blocks_pool *p = arg;
-	const char *version =
-		json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
-	struct err bad = ERR_INIT;
-	int r = e ? e->code : read_cut(p, object, &bad);
-
-	(void)status;
-	p->cutting = NULL;
-	if (r == 1 && version)
-		r = block_cut_choose(&p->subnet, 0, p->one_node, &p->cut, &bad) < 0 ? bad.code : 1;
-	if (r == 1 && version)
-		write_cut(p, version);
-	else if (r == 0)
-		know(p);
-	else
-		later(p, e ? e : &bad);
-}
-
-/* Reads the pool's block size, or chooses and writes it. */
-static void read_or_write_cut(struct blocks *b, struct blocks_pool *p)
-{
-	const struct kube_request r = {.verb = KUBE_GET,
-				       .on = {.kind = &blocks_pools_kind, .name = p->name},
-				       .timeout_ms = BLOCKS_REQUEST_MS};
+	const char *version = b->c.pool_version(b->c.arg, p->name);
+	struct err e = ERR_INIT;
 
 	if (p->cutting || blocks_backoff_until(b, p->name))
 		return;
@@ -186,8 +167,12 @@ static void read_or_write_cut(struct blocks *b, struct blocks_pool *p)
 	}
 	if (blocks_now(b) < p->cut_ms)
 		return;
-	b->stats.requests++;
-	p->cutting = kube_send(b->c.kube, &r, on_read, p);
+	if (!version)
+		err_set(&e, -EAGAIN, "pool '%s' is not read from the API server yet", p->name);
+	if (!version || block_cut_choose(&p->subnet, 0, p->one_node, &p->cut, &e) < 0)
+		later(p, &e);
+	else
+		write_cut(p, version);
 }
 
 /* --- demand: how many addresses each pool lacks on this node, how many it can release --- */
@@ -369,7 +354,7 @@ static size_t demand_of_all(struct blocks *b, struct block_need *needs)
 			needs[i] = (struct block_need){
 				.pool = p->name, .usable = &p->usable, .spare = UINT32_MAX};
 		if (p->known && !p->is_cut && (needs[i].want || needs[i].ahead || p->n_names))
-			read_or_write_cut(b, p);
+			choose_cut(b, p);
 	}
 	return b->n_pools;
 }
@@ -424,6 +409,7 @@ static void in_flight_free(struct blocks_in_flight *f)
 	for (size_t i = 0; i < f->n_listed; i++)
 		block_object_done(&f->listed[i]);
 	free(f->listed);
+	block_object_done(&f->object);
 	block_op_done(&f->op);
 	free(f);
 }
@@ -437,25 +423,65 @@ static void land(struct blocks_in_flight *f)
 			b->in_flight[i] = b->in_flight[--b->n_in_flight];
 }
 
-static void ended(struct blocks_in_flight *f, enum block_outcome r, struct block_object *o)
+static int apply(struct blocks_in_flight *f, struct err *e)
 {
 	struct blocks *b = f->b;
-	struct err e = ERR_INIT;
+	struct block_object *o = f->object.name ? &f->object : NULL;
+	enum block_outcome r = f->outcome;
+	int n;
 
 	land(f);
 	if (f->fn)
 		f->fn(f->arg, r, o);
-	if (block_op_end(&b->log, &b->t, &f->op, r, o, blocks_now(b), &e) < 0)
-		log_failed(b, &e);
+	n = block_op_end(&b->log, &b->t, &f->op, r, o, blocks_now(b), e);
 	if (r != BLOCK_UNKNOWN)
 		blocks_rescanned(b, &f->op);
 	count(b, &f->op, r);
 	pace(b, &f->op, r);
 	if (r == BLOCK_OK)
 		*blocks_pool_get(b, f->op.pool)->logged = '\0';
-	blocks_notify(b, f->op.pool);
-	in_flight_free(f);
+	return n;
+}
+
+/* Applies all answers of an iteration of the loop with one write of the log: the claims of a pod's
+ * rails are answered together. */
+static void on_ended(void *arg)
+{
+	auto_free struct blocks_in_flight **v = NULL;
+	struct err e = ERR_INIT;
+	struct blocks *b = arg;
+	size_t n = 0;
+	int r = 0;
+
+	b->ended = NULL;
+	for (size_t i = 0; i < b->n_in_flight; i++)
+		if (b->in_flight[i]->has_ended)
+			VEC_PUSH(v, n) = b->in_flight[i];
+	block_log_batch(&b->log);
+	for (size_t i = 0; i < n; i++)
+		r = apply(v[i], r < 0 ? NULL : &e) < 0 ? -1 : r;
+	if (block_log_commit(&b->log, &b->t, r < 0 ? NULL : &e) < 0 || r < 0)
+		log_failed(b, &e);
+	for (size_t i = 0; i < n; i++) {
+		blocks_notify(b, v[i]->op.pool);
+		in_flight_free(v[i]);
+	}
 	blocks_schedule(b, 0);
+}
+
+/* o: moved; NULL: the answer has no object. */
+static void ended(struct blocks_in_flight *f, enum block_outcome r, struct block_object *o)
+{
+	struct blocks *b = f->b;
+
+	f->has_ended = true;
+	f->outcome = r;
+	if (o) {
+		f->object = *o;
+		*o = (struct block_object){0};
+	}
+	if (!b->ended)
+		b->ended = loop_add_timer(b->loop, 0, on_ended, b);
 }
 
 /* Returns the outcome of a request. A 404 for the resource type instead of the object does not
@@ -600,9 +626,10 @@ void blocks_drop_in_flight(struct blocks *b)
 			f->fn(f->arg, BLOCK_UNKNOWN, NULL);
 		in_flight_free(f);
 	}
-	free(b->in_flight);
-	b->in_flight = NULL;
+	free(take(b->in_flight));
 	b->n_in_flight = 0;
+	loop_del_timer(b->ended);
+	b->ended = NULL;
 }
 
 /* A plan may have several requests of the same search; they are sent together. */

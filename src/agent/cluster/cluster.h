@@ -145,6 +145,8 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
 /* Returns the pool set, built by ipam/pool/pool_cluster.h; invalid pools are logged and omitted. NULL: no pools were
  * ever seen. The caller may limit the set to the node (pool_kube_cut()); each change of a pool makes a new set. */
 struct pool_set *cluster_pools(struct cluster *c);
+/* Returns the resourceVersion of a pool as last delivered by the watch; NULL: not delivered yet. */
+const char *cluster_pool_version(const struct cluster *c, const char *pool);
 /* Returns true if the pools are from pools.json, because the API server has not delivered them yet. */
 bool cluster_pools_are_old(const struct cluster *c);
 

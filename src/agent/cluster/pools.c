@@ -245,6 +245,16 @@ struct pool_set *cluster_pools(struct cluster *c)
 	return c->have_pools ? &c->pools : NULL;
 }
 
+const char *cluster_pool_version(const struct cluster *c, const char *pool)
+{
+	const struct kube_object *o =
+		cluster_synced(c, CLUSTER_POOLS)
+			? kube_informer_get(c->watch[CLUSTER_POOLS].i, "", pool)
+			: NULL;
+
+	return o ? o->version : NULL;
+}
+
 bool cluster_pools_are_old(const struct cluster *c)
 {
 	return c->pools_are_old;
