@@ -78,7 +78,7 @@ OPT := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-coverage
 # What clang says of idioms that gcc takes for what they are.
 WARN += -Wno-string-plus-int -Wno-format-nonliteral
 else
-$(error FLAVOUR is '$(FLAVOUR)', wants release, debug, asan, fuzz or count)
+$(error FLAVOUR is '$(FLAVOUR)', expected release, debug, asan, fuzz or count)
 endif
 # The fuzzers' files in memory stand in for read() and others, which Ubuntu's compiler replaces by checked ones.
 ifneq ($(FLAVOUR),release)

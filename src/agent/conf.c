@@ -182,7 +182,7 @@ static int check_hook(const struct agent_conf *c, struct err *e)
 {
 	if (c->memlock_hook && *c->memlock_hook && !settings_yes(c->use_cdi))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"memlock-hook wants use-cdi = yes: it is part of CDI "
+				"memlock-hook requires use-cdi = yes: it is part of CDI "
 				"specifications");
 	return 0;
 }

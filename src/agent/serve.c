@@ -134,8 +134,9 @@ static int check_paths(const struct serve_opts *o, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		if (v[i].path && *v[i].path != '/')
-			return err_kind(e, ERR_CONF, -EINVAL, "--%s '%s' wants an absolute path",
-					v[i].name, v[i].path);
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"--%s is '%s', expected an absolute path", v[i].name,
+					v[i].path);
 	return 0;
 }
 
@@ -250,7 +251,7 @@ static int sandbox_from_env(struct serve_opts *o, struct err *e)
 	if (strcmp(v, "on") != 0 && strcmp(v, "off") != 0 && strcmp(v, "log") != 0)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"variable UNIRAIL_SANDBOX is '%.100s', wants one of " SETTINGS_ON_OFF_LOG,
+			"variable UNIRAIL_SANDBOX is '%.100s', expected one of " SETTINGS_ON_OFF_LOG,
 			v);
 	o->sandbox = v;
 	return 0;

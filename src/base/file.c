@@ -61,7 +61,7 @@ static int path_check_kind(const struct stat *st, const char *path, struct err *
 {
 	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
 		return 0;
-	return err_set(e, -EINVAL, "file '%s' is %s, wants a regular file", path,
+	return err_set(e, -EINVAL, "file '%s' is %s, expected a regular file", path,
 		       S_ISFIFO(st->st_mode)  ? "a FIFO"
 		       : S_ISLNK(st->st_mode) ? "a symbolic link"
 					      : "a device");

@@ -79,11 +79,11 @@ static int parse_end(struct span whole, struct span s, uint8_t family, struct ip
 	struct ipaddr a;
 
 	if (s.n > 0 && memchr(s.p, '/', s.n))
-		return refuse(whole, e, "is a CIDR, wants 'ADDRESS' or 'FIRST-LAST'");
+		return refuse(whole, e, "is a CIDR, expected 'ADDRESS' or 'FIRST-LAST'");
 	if (is_octet_slip(s))
 		return octet_slip(whole, e);
 	if (ip_parse(s, &a) < 0)
-		return refuse(whole, e, "is not an address, wants 'ADDRESS' or 'FIRST-LAST'");
+		return refuse(whole, e, "is not an address, expected 'ADDRESS' or 'FIRST-LAST'");
 	/* Go's To4 converts an IPv4-mapped address to IPv4, but it is written as IPv6: refused for both families. */
 	if (a.family != family || colon != (family == 6))
 		return refuse(whole, e,
@@ -100,12 +100,12 @@ int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct e
 	int n;
 
 	if (span_trim(s).n == 0 || !span_cut(&rest, '-', &first))
-		return refuse(s, e, "is empty, wants 'ADDRESS' or 'FIRST-LAST'");
+		return refuse(s, e, "is empty, expected 'ADDRESS' or 'FIRST-LAST'");
 	first = span_trim(first);
 	if (rest.p)
 		rest = span_trim(rest);
 	if (has_blank(first) || (rest.p && has_blank(rest)))
-		return refuse(s, e, "has a blank in an address, wants 'FIRST-LAST'");
+		return refuse(s, e, "has a blank in an address, expected 'FIRST-LAST'");
 	n = parse_end(s, first, family, &r.first, e);
 	if (n < 0)
 		return n;

@@ -180,11 +180,11 @@ static int take_option(const struct cmd *c, int argc, char **argv, int i, void *
 static int check_operands(const struct cmd *c, int n, char *const *operands, struct err *e)
 {
 	if (n < c->min_args)
-		return err_set(e, -EINVAL, "operand missing: wants %s",
+		return err_set(e, -EINVAL, "operand missing: expected %s",
 			       c->args ? c->args : "more operands");
 	if (c->max_args >= 0 && n > c->max_args)
 		return err_set(e, -EINVAL, "unexpected operand '%s'%s%s", operands[c->max_args],
-			       c->args ? "; wants " : "", c->args ? c->args : "");
+			       c->args ? "; expected " : "", c->args ? c->args : "");
 	return 0;
 }
 

@@ -379,7 +379,7 @@ int migration_place_read(const struct json *endpoint, struct migration_place *re
 
 	if (json_kind(current) != JSON_OBJECT)
 		return err_kind(e, ERR_DECODE, -EINVAL,
-				"SpiderEndpoint '%s/%s': status.current is %s, wants an object",
+				"SpiderEndpoint '%s/%s': status.current is %s, expected an object",
 				text_of(meta, "namespace"), text_of(meta, "name"),
 				json_kind_name(current));
 	p.node = xstrdup(text_of(current, "node"));

@@ -228,7 +228,7 @@ static int check_lease(const struct controller_conf *c, struct err *e)
 	if (c->retry_ms < c->renew_ms && c->renew_ms < c->lease_ms)
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"lease is %lldms, lease-renew %lldms, lease-retry %lldms: each wants to be "
+			"lease is %lldms, lease-renew %lldms, lease-retry %lldms: each must be "
 			"shorter than the one before",
 			(long long)c->lease_ms, (long long)c->renew_ms, (long long)c->retry_ms);
 }
@@ -248,7 +248,8 @@ static int check_webhooks(const struct controller_conf *c, struct err *e)
 	if (c->webhook_url && (strncmp(c->webhook_url, "https://", 8) || !c->webhook_url[8] ||
 			       strchr(c->webhook_url + 8, '/')))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"webhook-url is '%.100s', wants https://HOST:PORT", c->webhook_url);
+				"webhook-url is '%.100s', expected https://HOST:PORT",
+				c->webhook_url);
 	return 0;
 }
 
@@ -275,7 +276,7 @@ static int check_namespaces(const char *setting, const char *list, struct err *e
 		name = span_trim(name);
 		if (!is_namespace(name))
 			return err_kind(e, ERR_CONF, -EINVAL,
-					"%s has '%.*s', wants names of namespaces with commas "
+					"%s has '%.*s', expected names of namespaces with commas "
 					"between, such as 'kube-system, team-*'",
 					setting, (int)(name.n < 100 ? name.n : 100), name.p);
 	}

@@ -31,7 +31,7 @@ static void report_group(struct doctor *d, const struct group *g)
 					: xstrdup("");
 
 	doctor_find(d, s->effect == HOST_NOW ? FINDING_PROBLEM : FINDING_NOTE, where, remedy,
-		    "differs from " HOST_CONF ": %s, wants %s%s", s->now ? s->now : "nothing",
+		    "differs from " HOST_CONF ": %s, expected %s%s", s->now ? s->now : "nothing",
 		    s->want ? s->want : "nothing", more);
 	if (!g->blocked)
 		doctor_fix(d, "apply %s", s->kind);

@@ -153,9 +153,9 @@ static int get_path(struct reader *r, struct span s)
 	if (get_text(s, &b, NULL) < 0 || b.over || !b.len || memchr(b.p, '\0', b.len))
 		return wrong(r, "invalid path");
 	if (b.p[0] != '/' || leads_up(b.p))
-		return wrong(r, "wants an absolute path without '..'");
+		return wrong(r, "expected an absolute path without '..'");
 	if (b.p[b.len - 1] == '/')
-		return wrong(r, "invalid path: wants a name at its end");
+		return wrong(r, "invalid path: expected a name at its end");
 	memcpy(r->path, b.p, b.len + 1);
 	return 0;
 }
@@ -254,7 +254,7 @@ static int entry(struct reader *r, struct span line)
 	if (span_eq(rest, " ="))
 		return open_file(r, span_of(""));
 	if (!span_eq(rest, " :"))
-		return wrong(r, "wants PATH = TEXT, PATH :, PATH -> TARGET or PATH/");
+		return wrong(r, "expected PATH = TEXT, PATH :, PATH -> TARGET or PATH/");
 	n = open_file(r, span_of(""));
 	r->lines = r->first = true;
 	return n;

@@ -313,7 +313,7 @@ static void check_node(struct run *r)
 		if (wants && (!has || strcmp(has, wants) != 0))
 			doctor_find(r->d, FINDING_PROBLEM, r->where,
 				    "change the pod's nodeSelector or the Node's label",
-				    "its nodeSelector wants %s=%s, the Node has %s", key, wants,
+				    "its nodeSelector requires %s=%s, the Node has %s", key, wants,
 				    has ? has : "no such label");
 	}
 	while ((v = json_walk_next(&t, NULL))) {

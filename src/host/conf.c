@@ -80,7 +80,8 @@ static int put_choice(const struct opt *o, const char *value, void *at, struct e
 		*(const char **)at = value;
 		return 0;
 	}
-	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', wants %s", o->name, value, o->arg);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', expected %s", o->name, value,
+			o->arg);
 }
 
 static int put_number(const struct opt *o, const char *value, void *at, struct err *e)
@@ -90,8 +91,9 @@ static int put_number(const struct opt *o, const char *value, void *at, struct e
 				   : num_i64(span_of(value), o->min, o->max, &n);
 
 	if (r < 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', wants a number %lld to %lld",
-				o->name, value, (long long)o->min, (long long)o->max);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%.100s', expected a number %lld to %lld", o->name, value,
+				(long long)o->min, (long long)o->max);
 	memcpy(at, &n, sizeof(n));
 	return 0;
 }
@@ -107,7 +109,7 @@ static int put(const struct opt *o, void *want, const char *value, struct err *e
 	case OPT_DUR: return put_number(o, value, at, e);
 	case OPT_FLAG:
 		if (num_bool(span_of(value), &flag) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', wants yes or no",
+			return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.100s', expected yes or no",
 					o->name, value);
 		*(bool *)at = flag;
 		return 0;

@@ -98,7 +98,7 @@ static int account(struct kube_conf *c, const struct root *r, struct err *e)
 
 	if (!port || num_u64(span_of(port), 1, 65535, &n) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"in a pod: KUBERNETES_SERVICE_PORT is '%s', wants a port",
+				"in a pod: KUBERNETES_SERVICE_PORT is '%s', expected a port",
 				port ? port : "");
 	c->host = xstrdup(host);
 	c->port = (uint16_t)n;
@@ -427,7 +427,7 @@ static int check_user(const struct user *u, const char *subject, struct err *e)
 	if (u->has_exec && strncmp(u->exec.api_version, "client.authentication.k8s.io/v1", 31))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"%s: exec.apiVersion is '%s', wants client.authentication.k8s.io/v1",
+			"%s: exec.apiVersion is '%s', expected client.authentication.k8s.io/v1",
 			subject, u->exec.api_version);
 	return 0;
 }

@@ -187,7 +187,7 @@ int daemon_connections(int64_t wanted, int reserve, struct err *e)
 	if (most < 1)
 		return err_kind(
 			e, ERR_CONF, -EMFILE,
-			"at most %lld open files are allowed, wants %d at least (ulimit -n)",
+			"at most %lld open files are allowed, expected %d at least (ulimit -n)",
 			(long long)r.rlim_cur, reserve + 1);
 	if (wanted > most)
 		log_warn("fewer connections: open files are limited", LOG_I("connections", most));

@@ -84,7 +84,7 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 	int fd;
 
 	if (address && ip_parse(span_of(address), &a) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "listen is '%.100s', wants an IP address",
+		return err_kind(e, ERR_CONF, -EINVAL, "listen is '%.100s', expected an IP address",
 				address);
 	fd = try_listen(&a, port);
 	/* The host has no IPv6: listen on IPv4. */
@@ -167,7 +167,7 @@ static void handle(void *arg, struct http_request *q)
 		return;
 	}
 	if (!span_eq(m->method, "GET") && !span_eq(m->method, "HEAD"))
-		http_answer_wrong_method(q, "GET, HEAD", "wants GET");
+		http_answer_wrong_method(q, "GET, HEAD", "expected GET");
 	else if (port->has_metrics && span_eq(path, "/metrics"))
 		answer_metrics(port->p, q);
 	else if (is_one_of(path, "/healthz", "/v1/runtime/startup", "/v1/runtime/liveness"))

@@ -21,7 +21,8 @@ static int address(struct sockaddr_un *a, const char *path, struct err *e)
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (*path != '/')
-		return err_kind(e, ERR_CONF, -EINVAL, "socket '%s' wants an absolute path", path);
+		return err_kind(e, ERR_CONF, -EINVAL, "socket is '%s', expected an absolute path",
+				path);
 	if (!str_copy(a->sun_path, sizeof(a->sun_path), path))
 		return err_kind(e, ERR_CONF, -ENAMETOOLONG,
 				"socket '%s': a socket's path has at most %zu bytes", path,
@@ -175,13 +176,13 @@ int listener_inherit(struct listener *l, struct err *e)
 		return 0;
 	if (n > 1)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"systemd passed %d sockets, wants 1: one ListenStream= in the "
+				"systemd passed %d sockets, expected 1: one ListenStream= in the "
 				".socket unit",
 				(int)n);
 	if (!sock_is(SYSTEMD_FD, SO_DOMAIN, AF_UNIX) ||
 	    !sock_is(SYSTEMD_FD, SO_TYPE, SOCK_STREAM) || !sock_is(SYSTEMD_FD, SO_ACCEPTCONN, 1))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"systemd passed no listening UNIX stream socket: wants "
+				"systemd passed no listening UNIX stream socket: expected "
 				"ListenStream=/PATH and Accept=no");
 	if (fcntl(SYSTEMD_FD, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(SYSTEMD_FD, F_SETFL, fcntl(SYSTEMD_FD, F_GETFL) | O_NONBLOCK) < 0)

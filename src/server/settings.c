@@ -46,14 +46,14 @@ const char *settings_own(const struct settings *s, void *of, const char *text)
 static int wants(const struct opt *o, const char *value, struct err *e)
 {
 	if (o->type == OPT_INT)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.200s', wants %lld to %lld", o->name,
-				value, (long long)o->min, (long long)o->max);
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.200s', expected %lld to %lld",
+				o->name, value, (long long)o->min, (long long)o->max);
 	if (o->type == OPT_DUR)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"%s is '%.200s', wants a time from %lldms to %lldms (60s, 500ms, 10m)",
+			"%s is '%.200s', expected a time from %lldms to %lldms (60s, 500ms, 10m)",
 			o->name, value, (long long)o->min, (long long)o->max);
-	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.200s', wants one of %s", o->name, value,
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.200s', expected one of %s", o->name, value,
 			o->arg);
 }
 
@@ -116,7 +116,7 @@ struct reading {
 
 static int unknown_section(const struct settings *s, const char *section, struct err *e)
 {
-	return err_kind(e, ERR_CONF, -EINVAL, "section '%.100s' is not known, wants '%s'%s%s%s",
+	return err_kind(e, ERR_CONF, -EINVAL, "section '%.100s' is not known, expected '%s'%s%s%s",
 			section, s->section, s->other ? " or '" : "", s->other ? s->other : "",
 			s->other ? "'" : "");
 }
@@ -233,8 +233,9 @@ static int check_paths(const struct settings *s, const void *of, struct err *e)
 		const char *path = is_path(&s->opts[i]) ? text_at(s, of, i) : NULL;
 
 		if (path && *path != '/')
-			return err_kind(e, ERR_CONF, -EINVAL, "%s '%s' wants an absolute path",
-					s->opts[i].name, path);
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s is '%s', expected an absolute path", s->opts[i].name,
+					path);
 	}
 	return 0;
 }

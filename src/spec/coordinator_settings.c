@@ -34,7 +34,7 @@ struct setting {
 
 static int wants(struct reading *p, const char *value, const char *what)
 {
-	return err_kind(p->e, ERR_CONF, -EINVAL, "%s is '%.200s', wants %s", p->at->key, value,
+	return err_kind(p->e, ERR_CONF, -EINVAL, "%s is '%.200s', expected %s", p->at->key, value,
 			what);
 }
 
@@ -165,7 +165,7 @@ static int take_int(struct reading *p, void *to, const char *value)
 	int64_t v;
 
 	if (num_i64(span_of(value), p->at->min, p->at->max, &v) < 0)
-		return err_kind(p->e, ERR_CONF, -EINVAL, "%s is '%.200s', wants %lld to %lld",
+		return err_kind(p->e, ERR_CONF, -EINVAL, "%s is '%.200s', expected %lld to %lld",
 				p->at->key, value, (long long)p->at->min, (long long)p->at->max);
 	*(int64_t *)to = v;
 	return 0;
@@ -230,7 +230,7 @@ static int handle(void *arg, const char *section, const char *name, const char *
 		return 1;
 	if (strcmp(section, "coordinator") != 0)
 		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
-				"section '%.100s' is not known, wants 'coordinator'", section);
+				"section '%.100s' is not known, expected 'coordinator'", section);
 	else if (!p->at)
 		p->r = unknown(p, name);
 	else

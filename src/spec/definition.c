@@ -182,17 +182,18 @@ static int check_type(const struct walk *w, const char *type, const char *outer,
 	if (!*type)
 		return 0; /* the parser reports a missing type */
 	if (mode != IS_OTHER && !name_ok(type))
-		return REFUSE(w,
-			      "%s is '%.*s', wants a plugin's name: letters, digits, '_', '.', '-'",
-			      w->place, SHOWN, type);
+		return REFUSE(
+			w, "%s is '%.*s', expected a plugin's name: letters, digits, '_', '.', '-'",
+			w->place, SHOWN, type);
 	if (is_nodes(type))
 		return REFUSE(w, "%s is '%.*s', which acts on the node itself: " REMEDY, w->place,
 			      SHOWN, type);
 	if (mode == IS_IPAM && definition_is_interface_plugin(type))
-		return REFUSE(w,
-			      "%s is '%.*s', which makes interfaces, wants an IPAM plugin such as "
-			      "'spiderpool'",
-			      w->place, SHOWN, type);
+		return REFUSE(
+			w,
+			"%s is '%.*s', which makes interfaces, expected an IPAM plugin such as "
+			"'spiderpool'",
+			w->place, SHOWN, type);
 	if (mode != IS_OTHER && outer && strcmp(outer, type) == 0)
 		return REFUSE(w,
 			      "%s is '%.*s', the plugin that it is given to: it would call itself",
@@ -241,7 +242,7 @@ static int check_member(struct walk *w, const char *key, const struct json *v, c
 	const struct host_key *k = host_key(key);
 
 	if (!is_ascii(key))
-		return REFUSE(w, "%s is not a key of a plugin: wants ASCII", w->place);
+		return REFUSE(w, "%s is not a key of a plugin: expected ASCII", w->place);
 	if (strcasecmp(key, "type") == 0 && json_string(v))
 		return check_type(w, json_string(v), outer, mode);
 	if (k)

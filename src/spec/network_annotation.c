@@ -146,7 +146,7 @@ static int check_mac(const char *text, const char *place, const char *key, struc
 	if (!text || mac_parse(span_of(text), &m) == 0)
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"%s.%s is '%s', wants hardware address of 6, 8 or 20 bytes such as "
+			"%s.%s is '%s', expected hardware address of 6, 8 or 20 bytes such as "
 			"02:00:5e:10:00:01",
 			place, key, text);
 }
@@ -157,10 +157,11 @@ static int check_ips(const struct json_strs *l, const char *place, struct err *e
 
 	for (size_t i = 0; i < l->n; i++)
 		if (ipnet_parse_loose(span_of(l->v[i]), &net) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"%s.ips[%zu] is '%s', wants an address such as 10.0.0.9 or "
-					"10.0.0.9/24",
-					place, i, l->v[i]);
+			return err_kind(
+				e, ERR_CONF, -EINVAL,
+				"%s.ips[%zu] is '%s', expected an address such as 10.0.0.9 or "
+				"10.0.0.9/24",
+				place, i, l->v[i]);
 	return 0;
 }
 
@@ -170,9 +171,10 @@ static int check_routes(const struct json_strs *l, const char *place, struct err
 
 	for (size_t i = 0; i < l->n; i++)
 		if (ip_parse(span_of(l->v[i]), &a) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"%s.default-route[%zu] is '%s', wants a gateway's address",
-					place, i, l->v[i]);
+			return err_kind(
+				e, ERR_CONF, -EINVAL,
+				"%s.default-route[%zu] is '%s', expected a gateway's address",
+				place, i, l->v[i]);
 	return 0;
 }
 
@@ -193,8 +195,9 @@ static int check_name(const char *name, const char *place, const char *key, stru
 		return err_kind(e, ERR_CONF, -EINVAL, "%s has no '%s'", place, key);
 	if (!strpbrk(name, "/@ \t\r\n"))
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "%s.%s is '%s', wants the name of an object%s", place,
-			key, name, strchr(name, '/') ? " (a namespace is a key of its own)" : "");
+	return err_kind(e, ERR_CONF, -EINVAL, "%s.%s is '%s', expected the name of an object%s",
+			place, key, name,
+			strchr(name, '/') ? " (a namespace is a key of its own)" : "");
 }
 
 static int check_raw(const struct raw *raw, const char *place, struct err *e)

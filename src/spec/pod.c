@@ -57,7 +57,7 @@ void labels_done(struct labels *l)
 
 static int wrong(struct err *e, const char *place, const struct json *v, const char *what)
 {
-	return err_kind(e, ERR_DECODE, -EINVAL, "%s is %s, wants %s", place, json_kind_name(v),
+	return err_kind(e, ERR_DECODE, -EINVAL, "%s is %s, expected %s", place, json_kind_name(v),
 			what);
 }
 
@@ -131,7 +131,7 @@ int labels_read(const struct json *v, const char *place, bool (*keep)(const char
 		if (json_kind(value) != JSON_STRING) {
 			labels_done(&l);
 			return err_kind(e, ERR_DECODE, -EINVAL,
-					"%s['%.100s'] is %s, wants a string", place, key,
+					"%s['%.100s'] is %s, expected a string", place, key,
 					json_kind_name(value));
 		}
 		labels_collect(&l, key, json_string(value));

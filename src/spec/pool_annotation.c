@@ -131,12 +131,12 @@ static int read_names(const struct annotation *n, const struct json *v, const ch
 		return 0;
 	}
 	if (json_kind(v) != JSON_ARRAY)
-		return annotation_error(n, e,
-					"%s%sis %s, wants a list of pool names such as [\"rail0\"]",
-					place, *place ? " " : "it ", json_kind_name(v));
+		return annotation_error(
+			n, e, "%s%sis %s, expected a list of pool names such as [\"rail0\"]", place,
+			*place ? " " : "it ", json_kind_name(v));
 	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
 		if (!json_string(x) || !*json_string(x))
-			return annotation_error(n, e, "%s[%zu] is %s, wants the name of a pool",
+			return annotation_error(n, e, "%s[%zu] is %s, expected the name of a pool",
 						place, i,
 						json_string(x) ? "empty" : json_kind_name(x));
 		pod_names_add(ret, count, json_string(x));
@@ -207,15 +207,15 @@ static int read_entry(const struct annotation *n, const struct json *v, const ch
 	const struct json *clean = json_get_go(v, "cleangateway");
 
 	if (json_kind(v) != JSON_OBJECT)
-		return annotation_error(n, e,
-					"%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}",
-					at, *at ? " " : "it ", json_kind_name(v));
+		return annotation_error(
+			n, e, "%s%sis %s, expected an object such as {\"ipv4\":[\"rail0\"]}", at,
+			*at ? " " : "it ", json_kind_name(v));
 	warn_unknown(n, v);
 	if (json_kind(ifname) != JSON_NULL && !json_string(ifname))
-		return annotation_error(n, e, "%s.interface is %s, wants a string", at,
+		return annotation_error(n, e, "%s.interface is %s, expected a string", at,
 					json_kind_name(ifname));
 	if (json_kind(clean) != JSON_NULL && json_kind(clean) != JSON_BOOL)
-		return annotation_error(n, e, "%s.cleangateway is %s, wants true or false", at,
+		return annotation_error(n, e, "%s.cleangateway is %s, expected true or false", at,
 					json_kind_name(clean));
 	if (json_string(ifname) && *json_string(ifname))
 		x->ifname = xstrdup(json_string(ifname));
@@ -286,7 +286,7 @@ static int read_annotation(const struct annotation *n, bool is_list, struct pod_
 	else if (!is_list && json_kind(v) == JSON_ARRAY)
 		annotation_log_default(n, "a list", ANNOTATION_IPPOOLS);
 	else if (json_kind(v) != JSON_OBJECT && json_kind(v) != JSON_ARRAY)
-		return annotation_error(n, e, "it is %s, wants %s", json_kind_name(v),
+		return annotation_error(n, e, "it is %s, expected %s", json_kind_name(v),
 					is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
 						: "{\"ipv4\":[\"rail0\"]}");
 	return json_kind(v) == JSON_ARRAY ? read_list(n, v, ret, e) : read_one(n, v, ret, e);
@@ -694,7 +694,7 @@ static int read_route(const struct annotation *n, const struct json *v, struct p
 	if (ipnet_parse(span_of(dst), &net) < 0 || ip_parse(span_of(gw), &via) < 0 ||
 	    net.ip.family != via.family)
 		return annotation_error(n, e,
-					"invalid route format 'dst: %.60s, gw: %.60s': wants "
+					"invalid route format 'dst: %.60s, gw: %.60s': expected "
 					"{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.6.0.1\"}",
 					dst, gw);
 	*ret = (struct pool_route){ipnet_network(&net), via};
@@ -713,7 +713,7 @@ static int read_routes(const struct annotation *n, const struct json *v, struct 
 		return read_route(n, v, &VEC_PUSH(*ret, *count), e);
 	}
 	if (json_kind(v) != JSON_ARRAY && json_kind(v) != JSON_NULL)
-		return annotation_error(n, e, "it is %s, wants a list of {\"dst\", \"gw\"}",
+		return annotation_error(n, e, "it is %s, expected a list of {\"dst\", \"gw\"}",
 					json_kind_name(v));
 	while (r == 0 && (x = json_walk_next(&w, NULL)))
 		r = read_route(n, x, &VEC_PUSH(*ret, *count), e);

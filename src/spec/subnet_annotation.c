@@ -63,7 +63,7 @@ static int add_nic(struct json_doc *d, const struct json *v, const char *place,
 	nic->ifname = xstrdup(raw.ifname && *raw.ifname ? raw.ifname : "eth0");
 	if (!nic->subnet4 && !nic->subnet6)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s names no subnet: wants \"ipv4\":[\"NAME\"], or \"ipv6\"",
+				"%s names no subnet: expected \"ipv4\":[\"NAME\"], or \"ipv6\"",
 				place);
 	for (size_t i = 0; i + 1 < w->n; i++)
 		if (!strcmp(w->v[i].ifname, nic->ifname))
@@ -125,11 +125,12 @@ static int read_number(const struct labels *l, struct auto_pool_request *w, stru
 	if (!w->fixed)
 		s = (struct span){s.p + 1, s.n - 1};
 	if (num_u64(s, 0, NUMBER_MAX, &n) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"annotation '" AUTO_POOL_NUMBER
-				"': invalid input '%s', wants a number of addresses such as 5, or "
-				"+2 beyond the pods",
-				text);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"annotation '" AUTO_POOL_NUMBER
+			"': invalid input '%s', expected a number of addresses such as 5, or "
+			"+2 beyond the pods",
+			text);
 	w->number = (uint32_t)n;
 	return 0;
 }
@@ -154,7 +155,7 @@ static int read_reclaim(const struct labels *l, struct auto_pool_request *w, str
 	if (!is_one_of(text, no, ARRAY_LEN(no)))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"annotation '" AUTO_POOL_RECLAIM
-				"' is '%s', wants \"true\" or \"false\"",
+				"' is '%s', expected \"true\" or \"false\"",
 				text);
 	w->reclaim = false;
 	return 0;

@@ -79,17 +79,17 @@ def test_later_values_have_precedence(tmp_path):
     ("spiderpoolContoller.replicas=1", "value 'spiderpoolContoller' is unknown; did you mean 'spiderpoolController'?"),
     ("zzz=1", "value 'zzz' is unknown; deploy/chart/README.md lists all"),
     ("spiderpoolAgent.image.tga=x", "value 'spiderpoolAgent.image.tga' is unknown"),
-    ("ipam=3", "ipam is 3, wants an object"),
-    ("ipam.enableIPv4=maybe", "ipam.enableIPv4 is \"maybe\", wants true or false"),
-    ("coordinator.mode=both", "coordinator.mode is \"both\", wants one of auto, underlay, overlay, disabled"),
-    ("spiderpoolAgent.httpPort=99999", "spiderpoolAgent.httpPort is 99999, wants 1 to 65535"),
-    ("spiderpoolController.replicas=-1", "spiderpoolController.replicas is -1, wants 0 or more"),
-    ("global.cniBinHostPath=opt", "global.cniBinHostPath is \"opt\", wants a string that begins with /"),
-    ("coordinator.hijackCIDR={10.0.0.0/8 x}", "coordinator.hijackCIDR[0] is \"10.0.0.0/8 x\", wants a name or an address"),
+    ("ipam=3", "ipam is 3, expected an object"),
+    ("ipam.enableIPv4=maybe", "ipam.enableIPv4 is \"maybe\", expected true or false"),
+    ("coordinator.mode=both", "coordinator.mode is \"both\", expected one of auto, underlay, overlay, disabled"),
+    ("spiderpoolAgent.httpPort=99999", "spiderpoolAgent.httpPort is 99999, expected 1 to 65535"),
+    ("spiderpoolController.replicas=-1", "spiderpoolController.replicas is -1, expected 0 or more"),
+    ("global.cniBinHostPath=opt", "global.cniBinHostPath is \"opt\", expected a string that begins with /"),
+    ("coordinator.hijackCIDR={10.0.0.0/8 x}", "coordinator.hijackCIDR[0] is \"10.0.0.0/8 x\", expected a name or an address"),
     ("rdmaSharedDevicePlugin.deploy=true,rdmaSharedDevicePlugin.resources[0].name=../x",
      "rdmaSharedDevicePlugin.resources[0].name is missing or invalid"),
     ("rdma.rdmaSharedDevicePlugin.deviceConfig.configList[0].resourceName=a,"
-     "rdma.rdmaSharedDevicePlugin.deviceConfig.configList[0].selectors.vendors=15b3", "selectors.vendors is \"15b3\", wants a list"),
+     "rdma.rdmaSharedDevicePlugin.deviceConfig.configList[0].selectors.vendors=15b3", "selectors.vendors is \"15b3\", expected a list"),
     ("feature.enableIPv4=true,ipam.enableSpiderSubnet=false",
      "ipam.enableSpiderSubnet is now ipam.spiderSubnet.enable; feature.enableIPv4 is now ipam.enableIPv4"),
     ("a", "--set 'a': expected path=value"),
@@ -122,13 +122,13 @@ def test_value_cannot_add_other_settings(text, tmp_path):
 def test_null_in_a_list_is_refused(values, tmp_path):
     (tmp_path / "v.yaml").write_text(values)
     said = manifests("-f", tmp_path / "v.yaml", status=2)
-    assert "] is null, wants a" in said
+    assert "] is null, expected a" in said
     helm("template", "unirail", CHART, "-f", tmp_path / "v.yaml", ok=False)
 
 
 def test_invalid_values_files_are_refused(tmp_path):
     (tmp_path / "list.yaml").write_text("[1]\n")
-    assert "wants a mapping" in manifests("-f", tmp_path / "list.yaml", status=2)
+    assert "expected a mapping" in manifests("-f", tmp_path / "list.yaml", status=2)
     (tmp_path / "bad.yaml").write_text("a: [\n")
     assert f"{tmp_path}/bad.yaml: " in manifests("-f", tmp_path / "bad.yaml", status=2)
     assert "No such file or directory (ENOENT)" in manifests("-f", tmp_path / "none", status=1)

@@ -19,7 +19,7 @@ def pytest_sessionstart(session):
         problems.append(f"{clusters.BINARY} is missing (make, or UNIRAIL=path)")
     problems += [f"{tool} is missing" for tool in ("openssl", "unshare") if not shutil.which(tool)]
     if clusters.KUBE not in clusters.FETCH:
-        problems.append(f"UNIRAIL_KUBE is '{clusters.KUBE}', wants {' or '.join(clusters.FETCH)}")
+        problems.append(f"UNIRAIL_KUBE is '{clusters.KUBE}', expected {' or '.join(clusters.FETCH)}")
     if not clusters.CLIENT.exists():
         problems.append(f"{clusters.CLIENT} is missing (make test-cluster builds it)")
     if problems:
@@ -42,7 +42,7 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line(f"Kubernetes {clusters.KUBE}")
     for version in sorted({item.get_closest_marker("kube").args[0] for item in config.others}):
         names = [item.path.name for item in config.others if item.get_closest_marker("kube").args[0] == version]
-        terminalreporter.write_line(f"not here, wants Kubernetes {version} (make test-cluster KUBE={version}): " + ", ".join(
+        terminalreporter.write_line(f"not here, requires Kubernetes {version} (make test-cluster KUBE={version}): " + ", ".join(
             f"{names.count(name)} of {name}" for name in sorted(set(names))))
 
 

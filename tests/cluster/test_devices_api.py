@@ -133,7 +133,7 @@ def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
 
 
 def test_setting_without_a_configmap_name(agent):
-    with pytest.raises(AssertionError, match="'A' is invalid, wants"):
+    with pytest.raises(AssertionError, match="'A' is invalid, expected"):
         agent(args=("--device-configmap", "A"))
 
 

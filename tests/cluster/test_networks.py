@@ -412,7 +412,7 @@ def test_invalid_annotations_are_refused(world):
     event, = wait(lambda: w.events(pod, "NoNetworkFound"))
     assert event["type"] == "Warning" and "(none)" in event["message"]
     refused([f"network '{w.team}/broken'", "spec.config of the network-attachment-definition is not JSON"], "broken")
-    refused([f"network '{w.team}/list'", "wants an object"], "list")
+    refused([f"network '{w.team}/list'", "expected an object"], "list")
     refused(["interface 'net2' is used twice", "rail0", "rail1"], "rail0@net2,rail1")
     refused(["parsePodNetworkObjectName", "mismatch @ 'Rail0'"], "Rail0")
     isolated = {"namespaceIsolation": True, "globalNamespaces": "infra"}

@@ -30,7 +30,7 @@ def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
     conf = tmp_path / "agent.conf"
     conf.write_text("[agent]\nhealth-port = 99999\n")
     r = mine.unirail("agent", "--config", conf)
-    assert r.returncode == 2 and "agent.conf:2: health-port is '99999', wants 0 to 65535" in r.stderr, r
+    assert r.returncode == 2 and "agent.conf:2: health-port is '99999', expected 0 to 65535" in r.stderr, r
     r = mine.unirail("agent", "--rset", "1")
     assert r.returncode == 2 and "did you mean '--rest'" in r.stderr, r
     r = subprocess.run([BINARY, "agent", "--socket", tmp_path / "s", "--state-dir", tmp_path / "state",

@@ -147,7 +147,7 @@ def test_skipped_checks_are_named(tmp_path):
     (["--unpack", "x"], 2, "--unpack needs --root with the file of a snapshot"),
     (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': No such file or directory (ENOENT)"),
     (["--snapshot", "/nonexistent/x"], 1, "write snapshot"),
-    (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
+    (["--root", __file__], 1, "test_doctor.py:2: expected an absolute path"),
     (["what"], 2, "'what'"),
 ])
 def test_usage_errors_exit_with_2(args, status, says):

@@ -629,7 +629,7 @@ def test_memlock_of_each_runtime_is_raised(host):
     assert host.ok("memlock", "unlimited") == "nothing to do\n"
     host.ok("undo")
     assert host.state() == before
-    host.refused("limit is 'much', wants unlimited or a number of bytes", "memlock", "much", status=2)
+    host.refused("limit is 'much', expected unlimited or a number of bytes", "memlock", "much", status=2)
 
 
 # --- watch ---

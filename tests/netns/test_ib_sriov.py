@@ -17,7 +17,7 @@ def conf(version="1.0.0", **more):
 @pytest.mark.parametrize("more,code,contains", [
     ({}, 50, ["failed to get VF device information", GONE]),
     ({"deviceID": ""}, 7, ["deviceID is required"]),
-    ({"deviceID": "x"}, 7, ["conf.deviceID is 'x', wants a VF's PCI address"]),
+    ({"deviceID": "x"}, 7, ["conf.deviceID is 'x', expected a VF's PCI address"]),
     ({"deviceID": 7}, 7, ["deviceID"]),
     ({"link_state": "up"}, 7, ["invalid link_state value: up"]),
     ({"pkey": 1000}, 7, ["pkey"]),

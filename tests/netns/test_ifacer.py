@@ -58,11 +58,11 @@ def test_old_versions_fail_before_anything_is_created(lab, metas):
     ({"interfaces": ["a/b"]}, "conf.interfaces[0] is 'a/b'"),
     ({"interfaces": ["enp175s0f0np0"], "vlanID": 1000}, "name of more than 15 bytes"),
     ({"interfaces": ["a", "b"], "bond": {"options": "miimon=fast"}}, "conf.bond.options: miimon is 'fast'"),
-    ({"interfaces": ["a", "b"], "bond": {"options": "miimon=100;;lacp_rate=3"}}, "lacp_rate is '3', wants 0 to 1"),
-    ({"interfaces": ["a", "b"], "bond": {"options": "arp_ip_target=[\"x\"]"}}, "wants IPv4 addresses"),
+    ({"interfaces": ["a", "b"], "bond": {"options": "miimon=100;;lacp_rate=3"}}, "lacp_rate is '3', expected 0 to 1"),
+    ({"interfaces": ["a", "b"], "bond": {"options": "arp_ip_target=[\"x\"]"}}, "expected IPv4 addresses"),
     ({"interfaces": ["a", "b"], "bond": {"options": "primary=c"}},
      "conf.bond.options: primary is 'c', which is not in conf.interfaces"),
-    ({"interfaces": ["a", "b"], "bond": "bond0"}, "conf.bond is string, wants an object"),
+    ({"interfaces": ["a", "b"], "bond": "bond0"}, "conf.bond is string, expected an object"),
 ])
 def test_invalid_configurations_are_refused(lab, metas, more, contains):
     before = same_shape(state(lab.node))

@@ -183,7 +183,7 @@ def test_errors_have_the_format_of_go_openapi(server):
             ("POST", "/v1/ipam/ip", add_args(""), 422, 604, "containerID in body should be at least 1 chars long"),
             ("DELETE", "/v1/ipam/ips", {"containerID": "c"}, 422, 602, "podName in body is required"),
             ("GET", "/v1/workloadendpoint?podName=p", None, 422, 602, "podNamespace in query is required"),
-            ("POST", "/v1/ipam/ip", [1], 400, 400, "wants an object"),
+            ("POST", "/v1/ipam/ip", [1], 400, 400, "expected an object"),
             ("POST", "/v1/ipam/ip", add_args("c", cleanGateway=7), 400, 400, "cleanGateway")]:
         got, answer = server.ask(method, target, body)
         assert (got, answer["code"]) == (status, code) and contains in answer["message"], (method, target, got, answer)
@@ -231,7 +231,7 @@ def test_unknown_paths_and_methods_are_refused(server):
         assert p.returncode == 2 and word in p.stderr and p.stderr.count("\n") == 1, p.stderr
     for option in ("--socket", "--pool-dir", "--state-dir", "--pid-file"):
         p = run([BINARY, "ipam", "serve", *server.options(), option, "relative"], check=False)
-        assert p.returncode == 1 and f"{option} 'relative' wants an absolute path" in p.stderr
+        assert p.returncode == 1 and f"{option} is 'relative', expected an absolute path" in p.stderr
 
 
 def test_help_lists_the_options():
@@ -711,7 +711,7 @@ def test_sandbox_can_be_switched_off(server):
     assert [line["reason"] for line in said] == ["sandbox = off"]
     assert server.stop() == 0
     r = run([BINARY, "ipam", "serve", *server.options()], env={"UNIRAIL_SANDBOX": "maybe"}, check=False)
-    assert r.returncode == 2 and "variable UNIRAIL_SANDBOX is 'maybe', wants one of on|off|log" in r.stderr, r
+    assert r.returncode == 2 and "variable UNIRAIL_SANDBOX is 'maybe', expected one of on|off|log" in r.stderr, r
 
 
 def test_socket_of_systemd_is_inherited(server):

@@ -18,7 +18,7 @@ def conf(ipam=None, version="1.0.0", **more):
     ({"master": 7}, 7, ["master"]),
     ({"pkey": "0x8000"}, 7, ['conf.pkey is ']),
     ({"pkey": 65536}, 7, ["conf.pkey is 65536"]),
-    ({"mode": "x"}, 7, ["conf.mode is 'x', wants datagram or connected"]),
+    ({"mode": "x"}, 7, ["conf.mode is 'x', expected datagram or connected"]),
     ({"mtu": -1}, 7, ["mtu"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam dhcp type is not supported"]),
 ])

@@ -144,7 +144,7 @@ def test_client_certificate_is_sent(pki, serve, tmp_path, version):
     s = serve(pki.server, [GOOD], client_ca=pki.ca, tls=version)
     candidate = f"client-certificate: {pki.client[0]}\n    client-key: {pki.client[1]}"
     assert ask(config(tmp_path, pki, s.port, user=candidate))[0] == 0
-    failed(config(tmp_path, pki, s.port), "it wants a client certificate" if version.name.endswith("3")
+    failed(config(tmp_path, pki, s.port), "it requires a client certificate" if version.name.endswith("3")
            else "TLS handshake: the server says: it found no common parameters")
     stranger = h2.Pki(tmp_path / "stranger").leaf("client", "", "clientAuth")
     failed(config(tmp_path, pki, s.port, user=f"client-certificate: {stranger[0]}\n    client-key: {stranger[1]}"),

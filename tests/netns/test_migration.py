@@ -467,7 +467,7 @@ def test_add_fails_if_its_cache_entry_cannot_be_written(m):
                contains=["save the pod's entry for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
     m.gone()
     conf["cniDir"] = "var/lib"
-    m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.candidate, contains="conf.cniDir is 'var/lib', wants an absolute path")
+    m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.candidate, contains="conf.cniDir is 'var/lib', expected an absolute path")
 
 
 def test_file_of_multus_with_unirail_as_delegate_stays(m):
@@ -514,4 +514,4 @@ def test_multus_plugin_directory_has_precedence(m):
     m.multus.add(m.pod, m.confs[0])
     m.ok(conf=m.conf(binDir=str(folder)), path=str(m.candidate))
     m.gone()
-    m.lab.fail("ADD", {**conf, "binDir": "bin"}, m.pod, code=7, plugins=m.candidate, contains="conf.binDir is 'bin', wants an absolute path")
+    m.lab.fail("ADD", {**conf, "binDir": "bin"}, m.pod, code=7, plugins=m.candidate, contains="conf.binDir is 'bin', expected an absolute path")

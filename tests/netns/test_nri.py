@@ -339,6 +339,6 @@ def test_missing_nri_is_logged_once(tmp_path):
 
 def test_invalid_socket_descriptor_is_refused():
     p = subprocess.run([UNIRAIL, "nri"], env={"NRI_PLUGIN_SOCKET": "x"}, capture_output=True, text=True)
-    assert (p.returncode, p.stderr) == (1, "unirail nri: variable NRI_PLUGIN_SOCKET is 'x', wants a number\n")
+    assert (p.returncode, p.stderr) == (1, "unirail nri: variable NRI_PLUGIN_SOCKET is 'x', expected a number\n")
     p = subprocess.run([UNIRAIL, "nri"], env={"NRI_PLUGIN_SOCKET": "99"}, capture_output=True, text=True)
     assert (p.returncode, p.stderr) == (1, "unirail nri: descriptor 99 of NRI_PLUGIN_SOCKET: Bad file descriptor (EBADF)\n")

@@ -84,7 +84,7 @@ def test_arguments_of_iproute2_are_accepted(tmp_path):
             ("statistic", "show", "cntn", "4"): "statistic: unknown operand 'cntn', expected 'link', 'qp' or 'mr'",
             ("link", "show", "mlx5_0/x"): "'mlx5_0/x': expected DEVICE or DEVICE/PORT",
             ("dev", "show", "mlx5_0/1"): "'mlx5_0/1': expected a device without a port",
-            ("dev", "show", "a", "b"): "unexpected operand 'b'; wants [show [DEVICE]]",
+            ("dev", "show", "a", "b"): "unexpected operand 'b'; expected [show [DEVICE]]",
             ("resource",): "unknown command 'resource': expected dev, link, system, statistic, list or mode",
             ("lst",): "unknown command 'lst': expected dev, link, system, statistic, list or mode; did you mean 'list'?",
             ("dev", "-o", "json"): "unknown option '-o': expected --json, --pretty, --details or --help"}.items():

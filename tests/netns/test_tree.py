@@ -20,7 +20,7 @@ def test_libraries_without_a_network_fail_with_the_remedy(tmp_path):
             env={**os.environ, "UNIRAIL_CACHE": str(tmp_path)})
     last = p.stderr.splitlines()[-1]
     assert p.returncode == 1 and p.stdout == "" and "[1/" not in p.stderr
-    assert "wants a network" in last and "UNIRAIL_DEBIAN" in last and str(tmp_path / "src") in last
+    assert "requires a network" in last and "UNIRAIL_DEBIAN" in last and str(tmp_path / "src") in last
 
 
 def test_build_of_libraries_prints_progress(tmp_path):

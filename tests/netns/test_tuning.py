@@ -256,7 +256,7 @@ def test_del_retains_the_file_if_the_restore_fails(t):
     ({"sysctl": {"kernel.panic": "1"}}, 'invalid net sysctl key: "kernel/panic"'),
     ({"sysctl": {"net": "1"}}, 'invalid net sysctl key: "net"'),
     ({"sysctl": {"net.ipv4.ip_forward": 1}}, "conf.sysctl.net.ipv4.ip_forward is number"),
-    ({"sysctl": ["net"]}, "conf.sysctl is array, wants an object"),
+    ({"sysctl": ["net"]}, "conf.sysctl is array, expected an object"),
     ({"sysctl": {"net.ipv4.ip_forward": "1", "net/ipv4/ip_forward": "0"}},
      "duplicated sysctl keys are not allowed"),
     ({"mac": "zz"}, "invalid args zz for MAC addr: address zz: invalid MAC address"),

@@ -114,7 +114,7 @@ def test_node_excluded_by_the_scheduler_is_found(tmp_path, host):
                                 "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}))
     pod = POD.replace("spec: {", "spec: {nodeSelector: {gpu: b}, tolerations: [{key: gpu, operator: Exists}], ")
     found = would(tmp_path, host, pod, NADS, "--node-file", node)
-    assert "wants gpu=b" in found["Pod default/a"]["what"]
+    assert "requires gpu=b" in found["Pod default/a"]["what"]
     found = would(tmp_path, host, POD, NADS, "--node-file", node)
     assert "taint gpu:NoSchedule" in found["Pod default/a"]["what"]
     right = pod.replace("gpu: b", "gpu: a")

@@ -250,7 +250,7 @@ static void expect(const struct row *r, const struct json *want, const struct js
 	a = text_of(want);
 	b = text_of(is);
 	if (strcmp(a, b) != 0)
-		fail_msg("'%s': %s is %s, wants %s", r->name, place, b, a);
+		fail_msg("'%s': %s is %s, expected %s", r->name, place, b, a);
 }
 
 static void expect_warnings(const struct row *r)
@@ -280,7 +280,7 @@ static void run(const struct json *v, const char *kind)
 	make_world(&r);
 	ask(&r);
 	if (refused ? !strstr(r.refused, refused) : *r.refused)
-		fail_msg("'%s': refused with '%s', wants '%s'", r.name, r.refused,
+		fail_msg("'%s': refused with '%s', expected '%s'", r.name, r.refused,
 			 refused ? refused : "");
 	expect_warnings(&r);
 	if (json_get(v, "becomes"))
@@ -369,10 +369,10 @@ static void test_name_too_long_for_its_blocks_is_refused(void **state)
 		const char *refused;
 	} rows[] = {
 		{"10.0.0.0/8", "10.0.0.1", 247, ""},
-		{"10.0.0.0/8", "10.0.0.1", 248, "has 248 characters, wants 247 at most"},
+		{"10.0.0.0/8", "10.0.0.1", 248, "has 248 characters, expected 247 at most"},
 		{"10.0.0.0/24", "10.0.0.1", 251, ""},
-		{"10.0.0.0/24", "10.0.0.1", 252, "has 252 characters, wants 251 at most"},
-		{"fd00::/64", "fd00::1", 253, "has 253 characters, wants 237 at most"},
+		{"10.0.0.0/24", "10.0.0.1", 252, "has 252 characters, expected 251 at most"},
+		{"fd00::/64", "fd00::1", 253, "has 253 characters, expected 237 at most"},
 	};
 
 	(void)state;

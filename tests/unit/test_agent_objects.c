@@ -89,14 +89,14 @@ static void test_invalid_coordinator_is_refused(void **state)
 		const char *object, *words;
 	} v[] = {
 		{"{\"spec\":{\"mode\":\"x\"}}",
-		 "spec: mode is 'x', wants auto, underlay, overlay or disabled"},
-		{"{\"spec\":{\"hijackCIDR\":[\"a\"]}}", "spec: hijackCIDR is 'a', wants CIDRs"},
-		{"{\"spec\":{\"vethMTU\":1}}", "spec: vethMTU is '1', wants 68 to 65535"},
+		 "spec: mode is 'x', expected auto, underlay, overlay or disabled"},
+		{"{\"spec\":{\"hijackCIDR\":[\"a\"]}}", "spec: hijackCIDR is 'a', expected CIDRs"},
+		{"{\"spec\":{\"vethMTU\":1}}", "spec: vethMTU is '1', expected 68 to 65535"},
 		{"{\"status\":{\"serviceCIDR\":[[]]}}",
-		 "status: status.serviceCIDR is an array, wants a string, a number or true or "
+		 "status: status.serviceCIDR is an array, expected a string, a number or true or "
 		 "false"},
 		{"{\"spec\":{\"policyRoutes\":[{\"dst\":\"10.0.0.0/8\"}]}}",
-		 "spec: spec.policyRoutes is an object, wants the strings 'dst' and 'gw'"},
+		 "spec: spec.policyRoutes is an object, expected the strings 'dst' and 'gw'"},
 	};
 	struct coordinator_settings s;
 

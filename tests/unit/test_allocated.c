@@ -105,7 +105,7 @@ static void test_devices_are_read_from_the_kubelet_checkpoint(void **state)
 	assert_int_equal(allocated_checkpoint(&none, span_of(CHECKPOINT("null")), "u1", &e), 0);
 	assert_int_equal(none.n, 0);
 	assert_true(allocated_checkpoint(&none, span_of(CHECKPOINT("7")), "u1", &e) < 0);
-	assert_non_null(strstr(e.text, "PodDeviceEntries is 7, wants an array"));
+	assert_non_null(strstr(e.text, "PodDeviceEntries is 7, expected an array"));
 	assert_true(allocated_checkpoint(&none, span_of("{"), "u1", &e) < 0);
 }
 

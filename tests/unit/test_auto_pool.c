@@ -35,7 +35,7 @@ static const struct {
 	const char *subnet, *subnets, *number, *reclaim, *word;
 } bad[] = {
 	{"{", NULL, NULL, NULL, "failed to parse anntation 'ipam.spidernet.io/subnet' value '{'"},
-	{"7", NULL, NULL, NULL, "it is 7, wants an object"},
+	{"7", NULL, NULL, NULL, "it is 7, expected an object"},
 	{"{}", NULL, NULL, NULL, "it names no subnet"},
 	{"{\"ipv4\":\"s\"}", NULL, NULL, NULL, "it.ipv4 is \"s\""},
 	{"[]", NULL, NULL, NULL, "it is an empty list"},
@@ -46,7 +46,7 @@ static const struct {
 	{"{\"ipv4\":[\"s\"]}", NULL, "+-1", NULL, "invalid input '+-1'"},
 	{"{\"ipv4\":[\"s\"]}", NULL, "", NULL, "invalid input ''"},
 	{"{\"ipv4\":[\"s\"]}", NULL, "five", NULL, "invalid input 'five'"},
-	{"{\"ipv4\":[\"s\"]}", NULL, NULL, "no", "is 'no', wants \"true\" or \"false\""},
+	{"{\"ipv4\":[\"s\"]}", NULL, NULL, "no", "is 'no', expected \"true\" or \"false\""},
 };
 
 static void put(struct labels *l, const char *key, const char *value)

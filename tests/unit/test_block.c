@@ -41,7 +41,7 @@ static void test_block_size_of_a_pool(void **state)
 	c = cut_of("10.0.0.77/24", 0, false);
 	il_assert_ip(&c.subnet.ip, "10.0.0.0");
 	assert_int_equal(block_cut_choose(&n, 23, false, &c, &e), -ERANGE);
-	assert_has(e.text, "wants 24 to 32");
+	assert_has(e.text, "expected 24 to 32");
 }
 
 static void test_block_index_of_an_address(void **state)

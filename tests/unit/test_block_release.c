@@ -132,7 +132,7 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		auto_free char *got = next(v[i].node, v[i].uid, v[i].released, v[i].retained);
 
 		if (strcmp(got, v[i].want) != 0)
-			fail_msg("%s %s {%s}: %s, wants %s", v[i].node, v[i].uid, v[i].released,
+			fail_msg("%s %s {%s}: %s, expected %s", v[i].node, v[i].uid, v[i].released,
 				 got, v[i].want);
 	}
 }

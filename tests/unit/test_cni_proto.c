@@ -171,7 +171,7 @@ static void test_invalid_network_configuration_is_refused(void **state)
 		 "{\"code\":6,\"msg\":\"error unmarshall network config: unexpected end of JSON "
 		 "input\"}"},
 		{"ADD", "{\"name\":5}",
-		 "{\"code\":6,\"msg\":\"error unmarshall network config: conf.name is 5, wants a "
+		 "{\"code\":6,\"msg\":\"error unmarshall network config: conf.name is 5, expected a "
 		 "string\"}"},
 		{"ADD", "{}", "{\"code\":7,\"msg\":\"missing network name\"}"},
 		{"ADD", "{\"name\":\"a b\"}",
@@ -184,7 +184,7 @@ static void test_invalid_network_configuration_is_refused(void **state)
 		 "\\\"9.0.0\\\", plugin supports [" SUPPORTED "]\"}"},
 		{"ADD", "{\"name\":\"n\",\"cniVersion\":1}",
 		 "{\"code\":6,\"msg\":\"decoding version from network config: conf.cniVersion is 1, "
-		 "wants a string\"}"},
+		 "expected a string\"}"},
 		{"CHECK", OK("0.3.1"),
 		 "{\"code\":1,\"msg\":\"config version does not allow CHECK\"}"},
 		{"CHECK", OK("9"), "{\"code\":1,\"msg\":\"plugin version does not allow CHECK\"}"},
@@ -200,7 +200,7 @@ static void test_invalid_network_configuration_is_refused(void **state)
 		{"STATUS", OK("1.0.0"),
 		 "{\"code\":1,\"msg\":\"config version does not allow STATUS\"}"},
 		{"ADD", "{\"name\":\"n\",\"type\":[]}",
-		 "{\"code\":7,\"msg\":\"conf.type is an array, wants a string\"}"},
+		 "{\"code\":7,\"msg\":\"conf.type is an array, expected a string\"}"},
 	};
 
 	(void)state;
@@ -438,7 +438,7 @@ static void test_gc_requires_a_list_of_attachments(void **state)
 	reset();
 	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"cni.dev/valid-attachments\":[\"a\"]}";
 	expect(&v, 1,
-	       "{\"code\":7,\"msg\":\"conf.cni.dev/valid-attachments[0] is \\\"a\\\", wants an "
+	       "{\"code\":7,\"msg\":\"conf.cni.dev/valid-attachments[0] is \\\"a\\\", expected an "
 	       "object\"}");
 	assert_int_equal(calls, 0);
 }

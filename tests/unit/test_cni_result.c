@@ -217,7 +217,7 @@ static void test_version_within_a_result_must_suit_the_configured_one(void **sta
 		 "result type supports [1.0.0 1.1.0] but unmarshalled CNIVersion is \"0.3.1\""},
 		{"{\"cniVersion\":\"x\"}", CNI_0_2_0,
 		 "result type supports [ 0.1.0 0.2.0] but unmarshalled CNIVersion is \"x\""},
-		{"{\"cniVersion\":1}", CNI_1_0_0, "cniVersion is 1, wants a string"},
+		{"{\"cniVersion\":1}", CNI_1_0_0, "cniVersion is 1, expected a string"},
 	};
 
 	(void)state;
@@ -236,25 +236,25 @@ static void test_malformed_results_are_refused(void **state)
 	static const struct {
 		const char *text, *words;
 	} cases[] = {
-		{"[]", "result is an array, wants an object"},
-		{"{\"ips\":5}", "result.ips is 5, wants an array of objects"},
+		{"[]", "result is an array, expected an object"},
+		{"{\"ips\":5}", "result.ips is 5, expected an array of objects"},
 		{"{\"ips\":[{}]}", "result.ips[0].address is missing"},
 		{"{\"ips\":[null]}", "result.ips[0].address is missing"},
 		{"{\"ips\":[{\"address\":\"10.0.0.1\"}]}",
-		 "result.ips[0].address is \"10.0.0.1\", wants an address and prefix length like "
+		 "result.ips[0].address is \"10.0.0.1\", expected an address and prefix length like "
 		 "10.0.0.0/24"},
 		{"{\"ips\":[{\"address\":\"10.0.0.1/24\",\"interface\":-1}]}",
-		 "result.ips[0].interface is -1, wants 0 to 2147483647"},
+		 "result.ips[0].interface is -1, expected 0 to 2147483647"},
 		{"{\"ips\":[{\"address\":\"10.0.0.1/24\",\"interface\":1e3}]}",
-		 "result.ips[0].interface is 1000, wants a whole number"},
+		 "result.ips[0].interface is 1000, expected a whole number"},
 		{"{\"routes\":[{\"dst\":\"0.0.0.0/0\",\"mtu\":-5}]}",
-		 "result.routes[0].mtu is -5, wants 0 to 4294967295"},
+		 "result.routes[0].mtu is -5, expected 0 to 4294967295"},
 		{"{\"routes\":[{\"gw\":\"10.0.0.1\"}]}", "result.routes[0].dst is missing"},
 		{"{\"interfaces\":[{\"name\":{}}]}",
-		 "result.interfaces[0].name is an object, wants a string"},
+		 "result.interfaces[0].name is an object, expected a string"},
 		{"{\"dns\":{\"search\":\"x\"}}",
-		 "result.dns.search is \"x\", wants an array of strings"},
-		{"{\"dns\":[]}", "result.dns is an array, wants an object"},
+		 "result.dns.search is \"x\", expected an array of strings"},
+		{"{\"dns\":[]}", "result.dns is an array, expected an object"},
 	};
 
 	(void)state;

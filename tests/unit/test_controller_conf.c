@@ -66,21 +66,21 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		const char *file, *words;
 	} v[] = {
 		{"[controller]\nlease = 10s\nlease-renew = 10s\n",
-		 "lease is 10000ms, lease-renew 10000ms, lease-retry 2000ms: each wants to be "
+		 "lease is 10000ms, lease-renew 10000ms, lease-retry 2000ms: each must be "
 		 "shorter than the one before"},
 		{"[controller]\nlease-retry = 11s\n",
-		 "lease is 15000ms, lease-renew 10000ms, lease-retry 11000ms: each wants to be "
+		 "lease is 15000ms, lease-renew 10000ms, lease-retry 11000ms: each must be "
 		 "shorter than the one before"},
 		{"[controller]\nnamespaces-exclude = kube-system metallb-system\n",
-		 "namespaces-exclude has 'kube-system metallb-system', wants names of namespaces "
+		 "namespaces-exclude has 'kube-system metallb-system', expected names of namespaces "
 		 "with commas between, such as 'kube-system, team-*'"},
 		{"[controller]\nnamespaces-include = a, *-b\n",
-		 "namespaces-include has '*-b', wants names of namespaces with commas between, "
+		 "namespaces-include has '*-b', expected names of namespaces with commas between, "
 		 "such as 'kube-system, team-*'"},
 		{"[agent]\n\nrest = 1s\n",
-		 "c.conf:3: section 'agent' is not known, wants 'controller'"},
+		 "c.conf:3: section 'agent' is not known, expected 'controller'"},
 		{"[controller]\nlease = soon\n",
-		 "c.conf:2: lease is 'soon', wants a time from 2000ms to 3600000ms (60s, 500ms, 10m)"},
+		 "c.conf:2: lease is 'soon', expected a time from 2000ms to 3600000ms (60s, 500ms, 10m)"},
 	};
 
 	(void)state;

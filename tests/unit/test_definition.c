@@ -93,9 +93,9 @@ static void test_plugins_that_change_the_node_are_refused(void **state)
 		"delegates[0].plugins[0].type is 'multus'");
 	refused("{\"type\":\"x\",\"deep\":{\"er\":[{\"type\":\"multus\"}]}}",
 		"deep.er[0].type is 'multus'");
-	refused("{\"type\":\"../../tmp/x\"}", "wants a plugin's name");
-	refused("{\"type\":\"/tmp/x\"}", "wants a plugin's name");
-	refused("{\"type\":\".x\"}", "wants a plugin's name");
+	refused("{\"type\":\"../../tmp/x\"}", "expected a plugin's name");
+	refused("{\"type\":\"/tmp/x\"}", "expected a plugin's name");
+	refused("{\"type\":\".x\"}", "expected a plugin's name");
 	refused("{\"type\":\"macvlan\"," IPAM("/tmp/x") "}}", "ipam.type is '/tmp/x'");
 	refused(LIST("{\"type\":\"evil\"}"), "plugins[0].type is 'evil': not root's");
 	refused("{\"type\":\"macvlan\"," IPAM("evil") "}}", "ipam.type is 'evil': not root's");
@@ -109,7 +109,7 @@ static void test_interface_plugins_are_refused_as_ipam(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		auto_free char *text = xasprintf("{\"type\":\"vlan\"," IPAM("%s") "}}", types[i]);
 
-		refused(text, "which makes interfaces, wants an IPAM plugin");
+		refused(text, "which makes interfaces, expected an IPAM plugin");
 	}
 	refused("{\"type\":\"odd\"," IPAM("odd") "}}", "it would call itself");
 	refused("{\"type\":\"odd\",\"delegate\":{\"type\":\"odd\"}}",
@@ -155,7 +155,7 @@ static void test_keys_for_files_of_the_node_are_refused(void **state)
 		"whatever is '/etc/passwd', a path of the node");
 	refused("{\"type\":\"x\",\"a\":[{\"b\":[\"/x\"]}]}", "a[0].b[0] is '/x'");
 	refused("{\"type\":\"x\",\"db\":\"unix:/run/ovs.sock\"}", "db is 'unix:/run/ovs.sock'");
-	refused("{\"type\":\"x\",\"reſolvConf\":\"rel\"}", "wants ASCII");
+	refused("{\"type\":\"x\",\"reſolvConf\":\"rel\"}", "expected ASCII");
 	refused("{\"type\":\"x\",\"runtimeConfig\":{\"CNIDeviceInfoFile\":\"/etc/x\"}}",
 		"runtimeConfig.CNIDeviceInfoFile");
 }

@@ -116,7 +116,7 @@ static void test_results_of_any_cni_version_are_parsed(void **state)
 		{"{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.0.0.1/24\"}}", 1, NULL},
 		{"null", 0, NULL},
 		{"{\"cniVersion\":\"7\"}", 0, "unsupported CNI result version \"7\""},
-		{"[]", 0, "result is an array, wants an object"},
+		{"[]", 0, "result is an array, expected an object"},
 		{"nonsense", 0,
 		 "failed to unmarshal raw result: 1:1: invalid literal, expected a valid literal such as "
 		 "'null'"},
@@ -157,7 +157,7 @@ static void test_error_of_the_plugin_is_passed_on(void **state)
 		 "", 999},
 		{"echo '{\"code\":\"x\"}'; exit 1",
 		 "netplugin failed but error parsing its diagnostic message \"{\\\"code\\\":\\\"x\\\"}\\n\": "
-		 "error.code is \"x\", wants a whole number",
+		 "error.code is \"x\", expected a whole number",
 		 "", 999},
 	};
 

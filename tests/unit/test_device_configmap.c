@@ -131,7 +131,7 @@ static void test_previous_version_stays_in_force_after_an_error(void **state)
 		{"\"n1\":\"[]\"", "ConfigMap 'kube-system/rdma-devices' key 'n1'"},
 		{"\"n1\":\"{}\"", "ConfigMap 'kube-system/rdma-devices' key 'n1'"},
 		{"\"n2\":\"{}\"",
-		 "has no key for this node: wants 'n1', 'config.json' or '*.json'"},
+		 "has no key for this node: expected 'n1', 'config.json' or '*.json'"},
 		{"", "has no key for this node"},
 	};
 
@@ -194,7 +194,7 @@ static void test_configmap_with_too_many_keys_is_refused(void **state)
 	for (int i = 0; i < 65; i++)
 		buf_printf(&b, "%s\"k%d.json\":\"" OTHER "\"", i ? "," : "", i);
 	assert_false(given(&l, b.p));
-	assert_has(l.reported, "has 65 keys '*.json', wants 64 at most");
+	assert_has(l.reported, "has 65 keys '*.json', expected 64 at most");
 	assert_false(file_exists(&l.files.root, MAP_DIR));
 	end(&l);
 }
@@ -233,7 +233,7 @@ static void test_invalid_or_repeated_configmap_names_are_refused(void **state)
 
 		err_clear(&e);
 		assert_int_equal(open_maps(&l, invalid[i], &e), -EINVAL);
-		assert_has(e.text, "wants [NAMESPACE/]NAME[,...]");
+		assert_has(e.text, "expected [NAMESPACE/]NAME[,...]");
 		assert_null(l.maps);
 		l.maps = first;
 	}

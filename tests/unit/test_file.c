@@ -103,9 +103,9 @@ static void test_open_of_a_fifo_fails_without_waiting(void **state)
 	assert_int_equal(mkfifo(path, 0666), 0);
 	alarm(10);
 	assert_int_equal(file_read(&p->in, "/fifo", 12, &b, &e), -EINVAL);
-	assert_string_equal(e.text, "file '/fifo' is a FIFO, wants a regular file");
+	assert_string_equal(e.text, "file '/fifo' is a FIFO, expected a regular file");
 	assert_int_equal(file_read(&p->host, path, 12, &b, &e), -EINVAL);
-	snprintf(text, sizeof(text), "file '%s' is a FIFO, wants a regular file", path);
+	snprintf(text, sizeof(text), "file '%s' is a FIFO, expected a regular file", path);
 	assert_string_equal(e.text, text);
 	assert_int_equal(file_read(&p->host, "/dev/null", 12, &b, &e), 0);
 	assert_true(file_read(&p->host, p->dir, 12, &b, &e) == -EISDIR);
@@ -303,7 +303,7 @@ static void test_fifo_in_place_of_a_file_is_refused(void **state)
 	int fd = -1;
 
 	snprintf(path, sizeof(path), "%s/fifo", p->dir);
-	snprintf(text, sizeof(text), "file '%s' is a FIFO, wants a regular file", path);
+	snprintf(text, sizeof(text), "file '%s' is a FIFO, expected a regular file", path);
 	assert_int_equal(mkfifo(path, 0666), 0);
 	alarm(10);
 	assert_int_equal(open_at(&r, p, "/fifo", O_RDONLY, &e), -EINVAL);

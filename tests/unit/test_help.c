@@ -200,7 +200,7 @@ static void offers(const char *line, const char *want)
 	slurp(out, got, sizeof(got));
 	got[strcspn(got, "\n")] = '\0';
 	if (strcmp(got, want) != 0)
-		fail_msg("%s: offers '%s', wants '%s'", line, got, want);
+		fail_msg("%s: offers '%s', expected '%s'", line, got, want);
 }
 
 static void test_bash_completes_commands_options_and_values(void **state)
@@ -242,7 +242,8 @@ static void test_zsh_and_fish_completions_are_quoted(void **state)
 	assert_string_equal(
 		errors, "unirail completion: unknown shell 'csh': expected bash, zsh or fish\n");
 	assert_int_equal(RUN(completion_main), 2);
-	assert_string_equal(errors, "unirail completion: operand missing: wants bash|zsh|fish\n");
+	assert_string_equal(errors,
+			    "unirail completion: operand missing: expected bash|zsh|fish\n");
 }
 
 int main(void)

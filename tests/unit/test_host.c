@@ -291,10 +291,10 @@ static void test_configuration_errors_name_their_line(void **state)
 	bad_conf("[rule]\ncidr = 172.16.0.0/16\n[rule]\n",
 		 "host.conf:3: section 'rule' is already at host.conf:1");
 	bad_conf("[rule]\n\npriority = many\n",
-		 "host.conf:3: priority is 'many', wants a number 1 to");
+		 "host.conf:3: priority is 'many', expected a number 1 to");
 	bad_conf("[interface ens1]\ndhcp4 = perhaps\n",
-		 "host.conf:2: dhcp4 is 'perhaps', wants yes or no");
-	bad_conf("[rdma]\nmode = both\n", "host.conf:2: mode is 'both', wants shared|exclusive");
+		 "host.conf:2: dhcp4 is 'perhaps', expected yes or no");
+	bad_conf("[rdma]\nmode = both\n", "host.conf:2: mode is 'both', expected shared|exclusive");
 	bad_conf("cidr = 1\n", "host.conf:1: 'cidr' is before the first section");
 	bad_conf("[rule\n", "host.conf:1: a section wants a ']' at its end");
 	bad_conf("[rule]\nnonsense\n",

@@ -52,7 +52,7 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	assert_string_equal(s.reason, "StepsLeft");
 	assert_int_equal(s.steps, 1);
 	assert_int_equal(s.blocked, 1);
-	assert_string_equal(s.message, "qos ens2: pfc off, wants pfc on 5");
+	assert_string_equal(s.message, "qos ens2: pfc off, expected pfc on 5");
 	err_set(&e, -EPERM, "changes need root");
 	s = report_of(&p, &e);
 	assert_string_equal(s.reason, "RoundFailed");

@@ -303,11 +303,11 @@ static void test_invalid_ranges_are_refused(void **state)
 		{"\"ranges\":[[{" SUBNET "}],[{\"subnet\":\"fd00::/64\"}],[{" SMALL "}]]",
 		 "range set 0 overlaps with 2"},
 		{SUBNET ",\"dataDir\":\"rel\"",
-		 "conf.ipam.dataDir is \\\"rel\\\", wants an absolute path"},
+		 "conf.ipam.dataDir is \\\"rel\\\", expected an absolute path"},
 		{SUBNET ",\"ranges\":{}",
-		 "conf.ipam.ranges is an object, wants an array of range sets"},
+		 "conf.ipam.ranges is an object, expected an array of range sets"},
 		{"\"ranges\":[[{\"subnet\":\"x\"}]]",
-		 "conf.ipam.ranges[0][0].subnet is \\\"x\\\", wants an address and prefix length like "
+		 "conf.ipam.ranges[0][0].subnet is \\\"x\\\", expected an address and prefix length like "
 		 "10.0.0.0/24"},
 		{SUBNET ",\"routes\":[{}]", "conf.ipam.routes[0].dst is missing"},
 	};

@@ -69,7 +69,7 @@ static void test_invalid_ib_sriov_configuration_is_refused(void **state)
 
 	(void)state;
 	refused("'args':{'cni':{'guid':'00:00:00:00:00:00:00:00'}}", ERR_CONF,
-		"invalid guid 00:00:00:00:00:00:00:00 (conf.args.cni.guid wants one");
+		"invalid guid 00:00:00:00:00:00:00:00 (conf.args.cni.guid: expected one");
 	refused("'runtimeConfig':{'infinibandGUID':'ff:ff:ff:ff:ff:ff:ff:ff'}", ERR_CONF,
 		"invalid guid ff:ff:ff:ff:ff:ff:ff:ff (conf.runtimeConfig.infinibandGUID");
 	refused("'args':{'cni':{'guid':'02:00'}}", ERR_CONF, "invalid guid 02:00");

@@ -155,14 +155,15 @@ static void test_bond_options_are_parsed_like_the_original(void **state)
 static void test_invalid_bond_options_are_refused(void **state)
 {
 	static const char *const rows[][2] = {
-		{"miimon=x", "miimon is 'x', wants 0 to 2147483647"},
-		{"miimon=-1", "miimon is '-1', wants 0 to 2147483647"},
-		{"lacp_rate=2", "lacp_rate is '2', wants 0 to 1, or a word such as slow"},
-		{"miimon=100;;lacp_rate=", "lacp_rate is '', wants 0 to 1, or a word such as slow"},
-		{"ad_actor_sys_prio=0", "ad_actor_sys_prio is '0', wants 1 to 65535"},
-		{"ad_actor_system=x", "ad_actor_system is 'x', wants a MAC address"},
-		{"arp_ip_target=fd00::1", "arp_ip_target is 'fd00::1', wants IPv4 addresses"},
-		{"primary=a/b", "primary is 'a/b', wants an interface's name"},
+		{"miimon=x", "miimon is 'x', expected 0 to 2147483647"},
+		{"miimon=-1", "miimon is '-1', expected 0 to 2147483647"},
+		{"lacp_rate=2", "lacp_rate is '2', expected 0 to 1, or a word such as slow"},
+		{"miimon=100;;lacp_rate=",
+		 "lacp_rate is '', expected 0 to 1, or a word such as slow"},
+		{"ad_actor_sys_prio=0", "ad_actor_sys_prio is '0', expected 1 to 65535"},
+		{"ad_actor_system=x", "ad_actor_system is 'x', expected a MAC address"},
+		{"arp_ip_target=fd00::1", "arp_ip_target is 'fd00::1', expected IPv4 addresses"},
+		{"primary=a/b", "primary is 'a/b', expected an interface's name"},
 	};
 
 	(void)state;

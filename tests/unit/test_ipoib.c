@@ -82,7 +82,7 @@ static void test_invalid_partition_keys_are_refused(void **state)
 			fail_msg("taken: %s", text);
 		assert_int_equal(e.kind, ERR_CONF);
 		assert_non_null(strstr(e.text, "conf.pkey is "));
-		assert_non_null(strstr(e.text, "wants a partition key, 0x0001 to 0x7fff"));
+		assert_non_null(strstr(e.text, "expected a partition key, 0x0001 to 0x7fff"));
 	}
 }
 
@@ -92,7 +92,7 @@ static void test_invalid_ipoib_configuration_is_refused(void **state)
 
 	(void)state;
 	refused("\"master\":\"\"", ERR_CONF, "host master interface is missing (conf.master)");
-	refused("\"mode\":\"ud\"", ERR_CONF, "conf.mode is 'ud', wants datagram or connected");
+	refused("\"mode\":\"ud\"", ERR_CONF, "conf.mode is 'ud', expected datagram or connected");
 	refused("\"ipam\":{\"type\":\"dhcp\"}", ERR_UNSUPPORTED,
 		"ipam dhcp type is not supported (conf.ipam.type)");
 	assert_true(read_text("\"mtu\":-1", &c) < 0);

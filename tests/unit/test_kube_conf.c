@@ -124,7 +124,7 @@ static void test_incomplete_kubeconfigs_are_refused(void **state)
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: '*'}",
 		"user 'u': client-key-data is not base64");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {exec: {command: x, apiVersion: v1}}",
-		"user 'u': exec.apiVersion is 'v1', wants client.authentication.k8s.io/v1");
+		"user 'u': exec.apiVersion is 'v1', expected client.authentication.k8s.io/v1");
 	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x', "
 		     "insecure-skip-tls-verify: true}\nusers: [{name: u, user: {}}]",
 		"cluster 'c': 'insecure-skip-tls-verify' is not supported: set the CA of the server "

@@ -338,7 +338,7 @@ static void test_invalid_link_specs_are_refused(void **state)
 	}
 	assert_string_equal(
 		e.text,
-		"create veth 'net1': Invalid argument (EINVAL): not an interface name: wants 1 to 15 "
+		"create veth 'net1': Invalid argument (EINVAL): not an interface name: expected 1 to 15 "
 		"bytes without '/', ':' or white space");
 	kern_close(&lab);
 }

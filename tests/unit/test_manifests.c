@@ -139,19 +139,19 @@ static void test_unknown_values_are_refused(void **state)
 	check_is("{\"a.b\":false}", "value 'a.b' is unknown");
 	check_is("{\"\":1}", "value '' is unknown");
 	check_is("{\"a\":[]}", "a is ");
-	check_is("{\"a\":{\"b\":1}}", "a.b is 1, wants true or false");
-	check_is("{\"a\":{\"n\":10}}", "a.n is 10, wants 1 to 9");
-	check_is("{\"a\":{\"text\":\"x: y\"}}", "a.text is \"x: y\", wants letters");
+	check_is("{\"a\":{\"b\":1}}", "a.b is 1, expected true or false");
+	check_is("{\"a\":{\"n\":10}}", "a.n is 10, expected 1 to 9");
+	check_is("{\"a\":{\"text\":\"x: y\"}}", "a.text is \"x: y\", expected letters");
 	check_is("{\"a\":{\"text\":\"x\\ny\"}}", "a.text is ");
 	check_is("{\"list\":[{}]}", "list[0].name is missing");
-	check_is("{\"list\":[1]}", "list[0] is 1, wants an object");
+	check_is("{\"list\":[1]}", "list[0] is 1, expected an object");
 	check_is("{\"list\":[{\"name\":\"a\",\"x\":1}]}", "value 'list[0].x' is unknown");
-	check_is("{\"list\":[{\"name\":\"a\",\"n\":1}]}", "list[0].n is 1, wants an object");
+	check_is("{\"list\":[{\"name\":\"a\",\"n\":1}]}", "list[0].n is 1, expected an object");
 	check_is("{\"list\":[{\"name\":\"a/b\"}]}", "list[0].name is missing or invalid");
 	check_is("{\"names\":[\"a\",\"10.0.0.0/8\"]}", NULL);
-	check_is("{\"names\":[\"a\",null]}", "names[1] is null, wants a text");
-	check_is("{\"items\":[{},null]}", "items[1] is null, wants an object");
-	check_is("{\"list\":[null]}", "list[0] is null, wants an object");
+	check_is("{\"names\":[\"a\",null]}", "names[1] is null, expected a text");
+	check_is("{\"items\":[{},null]}", "items[1] is null, expected an object");
+	check_is("{\"list\":[null]}", "list[0] is null, expected an object");
 }
 
 int main(void)

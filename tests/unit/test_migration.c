@@ -58,7 +58,7 @@ static void test_migration_request_is_read_from_the_endpoint(void **state)
 				    &e),
 			 -EINVAL);
 	assert_string_equal(e.text,
-			    "SpiderEndpoint 'a/web-0': status.current is null, wants an object");
+			    "SpiderEndpoint 'a/web-0': status.current is null, expected an object");
 	/* An invalid annotation is not a request. */
 	assert_int_equal(
 		read_place("{\"metadata\":{\"annotations\":{\"unirail.io/wanted-by\":\"n2\"}},"

@@ -162,7 +162,7 @@ static void test_invalid_input_sends_no_message(void **state)
 	add_bridge(b, "br0");
 	add_bridge(b, "a/b");
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "create bridge 'a/b': Invalid argument (EINVAL): not an interface name: wants 1 to 15 bytes without '/', "
+	      "create bridge 'a/b': Invalid argument (EINVAL): not an interface name: expected 1 to 15 bytes without '/', "
 	      "':' or white space");
 	assert_int_equal(nl_batch_result(b, 0), -ECANCELED);
 	FAILS(link_get(l.w, "br0", &found, &e), -ENODEV, "look up link 'br0': Link not found");
@@ -404,13 +404,13 @@ static void test_replay_refuses_a_request_that_was_not_recorded(void **state)
 	add_bridge(b, "br1");
 	FAILS(nl_batch_commit(w, b, &e), -EPROTO,
 	      "create bridge 'br1': tests/replay/batch.nl:3: the request is not the recorded one: "
-	      "byte 38 is 31, wants 30");
+	      "byte 38 is 31, expected 30");
 	assert_int_equal(nl_batch_result(b, 0), -EPROTO);
 	nl_batch_reset(b);
 	add_bridge(b, "br0");
 	FAILS(nl_batch_commit(again, b, &e), -EPROTO,
 	      "create bridge 'br0': tests/replay/batch.nl:3: the request is not the recorded one: "
-	      "56 bytes, wants 176");
+	      "56 bytes, expected 176");
 }
 
 static void test_invalid_recordings_are_refused(void **state)
@@ -418,9 +418,9 @@ static void test_invalid_recordings_are_refused(void **state)
 	static const struct {
 		const char *text, *words;
 	} rows[] = {
-		{"x", ":1: wants '> HEX', '< HEX' or a comment"},
+		{"x", ":1: expected '> HEX', '< HEX' or a comment"},
 		{"# fine\n\n> 0", ":3: odd number of hex digits"},
-		{"> 0g", ":1: wants lower-case hex digits"},
+		{"> 0g", ":1: expected lower-case hex digits"},
 		{"# protocol smoke", ":1: unknown protocol"},
 	};
 

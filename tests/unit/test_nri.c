@@ -233,7 +233,7 @@ static void test_memlock_setting_is_parsed(void **state)
 	assert_int_equal(nri_memlock_parse("1048576", &n, &e), 0);
 	assert_true(n == 1048576);
 	assert_int_equal(nri_memlock_parse("yes", &n, &e), -EINVAL);
-	assert_string_equal(e.text, "rdma-memlock is 'yes', wants unlimited, no, or a number of "
+	assert_string_equal(e.text, "rdma-memlock is 'yes', expected unlimited, no, or a number of "
 				    "bytes of at least 65536");
 	assert_int_equal(nri_memlock_parse("4096", &n, &e), -EINVAL);
 }

@@ -112,9 +112,9 @@ static void test_usage_errors_name_the_option(void **state)
 		{&cmd, "-x",
 		 "unknown option '-x': expected --rails, --any, --wait, --keep, --name, --output or --help"},
 		{&cmd, "--help=x", "unknown option '--help=x'; did you mean '--help'?"},
-		{&cmd, "a b c", "unexpected operand 'c'; wants [POOL] [MORE]"},
+		{&cmd, "a b c", "unexpected operand 'c'; expected [POOL] [MORE]"},
 		{&none, "a", "unexpected operand 'a'"},
-		{&one, "", "operand missing: wants POOL"},
+		{&one, "", "operand missing: expected POOL"},
 	};
 
 	(void)state;

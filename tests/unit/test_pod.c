@@ -86,20 +86,20 @@ static void test_malformed_pods_are_refused(void **state)
 	static const struct {
 		const char *text, *words;
 	} v[] = {
-		{"{}", "pod: metadata.namespace is null, wants a string"},
-		{"[]", "pod: metadata.namespace is null, wants a string"},
+		{"{}", "pod: metadata.namespace is null, expected a string"},
+		{"[]", "pod: metadata.namespace is null, expected a string"},
 		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\"}}",
-		 "pod 'a/b': metadata.uid is null, wants a string"},
+		 "pod 'a/b': metadata.uid is null, expected a string"},
 		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"\"}}",
 		 "pod 'a/b': metadata.uid is empty"},
 		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\",\"labels\":[]}}",
-		 "pod 'a/b': metadata.labels is array, wants an object"},
+		 "pod 'a/b': metadata.labels is array, expected an object"},
 		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\","
 		 "\"labels\":{\"x\":1}}}",
-		 "pod 'a/b': metadata.labels['x'] is number, wants a string"},
+		 "pod 'a/b': metadata.labels['x'] is number, expected a string"},
 		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\"},"
 		 "\"spec\":{\"nodeName\":7}}",
-		 "pod 'a/b': spec.nodeName is number, wants a string"},
+		 "pod 'a/b': spec.nodeName is number, expected a string"},
 	};
 
 	(void)state;

@@ -340,21 +340,22 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 		{.ippools = "[{\"interface\":\"net1\"}]",
 		 .want = "![0] names no pool: give \"ipv4\""},
 		{.ippools = "[{\"interface\":1,\"ipv4\":[\"rail0\"]}]",
-		 .want = "![0].interface is number, wants a string"},
+		 .want = "![0].interface is number, expected a string"},
 		{.ippools =
 			 "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"],\"cleangateway\":\"yes\"}]",
-		 .want = "![0].cleangateway is string, wants true or false"},
-		{.ippools = "[\"rail0\"]", .want = "![0] is string, wants an object"},
+		 .want = "![0].cleangateway is string, expected true or false"},
+		{.ippools = "[\"rail0\"]", .want = "![0] is string, expected an object"},
 		{.ippools = "[{\"ipv4\":[\"rail0\",7]}]",
-		 .want = "![0].ipv4[1] is number, wants the name"},
-		{.ippools = "[{\"ipv4\":[\"\"]}]", .want = "![0].ipv4[0] is empty, wants the name"},
+		 .want = "![0].ipv4[1] is number, expected the name"},
+		{.ippools = "[{\"ipv4\":[\"\"]}]",
+		 .want = "![0].ipv4[0] is empty, expected the name"},
 		{.ippools = "[{\"ipv4\":{}}]",
-		 .want = "![0].ipv4 is object, wants a list of pool names"},
+		 .want = "![0].ipv4 is object, expected a list of pool names"},
 		{.ippools = "[{\"ipv4\":[\"rail0\"]}",
 		 .want = "!annotation 'ipam.spidernet.io/ippools': "},
 		{.ippools = "rail0", .want = "!annotation 'ipam.spidernet.io/ippools': "},
-		{.ippools = "7", .want = "!it is number, wants [{"},
-		{.ippool = "\"rail0\"", .want = "!it is string, wants {\"ipv4\":[\"rail0\"]}"},
+		{.ippools = "7", .want = "!it is number, expected [{"},
+		{.ippool = "\"rail0\"", .want = "!it is string, expected {\"ipv4\":[\"rail0\"]}"},
 		{.ippool = "{}",
 		 .want = "!annotation 'ipam.spidernet.io/ippool': it names no pool"},
 		{.ippool = "{\"ipv4\":[]}", .want = "!it names no pool"},
@@ -363,7 +364,7 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 		 .want = "!namespace 'a': wrong input, invalid format of Namespace "
 			 "annotation 'ipam.spidernet.io/default-ipv4-ippool': "},
 		{.ns6 = "{}",
-		 .want = "!'ipam.spidernet.io/default-ipv6-ippool': it is object, wants a "
+		 .want = "!'ipam.spidernet.io/default-ipv6-ippool': it is object, expected a "
 			 "list"},
 	};
 
@@ -581,7 +582,7 @@ static void test_routes_annotation_is_parsed(void **state)
 		{"[{\"dst\":\"10.9.0.0/16\"}]", "invalid route format 'dst: 10.9.0.0/16, gw: '"},
 		{"[{\"dst\":\"10.9.0.0/16\",\"gw\":\"fd00::1\"}]", "gw: fd00::1"},
 		{"[7]", "invalid route format 'dst: , gw: '"},
-		{"7", "it is number, wants a list"},
+		{"7", "it is number, expected a list"},
 		{"[", "annotation 'ipam.spidernet.io/routes': "},
 	};
 	struct pool_route *v;

@@ -173,7 +173,7 @@ static void test_invalid_pools_do_not_affect_others(void **state)
 		 "spec.multusName[0]: 'a/b/c' is not 'NAME' or 'NAMESPACE/NAME'"},
 		{"b5", IPS("10.6.0.203") ",\"multusName\":[\"/c\"]", "'/c' is not"},
 		{"b6", IPS("10.6.0.9-10.6.0.8"), "is reversed"},
-		{"b7", NET ",\"ips\":\"x\"", "spec.ips is string, wants a list"},
+		{"b7", NET ",\"ips\":\"x\"", "spec.ips is string, expected a list"},
 		{"b8", IPS("10.6.0.204") ",\"ipVersion\":6", "is 6, but the subnet"},
 		{"b9", IPS("10.6.0.256"), "did you mean"},
 	};
@@ -310,7 +310,7 @@ static void test_status_of_other_releases_is_read(void **state)
 	assert_ips(&get("d")->usable, "10.4.0.1");
 	assert_out("e", "SpiderIPPool 'e': status.allocatedIPs (or annotation unirail.io/adopted) "
 			"is invalid, so the addresses in use are unknown");
-	assert_out("f", "the text is an array, wants an object");
+	assert_out("f", "the text is an array, expected an object");
 	assert_out("g", "'x' is not an address");
 }
 

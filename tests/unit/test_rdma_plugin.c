@@ -233,8 +233,9 @@ static void test_device_is_read_from_the_configuration(void **state)
 	expect_device("{'runtimeConfig': {'deviceID': '" VF "'}}", VF);
 	expect_device("{'deviceID': null}", "");
 	expect_device("{'deviceID': ''}", "");
-	refuse_device("{'deviceID': '../../x'}", "conf.deviceID is '../../x', wants a PCI address");
-	refuse_device("{'deviceID': '..'}", "wants a PCI address");
+	refuse_device("{'deviceID': '../../x'}",
+		      "conf.deviceID is '../../x', expected a PCI address");
+	refuse_device("{'deviceID': '..'}", "expected a PCI address");
 	refuse_device("{'deviceID': 7}", "conf.deviceID");
 }
 

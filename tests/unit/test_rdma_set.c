@@ -35,7 +35,7 @@ static void test_rdma_devices_are_moved_and_renamed(void **state)
 	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EBUSY);
 	assert_int_equal(e.kind, ERR_AGAIN);
 	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
-	HAS("is shared, wants exclusive");
+	HAS("is shared, expected exclusive");
 	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
 	HAS("its driver does not support it");
 	OK(rdma_nl_rename(w, index, "mlx5_5", "rail5", &e));

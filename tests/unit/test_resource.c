@@ -495,7 +495,7 @@ static void test_configuration_is_read_from_files_and_directories(void **state)
 			 0);
 	assert_int_equal(
 		sources(&h, "/other", "node1", false,
-			"! /other: no configuration: wants config.json, *.json or the node's "
+			"! /other: no configuration: expected config.json, *.json or the node's "
 			"name node1"),
 		0);
 	host_remove(&h);

@@ -82,19 +82,19 @@ static void test_invalid_reviews_are_refused(void **state)
 	} rows[] = {
 		{"", "AdmissionReview: ", -EINVAL},
 		{"{", "AdmissionReview: ", -EINVAL},
-		{"[]", "the body is an array, wants an AdmissionReview", -EINVAL},
+		{"[]", "the body is an array, expected an AdmissionReview", -EINVAL},
 		{"{}", "review.apiVersion is missing", -EINVAL},
 		{"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"Pod\"}",
-		 "review.kind is 'Pod', wants 'AdmissionReview'", -EINVAL},
+		 "review.kind is 'Pod', expected 'AdmissionReview'", -EINVAL},
 		{"{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}",
-		 "review.apiVersion is 'admission.k8s.io/v1beta1', wants 'admission.k8s.io/v1' "
+		 "review.apiVersion is 'admission.k8s.io/v1beta1', expected 'admission.k8s.io/v1' "
 		 "(the webhook's admissionReviewVersions: [v1])",
 		 -EOPNOTSUPP},
 		{"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\"}",
-		 "review.request is null, wants an object", -EINVAL},
+		 "review.request is null, expected an object", -EINVAL},
 		{REVIEW(KIND), "review.request.operation is missing", -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"PATCH\""),
-		 "review.request.operation is 'PATCH', wants 'CREATE', 'UPDATE', 'DELETE' or "
+		 "review.request.operation is 'PATCH', expected 'CREATE', 'UPDATE', 'DELETE' or "
 		 "'CONNECT'",
 		 -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"CREATE\""),
@@ -102,11 +102,11 @@ static void test_invalid_reviews_are_refused(void **state)
 		{REVIEW(KIND ",\"operation\":\"UPDATE\",\"object\":{}"),
 		 "review.request.oldObject is missing in a UPDATE", -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"CREATE\",\"object\":[]"),
-		 "review.request.object is an array, wants an object", -EINVAL},
+		 "review.request.object is an array, expected an object", -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"CREATE\",\"object\":{},\"uid\":\"\""),
 		 "review.request.uid is empty", -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"CREATE\",\"object\":{},\"uid\":7"),
-		 "review.request.uid is 7, wants a string", -EINVAL},
+		 "review.request.uid is 7, expected a string", -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"CREATE\",\"object\":{},"
 			     "\"kind\":{\"version\":\"\",\"kind\":\"X\"}"),
 		 "review.request.kind.version is empty", -EINVAL},
@@ -217,10 +217,10 @@ static void test_message_joins_all_causes(void **state)
 	(void)state;
 	buf_init(&b, 1 << 20);
 	review_allow(&a);
-	review_cause(&a, REVIEW_INVALID, "spec.a", "\"x\": wants y");
+	review_cause(&a, REVIEW_INVALID, "spec.a", "\"x\": expected y");
 	review_cause(&a, REVIEW_REQUIRED, "spec.b", "");
 	review_messages(&b, &pod, &a);
-	assert_string_equal(b.p, "Pod \"\" is invalid: [spec.a: Invalid value: \"x\": wants y, "
+	assert_string_equal(b.p, "Pod \"\" is invalid: [spec.a: Invalid value: \"x\": expected y, "
 				 "spec.b: Required value]");
 	review_drop(&a);
 }

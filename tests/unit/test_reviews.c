@@ -171,12 +171,12 @@ static void test_review_of_another_kind_is_refused(void **state)
 	thing(REVIEW("x.io", "v1", "Other", "good"), 200,
 	      ANSWER
 	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"webhook "
-	      "/validate-thing received 'Other' of 'x.io', wants 'Thing' of 'x.io': correct the webhook's "
+	      "/validate-thing received 'Other' of 'x.io', expected 'Thing' of 'x.io': correct the webhook's "
 	      "rules\",\"reason\":\"BadRequest\",\"code\":400}}}");
 	thing(REVIEW("x.io", "v2", "Thing", "good"), 200,
 	      ANSWER
 	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"webhook "
-	      "/validate-thing received version 'v2' of Thing, wants 'v1': install the definitions of this "
+	      "/validate-thing received version 'v2' of Thing, expected 'v1': install the definitions of this "
 	      "controller's release\",\"reason\":\"BadRequest\",\"code\":400}}}");
 }
 
@@ -188,10 +188,10 @@ static void test_requests_without_a_review_are_refused(void **state)
 	(void)state;
 	thing("{", 400, "AdmissionReview: 1:2: unexpected end of JSON input\n");
 	thing("{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}", 400,
-	      "AdmissionReview: review.apiVersion is 'admission.k8s.io/v1beta1', wants "
+	      "AdmissionReview: review.apiVersion is 'admission.k8s.io/v1beta1', expected "
 	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
 	al_expect(&lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
-	al_expect(&lab, "GET", TOKEN "/validate-thing", NULL, 405, "wants POST\n");
+	al_expect(&lab, "GET", TOKEN "/validate-thing", NULL, 405, "expected POST\n");
 	/* Without the token every path gets the same response. */
 	al_expect(&lab, "POST", "/validate-thing", "{}", 404, "");
 	al_expect(&lab, "GET", "/", NULL, 404, "");
@@ -202,7 +202,7 @@ static void test_requests_without_a_review_are_refused(void **state)
 		"Content-Length: 2\r\nConnection: close\r\n\r\n{}");
 	got = al_read(fd, NULL);
 	assert_non_null(strstr(got, "415 "));
-	assert_non_null(strstr(got, "Content-Type wants to be application/json\n"));
+	assert_non_null(strstr(got, "Content-Type is not application/json\n"));
 	close(fd);
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }

@@ -83,10 +83,11 @@ static void test_invalid_label_selectors_are_refused(void **state)
 	static const struct {
 		const char *text, *words;
 	} v[] = {
-		{"[]", "spec.podAffinity is array, wants a label selector"},
-		{"{\"matchLabels\":[]}", "spec.podAffinity.matchLabels is array, wants an object"},
+		{"[]", "spec.podAffinity is array, expected a label selector"},
+		{"{\"matchLabels\":[]}",
+		 "spec.podAffinity.matchLabels is array, expected an object"},
 		{"{\"matchLabels\":{\"a\":true}}",
-		 "spec.podAffinity.matchLabels['a'] is bool, wants a string"},
+		 "spec.podAffinity.matchLabels['a'] is bool, expected a string"},
 		{"{\"matchLabels\":{\"a b\":\"c\"}}",
 		 "spec.podAffinity.matchLabels: 'a b' is not a label key"},
 		{"{\"matchLabels\":{\"Ex.io/a\":\"c\"}}",
@@ -96,18 +97,18 @@ static void test_invalid_label_selectors_are_refused(void **state)
 		{"{\"matchLabels\":{\"\":\"c\"}}", "'' is not a label key"},
 		{"{\"matchLabels\":{\"a\":\"-c\"}}", "'-c' is not a label value"},
 		{"{\"matchExpressions\":{}}",
-		 "spec.podAffinity.matchExpressions is object, wants a list"},
+		 "spec.podAffinity.matchExpressions is object, expected a list"},
 		{"{\"matchExpressions\":[{\"operator\":\"In\"}]}",
-		 "spec.podAffinity.matchExpressions[0].key is null, wants a string"},
+		 "spec.podAffinity.matchExpressions[0].key is null, expected a string"},
 		{EXPR("a", "in", "[\"x\"]"), "matchExpressions[0].operator 'in' is not known; did "
 					     "you mean 'In'?"},
 		{EXPR("a", "Gt", "[\"1\"]"),
 		 "operator 'Gt' is not In, NotIn, Exists or DoesNotExist"},
-		{EXPR("a", "In", "[]"), "spec.podAffinity.matchExpressions[0]: In wants values"},
-		{EXPR("a", "NotIn", "null"), "NotIn wants values"},
-		{EXPR("a", "Exists", "[\"x\"]"), "Exists wants no values"},
-		{EXPR("a", "In", "\"x\""), "values is string, wants a list of strings"},
-		{EXPR("a", "In", "[1]"), "values has number, wants strings"},
+		{EXPR("a", "In", "[]"), "spec.podAffinity.matchExpressions[0]: In requires values"},
+		{EXPR("a", "NotIn", "null"), "NotIn requires values"},
+		{EXPR("a", "Exists", "[\"x\"]"), "Exists requires no values"},
+		{EXPR("a", "In", "\"x\""), "values is string, expected a list of strings"},
+		{EXPR("a", "In", "[1]"), "values has number, expected strings"},
 		{EXPR("a", "In", "[\"x y\"]"), "'x y' is not a label value"},
 	};
 

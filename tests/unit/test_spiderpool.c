@@ -205,15 +205,15 @@ static void test_invalid_ipam_configuration_is_refused(void **state)
 		 "conf.ipam.default_ipv4_ippool"},
 		{CONF("1.0.0", ",\"default_ipv4_ippool\":[\"rial0\"]"), "did you mean 'rail0'?"},
 		{CONF("1.0.0", RAIL0 ",\"log_file_max_size\":\"big\""),
-		 "conf.ipam.log_file_max_size wants a whole number"},
+		 "conf.ipam.log_file_max_size: expected a whole number"},
 		{CONF("1.0.0", RAIL0 ",\"detect\":{\"tries\":0}"), "conf.ipam.detect.tries"},
 		{CONF("1.0.0", RAIL0 "},\"runtimeConfig\":{\"ips\":[\"10.0.0.300\"]"),
 		 "conf.runtimeConfig.ips: '10.0.0.300' is not an address"},
 		{CONF("1.0.0", RAIL0 ",\"match_master_subnet\":true"),
-		 "match_master_subnet wants conf.master or conf.deviceID"},
+		 "match_master_subnet requires conf.master or conf.deviceID"},
 		{"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"spiderpool\","
 		 "\"pool_dir\":\"pools\"}}",
-		 "conf.ipam.pool_dir is 'pools', wants an absolute path"},
+		 "conf.ipam.pool_dir is 'pools', expected an absolute path"},
 	};
 
 	(void)state;

@@ -486,7 +486,7 @@ static void test_missing_agent_is_unavailable(void **state)
 	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"/run/sock\""), 1,
 	     "Connection refused (ECONNREFUSED)");
 	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"sock\""), 1,
-	     "conf.ipam.ipam_unix_socket_path is 'sock', wants an absolute path");
+	     "conf.ipam.ipam_unix_socket_path is 'sock', expected an absolute path");
 }
 
 static void test_damaged_journal_of_the_agent_is_reported(void **state)

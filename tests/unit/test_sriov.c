@@ -168,8 +168,8 @@ static void test_check_compares_the_device_of_the_link(void **state)
 	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);
 	strcpy(l.device, "0000:3b:00.3");
 	assert_true(sriov_kind.check(&c, &l, &e) < 0);
-	assert_string_equal(e.text,
-			    "interface 'net1' is device '0000:3b:00.3', wants VF '0000:3b:00.2'");
+	assert_string_equal(
+		e.text, "interface 'net1' is device '0000:3b:00.3', expected VF '0000:3b:00.2'");
 	/* a kernel that does not report devices */
 	l.device[0] = '\0';
 	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);

@@ -110,12 +110,12 @@ static void test_invalid_addresses_are_refused(void **state)
 		 "{\"code\":7,\"msg\":\"CNI version 0.2.0 does not support more than 1 address per "
 		 "family\"}"},
 		{NULL, "{\"name\":\"n\",\"ipam\":{\"addresses\":[{\"gateway\":\"x\"}]}}",
-		 "{\"code\":7,\"msg\":\"conf.ipam.addresses[0].gateway is \\\"x\\\", wants an IP "
+		 "{\"code\":7,\"msg\":\"conf.ipam.addresses[0].gateway is \\\"x\\\", expected an IP "
 		 "address\"}"},
 		{NULL, CONF(",\"args\":{\"cni\":{\"ips\":\"x\"}}"),
-		 "{\"code\":7,\"msg\":\"conf.args.cni.ips is \\\"x\\\", wants an array of strings\"}"},
+		 "{\"code\":7,\"msg\":\"conf.args.cni.ips is \\\"x\\\", expected an array of strings\"}"},
 		{NULL, "{\"name\":\"n\",\"ipam\":[]}",
-		 "{\"code\":7,\"msg\":\"conf.ipam is an array, wants an object\"}"},
+		 "{\"code\":7,\"msg\":\"conf.ipam is an array, expected an object\"}"},
 	};
 
 	(void)state;

@@ -118,11 +118,11 @@ static void test_invalid_trees_are_refused(void **state)
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
-		{"/a\n", "x.tree:1: wants PATH = TEXT"},
-		{"/a 1\n", "x.tree:1: wants PATH = TEXT"},
-		{"/a = 1\n/b  = 1\n", "x.tree:2: wants PATH = TEXT"},
-		{"a = 1\n", "x.tree:1: wants an absolute path"},
-		{"/../a = 1\n", "x.tree:1: wants an absolute path without '..'"},
+		{"/a\n", "x.tree:1: expected PATH = TEXT"},
+		{"/a 1\n", "x.tree:1: expected PATH = TEXT"},
+		{"/a = 1\n/b  = 1\n", "x.tree:2: expected PATH = TEXT"},
+		{"a = 1\n", "x.tree:1: expected an absolute path"},
+		{"/../a = 1\n", "x.tree:1: expected an absolute path without '..'"},
 		{"/a/../../b -> x\n", "without '..'"},
 		{"/a/.. = 1\n", "without '..'"},
 		{"/a\\x2f..\\x2f.. = 1\n", "without '..'"},

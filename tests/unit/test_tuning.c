@@ -26,12 +26,13 @@ static void test_sysctl_names_become_paths(void **state)
 		{"net.ipv4.conf.IFNAME.arp_notify", "", "net/ipv4/conf/IFNAME/arp_notify"},
 	};
 	static const char *const bad[][2] = {
-		{"kernel.panic", "invalid net sysctl key: \"kernel/panic\" (wants one below net)"},
-		{"net", "invalid net sysctl key: \"net\" (wants one below net)"},
-		{"net.", "invalid net sysctl key: \"net/\" (wants one below net)"},
-		{"", "invalid net sysctl key: \"\" (wants one below net)"},
-		{"network.x", "invalid net sysctl key: \"network/x\" (wants one below net)"},
-		{"fs.net.x", "invalid net sysctl key: \"fs/net/x\" (wants one below net)"},
+		{"kernel.panic",
+		 "invalid net sysctl key: \"kernel/panic\" (expected one below net)"},
+		{"net", "invalid net sysctl key: \"net\" (expected one below net)"},
+		{"net.", "invalid net sysctl key: \"net/\" (expected one below net)"},
+		{"", "invalid net sysctl key: \"\" (expected one below net)"},
+		{"network.x", "invalid net sysctl key: \"network/x\" (expected one below net)"},
+		{"fs.net.x", "invalid net sysctl key: \"fs/net/x\" (expected one below net)"},
 	};
 
 	(void)state;
@@ -136,13 +137,14 @@ static void test_invalid_tuning_configuration_is_refused(void **state)
 		 "duplicated sysctl keys are not allowed: conf.sysctl has 'net.a' and 'net/a', "
 		 "which are one, with different values"},
 		{"{'sysctl':{'net.a':1}}",
-		 "conf.sysctl.net.a is number, wants a string such as \"1\""},
+		 "conf.sysctl.net.a is number, expected a string such as \"1\""},
 		{"{'args':{'cni':{'sysctl':{'vm.a':'1'}}}}",
-		 "invalid net sysctl key: \"vm/a\" (wants one below net)"},
-		{"{'args':{'cni':7}}", "conf.args.cni is number, wants an object"},
+		 "invalid net sysctl key: \"vm/a\" (expected one below net)"},
+		{"{'args':{'cni':7}}", "conf.args.cni is number, expected an object"},
 		{"{'mac':'x'}", "invalid args x for MAC addr: address x: invalid MAC address"},
-		{"{'runtimeConfig':{'mac':5}}", "conf.runtimeConfig.mac is number, wants a string"},
-		{"{'dataDir':'x'}", "conf.dataDir is 'x', wants an absolute path"},
+		{"{'runtimeConfig':{'mac':5}}",
+		 "conf.runtimeConfig.mac is number, expected a string"},
+		{"{'dataDir':'x'}", "conf.dataDir is 'x', expected an absolute path"},
 	};
 	struct tuning_conf c;
 	struct chained_lab l;

@@ -159,7 +159,7 @@ static void test_alternative_names_are_added_and_deleted(void **state)
 	kern_commit(&l, b);
 	altname_add(b, index, "net1", "");
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "add alternative name '' of link 'net1': Invalid argument (EINVAL): wants 1 to 127 bytes");
+	      "add alternative name '' of link 'net1': Invalid argument (EINVAL): expected 1 to 127 bytes");
 	kern_close(&l);
 }
 

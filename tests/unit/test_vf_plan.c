@@ -230,7 +230,7 @@ static void test_functions_that_are_no_vf_are_refused(void **state)
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
 	FAILS(vf_place_read(&h.root, NULL, "eth2", &p, &e), -EINVAL,
-	      "conf.deviceID is 'eth2', wants a VF's PCI address such as 0000:3b:00.2");
+	      "conf.deviceID is 'eth2', expected a VF's PCI address such as 0000:3b:00.2");
 	assert_int_equal(e.kind, ERR_CONF);
 	FAILS(vf_place_read(&h.root, NULL, "0000:01:00.0", &p, &e), -EINVAL,
 	      "conf.deviceID '0000:01:00.0' is not a VF: its directory below /sys/bus/pci/devices has "

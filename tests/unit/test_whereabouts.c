@@ -262,10 +262,10 @@ static const struct range_case ranges[] = {
 	 "range start 10.0.0.9 is after range end 10.0.0.8",
 	 NULL},
 	{{.range = "10.0.0.0/24", .start = "x"},
-	 "p: range_start is \"x\", wants an IP address",
+	 "p: range_start is \"x\", expected an IP address",
 	 NULL},
 	{{.range = "10.0.0.0/24", .end = "10.0.0.0/24"},
-	 "range_end is \"10.0.0.0/24\", wants an IP address",
+	 "range_end is \"10.0.0.0/24\", expected an IP address",
 	 NULL},
 	{{.range = "10.0.0.0/24", .start = "10.0.0.255"},
 	 "no address can be allocated from 10.0.0.255 on",
@@ -316,7 +316,7 @@ static void test_invalid_configuration_is_refused(void **state)
 			 "\"x\"") "}"),
 		 "conf.ipam.ipRanges[1]: exclude[0]: could not parse exclude range"},
 		{RANGE("10.0.0.0/24") ",\"range_end\":\"10.0.1\"",
-		 "{\"code\":7,\"msg\":\"conf.ipam: range_end is \\\"10.0.1\\\", wants an IP address\"}"},
+		 "{\"code\":7,\"msg\":\"conf.ipam: range_end is \\\"10.0.1\\\", expected an IP address\"}"},
 		{RANGE("10.0.0.0/24") ",\"gateway\":\"10.0.0\"",
 		 "couldn't parse gateway IP: 10.0.0"},
 		{RANGE("10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.1.0.1\"}]",
@@ -327,16 +327,16 @@ static void test_invalid_configuration_is_refused(void **state)
 		{"", "conf.ipam has no addresses: give 'range' or 'ipRanges'"},
 		{EXCLUDE("\"10.0.0.1\""), "conf.ipam has no addresses"},
 		{RANGE("10.0.0.0/24") ",\"network_name\":\"../x\"",
-		 "conf.ipam.network_name is \\\"../x\\\", wants lower case letters"},
+		 "conf.ipam.network_name is \\\"../x\\\", expected lower case letters"},
 		{RANGE("10.0.0.0/24") ",\"network_name\":\"A\"", "conf.ipam.network_name is"},
 		{RANGE("10.0.0.0/24") ",\"network_name\":\"a@b\"", "conf.ipam.network_name is"},
 		{RANGE("10.0.0.0/24") ",\"state_dir\":\"x\"",
-		 "conf.ipam.state_dir is \\\"x\\\", wants an absolute path"},
+		 "conf.ipam.state_dir is \\\"x\\\", expected an absolute path"},
 		{RANGE("10.0.0.0/24") ",\"configuration_path\":\"x\"",
 		 "conf.ipam.configuration_path"},
 		{RANGE("10.0.0.0/24") ",\"routes\":[{\"dst\":\"x\"}]", "conf.ipam.routes[0].dst"},
 		{RANGE("10.0.0.0/24") ",\"dns\":{\"search\":1}", "conf.ipam.dns.search"},
-		{"\"range\":5", "conf.ipam.range is 5, wants a string"},
+		{"\"range\":5", "conf.ipam.range is 5, expected a string"},
 		/* Without the controller that assigns slices, two nodes would share addresses. */
 		{RANGE("10.0.0.0/16") ",\"node_slice_size\":\"/24\"",
 		 "{\"code\":2,\"msg\":\"conf.ipam.node_slice_size is \\\"/24\\\""},
@@ -942,7 +942,7 @@ static void test_flat_files_are_searched_in_order(void **state)
 	gives(w, "\"configuration_path\":\"/gone.conf\"", POD("a"), A("10.1.0.1/24"));
 	put(w, "/x/own.conf", "{\"range\":5}");
 	fails(w, "\"configuration_path\":\"/x/own.conf\"",
-	      "LoadIPAMConfig Flatfile (/x/own.conf): ipam.range is 5, wants a string");
+	      "LoadIPAMConfig Flatfile (/x/own.conf): ipam.range is 5, expected a string");
 	put(w, "/x/own.conf", "{\"etcd_password\":\"secret\"");
 	fails(w, "\"configuration_path\":\"/x/own.conf\"",
 	      "LoadIPAMConfig Flatfile (/x/own.conf) - JSON Parsing Error: ");

@@ -152,7 +152,7 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 	bad("a: b: c", "1:4: a mapping cannot begin in the line of its key");
 	bad("a: - b", "1:4: a sequence cannot begin in the line of its key");
 	bad("a: 1\n  b: 2", "2:4: ': ' is not allowed in a plain value: put the value into quotes");
-	bad("a:\n  b: 1\n c: 2", "3:2: indented by 1, wants 0");
+	bad("a:\n  b: 1\n c: 2", "3:2: indented by 1, expected 0");
 	bad("a:\n    b: 1\n      c: 2\n",
 	    "3:8: ': ' is not allowed in a plain value: put the value into quotes");
 	bad("a: 1\nb", "2:2: ': ' is missing after a key");
@@ -163,7 +163,7 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 	bad("a: \"\\ud800\"", "1:11: half of a surrogate pair");
 	bad("a: [1, 2", "1:9: ']' is missing");
 	bad("a: {b c}", "1:8: ': ' is missing after a key");
-	bad("a: [1}", "1:6: wants ',' or ']' here");
+	bad("a: [1}", "1:6: expected ',' or ']' here");
 	bad("a: \"x\" y", "1:8: 'y' is not expected here");
 	bad("a: |x\n  y", "1:5: 'x' is not known after '|'");
 	bad("- a\nb: 1", "2:1: 'b' is not expected here");

@@ -38,7 +38,7 @@ fail() {
 
 # same WHAT GOT WANTED
 same() {
-	[ "$2" = "$3" ] || fail "$1 is '$2', wants '$3'"
+	[ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
 }
 
 # until_true COMMAND...: for thirty seconds.

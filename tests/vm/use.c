@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 		r = queue_pair(&root, argv + 2, &e);
 	else if (r == 0)
 		r = err_set(&e, -1,
-			    "wants limit UID DEVICE HANDLES OBJECTS, or queue-pair UID DEVICE");
+			    "expected limit UID DEVICE HANDLES OBJECTS, or queue-pair UID DEVICE");
 	if (r < 0)
 		fprintf(stderr, "rdma-use: %s\n", e.text);
 	return r < 0;

@@ -201,7 +201,7 @@ static int check(const struct configmap *c, const struct documents *d, struct er
 
 	if (d->n > DOCUMENTS_MAX)
 		return err_kind(e, ERR_CONF, -E2BIG,
-				"ConfigMap '%s/%s' has %zu keys '*.json', wants %d at most: put "
+				"ConfigMap '%s/%s' has %zu keys '*.json', expected %d at most: put "
 				"resources together",
 				c->ns, c->name, d->n, DOCUMENTS_MAX);
 	for (size_t i = 0; r >= 0 && i < d->n; i++) {
@@ -246,7 +246,7 @@ static bool take_documents(struct configmap *c, struct documents *d)
 	drop_unwritten(c);
 	if (!d->n) {
 		auto_free char *text =
-			xasprintf("ConfigMap '%s/%s' has no key for this node: wants '%s', "
+			xasprintf("ConfigMap '%s/%s' has no key for this node: expected '%s', "
 				  "'config.json' or '*.json'",
 				  c->ns, c->name, conf->node);
 
@@ -388,7 +388,7 @@ static int add(struct device_configmaps *m, struct span word, struct err *e)
 		ns = span_of(m->conf.ns);
 	if (!is_name(ns) || !is_name(name))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"device-configmap: '%.*s' is invalid, wants "
+				"device-configmap: '%.*s' is invalid, expected "
 				"[NAMESPACE/]NAME[,...]",
 				(int)(word.n < NAME_BYTES ? word.n : NAME_BYTES), word.p);
 	if (m->n == DEVICE_CONFIGMAPS_MAX)

@@ -48,7 +48,7 @@ int host_drift_read(struct span text, struct host_drift_state *ret)
 	buf_str(&b, text_of(root, "error"));
 	for (w = json_walk_start(json_get(root, "drift")); (step = json_walk_next(&w, NULL)); n++)
 		if (n < SHOWN)
-			buf_printf(&b, "%s%s %s: %.200s, wants %.200s", b.len ? "; " : "",
+			buf_printf(&b, "%s%s %s: %.200s, expected %.200s", b.len ? "; " : "",
 				   text_of(step, "kind"), text_of(step, "subject"),
 				   text_of(step, "now"), text_of(step, "want"));
 	if (n > SHOWN)

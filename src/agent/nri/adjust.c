@@ -20,7 +20,7 @@ int nri_memlock_parse(const char *s, uint64_t *ret, struct err *e)
 		*ret = *s == 'u' ? NRI_UNLIMITED : 0;
 	else if (num_u64(span_of(s), MEMLOCK_MIN, INT64_MAX, ret) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"rdma-memlock is '%.32s', wants unlimited, no, or a number of "
+				"rdma-memlock is '%.32s', expected unlimited, no, or a number of "
 				"bytes of at least %d",
 				s, MEMLOCK_MIN);
 	return 0;

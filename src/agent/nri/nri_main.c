@@ -57,7 +57,7 @@ static int inherited(struct err *e)
 		return -1;
 	if (num_i64(span_of(text), 0, 1 << 20, &fd) < 0)
 		return err_set(e, -EINVAL,
-			       "variable " NRI_FD_VARIABLE " is '%.32s', wants a number", text);
+			       "variable " NRI_FD_VARIABLE " is '%.32s', expected a number", text);
 	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
 		return err_sys(e, -errno, "descriptor %d of " NRI_FD_VARIABLE, (int)fd);
 	return (int)fd;

@@ -97,7 +97,7 @@ static int use(struct install_facts *f, const struct record *rec, struct err *e)
 	int r = 0;
 
 	if (strlen(rec->sha256) != SHA_LEN)
-		return err_kind(e, ERR_CONF, -EINVAL, "sha256 is '%s', wants 64 digits",
+		return err_kind(e, ERR_CONF, -EINVAL, "sha256 is '%s', expected 64 digits",
 				rec->sha256);
 	binary->recorded = true;
 	set(&binary->made, HAVE_FILE, rec->sha256);

@@ -195,7 +195,7 @@ int values_add_set(struct json_tree *into, const char *text, struct err *e)
 		int r = set_one(into, &at, e);
 
 		if (r == 0 && *at && *at != ',')
-			r = err_set(e, -EINVAL, "'%s' after a list, wants ','", at);
+			r = err_set(e, -EINVAL, "'%s' after a list, expected ','", at);
 		if (r < 0)
 			return err_wrap(e, r, "--set '%s'", text);
 	} while (*at++ == ',');

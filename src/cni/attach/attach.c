@@ -20,7 +20,7 @@ static int open_netns(struct attach *a, bool deleted_ok, struct err *e)
 		if (deleted_ok)
 			return 0;
 		return err_kind(e, ERR_ENV, -EINVAL,
-				"CNI_NETNS is empty, wants the pod's network namespace");
+				"CNI_NETNS is empty, expected the pod's network namespace");
 	}
 	r = netns_open(a->call->netns, &a->netns, &reason);
 	if (r >= 0)

@@ -682,7 +682,7 @@ int rails_parse(struct span text, struct rails_list *ret, struct err *e)
 	    json_read(d, json_root(d), &table, &raw, "rails", e) < 0)
 		return -EINVAL;
 	if (raw.version != RAILS_VERSION)
-		return err_set(e, -EINVAL, "version is %lld, wants %d", (long long)raw.version,
+		return err_set(e, -EINVAL, "version is %lld, expected %d", (long long)raw.version,
 			       RAILS_VERSION);
 	v = raw.rails.v;
 	for (size_t i = 0; i < raw.rails.n; i++) {

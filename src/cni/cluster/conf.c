@@ -80,7 +80,8 @@ static int want_absolute(const char *path, const char *key, struct err *e)
 {
 	if (!path || *path == '/')
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "conf.%s is '%s', wants an absolute path", key, path);
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.%s is '%s', expected an absolute path", key,
+			path);
 }
 
 static int check_paths(const struct pod_conf *c, struct err *e)

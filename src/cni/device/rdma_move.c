@@ -34,7 +34,7 @@ int rdma_move_device(const char *text, char *ret, struct err *e)
 		return 0;
 	}
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"conf.deviceID is '%s', wants a PCI address such as 0000:3b:00.2 or an "
+			"conf.deviceID is '%s', expected a PCI address such as 0000:3b:00.2 or an "
 			"auxiliary device such as mlx5_core.sf.4",
 			text);
 }

@@ -243,11 +243,12 @@ int vf_apply_link_mac(struct nl_wire *w, int index, const struct mac *mac, struc
 		if (r < 0 && i == 0)
 			reset(w, &l);
 	}
-	return err_kind(e, ERR_AGAIN, -EAGAIN,
-			"effective mac address is different from requested one ('%s' has %s, wants "
-			"%s%s%s)",
-			l.name, mac_str(&l.mac, other), mac_str(mac, text), reason.code ? "; " : "",
-			reason.text);
+	return err_kind(
+		e, ERR_AGAIN, -EAGAIN,
+		"effective mac address is different from requested one ('%s' has %s, expected "
+		"%s%s%s)",
+		l.name, mac_str(&l.mac, other), mac_str(mac, text), reason.code ? "; " : "",
+		reason.text);
 }
 
 const char *vf_attr_name(unsigned int attr)

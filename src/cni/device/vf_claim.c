@@ -295,7 +295,7 @@ static int find_function(const struct root *r, const char *bdf, struct vf_place 
 
 	if (!pci_bdf_ok(bdf))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.deviceID is '%s', wants a VF's PCI address such as "
+				"conf.deviceID is '%s', expected a VF's PCI address such as "
 				"0000:3b:00.2",
 				bdf);
 	code = pci_read(r, bdf, &p->pci, e);

@@ -114,7 +114,7 @@ int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e)
 		}
 	return err_kind(
 		e, ERR_CONF, -EINVAL,
-		"invalid link_state value: %s (conf.link_state wants auto, enable or disable)",
+		"invalid link_state value: %s (conf.link_state: expected auto, enable or disable)",
 		text);
 }
 
@@ -136,7 +136,7 @@ int vf_record_take_names(struct vf_record *r, const char *device, const char *ke
 			 const char *pf, struct err *e)
 {
 	if (!device || !pci_bdf_ok(device))
-		return err_set(e, -EINVAL, "deviceID is '%s', wants a PCI address",
+		return err_set(e, -EINVAL, "deviceID is '%s', expected a PCI address",
 			       device ? device : "");
 	if (name && *name && !link_name_ok(name))
 		return err_set(e, -EINVAL, "%s is '%s', which is not a link's name", key, name);

@@ -125,7 +125,7 @@ static int take_guid(const char *text, const char *key, uint64_t *ret, struct er
 	if (strcmp(text, "00:00:00:00:00:00:00:00") == 0)
 		*ret = 0;
 	else if (vf_guid_parse(span_of(text), ret) < 0)
-		return err_set(e, -EINVAL, "unirail.%s is '%s', wants a GUID", key, text);
+		return err_set(e, -EINVAL, "unirail.%s is '%s', expected a GUID", key, text);
 	return 0;
 }
 

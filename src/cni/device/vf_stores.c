@@ -193,7 +193,8 @@ static int take_legacy(const struct ib_record_raw *ib_record_raw, struct vf_reco
 	r->asked |= VF_ATTR_GUID;
 	if (strcmp(ib_record_raw->guid, "00:00:00:00:00:00:00:00") != 0 &&
 	    vf_guid_parse(span_of(ib_record_raw->guid), &guid) < 0)
-		return err_set(e, -EINVAL, "HostIFGUID is '%s', wants a GUID", ib_record_raw->guid);
+		return err_set(e, -EINVAL, "HostIFGUID is '%s', expected a GUID",
+			       ib_record_raw->guid);
 	r->was.has_guid = true;
 	r->was.node_guid = r->was.port_guid = guid;
 	return 0;

@@ -359,8 +359,9 @@ static const struct json_table table = {fields, JSON_GO, 0};
 
 static int check_path(const char *key, const char *path, struct err *e)
 {
-	return *path == '/' ? 0
-			    : bad(e, "conf.ipam.%s is \"%s\", wants an absolute path", key, path);
+	return *path == '/'
+		       ? 0
+		       : bad(e, "conf.ipam.%s is \"%s\", expected an absolute path", key, path);
 }
 
 static int read_raw(const struct cni_ipam_call *call, const struct json *ipam, struct raw *raw,

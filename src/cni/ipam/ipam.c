@@ -146,7 +146,7 @@ static int refuse(const struct cni_ipam_call *c, struct err *e)
 {
 	return err_kind(
 		e, ERR_CONF, -ELOOP,
-		"network '%s': conf.ipam.type is '%s', which makes interfaces, wants an IPAM "
+		"network '%s': conf.ipam.type is '%s', which makes interfaces, expected an IPAM "
 		"plugin such as 'spiderpool' or 'host-local'",
 		c->name, cni_ipam_type(c->conf));
 }

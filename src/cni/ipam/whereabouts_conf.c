@@ -40,10 +40,11 @@ static int check_network_name(const char *name, struct err *e)
 	if (!*name || (strspn(name, allowed) == strlen(name) && *name != '-' && *name != '.' &&
 		       strlen(name) <= NETWORK_NAME_MAX))
 		return 0;
-	return bad(e,
-		   "conf.ipam.network_name is \"%.*s\", wants lower case letters, digits, '-' and "
-		   "'.', %d at most, a letter or digit first",
-		   NETWORK_NAME_MAX, name, NETWORK_NAME_MAX);
+	return bad(
+		e,
+		"conf.ipam.network_name is \"%.*s\", expected lower case letters, digits, '-' and "
+		"'.', %d at most, a letter or digit first",
+		NETWORK_NAME_MAX, name, NETWORK_NAME_MAX);
 }
 
 /* --- ranges --- */
@@ -373,7 +374,7 @@ void whereabouts_conf_log(const struct cni_ipam_call *call, struct whereabouts_c
 	if (strcasecmp(level, "verbose") == 0)
 		ret->level = LOG_INFO;
 	else if (log_level_parse(level, &ret->level) < 0)
-		log_warn("conf.ipam.log_level wants debug, verbose, error or panic",
+		log_warn("conf.ipam.log_level: expected debug, verbose, error or panic",
 			 LOG_S("log_level", level));
 }
 
@@ -469,8 +470,8 @@ static int check_path(const char *key, const char *path, struct err *e)
 {
 	if (!path || !*path || *path == '/')
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "conf.ipam.%s is \"%s\", wants an absolute path", key,
-			path);
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.ipam.%s is \"%s\", expected an absolute path",
+			key, path);
 }
 
 /* The netconf's keys as written. */

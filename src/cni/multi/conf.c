@@ -114,7 +114,7 @@ static int want_object(const struct json *v, const char *place, struct err *e)
 {
 	if (!v || json_kind(v) == JSON_OBJECT)
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected an object", place,
 			json_kind_name(v));
 }
 
@@ -122,7 +122,7 @@ static int want_absolute(const char *path, const char *place, struct err *e)
 {
 	if (!path || !*path || *path == '/')
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', wants an absolute path", place, path);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', expected an absolute path", place, path);
 }
 
 /* As in Multus: binDir precedes CNI_PATH, and plugins get the extended CNI_PATH. */
@@ -158,7 +158,7 @@ static int read_all(struct cni_call *c, struct multi *x, struct err *e)
 				"conf.networks: missing, expected a non-empty array");
 	if (json_len(raw.networks) > MAX_NETWORKS)
 		return err_kind(e, ERR_CONF, -E2BIG,
-				"conf.networks has %zu networks, wants %d at most",
+				"conf.networks has %zu networks, expected %d at most",
 				json_len(raw.networks), MAX_NETWORKS);
 	add_bin_dir(x, raw.bin_dir);
 	x->keep_dir = raw.cni_dir && *raw.cni_dir ? raw.cni_dir : NULL;
@@ -235,13 +235,13 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 	const char *type = json_string(json_get_go(plugin, "type"));
 
 	if (json_kind(plugin) != JSON_OBJECT)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected an object", place,
 				json_kind_name(plugin));
 	if (!type || !*type || strchr(type, '/'))
-		return bad(e, place, "has no 'type', wants a plugin's name");
+		return bad(e, place, "has no 'type', expected a plugin's name");
 	if (strcmp(type, "unirail-cni") == 0)
 		return bad(e, place,
-			   "is 'unirail-cni' again, wants a plugin that makes one network");
+			   "is 'unirail-cni' again, expected a plugin that makes one network");
 	*ret = type;
 	return 0;
 }
@@ -250,7 +250,7 @@ static int take_first(struct multi_net *net, const struct multi_plugin *p, const
 		      struct err *e)
 {
 	if (strcmp(p->type, "coordinator") == 0)
-		return bad(e, place, "is 'coordinator', wants a plugin that makes an interface");
+		return bad(e, place, "is 'coordinator', expected a plugin that makes an interface");
 	if (p->meta && (p->meta->flags & META_HOST)) {
 		VEC_PUSH(net->ahead, net->n_ahead) = *p;
 		return 0;
@@ -299,7 +299,7 @@ static int take_list(struct multi_net *net, const struct json *plugins, const ch
 	int r = 0;
 
 	if (json_kind(plugins) != JSON_ARRAY || !json_len(plugins))
-		return bad(e, place, "has no plugin in 'plugins', wants an array of objects");
+		return bad(e, place, "has no plugin in 'plugins', expected an array of objects");
 	for (size_t i = 0; r >= 0 && i < json_len(plugins); i++) {
 		auto_free char *inner = xasprintf("%s.plugins[%zu]", place, i);
 
@@ -377,7 +377,7 @@ static int take_call(const struct multi *x, struct multi_net *net, size_t i,
 	if (net->nad && if_set(raw->version) &&
 	    cni_version_parse(raw->version, &net->call.version) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s.cniVersion is '%s', wants one of 0.1.0 to 1.1.0", place,
+				"%s.cniVersion is '%s', expected one of 0.1.0 to 1.1.0", place,
 				raw->version);
 	return 0;
 }
@@ -387,9 +387,10 @@ static int take_gateways(struct multi_net *net, const struct json_strs *list, co
 {
 	for (size_t i = 0; i < list->n; i++)
 		if (ip_parse(span_of(list->v[i]), &VEC_PUSH(net->gateways, net->n_gateways)) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"%s.defaultRoute[%zu] is '%s', wants a gateway's address",
-					place, i, list->v[i]);
+			return err_kind(
+				e, ERR_CONF, -EINVAL,
+				"%s.defaultRoute[%zu] is '%s', expected a gateway's address", place,
+				i, list->v[i]);
 	return 0;
 }
 
@@ -402,7 +403,7 @@ static int multi_take_net(struct multi *x, const struct json *self, size_t i, st
 	int r;
 
 	if (json_kind(self) != JSON_OBJECT)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected an object", place,
 				json_kind_name(self));
 	r = json_read(x->call->doc, self, &net_table, &raw, place, e);
 	if (r < 0)
@@ -417,13 +418,14 @@ static int multi_take_net(struct multi *x, const struct json *self, size_t i, st
 	if (!name_ok(raw.name))
 		return bad(
 			e, place,
-			"has no good 'name', wants letters, digits, '_', '.' or '-', a letter or "
+			"has no good 'name', expected letters, digits, '_', '.' or '-', a letter or "
 			"digit first");
 	if (!link_name_ok(net->ifname))
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s.ifname is '%s', wants 1 to 15 bytes without '/', ':' or white "
-				"space",
-				place, net->ifname);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"%s.ifname is '%s', expected 1 to 15 bytes without '/', ':' or white "
+			"space",
+			place, net->ifname);
 	r = take_call(x, net, i, &raw, place, e);
 	if (r >= 0)
 		r = take_gateways(net, &raw.gateways, place, e);

@@ -284,7 +284,7 @@ static int read_cached(struct libcni_cached *c, struct err *e)
 		return 0;
 	}
 	if (strcmp(raw.kind, "cniCacheV1") != 0)
-		return err_kind(e, ERR_DECODE, -EINVAL, "cache.kind is '%s', wants 'cniCacheV1'",
+		return err_kind(e, ERR_DECODE, -EINVAL, "cache.kind is '%s', expected 'cniCacheV1'",
 				raw.kind);
 	c->container_id = raw.container_id;
 	c->network = raw.network;

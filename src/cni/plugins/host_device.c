@@ -71,10 +71,11 @@ static int read_hwaddr(const char *text, struct mac *ret, struct err *e)
 {
 	if (!given(text) || mac_parse(span_of(text), ret) >= 0)
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL,
-			ORIG("failed to parse MAC address \"%s\" (conf.hwaddr wants one such as "
-			     "02:00:5e:10:00:01)"),
-			text);
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		ORIG("failed to parse MAC address \"%s\" (conf.hwaddr: expected one such as "
+		     "02:00:5e:10:00:01)"),
+		text);
 }
 
 static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct err *e)

@@ -272,7 +272,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			ORIG("cannot convert: no valid IP addresses (cniVersion %s has no result "
-			     "without one, wants 0.3.0 or later)"),
+			     "without one, expected 0.3.0 or later)"),
 			cni_version_str(m->version));
 	return wants_any(&c) ? make_links(m, &c, u, e) : 0;
 }

@@ -65,7 +65,7 @@ static int read_bond(struct json_doc *d, const struct json *v, struct ifacer_con
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_kind(v) != JSON_OBJECT)
-		return err_kind(e, ERR_CONF, -EINVAL, "conf.bond is %s, wants an object",
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.bond is %s, expected an object",
 				json_kind_name(v));
 	r = json_read(d, v, &bond_table, &raw, "conf.bond", e);
 	if (r < 0)
@@ -74,7 +74,8 @@ static int read_bond(struct json_doc *d, const struct json *v, struct ifacer_con
 	c->bond_name = raw.name && *raw.name ? raw.name : IFACER_BOND;
 	if (!link_name_ok(c->bond_name))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.bond.name is '%s', wants an interface's name", c->bond_name);
+				"conf.bond.name is '%s', expected an interface's name",
+				c->bond_name);
 	if (raw.mode < 0 || raw.mode > 6)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"unknown bond mode: %lld, available mode: [0,6] (conf.bond.mode)",
@@ -90,7 +91,8 @@ static int check_name(const struct ifacer_conf *c, size_t i, void **seen, struct
 
 	if (!link_name_ok(name))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.interfaces[%zu] is '%s', wants an interface's name", i, name);
+				"conf.interfaces[%zu] is '%s', expected an interface's name", i,
+				name);
 	if (ifacer_wants_bond(c) && strcmp(name, c->bond_name) == 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.interfaces[%zu] is '%s', which conf.bond.name is too", i,
@@ -237,7 +239,7 @@ static const struct option {
 
 static int bad(struct err *e, const char *name, const char *value, const char *wants)
 {
-	return err_kind(e, ERR_CONF, -EINVAL, "conf.bond.options: %s is '%s', wants %s", name,
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.bond.options: %s is '%s', expected %s", name,
 			value, wants);
 }
 
@@ -254,8 +256,8 @@ static int set_number(const struct option *o, const char *value, struct ifacer_c
 		}
 	if (num_u64(span_of(value), o->min, o->max, &n) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.bond.options: %s is '%s', wants %u to %u%s%s", o->name, value,
-				o->min, o->max, o->names[0] ? ", or a word such as " : "",
+				"conf.bond.options: %s is '%s', expected %u to %u%s%s", o->name,
+				value, o->min, o->max, o->names[0] ? ", or a word such as " : "",
 				o->names[0] ? o->names[0] : "");
 	if (n || o->zero_counts)
 		link_bond_set(&c->bond, o->option, (uint32_t)n);

@@ -75,7 +75,7 @@ static int read_mode(const char *text, enum ipoib_mode *ret, struct err *e)
 		*ret = IPOIB_CONNECTED;
 	else
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.mode is '%s', wants datagram or connected", text);
+				"conf.mode is '%s', expected datagram or connected", text);
 	return 0;
 }
 

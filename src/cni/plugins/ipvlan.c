@@ -41,7 +41,7 @@ static int read_mode(const char *text, uint16_t *ret, struct err *e)
 		}
 	}
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"unknown ipvlan mode: \"%s\" (conf.mode wants l2, l3 or l3s)", text);
+			"unknown ipvlan mode: \"%s\" (conf.mode: expected l2, l3 or l3s)", text);
 }
 
 static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct err *e)

@@ -83,10 +83,11 @@ static int read_mode(const char *text, enum macvlan_mode *ret, struct err *e)
 			return 0;
 		}
 	}
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"unknown macvlan mode: \"%s\" (conf.mode wants bridge, private, vepa or "
-			"passthru)",
-			text);
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		"unknown macvlan mode: \"%s\" (conf.mode: expected bridge, private, vepa or "
+		"passthru)",
+		text);
 }
 
 static int read_mac(const char *text, const char *place, struct mac *ret, struct err *e)
@@ -96,13 +97,14 @@ static int read_mac(const char *text, const char *place, struct mac *ret, struct
 
 	if (mac_parse(span_of(text), &m) < 0 || m.len != 6)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s is '%s', wants a MAC address such as 02:00:5e:10:00:01", place,
-				text);
-	if ((m.b[0] & 1) || memcmp(m.b, zero, 6) == 0)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s is '%s', wants the address of one interface (first byte even, "
-				"not all zero)",
+				"%s is '%s', expected a MAC address such as 02:00:5e:10:00:01",
 				place, text);
+	if ((m.b[0] & 1) || memcmp(m.b, zero, 6) == 0)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"%s is '%s', expected the address of one interface (first byte even, "
+			"not all zero)",
+			place, text);
 	*ret = m;
 	return 0;
 }

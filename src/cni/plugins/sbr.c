@@ -45,7 +45,7 @@ static int read_gateway(const char *text, size_t i, struct sbr_conf *c, struct e
 
 	if (ip_parse(span_of(text), &ip) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.gateways[%zu] is '%s', wants an IP address", i, text);
+				"conf.gateways[%zu] is '%s', expected an IP address", i, text);
 	into = ip.family == 4 ? &c->gw4 : &c->gw6;
 	if (into->family)
 		return err_kind(e, ERR_CONF, -EINVAL,

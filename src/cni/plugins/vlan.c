@@ -36,7 +36,7 @@ static int read_mode(const char *mode, struct err *e)
 			e, ERR_UNSUPPORTED, -EOPNOTSUPP,
 			"conf.vlanMode is 'auto', which takes the VLAN from an IaaS "
 			"provider that unirail does not have: use 'manual' and conf.vlanId");
-	return err_kind(e, ERR_CONF, -EINVAL, "conf.vlanMode is '%s', wants manual", mode);
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.vlanMode is '%s', expected manual", mode);
 }
 
 static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct err *e)

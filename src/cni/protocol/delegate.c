@@ -488,7 +488,7 @@ static int check_ipam(const struct chain_call *c, struct err *e)
 		return 0;
 	return err_kind(
 		e, ERR_CONF, -ELOOP,
-		"conf.ipam.type is '%s', which makes interfaces, wants an IPAM plugin such as "
+		"conf.ipam.type is '%s', which makes interfaces, expected an IPAM plugin such as "
 		"'host-local'",
 		type);
 }

@@ -43,7 +43,7 @@ static int check_word(const struct reading *r, const char *key, const char *cons
 	for (; *message; message++)
 		if (strcmp(*message, text) == 0)
 			return 0;
-	return admit_refuse(r->a, ADMIT_NOT_SUPPORTED, "%s.%s: '%.60s' is not known, wants %s",
+	return admit_refuse(r->a, ADMIT_NOT_SUPPORTED, "%s.%s: '%.60s' is not known, expected %s",
 			    r->place, key, text, want);
 }
 
@@ -58,12 +58,12 @@ static int check_number(const struct reading *r, const char *key, int64_t min, i
 		return 0;
 	if (min == INT64_MIN)
 		return admit_refuse(r->a, ADMIT_NOT_SUPPORTED,
-				    "%s.%s: is %" PRId64 ", wants 0, 1, 2, or less to leave it "
+				    "%s.%s: is %" PRId64 ", expected 0, 1, 2, or less to leave it "
 				    "alone",
 				    r->place, key, n);
 	return admit_refuse(r->a, ADMIT_INVALID,
-			    "%s.%s: is %" PRId64 ", wants %" PRId64 " to %" PRId64, r->place, key,
-			    n, min, max);
+			    "%s.%s: is %" PRId64 ", expected %" PRId64 " to %" PRId64, r->place,
+			    key, n, min, max);
 }
 
 static int check_nets(const struct reading *r)
@@ -127,10 +127,11 @@ static int check_texts(const struct reading *r)
 	if (*mac && (strlen(mac) != 5 || (mac[2] != ':' && mac[2] != '-') ||
 		     num_hex((struct span){mac, 2}, 0xff, &first) < 0 ||
 		     num_hex((struct span){mac + 3, 2}, 0xff, &second) < 0 || first & 1))
-		return admit_refuse(r->a, ADMIT_INVALID,
-				    "%s.podMACPrefix: '%.60s' is not a MAC prefix: wants the first "
-				    "two bytes of a unicast MAC (the first even), such as 0a:1b",
-				    r->place, mac);
+		return admit_refuse(
+			r->a, ADMIT_INVALID,
+			"%s.podMACPrefix: '%.60s' is not a MAC prefix: expected the first "
+			"two bytes of a unicast MAC (the first even), such as 0a:1b",
+			r->place, mac);
 	if (*address && ip_parse(span_of(address), &ip) < 0)
 		return admit_refuse(r->a, ADMIT_INVALID,
 				    "%s.vethLinkAddress: '%.60s' is not an address such as "
@@ -175,7 +176,7 @@ int admit_check_coordinator(struct admit *a)
 		return 0;
 	if (!json_string(json_get(spec, "podCIDRType")))
 		return admit_refuse(a, ADMIT_REQUIRED,
-				    "spec.podCIDRType: is missing: wants auto, cluster, calico, "
+				    "spec.podCIDRType: is missing: expected auto, cluster, calico, "
 				    "cilium or none (auto is right for most clusters)");
 	return admit_check_coordinator_spec(a, spec, "spec");
 }

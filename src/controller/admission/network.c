@@ -94,7 +94,7 @@ static int check_name(struct admit *a)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "metadata.annotations[" ANNOTATION_NAD_NAME
 				    "]: invalid custom net-attach-def resource name '%.100s': "
-				    "wants lower case letters, digits, '-' and '.'",
+				    "expected lower case letters, digits, '-' and '.'",
 				    given);
 	return r == 0 ? check_taken(a, given ? given : a->request->name) : r;
 }
@@ -111,11 +111,12 @@ static int check_version(struct admit *a)
 			return 0;
 	if (!v)
 		return 0;
-	return admit_refuse(a, ADMIT_NOT_SUPPORTED,
-			    "metadata.annotations[" ANNOTATION_CNI_VERSION
-			    "]: '%.60s' is not a CNI version: wants 0.3.0, 0.3.1, 0.4.0, 1.0.0 or "
-			    "1.1.0",
-			    v);
+	return admit_refuse(
+		a, ADMIT_NOT_SUPPORTED,
+		"metadata.annotations[" ANNOTATION_CNI_VERSION
+		"]: '%.60s' is not a CNI version: expected 0.3.0, 0.3.1, 0.4.0, 1.0.0 or "
+		"1.1.0",
+		v);
 }
 
 /* libcni's rule for a network's name, which would reject each pod. */
@@ -129,7 +130,7 @@ static int check_cni_name(struct admit *a)
 		return 0;
 	return admit_refuse(a, ADMIT_INVALID,
 			    "metadata.annotations[" ANNOTATION_CNI_NAME
-			    "]: '%.100s' is not a network name: wants letters, digits, '-', '_' "
+			    "]: '%.100s' is not a network name: expected letters, digits, '-', '_' "
 			    "and '.', a letter or digit first",
 			    v);
 }
@@ -175,16 +176,18 @@ static int check_injected(struct admit *a, const struct json *spec, const char *
 	if (!*admit_text(json_get(b, resource))) {
 		if (!rdma)
 			return 0;
-		return admit_refuse(a, ADMIT_REQUIRED,
-				    "spec.%s.%s: is empty: the annotation %s wants a resource to "
-				    "inject, such as 'spidernet.io/shared_rdma'",
-				    block, resource, key);
+		return admit_refuse(
+			a, ADMIT_REQUIRED,
+			"spec.%s.%s: is empty: the annotation %s requires a resource to "
+			"inject, such as 'spidernet.io/shared_rdma'",
+			block, resource, key);
 	}
 	if (count_pools(b) == 0 && !json_bool(json_get(spec, "disableIPAM")))
-		return admit_refuse(a, ADMIT_REQUIRED,
-				    "spec.%s.ippools: is empty: the annotation %s wants at least "
-				    "one pool in ipv4 or ipv6",
-				    block, key);
+		return admit_refuse(
+			a, ADMIT_REQUIRED,
+			"spec.%s.ippools: is empty: the annotation %s requires at least "
+			"one pool in ipv4 or ipv6",
+			block, key);
 	return 0;
 }
 
@@ -233,7 +236,7 @@ static int check_custom(struct admit *a, const struct json *spec)
 		return admit_refuse(a, ADMIT_FORBIDDEN, "spec.customCNI: is not JSON: %s", e.text);
 	if (json_kind(json_root(doc)) != JSON_OBJECT)
 		return admit_refuse(a, ADMIT_INVALID,
-				    "spec.customCNI: is %s, wants a CNI configuration such as "
+				    "spec.customCNI: is %s, expected a CNI configuration such as "
 				    "{\"cniVersion\":\"0.3.1\",\"type\":\"macvlan\",...}",
 				    json_kind_name(json_root(doc)));
 	if (!json_get(json_root(doc), "type") && !json_get(json_root(doc), "plugins"))
@@ -252,10 +255,11 @@ static int check_chained(struct admit *a, const struct json *v, size_t i)
 				    "spec.chainCNIJsonData[%zu]: is not JSON: %s", i,
 				    json_string(v) ? e.text : json_kind_name(v));
 	if (!*admit_text(json_get(json_root(doc), "type")))
-		return admit_refuse(a, ADMIT_FORBIDDEN,
-				    "spec.chainCNIJsonData[%zu]: wants an object with the plugin's "
-				    "name as 'type', such as {\"type\":\"tuning\"}",
-				    i);
+		return admit_refuse(
+			a, ADMIT_FORBIDDEN,
+			"spec.chainCNIJsonData[%zu]: expected an object with the plugin's "
+			"name as 'type', such as {\"type\":\"tuning\"}",
+			i);
 	return admit_check_definition(a, json_root(doc), place);
 }
 
@@ -313,13 +317,13 @@ static int check_type(struct admit *a, const struct json *spec, const char *type
 
 	if (!block && strcmp(type, "custom") != 0)
 		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
-				    "spec.cniType: '%.60s' is not known%s%s%s: wants macvlan, "
+				    "spec.cniType: '%.60s' is not known%s%s%s: expected macvlan, "
 				    "ipvlan, vlan, sriov, ib-sriov, ipoib, ovs or custom",
 				    type, near ? "; did you mean '" : "", near ? near : "",
 				    near ? "'?" : "");
 	if (block && json_kind(json_get(spec, block)) != JSON_OBJECT)
 		return admit_refuse(a, ADMIT_REQUIRED,
-				    "spec.%s: is missing: cniType %s wants it (no spec.%s "
+				    "spec.%s: is missing: cniType %s requires it (no spec.%s "
 				    "specified)",
 				    block, type, block);
 	return check_blocks(a, spec, type, block);
@@ -399,11 +403,12 @@ static int check_int(const struct block *b, const char *key, int64_t min, int64_
 	if (json_kind(get(b, key)) == JSON_NULL)
 		return 0;
 	if (json_int(get(b, key), ret) < 0)
-		return admit_refuse(b->a, ADMIT_INVALID, "spec.%s.%s: is %s, wants a whole number",
-				    b->name, key, json_kind_name(get(b, key)));
+		return admit_refuse(b->a, ADMIT_INVALID,
+				    "spec.%s.%s: is %s, expected a whole number", b->name, key,
+				    json_kind_name(get(b, key)));
 	if (*ret < min || *ret > max)
 		return admit_refuse(b->a, ADMIT_INVALID,
-				    "spec.%s.%s: is %" PRId64 ", wants %" PRId64 " to %" PRId64,
+				    "spec.%s.%s: is %" PRId64 ", expected %" PRId64 " to %" PRId64,
 				    b->name, key, *ret, min, max);
 	return 0;
 }
@@ -429,14 +434,14 @@ static int check_mode(const struct block *b)
 	if (*mode && strcmp(mode, "manual") != 0 && strcmp(mode, "auto") != 0)
 		return admit_refuse(
 			b->a, ADMIT_NOT_SUPPORTED,
-			"spec.vlan.vlanMode: '%.60s' is not known, wants manual or auto", mode);
+			"spec.vlan.vlanMode: '%.60s' is not known, expected manual or auto", mode);
 	if (strcmp(mode, "auto") == 0 && json_kind(get(b, "vlanID")) != JSON_NULL)
 		return admit_refuse(b->a, ADMIT_FORBIDDEN,
 				    "spec.vlan.vlanID: does not go with vlanMode auto, which "
 				    "detects it: remove one of the two");
 	if (strcmp(mode, "auto") != 0 && json_int(get(b, "vlanID"), &n) < 0)
 		return admit_refuse(b->a, ADMIT_REQUIRED,
-				    "spec.vlan.vlanID: is missing: vlanMode manual wants it");
+				    "spec.vlan.vlanID: is missing: vlanMode manual requires it");
 	return 0;
 }
 
@@ -465,19 +470,20 @@ static int check_bond(const struct block *b, size_t n_masters)
 		return 0;
 	}
 	if (json_kind(bond) == JSON_NULL)
-		return admit_refuse(b->a, ADMIT_REQUIRED,
-				    "spec.%s.bond: is missing: %zu masters want a bond with name "
-				    "and mode, such as {name: bond0, mode: 1}",
-				    b->name, n_masters);
+		return admit_refuse(
+			b->a, ADMIT_REQUIRED,
+			"spec.%s.bond: is missing: %zu masters require a bond with name "
+			"and mode, such as {name: bond0, mode: 1}",
+			b->name, n_masters);
 	if (!*name || strlen(name) > IFNAME_MAX)
 		return admit_refuse(
 			b->a, ADMIT_INVALID,
-			"spec.%s.bond.name: '%.60s' is not an interface name: wants 1 to 15 "
+			"spec.%s.bond.name: '%.60s' is not an interface name: expected 1 to 15 "
 			"characters, such as bond0",
 			b->name, name);
 	if (json_int(json_get(bond, "mode"), &mode) < 0 || mode < 0 || mode > BOND_MODE_MAX)
 		return admit_refuse(b->a, ADMIT_INVALID,
-				    "spec.%s.bond.mode: wants 0 to 6 (1 is active-backup, 4 is "
+				    "spec.%s.bond.mode: expected 0 to 6 (1 is active-backup, 4 is "
 				    "802.3ad)",
 				    b->name);
 	return 0;
@@ -563,7 +569,7 @@ static int check_pkey(const struct block *b)
 	if (!*text || (r == 0 && n > 0 && n != FULL_MEMBER))
 		return 0;
 	return admit_refuse(b->a, ADMIT_INVALID,
-			    "spec.ibsriov.pkey: '%.60s' is not a partition key: wants 0x0001 to "
+			    "spec.ibsriov.pkey: '%.60s' is not a partition key: expected 0x0001 to "
 			    "0x7fff, with or without the membership bit 0x8000",
 			    text);
 }
@@ -576,7 +582,7 @@ static int check_ibsriov(const struct block *b)
 	if (r == 0 && *state && strcmp(state, "auto") && strcmp(state, "enable") &&
 	    strcmp(state, "disable"))
 		return admit_refuse(b->a, ADMIT_NOT_SUPPORTED,
-				    "spec.ibsriov.linkState: '%.60s' is not known, wants auto, "
+				    "spec.ibsriov.linkState: '%.60s' is not known, expected auto, "
 				    "enable or disable",
 				    state);
 	return r == 0 ? check_pkey(b) : r;
@@ -601,7 +607,7 @@ static int check_trunk(const struct block *b, const struct json *v, size_t i)
 		if (json_int(json_get(v, keys[k]), &n[k]) == 0 && (n[k] < 0 || n[k] > VLAN_MAX))
 			return admit_refuse(b->a, ADMIT_INVALID,
 					    "spec.ovs.trunk[%zu].%s: is %" PRId64
-					    ", wants 0 to 4094",
+					    ", expected 0 to 4094",
 					    i, keys[k], n[k]);
 	if (!json_get(v, "minID") != !json_get(v, "maxID"))
 		return admit_refuse(b->a, ADMIT_REQUIRED,

@@ -295,7 +295,7 @@ static int check_name(struct admit *a, const struct pool *p)
 	for (n = last, room--; n >= 16; n /= 16)
 		room--;
 	return admit_refuse(a, ADMIT_INVALID,
-			    "metadata.name: has %zu characters, wants %d at most: the pool's "
+			    "metadata.name: has %zu characters, expected %d at most: the pool's "
 			    "SpiderIPBlocks are named after it",
 			    strlen(a->request->name), room);
 }
@@ -564,7 +564,7 @@ static int check_reserved_range(struct admit *a, const struct json *v, size_t i,
 	struct ip_range r;
 
 	if (!json_string(v))
-		return admit_refuse(a, ADMIT_INVALID, "spec.ips[%zu]: is %s, wants a string", i,
+		return admit_refuse(a, ADMIT_INVALID, "spec.ips[%zu]: is %s, expected a string", i,
 				    json_kind_name(v));
 	if (ip_range_parse(span_of(json_string(v)), family, &r, &e) == 0)
 		return 0;
@@ -613,13 +613,13 @@ int admit_check_reserved(struct admit *a)
 		return admit_forbid(a, "cannot update a terminating ReservedIP");
 	if (json_string(json_get(spec, "ipVersion")))
 		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
-				    "spec.ipVersion: is '%.60s', wants 4 or 6",
+				    "spec.ipVersion: is '%.60s', expected 4 or 6",
 				    json_string(json_get(spec, "ipVersion")));
 	if (json_int(json_get(spec, "ipVersion"), &version) < 0)
 		return check_versionless(a, spec);
 	if (version != 4 && version != 6)
 		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
-				    "spec.ipVersion: is %" PRId64 ", wants 4 or 6", version);
+				    "spec.ipVersion: is %" PRId64 ", expected 4 or 6", version);
 	r = a->request->operation == ADMIT_UPDATE ? admit_check_fixed(a) : 0;
 	if (r == 0)
 		r = admit_check_family(a, (uint8_t)version);

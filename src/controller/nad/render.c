@@ -64,7 +64,7 @@ static int put_chain(struct json_out *o, const struct json *list, struct err *e)
 		if (!nad_text(json_get(json_root(doc), "type"), NULL))
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
-				"spec.chainCNIJsonData[%zu] has no 'type', wants a plugin's "
+				"spec.chainCNIJsonData[%zu] has no 'type', expected a plugin's "
 				"object such as {\"type\": \"tuning\"}",
 				i);
 		jo_val(o, json_root(doc), true);
@@ -145,7 +145,7 @@ static int request_from(const struct json *smc, struct nad_request *q, struct er
 	block = nad_block(q->type);
 	if (!block)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.cniType is '%.100s', wants macvlan, ipvlan, vlan, sriov, "
+				"spec.cniType is '%.100s', expected macvlan, ipvlan, vlan, sriov, "
 				"ib-sriov, ipoib, ovs or custom",
 				q->type);
 	q->block = json_get(q->spec, block);
@@ -298,7 +298,7 @@ static int check_masters(const struct nad_request *q, struct err *e)
 {
 	if (masters(q) == 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.%s.master is empty, wants the node's interface", q->type);
+				"spec.%s.master is empty, expected the node's interface", q->type);
 	if (masters(q) > 1 && !nad_text(json_get(bond_of(q), "name"), NULL))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"spec.%s.bond.name is missing: several masters need a bond with "
@@ -415,7 +415,7 @@ static int put_ipoib(struct json_out *o, const struct nad_request *q, struct err
 
 	if (!master)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.ipoib.master is empty, wants the node's interface");
+				"spec.ipoib.master is empty, expected the node's interface");
 	jo_obj(o);
 	jo_kstr(o, "type", "ipoib");
 	jo_kstr(o, "master", master);
@@ -450,7 +450,7 @@ static int put_ovs(struct json_out *o, const struct nad_request *q, struct err *
 
 	if (!bridge)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.ovs.bridge is empty, wants the node's bridge");
+				"spec.ovs.bridge is empty, expected the node's bridge");
 	jo_obj(o);
 	jo_kint(o, "vlan", number(q, "vlan"));
 	jo_kstr(o, "type", "ovs");

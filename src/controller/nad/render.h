@@ -39,7 +39,7 @@ struct nad {
 
 /*
  * smc is an object as returned by a GET. Returns 0, or -errno with an error that names the field:
- * "spec.macvlan.master is empty, wants ..."; *ret is unchanged then. The caller frees *ret with
+ * "spec.macvlan.master is empty, expected ..."; *ret is unchanged then. The caller frees *ret with
  * nad_done().
  */
 int nad_write(const struct json *smc, struct nad *ret, struct err *e);

@@ -88,7 +88,7 @@ int subnet_spec_ips(const struct json *spec, struct ip_set *ret, struct err *e)
 
 	*ret = (struct ip_set){0};
 	if (!subnet || ipnet_parse_loose(span_of(subnet), &net) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "spec.subnet is '%s', wants a CIDR",
+		return err_kind(e, ERR_CONF, -EINVAL, "spec.subnet is '%s', expected a CIDR",
 				subnet ? subnet : "");
 	r = read_set(json_get(spec, "ips"), net.ip.family, &ips, e);
 	if (r == 0)

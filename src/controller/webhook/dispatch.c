@@ -192,12 +192,12 @@ static void dispatch_review(struct requested *a)
 
 	if (strcmp(q->group, r->group) || strcmp(q->kind, r->kind))
 		refuse(q,
-		       "webhook %s received '%s' of '%s', wants '%s' of '%s': correct the "
+		       "webhook %s received '%s' of '%s', expected '%s' of '%s': correct the "
 		       "webhook's rules",
 		       r->path, q->kind, q->group, r->kind, r->group);
 	else if (strcmp(q->version, r->version))
 		refuse(q,
-		       "webhook %s received version '%s' of %s, wants '%s': install the "
+		       "webhook %s received version '%s' of %s, expected '%s': install the "
 		       "definitions of this controller's release",
 		       r->path, q->version, r->kind, r->version);
 	else
@@ -346,9 +346,9 @@ void reviews_handle(void *arg, struct http_request *q)
 	if (!route)
 		not_wanted(s, q, NULL, 404, NULL, "no webhook has this path");
 	else if (!span_eq(m->method, "POST"))
-		not_wanted(s, q, route, 405, "POST", "wants POST");
+		not_wanted(s, q, route, 405, "POST", "expected POST");
 	else if (!is_json(m))
-		not_wanted(s, q, route, 415, NULL, "Content-Type wants to be application/json");
+		not_wanted(s, q, route, 415, NULL, "Content-Type is not application/json");
 	else if (route->trial && m->body.n > TRIAL_SIZE)
 		try_first(s, route, q);
 	else

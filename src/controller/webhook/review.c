@@ -202,11 +202,11 @@ static int read_envelope(struct json_doc *d, struct envelope *v, struct err *e)
 	if (r < 0)
 		return r;
 	if (strcmp(v->kind, "AdmissionReview"))
-		return bad(e, "review.kind is '%s', wants 'AdmissionReview'", v->kind);
+		return bad(e, "review.kind is '%s', expected 'AdmissionReview'", v->kind);
 	if (!strcmp(v->api, "admission.k8s.io/v1"))
 		return 0;
 	return err_kind(e, ERR_VERSION, -EOPNOTSUPP,
-			"review.apiVersion is '%s', wants 'admission.k8s.io/v1' (the webhook's "
+			"review.apiVersion is '%s', expected 'admission.k8s.io/v1' (the webhook's "
 			"admissionReviewVersions: [v1])",
 			v->api);
 }
@@ -254,7 +254,7 @@ static int check(struct request *q, struct err *e)
 		return 0;
 	}
 	return bad(e,
-		   "review.request.operation is '%s', wants 'CREATE', 'UPDATE', 'DELETE' or "
+		   "review.request.operation is '%s', expected 'CREATE', 'UPDATE', 'DELETE' or "
 		   "'CONNECT'",
 		   q->operation);
 }

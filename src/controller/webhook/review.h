@@ -13,7 +13,7 @@
  *
  * 		review_allow(&a);
  * 		if (...)
- * 			review_cause(&a, REVIEW_INVALID, "spec.ips[0]", "\"10.6.0.300\": wants ...");
+ * 			review_cause(&a, REVIEW_INVALID, "spec.ips[0]", "\"10.6.0.300\": expected ...");
  * 		review_answer(q, &a);
  * 	}
  *
@@ -70,8 +70,8 @@ void review_refuse(struct review_answer *a, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
  * Denies with 422 "Invalid" because of a field, given by its path ("spec.ips[0]"). `text` begins
- * with the value if one was given: "\"x\": wants a CIDR". All causes are reported, as
- * `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value: "x": wants
+ * with the value if one was given: "\"x\": expected a CIDR". All causes are reported, as
+ * `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value: "x": expected
  * ...`.
  */
 void review_cause(struct review_answer *a, enum review_fault fault, const char *field,

@@ -62,8 +62,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	if (r >= 0 || s->managed)
 		return 0; /* a Secret of our own is created again */
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"data.tokens wants up to %d lines of %d characters 0-9a-f each", TOKENS_MAX,
-			TOKEN_LEN);
+			"data.tokens: expected up to %d lines of %d characters 0-9a-f each",
+			TOKENS_MAX, TOKEN_LEN);
 }
 
 static void drop(void *value)

@@ -104,7 +104,7 @@ int plugin_resource_check(const char *resource, struct err *e)
 	if (!span_cut(&name, '/', &domain) || !name.p)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"resource name '%s': wants DOMAIN/NAME, for instance rdma/hca_shared",
+			"resource name '%s': expected DOMAIN/NAME, for instance rdma/hca_shared",
 			resource);
 	if (span_has_prefix(domain, "requests."))
 		return err_kind(e, ERR_CONF, -EINVAL,

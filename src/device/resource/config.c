@@ -268,7 +268,7 @@ static int check_vdpa(const struct reading *x, struct selector *s, struct err *e
 	if (!s->vdpa_type)
 		return 0;
 	if (strcmp(s->vdpa_type, "virtio") != 0 && strcmp(s->vdpa_type, "vhost") != 0)
-		return fail(e, x, "selectors.vdpaType is \"%s\", wants virtio or vhost",
+		return fail(e, x, "selectors.vdpaType is \"%s\", expected virtio or vhost",
 			    s->vdpa_type);
 	return s->is_rdma ? fail(e, x, "selectors: isRdma and vdpaType exclude each other") : 0;
 }
@@ -278,10 +278,10 @@ static int check_aux(const struct reading *x, const struct selector *s, struct e
 	const struct json_strs *l = &s->lists[SELECT_AUX_TYPES];
 
 	if (!l->n)
-		return fail(e, x, "selectors.auxTypes: missing, wants [\"sf\"]");
+		return fail(e, x, "selectors.auxTypes: missing, expected [\"sf\"]");
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->v[i], "sf") != 0)
-			return fail(e, x, "selectors.auxTypes is \"%s\", wants \"sf\"", l->v[i]);
+			return fail(e, x, "selectors.auxTypes is \"%s\", expected \"sf\"", l->v[i]);
 	return 0;
 }
 
@@ -296,7 +296,7 @@ static void check_ranges(const struct reading *x, const struct selector *s, enum
 		if (select_range(l->v[i], "", -1, &named, &in) < 0)
 			resource_report(x->messages, MESSAGE_WARNING, c->full,
 					"%s: %s: Failed to parse %.200s PF %s selector, it selects "
-					"nothing: wants NAME, or NAME#N,FROM-TO",
+					"nothing: expected NAME, or NAME#N,FROM-TO",
 					x->file, x->place, l->v[i],
 					key == SELECT_PF_NAMES ? "name" : "address");
 }
@@ -338,8 +338,9 @@ static int read_selectors(struct reading *x, const struct entry *n, struct resou
 	w = json_walk_start(n->selectors);
 	while (r == 0 && (v = json_walk_next(&w, NULL)))
 		r = read_selector(x, v, c, e);
-	return r == 0 && !c->n_selectors ? fail(e, x, "selectors: empty, wants an object or more")
-					 : r;
+	return r == 0 && !c->n_selectors
+		       ? fail(e, x, "selectors: empty, expected an object or more")
+		       : r;
 }
 
 /* --- names --- */
@@ -409,7 +410,7 @@ static int read_nodes(const struct reading *x, const struct entry *n, struct res
 		if (!bit)
 			return fail(
 				e, x,
-				"deviceNodes is \"%.64s\", wants ucm, issm, umad, uverbs or rdma_cm",
+				"deviceNodes is \"%.64s\", expected ucm, issm, umad, uverbs or rdma_cm",
 				n->nodes.v[i]);
 		c->nodes |= bit;
 	}
@@ -473,17 +474,17 @@ static int check_additional(const struct reading *x, const struct json *v, struc
 	const struct json *device, *value;
 
 	if (v && json_kind(v) != JSON_OBJECT)
-		return fail(e, x, "additionalInfo is %s, wants an object", json_kind_name(v));
+		return fail(e, x, "additionalInfo is %s, expected an object", json_kind_name(v));
 	while ((device = json_walk_next(&w, NULL))) {
 		struct json_walk k = json_walk_start(device);
 
 		if (json_kind(device) != JSON_OBJECT && json_kind(device) != JSON_NULL)
-			return fail(e, x, "additionalInfo holds %s, wants objects of strings",
+			return fail(e, x, "additionalInfo holds %s, expected objects of strings",
 				    json_kind_name(device));
 		while ((value = json_walk_next(&k, NULL)))
 			if (json_kind(value) != JSON_STRING && json_kind(value) != JSON_NULL)
 				return fail(e, x,
-					    "additionalInfo holds %s, wants objects of strings",
+					    "additionalInfo holds %s, expected objects of strings",
 					    json_kind_name(value));
 	}
 	return 0;
@@ -504,16 +505,17 @@ static int read_sriov(struct reading *x, const struct entry *n, struct resource_
 	while (i < ARRAY_LEN(types) && strcmp(types[i], type) != 0)
 		i++;
 	if (i == ARRAY_LEN(types))
-		return fail(e, x,
-			    "unsupported deviceType:  \"%.64s\": wants netDevice, accelerator or "
-			    "auxNetDevice",
-			    type);
+		return fail(
+			e, x,
+			"unsupported deviceType:  \"%.64s\": expected netDevice, accelerator or "
+			"auxNetDevice",
+			type);
 	c->class = (enum node_class)i;
 	c->exclude_topology = n->exclude_topology;
 	c->additional = n->additional;
 	c->nodes = RESOURCE_NODES_ALL;
 	if (!n->selectors)
-		return fail(e, x, "selectors: missing, wants an object or an array of objects");
+		return fail(e, x, "selectors: missing, expected an object or an array of objects");
 	r = check_additional(x, n->additional, e);
 	return r < 0 ? r : read_selectors(x, n, c, e);
 }
@@ -609,7 +611,7 @@ static void read_interval(struct reading *x, const struct json *v)
 	if (s < 0) {
 		resource_report(
 			x->messages, MESSAGE_ERROR, NULL,
-			"%s: invalid \"periodicUpdateInterval\" configuration \"%lld\": wants "
+			"%s: invalid \"periodicUpdateInterval\" configuration \"%lld\": expected "
 			"seconds, 0 for no rescan",
 			x->file, (long long)s);
 		return;
@@ -628,7 +630,7 @@ static int read_document(struct reading *x, struct err *e)
 
 	if (json_kind(root) != JSON_OBJECT)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s is %s, wants an object with configList or resourceList",
+				"%s is %s, expected an object with configList or resourceList",
 				x->file, json_kind_name(root));
 	report_unknown(x, root, &top_table, "");
 	r = json_read(x->doc, root, &top_table, &t, "", e);

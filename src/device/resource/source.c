@@ -75,7 +75,7 @@ static void read_dir(struct reading_sources *x, const char *dir, char *const *v,
 	}
 	if (x->n == before && !seen)
 		resource_report(x->messages, MESSAGE_WARNING, NULL,
-				"%s: no configuration: wants config.json, *.json%s%s", dir,
+				"%s: no configuration: expected config.json, *.json%s%s", dir,
 				node && *node ? " or the node's name " : "",
 				node && *node ? node : "");
 }

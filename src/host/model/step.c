@@ -68,7 +68,7 @@ int host_op_number(const struct host_op *op, const char *key, uint64_t min, uint
 
 	if (!value || num_u64(span_of(value), min, max, ret) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"operation '%s': '%s' is '%s', wants a number %llu to %llu",
+				"operation '%s': '%s' is '%s', expected a number %llu to %llu",
 				op->verb ? op->verb : "", key, value ? value : "",
 				(unsigned long long)min, (unsigned long long)max);
 	return 0;

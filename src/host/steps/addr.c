@@ -163,7 +163,7 @@ static int parse(const struct host_addr_want *w, struct host_addr_plan *a, struc
 			"and 255 (local); choose another, or 0 for the first free one from %d on",
 			(long long)w->table, HOST_TABLE_FIRST);
 	if (r >= 0 && w->mtu && w->mtu < MTU_MIN)
-		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, wants 0 or %d to %d",
+		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, expected 0 or %d to %d",
 			     (long long)w->mtu, MTU_MIN, MTU_MAX);
 	if (r >= 0 && w->mtu && w->mtu < 1280 && (a->f[1].has || a->f[1].dhcp))
 		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, IPv6 needs 1280",

@@ -58,7 +58,7 @@ static int check(void *want, struct err *e)
 
 	if (!limit || limit_of(limit, &n) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"limit is '%s', wants unlimited or a number of bytes",
+				"limit is '%s', expected unlimited or a number of bytes",
 				limit ? limit : "");
 	return 0;
 }

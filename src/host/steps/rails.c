@@ -83,7 +83,7 @@ static int check_names(const char *key, const char *list, size_t max, struct err
 	size_t n = count(list);
 
 	if (n == 0 || n > max)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s has %zu names, wants 1 to %zu", key, n,
+		return err_kind(e, ERR_CONF, -EINVAL, "%s has %zu names, expected 1 to %zu", key, n,
 				max);
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *name = name_at(list, i);
@@ -106,7 +106,7 @@ static int check_size(const struct host_rails_want *w, const struct ipnet *all, 
 	if (!(all->len <= rail && rail <= node && node + 2 <= ip_bits(&all->ip)))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"prefix lengths of cidr, rail and node are /%u, /%u, /%u: wants them in this order, and /%u at most",
+			"prefix lengths of cidr, rail and node are /%u, /%u, /%u: expected them in this order, and /%u at most",
 			all->len, rail, node, ip_bits(&all->ip) - 2);
 	if (rail - all->len < 32 && n_rails > (size_t)1 << (rail - all->len))
 		return err_kind(
@@ -130,7 +130,7 @@ static int host_rails_check(void *want, struct err *e)
 
 	if (!w->cidr || ipnet_parse(span_of(w->cidr), &all) < 0 || ipnet_has_host_bits(&all))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"cidr is '%s', wants a network, for instance 172.16.0.0/16",
+				"cidr is '%s', expected a network, for instance 172.16.0.0/16",
 				w->cidr ? w->cidr : "");
 	r = check_names("interfaces", w->interfaces, HOST_RAILS_MAX, e);
 	if (r >= 0)

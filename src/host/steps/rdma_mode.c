@@ -26,7 +26,7 @@ static int check(void *want, struct err *e)
 {
 	return ((struct host_rdma_mode_want *)want)->mode
 		       ? 0
-		       : err_kind(e, ERR_CONF, -EINVAL, "no mode: wants shared or exclusive");
+		       : err_kind(e, ERR_CONF, -EINVAL, "no mode: expected shared or exclusive");
 }
 
 /* --- observe --- */

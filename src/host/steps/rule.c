@@ -230,8 +230,8 @@ static int check_cidr(const char *key, const char *text, uint8_t family, struct 
 	if (!text)
 		return 0;
 	if (ipnet_parse(span_of(text), &net) < 0 || net.ip.family != family)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', wants an IPv%u CIDR", key, text,
-				family);
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', expected an IPv%u CIDR", key,
+				text, family);
 	if (ipnet_has_host_bits(&net))
 		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', which has host bits set", key,
 				text);

@@ -861,9 +861,10 @@ static int check_name(const struct pool_draft *d, struct err *e)
 			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			    "0123456789-._") == n)
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"%s: pool name '%.100s' wants 1 to %d letters, digits, '-', '.' or '_'",
-			d->where, d->name, POOL_NAME_MAX);
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		"%s: pool name is '%.100s', expected 1 to %d letters, digits, '-', '.' or '_'",
+		d->where, d->name, POOL_NAME_MAX);
 }
 
 static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)

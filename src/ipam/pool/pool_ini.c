@@ -113,7 +113,8 @@ static void section_begin(struct ini_reader *p, struct span line)
 	else if (span_eq(name, "settings"))
 		p->section = SEC_SETTINGS;
 	else
-		wrong(p, "section '%.*s' is not known, wants 'pool NAME', 'reserved' or 'settings'",
+		wrong(p,
+		      "section '%.*s' is not known, expected 'pool NAME', 'reserved' or 'settings'",
 		      (int)(name.n < 100 ? name.n : 100), name.p);
 }
 
@@ -164,7 +165,7 @@ static const struct key *key_find(struct ini_reader *p, const struct key *keys, 
 	if (near)
 		wrong(p, "key '%.100s' is not known here; did you mean '%s'?", name, near);
 	else
-		wrong(p, "key '%.100s' is not known here, wants one of %s", name, all.p);
+		wrong(p, "key '%.100s' is not known here, expected one of %s", name, all.p);
 	return NULL;
 }
 

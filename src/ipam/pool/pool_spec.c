@@ -41,7 +41,7 @@ static int get_string(const struct pool_spec *o, const char *key, struct pool_te
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_kind(v) != JSON_STRING)
-		return pool_spec_wrong(o, e, "spec.%s is %s, wants a string", key,
+		return pool_spec_wrong(o, e, "spec.%s is %s, expected a string", key,
 				       json_kind_name(v));
 	*ret = (struct pool_text){place_of(o, key, 0, false), xstrdup(json_string(v))};
 	return 0;
@@ -55,7 +55,7 @@ static int get_bool(const struct pool_spec *o, const char *key, struct pool_text
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_kind(v) != JSON_BOOL)
-		return pool_spec_wrong(o, e, "spec.%s is %s, wants true or false", key,
+		return pool_spec_wrong(o, e, "spec.%s is %s, expected true or false", key,
 				       json_kind_name(v));
 	*ret = (struct pool_text){place_of(o, key, 0, false), xstrdup(json_bool(v) ? "yes" : "no")};
 	return 0;
@@ -72,7 +72,7 @@ static int get_version(const struct pool_spec *o, struct pool_text *ret, struct 
 	if (json_string(v) && ip_family_parse(span_of(json_string(v)), &family) == 0)
 		n = family;
 	else if (json_int(v, &n) < 0 || (n != 4 && n != 6))
-		return pool_spec_wrong(o, e, "spec.ipVersion wants 4 or 6");
+		return pool_spec_wrong(o, e, "spec.ipVersion: expected 4 or 6");
 	*ret = (struct pool_text){place_of(o, "ipVersion", 0, false), xasprintf("%d", (int)n)};
 	return 0;
 }
@@ -84,12 +84,12 @@ static int get_strings(const struct pool_spec *o, const char *key, struct pool_t
 	struct json_walk w = json_walk_start(list);
 
 	if (json_kind(list) != JSON_NULL && json_kind(list) != JSON_ARRAY)
-		return pool_spec_wrong(o, e, "spec.%s is %s, wants a list of strings", key,
+		return pool_spec_wrong(o, e, "spec.%s is %s, expected a list of strings", key,
 				       json_kind_name(list));
 	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++) {
 		if (json_kind(v) != JSON_STRING)
-			return pool_spec_wrong(o, e, "spec.%s[%zu] is %s, wants a string", key, i,
-					       json_kind_name(v));
+			return pool_spec_wrong(o, e, "spec.%s[%zu] is %s, expected a string", key,
+					       i, json_kind_name(v));
 		VEC_PUSH(ret->v, ret->n) =
 			(struct pool_text){place_of(o, key, i, true), xstrdup(json_string(v))};
 	}
@@ -119,7 +119,7 @@ static int get_routes(const struct pool_spec *o, struct pool_texts *ret, struct 
 	struct json_walk w = json_walk_start(list);
 
 	if (json_kind(list) != JSON_NULL && json_kind(list) != JSON_ARRAY)
-		return pool_spec_wrong(o, e, "spec.routes is %s, wants a list of {dst, gw}",
+		return pool_spec_wrong(o, e, "spec.routes is %s, expected a list of {dst, gw}",
 				       json_kind_name(list));
 	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++) {
 		const char *dst = route_end(o, v, i, "dst", "to");
@@ -127,7 +127,7 @@ static int get_routes(const struct pool_spec *o, struct pool_texts *ret, struct 
 
 		if (!dst || !gw)
 			return pool_spec_wrong(
-				o, e, "spec.routes[%zu] wants the strings 'dst' and 'gw'", i);
+				o, e, "spec.routes[%zu]: expected the strings 'dst' and 'gw'", i);
 		VEC_PUSH(ret->v, ret->n) = (struct pool_text){place_of(o, "routes", i, true),
 							      xasprintf("%s via %s", dst, gw)};
 	}
@@ -307,7 +307,7 @@ static int read_named(struct pool_set *s, const char *file, const struct json *v
 			&o, e, "kind '%.60s' is not SpiderIPPool, SpiderReservedIP or a List",
 			kind ? kind : "");
 	if (json_kind(o.spec) != JSON_OBJECT)
-		return pool_spec_wrong(&o, e, "spec is %s, wants an object",
+		return pool_spec_wrong(&o, e, "spec is %s, expected an object",
 				       json_kind_name(o.spec));
 	if (!json_string(json_get(json_get(v, "metadata"), "name")))
 		return pool_spec_wrong(&o, e, "metadata.name is missing");

@@ -131,14 +131,14 @@ static int read_values(const struct json *v, const char *place, struct selector_
 	int r = 0;
 
 	if (json_kind(v) != JSON_NULL && json_kind(v) != JSON_ARRAY)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s.values is %s, wants a list of strings",
+		return err_kind(e, ERR_CONF, -EINVAL, "%s.values is %s, expected a list of strings",
 				place, json_kind_name(v));
 	if (wants != (json_len(v) > 0))
-		return err_kind(e, ERR_CONF, -EINVAL, "%s: %s wants %s", place, ops[t->op],
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: %s requires %s", place, ops[t->op],
 				wants ? "values" : "no values");
 	while (r == 0 && (x = json_walk_next(&w, NULL))) {
 		if (!json_string(x))
-			return err_kind(e, ERR_CONF, -EINVAL, "%s.values has %s, wants strings",
+			return err_kind(e, ERR_CONF, -EINVAL, "%s.values has %s, expected strings",
 					place, json_kind_name(x));
 		r = check_value(json_string(x), place, e);
 		if (r == 0)
@@ -156,7 +156,7 @@ static int read_expression(const struct json *v, const char *place, struct selec
 	int r;
 
 	if (!key)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s.key is %s, wants a string", place,
+		return err_kind(e, ERR_CONF, -EINVAL, "%s.key is %s, expected a string", place,
 				json_kind_name(json_get(v, "key")));
 	r = check_key(key, place, e);
 	if (r == 0)
@@ -185,7 +185,7 @@ static int read_all(const struct json *v, const char *place, struct selector *s,
 		return r;
 	}
 	if (json_kind(list) != JSON_NULL && json_kind(list) != JSON_ARRAY)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s.matchExpressions is %s, wants a list",
+		return err_kind(e, ERR_CONF, -EINVAL, "%s.matchExpressions is %s, expected a list",
 				place, json_kind_name(list));
 	for (size_t i = 0; r == 0 && (x = json_walk_next(&w, NULL)); i++) {
 		buf_reset(&at);
@@ -201,7 +201,7 @@ int selector_read(const struct json *v, const char *place, struct selector *ret,
 	int r;
 
 	if (s.given && json_kind(v) != JSON_OBJECT)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants a label selector", place,
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected a label selector", place,
 				json_kind_name(v));
 	r = read_all(v, place, &s, e);
 	if (r < 0) {

@@ -129,7 +129,7 @@ static int parse_bound(const char *which, const char *text, const struct whereab
 	if (ret->family || !given(text))
 		return 0;
 	if (whereabouts_ip_parse(span_of(text), &a) < 0)
-		return bad(e, "range_%s is \"%s\", wants an IP address", which, text);
+		return bad(e, "range_%s is \"%s\", expected an IP address", which, text);
 	if (!ipnet_contains(&r->net, &a)) {
 		warn_outside(which, text, r);
 		return 0;

@@ -73,7 +73,7 @@ static size_t change(struct nl_batch *b, int type, int nl_flags, unsigned int fl
 	struct nl_msg *m;
 
 	if (!altname[0] || strlen(altname) >= ALTNAME_MAX)
-		return nl_batch_refuse(b, -EINVAL, "wants 1 to 127 bytes",
+		return nl_batch_refuse(b, -EINVAL, "expected 1 to 127 bytes",
 				       "%s alternative name '%s' of link '%s'", what, altname,
 				       name);
 	m = msg_new(type, nl_flags, &head, sizeof(head), MSG_ROOM);

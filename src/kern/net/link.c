@@ -333,7 +333,7 @@ static const char *bad_change(int index, const char *name, const struct link_cha
 	if (!index && (c->set & LINK_SET_NAME) && strcmp(name, c->name) != 0)
 		return "a new name needs the link's index";
 	if ((c->set & LINK_SET_NAME) && !link_name_ok(c->name))
-		return "not an interface name: wants 1 to 15 bytes without '/', ':' or white space";
+		return "not an interface name: expected 1 to 15 bytes without '/', ':' or white space";
 	if ((c->set & LINK_SET_ALIAS) && strlen(c->alias) >= LINK_ALIAS_MAX)
 		return "an alias has at most 255 bytes";
 	return NULL;
@@ -497,7 +497,7 @@ static bool turned(const struct link_spec *s)
 static const char *bad_spec(const struct link_spec *s)
 {
 	if (!link_name_ok(s->name) || (s->peer_name && !link_name_ok(s->peer_name)))
-		return "not an interface name: wants 1 to 15 bytes without '/', ':' or white space";
+		return "not an interface name: expected 1 to 15 bytes without '/', ':' or white space";
 	if (strlen(s->kind) >= LINK_KIND_MAX)
 		return "no such kind of link";
 	if (is_veth(s) && !s->peer_name)

@@ -47,7 +47,7 @@ static const char *parse_hex(struct span s, struct datagram *d)
 		int hi = hex_digit(s.p[2 * i]), lo = hex_digit(s.p[2 * i + 1]);
 
 		if (hi < 0 || lo < 0)
-			return "wants lower-case hex digits";
+			return "expected lower-case hex digits";
 		d->p[i] = (unsigned char)(hi << 4 | lo);
 	}
 	return NULL;
@@ -76,7 +76,7 @@ static const char *parse_line(struct nl_wire *w, struct span line, int number)
 	if (line.p[0] == '#')
 		return parse_comment(w, line);
 	if ((line.p[0] != '>' && line.p[0] != '<') || (line.n > 1 && line.p[1] != ' '))
-		return "wants '> HEX', '< HEX' or a comment";
+		return "expected '> HEX', '< HEX' or a comment";
 	d = &VEC_PUSH(r->list, r->n);
 	d->dir = line.p[0];
 	d->line = number;
@@ -141,12 +141,13 @@ static int compare(const struct nl_replay *r, const struct datagram *d, const un
 	if (i < n && i < d->n)
 		return err_set(
 			e, -EPROTO,
-			"%s:%d: the request is not the recorded one: byte %zu is %02x, wants %02x",
+			"%s:%d: the request is not the recorded one: byte %zu is %02x, expected %02x",
 			r->file, d->line, i, p[i], d->p[i]);
 	if (n != d->n)
-		return err_set(e, -EPROTO,
-			       "%s:%d: the request is not the recorded one: %zu bytes, wants %zu",
-			       r->file, d->line, n, d->n);
+		return err_set(
+			e, -EPROTO,
+			"%s:%d: the request is not the recorded one: %zu bytes, expected %zu",
+			r->file, d->line, n, d->n);
 	return 0;
 }
 

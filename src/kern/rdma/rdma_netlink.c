@@ -304,7 +304,7 @@ static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 		"move RDMA device '%s' to a network namespace: Operation not supported (EOPNOTSUPP): the RDMA "
-		"namespace mode is shared, wants exclusive: %s",
+		"namespace mode is shared, expected exclusive: %s",
 		name, at_boot);
 }
 
@@ -346,10 +346,11 @@ int rdma_nl_rename(struct nl_wire *w, uint32_t index, const char *name, const ch
 	int r;
 
 	if (!rdma_name_ok(to))
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"rename RDMA device '%s' to '%s': not a device name: wants 1 to 63 "
-				"printable bytes without '/' and '%%'",
-				name, to);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"rename RDMA device '%s' to '%s': not a device name: expected 1 to 63 "
+			"printable bytes without '/' and '%%'",
+			name, to);
 	m = rdma_request(RDMA_NLDEV_CMD_SET, NLM_F_ACK);
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
 	put_str(m, RDMA_NLDEV_ATTR_DEV_NAME, to);

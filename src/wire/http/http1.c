@@ -593,7 +593,8 @@ static int transfer_encoding(struct http1_head *h, size_t body_max, int *refusal
 	if (h->minor == 0)
 		return http1_refuse(refusal, 400, e, "Transfer-Encoding in HTTP/1.0");
 	if (!http1_span_eq_nocase(v, "chunked"))
-		return http1_refuse(refusal, 501, e, "Transfer-Encoding is '%.*s', wants 'chunked'",
+		return http1_refuse(refusal, 501, e,
+				    "Transfer-Encoding is '%.*s', expected 'chunked'",
 				    (int)(v.n < 64 ? v.n : 64), v.p);
 	if (body_max == 0)
 		return too_long(body_max, refusal, e);
@@ -642,7 +643,7 @@ static int host_and_expect(struct http1_head *h, int *refusal, struct err *e)
 	struct span v;
 
 	if (hosts > 1 || (hosts == 0 && h->minor > 0))
-		return http1_refuse(refusal, 400, e, "%zu Host fields, wants 1", hosts);
+		return http1_refuse(refusal, 400, e, "%zu Host fields, expected 1", hosts);
 	if (!http1_get(&h->msg, "expect", &v))
 		return 0;
 	if (!http1_span_eq_nocase(v, "100-continue"))

@@ -4,7 +4,7 @@
 
 /*
  * Strict JSON (depth 32, size cap, valid UTF-8, no NUL in strings, nothing after the document),
- * read by field tables whose errors name the path: "conf.mtu is 1, wants 68 to 65535".
+ * read by field tables whose errors name the path: "conf.mtu is 1, expected 68 to 65535".
  *
  * A document owns its strings; values are borrowed from it. Keys in a table flagged JSON_GO match
  * as Go's encoding/json does: exact first, else without case; the last duplicate wins; null
@@ -163,7 +163,7 @@ int json_read(struct json_doc *d, const struct json *obj, const struct json_tabl
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 
-/* Sets "PLACE is SEEN, wants WHAT" with kind ERR_CONF, for checks that a table cannot express.
+/* Sets "PLACE is SEEN, expected WHAT" with kind ERR_CONF, for checks that a table cannot express.
  * -EINVAL. */
 int json_wants(const struct json *v, const char *place, const char *what, struct err *e);
 

@@ -62,7 +62,7 @@ static int wants(const char *place, const struct json *v, struct err *e, const c
 	char seen[80];
 
 	describe(v, seen);
-	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants %s", place, seen, what);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected %s", place, seen, what);
 }
 
 int json_wants(const struct json *v, const char *place, const char *what, struct err *e)
@@ -79,7 +79,7 @@ static int read_str(const struct json_field *f, const struct json *v, const char
 		return wants(place, v, e, "a string");
 	if (f->max && strlen(s) > (size_t)f->max)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s is %zu bytes long, wants at most %" PRId64, place, strlen(s),
+				"%s is %zu bytes long, expected at most %" PRId64, place, strlen(s),
 				f->max);
 	*into = s;
 	return 0;

@@ -555,7 +555,7 @@ static const struct {
 	{49, "access denied (access_denied)"},
 	{70, "it speaks another version of TLS (protocol_version)"},
 	{112, "it does not serve that server name (unrecognized_name)"},
-	{116, "it wants a client certificate (certificate_required)"},
+	{116, "it requires a client certificate (certificate_required)"},
 	{120, "it does not speak the requested protocol (no_application_protocol)"},
 };
 

@@ -120,7 +120,7 @@ static int next_entry(struct yaml *y, int at)
 	if (r < 0 || yaml_at_end(y) || yaml_column(y) < at)
 		return r;
 	if (yaml_column(y) > at)
-		return yaml_fail(y, "indented by %d, wants %d", yaml_column(y), at);
+		return yaml_fail(y, "indented by %d, expected %d", yaml_column(y), at);
 	return 1;
 }
 
@@ -208,7 +208,7 @@ static int flow_end(struct yaml *y, char close)
 		r = yaml_skip(y);
 	} else if (r == 0 && yaml_peek(y, 0) != close) {
 		r = yaml_at_end(y) ? yaml_fail(y, "'%c' is missing", close)
-				   : yaml_fail(y, "wants ',' or '%c' here", close);
+				   : yaml_fail(y, "expected ',' or '%c' here", close);
 	}
 	return r < 0 ? r : yaml_peek(y, 0) != close;
 }
@@ -788,7 +788,7 @@ static int hex(struct yaml *y, size_t digits, uint32_t *ret)
 
 	for (size_t i = 0; i < digits; i++)
 		if (!strchr("0123456789abcdefABCDEF", yaml_peek(y, i)) || !yaml_peek(y, i))
-			return yaml_fail(y, "an escape wants %zu hexadecimal digits", digits);
+			return yaml_fail(y, "an escape requires %zu hexadecimal digits", digits);
 	if (num_hex((struct span){y->p, digits}, 0x10ffff, &v) < 0 || v == 0)
 		return yaml_fail(y, "an escape is not a character");
 	*ret = (uint32_t)v;

@@ -115,8 +115,8 @@ def test_plugin_named_by_its_path_is_refused(lab, agent, volume, tmp_path):
     seen = tmp_path / "root"
     spy(volume / "mine", seen)
     for name in (str(volume / "mine"), "../" * 12 + str(volume / "mine")[1:]):
-        refused(lab, agent, {"cniVersion": "1.0.0", "name": "evil", "type": name}, "wants a plugin's name")
-        refused(lab, agent, rail("rail0", ipam={"type": name}), "ipam.type", "wants a plugin's name")
+        refused(lab, agent, {"cniVersion": "1.0.0", "name": "evil", "type": name}, "expected a plugin's name")
+        refused(lab, agent, rail("rail0", ipam={"type": name}), "ipam.type", "expected a plugin's name")
     assert not seen.exists()
 
 

@@ -103,4 +103,4 @@ def test_log_file_that_is_a_link_of_another_user_is_refused(lab, disk):
 def test_lock_that_is_a_fifo_is_refused(lab, disk):
     (disk / "real" / "net").mkdir()
     os.mkfifo(disk / "real" / "net" / "lock")
-    lab.fail("ADD", local(disk / "real"), lab.pod(), contains=[f"'{disk}/real/net/lock' is a FIFO, wants a regular file"])
+    lab.fail("ADD", local(disk / "real"), lab.pod(), contains=[f"'{disk}/real/net/lock' is a FIFO, expected a regular file"])

@@ -52,7 +52,7 @@ within() {
 	[ "$write" != - ] || write=0
 	ours=$((total - write))
 	say "$1: $3 after $total ms: $write ms in the kernel's write, $ours ms from its end to the kubelet"
-	[ "$ours" -le "$limit" ] || fail "$1: $3 after $total ms, of which the kernel took $write; wants at most $limit more"
+	[ "$ours" -le "$limit" ] || fail "$1: $3 after $total ms, of which the kernel took $write; expected at most $limit more"
 }
 
 # all_are RESOURCE HEALTH

@@ -97,7 +97,7 @@ static int spiderpool_master(const struct cni_call *c, const char **master, stru
 		r = pf_of(&c->root, vf, name, e);
 	else if (!dev || !*dev)
 		r = err_kind(e, ERR_CONF, -EINVAL,
-			     "conf.ipam.match_master_subnet wants conf.master or conf.deviceID");
+			     "conf.ipam.match_master_subnet requires conf.master or conf.deviceID");
 	if (r == 0)
 		r = addresses(name, nets, n, e);
 	if (r == 0)
@@ -396,8 +396,8 @@ static int check_dir(const char *key, const char *path, struct err *e)
 {
 	if (!path || !*path || *path == '/')
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "conf.ipam.%s is '%s', wants an absolute path", key,
-			path);
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.ipam.%s is '%s', expected an absolute path",
+			key, path);
 }
 
 /* A number, or its digits as a string as the original's documentation has it. */
@@ -409,7 +409,7 @@ static int log_number(const char *key, const struct json *v, int64_t otherwise, 
 
 	if (json_kind(v) != JSON_NULL && json_int(v, &n) < 0 &&
 	    (!text || num_i64(span_of(text), INT32_MIN, INT32_MAX, &n) < 0))
-		return err_kind(e, ERR_CONF, -EINVAL, "conf.ipam.%s wants a whole number", key);
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.ipam.%s: expected a whole number", key);
 	*ret = n < 0 ? otherwise : n;
 	return 0;
 }

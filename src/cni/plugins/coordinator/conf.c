@@ -96,7 +96,7 @@ static int read_mode(const char *text, enum coordinator_mode *ret, struct err *e
 		}
 	}
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"conf.mode is '%s', wants auto, underlay, overlay or disabled", text);
+			"conf.mode is '%s', expected auto, underlay, overlay or disabled", text);
 }
 
 static int hex_byte(struct span s, uint8_t *ret)
@@ -118,11 +118,12 @@ static int read_mac_prefix(const char *text, struct coordinator_conf *c, struct 
 	    hex_byte((struct span){text, 2}, &c->mac_prefix[0]) < 0 ||
 	    hex_byte((struct span){text + 3, 2}, &c->mac_prefix[1]) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.podMACPrefix is '%s', wants two bytes such as 0a:1b", text);
+				"conf.podMACPrefix is '%s', expected two bytes such as 0a:1b",
+				text);
 	if (c->mac_prefix[0] & 1)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"conf.podMACPrefix is '%s', wants a unicast prefix (first byte even)",
+			"conf.podMACPrefix is '%s', expected a unicast prefix (first byte even)",
 			text);
 	c->has_mac_prefix = true;
 	return 0;
@@ -137,8 +138,8 @@ static int add_cidrs(const struct json_strs *from, const char *key, struct coord
 		if (ipnet_parse_loose(span_of(from->v[i]), &net) < 0)
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
-				"conf.%s[%zu] is '%s', wants a subnet such as 10.233.64.0/18", key,
-				i, from->v[i]);
+				"conf.%s[%zu] is '%s', expected a subnet such as 10.233.64.0/18",
+				key, i, from->v[i]);
 		VEC_PUSH(c->cidrs, c->n_cidrs) = ipnet_network(&net);
 	}
 	return 0;
@@ -152,13 +153,13 @@ static int add_policy(const struct raw_policy *raw, size_t i, struct coordinator
 	if (ipnet_parse_loose(span_of(raw->dst), &p.dst) < 0)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"conf.policyRoutes[%zu].dst is '%s', wants a subnet (invalid route dst)", i,
-			raw->dst);
+			"conf.policyRoutes[%zu].dst is '%s', expected a subnet (invalid route dst)",
+			i, raw->dst);
 	if (ip_parse(span_of(raw->gw), &p.gw) < 0)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"conf.policyRoutes[%zu].gw is '%s', wants an address (invalid route gw)", i,
-			raw->gw);
+			"conf.policyRoutes[%zu].gw is '%s', expected an address (invalid route gw)",
+			i, raw->gw);
 	if (p.dst.ip.family != p.gw.family)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.policyRoutes[%zu]: dst '%s' and gw '%s' are of different "
@@ -177,15 +178,16 @@ static int read_numbers(const struct raw *raw, struct coordinator_conf *c, struc
 	if (raw->has_rp_filter && raw->rp_filter > 2)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"invalid rp_filter value: conf.podRPFilter is %lld, wants 0, 1 or 2 "
+			"invalid rp_filter value: conf.podRPFilter is %lld, expected 0, 1 or 2 "
 			"(negative: leave it alone)",
 			(long long)raw->rp_filter);
 	c->rp_filter = raw->has_rp_filter ? (int)(raw->rp_filter < 0 ? -1 : raw->rp_filter) : 0;
 	if (raw->has_veth_mtu && (raw->veth_mtu < 68 || raw->veth_mtu > 65535))
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.vethMTU is %lld, wants 68 to 65535 (vethMTU must be greater "
-				"than 0)",
-				(long long)raw->veth_mtu);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"conf.vethMTU is %lld, expected 68 to 65535 (vethMTU must be greater "
+			"than 0)",
+			(long long)raw->veth_mtu);
 	c->veth_mtu = raw->has_veth_mtu ? (uint32_t)raw->veth_mtu : COORD_VETH_MTU;
 	return 0;
 }
@@ -204,7 +206,7 @@ static int read_addresses(const struct raw *raw, struct coordinator_conf *c, str
 	if (r >= 0 && given(raw->veth_addr) &&
 	    (ip_parse(span_of(raw->veth_addr), &c->veth_addr) < 0 || c->veth_addr.family != 4))
 		r = err_kind(e, ERR_CONF, -EINVAL,
-			     "conf.vethLinkAddress is '%s', wants an IPv4 address such as "
+			     "conf.vethLinkAddress is '%s', expected an IPv4 address such as "
 			     "169.254.200.1",
 			     raw->veth_addr);
 	return r;

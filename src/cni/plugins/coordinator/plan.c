@@ -79,8 +79,8 @@ static int find_exit(struct planning *pl, struct err *e)
 	if (!pl->f->host_veth.index)
 		return err_set(
 			e, -ENODEV,
-			"'%s' of the pod has no end on this node (%s mode wants a veth pair)", name,
-			underlay ? "underlay" : "overlay");
+			"'%s' of the pod has no end on this node (%s mode requires a veth pair)",
+			name, underlay ? "underlay" : "overlay");
 	return 0;
 }
 

@@ -69,7 +69,7 @@ int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e)
 		return -EINVAL;
 	if (!raw.host_name || !rdma_name_ok(raw.host_name))
 		return err_set(e, -EINVAL,
-			       "state.sandboxRdmaDevName is '%s', wants a device's name",
+			       "state.sandboxRdmaDevName is '%s', expected a device's name",
 			       raw.host_name ? raw.host_name : "");
 	if (!raw.in_pod || !*raw.in_pod)
 		raw.in_pod = raw.host_name;

@@ -136,8 +136,8 @@ static int read_vlan(const struct raw *raw, struct sriov_conf *c, struct err *e)
 static int read_one_rate(const char *key, int64_t v, uint32_t *ret, struct err *e)
 {
 	if (v < 0 || v > INT32_MAX)
-		return BAD(e, "conf.%s is %lld, wants 0 (no limit) to %d Mbit/s", key, (long long)v,
-			   INT32_MAX);
+		return BAD(e, "conf.%s is %lld, expected 0 (no limit) to %d Mbit/s", key,
+			   (long long)v, INT32_MAX);
 	*ret = (uint32_t)v;
 	return 0;
 }
@@ -168,7 +168,7 @@ static int read_switch(const char *key, const char *text)
 		return 1;
 	if (strcmp(text, "off") != 0)
 		log_warn("taken for off", LOG_S("field", key), LOG_S("value", text),
-			 LOG_S("wants", "on or off"));
+			 LOG_S("expected", "on or off"));
 	return 0;
 }
 
@@ -215,7 +215,7 @@ static int read_mac(const struct raw *raw, const char *args_mac, struct rail_con
 		return 0;
 	if (mac_parse(span_of(text), &c->mac) < 0 || c->mac.len != 6 || c->mac.b[0] & 1)
 		return BAD(e,
-			   ORIG("failed to parse MAC address %s (%s wants one such as "
+			   ORIG("failed to parse MAC address %s (%s: expected one such as "
 				"02:00:5e:10:00:01)"),
 			   text, place);
 	c->sriov.want.set |= VF_ATTR_MAC;
@@ -227,7 +227,7 @@ static int read_mtu(const struct raw *raw, struct rail_conf *c, struct err *e)
 {
 	/* The upper limit is the MTU of the PF, which is not known yet. */
 	if (raw->mtu && (raw->mtu < 68 || raw->mtu > INT32_MAX))
-		return BAD(e, "conf.mtu is %lld, wants 68 to the PF's MTU", (long long)raw->mtu);
+		return BAD(e, "conf.mtu is %lld, expected 68 to the PF's MTU", (long long)raw->mtu);
 	c->mtu = (uint32_t)raw->mtu;
 	return 0;
 }

@@ -94,10 +94,11 @@ static int read_guid(const char *text, const char *place, uint64_t *ret, struct 
 {
 	if (vf_guid_parse(span_of(text), ret) == 0 && ib_guid_valid(*ret))
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"invalid guid %s (%s wants one such as 02:00:5e:10:00:00:00:01, neither "
-			"all zero nor all ff)",
-			text, place);
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		"invalid guid %s (%s: expected one such as 02:00:5e:10:00:00:00:01, neither "
+		"all zero nor all ff)",
+		text, place);
 }
 
 static int pick_guid(struct ib_sriov_conf *c, struct err *e)
@@ -156,7 +157,7 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 	c->device_id = id;
 	if (id && !pci_bdf_ok(id))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.deviceID is '%s', wants a VF's PCI address such as "
+				"conf.deviceID is '%s', expected a VF's PCI address such as "
 				"0000:3b:00.2",
 				id);
 	r = c->link_state ? vf_conf_link_state(c->link_state, &state, e) : 0;
@@ -221,7 +222,7 @@ int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e
 		return 0;
 	}
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"conf.guidPool is '%s', wants a range of GUIDs such as "
+			"conf.guidPool is '%s', expected a range of GUIDs such as "
 			"02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff",
 			text);
 }

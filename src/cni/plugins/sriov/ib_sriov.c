@@ -81,8 +81,8 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 	const char *id = c->ib_sriov.device_id;
 
 	if (*l->device && id && strcmp(l->device, id) != 0)
-		return err_set(e, -EINVAL, "interface '%s' is device '%s', wants VF '%s'", l->name,
-			       l->device, id);
+		return err_set(e, -EINVAL, "interface '%s' is device '%s', expected VF '%s'",
+			       l->name, l->device, id);
 	if (c->ib_sriov.guid && ib_guid_of_link(&l->mac) != c->ib_sriov.guid)
 		return err_set(e, -EINVAL, "interface '%s' has not got the GUID asked for",
 			       l->name);
@@ -409,7 +409,7 @@ static int check_guid(const struct rail *rail, struct err *e)
 	if (has == want)
 		return 0;
 	return err_kind(e, ERR_AGAIN, -EAGAIN,
-			"VF '%s' has GUID %s after its driver was bound again, wants %s",
+			"VF '%s' has GUID %s after its driver was bound again, expected %s",
 			rail->vf->place.pci.bdf, vf_guid_str(has, text), vf_guid_str(want, other));
 }
 

@@ -46,7 +46,7 @@ static int check_id(const struct rail *rail, struct err *e)
 	if (!pci_bdf_ok(id))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			ORIG("SRIOV-CNI failed to load netconf: conf.deviceID is '%s', wants a "
+			ORIG("SRIOV-CNI failed to load netconf: conf.deviceID is '%s', expected a "
 			     "VF's PCI address such as 0000:3b:00.2"),
 			id);
 	return 0;
@@ -179,7 +179,7 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	if (!*l->device || !c->sriov.device_id || strcmp(l->device, c->sriov.device_id) == 0)
 		return 0;
-	return err_set(e, -EINVAL, "interface '%s' is device '%s', wants VF '%s'", l->name,
+	return err_set(e, -EINVAL, "interface '%s' is device '%s', expected VF '%s'", l->name,
 		       l->device, c->sriov.device_id);
 }
 

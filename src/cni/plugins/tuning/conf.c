@@ -125,7 +125,8 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
 	buf_reset(&text);
 	text.max = ERR_TEXT_MAX / 2;
 	cni_quote(&text, b.p);
-	err_kind(e, ERR_CONF, -EINVAL, "invalid net sysctl key: %s (wants one below net)", text.p);
+	err_kind(e, ERR_CONF, -EINVAL, "invalid net sysctl key: %s (expected one below net)",
+		 text.p);
 	return NULL;
 }
 
@@ -206,12 +207,12 @@ static int add_sysctls(const struct chained_call *m, struct tuning_conf *c, cons
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_kind(v) != JSON_OBJECT)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, expected an object", place,
 				json_kind_name(v));
 	while (r >= 0 && (value = json_walk_next(&w, &key))) {
 		if (!json_string(value))
 			return err_kind(e, ERR_CONF, -EINVAL,
-					"%s.%s is %s, wants a string such as \"1\"", place, key,
+					"%s.%s is %s, expected a string such as \"1\"", place, key,
 					json_kind_name(value));
 		r = add_sysctl(m, c, from, place, key, json_string(value), e);
 	}
@@ -265,7 +266,7 @@ static int take_mac(const struct chained_call *m, struct tuning_conf *c, struct 
 		return 0;
 	if (!json_string(runtime))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.runtimeConfig.mac is %s, wants a string",
+				"conf.runtimeConfig.mac is %s, expected a string",
 				json_kind_name(runtime));
 	if (*json_string(runtime))
 		c->mac_text = json_string(runtime);
@@ -281,7 +282,7 @@ static int read_args(const struct chained_call *m, const struct json *v, struct 
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_kind(v) != JSON_OBJECT)
-		return err_kind(e, ERR_CONF, -EINVAL, "conf.args.cni is %s, wants an object",
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.args.cni is %s, expected an object",
 				json_kind_name(v));
 	r = json_read(m->doc, v, &tuning_table, &raw, "conf.args.cni", e);
 	if (r < 0)
@@ -304,7 +305,7 @@ static int read_all(const struct chained_call *m, struct tuning_conf *c, struct 
 	c->data_dir = given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
 	if (*c->data_dir != '/')
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.dataDir is '%s', wants an absolute path", c->data_dir);
+				"conf.dataDir is '%s', expected an absolute path", c->data_dir);
 	c->mac_text = raw.mac;
 	take_attrs(&raw, &c->want);
 	r = add_sysctls(m, c, raw.sysctl, "conf.sysctl", e);

@@ -503,7 +503,7 @@ int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *
 		r = json_read(d, json_root(d), &table, &raw, "backup", e);
 	if (r >= 0 && raw.mac && *raw.mac)
 		r = mac_parse(span_of(raw.mac), &a.mac) < 0
-			    ? err_set(e, -EINVAL, "backup.mac is '%s', wants a MAC address",
+			    ? err_set(e, -EINVAL, "backup.mac is '%s', expected a MAC address",
 				      raw.mac)
 			    : 0;
 	if (r < 0)
