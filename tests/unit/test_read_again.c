@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "ipam_lab.h"
 #include "kube/kinds.h"
-#include "kube/watch.h"
+#include "kube/listwatch.h"
 
 enum { NADS = 7, BYTES = 250 << 10, FIT = 4, REQUESTS_MAX = 64 };
 
