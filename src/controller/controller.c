@@ -609,7 +609,7 @@ static void subnets_sample(void *part, struct buf *b)
 	subnets_metrics(part, b);
 }
 
-/* --- what runs --- */
+/* --- tables of parts --- */
 
 static const struct part every[] = {
 	{serve_webhooks, stop_webhooks, set_webhooks, webhooks_are_ready, webhooks_put_metrics},
@@ -671,7 +671,7 @@ static void controller_follow(struct controller *c)
 	parts_stop(leads, ARRAY_LEN(leads) - 1, c->leads);
 }
 
-/* --- all of them --- */
+/* --- all parts --- */
 
 static void notify_settings(struct controller *c, const struct part *p, void **at)
 {

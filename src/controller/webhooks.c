@@ -71,7 +71,7 @@ static bool serves(const struct webhooks *w)
 	return w->server;
 }
 
-/* --- what it is called --- */
+/* --- names in the certificate --- */
 
 static void add_name(struct webhooks *w, char *name)
 {
@@ -326,7 +326,7 @@ void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)
 	register_again(w);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 static int read_client_ca(const struct webhooks_conf *c, char **ret, struct err *e)
 {

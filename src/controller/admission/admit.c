@@ -12,12 +12,10 @@
 #include "kube/patch.h"
 #include "spec/subnet_annotation.h"
 
-/* Which kind is whose, and the answer. */
+/* The handlers of each kind, and the answer. */
 
-/*
- * WARNINGS_MAX: a review has a limit as well (controller/webhook/review.h); a list of 10,000 may
- * have the same mistake 10,000 times.
- */
+/* WARNINGS_MAX: a list of 10,000 entries may have the same mistake 10,000 times. A review has a limit as well
+ * (controller/webhook/review.h). */
 enum { OBJECT_MAX = 8 << 20, WARNING_MAX = 256, WARNINGS_MAX = 32 };
 
 static const struct kind {
@@ -47,7 +45,7 @@ bool admit_knows(const char *kind)
 
 /* --- answers --- */
 
-/* "spec.ips[0]: text"; what names no field is about the spec. */
+/* "spec.ips[0]: text"; a text without a field is about the spec. */
 static void split(struct admit_answer *r, const char *text)
 {
 	const char *colon = strstr(text, ": ");
@@ -137,7 +135,7 @@ bool admit_is_going(const struct json *object)
 	return *admit_text(admit_meta(object, "deletionTimestamp")) != '\0';
 }
 
-/* --- the two questions --- */
+/* --- defaulting and validation --- */
 
 static void write_patch(struct admit_answer *r, const struct json *was,
 			const struct json_tree *object)
@@ -151,7 +149,7 @@ static void write_patch(struct admit_answer *r, const struct json *was,
 	jo_init(&o, &text, 0);
 	json_tree_write(object, &o);
 	if (text.over || json_parse(&doc, buf_span(&text), OBJECT_MAX, NULL) < 0)
-		return; /* as it is: the check says what is wrong */
+		return; /* unchanged: admit_check() reports the error */
 	kube_patch_init(&p);
 	if (kube_patch_diff(&p, was, json_root(doc))) {
 		kube_patch_end(&p);
@@ -186,7 +184,7 @@ void admit_default(const struct admit_cache *w, const struct admit_request *q,
 	k->fill(&a, t);
 	if (q->operation == ADMIT_UPDATE &&
 	    json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
-		drop_warnings(ret); /* they were sent when the field was written */
+		drop_warnings(ret); /* the warnings were sent when the field was written */
 	write_patch(ret, q->object, t);
 }
 
@@ -231,14 +229,14 @@ bool admit_spec_stays(const struct admit *a)
 	return same;
 }
 
-/* What only says more about an object is no matter of what it says itself. */
+/* An update that changes neither spec nor annotations is not validated. */
 static bool is_untouched(const struct admit *a)
 {
 	return admit_spec_stays(a) && json_same(admit_meta(a->request->object, "annotations"),
 						admit_meta(a->request->old, "annotations"));
 }
 
-/* Of `was` as many are no fault of this change. */
+/* `was`: the list before the update, which may stay as long as it was. */
 static int check_number(struct admit *a, const char *place, const struct json *v,
 			const struct json *was, size_t max)
 {
@@ -288,7 +286,7 @@ static int check_sizes(struct admit *a)
 	return r;
 }
 
-/* Of an application: its labels say which. */
+/* An automatic pool: its labels name the application. */
 static bool is_made(const struct json *pool)
 {
 	static const char *const keys[] = {AUTO_POOL_OWNER,	AUTO_POOL_API,	AUTO_POOL_KIND,
@@ -332,7 +330,7 @@ static bool annotations_are_allowed(const struct admit_request *q)
 	return true;
 }
 
-/* What an agent may change. */
+/* Denies changes by an agent's account, but for those that agents make. */
 static int admit_check_agent(struct admit *a)
 {
 	const struct admit_request *q = a->request;
@@ -371,9 +369,9 @@ void admit_check(const struct admit_cache *w, const struct admit_request *q,
 	k->check(&a);
 }
 
-/* What the kinds that have ranges share: one judge of them (ipam/pool/pool_spec.h), and sets of addresses. */
+/* Shared by the kinds that have ranges: validation by ipam/pool/pool_spec.h, and sets of addresses. */
 
-/* Stands where the judge names the object, and is taken off again. */
+/* Placeholder for the object's name in errors of pool_spec.h; removed from the answer. */
 #define NOWHERE "-"
 
 static int judge(const struct admit_cache *w, const char *name, const struct json *spec,
@@ -537,7 +535,7 @@ void admit_set_common(const struct ip_set *a, const struct ip_set *b, struct ip_
 	ip_set_done(&rest);
 }
 
-/* --- what is contended --- */
+/* --- requests that may conflict with concurrent ones --- */
 
 static bool has_ranges(const char *kind)
 {

@@ -60,7 +60,7 @@ static void put_label(struct json_tree *object, const char *key, const char *val
 	json_tree_put_text(json_tree_member_object(meta, "labels"), key, value);
 }
 
-/* --- texts as meant --- */
+/* --- normalized texts --- */
 
 static bool is_readable(const char *range)
 {
@@ -125,7 +125,7 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 	}
 }
 
-/* "172.16.11.0/16" with addresses of 172.16.11.0/24 alone: the length is a slip. */
+/* "172.16.11.0/16" with addresses of 172.16.11.0/24 alone: the length is probably a mistake. */
 static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
 			   const char *network)
 {
@@ -294,7 +294,7 @@ void admit_default_subnet(struct admit *a, struct json_tree *object)
 		return;
 }
 
-/* Of the first address. */
+/* The family of the first address. */
 void admit_default_reserved(struct admit *a, struct json_tree *object)
 {
 	struct json_tree *spec = json_tree_member(object, "spec"), *first;

@@ -384,7 +384,7 @@ enum {
 	FULL_MEMBER = 0x8000
 };
 
-/* One block on its way. */
+/* One block being checked. */
 struct block {
 	struct admit *a;
 	const char *type, *name;

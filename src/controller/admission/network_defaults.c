@@ -291,7 +291,7 @@ static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custo
 		fill(json_tree_member(spec, "coordinator"), "coordinator-new");
 }
 
-/* --- what pods are matched by --- */
+/* --- labels that pods are matched by --- */
 
 /* The label that stands for the annotation goes with it; a label that was set without one stays. */
 static void mirror(struct admit *a, struct json_tree *object, const char *key)

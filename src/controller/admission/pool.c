@@ -230,7 +230,7 @@ static int check_use(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* --- who may use it --- */
+/* --- affinities --- */
 
 /* "{}" would match every pod, as does no podAffinity: probably a mistake. */
 static int check_affinity(struct admit *a, const struct pool *p)
@@ -276,7 +276,7 @@ static void say_unused(struct admit *a, const struct pool *p)
 		admit_warn(a, "spec.namespaceAffinity is ignored because namespaceName is set");
 }
 
-/* --- its name --- */
+/* --- name --- */
 
 /* Blocks are named after the pool. */
 static int check_name(struct admit *a, const struct pool *p)
@@ -300,7 +300,7 @@ static int check_name(struct admit *a, const struct pool *p)
 			    strlen(a->request->name), room);
 }
 
-/* --- all of it --- */
+/* --- the whole object --- */
 
 static int check_valid(struct admit *a, const struct pool *p)
 {

@@ -40,7 +40,7 @@ static const char *name_of(const struct json *object)
 	return s ? s : "";
 }
 
-/* --- its end --- */
+/* --- end of a decision --- */
 
 static void drop(struct claim *m)
 {

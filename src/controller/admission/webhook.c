@@ -24,7 +24,7 @@ struct waiting {
 	struct admit_answer answer;
 };
 
-/* --- what else there is --- */
+/* --- state of the cluster --- */
 
 static const struct json *meta(const struct json *object, const char *key)
 {
@@ -195,7 +195,7 @@ static void allow(struct review *q)
 	review_answer(q, &a);
 }
 
-/* --- what is contended --- */
+/* --- requests that may conflict with concurrent ones --- */
 
 static int judge(void *arg, const char *kind, const struct json *other, struct err *e)
 {
@@ -330,7 +330,7 @@ void admit_webhook_try(void *arg, const struct review *q)
 	admit_answer_done(&r);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
 {

@@ -399,7 +399,7 @@ struct cidr_sources {
 	void *arg;
 };
 
-/* --- what comes --- */
+/* --- watched objects --- */
 
 #define DECODE(name, source)                                                                       \
 	static int name(void *value, const struct json *object, struct err *e)                     \
@@ -458,7 +458,7 @@ static void on_sync_error(void *arg, const struct err *cause)
 	v->s->changed(v->s->arg);
 }
 
-/* --- which --- */
+/* --- sources to watch --- */
 
 static void follow(struct source *v)
 {
@@ -495,7 +495,7 @@ void cidr_sources_want(struct cidr_sources *s, unsigned int wants)
 	}
 }
 
-/* --- what is known --- */
+/* --- state of the sources --- */
 
 /* Oldest first; objects of the same age stay in the order of their names. */
 static void sort(const struct cidr_facts **list, size_t n)
@@ -559,7 +559,7 @@ void cidr_known_done(struct cidr_known known[static CIDR_SOURCES])
 		cidr_facts_done(&known[i].facts);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 struct cidr_sources *cidr_sources_new(struct kube *k, const char *cilium,
 				      void (*changed)(void *arg), void *arg)

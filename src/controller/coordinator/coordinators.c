@@ -205,7 +205,7 @@ static void let_go(struct coordinators *c, const struct kube_object *o)
 	send(c, o, NULL, &b);
 }
 
-/* --- all of them --- */
+/* --- all SpiderCoordinators --- */
 
 /* An invalid type, stored before admission existed, counts as missing. */
 static enum cidr_type type_of(const struct kube_object *o)
@@ -316,7 +316,7 @@ static void on_probe(void *arg)
 	schedule_in(c, 0);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 struct coordinators *coordinators_new(const struct coordinators_conf *conf)
 {

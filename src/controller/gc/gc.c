@@ -153,9 +153,7 @@ struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum gc_cache_
 	return f;
 }
 
-/* A fenced node does not count as cut off. */
-
-/* One that is fenced has nothing to say any more. */
+/* Records a node that is cut off, or since when none is. A fenced node does not count as cut off. */
 static void watch_ready(struct cluster_gc *g)
 {
 	g->cut_off = NULL;
@@ -200,7 +198,7 @@ static void on_timer(void *arg)
 			    TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 /* Filters heartbeats: a node updates its status every few minutes. */
 static bool is_news(const struct kube_object *was, const struct kube_object *is)

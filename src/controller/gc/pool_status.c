@@ -209,7 +209,7 @@ static void on_timer(void *arg)
 	pool_status_schedule(c, wait_of(c));
 }
 
-/* --- what changes --- */
+/* --- changes of objects --- */
 
 static void mark(struct pool_status *c, const struct kube_object *o)
 {
@@ -259,7 +259,7 @@ static void on_pool(void *arg, const struct kube_object *was, const struct kube_
 	pool_status_schedule(c, SCHEDULE_MS);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 struct pool_status *pool_status_new(const struct pool_status_conf *conf)
 {
@@ -297,7 +297,7 @@ bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_stat
 	return true;
 }
 
-/* Adopted records: is their pod gone? */
+/* Adopted records: those whose pod is deleted are removed. */
 
 /* Splits "namespace/name"; false if it names no pod. The caller frees *ns. */
 static bool name_of(const struct record *r, char **ns, const char **name)

@@ -30,7 +30,7 @@ struct inject_webhook {
 	struct waiting *waiting;
 };
 
-/* --- what there is --- */
+/* --- state of the cluster --- */
 
 static void drop_nets(struct inject_webhook *h)
 {
@@ -227,7 +227,7 @@ void inject_webhook_try(void *arg, const struct review *q)
 	review_drop(&a);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 void inject_webhook_settings(struct inject_webhook *h, const struct inject_scope *scope,
 			     bool ipc_lock)

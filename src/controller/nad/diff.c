@@ -66,7 +66,7 @@ static void put_owner(struct json_out *o, const struct json *smc)
 	jo_end_arr(o);
 }
 
-/* --- a new one --- */
+/* --- a new NAD --- */
 
 static void put_annotations(struct json_out *o, const struct labels *l)
 {
@@ -100,7 +100,7 @@ void nad_put(struct buf *b, const struct nad *n, const struct json *smc)
 	jo_end_obj(&o);
 }
 
-/* --- one that is there --- */
+/* --- an existing NAD --- */
 
 static bool same_annotations(const struct labels *l, const struct json *there)
 {

@@ -15,7 +15,7 @@
 
 /* Queue of the SpiderMultusConfigs to process. */
 
-/* LOOKS: jobs per turn of the loop. */
+/* BATCH_MAX: jobs per turn of the loop. */
 enum { AT_ONCE = 8, BATCH_MAX = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 
 /* --- jobs --- */
@@ -330,7 +330,7 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 	mark_wants(n, o->ns, o->name);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 struct nads *nads_new(const struct nads_conf *c)
 {

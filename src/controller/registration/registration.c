@@ -113,7 +113,7 @@ static char *ca_there(const struct kube_object *o)
 	return ca;
 }
 
-/* --- wanted content --- */
+/* --- requested content --- */
 
 static void put_wanted(const struct side *s, const struct kube_object *o, struct json_out *out)
 {
@@ -330,7 +330,7 @@ uint64_t registration_healed(const struct registration *h)
 	return h->healed;
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 static void start(struct side *s, struct registration *h, bool validating)
 {
@@ -831,7 +831,7 @@ bool tokenless_accept(const struct tokenless *b, struct span path)
 	return is_ours(path) && (is_bare(b) || loop_now_ms(b->loop) < b->until);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 struct tokenless *tokenless_new(struct kube *k, int64_t settle)
 {

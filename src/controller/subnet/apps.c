@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applications whose pod template asks for pools. */
+/* Applications whose pod template requests pools. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
