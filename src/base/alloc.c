@@ -105,6 +105,7 @@ void cleanup_fd(int *fd)
 
 	if (*fd >= 0)
 		close(*fd);
+	*fd = -1;
 	errno = saved;
 }
 

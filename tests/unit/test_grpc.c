@@ -7,10 +7,16 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/loop.h"
 #include "wire/http/grpc.h"
 #include "wire/http/grpc_status.h"
 
@@ -277,6 +283,56 @@ static void test_grpc_statuses_become_error_codes(void **state)
 	assert_false(grpc_type_ok(""));
 }
 
+/* --- a call in a loop --- */
+
+struct after {
+	struct loop *loop;
+	int pipe[2];
+};
+
+static void on_done(void *arg, struct span reply, const struct err *e)
+{
+	struct after *a = arg;
+
+	(void)reply;
+	assert_non_null(e);
+	assert_int_equal(pipe2(a->pipe, O_CLOEXEC), 0);
+	loop_stop(a->loop, 0);
+}
+
+/* The call's descriptor is closed once: its number may be that of a descriptor which `done` opens. */
+static void test_descriptors_that_done_opens_stay_open(void **state)
+{
+	char dir[] = "/tmp/unirail-grpc-XXXXXX";
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct after a = {.pipe = {-1, -1}};
+	struct grpc_async *call = NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", dir);
+	assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(loop_new(&a.loop, NULL), 0);
+	assert_int_equal(grpc_start(a.loop,
+				    &(struct grpc_call){.socket = at.sun_path,
+							.method = "/a.B/C",
+							.timeout_ms = 60000},
+				    on_done, &a, &call, NULL),
+			 0);
+	close(accept(listener, NULL, NULL));
+	loop_run(a.loop);
+	for (int i = 0; i < 2; i++) {
+		assert_true(fcntl(a.pipe[i], F_GETFD) >= 0);
+		close(a.pipe[i]);
+	}
+	loop_free(a.loop);
+	close(listener);
+	unlink(at.sun_path);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_response_with_changed_bytes_does_not_crash),
 		cmocka_unit_test(test_grpc_messages_are_percent_decoded),
 		cmocka_unit_test(test_grpc_statuses_become_error_codes),
+		cmocka_unit_test(test_descriptors_that_done_opens_stay_open),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
