@@ -8,6 +8,11 @@ $(CLIENT): $(CLIENT).o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(CLIENT).o.d
 
+RDMA_NETLINK := $(OBJ)/tests/cluster/rdma_netlink
+$(RDMA_NETLINK): $(RDMA_NETLINK).o
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(into)
+-include $(RDMA_NETLINK).o.d
+
 FLEET := $(OBJ)/tests/bench/fleet
 FLEET_OBJS := $(addprefix $(OBJ)/tests/bench/,fleet.o fleet_node.o fleet_shared.o)
 $(OBJ)/tests/bench/%.o: tests/bench/%.c $(OBJ)/flags
@@ -23,9 +28,9 @@ $(BENCH_SINGLE): %: %.o $(LIB)
 
 .PHONY: test-cluster bench-admission bench-cluster bench-fleet bench-policies
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
-test-cluster: $(BIN) $(CLIENT) $(FLEET)
+test-cluster: $(BIN) $(CLIENT) $(RDMA_NETLINK) $(FLEET)
 	@tools/need test cluster
-	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_POLICIES=$(POLICIES) UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster tests/hostile/cluster $(if $(K),-k '$(K)')
+	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_POLICIES=$(POLICIES) UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_RDMA_NETLINK=$(RDMA_NETLINK) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster tests/hostile/cluster $(if $(K),-k '$(K)')
 
 ## bench-admission: the processor's time for reviews of hostile sizes, without a cluster
 bench-admission: $(OBJ)/tests/bench/admission
