@@ -74,7 +74,7 @@ once() {
 	exec 9>"$cache/$(basename "$0").lock"
 	flock 9
 	[ ! -e "$file" ] || return 0
-	echo "tests/cluster/$(basename "$0"): $what, once: see $log" >&2
+	echo "$0: $what, once: see $log" >&2
 	# Not as part of a condition, in which the shell would ignore set -e.
 	"$BASH" -c "set -euo pipefail; $(declare -p key cache "$@"); $(declare -f); all" >"$log" 2>&1 9>&- ||
 		{ tail -n 5 "$log" >&2; exit 1; }
