@@ -298,7 +298,7 @@ echo "$type" >"$dir/$port"
 """
 
 # What setNicRdmaMode.sh does with its list of PFs: `mlxconfig q`, and `mlxconfig set` of each port with another type.
-SCRIPT = """set -e
+LINK_TYPE_SCRIPT = """set -e
 for dev in $devices; do
     for port in P1 P2; do
         now=$(mlxconfig -d "$dev" q | sed -n "s/.*LINK_TYPE_$port.* //p")
@@ -344,7 +344,7 @@ class Cards:
         return sorted(log.read_text().splitlines()) if log.exists() else []
 
     def script(self, devices, mode):
-        run([*self.mounts, "chroot", self.host.root, "sh", "-c", SCRIPT],
+        run([*self.mounts, "chroot", self.host.root, "sh", "-c", LINK_TYPE_SCRIPT],
             env={"PATH": "/sbin:/usr/bin:/bin", "devices": " ".join(devices), "type": "IB" if mode == "infiniband" else "ETH"})
 
 
