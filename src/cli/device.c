@@ -296,7 +296,7 @@ int device_main(int argc, char **argv)
 	return r;
 }
 
-/* What `unirail device list` shows. */
+/* Output of `unirail device list`. */
 
 enum { DEVICE_LIST_OUT_MAX = 64 << 20 };
 

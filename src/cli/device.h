@@ -32,7 +32,8 @@ void device_rows_health(struct device_row *v, size_t n, const struct json *answe
  * 	0000:3b:00.0  PF 8/16  mlx5_core  1     ens1f0    9000  up    mlx5_0 ACTIVE  switchdev     -
  * 	0000:3b:00.2  VF 0     mlx5_core  1     ens1f0v0  9000  up    mlx5_2 ACTIVE  vlan 7 trust  -
  *
- * A column HEALTH, in JSON "health" and "healthReason", only if the health of a device is known.
+ * The column HEALTH (JSON: "health" and "healthReason") exists only if the health of a device is
+ * known.
  */
 void device_show_text(const struct device_row *v, size_t n, FILE *f);
 void device_show_json(const struct device_row *v, size_t n, struct buf *b);

@@ -99,7 +99,7 @@ static const char *or_default(const char *value, const char *otherwise)
 	return value ? value : otherwise;
 }
 
-/* The kubelet's directories are those of this host, even with --root. */
+/* --root does not apply to the kubelet's directories: they are always those of this host. */
 static int confine(const struct plugin_opts *o, const struct device_serve_conf *conf, struct err *e)
 {
 	const char *dirs[] = {or_default(o->plugins_dir, DEVICE_PLUGIN_DIR),
@@ -150,7 +150,8 @@ static int start(struct plugin *p, const struct plugin_opts *o, struct device_se
 	conf->root = &p->root;
 	r = device_serve_new(&p->serve, conf, e);
 	/*
-	 * Enters the sandbox before the loop opens the kubelet's sockets: the sandbox permits that.
+	 * Enters the sandbox before the loop opens the kubelet's sockets, which the sandbox
+	 * permits.
 	 */
 	if (r == 0)
 		r = confine(o, conf, e);
@@ -240,7 +241,7 @@ int device_plugin_main(int argc, char **argv)
 	return finish("unirail device-plugin", r, &e);
 }
 
-/* Entry point under an original's name, with its flags. */
+/* Runs as the original program `name`, with its flags. */
 static int original_main(enum resource_form form, const char *name, int argc, char **argv)
 {
 	struct plugin_opts o = {.log_level = "info", .log_format = "logfmt", .sandbox = "on"};

@@ -98,7 +98,7 @@ static void put_about(struct buf *b)
 	tree_put_file(b, HOST_ABOUT, span_of(text));
 }
 
-/* The Node object of --node-file in place of the snapshot's. */
+/* Replaces the snapshot's Node object with that of --node-file, if given. */
 static int read_node(const struct doctor_opts *o, struct host_facts *f, struct err *e)
 {
 	auto_objects struct objects l = {0};
@@ -119,7 +119,7 @@ static int read_node(const struct doctor_opts *o, struct host_facts *f, struct e
 	return json_parse(&f->node, buf_span(&b), HOST_NODE_MAX, e);
 }
 
-/* Secrets are left out, as in every file of a snapshot. */
+/* Redacts secrets, as in every file of a snapshot. */
 static void put_node(const struct host_facts *f, struct buf *b)
 {
 	auto_buf struct buf text = {0}, clean = {0};
@@ -135,7 +135,7 @@ static void put_node(const struct host_facts *f, struct buf *b)
 		tree_put_file(b, HOST_NODE, buf_span(&clean));
 }
 
-/* A source that cannot be read becomes a comment in the bug report; the report succeeds. */
+/* A source that cannot be read becomes a comment in the bug report; this is not an error. */
 static int picture(const struct doctor_opts *o, const struct root *root, struct buf *b,
 		   struct snapshot *s, struct err *e)
 {
@@ -286,7 +286,7 @@ static int run_would(const struct doctor_opts *o, struct doctor *d, struct err *
 	return 0;
 }
 
-/* Runs the commands that mend the problems found; refuses to change a snapshot. */
+/* Runs the commands that mend the problems found; for a snapshot only prints them. */
 static int mend(const struct doctor_opts *o, const struct host_facts *f, const struct findings *l,
 		struct err *e)
 {

@@ -18,7 +18,7 @@ static bool is_list(const char *option)
 	return !strcmp(option, "--load") || !strcmp(option, "--interfaces");
 }
 
-/* The index of the word that equals this one, or has the same prefix "KEY="; 0: no such word. */
+/* Index of the argument that equals `word` or, with `prefix`, begins with it ("KEY="); 0: none. */
 static size_t find_word(const struct fix_command *c, const char *word, bool prefix)
 {
 	for (size_t i = 1; i < c->n; i++)
@@ -126,7 +126,7 @@ static const struct opt *key_of(const struct host_kind *k, const char *name)
 	return NULL;
 }
 
-/* The lines "key = value" of the kind's present section. */
+/* Adds the lines "key = value" of the kind's present section to the command. */
 static void keep_section(struct fix_command *c, const struct host_conf *conf)
 {
 	const struct host_kind *k = host_kind_find(c->args[0]);

@@ -11,7 +11,7 @@
 #include "doctor/checks.h"
 
 struct doctor_node_access {
-	const char *kubeconfig, *context; /* NULL: kube/config.h's */
+	const char *kubeconfig, *context; /* NULL: defaults of kube/config.h */
 	const char *node;
 	int64_t timeout_ms;
 };

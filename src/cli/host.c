@@ -295,7 +295,7 @@ static void note_unwanted(struct call *c, bool open)
 	host_plan_unwanted(&c->conf, &c->journal, &c->select, &c->plan);
 }
 
-/* A command of one kind does nothing by halves: neither host.d nor another device is changed without the program. */
+/* Fails before a command of one kind changes host.d or any device, if a step lacks its program. */
 static int check_programs(const struct host_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -305,10 +305,7 @@ static int check_programs(const struct host_plan *p, struct err *e)
 	return 0;
 }
 
-/*
- * Locks the journal if something may be changed, so that the plan is still correct when it is
- * applied.
- */
+/* With `change` locks the journal first, so that the plan is still correct when it is applied. */
 static int plan_and_apply(struct call *c, const struct host_kind *only, bool change, struct err *e)
 {
 	struct host_wants *w = only ? host_conf_wants(&c->conf, only) : NULL;
@@ -397,8 +394,8 @@ static void on_round_end(void *arg, const struct host_plan *p, const struct err 
 }
 
 /*
- * The agent ignores reports while no watch has this lock. A watch that cannot get the lock only
- * logs that.
+ * The agent ignores the report unless a watch has this lock. A watch that cannot get the lock only
+ * logs this.
  */
 static void lock_reports(struct call *c, int *fd)
 {
@@ -438,7 +435,7 @@ static int run_watch(struct call *c, struct err *e)
 				c->o.root);
 	lock_reports(c, &lock);
 	r = host_watch(&conf, e);
-	/* An ended watch leaves no report: the agent would publish a state that nothing updates. */
+	/* Removes the report at the end: the agent would publish a state that nothing updates. */
 	if (r >= 0 && file_remove(&c->h.root, path, &late) < 0)
 		log_warn("cannot remove the drift report", LOG_S("error", late.text));
 	return r;

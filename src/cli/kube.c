@@ -14,7 +14,7 @@
 #include "kube/informer.h"
 #include "kube/time.h"
 
-/* Shared by the parts of kube.c: options and API access, and `kube get`. */
+/* Options and API access of all commands, and `kube get`. */
 
 struct kube_opts {
 	const char *kubeconfig, *context, *ns, *labels, *fields, *output;
@@ -183,7 +183,7 @@ struct get {
 	size_t n;
 };
 
-/* One kind. */
+/* A kind to list or watch. */
 struct target {
 	struct get *g;
 	struct kube_discover *d;

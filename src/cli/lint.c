@@ -49,7 +49,7 @@ int manifests_read(struct objects *l, const char *file, const char *ns, struct e
 	return objects_read(l, file, ns, buf_span(&b), e);
 }
 
-/* The definitions that are packed into the binary: those of this version. */
+/* Reads the CustomResourceDefinitions of this version, which are packed into the binary. */
 static int read_definitions(struct objects *l, struct err *e)
 {
 	auto_embedded struct embedded d;

@@ -71,7 +71,7 @@ int memlock_hook_main(int argc, char **argv)
 	limit.rlim_cur = limit.rlim_max = bytes == NRI_UNLIMITED ? RLIM_INFINITY : bytes;
 	/*
 	 * Returns success: a failed hook would prevent the container's start, which is worse than a
-	 * low limit, which `unirail doctor` reports.
+	 * low limit. `unirail doctor` reports the low limit.
 	 */
 	if (prlimit((pid_t)pid, RLIMIT_MEMLOCK, &limit, NULL) < 0) {
 		err_sys(&e, -errno, "set the limit of locked memory of process %d", (int)pid);

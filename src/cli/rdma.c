@@ -47,7 +47,7 @@ static const struct opt show_opts[] = {
 	{0},
 };
 
-/* Commands of iproute2 come first: they may be abbreviated as there (`rdma stat`). */
+/* The commands before "list" are iproute2's and may be abbreviated, as there (`rdma stat`). */
 const struct cmd rdma_cmds[] = {
 	{"dev", "[show [DEVICE]]", "devices, as iproute2's rdma prints them", show_opts, 0, 2},
 	{"link", "[show [DEVICE[/PORT]]]", "ports of devices, as iproute2's rdma prints them",
@@ -166,7 +166,7 @@ struct selection {
 	uint64_t port; /* 0: all */
 	/* of `statistic` */
 	enum object object;
-	bool mode; /* what queue pairs are counted by */
+	bool mode; /* show by what queue pairs are counted */
 	struct filter filters[FILTERS];
 	size_t n_filters;
 };
@@ -193,7 +193,7 @@ static int read_device(const char *text, bool with_port, struct selection *s, st
 	return 0;
 }
 
-/* Is `word` an abbreviation of `name`? */
+/* Whether `word` is an abbreviation of `name`. */
 static bool is_short_for(const char *word, const char *name)
 {
 	return word[0] && !strncmp(word, name, strlen(word));
@@ -204,7 +204,7 @@ static bool is_show(const char *word)
 	return is_short_for(word, "show") || !strcmp(word, "list");
 }
 
-/* Is `v` in the list "4", "4,7", "4-6,9"? *ok: the list is valid. */
+/* Whether `v` is in a list such as "4", "4,7" or "4-6,9". *ok: whether the list is valid. */
 static bool in_list(const char *list, uint64_t v, bool *ok)
 {
 	struct span rest = span_of(list), one;
@@ -351,7 +351,7 @@ static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 	return r;
 }
 
-/* Does the counter pass this filter? One of its queue pairs is enough for "lqpn". */
+/* Whether the counter passes this filter. For "lqpn" one of its queue pairs must match. */
 static bool passes(const struct rdma_stat *st, const struct filter *f)
 {
 	bool ok;

@@ -17,7 +17,7 @@ struct rdma_format {
 	bool json, details, pretty;
 };
 
-/* Prints one output: call begin, then a function for each object, then end. */
+/* One output: call rdma_out_begin(), then a function for each object, then rdma_out_end(). */
 struct rdma_out {
 	struct rdma_format f;
 	struct buf *b;
@@ -33,7 +33,7 @@ void rdma_out_counters(struct rdma_out *o, const char *device, uint32_t port,
 /* Counters of queue pairs (`statistic qp`). comm: name of the process s->pid, NULL: not known. */
 void rdma_out_qp_counters(struct rdma_out *o, const struct rdma_view_dev *d,
 			  const struct rdma_stat *s, const char *comm);
-/* What the kernel counts queue pairs by (`statistic qp mode`): bits of RDMA_STAT_BY_*. */
+/* By what the kernel counts queue pairs (`statistic qp mode`): bits of RDMA_STAT_BY_*. */
 void rdma_out_qp_mode(struct rdma_out *o, const struct rdma_view_dev *d, uint32_t port,
 		      uint32_t mode);
 /* Counters of a memory region (`statistic mr`). */

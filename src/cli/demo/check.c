@@ -245,7 +245,7 @@ int demo_facts_remember(struct demo *d, struct err *e)
 	return 0;
 }
 
-/* Reports each line that only one of the two sorted lists has as a problem. */
+/* Reports as a problem each line that is in only one of the two sorted lists. */
 static size_t differences(struct demo *d, enum demo_ns ns, const struct lines *after)
 {
 	char **was = d->before[ns];
@@ -326,7 +326,7 @@ static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 	return false;
 }
 
-/* The routing table that a rule selects for packets from this address. 0: no rule does. */
+/* The routing table of the rule for packets from this address. 0: no such rule. */
 static uint32_t table_of(const struct demo_facts *f, const struct ipaddr *from)
 {
 	for (size_t i = 0; i < f->n_rules; i++)
@@ -430,14 +430,11 @@ static void ask(struct demo_ping *p)
 	m.h.checksum = checksum((const uint8_t *)&m, sizeof(m));
 	memcpy(&to.sin_addr, p->target.b, 4);
 	p->asked = now_mono_us();
-	/* An error of the kernel (no route, no neighbour) shows as a missing reply. */
+	/* A kernel error (no route, no neighbour) counts as a missing reply. */
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
 
-/*
- * Whether a datagram is the reply to p: sent by the target of p, to the address that p was sent
- * from.
- */
+/* Whether a datagram is the reply to p: from the target of p to the source address of p. */
 static bool answers(const struct demo_ping *p, const uint8_t *b, size_t n)
 {
 	struct iphdr ip;
@@ -495,8 +492,8 @@ static size_t collect(struct demo_ping *v, size_t n, int limit_ms)
 }
 
 /*
- * Sends one request at a time and waits briefly for its reply, so that the requests do not distort
- * each other's times. Then waits for all missing replies together, and repeats those requests.
+ * Sends the requests one at a time and waits briefly for each reply, so that they do not distort
+ * each other's times. Then waits for all missing replies together, and sends those requests again.
  */
 static void ask_all(struct demo_ping *v, size_t n)
 {

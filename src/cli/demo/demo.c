@@ -385,8 +385,8 @@ static int demo_run(struct demo *d, size_t pod, const char *command, struct demo
 }
 
 /*
- * The configuration that an administrator writes: a pools file and a netconf. configs/ has the same
- * two plans as files.
+ * The configuration that an administrator writes: a pools file and a netconf. configs/shared and
+ * configs/exclusive have both address plans as files.
  */
 
 enum { CONF_MAX = 1 << 20 };
@@ -418,7 +418,6 @@ static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
 	}
 }
 
-/* demo.c */
 static int demo_conf_pools(const struct demo *d, struct err *e)
 {
 	auto_buf struct buf b;
@@ -502,8 +501,8 @@ static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, 
 	jo_kstr(&o, "name", "rails");
 	jo_kstr(&o, "type", "unirail-cni");
 	/*
-	 * No pod of the demo was attached by Multus, and its directory may be closed to an
-	 * unprivileged user.
+	 * Empty: Multus attached none of the demo's pods, and an unprivileged user may have no
+	 * access to its directory.
 	 */
 	jo_kstr(&o, "multusCniDir", "");
 	jo_key(&o, "networks");

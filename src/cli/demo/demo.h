@@ -95,11 +95,11 @@ struct demo {
 	size_t n_before[NS_COUNT];
 	char **problems; /* deviations from the expected state */
 	size_t n_problems;
-	size_t n_left; /* problems that are state left behind after the pods were detached */
+	size_t n_left; /* of these: state that remains after the pods are detached */
 	int step, steps;
 };
 
-extern volatile sig_atomic_t demo_stop; /* signal that requested the stop, 0: none */
+extern volatile sig_atomic_t demo_stop; /* signal that stops the demo; 0: none */
 
 void demo_problem(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */

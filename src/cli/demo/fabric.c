@@ -280,8 +280,9 @@ static int check_capabilities(const struct root *root, struct err *e)
 }
 
 /*
- * A tmpfs in a mount namespace of this process and its children: it disappears with them, however
- * they end. Where mounting is not permitted (a container's profile) *ret stays empty.
+ * Mounts a tmpfs in a new mount namespace of this process and its children. The kernel removes it
+ * when the last of them ends. If mounting is not permitted (a container's profile), *ret stays
+ * empty.
  */
 static void private_tmpfs(char *ret, size_t size)
 {
@@ -357,7 +358,7 @@ static void name_container(char *ret, size_t size)
 {
 	unsigned char raw[32];
 
-	/* getrandom(2) returns requests of up to 256 bytes completely. */
+	/* getrandom(2) fills requests of up to 256 bytes completely. */
 	if (getrandom(raw, sizeof(raw), 0) < 0)
 		abort();
 	for (size_t i = 0; i < sizeof(raw); i++)

@@ -114,7 +114,7 @@ static void add_table(struct columns *c, const struct demo_facts *f, uint32_t ta
 	}
 }
 
-/* The lowest table above `after`, except the local table; 0: no such table. */
+/* The lowest table number above `after`, without the local table; 0: none. */
 static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 {
 	uint32_t least = 0;
@@ -128,7 +128,7 @@ static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 	return least;
 }
 
-/* "101-108, main": the tables that have `count` routes to the node. */
+/* Appends the tables that have `count` routes to the node: "101-108, main". */
 static void put_tables(const struct demo_facts *f, size_t count, struct buf *b)
 {
 	const struct route *r;
@@ -152,8 +152,8 @@ static void put_tables(const struct demo_facts *f, size_t count, struct buf *b)
 }
 
 /*
- * Routes to the node's addresses are usually equal in all tables: prints one line for all tables
- * that have the same number of these routes, at the first of these tables.
+ * Routes to the node's addresses are usually equal in all tables: tables with the same number of
+ * these routes share one line, printed at the first of them.
  */
 static void add_node(struct columns *c, const struct demo_facts *f, uint32_t table)
 {

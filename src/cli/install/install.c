@@ -284,8 +284,8 @@ static void drop_folder(const struct root *r, const char *folder)
 }
 
 /*
- * A removal calls this before the links are removed, so that the runtime calls none of them any
- * more; an installation after all links exist.
+ * Changes the CNI configuration: a removal before it removes the links, so that the runtime no
+ * longer calls them; an installation when all links exist.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
@@ -382,7 +382,10 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 	return check_config(o, e);
 }
 
-/* Waits for SIGTERM or SIGINT: they have no default effect on the first process of a container. */
+/*
+ * Waits for SIGTERM or SIGINT. Their default action does not apply to the first process of a
+ * container.
+ */
 static void stay(void)
 {
 	sigset_t set;
@@ -465,7 +468,9 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 {
 	if (same(&n->now, &n->desired))
 		return;
-	/* The binary is never left: the links point to it. */
+	/*
+	 * Leaves a foreign file in place of a link, but not of the binary: the links point to it.
+	 */
 	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_from_unirail(n)) {
 		n->wanted = false;

@@ -191,7 +191,7 @@ static int purge_folder(struct install_node *n, const char *path, struct err *e)
 	return r < 0 ? err_wrap(e, r, "directory '%s'", path) : 0;
 }
 
-/* A file that the agent publishes beside its socket (agent/cluster/network.h). */
+/* Removes the directory that the agent publishes beside its socket (agent/cluster/network.h). */
 static int purge_published(struct install_node *n, struct err *e)
 {
 	const char *slash = strrchr(n->socket, '/');
@@ -206,7 +206,7 @@ static int purge_published(struct install_node *n, struct err *e)
 		return 0;
 	r = purge_folder(n, path, e);
 	if (r == 0 && !n->dry_run)
-		unlinkat(fd, "public", AT_REMOVEDIR); /* EBUSY: a mount stays */
+		unlinkat(fd, "public", AT_REMOVEDIR); /* EBUSY: it is a mount, and stays */
 	return r;
 }
 

@@ -244,7 +244,7 @@ static void roll_back(struct swap *s, struct err *e)
 				 "'%s' could not be restored (%s): rename '%s', which has "
 				 "its content",
 				 op->name, errno_text(r), op->old[0] ? op->old : "nowhere");
-			op->old[0] = '\0'; /* so swap_close leaves it */
+			op->old[0] = '\0'; /* swap_close() must not remove it */
 		}
 	}
 }
@@ -264,9 +264,8 @@ static int prepare(struct swap *s, struct err *e)
 }
 
 /*
- * A process that read the old target of a link just before the change may open that target
- * afterwards. Waits before the target is removed, long enough for a process that was preempted
- * between both.
+ * A process that read the old target of a link just before the change may open it afterwards. Waits
+ * before the target is removed, so that a process that was preempted in between can open it.
  */
 static void let_walkers_pass(void)
 {

@@ -137,7 +137,7 @@ static void add_manifests(struct render *r, const struct json *rule, const struc
 	}
 }
 
-/* An object has the members of its default, as Helm merges values. */
+/* Adds the default's members to an object, as Helm merges values. */
 static const struct json *merged(struct render *r, const struct json *value,
 				 const struct json *fallback)
 {

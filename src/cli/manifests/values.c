@@ -424,7 +424,7 @@ static int check_one(const struct json *v, const struct json *rule, const char *
 	const char *type;
 	int r;
 
-	/* The renderer refuses renamed values, all of them in one message. */
+	/* Not checked here: the renderer refuses all renamed values in one message. */
 	if (json_get(rule, "now"))
 		return 0;
 	type = json_string(json_get(rule, "t"));

@@ -168,8 +168,8 @@ static int have_ended(const struct migrate_act *x, void *arg, struct err *e)
 }
 
 /*
- * Adds the reason that the agent reports as an event of the Node; without a permission to read
- * events it is missing.
+ * Adds the reason from the agent's event of the Node. Without permission to read events it is
+ * missing.
  */
 static void explain_node(const struct migrate_act *x, struct pods *p)
 {

@@ -52,9 +52,7 @@ static const char *keep(struct migrate_cluster *c, const char *text)
 
 /* --- workloads --- */
 
-/*
- * Whether the last component of an image is `program`, as in "registry/team/program:v1@sha256:...".
- */
+/* Whether a container runs the image `program`, as in "registry/team/program:v1@sha256:...". */
 static bool runs(const struct json *template, const char *program)
 {
 	struct json_walk w = json_walk_start(migrate_at(template, "spec", "containers", NULL));
@@ -340,7 +338,7 @@ static bool is_shared(const struct json *definition)
 	       strcmp(group, "k8s.cni.cncf.io") == 0 || strcmp(group, "unirail.io") == 0;
 }
 
-/* Leaves out the schemas of definitions: they are not needed, and deeper than a document may be. */
+/* Does not copy schemas: they are not needed, and nested deeper than a document may be. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *notes = migrate_at(object, "metadata", "annotations", NULL);

@@ -8,7 +8,7 @@
  *
  * Observe: cluster.c turns the objects of the API server into struct migrate_cluster, observe.c
  * lists them. Decide: plan.c compares that with the goal; the result is a list of steps, and of
- * problems that prevent them. Act: act.c carries the steps out. The state is in the cluster, so any
+ * problems that prevent them. Act: act.c carries out the steps. The state is in the cluster, so any
  * command may be killed and repeated, also from another machine: a step whose result is observed is
  * not in the plan. State that cannot be observed after a change is in the journal, the ConfigMap
  * MIGRATE_JOURNAL in unirail's namespace, which is written before the first change: affinity,
@@ -16,16 +16,17 @@
  *
  * Order of `apply`, and the reasons:
  *
- *	save		the journal
- *	webhooks	of Spiderpool: their failurePolicy is Fail, so without a controller they refuse pools and pods
- *	controllers	of Spiderpool to 0 replicas: two controllers would reconcile the same objects, on the same ports
- *	exclude		DaemonSets of Multus and of the device plugins leave a node that has the label MIGRATE_LABEL
- *	addresses	Spiderpool's agents end on every node: both agents would allocate the same addresses. Until
- *			its turn, a node creates no pods with addresses of pools (the kubelet retries); running pods need no agent
- *	install		unirail's objects. The controller keeps the records of Spiderpool's addresses in an annotation; then
- *			every address that a running pod had must be recorded
- *	node		one by one: label "stopping", the originals' pods end; label "yes", unirail's agent becomes ready,
- *			and the SpiderEndpoints of the node's pods are as before
+ *	save		writes the journal
+ *	webhooks	removes Spiderpool's: their failurePolicy is Fail, so without a controller they refuse pools and pods
+ *	controllers	scales Spiderpool's to 0 replicas: two controllers would reconcile the same objects, on the same ports
+ *	exclude		excludes nodes with the label MIGRATE_LABEL from the DaemonSets of Multus and of the device plugins
+ *	addresses	ends Spiderpool's agents on every node: both agents would allocate the same addresses. Until a
+ *			node is migrated it creates no pods with addresses of pools (the kubelet retries); running pods need
+ *			no agent
+ *	install		creates unirail's objects. The controller copies the records of Spiderpool's addresses to an
+ *			annotation; then every address that a running pod had must be recorded
+ *	node		migrates one node after another: with the label "stopping" the originals' pods end; with the label
+ *			"yes" unirail's agent becomes ready, and the SpiderEndpoints of the node's pods are as before
  *
  * `undo` has the reverse order: unirail's agents end, status.allocatedIPs must name the addresses
  * of all pods, the controller ends, node by node unirail's files are removed and Multus and the
@@ -88,11 +89,11 @@ struct migrate_address {
 	const char *pool, *ns, *pod, *uid, *node;
 	struct ipaddr ip;
 	/*
-	 * The pool has a record of the address for this pod in status.allocatedIPs, in
+	 * Where the pool records the address for this pod: status.allocatedIPs, annotation
 	 * unirail.io/adopted.
 	 */
 	bool in_status, adopted;
-	bool was_missing; /* the journal has it as recorded in neither when the migration began */
+	bool was_missing; /* recorded in neither at the start of the migration (from the journal) */
 };
 
 struct migrate_pod {
@@ -173,7 +174,7 @@ struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *no
 enum migrate_do {
 	DO_SAVE,
 	DO_WEBHOOKS,   /* at: index in hooks */
-	DO_CONTROLLER, /* at: index in workloads, also of the next two */
+	DO_CONTROLLER, /* at: index in workloads; the same for the next two */
 	DO_EXCLUDE,
 	DO_ADDRESSES,
 	DO_INSTALL,
@@ -195,7 +196,7 @@ struct migrate_step {
 	char *subject, *now, *will;
 	char *body;    /* a merge patch, or a JSON Patch if it begins with '['; NULL: none */
 	char *command; /* equivalent command for a shell; may be NULL */
-	char *undo;    /* command or state that reverses the step; NULL: not needed */
+	char *undo;    /* command or state that reverts the step; NULL: not needed */
 };
 
 struct migrate_lines {
@@ -206,7 +207,7 @@ struct migrate_lines {
 struct migrate_plan {
 	struct migrate_step *steps;
 	size_t n;
-	struct migrate_lines problems; /* prevent that any step is carried out */
+	struct migrate_lines problems; /* if any, no step is carried out */
 	struct migrate_lines warnings;
 	struct migrate_lines remains; /* commands for the user when all steps are done */
 };

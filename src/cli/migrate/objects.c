@@ -15,7 +15,8 @@
 enum { KIND_MAX = 80, GROUP_MAX = 128 };
 
 /*
- * Kind and API path of an object, from its text: every kind of the manifests has a regular plural.
+ * Kind and API path of an object. The plural is derived from the kind: it is regular for every kind
+ * in the manifests.
  */
 struct place {
 	struct kube_kind kind;

@@ -50,10 +50,7 @@ static struct json_tree *list_in(struct json_tree *t, const char *key)
 	return json_tree_member(t, key);
 }
 
-/*
- * Excludes nodes with the label. A node must match one of the terms, so each term gets the
- * condition.
- */
+/* Excludes nodes with the label. Terms are alternatives, so each term gets the condition. */
 static char *exclude_body(const struct migrate_workload *x)
 {
 	const struct json *have = migrate_at(x->v, "spec", "template", "spec", "affinity", NULL);
@@ -198,7 +195,7 @@ static void put_hooks(const struct migrate_cluster *c, struct json_out *o)
 
 /*
  * Lists pools that had the annotation before the migration: only the first journal can observe
- * that.
+ * that, later ones copy its list.
  */
 static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 {
@@ -359,8 +356,8 @@ static void check_workloads(const struct migrate_cluster *c, struct migrate_plan
 }
 
 /*
- * A user who may create a DaemonSet can give it the name of an original; unirail would then take
- * over its settings.
+ * Spiderpool's daemons and Multus may exist only once: a user could create a DaemonSet with the
+ * name of one of them, and unirail would take over its settings.
  */
 static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
 {
@@ -379,7 +376,7 @@ static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
 }
 
 /*
- * The container's preStop hook removes 00-multus.conf: pods would be created without their
+ * A preStop hook of this container removes 00-multus.conf; pods would then be created without their
  * networks.
  */
 static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
@@ -626,7 +623,7 @@ static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
 	};
 }
 
-/* No step deletes an original: the user does when no undo is needed any more. */
+/* No step deletes an original: the user deletes it when undo is no longer needed. */
 static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p)
 {
 	struct migrate_lines *l = &p->remains;

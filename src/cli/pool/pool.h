@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_POOL_POOL_H
 
 /*
- * `unirail pool`: for the store of this node (ipam/report.h), by a request to the agent (pool.c),
- * or for all nodes of a cluster (pool_cluster.c).
+ * `unirail pool`: works on the store of this node (ipam/report.h), sends the command to the agent
+ * (pool.c), or reads the pools and blocks of all nodes of a cluster (pool_cluster.c).
  */
 
 #include "base/option.h"

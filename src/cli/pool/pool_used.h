@@ -15,7 +15,7 @@
 struct pool_found {
 	struct ipam_known *v; /* entries with an owner first; an address may occur twice */
 	size_t n;
-	char **texts; /* strings that the records point to */
+	char **texts; /* strings that the entries point to */
 	size_t n_texts;
 	size_t netns; /* number of namespaces inspected */
 };

@@ -43,7 +43,7 @@ static int verify_step(struct verify_client *c, const char *name, uint64_t seed,
 	return r < 0 ? r : verify_expect(&c->conn, VERIFY_DONE, &done, e);
 }
 
-/* verify_wait(): waits for completions; a message from the peer meanwhile means that it failed. */
+/* Waits for completions. A message from the peer meanwhile means that it failed. */
 static int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
 {
 	struct verify_msg m;
@@ -97,7 +97,7 @@ static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t
 
 /*
  * Sends a byte after the WRITEs: when it arrives on a reliable connection, all data written before
- * it have arrived. A line over TCP would not prove that.
+ * it have arrived. A message over TCP would not prove that.
  */
 static int tell_written(struct verify_client *c, struct err *e)
 {
@@ -172,7 +172,7 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? tell_written(c, e) : 0;
 }
 
-/* The peer checks all slots, so it skips the check if fewer messages than slots were sent. */
+/* The peer always checks all slots: skips its check if fewer messages than slots were sent. */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);

@@ -3,7 +3,7 @@
 #define UNIRAIL_CLI_VERIFY_RDMA_H
 
 /*
- * One side of a test: its queue pair, and memory with the same layout on both sides,
+ * One side of a test: its queue pair, and memory with the same layout on both sides:
  *
  * 	slot 0 | slot 1 | ... slot depth-1 | ping to send | pings received, two
  *

@@ -76,8 +76,8 @@ static int step_check(struct server *s, const struct verify_msg *m, struct err *
 }
 
 /*
- * Receives messages until as many have arrived as the client has sent; the client reports that
- * number at the end.
+ * Receives until all messages of the client have arrived; the client reports their number at the
+ * end.
  */
 static int step_drain(struct server *s, const struct verify_msg *m, struct err *e)
 {
@@ -312,7 +312,7 @@ static void report(const struct server *s, bool tested, const struct err *e)
 	fflush(stdout);
 }
 
-/* Serves one client; *ended: a test has run, with or without success. */
+/* Serves one client. *ended: whether a test has run, with or without success. */
 static void serve_one(int fd, const struct verify_serve *conf, bool *ended, struct err *e)
 {
 	struct server s = {.conf = conf, .conn = VERIFY_CONN_INIT, .side = VERIFY_SIDE_INIT};

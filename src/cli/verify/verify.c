@@ -373,7 +373,7 @@ static void put_end(const struct ipnet *net, const char *ifname, const char *dev
 		fputc(')', f);
 }
 
-/* RDMA negotiates the smaller MTU, but larger packets of sockets are dropped on the path. */
+/* RDMA uses the smaller MTU of both sides, but the path drops larger packets of sockets. */
 static void put_mtus(const struct verify_result *r, const char *before, FILE *f)
 {
 	uint32_t most = r->link_mtu > r->peer_link_mtu ? r->link_mtu : r->peer_link_mtu;

@@ -56,9 +56,9 @@ struct verify_far {
 	struct ipnet net;
 };
 /*
- * Finds the partner of each rail among those of the peer (`far`) of the same family: in the same
- * subnet (if several, with the same interface name), otherwise with the same interface name; -1:
- * none.
+ * Finds the peer's rail (in `far`) for each rail: of the same family, in the same subnet (of
+ * several the one with the same interface name), otherwise with the same interface name. *ret:
+ * indexes into `far`; -1: none.
  */
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);
@@ -72,7 +72,7 @@ struct verify_serve {
 };
 extern volatile sig_atomic_t verify_stop;
 /*
- * Serves until a signal arrives, or until one client has disconnected (once). Returns the exit
+ * Serves clients until a signal arrives or, with `once`, until one test has run. Returns the exit
  * status.
  */
 int verify_serve(const struct verify_serve *s, struct err *e);

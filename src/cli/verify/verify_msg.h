@@ -14,7 +14,7 @@
  * 	client: step   fill, recv, check, drain, ping, sent         server: done
  * 	client: bye    the numbers, for the server's report         server: done
  *
- * or "rails", which the server answers with one "rail" each and "done". "fail" with a text may
+ * or "rails": the server answers with a "rail" for each rail, then "done". "fail" with a text may
  * replace any message and ends the test.
  */
 
