@@ -236,7 +236,7 @@ static bool is_untouched(const struct admit *a)
 						admit_meta(a->request->old, "annotations"));
 }
 
-/* `was`: the list before the update, which may stay as long as it was. */
+/* `was`: the list before the update. A list that already exceeds the limit may keep its length. */
 static int check_number(struct admit *a, const char *place, const struct json *v,
 			const struct json *was, size_t max)
 {
@@ -330,7 +330,7 @@ static bool annotations_are_allowed(const struct admit_request *q)
 	return true;
 }
 
-/* Denies changes by an agent's account, but for those that agents make. */
+/* Denies changes by an agent's account, except those that agents make. */
 static int admit_check_agent(struct admit *a)
 {
 	const struct admit_request *q = a->request;

@@ -8,11 +8,11 @@
  * webhook, which gets the object with the patch applied.
  *
  * Accepted with a warning: a subnet with host bits, whitespace around addresses, routes with `to`
- * and `via`, `enableRdma`, `rdmaResourceName`, `ippools` and `matchMasterSubnet` one level off.
- * Such spellings are stored as written, since kubectl apply compares its manifest with the stored
- * object and would report `configured` each time: either readers understand the spelling
- * (ipam/pool/pool_spec.h), or the proper field is added beside it. Only a value of a type that the
- * CRD does not allow is replaced: a string as `ipVersion`, a number as `pkey`; and
+ * and `via`, `enableRdma`, and `rdmaResourceName`, `ippools` and `matchMasterSubnet` on a higher
+ * level. Such spellings are stored as written, since kubectl apply compares its manifest with the
+ * stored object and would otherwise report `configured` each time: either readers understand the
+ * spelling (ipam/pool/pool_spec.h), or the proper field is added beside it. Only a value of a type
+ * that the CRD does not allow is replaced: a string as `ipVersion`, a number as `pkey`; and
  * `enableCoordinator` of a custom network, which is always false, as in Spiderpool. Anything else
  * invalid is denied with the field's path and a corrected line.
  *
@@ -32,8 +32,8 @@
  * addresses are in use. No other kind gets the finalizer: a SpiderCoordinator or SpiderSubnet that
  * has it from Spiderpool loses it at its next change.
  *
- * An update that does not change the spec is always allowed. An update that changes it is compared
- * with other objects only as far as it adds addresses, so that pools that overlap already can be
+ * An update that does not change the spec is always allowed. Of an update that changes it, only the
+ * added addresses are compared with other objects, so that pools that already overlap can be
  * repaired.
  *
  * SpiderEndpoint and SpiderIPBlock have no webhooks: agents write them and must not depend on a

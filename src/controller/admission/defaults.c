@@ -38,7 +38,6 @@ static void add_finalizer(struct json_tree *object)
 		json_tree_push_text(json_tree_member(meta, "finalizers"), ADMIT_FINALIZER);
 }
 
-/* Of a kind whose finalizer no controller removes. */
 void admit_drop_finalizer(struct json_tree *object)
 {
 	struct json_tree *meta = json_tree_member(object, "metadata");
@@ -69,7 +68,10 @@ static bool is_readable(const char *range)
 	return ip_range_parse(span_of(range), strchr(range, ':') ? 6 : 4, &r, NULL) == 0;
 }
 
-/* Removes blanks from addresses. Blanks around the ends of a range stay: every reader ignores them. */
+/*
+ * Removes blanks from an address. A range keeps the blanks around its ends: every reader ignores
+ * them.
+ */
 static void squeeze(struct admit *a, struct json_tree *v, const char *place, bool is_range)
 {
 	const char *text = json_tree_text(v);
@@ -98,7 +100,7 @@ static void squeeze_list(struct admit *a, const struct json_tree *list, const ch
 	}
 }
 
-/* The text stays: readers of routes know both keys. */
+/* Warns, and leaves the route unchanged: readers of routes know both keys. */
 static void route_key(struct admit *a, const struct json_tree *route, size_t i, const char *key,
 		      const char *other)
 {
@@ -125,7 +127,10 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 	}
 }
 
-/* "172.16.11.0/16" with addresses of 172.16.11.0/24 alone: the length is probably a mistake. */
+/*
+ * "172.16.11.0/16", while all addresses are in 172.16.11.0/24: the prefix length is probably a
+ * mistake.
+ */
 static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
 			   const char *network)
 {
@@ -145,7 +150,7 @@ static void warn_host_bits(struct admit *a, const struct ipnet *written, const c
 	admit_answer_done(&ignored);
 }
 
-/* The subnet's network; false: there is none that could be read. */
+/* *ret: the subnet's network. False: spec.subnet is missing or invalid. */
 static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *ret)
 {
 	struct json_tree *v = json_tree_member(spec, "subnet");
@@ -169,8 +174,10 @@ static void fill_version(struct json_tree *spec, uint8_t family)
 		json_tree_put_int(spec, "ipVersion", family);
 }
 
-/* Stored as a number, which every client of this API expects. A text of another meaning stays, for the
- * schema to refuse. */
+/*
+ * Stores "4" as the number 4, which every client of this API expects. A text that is no IP version
+ * stays; the schema rejects it.
+ */
 static void number_version(struct admit *a, struct json_tree *spec)
 {
 	const char *text = json_tree_text(json_tree_member(spec, "ipVersion"));
@@ -294,7 +301,7 @@ void admit_default_subnet(struct admit *a, struct json_tree *object)
 		return;
 }
 
-/* The family of the first address. */
+/* Sets a missing ipVersion to the family of the first address. */
 void admit_default_reserved(struct admit *a, struct json_tree *object)
 {
 	struct json_tree *spec = json_tree_member(object, "spec"), *first;

@@ -56,8 +56,8 @@ int admit_pool_of(struct admit *a, const char *name, const struct json *spec, st
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret);
 /*
- * Guesses the intended subnet: the network at an octet boundary (IPv6: 16 bits), longer than the
- * pool's, at most /24 (/64), that contains all addresses and the gateway. false: there is none.
+ * Guesses the intended subnet: a network narrower than the pool's, at an octet boundary (IPv6: 16
+ * bits), at most /24 (/64), that contains all addresses and the gateway. false: there is none.
  */
 bool admit_narrower(const struct pool *p, struct ipnet *ret);
 /*
@@ -102,7 +102,7 @@ struct range_locks {
 	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* ring buffer */
 	size_t next_removed;
 	struct claim *first;
-	/* removal of claims without effect */
+	/* removal of the claims of deleted objects */
 	struct kube_call *clean_up;
 	struct loop_timer *cleanup_timer;
 };

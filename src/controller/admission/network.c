@@ -55,8 +55,8 @@ static int check_renamed(struct admit *a)
 }
 
 /*
- * Only for a name that is new to the object: two objects that share a name already can still be
- * updated.
+ * Checks only a name that is new to the object, so that two objects that already share a name can
+ * still be updated.
  */
 static int check_taken(struct admit *a, const char *nad)
 {
@@ -119,7 +119,7 @@ static int check_version(struct admit *a)
 		v);
 }
 
-/* libcni's rule for a network's name, which would reject each pod. */
+/* libcni's rule for a network's name; libcni rejects each pod of a network with an invalid name. */
 static int check_cni_name(struct admit *a)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -144,7 +144,7 @@ static size_t count_pools(const struct json *block)
 	return json_len(json_get(pools, "ipv4")) + json_len(json_get(pools, "ipv6"));
 }
 
-/* The resource that a container requests for it; NULL: none. */
+/* The block's key of the resource that a container must request; NULL: none. */
 static const char *resource_key(const char *block)
 {
 	static const struct {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults of a SpiderMultusConfig, and what its manifests say in other places or by other names. */
+/*
+ * Defaults of a SpiderMultusConfig, and fields that manifests have in other places or by other
+ * names.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,9 +60,10 @@ static bool says_nothing(const struct json_tree *v)
 }
 
 /*
- * The field gets what the spelling says, which stays beside it: so kubectl apply finds what it sends, and
- * reports `unchanged`. Of a spelling that stayed and a field that was changed since, the field counts
- * and the spelling goes; the next kubectl apply brings it back, and it counts then, as for any field.
+ * Copies the spelling's value to the proper field. The spelling stays, so that kubectl apply finds
+ * what it sent and reports `unchanged`. If only the field was changed since, the field takes
+ * precedence and the spelling is removed; the next kubectl apply adds the spelling again, which
+ * then sets the field.
  */
 static void take_as(struct admit *a, const struct move *m)
 {
@@ -86,14 +90,14 @@ static void take_as(struct admit *a, const struct move *m)
 	}
 }
 
-/* What the spellings of one block are read from. */
+/* Input for the spellings of one block. */
 struct spellings {
 	const struct json *spec, *old; /* as sent, and before this update */
 	struct json_tree *tree;	       /* of spec */
 	const char *block;
 };
 
-/* `ippools` of the spec are its block's. */
+/* spec.ippools applies to the block. */
 static void take_pools(struct admit *a, const struct spellings *s)
 {
 	static const char *const keys[] = {"ipv4", "ipv6", "matchMasterSubnet"};
@@ -142,7 +146,7 @@ static void take_resource(struct admit *a, const struct spellings *s)
 		admit_warn(a, "spec.rdmaResourceName has no effect for spec.%s", s->block);
 }
 
-/* Spelling of releases up to 0.9. */
+/* `enableRdma`: a field of Spiderpool up to 0.9. */
 static void take_rdma(struct admit *a, const struct spellings *s)
 {
 	struct json_tree *b = json_tree_member(s->tree, s->block);
@@ -191,7 +195,7 @@ static void take_spellings(struct admit *a, struct json_tree *spec, const char *
 
 /* --- defaults --- */
 
-/* type: the default's. '{' is an empty object. */
+/* Default of a key in some blocks: `n` or `text`, by `kind`; an object or array is empty. */
 struct fill {
 	const char *blocks, *key;
 	enum json_kind kind;
@@ -200,8 +204,9 @@ struct fill {
 };
 
 /*
- * Spiderpool's webhook's, and the definition's for who has made one without. But for its empty texts: API
- * servers up to 1.20 at least take one for null, and what is absent means the same to every reader.
+ * Defaults of Spiderpool's webhook, and of the CRD for clusters whose CRD has none. Defaults that
+ * are empty strings are left out: API servers up to 1.20 (at least) take them for null, and to
+ * every reader an absent field means the same.
  */
 static const struct fill fills[] = {
 	{"macvlan ipvlan", "vlanID", JSON_NUMBER, 0, NULL},
@@ -293,7 +298,10 @@ static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custo
 
 /* --- labels that pods are matched by --- */
 
-/* The label that stands for the annotation goes with it; a label that was set without one stays. */
+/*
+ * Copies the annotation to the label. When the annotation is removed, a label with its old value is
+ * removed; a label with another value stays.
+ */
 static void mirror(struct admit *a, struct json_tree *object, const char *key)
 {
 	const struct json *old = admit_annotation(a->request->old, key);

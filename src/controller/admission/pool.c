@@ -102,8 +102,8 @@ static bool is_auto(const struct json *object)
 }
 
 /*
- * An automatic pool has the addresses that the controller has written to the subnet's status
- * before.
+ * An automatic pool may only have the addresses that the controller has already written to the
+ * subnet's status.
  */
 static int check_auto(struct admit *a, const struct json *subnet)
 {
@@ -183,8 +183,10 @@ static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const 
 	u->pod = xstrdup(pod);
 }
 
-/* None of the addresses that are gone is a pod's. The status has only so many records; who has the rest
- * it does not say. */
+/*
+ * Denies the removal of an address that a pod uses. While status.allocatedIPs, which is limited,
+ * does not have all addresses in use, denies every removal.
+ */
 static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 {
 	const struct json *old = a->request->old, *status = json_get(old, "status");
@@ -232,7 +234,9 @@ static int check_use(struct admit *a, const struct pool *p)
 
 /* --- affinities --- */
 
-/* "{}" would match every pod, as does no podAffinity: probably a mistake. */
+/*
+ * Denies "{}": it would match every pod, as an absent podAffinity does, and is probably a mistake.
+ */
 static int check_affinity(struct admit *a, const struct pool *p)
 {
 	const struct json *labels, *v;
@@ -395,7 +399,7 @@ static int check_other_subnets(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* A pool's addresses are the subnet's; otherwise an address taken from the pool has no subnet. */
+/* The subnet must have all addresses of its pools; otherwise an address of a pool has no subnet. */
 static int check_pool_of_subnet(struct admit *a, const struct pool *p, const struct pool *pool)
 {
 	char text[IP_TEXT_MAX];
@@ -427,7 +431,7 @@ static int check_pool_of_subnet(struct admit *a, const struct pool *p, const str
 	return r;
 }
 
-/* For an update: addresses that the subnet loses and a pool still has. */
+/* For an update: denies the removal of addresses that a pool still has. */
 static int check_removed(struct admit *a, const struct ip_set *removed, const struct pool *pool)
 {
 	struct ip_set common;
@@ -504,7 +508,7 @@ static int64_t taken(const struct admit *a)
 }
 
 /*
- * The status has the same number, but later; only the status is available while pools are not
+ * status.allocatedIPCount gets the same number later, but it is the only source while pools are not
  * listed yet.
  */
 static int admit_subnet_check_deletion(struct admit *a)
@@ -587,7 +591,7 @@ static int check_reserved_ranges(struct admit *a, const struct json *spec, uint8
 	return r;
 }
 
-/* Without a version the first address is none, or there is no address. */
+/* Without ipVersion the first address is invalid, or there is no address. */
 static int check_versionless(struct admit *a, const struct json *spec)
 {
 	const struct json *first = json_at(json_get(spec, "ips"), 0);

@@ -197,8 +197,8 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 }
 
 /*
- * Reads the current object from etcd: a list with one element, which requires no permission besides
- * the watch's.
+ * Reads the current object from etcd: a list with one element, which needs no permission beyond
+ * those of the watch.
  */
 static void read_other(struct claim *m, const struct json *claim)
 {
@@ -220,7 +220,7 @@ static bool is_own(const struct claim *m, const struct json *claim)
 	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
 }
 
-/* Whether the cache has the object as it was claimed, so that judge(NULL) has compared it. */
+/* Whether the object in the cache is as it was claimed, so that judge(NULL) has compared it. */
 static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
@@ -468,7 +468,10 @@ void range_locks_entry_digest(const struct range_locks_entry *c, char hex[static
 		range_locks_digest(json_get(json_root(c->doc), "spec"), hex);
 }
 
-/* The first and the last address of a list of ranges. False: there is none, or one that is no range. */
+/*
+ * The first and the last address of a list of ranges. False: the list is empty, or a range is
+ * invalid.
+ */
 static bool bounds_of(const struct json *ips, struct ip_range *ret)
 {
 	struct json_walk w = json_walk_start(ips);
@@ -593,7 +596,7 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
 
 /*
  * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
- * deletions within a moment. On failure they expire anyway. Each replica tries; the second one
+ * deletions within a moment. If that fails, the claims expire. Each replica tries; the second one
  * finds nothing to remove.
  */
 

@@ -60,18 +60,18 @@ struct range_locks_request {
 	const char *kind;
 	const struct json *object;
 	/*
-	 * Whether the object is compatible with `other` of that kind; NULL: with everything in the
-	 * cache. Negative with e: it is not.
+	 * Whether the object is compatible with `other`, an object of `kind`; `other` NULL: with
+	 * everything in the cache. Returns 0, or a negative value with e.
 	 */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
 	/*
-	 * The object as it is in the cache, which judge(NULL) has just compared; NULL: not there.
-	 * May be NULL.
+	 * The object as it is in the cache, which judge(NULL) has just compared; NULL: it is not in
+	 * the cache. The callback may be NULL.
 	 */
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/*
-	 * Called once, never before the return: the claim is stored, or an error (-EINVAL: denied
-	 * by judge()).
+	 * Called once, after range_locks_take() has returned. e NULL: the claim is stored; -EINVAL:
+	 * judge() denied the request.
 	 */
 	void (*done)(void *arg, const struct err *e);
 	void *arg;
@@ -86,7 +86,7 @@ struct range_locks_entry {
 	char *id;
 	struct json_doc *doc;
 	int64_t at_ms;
-	size_t len; /* length as text */
+	size_t len; /* length of its JSON text */
 	bool drop;
 };
 struct range_locks_list {

@@ -13,7 +13,7 @@ enum { UNAVAILABLE = 503 };
 struct admit_webhook {
 	struct admit_webhook_conf conf;
 	struct range_locks *claims;
-	const struct json **list; /* of what the question is about; made for each */
+	const struct json **list; /* pools, then subnets; built for each decision */
 };
 
 /* A review that waits for its claim. */
@@ -56,7 +56,7 @@ static const char *owner_of(const struct json *object)
 	return "";
 }
 
-/* A SpiderMultusConfig owns its name also before its definition is written. */
+/* Finds the SpiderMultusConfig that owns the name, even if its definition is not written yet. */
 static bool find_owner(const struct cluster_cache *w, const char *ns, const char *nad,
 		       const char *name, const char **owner)
 {
@@ -94,7 +94,7 @@ static bool trusts(void *arg, const char *ns)
 	const struct kube_object *o =
 		cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
-	/* A namespace that is not known may have the annotation "false". */
+	/* Not trusted while the namespace is not in the cache: its annotation may be "false". */
 	return o &&
 	       definition_trusted(ns,
 				  json_string(json_get(meta(cluster_cache_json(o), "annotations"),
@@ -109,7 +109,7 @@ static size_t add(struct admit_webhook *h, enum cluster_cache_kind kind, size_t 
 	return at;
 }
 
-/* Valid until the next call. */
+/* The state of the cluster; valid until the next call. */
 static struct admit_cache all(struct admit_webhook *h)
 {
 	const struct admit_webhook_conf *c = &h->conf;
@@ -133,7 +133,7 @@ static struct admit_cache all(struct admit_webhook *h)
 				    .arg = h};
 }
 
-/* One object of another, and nothing else. */
+/* A state that has only the object `other`. */
 static struct admit_cache only(const struct admit_webhook *h, const char *kind,
 			       const struct json *const *other)
 {
@@ -248,9 +248,7 @@ static void claim(struct admit_webhook *h, struct review *q, const struct admit_
 								  .arg = w});
 }
 
-/*
- * Whether pools and subnets were listed; of the other of the two kinds there may be no definition.
- */
+/* Whether pools and subnets were listed. The kind that the request is not about may have no CRD. */
 static bool knows(const struct admit_webhook *h, const char *kind, struct err *e)
 {
 	static const struct {

@@ -29,7 +29,7 @@ void admit_webhook_settings(struct admit_webhook *h, const struct admit_webhook_
 /* Handlers; arg is the struct admit_webhook. */
 void admit_webhook_default(void *arg, struct review *q);
 void admit_webhook_check(void *arg, struct review *q);
-/* Computes what both handlers would, without effect, to measure the cost. */
+/* Makes the decisions of both handlers without effect, to measure their cost. */
 void admit_webhook_try(void *arg, const struct review *q);
 
 #endif
