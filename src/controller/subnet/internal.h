@@ -50,7 +50,7 @@ struct subnets_pool_error {
 	int64_t since; /* start of the wait: the pool lacks its held addresses, or does not exist;
 	                * 0: not waiting */
 	bool seen;     /* it existed at some time since this replica became leader */
-	bool clear;    /* the last read found no block with an address of `looked` */
+	bool clear;    /* the last read found no block with an address of `checked` */
 	struct ip_set checked;
 	struct ip_set used;
 	int64_t used_at; /* 0: unknown */
@@ -73,7 +73,7 @@ struct subnets {
 int64_t subnets_now(const struct subnets *s);
 /* Whether the absence of an object can be trusted: no recent etcd restore. */
 bool subnets_is_sure(const struct subnets *s);
-/* Schedules a pass over all subnets in at most ms. */
+/* Schedules a pass over all subnets within `ms` milliseconds. */
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool);
 void subnets_forget(struct subnets *s, const char *pool);
@@ -155,7 +155,7 @@ void subnets_inputs_init(struct subnets_inputs *k); /* Sets the callbacks of the
 void subnets_collect_pools(struct subnets_inputs *k);
 void subnets_collect_wants(struct subnets_inputs *k);
 void subnets_inputs_done(struct subnets_inputs *k);
-/* Whether the pool stays when its application is deleted, for an application of the same name. */
+/* Whether the pool stays when its application is deleted, for a later one of the same name. */
 bool subnets_stays(const struct kube_object *pool);
 
 /* --- requests --- */
@@ -178,7 +178,7 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
 
-/* What a pool is needed for. */
+/* The application and interface that a pool is for. */
 struct subnets_target {
 	const char *name, *ifname;
 	const struct app_id *app;

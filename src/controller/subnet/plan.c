@@ -160,7 +160,7 @@ static void take_own(struct plan *p, const struct subnet_pool *pool)
 
 /*
  * Application pools missing in the status, which was lost or restored from a backup: each keeps the
- * addresses that no entry has; an address of two pools stays with the first one.
+ * addresses that no other entry has; of two pools with the same address the first one keeps it.
  */
 static void take_lost(struct plan *p, const struct subnet_pool *const *lost, size_t n)
 {
@@ -238,7 +238,7 @@ static void collect_leftovers(struct plan *p, const struct subnet_leftover *v, s
 	qsort(p->leftovers, p->n_leftovers, sizeof(p->leftovers[0]), leftover_by_pool);
 }
 
-/* False: not known yet. */
+/* Collects the free addresses. False: not known yet. */
 static bool know_open(struct plan *p)
 {
 	struct ip_set held = {.family = p->f->total.family};

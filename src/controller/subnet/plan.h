@@ -74,8 +74,8 @@ struct subnet_facts {
 	/* Addresses of the pool that pods use; NULL: not known yet, the call requests them. */
 	const struct ip_set *(*used)(void *arg, const char *pool);
 	/*
-	 * All such addresses; they exist after an etcd restore or when a pool was deleted by force.
-	 * A growing pool gets its own first and never those of other pools. False: not known yet.
+	 * All leftovers, which exist after an etcd restore or when a pool was deleted by force. A
+	 * growing pool gets its own first and never those of other pools. False: not known yet.
 	 */
 	bool (*leftovers)(void *arg, const struct subnet_leftover **ret, size_t *n);
 	/* Whether the held addresses of an entry may be given to other pools now. */
@@ -103,7 +103,7 @@ uint64_t subnet_app_size(const char *kind, const struct json *object);
 /* Writes the set as an array of ranges. */
 struct json_out;
 void subnet_put_set(struct json_out *o, const struct ip_set *s);
-/* subnet_meet(): intersection of a and b. */
+/* Intersection of a and b. */
 void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
 void subnet_set_copy(const struct ip_set *s, struct ip_set *ret);
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b);

@@ -251,7 +251,8 @@ static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
 }
 
 /*
- * A pool that an agent created for an application of another kind: the number is in its annotation.
+ * A pool that an agent created for an application of another kind: its annotation has the number of
+ * addresses.
  */
 static void want_foreign(struct subnets_inputs *k, const struct kube_object *o)
 {
@@ -393,7 +394,7 @@ static void subnets_lookup_blocks(struct subnets *s, const char *pool, const str
 	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
-/* Whether no block has an address of the set, according to a GET. Each answer is used once. */
+/* Whether no block has an address of the set, according to a GET. Each result is used once. */
 static bool is_clear(struct subnets_inputs *k, struct subnets_pool_error *n,
 		     const struct ip_set *of)
 {
@@ -419,7 +420,7 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 	return waited(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
 }
 
-/* A subnet that is being deleted allocates nothing any more, so its entries go without a check. */
+/* Skips the check of blocks if the subnet is being deleted: it allocates nothing any more. */
 static bool is_deleted(void *arg, const struct subnet_entry *x)
 {
 	struct subnets_inputs *k = arg;
@@ -538,8 +539,8 @@ void subnets_inputs_init(struct subnets_inputs *k)
 }
 
 /*
- * Queries beyond the watches: addresses in use of a pool, blocks of a pool, existence of a pool's
- * owner.
+ * Requests for state that no watch has: addresses in use of a pool, blocks of a pool, existence of
+ * a pool's owner.
  */
 
 enum { LOOKUP_MS = 30 * 1000 };
@@ -707,7 +708,7 @@ static void collect_pools(struct subnets_turn *t)
 
 /* --- requests of applications --- */
 
-/* Stable for the same subnet and family. */
+/* Keeps the order of requests for the same subnet and family. */
 static int request_by_subnet(const void *a, const void *b)
 {
 	const struct subnets_turn_request *x = a, *y = b;

@@ -74,10 +74,7 @@ static void make_pools(struct subnets_inputs *k)
 	}
 }
 
-/*
- * The reason why the pool's application does not need it any more; NULL: it does, or that is not
- * known.
- */
+/* The reason why the application no longer needs the pool; NULL: it does, or that is not known. */
 static const char *is_left(struct subnets_inputs *k, const struct kube_object *o)
 {
 	struct subnets_pool_error *n = subnets_error_log(k->s, o->name);
@@ -398,7 +395,7 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 		put_event(s, app, reason, cause->text);
 }
 
-/* Objects in the watch, and requests about them: one at a time for each object. */
+/* Objects in the watch, and requests about them: at most one at a time for each object. */
 
 enum { SEEN_MS = 3000 };
 
@@ -481,7 +478,10 @@ struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, c
 	return op;
 }
 
-/* Retries with the state that the watch then shows; a conflict with another writer is no error. */
+/*
+ * A later pass retries with the state that the watch then shows. A conflict with another writer is
+ * not an error.
+ */
 static void failed(struct subnets_op *op, const struct err *cause)
 {
 	struct subnets *s = op->s;

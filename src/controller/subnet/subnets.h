@@ -7,7 +7,7 @@
  * template requests them (spec/subnet_annotation.h). Deployments, StatefulSets, DaemonSets,
  * CronJobs, and ReplicaSets and Jobs without an owner get a pool for each interface. The pool is
  * resized with the application and deleted with it. For an application of another kind an agent
- * creates the pool when the first pod starts, with the number of addresses and none assigned; the
+ * creates the pool when the first pod starts, with the requested number but without addresses; the
  * controller then assigns them.
  *
  * Each pass over a subnet ends with at most one write of its status, which comes first, or with the

@@ -118,7 +118,10 @@ void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 	buf_done(&b.b);
 }
 
-/* Bound by tests of uid and spec.ips, not by the version, since the status changes all the time. */
+/*
+ * The patch tests uid and spec.ips, not the resourceVersion, which changes with every status
+ * update.
+ */
 void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 		     const struct subnet_entry *x)
 {
