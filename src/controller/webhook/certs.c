@@ -82,7 +82,8 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	if (x509_inspect(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
 	/*
-	 * Used nevertheless: there is no better certificate, and the client may trust another CA.
+	 * Uses it nevertheless: there is no better certificate, and the client may trust another
+	 * CA.
 	 */
 	if (certs_believed(s, c->conf.request.names[0], &e) < 0)
 		is_failing(c, where, &e);
@@ -490,7 +491,7 @@ static void next_of_old(const struct certs_set *serving, const struct certs_set 
 					    .ca_since = serving->ca_since}};
 }
 
-/* Puts the CA of its own Secret in front of the trusted ones, with the time now. */
+/* Puts the CA of the CA's Secret in front of the trusted ones; it is trusted since `now`. */
 static void trust(struct certs_set *s, const struct certs_set *ca, int64_t now)
 {
 	auto_free char *before = s->ca;

@@ -16,9 +16,9 @@
  * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; unirail's own has the label
  * app.kubernetes.io/managed-by=unirail-controller. The CA's key is in a Secret of its own (ca.crt,
  * ca.key), which is neither watched nor cached: it is read when a certificate or CA has to be
- * signed, and the key is wiped afterwards. The leader moves there a ca.key that an earlier version
- * stored beside the certificate. An unusable certificate is logged once, and the previous one stays
- * in use.
+ * signed, and the key is wiped afterwards. If an earlier version stored ca.key beside the
+ * certificate, the leader moves it to that Secret. An unusable certificate is logged once, and the
+ * previous one stays in use.
  */
 
 #include "base/file.h"
@@ -36,7 +36,7 @@ struct certs_conf {
 	struct certs_goal request;
 	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);
-	/* Whether the API server trusts this CA already. A new CA signs nothing before. */
+	/* Whether the API server trusts this CA already. A new CA signs nothing until then. */
 	bool (*trusted)(void *arg, const char *ca);
 	void *arg;
 };

@@ -74,8 +74,8 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 		    int64_t now, struct certs_set *ret, struct err *e);
 
 /*
- * Whether certs_next() may return a write, decided without the CA's key: only then does the CA's
- * Secret have to be read. *wake as above.
+ * Whether certs_next() may return a write. Decided without the CA's key, so that the CA's Secret is
+ * read only if needed. *wake as above.
  */
 bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, int64_t now,
 		  bool trusted, int64_t *wake);

@@ -56,7 +56,7 @@ static const struct kube_object *there(const struct certs *c)
 
 static void schedule_in(struct certs *c, int64_t ms);
 
-/* Versions older than this are from before our write. */
+/* Stores the version of our last write: the watch lags while it shows an older one. */
 static void annotation_version(struct certs *c, const struct json *object)
 {
 	const char *version =
@@ -74,7 +74,7 @@ static void on_etcd_restored(void *arg)
 	schedule_in(arg, 0);
 }
 
-/* For both Secrets. */
+/* Handles a failed request for either Secret. */
 static void failed(struct certs *c, const char *what, const struct err *e)
 {
 	c->sync_error = *e;
@@ -325,7 +325,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
 
 		c->managed = s->managed;
-		/* An empty Secret of our own, as the manifest creates it, is filled soon. */
+		/* Skips an empty Secret of our own, as the manifest creates it: it is filled soon. */
 		if (!s->managed || s->set.ca || s->set.cert || s->set.key)
 			certs_adopt(c, &s->set, where);
 	}

@@ -14,8 +14,8 @@
 #include "server/prometheus.h"
 
 /*
- * TRIAL_SIZE: a longer body may be expensive to decide and is tried in a child first; shorter ones
- * cost n log n of little.
+ * TRIAL_SIZE: a longer body may be expensive to decide and is tried in a child first. The cost of a
+ * shorter one, n log n, is small.
  */
 enum {
 	TRIAL_SIZE = 32 << 10,
@@ -182,8 +182,8 @@ static void refuse(struct review *q, const char *fmt, ...)
 }
 
 /*
- * With matchPolicy Equivalent the API server converts other versions. One that arrives nevertheless
- * is of a definition that is not unirail's.
+ * The API server converts other versions (matchPolicy Equivalent). A review of another version is
+ * of a definition that is not unirail's.
  */
 static void dispatch_review(struct requested *a)
 {

@@ -29,7 +29,7 @@ struct certs {
 	struct kube_informer *informer;
 	bool managed, leads;
 	struct kube_call *call;	  /* a write to either Secret, or a read of the CA's */
-	bool to_ca, creates;	  /* of the write: to the CA's Secret; a create */
+	bool to_ca, creates;	  /* the write is to the CA's Secret; it is a create */
 	char *version;		  /* resourceVersion that the last write of the certificate's Secret
 	                           * returned */
 	struct loop_timer *timer; /* next check of the expiry, or of the files */

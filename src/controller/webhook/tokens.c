@@ -60,7 +60,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
 	secret_text_free(text);
 	if (r >= 0 || s->managed)
-		return 0; /* a Secret of our own is created again */
+		return 0; /* invalid tokens in our own Secret are replaced */
 	return err_kind(e, ERR_CONF, -EINVAL,
 			"data.tokens: expected up to %d lines of %d characters 0-9a-f each",
 			TOKENS_MAX, TOKEN_LEN);

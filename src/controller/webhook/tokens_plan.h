@@ -10,7 +10,7 @@
  * 	it is older than `settle`, so every replica has it	it is the one to register
  * 	it has been registered for `settle`		PRUNE: drop the others
  *
- * Thus every replica accepts whichever token an API server uses.
+ * Thus every replica accepts every token that an API server may use.
  */
 
 #include <stdbool.h>

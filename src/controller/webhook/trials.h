@@ -4,8 +4,8 @@
 
 /*
  * Trial runs: a computation whose cost is controlled by untrusted input runs in a child process
- * first, limited in CPU time and memory. Only if it stays within the limits is it repeated in this
- * process. So it cannot delay the loop (Lease renewal, /healthz, other reviews) for longer than the
+ * first, limited in CPU time and memory. This process repeats it only if it stayed within the
+ * limits. So it cannot delay the loop (Lease renewal, /healthz, other reviews) for longer than the
  * CPU limit, and memory used by a parser is not taken from this process.
  *
  * `run` is called in the child: it sees a copy of this process's memory and must not write to any
@@ -28,9 +28,9 @@ struct trials *trials_new(struct loop *l);
 void trials_free(struct trials *t);
 
 /*
- * Calls done(arg, NULL) if the run stayed within its limits. Otherwise `why` is -EFBIG (limits
+ * Calls done(arg, NULL) if the run stayed within its limits. Otherwise `cause` is -EFBIG (limits
  * exceeded), -ETIMEDOUT (no turn or no CPU time in time) or -EAGAIN (fork failed). Never called
- * before the return.
+ * before trials_start() returns.
  */
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
 			   void (*done)(void *arg, const struct err *cause), void *arg);
