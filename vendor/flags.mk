@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# How our code compiles and links against what vendor/build made. Wants LIBDIR; sets VENDOR_CFLAGS and VENDOR_LIBS.
+# Flags to compile and link with the libraries of vendor/build. Requires LIBDIR; sets VENDOR_CFLAGS and VENDOR_LIBS.
 
-# The NICs that libibverbs drives: any of rdma-core's providers, e.g. make PROVIDERS="mlx5 rxe erdma mana".
+# The providers of rdma-core (drivers of NICs) in libibverbs: for example, make PROVIDERS="mlx5 rxe erdma mana".
 PROVIDERS ?= mlx5 mlx4 rxe siw irdma bnxt_re efa hns
 export PROVIDERS
 empty :=
 comma := ,
 words_to_list = $(subst $(empty) $(empty),$(comma),$(strip $(1)))
 
-# Before <infiniband/verbs.h> in whatever calls ibv_get_device_list: the macro rewrites that call.
+# RDMA_STATIC_PROVIDERS must be defined before <infiniband/verbs.h>: the macro rewrites calls of ibv_get_device_list().
 VENDOR_CFLAGS = -isystem $(LIBDIR)/include \
 	-DRDMA_STATIC_PROVIDERS=$(call words_to_list,$(PROVIDERS)) \
 	-DMBEDTLS_CONFIG_FILE='"mbedtls/unirail_config.h"' -DNGHTTP2_STATICLIB \
