@@ -11,7 +11,7 @@
 static const struct app_kind {
 	struct kube_kind kind;
 	const char *name;
-	bool alone; /* only objects without an owner count */
+	bool alone; /* skip objects that have an owner */
 } kinds[SUBNETS_APP_KINDS] = {
 	{{"apps", "v1", "deployments", "deployment", true}, "Deployment", false},
 	{{"apps", "v1", "replicasets", "replicaset", true}, "ReplicaSet", true},
