@@ -162,6 +162,26 @@ struct span span_trim(struct span s)
 	return s;
 }
 
+size_t utf8_len(struct span s)
+{
+	const unsigned char *p = (const unsigned char *)s.p;
+	size_t n;
+
+	if (s.n == 0)
+		return 0;
+	n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (p[0] > 0xf4 || n > s.n)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	/* Overlong forms, surrogates, above U+10FFFF. */
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
 bool span_cut(struct span *rest, char sep, struct span *ret)
 {
 	const char *at;

@@ -25,6 +25,9 @@ struct span span_trim(struct span s); /* without ASCII white space at both ends 
  * *rest is consumed (rest->p == NULL). "a,,b" gives "a", "", "b". */
 bool span_cut(struct span *rest, char sep, struct span *ret);
 char *span_dup(struct span s);
+/* Returns the length of the UTF-8 sequence at the start of s, 1 to 4; 0: s is empty, or the sequence
+ * is invalid (overlong, a surrogate, above U+10FFFF, truncated). */
+size_t utf8_len(struct span s);
 
 struct buf {
 	char *p;

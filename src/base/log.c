@@ -296,23 +296,10 @@ static bool put(struct log_line *l, const char *s, size_t n)
 	return true;
 }
 
-/* Returns the length of the UTF-8 sequence at s; 0: invalid (overlong, surrogate, truncated, above
- * U+10FFFF). The terminating NUL ends any sequence. */
-static size_t utf8_len(const unsigned char *s)
+/* Returns the length of the UTF-8 sequence at s, which is not empty; 0: invalid. */
+static size_t sequence_len(const char *s)
 {
-	size_t n = s[0] < 0x80			 ? 1
-		   : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-		   : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-		   : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-						 : 0;
-
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
-		return 0;
-	return n;
+	return utf8_len((struct span){s, strnlen(s, 4)});
 }
 
 /* Appends one character as both formats write it in quotes; returns the number of bytes read from
@@ -321,7 +308,7 @@ static size_t put_char(struct log_line *l, const char *s)
 {
 	static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";
 	const char *special = strchr(from, *s);
-	size_t n = utf8_len((const unsigned char *)s);
+	size_t n = sequence_len(s);
 	char out[8];
 
 	if (n == 0) {
@@ -354,7 +341,7 @@ static bool is_bare(const char *s)
 	if (!*s)
 		return false;
 	for (size_t n; *s; s += n) {
-		n = utf8_len((const unsigned char *)s);
+		n = sequence_len(s);
 		if (n == 0 || (unsigned char)*s <= ' ' || *s == 0x7f || *s == '=' || *s == '"')
 			return false;
 	}

@@ -16,6 +16,31 @@
 #include "base/buf.h"
 #include "base/alloc.h"
 
+static void test_length_of_utf8_sequences(void **state)
+{
+	/* a continuation byte, overlong forms, a surrogate, above U+10FFFF, truncated */
+	static const char *const invalid[] = {"",
+					      "\x80",
+					      "\xc0\x80",
+					      "\xc3",
+					      "\xe0\x80\x80",
+					      "\xed\xa0\x80",
+					      "\xe2\x82",
+					      "\xe2\x82z",
+					      "\xf0\x80\x80\x80",
+					      "\xf4\x90\x80\x80",
+					      "\xf5\x80\x80\x80",
+					      "\xff"};
+
+	(void)state;
+	assert_int_equal(utf8_len(span_of("a\xff")), 1);
+	assert_int_equal(utf8_len(span_of("\xc3\xa9")), 2);
+	assert_int_equal(utf8_len(span_of("\xef\xbf\xbd")), 3);
+	assert_int_equal(utf8_len(span_of("\xf4\x8f\xbf\xbf")), 4);
+	for (size_t i = 0; i < ARRAY_LEN(invalid); i++)
+		assert_int_equal(utf8_len(span_of(invalid[i])), 0);
+}
+
 static void test_spans_are_trimmed_compared_and_split(void **state)
 {
 	struct span s = span_of(" \t a b\r\n"), rest, part;
@@ -236,6 +261,7 @@ static void test_out_of_memory_exits_with_one_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_length_of_utf8_sequences),
 		cmocka_unit_test(test_spans_are_trimmed_compared_and_split),
 		cmocka_unit_test(test_buffer_is_terminated_after_each_append),
 		cmocka_unit_test(test_text_beyond_the_ceiling_is_rejected),

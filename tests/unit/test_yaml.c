@@ -149,6 +149,7 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 {
 	(void)state;
 	bad("a: 1\na: 2", "2:2: duplicate key 'a'");
+	bad("a: 1\n\"\\ufffd\": 2\nb\xff: 3", "3:2: byte 0xff is not UTF-8");
 	bad("a: b: c", "1:4: a mapping cannot begin in the line of its key");
 	bad("a: - b", "1:4: a sequence cannot begin in the line of its key");
 	bad("a: 1\n  b: 2", "2:4: ': ' is not allowed in a plain value: put the value into quotes");

@@ -693,23 +693,6 @@ void jo_end_arr(struct json_out *o)
 	close_with(o, ']');
 }
 
-/* Length of the valid UTF-8 sequence at p (at most n bytes), 0: invalid. */
-static size_t utf8_len(const unsigned char *p, size_t n)
-{
-	size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-	if (p[0] > 0xf4 || len > n)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	/* Overlong forms, surrogates, beyond U+10FFFF. */
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return len;
-}
-
 static void add_ascii(struct buf *b, unsigned char c)
 {
 	static const char plain[] = "\"\\\b\f\n\r\t", escaped[] = "\"\\bfnrt";
@@ -746,7 +729,7 @@ static void add_string(struct buf *b, const char *s)
 			buf_add(b, p, n);
 			continue;
 		}
-		n = utf8_len(p, left);
+		n = utf8_len((struct span){(const char *)p, left});
 		if (n == 0) {
 			buf_str(b, "\\ufffd");
 			n = 1;

@@ -560,6 +560,26 @@ static int document(struct yaml *y)
 	return r;
 }
 
+/* Bytes that are not UTF-8 would all become U+FFFD in JSON, so that two keys could become equal. */
+static int check_utf8(struct span text, struct err *e)
+{
+	struct span rest = text;
+	unsigned int line = 1;
+	const char *start = text.p;
+
+	for (size_t n; rest.n > 0; rest.p += n, rest.n -= n) {
+		n = utf8_len(rest);
+		if (n == 0)
+			return err_kind(e, ERR_DECODE, -EILSEQ, "%u:%td: byte 0x%02x is not UTF-8",
+					line, rest.p - start + 1, (unsigned char)*rest.p);
+		if (*rest.p == '\n') {
+			line++;
+			start = rest.p + 1;
+		}
+	}
+	return 0;
+}
+
 int yaml_to_json(struct span text, struct buf *json, struct err *e)
 {
 	struct yaml y = {.line = 1, .e = e};
@@ -569,6 +589,9 @@ int yaml_to_json(struct span text, struct buf *json, struct err *e)
 		text.p += 3;
 		text.n -= 3;
 	}
+	r = check_utf8(text, e);
+	if (r < 0)
+		return r;
 	y.p = y.line_start = text.p ? text.p : "";
 	y.end = y.p + text.n;
 	jo_init(&y.out, json, 0);

@@ -9,7 +9,8 @@
  *
  * Plain scalars are null, true, false, numbers as JSON writes them, or strings (yes, 0x1f and
  * dates are strings). Unsupported syntax is refused with its position: anchors, aliases, tags, merge
- * keys, complex keys, directives, several documents, tabs as indentation, a key twice.
+ * keys, complex keys, directives, several documents, tabs as indentation, a key twice. So is a
+ * byte that is not UTF-8.
  */
 
 #include "base/buf.h"
