@@ -210,6 +210,15 @@ static int read_config(const struct device_opts *o, const struct node_devices *n
 	return !count && !n && !messages->n ? resource_plan(node, c, messages, e) : 0;
 }
 
+static bool has_error(const struct resource_messages *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].level == MESSAGE_ERROR)
+			return true;
+	return false;
+}
+
+/* Returns 1 if the configuration has errors, which are printed with the rest. */
 static int show_explain(const struct device_opts *o, bool json, char **args, int n, struct err *e)
 {
 	auto_node_devices struct node_devices node = {0};
@@ -235,7 +244,8 @@ static int show_explain(const struct device_opts *o, bool json, char **args, int
 		resource_explain_json(&s, &messages, &b);
 	else
 		resource_explain_text(&s, &messages, &b);
-	return opt_print(&b);
+	r = opt_print(&b);
+	return r == 0 && has_error(&messages) ? 1 : r;
 }
 
 static int show_plan(const struct device_opts *o, struct err *e)

@@ -390,3 +390,6 @@ def test_device_plan_is_a_configuration_that_explain_reads(tmp_path):
     told = unirail("device", "explain", "--root", top, bad)
     assert told.returncode == 0 and "did you mean 'vendors'?" in told.stdout
     assert "no devices in device pool" in told.stdout
+    bad.write_text('{"resourceList": [')
+    told = unirail("device", "explain", "--root", top, bad)
+    assert told.returncode == 1 and "error: " in told.stdout and "unexpected end of JSON input" in told.stdout

@@ -389,10 +389,9 @@ static void on_inspected(void *arg, int status, struct span out, const struct er
 	struct qp_watch *w = arg;
 	struct span rest = out, line;
 
-	(void)status;
 	w->child = NULL;
-	if (e)
-		warn(w, e->text);
+	if (e || status != 0)
+		warn(w, e ? e->text : "the child process could not write its result");
 	while (!e && span_cut(&rest, '\n', &line)) {
 		auto_free char *text = span_has_prefix(line, "!") ? span_dup(line) : NULL;
 
