@@ -30,13 +30,13 @@ class Whole:
 
     ADDRESS = "10.200.0.11"
 
-    def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False, rails=RAILS, nodes=1, settings="", host=None):
+    def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False, rails=RAILS, nodes=1, settings="", host=None, server=()):
         """files: {name: text} of the nodes' CNI configurations; with deploy=False unirail is not installed yet. settings: more
-        lines of agent.conf. host: recording of a host, whose /sys the agents see."""
+        lines of agent.conf. host: recording of a host, whose /sys the agents see. server: more options of the API server."""
         self.files = files or {"50-bridge.conflist": BRIDGE,
                                "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}
         self.images, self.deploys, self.nri, self.cdi = images, deploy, nri, cdi
-        self.rails, self.settings, self.host = rails, settings, host
+        self.rails, self.settings, self.host, self.server = rails, settings, host, server
         self.parts, self.nodes, self.scheduler, self.fabric, self.sites = [], [], None, None, []
         try:
             self.start(nodes)
@@ -53,7 +53,7 @@ class Whole:
         self.cluster = self.part(clusters.Cluster(443, (
             "--bind-address=0.0.0.0", "--enable-admission-plugins=NodeRestriction",
             "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=pki/ca.crt",
-            "--kubelet-client-certificate=pki/admin.crt", "--kubelet-client-key=pki/admin.key")))
+            "--kubelet-client-certificate=pki/admin.crt", "--kubelet-client-key=pki/admin.key", *self.server)))
         self.net.address("10.96.0.1")  # where pods look for the API server
         self.part(Manager(self.cluster, controllers=WORKLOADS + CLUSTER))
         self.scheduler = self.cluster.spawn(

@@ -26,7 +26,12 @@ $(BENCH_SINGLE): %: %.o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(BENCH_SINGLE:=.o.d)
 
-.PHONY: test-cluster bench-admission bench-cluster bench-fleet bench-policies
+CNI_TIME := $(OBJ)/tests/bench/cni_time
+$(CNI_TIME): $(CNI_TIME).o
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(into)
+-include $(CNI_TIME).o.d
+
+.PHONY: test-cluster bench-admission bench-burst bench-cluster bench-fleet bench-policies
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
 test-cluster: $(BIN) $(CLIENT) $(RDMA_NETLINK) $(FLEET)
 	@tools/need test cluster
@@ -35,6 +40,11 @@ test-cluster: $(BIN) $(CLIENT) $(RDMA_NETLINK) $(FLEET)
 ## bench-admission: the processor's time for reviews of hostile sizes, without a cluster
 bench-admission: $(OBJ)/tests/bench/admission
 	@$<
+
+## bench-burst: 100 pods of eight rails at once on two real nodes, beside pods without rails: CPU of the CNI plugin, time to Running, API requests
+bench-burst: $(BIN) $(CNI_TIME)
+	@tools/need test cluster
+	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_CNI_TIME=$(abspath $(CNI_TIME)) tests/bench/burst $(if $(N),--pods $(N))
 
 ## bench-cluster: what agent and controller hold and ask where there are 1,000 nodes; each watch by itself
 bench-cluster: $(BIN)
