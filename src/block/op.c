@@ -303,12 +303,13 @@ static int claim_removed(struct block_log *l, struct block_table *t, const char 
 }
 
 /*
- * Marks the addresses that the object no longer shows as released as usable again, after an
- * answered write. OP_RECLAIM recovers only the address it was sent for, OP_TOUCH all; it is not
- * sent while the object may be an old version.
+ * After an answered write, this node may allocate again the addresses that its log has as released
+ * and the object does not. OP_RECLAIM: only the address it was sent for; OP_TOUCH: all of them.
+ * OP_TOUCH is not sent while claims are frozen after a restore of etcd, when the object may be an
+ * old version.
  */
-static int unceded(struct block_log *l, struct block_table *t, const struct block_op *op,
-		   const struct block_object *o, struct err *e)
+static int reclaimed(struct block_log *l, struct block_table *t, const struct block_op *op,
+		     const struct block_object *o, struct err *e)
 {
 	const struct block_claim *c = o ? block_claim_find(t, o->name) : NULL;
 	auto_draft struct draft d = {0};
@@ -355,7 +356,7 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	case OP_DELETE:
 	case OP_DISOWN: return claim_removed(l, t, op->name, e);
 	case OP_RECLAIM:
-	case OP_TOUCH: return unceded(l, t, op, o, e);
+	case OP_TOUCH: return reclaimed(l, t, op, o, e);
 	case OP_RETURN: return op_put_borrowed(l, t, op, BORROW_REMOVED, e);
 	case OP_ASSERT: return asserted(l, t, op, e);
 	default: return o ? learn(l, t, o, op->kind, e) : 0;

@@ -75,7 +75,8 @@ static int add_document(struct objects *l, const char *name, unsigned int line, 
 	return r;
 }
 
-/* "3:14: text" of a document that begins in `line` of the file. */
+/* Rewrites the error "3:14: text", whose position is one in the document, to the position in the
+ * file; the document begins in `line`. */
 static int wrong(struct err *e, const char *name, unsigned int line, int code)
 {
 	unsigned int at = 0, column = 0;

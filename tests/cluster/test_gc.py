@@ -508,7 +508,7 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
     time.sleep(2)  # the agent's watch has reported it
     mine.restore()
-    # Of a node that is missing in the backup.
+    # A block of a node that the backup does not contain.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
     c = leader("c", "--hold", "60s").leads()
     assert c.said("no replica led for a while")

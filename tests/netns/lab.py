@@ -486,7 +486,7 @@ def has_address(ns, dev, address):
 
 
 def rules(ns, family="-4"):
-    """Rules as (priority, "from", "to", fwmark, table)."""
+    """Rules as (priority, "from", fwmark, table)."""
     return [(r["priority"], r.get("src", "all"), r.get("fwmark"), r.get("table"))
             for r in ip_json(ns, family, "rule", "show")]
 

@@ -133,7 +133,7 @@ def test_expired_certificate_is_refused(pki, serve, tmp_path):
     failed(config(tmp_path, pki, s.port), "the server's certificate has expired on 20")
 
 
-def test_client_certificate_of_a_server_is_refused(pki, serve, tmp_path):
+def test_server_with_a_certificate_for_clients_is_refused(pki, serve, tmp_path):
     """The extended key usage is verified."""
     s = serve(pki.leaf("usage", usage="clientAuth"), [GOOD])
     failed(config(tmp_path, pki, s.port), "the server's certificate may not be used by a server")

@@ -359,7 +359,7 @@ static const struct {
 		 "'x/vf':'1'") ",{'op':'add','path':"
 			       "'/spec/containers/0/securityContext','value':{'capabilities':{'add':['IPC_LOCK']}}}]",
 	 .ipc_lock = true},
-	{.name = "to those that have it",
+	{.name = "IPC_LOCK only for containers with the resource",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'",
@@ -374,7 +374,7 @@ static const struct {
 			      "{'op':'add','path':'/spec/initContainers/1/securityContext/capabilities/add','value':"
 			      "['IPC_LOCK']}]",
 	 .ipc_lock = true},
-	{.name = "after what is added already",
+	{.name = "IPC_LOCK is appended to existing capabilities",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':1}},"
@@ -384,7 +384,7 @@ static const struct {
 		 "net1") "]") ",{'op':'add','path':"
 			      "'/spec/containers/0/securityContext/capabilities/add/-','value':'IPC_LOCK'}]",
 	 .ipc_lock = true},
-	{.name = "not to one that may",
+	{.name = "no IPC_LOCK for a privileged container",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'",

@@ -98,7 +98,9 @@ struct blocks {
 	struct blocks_pool **pools;
 	size_t n_pools;
 	void *pools_by_name; /* tsearch() tree of the same pools, by name */
-	/* the Node object was recreated since the log was written: its blocks are released */
+	/* The Node object was recreated since the log was written: the controller may have released
+	 * the blocks and entries of the deleted one, so a missing entry does not show that etcd was
+	 * restored. */
 	bool recreated;
 	bool pools_known, leases_known, trusted, other_alive, accounted;
 	int64_t hold_until;    /* loop time, end of the freeze; 0: etcd was not restored */

@@ -632,7 +632,8 @@ void blocks_drop_in_flight(struct blocks *b)
 	b->ended = NULL;
 }
 
-/* A plan may have several requests of the same search; they are sent together. */
+/* Sends the plan's requests. Those that search addresses of one pool share a backoff (key_of()) and
+ * are sent together. */
 static void carry_out(struct blocks *b, struct block_plan *plan)
 {
 	for (size_t i = 0; i < plan->n && b->n_in_flight < BLOCKS_IN_FLIGHT_MAX; i++) {

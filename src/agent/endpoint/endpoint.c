@@ -293,7 +293,7 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	jo_key(o, "labels");
 	jo_obj(o);
 	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
-	/* addresses retained for the name are used by the pod again */
+	/* the pod uses the addresses that were retained for its name: no migration is requested */
 	if (!create)
 		jo_kstr(o, MIGRATION_LABEL, NULL);
 	jo_end_obj(o);

@@ -248,8 +248,8 @@ static struct cni_result *result_of(const struct network *net)
 		return NULL;
 	cni_version_parse(text_of(v, "cniVersion"), &version);
 	if (cni_result_parse(c->doc, v, version, &one, &reason) < 0) {
-		log_warn("ignoring the noted result of a network", LOG_S("file", net->file->path),
-			 LOG_S("error", reason.text));
+		log_warn("ignoring the recorded result of a network",
+			 LOG_S("file", net->file->path), LOG_S("error", reason.text));
 		return NULL;
 	}
 	ret = xcalloc(1, sizeof(*ret));

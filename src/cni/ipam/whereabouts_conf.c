@@ -449,7 +449,7 @@ static const struct json_field fields[] = {
 	    JSON_DOC(NULL, "fixed addresses, for every pod")),
 	KEY("enable_overlapping_ranges", J_BOOL, overlapping,
 	    .has = offsetof(struct whereabouts_keys, has_overlapping),
-	    JSON_DOC("true", "allocate an address that ranges have in common once")),
+	    JSON_DOC("true", "allocate an address only once, even if several ranges contain it")),
 	KEY("network_name", J_STR, network_name,
 	    JSON_DOC(NULL, "ranges with another name are other networks")),
 	KEY("node_slice_size", J_STR, node_slice_size,
@@ -575,7 +575,8 @@ static void merge_lists(struct whereabouts_keys *k, const struct whereabouts_key
 		k->routes = f->routes;
 }
 
-/* Each key of "dns" is merged separately; the netconf's keys are read onto the result later. */
+/* Sets the keys that the netconf does not have from the flat file. Keys of "dns" are merged one by
+ * one: here the flat file's are read, later the netconf's replace them. */
 static int merge(struct whereabouts_conf *c, struct err *e)
 {
 	struct whereabouts_keys flat = {0};

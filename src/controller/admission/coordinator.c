@@ -58,8 +58,9 @@ static int check_number(const struct reading *r, const char *key, int64_t min, i
 		return 0;
 	if (min == INT64_MIN)
 		return admit_refuse(r->a, ADMIT_NOT_SUPPORTED,
-				    "%s.%s: is %" PRId64 ", expected 0, 1, 2, or less to leave it "
-				    "alone",
+				    "%s.%s: is %" PRId64
+				    ", expected 0, 1 or 2, or a negative number "
+				    "to leave it unchanged",
 				    r->place, key, n);
 	return admit_refuse(r->a, ADMIT_INVALID,
 			    "%s.%s: is %" PRId64 ", expected %" PRId64 " to %" PRId64, r->place,

@@ -787,7 +787,10 @@ static int route_parse(const struct pool *p, const struct pool_text *t, struct p
 	ret->dst = ipnet_network(&net);
 	if (ipnet_is_default(&ret->dst))
 		return pool_wrong(t, e, "'%s' is a default route: set 'gateway' instead", t->text);
-	if (ret->dst.ip.family != p->family || !ipnet_contains(&p->subnet, &ret->gw))
+	if (ret->dst.ip.family != p->family)
+		return pool_wrong(t, e, "'%s' is not an IPv%u route, as the subnet %s requires",
+				  t->text, (unsigned int)p->family, ipnet_str(&p->subnet, buf));
+	if (!ipnet_contains(&p->subnet, &ret->gw))
 		return pool_wrong(t, e, "'%s' needs a gateway in the subnet %s", t->text,
 				  ipnet_str(&p->subnet, buf));
 	return 0;

@@ -179,7 +179,7 @@ static int read_numbers(const struct raw *raw, struct coordinator_conf *c, struc
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			"invalid rp_filter value: conf.podRPFilter is %lld, expected 0, 1 or 2 "
-			"(negative: leave it alone)",
+			"(negative: leave it unchanged)",
 			(long long)raw->rp_filter);
 	c->rp_filter = raw->has_rp_filter ? (int)(raw->rp_filter < 0 ? -1 : raw->rp_filter) : 0;
 	if (raw->has_veth_mtu && (raw->veth_mtu < 68 || raw->veth_mtu > 65535))

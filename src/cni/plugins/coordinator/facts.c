@@ -96,7 +96,7 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	for (size_t i = 0; i < *n; i++)
 		if ((*list)[i].index == index)
 			return (*list)[i].counts;
-	/* The addresses of a link were deleted with it. */
+	/* -ENODEV: the link was deleted meanwhile, and its addresses with it: they do not count. */
 	r = link_get_index(a->host, index, &l, e);
 	if (r < 0 && r != -ENODEV)
 		return r;

@@ -73,7 +73,7 @@ struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct 
 enum { TUNING_CHANGES = 5 };
 /* One change an attribute, so that an error names it; returns the number. */
 size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[static TUNING_CHANGES]);
-/* The file's bytes, and back; -EINVAL when they cannot be read. */
+/* The backup file's content: prints it, and parses it; -EINVAL: the content is invalid. */
 void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
 int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
 /* Returns whether link and configuration agree: `Error: Tuning configured ...` */
