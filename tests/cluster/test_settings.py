@@ -84,7 +84,7 @@ def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, contain
     conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
     one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
     said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")])
-    wait(lambda: "not read from the API server yet" in one.get(one.health, "/readyz")[1])
+    wait(lambda: "not synced from the API server yet" in one.get(one.health, "/readyz")[1])
     assert len(said) == 1 and contains.format(**files) in said[0]["error"], said
     assert token not in one.log.read_text()
     if what != "name":
