@@ -4,7 +4,6 @@
  * with its CNI command, the CPU time of it and of the plugins that it executed (user and system, in us), and its
  * wall time in us to /run/cni-times.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -127,6 +127,15 @@ def addresses(answer):
     return [x["address"].split("/")[0] for x in answer["ips"]]
 
 
+def by_name(agent, pod, pool, *ips):
+    """unirail's request, for these addresses of a pool."""
+    meta = pod["metadata"]
+    return agent.ask("POST", "/v1/unirail/pods/plan", {
+        "containerID": meta["uid"][:12], "netNamespace": "/var/run/netns/x", "podNamespace": meta["namespace"],
+        "podName": meta["name"], "podUID": meta["uid"],
+        "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})
+
+
 class Nodes:
     """Objects of one test module: nodes, pods, pools."""
 

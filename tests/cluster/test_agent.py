@@ -9,7 +9,7 @@ import pytest
 
 import cluster as clusters
 import policies
-from agents import MERGE, SPIDER, addresses, elapsed, install_crds
+from agents import MERGE, SPIDER, addresses, by_name, elapsed, install_crds
 from cluster import wait
 
 
@@ -289,14 +289,6 @@ def test_exhausted_pool_is_reported(nodes, agent, pools):
     status, answer = one.plan(nodes.pod("t", "n1"), ["few", "backup"])
     assert status == 200 and answer["rails"][0]["ips"][0]["ipPool"] == "backup", answer
     assert one.metrics()["spiderpool_ipam_allocation_err_ip_used_out_counts_total"] == 1
-
-
-def by_name(agent, pod, pool, *ips):
-    meta = pod["metadata"]
-    return agent.ask("POST", "/v1/unirail/pods/plan", {
-        "containerID": meta["uid"][:12], "netNamespace": "/var/run/netns/x", "podNamespace": meta["namespace"],
-        "podName": meta["name"], "podUID": meta["uid"],
-        "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})
 
 
 def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools):

@@ -2,7 +2,7 @@
 """deploy/agent.yaml, applied by kubectl: the agent works with its permissions, and uses all of them."""
 import pytest
 
-from agents import SPIDER, Agent, Nodes
+from agents import SPIDER, Agent, Nodes, addresses, by_name
 from audit import Audited
 from cluster import wait
 
@@ -50,6 +50,11 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
         for pod in pods[agent]:
             status, answer = agent.plan(pod, "rail1", "rail2", "narrow")
             assert status == 200, (answer, agent.log.read_text()[-3000:])
+    # An address that a pod of the other node has: the pool's status may name the pod.
+    stranger = nodes.pod("t", "n1")
+    status, refused = by_name(one, stranger, "rail1", addresses(answer)["net1"])
+    assert status == 500 and "node 'n2' has it" in refused["message"], refused
+    nodes.remove_pod(stranger)
     meta = pods[one][0]["metadata"]
     for i in range(2):  # a repeated event increments the count
         one.ask("POST", "/v1/unirail/pods/done", {
