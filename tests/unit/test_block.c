@@ -292,6 +292,20 @@ static void test_log_members_of_both_releases_are_read(void **state)
 	il_drop(&x.l);
 }
 
+/* A directory in place of the file makes writes of the log fail. */
+static void fail_writes(struct lab *x)
+{
+	assert_int_equal(file_remove(&x->l.root, "/state/blocks.json", NULL), 0);
+	assert_int_equal(dir_make(&x->l.root, "/state/blocks.json", 0700, NULL), 0);
+}
+
+static void allow_writes(struct lab *x)
+{
+	auto_free char *path = il_path(&x->l, "/state/blocks.json");
+
+	assert_int_equal(rmdir(path), 0);
+}
+
 /*
  * A failed write may still have reached the disk: an acquisition is not applied, a release is
  * applied.
@@ -331,15 +345,11 @@ static void test_batch_of_log_changes_is_written_once(void **state)
 					  .ip = il_ip("10.0.0.150"),
 					  .token = "t",
 					  .state = BORROW_HELD};
-	auto_free char *path = NULL;
 
 	(void)state;
 	make(&x);
-	path = il_path(&x.l, "/state/blocks.json");
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	/* A directory in place of the file makes writes fail. */
-	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
-	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json", 0700, NULL), 0);
+	fail_writes(&x);
 	leave = x.t.claims[0];
 	leave.state = CLAIM_LEAVING;
 	c.name = (char *)"p-2";
@@ -353,7 +363,7 @@ static void test_batch_of_log_changes_is_written_once(void **state)
 			assert_null(block_claim_find(&x.t, "p-2"));
 			assert_null(block_borrowed_find(&x.t, &borrowed.ip));
 			assert_int_equal(x.t.claims[0].state, CLAIM_LEAVING);
-			assert_int_equal(rmdir(path), 0);
+			allow_writes(&x);
 		}
 		leave = x.t.claims[0];
 	}
@@ -372,17 +382,14 @@ static void test_release_is_logged_before_the_request_is_sent(void **state)
 	struct lab x;
 	struct block_claim c = a_claim();
 	struct block_op op = {.kind = OP_DELETE, .name = "p-1", .pool = "p"};
-	auto_free char *path = NULL;
 
 	(void)state;
 	make(&x);
-	path = il_path(&x.l, "/state/blocks.json");
 	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
-	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json", 0700, NULL), 0);
+	fail_writes(&x);
 	assert_true(block_op_begin(&x.log, &x.t, &op, NULL) < 0);
 	assert_true(block_op_begin(&x.log, &x.t, &op, NULL) < 0);
-	assert_int_equal(rmdir(path), 0);
+	allow_writes(&x);
 	assert_int_equal(block_op_begin(&x.log, &x.t, &op, NULL), 0);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);

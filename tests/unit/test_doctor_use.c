@@ -43,15 +43,21 @@ static void test_plugin_that_needs_another_link_type_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
+/* Three NICs of one model. */
+static void begin_three_nics(struct doctor_lab *l)
+{
+	doctor_lab_begin_rails(l, "hw_eight_ofed.tree");
+	l->f.n_rdma = 3;
+	l->rdma[2] = l->rdma[1];
+	strcpy(l->rdma[2].name, "mlx5_2");
+}
+
 static void test_nic_with_another_link_type_than_its_model_is_found(void **state)
 {
 	struct doctor_lab l;
 
 	(void)state;
-	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
-	l.f.n_rdma = 3;
-	l.rdma[2] = l.rdma[1];
-	strcpy(l.rdma[2].name, "mlx5_2");
+	begin_three_nics(&l);
 	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
 	strcpy(l.rdma[1].ports[0].link_layer, "InfiniBand");
 	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
@@ -66,10 +72,7 @@ static void test_nic_with_another_firmware_than_its_model_is_found(void **state)
 	struct doctor_lab l;
 
 	(void)state;
-	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
-	l.f.n_rdma = 3;
-	l.rdma[2] = l.rdma[1];
-	strcpy(l.rdma[2].name, "mlx5_2");
+	begin_three_nics(&l);
 	for (int i = 0; i < 3; i++)
 		strcpy(l.rdma[i].fw, "28.39.3560");
 	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 0);
