@@ -166,7 +166,7 @@ struct selection {
 	uint64_t port; /* 0: all */
 	/* of `statistic` */
 	enum object object;
-	bool mode; /* show by what queue pairs are counted */
+	bool mode; /* statistic qp mode: show the criteria by which the kernel counts queue pairs */
 	struct filter filters[FILTERS];
 	size_t n_filters;
 };

@@ -21,7 +21,7 @@ STAY = b"#!/bin/sh\ntrap 'exit 0' TERM\nsleep 1000000 &\nwait\n"
 
 
 def stand_in(busybox):
-    """An image whose programs run until they are told to end."""
+    """An image whose programs run until they get SIGTERM."""
     def fill(tar):
         for folder in ("bin", "home", "usr", "usr/bin", "tmp", "proc", "sys", "dev", "etc"):
             image.add(tar, folder)

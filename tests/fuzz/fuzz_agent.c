@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's API. First byte 'r': answers to the requests of a plugin (agent_replies.c).
- * Otherwise: requests to the agent, a NUL between them: "METHOD TARGET" and perhaps the body's type
- * in a line, the rest of it the body. They meet one store, which is kept in memory. This file
- * stands in for the agent's server (server/http_server.c): a request is answered once, by what is
- * JSON.
+ * Otherwise: requests to the agent, separated by NUL. A request is "METHOD TARGET" in one line,
+ * optionally with the body's content type, then the body. All requests use one store, which is kept
+ * in memory. This file replaces the agent's server (server/http_server.c) and checks that each
+ * request gets exactly one answer and that the answer's body is JSON.
  */
 #include "agent.h"
 

@@ -311,7 +311,7 @@ static void test_network_that_changed_meanwhile_is_left_to_the_watch(void **stat
 	pass(t, 1100);
 	assert_int_equal(t->k.asked[0], 4);
 	assert_true(is_left_out(t, 4));
-	/* The walk goes on with the next one, which takes the room. */
+	/* The informer reads the next dropped object, which uses the released room. */
 	assert_int_equal(t->k.asked[1], 5);
 	assert_int_equal(t->k.n_asked, 2);
 	assert_false(is_left_out(t, 5));
