@@ -79,7 +79,7 @@ const struct cmd device_cmds[] = {
 	{"pods", NULL, "the devices of each pod, as allocated by the kubelet", pods_opts, 0, 0},
 	{"explain", "[CONFIG...]",
 	 "the resources that select each device, and for every other resource the selector that "
-	 "the device does not match",
+	 "the device does not match; status 1 if the configuration has errors",
 	 explain_opts, 0, -1},
 	{"plan", NULL,
 	 "print the configuration that applies without CONFIG, with resources named "
