@@ -27,9 +27,10 @@ $(BENCH_SINGLE): %: %.o $(LIB)
 -include $(BENCH_SINGLE:=.o.d)
 
 CNI_TIME := $(OBJ)/tests/bench/cni_time
-$(CNI_TIME): $(CNI_TIME).o
+RAW_NETLINK := $(OBJ)/tests/bench/raw_netlink
+$(CNI_TIME) $(RAW_NETLINK): %: %.o
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(into)
--include $(CNI_TIME).o.d
+-include $(CNI_TIME).o.d $(RAW_NETLINK).o.d
 
 .PHONY: test-cluster bench-admission bench-burst bench-cluster bench-fleet bench-policies
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)

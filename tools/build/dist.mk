@@ -62,9 +62,9 @@ demo: $(BIN)
 	@$(BIN) demo
 
 ## bench: compare with the programs that unirail replaces
-bench: $(BIN) $(OBJ)/tests/bench/tls
+bench: $(BIN) $(OBJ)/tests/bench/tls $(OBJ)/tests/bench/raw_netlink
 	@tools/need test
-	@tests/bench/run
+	@UNIRAIL_RAW_NETLINK=$(abspath $(OBJ)/tests/bench/raw_netlink) tests/bench/run
 	@$(OBJ)/tests/bench/tls
 
 ## bench-device: what the device plugins cost on a node with 1,000 VFs: memory, Allocate by clients in C, Go and Python, a link that goes down
