@@ -135,7 +135,8 @@ static int recreate_state(struct agent *a, const struct ipam_paths *paths, const
 	return r;
 }
 
-/* Opens the store once at the start, so that the start fails instead of the first pod. */
+/* Opens the store once at the start, so that an error in the store fails the start and not the ADD
+ * of the first pod. */
 static int try_store(struct agent *a, struct err *e)
 {
 	const struct ipam_paths paths = agent_api_conf(a).paths;
@@ -164,8 +165,8 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	confine_file(c, a->conf.device_config, SANDBOX_READ);
 	confine_dir(c, "/sys", SANDBOX_READ);
 	confine_dir(c, "/proc/self/net", SANDBOX_READ);
-	/* For the UUIDs of GPUs. The whole of /proc/driver is readable: its directory nvidia
-	 * appears when the driver is loaded, which may be later. */
+	/* For the UUIDs of GPUs the agent may read all of /proc/driver, because its directory
+	 * nvidia appears only when the driver is loaded. */
 	if (file_exists(&a->root, "/proc/driver"))
 		confine_dir(c, "/proc/driver", SANDBOX_READ);
 	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
@@ -204,7 +205,7 @@ static void confine(struct agent *a)
 	confine_dir(&c, a->conf.cni_cache_dir, SANDBOX_READ);
 	confine_dir(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
 	confine_dir(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
-	/* read if the kubelet has no PodResources API */
+	/* the agent reads this file if the kubelet has no PodResources API */
 	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)
 		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
@@ -302,7 +303,7 @@ int agent_main(int argc, char **argv)
 	return status;
 }
 
-/* The agent's parts: their configuration, and the callbacks between them. */
+/* Configuration of the agent's parts, and the callbacks between them. */
 
 /* FD_RESERVE: descriptors of the store, the log, the event loop, the listeners, and the connections
  * to the API server. */
@@ -315,7 +316,7 @@ static void on_pools(void *arg)
 	struct agent *a = arg;
 
 	node_pools_pools_changed(a->node_pools);
-	/* "" retries requests that wait for a pool to be created */
+	/* the name "" retries requests that wait for a pool to be created */
 	if (a->api)
 		ipam_api_changed(a->api, "");
 	ipam_api_touch(a->api);
@@ -655,8 +656,8 @@ static void report_journal(struct agent *a)
 	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
 							.kind = "Node",
 							.name = a->conf.node,
-							/* the kubelet uses the node's name as UID,
-							 * too */
+							/* the Event's UID is the node's name, as in
+							 * the kubelet's Events */
 							.uid = a->conf.node,
 							.warning = true,
 							.reason = "JournalDamaged",

@@ -65,7 +65,7 @@ struct agent {
 	/* new path of a journal that was damaged at this start; NULL: the journal was valid */
 	char *aside;
 	struct daemon *daemon;
-	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are */
+	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are in force */
 };
 
 #endif

@@ -99,7 +99,7 @@ static void end(void *arg)
 
 /* --- set-up --- */
 
-/* As in Spiderpool's chart, an unset variable means yes. */
+/* An unset variable means yes, as in Spiderpool's chart. */
 static bool env_is_no(const char *name)
 {
 	const char *v = getenv(name);
@@ -149,7 +149,8 @@ static int listen_on(struct server *s, struct err *e)
 	return listener_open(&s->listener, s->o->socket ? s->o->socket : SOCKET, e);
 }
 
-/* Opens the store once at the start, so that the start fails instead of the first pod. */
+/* Opens the store once at the start, so that an error in the store fails the start and not the ADD
+ * of the first pod. */
 static int try_store(const struct server *s, const struct ipam_api_conf *c, struct err *e)
 {
 	struct ipam *store = NULL;

@@ -89,7 +89,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Accepts only what block_name() writes: "0" but not "00". */
+/* Accepts only an index as block_name() writes it: "0" but not "00". */
 bool block_name_parse(const char *name, const char *pool, u128 *index)
 {
 	size_t n = strlen(pool);
@@ -155,7 +155,7 @@ static bool is_taken(const u128 *taken, size_t n, u128 index)
 	return false;
 }
 
-/* The first free block at or after *index and before end. */
+/* The first free block from *index on and before end. */
 static bool free_from(const struct block_cut *c, const struct ip_set *s, const u128 *taken,
 		      size_t n, u128 end, u128 *index)
 {

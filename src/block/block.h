@@ -48,11 +48,10 @@ int block_name(const char *pool, u128 index, char ret[static BLOCK_NAME_MAX + 1]
 /* Returns whether the name is that of a block of the pool. */
 bool block_name_parse(const char *name, const char *pool, u128 *index);
 
-/* Adds the members of s that lie in the net to ret (of the same family or empty). */
+/* Adds the addresses of s that are in the net to ret, which is empty or has addresses of the same
+ * family. */
 void block_addresses(const struct ip_set *s, const struct ipnet *net, struct ip_set *ret);
-/*
- * Finds the next block at or after *index that has addresses of s; returns false if there is none.
- */
+/* Finds the first block from *index on that has addresses of s; returns false if there is none. */
 bool block_next(const struct block_cut *c, const struct ip_set *s, u128 *index);
 /*
  * Finds a block with addresses of s that is not in `taken` (sorted). The search starts at a place

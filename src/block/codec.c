@@ -66,7 +66,7 @@ static int read_released(const struct json *list, struct block_object *o, struct
 	return 0;
 }
 
-/* A malformed request is ignored. */
+/* Ignores a malformed request. */
 static void read_wanted(const struct json *list, struct block_object *o)
 {
 	struct json_walk w = json_walk_start(list);
@@ -80,7 +80,7 @@ static void read_wanted(const struct json *list, struct block_object *o)
 				.node = xstrdup(key), .count = (uint32_t)n};
 }
 
-/* A malformed value is treated as absent. */
+/* Treats a malformed value as absent. */
 static void read_busy(const struct json *v, struct block_object *o)
 {
 	int64_t n;

@@ -38,8 +38,9 @@ struct block_request {
 void block_request(const struct block_op *op, const char *node, const char *node_uid,
 		   struct block_request *ret);
 void block_request_done(struct block_request *q);
-/* Maps an HTTP status to the outcome of the request; 0: no answer. Pass 0 for a 404 whose details
- * do not name the object: it is about the resource type, not the object. */
+/* Maps an HTTP status to the outcome of the request; status 0: no answer. The caller passes 0 for a
+ * 404 whose details do not name the object: such a 404 means that the resource type is missing, not
+ * the object. */
 enum block_outcome block_outcome_of(enum block_op_kind kind, int status);
 
 #endif

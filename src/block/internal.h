@@ -24,7 +24,7 @@ void op_draft_done(struct draft *d);
 struct planner {
 	const struct block_facts *f;
 	struct block_plan *ret;
-	bool left; /* the plan already releases a block: at most one per plan */
+	bool left; /* the plan already releases a block; it may release only one */
 };
 
 /* Returns NULL if the plan already has an operation on this block. */
@@ -32,7 +32,7 @@ struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char
 			  const char *name);
 
 bool plan_has(const struct planner *p, const char *name);
-/* As plan_add(), with the object's UID, version and claim as preconditions. */
+/* Like plan_add(), with the object's UID, version and claim as preconditions. */
 struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 			    const struct block_object *o);
 /* The demand of a pool; NULL: the pool is unknown. */

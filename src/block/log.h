@@ -35,11 +35,12 @@ struct block_log {
 	char *path;
 	char id[BLOCK_ID_MAX];
 	uint64_t tokens; /* number of tokens generated so far */
-	uint64_t seen;	 /* as read from the file, see above */
+	uint64_t seen;	 /* highest resourceVersion seen, as read from the file */
 	bool etcd_restored;
 	bool behind; /* the table is newer than the file: a write failed, or a batch is open */
 	bool batch;  /* between block_log_batch() and block_log_commit() */
-	/* the former states of what the batch gained; strings are owned */
+	/* states before the batch of claims and borrowed addresses that it gained; owns the strings
+	 * */
 	struct block_claim *old_claims;
 	struct block_borrowed *old_borrowed;
 	size_t n_old_claims, n_old_borrowed;
@@ -60,7 +61,7 @@ void block_log_close(struct block_log *l);
  */
 int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e);
 /* Records a new state of a claim or borrowed address: first in the file, then in the table. After a
- * failed write the table has a release applied and a gain ignored. */
+ * failed write the table applies a release and ignores a gain. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e);
 int block_log_borrowed(struct block_log *l, struct block_table *t, const struct block_borrowed *n,
@@ -69,14 +70,14 @@ int block_log_borrowed(struct block_log *l, struct block_table *t, const struct 
  * Collects the following changes in one write, that of block_log_commit(); until then they are in
  * the table only, so the caller must neither send a request nor allocate an address meanwhile. A
  * batch changes each claim and each borrowed address at most once. If the write fails, the table
- * has the releases applied and the gains ignored.
+ * applies the releases and ignores the gains.
  */
 void block_log_batch(struct block_log *l);
 int block_log_commit(struct block_log *l, struct block_table *t, struct err *e);
 /* Sets the UID of the Node object, which blocks carry. If it differs from the log's, the Node was
  * recreated: addresses that peers reserved for it must be requested again before use. */
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e);
-/* Returns whether the entry was made by this node and this log. */
+/* Returns whether the entry has the name of this node and a token of this log. */
 bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x);
 /* Records several borrowed addresses in one write; no address may occur twice. */
 int block_log_borrowed_all(struct block_log *l, struct block_table *t,
@@ -92,7 +93,7 @@ int block_log_sync(struct block_log *l, const struct block_table *t, struct err 
 int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e);
 /* Generates a new token "<id>-<number>". The next change of the log makes its number durable. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);
-/* Returns whether the token was made by this log. */
+/* Returns whether this log generated the token. */
 bool block_log_has_token(const struct block_log *l, const char *token);
 
 #endif

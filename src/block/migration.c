@@ -82,8 +82,8 @@ void migration_owner(const struct migration_facts *f, char ret[static 254])
 	}
 }
 
-/* Returns whether the request on the endpoint is from this node and pod. If not, there is no
- * request, or an earlier pod of the name caused it. */
+/* Returns whether the endpoint has a request from this node for this pod. If not, it has no
+ * request, or one for an earlier pod of the name. */
 static bool is_local_request(const struct migration_facts *f)
 {
 	const struct migration_place *p = f->place;
@@ -141,7 +141,8 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 		return take_over(f, index, op);
 	if (!x && strcmp(o->node, f->table->node) == 0)
 		/*
-		 * the block is about to become usable, or was claimed by another log of this node
+		 * this node owns the block, which becomes usable soon, or another log of this node
+		 * claimed it
 		 */
 		return MIGRATION_WAIT;
 	return request(f);
@@ -215,7 +216,7 @@ static bool release_own(const struct block_table *t, const struct block_claim *c
 	const struct block_entry *x = o ? block_entry_find(o, ip) : NULL;
 
 	if (x && *x->to == '@' && strcmp(x->to + 1, node) == 0)
-		return false; /* the node can borrow it already */
+		return false; /* the node can already borrow the address */
 	/* An address that is already released gets the new entry in one step: otherwise another
 	 * node could take it in between. */
 	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_released(c, ip)))
@@ -237,7 +238,7 @@ static bool release_own(const struct block_table *t, const struct block_claim *c
 	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
 }
 
-/* A borrowed address goes to the next node without a return to its owner. */
+/* A borrowed address is reserved for the next node without being returned to its owner first. */
 static bool give_borrowed(const struct block_table *t, const struct block_borrowed *l,
 			  const char *node, struct block_op *op)
 {
@@ -282,7 +283,8 @@ bool migration_take_back(const struct block_table *t, const struct ipaddr *leave
 			const struct block_entry *x = &o->released[k];
 
 			/*
-			 * block_plan() reclaims addresses that are reserved for any pod of a node.
+			 * Not reclaimed here: block_plan() reclaims addresses that are reserved for
+			 * any pod of a node.
 			 */
 			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_RETAINED) == 0 ||
 			    block_entry_reserved(x) ||
@@ -322,7 +324,7 @@ bool migration_is_superseded(const struct migration_place *p, const char *node,
 	return true;
 }
 
-/* Endpoints: where the addresses are, and which node requests them. */
+/* An endpoint names the node that has the addresses and the node that requests them. */
 
 void migration_place_done(struct migration_place *p)
 {
@@ -438,7 +440,7 @@ void migration_request_patch(const char *from, const char *node, const char *uid
 	put_patch(block_label(from, label), annotation, b);
 }
 
-/* Removes the label: the request is answered. */
+/* Removes the label, which ends the request. */
 void migration_refuse_patch(const struct migration_place *p, struct buf *b)
 {
 	auto_free char *annotation = xasprintf("%s %s refused", p->for_node, p->for_uid);

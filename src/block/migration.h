@@ -70,7 +70,7 @@ struct migration_ip {
 
 /* The addresses that pods of one name had, and the node and pod that had them last. */
 struct migration_place {
-	char *node, *uid; /* of the pod that had them last */
+	char *node, *uid; /* node and UID of the pod that had the addresses last */
 	struct migration_ip *v;
 	size_t n;
 	/* the node and pod that request the addresses (the annotation); NULL: none */
@@ -87,8 +87,8 @@ void migration_place_done(struct migration_place *p);
  * returns how many. */
 size_t migration_had(const struct migration_place *p, const char *ifname, struct ipaddr *ret,
 		     size_t max);
-/* Merge patches of the endpoint. from: the node that is asked; node, uid: of the pod that requests
- * the address. */
+/* Merge patches of the endpoint. from: the node that is asked; node, uid: node and UID of the pod
+ * that requests the address. */
 void migration_request_patch(const char *from, const char *node, const char *uid, bool migrating,
 			     struct buf *b);
 void migration_refuse_patch(const struct migration_place *p, struct buf *b);
@@ -97,12 +97,14 @@ void migration_clear_patch(struct buf *b);
 /* --- where the pod is now --- */
 
 enum migration_step {
-	MIGRATION_HERE, /* this node may use the address: add it to `had` */
-	/* no pool of the request has the address, or another pod uses it: use any other address */
+	MIGRATION_HERE, /* this node may use the address: the caller adds it to `had` */
+	/* no pool of the request has the address, or another pod uses it: the pod gets another
+	 * address */
 	MIGRATION_NEVER,
 	MIGRATION_READ, /* carry out op, which reads the block; then call again with `rescanned` */
 	MIGRATION_OP,	/* carry out op; then call again without `rescanned` */
-	/* write migration_request_patch() for migration_owner() to the endpoint; then wait */
+	/* write migration_request_patch() for migration_owner() to the endpoint; then call again
+	 * later */
 	MIGRATION_REQUEST,
 	MIGRATION_WAIT, /* call again a little later */
 };
@@ -113,7 +115,7 @@ struct migration_facts {
 	const struct pool *pool;
 	struct ipaddr ip;
 	const struct migration_place *place;
-	const char *uid; /* of the pod that requests the address */
+	const char *uid; /* UID of the pod that requests the address */
 	bool rescanned;	 /* the address's block was read, with the result in `block` */
 	const struct block_object *block; /* NULL: the object does not exist */
 };
@@ -136,8 +138,8 @@ enum migration_answer migration_answer(const struct migration_place *p, const ch
 				       const char *name, const struct lease *l);
 /*
  * Fills op with the request that releases the address to a node. The address is in a block of this
- * node or borrowed by this node. If it was released to another node that did not borrow it, it is
- * released to to_node instead. Returns false if another node has the address, or the object is
+ * node or borrowed by this node. If it was released to another node that did not borrow it, op
+ * releases it to to_node instead. Returns false if another node has the address, or the object is
  * currently unknown.
  */
 bool migration_export(const struct block_table *t, const struct ipaddr *ip, const char *to_node,

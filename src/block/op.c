@@ -114,7 +114,7 @@ static int forget_local(struct block_log *l, struct block_table *t, const struct
 }
 
 /* Addresses of one request share one token. OP_ASSERT without a token gets a new one, also for
- * addresses that are already borrowed, since an older request may be in flight. */
+ * addresses that this node already borrows, since an older request may be in flight. */
 static int begin_borrowed(struct block_log *l, struct block_table *t, struct block_op *op,
 			  struct err *e)
 {
@@ -303,8 +303,8 @@ static int claim_removed(struct block_log *l, struct block_table *t, const char 
 }
 
 /*
- * After an answered write, this node may allocate again the addresses that its log has as released
- * and the object does not. OP_RECLAIM: only the address it was sent for; OP_TOUCH: all of them.
+ * After an answered write, this node may allocate again the addresses that are released in its log
+ * but not in the object. OP_RECLAIM: only the address that it reclaims; OP_TOUCH: all of them.
  * OP_TOUCH is not sent while claims are frozen after a restore of etcd, when the object may be an
  * old version.
  */
@@ -374,7 +374,7 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_borrowed(l, t, op->name, op->token, e);
-	/* A refusal of these operations shows only that the object exists. */
+	/* A refusal of one of these operations shows only that the object exists. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
 	return op->kind == OP_RETURN ? op_put_borrowed(l, t, op, BORROW_REMOVED, e) : 0;
@@ -394,7 +394,7 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 	return drop_borrowed(l, t, op->name, NULL, e);
 }
 
-/* If the previous request is long ago, the search for a peer starts from the beginning. */
+/* If the previous request was sent long ago, the search for a peer starts from the beginning. */
 static void requested(struct block_view *v, const char *block, int64_t now_ms)
 {
 	if (now_ms - v->requested_ms >= REQUEST_FORGET_MS)

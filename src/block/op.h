@@ -18,30 +18,32 @@
 #include "block/log.h"
 
 enum block_op_kind {
-	/* POST: name, pool, net, this node, token; released addresses of the claim as "?" */
+	/* POST of a new object: name, pool, net, this node, token; released addresses of the claim
+	 * as "?" */
 	OP_CREATE,
-	OP_TAKE_OVER, /* of an orphan: sets node and claim, if the version matches */
-	/* of a block of an earlier log of this node: sets claim and entries ips -> to, if the
-	 * version matches */
+	OP_TAKE_OVER, /* sets node and claim of an orphan, if the version matches */
+	/* for a block of an earlier log of this node: sets its claim, and the entries of ips to
+	 * `to`, if the version matches */
 	OP_ADOPT,
-	OP_DELETE, /* DELETE, if uid and version match */
-	/* sets node and claim to "", adds the entries ips -> to; if the version matches */
+	OP_DELETE, /* deletes the object, if uid and version match */
+	/* sets node and claim to "" and the entries of ips to `to`, if the version matches */
 	OP_DISOWN,
-	/* adds the entries ips -> to; removes request_of; if `report`, sets busy to `count`; if the
-	 * version matches */
+	/* sets the entries of ips to `to`, removes request_of and, if `report` is set, sets busy to
+	 * `count`, if the version matches */
 	OP_RELEASE,
 	OP_RECLAIM, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
-	/* writes the claim from token to the same token, if the version matches: ends all requests
-	 * in flight that are bound to an older version */
+	/* writes the claim's token unchanged, if the version matches; requests in flight that are
+	 * bound to an older version fail then */
 	OP_TOUCH,
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
-	OP_REQUEST, /* wanted["<this node>@*"] = count; wanted["<this node>@ip"] if ip is given */
-	OP_ASSERT,  /* sets the entries of ips, which local pods have, if the version matches */
-	OP_READ,    /* GET; with ip: to find out which node has it */
-	OP_LIST,    /* lists the blocks of the pool; ends with block_view_put() */
-	/* no request, block_op_begin() ends the claim, or the borrowed state of ip: another node
-	 * has it */
+	/* sets wanted["<this node>@*"] to count, or, if ip is given, wanted["<this node>@ip"] */
+	OP_REQUEST,
+	OP_ASSERT, /* sets the entries of ips, which local pods have, if the version matches */
+	OP_READ,   /* reads the object; with ip: to find the node that has this address */
+	OP_LIST,   /* lists the blocks of the pool; ends with block_view_put() */
+	/* sends no request: another node has the block or the address, so block_op_begin() ends the
+	 * claim, or the borrowed state of ip */
 	OP_FORGET,
 };
 
@@ -64,16 +66,16 @@ void block_op_done(struct block_op *op);
 
 enum block_outcome {
 	BLOCK_OK,
-	/* answered: the object to be created exists, or a precondition does not hold */
+	/* the answer: the object to be created exists, or a precondition does not hold */
 	BLOCK_REFUSED,
-	BLOCK_ABSENT, /* answered: the object does not exist */
+	BLOCK_ABSENT, /* the answer: the object does not exist */
 	/* no answer: the request may have been carried out, or may be carried out later */
 	BLOCK_UNKNOWN,
 };
 
 int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *op, struct err *e);
-/* o: the object in the answer (contents are moved out; may be NULL). now_ms: the same clock as
- * block_plan(). */
+/* o: the object in the answer (contents are moved out; may be NULL). now_ms: time of the clock that
+ * block_plan() uses. */
 int block_op_end(struct block_log *l, struct block_table *t, const struct block_op *op,
 		 enum block_outcome r, struct block_object *o, int64_t now_ms, struct err *e);
 

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "block/internal.h"
 
-/* Much longer than a node needs to borrow the addresses reserved for it. */
+/* Time after which a reservation ends: much longer than a node needs to borrow the addresses. */
 enum { RESERVED_MAX_MS = 6000 };
 
 /* --- state of an address, demand of a pool --- */
@@ -90,7 +90,7 @@ struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 	return op;
 }
 
-/* As plan_add(), for the entry of *a with the text `from`. */
+/* Like plan_add(), for the entry of address *a if its text is `from`. */
 static struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const char *pool,
 				   const char *block, const struct ipaddr *a, const char *from)
 {
@@ -156,8 +156,8 @@ static const struct block_requested *first_requested(const struct block_object *
  */
 enum { IDLE_MOST = 64 };
 
-/* Addresses that peers may get, at most max: not those that pending requests of this node are
- * about to get. */
+/* At most max addresses for peers, without those that pending requests of this node are about to
+ * get. */
 static size_t to_give(const struct planner *p, const struct block_claim *c,
 		      const struct block_object *o, const struct block_need *need, size_t max,
 		      struct ipaddr **ret)
@@ -239,8 +239,7 @@ static void plan_answer_requested(struct planner *p, const struct block_claim *c
 	answer(p, o, w, to, ips, idle, n);
 }
 
-/* Updates the report that waiting nodes read, when this node had no free capacity and has some
- * again. */
+/* When this node has free capacity again, updates its report, which waiting nodes read. */
 static void plan_report_idle(struct planner *p, const struct block_claim *c,
 			     const struct block_object *o, const struct block_need *need)
 {
@@ -524,8 +523,8 @@ bool plan_rescan(struct planner *p, const struct block_need *need)
 
 /* --- claims --- */
 
-/* Returns whether a node borrows addresses that only it can return, or an address is reserved for
- * a pod. */
+/* Returns whether a node borrows addresses, which only this node can return, or an address is
+ * reserved for a pod. */
 static bool lends_any(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_released; i++)
@@ -662,8 +661,8 @@ static void recreate(struct planner *p, const struct block_claim *c)
 
 /* --- blocks that this node claimed in its log and another node owns in the object --- */
 
-/* Local pods keep their addresses as borrowed from the block's owner: the owner sees the entries,
- * and a node that takes the block over honours them. */
+/* Local pods keep their addresses as borrowed from the block's owner: the owner, or a node that
+ * takes the block over, sees the entries and does not allocate these addresses. */
 static void assert_pods(struct planner *p, const struct block_claim *c,
 			const struct block_object *o)
 {
@@ -680,7 +679,7 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		    !(x && plan_is_anothers(p, x)))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
-	/* Peers have all these addresses: nothing is left to assert. */
+	/* Peers have all these addresses: this node has nothing left to assert. */
 	if (!op->n_ips)
 		op->kind = OP_FORGET;
 }

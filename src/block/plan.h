@@ -19,18 +19,21 @@ struct block_need {
 	/* Allocated before unirail was installed: only the pods that had them request them, by
 	 * name. NULL: none. */
 	const struct ip_set *adopted;
-	/* Addresses lacking for pending requests: obtained by any means, including borrowing. */
+	/* Addresses that pending requests lack: they are obtained by any means, including
+	 * borrowing. */
 	uint32_t want;
 	/* number of available addresses that pending requests are about to get */
 	uint32_t keep;
-	/* Addresses lacking for pre-allocation: only from unowned blocks, never borrowed. */
+	/* Addresses that pre-allocation lacks: they come only from unowned blocks and are never
+	 * borrowed. */
 	uint32_t ahead;
 	/* Requested by name and not usable by this node: it obtains exactly these addresses. */
 	const struct ipaddr *names;
 	size_t n_names;
 	uint32_t spare; /* free addresses beyond the pre-allocation */
-	bool under_way; /* requests for further addresses are in flight: plan no more */
-	bool claiming;	/* the claim of a block is in flight */
+	/* requests for more addresses are in flight: block_plan() plans no others */
+	bool under_way;
+	bool claiming; /* the claim of a block is in flight */
 };
 
 struct block_facts {
@@ -39,12 +42,13 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	/* sorted; about to be assigned to a pod (migration.h, names), so they count as busy */
+	/* addresses that a pod is about to get (migration.h, names), so they count as busy; sorted
+	 * */
 	const struct ipaddr *reserved;
 	size_t n_reserved;
-	uint64_t seed;	 /* differs between nodes and between calls */
-	int64_t now_ms;	 /* monotonic, the loop's; for views and requests */
-	int64_t real_ms; /* since the epoch, for leases */
+	uint64_t seed;	 /* random seed: differs between nodes and between calls */
+	int64_t now_ms;	 /* monotonic time of the loop, for views and requests */
+	int64_t real_ms; /* time since the epoch, for leases */
 	int64_t rest_ms, quarantine_ms;
 	/* etcd was, or may have been, restored from a backup: nothing is claimed, borrowed or
 	 * returned for a while, so that every node can assert the addresses of its pods first. */
@@ -88,7 +92,7 @@ bool block_has_rescanned(const struct block_facts *f);
 
 /* Returns whether the address is used, retained, in quarantine or in its reuse delay. */
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
-/* As block_has_lease(); also true for addresses in `reserved`. */
+/* Like block_has_lease(); also true for addresses in `reserved`. */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
 /* Returns whether a pod has the address or it is retained for one. */
 bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);

@@ -6,7 +6,8 @@
 #include "base/hash.h"
 #include "block/internal.h"
 
-/* A pool lacks addresses: claim a free block, take over an orphan, or borrow from peers. */
+/* If a pool lacks addresses, this node claims a free block, takes over an orphan, or borrows from
+ * peers. */
 
 enum {
 	GUESSES = 2,
@@ -34,7 +35,7 @@ static bool is_taken(const struct block_view *v, u128 index)
 	return false;
 }
 
-/* Finds the pool's block at that position, counted from its first usable one. */
+/* Finds the pool's block at a position, counted from the pool's first usable block. */
 static bool at_place(const struct block_need *need, u128 place, u128 *ret)
 {
 	u128 first = 0, found;
@@ -96,7 +97,8 @@ static bool pick(const struct planner *p, const struct block_need *need, const s
 	const struct block_table *t = p->f->table;
 	auto_free u128 *taken = xcalloc((v ? v->n_taken : 0) + 1, sizeof(*taken));
 	size_t n = v ? v->n_taken : 0;
-	/* Nodes that collide in one pool should not collide in all pools. */
+	/* The seed differs in each pool, so nodes that collide in one pool do not collide in all
+	 * pools. */
 	uint64_t seed = p->f->seed ^ xxh64(need->pool, strlen(need->pool));
 
 	if (n)
@@ -126,7 +128,7 @@ static void claim(struct planner *p, const struct block_need *need, u128 index)
 		op->net = block_net(&need->cut, index);
 }
 
-/* An orphan of the last list. NULL: there is none. */
+/* An orphan in the last list of blocks. NULL: there is none. */
 static const struct block_orphan *orphan(const struct planner *p, const struct block_view *v)
 {
 	for (size_t i = 0; v && i < v->n_orphans; i++) {
@@ -189,8 +191,8 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 	return true;
 }
 
-/* Returns whether addresses of the pool are borrowed, by peers or by this node: then none is left
- * to pre-allocate. */
+/* Returns whether addresses of the pool are borrowed, by peers or by this node: then the pool has
+ * none left to pre-allocate. */
 static bool is_scarce(const struct planner *p, const struct block_need *need)
 {
 	const struct block_table *t = p->f->table;
@@ -261,7 +263,7 @@ enum {
 	FIRST_MS = 600,
 	ROUND_MS = 200,
 	ROUND_MOST = 15,      /* maximum factor */
-	RESCAN_MS = 150,      /* delay before the answer is read; doubled each time */
+	RESCAN_MS = 150,      /* delay before the answer is read; doubled after each read */
 	ANSWER_MS = 5 * 1000, /* no answer is expected after this time */
 	REQUEST_RETRY_MS = 3 * 1000,
 	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
@@ -397,8 +399,8 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
 	return pending || (v->requested_ms && p->f->now_ms - v->requested_ms < round_ms(p, v));
 }
 
-/* The capacity that the owner reports, less what other nodes request. Without a report: an owner
- * that has lent fewer addresses can probably release more. */
+/* The capacity that the owner reports, minus the addresses that other nodes request. Without a
+ * report: an owner that has lent fewer addresses can probably release more. */
 static int64_t hope(const struct block_peer *x)
 {
 	return (int64_t)x->spare - x->crowd;
@@ -411,7 +413,7 @@ static bool is_hopeful(const struct planner *p, const struct block_peer *x)
 	return x->reports ? hope(x) > 0 : !was_requested(p, x, REQUEST_FORGET_MS);
 }
 
-/* Prefers the peer that probably has the most free addresses; if none has any, the one asked
+/* Prefers the peer that probably has the most free addresses; if no peer has any, the one asked
  * longest ago. */
 static bool is_better(const struct planner *p, const struct block_peer *x,
 		      const struct block_peer *than)
@@ -483,8 +485,8 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 		request_spread(p, need, v);
 }
 
-/* An address requested by name: a block without an owner is claimed, otherwise the block's owner
- * gets a request. */
+/* To get an address requested by name, this node claims the block if it has no owner, and otherwise
+ * sends the owner a request. */
 
 /* Intervals for reading the block: while an answer is expected, and while another node has the
  * address. */
@@ -560,7 +562,7 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 	c = block_claim_find(t, name);
 	if (c)
 		take_back(p, c, o, a);
-	/* `o` without `c`: another log of this node claimed the block. */
+	/* An object without a claim: another log of this node claimed the block. */
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)
@@ -579,8 +581,8 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 
 /* --- requests of peers for named addresses --- */
 
-/* Returns whether the request is refused: this node cannot release the address soon, or it is
- * available already. */
+/* Returns whether the request is refused: this node cannot release the address soon, or the address
+ * is available already. */
 static bool is_void(const struct planner *p, const struct block_claim *c,
 		    const struct block_object *o, const struct block_need *need, const char *key,
 		    const struct ipaddr *a)

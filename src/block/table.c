@@ -110,8 +110,8 @@ void block_table_done(struct block_table *t)
 	*t = (struct block_table){0};
 }
 
-/* The lists are sorted: claims and objects by name, borrowed addresses and entries by address. The
- * functions *_at() return the position of the first element that is not before the key. */
+/* Claims and objects are sorted by name, borrowed addresses and entries by address. The functions
+ * *_at() return the position of the first element that is not before the key. */
 
 static size_t claim_at(const struct block_table *t, const char *name)
 {

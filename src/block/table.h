@@ -34,11 +34,11 @@ struct block_requested {
 	uint32_t count;
 };
 
-/* The fields of the object that are used here. */
+/* The fields of a SpiderIPBlock that unirail uses. */
 struct block_object {
 	char *name, *pool, *uid, *version; /* version: resourceVersion */
 	struct ipnet net;
-	char *node, *node_uid, *claim; /* node "": an orphan */
+	char *node, *node_uid, *claim; /* node "": the block is an orphan */
 	struct block_entry *released;  /* sorted by address: block_entries_sort() */
 	size_t n_released;
 	struct block_requested *wanted;
@@ -50,10 +50,10 @@ struct block_object {
 enum claim_state {
 	CLAIM_HELD,
 	CLAIM_LEAVING, /* being released: none of its addresses is allocated again */
-	CLAIM_REMOVED, /* only for the log: remove from the table */
+	CLAIM_REMOVED, /* only for a change of the log: the claim is removed from the table */
 };
 
-/* A block of this node, as in the log. */
+/* A block of this node, as recorded in the log. */
 struct block_claim {
 	char *name, *pool, *uid;
 	char token[BLOCK_TOKEN_MAX]; /* the object's `claim` */
@@ -63,14 +63,14 @@ struct block_claim {
 	 * the table */
 	struct ipaddr *released;
 	size_t n_released;
-	bool absent; /* not logged: a recent read found no object */
+	bool absent; /* a recent read found no object; not in the log */
 };
 
 enum borrow_state {
 	BORROW_REQUESTED, /* the request may be in flight */
 	BORROW_HELD,
 	BORROW_RETURNING,
-	BORROW_REMOVED, /* only for the log: remove from the table */
+	BORROW_REMOVED, /* only for a change of the log: the address is removed from the table */
 };
 
 /* An address borrowed from the block of a peer. */
@@ -86,7 +86,7 @@ struct block_borrowed {
 	 * allocated to another pod of this node.
 	 */
 	bool asserted;
-	bool absent; /* not logged: a recent read found no block */
+	bool absent; /* a recent read found no block; not in the log */
 };
 
 /* An address of a peer's block that this node may borrow. */
@@ -101,12 +101,13 @@ struct block_offer {
 struct block_peer {
 	char *name;
 	uint32_t room; /* unreleased addresses; the owner's pods may use them */
-	/* of `room`, how many the owner can release, by its report; without a report: all */
+	/* number of unreleased addresses that the owner can release, by its report; without a
+	 * report: `room` */
 	uint32_t spare;
 	bool reports;	      /* the owner reports its capacity */
-	uint32_t crowd;	      /* number of addresses other nodes request */
+	uint32_t crowd;	      /* number of addresses that other nodes request from this block */
 	int64_t requested_ms; /* when this node last sent a request; 0: never */
-	int64_t read_ms;      /* when the object was last read after that */
+	int64_t read_ms;      /* when the object was last read after the last request */
 	unsigned int reads;
 	bool pending; /* the request is not answered yet */
 };
@@ -131,7 +132,7 @@ struct block_view {
 	struct block_offer *leftovers; /* entries of this node, see block_view_put() */
 	size_t n_leftovers;
 	int64_t at_ms;
-	bool stale;	      /* a claim or borrowing failed since the list */
+	bool stale;	      /* a claim or borrowing failed since the last list */
 	unsigned int misses;  /* claims that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
 	size_t requested;     /* number of blocks asked so far */
@@ -142,13 +143,13 @@ struct block_view {
 /* State of an address that was requested by name and belongs to the block of a peer or to an
  * orphan. */
 struct block_lookup {
-	char *block, *node, *version; /* node "": an orphan */
+	char *block, *node, *version; /* node "": the block is an orphan */
 	char *to;		      /* text of the address's entry; NULL: none */
 	struct ipnet net;
 	struct ipaddr ip;
 	int64_t at_ms;
 	bool absent;	/* the block does not exist */
-	bool requested; /* the owner of the block was asked and has not answered */
+	bool requested; /* the owner of the block has a request and has not answered it */
 	bool refused;	/* another node or pod has it */
 };
 
@@ -194,11 +195,11 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
  * entries of this node in peers' blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
-/* Updates the view by a recent read of a peer's block; o NULL: it does not exist. */
+/* Updates the view by a recent read of a peer's block; o NULL: the block does not exist. */
 void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms);
 /* block_room(): number of unreleased addresses of a block. block_spare(): how many of these its
- * owner can give, as reported. */
+ * owner reports that it can release. */
 uint32_t block_room(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 
@@ -263,8 +264,8 @@ bool block_is_released(const struct block_claim *c, const struct ipaddr *a);
 
 /*
  * Adds to ret the addresses of a pool that this node may allocate now: those of held claims that
- * agree with their object, except the ones released by either; and held borrowed addresses that the object
- * confirms, except asserted ones.
+ * agree with their object, except addresses that the claim or the object has as released; and held
+ * borrowed addresses that the object confirms, except asserted ones.
  */
 void block_usable(const struct block_table *t, const char *pool, const struct ip_set *usable,
 		  struct ip_set *ret);

@@ -151,8 +151,8 @@ static bool is_here(const struct pool_list *l, const struct ipaddr *a)
 	return false;
 }
 
-/* Adds a requested address that a peer may own. It is in `open` of a pool: only shared pools have
- * `open` addresses. */
+/* Adds a requested address that a peer may own: one in `open`, the addresses of a shared pool that
+ * nodes may allocate. */
 static void name(struct work *w, const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n && !is_here(l, a); i++)

@@ -19,7 +19,9 @@ struct need {
 struct need_name {
 	char *pool;
 	struct ipaddr ip;
-	bool own; /* not requested by the user: the pod had it before, by the pool's records */
+	/* not requested by the user: according to the pool's records, the pod had this address
+	 * before */
+	bool own;
 };
 
 struct needs {

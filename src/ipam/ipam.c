@@ -178,7 +178,7 @@ static void give_back(const struct ipam *i, const struct lease *l, struct change
 	VEC_PUSH(c->v, c->n) = n;
 }
 
-/* An index of owners, because thousands of them are compared with thousands of leases. */
+/* Index of owners, which makes it fast to compare thousands of them with thousands of leases. */
 struct owners {
 	const struct ipam *i;
 	struct ipam_valid *v; /* sorted by container, then interface (NULL first) */
@@ -245,8 +245,8 @@ static bool any_owner(const struct owners *o, const char *container_id, const ch
 }
 
 /*
- * If only the container is given, only addresses of this node's pools are released: the address of
- * eth0 may belong to another network.
+ * If only the container is given, only addresses of this node's pools are released: an address of
+ * another interface may belong to another network.
  */
 static bool adopted_by_owner(const void *arg, const char *network, const struct ipaddr *a,
 			     const char *container_id, const char *ifname)
@@ -423,7 +423,7 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 	return store_commit(i, &n, 1, e);
 }
 
-/* Records addresses of pods that this journal did not allocate. */
+/* Records addresses of pods that are missing in this journal. */
 
 static const char *text(const char *s)
 {
@@ -470,7 +470,8 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 /* Lists the owner of each address, and the free addresses. */
 
 /*
- * The name of the state, or NULL if the address is free; *until: time at which the state expires.
+ * Returns the name of the state, or NULL if the address is free; sets *until to the time at which
+ * the state expires.
  */
 static const char *state_word(const struct select_facts *f, const struct lease *l,
 			      const struct pool *p, int64_t *until)
@@ -679,7 +680,7 @@ int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir,
 	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.cause);
 	if (n.r < 0 && e)
 		*e = n.cause;
-	/* After a failure keep pools that an earlier call read successfully. */
+	/* After a failure, the pools that an earlier call read stay in use. */
 	if (n.r < 0 && p->r == 0 && p->set.n > 0)
 		return n.r;
 	ipam_pools_done(p);

@@ -31,7 +31,7 @@ struct ipam_paths {
 	 * are not cleaned up.
 	 */
 	bool read_only;
-	int64_t (*now_ms)(void); /* since the epoch; NULL: the real clock */
+	int64_t (*now_ms)(void); /* returns ms since the epoch; NULL: the real clock */
 };
 
 struct ipam; /* an open store: holds the lock from open to close */
@@ -44,7 +44,7 @@ void ipam_cleanup(struct ipam **i);
 #define auto_ipam __attribute__((cleanup(ipam_cleanup)))
 /* Reads the pools unless an earlier call did; returns the same error each time. */
 int ipam_load_pools(struct ipam *i, struct err *e);
-/* Empty before the pools are read, and if they could not be read. */
+/* Returns the pools. The set is empty until they are read, and after a failure to read them. */
 const struct pool_set *ipam_pools(const struct ipam *i);
 
 struct ipam_owner {
@@ -141,10 +141,10 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 /* Removes a conflicting address from its owner; the address is not allocated again before its
  * quarantine expires. */
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e);
-/* As ipam_quarantine(), for several addresses in one change; no address may occur twice. */
+/* Like ipam_quarantine(), for several addresses in one change; no address may occur twice. */
 struct ipam_conflict {
 	struct ipaddr address;
-	struct mac other; /* len 0: unknown */
+	struct mac other; /* MAC of the other host; len 0: unknown */
 };
 int ipam_quarantine_many(struct ipam *i, const struct ipam_conflict *v, size_t n, struct err *e);
 /* Releases all addresses of `network` whose (container, interface) is not in v; returns the number
@@ -155,10 +155,11 @@ int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, siz
 /* For `unirail pool`. */
 struct ipam_record {
 	struct ipaddr ip;
-	const char *pool;  /* "": no pool has the address now */
+	const char *pool;  /* name of the pool; "": no pool has the address now */
 	const char *state; /* "used" "resting" "quarantined" "sticky" "adopted" */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *network;
-	const char *other;	    /* quarantined: the MAC address that answered; otherwise "" */
+	/* MAC address that answered for an address in quarantine; otherwise "" */
+	const char *other;
 	int64_t since_ms, until_ms; /* since the epoch; until 0: the state does not expire */
 };
 /* All leases, in the order of addresses; the caller frees *ret. */

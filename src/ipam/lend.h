@@ -25,7 +25,7 @@ void ipam_detach_pools(struct ipam *i, struct ipam_pools *p);
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);
 /* The leases; valid until the store changes or is closed. */
 const struct lease_table *ipam_leases(const struct ipam *i);
-/* The name of this node, which the pools' `node` must match. */
+/* Returns the name of this node, with which the pools' `node` is compared. */
 const char *ipam_node(const struct ipam *i);
 
 #endif

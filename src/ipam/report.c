@@ -168,7 +168,7 @@ static int report_check(const struct report *o, struct err *e)
 
 static const struct known {
 	const char *name;
-	size_t least, most; /* number of arguments */
+	size_t least, most; /* lowest and highest number of arguments */
 } known[] = {{"list", 0, 0},  {"show", 1, 1},	 {"free", 1, 2},
 	     {"owner", 1, 1}, {"release", 1, 1}, {"check", 0, 0}};
 
@@ -327,7 +327,7 @@ static int by_pool(const void *a, const void *b)
 	return strcmp(((const struct ipam_record *)a)->pool, ((const struct ipam_record *)b)->pool);
 }
 
-/* The records are sorted by_pool(): only those of the pool are visited. */
+/* The records are sorted by_pool(), so only those of the pool are read. */
 static struct report_tally tally_sorted(const struct pool *p, const struct ipam_record *v, size_t n)
 {
 	size_t low = LOWER_BOUND(i, n, strcmp(v[i].pool, p->name) < 0), end;

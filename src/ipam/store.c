@@ -131,7 +131,7 @@ struct select_facts store_facts(const struct ipam *i)
 		.pools = &i->pools, .leases = &i->j.leases, .node = i->node, .now_ms = i->now_ms()};
 }
 
-/* Needs no pools: without them it uses the longest delays that a pool can set. */
+/* Does not need the pools: if they are not read, it uses the longest delays that a pool can set. */
 static void compact(struct ipam *i)
 {
 	bool known = i->pools_tried && i->pools_r == 0;
@@ -389,7 +389,7 @@ int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e)
 
 static const char aside_name[] = "journal.damaged-";
 
-/* Whether the name is that of a journal moved aside, or of its anchor. */
+/* Returns whether a file of this name is a journal that was moved aside, or its anchor. */
 static bool is_aside(const char *name, bool anchor)
 {
 	size_t n = strlen(name), end = sizeof(".anchor") - 1;
@@ -398,8 +398,8 @@ static bool is_aside(const char *name, bool anchor)
 	return strncmp(name, aside_name, sizeof(aside_name) - 1) == 0 && is_anchor == anchor;
 }
 
-/* Removes the oldest of these files beyond a maximum, so that a disk that fails repeatedly does not
- * fill up. The names sort by time. */
+/* Limits the number of journals moved aside by removing the oldest, so that a disk that fails
+ * repeatedly does not fill up. The names sort by time. */
 static void drop_oldest(const struct ipam *i, bool anchor)
 {
 	char **names = NULL;

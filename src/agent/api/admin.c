@@ -15,7 +15,7 @@
  * {"command": "show", "words": ["rail0"], "json": false, "release": "ask" | "dry" | "do"}
  *	-> {"out", "aside", "status"}: stdout, stderr and exit status of the command; or "error" instead of "status"
  *
- * For people: the texts are as they are that day.
+ * The texts are for people and may change in any release.
  */
 
 static const struct json_field fields[] = {
@@ -95,7 +95,7 @@ void api_pools(struct api_call *c, struct ipam *store)
  *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
  *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks whose device resource no node has
  *	(spec/missing_resource.h), at most MISSING_MAX; group, suggestion: "" for none,
- *  "unconfined": what of the sandbox is not in force, and why; "": all of it is in force}
+ *  "unconfined": parts of the sandbox that are not in force, and why; "": all are in force}
  */
 
 static void put_pools(struct json_out *o, struct ipam *store)

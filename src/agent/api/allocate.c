@@ -10,8 +10,8 @@
 #include "spec/network_annotation.h"
 
 /*
- * Allocation on a node of a cluster: from this node's part of each pool, or after a wait for more
- * of it (pending.c).
+ * Allocation on a node of a cluster: from this node's part of each pool. If that part is exhausted,
+ * the request waits until it grows (pending.c).
  */
 
 static int64_t now(const struct ipam_api *a)
@@ -25,7 +25,7 @@ static bool may_wait(const struct api_call *c)
 }
 
 /* Returns the number of missing addresses, or an error. The request waits for the pod's former
- * address as long as there is time left to allocate another one. */
+ * address while enough time is left to allocate another one. */
 static int scan(struct api_call *c, struct ipam *store, const struct ip_request *requests, size_t n,
 		struct err *e)
 {
@@ -208,7 +208,7 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request
 		return allocate(c, store, requests, n, ret, n_ret, e);
 	r = api_requests_make(c, store, requests, n, whole, &requested, e);
 	if (r == -EAGAIN && may_wait(c)) {
-		/* a pool is being created, or the namespace was not delivered yet */
+		/* a pool is being created, or the watch has not delivered the namespace yet */
 		api_requests_done(&requested);
 		needs_done(&c->needs);
 		api_pending_add(c);
@@ -233,7 +233,7 @@ static const struct labels no_labels;
 /* --- the network of an interface --- */
 
 /* Returns "ns/name" of the default network; a name without a namespace is in the agent's namespace,
- * like multusName. */
+ * as in multusName. */
 static char *default_network(const struct api_call *c)
 {
 	const char *text = labels_get(&c->pod.annotations, "v1.multus-cni.io/default-network");
@@ -274,8 +274,8 @@ static const struct labels *ns_annotations(const struct api_call *c)
 	const struct labels *l = cluster_ns_annotations(c->api->conf.cluster, c->pod.ns);
 
 	/*
-	 * While the API server is unavailable, the namespace's annotations count as empty;
-	 * take_requested() has logged it.
+	 * While the API server is unavailable, the namespace counts as one without annotations;
+	 * take_requested() has logged this.
 	 */
 	return l || !c->pod_is_requested ? l : &no_labels;
 }
@@ -511,7 +511,8 @@ static void unlink_fetching(struct api_call *c)
 	c->next = NULL;
 }
 
-/* Returns whether the API server is unavailable. Otherwise its response is about the pod. */
+/* Returns whether the API server is unavailable. Otherwise the error is the API server's response
+ * about the pod. */
 static bool is_away(const struct err *e)
 {
 	return e->kind == ERR_AGAIN && e->code != -ESTALE;

@@ -12,7 +12,7 @@
 
 /*
  * A CNI process that waits for the lock tries at least every 50 ms. Under constant load the agent
- * therefore leaves the store unlocked for GAP_MS, which is longer, every STINT_MS, so that such a
+ * therefore unlocks the store every STINT_MS for GAP_MS, which is longer than 50 ms. So such a
  * process waits about STINT_MS at most.
  */
 enum {
@@ -22,7 +22,7 @@ enum {
 	GAP_MS = 60,
 	LOCK_MS = 1,	     /* maximum time that the event loop may block */
 	RETRY_MS = 5,	     /* retry interval while another process has locked the store */
-	WAIT_MS = 30 * 1000, /* the same time as a CNI process waits */
+	WAIT_MS = 30 * 1000, /* a CNI process waits as long */
 };
 
 static void on_turn(void *arg);
@@ -138,8 +138,8 @@ static void schedule(struct ipam_api *a, int64_t ms)
 		a->timer = loop_add_timer(a->conf.loop, ms, on_turn, a);
 }
 
-/* Inserts the call by its order of arrival: usually last. A call that waited for its pod precedes
- * calls that arrived after it. */
+/* Inserts the call in the order of arrival, usually at the end. A call that has waited for its pod
+ * goes before calls that arrived later. */
 void api_enqueue(struct api_call *c)
 {
 	struct ipam_api *a = c->api;

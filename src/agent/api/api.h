@@ -42,8 +42,8 @@
  * pool for a third of its time continues with the next one of its list. A release never waits.
  *
  * The store is opened for a batch of requests and closed after it, never held: CNI processes that
- * use it directly wait no longer than for each other. Where such a one has it, requests wait their
- * turn while the loop goes on. An answer is given when what it says is durable.
+ * use it directly wait no longer than for each other. While such a process has locked it, requests
+ * wait and the loop continues. A request is answered when its changes are durable.
  */
 
 #include "spec/coordinator_settings.h"
@@ -85,9 +85,10 @@ struct ipam_api_conf {
 	/* --- only on a node of a cluster; otherwise 0 or NULL --- */
 	struct cluster *cluster; /* NULL: pools come from a directory, and pods are not read */
 	struct node_pools *node_pools;
-	/* for GET status: parts of the sandbox that are not in force; "": all are */
+	/* for GET status: parts of the sandbox that are not in force; "": all are in force */
 	const struct cni_watch *cni;
-	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
+	/* for GET status: parts of the sandbox that are not in force */
+	const char *unconfined;
 	struct migration *migration; /* NULL: retained addresses are not migrated between nodes */
 	/* how long a request waits for its pod and for addresses, ms */
 	int64_t wait_ms;

@@ -23,7 +23,7 @@ struct api_route {
 	/* Answers without the store. NULL: run() answers with the store. */
 	void (*now)(struct api_call *c);
 	void (*run)(struct api_call *c, struct ipam *store);
-	/* Answers if the store cannot be opened. */
+	/* Answers the request when the store cannot be opened. */
 	void (*fail)(struct api_call *c, const struct err *e);
 	bool for_caller; /* true for allocations: skipped if the client has disconnected */
 	/* Sets *ret to the pod of an allocation; false: the request names none. NULL: not an

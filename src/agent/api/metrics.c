@@ -174,7 +174,8 @@ void metrics_text(struct buf *b, const struct metrics *m)
 		       "Failed writes of SpiderEndpoints, each of which is retried.");
 }
 
-/* Counts by leases, because pools may be large: each used lease finds its pool. */
+/* Reads each used lease and adds it to its pool. Reading each address of a pool could take too
+ * long. */
 static void tally_up(struct ipam *store, struct gauges_pool *v)
 {
 	const struct pool_set *s = ipam_pools(store);

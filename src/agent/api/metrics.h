@@ -26,7 +26,7 @@ void metrics_time(struct metrics_times *t, int64_t us);
 /* Phases of an ADD in the agent. */
 enum metrics_phase {
 	METRICS_FACTS,	/* reading the pod from the API server */
-	METRICS_QUEUE,	/* waiting for the store, which others had locked */
+	METRICS_QUEUE,	/* waiting for the store, which other processes had locked */
 	METRICS_BLOCKS, /* waiting for addresses from the cluster */
 	METRICS_STORE,	/* choosing addresses and writing them to the journal */
 	METRICS_PHASES
@@ -38,7 +38,7 @@ struct metrics_ipam {
 };
 
 struct metrics {
-	struct metrics_ipam allocation, release; /* release: no_pool and used_out stay 0 */
+	struct metrics_ipam allocation, release; /* in `release`, no_pool and used_out stay 0 */
 	struct metrics_times phases[METRICS_PHASES];
 	uint64_t gc, gc_failed;
 	uint64_t endpoints, endpoints_failed; /* writes of SpiderEndpoints */

@@ -49,7 +49,7 @@ static void set_exhausted(struct ipam_api *a, const char *pool)
 
 /* --- demand reported to the block manager --- */
 
-/* Sums up the needs of the pending calls that arrived before `end`; NULL: of all. */
+/* Sums up the needs of the pending calls that arrived before `end`; NULL: of all pending calls. */
 static void sum_before(const struct ipam_api *a, const struct api_call *end, struct needs *ret)
 {
 	auto_free const struct needs **v = NULL;
@@ -143,7 +143,8 @@ void api_pending_add(struct api_call *c)
 	struct ipam_api *a = c->api;
 	struct api_call **at = &a->pending;
 
-	/* Usually the call arrived last; a call that waits again may not have. */
+	/* Usually this call arrived last. A call that waits for the second time may have arrived
+	 * before others. */
 	if (a->last_pending && a->last_pending->seq < c->seq)
 		at = &a->last_pending->next;
 	if (!c->waited) {

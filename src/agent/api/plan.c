@@ -81,7 +81,7 @@ static void rails_free(struct json_list *l)
 	for (size_t i = 0; i < l->n; i++) {
 		free(v[i].want);
 		free(v[i].master_nets);
-		/* The call may run again. */
+		/* The call may run again, so earlier results are removed. */
 		v[i].want = NULL;
 		v[i].master_nets = NULL;
 		v[i].n_want = v[i].n_master_nets = 0;

@@ -79,7 +79,8 @@ int api_read_report(struct api_call *c)
 				     ((struct api_report_args *)c->args)->container_id);
 }
 
-/* If an address is reported twice, the report with a MAC comes first, then that with the lowest. */
+/* If an address is reported more than once, a report with a MAC comes first, and of those the one
+ * with the lowest MAC. */
 static int by_address(const void *a, const void *b)
 {
 	const struct ipam_conflict *x = a, *y = b;
@@ -101,8 +102,8 @@ static bool holds(const struct ipam *store, const char *container_id, const stru
 
 static void api_networks_report(struct api_call *c, const struct api_report_args *p);
 
-/* Records each reported address once, with the MAC of the report that by_address() puts first, and
- * all in one journal commit: the caller chooses the length of the list. */
+/* Records each reported address once, with the MAC of the report that by_address() puts first, all
+ * in one commit of the journal, because the caller chooses the length of the list. */
 void api_report(struct api_call *c, struct ipam *store)
 {
 	const struct api_report_args *p = c->args;
@@ -181,7 +182,7 @@ static bool is_listed(const struct api_release_args *p, const char *ifname)
 	return !p->has_rails;
 }
 
-/* Sorts allocations by interface; `request` is the allocation's index. */
+/* Sorts allocations by interface; `request` is the index of the allocation's interface. */
 static int by_interface(const void *a, const void *b)
 {
 	const struct ip_allocation *x = a, *y = b;
@@ -281,7 +282,7 @@ static const struct json_field gc_fields[] = {
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
-/* Without the list the request is refused: it does not mean that everything is released. */
+/* A request without the list is refused. It does not release all addresses. */
 int api_read_gc(struct api_call *c)
 {
 	const struct api_gc_args *p = c->args;

@@ -28,7 +28,8 @@ static const struct json_field pod_fields[] = {FIELD("cleanGateway", J_BOOL, cle
 					       {0}};
 static const struct json_table pod_table = {pod_fields, JSON_GO, 0};
 
-/* Checks the fields in alphabetical order like go-openapi, which reports the first missing one. */
+/* Checks the fields in the alphabetical order of their names and reports the first missing one,
+ * like go-openapi. */
 static int read_pod(struct api_call *c, const char *name, bool wants_ifname, bool wants_netns)
 {
 	const struct api_pod_args *p = c->args;
@@ -228,8 +229,8 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* Writes the settings of the SpiderCoordinator object, or without one those of the file; networks
- * that the object lacks are taken from the file. */
+/* Writes the settings of the SpiderCoordinator object. If there is no object, or it has no
+ * networks, writes those of the file. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
 {
@@ -305,7 +306,7 @@ static void put_address(struct json_out *o, const struct ip_allocation *g)
 		jo_kstr(o, v6 ? "ipv6Pool" : "ipv4Pool", g->pool->name);
 }
 
-/* Writes the routes of the pool without the default route: whether the pod got that depended on the
+/* Writes the routes of the pool without the default route: whether the pod has one depends on the
  * network's cleanGateway. */
 static void api_endpoint_put_routes(struct json_out *o, const char *ifname, const struct pool *p)
 {

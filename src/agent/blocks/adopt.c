@@ -17,7 +17,8 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 struct adoption {
 	struct adopt_conf conf;
 	struct loop_timer *timer;
-	/* loop time, ms; since: when the first unadopted block was seen, 0: there is none */
+	/* loop time in ms. since: time at which the first unadopted block was seen; 0: there is
+	 * none */
 	int64_t since, rescanned;
 	char *logged;	    /* the last logged list of pods without a trace */
 	char *logged_cache; /* the last logged error of the CNI result cache */
@@ -46,7 +47,7 @@ static int add(struct adopt_traces *t, const char *address, const char *ifname, 
 	return 0;
 }
 
-/* A list of the wrong type is not understood, so none of it counts. */
+/* A list of the wrong type is invalid as a whole: none of its addresses counts. */
 static int read_list(const char *text, struct json_doc **doc, const struct json **list,
 		     struct err *e)
 {
@@ -267,7 +268,7 @@ static void record(const struct adoption *f, struct account *x, size_t pod,
 	}
 	if (block_entry_find(o, &a->ip))
 		return;
-	/* An address that an agent wrote counts even if the pool does not have it any more. */
+	/* An address that an agent wrote counts even if the pool no longer contains it. */
 	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
 		return;
 	VEC_PUSH(x->claims, x->n_claims) = (struct adopt_claim){
@@ -366,7 +367,8 @@ static int check_owners(const struct account *x, struct err *e)
 	return 0;
 }
 
-/* The adoption continues: libcni creates the directory with the first result. */
+/* A missing directory does not delay the adoption, because libcni creates it with the first result.
+ * */
 static void log_no_cache(struct adoption *f)
 {
 	if (!f->logged_no_cache)

@@ -84,8 +84,8 @@ int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *
 
 /*
  * Returns whether a record of the CNI result cache that has the pod's namespace and name is of this
- * pod. A record without a UID is; one with another UID is of an earlier pod of the same name,
- * unless the pod is static: then the UID in its container differs from the API server's.
+ * pod. A record without a UID is of this pod. A record with another UID is of an earlier pod of the
+ * same name, unless the pod is static: then the UID in its container differs from the API server's.
  */
 bool adopt_is_record_of(const struct cni_cached *c, const struct pod_facts *p);
 
@@ -94,7 +94,7 @@ struct adopt_claim {
 	struct ipaddr ip;
 	const char *ifname;
 	size_t pod;
-	bool written, cached; /* as in struct adopt_address */
+	bool written, cached; /* see struct adopt_address */
 	bool borrowed;	      /* true: the address is in no unadopted block */
 	const char *pool;
 	uint8_t len; /* prefix length */

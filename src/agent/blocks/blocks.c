@@ -368,7 +368,7 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 
-/* If an address is reserved several times, the last reservation counts. */
+/* If a list has several reservations of an address, the last one counts. */
 static int by_address(const void *a, const void *b)
 {
 	const struct blocks_reservation *x = a, *y = b;
@@ -450,7 +450,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
 		blocks_schedule(b, 0);
 }
 
-/* Backoffs: of a block, of a pool's search, or of the log. */
+/* Backoffs for a block, for the search of a pool, and for the log. */
 
 static struct blocks_backoff_set *backoff_find(const struct blocks *b, const char *key)
 {

@@ -141,7 +141,7 @@ bool blocks_unadopted_alive(const struct blocks *b);
  */
 void blocks_inventory_complete(struct blocks *b);
 
-/* Call it when another part of the agent detects that etcd was restored. */
+/* The caller reports that another part of the agent has detected a restore of etcd. */
 void blocks_etcd_restored(struct blocks *b);
 
 /* --- for the migration of retained addresses (agent/migration/migration.h) --- */

@@ -18,7 +18,8 @@ enum {
 	BLOCKS_EXPECTED_MAX = 64,
 };
 
-/* Backoff key of the log. Keys of blocks and pools are their names, which contain no space. */
+/* Backoff key of the log. It contains a space, so it differs from the keys of blocks and pools,
+ * which are their names. */
 #define BLOCKS_DISK_KEY "the log"
 
 struct blocks_pool {
@@ -31,7 +32,9 @@ struct blocks_pool {
 	struct block_cut cut;
 	bool is_cut;
 	struct kube_call *cutting;
-	int64_t cut_ms; /* earliest time of writing the block size; 0: not needed yet */
+	/* earliest time at which this node writes the pool's block size; 0: no pod has needed it
+	 * yet */
+	int64_t cut_ms;
 	uint32_t want;
 	struct ipaddr *names; /* addresses that pending requests ask for explicitly */
 	size_t n_names;
@@ -41,7 +44,7 @@ struct blocks_pool {
 	int64_t expected_ms;
 	uint32_t taken; /* number of the pool's addresses that pods had at the last count */
 	/* Lowest number of free addresses in each quarter of idle_ms; the minimum of all quarters
-	 * counts. */
+	 * is used. */
 	uint32_t spare[BLOCKS_IDLE_PARTS];
 	int64_t spare_part;
 	uint32_t idle;		       /* number of free addresses at the last count */
@@ -76,8 +79,10 @@ struct blocks_in_flight {
 	int64_t since_ms;
 	bool has_ended; /* the outcome is known and not applied yet */
 	enum block_outcome outcome;
-	struct block_object object; /* in the answer; name NULL: none */
-	blocks_done_fn fn;	    /* of blocks_request(); NULL: a request of the plan */
+	/* object in the answer; its name is NULL: the answer has none */
+	struct block_object object;
+	/* callback passed to blocks_request(); NULL: the request is one of the plan */
+	blocks_done_fn fn;
 	void *arg;
 };
 
@@ -111,7 +116,7 @@ struct blocks {
 	struct kube_call *telling;
 	struct loop_timer *report_retry;
 	int64_t report_at;
-	/* peers' objects are being read again after a relist, see blocks_is_held() */
+	/* reads of peers' objects after a relist are in flight, see blocks_is_held() */
 	bool rescanning;
 	int64_t rest_ms, quarantine_ms; /* from the settings of the pools */
 	struct lease_table leases;	/* sorted by address */

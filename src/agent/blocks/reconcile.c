@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One reconcile: demand of each pool, plan, requests; and the answers to the requests. */
+/* Reconciles the blocks of this node: computes the demand of each pool and the plan, sends its
+ * requests, and applies the answers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,8 @@ static void log_works(struct blocks *b)
 
 #define CUT_ANNOTATION "unirail.io/block-prefix"
 
-/* AMONG_MS: the first pods of a pool start on many nodes at once, and one node should write the
- * block size. */
+/* AMONG_MS: period over which nodes spread the write of the block size, since the first pods of a
+ * pool may start on many nodes at once. */
 enum { CUT_MS = 200, CUT_MOST_MS = 30000, AMONG_MS = 150 };
 
 const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
@@ -182,7 +183,7 @@ enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1
 
 struct count {
 	uint64_t idle;
-	bool in_use;	/* pods have addresses of it */
+	bool in_use;	/* pods on this node have addresses of the pool */
 	uint32_t taken; /* number of used addresses, without retained ones */
 };
 
@@ -305,8 +306,8 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		.ahead = reserve > p->idle ? reserve - p->idle : 0,
 		.names = p->names,
 		.n_names = p->n_names,
-		/* Twice the reserve: a node that has just claimed a block does not release it
-		 * again. */
+		/* The limit is twice the reserve, so that a node does not release a block that it
+		 * has just claimed. */
 		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
 		.under_way = !p->is_cut || is_searching(b, p->name),
 		.claiming = is_claiming(b, p->name),
@@ -469,7 +470,7 @@ static void on_ended(void *arg)
 	blocks_schedule(b, 0);
 }
 
-/* o: moved; NULL: the answer has no object. */
+/* o: object in the answer, whose contents are moved; NULL: the answer has none. */
 static void ended(struct blocks_in_flight *f, enum block_outcome r, struct block_object *o)
 {
 	struct blocks *b = f->b;
@@ -687,7 +688,8 @@ void blocks_reconcile(struct blocks *b)
 
 	if (!b->leases_known || !b->pools_known || !b->t.synced)
 		return;
-	/* Whether etcd was restored is known only when the watch is connected again. */
+	/* Nothing is sent while the watch is disconnected: this node then does not know whether
+	 * etcd was restored. */
 	if (kube_informer_behind_ms(b->informer) > 0) {
 		blocks_schedule(b, REQUIRED_MS);
 		return;

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "wire/json/json.h"
 
-/* Reports: the reason why a pool has no address, unadopted blocks, metrics. */
+/* Reports the reason why a pool has no address, the unadopted blocks, and metrics. */
 
 /* --- a pool --- */
 

@@ -74,7 +74,7 @@ void cluster_uid_changed(struct cluster *c, const struct pod_facts *was, const s
 
 static void keep(void *pod)
 {
-	(void)pod; /* the informer owns the pod */
+	(void)pod; /* the informer frees the pod */
 }
 
 static void cluster_uids_done(struct cluster *c)
@@ -575,8 +575,8 @@ static void on_pod(void *arg, int status, const struct json *object, const struc
 	if (cause) {
 		e = *cause;
 		r = cause->code;
-		/* A 404 without this message: the namespace exists and the pod does not.
-		 * kube_status() has the text. */
+		/* A 404 without this message means that the pod does not exist but its namespace
+		 * does. kube_status() has the message. */
 		if (status == 404)
 			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist", f->message);
 	} else {

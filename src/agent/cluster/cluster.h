@@ -84,7 +84,7 @@ struct cluster_fetch;
  * to another node, fn gets an error. */
 struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const char *name,
 					cluster_pod_fn fn, void *arg);
-/* no call of fn follows; call it before fn is called; f may be NULL */
+/* cancels the read, so that fn is not called; not allowed after fn was called; f may be NULL */
 void cluster_fetch_cancel(struct cluster_fetch *f);
 
 /* --- the owner of a pod (owner.c) --- */
@@ -96,7 +96,7 @@ struct cluster_lookup;
 /* Looks up the pod's topmost owner, by at most one GET. Returns NULL if fn was already called. */
 struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_facts *p,
 					  cluster_app_fn fn, void *arg);
-/* no call of fn follows; call it before fn is called; a may be NULL */
+/* cancels the lookup, so that fn is not called; not allowed after fn was called; a may be NULL */
 void cluster_lookup_cancel(struct cluster_lookup *a);
 /* Returns the automatic pool of an application's interface; key: auto_pool_key_of(). NULL: there is none. */
 const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family);
@@ -109,7 +109,7 @@ void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *
 
 const char *cluster_ns(const struct cluster *c); /* the agent's namespace */
 
-/* NULL: the namespace is unknown. */
+/* Returns the labels or annotations of a namespace; NULL: the namespace is unknown. */
 const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns);
 /* Contains only annotations of the groups that pod_facts stores as well. */
 const struct labels *cluster_ns_annotations(const struct cluster *c, const char *ns);

@@ -30,7 +30,7 @@ struct cluster {
 	bool have_pools, pools_are_old;
 	struct loop_timer *rebuild, *save;
 	char *pools_path, *pools_text; /* path and intended content of pools.json */
-	/* as last seen, also stored in pools.json; NULL: never seen */
+	/* UID of the Node object as last seen, also stored in pools.json; NULL: never seen */
 	char *node_uid;
 	struct labels node_labels; /* read from pools.json */
 	char *complaint;	   /* last logged errors of pools */
@@ -48,7 +48,7 @@ struct cluster_decoder {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool of_unirail; /* true: the CRD is installed together with unirail */
+	bool of_unirail; /* true: unirail's installation includes the CRD */
 };
 extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applications: the owners of pods, and the pools created for them. */
+/* Finds the applications that own pods, and creates automatic pools for them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +189,7 @@ static void put_pool(const struct cluster_lookup *a, const struct json *subnet, 
 	struct ipnet net;
 	struct json_out o;
 
-	/* spec.subnet may have host bits set */
+	/* spec.subnet may have host bits */
 	if (ipnet_parse_loose(span_of(text(spec, "subnet")), &net) == 0) {
 		net = ipnet_network(&net);
 		ipnet_str(&net, cidr);

@@ -33,7 +33,8 @@ struct configmap {
 	struct device_configmaps *all;
 	char *ns, *name, *dir;
 	struct kube_informer *informer;
-	/* a valid version whose directory could not be written; n is 0: none */
+	/* documents of a valid version whose directory could not be written; n is 0: there is none
+	 * */
 	struct documents unwritten;
 	struct loop_timer *retry;
 	bool exists;
@@ -71,7 +72,8 @@ static bool has_key(const struct documents *d, const char *key)
 	return false;
 }
 
-/* Returns whether a key is a valid file name. The API server refuses other keys; here they would be paths. */
+/* Returns whether a key is a valid file name. The API server refuses other keys; here they could be
+ * paths outside of the directory. */
 static bool is_file_name(const char *key)
 {
 	return *key && *key != '.' && !strchr(key, '/');

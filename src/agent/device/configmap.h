@@ -41,7 +41,8 @@ int device_configmaps_new(struct device_configmaps **ret, const struct device_co
 			  struct err *e);
 void device_configmaps_free(struct device_configmaps *m); /* m may be NULL */
 
-/* device_configmaps_dir(): the directory of the i-th ConfigMap, in the order of the setting. */
+/* device_configmaps_dir() returns the directory of the i-th ConfigMap, in the order of the setting.
+ * */
 size_t device_configmaps_count(const struct device_configmaps *m); /* 0 if m is NULL */
 const char *device_configmaps_dir(const struct device_configmaps *m, size_t i);
 

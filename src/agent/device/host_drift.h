@@ -13,8 +13,9 @@
  *	a condition	of the Node: type HostDrift, status True while steps are left or a round failed, Unknown after the end of
  *			the watch; a condition that an earlier agent left is removed at the start of an agent without a report
  *
- * The drift is a condition and no annotation, because the agent may already patch nodes/status for stale resources, and
- * then needs no permission to write metadata of Nodes; deploy/policies limits it to this type on its own Node.
+ * The drift is a condition instead of an annotation, because the agent may already patch
+ * nodes/status for stale resources, and then needs no permission to write metadata of Nodes;
+ * deploy/policies limits it to this type on its own Node.
  */
 
 #include "base/file.h"
@@ -60,7 +61,7 @@ int host_drift_read(struct span text, struct host_drift_state *ret);
  * node of the cluster retries.
  */
 int64_t host_drift_retry_ms(int code);
-/* Sets the state after the end of the watch: drift is unknown, no steps are left. */
+/* Sets the state for a watch that has ended: drift is unknown, no steps are left. */
 void host_drift_stopped(struct host_drift_state *ret);
 /*
  * Adds the operations to *patch that set the condition in the Node object, or remove it if no drift was ever reported.

@@ -12,9 +12,10 @@
 #include "kern/sys/cgroup.h"
 
 enum {
-	PIDS_MAX = 16384,	/* limit of processes read per device */
-	TEXT_MAX = 64 << 10,	/* size limit of a file in /proc/PID */
-	MEMLOCK_MIN = 64 << 20, /* the limit below which `unirail doctor` warns as well */
+	PIDS_MAX = 16384,    /* limit of processes read per device */
+	TEXT_MAX = 64 << 10, /* size limit of a file in /proc/PID */
+	/* lowest memlock limit that suffices; `unirail doctor` warns below the same limit */
+	MEMLOCK_MIN = 64 << 20,
 	CAP_IPC_LOCK_BIT = 14,
 	PORT_ACTIVE = 4,
 };
@@ -91,8 +92,8 @@ static bool number_of(const struct inspection *l, uint32_t pid, const char *name
 	return false;
 }
 
-/* Returns whether the process cannot lock enough memory. A limit of "unlimited" is not parsed as a number, so it is
- * enough. */
+/* Returns whether the process cannot lock enough memory. The limit "unlimited" is not a number, and
+ * is enough. */
 static bool lacks_memlock(const struct inspection *l, uint32_t pid, uint64_t *limit)
 {
 	uint64_t caps = 0;

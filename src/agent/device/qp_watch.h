@@ -29,7 +29,7 @@ struct qp_watch_conf {
 	/* Calls `each` for each RDMA device behind an id of a resource. */
 	void (*devices)(void *arg, const char *resource, const char *id, qp_device_fn each,
 			void *each_arg);
-	/* Returns the UID of a pod; NULL: not known (yet); "": the pod has ended. */
+	/* Returns the UID of a pod; NULL: it is not known yet; "": the pod has ended. */
 	const char *(*uid)(void *arg, const char *ns, const char *name);
 	/* Writes an event on the pod. */
 	void (*event)(void *arg, bool is_warning, const char *ns, const char *pod, const char *uid,

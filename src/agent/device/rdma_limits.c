@@ -34,7 +34,8 @@ struct found {
 	const struct rdma_limits_conf *conf;
 	struct rdma_limit *v;
 	size_t n;
-	struct rdma_limit of; /* ns, pod and uid of the pod whose devices are read */
+	/* limit of one pod, which provides ns, pod and uid while its devices are read */
+	struct rdma_limit of;
 };
 
 static void on_device(void *arg, const char *device)

@@ -30,7 +30,7 @@ struct rdma_limits_conf {
 	/* Calls `each` for each RDMA device behind an id of a shared resource. */
 	void (*devices)(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
 			void *each_arg);
-	/* Returns the UID of a pod; NULL: not known (yet); "": the pod has ended. */
+	/* Returns the UID of a pod; NULL: it is not known yet; "": the pod has ended. */
 	const char *(*uid)(void *arg, const char *ns, const char *name);
 	/* Reports that limits cannot be set, with the remedy; the same line is logged. May be NULL. */
 	void (*event)(void *arg, const char *text);
@@ -46,8 +46,8 @@ void rdma_limits_allocated(struct rdma_limits *l);
 /* --- functions that need no kubelet --- */
 
 struct rdma_limit {
-	const char *ns, *pod, *uid; /* borrowed; uid NULL: not known */
-	const char *device;	    /* as passed by conf's devices() */
+	const char *ns, *pod, *uid; /* the pod, borrowed; uid NULL: it is not known */
+	const char *device;	    /* name of an RDMA device, as conf's devices() passes it */
 	struct cgroup_rdma limit;
 };
 

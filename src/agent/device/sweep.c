@@ -170,7 +170,8 @@ static bool is_of_prefix(const struct device_sweep *s, const char *resource)
 	return false;
 }
 
-/* Each check is a request of every node of the cluster, so checks are frequent only while a change is expected soon. */
+/* Every node of the cluster sends a request for each check, so checks are frequent only while a
+ * change is expected soon. */
 bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 {
 	int64_t since = now_ms - s->read_ms;
@@ -190,8 +191,9 @@ bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 }
 
 /*
- * Removes a resource from the list if the Node does not have it any more, or another plugin serves it. This takes
- * FORGET_MS, because a kubelet that is not running leaves the capacity unchanged.
+ * Removes a resource from the list if the Node does not have it any more, or another plugin serves
+ * it. The list keeps it for FORGET_MS before, because a kubelet that is not running leaves the
+ * capacity unchanged.
  */
 static bool forget(struct device_sweep *s, const struct json *capacity, int64_t now_ms)
 {

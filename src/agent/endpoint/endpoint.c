@@ -50,8 +50,8 @@ static bool counts(const struct lease *l)
 	       *l->pod_namespace;
 }
 
-/* Sorts the leases of a name by time of the ADD of their container, and those of a container in
- * natural order of their interfaces: net2 before net10. */
+/* Sorts the leases of a name by the time of their container's ADD, and the leases of one container
+ * in the natural order of their interfaces: net2 before net10. */
 static int in_order(const void *a, const void *b)
 {
 	const struct lease *x = *(const struct lease *const *)a;
@@ -116,7 +116,8 @@ static void put_address(struct json_out *o, const struct lease *l, const struct 
 			ip_str(&p->gateway, (char[IP_TEXT_MAX]){0}));
 }
 
-/* Writes routes of one family only: those of both families would be two keys of the same name. */
+/* Writes routes of one family only, because the routes of the other family would need a second key
+ * of the same name. */
 static void put_interface(struct json_out *o, const struct part *c, const struct pool_set *s,
 			  const char *ifname)
 {
@@ -293,7 +294,8 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	jo_key(o, "labels");
 	jo_obj(o);
 	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
-	/* the pod uses the addresses that were retained for its name: no migration is requested */
+	/* the pod uses the addresses that were retained for its name, so its request for a
+	 * migration is removed */
 	if (!create)
 		jo_kstr(o, MIGRATION_LABEL, NULL);
 	jo_end_obj(o);

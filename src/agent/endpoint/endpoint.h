@@ -44,8 +44,8 @@ const struct endpoint *endpoints_required_find(const struct endpoints_required *
 					       const char *name);
 
 /* Returns the status as JSON with sorted keys, which can be compared with endpoint_status_of(). The
- * keys ownerController* are the pod's controller, or the Deployment if that is a ReplicaSet of a
- * Deployment. */
+ * keys ownerController* are the pod's controller, or its Deployment, if the controller is a
+ * ReplicaSet of a Deployment. */
 char *endpoint_status(const struct endpoint *p, const struct pod_facts *pod, const char *node);
 struct json;
 /* Returns the object's status in the same form; "" if it has none. */

@@ -36,7 +36,8 @@ void endpoints_hold(struct endpoints *e, bool hold);
  * an endpoint at the API server; NULL: no such endpoint. */
 bool endpoints_synced(const struct endpoints *e);
 const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name);
-/* Call it when a pod of this node was added, or replaced by another pod of the same name. */
+/* The caller reports that a pod of this node was added, or replaced by another pod of the same
+ * name. */
 void endpoints_pod_changed(struct endpoints *e);
 
 #endif

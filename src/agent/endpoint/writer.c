@@ -42,7 +42,8 @@ struct endpoints {
 	bool hold;
 	struct kube_call *call;
 	struct endpoints_job job;
-	/* successful writes until the watch delivers them, refused ones until the retry */
+	/* endpoints not to be written now: after a success until the watch delivers the result,
+	 * after a refusal until the retry */
 	struct recent_writes recent_writes;
 	struct loop_timer *timer;
 	int64_t at; /* loop time at which the timer expires */
@@ -87,7 +88,7 @@ static void on_synced(void *arg)
 	endpoints_schedule(arg, 0);
 }
 
-/* agent/cluster/cluster.c logs the errors of other kinds of that API group. */
+/* Not logged here: agent/cluster/cluster.c logs the same error for other kinds of the API group. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg;
@@ -235,7 +236,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
 	} else {
 		say_failure(e, cause);
-		/* The other endpoints are written without waiting for the retry of this one. */
+		/* The writer continues with the other endpoints; this one is retried later. */
 		changed = deleted || cause->kind == ERR_AGAIN;
 		if (refused)
 			settle(e, changed ? CHANGED_MS : REFUSED_MS);
@@ -290,8 +291,8 @@ static const struct pod_facts *pod_of(const struct endpoints *e, const struct en
 static bool recent_writes_has(const struct recent_writes *s, const char *ns, const char *name,
 			      const char *what);
 
-/* Continues after the endpoint written last: n writes then compute each status about twice, not n
- * times. */
+/* Continues after the endpoint that was written last, so that n writes compute each status about
+ * twice instead of n times. */
 static bool write_next(struct endpoints *e)
 {
 	for (size_t k = 0; k < e->wanted.n; k++) {
@@ -368,7 +369,7 @@ static void work(void *arg)
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
-	/* retries refused writes */
+	/* so that refused writes are retried */
 	next = recent_writes_next(&e->recent_writes);
 	if (next && (wait < 0 || wait > next - now(e)))
 		wait = next - now(e);

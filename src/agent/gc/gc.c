@@ -21,8 +21,8 @@ struct suspect {
 	struct gc *g;
 	char *container, *ns, *name, *uid;
 	int64_t since;
-	bool seen;	 /* found by the present scan */
-	bool is_new;	 /* added by the present scan */
+	bool seen;	 /* the current scan has found it */
+	bool is_new;	 /* the current scan has added it */
 	bool unobserved; /* the network namespace of the container is not recorded in its lease */
 	enum suspect_state state;
 	const char *cause;

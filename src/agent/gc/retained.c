@@ -35,8 +35,8 @@ enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
 struct owner {
 	char *ns, *name;
 	int64_t due;	     /* loop time of the next owner lookup */
-	int64_t retained_ms; /* the latest time in the journal of all its leases */
-	bool seen;	     /* found by the present scan */
+	int64_t retained_ms; /* time of the latest of its leases in the journal */
+	bool seen;	     /* the current scan has found it */
 	/* the reason why its addresses are released; NULL: they are not */
 	const char *cause;
 	/* valid if `elsewhere`: the addresses that the name has on other nodes */
@@ -50,7 +50,7 @@ struct retained {
 	size_t n, n_sorted;
 	struct loop_timer *timer;
 	struct kube_call *call;
-	/* name of the lookup in flight; NULL: none */
+	/* name whose lookup is in flight; NULL: none */
 	char *ns, *name;
 	struct owner_lookup q;
 	char *logged; /* last logged error */
@@ -105,8 +105,8 @@ static void record(struct retained *k, const struct lease *l)
 	h->seen = true;
 }
 
-/* Returns whether both entries have the same name, because its leases were found in one scan;
- * merges h into was. */
+/* If both entries have the same name, merges h into was and returns true. One scan adds an entry
+ * for each lease of a name. */
 static bool is_same(struct owner *was, const struct owner *h)
 {
 	if (by_name(was, h) != 0)
@@ -356,7 +356,7 @@ static bool is_deleting(const struct json *object)
 	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp")) != NULL;
 }
 
-/* Stores the response of the present step; object NULL: it does not exist. */
+/* Stores the response of the current step; object NULL: it does not exist. */
 static void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
 {
 	switch (q->step) {
@@ -378,7 +378,7 @@ static void owner_lookup_learn(struct owner_lookup *q, const struct json *object
 	}
 }
 
-/* Sets *ret to the object that the present step reads; false: the step reads none. */
+/* Sets *ret to the object that the current step reads; returns false if it reads none. */
 static bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
 				 const char *ns, const char *name, struct kube_ref *ret,
 				 char set[static 254])

@@ -21,11 +21,11 @@ struct import {
 	struct migration_place place;
 	bool done;
 	int64_t requested_ms; /* loop time of the last request of its pod */
-	/* state of the present round, which tries each address once */
+	/* state of the current round, which tries each address once */
 	bool in_round;
-	size_t at;	    /* index of the present address in place.v */
-	bool tried;	    /* a request for the present address was sent */
-	bool open;	    /* some addresses may become available later */
+	size_t at;	    /* index of the current address in place.v */
+	bool tried;	    /* a request for the current address was sent */
+	bool open;	    /* some addresses of the name may become available later */
 	bool waits;	    /* a request for an address was already recorded on its endpoint */
 	char owner[254];    /* node to request the addresses from; "": none */
 	struct block_op op; /* the next request, valid if has_op */

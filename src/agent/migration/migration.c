@@ -164,7 +164,8 @@ enum {
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
 	DELETED_MS = 10 * 1000,
-	PATIENCE_MS = 60 * 1000, /* the kubelet retries the pod within this time */
+	/* the import continues for this time, within which the kubelet retries the pod */
+	PATIENCE_MS = 60 * 1000,
 };
 
 static void later(struct import *c, int64_t ms);
@@ -468,7 +469,8 @@ static struct import *import_new(struct migration *h, const struct identity *own
 	return c;
 }
 
-/* Another pod of the same name: the addresses imported so far stay reserved. */
+/* The pod was replaced by another one of the same name; the addresses imported so far stay
+ * reserved. */
 static void import_renew(struct import *c, const struct identity *owner, const char *uid)
 {
 	free(c->pod);
@@ -565,7 +567,7 @@ static void on_exported(void *arg, enum block_outcome r, const struct block_obje
 	(void)o;
 	if (r == BLOCK_OK)
 		backoff_reset(&h->again);
-	/* the same block may have more requested addresses */
+	/* not freed: the same block may have more requested addresses */
 	h->conf.touch(h->conf.arg);
 }
 
@@ -614,7 +616,7 @@ static void answer(struct migration *h, const struct kube_object *o, struct bloc
 		if (!migration_export(blocks_table(b), ip, p->for_node, &op))
 			continue;
 		more = true;
-		/* refused if another request about the block is in flight */
+		/* fails if another request about the block is in flight */
 		if (!blocks_request(b, &op, on_exported, h))
 			sweep_in(h, backoff_next(&h->again));
 	}

@@ -23,11 +23,11 @@ struct cni_watch {
 	struct loop_fd *watch;
 	struct loop_timer *timer;
 	int64_t due_ms;
-	bool swept; /* generated files of other names were removed */
+	bool swept; /* this process has removed generated files with other names */
 	/* the files indicate that the container runtime uses the generated configuration */
 	bool used;
 	bool waits; /* there is no network to wrap: the kubelet reports the node as not ready */
-	bool wrote; /* the generated file existed at the last scan */
+	bool wrote; /* the generated file existed at the last scan of the directory */
 	char *network;
 	char *cause;
 	/* number of removals of the file by another program */
@@ -46,8 +46,8 @@ static void report(struct cni_watch *w, bool warning, const char *text)
 				&(struct kube_event){.api_version = "v1",
 						     .kind = "Node",
 						     .name = w->conf.node,
-						     /* the kubelet uses the node's name as UID,
-						      * too */
+						     /* the Event's UID is the node's name, as in
+						      * the kubelet's Events */
 						     .uid = w->conf.node,
 						     .warning = warning,
 						     .reason = warning ? "CNIConfigNotUsed"
@@ -55,7 +55,8 @@ static void report(struct cni_watch *w, bool warning, const char *text)
 						     .message = text});
 }
 
-/* Logs and reports a changed state. event: an administrator must act. */
+/* Logs a changed state and reports it. event: also as an Event, because an administrator must act.
+ * */
 static void take_state(struct cni_watch *w, bool used, const char *cause, bool event)
 {
 	bool was_reported = w->cause && *w->cause,

@@ -14,7 +14,7 @@ struct nets {
 	struct nets_request *requests;
 	struct child *child; /* queries the kubelet; at most one at a time */
 	uint64_t seq;
-	struct nets_patch *patches; /* list, the oldest first */
+	struct nets_patch *patches; /* list of pending patches, the oldest first */
 	size_t n_patches, n_running;
 	struct loop_timer *scan; /* next scan for status files that were not reported */
 };

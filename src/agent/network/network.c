@@ -17,7 +17,7 @@
 #include "spec/definition.h"
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
-/* How long a request waits for the first list of definitions, and the interval of its attempts. */
+/* Time that a request waits for the first list of definitions, and the interval of its attempts. */
 enum { SYNC_MS = 10 * 1000, SYNC_POLL_MS = 100 };
 
 struct nets_request {
@@ -242,7 +242,8 @@ static void ask_kubelet(struct nets *n)
 
 /* --- networks --- */
 
-/* An unknown namespace counts as distrusted, because it may have the annotation "false". */
+/* An unknown namespace counts as one that is not trusted, because it may have the annotation
+ * "false". */
 static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
@@ -294,7 +295,8 @@ static void on_retry(void *arg)
 	on_pod(a);
 }
 
-/* An agent that has just started does not know the definitions yet: the pod need not fail. */
+/* An agent that has just started does not have the definitions yet, so the request waits for them
+ * instead of failing. */
 static bool wait_for_sync(struct nets_request *a)
 {
 	const struct nets_conf *c = &a->nets->conf;

@@ -54,7 +54,8 @@ static char *label(const struct net_choice *c)
 /* --- one network --- */
 
 /* A string of whitespace counts as no configuration. Each use of a definition is parsed again and
- * counts, since a pod may name one large definition for each of its interfaces. */
+ * counts towards the limit, since a pod may name one large definition for each of its interfaces.
+ * */
 static int take_config(const struct planning *t, struct net_choice *c, const char *text,
 		       struct err *e)
 {
@@ -92,7 +93,8 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 }
 
 /* A definition in multusNamespace counts as written by an administrator, since the default networks
- * come from there, unless an annotation of that namespace denies it, as at admission. */
+ * come from there, unless an annotation of that namespace denies trust, as in the admission
+ * webhook. */
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {
@@ -345,7 +347,8 @@ static const char *authorize_device(struct net_plan *p, const struct net_choice 
 	return NULL;
 }
 
-/* The pod's limits may name another resource than the definition, so the warning names both. */
+/* The limits of the pod's containers may name a resource that differs from the definition's, so the
+ * warning names both. */
 static void warn_no_device(struct net_plan *p, const struct net_choice *c,
 			   const struct allocated *a)
 {

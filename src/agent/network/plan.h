@@ -33,7 +33,7 @@
 struct net_request {
 	const char *ifname;		   /* CNI_IFNAME */
 	const char *pod_uid;		   /* from the runtime; NULL or "": unknown */
-	int64_t own;			   /* number of networks in the netconf itself */
+	int64_t own;			   /* number of networks that the netconf itself contains */
 	const char *cluster_network;	   /* as in the Multus configuration; NULL: none */
 	const char *multus_ns, *global_ns; /* global_ns: comma-separated */
 	struct json_strs defaults, system_ns;
@@ -61,7 +61,7 @@ struct net_choice {
 	struct json_doc *config; /* NULL: the CNI configuration file `name` */
 	/* device: ID of the device allocated for this network; NULL: none */
 	char *resource, *device;
-	char *requested; /* deviceID of the annotation, if authorized; NULL: none */
+	char *requested; /* deviceID of the annotation, if the pod may use it; NULL: none */
 	bool trusted;	 /* an administrator wrote the configuration */
 	/* element of the annotation; NULL: the network is not from an annotation */
 	const struct network_request *request;

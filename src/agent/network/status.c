@@ -20,7 +20,7 @@ struct nets_patch {
 	int64_t until;
 	int wait_ms;
 	struct kube_call *call;	  /* in flight */
-	struct loop_timer *timer; /* waiting for a retry */
+	struct loop_timer *timer; /* timer of the next attempt */
 	struct nets_patch *next;
 };
 

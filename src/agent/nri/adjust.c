@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-/* default of the kernel before Linux 5.16 */
+/* memlock limit of kernels before Linux 5.16 */
 enum { MEMLOCK_MIN = 65536 };
 
 #define VERBS "/dev/infiniband/uverbs"

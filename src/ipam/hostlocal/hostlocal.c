@@ -15,7 +15,7 @@
 
 enum { LOCK_MS = 10000, RECORD_MAX = 4096 };
 
-/* The caller frees the path. */
+/* Returns a path, which the caller frees. */
 static char *hostlocal_path(const struct hostlocal *h, const char *name)
 {
 	return xasprintf("%s/%s", h->dir, name);
@@ -276,7 +276,8 @@ static int check_subnet(const struct ipnet *n, struct err *e)
 
 	if (n->ip.family == 0)
 		return bad(e, "IP <nil> not v4 nor v6");
-	/* At least two host bits: room for a network, a host and a broadcast address. */
+	/* The prefix leaves at least two host bits, for a network, a host and a broadcast address.
+	 * */
 	if (n->len > ip_bits(&n->ip) - 2)
 		return bad(e, "Network %s too small to allocate from", ipnet_str(n, text));
 	if (!ipnet_has_host_bits(n))
@@ -309,7 +310,8 @@ static int range_check(struct hostlocal_range *r, struct err *e)
 	if (r->gateway.family == 0)
 		r->gateway = offset(r->subnet.ip, 1);
 	/*
-	 * For a reversed range the original reports RangeStart if it is given, otherwise RangeEnd.
+	 * For a range whose end is before its start, the original reports RangeStart if the
+	 * configuration has it, otherwise RangeEnd.
 	 */
 	if (r->first.family && (!ipnet_contains(&r->subnet, &r->first) ||
 				(r->last.family && ip_cmp(&r->first, &r->last) > 0)))
@@ -514,7 +516,8 @@ static char *last_path(const struct hostlocal *h, size_t set_index)
 	return hostlocal_path(h, name);
 }
 
-/* The address that the last ADD allocated. Without a valid file the round robin starts again. */
+/* Returns the address that the last ADD allocated. Without a valid file the round robin starts from
+ * the beginning. */
 static bool last_read(const struct hostlocal *h, size_t set_index, struct ipaddr *ret)
 {
 	auto_free char *path = last_path(h, set_index);
@@ -524,7 +527,7 @@ static bool last_read(const struct hostlocal *h, size_t set_index, struct ipaddr
 	       ip_parse(span_of(text), ret) == 0;
 }
 
-/* Without fsync: if the file is lost the round robin only starts again. */
+/* Not synced: if the file is lost, the round robin only starts from the beginning. */
 static int last_write(const struct hostlocal *h, size_t set_index, const struct ipaddr *a,
 		      struct err *e)
 {
@@ -559,7 +562,7 @@ static void step(struct cursor *c)
 	}
 }
 
-/* The address after the one that was allocated last, or the first of the set. */
+/* Returns the address after the one allocated last, or the first of the set. */
 static struct cursor start(const struct hostlocal *h, const struct hostlocal_set *s, size_t index)
 {
 	struct cursor c = {s, 0, s->v[0].first};

@@ -41,7 +41,8 @@ bool hostlocal_sets_meet(const struct hostlocal_set *a, const struct hostlocal_s
  * hostlocal_set_check() for each set before.
  */
 bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *i, size_t *j);
-/* The range that contains the address; NULL: none. Costs log n after hostlocal_set_check(). */
+/* Returns the range that contains the address; NULL: none does. Costs log n after
+ * hostlocal_set_check(). */
 const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 						 const struct ipaddr *a);
 void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-d" */

@@ -141,7 +141,8 @@ static int write_slot(struct journal_anchor *a, struct err *e)
 	memcpy(text, b.p, b.len);
 	text[sizeof(text) - 1] = '\n';
 	buf_done(&b);
-	/* The write stays within one page, so a killed process has written all of it or nothing. */
+	/* The write is within one page of the file, so a process that is killed has written all of
+	 * it or nothing. */
 	do
 		n = pwrite(a->fd, text, sizeof(text), (off_t)(a->seq % SLOTS * SLOT));
 	while (n < 0 && errno == EINTR);

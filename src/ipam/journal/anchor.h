@@ -36,7 +36,7 @@
 struct anchor_mark {
 	uint64_t journal; /* 0: none */
 	int64_t end;
-	uint64_t line; /* unset in `next` */
+	uint64_t line; /* checksum of the line at `end`; unset in `next` */
 };
 
 struct journal_anchor {
@@ -55,14 +55,14 @@ int anchor_open(struct journal_anchor *a, const struct root *r, const char *jour
 		struct err *e);
 void anchor_close(struct journal_anchor *a);
 /* Records that the journal is durable up to `now`; creates the file if needed. A failure is not
- * reported: the anchor then keeps its lower bound. */
+ * reported, because the earlier anchor stays valid as a lower bound. */
 void anchor_set(struct journal_anchor *a, const struct root *r, const char *journal,
 		const struct anchor_mark *now);
 /* Writes and syncs the checksum of the new file's first line, before the new file replaces the
  * journal. */
 int anchor_announce(struct journal_anchor *a, const struct root *r, const char *journal,
 		    const struct anchor_mark *next, struct err *e);
-/* The mark that this journal must reach; NULL: unknown. */
+/* Returns the offset that this journal must reach; NULL: unknown. */
 const struct anchor_mark *anchor_of(const struct journal_anchor *a, uint64_t journal);
 
 #endif

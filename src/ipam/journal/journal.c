@@ -215,7 +215,7 @@ int journal_open(struct journal *j, const struct root *r, const char *path, bool
 	int ret;
 
 	if (!read_only)
-		file_sweep(r, path); /* safe, because the caller holds the store's lock */
+		file_sweep(r, path); /* no other process writes: the store is locked */
 	ret = anchor_open(&n.anchor, r, path, read_only, e);
 	if (ret >= 0)
 		ret = journal_read(&n, &text, e);
@@ -359,7 +359,7 @@ static int journal_rewrite(struct journal *j, struct span body, int64_t base, st
 		return err_set(e, -EFBIG, "journal '%s' would exceed %d MiB", j->path,
 			       JOURNAL_MAX >> 20);
 	next.end = (int64_t)b.len;
-	/* The records of the first change are not in the table yet. */
+	/* The estimate adds the records of the first change, which are not in the table yet. */
 	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
 	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
 	if (n == 0)
@@ -425,7 +425,7 @@ static int append(struct journal *j, struct span line, size_t allocations, struc
 	bool synced = false;
 	int n = 0;
 
-	/* Cut off a torn line first, otherwise it would form one line with the new text. */
+	/* Cuts off a torn line first, because it would form one line with the new text. */
 	if (j->size > j->end) {
 		n = ftruncate(j->fd, j->end) < 0 ? -errno : 0;
 		j->room = 0;
@@ -555,7 +555,7 @@ struct repair {
 	size_t n_found;
 	struct ipnet *doubtful;
 	size_t n_doubtful;
-	size_t damaged; /* number of lines */
+	size_t damaged; /* number of damaged lines */
 	struct buf *message;
 };
 
@@ -575,8 +575,8 @@ static void salvage(struct repair *p, const char *line, size_t n, size_t number)
 	buf_str(p->message, count ? "\n" : ": no address in it is readable\n");
 }
 
-/* Reads the header, or the line in its place. Returns 1 if the caller must read the line like any
- * other. */
+/* Reads the first line, which should be the header. Returns 1 if the caller must read the line like
+ * any other. */
 static int first_line(struct repair *p, const char *line, size_t n, struct err *e)
 {
 	int r = journal_header(&p->j, line, n, e);
@@ -682,7 +682,7 @@ static int replace(struct repair *p, struct err *e)
 	return 0;
 }
 
-/* Returns whether the file is complete, as far as its anchor shows. */
+/* Returns whether the file has all lines that its anchor requires. */
 static int read_whole(const struct root *r, const char *path, struct buf *message, bool *ret,
 		      struct err *e)
 {

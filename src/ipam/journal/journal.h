@@ -50,7 +50,7 @@ struct journal {
 	int64_t base;
 	/* bytes reserved after `end`; INT64_MAX: the file system cannot reserve space */
 	int64_t room;
-	uint64_t name;	 /* checksum of the first line */
+	uint64_t name;	 /* checksum of the first line, which identifies the file */
 	uint64_t last;	 /* checksum of the last complete line */
 	bool has_id;	 /* written by a release that maintains an anchor */
 	bool reached;	 /* the line of the anchor was read */
@@ -80,7 +80,7 @@ void journal_close(struct journal *j);
 /* Makes new states of leases durable, as one change, and applies them to j->leases. On failure (a
  * full disk) file and leases are unchanged. */
 int journal_commit(struct journal *j, const struct lease *v, size_t n, struct err *e);
-/* Returns whether the file is much longer than its current content needs. */
+/* Returns whether the file is much longer than a rewritten file would be. */
 bool journal_is_long(const struct journal *j);
 /* Rewrites the file without leases whose reuse delay or quarantine is over. */
 int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms,

@@ -107,7 +107,8 @@ void lease_owner_str(const struct lease *l, struct buf *b)
 
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms)
 {
-	/* unsigned: the difference of times in a journal can exceed int64_t */
+	/* computed as unsigned, because the difference of two times in a journal can exceed int64_t
+	 * */
 	return l->at_ms <= now_ms && (uint64_t)now_ms - (uint64_t)l->at_ms < (uint64_t)period_ms;
 }
 

@@ -23,7 +23,7 @@ struct lease {
 	int64_t at_ms; /* when the address entered this state, since the epoch */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *netns, *network,
 		*pool;
-	const char *other; /* quarantined: the MAC that answered, as text */
+	const char *other; /* MAC that answered for an address in quarantine, as text */
 };
 
 #define LEASE_INIT                                                                                 \
@@ -50,9 +50,9 @@ bool lease_is(const struct lease *l, const char *container_id, const char *ifnam
 /* Writes "default/pod-a net1", "container 0123456789ab net1" or "unknown owner". */
 void lease_owner_str(const struct lease *l, struct buf *b);
 /*
- * Returns whether the period of the state has not expired yet. A time in the future was written
- * before the clock was moved backwards: then the period counts as expired, because reuse delay and
- * quarantine are precautions; safety does not depend on them.
+ * Returns whether the reuse delay or quarantine of the lease has not expired yet. A time in the
+ * future was written before the clock was moved backwards: then the period counts as expired,
+ * because reuse delay and quarantine are precautions; safety does not depend on them.
  */
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms);
 
@@ -68,7 +68,7 @@ struct line_writer {
 
 void line_begin(struct line_writer *w, struct buf *b);
 void line_put(struct line_writer *w, const struct lease *l);
-void line_end(struct line_writer *w); /* checksum and newline */
+void line_end(struct line_writer *w); /* ends the line with its checksum and a newline */
 
 /* " #<16 hex digits>" */
 enum { LINE_SUM_MAX = 18 };

@@ -310,8 +310,8 @@ static void nested_subnets(const struct pool *const *v, size_t n, size_t *ret)
 
 /* Addresses. */
 
-/* Copies the addresses of one family; an address that several pools have is assigned to the first
- * of them in the list. */
+/* Copies the addresses of one family; an address that several pools have goes to the first of these
+ * pools in the list. */
 static void part(const struct pool *const *v, size_t n, uint8_t family, bool youngest_first,
 		 struct ip_set *ret)
 {
@@ -343,8 +343,8 @@ void pool_conflicts_open(const struct pool *const *v, size_t n, struct ip_set *r
 }
 
 /*
- * Addresses and the oldest pool of each. least: a tree of minimum ages over neighbouring pieces,
- * with the leaves last.
+ * Ranges of addresses, each with the oldest pool that has it. least: a tree of the minimum age of
+ * neighbouring ranges, whose leaves are at the end.
  */
 struct owned {
 	struct piece {
@@ -374,7 +374,7 @@ static void owned_init(struct owned *o, const struct ip_set *sets, size_t n)
 		o->least[i] = lower(o->least[2 * i], o->least[2 * i + 1]);
 }
 
-/* The first piece whose last address is *a or higher. */
+/* Returns the first piece whose last address is not below *a. */
 static size_t piece_at(const struct owned *o, const struct ipaddr *a)
 {
 	return LOWER_BOUND(i, o->n, ip_cmp(&o->v[i].range.last, a) < 0);

@@ -75,9 +75,10 @@ struct pool {
 	char **networks; /* multusName, each "namespace/name" */
 	size_t n_networks;
 	bool terminating;
-	/* auto_pool_key(): reserved for one application's interface; NULL: for all pods */
+	/* auto_pool_key(): the pool is reserved for the application's interface with this key;
+	 * NULL: it is for all pods */
 	char *made_for;
-	uint32_t made_count; /* number of addresses requested for it; 0: unset */
+	uint32_t made_count; /* number of addresses requested for the automatic pool; 0: unset */
 	bool shared;	     /* divided into blocks that nodes own; the fields below apply */
 	struct block_cut cut;
 	/* the block size is set on the object; if not, it is written before the first block is
@@ -95,7 +96,7 @@ struct pool {
 	struct ip_set adopted, adopted_here;
 };
 
-/* An entry of Spiderpool's allocatedIPs. */
+/* An entry of status.allocatedIPs, which Spiderpool wrote. */
 struct pool_record {
 	struct ipaddr ip;
 	uint64_t pod, uid; /* pool_record_key() of "namespace/name" and of the pod's UID */
@@ -130,11 +131,11 @@ struct pool_set {
 int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, struct err *e);
 void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
-/* Both searches take O(log n) in a loaded set (or one of pool_kube_set()). */
+/* Both searches take O(log n) in a set from pools_load() or pool_kube_set(). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
 /* The reason why the pool of that name is left out of the set; NULL: no such pool is left out. */
 const char *pool_reason_out(const struct pool_set *s, const char *name);
-/* The pool that has *a among its addresses (reserved or not), or NULL. */
+/* Returns the pool whose addresses include *a, reserved or not; NULL: none. */
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
 /* The pool name most similar to `name`, or NULL. */
 const char *pool_nearest(const struct pool_set *s, const char *name);

@@ -12,7 +12,7 @@
 #include "ipam/pool/pool_spec.h"
 #include "spec/subnet_annotation.h"
 
-/* Builds the set from the lines: all usable pools, and for each other pool the reason why it is
+/* Builds the set from the lines of objects: all usable pools, and the reason why each other pool is
  * left out. */
 
 /* A pool object, while the set is being built. */
@@ -175,8 +175,8 @@ static void first_open(struct member *m)
 		VEC_PUSH(p->open.v, p->open.n) = p->ips.v[i];
 }
 
-/* A change of an older pool may have caused the conflict: nodes may not allocate the addresses of
- * that pool that younger pools also have. */
+/* If an older pool was changed, the change may have caused the conflict. Then nodes may not
+ * allocate those of its addresses that younger pools also have. */
 static void close_changed(struct member *const *m, const struct pool *const *v, size_t n)
 {
 	auto_free struct ip_set *open = xcalloc(n, sizeof(*open));

@@ -19,8 +19,8 @@
  * contains the address of one of its records, no pool allocates that address.
  *
  * Annotation unirail.io/block-prefix: the prefix length of the pool's blocks. Without it
- * block_cut_choose() chooses, and the node that claims the first block writes the annotation
- * before.
+ * block_cut_choose() chooses the length, and the node that claims the first block writes the
+ * annotation before it claims.
  */
 
 #include "ipam/pool/pool.h"
@@ -45,8 +45,8 @@ int pool_kube_text(const struct json *object, const char *kind, char **ret, stru
  */
 void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, struct pool_set *ret);
 
-/* Sets this node's part of the pool's `open` and `adopted` addresses. The contents of both sets are
- * moved. */
+/* Sets this node's part of the pool's `open` and `adopted` addresses; moves the contents of both
+ * sets. */
 void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted);
 
 /* The record of an address; NULL: none. */

@@ -208,7 +208,7 @@ static int handle(void *arg, const char *section, const char *name, const char *
 	struct ini_reader *p = arg;
 	const struct key *tables[] = {NULL, pool_keys, reserved_keys, settings_keys}, *k;
 
-	(void)section; /* truncated; the draft has the full name */
+	(void)section; /* inih truncates the name; the draft has the full one */
 	if (p->section == SEC_NONE) {
 		wrong(p, "key '%.100s' precedes the first section: begin with '[pool NAME]'", name);
 		return 0;

@@ -105,7 +105,7 @@ static const char *route_end(const struct pool_spec *o, const struct json *v, si
 
 	if (s || !json_string(json_get(v, other)))
 		return s;
-	if (o->agent_ns) /* the webhook has warned the user */
+	if (o->agent_ns) /* the webhook has warned the user, so nothing is logged */
 		return json_string(json_get(v, other));
 	place = place_of(o, "routes", i, true);
 	log_warn("accepting another spelling of a route's key", LOG_S("place", place),
@@ -278,7 +278,7 @@ int pool_spec_reserve(const struct pool_spec *o, struct pool_set *s, struct err 
 
 /*
  * Pool files in JSON: Spiderpool's objects as printed by `kubectl get -o json`. Keys are
- * case-sensitive, as at the API server. Unknown ones are refused, because no schema has reported
+ * case-sensitive, as at the API server. Unknown keys are refused, because no schema has reported
  * them to the user.
  */
 

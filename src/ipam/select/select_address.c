@@ -13,7 +13,8 @@ struct choice {
 	const struct select_facts *f;
 	struct decision d;
 	struct lease_table given; /* index of the addresses in d.picks */
-	/* per pool: all addresses below it are used; family 0: not searched yet */
+	/* for each pool, the address below which all addresses are used; family 0: not searched yet
+	 * */
 	struct ipaddr *from;
 	/* leases of the requesting containers and sticky leases, collected in one pass */
 	const struct lease **near;
@@ -205,7 +206,8 @@ static bool is_to_be_had(const struct select_facts *f, const struct choice *c, c
 	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
-/* The adopted addresses to search. away: include those that may be in blocks of other nodes. */
+/* Returns the adopted addresses to search. away: includes those that may be in blocks of other
+ * nodes. */
 static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
 					 bool away)
 {
@@ -272,8 +274,8 @@ static const struct pool *pool_with(const struct pool_list *l, const struct ipad
 	return NULL;
 }
 
-/* The pool of an address that the pod already has. Includes adopted addresses: such an address
- * stays allocated to the pod, although no other pod can get it. */
+/* Returns the pool of an address that the pod already has, also of an adopted one: the pod keeps
+ * it, although no other pod can get it. */
 static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
 {
 	const struct pool *p = pool_with(l, a);
@@ -366,8 +368,8 @@ static int not_to_be_had(const struct choice *c, const struct ip_request *a,
 }
 
 /*
- * The error for a requested address that is in none of the request's pools, or in another node's
- * part of one.
+ * Sets the error for a requested address that is in none of the request's pools, or in a part of a
+ * pool that another node owns.
  */
 static int not_here(const struct ip_request *a, const struct ipaddr *ip, const struct pool_list *l,
 		    struct err *e)

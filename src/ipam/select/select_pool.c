@@ -12,7 +12,7 @@
 
 /* Selects the pools of a request: names, wildcards, filters, order. */
 
-/* WILDCARDS_MAX: a limit, because each wildcard is matched against all pools. */
+/* WILDCARDS_MAX limits the wildcards of a request, because each is matched against all pools. */
 enum { REASON_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 
 struct listing {
@@ -186,7 +186,7 @@ static bool agrees(const struct selector *s, const struct labels *l, const char 
 	return false;
 }
 
-/* Names take precedence over labels: if nodeName is set, nodeAffinity is ignored. */
+/* If nodeName is set, nodeAffinity is ignored: names take precedence over labels. */
 static bool of_node(const struct select_facts *f, const struct ip_request *a, const struct pool *p,
 		    struct buf *cause)
 {

@@ -57,7 +57,8 @@ int select_addresses(const struct select_facts *f, const struct ip_request *requ
 		     struct decision *ret, struct err *e);
 void decision_done(struct decision *d);
 
-/* The address of these pools that the request gets because its pod had it before; NULL: none. */
+/* Returns the address of these pools that the request gets because its pod had it before; NULL:
+ * none. */
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret);
 /* An address that the pools' records assign to the pod, but that this node does not own. For use if

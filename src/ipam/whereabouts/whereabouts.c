@@ -21,7 +21,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Index of the dotted part of an address; s.n: none. */
+/* Returns the index of the dotted part of an address; s.n: it has none. */
 static size_t dotted_at(struct span s)
 {
 	size_t at = 0;
@@ -38,7 +38,7 @@ static size_t dotted_at(struct span s)
 static int without_zeros(struct span s, char ret[static SLOPPY_MAX], struct span *out)
 {
 	size_t dotted = dotted_at(s), n = 0;
-	bool begins = true; /* at the start of an octet */
+	bool begins = true; /* the next character begins an octet */
 
 	for (size_t i = 0; i < s.n; i++) {
 		if (i >= dotted && begins && s.p[i] == '0' && i + 1 < s.n && is_digit(s.p[i + 1]))
@@ -138,7 +138,7 @@ static int parse_bound(const char *which, const char *text, const struct whereab
 	return 0;
 }
 
-/* Limits the range to the network's usable addresses, which are the default without bounds. */
+/* Limits the range to the network's usable addresses; a range without bounds has all of them. */
 static int clamp(struct whereabouts_range *r, struct err *e)
 {
 	struct ipaddr low = ipnet_first(&r->net), high = ipnet_last(&r->net), odd = {0};
@@ -265,7 +265,7 @@ static bool whereabouts_counts_for(const struct whereabouts_request *a, size_t r
 	return true;
 }
 
-/* The allocation that belongs to this range and was not reported for an earlier range. */
+/* Returns the allocation that belongs to this range and was not reported for an earlier range. */
 static struct ipnet of_range(const struct whereabouts_request *a, size_t range,
 			     const struct ip_allocation *g, size_t n, const struct ipnet *before)
 {
@@ -296,7 +296,7 @@ static const char *text(const char *s)
 	return s ? s : "";
 }
 
-/* Index of an open pool; w->n: not open. */
+/* Returns the index of an open pool; w->n: the pool is not open. */
 static size_t whereabouts_find(const struct whereabouts *w, const struct ipnet *net,
 			       const char *network_name)
 {
@@ -403,7 +403,7 @@ static int fail_pool(const char *dir, int code, struct err *e)
 	return err_wrap(e, code, "address store of whereabouts");
 }
 
-/* The store needs no pools and no directory of host-local: these paths do not exist. */
+/* These paths do not exist: the store has neither a directory of pools nor one of host-local. */
 static int open_pool(struct whereabouts *w, const char *name, struct err *e)
 {
 	auto_free char *dir = xasprintf("%s/%s", w->dir, name);
@@ -541,7 +541,7 @@ void whereabouts_close(struct whereabouts *w)
 
 enum { OWNERS_SHOWN = 3 };
 
-/* The address selected for one range. */
+/* An address selected for one range. */
 struct pick {
 	size_t pool;
 	struct ipnet address;
@@ -606,9 +606,9 @@ static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct 
 }
 
 /*
- * The address of the range that the container already has. again: also an address of an earlier
- * container of the pod, if it could be allocated now (it may have been excluded since, or allocated
- * in another range).
+ * Returns the address of the range that the container already has. again: also an address of an
+ * earlier container of the pod, if it can still be allocated: it may have been excluded since, or
+ * allocated in another range.
  */
 static const struct lease *held(const struct choice *c, size_t range, size_t pool, bool again)
 {
@@ -681,7 +681,7 @@ static int full(const struct choice *c, const struct whereabouts_range *r, size_
 	for (size_t i = 0; i < r->n_exclude; i++)
 		buf_printf(&excludes, "%s%s", i ? " " : "", r->exclude[i]);
 	buf_char(&excludes, ']');
-	/* If the configuration leaves no address, retrying does not help. */
+	/* If the configuration leaves no address, a retry fails as well. */
 	err_kind(e, r->usable.n ? ERR_AGAIN : ERR_CONF, -ENOSPC,
 		 "Could not allocate IP in range: ip: %s / - %s / range: %s / excludeRanges: %s",
 		 ip_str(&r->first, first), ip_str(&r->last, last), ipnet_str(&r->net, net),

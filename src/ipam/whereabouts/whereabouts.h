@@ -37,8 +37,9 @@ struct whereabouts_text {
 };
 
 struct whereabouts_range {
-	struct ipnet net;	    /* the network, without host bits */
-	struct ipaddr first, last;  /* without network and broadcast address */
+	struct ipnet net; /* the network, without host bits */
+	/* first and last address, without the network's and the broadcast address */
+	struct ipaddr first, last;
 	struct ip_set usable;	    /* first to last without the excluded addresses */
 	const char *const *exclude; /* borrowed, for error messages */
 	size_t n_exclude;
@@ -107,7 +108,7 @@ int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request
 			 struct ipnet *ret, struct err *e);
 /* Returns whether whereabouts_allocate() would succeed now; changes nothing. */
 int whereabouts_try(struct whereabouts *w, const struct whereabouts_request *a, struct err *e);
-/* The address of (container, interface) in each range; ret[i] of family 0: none. */
+/* Sets ret[i] to the address of (container, interface) in the i-th range; family 0: none. */
 int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a, struct ipnet *ret,
 		     struct err *e);
 /* Releases all addresses of (container, interface) in all open pools; returns the number. */
