@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes hw_*.tree beside this file: nodes before `unirail host` prepared them, composed from the kernel's documented sysfs, PCI Express
-and include/uapi/linux/dcbnl.h. hw_*.steps has the steps that they need (tests/unit/test_host_hw.c)."""
+and include/uapi/linux/dcbnl.h. hw_*.steps has the steps that they need (tests/unit/host/test_host_hw.c)."""
 import pathlib
 import struct
 import sys

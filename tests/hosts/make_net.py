@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes net_*.tree beside this file: nodes whose rails have no addresses yet, with their host.conf and the program that owns their
 interfaces. Composed from include/uapi/linux/rtnetlink.h and rdma_netlink.h. net_*.steps has the steps that they need
-(tests/unit/test_host_hw.c)."""
+(tests/unit/host/test_host_hw.c)."""
 import ipaddress
 import struct
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ifacer on this kernel, which supports neither VLAN interfaces nor bonds: refusals, results, and that nothing is left.
-tests/unit/test_ifacer.c tests the requests to the kernel."""
+tests/unit/cni/plugins/test_ifacer.c tests the requests to the kernel."""
 import pytest
 from lab import ip, link, same_shape, state
 from meta_lab import conf, metas, prev  # noqa: F401

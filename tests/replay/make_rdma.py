@@ -203,7 +203,7 @@ host = Host("three of eight ConnectX-7, exclusive mode")
 host.views([mlx5(i) for i in (0, 6, 7)])
 host.write("rdma_view.nl")
 
-# iproute2 6.1's rdma printed these answers as tests/unit/test_rdma_view.c expects.
+# iproute2 6.1's rdma printed these answers as tests/unit/cli/test_rdma_show.c expects.
 host = Host("counters of queue pairs and of memory regions of a ConnectX-7 with two ports")
 hardware = host.counters(rx_write_requests=1 << 40, out_of_sequence=7)
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check and what it consists of.
 
-# tests/unit/test_*.c are programs; any other .c beside them is linked into all of those.
-TESTS := $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
-TEST_COMMON := $(patsubst %.c,$(OBJ)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+# Each test_NAME.c below tests/unit is a program. All are linked with tests/lib, and with the other .c files of their folder.
+TEST_SRC := $(sort $(shell find tests/unit -name '*.c'))
+TEST_MAIN := $(foreach f,$(TEST_SRC),$(if $(filter test_%,$(notdir $f)),$f))
+TEST_LIB := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/lib/*.c))
+TESTS := $(sort $(basename $(notdir $(TEST_MAIN))))
 T ?= $(TESTS)
+# A name is given with or without test_.
+test_names = $(patsubst test_test_%,test_%,$(T:%=test_%))
 
 .PHONY: check unit units headers layering words format
 ## check: unit tests (static musl, and glibc with ASan and UBSan), layers, words, headers, shellcheck, clang-format
@@ -12,18 +16,27 @@ check:
 	@tools/need check
 	$(with_make) tools/check
 
-## unit: run unit tests under both libcs, one with T=test_buf
+## unit: run unit tests under both libcs, some with T="buf file"
 unit:
-	$(with_make) tools/check units $(T)
+	$(with_make) tools/check units $(test_names)
 
 # Only builds; tools/check runs them.
-units: $(T:%=$(OBJ)/tests/%)
+units: $(test_names:%=$(OBJ)/tests/%)
 
+TEST_FLAGS := -Itests/lib -DHAVE_UINTPTR_T -DTEST_DATA='"tests/"'
 $(OBJ)/tests/unit/%.o: tests/unit/%.c $(OBJ)/flags
-	$(call say,CC,$<) $(call compile,$<,,-Itests/unit -DHAVE_UINTPTR_T -DTEST_DATA='"tests/"')
-$(OBJ)/tests/%: $(OBJ)/tests/unit/%.o $(TEST_COMMON) $(LIB)
+	$(call say,CC,$<) $(call compile,$<,,$(TEST_FLAGS))
+$(OBJ)/tests/lib/%.o: tests/lib/%.c $(OBJ)/flags
+	$(call say,CC,$<) $(call compile,$<,,$(TEST_FLAGS))
+
+# $(1): the source of a program
+define test_program
+$(OBJ)/tests/$(basename $(notdir $(1))): $(patsubst %.c,$(OBJ)/%.o,$(1) \
+	$(filter-out $(TEST_MAIN),$(wildcard $(dir $(1))*.c))) $(TEST_LIB) $(LIB)
+endef
+$(foreach f,$(TEST_MAIN),$(eval $(call test_program,$f)))
+$(TESTS:%=$(OBJ)/tests/%):
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) -lcmocka $(into)
-.SECONDARY: $(TESTS:%=$(OBJ)/tests/unit/%.o)
 
 ## headers: each header compiles by itself
 headers: $(HDR:%=$(OBJ)/%.alone)
@@ -32,7 +45,7 @@ $(OBJ)/%.h.alone: %.h $(OBJ)/flags
 	@echo '#include "$(patsubst src/%,%,$<)"' | \
 		$(CC) $(CFLAGS) -x c -fsyntax-only -MMD -MP -MT $@ -MF $@.d - || { echo "$<: does not compile by itself" >&2; exit 1; }
 	@touch $@
--include $(HDR:%=$(OBJ)/%.alone.d) $(TESTS:%=$(OBJ)/tests/unit/%.o.d) $(TEST_COMMON:=.d)
+-include $(HDR:%=$(OBJ)/%.alone.d) $(TEST_SRC:%.c=$(OBJ)/%.o.d) $(TEST_LIB:=.d)
 
 ## layering: hold the layers of tools/folders: who calls and includes whom under src
 layering: $(OBJS)
@@ -46,7 +59,8 @@ words:
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
 CLANG_FORMAT := clang-format-14
 # Generated protobuf code keeps its generator's style.
-F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch] tests/growth/*.[ch] tests/fault/*.[ch] tests/cluster/*.c))
+F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(shell find tests/unit -name '*.[ch]') \
+	$(wildcard tests/lib/*.[ch] tests/fuzz/*.[ch] tests/growth/*.[ch] tests/fault/*.[ch] tests/cluster/*.c))
 have_clang_format = command -v $(CLANG_FORMAT) >/dev/null || \
 	{ echo "$(CLANG_FORMAT) is not here: this system's archive has other versions, which format otherwise" >&2; exit 1; }
 .PHONY: format-check

@@ -161,7 +161,7 @@ static void test_process_with_a_low_memlock_limit_is_found(void **state)
 static void test_each_check_has_a_broken_and_a_mended_host(void **state)
 {
 	(void)state;
-	doctor_lab_verify("test_doctor_hw");
+	doctor_lab_verify("test_doctor_hardware");
 }
 
 int main(void)
