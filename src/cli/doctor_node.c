@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "kube/client.h"
+#include "kube/kinds.h"
 #include "kube/time.h"
 
 enum { COPY_MAX = KUBE_BODY_MAX, HOUR_MS = 3600 * 1000 };

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "kube/internal.h"
+#include "kube/kinds.h"
 #include "kube/time.h"
 
 /* Sending: one event at a time. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/log.h"
+#include "kube/kinds.h"
 #include "kube/time.h"
 
 enum { BODY_MAX = 8 << 10, ERROR_MAX = 256 };

@@ -31,7 +31,4 @@ void kube_path_query(struct buf *b, const char *key, const char *value);
 /* "pod 'ns/name'", "pods of 'ns'", "pods" */
 void kube_ref_describe(struct buf *b, const struct kube_ref *r);
 
-extern const struct kube_kind kube_pods, kube_nodes, kube_namespaces, kube_events_kind, kube_leases,
-	kube_crds;
-
 #endif

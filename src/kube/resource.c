@@ -1,36 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kinds.h"
-#include "kube/path.h"
 
 #include <string.h>
 
-#define SPIDERPOOL(plural, name, namespaced)                                                       \
+#define SPIDERPOOL(name, namespaced)                                                               \
 	{                                                                                          \
-		"spiderpool.spidernet.io", "v2beta1", plural, name, namespaced                     \
+		SPIDERPOOL_GROUP, SPIDERPOOL_VERSION, name "s", name, namespaced                   \
+	}
+#define REGISTRATION(name)                                                                         \
+	{                                                                                          \
+		"admissionregistration.k8s.io", "v1", name "s", name, false                        \
 	}
 
-const struct kube_kind kube_ippools = SPIDERPOOL("spiderippools", "spiderippool", false);
-const struct kube_kind kube_subnets = SPIDERPOOL("spidersubnets", "spidersubnet", false);
-const struct kube_kind kube_reservedips =
-	SPIDERPOOL("spiderreservedips", "spiderreservedip", false);
-const struct kube_kind kube_multusconfigs =
-	SPIDERPOOL("spidermultusconfigs", "spidermultusconfig", true);
-const struct kube_kind kube_coordinators =
-	SPIDERPOOL("spidercoordinators", "spidercoordinator", false);
-const struct kube_kind kube_endpoints = SPIDERPOOL("spiderendpoints", "spiderendpoint", true);
-const struct kube_kind kube_ipblocks = {"unirail.io", "v1", "spideripblocks", "ipblock", false};
-const struct kube_kind kube_nads = {"k8s.cni.cncf.io", "v1", "network-attachment-definitions",
+const struct kube_kind kube_ippools = SPIDERPOOL("spiderippool", false);
+const struct kube_kind kube_subnets = SPIDERPOOL("spidersubnet", false);
+const struct kube_kind kube_reservedips = SPIDERPOOL("spiderreservedip", false);
+const struct kube_kind kube_multusconfigs = SPIDERPOOL("spidermultusconfig", true);
+const struct kube_kind kube_coordinators = SPIDERPOOL("spidercoordinator", false);
+const struct kube_kind kube_endpoints = SPIDERPOOL("spiderendpoint", true);
+const struct kube_kind kube_ipblocks = {UNIRAIL_GROUP, "v1", "spideripblocks", "spideripblock",
+					false};
+const struct kube_kind kube_nads = {NAD_GROUP, "v1", "network-attachment-definitions",
 				    "network-attachment-definition", true};
-const struct kube_kind kube_configmaps = {"", "v1", "configmaps", "configmap", true};
-const struct kube_kind kube_secrets = {"", "v1", "secrets", "secret", true};
 
 const struct kube_kind kube_pods = {"", "v1", "pods", "pod", true};
 const struct kube_kind kube_nodes = {"", "v1", "nodes", "node", false};
 const struct kube_kind kube_namespaces = {"", "v1", "namespaces", "namespace", false};
+const struct kube_kind kube_configmaps = {"", "v1", "configmaps", "configmap", true};
+const struct kube_kind kube_secrets = {"", "v1", "secrets", "secret", true};
 const struct kube_kind kube_events_kind = {"", "v1", "events", "event", true};
 const struct kube_kind kube_leases = {"coordination.k8s.io", "v1", "leases", "lease", true};
 const struct kube_kind kube_crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
 				    "customresourcedefinition", false};
+const struct kube_kind kube_deployments = {"apps", "v1", "deployments", "deployment", true};
+const struct kube_kind kube_replicasets = {"apps", "v1", "replicasets", "replicaset", true};
+const struct kube_kind kube_statefulsets = {"apps", "v1", "statefulsets", "statefulset", true};
+const struct kube_kind kube_daemonsets = {"apps", "v1", "daemonsets", "daemonset", true};
+const struct kube_kind kube_jobs = {"batch", "v1", "jobs", "job", true};
+const struct kube_kind kube_cronjobs = {"batch", "v1", "cronjobs", "cronjob", true};
+const struct kube_kind kube_cronjobs_beta = {"batch", "v1beta1", "cronjobs", "cronjob", true};
+const struct kube_kind kube_mutating_webhooks = REGISTRATION("mutatingwebhookconfiguration");
+const struct kube_kind kube_validating_webhooks = REGISTRATION("validatingwebhookconfiguration");
+
+const struct kube_kind kube_vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine", true};
+const struct kube_kind kube_vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
+				    "virtualmachineinstance", true};
 
 static bool is_plain(char c)
 {

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/informer.h"
+#include "kube/kinds.h"
 
 static struct ipam *store_open(struct fleet_node *n)
 {
@@ -167,9 +168,7 @@ static const char *pool_version(void *arg, const char *pool)
 /* The watch that delivers block sizes to an agent. */
 static void watch_pools(struct fleet_node *n)
 {
-	static const struct kube_kind kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-					      "ippool", false};
-	const struct kube_informer_conf c = {.kind = &kind,
+	const struct kube_informer_conf c = {.kind = &kube_ippools,
 					     .size = sizeof(uint8_t),
 					     .decode = decode_pool,
 					     .changed = on_pool,

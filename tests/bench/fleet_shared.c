@@ -11,11 +11,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kube/kinds.h"
 
 enum { TRIES = 5, FIRST_US = 10000, AGAIN_MS = 1000 };
-
-static const struct kube_kind kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-				      "ippool", false};
 
 struct rail {
 	struct fleet_node *n;
@@ -181,7 +179,7 @@ static void on_get(void *arg, int status, const struct json *object, const struc
 	auto_json struct json_doc *doc = NULL;
 	auto_buf struct buf body, records;
 	struct kube_request q = {.verb = KUBE_REPLACE,
-				 .on = {.kind = &kind, .name = p->name, .sub = "status"}};
+				 .on = {.kind = &kube_ippools, .name = p->name, .sub = "status"}};
 	char ip[IP_TEXT_MAX];
 
 	(void)status;
@@ -201,8 +199,9 @@ static void on_get(void *arg, int status, const struct json *object, const struc
 
 static void get(struct rail *r)
 {
-	const struct kube_request q = {
-		.verb = KUBE_GET, .on = {.kind = &kind, .name = r->n->whole.set.v[r->pool].name}};
+	const struct kube_request q = {.verb = KUBE_GET,
+				       .on = {.kind = &kube_ippools,
+					      .name = r->n->whole.set.v[r->pool].name}};
 
 	fleet.requests++;
 	kube_send(r->n->kube, &q, on_get, r);

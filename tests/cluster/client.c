@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "kube/events.h"
+#include "kube/kinds.h"
 #include "kube/leader.h"
 
 static const struct kube_kind config_maps = {"", "v1", "configmaps", "configmap", true};

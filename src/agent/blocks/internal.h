@@ -140,8 +140,6 @@ struct blocks {
 	struct blocks_stats stats;
 };
 
-extern const struct kube_kind blocks_kind, blocks_pools_kind;
-
 static inline int64_t blocks_now(const struct blocks *b)
 {
 	return loop_now_ms(b->loop);

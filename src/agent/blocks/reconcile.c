@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "base/sorted.h"
 #include "block/codec.h"
+#include "kube/kinds.h"
 
 enum {
 	REQUIRED_MS = 200, /* interval of reconciles while requests of pods are pending */
@@ -22,8 +23,6 @@ enum {
 	DISK_MS = 1000,
 	DISK_MOST_MS = 10000,
 };
-
-const struct kube_kind blocks_kind = {"unirail.io", "v1", "spideripblocks", "ipblock", false};
 
 void blocks_report_error(struct blocks *b, const char *pool, const struct err *e)
 {
@@ -65,9 +64,6 @@ static void log_works(struct blocks *b)
 /* AMONG_MS: period over which nodes spread the write of the block size, since the first pods of a
  * pool may start on many nodes at once. */
 enum { CUT_MS = 200, CUT_MOST_MS = 30000, AMONG_MS = 150 };
-
-const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-					    "ippool", false};
 
 static void later(struct blocks_pool *p, const struct err *e)
 {
@@ -140,7 +136,7 @@ static void put_patch(struct json_out *o, const struct blocks_pool *p, const cha
 static void write_cut(struct blocks_pool *p, const char *version)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &blocks_pools_kind, .name = p->name},
+				 .on = {.kind = &kube_ippools, .name = p->name},
 				 .timeout_ms = BLOCKS_REQUEST_MS};
 	auto_buf struct buf body;
 	struct json_out o;
@@ -551,7 +547,7 @@ static void send_list(struct blocks_in_flight *f)
 	strcat(select, block_label(f->op.pool, label));
 	/* resourceVersion 0 lists from the API server's cache; a list from etcd would read the
 	 * blocks of all pools. Slightly old data suffices. */
-	f->list = kube_list_since(f->b->c.kube, &blocks_kind, &s, "0", &ops, f);
+	f->list = kube_list_since(f->b->c.kube, &kube_ipblocks, &s, "0", &ops, f);
 }
 
 /* --- sending requests --- */
@@ -572,7 +568,7 @@ static void send(struct blocks_in_flight *f)
 {
 	struct blocks *b = f->b;
 	struct block_request q;
-	struct kube_request r = {.on = {.kind = &blocks_kind, .name = f->op.name},
+	struct kube_request r = {.on = {.kind = &kube_ipblocks, .name = f->op.name},
 				 .timeout_ms = BLOCKS_REQUEST_MS,
 				 .once = true};
 

@@ -4,6 +4,7 @@
 
 #include "agent/blocks/internal.h"
 #include "base/alloc.h"
+#include "kube/kinds.h"
 #include "wire/json/json.h"
 
 /* Reports the reason why a pool has no address, the unadopted blocks, and metrics. */
@@ -212,7 +213,7 @@ static bool blocks_owner_known(struct blocks *b, const char *pool, const struct 
 	h->b = b;
 	h->ip = *a;
 	h->pool = xstrdup(pool);
-	r.on = (struct kube_ref){.kind = &blocks_pools_kind, .name = pool};
+	r.on = (struct kube_ref){.kind = &kube_ippools, .name = pool};
 	h->call = kube_send(b->c.kube, &r, on_read, h);
 	VEC_PUSH(b->owners, b->n_owners) = h;
 	return false;

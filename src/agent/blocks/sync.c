@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "block/codec.h"
+#include "kube/kinds.h"
 #include "kube/time.h"
 
 /* Updates the table of objects: a watch delivers this node's blocks, periodic reads deliver peers'
@@ -360,7 +361,7 @@ static void on_rescan(void *arg)
 void blocks_watch(struct blocks *b)
 {
 	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_NODE_LABEL) + 1 + BLOCK_LABEL_MAX];
-	const struct kube_informer_conf c = {.kind = &blocks_kind,
+	const struct kube_informer_conf c = {.kind = &kube_ipblocks,
 					     .select = {.labels = select},
 					     .size = sizeof(struct block_object),
 					     .decode = decode,
@@ -420,7 +421,7 @@ static void report(struct blocks *b, const struct block_object *o)
 	char at[KUBE_TIME_MAX];
 	auto_free char *body = NULL;
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &blocks_kind, .name = o->name},
+				 .on = {.kind = &kube_ipblocks, .name = o->name},
 				 .timeout_ms = BLOCKS_REQUEST_MS,
 				 .once = true};
 

@@ -7,14 +7,9 @@
 #include "agent/cluster/internal.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "kube/kinds.h"
 
 enum { LOOKUP_MS = 10 * 1000, BODY_MAX = 64 << 10 };
-
-static const struct kube_kind replicasets = {"apps", "v1", "replicasets", "replicaset", true};
-static const struct kube_kind subnets = {"spiderpool.spidernet.io", "v2beta1", "spidersubnets",
-					 "spidersubnet", false};
-static const struct kube_kind pools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-				       "spiderippool", false};
 
 struct cluster_lookup {
 	struct cluster *c;
@@ -110,7 +105,6 @@ struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_fa
 					  cluster_app_fn fn, void *arg)
 {
 	struct app_id app = {p->owner_api, p->owner_kind, p->ns, p->owner_name, p->owner_uid};
-	struct kube_kind jobs = {"batch", "v1", "jobs", "job", true};
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS};
 	struct cluster_lookup *a;
 
@@ -120,9 +114,9 @@ struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_fa
 	}
 	r.on = (struct kube_ref){.ns = p->ns, .name = p->owner_name};
 	if (!strcmp(p->owner_kind, "ReplicaSet") && !strcmp(p->owner_api, "apps/v1"))
-		r.on.kind = &replicasets;
+		r.on.kind = &kube_replicasets;
 	else if (!strcmp(p->owner_kind, "Job") && !strcmp(p->owner_api, "batch/v1"))
-		r.on.kind = &jobs;
+		r.on.kind = &kube_jobs;
 	if (!r.on.kind) {
 		fn(arg, &app, NULL);
 		return NULL;
@@ -198,7 +192,7 @@ static void put_pool(const struct cluster_lookup *a, const struct json *subnet, 
 	app_id_labels(&a->app, &app);
 	jo_init(&o, b, 0);
 	jo_obj(&o);
-	jo_kstr(&o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	jo_kstr(&o, "apiVersion", SPIDERPOOL_API);
 	jo_kstr(&o, "kind", "SpiderIPPool");
 	jo_key(&o, "metadata");
 	jo_obj(&o);
@@ -229,7 +223,8 @@ static void put_pool(const struct cluster_lookup *a, const struct json *subnet, 
 static void on_subnet(void *arg, int status, const struct json *object, const struct err *cause)
 {
 	struct cluster_lookup *a = arg;
-	struct kube_request r = {.verb = KUBE_CREATE, .on = {.kind = &pools, .name = a->pool}};
+	struct kube_request r = {.verb = KUBE_CREATE,
+				 .on = {.kind = &kube_ippools, .name = a->pool}};
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
@@ -249,7 +244,7 @@ static void resize(struct cluster_lookup *a)
 	auto_free char *body = xasprintf(
 		"{\"metadata\":{\"annotations\":{\"" AUTO_POOL_NUMBER "\":\"%u\"}}}", a->count);
 	const struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				       .on = {.kind = &pools, .name = a->pool},
+				       .on = {.kind = &kube_ippools, .name = a->pool},
 				       .body = span_of(body)};
 
 	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
@@ -258,7 +253,7 @@ static void resize(struct cluster_lookup *a)
 void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
 		       const char *ifname, uint8_t family, uint32_t count, bool reclaim)
 {
-	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets, .name = subnet}};
+	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &kube_subnets, .name = subnet}};
 	auto_free char *key = auto_pool_key_of(subnet, app->uid, ifname);
 	const struct pool *is = pool_for(c, key, family);
 	char name[AUTO_POOL_NAME_MAX + 1];

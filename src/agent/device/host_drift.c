@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "kube/kinds.h"
 #include "kube/patch.h"
 #include "kube/time.h"
 

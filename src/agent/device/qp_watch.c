@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sorted.h"
+#include "kube/kinds.h"
 #include "kube/time.h"
 #include "wire/http/grpc.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "kube/kinds.h"
 #include "kube/patch.h"
 
 enum {

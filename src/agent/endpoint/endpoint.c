@@ -6,9 +6,8 @@
 
 #include "base/alloc.h"
 #include "block/migration.h"
+#include "kube/kinds.h"
 #include "wire/json/json.h"
-
-#define API "spiderpool.spidernet.io/v2beta1"
 
 /* --- endpoints computed from leases --- */
 
@@ -328,7 +327,8 @@ static char *body(const struct endpoint *p, const struct pod_facts *pod, const c
 	buf_init(&b, ENDPOINT_MAX);
 	buf_str(&b, "{");
 	if (create)
-		buf_printf(&b, "\"apiVersion\":\"%s\",\"kind\":\"SpiderEndpoint\",", API);
+		buf_printf(&b, "\"apiVersion\":\"%s\",\"kind\":\"SpiderEndpoint\",",
+			   SPIDERPOOL_API);
 	buf_str(&b, "\"metadata\":");
 	jo_init(&o, &b, 0);
 	jo_obj(&o);

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "block/migration.h"
+#include "kube/kinds.h"
 
 /* The writer's state, and the list of recent writes. */
 
@@ -54,9 +55,6 @@ struct endpoints {
 	bool logged;
 };
 
-static const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1",
-						"spiderendpoints", "spiderendpoint", true};
-
 /* --- existing endpoints --- */
 
 static int read_there(void *value, const struct json *object, struct err *e)
@@ -94,7 +92,7 @@ static void on_sync_error(void *arg, const struct err *cause)
 	(void)arg;
 	if (cause && cause->code == -EPERM)
 		log_error("the agent may not read spiderendpoints: allow it to 'list' and 'watch' "
-			  "spiderendpoints.spiderpool.spidernet.io",
+			  "spiderendpoints." SPIDERPOOL_GROUP,
 			  LOG_S("error", cause->text));
 }
 
@@ -111,7 +109,7 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 	str_copy(e->label, sizeof(e->label), block_label(c->node, label));
 	select = xasprintf("%s=%s", ENDPOINT_NODE_LABEL, e->label);
 	e->informer = kube_informer_new(
-		c->kube, &(struct kube_informer_conf){.kind = &endpoints_kind,
+		c->kube, &(struct kube_informer_conf){.kind = &kube_endpoints,
 						      .select = {.labels = select},
 						      .cached = true,
 						      .verify_after_reconnect = true,
@@ -270,7 +268,7 @@ static void write_one(struct endpoints *e, const struct endpoint *p, const struc
 				      : endpoint_create_text(p, pod, e->conf.node, e->label);
 	const struct kube_request r = {
 		.verb = exists ? KUBE_MERGE_PATCH : KUBE_CREATE,
-		.on = {.kind = &endpoints_kind, .ns = p->ns, .name = p->name},
+		.on = {.kind = &kube_endpoints, .ns = p->ns, .name = p->name},
 		.body = span_of(text),
 	};
 
@@ -340,7 +338,7 @@ static bool remove_next(struct endpoints *e, int64_t *wait)
 		const struct kube_object *o = kube_informer_at(e->informer, i);
 		const struct kube_request r = {
 			.verb = KUBE_DELETE,
-			.on = {.kind = &endpoints_kind, .ns = o->ns, .name = o->name},
+			.on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
 			.uid = o->uid,
 			.resource_version = o->version};
 		int64_t ms = remove_in(e, o);

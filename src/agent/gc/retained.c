@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "ipam/lend.h"
+#include "kube/kinds.h"
 
 /* The objects that are read to find the owner of a name, one after the other. */
 
@@ -324,14 +325,6 @@ void retained_free(struct retained *k)
 
 /* Owner lookup: the requests to the API server, and the evaluation of their responses. */
 
-static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
-static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
-				      "virtualmachineinstance", true};
-static const struct kube_kind vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine",
-				     true};
-static const struct kube_kind endpoints = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
-					   "spiderendpoint", true};
-
 static int64_t number(const struct json *v, int64_t otherwise)
 {
 	int64_t n;
@@ -388,12 +381,12 @@ static bool owner_lookup_subject(const struct owner_lookup *q, const struct iden
 	*ret = (struct kube_ref){.ns = ns, .name = name};
 	switch (q->step) {
 	case OWNER_LOOKUP_SET:
-		ret->kind = &sets;
+		ret->kind = &kube_statefulsets;
 		ret->name = set;
 		return c->statefulset && identity_ordinal(name, set, &ordinal);
-	case OWNER_LOOKUP_VMI: ret->kind = &vmis; return c->kubevirt;
-	case OWNER_LOOKUP_VM: ret->kind = &vms; return c->kubevirt;
-	case OWNER_LOOKUP_ENDPOINT: ret->kind = &endpoints; return true;
+	case OWNER_LOOKUP_VMI: ret->kind = &kube_vmis; return c->kubevirt;
+	case OWNER_LOOKUP_VM: ret->kind = &kube_vms; return c->kubevirt;
+	case OWNER_LOOKUP_ENDPOINT: ret->kind = &kube_endpoints; return true;
 	case OWNER_LOOKUP_END: break;
 	}
 	return false;

@@ -10,9 +10,7 @@
 #include "base/log.h"
 #include "block/codec.h"
 #include "ipam/lend.h"
-
-static const struct kube_kind migration_kind = {"spiderpool.spidernet.io", "v2beta1",
-						"spiderendpoints", "spiderendpoint", true};
+#include "kube/kinds.h"
 
 /* --- requests of pods --- */
 
@@ -340,7 +338,7 @@ static void on_requested(void *arg, int status, const struct json *object, const
 static void request(struct import *c)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &migration_kind, .ns = c->ns, .name = c->name},
+				 .on = {.kind = &kube_endpoints, .ns = c->ns, .name = c->name},
 				 .timeout_ms = REQUEST_MS};
 	auto_buf struct buf b;
 
@@ -426,7 +424,7 @@ static void on_timer(void *arg)
 	struct migration *h = c->h;
 	const struct kube_request r = {
 		.verb = KUBE_GET,
-		.on = {.kind = &migration_kind, .ns = c->ns, .name = c->name},
+		.on = {.kind = &kube_endpoints, .ns = c->ns, .name = c->name},
 		.timeout_ms = REQUEST_MS};
 
 	c->timer = NULL;
@@ -545,7 +543,7 @@ static void migration_watch(struct migration *h)
 		xasprintf("%s=%s", MIGRATION_LABEL, block_label(h->conf.node, label));
 
 	h->informer = kube_informer_new(
-		h->conf.kube, &(struct kube_informer_conf){.kind = &migration_kind,
+		h->conf.kube, &(struct kube_informer_conf){.kind = &kube_endpoints,
 							   .select = {.labels = select},
 							   .cached = true,
 							   .size = sizeof(struct migration_place),
@@ -584,7 +582,7 @@ static void on_refused(void *arg, int status, const struct json *object, const s
 static void refuse(struct migration *h, const struct kube_object *o)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &migration_kind, .ns = o->ns, .name = o->name},
+				 .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
 				 .timeout_ms = MIGRATION_EXPORT_REQUEST_MS};
 	auto_buf struct buf b;
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cni/cluster/agent_client.h"
+#include "kube/kinds.h"
 
 /* The network-status annotation, written after the networks are attached. */
 

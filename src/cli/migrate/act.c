@@ -410,16 +410,16 @@ static int patch_workload(const struct migrate_act *x, const struct migrate_step
 {
 	const struct migrate_workload *w = &x->c->workloads[s->at];
 
-	return patch(x, w->role == ROLE_CONTROLLER ? &migrate_deployments : &migrate_daemonsets,
-		     w->ns, w->name, s->body, e);
+	return patch(x, w->role == ROLE_CONTROLLER ? &kube_deployments : &kube_daemonsets, w->ns,
+		     w->name, s->body, e);
 }
 
 static int patch_hooks(const struct migrate_act *x, const struct migrate_step *s, struct err *e)
 {
 	const struct migrate_hooks *h = &x->c->hooks[s->at];
 
-	return patch(x, h->mutating ? &migrate_mutating : &migrate_validating, NULL, h->name,
-		     s->body, e);
+	return patch(x, h->mutating ? &kube_mutating_webhooks : &kube_validating_webhooks, NULL,
+		     h->name, s->body, e);
 }
 
 static int install(const struct migrate_act *x, struct err *e)
@@ -471,15 +471,15 @@ static int take_node(const struct migrate_act *x, const struct migrate_node *nod
 static int end_controller(const struct migrate_act *x, struct err *e)
 {
 	struct pods p = {.ns = x->c->ns, .owner = "unirail-controller", .deployment = true};
-	int r = delete (x, &migrate_deployments, x->c->ns, p.owner, e);
+	int r = delete (x, &kube_deployments, x->c->ns, p.owner, e);
 
 	if (r == 0)
 		r = wait_for(x, "unirail's controller ends", have_ended, &p, e);
 	/* Webhooks without a controller would refuse every request. */
 	if (r == 0)
-		r = delete (x, &migrate_mutating, NULL, p.owner, e);
+		r = delete (x, &kube_mutating_webhooks, NULL, p.owner, e);
 	if (r == 0)
-		r = delete (x, &migrate_validating, NULL, p.owner, e);
+		r = delete (x, &kube_validating_webhooks, NULL, p.owner, e);
 	return r;
 }
 
@@ -508,8 +508,7 @@ static int is_rolled_out(const struct migrate_act *x, void *arg, struct err *e)
 	auto_json struct json_doc *d = NULL;
 	const struct json *v, *status;
 	int64_t generation = 0, seen = 0, want = 0, ready = 0;
-	int r = get(x, deployment ? &migrate_deployments : &migrate_daemonsets, w->ns, w->name, &d,
-		    e);
+	int r = get(x, deployment ? &kube_deployments : &kube_daemonsets, w->ns, w->name, &d, e);
 
 	if (r < 0)
 		return r;
@@ -540,7 +539,7 @@ static int return_workload(const struct migrate_act *x, const struct migrate_ste
 static int end_agents(const struct migrate_act *x, struct err *e)
 {
 	struct pods p = {.ns = x->c->ns, .owner = "unirail-agent"};
-	int r = delete (x, &migrate_daemonsets, x->c->ns, p.owner, e);
+	int r = delete (x, &kube_daemonsets, x->c->ns, p.owner, e);
 
 	return r < 0 ? r : wait_for(x, "unirail's agents end", have_ended, &p, e);
 }

@@ -28,7 +28,4 @@ int migrate_list(struct migrate_api *a, const struct kube_kind *kind,
 int migrate_observe(struct migrate_api *a, const char *ns, struct migrate_cluster *ret,
 		    struct err *e);
 
-extern const struct kube_kind migrate_daemonsets, migrate_deployments, migrate_mutating,
-	migrate_validating;
-
 #endif

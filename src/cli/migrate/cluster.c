@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "cli/migrate/migrate.h"
+#include "kube/kinds.h"
 
 const struct json *migrate_at(const struct json *v, ...)
 {
@@ -277,7 +278,7 @@ static void add_hooks(struct migrate_cluster *c, bool mutating, const struct jso
 {
 	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
 	bool spiderpool = strcmp(meta(object, "name"), "spiderpool-controller") == 0;
-	const char suffix[] = ".spiderpool.spidernet.io";
+	const char suffix[] = "." SPIDERPOOL_GROUP;
 	struct migrate_hooks *x;
 	const struct json *v;
 	size_t n = w.left;
@@ -334,8 +335,8 @@ static bool is_shared(const struct json *definition)
 {
 	const char *group = migrate_text(json_get(definition, "spec"), "group");
 
-	return strcmp(group, "spiderpool.spidernet.io") == 0 ||
-	       strcmp(group, "k8s.cni.cncf.io") == 0 || strcmp(group, "unirail.io") == 0;
+	return strcmp(group, SPIDERPOOL_GROUP) == 0 || strcmp(group, NAD_GROUP) == 0 ||
+	       strcmp(group, UNIRAIL_GROUP) == 0;
 }
 
 /* Does not copy schemas: they are not needed, and nested deeper than a document may be. */

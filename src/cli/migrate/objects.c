@@ -11,6 +11,7 @@
 #include "cli/manifests/manifests.h"
 #include "cli/manifests/render.h"
 #include "doctor/objects.h"
+#include "kube/kinds.h"
 
 enum { KIND_MAX = 80, GROUP_MAX = 128 };
 
@@ -124,7 +125,7 @@ int migrate_objects_delete(struct migrate_api *a, const struct json_tree *values
 		if (!is_shared(&p))
 			r = delete (a, &p, e);
 	}
-	p.kind = migrate_daemonsets;
+	p.kind = kube_daemonsets;
 	p.ref = (struct kube_ref){&p.kind, ns, MIGRATE_UNINSTALL, NULL};
 	return r < 0 ? r : delete (a, &p, e);
 }

@@ -7,15 +7,6 @@
 #include "base/alloc.h"
 #include "kube/kinds.h"
 
-const struct kube_kind migrate_daemonsets = {"apps", "v1", "daemonsets", "daemonset", true};
-const struct kube_kind migrate_deployments = {"apps", "v1", "deployments", "deployment", true};
-const struct kube_kind migrate_mutating = {"admissionregistration.k8s.io", "v1",
-					   "mutatingwebhookconfigurations",
-					   "mutatingwebhookconfiguration", false};
-const struct kube_kind migrate_validating = {"admissionregistration.k8s.io", "v1",
-					     "validatingwebhookconfigurations",
-					     "validatingwebhookconfiguration", false};
-
 /* --- requests --- */
 
 static void on_answer(void *arg, int status, const struct json *v, const struct err *e)
@@ -166,13 +157,13 @@ int migrate_observe(struct migrate_api *a, const char *ns, struct migrate_cluste
 		const char *name;
 		const struct kube_kind *kind;
 	} kinds[] = {
-		{"DaemonSet", &migrate_daemonsets},
-		{"Deployment", &migrate_deployments},
+		{"DaemonSet", &kube_daemonsets},
+		{"Deployment", &kube_deployments},
 		{"Node", &kube_nodes},
 		{"Namespace", &kube_namespaces},
 		{"Pod", &kube_pods},
-		{"MutatingWebhookConfiguration", &migrate_mutating},
-		{"ValidatingWebhookConfiguration", &migrate_validating},
+		{"MutatingWebhookConfiguration", &kube_mutating_webhooks},
+		{"ValidatingWebhookConfiguration", &kube_validating_webhooks},
 		{"CustomResourceDefinition", &kube_crds},
 		{"NetworkAttachmentDefinition", &kube_nads},
 		{"SpiderEndpoint", &kube_endpoints},

@@ -14,6 +14,7 @@
 #include "block/codec.h"
 #include "cli/pool/pool.h"
 #include "ipam/pool/pool_cluster.h"
+#include "kube/kinds.h"
 #include "kube/listwatch.h"
 
 /* State of one call: pools and blocks that were read from the API server. */
@@ -33,11 +34,7 @@ struct pool_view {
 
 /* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Read-only. */
 
-static const struct kube_kind kinds[] = {
-	{"spiderpool.spidernet.io", "v2beta1", "spiderippools", "ippool", false},
-	{"spiderpool.spidernet.io", "v2beta1", "spiderreservedips", "reservedip", false},
-	{"unirail.io", "v1", "spideripblocks", "ipblock", false},
-};
+static const struct kube_kind *const kinds[] = {&kube_ippools, &kube_reservedips, &kube_ipblocks};
 static const char *const names[] = {"SpiderIPPool", "SpiderReservedIP", NULL};
 
 /* --- reading --- */
@@ -83,7 +80,7 @@ static void list_next(struct pool_view *v)
 {
 	static const struct kube_list_ops ops = {on_item, on_listed};
 
-	kube_list(v->k, &kinds[v->kind], &(struct kube_select){0}, KUBE_PAGE, &ops, v);
+	kube_list(v->k, kinds[v->kind], &(struct kube_select){0}, KUBE_PAGE, &ops, v);
 }
 
 static int read_all(struct pool_view *v, const struct kube_conf *conf, struct err *e)

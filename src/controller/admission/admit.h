@@ -47,8 +47,6 @@
 #include "base/ipset.h"
 #include "wire/json/json.h"
 
-#define ADMIT_FINALIZER "spiderpool.spidernet.io"
-
 /*
  * Limits of entries in a list or map of the spec, and in labels or annotations. An object that
  * already exceeds them keeps its entries and can be updated and deleted.

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "block/codec.h"
 #include "controller/admission/internal.h"
+#include "kube/kinds.h"
 
 /* As in Spiderpool: replaces at most as many of each character as a valid CIDR has. */
 char *admit_cidr_label(const char *subnet)
@@ -23,7 +24,7 @@ char *admit_cidr_label(const char *subnet)
 static bool is_new_finalizer(const struct json_tree *list)
 {
 	for (struct json_tree *f = json_tree_first(list); f; f = json_tree_next(f))
-		if (strcmp(json_tree_text(f) ? json_tree_text(f) : "", ADMIT_FINALIZER) == 0)
+		if (strcmp(json_tree_text(f) ? json_tree_text(f) : "", SPIDERPOOL_FINALIZER) == 0)
 			return false;
 	return true;
 }
@@ -35,7 +36,7 @@ static void add_finalizer(struct json_tree *object)
 	if (json_tree_kind(json_tree_member(meta, "finalizers")) == JSON_NULL)
 		json_tree_put(meta, "finalizers", json_tree_new(JSON_ARRAY));
 	if (is_new_finalizer(json_tree_member(meta, "finalizers")))
-		json_tree_push_text(json_tree_member(meta, "finalizers"), ADMIT_FINALIZER);
+		json_tree_push_text(json_tree_member(meta, "finalizers"), SPIDERPOOL_FINALIZER);
 }
 
 void admit_drop_finalizer(struct json_tree *object)
@@ -47,7 +48,7 @@ void admit_drop_finalizer(struct json_tree *object)
 		return;
 	kept = json_tree_new(JSON_ARRAY);
 	for (struct json_tree *f = json_tree_first(list); f; f = json_tree_next(f))
-		if (json_tree_text(f) && strcmp(json_tree_text(f), ADMIT_FINALIZER) != 0)
+		if (json_tree_text(f) && strcmp(json_tree_text(f), SPIDERPOOL_FINALIZER) != 0)
 			json_tree_push_text(kept, json_tree_text(f));
 	json_tree_put(meta, "finalizers", kept);
 }
@@ -241,7 +242,7 @@ static void add_owner(struct json_tree *object, const char *name, const char *ui
 	if (json_tree_kind(json_tree_member(meta, "ownerReferences")) == JSON_NULL)
 		json_tree_put(meta, "ownerReferences", json_tree_new(JSON_ARRAY));
 	o = json_tree_new(JSON_OBJECT);
-	json_tree_put_text(o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	json_tree_put_text(o, "apiVersion", SPIDERPOOL_API);
 	json_tree_put_text(o, "kind", "SpiderSubnet");
 	json_tree_put_text(o, "name", name);
 	json_tree_put_text(o, "uid", uid);

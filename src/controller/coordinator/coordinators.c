@@ -10,8 +10,6 @@
 #include "controller/coordinator/cidr_sources.h"
 #include "kube/kinds.h"
 
-#define FINALIZER "spiderpool.spidernet.io"
-
 /*
  * RESCAN_MS: groups changes. PROBE_MS: the node's CNI may change. UNREADABLE_MS: how long to wait for
  * the agent of a new node, with a probe each UNREADABLE_PROBE_MS.
@@ -179,7 +177,7 @@ static bool has_finalizer(const struct json *list)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (same_text(v, FINALIZER))
+		if (same_text(v, SPIDERPOOL_FINALIZER))
 			return true;
 	return false;
 }
@@ -197,7 +195,7 @@ static void let_go(struct coordinators *c, const struct kube_object *o)
 	jo_key(&out, "finalizers");
 	jo_arr(&out);
 	while ((v = json_walk_next(&w, NULL)))
-		if (!same_text(v, FINALIZER))
+		if (!same_text(v, SPIDERPOOL_FINALIZER))
 			jo_val(&out, v, false);
 	jo_end_arr(&out);
 	jo_end_obj(&out);

@@ -8,6 +8,7 @@
 #include "base/sorted.h"
 #include "controller/gc/gc_cache.h"
 #include "controller/gc/internal.h"
+#include "kube/kinds.h"
 
 /*
  * FRESH_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer. FAILED_MS:
@@ -341,12 +342,6 @@ void liveness_free(struct liveness *a)
 
 /* Interpretation of the objects: is a pod or node gone, and which objects decide about a name. */
 
-static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
-static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
-				      "virtualmachineinstance", true};
-static const struct kube_kind vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine",
-				     true};
-
 /* The object to GET in the current step of an LIVENESS_NAME entry; false: the step is skipped. */
 static bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
 			     char set[static 254])
@@ -357,11 +352,11 @@ static bool liveness_subject(const struct liveness_question *q, struct kube_ref 
 	*ret = (struct kube_ref){.ns = q->ns, .name = q->name};
 	switch (q->step) {
 	case LIVENESS_STEP_SET:
-		ret->kind = &sets;
+		ret->kind = &kube_statefulsets;
 		ret->name = set;
 		return c->statefulset && identity_ordinal(q->name, set, &ordinal);
-	case LIVENESS_STEP_VMI: ret->kind = &vmis; return c->kubevirt;
-	case LIVENESS_STEP_VM: ret->kind = &vms; return c->kubevirt;
+	case LIVENESS_STEP_VMI: ret->kind = &kube_vmis; return c->kubevirt;
+	case LIVENESS_STEP_VM: ret->kind = &kube_vms; return c->kubevirt;
 	case LIVENESS_STEP_END: break;
 	}
 	return false;

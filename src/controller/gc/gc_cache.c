@@ -13,8 +13,7 @@
 #include "kube/kinds.h"
 #include "kube/time.h"
 
-#define FENCED	  "node.kubernetes.io/out-of-service"
-#define FINALIZER "spiderpool.spidernet.io"
+#define FENCED "node.kubernetes.io/out-of-service"
 
 enum { RESOURCES_MAX = 64 << 10 };
 
@@ -190,7 +189,7 @@ static void read_finalizers(const struct json *list, struct gc_cache_endpoint *r
 
 	buf_init(&b, 4096);
 	while ((v = json_walk_next(&w, NULL)))
-		if (json_string(v) && strcmp(json_string(v), FINALIZER) == 0)
+		if (json_string(v) && strcmp(json_string(v), SPIDERPOOL_FINALIZER) == 0)
 			ret->finalizer = true;
 		else if (json_string(v))
 			buf_add(&b, json_string(v), strlen(json_string(v)) + 1);

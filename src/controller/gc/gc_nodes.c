@@ -191,8 +191,6 @@ void cluster_gc_nodes_done(struct cluster_gc *g)
 
 /* SpiderEndpoints whose pod is gone. */
 
-#define FINALIZER "spiderpool.spidernet.io"
-
 static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct kube_object *pod =

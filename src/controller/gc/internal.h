@@ -42,8 +42,6 @@ struct liveness {
 
 /* pool_status.c and pool_status_write.c only. */
 
-#define COUNTS_FINALIZER "spiderpool.spidernet.io"
-
 /*
  * All annotations of an object together are limited to 256 KiB; some of it is left to other
  * writers.

@@ -100,7 +100,7 @@ bool pool_status_has_finalizer(const struct json *object)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (json_string(v) && strcmp(json_string(v), COUNTS_FINALIZER) == 0)
+		if (json_string(v) && strcmp(json_string(v), SPIDERPOOL_FINALIZER) == 0)
 			return true;
 	return false;
 }
@@ -113,10 +113,10 @@ static void put_finalizers(struct json_out *o, const struct json *object, bool w
 	jo_key(o, "finalizers");
 	jo_arr(o);
 	while ((v = json_walk_next(&w, NULL)))
-		if (json_string(v) && strcmp(json_string(v), COUNTS_FINALIZER) != 0)
+		if (json_string(v) && strcmp(json_string(v), SPIDERPOOL_FINALIZER) != 0)
 			jo_str(o, json_string(v));
 	if (wanted)
-		jo_str(o, COUNTS_FINALIZER);
+		jo_str(o, SPIDERPOOL_FINALIZER);
 	jo_end_arr(o);
 }
 

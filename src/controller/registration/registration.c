@@ -10,9 +10,8 @@
 #include "base/log.h"
 #include "base/backoff.h"
 #include "kube/informer.h"
+#include "kube/kinds.h"
 #include "wire/tls/base64.h"
-
-#define REGISTRATION_GROUP "admissionregistration.k8s.io"
 
 enum { REGISTRATION_TEXT_MAX = 1 << 20, REGISTRATION_WHAT_MAX = 1024 };
 
@@ -54,11 +53,8 @@ struct there {
 
 enum { CALM_MS = 50, QUIET_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
-static const struct kube_kind kinds[2] = {
-	{REGISTRATION_GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration",
-	 false},
-	{REGISTRATION_GROUP, "v1", "validatingwebhookconfigurations",
-	 "validatingwebhookconfiguration", false}};
+static const struct kube_kind *const kinds[2] = {&kube_mutating_webhooks,
+						 &kube_validating_webhooks};
 
 /* --- watched objects --- */
 
@@ -335,7 +331,7 @@ uint64_t registration_healed(const struct registration *h)
 static void start(struct side *s, struct registration *h, bool validating)
 {
 	*s = (struct side){.h = h,
-			   .kind = &kinds[validating],
+			   .kind = kinds[validating],
 			   .validating = validating,
 			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS},
 			   .calm = {.base = CALM_MS, .most = MOST_WAIT_MS}};
@@ -393,8 +389,7 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 	const char *kind = s->validating ? "ValidatingWebhookConfiguration"
 					 : "MutatingWebhookConfiguration";
 
-	buf_printf(b,
-		   "{\"apiVersion\":\"" REGISTRATION_GROUP "/v1\",\"kind\":\"%s\",\"metadata\":{",
+	buf_printf(b, "{\"apiVersion\":\"" REGISTRATION_API "\",\"kind\":\"%s\",\"metadata\":{",
 		   kind);
 	if (version)
 		buf_printf(b, "\"resourceVersion\":\"%s\",", version);
@@ -519,19 +514,18 @@ static void registration_send(struct side *s, const char *webhooks, const char *
 /* The webhooks, with Spiderpool's names and paths. */
 
 #define SPIDER(kind, resource, operations)                                                         \
-	{resource ".spiderpool.spidernet.io",                                                      \
+	{resource "." SPIDERPOOL_GROUP,                                                            \
 	 "/mutate-spiderpool-spidernet-io-v2beta1-" resource,                                      \
-	 "spiderpool.spidernet.io",                                                                \
-	 "v2beta1",                                                                                \
+	 SPIDERPOOL_GROUP,                                                                         \
+	 SPIDERPOOL_VERSION,                                                                       \
 	 kind,                                                                                     \
 	 resource "s",                                                                             \
 	 WEBHOOK_CREATE | WEBHOOK_UPDATE,                                                          \
 	 WEBHOOK_DEFAULT},                                                                         \
 	{                                                                                          \
-		resource ".spiderpool.spidernet.io",                                               \
-			"/validate-spiderpool-spidernet-io-v2beta1-" resource,                     \
-			"spiderpool.spidernet.io", "v2beta1", kind, resource "s", operations,      \
-			WEBHOOK_CHECK                                                              \
+		resource "." SPIDERPOOL_GROUP,                                                     \
+			"/validate-spiderpool-spidernet-io-v2beta1-" resource, SPIDERPOOL_GROUP,   \
+			SPIDERPOOL_VERSION, kind, resource "s", operations, WEBHOOK_CHECK          \
 	}
 
 const struct webhook registration_table[] = {
@@ -745,15 +739,9 @@ void registration_differ(const struct json *have, const struct json *want, bool 
 		buf_str(ret, "a webhook of another owner");
 }
 
-static const struct kube_kind tokenless_kinds[2] = {
-	{REGISTRATION_GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration",
-	 false},
-	{REGISTRATION_GROUP, "v1", "validatingwebhookconfigurations",
-	 "validatingwebhookconfiguration", false}};
-
 struct tokenless {
 	struct loop *loop;
-	struct kube_informer *informers[ARRAY_LEN(tokenless_kinds)];
+	struct kube_informer *informers[ARRAY_LEN(kinds)];
 	int64_t settle;
 	int64_t until; /* accepted until then; time of the loop */
 };
@@ -803,7 +791,7 @@ static int tokenless_decode(void *value, const struct json *object, struct err *
 
 static bool is_bare(const struct tokenless *b)
 {
-	for (size_t i = 0; i < ARRAY_LEN(tokenless_kinds); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		const struct kube_object *o =
 			kube_informer_get(b->informers[i], "", REGISTRATION_NAME);
 
@@ -839,10 +827,10 @@ struct tokenless *tokenless_new(struct kube *k, int64_t settle)
 
 	b->loop = kube_loop(k);
 	b->settle = settle;
-	for (size_t i = 0; i < ARRAY_LEN(tokenless_kinds); i++)
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		b->informers[i] = kube_informer_new(
 			k, &(struct kube_informer_conf){
-				   .kind = &tokenless_kinds[i],
+				   .kind = kinds[i],
 				   .select = {.fields = "metadata.name=" REGISTRATION_NAME},
 				   .size = sizeof(bool),
 				   .decode = tokenless_decode,
@@ -855,7 +843,7 @@ void tokenless_free(struct tokenless *b)
 {
 	if (!b)
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(tokenless_kinds); i++)
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		kube_informer_free(b->informers[i]);
 	free(b);
 }

@@ -7,19 +7,20 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "controller/subnet/internal.h"
+#include "kube/kinds.h"
 
 static const struct app_kind {
-	struct kube_kind kind;
+	const struct kube_kind *kind;
 	const char *name;
 	bool alone; /* skip objects that have an owner */
 } kinds[SUBNETS_APP_KINDS] = {
-	{{"apps", "v1", "deployments", "deployment", true}, "Deployment", false},
-	{{"apps", "v1", "replicasets", "replicaset", true}, "ReplicaSet", true},
-	{{"apps", "v1", "statefulsets", "statefulset", true}, "StatefulSet", false},
-	{{"apps", "v1", "daemonsets", "daemonset", true}, "DaemonSet", false},
-	{{"batch", "v1", "jobs", "job", true}, "Job", true},
-	{{"batch", "v1", "cronjobs", "cronjob", true}, "CronJob", false},
-	{{"batch", "v1beta1", "cronjobs", "cronjob", true}, "CronJob", false},
+	{&kube_deployments, "Deployment", false},
+	{&kube_replicasets, "ReplicaSet", true},
+	{&kube_statefulsets, "StatefulSet", false},
+	{&kube_daemonsets, "DaemonSet", false},
+	{&kube_jobs, "Job", true},
+	{&kube_cronjobs, "CronJob", false},
+	{&kube_cronjobs_beta, "CronJob", false},
 };
 enum { CRONJOBS = 5, OLD_CRONJOBS = 6 }; /* of API servers before 1.21 */
 
@@ -82,7 +83,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 		return 1;
 	if (r < 0)
 		a->sync_error = xstrdup(cause.text);
-	a->id = (struct app_id){xasprintf("%s/%s", k->kind.group, k->kind.version),
+	a->id = (struct app_id){xasprintf("%s/%s", k->kind->group, k->kind->version),
 				xstrdup(k->name), xstrdup(text(json_get(meta, "namespace"))),
 				xstrdup(text(json_get(meta, "name"))),
 				xstrdup(text(json_get(meta, "uid")))};
@@ -153,7 +154,7 @@ static void start(struct subnets *s, size_t i)
 	static int (*const decoders[SUBNETS_APP_KINDS])(void *, const struct json *,
 							struct err *) = {
 		decode_0, decode_1, decode_2, decode_3, decode_4, decode_5, decode_6};
-	const struct kube_informer_conf c = {.kind = &kinds[i].kind,
+	const struct kube_informer_conf c = {.kind = kinds[i].kind,
 					     .size = sizeof(struct subnets_app),
 					     .decode = decoders[i],
 					     .drop = drop,

@@ -16,10 +16,6 @@
 
 enum { SUBNETS_APP_KINDS = 7, SUBNETS_BODY_MAX = 2 << 20, SUBNETS_AGAIN_MS = 2000 };
 
-#define SUBNETS_FINALIZER "spiderpool.spidernet.io"
-
-extern const struct kube_kind subnets_pools, subnets_subnets, subnets_blocks;
-
 /* An application that requests pools (a kube_object.value). */
 struct subnets_app {
 	struct app_id id;

@@ -9,6 +9,7 @@
 #include "controller/gc/gc_cache.h"
 #include "controller/subnet/internal.h"
 #include "ipam/pool/pool_cluster.h"
+#include "kube/kinds.h"
 
 /* State of one subnet: its pools, and the pools that applications request from it. */
 
@@ -374,7 +375,7 @@ static void on_blocks(void *arg, int status, const struct json *object, const st
 
 static void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of)
 {
-	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = &subnets_blocks}};
+	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = &kube_ipblocks}};
 	struct subnets_pool_error *n = subnets_error_log(s, pool);
 	auto_buf struct buf query, label;
 	char value[BLOCK_LABEL_MAX];
@@ -579,7 +580,7 @@ static void on_used(void *arg, int status, const struct json *object, const stru
 
 static void subnets_lookup_used(struct subnets *s, const char *pool)
 {
-	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets_pools, .name = pool}};
+	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &kube_ippools, .name = pool}};
 	struct subnets_op *op;
 
 	if (subnets_busy(s, SUBNETS_USED, pool))

@@ -7,6 +7,7 @@
 #include "block/codec.h"
 #include "controller/subnet/internal.h"
 #include "controller/subnet/plan.h"
+#include "kube/kinds.h"
 #include "wire/json/json.h"
 
 /* Address sets and the entries of a subnet as JSON. */
@@ -289,7 +290,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 		       const struct kube_object *subnet)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &subnets_pools, .name = pool->name}};
+				 .on = {.kind = &kube_ippools, .name = pool->name}};
 	const struct json *owners = subnets_meta(pool, "ownerReferences");
 	const char *label = subnets_label(pool, AUTO_POOL_OWNER);
 	char text[BLOCK_LABEL_MAX];
@@ -333,7 +334,7 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 {
 	struct kube_request r = {
 		.verb = KUBE_MERGE_PATCH,
-		.on = {.kind = &subnets_subnets, .name = subnet->name, .sub = "status"}};
+		.on = {.kind = &kube_subnets, .name = subnet->name, .sub = "status"}};
 	auto_buf struct buf text;
 	struct subnets_body b;
 
@@ -360,7 +361,7 @@ void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet)
 {
 	struct json_walk w = json_walk_start(subnets_meta(subnet, "finalizers"));
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &subnets_subnets, .name = subnet->name}};
+				 .on = {.kind = &kube_subnets, .name = subnet->name}};
 	const struct json *v;
 	bool has = false;
 	struct subnets_body b;
@@ -372,7 +373,7 @@ void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet)
 	jo_key(&b.o, "finalizers");
 	jo_arr(&b.o);
 	while ((v = json_walk_next(&w, NULL))) {
-		bool is_finalizer = json_string(v) && !strcmp(json_string(v), SUBNETS_FINALIZER);
+		bool is_finalizer = json_string(v) && !strcmp(json_string(v), SPIDERPOOL_FINALIZER);
 
 		has |= is_finalizer;
 		if (!is_finalizer)

@@ -399,13 +399,6 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 
 enum { SEEN_MS = 3000 };
 
-const struct kube_kind subnets_pools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-					"spiderippool", false};
-const struct kube_kind subnets_subnets = {"spiderpool.spidernet.io", "v2beta1", "spidersubnets",
-					  "spidersubnet", false};
-const struct kube_kind subnets_blocks = {"unirail.io", "v1", "spideripblocks", "spideripblock",
-					 false};
-
 /* --- requests in flight --- */
 
 /* Key of the tree: kind and name. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "controller/subnet/internal.h"
+#include "kube/kinds.h"
 #include "kube/patch.h"
 
 void subnets_body(struct subnets_body *x)
@@ -17,7 +18,7 @@ void subnets_body(struct subnets_body *x)
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet)
 {
 	jo_obj(o);
-	jo_kstr(o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	jo_kstr(o, "apiVersion", SPIDERPOOL_API);
 	jo_kstr(o, "kind", "SpiderSubnet");
 	jo_kstr(o, "name", subnet->name);
 	jo_kstr(o, "uid", subnet->uid);
@@ -60,7 +61,7 @@ static void put_metadata(struct subnets *s, struct json_out *o, const struct kub
 	auto_pool_put_annotations(t->app, number, o);
 	jo_key(o, "finalizers");
 	jo_arr(o);
-	jo_str(o, SUBNETS_FINALIZER);
+	jo_str(o, SPIDERPOOL_FINALIZER);
 	jo_end_arr(o);
 	jo_key(o, "ownerReferences");
 	jo_arr(o);
@@ -102,11 +103,11 @@ static void put_spec(struct json_out *o, const struct kube_object *subnet,
 void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 		       const struct subnets_target *t, const struct subnet_entry *x)
 {
-	struct kube_request r = {.verb = KUBE_CREATE, .on = {.kind = &subnets_pools}};
+	struct kube_request r = {.verb = KUBE_CREATE, .on = {.kind = &kube_ippools}};
 	struct subnets_body b;
 
 	subnets_body(&b);
-	jo_kstr(&b.o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	jo_kstr(&b.o, "apiVersion", SPIDERPOOL_API);
 	jo_kstr(&b.o, "kind", "SpiderIPPool");
 	put_metadata(s, &b.o, subnet, t);
 	put_spec(&b.o, subnet, t, x);
@@ -128,7 +129,7 @@ void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 	const struct json *spec = json_get(cluster_cache_json(pool), "spec");
 	const struct json *ips = json_get(spec, "ips");
 	struct kube_request r = {.verb = KUBE_JSON_PATCH,
-				 .on = {.kind = &subnets_pools, .name = pool->name}};
+				 .on = {.kind = &kube_ippools, .name = pool->name}};
 	struct kube_patch p;
 
 	kube_patch_init(&p);
@@ -152,7 +153,7 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 	const char *number =
 		json_string(json_get(subnets_meta(pool, "annotations"), AUTO_POOL_NUMBER));
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &subnets_pools, .name = pool->name}};
+				 .on = {.kind = &kube_ippools, .name = pool->name}};
 	auto_free char *wanted = number_text(s, t->request);
 	struct subnets_body b;
 
@@ -183,7 +184,7 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *cause)
 {
 	struct kube_request r = {.verb = KUBE_DELETE,
-				 .on = {.kind = &subnets_pools, .name = pool->name},
+				 .on = {.kind = &kube_ippools, .name = pool->name},
 				 .uid = pool->uid};
 
 	log_info("deleting a pool of a subnet", LOG_S("pool", pool->name), LOG_S("because", cause));

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "controller/webhook/internal.h"
 #include "controller/webhook/secret.h"
+#include "kube/kinds.h"
 
 #define CA_SINCE "unirail.io/ca-since"
 /*
@@ -273,7 +274,7 @@ static void on_ca(void *arg, int status, const struct json *object, const struct
 static void read_ca(struct certs *c)
 {
 	const struct kube_request r = {.verb = KUBE_GET,
-				       .on = {&secret_kind, c->conf.ns, c->conf.ca_secret, NULL}};
+				       .on = {&kube_secrets, c->conf.ns, c->conf.ca_secret, NULL}};
 
 	c->call = kube_send(c->conf.kube, &r, on_ca, c);
 }
@@ -349,7 +350,7 @@ void certs_secret_start(struct certs *c)
 	c->backoff = (struct backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
 	c->informer = kube_informer_new(
 		c->conf.kube,
-		&(struct kube_informer_conf){.kind = &secret_kind,
+		&(struct kube_informer_conf){.kind = &kube_secrets,
 					     .select = {.ns = c->conf.ns, .fields = only},
 					     .size = sizeof(struct certs_secret),
 					     .decode = decode,

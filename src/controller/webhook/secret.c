@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "kube/kinds.h"
 #include "kube/time.h"
 #include "wire/json/json.h"
 #include "wire/tls/base64.h"
@@ -15,8 +16,6 @@
 #define OURS	      "unirail-controller"
 
 enum { BODY_MAX = 256 << 10 };
-
-const struct kube_kind secret_kind = {"", "v1", "secrets", "secret", true};
 
 void secret_text_free(char *text)
 {
@@ -127,7 +126,7 @@ struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kub
 			       void *arg)
 {
 	struct kube_request r = {.verb = w->version ? KUBE_MERGE_PATCH : KUBE_CREATE,
-				 .on = {&secret_kind, w->ns, w->name, NULL}};
+				 .on = {&kube_secrets, w->ns, w->name, NULL}};
 	struct kube_call *call;
 	struct json_out o;
 	struct buf b;

@@ -18,8 +18,6 @@
 
 struct json;
 
-extern const struct kube_kind secret_kind;
-
 struct secret_item {
 	const char *key;
 	const char *text; /* not encoded; NULL: the key stays unchanged */

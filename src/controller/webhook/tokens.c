@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "controller/webhook/secret.h"
 #include "kube/informer.h"
+#include "kube/kinds.h"
 
 #define TOKEN_SINCE "unirail.io/token-since"
 
@@ -306,7 +307,7 @@ struct tokens *tokens_new(const struct tokens_conf *c)
 	t->sync_error.kind = ERR_AGAIN;
 	t->backoff = (struct backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
 	t->informer = kube_informer_new(
-		c->kube, &(struct kube_informer_conf){.kind = &secret_kind,
+		c->kube, &(struct kube_informer_conf){.kind = &kube_secrets,
 						      .select = {.ns = c->ns, .fields = only},
 						      .size = sizeof(struct stored),
 						      .decode = decode,

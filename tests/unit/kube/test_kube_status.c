@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "base/backoff.h"
+#include "kube/kinds.h"
 #include "kube/path.h"
 #include "kube/status.h"
 

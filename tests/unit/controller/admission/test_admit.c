@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "controller/admission/admit.h"
 #include "controller/nad/render.h"
+#include "kube/kinds.h"
 #include "patch_apply.h"
 #include "wire/yaml/yaml.h"
 
@@ -90,7 +91,8 @@ static struct json_doc *make_object(const struct row *r, const struct json *meta
 		json_tree_put_text(m, "deletionTimestamp", "2026-01-01T00:00:00Z");
 		if (!json_tree_member(m, "finalizers")) {
 			json_tree_put(m, "finalizers", json_tree_new(JSON_ARRAY));
-			json_tree_push_text(json_tree_member(m, "finalizers"), ADMIT_FINALIZER);
+			json_tree_push_text(json_tree_member(m, "finalizers"),
+					    SPIDERPOOL_FINALIZER);
 		}
 	}
 	json_tree_put(t, "metadata", m);
