@@ -83,6 +83,15 @@ struct coordinator_lookup {
 	struct ipaddr pod, src;
 };
 
+/* What plan.c knows of a list of routes, by table, metric and destination. */
+struct coordinator_known_routes {
+	void *tree; /* tsearch */
+	size_t n;   /* routes of the list that are in the tree */
+};
+
+/* `index` of a route that a plan deletes. It stays in its list, with a table that no other has. */
+enum { COORD_HOLE = -1 };
+
 struct coordinator_facts {
 	struct link *links; /* links of the pod, by index */
 	size_t n_links;
@@ -101,6 +110,7 @@ struct coordinator_facts {
 	struct link host_veth; /* the host end of veth0 or eth0; index 0: none */
 	const int *hidden;     /* indexes of links that do not exist yet */
 	size_t n_hidden;
+	struct coordinator_known_routes known[2]; /* routes, host_routes */
 };
 
 void coordinator_facts_done(struct coordinator_facts *f);

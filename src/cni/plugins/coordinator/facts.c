@@ -20,6 +20,8 @@ void coordinator_facts_done(struct coordinator_facts *f)
 	free(f->lookups);
 	route_list_free(f->host_routes, f->n_host_routes);
 	free(f->host_neighs);
+	coordinator_known_routes_done(&f->known[0]);
+	coordinator_known_routes_done(&f->known[1]);
 	*f = (struct coordinator_facts){0};
 }
 

@@ -23,10 +23,6 @@ struct planning {
 	struct ipaddr *host; /* the node's addresses, the one to go through first */
 	size_t n_host;
 	struct ipaddr src4; /* of eth0 */
-	struct coordinator_ways {
-		void *tree; /* of which routes a list has (tsearch) */
-		bool is_known, has_holes;
-	} ways[2]; /* by enum coordinator_side; routes that go leave holes in the list, which coordinator_ways_done() closes */
 };
 
 /* Returns a link that is not hidden; NULL: no such link (yet). */
@@ -36,6 +32,8 @@ unsigned int coordinator_family_bit(const struct ipaddr *a);
 /* Usable addresses of a link, of the requested families. */
 size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsigned int families,
 			    struct ipaddr **ret);
+
+void coordinator_known_routes_done(struct coordinator_known_routes *k);
 
 /* The node's rule "from all lookup <table>". */
 struct rule coordinator_host_rule(uint8_t family, uint32_t table);

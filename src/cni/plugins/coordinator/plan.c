@@ -209,8 +209,6 @@ static int plan(struct planning *pl, struct err *e)
 	return r;
 }
 
-static void coordinator_ways_done(struct planning *pl);
-
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
 			 struct coordinator_plan *p, struct err *e)
 {
@@ -219,7 +217,6 @@ int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordina
 
 	free(pl.ips);
 	free(pl.host);
-	coordinator_ways_done(&pl);
 	if (r < 0 && nic->label)
 		err_wrap(e, r, "%s", nic->label);
 	return r;
@@ -850,110 +847,98 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 
 /* --- index of existing routes: a configuration may name thousands --- */
 
-/* Key of routes that exclude each other: the kernel returns EEXIST to NLM_F_EXCL, regardless of
- * their next hops. */
-struct way {
+/* A route of a list, by the key of routes that exclude each other: the kernel returns EEXIST to
+ * NLM_F_EXCL, regardless of their next hops. */
+struct known_route {
 	uint32_t table, metric;
 	struct ipnet dst;
-	size_t *at, n; /* routes of the list */
+	size_t at;		  /* position in the list */
+	struct known_route *next; /* with the same key */
 };
 
-enum { HOLE = -1 }; /* `index` of a route that was removed from its list */
-
-static struct way way_of(const struct route *r)
+static int by_key(const void *a, const void *b)
 {
-	return (struct way){.table = table_of(r), .metric = metric_of(r), .dst = r->dst};
+	const struct known_route *x = a, *y = b;
+
+	if (x->table != y->table)
+		return x->table < y->table ? -1 : 1;
+	if (x->metric != y->metric)
+		return x->metric < y->metric ? -1 : 1;
+	if (x->dst.len != y->dst.len)
+		return x->dst.len < y->dst.len ? -1 : 1;
+	return ip_cmp(&x->dst.ip, &y->dst.ip);
 }
 
-static void way_free(void *way)
+static struct known_route key_of(const struct route *r)
 {
-	free(((struct way *)way)->at);
-	free(way);
+	return (struct known_route){.table = table_of(r), .metric = metric_of(r), .dst = r->dst};
 }
 
-static int by_way(const void *a, const void *b)
+static void known_route_add(void **tree, const struct route *r, size_t at)
 {
-	const struct way *x = a, *y = b;
-	int r = ip_cmp(&x->dst.ip, &y->dst.ip);
+	struct known_route *x = xcalloc(1, sizeof(*x)), **found, *last;
 
-	if (r == 0)
-		r = x->dst.len - y->dst.len;
-	if (r == 0)
-		r = x->table < y->table ? -1 : x->table > y->table;
-	return r ? r : x->metric < y->metric ? -1 : x->metric > y->metric;
+	*x = key_of(r);
+	x->at = at;
+	found = tsearch(x, tree, by_key);
+	if (!found)
+		abort(); /* handled like any other lack of memory */
+	for (last = *found; last->next; last = last->next)
+		;
+	if (last != x)
+		last->next = x;
 }
 
-static struct way *way_find(const struct coordinator_ways *w, const struct route *r)
+static void known_route_free(void *route)
 {
-	const struct way want = way_of(r);
-	struct way *const *found = tfind(&want, &w->tree, by_way);
+	struct known_route *x = route;
 
-	return found ? *found : NULL;
-}
+	while (x) {
+		struct known_route *next = x->next;
 
-static void way_add(struct coordinator_ways *w, const struct route *list, size_t at)
-{
-	struct way *x = way_find(w, &list[at]);
-
-	if (!x) {
-		x = xcalloc(1, sizeof(*x));
-		*x = way_of(&list[at]);
-		if (!tsearch(x, &w->tree, by_way))
-			abort(); /* handled like any other lack of memory */
+		free(x);
+		x = next;
 	}
-	VEC_PUSH(x->at, x->n) = at;
 }
 
-/* The nth of them. */
-static void way_remove(struct coordinator_ways *w, struct way *x, size_t nth)
+void coordinator_known_routes_done(struct coordinator_known_routes *k)
 {
-	memmove(&x->at[nth], &x->at[nth + 1], (--x->n - nth) * sizeof(*x->at));
-	if (x->n > 0)
-		return;
-	tdelete(x, &w->tree, by_way);
-	way_free(x);
+	tdestroy(k->tree, known_route_free);
 }
 
-static struct coordinator_ways *ways_of(struct planning *pl, enum coordinator_side side)
+/* The routes of a list that exclude r, or did: of those that were removed a hole is left. */
+static const struct known_route *known_routes(struct planning *pl, enum coordinator_side side,
+					      const struct route *r)
 {
-	struct coordinator_ways *w = &pl->ways[side];
+	struct coordinator_known_routes *k = &pl->f->known[side];
+	const struct known_route key = key_of(r);
+	struct known_route *const *found;
 	size_t *n;
 	const struct route *list = list_of(pl, side, &n);
 
-	for (size_t i = 0; !w->is_known && i < *n; i++)
-		way_add(w, list, i);
-	w->is_known = true;
-	return w;
+	for (; k->n < *n; k->n++)
+		known_route_add(&k->tree, &list[k->n], k->n);
+	found = tfind(&key, &k->tree, by_key);
+	return found ? *found : NULL;
 }
 
-static void close_holes(struct planning *pl, enum coordinator_side side)
+static bool exists(struct planning *pl, enum coordinator_side side, const struct route *r)
 {
-	size_t *n, n_retained = 0;
-	struct route *list = list_of(pl, side, &n);
+	size_t *n;
+	const struct route *list = list_of(pl, side, &n);
 
-	for (size_t i = 0; i < *n; i++)
-		if (list[i].index != HOLE)
-			list[n_retained++] = list[i];
-	*n = n_retained;
-}
-
-static void coordinator_ways_done(struct planning *pl)
-{
-	for (int side = COORD_POD; side <= COORD_HOST; side++) {
-		tdestroy(pl->ways[side].tree, way_free);
-		if (pl->ways[side].has_holes)
-			close_holes(pl, (enum coordinator_side)side);
-	}
+	for (const struct known_route *x = known_routes(pl, side, r); x; x = x->next)
+		if (list[x->at].index != COORD_HOLE)
+			return true;
+	return false;
 }
 
 static void coordinator_emit_route(struct planning *pl, enum coordinator_side side,
 				   const struct route *r)
 {
-	struct coordinator_ways *w = ways_of(pl, side);
-	struct route *now, *list;
-	size_t *n;
+	struct route *now;
 
-	if (way_find(w, r))
+	if (exists(pl, side, r))
 		return;
 	emit_route(pl, side, COORD_ROUTE_ADD, r);
 	now = side == COORD_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
@@ -961,8 +946,6 @@ static void coordinator_emit_route(struct planning *pl, enum coordinator_side si
 	*now = *r;
 	now->table = table_of(r);
 	now->priority = metric_of(r);
-	list = list_of(pl, side, &n);
-	way_add(w, list, *n - 1);
 }
 
 /* Removes one next hop of an IPv6 multipath route. A single remaining hop makes it a plain route. */
@@ -984,34 +967,24 @@ static bool drop_hop(struct route *there, const struct route *r)
 	return true;
 }
 
-/* A removed route gets no table and no family, so that no lookup matches it. */
-static void leave_hole(struct route *there)
-{
-	*there = (struct route){.index = HOLE, .table = UINT32_MAX};
-}
-
 static void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
 				       const struct route *r)
 {
 	struct route old = *r;
-	struct coordinator_ways *w = ways_of(pl, side);
-	struct way *x = way_find(w, r);
 	size_t *n;
 	struct route *list = list_of(pl, side, &n);
 
 	old.hops = NULL;
 	old.n_hops = 0;
 	emit_route(pl, side, COORD_ROUTE_DEL, &old);
-	for (size_t i = 0; x && i < x->n; i++) {
-		struct route *there = &list[x->at[i]];
+	for (const struct known_route *x = known_routes(pl, side, r); x; x = x->next) {
+		struct route *there = &list[x->at];
 
 		if (there->n_hops && drop_hop(there, &old))
 			return;
 		if (there->n_hops || there->index != old.index || !ip_eq(&there->gw, &old.gw))
 			continue;
-		leave_hole(there);
-		w->has_holes = true;
-		way_remove(w, x, i);
+		*there = (struct route){.index = COORD_HOLE, .table = UINT32_MAX};
 		return;
 	}
 }
