@@ -365,7 +365,8 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 		expect_pod(&(struct expect){.cluster = a->cluster,
 					    .node = a->conf.node,
 					    .conf = pools_conf(a),
-					    .pool = cluster_synced(a->cluster, CLUSTER_PODS)
+					    .pool = kube_cache_synced(cluster_objects(a->cluster),
+								      CLUSTER_PODS)
 							    ? on_expected
 							    : on_found,
 					    .arg = a->node_pools},

@@ -161,7 +161,7 @@ static bool make_coordinator(struct defaults *d)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!d->c.coordinator || cluster_cache_count(d->c.cache, CLUSTER_CACHE_COORDINATORS) > 0)
+	if (!d->c.coordinator || kube_cache_count(d->c.cache, CLUSTER_CACHE_COORDINATORS) > 0)
 		return false;
 	defaults_coordinator(&b, &d->c);
 	create(d, &kube_coordinators, &b);
@@ -173,8 +173,8 @@ static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;
 
-	return cluster_cache_get(d->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, d->c.ns, name) ||
-	       cluster_cache_get(d->c.cache, CLUSTER_CACHE_NADS, d->c.ns, network);
+	return kube_cache_get(d->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, d->c.ns, name) ||
+	       kube_cache_get(d->c.cache, CLUSTER_CACHE_NADS, d->c.ns, network);
 }
 
 static bool make_network(struct defaults *d)
@@ -267,7 +267,7 @@ static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
 
 	buf_init(&b, BODY_MAX);
 	if (!p->name || !p->subnet ||
-	    cluster_cache_get(d->c.cache, CLUSTER_CACHE_SUBNETS, "", p->subnet))
+	    kube_cache_get(d->c.cache, CLUSTER_CACHE_SUBNETS, "", p->subnet))
 		return false;
 	defaults_subnet(&b, p);
 	create(d, &kube_subnets, &b);
@@ -279,7 +279,7 @@ static bool make_pool(struct defaults *d, const struct defaults_pool *p)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!p->name || cluster_cache_get(d->c.cache, CLUSTER_CACHE_POOLS, "", p->name))
+	if (!p->name || kube_cache_get(d->c.cache, CLUSTER_CACHE_POOLS, "", p->name))
 		return false;
 	defaults_pool(&b, p);
 	create(d, &kube_ippools, &b);
@@ -317,7 +317,7 @@ static void go_on(struct defaults *d)
 		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
 
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
-		if (!cluster_cache_synced(d->c.cache, needs[i])) {
+		if (!kube_cache_synced(d->c.cache, needs[i])) {
 			d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
 			return;
 		}

@@ -33,7 +33,7 @@ struct defaults_pool {
 struct defaults_conf {
 	struct kube *kube;
 	const struct root *root;
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	const char *ns;			  /* namespace of the controller */
 	struct cidr_cni cni;		  /* of this node */
 	bool coordinator, network;	  /* which objects to create */

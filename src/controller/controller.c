@@ -373,7 +373,7 @@ static int start_nads(struct controller *c, void **ret, struct err *e)
 	c->nads = NULL;
 	if (settings_yes(controller_first(c)->multus))
 		c->nads = nads_new(&(struct nads_conf){.kube = c->kube,
-						       .cache = c->cache,
+						       .cache = c->cache->objects,
 						       .events = c->events,
 						       .missing = missing_resource,
 						       .arg = c});
@@ -412,7 +412,7 @@ static int start_coordinators(struct controller *c, void **ret, struct err *e)
 		*ret = coordinators_new(
 			&(struct coordinators_conf){.kube = c->kube,
 						    .root = &c->root,
-						    .cache = c->cache,
+						    .cache = c->cache->objects,
 						    .events = c->events,
 						    .cni = {f->cni_dir, f->network_file},
 						    .cilium = f->cilium});
@@ -445,7 +445,7 @@ static int start_defaults(struct controller *c, void **ret, struct err *e)
 	*ret = defaults_new(&(struct defaults_conf){
 		.kube = c->kube,
 		.root = &c->root,
-		.cache = c->cache,
+		.cache = c->cache->objects,
 		.ns = f->ns,
 		.cni = {f->cni_dir, f->network_file},
 		.coordinator = settings_yes(f->make_coordinator),
@@ -477,7 +477,7 @@ static int start_uninjected(struct controller *c, void **ret, struct err *e)
 	c->uninjected = NULL;
 	if (c->webhooks)
 		c->uninjected = uninjected_new(
-			&(struct uninjected_conf){.cache = c->cache,
+			&(struct uninjected_conf){.cache = c->cache->objects,
 						  .events = c->events,
 						  .injects = injects,
 						  .arg = c->webhooks,
@@ -538,7 +538,7 @@ static void addresses_text(void *part, struct buf *b)
 
 static int serve_webhooks(struct controller *c, void **ret, struct err *e)
 {
-	const struct webhooks_conf conf = {c->kube, c->cache, &c->root, &c->conf};
+	const struct webhooks_conf conf = {c->kube, c->cache->objects, &c->root, &c->conf};
 	int r = c->conf.webhook_port ? webhooks_new(&c->webhooks, &conf, e) : 0;
 
 	*ret = c->webhooks;
@@ -712,9 +712,9 @@ static int is_registered(struct controller *c, struct err *e)
 static int controller_ready(struct controller *c, struct err *e)
 {
 	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++) {
-		int r = cluster_cache_synced(c->cache, k)
+		int r = kube_cache_synced(c->cache->objects, k)
 				? 0
-				: cluster_cache_sync_error(c->cache, k, e);
+				: kube_cache_error(c->cache->objects, k, e);
 
 		if (r < 0 && r != -ENOENT)
 			return r;
@@ -748,8 +748,8 @@ static void controller_metrics(struct controller *c, struct buf *b)
 		       "Times that this replica became leader.");
 	sample_name(b, objects);
 	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)
-		sample_value(b, objects->name, "kind", cluster_cache_kind_name(k),
-			     (int64_t)cluster_cache_count(c->cache, k));
+		sample_value(b, objects->name, "kind", kube_cache_kind_name(c->cache->objects, k),
+			     (int64_t)kube_cache_count(c->cache->objects, k));
 	add_metrics(every, c->every, b);
 	add_metrics(leads, c->leads, b);
 }

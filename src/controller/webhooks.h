@@ -15,7 +15,7 @@
 
 struct webhooks_conf {
 	struct kube *kube;
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	const struct root *root;
 	/*
 	 * Borrowed; settings that require a restart until the end, the others until

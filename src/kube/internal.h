@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "kube/auth.h"
+#include "kube/cache.h"
 #include "kube/client.h"
 #include "kube/events.h"
 #include "kube/informer.h"
@@ -85,6 +86,26 @@ struct kube_informer {
 	struct kube_call *again;
 	char *again_ns, *again_name;
 	struct backoff again_backoff; /* the server refused to send it */
+};
+
+/* State of cache.c. */
+
+struct kube_cache_watch {
+	struct kube_cache *c;
+	int kind;
+	struct kube_informer *informer;
+	struct err error; /* why the kind is not in sync; code 0: no error */
+	struct kube_cache_listener {
+		kube_cache_fn fn; /* NULL: removed */
+		void *arg;
+	} * v;
+	size_t n;
+};
+
+struct kube_cache {
+	struct kube_cache_conf conf;
+	struct loop_timer *not_installed; /* logs kinds whose CRDs are not installed */
+	struct kube_cache_watch watch[];
 };
 
 #endif

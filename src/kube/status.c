@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/status.h"
-#include "kube/sync_error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,92 +123,4 @@ int kube_status_err(int http, struct span body, const char *what, struct kube_st
 	}
 	one_line(body.p ? body.p : "", body.n, message, 200);
 	return say(http, ret->reason, message, what, e);
-}
-
-enum { SAY_MS = 200 };
-
-void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *component)
-{
-	*t = (struct kube_sync_errors){.loop = l, .component = component, .end = &t->first};
-}
-
-void kube_sync_errors_add(struct kube_sync_errors *t, struct kube_sync_error *k,
-			  const struct kube_kind *kind, bool own_crd)
-{
-	*k = (struct kube_sync_error){.all = t, .kind = kind, .own_crd = own_crd};
-	*t->end = k;
-	t->end = &k->next;
-}
-
-void kube_sync_errors_done(struct kube_sync_errors *t)
-{
-	loop_del_timer(t->say);
-}
-
-static bool is_not_installed(const struct kube_sync_error *k)
-{
-	return k->reason.code == -ENOENT && k->own_crd;
-}
-
-static void say_not_installed(void *arg)
-{
-	struct kube_sync_errors *t = arg;
-	auto_buf struct buf b;
-
-	t->say = NULL;
-	buf_init(&b, 1024);
-	for (const struct kube_sync_error *k = t->first; k; k = k->next)
-		if (is_not_installed(k))
-			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", k->kind->plural,
-				   k->kind->group);
-	if (b.len)
-		log_error("the API server does not serve some kinds: install their CRDs (kubectl "
-			  "apply -f deploy/crds -f deploy/), will retry",
-			  LOG_S("kinds", b.p));
-}
-
-static void log_sync_errors(const struct kube_sync_error *t)
-{
-	const struct kube_kind *k = t->kind;
-	auto_free char *what = NULL;
-
-	if (t->reason.code == -EPERM)
-		what = xasprintf("the %s may not read %s: allow it to 'list' and 'watch' %s%s%s",
-				 t->all->component, k->plural, k->plural, *k->group ? "." : "",
-				 k->group);
-	else
-		what = xasprintf("cannot list or watch %s, will retry", k->plural);
-	log_error(what, LOG_S("error", t->reason.text));
-}
-
-void kube_sync_error_is(struct kube_sync_error *k, const struct err *cause)
-{
-	struct kube_sync_errors *t = k->all;
-
-	if (!cause) {
-		if (k->reason.kind != ERR_AGAIN)
-			log_info("in sync again", LOG_S("kind", k->kind->plural));
-		err_clear(&k->reason);
-		return;
-	}
-	k->reason = *cause;
-	if (cause->kind == ERR_AGAIN)
-		return;
-	if (!is_not_installed(k))
-		log_sync_errors(k);
-	else if (!t->say)
-		t->say = loop_add_timer(t->loop, SAY_MS, say_not_installed, t);
-}
-
-int kube_sync_error_describe(const struct kube_sync_error *k, bool synced, struct err *e)
-{
-	const char *name = k->kind->plural;
-
-	if (k->reason.code == 0 && synced)
-		return 0;
-	if (k->reason.code == 0)
-		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not synced from the API server yet",
-				name);
-	return err_kind(e, ERR_AGAIN, k->reason.code, "%s are not in sync: %s", name,
-			k->reason.text);
 }

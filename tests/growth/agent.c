@@ -65,7 +65,10 @@ static int decode(void *value, const struct json *object, struct err *e)
 static void pods_init(struct cluster *c, struct kube_informer *i, size_t n)
 {
 	*i = (struct kube_informer){.synced = true};
-	*c = (struct cluster){.watch[CLUSTER_PODS].i = i};
+	*c = (struct cluster){
+		.objects = xcalloc(1, sizeof(struct kube_cache) + sizeof(struct kube_cache_watch))};
+	c->objects->conf.n = CLUSTER_PODS + 1;
+	c->objects->watch[CLUSTER_PODS].informer = i;
 	for (size_t k = 0; k < n; k++) {
 		auto_json struct json_doc *doc = NULL;
 		auto_free char *text = xasprintf(
@@ -95,6 +98,7 @@ static void pods_done(struct cluster *c, struct kube_informer *i)
 	if (c->uids)
 		abort();
 	free(i->store.v);
+	free(c->objects);
 }
 
 uint64_t growth_agent_gc(size_t n)

@@ -196,7 +196,7 @@ static void run_world(const struct sample *s)
 static void run_cluster(const struct sample *s)
 {
 	for (size_t i = 0; i < CLUSTER_KINDS; i++) {
-		const struct cluster_decoder *d = &cluster_decoders[i];
+		const struct kube_cache_kind *d = &cluster_kinds[i];
 		auto_free void *value = NULL;
 
 		if (strcmp(d->kind->name, s->kind) != 0)

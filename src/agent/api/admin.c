@@ -133,18 +133,18 @@ static void put_blocks(struct json_out *o, const struct blocks *b)
 	jo_end_obj(o);
 }
 
-static void put_kinds(struct json_out *o, const struct cluster *c)
+static void put_kinds(struct json_out *o, const struct kube_cache *c)
 {
 	jo_key(o, "kinds");
 	jo_arr(o);
 	for (int k = 0; k < CLUSTER_KINDS; k++) {
+		int64_t ms = kube_cache_stale_ms(c, k);
 		struct err e = ERR_INIT;
-		int64_t ms = cluster_behind_ms(c, k);
 
 		jo_obj(o);
-		jo_kstr(o, "kind", cluster_kind_name(k));
+		jo_kstr(o, "kind", kube_cache_kind_name(c, k));
 		jo_kint(o, "behind", (ms + 999) / 1000);
-		jo_kstr(o, "why", cluster_sync_error(c, k, &e) < 0 ? e.text : "");
+		jo_kstr(o, "why", kube_cache_error(c, k, &e) < 0 ? e.text : "");
 		jo_end_obj(o);
 	}
 	jo_end_arr(o);
@@ -153,22 +153,22 @@ static void put_kinds(struct json_out *o, const struct cluster *c)
 /* Limits the list, because tenants can create any number of networks. */
 enum { MISSING_MAX = 1000 };
 
-static void put_missing(struct json_out *o, const struct cluster *c)
+static void put_missing(struct json_out *o, const struct kube_cache *c)
 {
 	size_t n = 0;
 
 	jo_key(o, "missing_resources");
 	jo_arr(o);
-	for (size_t i = 0; i < cluster_nad_count(c) && n < MISSING_MAX; i++) {
-		const char *ns, *name;
-		const struct cluster_nad *v = cluster_nad_at(c, i, &ns, &name);
+	for (size_t i = 0; i < kube_cache_count(c, CLUSTER_NADS) && n < MISSING_MAX; i++) {
+		const struct kube_object *nad = kube_cache_at(c, CLUSTER_NADS, i);
+		const struct cluster_nad *v = nad->value;
 
 		if (!v->missing)
 			continue;
 		n++;
 		jo_obj(o);
-		jo_kstr(o, "namespace", ns);
-		jo_kstr(o, "network", name);
+		jo_kstr(o, "namespace", nad->ns);
+		jo_kstr(o, "network", nad->name);
 		jo_kstr(o, "group", v->group);
 		jo_kstr(o, "resource", v->missing->resource);
 		jo_kstr(o, "suggestion", v->missing->suggestion ? v->missing->suggestion : "");
@@ -209,10 +209,10 @@ void api_status(struct api_call *c, struct ipam *store)
 	put_pools(&o, store);
 	put_blocks(&o, node_pools_blocks(a->conf.node_pools));
 	jo_kint(&o, "waiting", count_calls(a->pending) + count_calls(a->fetching));
-	put_kinds(&o, a->conf.cluster);
+	put_kinds(&o, cluster_objects(a->conf.cluster));
 	jo_key(&o, "cni");
 	cni_watch_put(a->conf.cni, &o);
-	put_missing(&o, a->conf.cluster);
+	put_missing(&o, cluster_objects(a->conf.cluster));
 	jo_kstr(&o, "unconfined", a->conf.unconfined ? a->conf.unconfined : "");
 	jo_end_obj(&o);
 	buf_char(&b, '\n');

@@ -126,8 +126,8 @@ static int is_ready(const struct ipam_api *a, struct err *e)
 	int r = node_pools_ready(a->conf.node_pools, e);
 
 	if (r == 0 && !cluster_pools_are_old(a->conf.cluster) &&
-	    !cluster_synced(a->conf.cluster, CLUSTER_NAMESPACES))
-		r = cluster_sync_error(a->conf.cluster, CLUSTER_NAMESPACES, e);
+	    !kube_cache_synced(cluster_objects(a->conf.cluster), CLUSTER_NAMESPACES))
+		r = kube_cache_error(cluster_objects(a->conf.cluster), CLUSTER_NAMESPACES, e);
 	return r;
 }
 

@@ -283,7 +283,7 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 		     "Old name of unirail_blocks_unadopted, removed in a later release.");
 }
 
-static void put_cluster(struct buf *b, const struct cluster *c)
+static void put_cluster(struct buf *b, const struct kube_cache *c)
 {
 	const struct metric *behind =
 		METRIC("unirail_watch_behind_seconds", "gauge",
@@ -291,8 +291,8 @@ static void put_cluster(struct buf *b, const struct cluster *c)
 
 	sample_name(b, behind);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
-		sample_value(b, behind->name, "kind", cluster_kind_name(k),
-			     cluster_behind_ms(c, k) / 1000);
+		sample_value(b, behind->name, "kind", kube_cache_kind_name(c, k),
+			     kube_cache_stale_ms(c, k) / 1000);
 }
 
 void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct node_pools *l)
@@ -300,5 +300,5 @@ void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, str
 	put_pools(b, store);
 	if (node_pools_blocks(l))
 		put_blocks(b, node_pools_blocks(l));
-	put_cluster(b, c);
+	put_cluster(b, cluster_objects(c));
 }

@@ -400,7 +400,8 @@ static int account(struct adoption *f, const struct lease_table *leases, struct 
 		   struct err *e)
 {
 	auto_free const char **uids = NULL;
-	size_t n = cluster_pod_count(f->conf.cluster), n_uids = adopt_uids(leases, &uids);
+	size_t n = kube_cache_count(cluster_objects(f->conf.cluster), CLUSTER_PODS),
+	       n_uids = adopt_uids(leases, &uids);
 	int r = 0;
 
 	*x = (struct account){
@@ -516,8 +517,8 @@ static void on_tick(void *arg)
 
 static bool is_known(const struct adoption *f)
 {
-	return cluster_pools(f->conf.cluster) && cluster_synced(f->conf.cluster, CLUSTER_PODS) &&
-	       cluster_behind_ms(f->conf.cluster, CLUSTER_PODS) == 0 &&
+	return cluster_pools(f->conf.cluster) &&
+	       kube_cache_current(cluster_objects(f->conf.cluster), CLUSTER_PODS) &&
 	       endpoints_synced(f->conf.endpoints);
 }
 

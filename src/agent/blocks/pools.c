@@ -129,15 +129,15 @@ int node_pools_ready(const struct node_pools *l, struct err *e)
 	int r;
 
 	if (!cluster_pools(l->conf.cluster)) {
-		r = cluster_sync_error(l->conf.cluster, CLUSTER_POOLS, e);
+		r = kube_cache_error(cluster_objects(l->conf.cluster), CLUSTER_POOLS, e);
 		if (r == 0)
-			r = cluster_sync_error(l->conf.cluster, CLUSTER_RESERVED, e);
+			r = kube_cache_error(cluster_objects(l->conf.cluster), CLUSTER_RESERVED, e);
 		return r < 0 ? r
 			     : err_kind(e, ERR_AGAIN, -EAGAIN,
 					"pools are not read from the API server yet");
 	}
 	if (!l->blocks) {
-		r = cluster_sync_error(l->conf.cluster, CLUSTER_NODE, e);
+		r = kube_cache_error(cluster_objects(l->conf.cluster), CLUSTER_NODE, e);
 		return r < 0 ? r
 			     : err_kind(e, ERR_AGAIN, -EAGAIN,
 					"the API server has no node '%s': name this node as it "

@@ -10,31 +10,21 @@
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
 
-/* The watches, and the log messages when one fails. */
-
-const char *cluster_kind_name(enum cluster_kind kind)
-{
-	return cluster_decoders[kind].kind->plural;
-}
-
-/* --- watch errors --- */
+/* --- errors --- */
 
 static void on_etcd_restored(void *arg)
 {
-	const struct cluster_watch *w = arg;
+	const struct cluster *c = arg;
 
-	if (w->c->conf.etcd_restored)
-		w->c->conf.etcd_restored(w->c->conf.arg);
+	if (c->conf.etcd_restored)
+		c->conf.etcd_restored(c->conf.arg);
 }
 
-static void on_sync_error(void *arg, const struct err *cause)
+static void on_sync_error(void *arg, int kind, const struct err *reason)
 {
-	struct cluster_watch *w = arg;
-
-	kube_sync_error_is(&w->sync_error, cause);
 	/* no address is reserved if the CRD does not exist */
-	if (cause && cause->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
-		cluster_pools_changed(w->c);
+	if (reason && reason->kind != ERR_AGAIN && kind == CLUSTER_RESERVED)
+		cluster_pools_changed(arg);
 }
 
 /* --- changes --- */
@@ -95,80 +85,44 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
 
 static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
 
-static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+static void on_pod_changed(struct cluster *c, const struct kube_object *was,
+			   const struct kube_object *is)
 {
-	struct cluster_watch *w = arg;
-	struct cluster *c = w->c;
+	const struct pod_facts *old = was ? was->value : NULL, *new = is ? is->value : NULL;
 
-	if (w->kind == CLUSTER_PODS)
-		cluster_uid_changed(c, was ? was->value : NULL, is ? is->value : NULL);
-	if (w->kind == CLUSTER_PODS && c->conf.pod_changed)
-		c->conf.pod_changed(c->conf.arg, was ? was->value : NULL, is ? is->value : NULL);
-	if (w->kind == CLUSTER_NODE && is) {
+	cluster_uid_changed(c, old, new);
+	if (c->conf.pod_changed)
+		c->conf.pod_changed(c->conf.arg, old, new);
+}
+
+static void on_pool_changed(struct cluster *c, const struct kube_object *was,
+			    const struct kube_object *is)
+{
+	/* Compares the encoded lines, which contain all fields that are used. */
+	if (!was || !is || strcmp(*(char *const *)was->value, *(char *const *)is->value) != 0)
+		cluster_pools_changed(c);
+}
+
+static void on_changed(void *arg, int kind, const struct kube_object *was,
+		       const struct kube_object *is)
+{
+	struct cluster *c = arg;
+
+	if (kind == CLUSTER_POOLS || kind == CLUSTER_RESERVED)
+		on_pool_changed(c, was, is);
+	if (kind == CLUSTER_PODS && (was || is))
+		on_pod_changed(c, was, is);
+	if (kind == CLUSTER_NODE && is) {
 		know_node(c, is->uid);
 		cluster_save_schedule(c);
 	}
-	if (w->kind == CLUSTER_NADS && was)
+	if (kind == CLUSTER_NADS && was)
 		cluster_nad_spend_back(c, was);
-	if (w->kind == CLUSTER_NADS && is)
+	if (kind == CLUSTER_NADS && is)
 		cluster_nad_spend(c, is);
-	if (w->kind != CLUSTER_POOLS && w->kind != CLUSTER_RESERVED)
-		return;
-	/* Compares the encoded lines, which contain all fields that are used. */
-	if (was && is) {
-		const char *const *a = was->value, *const *b = is->value;
-
-		if (strcmp(*a, *b) == 0)
-			return;
-	}
-	cluster_pools_changed(c);
-}
-
-static void on_synced(void *arg)
-{
-	struct cluster_watch *w = arg;
-	struct cluster *c = w->c;
-
-	if (w->kind == CLUSTER_POOLS || w->kind == CLUSTER_RESERVED)
-		cluster_pools_changed(c);
-	if (c->conf.synced)
-		c->conf.synced(c->conf.arg, w->kind);
 }
 
 /* --- start and stop --- */
-
-static bool nad_has_room(void *arg, const struct kube_object *o);
-
-static void start(struct cluster *c, enum cluster_kind kind)
-{
-	const struct cluster_decoder *d = &cluster_decoders[kind];
-	auto_free char *pods = xasprintf("spec.nodeName=%s", c->conf.node);
-	auto_free char *node = xasprintf("metadata.name=%s", c->conf.node);
-	struct cluster_watch *w = &c->watch[kind];
-	struct kube_informer_conf conf = {
-		.kind = d->kind,
-		.cached = d->cached,
-		.size = d->size,
-		.decode = d->decode,
-		.drop = d->drop,
-		.changed = on_changed,
-		.synced = on_synced,
-		.etcd_restored = on_etcd_restored,
-		.sync_error = on_sync_error,
-		.again = kind == CLUSTER_NADS ? nad_has_room : NULL,
-		.arg = w,
-	};
-
-	if (kind == CLUSTER_PODS)
-		conf.select.fields = pods;
-	else if (kind == CLUSTER_NODE)
-		conf.select.fields = node;
-	else if (kind == CLUSTER_COORDINATORS)
-		conf.select.fields = "metadata.name=default";
-	*w = (struct cluster_watch){.c = c, .kind = kind};
-	kube_sync_errors_add(&c->sync_errors, &w->sync_error, d->kind, d->of_unirail);
-	w->i = kube_informer_new(c->conf.kube, &conf);
-}
 
 /* Limits, because tenants can create any number of networks, and each agent stores all of them.
  * CONFIG_MAX: the limit of a SpiderMultusConfig as well (controller/nad/render.h). */
@@ -184,13 +138,28 @@ static const struct kube_spent cluster_nads_room = {
 struct cluster *cluster_new(const struct cluster_conf *conf)
 {
 	struct cluster *c = xcalloc(1, sizeof(*c));
+	auto_free char *pods = xasprintf("spec.nodeName=%s", conf->node);
+	auto_free char *node = xasprintf("metadata.name=%s", conf->node);
+	const struct kube_select select[CLUSTER_KINDS] = {
+		[CLUSTER_PODS].fields = pods,
+		[CLUSTER_NODE].fields = node,
+		[CLUSTER_COORDINATORS].fields = "metadata.name=default",
+	};
 
 	c->conf = *conf;
 	c->nads = cluster_nads_room;
-	kube_sync_errors_init(&c->sync_errors, kube_loop(conf->kube), "agent");
 	cluster_pools_open(c);
-	for (int k = 0; k < CLUSTER_KINDS; k++)
-		start(c, k);
+	c->objects = kube_cache_new(&(struct kube_cache_conf){
+		.kube = conf->kube,
+		.kinds = cluster_kinds,
+		.n = CLUSTER_KINDS,
+		.select = select,
+		.component = "agent",
+		.changed = on_changed,
+		.sync_error = on_sync_error,
+		.etcd_restored = on_etcd_restored,
+		.arg = c,
+	});
 	return c;
 }
 
@@ -202,65 +171,40 @@ void cluster_free(struct cluster *c)
 		return;
 	cluster_fetch_drop_all(c);
 	cluster_lookups_drop_all(c);
-	kube_sync_errors_done(&c->sync_errors);
 	cluster_pools_close(c);
 	cluster_uids_done(c);
-	for (int k = 0; k < CLUSTER_KINDS; k++)
-		kube_informer_free(c->watch[k].i);
+	kube_cache_free(c->objects);
 	kube_spent_done(&c->nads);
 	free(c);
 }
 
 /* --- getters --- */
 
-bool cluster_synced(const struct cluster *c, enum cluster_kind kind)
+struct kube_cache *cluster_objects(const struct cluster *c)
 {
-	return kube_informer_synced(c->watch[kind].i);
-}
-
-int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind)
-{
-	return kube_informer_behind_ms(c->watch[kind].i);
-}
-
-int cluster_sync_error(const struct cluster *c, enum cluster_kind kind, struct err *e)
-{
-	return kube_sync_error_describe(&c->watch[kind].sync_error, cluster_synced(c, kind), e);
-}
-
-static const void *value_of(const struct cluster *c, enum cluster_kind kind, const char *ns,
-			    const char *name)
-{
-	const struct kube_object *o = kube_informer_get(c->watch[kind].i, ns, name);
-
-	return o ? o->value : NULL;
+	return c->objects;
 }
 
 const struct pod_facts *cluster_pod(const struct cluster *c, const char *ns, const char *name)
 {
-	return value_of(c, CLUSTER_PODS, ns, name);
-}
-
-size_t cluster_pod_count(const struct cluster *c)
-{
-	return kube_informer_count(c->watch[CLUSTER_PODS].i);
+	return kube_cache_value(c->objects, CLUSTER_PODS, ns, name);
 }
 
 const struct pod_facts *cluster_pod_at(const struct cluster *c, size_t i)
 {
-	return kube_informer_at(c->watch[CLUSTER_PODS].i, i)->value;
+	return kube_cache_at(c->objects, CLUSTER_PODS, i)->value;
 }
 
 const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns)
 {
-	const struct cluster_ns *v = value_of(c, CLUSTER_NAMESPACES, "", ns);
+	const struct cluster_ns *v = kube_cache_value(c->objects, CLUSTER_NAMESPACES, "", ns);
 
 	return v ? &v->labels : NULL;
 }
 
 const struct labels *cluster_ns_annotations(const struct cluster *c, const char *ns)
 {
-	const struct cluster_ns *v = value_of(c, CLUSTER_NAMESPACES, "", ns);
+	const struct cluster_ns *v = kube_cache_value(c->objects, CLUSTER_NAMESPACES, "", ns);
 
 	return v ? &v->annotations : NULL;
 }
@@ -272,7 +216,7 @@ const char *cluster_ns(const struct cluster *c)
 
 const struct labels *cluster_node_labels(const struct cluster *c)
 {
-	const struct labels *l = value_of(c, CLUSTER_NODE, "", c->conf.node);
+	const struct labels *l = kube_cache_value(c->objects, CLUSTER_NODE, "", c->conf.node);
 
 	return l || !c->node_uid ? l : &c->node_labels;
 }
@@ -284,27 +228,12 @@ const char *cluster_node_uid(const struct cluster *c)
 
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name)
 {
-	return value_of(c, CLUSTER_NADS, ns, name);
-}
-
-size_t cluster_nad_count(const struct cluster *c)
-{
-	return kube_informer_count(c->watch[CLUSTER_NADS].i);
-}
-
-const struct cluster_nad *cluster_nad_at(const struct cluster *c, size_t i, const char **ns,
-					 const char **name)
-{
-	const struct kube_object *o = kube_informer_at(c->watch[CLUSTER_NADS].i, i);
-
-	*ns = o->ns;
-	*name = o->name;
-	return o->value;
+	return kube_cache_value(c->objects, CLUSTER_NADS, ns, name);
 }
 
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 {
-	return value_of(c, CLUSTER_COORDINATORS, "", "default");
+	return kube_cache_value(c->objects, CLUSTER_COORDINATORS, "", "default");
 }
 
 /* The fields stored of each kind of object. */
@@ -471,16 +400,17 @@ static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *
 	if (n->left_out)
 		return;
 	kube_spent_less(&c->nads, o->ns, nad_bytes(n));
-	kube_informer_read_again(c->watch[CLUSTER_NADS].i);
+	kube_cache_read_again(c->objects);
 }
 
-static bool nad_has_room(void *arg, const struct kube_object *o)
+static bool nad_has_room(void *arg, int kind, const struct kube_object *o)
 {
-	const struct cluster_watch *w = arg;
+	const struct cluster *c = arg;
 	const struct cluster_nad *n = o->value;
 
+	(void)kind;
 	return n->left_out && n->left_out <= CONFIG_MAX &&
-	       kube_spent_fits(&w->c->nads, o->ns, n->left_out);
+	       kube_spent_fits(&c->nads, o->ns, n->left_out);
 }
 
 static int read_coordinator(void *value, const struct json *object, struct err *e)
@@ -512,7 +442,7 @@ static void drop_line(void *value)
 	free(*line);
 }
 
-const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
+const struct kube_cache_kind cluster_kinds[CLUSTER_KINDS] = {
 	[CLUSTER_PODS] = {&kube_pods, sizeof(struct pod_facts), read_pod, drop_pod, true, false},
 	[CLUSTER_NODE] = {&kube_nodes, sizeof(struct labels), read_node, drop_node, true, false},
 	[CLUSTER_NAMESPACES] = {&kube_namespaces, sizeof(struct cluster_ns), read_ns, drop_ns, true,
@@ -520,7 +450,8 @@ const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
 	[CLUSTER_POOLS] = {&kube_ippools, sizeof(char *), read_pool, drop_line, true, true},
 	[CLUSTER_RESERVED] = {&kube_reservedips, sizeof(char *), read_reserved, drop_line, true,
 			      true},
-	[CLUSTER_NADS] = {&kube_nads, sizeof(struct cluster_nad), read_nad, drop_nad, true, true},
+	[CLUSTER_NADS] = {&kube_nads, sizeof(struct cluster_nad), read_nad, drop_nad, true, true,
+			  nad_has_room},
 	[CLUSTER_COORDINATORS] = {&kube_coordinators, sizeof(struct coordinator_settings),
 				  read_coordinator, drop_coordinator, true, true},
 };

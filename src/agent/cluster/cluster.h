@@ -11,8 +11,7 @@
  * The pools last seen are also in a file (`pools.json` in the state directory, version 1), so that
  * an agent restarted while the API server is unavailable continues to allocate addresses.
  *
- * If a kind cannot be watched, one log line has the cause and the remedy: a CRD that is not installed (retried at most
- * every 45 s), a missing permission (verb and resource), or an API server that does not answer.
+ * If a kind cannot be watched, one log line has the cause and the remedy (kube/cache.h). It is retried at most every 45 s.
  */
 
 #include "spec/coordinator_settings.h"
@@ -20,7 +19,7 @@
 #include "spec/subnet_annotation.h"
 #include "spec/pod.h"
 #include "ipam/pool/pool.h"
-#include "kube/client.h"
+#include "kube/cache.h"
 
 enum cluster_kind {
 	CLUSTER_PODS,
@@ -46,8 +45,6 @@ struct cluster_conf {
 	void (*pools_changed)(void *arg);
 	/* This node's UID became known, or changed because its Node was recreated. */
 	void (*node_changed)(void *arg, const char *uid);
-	/* The first list of a kind is complete. */
-	void (*synced)(void *arg, enum cluster_kind kind);
 	/* etcd was restored: a watched kind got a lower resourceVersion. Called once per kind. */
 	void (*etcd_restored)(void *arg);
 	void *arg;
@@ -60,19 +57,15 @@ struct cluster *cluster_new(const struct cluster_conf *c);
 /* Call it before kube_free(). Cancels the callbacks of cluster_fetch_pod(). c may be NULL. */
 void cluster_free(struct cluster *c);
 
-const char *cluster_kind_name(enum cluster_kind kind); /* "spiderippools" */
-/* Returns whether the kind was listed once; false if its CRD is not installed. */
-bool cluster_synced(const struct cluster *c, enum cluster_kind kind);
-/* Returns 0 while the kind is listed and watched. Otherwise sets e to the reason, kind ERR_AGAIN. */
-int cluster_sync_error(const struct cluster *c, enum cluster_kind kind, struct err *e);
-/* Returns how long the kind has not been watched, in ms; 0 while it is watched. */
-int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind);
+/* The objects, by enum cluster_kind: for errors and staleness of a kind, and for iteration over
+ * pods (struct pod_facts) and networks (struct cluster_nad). */
+struct kube_cache *cluster_objects(const struct cluster *c);
 
 /* --- pods --- */
 
 /* Returns a pod of this node. NULL: it does not exist, or the watch has not delivered it yet. */
 const struct pod_facts *cluster_pod(const struct cluster *c, const char *ns, const char *name);
-size_t cluster_pod_count(const struct cluster *c);
+/* i: less than kube_cache_count(cluster_objects(c), CLUSTER_PODS) */
 const struct pod_facts *cluster_pod_at(const struct cluster *c, size_t i);
 /* Returns the pod of this node with that UID, whatever its name is; NULL: none. */
 const struct pod_facts *cluster_pod_by_uid(const struct cluster *c, const char *uid);
@@ -133,9 +126,6 @@ struct cluster_nad {
 	size_t left_out;
 };
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name);
-size_t cluster_nad_count(const struct cluster *c);
-const struct cluster_nad *cluster_nad_at(const struct cluster *c, size_t i, const char **ns,
-					 const char **name);
 
 /* Returns spec and status of the SpiderCoordinator "default"; NULL: it does not exist. */
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c);

@@ -5,25 +5,15 @@
 /* Shared by the files of this directory. */
 
 #include "agent/cluster/cluster.h"
-#include "kube/informer.h"
 #include "kube/spent.h"
-#include "kube/sync_error.h"
 #include "spec/pod.h"
-
-struct cluster_watch {
-	struct cluster *c;
-	enum cluster_kind kind;
-	struct kube_informer *i;
-	struct kube_sync_error sync_error;
-};
 
 struct cluster {
 	struct cluster_conf conf;
-	struct cluster_watch watch[CLUSTER_KINDS];
+	struct kube_cache *objects;
 	struct cluster_fetch *fetches;
 	struct cluster_lookup *requests;
-	void *uids; /* tree of the pods (tsearch), by UID */
-	struct kube_sync_errors sync_errors;
+	void *uids;		/* tree of the pods (tsearch), by UID */
 	struct kube_spent nads; /* memory used by networks */
 	/* pools */
 	struct pool_set pools;
@@ -42,15 +32,7 @@ struct cluster_ns {
 	struct labels labels, annotations;
 };
 
-struct cluster_decoder {
-	const struct kube_kind *kind;
-	size_t size;
-	int (*decode)(void *value, const struct json *object, struct err *e);
-	void (*drop)(void *value);
-	bool cached;
-	bool of_unirail; /* true: unirail's installation includes the CRD */
-};
-extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
+extern const struct kube_cache_kind cluster_kinds[CLUSTER_KINDS];
 
 /* --- pods --- */
 

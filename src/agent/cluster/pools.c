@@ -53,17 +53,15 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
  * installed, there are none. */
 static bool is_known(const struct cluster *c)
 {
-	return cluster_synced(c, CLUSTER_POOLS) &&
-	       (cluster_synced(c, CLUSTER_RESERVED) ||
-		c->watch[CLUSTER_RESERVED].sync_error.reason.code == -ENOENT);
+	return kube_cache_synced(c->objects, CLUSTER_POOLS) &&
+	       (kube_cache_synced(c->objects, CLUSTER_RESERVED) ||
+		kube_cache_error(c->objects, CLUSTER_RESERVED, NULL) == -ENOENT);
 }
 
 static void collect(const struct cluster *c, enum cluster_kind kind, const char ***texts, size_t *n)
 {
-	const struct kube_informer *i = c->watch[kind].i;
-
-	for (size_t at = 0; at < kube_informer_count(i); at++) {
-		char *const *line = kube_informer_at(i, at)->value;
+	for (size_t i = 0; i < kube_cache_count(c->objects, kind); i++) {
+		char *const *line = kube_cache_at(c->objects, kind, i)->value;
 
 		VEC_PUSH(*texts, *n) = *line;
 	}
@@ -247,10 +245,9 @@ struct pool_set *cluster_pools(struct cluster *c)
 
 const char *cluster_pool_version(const struct cluster *c, const char *pool)
 {
-	const struct kube_object *o =
-		cluster_synced(c, CLUSTER_POOLS)
-			? kube_informer_get(c->watch[CLUSTER_POOLS].i, "", pool)
-			: NULL;
+	const struct kube_object *o = kube_cache_synced(c->objects, CLUSTER_POOLS)
+					      ? kube_cache_get(c->objects, CLUSTER_POOLS, "", pool)
+					      : NULL;
 
 	return o ? o->version : NULL;
 }

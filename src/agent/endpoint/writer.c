@@ -363,7 +363,7 @@ static void work(void *arg)
 	e->timer = NULL;
 	recent_writes_forget(&e->recent_writes, now(e));
 	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
-	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
+	    !kube_cache_synced(cluster_objects(e->conf.cluster), CLUSTER_PODS))
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;

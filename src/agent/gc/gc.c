@@ -177,8 +177,7 @@ static bool has_namespace(const struct gc *g, const struct lease *l)
 
 static bool is_followed(const struct gc *g)
 {
-	return cluster_synced(g->conf.cluster, CLUSTER_PODS) &&
-	       cluster_behind_ms(g->conf.cluster, CLUSTER_PODS) == 0;
+	return kube_cache_current(cluster_objects(g->conf.cluster), CLUSTER_PODS);
 }
 
 static void scan(struct gc *g, const struct lease_table *t)

@@ -273,11 +273,11 @@ static void judge_lack(struct nets_request *a, struct err *e)
 	struct cluster *c = a->nets->conf.cluster;
 	struct err cause = ERR_INIT;
 
-	if (cluster_synced(c, CLUSTER_NADS)) {
+	if (kube_cache_synced(cluster_objects(c), CLUSTER_NADS)) {
 		nets_event(a->nets, &a->pod, true, "NoNetworkFound", e->text);
 		return;
 	}
-	if (cluster_sync_error(c, CLUSTER_NADS, &cause) == 0)
+	if (kube_cache_error(cluster_objects(c), CLUSTER_NADS, &cause) == 0)
 		err_set(&cause, -EAGAIN, "the first list is not complete");
 	err_kind(e, ERR_AGAIN, cause.code,
 		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,
@@ -301,7 +301,8 @@ static bool wait_for_sync(struct nets_request *a)
 {
 	const struct nets_conf *c = &a->nets->conf;
 
-	if (cluster_synced(c->cluster, CLUSTER_NADS) || now_mono_ms() >= a->sync_end)
+	if (kube_cache_synced(cluster_objects(c->cluster), CLUSTER_NADS) ||
+	    now_mono_ms() >= a->sync_end)
 		return false;
 	a->retry = loop_add_timer(c->loop, SYNC_POLL_MS, on_retry, a);
 	return true;

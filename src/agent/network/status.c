@@ -101,7 +101,7 @@ static bool is_deleted(const struct nets_patch *p)
 
 	if (pod)
 		return *p->uid && strcmp(pod->uid, p->uid) != 0;
-	return cluster_synced(c, CLUSTER_PODS) && cluster_sync_error(c, CLUSTER_PODS, NULL) == 0;
+	return kube_cache_error(cluster_objects(c), CLUSTER_PODS, NULL) == 0;
 }
 
 static void on_again(void *arg)
@@ -340,7 +340,7 @@ static void take_up(struct nets *n, const char *name)
 static void on_rescan(void *arg)
 {
 	struct nets *n = arg;
-	bool known = cluster_synced(n->conf.cluster, CLUSTER_PODS);
+	bool known = kube_cache_synced(cluster_objects(n->conf.cluster), CLUSTER_PODS);
 	auto_free char *dir = path_of(n, "");
 	char **names = NULL;
 	size_t count = 0;

@@ -57,11 +57,11 @@ static const char *owner_of(const struct json *object)
 }
 
 /* Finds the SpiderMultusConfig that owns the name, even if its definition is not written yet. */
-static bool find_owner(const struct cluster_cache *w, const char *ns, const char *nad,
+static bool find_owner(const struct kube_cache *w, const char *ns, const char *nad,
 		       const char *name, const char **owner)
 {
-	for (size_t i = 0; i < cluster_cache_count(w, CLUSTER_CACHE_MULTUSCONFIGS); i++) {
-		const struct kube_object *o = cluster_cache_at(w, CLUSTER_CACHE_MULTUSCONFIGS, i);
+	for (size_t i = 0; i < kube_cache_count(w, CLUSTER_CACHE_MULTUSCONFIGS); i++) {
+		const struct kube_object *o = kube_cache_at(w, CLUSTER_CACHE_MULTUSCONFIGS, i);
 
 		if (cluster_cache_object(o)->deleting || strcmp(o->ns, ns) != 0 ||
 		    strcmp(o->name, name) == 0 || strcmp(nad_name(cluster_cache_json(o)), nad) != 0)
@@ -76,7 +76,7 @@ static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const
 			       const char **owner)
 {
 	const struct admit_webhook *h = arg;
-	const struct kube_object *o = cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NADS, ns, nad);
+	const struct kube_object *o = kube_cache_get(h->conf.cache, CLUSTER_CACHE_NADS, ns, nad);
 	const char *by = o ? owner_of(cluster_cache_json(o)) : "";
 
 	if (*by && strcmp(by, name) != 0) {
@@ -92,7 +92,7 @@ static bool trusts(void *arg, const char *ns)
 {
 	const struct admit_webhook *h = arg;
 	const struct kube_object *o =
-		cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
+		kube_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
 	/* Not trusted while the namespace is not in the cache: its annotation may be "false". */
 	return o &&
@@ -104,8 +104,8 @@ static bool trusts(void *arg, const char *ns)
 
 static size_t add(struct admit_webhook *h, enum cluster_cache_kind kind, size_t at)
 {
-	for (size_t i = 0; i < cluster_cache_count(h->conf.cache, kind); i++)
-		h->list[at++] = cluster_cache_json(cluster_cache_at(h->conf.cache, kind, i));
+	for (size_t i = 0; i < kube_cache_count(h->conf.cache, kind); i++)
+		h->list[at++] = cluster_cache_json(kube_cache_at(h->conf.cache, kind, i));
 	return at;
 }
 
@@ -113,10 +113,10 @@ static size_t add(struct admit_webhook *h, enum cluster_cache_kind kind, size_t 
 static struct admit_cache all(struct admit_webhook *h)
 {
 	const struct admit_webhook_conf *c = &h->conf;
-	size_t n = cluster_cache_count(h->conf.cache, CLUSTER_CACHE_POOLS), m;
+	size_t n = kube_cache_count(h->conf.cache, CLUSTER_CACHE_POOLS), m;
 
 	free(h->list);
-	h->list = xcalloc(n + cluster_cache_count(h->conf.cache, CLUSTER_CACHE_SUBNETS) + 1,
+	h->list = xcalloc(n + kube_cache_count(h->conf.cache, CLUSTER_CACHE_SUBNETS) + 1,
 			  sizeof(*h->list));
 	n = add(h, CLUSTER_CACHE_POOLS, 0);
 	m = add(h, CLUSTER_CACHE_SUBNETS, n) - n;
@@ -213,7 +213,7 @@ static const struct json *known(void *arg, const char *kind, const char *name)
 {
 	const struct waiting *w = arg;
 	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
-	const struct kube_object *o = cluster_cache_get(
+	const struct kube_object *o = kube_cache_get(
 		w->h->conf.cache, is_pool ? CLUSTER_CACHE_POOLS : CLUSTER_CACHE_SUBNETS, "", name);
 
 	return o ? cluster_cache_json(o) : NULL;
@@ -261,8 +261,8 @@ static bool knows(const struct admit_webhook *h, const char *kind, struct err *e
 		bool own = strcmp(kinds[i].name, kind) == 0;
 		int r = 0;
 
-		if (!cluster_cache_synced(h->conf.cache, kinds[i].kind))
-			r = cluster_cache_sync_error(h->conf.cache, kinds[i].kind, e);
+		if (!kube_cache_synced(h->conf.cache, kinds[i].kind))
+			r = kube_cache_error(h->conf.cache, kinds[i].kind, e);
 		if (r < 0 && (own || r != -ENOENT))
 			return false;
 	}
@@ -349,8 +349,8 @@ struct admit_webhook *admit_webhook_new(const struct admit_webhook_conf *c)
 
 	h->conf = *c;
 	h->claims = range_locks_new(c->kube, c->ns);
-	cluster_cache_on(c->cache, CLUSTER_CACHE_POOLS, on_change, h);
-	cluster_cache_on(c->cache, CLUSTER_CACHE_SUBNETS, on_change, h);
+	kube_cache_on(c->cache, CLUSTER_CACHE_POOLS, on_change, h);
+	kube_cache_on(c->cache, CLUSTER_CACHE_SUBNETS, on_change, h);
 	return h;
 }
 
@@ -358,7 +358,7 @@ void admit_webhook_free(struct admit_webhook *h)
 {
 	if (!h)
 		return;
-	cluster_cache_off(h->conf.cache, h);
+	kube_cache_off(h->conf.cache, h);
 	range_locks_free(h->claims);
 	free(h->list);
 	free(h);

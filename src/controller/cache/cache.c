@@ -7,59 +7,16 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "controller/cache/cache.h"
-#include "kube/informer.h"
-#include "kube/spent.h"
-#include "kube/sync_error.h"
 #include "controller/nad/render.h"
 #include "kube/kinds.h"
 #include "spec/pod.h"
 
 enum { CLUSTER_CACHE_TEXT_MAX = 4 << 20 };
 
-struct cluster_cache_listener {
-	cluster_cache_fn fn; /* NULL: removed */
-	void *arg;
-};
-
-struct cluster_cache_watch {
-	struct cluster_cache *w;
-	enum cluster_cache_kind kind;
-	struct kube_informer *i;
-	struct cluster_cache_listener *v;
-	size_t n;
-	struct kube_sync_error sync_error;
-};
-
-struct cluster_cache {
-	struct kube *kube;
-	struct cluster_cache_watch watch[CLUSTER_CACHE_KINDS];
-	struct kube_sync_errors sync_errors;
-	struct kube_spent spent; /* memory used by objects that tenants write */
-	/* times of the loop's clock; 0: never */
-	int64_t etcd_restored, listens_until;
-};
-
 /* Kinds that can be written with rights in one namespace only. */
 static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
 {
 	return kind == CLUSTER_CACHE_MULTUSCONFIGS || kind == CLUSTER_CACHE_NADS;
-}
-
-/* Watches, listeners, and errors of a watch. */
-
-static const struct kube_kind *const kinds[CLUSTER_CACHE_KINDS] = {
-	[CLUSTER_CACHE_POOLS] = &kube_ippools,
-	[CLUSTER_CACHE_SUBNETS] = &kube_subnets,
-	[CLUSTER_CACHE_RESERVED] = &kube_reservedips,
-	[CLUSTER_CACHE_MULTUSCONFIGS] = &kube_multusconfigs,
-	[CLUSTER_CACHE_COORDINATORS] = &kube_coordinators,
-	[CLUSTER_CACHE_NADS] = &kube_nads,
-	[CLUSTER_CACHE_NAMESPACES] = &kube_namespaces,
-};
-
-const char *cluster_cache_kind_name(enum cluster_cache_kind kind)
-{
-	return kinds[kind]->plural;
 }
 
 /* --- objects --- */
@@ -80,26 +37,19 @@ static void drop(void *value)
 	json_free(((struct cluster_cache_object *)value)->doc);
 }
 
-/* --- errors --- */
-
 static void on_etcd_restored(void *arg)
 {
-	cluster_cache_etcd_restored(((struct cluster_cache_watch *)arg)->w, now_real_ms());
+	cluster_cache_etcd_restored(arg, now_real_ms());
 }
 
-static void on_sync_error(void *arg, const struct err *cause)
-{
-	kube_sync_error_is(&((struct cluster_cache_watch *)arg)->sync_error, cause);
-}
+static size_t max_of(enum cluster_cache_kind kind);
 
-/* --- listeners --- */
-
-static void report(struct cluster_cache_watch *v, const struct kube_object *was,
-		   const struct kube_object *is)
+static bool has_room(void *arg, int kind, const struct kube_object *o)
 {
-	for (size_t i = 0, n = v->n; i < n; i++)
-		if (v->v[i].fn)
-			v->v[i].fn(v->v[i].arg, was, is);
+	const struct cluster_cache *w = arg;
+	size_t large = cluster_cache_object(o)->large;
+
+	return large && large <= max_of(kind) && kube_spent_fits(&w->spent, o->ns, large);
 }
 
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
@@ -114,84 +64,34 @@ static void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache
 	if (!cluster_cache_is_tenants(kind) || v->large)
 		return;
 	kube_spent_less(&w->spent, o->ns, v->bytes);
-	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)
-		if (cluster_cache_is_tenants((enum cluster_cache_kind)k))
-			kube_informer_read_again(w->watch[k].i);
+	kube_cache_read_again(w->objects);
 }
 
-static size_t max_of(enum cluster_cache_kind kind);
-
-static bool has_room(void *arg, const struct kube_object *o)
+static void on_changed(void *arg, int kind, const struct kube_object *was,
+		       const struct kube_object *is)
 {
-	const struct cluster_cache_watch *v = arg;
-	size_t large = cluster_cache_object(o)->large;
-
-	return large && large <= max_of(v->kind) && kube_spent_fits(&v->w->spent, o->ns, large);
-}
-
-static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
-{
-	struct cluster_cache_watch *v = arg;
-
 	if (was)
-		cluster_cache_spend_back(v->w, v->kind, was);
+		cluster_cache_spend_back(arg, kind, was);
 	if (is)
-		cluster_cache_spend(v->w, v->kind, is);
-	report(v, was, is);
-}
-
-static void on_synced(void *arg)
-{
-	report(arg, NULL, NULL);
-}
-
-void cluster_cache_on(struct cluster_cache *w, enum cluster_cache_kind kind, cluster_cache_fn fn,
-		      void *arg)
-{
-	struct cluster_cache_watch *v = &w->watch[kind];
-
-	for (size_t i = 0; i < v->n; i++)
-		if (!v->v[i].fn) {
-			v->v[i] = (struct cluster_cache_listener){fn, arg};
-			return;
-		}
-	VEC_PUSH(v->v, v->n) = (struct cluster_cache_listener){fn, arg};
-}
-
-void cluster_cache_off(struct cluster_cache *w, const void *arg)
-{
-	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)
-		for (size_t i = 0; i < w->watch[k].n; i++)
-			if (w->watch[k].v[i].arg == arg)
-				w->watch[k].v[i] = (struct cluster_cache_listener){0};
+		cluster_cache_spend(arg, kind, is);
 }
 
 /* --- life --- */
 
-static void start(struct cluster_cache *w, enum cluster_cache_kind kind)
-{
-	struct cluster_cache_watch *v = &w->watch[kind];
+enum { SIZE = sizeof(struct cluster_cache_object) };
 
-	*v = (struct cluster_cache_watch){.w = w, .kind = kind};
-	kube_sync_errors_add(&w->sync_errors, &v->sync_error, kinds[kind], true);
-	v->i = kube_informer_new(
-		w->kube, &(struct kube_informer_conf){
-				 .kind = kinds[kind],
-				 .size = sizeof(struct cluster_cache_object),
-				 .decode = kind == CLUSTER_CACHE_POOLS		 ? read_pool
-					   : kind == CLUSTER_CACHE_NAMESPACES	 ? read_namespace
-					   : kind == CLUSTER_CACHE_MULTUSCONFIGS ? read_config
-					   : kind == CLUSTER_CACHE_NADS		 ? read_nad
-										 : read_other,
-				 .drop = drop,
-				 .changed = on_changed,
-				 .synced = on_synced,
-				 .etcd_restored = on_etcd_restored,
-				 .sync_error = on_sync_error,
-				 .again = cluster_cache_is_tenants(kind) ? has_room : NULL,
-				 .arg = v,
-			 });
-}
+static const struct kube_cache_kind kinds[CLUSTER_CACHE_KINDS] = {
+	[CLUSTER_CACHE_POOLS] = {&kube_ippools, SIZE, read_pool, drop, false, true, NULL},
+	[CLUSTER_CACHE_SUBNETS] = {&kube_subnets, SIZE, read_other, drop, false, true, NULL},
+	[CLUSTER_CACHE_RESERVED] = {&kube_reservedips, SIZE, read_other, drop, false, true, NULL},
+	[CLUSTER_CACHE_MULTUSCONFIGS] = {&kube_multusconfigs, SIZE, read_config, drop, false, true,
+					 has_room},
+	[CLUSTER_CACHE_COORDINATORS] = {&kube_coordinators, SIZE, read_other, drop, false, true,
+					NULL},
+	[CLUSTER_CACHE_NADS] = {&kube_nads, SIZE, read_nad, drop, false, true, has_room},
+	[CLUSTER_CACHE_NAMESPACES] = {&kube_namespaces, SIZE, read_namespace, drop, false, true,
+				      NULL},
+};
 
 struct cluster_cache *cluster_cache_new(struct kube *k)
 {
@@ -200,9 +100,15 @@ struct cluster_cache *cluster_cache_new(struct kube *k)
 	w->kube = k;
 	w->spent = (struct kube_spent){
 		CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX, CLUSTER_CACHE_SMALL, NULL, 0, 0};
-	kube_sync_errors_init(&w->sync_errors, kube_loop(k), "controller");
-	for (int kind = 0; kind < CLUSTER_CACHE_KINDS; kind++)
-		start(w, kind);
+	w->objects = kube_cache_new(&(struct kube_cache_conf){
+		.kube = k,
+		.kinds = kinds,
+		.n = CLUSTER_CACHE_KINDS,
+		.component = "controller",
+		.changed = on_changed,
+		.etcd_restored = on_etcd_restored,
+		.arg = w,
+	});
 	return w;
 }
 
@@ -210,45 +116,9 @@ void cluster_cache_free(struct cluster_cache *w)
 {
 	if (!w)
 		return;
-	kube_sync_errors_done(&w->sync_errors);
-	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++) {
-		kube_informer_free(w->watch[k].i);
-		free(w->watch[k].v);
-	}
+	kube_cache_free(w->objects);
 	kube_spent_done(&w->spent);
 	free(w);
-}
-
-/* --- getters --- */
-
-bool cluster_cache_synced(const struct cluster_cache *w, enum cluster_cache_kind kind)
-{
-	return kube_informer_synced(w->watch[kind].i);
-}
-
-int cluster_cache_sync_error(const struct cluster_cache *w, enum cluster_cache_kind kind,
-			     struct err *e)
-{
-	return kube_sync_error_describe(&w->watch[kind].sync_error, cluster_cache_synced(w, kind),
-					e);
-}
-
-const struct kube_object *cluster_cache_get(const struct cluster_cache *w,
-					    enum cluster_cache_kind kind, const char *ns,
-					    const char *name)
-{
-	return kube_informer_get(w->watch[kind].i, ns, name);
-}
-
-size_t cluster_cache_count(const struct cluster_cache *w, enum cluster_cache_kind kind)
-{
-	return kube_informer_count(w->watch[kind].i);
-}
-
-const struct kube_object *cluster_cache_at(const struct cluster_cache *w,
-					   enum cluster_cache_kind kind, size_t i)
-{
-	return kube_informer_at(w->watch[kind].i, i);
 }
 
 /*
@@ -538,7 +408,7 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 {
 	log_limited(LOG_WARN, 2, "ignoring an object: it is too large",
-		    LOG_S("kind", cluster_cache_kind_name(kind)), LOG_S("namespace", o->ns),
+		    LOG_S("kind", kinds[kind].kind->plural), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name),
 		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));
 }

@@ -3,11 +3,9 @@
 #define UNIRAIL_CONTROLLER_CACHE_CACHE_H
 
 /*
- * The cluster cache: what every replica of the controller knows of the cluster, from watches shared
- * by all modules. It holds pools, subnets, reserved addresses, SpiderMultusConfigs,
- * SpiderCoordinators, NetworkAttachmentDefinitions and namespaces. The getters never block; what
- * they return is valid until the next turn of the loop. While the API server is unreachable the
- * cache keeps its last state. A write is visible only when the watch delivers it.
+ * What every replica of the controller knows of the cluster: a cache (kube/cache.h), shared by all
+ * modules, of pools, subnets, reserved addresses, SpiderMultusConfigs, SpiderCoordinators,
+ * NetworkAttachmentDefinitions and namespaces.
  *
  * Each object is cached as JSON, as a GET returns it, without parts that are long and not used:
  *
@@ -26,17 +24,12 @@
  * that is large for lack of room is read again when another object releases enough. A module that needs the missing part rejects the object with an
  * error (cluster_cache_object.large).
  *
- * 	static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is);
- *
- * 	cluster_cache_on(w, CLUSTER_CACHE_POOLS, on_pool, part);
- * 	for (size_t i = 0; i < cluster_cache_count(w, CLUSTER_CACHE_POOLS); i++)
- * 		look(part, cluster_cache_json(cluster_cache_at(w, CLUSTER_CACHE_POOLS, i)));
- * 	...
- * 	cluster_cache_off(w, part);
+ * 	for (size_t i = 0; i < kube_cache_count(w->objects, CLUSTER_CACHE_POOLS); i++)
+ * 		inspect(part, cluster_cache_json(kube_cache_at(w->objects, CLUSTER_CACHE_POOLS, i)));
  */
 
-#include "kube/client.h"
-#include "kube/informer.h"
+#include "kube/cache.h"
+#include "kube/spent.h"
 #include "wire/json/json.h"
 
 enum cluster_cache_kind {
@@ -71,21 +64,18 @@ struct cluster_cache_object {
 	uint64_t allocated; /* pools only: xxh64() of status.allocatedIPs; 0: empty or absent */
 };
 
-struct cluster_cache;
+struct cluster_cache {
+	struct kube_cache *objects; /* by enum cluster_cache_kind */
+	/* --- of cache.c --- */
+	struct kube *kube;
+	struct kube_spent spent; /* memory used by objects that tenants write */
+	/* times of the loop's clock; 0: never */
+	int64_t etcd_restored, listens_until;
+};
 
 /* Starts the watches. k is borrowed. */
 struct cluster_cache *cluster_cache_new(struct kube *k);
 void cluster_cache_free(struct cluster_cache *w); /* call before kube_free(); accepts NULL */
-
-const char *cluster_cache_kind_name(enum cluster_cache_kind kind); /* "spiderippools" */
-/* Whether the kind was listed at least once. False also when its CRD is not installed. */
-bool cluster_cache_synced(const struct cluster_cache *w, enum cluster_cache_kind kind);
-/*
- * Error of class ERR_AGAIN with the reason why the kind is not listed yet or its watch fails now;
- * 0: no error.
- */
-int cluster_cache_sync_error(const struct cluster_cache *w, enum cluster_cache_kind kind,
-			     struct err *e);
 
 /*
  * Whether the API server's data can be trusted. After etcd was restored from a backup, the data may
@@ -110,17 +100,6 @@ void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms);
 /* A restore may have happened undetected: cluster_cache_hold() returns CLUSTER_CACHE_HEARS for the next ms. */
 void cluster_cache_listen(struct cluster_cache *w, int64_t ms);
 
-/*
- * Objects are ordered by namespace and name, bytewise. ns is "" for cluster-scoped kinds. Returns
- * NULL if the cache has no such object.
- */
-const struct kube_object *cluster_cache_get(const struct cluster_cache *w,
-					    enum cluster_cache_kind kind, const char *ns,
-					    const char *name);
-size_t cluster_cache_count(const struct cluster_cache *w, enum cluster_cache_kind kind);
-const struct kube_object *cluster_cache_at(const struct cluster_cache *w,
-					   enum cluster_cache_kind kind, size_t i);
-
 static inline const struct cluster_cache_object *cluster_cache_object(const struct kube_object *o)
 {
 	return (const struct cluster_cache_object *)o->value;
@@ -130,18 +109,6 @@ static inline const struct json *cluster_cache_json(const struct kube_object *o)
 {
 	return cluster_cache_object(o)->json;
 }
-
-/*
- * Calls fn for each later change of the kind. was NULL: the object is new; is NULL: it was deleted;
- * both NULL: the kind was listed for the first time. Objects that are cached already are not
- * reported. A callback may use the getters, cluster_cache_on() and cluster_cache_off().
- */
-typedef void (*cluster_cache_fn)(void *arg, const struct kube_object *was,
-				 const struct kube_object *is);
-void cluster_cache_on(struct cluster_cache *w, enum cluster_cache_kind kind, cluster_cache_fn fn,
-		      void *arg);
-/* Removes every callback registered with this arg, for all kinds. */
-void cluster_cache_off(struct cluster_cache *w, const void *arg);
 
 /* --- internals, visible for tests --- */
 

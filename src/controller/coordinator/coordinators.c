@@ -277,9 +277,9 @@ static void on_rescan(void *arg)
 
 	c->scan = NULL;
 	cidr_sources_known(c->sources, known);
-	for (size_t i = 0; i < cluster_cache_count(c->c.cache, CLUSTER_CACHE_COORDINATORS); i++)
-		wants |= inspect(c, cluster_cache_at(c->c.cache, CLUSTER_CACHE_COORDINATORS, i),
-				 known);
+	for (size_t i = 0; i < kube_cache_count(c->c.cache, CLUSTER_CACHE_COORDINATORS); i++)
+		wants |=
+			inspect(c, kube_cache_at(c->c.cache, CLUSTER_CACHE_COORDINATORS, i), known);
 	cidr_known_done(known);
 	cidr_sources_want(c->sources, wants);
 }
@@ -324,7 +324,7 @@ struct coordinators *coordinators_new(const struct coordinators_conf *conf)
 		.c = *conf, .loop = kube_loop(conf->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
 	c->sources = cidr_sources_new(conf->kube, conf->cilium, on_source, c);
 	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
-	cluster_cache_on(conf->cache, CLUSTER_CACHE_COORDINATORS, on_coordinator, c);
+	kube_cache_on(conf->cache, CLUSTER_CACHE_COORDINATORS, on_coordinator, c);
 	schedule_in(c, 0);
 	return c;
 }
@@ -333,7 +333,7 @@ void coordinators_free(struct coordinators *c)
 {
 	if (!c)
 		return;
-	cluster_cache_off(c->c.cache, c);
+	kube_cache_off(c->c.cache, c);
 	kube_cancel(c->call);
 	loop_del_timer(c->scan);
 	loop_del_timer(c->probe);

@@ -22,7 +22,7 @@ struct coordinators;
 struct coordinators_conf {
 	struct kube *kube;
 	const struct root *root;
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	struct kube_events *events;
 	struct cidr_cni cni; /* of this node */
 	const char *cilium;  /* "kube-system/cilium-config" */

@@ -15,18 +15,20 @@ enum { POOLS_SHOWN = 1000 };
 
 struct addresses {
 	struct addresses_conf conf;
-	struct gc_cache *gc_cache;
+	struct kube_cache *gc_cache;
 	struct liveness *requests;
 	struct pool_status *counts;
 	struct cluster_gc *gc; /* NULL: disabled */
 	struct unserved *unserved;
 };
 
-static void on_changed(void *arg, enum gc_cache_kind kind, const struct kube_object *was,
+static void on_changed(void *arg, int kind, const struct kube_object *was,
 		       const struct kube_object *is)
 {
 	struct addresses *a = arg;
 
+	if (!was && !is)
+		return;
 	if (kind == GC_CACHE_BLOCKS && is && gc_cache_block(is)->etcd_restored)
 		cluster_cache_etcd_restored(a->conf.cache, gc_cache_block(is)->etcd_restored);
 	if (kind == GC_CACHE_PODS && a->conf.uninjected)
@@ -81,8 +83,7 @@ struct addresses *addresses_new(const struct addresses_conf *c)
 	struct addresses *a = xcalloc(1, sizeof(*a));
 
 	a->conf = *c;
-	a->gc_cache = gc_cache_new(
-		&(struct gc_cache_conf){.kube = c->kube, .changed = on_changed, .arg = a});
+	a->gc_cache = gc_cache_new(c->kube, on_changed, a);
 	if (c->uninjected)
 		uninjected_set_cache(c->uninjected, a->gc_cache);
 	a->requests = liveness_new(&(struct liveness_conf){.kube = c->kube,
@@ -94,7 +95,7 @@ struct addresses *addresses_new(const struct addresses_conf *c)
 	start_gc(a);
 	a->unserved = unserved_new(&(struct unserved_conf){
 		.kube = c->kube,
-		.cache = c->cache,
+		.cache = c->cache->objects,
 		.gc_cache = a->gc_cache,
 		.events = c->events,
 		.changed = c->missing_changed,
@@ -113,7 +114,7 @@ void addresses_free(struct addresses *a)
 	liveness_free(a->requests);
 	if (a->conf.uninjected)
 		uninjected_set_cache(a->conf.uninjected, NULL);
-	gc_cache_free(a->gc_cache);
+	kube_cache_free(a->gc_cache);
 	free(a);
 }
 
@@ -122,7 +123,7 @@ char *addresses_missing(const struct addresses *a, const struct kube_object *smc
 	return unserved_annotation(a->unserved, smc, is);
 }
 
-const struct gc_cache *addresses_cache(const struct addresses *a)
+const struct kube_cache *addresses_cache(const struct addresses *a)
 {
 	return a->gc_cache;
 }
@@ -179,17 +180,15 @@ static void add_pools(struct buf *b, const struct pool_status *c, const struct m
 				     left ? p.total - p.allocated : p.total);
 }
 
-static void add_cache(struct buf *b, const struct gc_cache *c)
+static void add_cache(struct buf *b, const struct kube_cache *c)
 {
-	static const char *const names[GC_CACHE_KINDS] = {"nodes", "pods", "spiderendpoints",
-							  "spideripblocks"};
 	const struct metric *m = METRIC("unirail_controller_leader_objects", "gauge",
 					"Objects that only the leader caches.");
 
 	sample_name(b, m);
 	for (int k = 0; k < GC_CACHE_KINDS; k++)
-		sample_value(b, m->name, "kind", names[k],
-			     (int64_t)gc_cache_count(c, (enum gc_cache_kind)k));
+		sample_value(b, m->name, "kind", kube_cache_kind_name(c, k),
+			     (int64_t)kube_cache_count(c, k));
 }
 
 void addresses_metrics(const struct addresses *a, struct buf *b)
@@ -200,10 +199,10 @@ void addresses_metrics(const struct addresses *a, struct buf *b)
 	add_gc(b, &g, &c);
 	add_counts(b, &c);
 	sample_gauge(b, "spiderpool_total_ippool_counts",
-		     (int64_t)cluster_cache_count(a->conf.cache, CLUSTER_CACHE_POOLS),
+		     (int64_t)kube_cache_count(a->conf.cache->objects, CLUSTER_CACHE_POOLS),
 		     "SpiderIPPools.");
 	sample_gauge(b, "spiderpool_total_subnet_counts",
-		     (int64_t)cluster_cache_count(a->conf.cache, CLUSTER_CACHE_SUBNETS),
+		     (int64_t)kube_cache_count(a->conf.cache->objects, CLUSTER_CACHE_SUBNETS),
 		     "SpiderSubnets.");
 	add_pools(b, a->counts,
 		  METRIC("spiderpool_debug_ippool_total_ip_counts", "gauge",

@@ -34,8 +34,7 @@ struct addresses *addresses_new(const struct addresses_conf *c);
 void addresses_free(struct addresses *a); /* accepts NULL */
 /* As unserved_annotation() (controller/gc/unserved.h). */
 char *addresses_missing(const struct addresses *a, const struct kube_object *smc, const char *is);
-struct gc_cache;
-const struct gc_cache *addresses_cache(const struct addresses *a);
+const struct kube_cache *addresses_cache(const struct addresses *a);
 /*
  * Metrics have the names that Spiderpool documents; those that Spiderpool does not have begin with
  * unirail_.

@@ -65,7 +65,7 @@ static void sweep(struct cluster_gc *g)
 	for (size_t i = 0; i < g->n_in_flight; i++) {
 		struct cluster_gc_request *f = g->in_flight[i];
 		const struct kube_object *o =
-			gc_cache_get(g->conf.gc_cache, f->kind, f->ns, f->name);
+			kube_cache_get(g->conf.gc_cache, f->kind, f->ns, f->name);
 
 		if (f->call ||
 		    (f->until > cluster_gc_now(g) && o && strcmp(o->version, f->version) == 0))
@@ -157,8 +157,8 @@ struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum gc_cache_
 static void watch_ready(struct cluster_gc *g)
 {
 	g->cut_off = NULL;
-	for (size_t i = 0; i < gc_cache_count(g->conf.gc_cache, GC_CACHE_NODES); i++) {
-		const struct kube_object *o = gc_cache_at(g->conf.gc_cache, GC_CACHE_NODES, i);
+	for (size_t i = 0; i < kube_cache_count(g->conf.gc_cache, GC_CACHE_NODES); i++) {
+		const struct kube_object *o = kube_cache_at(g->conf.gc_cache, GC_CACHE_NODES, i);
 
 		if (cluster_gc_node_is_cut_off(g, o->name))
 			g->cut_off = o->name;
@@ -176,8 +176,8 @@ static void on_timer(void *arg)
 	struct cluster_gc *g = arg;
 
 	g->timer = NULL;
-	if (!gc_cache_is_whole(g->conf.gc_cache) ||
-	    !cluster_cache_synced(g->conf.cache, CLUSTER_CACHE_POOLS) ||
+	if (!kube_cache_current(g->conf.gc_cache, KUBE_CACHE_ALL) ||
+	    !kube_cache_synced(g->conf.cache->objects, CLUSTER_CACHE_POOLS) ||
 	    cluster_cache_hold(g->conf.cache) != CLUSTER_CACHE_SURE) {
 		/* A node may have been not Ready while its watch did not work. */
 		g->ready_since = 0;
@@ -294,10 +294,10 @@ static int by_net(const void *a, const void *b)
 
 static void collect(struct scan *s)
 {
-	const struct gc_cache *c = s->g->conf.gc_cache;
+	const struct kube_cache *c = s->g->conf.gc_cache;
 
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
-		const struct kube_object *o = gc_cache_at(c, GC_CACHE_ENDPOINTS, i);
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = kube_cache_at(c, GC_CACHE_ENDPOINTS, i);
 		const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
 		for (size_t k = 0; x->by_unirail && k < x->n; k++)
@@ -305,9 +305,9 @@ static void collect(struct scan *s)
 	}
 	if (s->n_held)
 		qsort(s->held, s->n_held, sizeof(*s->held), by_ip);
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++)
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_BLOCKS); i++)
 		VEC_PUSH(s->blocks, s->n_blocks) =
-			&gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->o;
+			&gc_cache_block(kube_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 	if (s->n_blocks)
 		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), by_net);
 }
@@ -383,7 +383,7 @@ static bool is_covered(const struct scan *s, const struct held *h)
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
 	const struct kube_object *pod =
-		gc_cache_get(s->g->conf.gc_cache, GC_CACHE_PODS, o->ns, o->name);
+		kube_cache_get(s->g->conf.gc_cache, GC_CACHE_PODS, o->ns, o->name);
 
 	return pod && !gc_cache_pod(pod)->finished &&
 	       strcmp(pod->uid, gc_cache_endpoint(o)->uid) == 0;
@@ -440,7 +440,8 @@ static void cluster_gc_scan(struct cluster_gc *g)
 		qsort(g->findings, g->n_findings, sizeof(*g->findings), by_number);
 	g->stats.scans++;
 	log_info("full scan",
-		 LOG_I("endpoints", (int64_t)gc_cache_count(g->conf.gc_cache, GC_CACHE_ENDPOINTS)),
+		 LOG_I("endpoints",
+		       (int64_t)kube_cache_count(g->conf.gc_cache, GC_CACHE_ENDPOINTS)),
 		 LOG_I("addresses", (int64_t)s.n_held), LOG_I("blocks", (int64_t)s.n_blocks),
 		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_deleted),
 		 LOG_I("doubles", (int64_t)g->stats.doubles),

@@ -49,7 +49,7 @@ struct cluster_gc;
 struct cluster_gc_conf {
 	struct kube *kube;
 	struct cluster_cache *cache;
-	struct gc_cache *gc_cache;
+	struct kube_cache *gc_cache;
 	struct liveness *requests;
 	struct kube_events *events;
 	int64_t grace_ms, interval_ms; /* interval of full scans */

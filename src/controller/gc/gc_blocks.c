@@ -28,11 +28,11 @@ static bool has_in(const struct gc_cache_endpoint *x, const struct ipnet *net)
 /* Whether an endpoint of the node has an address in net; node NULL: an endpoint of any node. */
 static bool is_used(const struct cluster_gc *g, const char *node, const struct ipnet *net)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
 		const struct gc_cache_endpoint *x =
-			gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i));
+			gc_cache_endpoint(kube_cache_at(c, GC_CACHE_ENDPOINTS, i));
 
 		if ((!node || strcmp(x->node, node) == 0) && has_in(x, net))
 			return true;
@@ -43,7 +43,8 @@ static bool is_used(const struct cluster_gc *g, const char *node, const struct i
 /* Whether the node was recreated under the same name (other UID) and has not renewed the block. */
 static bool is_left_behind(struct cluster_gc *g, struct gc_cache_block *b)
 {
-	const struct kube_object *n = gc_cache_get(g->conf.gc_cache, GC_CACHE_NODES, "", b->o.node);
+	const struct kube_object *n =
+		kube_cache_get(g->conf.gc_cache, GC_CACHE_NODES, "", b->o.node);
 
 	if (!n || !*b->o.node_uid || strcmp(n->uid, b->o.node_uid) == 0) {
 		b->since = 0;
@@ -132,12 +133,12 @@ static bool is_wanted(struct cluster_gc *g, const struct kube_object *o)
 
 static void collect_retained(struct cluster_gc *g)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 
 	free(take(g->retained));
 	g->n_retained = 0;
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
-		const struct kube_object *o = gc_cache_at(c, GC_CACHE_ENDPOINTS, i);
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = kube_cache_at(c, GC_CACHE_ENDPOINTS, i);
 		const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
 		for (size_t k = 0; is_wanted(g, o) && k < x->n; k++)
@@ -192,18 +193,18 @@ static void begin(struct cluster_gc *g, const struct kube_object *k, const struc
  */
 static bool may_need_retained(const struct cluster_gc *g)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 
 	if (g->stats.nodes_deleted)
 		return true;
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++) {
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_BLOCKS); i++) {
 		const struct block_object *o =
-			&gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->o;
+			&gc_cache_block(kube_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 
 		for (size_t k = 0; k < o->n_released; k++)
 			if (strcmp(o->released[k].to, BLOCK_ENTRY_RETAINED) == 0)
 				return true;
-		if (*o->node_uid && gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->since)
+		if (*o->node_uid && gc_cache_block(kube_cache_at(c, GC_CACHE_BLOCKS, i))->since)
 			return true;
 	}
 	return false;
@@ -229,12 +230,12 @@ static void scan(struct cluster_gc *g, const struct kube_object *k)
 
 void cluster_gc_blocks_pass(struct cluster_gc *g)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 
 	free(take(g->retained));
 	g->n_retained = 0;
 	if (may_need_retained(g))
 		collect_retained(g);
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++)
-		scan(g, gc_cache_at(c, GC_CACHE_BLOCKS, i));
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_BLOCKS); i++)
+		scan(g, kube_cache_at(c, GC_CACHE_BLOCKS, i));
 }

@@ -9,24 +9,12 @@
 #include "base/log.h"
 #include "block/codec.h"
 #include "controller/injection/internal.h"
-#include "kube/informer.h"
 #include "kube/kinds.h"
 #include "kube/time.h"
 
 #define FENCED "node.kubernetes.io/out-of-service"
 
 enum { RESOURCES_MAX = 64 << 10 };
-
-struct watch {
-	struct gc_cache *c;
-	enum gc_cache_kind kind;
-	struct kube_informer *i;
-};
-
-struct gc_cache {
-	struct gc_cache_conf conf;
-	struct watch watch[GC_CACHE_KINDS];
-};
 
 static const struct json *meta(const struct json *object, const char *key)
 {
@@ -246,102 +234,40 @@ static void drop_block(void *value)
 
 /* --- watches --- */
 
-static const struct {
-	const struct kube_kind *kind;
-	size_t size;
-	int (*decode)(void *value, const struct json *object, struct err *e);
-	void (*drop)(void *value);
-} kinds[GC_CACHE_KINDS] = {
-	[GC_CACHE_NODES] = {&kube_nodes, sizeof(struct gc_cache_node), read_node, drop_node},
-	[GC_CACHE_PODS] = {&kube_pods, sizeof(struct gc_cache_pod), read_pod, drop_pod},
+static const struct kube_cache_kind kinds[GC_CACHE_KINDS] = {
+	[GC_CACHE_NODES] = {&kube_nodes, sizeof(struct gc_cache_node), read_node, drop_node, true,
+			    false, NULL},
+	[GC_CACHE_PODS] = {&kube_pods, sizeof(struct gc_cache_pod), read_pod, drop_pod, true, false,
+			   NULL},
 	[GC_CACHE_ENDPOINTS] = {&kube_endpoints, sizeof(struct gc_cache_endpoint), read_endpoint,
-				drop_endpoint},
-	[GC_CACHE_BLOCKS] = {&kube_ipblocks, sizeof(struct gc_cache_block), read_block, drop_block},
+				drop_endpoint, true, true, NULL},
+	[GC_CACHE_BLOCKS] = {&kube_ipblocks, sizeof(struct gc_cache_block), read_block, drop_block,
+			     true, true, NULL},
 };
 
-static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+static void on_sync_error(void *arg, int kind, const struct err *reason)
 {
-	struct watch *v = arg;
+	const struct kube_kind *k = kinds[kind].kind;
 
-	v->c->conf.changed(v->c->conf.arg, v->kind, was, is);
-}
-
-static void on_sync_error(void *arg, const struct err *cause)
-{
-	const struct watch *v = arg;
-	const struct kube_kind *k = kinds[v->kind].kind;
-
-	if (!cause)
+	(void)arg;
+	if (!reason)
 		log_info("kube: watching again", LOG_S("kind", k->plural));
-	else if (cause->code == -EPERM)
+	else if (reason->code == -EPERM)
 		log_error("the controller may not read a kind: allow it to 'list' and 'watch' it "
 			  "(deploy/controller.yaml); pool counters and gc are suspended meanwhile",
 			  LOG_S("kind", k->plural), LOG_S("group", k->group),
-			  LOG_S("error", cause->text));
+			  LOG_S("error", reason->text));
 	else
 		log_warn("kube: watch failed, will retry", LOG_S("kind", k->plural),
-			 LOG_S("error", cause->text));
+			 LOG_S("error", reason->text));
 }
 
-static void start(struct gc_cache *c, enum gc_cache_kind kind)
+struct kube_cache *gc_cache_new(struct kube *k, gc_cache_fn changed, void *arg)
 {
-	struct watch *v = &c->watch[kind];
-
-	*v = (struct watch){.c = c, .kind = kind};
-	v->i = kube_informer_new(c->conf.kube,
-				 &(struct kube_informer_conf){.kind = kinds[kind].kind,
-							      .cached = true,
-							      .size = kinds[kind].size,
-							      .decode = kinds[kind].decode,
-							      .drop = kinds[kind].drop,
-							      .changed = on_changed,
-							      .sync_error = on_sync_error,
-							      .arg = v});
-}
-
-struct gc_cache *gc_cache_new(const struct gc_cache_conf *conf)
-{
-	struct gc_cache *c = xcalloc(1, sizeof(*c));
-
-	c->conf = *conf;
-	for (int k = 0; k < GC_CACHE_KINDS; k++)
-		start(c, (enum gc_cache_kind)k);
-	return c;
-}
-
-void gc_cache_free(struct gc_cache *c)
-{
-	for (int k = 0; c && k < GC_CACHE_KINDS; k++)
-		kube_informer_free(c->watch[k].i);
-	free(c);
-}
-
-bool gc_cache_synced(const struct gc_cache *c, enum gc_cache_kind kind)
-{
-	return kube_informer_synced(c->watch[kind].i);
-}
-
-bool gc_cache_is_whole(const struct gc_cache *c)
-{
-	for (int k = 0; k < GC_CACHE_KINDS; k++)
-		if (!kube_informer_synced(c->watch[k].i) ||
-		    kube_informer_behind_ms(c->watch[k].i) > 0)
-			return false;
-	return true;
-}
-
-const struct kube_object *gc_cache_get(const struct gc_cache *c, enum gc_cache_kind kind,
-				       const char *ns, const char *name)
-{
-	return kube_informer_get(c->watch[kind].i, ns, name);
-}
-
-size_t gc_cache_count(const struct gc_cache *c, enum gc_cache_kind kind)
-{
-	return kube_informer_count(c->watch[kind].i);
-}
-
-const struct kube_object *gc_cache_at(const struct gc_cache *c, enum gc_cache_kind kind, size_t i)
-{
-	return kube_informer_at(c->watch[kind].i, i);
+	return kube_cache_new(&(struct kube_cache_conf){.kube = k,
+							.kinds = kinds,
+							.n = GC_CACHE_KINDS,
+							.changed = changed,
+							.sync_error = on_sync_error,
+							.arg = arg});
 }

@@ -3,15 +3,14 @@
 #define UNIRAIL_CONTROLLER_GC_GC_CACHE_H
 
 /*
- * The leader's cache of nodes, pods, SpiderEndpoints and SpiderIPBlocks, from watches. Of each pod
+ * The leader's cache (kube/cache.h) of nodes, pods, SpiderEndpoints and SpiderIPBlocks. Of each pod
  * only a few fields are cached, since there may be 20,000. A kind is empty until its first list. A
- * caller that acts on the absence of an object checks gc_cache_is_whole() first and confirms the
- * absence with the API server (controller/gc/confirm.h).
+ * caller that acts on the absence of an object checks kube_cache_current(KUBE_CACHE_ALL) first and
+ * confirms the absence with the API server (controller/gc/confirm.h).
  */
 
 #include "block/table.h"
-#include "kube/client.h"
-#include "kube/informer.h"
+#include "kube/cache.h"
 
 enum gc_cache_kind {
 	GC_CACHE_NODES,
@@ -64,28 +63,12 @@ struct gc_cache_block {
 	int64_t since;	       /* for the caller's use, as above */
 };
 
-struct gc_cache;
-
-struct gc_cache_conf {
-	struct kube *kube;
-	/*
-	 * Called for each change of a kind. was NULL: the object is new; is NULL: it was deleted.
-	 */
-	void (*changed)(void *arg, enum gc_cache_kind kind, const struct kube_object *was,
-			const struct kube_object *is);
-	void *arg;
-};
-
-struct gc_cache *gc_cache_new(const struct gc_cache_conf *c);
-void gc_cache_free(struct gc_cache *c); /* call before kube_free(); accepts NULL */
-
-bool gc_cache_synced(const struct gc_cache *c, enum gc_cache_kind kind); /* listed at least once */
-/* Whether every kind was listed and every watch works now. */
-bool gc_cache_is_whole(const struct gc_cache *c);
-const struct kube_object *gc_cache_get(const struct gc_cache *c, enum gc_cache_kind kind,
-				       const char *ns, const char *name);
-size_t gc_cache_count(const struct gc_cache *c, enum gc_cache_kind kind);
-const struct kube_object *gc_cache_at(const struct gc_cache *c, enum gc_cache_kind kind, size_t i);
+/* kind: enum gc_cache_kind; was, is: see kube_cache_fn. */
+typedef void (*gc_cache_fn)(void *arg, int kind, const struct kube_object *was,
+			    const struct kube_object *is);
+/* Starts the watches. changed: called for each change of each kind. The caller frees it by
+ * kube_cache_free(). */
+struct kube_cache *gc_cache_new(struct kube *k, gc_cache_fn changed, void *arg);
 
 static inline const struct gc_cache_node *gc_cache_node(const struct kube_object *o)
 {

@@ -18,7 +18,7 @@ static bool find(const struct cluster_gc *g, const char *name, size_t *at)
 
 static const struct gc_cache_node *node_of(const struct cluster_gc *g, const char *name)
 {
-	const struct kube_object *o = gc_cache_get(g->conf.gc_cache, GC_CACHE_NODES, "", name);
+	const struct kube_object *o = kube_cache_get(g->conf.gc_cache, GC_CACHE_NODES, "", name);
 
 	return o ? gc_cache_node(o) : NULL;
 }
@@ -80,19 +80,19 @@ static void inspect_entry(struct looker *l, const char *to)
 
 static void inspect_all(struct cluster_gc *g)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 	struct looker l = {.g = g};
 
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_BLOCKS); i++) {
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_BLOCKS); i++) {
 		const struct block_object *o =
-			&gc_cache_block(gc_cache_at(c, GC_CACHE_BLOCKS, i))->o;
+			&gc_cache_block(kube_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 
 		inspect(&l, o->node);
 		for (size_t k = 0; k < o->n_released; k++)
 			inspect_entry(&l, o->released[k].to);
 	}
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++)
-		inspect(&l, gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i))->node);
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_ENDPOINTS); i++)
+		inspect(&l, gc_cache_endpoint(kube_cache_at(c, GC_CACHE_ENDPOINTS, i))->node);
 }
 
 /* Removes nodes that exist again or that no object names any more. */
@@ -123,17 +123,17 @@ static bool may_have_addresses(const struct cluster_gc *g, const struct kube_obj
 		return false;
 	if (p->deleting || !node_of(g, p->node))
 		return true;
-	x = gc_cache_get(g->conf.gc_cache, GC_CACHE_ENDPOINTS, o->ns, o->name);
+	x = kube_cache_get(g->conf.gc_cache, GC_CACHE_ENDPOINTS, o->ns, o->name);
 	return x && gc_cache_endpoint(x)->n > 0;
 }
 
 static void find_pods(struct cluster_gc *g)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 	size_t at;
 
-	for (size_t i = 0; g->n_nodes && i < gc_cache_count(c, GC_CACHE_PODS); i++) {
-		const struct kube_object *o = gc_cache_at(c, GC_CACHE_PODS, i);
+	for (size_t i = 0; g->n_nodes && i < kube_cache_count(c, GC_CACHE_PODS); i++) {
+		const struct kube_object *o = kube_cache_at(c, GC_CACHE_PODS, i);
 
 		if (find(g, gc_cache_pod(o)->node, &at) && may_have_addresses(g, o))
 			g->nodes[at].pod = o;
@@ -194,7 +194,7 @@ void cluster_gc_nodes_done(struct cluster_gc *g)
 static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct kube_object *pod =
-		gc_cache_get(g->conf.gc_cache, GC_CACHE_PODS, o->ns, o->name);
+		kube_cache_get(g->conf.gc_cache, GC_CACHE_PODS, o->ns, o->name);
 	const char *uid = gc_cache_endpoint(o)->uid;
 
 	return pod && !gc_cache_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
@@ -282,10 +282,10 @@ static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 
 void cluster_gc_endpoints_pass(struct cluster_gc *g)
 {
-	const struct gc_cache *c = g->conf.gc_cache;
+	const struct kube_cache *c = g->conf.gc_cache;
 
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
-		const struct kube_object *o = gc_cache_at(c, GC_CACHE_ENDPOINTS, i);
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o = kube_cache_at(c, GC_CACHE_ENDPOINTS, i);
 		const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
 
 		if (!is_due(g, o) || !cluster_gc_is_free(g, GC_CACHE_ENDPOINTS, o))

@@ -69,11 +69,12 @@ static struct pool_status_pool *pool_new(struct pool_status *c, const char *name
 /* Rebuilds the list in the order of the cluster cache, keeping the state of known pools. */
 static void take_pools(struct pool_status *c)
 {
-	size_t n = cluster_cache_count(c->conf.cache, CLUSTER_CACHE_POOLS), at = 0;
+	size_t n = kube_cache_count(c->conf.cache->objects, CLUSTER_CACHE_POOLS), at = 0;
 	struct pool_status_pool **v = xcalloc(n + 1, sizeof(struct pool_status_pool *));
 
 	for (size_t i = 0; i < n; i++) {
-		const char *name = cluster_cache_at(c->conf.cache, CLUSTER_CACHE_POOLS, i)->name;
+		const char *name =
+			kube_cache_at(c->conf.cache->objects, CLUSTER_CACHE_POOLS, i)->name;
 
 		while (at < c->n && strcmp(c->v[at]->name, name) < 0)
 			pool_free(c->v[at++]);
@@ -118,7 +119,7 @@ static size_t choose(struct pool_status *c)
 		struct pool_status_pool *p = c->v[i];
 
 		p->due = p->dirty && !p->call && p->next_ms <= pool_status_now(c) &&
-			 is_shown(p, cluster_cache_at(c->conf.cache, CLUSTER_CACHE_POOLS, i));
+			 is_shown(p, kube_cache_at(c->conf.cache->objects, CLUSTER_CACHE_POOLS, i));
 		n += p->due;
 	}
 	return n;
@@ -145,8 +146,9 @@ static void collect(struct pool_status *c)
 {
 	struct pool_status_pool *hints[HINTS] = {0};
 
-	for (size_t i = 0; i < gc_cache_count(c->conf.gc_cache, GC_CACHE_ENDPOINTS); i++) {
-		const struct kube_object *o = gc_cache_at(c->conf.gc_cache, GC_CACHE_ENDPOINTS, i);
+	for (size_t i = 0; i < kube_cache_count(c->conf.gc_cache, GC_CACHE_ENDPOINTS); i++) {
+		const struct kube_object *o =
+			kube_cache_at(c->conf.gc_cache, GC_CACHE_ENDPOINTS, i);
 
 		if (gc_cache_endpoint(o)->by_unirail)
 			collect_one(c, o, hints);
@@ -187,8 +189,8 @@ static void on_timer(void *arg)
 	struct pool_status *c = arg;
 
 	c->timer = NULL;
-	if (!cluster_cache_synced(c->conf.cache, CLUSTER_CACHE_POOLS) ||
-	    !gc_cache_is_whole(c->conf.gc_cache) ||
+	if (!kube_cache_synced(c->conf.cache->objects, CLUSTER_CACHE_POOLS) ||
+	    !kube_cache_current(c->conf.gc_cache, KUBE_CACHE_ALL) ||
 	    cluster_cache_hold(c->conf.cache) == CLUSTER_CACHE_HEARS) {
 		pool_status_schedule(c, SCHEDULE_MS);
 		return;
@@ -203,7 +205,7 @@ static void on_timer(void *arg)
 		if (!p->due)
 			continue;
 		p->dirty = false;
-		pool_status_act(p, cluster_cache_at(c->conf.cache, CLUSTER_CACHE_POOLS, i));
+		pool_status_act(p, kube_cache_at(c->conf.cache->objects, CLUSTER_CACHE_POOLS, i));
 		records_done(&p->own);
 	}
 	pool_status_schedule(c, wait_of(c));
@@ -266,7 +268,7 @@ struct pool_status *pool_status_new(const struct pool_status_conf *conf)
 	struct pool_status *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
-	cluster_cache_on(conf->cache, CLUSTER_CACHE_POOLS, on_pool, c);
+	kube_cache_on(conf->cache->objects, CLUSTER_CACHE_POOLS, on_pool, c);
 	pool_status_schedule(c, 0);
 	return c;
 }
@@ -275,7 +277,7 @@ void pool_status_free(struct pool_status *c)
 {
 	if (!c)
 		return;
-	cluster_cache_off(c->conf.cache, c);
+	kube_cache_off(c->conf.cache->objects, c);
 	loop_del_timer(c->timer);
 	for (size_t i = 0; i < c->n; i++)
 		pool_free(c->v[i]);
@@ -314,12 +316,13 @@ static bool name_of(const struct record *r, char **ns, const char **name)
 /* The pod's node is not Ready and not fenced: its containers may still run. */
 static bool is_cut_off(const struct pool_status *c, const char *ns, const char *name)
 {
-	const struct kube_object *x = gc_cache_get(c->conf.gc_cache, GC_CACHE_ENDPOINTS, ns, name),
+	const struct kube_object *x = kube_cache_get(c->conf.gc_cache, GC_CACHE_ENDPOINTS, ns,
+						     name),
 				 *n;
 
 	if (!x || !*gc_cache_endpoint(x)->node)
 		return false;
-	n = gc_cache_get(c->conf.gc_cache, GC_CACHE_NODES, "", gc_cache_endpoint(x)->node);
+	n = kube_cache_get(c->conf.gc_cache, GC_CACHE_NODES, "", gc_cache_endpoint(x)->node);
 	return n && !gc_cache_node(n)->ready && !gc_cache_node(n)->fenced;
 }
 
@@ -332,7 +335,7 @@ static bool is_deleted(const struct pool_status *c, const struct record *r)
 
 	if (!name_of(r, &ns, &name))
 		return false;
-	pod = gc_cache_get(c->conf.gc_cache, GC_CACHE_PODS, ns, name);
+	pod = kube_cache_get(c->conf.gc_cache, GC_CACHE_PODS, ns, name);
 	if (pod && !gc_cache_pod(pod)->finished && (!*r->uid || strcmp(pod->uid, r->uid) == 0))
 		return false;
 	if (is_cut_off(c, ns, name))

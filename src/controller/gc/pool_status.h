@@ -39,7 +39,7 @@ struct pool_status;
 struct pool_status_conf {
 	struct kube *kube;
 	struct cluster_cache *cache;
-	struct gc_cache *gc_cache;
+	struct kube_cache *gc_cache;
 	struct liveness *requests;
 	struct kube_events *events;
 	size_t records_max; /* 0: status.allocatedIPs stays empty */

@@ -9,7 +9,7 @@
 
 struct uninjected {
 	struct uninjected_conf conf;
-	const struct gc_cache *gc_cache;
+	const struct kube_cache *gc_cache;
 	uint64_t n;
 };
 
@@ -33,7 +33,7 @@ bool uninjected_requests(unsigned int own, unsigned int ns, enum inject_key *key
 static unsigned int ns_requests(const struct uninjected *u, const char *ns)
 {
 	const struct kube_object *o =
-		cluster_cache_get(u->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
+		kube_cache_get(u->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
 	return o ? inject_requests(
 			   json_get(json_get(cluster_cache_json(o), "metadata"), "annotations"))
@@ -80,7 +80,7 @@ void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 	 * Only new pods: a pod gets its annotations when it is created, and older ones were checked
 	 * before. If namespaces are not listed yet, on_namespaces() checks the pod later.
 	 */
-	if (is && !was && cluster_cache_synced(u->conf.cache, CLUSTER_CACHE_NAMESPACES) &&
+	if (is && !was && kube_cache_synced(u->conf.cache, CLUSTER_CACHE_NAMESPACES) &&
 	    is_one(u, is, &key))
 		report(u, is, key);
 }
@@ -92,12 +92,12 @@ static void on_namespaces(void *arg, const struct kube_object *was, const struct
 
 	if (was || is || !u->gc_cache)
 		return;
-	for (size_t i = 0; i < gc_cache_count(u->gc_cache, GC_CACHE_PODS); i++)
-		if (is_one(u, gc_cache_at(u->gc_cache, GC_CACHE_PODS, i), &key))
-			report(u, gc_cache_at(u->gc_cache, GC_CACHE_PODS, i), key);
+	for (size_t i = 0; i < kube_cache_count(u->gc_cache, GC_CACHE_PODS); i++)
+		if (is_one(u, kube_cache_at(u->gc_cache, GC_CACHE_PODS, i), &key))
+			report(u, kube_cache_at(u->gc_cache, GC_CACHE_PODS, i), key);
 }
 
-void uninjected_set_cache(struct uninjected *u, const struct gc_cache *c)
+void uninjected_set_cache(struct uninjected *u, const struct kube_cache *c)
 {
 	u->gc_cache = c;
 }
@@ -107,7 +107,7 @@ struct uninjected *uninjected_new(const struct uninjected_conf *c)
 	struct uninjected *u = xcalloc(1, sizeof(*u));
 
 	u->conf = *c;
-	cluster_cache_on(c->cache, CLUSTER_CACHE_NAMESPACES, on_namespaces, u);
+	kube_cache_on(c->cache, CLUSTER_CACHE_NAMESPACES, on_namespaces, u);
 	return u;
 }
 
@@ -115,7 +115,7 @@ void uninjected_free(struct uninjected *u)
 {
 	if (!u)
 		return;
-	cluster_cache_off(u->conf.cache, u);
+	kube_cache_off(u->conf.cache, u);
 	free(u);
 }
 

@@ -23,7 +23,7 @@
 struct uninjected;
 
 struct uninjected_conf { /* borrowed */
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	struct kube_events *events;
 	/* Whether pods of this namespace are injected. */
 	bool (*injects)(const void *arg, const char *ns);
@@ -34,7 +34,7 @@ struct uninjected_conf { /* borrowed */
 struct uninjected *uninjected_new(const struct uninjected_conf *c);
 void uninjected_free(struct uninjected *u); /* call before cluster_cache_free(); accepts NULL */
 /* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
-void uninjected_set_cache(struct uninjected *u, const struct gc_cache *c);
+void uninjected_set_cache(struct uninjected *u, const struct kube_cache *c);
 /* A pod changed; arguments as in gc_cache_conf.changed. */
 void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 		    const struct kube_object *is);

@@ -142,14 +142,14 @@ char *unserved_table_annotation(const struct unserved_table *t, bool decided, co
 
 /* --- observe --- */
 
-static struct unserved_network *list_networks(const struct cluster_cache *c, size_t *n)
+static struct unserved_network *list_networks(const struct kube_cache *c, size_t *n)
 {
-	size_t count = cluster_cache_count(c, CLUSTER_CACHE_MULTUSCONFIGS);
+	size_t count = kube_cache_count(c, CLUSTER_CACHE_MULTUSCONFIGS);
 	struct unserved_network *v = xcalloc(count, sizeof(*v));
 
 	*n = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct kube_object *o = cluster_cache_at(c, CLUSTER_CACHE_MULTUSCONFIGS, i);
+		const struct kube_object *o = kube_cache_at(c, CLUSTER_CACHE_MULTUSCONFIGS, i);
 		struct inject_net net;
 
 		inject_net_read(cluster_cache_json(o), &net);
@@ -164,14 +164,14 @@ static struct unserved_network *list_networks(const struct cluster_cache *c, siz
 }
 
 /* Borrowed from the cache; sorted, each once. */
-static const char **list_resources(const struct gc_cache *c, size_t *n)
+static const char **list_resources(const struct kube_cache *c, size_t *n)
 {
 	const char **v = NULL;
 	size_t kept = 1;
 
 	*n = 0;
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_NODES); i++) {
-		const char *at = gc_cache_node(gc_cache_at(c, GC_CACHE_NODES, i))->resources;
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_NODES); i++) {
+		const char *at = gc_cache_node(kube_cache_at(c, GC_CACHE_NODES, i))->resources;
 
 		for (; at && *at; at += strlen(at) + 1)
 			VEC_PUSH(v, *n) = at;
@@ -229,10 +229,9 @@ static void report(void *arg, const struct unserved_network *n, enum unserved_ev
 /* A leader before this one may have left annotations. */
 static void changed_all(const struct unserved *u)
 {
-	for (size_t i = 0; i < cluster_cache_count(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS);
-	     i++) {
+	for (size_t i = 0; i < kube_cache_count(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++) {
 		const struct kube_object *o =
-			cluster_cache_at(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
+			kube_cache_at(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
 
 		changed(u, o->ns, o->name);
 	}
@@ -249,8 +248,8 @@ static void on_check(void *arg)
 	size_t n, n_resources;
 
 	u->timer = NULL;
-	if (!gc_cache_synced(u->conf.gc_cache, GC_CACHE_NODES) ||
-	    !cluster_cache_synced(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS)) {
+	if (!kube_cache_synced(u->conf.gc_cache, GC_CACHE_NODES) ||
+	    !kube_cache_synced(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS)) {
 		check_in(u, UNSERVED_GRACE_MS);
 		return;
 	}
@@ -299,7 +298,7 @@ struct unserved *unserved_new(const struct unserved_conf *c)
 	struct unserved *u = xcalloc(1, sizeof(*u));
 
 	u->conf = *c;
-	cluster_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_network, u);
+	kube_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_network, u);
 	check_in(u, SETTLE_MS);
 	return u;
 }
@@ -308,7 +307,7 @@ void unserved_free(struct unserved *u)
 {
 	if (!u)
 		return;
-	cluster_cache_off(u->conf.cache, u);
+	kube_cache_off(u->conf.cache, u);
 	loop_del_timer(u->timer);
 	unserved_table_done(&u->table);
 	free(u);

@@ -22,8 +22,8 @@ struct unserved;
 
 struct unserved_conf { /* borrowed */
 	struct kube *kube;
-	struct cluster_cache *cache;
-	const struct gc_cache *gc_cache;
+	struct kube_cache *cache;
+	const struct kube_cache *gc_cache;
 	struct kube_events *events;
 	/* unserved_annotation() of this SpiderMultusConfig may have changed. May be NULL. */
 	void (*changed)(void *arg, const char *ns, const char *name);

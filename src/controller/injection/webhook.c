@@ -47,7 +47,7 @@ static void drop_nets(struct inject_webhook *h)
 static void scan(struct inject_webhook *h)
 {
 	auto_free const struct inject_net **list = NULL;
-	size_t n = cluster_cache_count(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS);
+	size_t n = kube_cache_count(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS);
 
 	if (!h->stale)
 		return;
@@ -56,7 +56,7 @@ static void scan(struct inject_webhook *h)
 	list = xcalloc(n + 1, sizeof(*list));
 	for (size_t i = 0; i < n; i++) {
 		const struct kube_object *o =
-			cluster_cache_at(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
+			kube_cache_at(h->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS, i);
 
 		if (cluster_cache_object(o)->deleting)
 			continue;
@@ -71,7 +71,7 @@ static void scan(struct inject_webhook *h)
 static const char *ns_group(const struct inject_webhook *h, const char *ns, enum inject_key key)
 {
 	const struct kube_object *o =
-		cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
+		kube_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 	const struct json *meta = o ? json_get(cluster_cache_json(o), "metadata") : NULL;
 
 	return json_string(json_get(json_get(meta, "annotations"), inject_key_name(key)));
@@ -123,7 +123,7 @@ static bool answer(struct inject_webhook *h, struct review *q, bool last)
 	struct review_answer a;
 	int r;
 
-	if (!cluster_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", q->ns) && !last)
+	if (!kube_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", q->ns) && !last)
 		return false;
 	review_allow(&a);
 	r = try(h, q, &a, &e);
@@ -250,8 +250,8 @@ struct inject_webhook *inject_webhook_new(const struct inject_webhook_conf *c)
 	*h = (struct inject_webhook){
 		.conf = *c, .stale = true, .grown_ms = loop_now_ms(c->loop) - INJECT_WRITTEN_MS};
 	inject_webhook_settings(h, &c->scope, c->ipc_lock);
-	cluster_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_network, h);
-	cluster_cache_on(c->cache, CLUSTER_CACHE_NAMESPACES, on_change, h);
+	kube_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_network, h);
+	kube_cache_on(c->cache, CLUSTER_CACHE_NAMESPACES, on_change, h);
 	return h;
 }
 
@@ -259,7 +259,7 @@ void inject_webhook_free(struct inject_webhook *h)
 {
 	if (!h)
 		return;
-	cluster_cache_off(h->conf.cache, h);
+	kube_cache_off(h->conf.cache, h);
 	while (h->waiting) {
 		answer(h, h->waiting->q, true);
 		unlink_waiting(h->waiting);

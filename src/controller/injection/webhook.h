@@ -18,7 +18,7 @@ enum { INJECT_PATIENCE_MS = 1000, INJECT_WRITTEN_MS = 300 };
 
 struct inject_webhook_conf {
 	struct loop *loop;
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	struct inject_scope scope; /* strings are copied */
 	bool ipc_lock;
 };

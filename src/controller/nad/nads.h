@@ -23,7 +23,7 @@ struct nads;
 
 struct nads_conf {
 	struct kube *kube;
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	struct kube_events *events;
 	/*
 	 * The annotation that the SpiderMultusConfig's NAD should have: NULL: none; else free() it. `is`: the one that it has, NULL:

@@ -164,8 +164,8 @@ static void remove_job(struct nads *n, struct nads_job *j)
 
 static bool is_known(const struct nads *n)
 {
-	return cluster_cache_synced(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS) &&
-	       cluster_cache_synced(n->c.cache, CLUSTER_CACHE_NADS);
+	return kube_cache_synced(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS) &&
+	       kube_cache_synced(n->c.cache, CLUSTER_CACHE_NADS);
 }
 
 static void nads_inspect(struct nads_job *j);
@@ -246,8 +246,8 @@ static void add(struct nads *n, const struct kube_object *o)
 
 static void add_all(struct nads *n)
 {
-	for (size_t i = 0; i < cluster_cache_count(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++)
-		add(n, cluster_cache_at(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, i));
+	for (size_t i = 0; i < kube_cache_count(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++)
+		add(n, kube_cache_at(n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, i));
 }
 
 static void mark_name(struct nads *n, const char *ns, const char *name)
@@ -338,10 +338,10 @@ struct nads *nads_new(const struct nads_conf *c)
 
 	n->c = *c;
 	n->loop = kube_loop(c->kube);
-	cluster_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_smc, n);
-	cluster_cache_on(c->cache, CLUSTER_CACHE_NADS, on_nad, n);
-	for (size_t i = 0; i < cluster_cache_count(c->cache, CLUSTER_CACHE_NADS); i++)
-		know(n, cluster_cache_at(c->cache, CLUSTER_CACHE_NADS, i));
+	kube_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_smc, n);
+	kube_cache_on(c->cache, CLUSTER_CACHE_NADS, on_nad, n);
+	for (size_t i = 0; i < kube_cache_count(c->cache, CLUSTER_CACHE_NADS); i++)
+		know(n, kube_cache_at(c->cache, CLUSTER_CACHE_NADS, i));
 	add_all(n);
 	return n;
 }
@@ -358,7 +358,7 @@ void nads_free(struct nads *n)
 {
 	if (!n)
 		return;
-	cluster_cache_off(n->c.cache, n);
+	kube_cache_off(n->c.cache, n);
 	loop_del_timer(n->pump);
 	for (size_t i = 0; i < n->jobs.n; i++)
 		drop(n->jobs.v[i]->job);
@@ -390,7 +390,7 @@ enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 static void report(const struct nads_job *j, bool warning, const char *reason, const char *message)
 {
 	const struct kube_object *o =
-		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
 
 	if (o)
 		kube_events_add(j->n->c.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
@@ -459,7 +459,7 @@ static void no_status(struct nads *n, const struct err *e)
 static void report_failed(struct nads_job *j, const char *message)
 {
 	const struct kube_object *o =
-		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
 	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
 
 	j->wrong = true;
@@ -575,7 +575,7 @@ static const struct kube_object *orphan(const struct nads_job *j, const char *sm
 	for (size_t i = nads_index_at(x, j->ns, smc_uid, ""); nads_index_is(x, i, j->ns, smc_uid);
 	     i++) {
 		const struct kube_object *o =
-			cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, x->v[i]->name);
+			kube_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, x->v[i]->name);
 
 		if (o && strcmp(o->name, nad) != 0 && !cluster_cache_object(o)->deleting)
 			return o;
@@ -601,7 +601,7 @@ static const char *other_owner(const struct nads_job *j, const struct json *nad)
 
 	if (!owner || strcmp(owner, j->name) == 0)
 		return NULL;
-	o = cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, owner);
+	o = kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, owner);
 	return o && strcmp(o->uid, uid) == 0 ? owner : NULL;
 }
 
@@ -626,7 +626,7 @@ static bool put_nad(struct nads_job *j, const struct json *smc, const struct nad
 static void reconcile_one(struct nads_job *j, const struct kube_object *o, const struct nad *n)
 {
 	const struct kube_object *there =
-		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, n->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, n->name);
 	const char *other = there ? other_owner(j, cluster_cache_json(there)) : NULL;
 	const struct nad_state ready = {n->name, true, "Written", ""};
 	auto_free char *message = NULL;
@@ -684,7 +684,7 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 {
 	const struct nads_conf *c = &j->n->c;
 	const struct kube_object *there =
-		cluster_cache_get(c->cache, CLUSTER_CACHE_NADS, j->ns, n->name);
+		kube_cache_get(c->cache, CLUSTER_CACHE_NADS, j->ns, n->name);
 	const struct json *meta = there ? json_get(cluster_cache_json(there), "metadata") : NULL;
 	const char *is =
 		json_string(json_get(json_get(meta, "annotations"), MISSING_RESOURCE_ANNOTATION));
@@ -698,7 +698,7 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 static void nads_inspect(struct nads_job *j)
 {
 	const struct kube_object *o =
-		cluster_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
 	struct err e = ERR_INIT;
 	struct nad n;
 

@@ -9,7 +9,7 @@
 
 struct match_condition {
 	struct loop *loop;
-	struct cluster_cache *cache;
+	struct kube_cache *cache;
 	void (*changed)(void *arg);
 	void *arg;
 	char **names; /* sorted; those in the condition */
@@ -58,9 +58,8 @@ static void take_all(struct match_condition *q)
 	loop_del_timer(q->timer);
 	q->timer = NULL;
 	forget(q);
-	for (size_t i = 0; i < cluster_cache_count(q->cache, CLUSTER_CACHE_NAMESPACES); i++) {
-		const struct kube_object *o =
-			cluster_cache_at(q->cache, CLUSTER_CACHE_NAMESPACES, i);
+	for (size_t i = 0; i < kube_cache_count(q->cache, CLUSTER_CACHE_NAMESPACES); i++) {
+		const struct kube_object *o = kube_cache_at(q->cache, CLUSTER_CACHE_NAMESPACES, i);
 
 		if (is_unmatched(o))
 			VEC_PUSH(q->names, q->n) = xstrdup(o->name);
@@ -110,14 +109,14 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 	}
 }
 
-struct match_condition *match_condition_new(struct loop *l, struct cluster_cache *w,
+struct match_condition *match_condition_new(struct loop *l, struct kube_cache *w,
 					    void (*changed)(void *arg), void *arg)
 {
 	struct match_condition *q = xcalloc(1, sizeof(*q));
 
 	*q = (struct match_condition){.loop = l, .cache = w, .changed = changed, .arg = arg};
-	cluster_cache_on(w, CLUSTER_CACHE_NAMESPACES, on_namespace, q);
-	if (cluster_cache_synced(w, CLUSTER_CACHE_NAMESPACES))
+	kube_cache_on(w, CLUSTER_CACHE_NAMESPACES, on_namespace, q);
+	if (kube_cache_synced(w, CLUSTER_CACHE_NAMESPACES))
 		take_all(q);
 	return q;
 }
@@ -126,7 +125,7 @@ void match_condition_free(struct match_condition *q)
 {
 	if (!q)
 		return;
-	cluster_cache_off(q->cache, q);
+	kube_cache_off(q->cache, q);
 	loop_del_timer(q->timer);
 	forget(q);
 	free(q->condition);

@@ -22,7 +22,7 @@ enum { QUIET_MS = 60 * 1000, MATCH_CONDITION_TEXT_MAX = 60000 };
 struct match_condition;
 
 /* changed: called when the condition has changed. */
-struct match_condition *match_condition_new(struct loop *l, struct cluster_cache *w,
+struct match_condition *match_condition_new(struct loop *l, struct kube_cache *w,
 					    void (*changed)(void *arg), void *arg);
 void match_condition_free(struct match_condition *q); /* accepts NULL */
 /*

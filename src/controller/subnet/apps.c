@@ -197,7 +197,7 @@ bool subnets_apps_known(struct subnets *s)
 static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
 {
 	const struct kube_object *o =
-		cluster_cache_get(s->conf.cache, CLUSTER_CACHE_SUBNETS, "", name);
+		kube_cache_get(s->conf.cache->objects, CLUSTER_CACHE_SUBNETS, "", name);
 	int is = o && strchr(subnets_spec(o, "subnet"), ':') ? 6 : 4;
 
 	if (!o)

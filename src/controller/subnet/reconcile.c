@@ -239,7 +239,7 @@ static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
 		return;
 	}
 	auto_pool_name(&a->id, nic->ifname, k->f.total.family, name);
-	other = cluster_cache_get(k->s->conf.cache, CLUSTER_CACHE_POOLS, "", name);
+	other = kube_cache_get(k->s->conf.cache->objects, CLUSTER_CACHE_POOLS, "", name);
 	if (!other) {
 		add_want(k, name, &t);
 		return;
@@ -448,11 +448,11 @@ static int leftover_by_ip(const void *a, const void *b)
 
 static void collect_ips(struct subnets_turn *t)
 {
-	const struct gc_cache *c = t->s->conf.gc_cache;
+	const struct kube_cache *c = t->s->conf.gc_cache;
 
-	for (size_t i = 0; i < gc_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
+	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_ENDPOINTS); i++) {
 		const struct gc_cache_endpoint *x =
-			gc_cache_endpoint(gc_cache_at(c, GC_CACHE_ENDPOINTS, i));
+			gc_cache_endpoint(kube_cache_at(c, GC_CACHE_ENDPOINTS, i));
 
 		for (size_t n = 0; n < x->n; n++)
 			VEC_PUSH(t->ips, t->n_ips) =
@@ -509,7 +509,7 @@ static bool leftovers(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
 	struct subnets_inputs *k = arg;
 
-	if (!gc_cache_synced(k->s->conf.gc_cache, GC_CACHE_ENDPOINTS)) {
+	if (!kube_cache_synced(k->s->conf.gc_cache, GC_CACHE_ENDPOINTS)) {
 		subnets_wake(k->s, SUBNETS_AGAIN_MS);
 		return false;
 	}
@@ -603,7 +603,7 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 	struct subnets *s = op->s;
 	struct subnets_pool_error *n = subnets_error_log(s, op->name);
 	const struct kube_object *pool =
-		cluster_cache_get(s->conf.cache, CLUSTER_CACHE_POOLS, "", op->name);
+		kube_cache_get(s->conf.cache->objects, CLUSTER_CACHE_POOLS, "", op->name);
 	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
 	const char *label = pool ? subnets_label(pool, AUTO_POOL_UID) : NULL;
 
@@ -666,9 +666,9 @@ static void collect_reserved(struct subnets_turn *t)
 
 	t->reserved[0].family = 4;
 	t->reserved[1].family = 6;
-	for (size_t i = 0; i < cluster_cache_count(w, CLUSTER_CACHE_RESERVED); i++) {
+	for (size_t i = 0; i < kube_cache_count(w->objects, CLUSTER_CACHE_RESERVED); i++) {
 		const struct json *o =
-			cluster_cache_json(cluster_cache_at(w, CLUSTER_CACHE_RESERVED, i));
+			cluster_cache_json(kube_cache_at(w->objects, CLUSTER_CACHE_RESERVED, i));
 		struct json_walk walk = json_walk_start(json_get(json_get(o, "spec"), "ips"));
 		const struct json *v;
 
@@ -695,10 +695,10 @@ static void collect_pools(struct subnets_turn *t)
 	struct cluster_cache *w = t->s->conf.cache;
 	char text[IP_TEXT_MAX];
 
-	t->n_pools = cluster_cache_count(w, CLUSTER_CACHE_POOLS);
+	t->n_pools = kube_cache_count(w->objects, CLUSTER_CACHE_POOLS);
 	t->pools = xcalloc(t->n_pools + 1, sizeof(*t->pools));
 	for (size_t i = 0; i < t->n_pools; i++) {
-		const struct kube_object *o = cluster_cache_at(w, CLUSTER_CACHE_POOLS, i);
+		const struct kube_object *o = kube_cache_at(w->objects, CLUSTER_CACHE_POOLS, i);
 
 		t->pools[i].o = o;
 		t->pools[i].cidr =

@@ -198,9 +198,10 @@ static void inspect(struct subnets_turn *t, const struct kube_object *subnet)
 
 static bool is_known(struct subnets *s)
 {
-	return subnets_apps_known(s) && cluster_cache_synced(s->conf.cache, CLUSTER_CACHE_POOLS) &&
-	       cluster_cache_synced(s->conf.cache, CLUSTER_CACHE_SUBNETS) &&
-	       cluster_cache_synced(s->conf.cache, CLUSTER_CACHE_RESERVED);
+	return subnets_apps_known(s) &&
+	       kube_cache_synced(s->conf.cache->objects, CLUSTER_CACHE_POOLS) &&
+	       kube_cache_synced(s->conf.cache->objects, CLUSTER_CACHE_SUBNETS) &&
+	       kube_cache_synced(s->conf.cache->objects, CLUSTER_CACHE_RESERVED);
 }
 
 static void on_timer(void *arg)
@@ -218,8 +219,8 @@ static void on_timer(void *arg)
 		return;
 	subnets_apps_check(s);
 	subnets_turn_init(&t, s);
-	for (size_t i = 0; i < cluster_cache_count(s->conf.cache, CLUSTER_CACHE_SUBNETS); i++)
-		inspect(&t, cluster_cache_at(s->conf.cache, CLUSTER_CACHE_SUBNETS, i));
+	for (size_t i = 0; i < kube_cache_count(s->conf.cache->objects, CLUSTER_CACHE_SUBNETS); i++)
+		inspect(&t, kube_cache_at(s->conf.cache->objects, CLUSTER_CACHE_SUBNETS, i));
 	subnets_turn_done(&t);
 }
 
@@ -251,7 +252,7 @@ struct subnets *subnets_new(const struct subnets_conf *c)
 	if (!s->conf.rest_ms)
 		s->conf.rest_ms = SUBNETS_REST_MS;
 	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
-		cluster_cache_on(c->cache, follows[i], on_cache, s);
+		kube_cache_on(c->cache->objects, follows[i], on_cache, s);
 	subnets_apps_start(s);
 	subnets_wake(s, 1);
 	return s;
@@ -297,7 +298,7 @@ void subnets_free(struct subnets *s)
 {
 	if (!s)
 		return;
-	cluster_cache_off(s->conf.cache, s);
+	kube_cache_off(s->conf.cache->objects, s);
 	subnets_apps_stop(s);
 	subnets_ops_done(s);
 	subnets_errors_done(s);
@@ -427,9 +428,9 @@ static void op_free(struct subnets_op *op)
 /* Version that the watch shows; "" if the object does not exist. */
 static const char *version_now(const struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
-	const struct kube_object *o = cluster_cache_get(
-		s->conf.cache, kind == SUBNETS_STATUS ? CLUSTER_CACHE_SUBNETS : CLUSTER_CACHE_POOLS,
-		"", name);
+	const struct kube_object *o = kube_cache_get(
+		s->conf.cache->objects,
+		kind == SUBNETS_STATUS ? CLUSTER_CACHE_SUBNETS : CLUSTER_CACHE_POOLS, "", name);
 
 	return o ? o->version : "";
 }

@@ -25,13 +25,11 @@
 
 enum { SUBNETS_REST_MS = 15 * 1000 };
 
-struct gc_cache;
-
 struct subnets_conf {
 	struct kube *kube;
 	struct cluster_cache *cache;
-	const struct gc_cache *gc_cache; /* source of the endpoints */
-	struct kube_events *events;	 /* NULL: no events */
+	const struct kube_cache *gc_cache; /* source of the endpoints */
+	struct kube_events *events;	   /* NULL: no events */
 	uint32_t more;	 /* addresses beyond the number of pods if the annotation has no number */
 	int64_t rest_ms; /* wait before a removed address may go to another pool, in ms; 0:
 	                  * SUBNETS_REST_MS */

@@ -20,8 +20,8 @@ static int take(enum cluster_kind kind, const char *text, void *value, struct er
 
 	log_threshold = LOG_NONE;
 	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
-	memset(value, 0, cluster_decoders[kind].size);
-	r = cluster_decoders[kind].decode(value, json_root(doc), e);
+	memset(value, 0, cluster_kinds[kind].size);
+	r = cluster_kinds[kind].decode(value, json_root(doc), e);
 	json_free(doc);
 	return r;
 }
@@ -123,7 +123,7 @@ static void test_network_attachment_definition_is_decoded(void **state)
 			 0);
 	assert_string_equal(n.config, "{ not looked at here");
 	assert_string_equal(n.resource, "rdma/hca");
-	cluster_decoders[CLUSTER_NADS].drop(&n);
+	cluster_kinds[CLUSTER_NADS].drop(&n);
 	assert_int_equal(take(CLUSTER_NADS, "{\"metadata\":{}}", &n, NULL), 0);
 	assert_null(n.config);
 	assert_null(n.resource);

@@ -256,7 +256,7 @@ static int setup(void **state)
 						  .ns = "default",
 						  .state_dir = t->ipam.paths.state_dir});
 	pass(t, 10);
-	assert_int_equal(cluster_nad_count(t->c), NADS);
+	assert_int_equal(kube_cache_count(cluster_objects(t->c), CLUSTER_NADS), NADS);
 	for (int i = 0; i < NADS; i++)
 		assert_int_equal(is_left_out(t, i), i >= FIT);
 	*state = t;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_CACHE_H
+#define UNIRAIL_KUBE_CACHE_H
+
+/*
+ * A cluster cache: one informer for each kind of a table. The owner of the cache defines the table
+ * (which kinds, and which part of an object is stored), an enumeration that numbers its rows, and
+ * the indexes that it derives; modules read objects by these numbers and register listeners.
+ *
+ *	enum { PODS, NODES, KINDS };
+ *	static const struct kube_cache_kind kinds[KINDS] = {
+ *		[PODS] = {&kube_pods, sizeof(struct pod), .decode = read_pod, .drop = drop_pod},
+ *		...
+ *
+ *	c = kube_cache_new(&(struct kube_cache_conf){.kube = k, .kinds = kinds, .n = KINDS});
+ *	kube_cache_on(c, PODS, on_pod, part);
+ *	for (size_t i = 0; i < kube_cache_count(c, PODS); i++)
+ *		inspect(part, kube_cache_at(c, PODS, i)->value);
+ *
+ * The getters never block; what they return is valid until the next iteration of the loop. While
+ * the API server is unavailable the cache keeps its last state. A write is visible only when the
+ * watch delivers it.
+ *
+ * A kind that cannot be synced is logged once per error, with the remedy. Kinds whose CRDs are not
+ * installed share one line, since usually all are missing. An unreachable server is logged by the
+ * client.
+ */
+
+#include "kube/client.h"
+#include "kube/informer.h"
+
+struct kube_cache_kind {
+	const struct kube_kind *kind;
+	size_t size; /* this and the next three: see struct kube_informer_conf */
+	int (*decode)(void *value, const struct json *object, struct err *e);
+	void (*drop)(void *value);
+	bool cached;
+	bool own_crd; /* unirail's installation includes the CRD */
+	/* kube_informer_conf.again; see kube_cache_read_again(). May be NULL. */
+	bool (*again)(void *arg, int kind, const struct kube_object *o);
+};
+
+struct kube_cache_conf {
+	struct kube *kube;
+	const struct kube_cache_kind *kinds; /* borrowed */
+	int n;				     /* number of kinds */
+	const struct kube_select *select;    /* by kind, used during the call; NULL: all objects */
+	const char *component; /* of log lines about errors: "agent"; NULL: logs nothing */
+	/* Called before the listeners of the kind, with the arguments of kube_cache_fn. May be NULL. */
+	void (*changed)(void *arg, int kind, const struct kube_object *was,
+			const struct kube_object *is);
+	/* Called after the error is stored and logged; reason NULL: in sync again. May be NULL. */
+	void (*sync_error)(void *arg, int kind, const struct err *reason);
+	/* See struct kube_informer_conf; called once for each kind. May be NULL. */
+	void (*etcd_restored)(void *arg);
+	void *arg;
+};
+
+struct kube_cache;
+
+struct kube_cache *kube_cache_new(const struct kube_cache_conf *conf);
+/* Not from its callbacks; before kube_free(). c may be NULL. */
+void kube_cache_free(struct kube_cache *c);
+
+enum { KUBE_CACHE_ALL = -1 }; /* in place of a kind, where stated */
+
+const char *kube_cache_kind_name(const struct kube_cache *c, int kind); /* "spiderippools" */
+/* Whether the kind (KUBE_CACHE_ALL: each kind) was listed once; false if its CRD is not installed. */
+bool kube_cache_synced(const struct kube_cache *c, int kind);
+/* Milliseconds since the kind was last watched; 0 while it is watched. */
+int64_t kube_cache_stale_ms(const struct kube_cache *c, int kind);
+/* Whether the kind (KUBE_CACHE_ALL: each kind) was listed and is watched now. */
+bool kube_cache_current(const struct kube_cache *c, int kind);
+/* 0: the kind is synced, and its watch does not fail. Otherwise sets e to the reason, kind ERR_AGAIN;
+ * the code is -ENOENT if the CRD is not installed. */
+int kube_cache_error(const struct kube_cache *c, int kind, struct err *e);
+
+/* Objects are ordered by namespace and name, bytewise. ns is "" for cluster-scoped kinds. */
+const struct kube_object *kube_cache_get(const struct kube_cache *c, int kind, const char *ns,
+					 const char *name); /* NULL: there is none */
+/* The value of the object; NULL: there is none. */
+const void *kube_cache_value(const struct kube_cache *c, int kind, const char *ns,
+			     const char *name);
+size_t kube_cache_count(const struct kube_cache *c, int kind);
+const struct kube_object *kube_cache_at(const struct kube_cache *c, int kind, size_t i);
+
+/*
+ * Calls fn for each later change of the kind. was NULL: the object is new; is NULL: it was deleted;
+ * both NULL: the kind was listed for the first time. Objects that are cached already are not
+ * reported. A callback may use the getters, kube_cache_on() and kube_cache_off().
+ */
+typedef void (*kube_cache_fn)(void *arg, const struct kube_object *was,
+			      const struct kube_object *is);
+void kube_cache_on(struct kube_cache *c, int kind, kube_cache_fn fn, void *arg);
+/* Removes every listener registered with this arg, for all kinds. */
+void kube_cache_off(struct kube_cache *c, const void *arg);
+
+/* kube_informer_read_again() of each kind that has `again`. */
+void kube_cache_read_again(struct kube_cache *c);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cluster cache: state, errors and listeners by kind. The API server is replaced by functions of
+ * this file: each kind has its list and its watch; the loop has the clock of a test.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "kube/cache.h"
+#include "kube/kinds.h"
+
+enum { PODS, POOLS, SUBNETS, KINDS };
+enum { SAID_MAX = 4096 };
+
+/* --- the API server --- */
+
+struct kube_list {
+	struct kube *k;
+	int kind;
+	const struct kube_list_ops *ops;
+	void *arg;
+	struct loop_timer *timer;
+};
+
+struct kube_watch {
+	struct kube *k;
+	int kind;
+	const struct kube_watch_ops *ops;
+	void *arg;
+	struct loop_timer *timer;
+};
+
+struct kube {
+	struct loop *loop;
+	const char *objects[KINDS];  /* of each list: one object, or NULL */
+	struct err refuse[KINDS];    /* code 0: lists are answered */
+	struct kube_watch *w[KINDS]; /* open watches */
+	char *fields[KINDS];	     /* the field selector of the last list */
+	int sent;		     /* other requests */
+};
+
+static int kind_of(const struct kube_kind *k)
+{
+	return k == &kube_pods ? PODS : k == &kube_ippools ? POOLS : SUBNETS;
+}
+
+struct loop *kube_loop(const struct kube *k)
+{
+	return k->loop;
+}
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *doc = NULL;
+
+	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	return doc;
+}
+
+static void list_ends(void *arg)
+{
+	struct kube_list *l = arg;
+	const struct err *refuse = &l->k->refuse[l->kind];
+	const char *object = l->k->objects[l->kind];
+	struct err e = ERR_INIT;
+
+	if (!refuse->code && object) {
+		auto_json struct json_doc *doc = parse(object);
+
+		assert_int_equal(l->ops->item(l->arg, json_root(doc), &e), 0);
+	}
+	l->ops->done(l->arg, "10", refuse->code ? refuse : NULL);
+	free(l);
+}
+
+struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
+			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
+			    void *arg)
+{
+	struct kube_list *l = xcalloc(1, sizeof(*l));
+
+	(void)page;
+	*l = (struct kube_list){k, kind_of(kind), ops, arg, NULL};
+	free(k->fields[l->kind]);
+	k->fields[l->kind] = xstrdup(s->fields);
+	l->timer = loop_add_timer(k->loop, 0, list_ends, l);
+	return l;
+}
+
+struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
+				  const struct kube_select *s, const char *version,
+				  const struct kube_list_ops *ops, void *arg)
+{
+	(void)version;
+	return kube_list(k, kind, s, 0, ops, arg);
+}
+
+void kube_list_cancel(struct kube_list *l)
+{
+	if (l)
+		loop_del_timer(l->timer);
+	free(l);
+}
+
+static void watch_opens(void *arg)
+{
+	struct kube_watch *w = arg;
+
+	w->timer = NULL;
+	w->ops->opened(w->arg);
+}
+
+struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
+			      const struct kube_select *s, const char *version,
+			      const struct kube_watch_ops *ops, void *arg)
+{
+	struct kube_watch *w = xcalloc(1, sizeof(*w));
+
+	(void)s, (void)version;
+	*w = (struct kube_watch){k, kind_of(kind), ops, arg, NULL};
+	w->timer = loop_add_timer(k->loop, 0, watch_opens, w);
+	k->w[w->kind] = w;
+	return w;
+}
+
+void kube_watch_cancel(struct kube_watch *w)
+{
+	if (!w)
+		return;
+	loop_del_timer(w->timer);
+	w->k->w[w->kind] = NULL;
+	free(w);
+}
+
+struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
+			    void *arg)
+{
+	(void)r, (void)fn, (void)arg;
+	k->sent++;
+	return NULL;
+}
+
+void kube_cancel(struct kube_call *c)
+{
+	assert_null(c);
+}
+
+/* --- the cache --- */
+
+struct lab {
+	struct kube k;
+	struct kube_cache *c;
+	struct buf said; /* what the callbacks were called with */
+	int room;	 /* kind whose objects `has_room` asks to read again */
+	int log;
+};
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	(void)e;
+	*(char **)value = xstrdup(json_string(json_get(object, "v")));
+	return 0;
+}
+
+static void drop(void *value)
+{
+	free(*(char **)value);
+}
+
+static bool has_room(void *arg, int kind, const struct kube_object *o)
+{
+	struct lab *t = arg;
+
+	buf_printf(&t->said, "again %d %s;", kind, o->name);
+	return kind == t->room;
+}
+
+static const struct kube_cache_kind kinds[KINDS] = {
+	[PODS] = {&kube_pods, sizeof(char *), decode, drop, true, false, NULL},
+	[POOLS] = {&kube_ippools, sizeof(char *), decode, drop, false, true, has_room},
+	[SUBNETS] = {&kube_subnets, sizeof(char *), decode, drop, false, true, NULL},
+};
+
+static const char *value_of(const struct kube_object *o)
+{
+	return o ? *(char *const *)o->value : "-";
+}
+
+static void on_changed(void *arg, int kind, const struct kube_object *was,
+		       const struct kube_object *is)
+{
+	buf_printf(&((struct lab *)arg)->said, "%d %s %s;", kind, value_of(was), value_of(is));
+}
+
+static void on_error(void *arg, int kind, const struct err *reason)
+{
+	buf_printf(&((struct lab *)arg)->said, "error %d %s;", kind, reason ? "yes" : "no");
+}
+
+static void on_restored(void *arg)
+{
+	buf_str(&((struct lab *)arg)->said, "restored;");
+}
+
+static void on_first(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	buf_printf(&((struct lab *)arg)->said, "first %s %s;", value_of(was), value_of(is));
+}
+
+static void on_second(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct lab *const *t = arg;
+
+	(void)was;
+	buf_printf(&(*t)->said, "second %s;", value_of(is));
+	kube_cache_off((*t)->c, arg);
+}
+
+static void stop(void *arg)
+{
+	loop_stop(arg, 0);
+}
+
+static void pass(struct lab *t, int64_t ms)
+{
+	(void)loop_add_timer(t->k.loop, ms, stop, t->k.loop);
+	(void)loop_run(t->k.loop);
+}
+
+static void expect(struct lab *t, const char *said)
+{
+	buf_str(&t->said, "");
+	assert_string_equal(t->said.p ? t->said.p : "", said);
+	t->said.len = 0;
+}
+
+static void event(struct lab *t, int kind, enum kube_change change, const char *object)
+{
+	auto_json struct json_doc *doc = parse(object);
+
+	t->k.w[kind]->ops->event(t->k.w[kind]->arg, change, json_root(doc));
+}
+
+static void breaks(struct lab *t, int kind)
+{
+	struct kube_watch *w = t->k.w[kind];
+	struct err e = ERR_INIT;
+
+	err_kind(&e, ERR_AGAIN, -ECONNRESET, "connection reset");
+	loop_del_timer(w->timer);
+	t->k.w[kind] = NULL;
+	w->ops->end(w->arg, 0, -1, &e);
+	free(w);
+}
+
+#define OBJECT(name, version, value)                                                               \
+	"{\"metadata\":{\"namespace\":\"t\",\"name\":\"" name                                      \
+	"\",\"uid\":\"u\",\"resourceVersion\":\"" version "\"},\"v\":\"" value "\"}"
+
+static int setup(void **state)
+{
+	struct lab *t = xcalloc(1, sizeof(*t));
+
+	log_threshold = LOG_NONE;
+	buf_init(&t->said, SAID_MAX);
+	assert_int_equal(loop_new(&t->k.loop, NULL), 0);
+	loop_set_now(t->k.loop, 1000000);
+	t->room = -1;
+	t->log = -1;
+	*state = t;
+	return 0;
+}
+
+static void start(struct lab *t)
+{
+	const struct kube_select select[KINDS] = {[PODS].fields = "spec.nodeName=n"};
+
+	t->c = kube_cache_new(&(struct kube_cache_conf){.kube = &t->k,
+							.kinds = kinds,
+							.n = KINDS,
+							.select = select,
+							.component = "agent",
+							.changed = on_changed,
+							.sync_error = on_error,
+							.etcd_restored = on_restored,
+							.arg = t});
+}
+
+static int teardown(void **state)
+{
+	struct lab *t = *state;
+
+	kube_cache_free(t->c);
+	for (int k = 0; k < KINDS; k++)
+		free(t->k.fields[k]);
+	loop_free(t->k.loop);
+	buf_done(&t->said);
+	if (t->log >= 0)
+		close(t->log);
+	free(t);
+	return 0;
+}
+
+static void test_objects_are_read_by_kind(void **state)
+{
+	struct lab *t = *state;
+
+	t->k.objects[PODS] = OBJECT("p1", "1", "a");
+	t->k.objects[POOLS] = OBJECT("q1", "2", "b");
+	start(t);
+	assert_false(kube_cache_synced(t->c, PODS));
+	assert_int_equal(kube_cache_count(t->c, PODS), 0);
+	pass(t, 10);
+	assert_string_equal(t->k.fields[PODS], "spec.nodeName=n");
+	assert_string_equal(t->k.fields[POOLS], "");
+	assert_true(kube_cache_synced(t->c, KUBE_CACHE_ALL));
+	assert_int_equal(kube_cache_count(t->c, PODS), 1);
+	assert_string_equal(value_of(kube_cache_at(t->c, PODS, 0)), "a");
+	assert_string_equal(value_of(kube_cache_get(t->c, POOLS, "t", "q1")), "b");
+	assert_string_equal(*(char *const *)kube_cache_value(t->c, POOLS, "t", "q1"), "b");
+	assert_null(kube_cache_get(t->c, PODS, "t", "q1"));
+	assert_null(kube_cache_value(t->c, SUBNETS, "t", "q1"));
+	assert_string_equal(kube_cache_kind_name(t->c, POOLS), "spiderippools");
+}
+
+static void test_owner_is_told_of_a_change_before_listeners_of_the_kind(void **state)
+{
+	struct lab *t = *state, *self = t;
+
+	start(t);
+	kube_cache_on(t->c, PODS, on_second, &self);
+	kube_cache_on(t->c, PODS, on_first, t);
+	pass(t, 10);
+	/* the first list of each kind; the second listener removed itself */
+	expect(t, "0 - -;second -;first - -;1 - -;2 - -;");
+	event(t, PODS, KUBE_ADDED, OBJECT("p1", "11", "a"));
+	expect(t, "0 - a;first - a;");
+	kube_cache_on(t->c, PODS, on_second, &self); /* in the place of the removed one */
+	event(t, PODS, KUBE_MODIFIED, OBJECT("p1", "12", "b"));
+	expect(t, "0 a b;second b;first a b;");
+	event(t, POOLS, KUBE_ADDED, OBJECT("q1", "13", "c"));
+	expect(t, "1 - c;");
+	kube_cache_off(t->c, t);
+	event(t, PODS, KUBE_DELETED, OBJECT("p1", "14", "b"));
+	expect(t, "0 b -;");
+}
+
+static void test_broken_watch_makes_its_kind_stale(void **state)
+{
+	struct lab *t = *state;
+
+	start(t);
+	pass(t, 10);
+	assert_true(kube_cache_current(t->c, KUBE_CACHE_ALL));
+	breaks(t, POOLS);
+	pass(t, 100);
+	assert_int_equal(kube_cache_stale_ms(t->c, PODS), 0);
+	assert_int_equal(kube_cache_stale_ms(t->c, POOLS), 100);
+	assert_true(kube_cache_current(t->c, PODS));
+	assert_false(kube_cache_current(t->c, POOLS));
+	assert_false(kube_cache_current(t->c, KUBE_CACHE_ALL));
+	assert_true(kube_cache_synced(t->c, KUBE_CACHE_ALL));
+}
+
+static void refuse(struct lab *t, int kind, enum err_kind class, int code, const char *text)
+{
+	err_kind(&t->k.refuse[kind], class, code, "%s", text);
+}
+
+static void test_reason_of_an_unsynced_kind(void **state)
+{
+	struct lab *t = *state;
+	struct err e = ERR_INIT;
+
+	refuse(t, POOLS, ERR_UNAVAILABLE, -ENOENT, "404 Not Found");
+	start(t);
+	assert_int_equal(kube_cache_error(t->c, PODS, &e), -EAGAIN);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_string_equal(e.text, "pods are not synced from the API server yet");
+	pass(t, 10);
+	expect(t, "0 - -;error 1 yes;2 - -;");
+	assert_int_equal(kube_cache_error(t->c, PODS, &e), 0);
+	assert_int_equal(kube_cache_error(t->c, POOLS, &e), -ENOENT);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_string_equal(e.text, "spiderippools are not in sync: 404 Not Found");
+	assert_false(kube_cache_synced(t->c, KUBE_CACHE_ALL));
+	t->k.refuse[POOLS] = (struct err)ERR_INIT;
+	pass(t, 5000);
+	expect(t, "1 - -;error 1 no;");
+	assert_int_equal(kube_cache_error(t->c, POOLS, &e), 0);
+}
+
+/* The number of lines of the log that contain the words. */
+static int lines_with(const struct lab *t, const char *words)
+{
+	char text[1 << 14] = "";
+	ssize_t n = pread(t->log, text, sizeof(text) - 1, 0);
+	int count = 0;
+
+	assert_true(n >= 0);
+	for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+		count++;
+	return count;
+}
+
+static void test_error_is_logged_once_with_its_remedy(void **state)
+{
+	struct lab *t = *state;
+	char path[64];
+
+	t->log = memfd_create("log", 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", t->log);
+	assert_int_equal(log_setup(&(struct log_conf){.path = path}, NULL), 0);
+	refuse(t, PODS, ERR_OTHER, -EPERM, "403 Forbidden");
+	refuse(t, POOLS, ERR_UNAVAILABLE, -ENOENT, "404 Not Found");
+	refuse(t, SUBNETS, ERR_UNAVAILABLE, -ENOENT, "404 Not Found");
+	start(t);
+	pass(t, 60000);
+	assert_int_equal(
+		lines_with(t, "the agent may not read pods: allow it to 'list' and 'watch' pods\""),
+		1);
+	/* one line for both kinds */
+	assert_int_equal(lines_with(t, "does not serve some kinds"), 1);
+	assert_int_equal(lines_with(t, "spiderippools.spiderpool.spidernet.io, "
+				       "spidersubnets.spiderpool.spidernet.io"),
+			 1);
+	for (int k = 0; k < KINDS; k++)
+		t->k.refuse[k] = (struct err)ERR_INIT;
+	pass(t, 60000);
+	assert_int_equal(lines_with(t, "in sync again"), KINDS);
+	/* The client logs a server that is unavailable. */
+	refuse(t, PODS, ERR_AGAIN, -ECONNREFUSED, "connection refused");
+	breaks(t, PODS);
+	assert_int_equal(lines_with(t, "connection"), 0);
+	assert_int_equal(log_setup(&(struct log_conf){.level = LOG_NONE}, NULL), 0);
+}
+
+static void test_objects_are_read_again_for_kinds_that_ask(void **state)
+{
+	struct lab *t = *state;
+
+	t->k.objects[PODS] = OBJECT("p1", "1", "a");
+	t->k.objects[POOLS] = OBJECT("q1", "2", "b");
+	start(t);
+	pass(t, 10);
+	t->said.len = 0;
+	kube_cache_read_again(t->c);
+	pass(t, 2000);
+	expect(t, "again 1 q1;");
+	assert_int_equal(t->k.sent, 0);
+	t->room = POOLS;
+	kube_cache_read_again(t->c);
+	pass(t, 2000);
+	assert_int_equal(t->k.sent, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_objects_are_read_by_kind, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_owner_is_told_of_a_change_before_listeners_of_the_kind, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(test_broken_watch_makes_its_kind_stale, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_reason_of_an_unsynced_kind, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_error_is_logged_once_with_its_remedy, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_objects_are_read_again_for_kinds_that_ask,
+						setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
