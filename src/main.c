@@ -325,7 +325,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Whether the reader of the pipe, such as `head`, has closed it: POLLERR or POLLHUP. */
+/* Returns whether the reader of the pipe, such as `head`, has closed it: POLLERR or POLLHUP. */
 static bool reader_is_gone(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO};

@@ -72,9 +72,9 @@ char *xasprintf(const char *fmt, ...)
 }
 
 /*
- * The vector does not store its capacity, so that vectors from other code can grow as well: the allocator has the size.
- * A long vector grows by a quarter, so that n elements cost n and not n times n (AddressSanitizer's realloc() always
- * copies, musl's sometimes).
+ * The vector does not store its capacity, which the allocator knows, so vectors from other code can
+ * grow as well. A long vector grows by a quarter, so that the cost of n elements is n instead of n
+ * times n (AddressSanitizer's realloc() always copies, musl's sometimes).
  */
 void *vec_grow(void *p, size_t count, size_t size)
 {

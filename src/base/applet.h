@@ -27,7 +27,7 @@ struct applet {
 	const char *about; /* a paragraph or two for `help` and the man page; may be NULL */
 };
 
-/* Ended by {0}. Empty until main() sets it. */
+/* The applet table, ended by {0}. Empty until main() sets it. */
 extern const struct applet *applets;
 
 const struct applet *applet_find(const char *name);

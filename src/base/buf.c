@@ -54,7 +54,7 @@ static void reserve(struct buf *b, size_t n)
 	b->cap = cap;
 }
 
-/* Returns how many of n bytes still fit; sets `over` if not all. */
+/* Returns how many of n bytes still fit; sets `over` if it is fewer than n. */
 static size_t admit(struct buf *b, size_t n)
 {
 	size_t room = b->over ? 0 : b->max - b->len;
@@ -175,7 +175,7 @@ size_t utf8_len(struct span s)
 	for (size_t i = 1; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
-	/* Overlong forms, surrogates, above U+10FFFF. */
+	/* Refuses overlong forms, surrogates, and characters above U+10FFFF. */
 	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
 	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
 		return 0;

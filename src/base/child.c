@@ -21,7 +21,7 @@ struct child {
 	struct loop_fd *watch_out, *watch_end;
 	struct loop_timer *timer;
 	struct buf b;
-	child_done_fn done; /* NULL: it was called, and the child was killed */
+	child_done_fn done; /* NULL: the callback was called, and the child was killed */
 	void (*ended)(void *arg);
 	void *arg;
 };
@@ -80,7 +80,7 @@ static void on_out(void *arg, uint32_t events)
 	(void)events;
 	if (drain(c))
 		return;
-	/* the output has ended: the child is only waited for */
+	/* the output has ended, so the loop only waits for the end of the child */
 	loop_del_fd(c->watch_out);
 	c->watch_out = NULL;
 }

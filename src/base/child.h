@@ -45,7 +45,7 @@ void child_cancel(struct child *c);
 /* Closes all descriptors but stdin, stdout and stderr: a child that waits for a lock of the kernel may outlive this process, and
  * must not retain its sockets and locked files. */
 void child_close_others(void);
-/* Writes all of it to stdout; false: the reader has gone. */
+/* Writes all of the buffer to stdout; returns false if the reader has closed the pipe. */
 bool child_put(const void *p, size_t n);
 
 #endif

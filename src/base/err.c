@@ -283,7 +283,7 @@ static const char texts[][60] = {
 	TEXT(EHWPOISON, "Memory page has hardware error"),
 };
 
-/* not an errno of user space, but some drivers return it (include/linux/errno.h) */
+/* ENOTSUPP is not an errno of user space, but some drivers return it (include/linux/errno.h) */
 enum { KERNEL_ENOTSUPP = 524 };
 
 const char *errno_text(int code)

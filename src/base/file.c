@@ -157,8 +157,9 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 }
 
 /*
- * A process that can write to a directory can create a FIFO there, whose open() waits for a writer. Names in /dev and
- * /proc are given by the user: "kubectl config view | unirail --kubeconfig /dev/stdin".
+ * Refuses a FIFO, since a process that can write to the directory could create one, and open()
+ * would wait for its writer. Allows names in /dev and /proc, which the user gives: "kubectl config
+ * view | unirail --kubeconfig /dev/stdin".
  */
 static int open_content(const struct root *r, const char *path, struct err *e)
 {
@@ -304,7 +305,7 @@ int file_replace(const struct root *r, const char *path, struct span data, mode_
 	return n < 0 ? err_wrap(e, n, "replace '%s'", path) : 0;
 }
 
-/* Directories, symbolic links and names: the second part of file.h. */
+/* Directories, symbolic links and names (the second part of file.h). */
 
 int file_remove(const struct root *r, const char *path, struct err *e)
 {
@@ -440,7 +441,8 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
-/* Returns whether the file is old; a time in the future counts as old, because the clock was moved backwards since. */
+/* Returns whether the file is old; a time in the future counts as old, because the clock was moved
+ * backwards after the write. */
 static bool is_old(const struct root *r, const char *path)
 {
 	int64_t now = now_real_ms() / 1000;
@@ -527,7 +529,7 @@ int link_replace(const struct root *r, const char *path, const char *target, str
 	return n < 0 ? err_sys(e, n, "make link '%s'", path) : 0;
 }
 
-/* RENAME_NOREPLACE of <linux/fs.h>, which musl lacks like the wrapper. */
+/* RENAME_NOREPLACE of <linux/fs.h>: musl has neither this constant nor the wrapper renameat2(). */
 enum { NO_REPLACE = 1 };
 
 int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
@@ -547,7 +549,7 @@ int file_rename(const struct root *r, const char *from, const char *to, bool exc
 	return n < 0 ? err_sys(e, n, "rename '%s' to '%s'", from, to) : 0;
 }
 
-/* Lock files: the last part of file.h. */
+/* Lock files (the last part of file.h). */
 
 /* Tries flock until `deadline` (-1: no limit), after 5, 10, 20, 40, 50, 50 ms ... */
 static int flock_until(int fd, int64_t deadline)

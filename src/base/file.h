@@ -36,7 +36,8 @@ void root_close(struct root *r);
  * -errno. */
 int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e);
 bool file_exists(const struct root *r, const char *path);
-/* Reads the whole file, at most max bytes (-EFBIG beyond).  -ENOENT sets e as well. */
+/* Reads the whole file, at most max bytes (-EFBIG beyond). A missing file (-ENOENT) sets e as well.
+ * */
 int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e);
 /* Reads the first line without its line end into a fixed buffer; for sysfs and proc. */
 int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
@@ -47,7 +48,7 @@ int file_write_attr(const struct root *r, const char *path, const char *value, s
  * the last fsync leaves the new one. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
-/* success as well if there is no such file */
+/* removes the file; a missing file is success as well */
 int file_remove(const struct root *r, const char *path, struct err *e);
 /* Removes temporary files that a killed file_replace(path) left. Call it only while no process writes the file. */
 void file_sweep(const struct root *r, const char *path);
@@ -64,7 +65,8 @@ int link_replace(const struct root *r, const char *path, const char *target, str
 /* renameat2() within a root; `exclusive`: -EEXIST instead of replacing a file. Syncs the directory. */
 int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
 		struct err *e);
-/* lstat(): type, mode and size of the file itself, which may be a link. -ENOENT sets e as well. */
+/* lstat(): type, mode and size of the file itself, which may be a link. A missing file (-ENOENT)
+ * sets e as well. */
 struct stat;
 int file_lstat(const struct root *r, const char *path, struct stat *ret, struct err *e);
 
@@ -104,7 +106,7 @@ void file_temp_abort(struct file_temp *t);
  * frees the result. */
 char *path_absolute(const char *path);
 
-/* Writes all bytes, repeating write(2) after EINTR and short writes. */
+/* Writes all bytes: repeats write(2) after EINTR and short writes. */
 int fd_write_all(int fd, const void *p, size_t n, struct err *e);
 int fd_read_all(int fd, size_t max, struct buf *into, struct err *e);
 

@@ -60,7 +60,8 @@ static int class_match(const char **p, uint32_t r)
 	return in != negated;
 }
 
-/* Checks the rest of a pattern: Go does so even if the name does not match already. */
+/* Checks the rest of a pattern: Go reports a bad pattern even after the name has failed to match.
+ * */
 static bool pattern_ok(const char *p)
 {
 	while (*p) {
@@ -113,7 +114,7 @@ int wildcard_match(const char *pattern, const char *name)
 			return 1;
 		if (*p && element_match(&p, &s))
 			continue;
-		/* the last star matches one rune more, but no slash */
+		/* lets the last star match one more rune, except a slash */
 		if (!star || !*retry || *retry == '/')
 			return 0;
 		rune_next(&retry, &bad);

@@ -44,7 +44,7 @@ const char *mac_str(const struct mac *m, char buf[static MAC_TEXT_MAX]);
 unsigned int ip_bits(const struct ipaddr *a); /* 32 or 128 */
 unsigned int ip_size(const struct ipaddr *a); /* 4 or 16 bytes */
 bool ip_eq(const struct ipaddr *a, const struct ipaddr *b);
-/* compares the family, then the number */
+/* compares the families, then the addresses as numbers */
 int ip_cmp(const struct ipaddr *a, const struct ipaddr *b);
 bool mac_eq(const struct mac *a, const struct mac *b);
 int mac_cmp(const struct mac *a, const struct mac *b); /* compares the length, then the bytes */
@@ -60,8 +60,9 @@ bool ipnet_has_host_bits(const struct ipnet *n);
 struct ipnet ipnet_network(const struct ipnet *n); /* with host bits cleared */
 struct ipaddr ipnet_first(const struct ipnet *n);
 struct ipaddr ipnet_last(const struct ipnet *n);
-struct ipnet ipnet_host(const struct ipaddr *a); /* a/32 or a/128 */
-bool ipnet_is_default(const struct ipnet *n);	 /* 0.0.0.0/0 or ::/0 */
+/* returns the address with its full length: a/32 or a/128 */
+struct ipnet ipnet_host(const struct ipaddr *a);
+bool ipnet_is_default(const struct ipnet *n); /* 0.0.0.0/0 or ::/0 */
 
 /* 128-bit arithmetic on addresses; callers must not mix families. */
 __extension__ typedef unsigned __int128 u128;

@@ -188,7 +188,7 @@ static int by_first(const void *a, const void *b)
 	return ip_cmp(&x->first, &y->first);
 }
 
-/* Most lists are sorted already, and are not sorted again. */
+/* A list that is already sorted, as most are, is not sorted again. */
 static bool is_sorted(const struct ip_set *s)
 {
 	for (size_t i = 1; i < s->n; i++)

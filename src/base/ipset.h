@@ -27,9 +27,10 @@ void ip_set_add(struct ip_set *s, const struct ip_range *r);
 void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
 
 /*
- * Many ranges at once. Each ip_set_add() and ip_set_subtract() costs the length of the set, so a loop of them over
- * a list of a user costs its square. Instead: collect the ranges in any order, then merge, which costs n log n.
- * Between the two the set may not be read. What is to be subtracted is collected into a set of its own.
+ * Many ranges at once. Each ip_set_add() and ip_set_subtract() costs the length of the set, so a
+ * loop of them over a list of a user costs its square. Instead: collect the ranges in any order,
+ * then merge, which costs n log n. Between the two calls the set may not be read. Ranges to
+ * subtract are collected into a separate set.
  *
  *	for (size_t i = 0; i < n; i++)
  *		ip_set_collect(&s, &ranges[i]);
@@ -38,8 +39,8 @@ void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
 void ip_set_collect(struct ip_set *s, const struct ip_range *r);
 void ip_set_merge(struct ip_set *s);
 void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* costs the sum of both lengths */
-/* Costs the length of s times the logarithm of the length of `out`, and the number of intervals of out that overlap
- * s. */
+/* Subtracts `out` from s. Costs the length of s times the logarithm of the length of `out`, plus
+ * the number of intervals of `out` that overlap s. */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out);
 /* Makes the sets disjoint: an address stays only in the first set that has it. All sets have one
  * family. Costs n log n of all ranges. */

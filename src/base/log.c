@@ -407,7 +407,8 @@ enum {
 	N_ROWS = 4,
 	VALUE_MAX = 96,
 	LAST_MAX = 160,
-	/* number of lines for one place when a period ends; all others share one line */
+	/* number of lines for one place at the end of a period; all further subjects share one line
+	 * */
 	SUMMARIES_MAX = 10,
 };
 
@@ -490,8 +491,8 @@ static void count_due(int64_t start_ms)
 		limit.due_ms = start_ms + LOG_PERIOD_MS;
 }
 
-/* Logs the count of an evicted row, or adds it to that of its place if the place has logged enough
- * lines. */
+/* Logs the count of an evicted row. If its place has reached its limit of lines, adds the count to
+ * that of the place instead. */
 static void close_row(struct subject *s)
 {
 	struct log_place *place = s->place;

@@ -40,7 +40,8 @@ struct log_conf {
 };
 
 int log_setup(const struct log_conf *c, struct err *e);
-/* debug info warn warning error fatal panic, any case; -EINVAL otherwise. */
+/* Parses a level: debug, info, warn, warning, error, fatal or panic, in any case; otherwise
+ * -EINVAL. */
 int log_level_parse(const char *s, enum log_level *ret);
 /* Adds a key to every later line; NULL value removes it. */
 void log_context(const char *key, const char *value);
@@ -68,11 +69,11 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
  *	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", ns), LOG_S("pod", pod),
  *		    LOG_S("error", e->text));
  *
- * The number is how many of the first pairs identify the subject (at most LOG_SUBJECT_MAX; 0: the
- * place is the only subject). Name a peer by its address without the port. In each LOG_PERIOD_MS a
- * subject may write LOG_SUBJECT_LINES lines per place, and all subjects together LOG_PLACE_LINES.
- * Further lines are counted; at the end of the period one line with the same msg and subject
- * reports them:
+ * The second argument is how many of the first pairs identify the subject (at most LOG_SUBJECT_MAX;
+ * 0: the place is the only subject). A peer is named by its address without the port. In each
+ * LOG_PERIOD_MS a subject may write LOG_SUBJECT_LINES lines per place, and all subjects together
+ * LOG_PLACE_LINES. Further lines are counted; at the end of the period one line with the same msg
+ * and subject reports them:
  *
  *	level=warn msg="request refused" peer=10.1.2.3 suppressed=812 seconds=60 last="bad request"
  *
@@ -131,7 +132,7 @@ void log_limit_end(void);
  *	if (r == 0 && log_once_clear(&x->logged))
  *		log_info("all pools can be used");
  *
- * {0} is a condition that has not been logged. No member needs freeing.
+ * A struct of zeros is a condition that has not been logged. It needs no freeing.
  */
 struct log_once {
 	bool reported;

@@ -245,7 +245,7 @@ int opt_exit(const char *prog, int r, const struct err *e)
 
 /* Finds the command of an applet that argv names, and suggests one for a mistyped word. */
 
-/* Returns how many words of argv are the command's name; 0: it is another command. */
+/* Returns how many words of argv are the command's name; 0: argv names another command. */
 static int command_args(const struct cmd *c, int argc, char **argv)
 {
 	struct span rest = span_of(c->name), word;
@@ -336,7 +336,7 @@ static unsigned int distance(const char *a, const char *b)
 const char *opt_suggest(const char *word, const char *const *list, size_t n)
 {
 	size_t len = strlen(word);
-	/* one more than the number of differences allowed */
+	/* one more than the largest edit distance of a suggestion */
 	unsigned int best = len < 4 ? 2 : len < 8 ? 3 : 4;
 	const char *ret = NULL;
 

@@ -65,8 +65,8 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
 
 /*
  * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row with
- * name NULL matches no word), sets *used to the number of its words. -EINVAL with e set if there is
- * none. ("APPLET --help" itself is answered before run() is called, see main.c.)
+ * name NULL matches no word) and sets *used to the number of words in its name. -EINVAL with e set
+ * if there is none. ("APPLET --help" itself is answered before run() is called, see main.c.)
  *
  *	const struct cmd *c;
  *	int used, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &used, &e);

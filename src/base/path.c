@@ -32,8 +32,9 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 		return -EINVAL;
 	if (r->strict && r->host && !path_is_kernels(path))
 		return path_open_strict(r, path, flags, mode);
-	/* Uses openat(), because musl's open() sets FD_CLOEXEC a second time. -EAGAIN: a rename during the path walk,
-	 * so the kernel could not guarantee the result. */
+	/* Uses openat(), because musl's open() sets FD_CLOEXEC a second time. -EAGAIN: a rename
+	 * occurred during the path walk, so the kernel could not guarantee that the path stays
+	 * below the root. */
 	do {
 		fd = r->host ? openat(r->fd, path, flags | O_CLOEXEC, mode)
 			     : syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
@@ -168,7 +169,7 @@ static int follow(struct walk *w, int link, const struct stat *st)
 	return 0;
 }
 
-/* Reads the next name; *last: it is the last one. */
+/* Reads the next name of the path; sets *last if it is the last one. */
 static int take_name(struct walk *w, bool *last)
 {
 	const char *from = w->rest + strspn(w->rest, "/");
@@ -184,7 +185,7 @@ static int take_name(struct walk *w, bool *last)
 	return 0;
 }
 
-/* Enters w->name, or follows it. Errors as those of openat(), such as -ENOENT. */
+/* Enters w->name, or follows it. Errors are those of openat(), such as -ENOENT. */
 static int step(struct walk *w, bool last, bool *followed)
 {
 	auto_fd int fd = openat(w->dir, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -20,7 +20,7 @@ struct columns {
 	size_t n_cells;
 };
 
-/* n: at most COLUMNS_MAX. */
+/* n: number of columns, at most COLUMNS_MAX. */
 void columns_init(struct columns *c, unsigned int n, const char *indent);
 void columns_done(struct columns *c);
 #define auto_columns __attribute__((cleanup(columns_done)))

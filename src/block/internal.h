@@ -35,7 +35,7 @@ bool plan_has(const struct planner *p, const char *name);
 /* Like plan_add(), with the object's UID, version and claim as preconditions. */
 struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 			    const struct block_object *o);
-/* The demand of a pool; NULL: the pool is unknown. */
+/* Returns the demand of a pool; NULL: the pool is unknown. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
 
 /* Returns whether a list of the pool's blocks is due. */

@@ -308,7 +308,7 @@ static void put_borrowed(struct json_out *o, const struct block_borrowed *l)
 	jo_end_obj(o);
 }
 
-/* The highest resourceVersion seen; a version that is not a number is ignored. */
+/* Returns the highest resourceVersion seen; a version that is not a number is ignored. */
 static uint64_t seen(const struct block_log *l, const struct block_table *t)
 {
 	uint64_t most = l->seen, n;

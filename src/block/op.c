@@ -194,9 +194,9 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 }
 
 /*
- * The state of a borrowed address according to a recently read object. A held address stays held
- * even if the object contradicts (etcd may have been restored): block_plan() returns it when no pod
- * uses the address.
+ * Returns the state of a borrowed address according to a recently read object. A held address stays
+ * held even if the object contradicts (etcd may have been restored): block_plan() returns it when
+ * no pod uses the address.
  */
 static enum borrow_state borrowed_of(const struct block_log *l, const struct block_table *t,
 				     const struct block_borrowed *x, const struct block_object *o)

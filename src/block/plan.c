@@ -137,7 +137,7 @@ static size_t offered(const struct block_object *o)
 	return n;
 }
 
-/* The first request for any addresses. NULL: there is none. */
+/* Returns the first request for any addresses. NULL: there is none. */
 static const struct block_requested *first_requested(const struct block_object *o)
 {
 	struct ipaddr a;

@@ -128,7 +128,7 @@ static void claim(struct planner *p, const struct block_need *need, u128 index)
 		op->net = block_net(&need->cut, index);
 }
 
-/* An orphan in the last list of blocks. NULL: there is none. */
+/* Returns an orphan in the last list of blocks. NULL: there is none. */
 static const struct block_orphan *orphan(const struct planner *p, const struct block_view *v)
 {
 	for (size_t i = 0; v && i < v->n_orphans; i++) {
@@ -399,8 +399,8 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
 	return pending || (v->requested_ms && p->f->now_ms - v->requested_ms < round_ms(p, v));
 }
 
-/* The capacity that the owner reports, minus the addresses that other nodes request. Without a
- * report: an owner that has lent fewer addresses can probably release more. */
+/* Returns the capacity that the owner reports, minus the addresses that other nodes request.
+ * Without a report: an owner that has lent fewer addresses can probably release more. */
 static int64_t hope(const struct block_peer *x)
 {
 	return (int64_t)x->spare - x->crowd;
@@ -425,7 +425,8 @@ static bool is_better(const struct planner *p, const struct block_peer *x,
 	return hopeful == before ? x->requested_ms < than->requested_ms : hopeful;
 }
 
-/* The best peer that was not asked recently; the order of equal ones differs between nodes. */
+/* Returns the best peer that was not asked recently; the order of equal ones differs between nodes.
+ * */
 static const struct block_peer *best(const struct planner *p, const struct block_view *v)
 {
 	size_t from = (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
@@ -441,8 +442,8 @@ static const struct block_peer *best(const struct planner *p, const struct block
 	return ret;
 }
 
-/* The number of addresses to request from the peer: the capacity it reports, or a part of the
- * demand. */
+/* Returns the number of addresses to request from the peer: the capacity it reports, or a part of
+ * the demand. */
 static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, uint32_t n)
 {
 	uint32_t part = (want + n - 1) / n;

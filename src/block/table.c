@@ -781,7 +781,7 @@ static void put_owner_name(const char *to, const char *node, struct buf *w)
 		buf_printf(w, "it was released by node '%s' and is not available yet", node);
 }
 
-/* The entry of an address that a peer borrows from a block of this node; NULL: none. */
+/* Returns the entry of an address that a peer borrows from a block of this node; NULL: none. */
 static const char *lent_to(const struct block_table *t, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < t->n_objects; i++) {

@@ -46,7 +46,8 @@ void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help
 extern const char help_plugin_text[];			 /* how a runtime calls a CNI plugin */
 /* Returns an error that suggests the applet closest to `name`. */
 int help_unknown(const char *name, struct err *e);
-bool applet_has_commands(const struct applet *a); /* whether the applet has named commands */
+/* returns whether the applet has commands with names */
+bool applet_has_commands(const struct applet *a);
 
 const char *unirail_version(void); /* "0.1.0" */
 

@@ -17,7 +17,7 @@ struct complete_word {
 /* A position: the words typed so far, without options: "", "pool", "pool list". */
 struct complete_place {
 	char *path;
-	struct complete_word *next; /* words that may follow */
+	struct complete_word *next; /* words that may be typed next */
 	size_t n_next;
 	const struct opt *opts; /* terminated by {0}; NULL: no options */
 	bool options;		/* options are possible here, --help at least */

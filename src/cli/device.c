@@ -426,7 +426,8 @@ static int device_list(const char *dir, const char *agent, bool json, struct err
 		return r;
 	if (!dir) {
 		r = nl_open(&route, NL_ROUTE, -1, e);
-		/* Errors are ignored: a kernel without generic netlink has no devlink either. */
+		/* Ignores errors, because a kernel without generic netlink has no devlink either.
+		 * */
 		if (r >= 0)
 			(void)nl_open(&generic, NL_GENERIC, -1, NULL);
 	}
@@ -593,7 +594,7 @@ void device_show_text(const struct device_row *v, size_t n, FILE *f)
 
 /* --- for programs --- */
 
-/* Unknown values are null. */
+/* Writes null for an unknown value. */
 static void put_str(struct json_out *o, const char *key, const char *s)
 {
 	jo_kstr(o, key, s && *s ? s : NULL);

@@ -187,7 +187,7 @@ static int serve(const struct plugin_opts *o, struct device_serve_conf *conf, st
 	conf->use_cdi = o->use_cdi;
 	conf->hook_path = o->memlock_hook;
 	conf->hook_memlock = or_default(o->memlock, "unlimited");
-	/* "no": the limit is not changed. */
+	/* The value "no" means that the limit is not changed. */
 	if (strcmp(conf->hook_memlock, "no") == 0)
 		conf->hook_path = NULL;
 	conf->podres = or_default(o->pod_resources, PODRES_SOCKET);
@@ -263,7 +263,7 @@ static int original_main(enum resource_form form, const char *name, int argc, ch
 	if (f.log_level >= 10)
 		o.log_level = "debug";
 	conf.sources = &f.config_file;
-	/* The originals have no flags for these. */
+	/* The original programs have no flags for these settings. */
 	o.plugins_dir = getenv("UNIRAIL_DEVICE_PLUGIN_DIR");
 	o.registry_dir = getenv("UNIRAIL_DEVICE_PLUGIN_REGISTRY");
 	return finish(name, serve(&o, &conf, &e), &e);

@@ -18,7 +18,8 @@ static bool is_list(const char *option)
 	return !strcmp(option, "--load") || !strcmp(option, "--interfaces");
 }
 
-/* Index of the argument that equals `word` or, with `prefix`, begins with it ("KEY="); 0: none. */
+/* Returns the index of the argument that equals `word` or, with `prefix`, begins with it ("KEY=");
+ * 0: none. */
 static size_t find_word(const struct fix_command *c, const char *word, bool prefix)
 {
 	for (size_t i = 1; i < c->n; i++)

@@ -21,7 +21,7 @@ struct fix_commands {
 	size_t n;
 };
 
-/* conf: the configuration of host.conf and host.d; may be NULL. */
+/* Computes the commands. conf: the configuration of host.conf and host.d; may be NULL. */
 void fix_collect(const struct findings *l, const struct host_conf *conf, struct fix_commands *ret);
 /* "unirail host sysctl ..."; the caller frees it. */
 char *fix_text(const struct fix_command *c);

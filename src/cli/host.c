@@ -295,7 +295,8 @@ static void note_unwanted(struct call *c, bool open)
 	host_plan_unwanted(&c->conf, &c->journal, &c->select, &c->plan);
 }
 
-/* Fails before a command of one kind changes host.d or any device, if a step lacks its program. */
+/* If a step lacks its program, the command of one kind fails before it changes host.d or any
+ * device. */
 static int check_programs(const struct host_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -305,7 +306,8 @@ static int check_programs(const struct host_plan *p, struct err *e)
 	return 0;
 }
 
-/* With `change` locks the journal first, so that the plan is still correct when it is applied. */
+/* If `change` is set, locks the journal first, so that no other process changes the host between
+ * plan and apply. */
 static int plan_and_apply(struct call *c, const struct host_kind *only, bool change, struct err *e)
 {
 	struct host_wants *w = only ? host_conf_wants(&c->conf, only) : NULL;

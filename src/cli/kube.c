@@ -441,7 +441,7 @@ static void next(struct get *g)
 	x->d = kube_discover(g->t->k, kind, on_kind, x);
 }
 
-/* KIND[,KIND...] [NAME]; returns the exit status. */
+/* Runs `kube get` with the operands KIND[,KIND...] [NAME]; returns the exit status. */
 static int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name)
 {
 	struct get g = {.t = t, .rest = span_of(kinds), .name = name};

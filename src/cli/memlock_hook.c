@@ -70,8 +70,8 @@ int memlock_hook_main(int argc, char **argv)
 	}
 	limit.rlim_cur = limit.rlim_max = bytes == NRI_UNLIMITED ? RLIM_INFINITY : bytes;
 	/*
-	 * Returns success: a failed hook would prevent the container's start, which is worse than a
-	 * low limit. `unirail doctor` reports the low limit.
+	 * Returns success: if a hook fails, the container does not start, which is worse than a low
+	 * limit. `unirail doctor` reports the low limit.
 	 */
 	if (prlimit((pid_t)pid, RLIMIT_MEMLOCK, &limit, NULL) < 0) {
 		err_sys(&e, -errno, "set the limit of locked memory of process %d", (int)pid);

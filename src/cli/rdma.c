@@ -101,7 +101,7 @@ static int show_dev(bool json, struct err *e)
 	return json ? dev_json(list, n) : dev_text(list, n, supported);
 }
 
-/* name NULL: no RDMA */
+/* name NULL: the host has no RDMA devices */
 static int mode_json(const char *name)
 {
 	auto_buf struct buf b = {0};
@@ -166,7 +166,8 @@ struct selection {
 	uint64_t port; /* 0: all */
 	/* of `statistic` */
 	enum object object;
-	bool mode; /* statistic qp mode: show the criteria by which the kernel counts queue pairs */
+	/* command `statistic qp mode`: shows the criteria by which the kernel counts queue pairs */
+	bool mode;
 	struct filter filters[FILTERS];
 	size_t n_filters;
 };
@@ -193,7 +194,7 @@ static int read_device(const char *text, bool with_port, struct selection *s, st
 	return 0;
 }
 
-/* Whether `word` is an abbreviation of `name`. */
+/* Returns whether `word` is an abbreviation of `name`. */
 static bool is_short_for(const char *word, const char *name)
 {
 	return word[0] && !strncmp(word, name, strlen(word));
@@ -204,7 +205,8 @@ static bool is_show(const char *word)
 	return is_short_for(word, "show") || !strcmp(word, "list");
 }
 
-/* Whether `v` is in a list such as "4", "4,7" or "4-6,9". *ok: whether the list is valid. */
+/* Returns whether `v` is in a list such as "4", "4,7" or "4-6,9". Sets *ok to whether the list is
+ * valid. */
 static bool in_list(const char *list, uint64_t v, bool *ok)
 {
 	struct span rest = span_of(list), one;
@@ -351,7 +353,7 @@ static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 	return r;
 }
 
-/* Whether the counter passes this filter. For "lqpn" one of its queue pairs must match. */
+/* Returns whether the counter passes this filter. For "lqpn" one of its queue pairs must match. */
 static bool passes(const struct rdma_stat *st, const struct filter *f)
 {
 	bool ok;

@@ -282,7 +282,7 @@ void rdma_out_system(struct rdma_out *o, const struct rdma_view_system *s)
 	begin(o);
 	if (s->netns[0])
 		put_str(o, "netns", s->netns);
-	/* last word of the line, without a trailing space */
+	/* the last word of the line has no space after it */
 	if (o->f.json)
 		put_on_off(o, "copy-on-fork", s->copy_on_fork);
 	else
@@ -332,7 +332,7 @@ static void put_qps(struct rdma_out *o, const struct rdma_stat *s)
 		buf_char(o->b, '>');
 }
 
-/* Text has the name of a kernel module in brackets. */
+/* The text form has the name of a kernel module in brackets. */
 static void put_creator(struct rdma_out *o, const struct rdma_stat *s, const char *comm)
 {
 	if (s->pid)

@@ -17,7 +17,8 @@ struct rdma_format {
 	bool json, details, pretty;
 };
 
-/* One output: call rdma_out_begin(), then a function for each object, then rdma_out_end(). */
+/* State of one output: the caller calls rdma_out_begin(), then a function for each object, then
+ * rdma_out_end(). */
 struct rdma_out {
 	struct rdma_format f;
 	struct buf *b;

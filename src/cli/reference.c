@@ -49,8 +49,8 @@ static void key_row(const char *prefix, const struct json_field *f, const struct
 }
 
 /*
- * Whether one of the tables before `end` has the key: several tables of a plugin may have the same
- * key.
+ * Returns whether one of the tables before `end` has the key: several tables of a plugin may have
+ * the same key.
  */
 static bool is_listed(const struct json_table *const *t, const struct json_table *const *end,
 		      const char *name)

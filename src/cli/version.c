@@ -69,7 +69,8 @@ static void libc_name(char *ret, size_t size)
 #endif
 }
 
-/* The version that the library reports at run time, if it differs from that of the build. */
+/* Returns the version that the library reports at run time, if it differs from that of the build.
+ * */
 static const char *other_version(const struct library *l)
 {
 	const char *runs = wire_library_version(l->name);

@@ -49,7 +49,8 @@ static int by_number(const void *a, const void *b)
 	return nx != ny ? (nx > ny) - (nx < ny) : strcmp(x, y);
 }
 
-/* Lists a directory; empty if it is missing. `numbers`: sorts numerically, "9" before "10". */
+/* Lists a directory; a missing one gives an empty list. `numbers`: sorts numerically, "9" before
+ * "10". */
 static struct names list(const struct root *r, const char *dir, bool numbers)
 {
 	struct names l = {NULL, 0};
@@ -236,7 +237,7 @@ static const char *state_name(const char *line)
 	return word;
 }
 
-/* lid and sm_lid are hexadecimal in sysfs, decimal in ibstat. */
+/* Converts lid and sm_lid, which are hexadecimal in sysfs and decimal in ibstat. */
 static unsigned int number(const char *text)
 {
 	uint64_t v = 0;

@@ -70,7 +70,8 @@ const struct cmd controller_cmds[] = {
 
 /* --- settings --- */
 
-/* The initial settings: values that require a restart to change, and strings that stay valid. */
+/* Returns the initial settings: values that require a restart to change, and strings that stay
+ * valid. */
 static const struct controller_conf *controller_first(const struct controller *c)
 {
 	return c->first.own.v ? &c->first : &c->conf;

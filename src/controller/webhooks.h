@@ -37,7 +37,7 @@ void webhooks_lead(struct webhooks *w, bool leads);
  * calls done(arg).
  */
 void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg);
-/* Whether pods of this namespace are injected. */
+/* Returns whether pods of this namespace are injected. */
 bool webhooks_inject(const struct webhooks *w, const char *ns);
 const char *webhooks_namespace(const struct webhooks *w);
 /*

@@ -4,9 +4,9 @@
 
 /*
  * The devices that the kubelet allocated to one pod, by resource, to be assigned to its networks in
- * turn. The kubelet's order has no meaning; here PCI addresses are sorted by number and other ids
- * naturally ("vf-2" before "vf-10"), over all containers. So the n-th network of a resource gets
- * the same device each time, from either source.
+ * turn. The kubelet's order has no meaning, so PCI addresses are sorted here by number and other
+ * ids naturally ("vf-2" before "vf-10"), over all containers. So the n-th network of a resource
+ * gets the same device each time, from either source.
  */
 
 #include "base/file.h"
@@ -27,7 +27,7 @@ struct allocated {
 void allocated_done(struct allocated *a);
 #define auto_allocated __attribute__((cleanup(allocated_done)))
 
-/* Appends an id; one that exists already is ignored. */
+/* Appends an id unless the list already has it. */
 void allocated_add(struct allocated *a, struct span resource, struct span id);
 void allocated_sort(struct allocated *a);
 /* Returns the next id of the resource, owned by `a`; NULL: none is left. */
@@ -39,8 +39,8 @@ bool allocated_has(const struct allocated *a, const char *resource, const char *
 void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,
 		      const char *name);
 /*
- * The kubelet's checkpoint file; DeviceIDs may be one list, or one list for each NUMA node. The pod
- * is identified by its UID.
+ * Reads the kubelet's checkpoint file, in which DeviceIDs is one list, or one list for each NUMA
+ * node. The pod is identified by its UID.
  */
 int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e);
 

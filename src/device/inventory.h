@@ -22,7 +22,7 @@ struct inventory_netdev {
 	char operstate[16]; /* "up", "down" ...; "": unknown */
 	char alias[LINK_ALIAS_MAX];
 	uint32_t mtu;
-	bool up; /* set up by an administrator, with or without carrier */
+	bool up; /* the interface is set up, with or without carrier */
 };
 
 struct inventory_gid {
@@ -36,7 +36,7 @@ struct inventory_port {
 	uint32_t port;
 	char state[INVENTORY_WORD_MAX], link_layer[INVENTORY_WORD_MAX]; /* "ACTIVE", "Ethernet" */
 	char rate[INVENTORY_WORD_MAX];					/* "100 Gb/sec (4X EDR)" */
-	/* used entries of the GID table */
+	/* the used entries of the GID table */
 	struct inventory_gid *gids;
 	size_t n_gids;
 };
@@ -58,7 +58,7 @@ struct inventory_function {
 	/* representor of a VF in switchdev mode; "": none in this namespace */
 	char representor[LINK_NAME_MAX];
 	bool has_eswitch;
-	enum eswitch_mode eswitch; /* only of a PF */
+	enum eswitch_mode eswitch; /* mode of a PF; not set for other functions */
 	bool has_attrs;
 	struct vf_info attrs; /* attributes of a VF, reported by its PF */
 };
@@ -71,7 +71,7 @@ struct inventory {
 /*
  * Lists the network controllers (PCI class 2), sorted by address. route, generic: netlink sockets
  * of the node; NULL: VF attributes and eswitch modes are not read. A PF whose driver does not
- * report them has none. A host without PCI has no functions, which is no error.
+ * report them has none. A host without PCI has no functions; this is not an error.
  */
 int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
 		   struct inventory *ret, struct err *e);

@@ -267,7 +267,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Consumes the digits at *s; returns them without leading zeros. */
+/* Moves *s to the end of the digits there; returns the digits without leading zeros. */
 static struct span digits(const char **s)
 {
 	struct span run;
@@ -377,7 +377,7 @@ static void add_ids(struct allocated *a, const char *resource, const struct json
 		if (json_string(v))
 			allocated_add(a, span_of(resource), span_of(json_string(v)));
 		else
-			add_ids(a, resource, v); /* the list of a NUMA node */
+			add_ids(a, resource, v); /* v is the list of a NUMA node */
 }
 
 int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e)

@@ -19,7 +19,7 @@ struct podres_devices {
 	char *resource;
 	char **ids;
 	size_t n_ids;
-	int64_t *nodes; /* NUMA nodes; none: unknown */
+	int64_t *nodes; /* NUMA nodes; an empty list: unknown */
 	size_t n_nodes;
 };
 
@@ -42,7 +42,8 @@ struct podres_list {
 
 void podres_done(struct podres_list *l);
 #define auto_podres __attribute__((cleanup(podres_done)))
-/* -EBADMSG (ERR_DECODE): not such a message; *ret is unchanged. No string is NULL. */
+/* Decodes a response. -EBADMSG (ERR_DECODE): the bytes are not such a message; *ret is unchanged.
+ * No string is NULL. */
 int podres_decode(struct span message, struct podres_list *ret, struct err *e);
 
 #endif

@@ -42,7 +42,7 @@ static void doctor_vf_pfs(struct doctor *d);
 
 static void doctor_vf_rdma(struct doctor *d);
 
-/* Ordered by dependency. */
+/* The order of the checks: a check comes after those that its subject depends on. */
 const struct doctor_check doctor_checks[] = {
 	{"rdma-kernel",
 	 "the kernel supports RDMA, and each NIC that supports it has an RDMA device",
@@ -209,7 +209,7 @@ struct visit {
 	bool report_unreadable;
 };
 
-/* Whether the value of this key is a plugin or an array of plugins. */
+/* Returns whether the value of this key is a plugin or an array of plugins. */
 static bool holds_plugins(const char *key)
 {
 	static const char *const keys[] = {"plugins", "delegates", "networks", "ipam"};
@@ -319,7 +319,8 @@ static void doctor_cni_conf(struct doctor *d)
 
 /* --- masters --- */
 
-/* Plugins whose "master" is a link of the host. host-device's link may be in a pod. */
+/* Plugins whose "master" is a link of the host. host-device is not among them, because its link may
+ * be in a pod. */
 static bool has_master(const char *type)
 {
 	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "ipoib", "bond"};
@@ -385,8 +386,8 @@ static void find_source(struct doctor *d, const char *file, const struct json *p
 }
 
 /*
- * Name of the first CNI configuration that allocates addresses from the node's own pools, without
- * an agent. The caller frees it; NULL: there is none.
+ * Returns the name of the first CNI configuration that allocates addresses from the node's own
+ * pools, without an agent. The caller frees it; NULL: there is none.
  */
 static char *doctor_local_pools_conf(struct doctor *d)
 {
@@ -444,10 +445,11 @@ static void doctor_rdma_mode(struct doctor *d)
 		each_conf(d, &(struct visit){.call = mode_fits});
 }
 
-/* RDMA devices, their ports, and the links of these. */
+/* RDMA devices, their ports, and the links of the ports. */
 
 enum { PORT_DOWN = 1, PORT_INIT = 2, PORT_ARMED = 3, PORT_ACTIVE = 4, WHERE_MAX = 128 };
-/* 4096 bytes of RDMA payload and the headers of RoCE (iboe_get_mtu() of the kernel) */
+/* smallest MTU for 4096 bytes of RDMA payload with the headers of RoCE (iboe_get_mtu() of the
+ * kernel) */
 enum { FULL_MTU = 4096 + 96 };
 
 /* Drivers of NICs with RDMA, and the module that creates the RDMA device. */
@@ -688,8 +690,8 @@ static void check_pool_files(struct doctor *d, bool report_errors)
 		pool_set_done(&set);
 }
 
-/* Whether this node has allocated addresses. A node with another source of addresses needs no
- * pools. */
+/* Returns whether this node has allocated addresses. A node with another source of addresses needs
+ * no pools. */
 static bool has_records(struct ipam *store)
 {
 	auto_free struct ipam_record *v = NULL;
@@ -772,7 +774,7 @@ static size_t count_vfs(const struct host_facts *f, const char *pf)
 	return n;
 }
 
-/* The PF's interfaces in this namespace that are down. */
+/* Writes the names of the PF's interfaces in this namespace that are down. */
 static void check_pf_link(struct doctor *d, const struct pci_dev *pf)
 {
 	const struct host_facts *f = d->f;
@@ -826,8 +828,8 @@ static bool has_rdma(const struct host_facts *f, const char *bdf)
 }
 
 /*
- * Whether the VF's netdev is in this namespace and its RDMA device is not. With neither the VF is
- * in a pod.
+ * Returns whether the VF's netdev is in this namespace and its RDMA device is not. With neither the
+ * VF is in a pod.
  */
 static bool is_parted(const struct host_facts *f, const struct pci_dev *vf)
 {
@@ -862,7 +864,7 @@ static void doctor_vf_rdma(struct doctor *d)
 
 /* Whether the container runtime uses the CNI configuration that makes it call unirail-cni. */
 
-/* The first file in the order in which a runtime reads them. */
+/* Returns the first file in the order in which a runtime reads CNI configurations. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -880,7 +882,7 @@ static const struct cni_config_file *find(const struct cni_config_files *l,
 	return NULL;
 }
 
-/* Whether the file of the configuration's first plugin is a link to unirail. */
+/* Returns whether the file of the configuration's first plugin is a link to unirail. */
 static bool calls_ours(const struct doctor *d, const struct cni_config_file *f)
 {
 	const struct json *conf = f->doc ? json_root(f->doc) : NULL,

@@ -13,20 +13,21 @@
 enum finding_level {
 	FINDING_NOTE,	 /* works, but not optimally; or cannot be verified from this host */
 	FINDING_PROBLEM, /* RDMA or pods will not work */
-	FINDING_SKIPPED, /* not checked: no permission to read it */
+	FINDING_SKIPPED, /* not checked, because the permission to read the state is missing */
 };
 
 struct finding {
 	const char *check;
 	enum finding_level level;
 	char *where, *what, *remedy;
-	char *fix; /* arguments of `unirail host` that fix it: "acs"; NULL: a person has to decide */
+	/* arguments of `unirail host` that fix the finding: "acs"; NULL: a person has to decide */
+	char *fix;
 };
 
 struct findings {
 	struct finding *v;
 	size_t n;
-	const char *check; /* the running check */
+	const char *check; /* name of the running check */
 };
 
 struct doctor {
@@ -74,7 +75,7 @@ void doctor_check_layer(struct doctor *d, const char *file, const struct json *p
 			const char *type, void *arg);
 void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plugin,
 		      const char *type, void *arg);
-/* The next Ethernet link of an RDMA port, from *at (0 at first) on; NULL: there is none. */
+/* Returns the next Ethernet link of an RDMA port, from *at (0 at first) on; NULL: there is none. */
 const struct link *doctor_next_rail(const struct host_facts *f, size_t *at);
 
 /*

@@ -10,7 +10,7 @@
 #include "host/apply.h"
 #include "host/dropin.h"
 
-/* Steps of one kind and subject. */
+/* The steps of one kind for one subject. */
 struct group {
 	const struct host_step *first;
 	size_t n;
@@ -75,7 +75,7 @@ static void report_plan(struct doctor *d, const struct host_plan *p)
 			    "%s: %s", p->notes[i].kind, p->notes[i].text);
 }
 
-/* Facts composed by a test have no root directory, so there is nothing to plan. */
+/* Facts that a test has composed have no root directory, so nothing can be planned. */
 void doctor_host_drift(struct doctor *d)
 {
 	auto_host_plan struct host_plan p = {0};

@@ -36,7 +36,8 @@ static int talk_begin(struct talk *t, const struct host_source *s, const char *n
 	*t = (struct talk){.s = s, .name = name, .fd = -1};
 	if (s->dir) {
 		file = xasprintf("%s" HOST_NETLINK "/%s.nl", s->dir, name);
-		/* No recording: the kernel of that host lacks the protocol. */
+		/* Without a recording, the kernel of the snapshot's host does not have the
+		 * protocol. */
 		if (access(file, F_OK) < 0)
 			return err_set(e, -EPROTONOSUPPORT, "'" HOST_NETLINK "/%s.nl' is missing",
 				       name);
@@ -278,7 +279,7 @@ static void record_pods(const struct host_facts *f, struct buf *tree)
 	str_list_free(names, n);
 }
 
-/* A snapshot without it, or with a damaged one, has no Node object. */
+/* A snapshot without this file, or with a damaged one, has no Node object. */
 static void read_node(struct host_facts *f)
 {
 	auto_buf struct buf b = {0};

@@ -65,12 +65,13 @@ void host_facts_done(struct host_facts *f);
 #define auto_host_facts __attribute__((cleanup(host_facts_done)))
 
 /*
- * The PCI functions in the namespace /run/netns/NAME: name, MTU and device of each; of the running host, which needs root, or
- * of a snapshot. -errno: it cannot be read, or the snapshot lacks it. free() the list.
+ * Lists the PCI functions in the namespace /run/netns/NAME, with name, MTU and device of each, on
+ * the running host, which needs root, or in a snapshot. -errno: the namespace cannot be read, or
+ * the snapshot does not have it. The caller frees the list.
  */
 int host_pod_links(const struct host_facts *f, const char *name, struct link **ret, size_t *n);
 
-/* The netdev of an RDMA port; NULL: none in this network namespace. */
+/* Returns the netdev of an RDMA port; NULL: none in this network namespace. */
 const struct link *host_port_link(const struct host_facts *f, const struct rdma_port *p);
 const struct pci_dev *host_pci(const struct host_facts *f, const char *bdf);
 

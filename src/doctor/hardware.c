@@ -114,10 +114,11 @@ static bool gid_is_zero(const char *s)
 }
 
 struct gid_count {
-	size_t used, v2, typed; /* number of entries in use; of RoCE v2; of known type */
+	size_t used, v2, typed; /* numbers of GID entries: in use; of type RoCE v2; of known type */
 };
 
-/* False: the port's directory was not recorded, so nothing is known. */
+/* Returns false if the snapshot does not have the port's directory, so that its GIDs are unknown.
+ * */
 static bool count_gids(const struct root *r, const char *device, uint32_t port,
 		       struct gid_count *ret)
 {
@@ -227,7 +228,7 @@ void doctor_rail_macs(struct doctor *d)
 	for (size_t i = 0; i < f->n_rdma; i++) {
 		const struct link *l = rail_of(f, &f->rdma[i]);
 
-		/* the ports of a bond share an address */
+		/* not a finding, because the ports of a bond share an address */
 		if (!l || l->mac.len != 6 || l->master)
 			continue;
 		list[n].l = l;
@@ -338,7 +339,7 @@ void doctor_gpu_peermem(struct doctor *d)
 	    file_exists(f->root, "/sys/module/nvidia_peermem") ||
 	    file_exists(f->root, "/sys/module/nv_peer_mem"))
 		return;
-	/* The open driver exports memory as dma-buf as well. */
+	/* NVIDIA's open driver can also export memory as dma-buf. */
 	if (file_read_line(f->root, "/proc/driver/nvidia/version", line, sizeof(line), NULL) == 0 &&
 	    strstr(line, "Open Kernel Module"))
 		return;

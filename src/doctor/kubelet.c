@@ -61,7 +61,7 @@ int64_t kubelet_total(const struct kubelet_devices *l, const char *resource)
 	return ids ? (int64_t)json_len(ids) : -1;
 }
 
-/* DeviceIDs: one list, or one list for each NUMA node. */
+/* DeviceIDs is one list, or one list for each NUMA node. */
 int64_t kubelet_used(const struct kubelet_devices *l, const char *resource)
 {
 	const struct json *data = json_get(json_root(l->doc), "Data"), *entry, *part;

@@ -15,18 +15,20 @@ struct kubelet_device {
 struct kubelet_devices {
 	struct json_doc *doc;
 	const struct json *registered; /* resource -> ids */
-	struct kubelet_device *v;      /* registered ones, by id */
+	struct kubelet_device *v;      /* registered devices, sorted by id */
 	size_t n;
 };
 
-/* False: the kubelet has no checkpoint here. */
+/* Reads the checkpoint; returns false if the kubelet has none below this root. */
 bool kubelet_devices_read(const struct root *r, struct kubelet_devices *l);
 void kubelet_devices_done(struct kubelet_devices *l);
 #define auto_kubelet_devices __attribute__((cleanup(kubelet_devices_done)))
 
 const struct kubelet_device *kubelet_find(const struct kubelet_devices *l, const char *id);
 int64_t kubelet_total(const struct kubelet_devices *l,
-		      const char *resource); /* -1: none serves it */
+		      /* returns the number of devices of a resource; -1: no device plugin serves it
+		       * */
+		      const char *resource);
 int64_t kubelet_used(const struct kubelet_devices *l, const char *resource);
 
 #endif

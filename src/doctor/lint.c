@@ -63,8 +63,8 @@ size_t lint_count(const struct lint *l, enum lint_level level)
 /* --- references --- */
 
 /*
- * Searches only the objects next to the name in alphabetical order, since every reference may need
- * a suggestion.
+ * Compares only the names next to this one in alphabetical order, since every reference may need a
+ * suggestion.
  */
 static const char *suggest(const struct lint *l, const char *kind, const char *name)
 {
@@ -195,7 +195,7 @@ int64_t lint_pool_size(const struct lint *l, const struct object *o)
 
 /* --- networks --- */
 
-/* The pools of an IPAM configuration, of a plugin or a list. */
+/* Adds the pools in the IPAM configuration of a plugin or of a list of plugins. */
 static void config_pools(const struct json *v, struct lint_names *ret, int depth)
 {
 	static const char *const keys[] = {"default_ipv4_ippool", "default_ipv6_ippool"};
@@ -240,7 +240,7 @@ static void check_definition(struct lint *l, const struct object *o)
 	struct err e = ERR_INIT;
 
 	if (!config || !*config)
-		return; /* a file of that name on each node */
+		return; /* not an object but a file of that name on each node */
 	if (json_parse(&doc, span_of(config), CONFIG_TEXT_MAX, &e) < 0) {
 		lint_find(l, LINT_ERROR, o, "spec.config", "is not JSON: %s", e.text);
 		return;
@@ -260,7 +260,7 @@ static void check_network(struct lint *l, const struct object *o)
 	struct nad nad = {0};
 
 	if (nad_write(o->v, &nad, NULL) < 0)
-		return; /* admission has reported it */
+		return; /* not reported, because admission has reported it */
 	check_pools_of(l, o, "spec", nad.config);
 	nad_done(&nad);
 }

@@ -27,7 +27,9 @@ struct lint_finding {
 struct lint {
 	const struct objects *in;   /* sorted */
 	const struct objects *crds; /* CustomResourceDefinitions; NULL: fields are not checked */
-	const char *own_ns; /* unirail's namespace: multusName without one, trusted definitions */
+	/* unirail's namespace, which multusName without a namespace refers to, and whose
+	 * definitions are trusted */
+	const char *own_ns;
 	struct lint_finding *v;
 	size_t n;
 	struct lint_index *index; /* of lint_index_make() */
@@ -49,24 +51,24 @@ struct lint_network {
 	const struct object
 		*object; /* NetworkAttachmentDefinition or SpiderMultusConfig; NULL: neither
 		*exists */
-	char *config;	 /* spec.config of the definition; NULL: none */
-	char *resource;	 /* of the device plugin; NULL: none */
+	char *config;	 /* spec.config of the network's definition; NULL: none */
+	char *resource;	 /* resource of the device plugin; NULL: none */
 };
 /*
- * The networks of a pod or pod template, by its annotations or by injection. Errors are of kind ERR_CONF. free() each by
- * lint_networks_done().
+ * The networks of a pod or pod template, by its annotations or by injection. Errors are of kind
+ * ERR_CONF. The caller frees each with lint_networks_done().
  */
 int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
 		  struct lint_network **ret, size_t *n, struct err *e);
 void lint_networks_done(struct lint_network *v, size_t n);
 /*
- * The names of the pools that a pod's annotations, or its network's IPAM configuration, name: without wildcards.
- * free() by str_list_free().
+ * Lists the pools, without wildcards, that a pod's annotations or its network's IPAM configuration
+ * name. The caller frees the list with str_list_free().
  */
 int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
 	       const struct lint_network *nets, size_t n, char ***ret, size_t *count,
 	       struct err *e);
-/* The sum of the containers' limits (else requests) of an extended resource. */
+/* Returns the sum of the containers' limits (else requests) of an extended resource. */
 int64_t lint_requested(const struct json *pod, const char *resource);
 
 #endif

@@ -8,13 +8,14 @@
 #include "controller/nad/render.h"
 #include "doctor/lint_internal.h"
 
-/* A SpiderMultusConfig, found by the definition that the controller creates from it. */
+/* Index entry of a SpiderMultusConfig, found by the definition that the controller creates from it.
+ * */
 struct maker {
 	const char *ns, *nad;
 	const struct object *o;
 };
 
-/* A pool or a subnet, found by its CIDR. */
+/* Index entry of a pool or a subnet, found by its CIDR. */
 struct range {
 	struct ipnet net;
 	const struct object *o;
@@ -78,7 +79,8 @@ static void index_makers(struct lint_index *x, const struct objects *in)
 	x->inject = inject_index_new(list, x->n_nets);
 }
 
-/* Index of the first entry that is not less than (ns, nad); if `after`: that is greater. */
+/* Returns the index of the first entry that is not less than (ns, nad); if `after` is set: the
+ * first that is greater. */
 static size_t maker_at(const struct lint_index *x, const char *ns, const char *nad, bool after)
 {
 	size_t from = 0, to = x->n_makers;
@@ -103,7 +105,8 @@ const struct object *lint_maker_of(const struct lint *l, const char *ns, const c
 
 	if (from == to)
 		return NULL;
-	/* The entries are sorted by name: if any has another name, the first or the last has. */
+	/* The entries are sorted by name, so if one has another name, the first or the last entry
+	 * has another name. */
 	if (!other_than || strcmp(x->makers[from].o->name, other_than) != 0)
 		return x->makers[from].o;
 	return strcmp(x->makers[to - 1].o->name, other_than) != 0 ? x->makers[to - 1].o : NULL;

@@ -9,8 +9,8 @@
 #include "doctor/lint.h"
 
 void lint_index_done(struct lint *l);
-/* The SpiderMultusConfig from which this definition is created, of several the first by name;
- * other_than: skips the one of this name. */
+/* Returns the SpiderMultusConfig from which this definition is created, the first by name if there
+ * are several; other_than: name of an object to skip. */
 const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
 				   const char *other_than);
 const struct inject_index *lint_inject_index(const struct lint *l);
@@ -24,14 +24,16 @@ void lint_find(struct lint *l, enum lint_level level, const struct object *o, co
 /* Reports a reference to a missing object. */
 void lint_missing(struct lint *l, const struct object *o, const char *field, const char *kind,
 		  const char *name);
-/* The same for a network, which an object of either of two kinds defines. */
+/* Like lint_missing(), for a network, which an object of either of two kinds defines. */
 void lint_missing_network(struct lint *l, const struct object *o, const char *field,
 			  const char *name);
 const char *lint_annotation(const struct json *v, const char *key); /* NULL: absent */
 
-/* The definition, or the SpiderMultusConfig from which it is created; NULL: neither exists. */
+/* Returns the definition, or the SpiderMultusConfig from which it is created; NULL: neither exists.
+ * */
 const struct object *lint_network_of(const struct lint *l, const char *ns, const char *name);
-/* Addresses of a SpiderIPPool; -1: invalid, or too many to count. */
+/* Returns the number of addresses of a SpiderIPPool; -1: the pool is invalid, or has too many to
+ * count. */
 int64_t lint_pool_size(const struct lint *l, const struct object *o);
 
 /* A list of names without duplicates. */

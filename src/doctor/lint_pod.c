@@ -92,7 +92,7 @@ void lint_networks_done(struct lint_network *v, size_t n)
 	free(v);
 }
 
-/* The value that the injection writes; NULL: none. The caller frees it. */
+/* Returns the value that the injection writes; NULL: none. The caller frees it. */
 static char *patched_networks(struct span patch)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -121,7 +121,7 @@ static const struct json *namespace_of(const struct lint *l, const char *ns)
 	return o ? o->v : NULL;
 }
 
-/* 1: *text is the annotation that the injection writes. */
+/* Returns 1 if *text is the annotation that the injection writes. */
 static int inject_networks(const struct lint *l, const char *ns, const struct json *pod,
 			   char **text, struct err *e)
 {
@@ -144,7 +144,7 @@ static int inject_networks(const struct lint *l, const char *ns, const struct js
 	return r < 0 ? r : *text != NULL;
 }
 
-/* *injected: the injection adds the devices together with the networks. */
+/* Sets *injected if the injection adds the devices together with the networks. */
 static int read_networks(const struct lint *l, const char *ns, const struct json *pod,
 			 struct lint_network **ret, size_t *n, bool *injected, struct err *e)
 {
@@ -276,7 +276,7 @@ int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
 	return r;
 }
 
-/* Pods of a workload; 1 if it does not say. */
+/* Returns the number of pods of a workload; 1 if the workload does not have the field. */
 static int64_t replicas_of(const struct object *o)
 {
 	const struct json *spec = json_get(o->v, "spec");

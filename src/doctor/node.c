@@ -14,7 +14,7 @@ enum { WHERE_MAX = 160 };
 
 /* --- the kubelet's resources --- */
 
-/* Counts of the VFs of one PF that have a driver: in a resource, and in no resource. */
+/* The VFs of one PF that have a driver: how many are in a resource, and how many in none. */
 static void check_pf(struct doctor *d, const struct kubelet_devices *l, const struct pci_dev *pf)
 {
 	const struct host_facts *f = d->f;
@@ -71,7 +71,8 @@ static const char *node_name(const struct doctor *d)
 	return s ? s : "NODE";
 }
 
-/* "rdma/hca", but neither "cpu" nor "requests.kubernetes.io/x". */
+/* Returns whether the name is that of an extended resource: "rdma/hca", but neither "cpu" nor
+ * "requests.kubernetes.io/x". */
 static bool is_extended(const char *name)
 {
 	const char *slash = strchr(name, '/');
@@ -123,7 +124,8 @@ void doctor_node_resources(struct doctor *d)
 			stale(d, name, json_string(v));
 }
 
-/* NVIDIA's network operator sets the label; its device plugins and CNIs are scheduled only after. */
+/* NVIDIA's network operator sets the label; its device plugins and CNIs are scheduled only on nodes
+ * with this label. */
 void doctor_node_drivers(struct doctor *d)
 {
 	const char *wait = json_string(json_get(node_of(d, "metadata", "labels"), MOFED_WAIT));

@@ -16,7 +16,7 @@ static const char *string_of(const struct json *v, const char *fallback)
 	return s && *s ? s : fallback;
 }
 
-/* The cluster-wide kinds among those that are checked. */
+/* Returns whether a kind is cluster-wide, for the kinds that are checked. */
 static bool is_cluster_wide(const char *kind)
 {
 	static const char *const kinds[] = {"SpiderIPPool",	 "SpiderSubnet", "SpiderReservedIP",
@@ -75,8 +75,8 @@ static int add_document(struct objects *l, const char *name, unsigned int line, 
 	return r;
 }
 
-/* Rewrites the error "3:14: text", whose position is one in the document, to the position in the
- * file; the document begins in `line`. */
+/* Rewrites the error "3:14: text", whose position is relative to the document, to the position in
+ * the file; the document begins at `line`. */
 static int wrong(struct err *e, const char *name, unsigned int line, int code)
 {
 	unsigned int at = 0, column = 0;
@@ -117,7 +117,7 @@ static int read_document(struct objects *l, const char *name, unsigned int line,
 	return r < 0 ? wrong(e, name, line, r) : add_document(l, name, line, ns, doc, e);
 }
 
-/* "---" in the first column, which no block scalar can have. */
+/* Finds "---" in the first column, where no line of a block scalar can begin. */
 static bool is_separator(struct span line)
 {
 	return line.n >= 3 && !memcmp(line.p, "---", 3) &&
@@ -178,7 +178,7 @@ void objects_sort(struct objects *l)
 		qsort(l->v, l->n, sizeof(*l->v), by_name);
 }
 
-/* Index of the first object that is not less than (kind, ns, name). */
+/* Returns the index of the first object that is not less than (kind, ns, name). */
 static size_t lower(const struct objects *l, const char *kind, const char *ns, const char *name)
 {
 	size_t from = 0, to = l->n;

@@ -17,19 +17,23 @@ struct object {
 	char *origin;	      /* "pools.yaml:12"; in a List "pools.yaml:1 items[3]" */
 	const struct json *v; /* borrowed from objects.docs */
 	const char *kind, *ns,
-		*name; /* never NULL; ns: as in the manifest, or the default of objects_read() */
+		/* name and ns are never NULL; ns is that of the manifest, or the default of
+		 * objects_read() */
+		*name;
 };
 
 struct objects {
-	struct object *v; /* in the order of the files; after objects_sort() by kind, ns, name */
+	/* objects in the order of the files; after objects_sort() sorted by kind, ns and name */
+	struct object *v;
 	size_t n;
 	struct json_doc **docs;
 	size_t n_docs;
 };
 
 /*
- * Adds the objects of a text. `name`: of the file; default_ns: of namespaced objects without one. Kind ERR_DECODE
- * names file and line: "pools.yaml:3:14: ..."; objects that were read before the error stay.
+ * Adds the objects of a text. `name`: name of the file; default_ns: namespace of namespaced objects
+ * that have none. Kind ERR_DECODE names file and line: "pools.yaml:3:14: ..."; objects that were
+ * read before the error stay.
  */
 int objects_read(struct objects *l, const char *name, const char *default_ns, struct span text,
 		 struct err *e);
@@ -37,7 +41,8 @@ void objects_sort(struct objects *l);
 /* Binary search in a sorted list; ns "" for cluster-wide kinds. NULL: there is none. */
 const struct object *objects_find(const struct objects *l, const char *kind, const char *ns,
 				  const char *name);
-/* The objects of one kind: *n of them from the returned one on. */
+/* Returns the first object of one kind, and sets *n to the number of objects of this kind, which
+ * follow each other. */
 const struct object *objects_kind(const struct objects *l, const char *kind, size_t *n);
 void objects_done(struct objects *l);
 #define auto_objects __attribute__((cleanup(objects_done)))

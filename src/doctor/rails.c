@@ -73,7 +73,7 @@ static size_t list_ports(const struct host_facts *f, struct port *v)
 	return n;
 }
 
-/* Ports of one model of which fewer than half run the other protocol. */
+/* Reports the ports of one model whose protocol differs from that of most ports of the model. */
 static void compare_ports(struct doctor *d, const struct port *v, size_t n)
 {
 	size_t ib = 0;
@@ -126,7 +126,7 @@ static size_t with_firmware(const struct port *v, size_t n, const char *fw)
 	return same;
 }
 
-/* The version of most NICs is taken for the intended one. */
+/* The firmware version of most NICs of a model counts as the intended one. */
 static void compare_firmware(struct doctor *d, const struct port *v, size_t n)
 {
 	const char *most = "";
@@ -157,7 +157,7 @@ void doctor_rdma_firmware(struct doctor *d)
 
 /* --- MTUs --- */
 
-/* The function's only interface in this namespace; NULL: none. */
+/* Returns the function's only interface in this namespace; NULL: none. */
 static const struct link *link_of(const struct host_facts *f, const char *bdf)
 {
 	const struct link *l = NULL;

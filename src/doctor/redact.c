@@ -25,7 +25,7 @@ static bool redact_is_secret_key(struct span key)
 		"token", "passw", "passphrase", "secret", "credential", "private", "auth",
 		"preshared", "psk", "certificate", "client-key", "client_key", "clientkey",
 		"apikey", "api-key", "api_key", "bearer", "cookie", "rootpw", "sshpw",
-		/* variables of containers, in the kubelet's checkpoint */
+		/* environment variables of containers, in the kubelet's checkpoint */
 		"allocresp"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -73,7 +73,7 @@ static bool has_login(struct span v)
 static bool redact_is_secret_value(struct span v)
 {
 	return contains(v, "-----BEGIN ") || contains(v, "Bearer ") || span_has_prefix(v, "eyJ") ||
-	       /* the same, in base64 */
+	       /* the begin of such a text in base64 */
 	       span_has_prefix(v, "LS0tLS1CRUdJTi") || has_login(v) || has_iscsi_login(v);
 }
 
@@ -122,8 +122,8 @@ int redact_json(struct span text, struct buf *b)
 
 /* --- text --- */
 
-/* A key that has a secret in text files of netplan and systemd, but not in JSON (where it is the
- * key of a taint). */
+/* Returns whether a key has a secret in text files of netplan and systemd: "key", which in JSON is
+ * the key of a taint. */
 static bool is_secret_word(struct span key)
 {
 	static const char *const names[] = {"key", "shared"};
@@ -162,7 +162,7 @@ static const char *secret_of(struct span s, const char *signs, const char **all)
 	return NULL;
 }
 
-/* Whether a secret follows in the next lines: "password:" and "password: |" of YAML. */
+/* Returns whether a secret follows in the next lines: "password:" and "password: |" of YAML. */
 static bool put_pair(struct span s, const char *signs, const char *blank, struct buf *b)
 {
 	const char *all, *at = secret_of(s, signs, &all);
@@ -213,7 +213,7 @@ void redact_lines(struct span text, struct buf *b)
 	}
 }
 
-/* Quotes keep blanks in a word, as in the kernel's next_arg(). */
+/* A word with quotes may contain blanks, as in the kernel's next_arg(). */
 static struct span next_word(struct span *rest)
 {
 	struct span word = {rest->p, 0};

@@ -31,7 +31,7 @@ static void left_out(struct snapshot *s, const char *path, const char *reason)
 	s->n_left++;
 }
 
-/* Keeps whole registers: the length is rounded up. */
+/* Rounds the length up, so that no register is truncated. */
 static size_t without_zeros(struct span s)
 {
 	enum { ROUND = 64 };
@@ -208,7 +208,7 @@ static void take_devices(struct snapshot *s, const struct snap_devices *d)
 
 #define UVERBS "/dev/infiniband/uverbs"
 
-/* Records the first descriptor of an RDMA device; false: the process has none. */
+/* Records the first descriptor of an RDMA device; returns false if the process has none. */
 static bool take_descriptor(struct snapshot *s, const char *pid)
 {
 	auto_free char *dir = xasprintf("/proc/%s/fd", pid);
@@ -250,7 +250,7 @@ static void take_processes(struct snapshot *s)
 	str_list_free(names, n);
 }
 
-/* Terminated by {0}. */
+/* Paths of a snapshot; terminated by {0}. */
 static const struct snap_rule snap_rules[] = {
 	{"/sys/bus/pci/drivers/vfio-pci", SNAP_NAME},
 	{"/sys/module/ib_*/parameters/*", SNAP_TEXT},
@@ -364,10 +364,10 @@ static const struct snap_rule pci[] = {
 	{"iommu_group", SNAP_TEXT},
 	{"physfn", SNAP_TEXT},
 	{"virtfn*", SNAP_TEXT},
-	/* network and RDMA children that are plain directories here */
+	/* directories of network and RDMA devices, which are not links here */
 	{"net", SNAP_TEXT},
 	{"infiniband", SNAP_TEXT},
-	/* only mlx5 with the driver of NVIDIA's package: VF GUIDs and policy */
+	/* GUIDs and policy of VFs, which only the mlx5 driver of NVIDIA's package has */
 	{"sriov/*/node", SNAP_TEXT},
 	{"sriov/*/port", SNAP_TEXT},
 	{"sriov/*/policy", SNAP_TEXT},
@@ -399,7 +399,7 @@ static const struct snap_rule net[] = {
 	{"lower_*", SNAP_TEXT},
 	{"bonding/mode", SNAP_TEXT},
 	{"bonding/slaves", SNAP_TEXT},
-	/* IPoIB, and RoCE with the driver of NVIDIA's package */
+	/* files of IPoIB, and of RoCE with the driver of NVIDIA's package */
 	{"mode", SNAP_TEXT},
 	{"pkey", SNAP_TEXT},
 	{"umcast", SNAP_TEXT},

@@ -18,15 +18,18 @@ enum { SNAPSHOT_MAX = 48 << 20, SNAPSHOT_FILE_MAX = 256 << 10 };
 
 struct snapshot {
 	const struct root *root;
-	struct buf *out; /* limited to SNAPSHOT_MAX; .over: the snapshot is too large */
+	/* text of the snapshot, limited to SNAPSHOT_MAX; if out->over is set, the snapshot is too
+	 * large */
+	struct buf *out;
 	size_t n_files, n_left;
 };
 
 /* How the content of a file is included. */
 enum snap_how {
-	SNAP_TEXT,    /* unchanged */
-	SNAP_NAME,    /* empty: only its existence (a device node, a program) */
-	SNAP_GID,     /* unchanged, unless all zero */
+	SNAP_TEXT, /* unchanged */
+	/* only the existence of the file, without content (a device node, a program) */
+	SNAP_NAME,
+	SNAP_GID,     /* unchanged, unless all bytes are zero */
 	SNAP_JSON,    /* redact_json() */
 	SNAP_LINES,   /* redact_lines() */
 	SNAP_CMDLINE, /* redact_cmdline() */
@@ -46,7 +49,8 @@ struct snap_rule {
 struct snap_devices {
 	const char *folder;
 	const struct snap_rule *rules;
-	/* NULL: all devices; `device` is the device's directory */
+	/* returns whether to include a device; NULL: all devices; `device` is the device's
+	 * directory */
 	bool (*wanted)(const struct root *r, const char *device);
 };
 

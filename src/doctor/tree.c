@@ -89,9 +89,9 @@ struct reader {
 	char path[PATH_MAX];
 	struct buf file; /* content of the current file */
 	bool open;	 /* the current file is not written yet */
-	bool lines;	 /* "PATH :", lines follow */
+	bool lines;	 /* "PATH :" was read, lines of the file follow */
 	bool first;	 /* no line has been read yet */
-	bool cut;	 /* "\c" was read */
+	bool cut;	 /* the mark "\c" was read */
 	struct err *e;
 };
 
@@ -112,7 +112,7 @@ static int get_hex(struct span s, char *ret)
 	return 0;
 }
 
-/* *cut: the text ends with "\c". */
+/* Sets *cut if the text ends with "\c". */
 static int get_text(struct span s, struct buf *b, bool *cut)
 {
 	for (size_t i = 0; i < s.n; i++) {

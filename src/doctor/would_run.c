@@ -27,7 +27,8 @@ struct run {
 
 /* --- networks --- */
 
-/* The CNI configuration file of the host with this name; NULL: none. The caller frees it. */
+/* Returns the CNI configuration file of the host with this name; NULL: none. The caller frees it.
+ * */
 static char *conf_of_host(const struct doctor *d, const char *name)
 {
 	char **names = NULL, *ret = NULL;
@@ -133,7 +134,7 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* networks and resources that the injection adds */
+	/* adds the networks and resources that the injection adds to the pod */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;
@@ -230,8 +231,8 @@ static bool has_ipc_lock(const struct json *container)
 	return json_bool(json_get(json_get(container, "securityContext"), "privileged"));
 }
 
-/* Whether the container's processes do not run as root, so that the capability has no effect for
- * them. */
+/* Returns whether the container's processes do not run as root, so that the capability has no
+ * effect for them. */
 static bool is_user(const struct json *pod, const struct json *container)
 {
 	const struct json *own = json_get(container, "securityContext");
@@ -244,7 +245,7 @@ static bool is_user(const struct json *pod, const struct json *container)
 	return json_bool(non ? non : json_get(all, "runAsNonRoot"));
 }
 
-/* The agent's NRI plugin overrides the runtime's default limit. */
+/* No finding, because the agent's NRI plugin overrides the runtime's default limit. */
 static void check_memlock(struct run *r)
 {
 	struct json_walk w = json_walk_start(json_get(json_get(r->pod, "spec"), "containers"));

@@ -66,8 +66,8 @@ static bool is_wanted(const struct host_conf *c, const struct host_record *rec)
 	return false;
 }
 
-/* The newest step of the subject is a removal (`mode = clean`), which leaves no section in the
- * configuration. */
+/* Returns whether the newest step of the subject is a removal (`mode = clean`), which leaves no
+ * section in the configuration. */
 static bool is_removal(const struct host_record *rec)
 {
 	const char *verb = rec->act.verb ? rec->act.verb : "";
@@ -251,8 +251,8 @@ static bool same_values(const char *a, const char *b)
 	}
 }
 
-/* A file of /sys may print a value in another form than the written one: then the state is unknown,
- * and the undo is carried out. */
+/* A file of /sys may print a value in a form that differs from the written one. Then it is unknown
+ * whether the operation is in effect, so the undo is carried out. */
 static int attr_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
 	const char *value = host_op_get(op, "value");
@@ -280,8 +280,9 @@ static int in_effect(struct host *h, const char *kind, const struct host_op *op,
 }
 
 /*
- * A driver may acknowledge a change and ignore it. The verbs of the model need no confirmation:
- * `file` and `link` have failed by now, and a file of /sys may print another form.
+ * A driver may acknowledge a change and ignore it. The verbs of the model are not confirmed: `file`
+ * and `link` report such a failure themselves, and a file of /sys may print a value in another
+ * form.
  */
 static int confirm(struct host *h, const char *kind, const struct host_op *op, struct err *e)
 {
@@ -297,8 +298,8 @@ static int confirm(struct host *h, const char *kind, const struct host_op *op, s
 
 /* --- apply --- */
 
-/* The nearest existing directory above `path` must be writable, so that EROFS and EACCES are found
- * before the first change. */
+/* Checks that the nearest existing directory above `path` is writable, so that EROFS and EACCES
+ * occur before the first change. */
 static int check_writable(const struct root *root, const char *path, struct err *e)
 {
 	auto_free char *dir = xstrdup(path);
@@ -397,7 +398,8 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
 
 /* --- undo --- */
 
-/* 1: undone; 0: the operation was not carried out, and nothing is changed. */
+/* Undoes an operation. Returns 1 if it was undone; 0 if it had not been carried out, so that
+ * nothing is changed. */
 static int undo_one(struct host *h, struct host_journal *j, size_t i, struct err *e)
 {
 	const struct host_record *rec = &j->v[i];

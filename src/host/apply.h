@@ -18,13 +18,13 @@ bool host_selected(const struct host_select *s, const char *kind);
 int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
 		   struct host_plan *p, struct err *e);
 /*
- * Adds a note for each subject with active records that no section requires any more (a removed
- * section causes no step: what was found is restored by undo). The notes come after those of
+ * Adds a note for each subject with active records that no section requires any more (the removal
+ * of a section causes no step; undo restores the earlier state). The notes come after those of
  * host_plan_make().
  */
 void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 			const struct host_select *s, struct host_plan *p);
-/* Observes as host_plan_make(), for what `unirail host show` prints. */
+/* Observes the host like host_plan_make(), for the output of `unirail host show`. */
 int host_show(struct host *h, const struct host_conf *c, const struct host_select *s,
 	      struct host_rows *rows, struct err *e);
 
@@ -38,14 +38,15 @@ struct host_progress {
 };
 
 struct host_outcome {
-	size_t done;	/* steps carried out (undone) */
-	size_t blocked; /* not carried out: host_step.blocked, or a host that does not run */
-	size_t left;	/* not carried out because of the failure or the interruption */
+	size_t done; /* steps carried out (undone) */
+	/* steps not carried out, because of host_step.blocked or because the host does not run */
+	size_t blocked;
+	size_t left; /* steps not carried out because of the failure or the interruption */
 };
 
 /*
- * Checks whether the plan can be carried out: enough rights, a host that may be changed, writable
- * directories. Changes nothing.
+ * Checks whether the plan can be carried out: the process has enough rights, the host may be
+ * changed, the directories are writable. Changes nothing.
  */
 int host_apply_check(const struct host *h, const struct host_plan *p, struct err *e);
 /*
@@ -56,8 +57,8 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
 	       const struct host_progress *progress, struct host_outcome *ret, struct err *e);
 /*
  * Undoes the active records of the selected kinds, newest first. A record that a kill left without
- * a mark is undone only if its operation is in effect (host/model/journal.h). A record whose undo
- * fails stays, the others are undone, and the first failure is returned.
+ * a mark is undone only if its operation is in effect (host/model/journal.h). If the undo of a
+ * record fails, the record stays and the other records are undone; the first failure is returned.
  */
 int host_undo(struct host *h, struct host_journal *j, const struct host_select *s,
 	      const struct host_progress *progress, struct host_outcome *ret, struct err *e);

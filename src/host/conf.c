@@ -281,7 +281,7 @@ static char *next_line(char *into, int size, void *arg)
 			return NULL;
 		}
 		section_begin(p, trimmed);
-		/* inih does not need to see it. */
+		/* Not passed to inih, which does not need this line. */
 		strcpy(into, "\n");
 	}
 	return p->r < 0 ? NULL : into;
@@ -381,8 +381,8 @@ static const char *variable(const struct host_env *env, const char *names,
 	return NULL;
 }
 
-/* As in the scripts, only the literal "true" sets a flag; any other value is false. Returns 1 if a
- * variable is set. */
+/* Reads the variables. Only the text "true" sets a flag, as in the scripts; any other value is
+ * false. Returns 1 if a variable is set. */
 static int from_env(struct host_conf *c, const struct host_kind *k, struct host_want *w,
 		    const struct host_env *env, struct err *e)
 {
@@ -434,7 +434,8 @@ static bool is_set(const struct opt *o, const void *want)
 	return *(const char *const *)at != NULL;
 }
 
-/* Parses a copy of argv, since opt_parse() reorders it. A key counts as given also with the value of its default. */
+/* Parses a copy of argv, since opt_parse() reorders it. A key counts as given even if its value is
+ * the default. */
 static int arguments_read(struct arguments *a, const struct host_kind *k, const struct cmd *cmd,
 			  const char *prog, int argc, char **argv, struct err *e)
 {
@@ -460,7 +461,7 @@ bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const 
 
 	for (int i = 0; i < argc; i++)
 		named |= strcmp(argv[i], "q") == 0 || strcmp(argv[i], "query") == 0;
-	/* With --help this is not a query: the command itself prints the help. */
+	/* Arguments with --help are not a query, because the command prints the help. */
 	for (int i = 0; i < argc; i++)
 		named &= strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0;
 	if (!named || arguments_read(&a, k, cmd, prog, argc, argv, NULL) < 0 || a.keys ||
@@ -499,8 +500,8 @@ static int operand(struct host_conf *c, const struct host_kind *k, struct host_w
 			k->name);
 }
 
-/* 1: *w is now the section of the file that the key host_kind.plan names; 0: the key has no
- * value. */
+/* Returns 1 if *w is now the section of the file that the key host_kind.plan names; 0 if the key
+ * has no value. */
 static int from_plan(struct host_conf *c, const struct host_kind *k, struct host_want **w,
 		     struct err *e)
 {
@@ -527,7 +528,7 @@ static int from_plan(struct host_conf *c, const struct host_kind *k, struct host
 	return 1;
 }
 
-/* Into the section; its strings are borrowed from argv. */
+/* Parses into the section, whose strings are borrowed from argv. */
 static int parse_options(struct host_want *w, const struct cmd *cmd, const char *prog, int argc,
 			 char **argv, struct host_options options, struct err *e)
 {

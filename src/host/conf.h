@@ -18,7 +18,7 @@
 #define HOST_CONF "/etc/unirail/host.conf"
 
 struct host_conf {
-	struct host_wants *wants; /* one for each kind of the table, in its order */
+	struct host_wants *wants; /* sections of each kind, in the order of the table of kinds */
 	size_t n;
 	char **strings; /* owned */
 	size_t n_strings;
@@ -28,12 +28,12 @@ void host_conf_init(struct host_conf *c);
 void host_conf_done(struct host_conf *c);
 #define auto_host_conf __attribute__((cleanup(host_conf_done)))
 
-/* Adds the sections of a file. `name`: for errors. */
+/* Adds the sections of a file. `name`: name of the file in errors. */
 int host_conf_parse(struct host_conf *c, const char *name, struct span text, struct err *e);
-/* Reads the file and parses it. -ENOENT sets e as well. */
+/* Reads the file and parses it. A missing file (-ENOENT) sets e as well. */
 int host_conf_read(struct host_conf *c, const struct root *root, const char *path, struct err *e);
 
-/* The environment; NULL: getenv(). */
+/* Reads a variable of the environment; NULL: getenv() does. */
 struct host_env {
 	const char *(*get)(void *arg, const char *name);
 	void *arg;
@@ -49,11 +49,11 @@ struct host_env {
 int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
 		      const char *prog, const struct host_env *env, int argc, char **argv,
 		      struct host_options *options, bool *given, struct err *e);
-/* Whether the arguments are a query: only `q` or `query`, and options of struct host_options, which
- * are then stored in *options. */
+/* Returns whether the arguments are a query: only `q` or `query`, and options of struct
+ * host_options, which are then stored in *options. */
 bool host_conf_is_query(const struct host_kind *k, const struct cmd *cmd, const char *prog,
 			int argc, char **argv, struct host_options *options);
-/* The kind's section in `c`. */
+/* Returns the sections of the kind in `c`. */
 struct host_wants *host_conf_wants(const struct host_conf *c, const struct host_kind *k);
 
 #endif

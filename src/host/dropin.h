@@ -12,12 +12,13 @@
 
 #define HOST_DROPIN_DIR "/etc/unirail/host.d"
 
-/* The section as text that host_conf_parse() reads back: members that differ from the defaults. */
+/* Returns the section as text that host_conf_parse() reads back: members that differ from the
+ * defaults. */
 char *host_dropin_text(const struct host_kind *k, const struct host_want *w);
-/* Adds the step that writes the file, or removes it (host_kind.clears); first of a plan. */
+/* Adds the step that writes the file, or removes it (host_kind.clears). Called first for a plan. */
 int host_dropin_plan(const struct host *h, const struct host_kind *k, const struct host_want *w,
 		     struct host_plan *p, struct err *e);
-/* Reads host.conf at `path` (absent: empty) and the directory. */
+/* Reads host.conf at `path`, which may be missing, and the directory. */
 int host_dropin_read(struct host_conf *c, const struct root *root, const char *path, bool must,
 		     struct err *e);
 

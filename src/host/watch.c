@@ -17,13 +17,13 @@ struct watch {
 	struct loop *loop;
 	struct loop_timer *timer;
 	int events, signals;
-	int64_t delay_ms; /* between an event and the round that it triggers */
+	int64_t delay_ms; /* delay between an event and the round that it triggers */
 	int64_t last_ms;
 };
 
 static void schedule(struct watch *w, int64_t ms);
 
-/* One round. 1: the plan had steps. */
+/* Runs one round; returns 1 if the plan had steps. */
 static int reconcile(struct watch *w, struct host *h, struct host_plan *p, struct err *e)
 {
 	const struct host_watch_conf *c = w->c;
@@ -40,8 +40,7 @@ static int reconcile(struct watch *w, struct host *h, struct host_plan *p, struc
 		return r;
 	for (size_t i = 0; i < p->n; i++)
 		c->drift(c->arg, &p->v[i], false);
-	/* The plan is made again under the lock, since another command may have changed the
-	 * host. */
+	/* Plans again under the lock, since another command may have changed the host. */
 	r = host_journal_open(&j, &h->root, c->state_dir, true, e);
 	if (r < 0)
 		return r;
@@ -145,7 +144,8 @@ static void schedule(struct watch *w, int64_t ms)
 	w->timer = loop_add_timer(w->loop, ms, on_timer, w);
 }
 
-/* Level-triggered: the notifications are discarded at once, and the round follows after the delay. */
+/* Discards the notifications at once, since the round, which follows after the delay, reads the
+ * whole state. */
 static void on_event(void *arg, uint32_t events)
 {
 	struct watch *w = arg;

@@ -17,12 +17,12 @@ struct host_watch_conf {
 	bool conf_given; /* `conf` must exist */
 	int64_t interval_ms;
 	const struct host_select *select;
-	/* A step of the plan, which is drift. `done`: it was carried out. */
+	/* Called for each step of a plan, which is drift. `done`: the step was carried out. */
 	void (*drift)(void *arg, const struct host_step *s, bool done);
-	/* Failure of a round; the next is tried after the delay. */
+	/* Called when a round fails; the next round starts after the delay. */
 	void (*failed)(void *arg, const struct err *e);
-	/* The end of a round: its plan, and the failure; NULL: all steps but blocked ones were
-	 * carried out. May be NULL. */
+	/* Called at the end of a round with its plan and its failure, which is NULL if all steps
+	 * except blocked ones were carried out. May be NULL. */
 	void (*ended)(void *arg, const struct host_plan *p, const struct err *failure);
 	void *arg;
 };
@@ -35,15 +35,16 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
  * ones, or all of a round that failed (failure not NULL).
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
-/* The watch holds the lock while it runs: without the lock, the report was left by a killed
- * watch. */
+/* The watch holds this lock while it runs: if no process holds it, a killed watch left the report.
+ * */
 #define HOST_WATCH_LOCK HOST_WATCH_REPORT ".lock"
 void host_watch_report(const struct host_plan *p, const struct err *failure, struct buf *b);
 
-/* The delay after a round: the shortest one if it had no steps, else twice the last one, at most the interval. */
+/* Returns the delay after a round: the shortest delay if the round had no steps, else twice the
+ * previous delay, at most the interval. */
 int64_t host_watch_delay(int64_t delay_ms, int64_t interval_ms, bool in_sync);
-/* Delay from an event, `since_ms` after the last round, to the next round, which begins at the
- * latest one interval after the last. */
+/* Returns the delay from an event, which occurred `since_ms` after the last round, to the next
+ * round, which begins at the latest one interval after the last. */
 int64_t host_watch_due(int64_t delay_ms, int64_t interval_ms, int64_t since_ms);
 
 /* Runs until SIGTERM, SIGINT or SIGHUP, then returns 0. */

@@ -23,7 +23,7 @@ void ipam_detach_pools(struct ipam *i, struct ipam_pools *p);
 
 /* Returns whether the container has an address that is retained for its pod after the release. */
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);
-/* The leases; valid until the store changes or is closed. */
+/* Returns the leases; valid until the store changes or is closed. */
 const struct lease_table *ipam_leases(const struct ipam *i);
 /* Returns the name of this node, with which the pools' `node` is compared. */
 const char *ipam_node(const struct ipam *i);

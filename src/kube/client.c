@@ -317,7 +317,7 @@ static bool have_credentials(struct kube *k)
 
 static void kube_calls_submit(struct kube *k);
 
-/* Whether any call waits for a connection. */
+/* Returns whether any call waits for a connection. */
 static bool kube_calls_wait(const struct kube *k)
 {
 	for (const struct kube_call *c = k->calls; c; c = c->next)
@@ -499,7 +499,7 @@ static void broken(struct kube_call *c, const struct err *reason, bool untouched
 	fail(c, &e);
 }
 
-/* Whether the failure is temporary. */
+/* Returns whether the failure is temporary. */
 static bool is_passing(const struct kube_call *c, int64_t after)
 {
 	if (c->status == 429)

@@ -418,7 +418,7 @@ static bool is_known(const struct group *g, uint64_t message)
 	return false;
 }
 
-/* Whether the group has more than DIFFERENT messages, so that this message is combined. */
+/* Returns whether the group has more than DIFFERENT messages, so that this message is combined. */
 static bool is_combined(struct kube_event_filter *f, uint64_t kind, const char *text, int64_t now)
 {
 	uint64_t message = add_word(kind, text);

@@ -65,7 +65,7 @@ struct kube_informer_conf {
 	/* Reports why the collection cannot be synced, once per distinct reason; NULL: it is in
 	 * sync again. Replaces the lines in the log; may be NULL. */
 	void (*sync_error)(void *arg, const struct err *reason);
-	/* Whether to read the object again; see kube_informer_read_again(). May be NULL. */
+	/* Returns whether to read the object again; see kube_informer_read_again(). May be NULL. */
 	bool (*again)(void *arg, const struct kube_object *o);
 	void *arg;
 };

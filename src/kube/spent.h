@@ -23,7 +23,7 @@ struct kube_spent {
 
 /* Subtracts the bytes of a removed object. */
 void kube_spent_less(struct kube_spent *s, const char *ns, size_t bytes);
-/* Whether kube_spent_more() would add the bytes. */
+/* Returns whether kube_spent_more() would add the bytes. */
 bool kube_spent_fits(const struct kube_spent *s, const char *ns, size_t bytes);
 /* Adds the bytes of a new object. False: a quota would be exceeded, nothing is added. */
 bool kube_spent_more(struct kube_spent *s, const char *ns, size_t bytes);

@@ -50,7 +50,7 @@ struct peers;
 struct peers *peers_new(void);
 void peers_free(struct peers *p); /* all entries must have left before; NULL is fine */
 
-/* Address of the connected socket's peer. */
+/* Returns the address of the connected socket's peer. */
 struct peer_key peer_key_of(int fd);
 /* "10.0.0.1", "fd00::/64", "-". */
 const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_MAX]);
@@ -65,13 +65,14 @@ void peers_leave(struct peers *p, struct peer_entry *e);
 /* Makes the entry the newest of this rank; -1: it may not be evicted. */
 void peers_rank(struct peers *p, struct peer_entry *e, int rank);
 size_t peers_count(const struct peers *p, int rank);
-/* The oldest connection of the peer that has the most of this rank; NULL: the rank is empty. */
+/* Returns the oldest connection of the peer that has the most of this rank; NULL: the rank is
+ * empty. */
 struct peer_entry *peers_victim(const struct peers *p, int rank);
-/* The number of connections of this rank that the peer of peers_victim() has. */
+/* Returns the number of connections of this rank that the peer of peers_victim() has. */
 size_t peers_most(const struct peers *p, int rank);
-/* The oldest connection of the same peer in another rank. NULL: there is none. */
+/* Returns the oldest connection of the same peer in another rank. NULL: there is none. */
 struct peer_entry *peers_beside(const struct peer_entry *e, int rank);
-/* The oldest connection of this rank, of any peer. NULL: there is none. */
+/* Returns the oldest connection of this rank, of any peer. NULL: there is none. */
 struct peer_entry *peers_oldest(const struct peers *p, int rank);
 
 /* Marks the peer as known. A limited number of known peers is remembered after their connections

@@ -59,8 +59,8 @@ static bool give_way(struct http_server *s, int rank)
 }
 
 /*
- * The connection of an unknown peer to evict: of the peer with the most, one that has had an
- * answer, else its oldest; if that one is still in its grace period, a served or an older one of
+ * Returns the connection of an unknown peer to evict: of the peer with the most, one that has had
+ * an answer, else its oldest; if that one is still in its grace period, a served or an older one of
  * another peer.
  */
 static struct peer_entry *stranger(struct http_server *s)

@@ -24,7 +24,7 @@ static const char *text_at(const struct settings *s, const void *of, size_t i)
 	return *(const char *const *)((const char *)of + s->opts[i].offset);
 }
 
-/* Index of the row, which must exist. */
+/* Returns the index of the row, which must exist. */
 static size_t row_of(const struct settings *s, const char *name)
 {
 	size_t i = 0;

@@ -119,7 +119,7 @@ void settings_done(const struct settings *s, void *of);
 const char *settings_own(const struct settings *s, void *of, const char *text);
 
 bool settings_yes(const char *yes_or_no);
-/* Name of the first setting that differs and requires a restart; NULL: none. */
+/* Returns the name of the first setting that differs and requires a restart; NULL: none. */
 const char *settings_needs_restart(const struct settings *s, const void *was, const void *is);
 
 /* For documentation and tests: the i-th key, its default as text ("" none) and variables; false: no

@@ -38,8 +38,8 @@
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);
 
 struct definition_rules {
-	/* Whether the node may execute the plugin: 0, or negative with *e set. NULL: not checked,
-	 * since the node is unknown. */
+	/* Returns whether the node may execute the plugin: 0, or negative with *e set. NULL: not
+	 * checked, since the node is unknown. */
 	int (*installed)(void *arg, const char *type, struct err *e);
 	void *arg;
 	bool logs_pass; /* accept names of log files, which definition_drop_logs() removes */
@@ -55,8 +55,8 @@ int definition_check(const struct json *config, const struct definition_rules *r
  */
 int definition_drop_logs(const struct json *config, struct json_doc **ret, struct err *e);
 
-/* Whether `type` creates or changes interfaces, so that it must not be an ipam.type: the plugin
- * would call itself. */
+/* Returns whether `type` creates or changes interfaces, so that it must not be an ipam.type: the
+ * plugin would call itself. */
 bool definition_is_interface_plugin(const char *type);
 
 #endif

@@ -51,10 +51,10 @@ struct identity_machine { /* the VirtualMachineInstance and the VirtualMachine o
 };
 
 /*
- * Whether the addresses retained under a name may be released: no StatefulSet will create a pod of
- * that name again (it is deleted, or its replicas do not reach the ordinal), and no machine has the
- * name. If the state is unknown the addresses stay retained. If the setting is off, no addresses
- * are retained.
+ * Returns whether the addresses retained under a name may be released: no StatefulSet will create a
+ * pod of that name again (it is deleted, or its replicas do not reach the ordinal), and no machine
+ * has the name. If the state is unknown the addresses stay retained. If the setting is off, no
+ * addresses are retained.
  */
 bool identity_is_over(const char *name, const struct identity_conf *c,
 		      const struct identity_set *set, const struct identity_machine *machine);

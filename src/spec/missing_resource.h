@@ -37,8 +37,8 @@ bool missing_resource_read(const char *text, struct missing_resource *ret);
 void missing_resource_done(struct missing_resource *m);
 
 /*
- * The name of the list most similar to `name`: the same name with another prefix, or with a typing
- * error. NULL: no name is similar. The list is sorted bytewise.
+ * Returns the name of the list most similar to `name`: the same name with another prefix, or with a
+ * typing error. NULL: no name is similar. The list is sorted bytewise.
  */
 const char *missing_resource_suggest(const char *name, const char *const *list, size_t n);
 

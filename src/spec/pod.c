@@ -13,7 +13,7 @@
 #include "base/sorted.h"
 #include "wire/json/json.h"
 
-/* Index of the key, or where it would be inserted. */
+/* Returns the index of the key, or where it would be inserted. */
 static size_t position(const struct labels *l, const char *key, bool *there)
 {
 	size_t at = LOWER_BOUND(i, l->n, strcmp(l->v[i].key, key) < 0);
@@ -162,7 +162,7 @@ int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
 	return 0;
 }
 
-/* Whether the key belongs to the group or a subdomain of it: "vm.kubevirt.io/name". */
+/* Returns whether the key belongs to the group or a subdomain of it: "vm.kubevirt.io/name". */
 static bool in_group(const char *key, size_t len, const char *group)
 {
 	size_t n = strlen(group);
@@ -339,7 +339,7 @@ static bool identity_in_group(const char *api, const char *group)
 	return api && strncmp(api, group, n) == 0 && api[n] == '/';
 }
 
-/* The machine's name from ownerReferences, otherwise from KubeVirt's labels on its pods. */
+/* Returns the machine's name from ownerReferences, otherwise from KubeVirt's labels on its pods. */
 static const char *machine_of(const struct pod_facts *p)
 {
 	const char *name = NULL;

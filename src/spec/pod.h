@@ -43,9 +43,9 @@ int labels_read(const struct json *v, const char *place, bool (*keep)(const char
  * would take 6 MB in each agent. */
 enum { LABELS_MAX = 1 << 10 };
 int labels_of(const struct json *metadata, struct labels *ret, struct err *e);
-/* Whether unirail reads the annotation: a key in the group ipam.spidernet.io, cni.spidernet.io,
- * k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io or a subdomain, or the kubelet's
- * annotation of the pod's source. */
+/* Returns whether unirail reads the annotation: a key in the group ipam.spidernet.io,
+ * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io or a subdomain,
+ * or the kubelet's annotation of the pod's source. */
 bool pod_annotation_counts(const char *key);
 
 struct pod_facts {
@@ -59,8 +59,8 @@ struct pod_facts {
 	bool host_network, finished, deleting; /* finished: phase Succeeded or Failed */
 };
 
-/* Whether the pod is a static pod of the kubelet: its UID at the runtime differs from that at the
- * API server. */
+/* Returns whether the pod is a static pod of the kubelet: its UID at the runtime differs from that
+ * at the API server. */
 bool pod_is_static(const struct pod_facts *p);
 void pod_facts_done(struct pod_facts *p);
 void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);

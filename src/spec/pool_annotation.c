@@ -574,7 +574,7 @@ static int made_for(const struct pod_pools_facts *f, const struct auto_pool_requ
 	return 0;
 }
 
-/* The entry for an interface; the single entry of `subnet` applies to each interface. */
+/* Returns the entry for an interface; the single entry of `subnet` applies to each interface. */
 static const struct auto_nic *nic_of(const struct auto_pool_request *w, const char *ifname)
 {
 	for (size_t i = 0; i < w->n; i++)

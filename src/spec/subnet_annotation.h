@@ -48,8 +48,8 @@ bool app_id_same(const struct app_id *a, const struct app_id *b); /* ignores the
 /* Returns "apps_v1_Deployment_default_web", the form in the status of a SpiderSubnet; the caller
  * frees it. */
 char *app_id_text(const struct app_id *a);
-/* Whether the number of pods is known from the kind (Deployment, StatefulSet, ...). Other kinds
- * must request a number of addresses. */
+/* Returns whether the number of pods is known from the kind (Deployment, StatefulSet, ...). Other
+ * kinds must request a number of addresses. */
 bool app_id_is_known(const struct app_id *a);
 /* Adds to l the labels that identify the application in the pool's podAffinity. */
 void app_id_labels(const struct app_id *a, struct labels *l);
@@ -87,10 +87,10 @@ void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
 		      const char *ifname, bool reclaim, struct labels *l);
 void auto_pool_put_annotations(const struct app_id *a, const char *number, struct json_out *o);
-/* Whether a label value is the (possibly shortened) name. */
+/* Returns whether a label value is the (possibly shortened) name. */
 bool auto_pool_label_is(const char *label, const char *name);
-/* The CIDR as a label value: the first three '.', the first seven ':' and the first '/' become
- * '-'. */
+/* Returns the CIDR as a label value: the first three '.', the first seven ':' and the first '/'
+ * become '-'. */
 char *auto_pool_cidr_label(const char *cidr);
 /* Key of a pool with these labels: "subnet/uid/interface"; NULL: not an automatic pool. */
 char *auto_pool_key(const struct labels *l);

@@ -22,7 +22,8 @@ static bool do_so(struct model *m, const struct request *r, const struct seen *s
 	return model_do(m, &half, s);
 }
 
-/* Whether the answer is consistent with this outcome: the step was applied, or it was not. */
+/* Returns whether the answer is consistent with this outcome: the step was applied, or it was not.
+ * */
 static bool may_be(const struct doing *d, enum done applied, bool accepted)
 {
 	const struct answer *a = d->a;

@@ -56,8 +56,8 @@ static void judge_words(struct stage *s)
 		stage_unnamed(s, text);
 }
 
-/* Whether a failed call should have left `before`. An ADD without an answer is undone by the
- * plugin's DEL: in a chain that may be more or less than this ADD did. In a scene that fails
+/* Returns whether a failed call should have left `before`. An ADD without an answer is undone by
+ * the plugin's DEL: in a chain that may be more or less than this ADD did. In a scene that fails
  * anyway, the failed call may belong to the undo. */
 static bool takes_back(const struct stage *s, enum end end)
 {

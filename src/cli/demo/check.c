@@ -326,7 +326,7 @@ static bool has_default(const struct demo_facts *f, uint32_t table, int index,
 	return false;
 }
 
-/* The routing table of the rule for packets from this address. 0: no such rule. */
+/* Returns the routing table of the rule for packets from this address. 0: no such rule. */
 static uint32_t table_of(const struct demo_facts *f, const struct ipaddr *from)
 {
 	for (size_t i = 0; i < f->n_rules; i++)
@@ -434,7 +434,8 @@ static void ask(struct demo_ping *p)
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
 
-/* Whether a datagram is the reply to p: from the target of p to the source address of p. */
+/* Returns whether a datagram is the reply to ping p: it comes from the target of p and goes to the
+ * source address of p. */
 static bool answers(const struct demo_ping *p, const uint8_t *b, size_t n)
 {
 	struct iphdr ip;

@@ -74,7 +74,7 @@ static void on_signal(int sig)
 	demo_stop = sig;
 }
 
-/* Without SA_RESTART: a signal interrupts a wait at once, and the cleanup runs. */
+/* SA_RESTART is not set, so that a signal interrupts a wait at once, and the cleanup runs. */
 static void catch_signals(void)
 {
 	static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
@@ -198,10 +198,7 @@ static int run(struct demo *d, struct err *e)
 	d->steps = d->opt.keep ? 4 : 7;
 	r = events(d, e);
 	demo_progress(d, NULL);
-	/*
-	 * Ctrl-C also ends the plugin: its error is a consequence of the signal and is not
-	 * reported.
-	 */
+	/* Ctrl-C also ends the plugin, whose error is then not reported. */
 	if (demo_stop)
 		r = stopped(e);
 	if (r == 0)
@@ -328,7 +325,7 @@ static int spawn(struct demo *d, int in, int out, char *const env[], struct demo
 	return r;
 }
 
-/* The error object on stdout, in one line. */
+/* Puts the error object that the plugin wrote to stdout on one line. */
 static int failed(const char *command, const struct demo_call *c, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -405,8 +402,8 @@ static void subnet_part(struct buf *b, const char *name, size_t nic, int base, i
 }
 
 /*
- * A /27 for each of eight nodes. The demo's node has the first /27: the pool whose subnet contains
- * the master's address.
+ * Creates a /27 for each of eight nodes. The demo's node uses the first /27, because its pool's
+ * subnet contains the master's address.
  */
 static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
 {
@@ -455,8 +452,8 @@ static void ipam(const struct demo *d, const struct demo_nic *n, struct json_out
 	snprintf(path, sizeof(path), "%s/state", d->dir);
 	jo_kstr(o, "state_dir", path);
 	/*
-	 * A directory of the demo, not the one that host-local uses on this host: the demo must not
-	 * find addresses there.
+	 * Names a directory of the demo instead of the host's own host-local directory, whose
+	 * addresses do not concern the demo.
 	 */
 	snprintf(path, sizeof(path), "%s/host-local", d->dir);
 	jo_kstr(o, "hostlocal_dir", path);
@@ -501,8 +498,8 @@ static int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, 
 	jo_kstr(&o, "name", "rails");
 	jo_kstr(&o, "type", "unirail-cni");
 	/*
-	 * Empty: Multus attached none of the demo's pods, and an unprivileged user may have no
-	 * access to its directory.
+	 * Left empty, because Multus attached none of the demo's pods, and an unprivileged user may
+	 * have no access to its directory.
 	 */
 	jo_kstr(&o, "multusCniDir", "");
 	jo_key(&o, "networks");

@@ -37,7 +37,7 @@ struct demo_options {
 struct demo_nic {
 	char name[LINK_NAME_MAX];   /* name on the node: "eth0", "rail0" ... */
 	char pod_if[LINK_NAME_MAX]; /* name in a pod: "eth0", "net1" ... */
-	char pool[32];		    /* name or pattern, as in the netconf */
+	char pool[32];		    /* name or pattern of the pools, as in the netconf */
 	uint32_t mtu;
 	struct ipnet node;     /* the node's address on this NIC */
 	struct ipaddr gateway; /* address of the bridge on the fabric */
@@ -83,8 +83,9 @@ struct demo {
 	struct root root;
 	int ns[NS_COUNT];
 	char ns_path[NS_COUNT][64];
-	char dir[64];	   /* pools and state */
-	bool dir_is_mount; /* a tmpfs in a mount namespace of the demo: nothing to remove */
+	char dir[64]; /* pools and state */
+	/* the directory is a tmpfs in a mount namespace of the demo, so it need not be removed */
+	bool dir_is_mount;
 	bool pinned;
 	struct demo_nic nics[DEMO_NICS_MAX];
 	size_t n_nics;
@@ -95,7 +96,7 @@ struct demo {
 	size_t n_before[NS_COUNT];
 	char **problems; /* deviations from the expected state */
 	size_t n_problems;
-	size_t n_left; /* of these: state that remains after the pods are detached */
+	size_t n_left; /* number of problems that are state left after the pods were detached */
 	int step, steps;
 };
 
@@ -120,13 +121,15 @@ int demo_ping_all(struct demo *d, struct err *e);
 /* check.c */
 int demo_facts_read(int netns_fd, struct demo_facts *ret, struct err *e);
 void demo_facts_done(struct demo_facts *f);
-/* The first IPv4 address of a link with its prefix length. False: the link has none. */
+/* Sets ret to the first IPv4 address of a link, with its prefix length; returns false if the link
+ * has none. */
 bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *ret);
 const char *demo_table_name(uint32_t table, char buf[static 16]);
 char *demo_rule_describe(const struct rule *r);
 char *demo_route_describe(const struct demo_facts *f, const struct route *r);
 int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
-int demo_facts_compare(struct demo *d, struct err *e);	/* each remaining difference is a problem */
+/* adds each remaining difference as a problem */
+int demo_facts_compare(struct demo *d, struct err *e);
 void demo_facts_expect(struct demo *d, size_t pod);
 
 /* show.c */

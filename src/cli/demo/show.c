@@ -80,7 +80,8 @@ static void show_rules(const struct demo_facts *f)
 	columns_print(&c, stdout);
 }
 
-/* A route to one of the node's addresses: every table has a route for each of these addresses. */
+/* Returns whether a route leads to one of the node's addresses: every table has a route for each of
+ * these addresses. */
 static bool is_to_node(const struct route *r)
 {
 	return r->dst.len == 32 && !r->gw.family;
@@ -114,7 +115,7 @@ static void add_table(struct columns *c, const struct demo_facts *f, uint32_t ta
 	}
 }
 
-/* The lowest table number above `after`, without the local table; 0: none. */
+/* Returns the lowest table number above `after`, without the local table; 0: none. */
 static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 {
 	uint32_t least = 0;

@@ -204,7 +204,7 @@ static int carry_out(struct swap *s, const struct install_opts *o, const struct 
 	return r < 0 ? r : swap_commit(s, e);
 }
 
-/* Whether the record on disk already has the content that this call would write. */
+/* Returns whether the record on disk already has the content that this call would write. */
 static bool record_is_current(const struct root *r, const char *folder,
 			      const struct install_facts *f, const struct install_plan *p)
 {
@@ -284,8 +284,8 @@ static void drop_folder(const struct root *r, const char *folder)
 }
 
 /*
- * Changes the CNI configuration: a removal before it removes the links, so that the runtime no
- * longer calls them; an installation when all links exist.
+ * Changes the CNI configuration. A removal does this before it removes the links, so that the
+ * runtime no longer calls them; an installation does it when all links exist.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
@@ -469,7 +469,8 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 	if (same(&n->now, &n->desired))
 		return;
 	/*
-	 * Leaves a foreign file in place of a link, but not of the binary: the links point to it.
+	 * Keeps a file of another program under the name of a link. Under the name of the binary it
+	 * is an error, because the links point to this name.
 	 */
 	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_from_unirail(n)) {
@@ -558,7 +559,7 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 	if (n->now.have == HAVE_NOTHING || is_from_unirail(n)) {
 		free_name(n, p);
 	} else if (same(&n->now, &n->noted)) {
-		/* An interrupted removal has already restored the file. */
+		/* The file exists already, because an interrupted removal has restored it. */
 		if (same(&n->kept, &n->noted))
 			step(p, DO_FORGET, n);
 	} else {
@@ -573,7 +574,7 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 static void install_plan_removal(const struct install_facts *f, struct install_plan *p)
 {
 	*p = (struct install_plan){0};
-	/* Links first, the binary last, so that no link dangles meanwhile. */
+	/* Removes the links before the binary, so that no link dangles meanwhile. */
 	for (size_t i = f->n; i-- > 0;)
 		if (f->names[i].recorded)
 			plan_removal(&f->names[i], p);

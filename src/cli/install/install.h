@@ -31,17 +31,18 @@ struct install_thing {
 	char *id; /* SHA-256 of a file, target of a link; NULL: neither */
 };
 
-/* The binary, or a link. */
+/* One name of the directory: the binary's, or that of a link. */
 struct install_name {
 	char *name;
 	bool wanted;		      /* requested by this call */
 	bool recorded;		      /* installed by an earlier call */
 	struct install_thing desired; /* content that this call installs */
 	struct install_thing made;    /* content that the earlier call installed */
-	struct install_thing was;     /* content before that: an interrupted upgrade may leave it */
-	struct install_thing now;     /* what exists */
-	struct install_thing kept;    /* the existing NAME.before-unirail */
-	struct install_thing noted;   /* NAME.before-unirail according to the record */
+	/* content before that installation, which an interrupted upgrade may leave */
+	struct install_thing was;
+	struct install_thing now;   /* what exists */
+	struct install_thing kept;  /* the existing NAME.before-unirail */
+	struct install_thing noted; /* NAME.before-unirail according to the record */
 };
 
 struct install_facts {
@@ -56,7 +57,7 @@ enum install_do {
 	DO_LINK,    /* link the name to unirail */
 	DO_RESTORE, /* rename NAME.before-unirail to the name */
 	DO_REMOVE,  /* remove the name */
-	DO_FORGET,  /* remove NAME.before-unirail: already restored */
+	DO_FORGET,  /* remove NAME.before-unirail, whose file was already restored */
 };
 
 struct install_step {
@@ -112,8 +113,9 @@ struct install_node {
 	const char *conf_dir, *conf_name; /* see host/cni/cni_config.h */
 	const char *socket;		  /* the agent's */
 	bool dry_run;
-	struct buf said;   /* one line per step */
-	struct buf reason; /* why the runtime does not use the configuration now; empty: it does */
+	struct buf said; /* messages of the steps, one line per step */
+	/* reason why the runtime does not use the configuration now; empty: it uses it */
+	struct buf reason;
 };
 
 /* Writes the CNI configuration, or removes all generated ones and the device plugin's CDI specifications. Idempotent. */

@@ -157,7 +157,7 @@ static bool keeps(const struct install_plan *p, const struct install_name *n)
 	return false;
 }
 
-/* The content of NAME.before-unirail after the plan; NULL: no such file. */
+/* Returns the content of NAME.before-unirail after the plan; NULL: no such file. */
 static const struct install_thing *kept_of(const struct install_name *n,
 					   const struct install_plan *p)
 {
@@ -183,8 +183,8 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 {
 	const struct install_name *binary = &f->names[0];
 	/*
-	 * The previous binary is recorded on an upgrade only: if nothing changed the record stays
-	 * as it is.
+	 * Records the previous binary only on an upgrade. If the binary has not changed, the record
+	 * keeps its entry.
 	 */
 	bool upgrade = binary->made.id && strcmp(binary->made.id, binary->desired.id) != 0;
 	const char *was = upgrade ? binary->made.id : binary->was.id;

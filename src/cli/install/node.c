@@ -118,7 +118,8 @@ int install_node_config(struct install_node *n, bool uninstall, struct err *e)
 
 /* --- the agent's socket and state --- */
 
-/* Only on the host itself: a socket below another root belongs to another host. */
+/* Checked only if the root is the host's own, because a socket below another root belongs to
+ * another host. */
 static bool is_answered(const struct install_node *n)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};

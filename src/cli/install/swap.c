@@ -264,8 +264,8 @@ static int prepare(struct swap *s, struct err *e)
 }
 
 /*
- * A process that read the old target of a link just before the change may open it afterwards. Waits
- * before the target is removed, so that a process that was preempted in between can open it.
+ * Waits before the old target of a link is removed, because a process that read the link before the
+ * change may open the target afterwards.
  */
 static void let_walkers_pass(void)
 {

@@ -33,7 +33,7 @@ long embedded_unpack(const unsigned char *p, size_t n, char *to, size_t size)
 			p += 2;
 			if (!back || back > at || len > size - at)
 				return -EBADMSG;
-			/* Byte by byte: the source may overlap the destination. */
+			/* Copies byte by byte, because the source may overlap the destination. */
 			for (; len; len--, at++)
 				to[at] = to[at - back];
 		}

@@ -21,11 +21,11 @@ void embedded_open(struct embedded *d);
 void embedded_done(struct embedded *d);
 #define auto_embedded __attribute__((cleanup(embedded_done)))
 
-/* The text of a file; NULL: there is no such file. */
+/* Returns the text of a file; NULL: there is no such file. */
 const char *embedded_text(const struct embedded *d, const char *name);
 /*
- * The name of the file after `name` in alphabetical order; `name` NULL: the first file. Returns
- * NULL at the end.
+ * Returns the name of the file after `name` in alphabetical order; `name` NULL: the first file.
+ * Returns NULL at the end.
  */
 const char *embedded_next(const struct embedded *d, const char *name);
 

@@ -69,7 +69,7 @@ int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
 	return r;
 }
 
-/* Whether a name is a DNS label. */
+/* Returns whether a name is a DNS label. */
 int manifests_check_namespace(const char *ns, struct err *e)
 {
 	size_t n = strlen(ns);

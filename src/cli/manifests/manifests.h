@@ -19,7 +19,7 @@ int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
  */
 int manifests_render(const struct json_tree *values, const char *ns, struct buf *out,
 		     struct buf *notes, struct err *e);
-/* Whether a name is a DNS label. */
+/* Returns whether a name is a DNS label. */
 int manifests_check_namespace(const char *ns, struct err *e);
 
 #endif

@@ -15,8 +15,8 @@
 enum { RENDER_MAX = 16 << 20 };
 
 /*
- * Appends the documents to *out, which has a ceiling of RENDER_MAX, and a line for each value
- * without effect to *notes. `rules` is the whole document, `values` an object that values_check()
+ * Appends the documents to *out, whose maximum size is RENDER_MAX, and to *notes a line for each
+ * value without effect. `rules` is the whole document, `values` an object that values_check()
  * accepted, `ns` the namespace. Fails with ERR_CONF if a value was renamed.
  */
 int render(const struct embedded *files, const struct json *rules, const struct json *values,

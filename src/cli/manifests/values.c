@@ -45,7 +45,7 @@ int values_add_yaml(struct json_tree *into, struct span text, const char *place,
 		r = json_parse(&d, buf_span(&json), 4 * VALUES_MAX, e);
 	if (r < 0)
 		return err_wrap(e, r, "%s", place);
-	/* An empty file is null. */
+	/* An empty file is the value null. */
 	if (json_kind(json_root(d)) == JSON_NULL)
 		return 0;
 	if (json_kind(json_root(d)) != JSON_OBJECT)
@@ -139,7 +139,8 @@ static struct json_tree *item_object(struct json_tree *list, int64_t i)
 	return json_tree_kind(item) == JSON_OBJECT ? item : NULL;
 }
 
-/* *at is after "key[": returns the object of that item, and sets *at after "]." */
+/* Returns the object of a list's item. *at is the position after "key[", and then the position
+ * after "].". */
 static struct json_tree *enter_item(struct json_tree *t, const char *key, const char **at,
 				    struct buf *b)
 {
@@ -219,7 +220,7 @@ const struct json *values_get(const struct json *values, const char *path)
 	return json_kind(values) == JSON_NULL ? NULL : values;
 }
 
-/* Whether YAML and a settings file accept the text without quotes. */
+/* Returns whether YAML and a settings file accept the text without quotes. */
 static bool values_plain(const char *text)
 {
 	static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -246,7 +247,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct known *)a)->path, ((const struct known *)b)->path);
 }
 
-/* The index of the first rule whose path does not sort before `path`. */
+/* Returns the index of the first rule whose path does not sort before `path`. */
 static size_t lower_bound(const struct check *c, const char *path)
 {
 	return LOWER_BOUND(i, c->n, strcmp(c->v[i].path, path) < 0);
@@ -465,7 +466,7 @@ static int check_object(const struct check *c, const struct json *obj, const cha
 		size_t i = lower_bound(c, path);
 		int r;
 
-		/* A key with a dot would be taken for the path of another value. */
+		/* Refuses a key with a dot, which would look like the path of another value. */
 		if (strchr(key, '.')) {
 			r = unknown_key(c, path, c->e);
 		} else if (i < c->n && strcmp(c->v[i].path, path) == 0) {

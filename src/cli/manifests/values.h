@@ -31,7 +31,7 @@ void values_merge(struct json_tree *into, const struct json *from, bool drop_nul
  * that is not allowed.
  */
 int values_check(const struct json *values, const struct json *rules, struct err *e);
-/* The value at a path ("ipam.enableIPv4"); NULL: the value is absent or null. */
+/* Returns the value at a path ("ipam.enableIPv4"); NULL: the value is absent or null. */
 const struct json *values_get(const struct json *values, const char *path);
 
 #endif

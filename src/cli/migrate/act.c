@@ -57,7 +57,7 @@ static int get(const struct migrate_act *x, const struct kube_kind *kind, const 
 
 /* --- waiting --- */
 
-/* Returns 1 if the state was observed, 0 if not yet, with the reason in *e. */
+/* Returns 1 if the state was observed; 0, with the reason in *e, if it was not observed yet. */
 typedef int (*observe_fn)(const struct migrate_act *x, void *arg, struct err *e);
 
 static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn, void *arg,
@@ -85,13 +85,13 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 	}
 }
 
-/* Counts of the pods of a DaemonSet or Deployment. */
+/* Counts the pods of a DaemonSet or Deployment. */
 struct pods {
 	const char *ns, *owner, *node; /* node NULL: all nodes */
 	const struct json *labels;     /* matchLabels of an original; NULL: any labels */
 	bool deployment, original;
 	size_t n, ready;
-	char why[512]; /* reason of a pod that is not ready */
+	char why[512]; /* reason why one of the pods is not ready */
 };
 
 static void explain(struct pods *p, const struct json *pod)
@@ -266,7 +266,7 @@ static int are_recorded(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Whether status.allocatedIPs, which Spiderpool reads, has every address. */
+/* Returns whether status.allocatedIPs, which Spiderpool reads, has every address. */
 static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 {
 	auto_migrate struct migrate_cluster now = {0};
@@ -500,7 +500,8 @@ static int return_node(const struct migrate_act *x, const struct migrate_node *n
 	return r;
 }
 
-/* Whether the kind's controller has observed the change, and all requested pods are ready. */
+/* Returns whether the kind's controller has observed the change, and all requested pods are ready.
+ * */
 static int is_rolled_out(const struct migrate_act *x, void *arg, struct err *e)
 {
 	const struct migrate_workload *w = arg;

@@ -14,7 +14,7 @@ enum { MIGRATE_WAIT_MS = 5 * 60 * 1000 };
 
 struct migrate_act {
 	struct migrate_api *api;
-	const struct migrate_cluster *c; /* from which the plan was made */
+	const struct migrate_cluster *c; /* state of the cluster from which the plan was made */
 	const struct json_tree *values;	 /* values of the manifests; undo: those in the journal */
 	int64_t wait_ms;
 };

@@ -53,7 +53,8 @@ static const char *keep(struct migrate_cluster *c, const char *text)
 
 /* --- workloads --- */
 
-/* Whether a container runs the image `program`, as in "registry/team/program:v1@sha256:...". */
+/* Returns whether a container runs the image `program`, as in
+ * "registry/team/program:v1@sha256:...". */
 static bool runs(const struct json *template, const char *program)
 {
 	struct json_walk w = json_walk_start(migrate_at(template, "spec", "containers", NULL));
@@ -77,7 +78,7 @@ static bool selects_never(const struct json *template)
 		      "never") == 0;
 }
 
-/* Every term must have the condition: terms are alternatives. */
+/* Returns whether every term has the condition, since the terms are alternatives. */
 static bool is_excluded(const struct json *template)
 {
 	struct json_walk terms = json_walk_start(migrate_at(
@@ -197,7 +198,7 @@ static void add_pod(struct migrate_cluster *c, const struct json *object)
 	const struct json *condition_of;
 	struct migrate_pod *x;
 
-	/* Other pods are ignored. */
+	/* Pods of other programs are ignored. */
 	if (strcmp(kind, "DaemonSet") != 0 && strcmp(kind, "ReplicaSet") != 0)
 		return;
 	x = &VEC_PUSH(c->pods, c->n_pods);
@@ -330,7 +331,7 @@ static void add_network(struct migrate_cluster *c, const struct json *object)
 						 migrate_text(json_get(v, "spec"), "config")};
 }
 
-/* The definitions that unirail shares with other programs, and SpiderIPBlock. */
+/* Returns whether a definition is SpiderIPBlock or one that unirail shares with other programs. */
 static bool is_shared(const struct json *definition)
 {
 	const char *group = migrate_text(json_get(definition, "spec"), "group");
@@ -419,7 +420,7 @@ static bool recorded(const struct migrate_cluster *c, const struct migrate_addre
 	return c->n_records && bsearch(&key, c->records, c->n_records, sizeof(key), by_address);
 }
 
-/* Whether a pod's owner is the Deployment NAME, by its ReplicaSet "NAME-HASH". */
+/* Returns whether a pod's owner is the Deployment NAME, by its ReplicaSet "NAME-HASH". */
 static bool owns(const struct migrate_workload *x, const struct migrate_pod *p)
 {
 	size_t n = strlen(x->name);

@@ -62,7 +62,7 @@ struct migrate_workload {
 	const char *ns, *name;
 	const struct json *v;
 	const char *owner; /* kind of an object that would revert changes; NULL: none */
-	int64_t replicas;  /* of a Deployment */
+	int64_t replicas;  /* replicas of a Deployment */
 	bool excluded;	   /* this program has changed its selector or affinity */
 	size_t pods;
 };
@@ -93,7 +93,8 @@ struct migrate_address {
 	 * unirail.io/adopted.
 	 */
 	bool in_status, adopted;
-	bool was_missing; /* recorded in neither at the start of the migration (from the journal) */
+	/* at the start of the migration no pool had recorded the address (from the journal) */
+	bool was_missing;
 };
 
 struct migrate_pod {
@@ -154,18 +155,19 @@ void migrate_add(struct migrate_cluster *c, const char *kind, const struct json 
 void migrate_resolve(struct migrate_cluster *c);
 void migrate_done(struct migrate_cluster *c);
 #define auto_migrate __attribute__((cleanup(migrate_done)))
-/* The journal's key of an address: "POOL ADDRESS"; the caller frees it. */
+/* Returns the journal's key of an address: "POOL ADDRESS"; the caller frees it. */
 char *migrate_address_key(const struct migrate_address *a);
 struct migrate_node *migrate_node_find(const struct migrate_cluster *c, const char *name);
-/* The value at a path of keys; NULL ends the list. */
+/* Returns the value at a path of keys; NULL ends the list. */
 const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel));
-const char *migrate_text(const struct json *v, const char *key); /* "" when absent */
+/* returns the string of the key; "": absent */
+const char *migrate_text(const struct json *v, const char *key);
 
 /* --- values.c: Spiderpool's settings as values of the chart --- */
 
 /*
- * Values that give unirail the settings of the originals; the caller frees it. Appends a line to
- * *notes for each setting that unirail does not have.
+ * Returns the values that give unirail the settings of the originals; the caller frees them.
+ * Appends a line to *notes for each setting that unirail does not have.
  */
 struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *notes);
 
@@ -173,16 +175,16 @@ struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *no
 
 enum migrate_do {
 	DO_SAVE,
-	DO_WEBHOOKS,   /* at: index in hooks */
-	DO_CONTROLLER, /* at: index in workloads; the same for the next two */
+	DO_WEBHOOKS,   /* `at` is an index in hooks */
+	DO_CONTROLLER, /* `at` is an index in workloads, also for the next two kinds */
 	DO_EXCLUDE,
 	DO_ADDRESSES,
 	DO_INSTALL,
-	DO_NODE, /* at: index in nodes */
+	DO_NODE, /* `at` is an index in nodes */
 	UNDO_AGENTS,
 	UNDO_RECORDS,
 	UNDO_CONTROLLER,
-	UNDO_POOL, /* at: index in pools */
+	UNDO_POOL, /* `at` is an index in pools */
 	UNDO_NODE,
 	UNDO_WORKLOAD,
 	UNDO_WEBHOOKS,
@@ -207,7 +209,7 @@ struct migrate_lines {
 struct migrate_plan {
 	struct migrate_step *steps;
 	size_t n;
-	struct migrate_lines problems; /* if any, no step is carried out */
+	struct migrate_lines problems; /* if there are problems, no step is carried out */
 	struct migrate_lines warnings;
 	struct migrate_lines remains; /* commands for the user when all steps are done */
 };
@@ -219,7 +221,7 @@ void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret
 void migrate_plan_done(struct migrate_plan *p);
 /*
  * Writes the journal: its present entries, and the state of objects that it does not have yet.
- * values: of unirail's manifests, for undo.
+ * values: the values of unirail's manifests, for undo.
  */
 void migrate_journal(const struct migrate_cluster *c, const struct json_tree *values,
 		     struct json_out *o);

@@ -168,8 +168,8 @@ int migrate_observe(struct migrate_api *a, const char *ns, struct migrate_cluste
 		{"NetworkAttachmentDefinition", &kube_nads},
 		{"SpiderEndpoint", &kube_endpoints},
 		/*
-		 * Lists pools after endpoints: an endpoint is written after its record, so every
-		 * endpoint in the list has its record.
+		 * Lists pools after endpoints. An endpoint is written after its record in the pool,
+		 * so the list of pools has the records of all listed endpoints.
 		 */
 		{"SpiderIPPool", &kube_ippools},
 	};

@@ -84,7 +84,7 @@ static char *patch_command(const char *ns, const char *what, const char *name, c
 	buf_init(&b, MIGRATE_TEXT_MAX);
 	buf_printf(&b, "kubectl %s%s%spatch %s %s --type %s -p '", ns ? "-n " : "", ns ? ns : "",
 		   ns ? " " : "", what, name, *body == '[' ? "json" : "merge");
-	/* Quotes for a shell: a ' within '...', as in expressions of webhooks. */
+	/* Quotes a text that contains ' for a shell, for example an expression of a webhook. */
 	for (; *body; body++)
 		buf_str(&b, *body == '\'' ? "'\\''" : (char[]){*body, '\0'});
 	buf_char(&b, '\'');
@@ -255,7 +255,7 @@ void migrate_journal(const struct migrate_cluster *c, const struct json_tree *va
 
 /* --- problems and warnings --- */
 
-/* Whether a part of the configuration, at any depth, uses this IPAM plugin. */
+/* Returns whether a part of the configuration, at any depth, uses this IPAM plugin. */
 static bool uses_ipam(const struct json *v, const char *type)
 {
 	struct json_walk w = json_walk_start(v);
@@ -623,7 +623,7 @@ static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
 	};
 }
 
-/* No step deletes an original: the user deletes it when undo is no longer needed. */
+/* No step deletes an original program: the user deletes it when undo is no longer needed. */
 static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p)
 {
 	struct migrate_lines *l = &p->remains;

@@ -224,7 +224,8 @@ int pool_main(int argc, char **argv)
 	return 1;
 }
 
-/* `unirail pool --socket`: the agent runs the command on its store and returns the output. */
+/* Runs a command of `unirail pool --socket`: the agent runs it on its store and returns the output.
+ * */
 
 enum { ANSWER_MAX = 2 * REPORT_MAX };
 

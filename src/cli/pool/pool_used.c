@@ -206,7 +206,7 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said
 	read_cache(f, r, "/var/lib/cni/results", said);
 	/* Results cached by Multus' own libcni, and by unirail-cni in its place. */
 	read_cache(f, r, "/var/lib/cni/multus/results", said);
-	/* Only a running host has namespaces, not a recorded root. */
+	/* A recorded root has no namespaces, only a running host. */
 	if (r->host && netns_current(&own, NULL) == 0) {
 		(void)is_new(&x, own);
 		close(own);

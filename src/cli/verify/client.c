@@ -43,7 +43,7 @@ static int verify_step(struct verify_client *c, const char *name, uint64_t seed,
 	return r < 0 ? r : verify_expect(&c->conn, VERIFY_DONE, &done, e);
 }
 
-/* Waits for completions. A message from the peer meanwhile means that it failed. */
+/* Waits for completions. A message from the peer meanwhile means that the peer failed. */
 static int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
 {
 	struct verify_msg m;
@@ -172,7 +172,7 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? tell_written(c, e) : 0;
 }
 
-/* The peer always checks all slots: skips its check if fewer messages than slots were sent. */
+/* Skips the peer's check, which always reads all slots, if fewer messages than slots were sent. */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);

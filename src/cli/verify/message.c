@@ -35,7 +35,8 @@ struct field {
 			sizeof(((struct verify_msg *)NULL)->member)                                \
 	}
 
-/* The order of fields in a line: `text` is the last, since its value is the rest of the line. */
+/* The order of fields in a line: `text` is the last field, since its value is the rest of the line.
+ * */
 static const struct field fields[] = {
 	F("op", T_WORD, op),
 	F("at", T_IP, at),
@@ -162,7 +163,7 @@ static int get_word(struct span s, char *ret, size_t size)
 		if (s.p[i] < ' ' || s.p[i] > '~')
 			return -EINVAL;
 	memcpy(ret, s.p, s.n);
-	memset(ret + s.n, 0, size - s.n); /* clears the rest of an earlier value */
+	memset(ret + s.n, 0, size - s.n); /* clears the bytes after the value */
 	return 0;
 }
 

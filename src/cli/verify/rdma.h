@@ -43,13 +43,13 @@ void verify_side_tell(const struct verify_side *s, const struct verify_rail *rai
 		      struct verify_msg *m);
 int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, struct err *e);
 
-/* Messages in flight: 64, fewer if they are large. */
+/* Returns the number of messages in flight: 64, fewer if they are large. */
 uint32_t verify_depth_for(uint32_t size);
 size_t verify_data_len(const struct verify_side *s);
 size_t verify_slot_at(const struct verify_side *s, uint64_t message);
-size_t verify_ping_at(const struct verify_side *s); /* offset of the ping to send */
+size_t verify_ping_at(const struct verify_side *s); /* returns the offset of the ping to send */
 size_t verify_pong_at(const struct verify_side *s,
-		      uint64_t which); /* offset of the received ping */
+		      uint64_t which); /* returns the offset of a received ping */
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);
 /* Verifies a slot; -EBADMSG: e has the offset and the number of wrong bytes. */

@@ -42,7 +42,8 @@ struct verify_choice {
 
 /* An address of this namespace with an RDMA port. */
 struct verify_rail {
-	char ifname[LINK_NAME_MAX]; /* "" if device and GID were chosen without an address */
+	/* name of the interface; "": device and GID were chosen without an address */
+	char ifname[LINK_NAME_MAX];
 	struct ipnet net;
 	const struct verify_dev *dev;
 	const struct verbs_port *port;
@@ -59,15 +60,16 @@ void verify_facts_done(struct verify_facts *f);
 #define auto_verify_facts __attribute__((cleanup(verify_facts_done)))
 
 /*
- * Every address with an RDMA port, sorted by interface and address, without link-local and loopback
- * addresses. The caller frees the list.
+ * Lists every address with an RDMA port, sorted by interface and address, without link-local and
+ * loopback addresses. The caller frees the list.
  */
 void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t *n);
 /* Finds the rail for `local` that matches the choice. Errors list the existing alternatives. */
 int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 		const struct verify_choice *c, struct verify_rail *ret, struct err *e);
 
-/* RoCE payload for an interface's MTU: 4096 for MTU 4192 and more, 1024 for 1120 and more. */
+/* Returns the RoCE payload for an interface's MTU, for example 4096 for an MTU of at least 4192,
+ * 1024 for at least 1120. */
 uint32_t verify_roce_mtu(uint32_t link_mtu);
 
 #endif

@@ -63,7 +63,7 @@ static void on_signal(int sig)
 	verify_stop = sig;
 }
 
-/* Without SA_RESTART: a signal interrupts a wait at once. */
+/* SA_RESTART is not set, so that a signal interrupts a wait at once. */
 static void catch_signals(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
@@ -205,7 +205,8 @@ static bool same_subnet(const struct ipnet *a, const struct ipnet *b)
 	return ipnet_eq(&x, &y);
 }
 
-/* Degree to which two rails match: 3: subnet and interface name, 2: subnet, 1: name, 0: neither. */
+/* Returns how well two rails match: 3: subnet and interface name, 2: subnet, 1: name, 0: neither.
+ * */
 static int nearness(const struct verify_rail *near, const struct verify_far *far)
 {
 	if (far->net.ip.family != near->net.ip.family)
@@ -373,7 +374,8 @@ static void put_end(const struct ipnet *net, const char *ifname, const char *dev
 		fputc(')', f);
 }
 
-/* RDMA uses the smaller MTU of both sides, but the path drops larger packets of sockets. */
+/* RDMA uses the smaller MTU of the two sides, so it works; but packets of sockets that are larger
+ * are dropped. */
 static void put_mtus(const struct verify_result *r, const char *before, FILE *f)
 {
 	uint32_t most = r->link_mtu > r->peer_link_mtu ? r->link_mtu : r->peer_link_mtu;

@@ -19,7 +19,7 @@ struct verify_test {
 	uint32_t size;
 	uint64_t count; /* messages of the bandwidth test; 0: as many as fit into time_ms */
 	int64_t time_ms;
-	struct ipaddr at; /* server address to test; family 0: the connection's */
+	struct ipaddr at; /* server address to test; family 0: the address of the connection */
 	struct verify_choice choice;
 };
 
@@ -36,8 +36,9 @@ struct verify_result {
 	uint32_t size, mtu;
 	uint32_t link_mtu, peer_link_mtu; /* MTU of the interfaces; 0: not known */
 	uint64_t checked;		  /* number of bytes whose content was verified */
-	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half of a round trip */
-	uint64_t messages, bytes, rate;					/* rate: bytes per second */
+	/* latencies, each half of a round trip */
+	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns;
+	uint64_t messages, bytes, rate; /* rate: bytes per second */
 	int64_t time_us;
 	struct err err; /* code 0: success */
 };

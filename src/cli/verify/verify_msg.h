@@ -56,7 +56,7 @@ struct verify_msg {
 	char ifname[16];
 	struct ipnet net;
 	uint32_t link_mtu; /* MTU of the interface; 0: none, or not sent by an older version */
-	/* step; bye: count is the number of verified bytes */
+	/* in step; in bye, count is the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;
 	/* bye: nanoseconds, bytes per second */

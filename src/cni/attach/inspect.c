@@ -124,8 +124,8 @@ static int attach_default_master(struct nl_wire *w, struct link *ret, struct err
 	return link_get_index(w, index, ret, e);
 }
 
-/* Whether an error may suggest this link as master: no end of a container's veth, overlay device or
- * loopback. */
+/* Returns whether an error may suggest this link as master: no end of a container's veth, overlay
+ * device or loopback. */
 static bool may_be_master(const struct link *l)
 {
 	return !link_is_loopback(l) && link_is_nodes_own(l->name);
@@ -197,7 +197,7 @@ static int find_master(struct attach *a, size_t i, struct err *e)
 	return attach_master(attach_wire(a, rail), &rail->conf, &rail->master, e);
 }
 
-/* The link whose networks are passed to the IPAM. */
+/* Returns the link whose networks are passed to the IPAM. */
 static const struct link *uplink(const struct rail *rail)
 {
 	if (rail->uplink)

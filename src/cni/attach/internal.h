@@ -12,7 +12,7 @@ int attach_detect_again(struct attach *a, size_t rail, struct err *e);
  * message failed; owner[i] is the index of the rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
 		  struct err *e);
-/* The netlink socket of the namespace that contains the attachment's master. */
+/* Returns the netlink socket of the namespace that contains the attachment's master. */
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
 /* Calls step() once for each driver in use, in the order of its `order`. */
 int attach_each_kind(struct attach *a,

@@ -116,7 +116,7 @@ static const char *if_set(const char *s)
 	return s && *s ? s : NULL;
 }
 
-/* The network's device, allocated or requested; NULL: none. */
+/* Returns the network's device, allocated or requested; NULL: none. */
 static const char *pod_net_device(const struct pod_net *net)
 {
 	return if_set(net->device) ? net->device : if_set(net->requested);
@@ -622,7 +622,7 @@ static void put_args(const struct pod_putting *t, const struct json *plugin)
 
 /* --- runtimeConfig --- */
 
-/* Whether the plugin's own object names a device. */
+/* Returns whether the plugin's own object names a device. */
 static bool names_device(const struct json *plugin)
 {
 	static const char *const keys[] = {"deviceID", "pciBusID", "device", "hwaddr",
@@ -636,8 +636,8 @@ static bool names_device(const struct json *plugin)
 }
 
 /*
- * The device for runtimeConfig: the allocated one, otherwise the one that the pod's annotation
- * requested. A tenant chose the latter, so it never overrides the definition's author.
+ * Returns the device for runtimeConfig: the allocated one, otherwise the one that the pod's
+ * annotation requested. A tenant chose the latter, so it never overrides the definition's author.
  */
 static const char *runtime_device(const struct pod_net *net, const struct json *plugin)
 {
@@ -832,7 +832,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 
 /* Checks a tenant's definition on the node: which plugins exist to execute. */
 
-/* Whether root owns the path and only root can write it. */
+/* Returns whether root owns the path and only root can write it. */
 static bool only_root_writes(const char *path)
 {
 	struct stat st;

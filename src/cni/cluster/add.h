@@ -65,7 +65,7 @@ int pod_net_check(const struct pod_nets *p, struct pod_net *net, struct json_doc
 int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_net *net,
 		size_t index, struct err *e);
 
-/* Path of the device information file of a pod's network; the caller frees it. */
+/* Returns the path of the device information file of a pod's network; the caller frees it. */
 char *pod_net_devinfo(const char *name, const char *container_id, const char *ifname);
 
 #endif

@@ -50,13 +50,13 @@ struct pod_conf {
 };
 
 extern const struct json_table pod_conf_table; /* its netconf */
-/* Whether a netconf of unirail-cni names an agent, so that this module handles it. */
+/* Returns whether a netconf of unirail-cni names an agent, so that this module handles it. */
 bool pod_conf_names_pod(const struct json *conf);
 /* Parses the netconf. Error class ERR_CONF. */
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e);
 /* For DEL: logs what cannot be parsed and uses its default. */
 void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret);
-/* Number of networks in the netconf itself. */
+/* Returns the number of networks in the netconf itself. */
 size_t pod_conf_own(const struct pod_conf *c);
 
 #endif

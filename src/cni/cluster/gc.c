@@ -200,7 +200,7 @@ static void sort_valid(struct collecting *g)
 		qsort(g->lives, n, sizeof(*g->lives), by_container);
 }
 
-/* Position of the container's first attachment, or where it would be inserted. */
+/* Returns the position of the container's first attachment, or where it would be inserted. */
 static size_t first_of(const struct collecting *g, const char *id)
 {
 	return LOWER_BOUND(i, g->call->n_valid, strcmp(g->lives[i]->container_id, id) < 0);
@@ -234,7 +234,7 @@ static int delete_noted(const struct collecting *g, const char *id, struct err *
 	return multus_cache_del(&entry, e);
 }
 
-/* The interface of a first network that has no name of its own. */
+/* Returns the interface of a first network that has no name of its own. */
 static const char *ifname_of(const struct collecting *g, const char *id)
 {
 	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
@@ -389,7 +389,7 @@ static int put_recorded(const struct collecting *g, const struct network_record 
 	return r >= 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
 }
 
-/* The key under which pod_net_put() records the network. */
+/* Returns the key under which pod_net_put() records the network. */
 static char *recorded_key(const struct network_record *rec)
 {
 	const char *name = json_string(json_get_go(rec->net.config, "name"));
@@ -398,7 +398,7 @@ static char *recorded_key(const struct network_record *rec)
 	return key_of(rec->net.nad ? rec->net.nad : name, name);
 }
 
-/* Whether the network cannot have resources any more, so that its record may be removed. */
+/* Returns whether the network cannot have resources any more, so that its record may be removed. */
 static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 {
 	const struct known *noted = find_known(g, recorded_key(rec));
@@ -422,7 +422,8 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	return false;
 }
 
-/* Whether no entry was added since they were read: a new pod may use the network of a record. */
+/* Returns whether no entry was added since they were read: a new pod may use the network of a
+ * record. */
 static bool is_unchanged(void *arg)
 {
 	const struct collecting *g = arg;

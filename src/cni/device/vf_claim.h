@@ -39,8 +39,8 @@ bool vf_record_of(const struct root *root, const struct vf_store *store, const c
 /* Returns whether another attachment owns the VF, of this pod or another one. */
 bool vf_record_is_others(const struct root *root, const char *bdf, const char *container,
 			 const char *ifname);
-/* The namespace of the live pod that owns the VF, by allocation file or record; the caller frees
- * it. NULL: no owner known. */
+/* Returns the namespace of the live pod that owns the VF, by allocation file or record; the caller
+ * frees it. NULL: no owner known. */
 char *vf_owner(const struct root *root, const char *bdf);
 /* "pci address %s is already allocated: pod 'team/p' ... has it"; -EBUSY, kind ERR_AGAIN. */
 int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e);

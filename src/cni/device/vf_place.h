@@ -25,13 +25,13 @@ struct vf_place {
  */
 int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, struct vf_place *ret,
 		  struct err *e);
-/* Whether this error of vf_place_read() means that the VF does not exist (any more), as opposed
- * to an error of the lookup. */
+/* Returns whether this error of vf_place_read() means that the VF does not exist (any more), as
+ * opposed to an error of the lookup. */
 bool vf_place_is_removed(int code);
 /* Sets "PF network device not found ..." with the probable reason and returns -ENODEV, for
  * callers that need the PF. */
 int vf_place_no_pf(const struct vf_place *p, struct err *e);
-/* The PF's name for messages: its netdev's, else its PCI address. */
+/* Returns the PF's name for messages: its netdev's, else its PCI address. */
 const char *vf_place_pf_name(const struct vf_place *p);
 
 #endif

@@ -26,7 +26,7 @@ struct vf_attrs {
 	struct vf_info to; /* only vlans[0] is used; n_vlans is not */
 };
 
-/* The netconf's name of the lowest bit, "vlan", "mac" ..., for messages. */
+/* Returns the netconf's name of the lowest bit, "vlan", "mac" ..., for messages. */
 const char *vf_attr_name(unsigned int attr);
 
 /* Attributes of `want` that differ from `now`. A switch that the driver does not report always

@@ -90,8 +90,8 @@ void vf_record_boot(const struct root *root, char ret[static 40]);
  * "" without an entry. */
 void vf_record_instance(const struct root *root, const char *bdf, char ret[static 24]);
 
-/* Whether the function was recreated since, by a reboot or a change of the number of VFs: the
- * recorded state is obsolete. */
+/* Returns whether the function was recreated since, by a reboot or a change of the number of VFs:
+ * the recorded state is obsolete. */
 bool vf_record_is_past(const struct root *root, const struct vf_record *r);
 
 #endif

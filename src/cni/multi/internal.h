@@ -7,10 +7,10 @@
 #include "cni/multi/multi.h"
 #include "cni/protocol/chain.h"
 
-/* The call of an executed plugin of network i; prev may be NULL. */
+/* Returns the call of an executed plugin of network i; prev may be NULL. */
 struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct multi_plugin *p,
 				   const struct cni_result *prev);
-/* The call of an in-process plugin of network i; for STATUS `a` has nothing open. */
+/* Returns the call of an in-process plugin of network i; for STATUS `a` has nothing open. */
 struct chained_call multi_chained_call(const struct multi *x, const struct attach *a, size_t i,
 				       const struct multi_plugin *p, bool has_prev);
 

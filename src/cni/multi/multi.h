@@ -123,11 +123,11 @@ void multi_read_rails(struct multi *x);
 void multi_done(struct multi *x);
 #define auto_multi __attribute__((cleanup(multi_done)))
 
-/* The call that the plugins of network i get. */
+/* Returns the call that the plugins of network i get. */
 const struct cni_call *multi_call(const struct multi *x, size_t i);
 /* Pure. At most one default route per family: the kernel would balance between several. */
 int multi_check_gateways(const struct multi *x, struct err *e);
-/* The IPAM call of a built-in network; conf NULL: no IPAM. */
+/* Returns the IPAM call of a built-in network; conf NULL: no IPAM. */
 struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i);
 /* Pure. CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. */
 char *multi_later_args(const char *text);

@@ -7,7 +7,7 @@
 #include "cni/attach/rail.h"
 #include "cni/plugins/chained.h"
 
-/* The link driver of this plugin name; NULL: not built in. */
+/* Returns the link driver of this plugin name; NULL: not built in. */
 const struct link_driver *link_driver_find(const char *type);
 /* All link drivers, by `order`; NULL after the last. */
 const struct link_driver *link_driver_at(size_t i);

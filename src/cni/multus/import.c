@@ -236,7 +236,7 @@ static const struct json_field fields[] = {
 };
 const struct json_table multus_import_table = {fields, JSON_GO, 0};
 
-/* The directory of Multus' state; NULL: do not search. */
+/* Returns the directory of Multus' state; NULL: do not search. */
 static const char *cni_dir(const struct cni_call *c)
 {
 	const struct json *own = json_get_go(c->conf, "cniDir");

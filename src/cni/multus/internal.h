@@ -49,7 +49,7 @@ bool multus_is_own(const struct multus *m);
 void multus_done(struct multus *m);
 #define auto_multus __attribute__((cleanup(multus_done)))
 
-/* The network's name in a configuration, owned by *keep; "": no name. */
+/* Returns the network's name in a configuration, owned by *keep; "": no name. */
 const char *multus_conf_name(struct span conf, struct json_doc **keep);
 
 #endif

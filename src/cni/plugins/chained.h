@@ -65,7 +65,7 @@ struct cni_meta {
 /* In the namespaces that `a` has open, for its call. */
 struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
 				    const struct json *conf, const char *ifname);
-/* The value of m->runtime or the conf for a capability; NULL: none. */
+/* Returns the value of m->runtime or the conf for a capability; NULL: none. */
 const struct json *chained_runtime(const struct chained_call *m, const char *capability);
 
 /* --- the applets: the kind of their plugin is a struct cni_meta --- */

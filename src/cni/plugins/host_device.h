@@ -68,9 +68,9 @@ const struct link *host_device_pick(const struct host_device_conf *c,
 /* Returns whether a link of the pod was moved there: its alias is its name on the node. */
 bool host_device_is_moved(const struct link *l);
 /*
- * The device among the node's links that came back from a namespace that is gone, under its name in
- * the pod (ifname; NULL: not known) or the kernel's dev<index>, while its own name is free. NULL:
- * none.
+ * Returns the device among the node's links that came back from a namespace that is gone, under its
+ * name in the pod (ifname; NULL: not known) or the kernel's dev<index>, while its own name is free.
+ * NULL: none.
  */
 const struct link *host_device_stranded(const struct host_device_conf *c,
 					const struct host_device_files *f, const char *ifname,

@@ -474,7 +474,7 @@ static void plan_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	}
 }
 
-/* The route that a replace in the main table would affect: same destination and metric. */
+/* Returns the route that a replace in the main table would affect: same destination and metric. */
 static const struct route *standing(const struct sbr_facts *f, const struct route *r)
 {
 	for (size_t i = 0; i < f->n_routes; i++)

@@ -57,12 +57,14 @@ struct sbr_plan {
 int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
 
 /* --- pure --- */
-/* The addresses in prevResult that belong to the interface or to no interface; free(*ret). */
+/* Sets *ret to the addresses in prevResult that belong to the interface or to no interface, and
+ * returns their number; the caller frees *ret. */
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);
 /* Computes the steps of ADD; free(ret->steps). */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct sbr_plan *ret);
-/* The rules of DEL: from one of the addresses. ret has room for all; returns the number. */
+/* Fills ret, which has room for all, with the rules that DEL removes: those whose source is one of
+ * the addresses. Returns their number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
 /* Returns whether each address still has its rule, default route and subnet. */

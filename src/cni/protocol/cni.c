@@ -538,7 +538,7 @@ static int parse_numbers(const char *text, int64_t ret[static 3], struct err *e)
 	return 0;
 }
 
-/* The first version of the protocol that has the verb. */
+/* Returns the first version of the protocol that has the verb. */
 static enum cni_version since(const char *command)
 {
 	if (strcmp(command, "CHECK") == 0)

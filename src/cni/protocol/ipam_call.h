@@ -22,7 +22,7 @@ void ipam_request_done(struct ipam_request *r);
 /* Before CNI 0.3.0 a result has at most one address per family. */
 int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
 
-/* The call of an IPAM plugin that runs as its own process: one attachment, the whole
+/* Returns the call of an IPAM plugin that runs as its own process: one attachment, the whole
  * configuration. */
 struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
 

@@ -74,8 +74,8 @@ void cni_result_done(struct cni_result *r);
 #define auto_result __attribute__((cleanup(cni_result_done)))
 struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const char *mac,
 				   const char *sandbox); /* appends */
-/* Index of the pod interface of that name; -1: none. Interfaces of the node, which have no sandbox, do
- * not count. */
+/* Returns the index of the pod interface of that name; -1: none. Interfaces of the node, which have
+ * no sandbox, do not count. */
 int cni_result_pod_iface(const struct cni_result *r, const char *ifname);
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
 void cni_result_route(struct cni_result *r, const struct cni_route *rt);

@@ -565,9 +565,10 @@ bool admit_is_contended(const struct admit_request *q)
 #define AGENT	":unirail-agent"
 
 /*
- * Whether the user is an agent's service account, in any namespace. An agent may change only
- * certain fields of pools (as deploy/policies/agent.yaml does where the API server has policies:
- * Kubernetes 1.30). Its updates get no defaults: what an administrator wrote stays unchanged.
+ * Returns whether the user is an agent's service account, in any namespace. An agent may change
+ * only certain fields of pools (as deploy/policies/agent.yaml does where the API server has
+ * policies: Kubernetes 1.30). Its updates get no defaults: what an administrator wrote stays
+ * unchanged.
  */
 static bool admit_is_agent(const char *user)
 {

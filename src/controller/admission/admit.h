@@ -82,8 +82,8 @@ struct admit_cache {
 	const struct json *const *subnets; /* all SpiderSubnets; none: the feature is not used */
 	size_t n_pools, n_subnets;
 	/*
-	 * Whether administrators write the definitions of this namespace (spec/definition.h). NULL:
-	 * no namespace is trusted.
+	 * Returns whether administrators write the definitions of this namespace
+	 * (spec/definition.h). NULL: no namespace is trusted.
 	 */
 	bool (*trusts)(void *arg, const char *ns);
 	/*
@@ -115,12 +115,13 @@ void admit_default(const struct admit_cache *w, const struct admit_request *q,
 void admit_check(const struct admit_cache *w, const struct admit_request *q,
 		 struct admit_answer *ret);
 void admit_answer_done(struct admit_answer *a);
-/* The object with the patch of admit_default() applied; NULL: the kind is not known, or the object is too large. */
+/* Returns the object with the patch of admit_default() applied; NULL: the kind is not known, or the
+ * object is too large. */
 struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_request *q);
 
 /*
- * Whether the decision may conflict with concurrent requests: the object adds ranges that it did
- * not have before.
+ * Returns whether the decision may conflict with concurrent requests: the object adds ranges that
+ * it did not have before.
  */
 bool admit_is_contended(const struct admit_request *q);
 /* Value of the CIDR labels: "10-6-0-0-16" for "10.6.0.0/16". The caller frees it. */

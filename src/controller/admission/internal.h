@@ -42,7 +42,7 @@ const struct json *admit_annotation(const struct json *object,
                                                                             */
 const char *admit_text(const struct json *v);	      /* "": not a string */
 bool admit_is_going(const struct json *object);	      /* has a deletionTimestamp */
-/* Whether an update leaves the spec unchanged, apart from defaults. */
+/* Returns whether an update leaves the spec unchanged, apart from defaults. */
 bool admit_spec_stays(const struct admit *a);
 
 /* --- objects with ranges --- */
@@ -89,7 +89,7 @@ int admit_check_network(struct admit *a);
 int admit_check_coordinator(struct admit *a);
 /* place: "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
-/* The member of spec for a cniType; NULL: unknown type. */
+/* Returns the member of spec for a cniType; NULL: unknown type. */
 const char *admit_block_of(const char *type);
 
 /* range_locks.c. */

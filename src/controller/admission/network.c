@@ -144,7 +144,7 @@ static size_t count_pools(const struct json *block)
 	return json_len(json_get(pools, "ipv4")) + json_len(json_get(pools, "ipv6"));
 }
 
-/* The block's key of the resource that a container must request; NULL: none. */
+/* Returns the block's key of the resource that a container must request; NULL: none. */
 static const char *resource_key(const char *block)
 {
 	static const struct {

@@ -488,7 +488,7 @@ static int check_pools(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* Number of addresses in the subnet's pools. */
+/* Returns the number of addresses in the subnet's pools. */
 static int64_t taken(const struct admit *a)
 {
 	const char *cidr = admit_text(json_get(json_get(a->request->old, "spec"), "subnet"));

@@ -160,7 +160,7 @@ static void unsettled(struct claim *m)
 	end(m, &e);
 }
 
-/* Whether the existing object is the one that was claimed. */
+/* Returns whether the existing object is the one that was claimed. */
 static bool is_settled(const struct range_locks_entry *c, const struct json *other)
 {
 	char claimed[DIGEST_HEX], is[DIGEST_HEX];
@@ -220,7 +220,8 @@ static bool is_own(const struct claim *m, const struct json *claim)
 	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
 }
 
-/* Whether the object in the cache is as it was claimed, so that judge(NULL) has compared it. */
+/* Returns whether the object in the cache is as it was claimed, so that judge(NULL) has compared
+ * it. */
 static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
@@ -232,7 +233,7 @@ static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 	return o && is_settled(c, o);
 }
 
-/* Whether the watch has shown the deletion of the object; uid may be NULL. */
+/* Returns whether the watch has shown the deletion of the object; uid may be NULL. */
 static bool range_locks_is_removed(const struct range_locks *c, const char *uid)
 {
 	for (size_t i = 0; uid && *uid && i < CLAIMS_REMOVED_MAX; i++)

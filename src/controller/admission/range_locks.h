@@ -60,8 +60,8 @@ struct range_locks_request {
 	const char *kind;
 	const struct json *object;
 	/*
-	 * Whether the object is compatible with `other`, an object of `kind`; `other` NULL: with
-	 * everything in the cache. Returns 0, or a negative value with e.
+	 * Returns whether the object is compatible with `other`, an object of `kind`; `other` NULL:
+	 * with everything in the cache. Returns 0, or a negative value with e.
 	 */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
 	/*
@@ -104,7 +104,7 @@ void range_locks_digest(const struct json *spec, char hex[static DIGEST_HEX]);
  * content.
  */
 void range_locks_entry_digest(const struct range_locks_entry *c, char hex[static DIGEST_HEX]);
-/* Whether no further claim can be stored. */
+/* Returns whether no further claim can be stored. */
 bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms);
 /* Reads the ConfigMap; invalid entries are skipped. */
 void range_locks_read(const struct json *map, struct range_locks_list *ret);

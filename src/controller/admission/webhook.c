@@ -44,7 +44,7 @@ static const char *nad_name(const struct json *smc)
 	return s ? s : text(meta(smc, "name"));
 }
 
-/* The SpiderMultusConfig that owns an object; "": none. */
+/* Returns the SpiderMultusConfig that owns an object; "": none. */
 static const char *owner_of(const struct json *object)
 {
 	struct json_walk w = json_walk_start(meta(object, "ownerReferences"));
@@ -109,7 +109,7 @@ static size_t add(struct admit_webhook *h, enum cluster_cache_kind kind, size_t 
 	return at;
 }
 
-/* The state of the cluster; valid until the next call. */
+/* Returns the state of the cluster; valid until the next call. */
 static struct admit_cache all(struct admit_webhook *h)
 {
 	const struct admit_webhook_conf *c = &h->conf;
@@ -133,7 +133,7 @@ static struct admit_cache all(struct admit_webhook *h)
 				    .arg = h};
 }
 
-/* A state that has only the object `other`. */
+/* Returns a state that has only the object `other`. */
 static struct admit_cache only(const struct admit_webhook *h, const char *kind,
 			       const struct json *const *other)
 {
@@ -248,7 +248,8 @@ static void claim(struct admit_webhook *h, struct review *q, const struct admit_
 								  .arg = w});
 }
 
-/* Whether pools and subnets were listed. The kind that the request is not about may have no CRD. */
+/* Returns whether pools and subnets were listed. The kind that the request is not about may have no
+ * CRD. */
 static bool knows(const struct admit_webhook *h, const char *kind, struct err *e)
 {
 	static const struct {

@@ -65,7 +65,7 @@ static int by_address(const void *a, const void *b)
 	return r ? r : x->len - y->len;
 }
 
-/* Whether a and b are the lower and the upper half of one subnet. */
+/* Returns whether a and b are the lower and the upper half of one subnet. */
 static bool are_halves(const struct ipnet *a, const struct ipnet *b)
 {
 	struct ipnet whole = {a->ip, (uint8_t)(a->len - 1)};
@@ -254,7 +254,7 @@ static bool is_conf(const char *name)
 	return dot && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".conflist") == 0);
 }
 
-/* Whether the plugin delegates to other networks. */
+/* Returns whether the plugin delegates to other networks. */
 static bool is_meta(const struct json *conf)
 {
 	static const char *const metas[] = {"multus", "multus-shim", "unirail-cni"};

@@ -66,7 +66,7 @@ struct cidr_cni {
  * or the directory is readable by root only, and the agent has not published the name.
  */
 int cidr_network(const struct root *root, const struct cidr_cni *cni, char **ret, struct err *e);
-/* The type that `auto` means, from that name; CIDR_UNREADABLE with e. */
+/* Returns the type that `auto` means, from that name; CIDR_UNREADABLE with e. */
 enum cidr_type cidr_probe(const struct root *root, const struct cidr_cni *cni, struct err *e);
 
 #endif

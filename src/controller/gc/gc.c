@@ -331,7 +331,8 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Whether the previous scan found it as well. A single finding may be a change in progress. */
+/* Returns whether the previous scan found it as well. A single finding may be a change in progress.
+ * */
 static bool is_again(struct scan *s, char what, const struct held *h)
 {
 	const struct cluster_gc *g = s->g;

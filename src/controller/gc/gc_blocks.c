@@ -25,7 +25,8 @@ static bool has_in(const struct gc_cache_endpoint *x, const struct ipnet *net)
 	return false;
 }
 
-/* Whether an endpoint of the node has an address in net; node NULL: an endpoint of any node. */
+/* Returns whether an endpoint of the node has an address in net; node NULL: an endpoint of any
+ * node. */
 static bool is_used(const struct cluster_gc *g, const char *node, const struct ipnet *net)
 {
 	const struct kube_cache *c = g->conf.gc_cache;
@@ -40,7 +41,8 @@ static bool is_used(const struct cluster_gc *g, const char *node, const struct i
 	return false;
 }
 
-/* Whether the node was recreated under the same name (other UID) and has not renewed the block. */
+/* Returns whether the node was recreated under the same name (other UID) and has not renewed the
+ * block. */
 static bool is_left_behind(struct cluster_gc *g, struct gc_cache_block *b)
 {
 	const struct kube_object *n =
@@ -188,8 +190,8 @@ static void begin(struct cluster_gc *g, const struct kube_object *k, const struc
 }
 
 /*
- * Whether a block may have to be released or has a retained entry. Normally none, and collecting
- * retained addresses is skipped.
+ * Returns whether a block may have to be released or has a retained entry. Normally none, and
+ * collecting retained addresses is skipped.
  */
 static bool may_need_retained(const struct cluster_gc *g)
 {

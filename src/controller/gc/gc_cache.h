@@ -93,7 +93,7 @@ static inline struct gc_cache_block *gc_cache_block(const struct kube_object *o)
 /* --- internals, visible for tests --- */
 
 void gc_cache_read_node(const struct json *object, struct gc_cache_node *ret);
-/* The value of gc_cache_node.resources, which gc_cache_read_node() does not set. */
+/* Returns the value of gc_cache_node.resources, which gc_cache_read_node() does not set. */
 char *gc_cache_read_resources(const struct json *object);
 void gc_cache_read_endpoint(const struct json *object, struct gc_cache_endpoint *ret);
 void gc_cache_endpoint_done(struct gc_cache_endpoint *p);

@@ -34,8 +34,9 @@ void records_done(struct records *r);
 /* Sorts by address. Of several records for one address the first one added stays. */
 void records_sort(struct records *r);
 /*
- * The text of at most `max` records, the first in bytewise order, limited to about RECORDS_TEXT_MAX
- * bytes; SIZE_MAX: all records. "" if there are none. Sorts r. The caller frees the text.
+ * Returns the text of at most `max` records, the first in bytewise order, limited to about
+ * RECORDS_TEXT_MAX bytes; SIZE_MAX: all records. "" if there are none. Sorts r. The caller frees
+ * the text.
  */
 char *records_text(struct records *r, size_t max);
 

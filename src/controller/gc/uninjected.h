@@ -25,7 +25,7 @@ struct uninjected;
 struct uninjected_conf { /* borrowed */
 	struct kube_cache *cache;
 	struct kube_events *events;
-	/* Whether pods of this namespace are injected. */
+	/* Returns whether pods of this namespace are injected. */
 	bool (*injects)(const void *arg, const char *ns);
 	const void *arg;
 	const char *ns; /* the controller's own namespace */
@@ -41,8 +41,9 @@ void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 void uninjected_metrics(const struct uninjected *u, struct buf *b);
 
 /*
- * Whether a pod without networks should have been given some: `own` and `ns` are inject_requests() of
- * the annotations of the pod and of its namespace. Sets *key to the annotation that requests them.
+ * Returns whether a pod without networks should have been given some: `own` and `ns` are
+ * inject_requests() of the annotations of the pod and of its namespace. Sets *key to the annotation
+ * that requests them.
  */
 bool uninjected_requests(unsigned int own, unsigned int ns, enum inject_key *key);
 

@@ -36,8 +36,8 @@ void unserved_free(struct unserved *u); /* call before gc_cache_free(); accepts 
 void unserved_node(struct unserved *u, const struct kube_object *was, const struct kube_object *is);
 void unserved_metrics(const struct unserved *u, struct buf *b);
 /*
- * The annotation of this SpiderMultusConfig's NAD, free() it; NULL: none. `is`: the one that it has, NULL: none. It stays while
- * this leader has not decided yet.
+ * Returns the annotation of this SpiderMultusConfig's NAD, free() it; NULL: none. `is`: the one
+ * that it has, NULL: none. It stays while this leader has not decided yet.
  */
 char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is);
 

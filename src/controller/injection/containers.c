@@ -92,7 +92,8 @@ static const struct json *quantity_of(const struct json *container, const char *
 	return limit ? limit : json_get(json_get(resources, "requests"), resource);
 }
 
-/* Whether a container requests the resource already; warns the user if it requests too few. */
+/* Returns whether a container requests the resource already; warns the user if it requests too few.
+ * */
 static bool is_held(const struct inject_request *q, const struct need *need)
 {
 	struct each i = {.pod = q->pod};

@@ -256,8 +256,8 @@ static const struct json *annotations_of(const struct json *pod)
 }
 
 /*
- * Whether the list has the same networks in the same order: from an earlier injection or written by
- * the user.
+ * Returns whether the list has the same networks in the same order: from an earlier injection or
+ * written by the user.
  */
 static bool is_same(const struct inject_request *q, const char *text,
 		    const struct inject_nets *nets)

@@ -72,7 +72,8 @@ struct inject_request {
  */
 int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e);
 
-/* Whether these annotations (an object of strings) of a pod or namespace request anything. */
+/* Returns whether these annotations (an object of strings) of a pod or namespace request anything.
+ * */
 bool inject_is_requested(const struct json *annotations);
 /* The same as bits: INJECT_HAS(key): the annotation exists; INJECT_REQUESTS(key): it names a group. */
 unsigned int inject_requests(const struct json *annotations);

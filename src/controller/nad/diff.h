@@ -18,7 +18,8 @@ void nad_put(struct buf *b, const struct nad *n, const struct json *smc);
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc,
 	       const struct json *there);
 
-/* The SpiderMultusConfig that is the NAD's controller: its name and *uid, borrowed; NULL: none. */
+/* Returns the SpiderMultusConfig that is the NAD's controller: its name and *uid, borrowed; NULL:
+ * none. */
 const char *nad_owner(const struct json *there, const char **uid);
 
 /* --- status of the SpiderMultusConfig --- */

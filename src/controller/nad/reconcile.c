@@ -29,14 +29,15 @@ static int compare(const struct nads_key *k, const char *ns, const char *what, c
 	return r ? r : strcmp(k->name, name);
 }
 
-/* Index of the first key that is not before this one; n: none. */
+/* Returns the index of the first key that is not before this one; n: none. */
 static size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what,
 			    const char *name)
 {
 	return LOWER_BOUND(i, x->n, compare(x->v[i], ns, what, name) < 0);
 }
 
-/* Whether the key at `at` exists and has this namespace and what; used to iterate over them. */
+/* Returns whether the key at `at` exists and has this namespace and what; used to iterate over
+ * them. */
 static bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what)
 {
 	return at < x->n && strcmp(x->v[at]->what, what) == 0 && strcmp(x->v[at]->ns, ns) == 0;
@@ -566,7 +567,7 @@ static void is_wrong(struct nads_job *j, const struct json *smc, const char *rea
 	put_status(j, smc, &s);
 }
 
-/* A NAD that was written for this object under another name. */
+/* Returns a NAD that was written for this object under another name; NULL: there is none. */
 static const struct kube_object *orphan(const struct nads_job *j, const char *smc_uid,
 					const char *nad)
 {
@@ -593,7 +594,7 @@ static void remove_nad(struct nads_job *j, const struct kube_object *o)
 	send(j, STEP_REMOVE, &r);
 }
 
-/* The SpiderMultusConfig that owns the NAD and still exists, if it is another one. */
+/* Returns the SpiderMultusConfig that owns the NAD and still exists, if it is another one. */
 static const char *other_owner(const struct nads_job *j, const struct json *nad)
 {
 	const char *uid = NULL, *owner = nad_owner(nad, &uid);

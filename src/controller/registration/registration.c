@@ -164,7 +164,7 @@ static char *text_of(const struct json *v)
 	return buf_take(&b);
 }
 
-/* Whether `webhooks` is what the server stored for `want`. */
+/* Returns whether `webhooks` is what the server stored for `want`. */
 static bool registration_is_stored(const struct side *s, const struct json *webhooks,
 				   const char *want)
 {
@@ -765,7 +765,7 @@ static struct span path_of(const char *url)
 	return at ? (struct span){at, strcspn(at, "?#")} : (struct span){0};
 }
 
-/* Whether one of the `webhooks` (an array) has such a path. Pure. */
+/* Returns whether one of the `webhooks` (an array) has such a path. Pure. */
 static bool tokenless_found(const struct json *webhooks)
 {
 	struct json_walk w = json_walk_start(webhooks);

@@ -83,11 +83,11 @@ struct registration *registration_new(const struct registration_conf *c);
 void registration_free(struct registration *h); /* accepts NULL */
 /* The form has changed: updates the configurations. */
 void registration_update(struct registration *h, const struct registration_form *f);
-/* Whether the API server has both configurations with this CA. */
+/* Returns whether the API server has both configurations with this CA. */
 bool registration_trusts(const struct registration *h, const char *ca);
-/* Whether it has them with this token. */
+/* Returns whether it has them with this token. */
 bool registration_has(const struct registration *h, const char *token);
-/* Whether it has both configurations, with webhooks in them. */
+/* Returns whether it has both configurations, with webhooks in them. */
 bool registration_complete(const struct registration *h);
 /*
  * "mutatingwebhookconfiguration": does not exist and the account may not create it; NULL: no such

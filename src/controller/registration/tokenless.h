@@ -19,7 +19,7 @@ struct tokenless;
 /* settle: in seconds. */
 struct tokenless *tokenless_new(struct kube *k, int64_t settle);
 void tokenless_free(struct tokenless *b); /* accepts NULL */
-/* Whether the path is one of our webhooks' without a token and is accepted now. */
+/* Returns whether the path is one of our webhooks' without a token and is accepted now. */
 bool tokenless_accept(const struct tokenless *b, struct span path);
 
 #endif

@@ -67,7 +67,7 @@ struct subnets {
 };
 
 int64_t subnets_now(const struct subnets *s);
-/* Whether the absence of an object can be trusted: no recent etcd restore. */
+/* Returns whether the absence of an object can be trusted: no recent etcd restore. */
 bool subnets_is_sure(const struct subnets *s);
 /* Schedules a pass over all subnets within `ms` milliseconds. */
 void subnets_wake(struct subnets *s, int64_t ms);
@@ -86,8 +86,8 @@ void subnets_apps_check(struct subnets *s);
 const struct subnets_app *subnets_app_at(const struct subnets *s, size_t kind, size_t i);
 size_t subnets_app_count(const struct subnets *s, size_t kind);
 /*
- * The application of that name, kind and namespace that requests pools; NULL: none. The UID is
- * ignored.
+ * Returns the application of that name, kind and namespace that requests pools; NULL: none. The UID
+ * is ignored.
  */
 const struct subnets_app *subnets_app_find(const struct subnets *s, const struct app_id *id);
 
@@ -151,7 +151,8 @@ void subnets_inputs_init(struct subnets_inputs *k); /* Sets the callbacks of the
 void subnets_collect_pools(struct subnets_inputs *k);
 void subnets_collect_wants(struct subnets_inputs *k);
 void subnets_inputs_done(struct subnets_inputs *k);
-/* Whether the pool stays when its application is deleted, for a later one of the same name. */
+/* Returns whether the pool stays when its application is deleted, for a later one of the same name.
+ * */
 bool subnets_stays(const struct kube_object *pool);
 
 /* --- requests --- */

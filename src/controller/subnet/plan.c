@@ -260,7 +260,7 @@ static bool know_open(struct plan *p)
 	return true;
 }
 
-/* Index of the first leftover address of the pool. */
+/* Returns the index of the first leftover address of the pool. */
 static size_t leftovers_of(const struct plan *p, const char *pool)
 {
 	return LOWER_BOUND(i, p->n_leftovers, strcmp(p->leftovers[i].pool, pool) < 0);

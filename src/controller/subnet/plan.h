@@ -78,7 +78,7 @@ struct subnet_facts {
 	 * growing pool gets its own first and never those of other pools. False: not known yet.
 	 */
 	bool (*leftovers)(void *arg, const struct subnet_leftover **ret, size_t *n);
-	/* Whether the held addresses of an entry may be given to other pools now. */
+	/* Returns whether the held addresses of an entry may be given to other pools now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
 	/*
 	 * For a pool that does not exist and is not requested: whether it will not be created any
@@ -97,7 +97,7 @@ const struct subnet_pool *subnet_pool_find(const struct subnet_facts *f, const c
  */
 void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l);
 
-/* Number of pods that an application runs at a time; `kind` as in "Deployment". */
+/* Returns the number of pods that an application runs at a time; `kind` as in "Deployment". */
 uint64_t subnet_app_size(const char *kind, const struct json *object);
 
 /* Writes the set as an array of ranges. */

@@ -186,7 +186,8 @@ static bool is_pool_for(const struct subnets_inputs *k, size_t pool, const struc
 	       is_for(o, app, ifname, k->f.total.family == 6);
 }
 
-/* The application's own pool, or one retained from an earlier application of the same name. */
+/* Returns the application's own pool, or one retained from an earlier application of the same name.
+ * */
 static const struct kube_object *pool_for(const struct subnets_inputs *k, const struct app_id *app,
 					  const char *ifname)
 {
@@ -395,7 +396,8 @@ static void subnets_lookup_blocks(struct subnets *s, const char *pool, const str
 	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
-/* Whether no block has an address of the set, according to a GET. Each result is used once. */
+/* Returns whether no block has an address of the set, according to a GET. Each result is used once.
+ * */
 static bool is_clear(struct subnets_inputs *k, struct subnets_pool_error *n,
 		     const struct ip_set *of)
 {
@@ -591,7 +593,8 @@ static void subnets_lookup_used(struct subnets *s, const char *pool)
 
 /* --- owners of other kinds --- */
 
-/* Whether the object does not exist. Unknown if the server does not serve its kind (ERR_UNAVAILABLE). */
+/* Returns whether the object does not exist. Unknown if the server does not serve its kind
+ * (ERR_UNAVAILABLE). */
 static bool is_absent(int status, const struct err *cause)
 {
 	return status == 404 && cause->kind != ERR_UNAVAILABLE;

@@ -249,7 +249,7 @@ static bool same_text(struct span a, struct span b)
 	return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
 }
 
-/* The CA that signs: the first one. */
+/* Returns the CA that signs: the first one. */
 static struct span signer(const struct certs_set *s)
 {
 	struct span rest = span_of(s->ca), first = {0};
@@ -289,7 +289,7 @@ static bool has_names(const struct certs_set *s, const struct certs_goal *w)
 	return true;
 }
 
-/* The earliest expiry of the trusted CAs. */
+/* Returns the earliest expiry of the trusted CAs. */
 static int64_t first_end(const struct certs_set *s)
 {
 	struct span rest = span_of(s->ca), cert;

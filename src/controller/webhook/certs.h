@@ -36,7 +36,8 @@ struct certs_conf {
 	struct certs_goal request;
 	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);
-	/* Whether the API server trusts this CA already. A new CA signs nothing until then. */
+	/* Returns whether the API server trusts this CA already. A new CA signs nothing until then.
+	 * */
 	bool (*trusted)(void *arg, const char *ca);
 	void *arg;
 };

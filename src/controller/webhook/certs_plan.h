@@ -45,9 +45,9 @@ struct certs_goal {
 	                        * in use */
 };
 
-/* Whether it can be served: 0 or -EINVAL, e names the key of the Secret and the remedy. */
+/* Returns whether it can be served: 0 or -EINVAL, e names the key of the Secret and the remedy. */
 int certs_usable(const struct certs_set *s, struct err *e);
-/* Whether the API server accepts the certificate: 0 or -EKEYREJECTED with the reason. */
+/* Returns whether the API server accepts the certificate: 0 or -EKEYREJECTED with the reason. */
 int certs_believed(const struct certs_set *s, const char *name, struct err *e);
 
 enum certs_step {
@@ -74,8 +74,8 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 		    int64_t now, struct certs_set *ret, struct err *e);
 
 /*
- * Whether certs_next() may return a write. Decided without the CA's key, so that the CA's Secret is
- * read only if needed. *wake as above.
+ * Returns whether certs_next() may return a write. Decided without the CA's key, so that the CA's
+ * Secret is read only if needed. *wake as above.
  */
 bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, int64_t now,
 		  bool trusted, int64_t *wake);

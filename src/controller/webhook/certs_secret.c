@@ -163,7 +163,7 @@ static void schedule_in(struct certs *c, int64_t ms)
 	c->timer = loop_add_timer(c->loop, ms, on_time, c);
 }
 
-/* Whether the watch has not delivered our last write yet. */
+/* Returns whether the watch has not delivered our last write yet. */
 static bool is_behind(const struct certs *c, const struct kube_object *o)
 {
 	return c->version && (!o || kube_version_older(o->version, c->version));

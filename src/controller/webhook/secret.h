@@ -45,13 +45,13 @@ struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kub
  */
 void secret_explain_missing(struct err *e, const char *kind, const char *ns, const char *name);
 
-/* Whether the Secret has the label above. */
+/* Returns whether the Secret has the label above. */
 bool secret_is_managed(const struct json *object);
 /* Time of that annotation, seconds since the epoch; 0: missing or invalid. */
 int64_t secret_since(const struct json *object, const char *since_name);
 /*
- * An item of `data`, decoded; the caller frees it with secret_text_free(). NULL: missing, empty or
- * invalid base64.
+ * Returns an item of `data`, decoded; the caller frees it with secret_text_free(). NULL: missing,
+ * empty or invalid base64.
  */
 char *secret_text(const struct json *object, const char *key);
 /* Wipes and frees a text; accepts NULL. */

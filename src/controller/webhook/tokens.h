@@ -27,7 +27,7 @@ struct tokens_conf {
 	int64_t life, settle; /* seconds */
 	/* Called when another token has to be registered. */
 	void (*changed)(void *arg);
-	/* Whether the API server has the webhooks with this token. */
+	/* Returns whether the API server has the webhooks with this token. */
 	bool (*registered)(void *arg, const char *token);
 	void *arg;
 };
@@ -38,9 +38,9 @@ struct tokens;
 struct tokens *tokens_new(const struct tokens_conf *c);
 void tokens_free(struct tokens *t); /* accepts NULL */
 
-/* Whether the path begins with an accepted token; removes the token from the path. */
+/* Returns whether the path begins with an accepted token; removes the token from the path. */
 bool tokens_accept(const struct tokens *t, struct span *path);
-/* The token to register; NULL: none yet. */
+/* Returns the token to register; NULL: none yet. */
 const char *tokens_current(const struct tokens *t);
 /* Error with the reason why there is no token; 0: there is one. */
 int tokens_sync_error(const struct tokens *t, struct err *e);

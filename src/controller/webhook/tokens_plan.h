@@ -35,7 +35,7 @@ struct tokens_set {
 int tokens_read(struct tokens_set *ret, struct span text);
 void tokens_write(const struct tokens_set *s, struct buf *ret);
 
-/* The token to register; NULL: none. */
+/* Returns the token to register; NULL: none. */
 const struct token *tokens_registered(const struct tokens_set *s, int64_t settle, int64_t now);
 
 enum tokens_step { TOKENS_FINE, TOKENS_CREATE, TOKENS_PRUNE };
@@ -46,7 +46,7 @@ enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t s
 /* Applies the step. */
 void tokens_take_step(struct tokens_set *s, enum tokens_step step, int64_t now);
 
-/* Whether the path begins with "/" and this token. Constant time, wherever they differ. */
+/* Returns whether the path begins with "/" and this token. Constant time, wherever they differ. */
 bool token_matches(const struct token *t, struct span path);
 
 #endif

@@ -184,7 +184,7 @@ static void encode(const pb_msgdesc_t *fields, const void *m, struct buf *b)
 	pb_ostream_t s = {put_bytes, b, SIZE_MAX, 0};
 
 	if (!pb_encode(&s, fields, m))
-		b->over = true; /* cannot happen: nothing here refuses */
+		b->over = true; /* cannot occur, because no callback refuses */
 }
 
 static bool put_string(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
@@ -238,8 +238,8 @@ void message_register_encode(const char *endpoint, const char *resource, bool pr
 
 static bool put_versions(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
 {
-	/* the two versions of the original plugin; the kubelet requires v1beta1 to be one of
-	 * them */
+	/* the original plugin announces these two versions; the kubelet requires v1beta1 to be one
+	 * of them */
 	void *first = (void *)(uintptr_t) "v1alpha1";
 	void *second = (void *)(uintptr_t)DEVICE_PLUGIN_VERSION;
 

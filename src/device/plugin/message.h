@@ -17,7 +17,8 @@ struct message_ids {
 
 /* The containers of an AllocateRequest or PreferredAllocationRequest. */
 struct message_container {
-	struct message_ids ids;	 /* devices_ids of an AllocateRequest, or available_deviceIDs */
+	/* devices_ids of an AllocateRequest; available_deviceIDs of a PreferredAllocationRequest */
+	struct message_ids ids;
 	struct message_ids must; /* must_include_deviceIDs */
 	int64_t size;		 /* allocation_size */
 };
@@ -34,8 +35,8 @@ int message_allocate_decode(struct span m, struct message_request *ret, struct e
 int message_preferred_decode(struct span m, struct message_request *ret, struct err *e);
 /* Decodes a PreStartContainer request; *ret has one container with its ids. */
 int message_prestart_decode(struct span m, struct message_request *ret, struct err *e);
-/* Decodes NotifyRegistrationStatus: *registered: whether the kubelet has accepted the registration; *error: the reason
- * why not. */
+/* Decodes NotifyRegistrationStatus: *registered: whether the kubelet has accepted the registration;
+ * *error: the reason why it has not. */
 int message_status_decode(struct span m, bool *registered, char **error, struct err *e);
 
 void message_options_encode(bool prestart, bool preferred, struct buf *b);

@@ -40,7 +40,7 @@ enum {
 #define REGISTER_METHOD "/v1beta1.Registration/Register"
 
 struct place {
-	char *path; /* path of the directory; NULL: not used */
+	char *path; /* path of the directory; NULL: the directory is not used */
 	int wd;	    /* inotify watch; -1: none */
 	dev_t dev;
 	ino_t ino; /* dev, ino: identify the directory that is watched */
@@ -181,7 +181,8 @@ static bool is_served(const struct sockaddr_un *a)
 	       (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN);
 }
 
-/* Chooses a path that no other process serves; removes a stale socket there. */
+/* Chooses the path of a socket that no other process serves; removes a stale socket at this path.
+ * */
 static int choose_path(const char *dir, const char *name, struct sockaddr_un *a, struct err *e)
 {
 	unsigned char suffix[4];
@@ -336,14 +337,14 @@ void plugin_on_status(struct device_plugin *p, const char *error)
 		p->kubelet.st_ino = 0;
 		snprintf(text, sizeof(text), "register '%s' with the kubelet: %.900s", p->resource,
 			 error);
-		/* with plugins_registry the kubelet itself retries */
+		/* with plugins_registry the kubelet retries, not the plugin */
 		if (p->in_registry)
 			set_error(p, text);
 		else
 			failed(p, text);
 		return;
 	}
-	/* accepted; the registration is complete when the kubelet calls ListAndWatch */
+	/* the kubelet has accepted; the registration is complete when it calls ListAndWatch */
 	if (!p->n_streams)
 		retry_in(p, STREAM_WAIT_MS);
 }
@@ -637,7 +638,7 @@ int plugin_serve(struct device_plugins *s, const char *resource, const char *nam
 	socket_name(p->name, sizeof(p->name), name);
 	buf_init(&p->message, GRPC_MESSAGE_MAX);
 	s->plugins = p;
-	/* a timer, so that the caller has its pointer before the first callback */
+	/* starts by a timer, so that the caller has its pointer before the first callback */
 	retry_in(p, 0);
 	*ret = p;
 	return 0;

@@ -45,7 +45,7 @@ enum {
 struct device_plugin_device {
 	char *id;
 	bool healthy;
-	int64_t *numa; /* NUMA nodes of the device; none: no topology is sent */
+	int64_t *numa; /* NUMA nodes of the device; an empty list: no topology is sent */
 	size_t n_numa;
 };
 
@@ -70,7 +70,7 @@ struct device_plugin_mount {
 };
 struct device_plugin_node {
 	char *container_path, *host_path;
-	char permissions[4]; /* some of "rwm" */
+	char permissions[4]; /* access to the node: one or more characters of "rwm" */
 };
 
 /* The response to Allocate for one container. */
@@ -107,7 +107,7 @@ struct device_plugin_ids {
 /* Callbacks of a resource. All are called from the event loop and return at once; only `prepare` can delay a
  * response. */
 struct device_plugin_ops {
-	/* Adds all devices of the resource to an empty list. */
+	/* Adds all devices of the resource to `list`, which is empty. */
 	void (*list)(void *arg, struct device_plugin_list *ret);
 	/* Allocates the ids of one container, in the kubelet's order. An id that was never listed is refused before
 	 * this call. An error refuses the container; the kubelet shows its text on the pod. */
@@ -154,8 +154,8 @@ void device_plugins_free(struct device_plugins *p);
 int plugin_serve(struct device_plugins *p, const char *resource, const char *socket,
 		 const struct device_plugin_ops *ops, void *arg, struct device_plugin **ret,
 		 struct err *e);
-/* Call it when the list may have changed. Before the loop waits again, ops->list is called once, and the kubelet is
- * notified if the list differs from the one sent last. */
+/* Call it when the list may have changed. Then ops->list is called once before the loop waits
+ * again, and the kubelet is notified if the list differs from the one sent last. */
 void plugin_changed(struct device_plugin *p);
 /* Call it when the inputs that ops->prepare collects are complete: answers the pending calls. */
 void plugin_prepared(struct device_plugin *p);

@@ -31,7 +31,8 @@ static void add_env(struct answer *a, char *key, char *value)
 	VEC_PUSH(a->envs, a->n_envs) = (struct answer_pair){key, value};
 }
 
-/* Adds a node unless its container path was added before, as in the kubelet, which retains the first one. */
+/* Adds a device node unless its container path was added before; the kubelet also retains the first
+ * of two nodes. */
 static void add_node(struct answer *a, const char *host, const char *container,
 		     const char *permissions)
 {
@@ -140,7 +141,7 @@ static void add_member_nodes(const struct resources *s, const struct resource *r
 static void put_rdma_info(const struct resources *s, const struct node_device *d,
 			  struct json_out *o)
 {
-	/* the last node of each kind, as in the original's loop, in the order of keys */
+	/* like the original's loop, takes the last node of each kind, in the order of the keys */
 	const char *last[NODE_CHAR_KINDS] = {0};
 	static const enum node_char_kind before[] = {NODE_ISSM}, after[] = {NODE_UMAD, NODE_UVERBS};
 	char path[PATH_SIZE];
@@ -166,7 +167,7 @@ static void put_rdma_info(const struct resources *s, const struct node_device *d
 	jo_end_obj(o);
 }
 
-/* The keys of "*" apply to all devices; those of this device replace them. */
+/* The keys of "*" apply to all devices; the keys of this device override them. */
 static void put_extra(const struct resource_conf *c, const char *id, struct json_out *o)
 {
 	const struct json *const from[] = {json_get(c->additional, "*"),
@@ -184,7 +185,7 @@ static void put_extra(const struct resource_conf *c, const char *id, struct json
 		while ((v = json_walk_next(&w, &key)))
 			json_tree_put_text(t, key, json_string(v) ? json_string(v) : "");
 	}
-	/* written, read again, and written with sorted keys */
+	/* writes the JSON, parses it and writes it again with sorted keys */
 	buf_init(&b, RESOURCE_TEXT_MAX * 2);
 	jo_init(&out, &b, 0);
 	json_tree_write(t, &out);
@@ -431,7 +432,7 @@ bool resource_cdi_is_own(struct span text)
 	return strcmp(kind, SHARED_KIND) == 0;
 }
 
-/* Replaces device nodes by CDI devices, for devices that have nodes. */
+/* Replaces the device nodes of each device by its CDI device. */
 static void to_cdi(const struct resources *s, const struct resource *r,
 		   const struct resource_member *const *v, size_t n, struct answer *ret)
 {

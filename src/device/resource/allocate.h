@@ -24,7 +24,7 @@ struct answer_node {
 };
 
 struct answer_file {
-	char *path, *text; /* text NULL: remove the file */
+	char *path, *text; /* text NULL: the file is removed */
 };
 
 struct answer {
@@ -32,7 +32,8 @@ struct answer {
 	size_t n_envs;
 	struct answer_node *nodes;
 	size_t n_nodes;
-	char **cdi; /* "nvidia.com/net-rdma=0000:3b:00.0"; with use_cdi instead of nodes */
+	/* CDI devices, "nvidia.com/net-rdma=0000:3b:00.0"; used with use_cdi instead of nodes */
+	char **cdi;
 	size_t n_cdi;
 	struct answer_file *files;
 	size_t n_files;
@@ -52,7 +53,8 @@ void answer_write(const struct answer *a, struct json_out *o);
 char *resource_devinfo_path(const struct resource_conf *c, const char *id);
 /* Returns "/var/run/cdi/sriov-dp-intel.com-net-pci-NAME.yaml"; the caller frees it. */
 char *resource_cdi_path(const struct resource_conf *c);
-/* `unirail memlock-hook`, which container runtimes run before a container with an RDMA device of the resource starts. */
+/* The hook `unirail memlock-hook`, which container runtimes run before a container with an RDMA
+ * device of the resource starts. */
 struct resource_hook {
 	const char *path;    /* path of unirail on the host; NULL: no hook */
 	const char *memlock; /* "unlimited", or a number of bytes */

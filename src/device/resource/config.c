@@ -616,8 +616,8 @@ static void read_interval(struct reading *x, const struct json *v)
 			x->file, (long long)s);
 		return;
 	}
-	/* with several documents the shortest interval applies; 0 (no rescan) only if all of them
-	 * have 0 */
+	/* of several documents the shortest interval applies; 0 (no rescan) applies only if all
+	 * documents have 0 */
 	if (x->config->update_s <= 0 || (s > 0 && s < x->config->update_s))
 		x->config->update_s = s;
 }

@@ -54,7 +54,7 @@ void resource_messages_done(struct resource_messages *l);
 
 /* --- selectors --- */
 
-/* In the order in which the original plugins apply them. */
+/* Selectors, in the order in which the original plugins apply them. */
 enum select_key {
 	SELECT_VENDORS,
 	SELECT_DEVICES, /* "deviceIDs" in configList, "devices" in resourceList */
@@ -88,15 +88,18 @@ enum {
 
 struct resource_conf {
 	enum resource_form form;
-	const char *name, *prefix;    /* borrowed from the document, or a default value */
+	/* strings are borrowed from the document, or are default values */
+	const char *name, *prefix;
 	char full[RESOURCE_NAME_MAX]; /* "prefix/name" */
 	char *origin;		      /* "FILE: configList[2]" */
-	enum node_class class;	      /* from deviceType; NODE_NET for entries of configList */
-	struct selector *selectors;   /* a device must match one of them */
+	/* class from deviceType; NODE_NET for entries of configList */
+	enum node_class class;
+	struct selector *selectors; /* a device must match one of them */
 	size_t n_selectors;
 	int64_t hca_max;
 	bool exclude_topology, spread, per_device;
-	unsigned int nodes;	       /* bits: 1 << enum node_char_kind, RESOURCE_NODE_RDMA_CM */
+	/* kinds of device nodes as bits: 1 << enum node_char_kind, RESOURCE_NODE_RDMA_CM */
+	unsigned int nodes;
 	const struct json *additional; /* additionalInfo; NULL: none */
 };
 
@@ -112,7 +115,7 @@ struct resource_config {
 	int64_t update_s;
 };
 
-/* Values of command line flags; NULL: the default of the original. */
+/* Values of command line flags; NULL: the original's default applies. */
 struct resource_defaults {
 	const char *shared_prefix, *sriov_prefix;
 };
@@ -133,7 +136,7 @@ int resource_config_add(struct resource_config *c, struct span text, const char 
 void resource_config_done(struct resource_config *c);
 #define auto_resource_config __attribute__((cleanup(resource_config_done)))
 
-/* Returns the key's name in that form of configuration, such as "vendors". */
+/* Returns the selector's key in a form of configuration, such as "vendors". */
 const char *select_key_name(enum select_key key, enum resource_form form);
 
 #endif

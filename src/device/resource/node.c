@@ -32,7 +32,7 @@ const char *node_char_kind_name(enum node_char_kind kind)
 	return char_kinds[kind];
 }
 
-/* "": the attribute is missing. */
+/* Reads an attribute; "": it is missing. */
 static void read_line(const struct root *r, char *ret, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -270,7 +270,7 @@ static char *read_path(const struct root *r, const char *bdf)
 
 /* --- functions --- */
 
-/* All VFs, sorted by address: the directory of each PF is listed once, not once for each VF. */
+/* Lists all VFs, sorted by address. The directory of each PF is read only once, not for each VF. */
 struct vf_entry {
 	char bdf[PCI_BDF_MAX];
 	uint32_t vf;
@@ -400,7 +400,8 @@ static void list_aux(const struct reader *x)
 
 /* --- RDMA devices without hardware --- */
 
-/* soft-RoCE names its netdev; of any RoCE device, that of the first GID. */
+/* Finds the netdev: soft-RoCE names it; for other RoCE devices it is the netdev of the first GID.
+ * */
 static void read_soft_netdev(const struct reader *x, struct node_device *d)
 {
 	char path[PATH_SIZE];
@@ -419,7 +420,8 @@ static void read_soft_netdev(const struct reader *x, struct node_device *d)
 	read_link_type(x->root, d);
 }
 
-/* Below /sys/devices/virtual: an older kernel has soft-RoCE below its netdev's function, as an HCA. */
+/* soft-RoCE devices are below /sys/devices/virtual. An older kernel has them below the function of
+ * their netdev, like an HCA. */
 static bool is_soft(const struct reader *x, const char *name)
 {
 	char path[PATH_SIZE], target[PATH_SIZE];
@@ -459,7 +461,8 @@ static bool is_gpu(const struct pci_dev *p)
 
 	if (*p->physfn)
 		return false;
-	/* A 3D controller has no display output; a VGA controller may be that of the BMC. */
+	/* Counts 3D controllers, which have no display output, as GPUs. A VGA controller may be
+	 * that of the BMC. */
 	return p->class >> 16 == CLASS_DISPLAY ? p->class >> 8 != CLASS_VGA || known
 					       : p->class >> 16 == CLASS_PROCESSING && known;
 }
@@ -708,7 +711,7 @@ void node_devices_ask_devlink(struct node_devices *d)
 	auto_devlink struct devlink *devlink = NULL;
 	size_t n = 0;
 
-	/* A kernel without generic netlink has no devlink either. */
+	/* Ignores the error: a kernel without generic netlink has no devlink either. */
 	if (nl_open(&generic, NL_GENERIC, -1, NULL) < 0 ||
 	    devlink_open(&devlink, generic, NULL) < 0)
 		return;

@@ -24,7 +24,7 @@ enum node_class {
 	NODE_SOFT, /* an RDMA device without hardware (soft-RoCE), which has no PCI attributes; its id is its name */
 };
 
-/* In the order of rdmamap, which both originals use. */
+/* Kinds of character devices, in the order of rdmamap, which both originals use. */
 enum node_char_kind { NODE_UCM, NODE_ISSM, NODE_UMAD, NODE_UVERBS, NODE_CHAR_KINDS };
 const char *node_char_kind_name(enum node_char_kind kind); /* "ucm", "issm", "umad", "uverbs" */
 
@@ -56,7 +56,8 @@ struct node_device {
 	int numa; /* -1: unknown */
 	/* first netdev by name, without representors; "": none in this namespace */
 	char netdev[LINK_NAME_MAX];
-	/* "ether", "infiniband"; without a netdev, that of the PF's netdev; "": unknown */
+	/* "ether" or "infiniband"; a function without a netdev has the link type of the PF's
+	 * netdev; "": unknown */
 	char link_type[16];
 	bool default_route; /* one of its netdevs has the node's IPv4 default route */
 	char acpi_index[NODE_WORD_MAX];
@@ -73,7 +74,8 @@ struct node_device {
 	bool rdma_enabled; /* as reported by devlink: true even while the RDMA device is in a pod */
 	/* VF or SF with a kernel driver, but without netdev and RDMA device here: it is in a pod */
 	bool away;
-	/* time at which it was first seen again after it had been away; 0: it was not away, or long ago */
+	/* time at which the device was first seen again after it had been away; 0: it was not away,
+	 * or was away long ago */
 	int64_t back_ms;
 	const char *unhealthy; /* the reason, owned by device/serve/health; NULL: healthy */
 	/* the root complex and the ports above the function, "pci0000:3a/0000:3a:01.0/0000:3b:00.0"; "": unknown */
@@ -82,7 +84,8 @@ struct node_device {
 
 struct node_gpu {
 	char bdf[PCI_BDF_MAX];
-	/* id of NVIDIA's device plugin, "GPU-7b1f0c8e-..."; "": unknown, or of another vendor */
+	/* id in NVIDIA's device plugin, "GPU-7b1f0c8e-..."; "": unknown, or a GPU of another vendor
+	 * */
 	char uuid[NODE_UUID_MAX];
 	int numa;
 	char *path;
@@ -98,11 +101,11 @@ struct node_devices {
 	size_t n;
 	struct node_gpu *gpus; /* display and 3D controllers with a driver, sorted by address */
 	size_t n_gpus;
-	enum node_rdma_mode mode; /* set by the caller, because netlink reports it */
+	enum node_rdma_mode mode; /* RDMA mode, which the caller sets, because netlink reports it */
 	bool has_rdma_cm, has_vhost_net;
 };
 
-/* Reads no attribute that needs devlink. A host without PCI is no error. */
+/* Reads no attribute that needs devlink. A host without PCI is not an error. */
 int node_devices_read(const struct root *r, struct node_devices *ret, struct err *e);
 /* Reads this host (dir NULL) with the RDMA mode, or the files of another host, whose RDMA mode is unknown. */
 int node_devices_observe(const char *dir, struct node_devices *ret, struct err *e);
@@ -119,7 +122,8 @@ struct node_fact {
 	char ddp[NODE_DDP_MAX];
 };
 
-/* The device has no RDMA device here, but may have one in a pod; or it may run a DDP package. */
+/* Returns whether devlink is needed for the device: it has no RDMA device here but may have one in
+ * a pod, or it may run a DDP package. */
 bool node_device_wants_fact(const struct node_device *d);
 /* May block. */
 void node_fact_read(struct devlink *devlink, const struct node_device *d, struct node_fact *ret);
@@ -136,10 +140,11 @@ void node_devices_ask_devlink(struct node_devices *d);
  */
 void node_devices_carry(struct node_devices *now, const struct node_devices *before,
 			int64_t now_ms);
-/* Returns whether parts of the device may have been in a pod when it was read: read it again before it is allocated. */
+/* Returns whether parts of the device may have been in a pod when it was read, so that it must be
+ * read again before it is allocated. */
 bool node_device_is_partial(const struct node_device *d, int64_t now_ms);
 
-/* Returns how many of the devices are PCI functions; these are the first ones. */
+/* Returns how many of the devices are PCI functions, which are at the beginning of the list. */
 size_t node_devices_functions(const struct node_devices *d);
 /* Compares two ids in the order of struct node_devices, as strcmp(). */
 int node_device_order(const char *a, const char *b);

@@ -111,7 +111,8 @@ static enum plan_kind kind_of(const struct node_devices *node, const struct rail
 		return PLAN_VFS;
 	if (node->mode == NODE_RDMA_EXCLUSIVE)
 		return PLAN_PF;
-	/* configList has no selector for a device without a netdev here */
+	/* no entry, because configList has no selector for a device without a netdev in this
+	 * namespace */
 	return *r->pf->netdev ? PLAN_SHARED : PLAN_NONE;
 }
 

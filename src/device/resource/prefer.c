@@ -8,7 +8,7 @@
 
 enum { NO_NUMBER = -1 };
 
-/* An id that is available. */
+/* An available id. */
 struct candidate {
 	const char *id;
 	int64_t number; /* NO_NUMBER: the resource does not have the id */
@@ -22,7 +22,8 @@ struct rail_load {
 	enum node_distance distance; /* distance to the nearest GPU */
 	size_t total, available;     /* numbers of ids of the resource */
 	size_t chosen;		     /* number of ids chosen for this container */
-	size_t next;		     /* index of its first candidate that is not chosen yet */
+	/* index of the rail's first candidate that is not chosen yet */
+	size_t next;
 };
 
 struct choosing {

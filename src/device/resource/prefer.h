@@ -12,7 +12,8 @@
 #include "device/resource/resource.h"
 
 struct prefer_request {
-	const char *const *available; /* as sent by the kubelet, including those of `must` */
+	/* available ids as the kubelet sends them, including those of `must` */
+	const char *const *available;
 	size_t n_available;
 	const char *const *must; /* ids to choose first, in their order */
 	size_t n_must;

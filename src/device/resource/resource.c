@@ -16,7 +16,7 @@
 
 enum { SEEN_TEXT_MAX = 400, SEEN_DEVICES = 4 };
 
-/* For each device of the node, the resource of resourceList that has it; NULL: none yet. */
+/* The resource of resourceList that has each device of the node; NULL: no resource has it yet. */
 struct deciding {
 	const struct node_devices *node;
 	const struct resource_conf **owners;
@@ -28,7 +28,8 @@ static void add(struct resource *r, const struct node_device *d, size_t selector
 	VEC_PUSH(r->v, r->n) = (struct resource_member){d, selector};
 }
 
-/* Devices that an earlier resource has; one message for each such resource. */
+/* Adds one message for each earlier resource that has devices which this resource selects as well.
+ * */
 struct conflict {
 	const struct resource_conf *owner;
 	const struct node_device *first;
@@ -82,8 +83,9 @@ static void report_absent(const struct deciding *x, const struct resource *r)
 }
 
 /*
- * Like the original, applies one selector object after the other to all devices. So devices are in the order of the
- * selector objects, and a device belongs to the first one that selects it.
+ * Like the original, applies one selector object after the other to all devices. So devices are in
+ * the order of the selector objects, and a device belongs to the first selector object that matches
+ * it.
  */
 static void decide_sriov(struct deciding *x, struct resource *r)
 {
@@ -294,7 +296,8 @@ void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret)
 	if (c->form == RESOURCE_SRIOV)
 		str_copy(ret->id, sizeof(ret->id), r->v[i].device->id);
 	else if (c->per_device)
-		/* truncated, because the name of an HCA may be longer than the kubelet's limit of 63 bytes */
+		/* truncates the name of an HCA, which may be longer than the kubelet's limit of 63
+		 * bytes */
 		snprintf(ret->id, sizeof(ret->id), "%.50s-%zu", r->v[from].device->rdma[0].name,
 			 i % ids_per_device(r));
 	else

@@ -20,19 +20,22 @@ enum { RESOURCE_ID_MAX = PCI_NAME_MAX + 12 };
 
 struct resource_member {
 	const struct node_device *device;
-	/* index of the selector object that matched: its isRdma, needVhostNet, vdpaType apply */
+	/* index of the selector object that matched, whose isRdma, needVhostNet and vdpaType apply
+	 * */
 	size_t selector;
 };
 
 struct resource {
 	const struct resource_conf *conf;
-	/* in the order of addresses; with several selector objects, in the order of these */
+	/* devices in the order of their addresses; with several selector objects, in the order of
+	 * the selector objects */
 	struct resource_member *v;
 	size_t n;
 };
 
 struct resources {
-	struct resource *v; /* in the order of the configuration, also those without devices */
+	/* resources in the order of the configuration, also those without devices */
+	struct resource *v;
 	size_t n;
 	const struct node_devices *node;
 };

@@ -84,7 +84,7 @@ static const char *value_of(enum select_key key, const struct node_device *d)
 	case SELECT_ROOT_DEVICES: return d->pf;
 	case SELECT_LINK_TYPES: return d->link_type;
 	case SELECT_DDP_PROFILES: return d->ddp;
-	/* an Ethernet device has one PKey without meaning */
+	/* not compared on Ethernet, where a device has one PKey without meaning */
 	case SELECT_PKEYS: return strcmp(d->link_type, "infiniband") == 0 ? d->pkey : "";
 	case SELECT_AUX_TYPES: return strstr(d->id, ".sf.") ? "sf" : "";
 	case SELECT_LISTS: break;
@@ -130,7 +130,7 @@ static bool vdpa_matches(const struct selector *s, const struct node_device *d)
 	static const char suffix[] = "_vdpa";
 	size_t n = strlen(s->vdpa_type);
 
-	/* "vhost" matches vhost_vdpa */
+	/* the type "vhost" matches the driver vhost_vdpa */
 	return *d->vdpa && strncmp(d->vdpa_driver, s->vdpa_type, n) == 0 &&
 	       strcmp(d->vdpa_driver + n, suffix) == 0;
 }

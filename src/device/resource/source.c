@@ -139,7 +139,7 @@ static const struct flag sriov_flags[] = {
 	{"logbuflevel", FLAG_STR, NO_OFFSET},
 	{"log_backtrace_at", FLAG_STR, NO_OFFSET},
 	{"vmodule", FLAG_STR, NO_OFFSET},
-	/* flags of the image's entry point */
+	/* flags that the entry point of the image accepts */
 	{"log-dir", FLAG_STR, NO_OFFSET},
 	{"log-level", FLAG_NUMBER, INTO(log_level)},
 	{NULL, FLAG_BOOL, 0},
@@ -188,7 +188,7 @@ static int set_value(const struct flag *f, const char *value, void *into, struct
 	return 0;
 }
 
-/* As in Go's flag package, the first word that is not a flag ends them. */
+/* As in Go's flag package, flags end at the first word that is not a flag. */
 int resource_flags_parse(enum resource_form form, int argc, char **argv, struct resource_flags *ret,
 			 struct err *e)
 {

@@ -28,9 +28,10 @@ size_t resource_sources_read(const struct root *r, const char *const *paths, siz
  */
 struct resource_flags {
 	const char *config_file;
-	const char *prefix; /* NULL: not given, or the shared device plugin */
+	/* resource prefix; NULL: not given, or the shared device plugin has none */
+	const char *prefix;
 	bool use_cdi, version, help;
-	int64_t log_level; /* -v of sriovdp, --log-level; -1: not given */
+	int64_t log_level; /* value of -v or --log-level of sriovdp; -1: not given */
 };
 
 /* -EINVAL: the original does not have the flag, or its value is missing; e has the message of the original. */

@@ -14,12 +14,12 @@ enum { FACTS_MAX = 1 << 16 };
 struct device_facts {
 	struct device_facts_conf conf;
 	/*
-	 * One of each device that needs devlink, in the order of the devices. Until devlink has answered: the previous
-	 * attributes.
+	 * Attributes of each device that needs devlink, in the order of the devices. Until devlink
+	 * has answered, these are the previous attributes.
 	 */
 	struct node_fact *v;
 	size_t n;
-	struct child *child;		 /* also a killed child that has not ended */
+	struct child *child;		 /* the running child, or a killed one that has not ended */
 	const struct node_devices *node; /* set while the child is started */
 	bool is_known, is_outdated, is_late;
 };
@@ -45,7 +45,7 @@ static int ask(void *arg)
 			f->conf.ask(&f->node->v[i], &one);
 		else
 			node_fact_read(devlink, &f->node->v[i], &one);
-		/* Written before the next request, which may block. */
+		/* Writes the answer before the next request, which may block. */
 		if (!child_put(&one, sizeof(one)))
 			return 1;
 	}
@@ -54,7 +54,8 @@ static int ask(void *arg)
 
 /* --- the loop --- */
 
-/* In the order of struct node_devices; `from` is where the last search ended. */
+/* Finds a device in the order of struct node_devices; `from` is the position at which the last
+ * search ended. */
 static struct node_fact *find(struct node_fact *v, size_t n, size_t *from, const char *id)
 {
 	while (*from < n && node_device_order(v[*from].id, id) < 0)
@@ -62,7 +63,7 @@ static struct node_fact *find(struct node_fact *v, size_t n, size_t *from, const
 	return *from < n && strcmp(v[*from].id, id) == 0 ? &v[*from] : NULL;
 }
 
-/* Devices may have come and gone since the child was started. */
+/* Compares the names, since devices may have been added or removed after the child was started. */
 static bool take_answers(struct device_facts *f, struct span out)
 {
 	size_t from = 0;
@@ -87,7 +88,7 @@ static void on_ended(void *arg)
 	struct device_facts *f = arg;
 
 	f->child = NULL;
-	/* Makes the caller request what the killed child did not answer. */
+	/* Makes the caller repeat the requests that the killed child did not answer. */
 	f->conf.changed(f->conf.arg);
 }
 

@@ -17,7 +17,8 @@ struct device_facts;
 
 struct device_facts_conf {
 	struct loop *loop;
-	/* The caller has to read the devices again: answers differ, or the child did not know all devices. */
+	/* Called when the devices must be read again: answers have changed, or devices were added
+	 * after the child was started. */
 	void (*changed)(void *arg);
 	void *arg;
 	/* Reads the attributes of one device in the child process; may block. NULL: reads them by devlink. */
@@ -33,7 +34,8 @@ void device_facts_free(struct device_facts *f); /* NULL is fine */
  */
 void device_facts_apply(struct device_facts *f, struct node_devices *now,
 			const struct node_devices *before);
-/* Whether the first child has ended or was killed, or no device needs one. Until then, resources may lack devices. */
+/* Returns whether the first child has ended or was killed, or no device needs one. Until then,
+ * resources may lack devices. */
 bool device_facts_are_known(const struct device_facts *f);
 
 #endif

@@ -27,7 +27,7 @@ struct entry {
 	int64_t lost_at;    /* time of the last loss of the link; -1: none */
 	int64_t stable_ms;  /* time for which the link must be up after the last loss */
 	int64_t pci_errors; /* count at the last reading; -1: not read yet */
-	/* time at which the count last increased; -1: it did not, or long ago */
+	/* time at which the count last increased; -1: it did not increase, or increased long ago */
 	int64_t pci_at;
 	enum health_report report;
 	int64_t report_at;    /* time at which the error was first reported; -1: none */
@@ -152,8 +152,8 @@ void health_read_pci_errors(const struct root *r, const struct node_devices *nod
 			continue;
 		fatal = read_pci_errors(r, d->bdf, "aer_dev_fatal");
 		other = read_pci_errors(r, d->bdf, "aer_dev_nonfatal");
-		/* requires both: the sum with one missing would look like a reset, and later like
-		 * an increase */
+		/* requires both files: the sum without one of them would look like a reset, and
+		 * later like an increase */
 		if (fatal >= 0 && other >= 0)
 			ret[i] = fatal + other;
 	}
@@ -208,8 +208,8 @@ static void step(struct entry *e, enum health_link link, int64_t now)
 	}
 }
 
-/* Returns whether most links of PFs of the same type are up: evidence against a link that never was
- * up. */
+/* Returns whether most links of PFs of the same type are up: a link that was never up is then
+ * probably faulty. */
 static bool most_are_up(const struct node_devices *node, const enum health_link *links, size_t own)
 {
 	size_t up = 0, all = 0;
@@ -255,7 +255,7 @@ static const char *judge_pci(struct health *h, struct entry *e, int64_t errors, 
 	}
 	if (e->pci_at < 0)
 		return NULL;
-	/* after that, while the count cannot be read, the next successful reading decides */
+	/* after this time, while the count cannot be read, the next successful reading decides */
 	if (now < e->pci_at + HEALTH_PCI_STABLE_MS)
 		due_at(h, e->pci_at + HEALTH_PCI_STABLE_MS);
 	return PCI_ERRORS;

@@ -7,10 +7,11 @@
  * this module their state is polled. The kernel reports them (PORT_ACTIVE, PORT_ERR) to a process that has opened the
  * HCA.
  *
- * An HCA is opened once, at the start, before the sandbox, because the process cannot open device nodes afterwards.
- * Polled are: an HCA that appears later or returns; every HCA of a process that may not open device nodes (the agent's
- * container); and every HCA whose driver does not release an open HCA (mlx5 and mlx4 do), because such a driver could
- * not be unloaded while this process runs.
+ * An HCA is opened once, at the start, before the sandbox, because the process cannot open device
+ * nodes afterwards. Other HCAs are polled: an HCA that appears later or returns; every HCA of a
+ * process that may not open device nodes (the agent's container); and every HCA whose driver does
+ * not release an open HCA (mlx5 and mlx4 release it), because such a driver could not be unloaded
+ * while this process runs.
  */
 
 #include "base/file.h"

@@ -28,11 +28,12 @@
 enum {
 	CDI_MAX = 4 << 20,
 	RESCAN_S = 60, /* default of the originals' periodicUpdateInterval */
-	/* delay after an event, because a driver that binds causes tens of events */
+	/* delay after an event, because a driver causes tens of events when it binds */
 	SETTLE_MS = 100,
 	/* delay after a change, because the files of a ConfigMap change one after the other */
 	CONFIG_SETTLE_MS = 50,
-	/* interval for states without events: PCIe errors, ports of HCAs that port_events.h does not have */
+	/* interval for states without events: PCIe errors, ports of HCAs that the module
+	 * port_events does not open */
 	POLL_MS = 5000,
 	PODRES_MS = 1000, /* timeout, short because the kubelet admits no other pod meanwhile */
 	/* delay of a second reading, because a driver sets the state of the RDMA port after the carrier */
@@ -70,7 +71,7 @@ struct device_serve {
 	struct loop_fd *watches[3];
 	struct loop_timer *rescan, *judge;
 	struct grpc_async *asking; /* request of the pods from the kubelet in flight; NULL: none */
-	/* the kubelet's response, while the pending calls are answered */
+	/* the kubelet's response; valid while the pending calls are answered */
 	struct podres_list pods;
 	struct pod_gpus pod_gpus;
 	bool again; /* the links are to be read once more after AGAIN_MS */
@@ -166,7 +167,8 @@ static int on_allocate(void *arg, const struct device_plugin_ids *ids,
 	if (!r)
 		return unconfigured(v, e);
 	n = resource_allocate(&v->s->now->set, r, ids->v, ids->n, v->s->conf.use_cdi, &a, e);
-	/* written before the response, because Multus reads device-info files as soon as CNI runs */
+	/* the file is written before the response, because Multus reads device-info files as soon
+	 * as CNI runs */
 	if (n >= 0)
 		n = answer_files_write(v->s->conf.root, &a, e);
 	if (n < 0)
@@ -346,7 +348,8 @@ static void write_cdi(struct served *v, const struct resource *r)
 		remove_cdi(v);
 		return;
 	}
-	/* compares first, because container runtimes read the directory again at each change */
+	/* compares the content first, because container runtimes read the directory again at each
+	 * change */
 	is_written = file_read(c->root, path, CDI_MAX, &old, NULL) >= 0 && old.len == b.len &&
 		     memcmp(old.p, b.p, b.len) == 0;
 	if (!is_written && (dir_make(c->root, RESOURCE_CDI_DIR, 0755, &e) < 0 ||
@@ -432,7 +435,7 @@ static int read_config(struct device_serve *s, struct generation *g, struct reso
 	return !n && !l->n && c->plan ? resource_plan(&g->node, &g->config, l, e) : 0;
 }
 
-/* Moves the configuration; resources already decided in `from` then borrow from that of `to`. */
+/* Moves the configuration; the resources of `from` then borrow from the configuration of `to`. */
 static void move_config(struct generation *to, struct generation *from)
 {
 	resource_config_done(&to->config);
@@ -440,7 +443,8 @@ static void move_config(struct generation *to, struct generation *from)
 	from->config = (struct resource_config)RESOURCE_CONFIG_INIT;
 }
 
-/* If a document cannot be read, the previous configuration stays in force, if all its documents could be read. */
+/* If a document cannot be read, the previous configuration stays in force, provided that all of its
+ * documents could be read. */
 static void keep_config(struct generation *g, struct generation *old, struct resource_messages *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -599,7 +603,8 @@ static void rescan(struct device_serve *s)
 	judge(s, &g->node);
 	resources_decide(&g->config, &g->node, &g->set, &l);
 	s->now = g;
-	/* Devices that are missing only for this moment are neither reported nor advertised as such. */
+	/* While devices are missing only temporarily, the list without them is neither reported nor
+	 * advertised. */
 	if (s->facts && !device_facts_are_known(s->facts)) {
 		resource_messages_done(&l);
 		generation_free(old);

@@ -34,11 +34,11 @@ struct device_serve_conf {
 	 * served. */
 	const char *const *sources;
 	size_t n_sources;
-	bool optional; /* a source that does not exist is no error */
+	bool optional; /* a source that does not exist is not an error */
 	bool plan;
 	/* the node's name, which may be a key of a ConfigMap; NULL: none */
 	const char *node;
-	/* prefix of resourceList's resources without one; NULL: intel.com */
+	/* prefix of resources of resourceList that have none; NULL: intel.com */
 	const char *sriov_prefix;
 	bool use_cdi;
 	/* For use_cdi: path of unirail on the host and limit, both for `unirail memlock-hook`; path NULL: no hook. */
@@ -72,8 +72,8 @@ void device_serve_reload(struct device_serve *s);
  * number. */
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max);
 
-/* Calls `each` for each RDMA device behind an id of a resource; only_shared: never for resourceList. The names are
- * borrowed until the loop waits again. */
+/* Calls `each` for each RDMA device behind an id of a resource; only_shared: skips ids of
+ * resourceList. The names are borrowed until the loop waits again. */
 void device_serve_rdma(const struct device_serve *s, const char *resource, const char *id,
 		       bool only_shared, void (*each)(void *arg, const char *device), void *arg);
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "kern/rdma/rdma_watch.h"
 
-/* READ_MS, READ_ERROR_MS: intervals on kernels without notifications. */
+/* READ_MS and READ_ERROR_MS: intervals of reads on kernels without notifications. */
 enum { READ_WATCHED_MS = 60 * 1000, READ_MS = 5000, READ_ERROR_MS = 1000 };
 
 struct reporters {
@@ -28,7 +28,8 @@ struct health_sources {
 	struct reporters known;
 	/* notifications received since the child was started, in their order */
 	struct reporters news;
-	struct child *child; /* lists the reporters; not NULL until a killed child has ended */
+	/* child that lists the reporters; not NULL until it has ended, even if it was killed */
+	struct child *child;
 	const struct node_devices *node; /* the devices at the start of the child */
 	int64_t read_at;		 /* loop time of the next list */
 	bool is_error, is_reading_failed;
@@ -116,7 +117,8 @@ static int list_devlink(struct devlink_reporter **ret, size_t *n, struct err *e)
 
 enum { LIST_OK, LIST_NONE, LIST_FAILED };
 
-/* Writes the list for the parent, which is the same program: the structs as in memory, or the text of the error. */
+/* Writes the list for the parent, which is the same program: the structs as they are in memory, or
+ * the text of the error. */
 static int list_to_stdout(void *arg)
 {
 	const struct health_sources *s = arg;
@@ -154,7 +156,7 @@ static void take_list(struct health_sources *s, struct span out)
 		next.v = xcalloc(next.n, sizeof(*next.v));
 		memcpy(next.v, out.p, next.n * sizeof(*next.v));
 	}
-	/* applies notifications again, because the list may be older */
+	/* applies the notifications again, because the list may be older than they are */
 	for (size_t i = 0; i < s->news.n; i++)
 		if (!health_reporters_update(&next.v, &next.n, &s->news.v[i]))
 			s->read_at = 0;
@@ -175,7 +177,7 @@ static void on_list(void *arg, int status, struct span out, const struct err *e)
 	bool is_failed = e || (status != LIST_OK && status != LIST_NONE);
 	auto_free char *text = span_dup(out);
 
-	/* a child killed at its timeout is released in on_ended() */
+	/* kept until on_ended(), because the child was killed at its timeout and has not ended */
 	if (!e || e->code != -ETIMEDOUT)
 		s->child = NULL;
 	if (is_failed && !s->is_reading_failed)

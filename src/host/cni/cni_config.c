@@ -26,7 +26,7 @@ static bool is_list(const char *name)
 	return ends_with(name, ".conflist");
 }
 
-/* As libcni.ConfFiles: hidden files count. */
+/* Counts hidden files as well, like libcni.ConfFiles. */
 static bool is_conf(const char *name)
 {
 	return is_list(name) || ends_with(name, ".conf") || ends_with(name, ".json");
@@ -134,7 +134,8 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 	if (is_folder(r, path))
 		return;
 	if (load(r, path, &doc, &e) < 0) {
-		/* Removed since the directory was listed: the watch reports this change again. */
+		/* The file was removed after the directory was listed; the watch reports this
+		 * change again. */
 		if (is_conf(name) && (e.code != -ENOENT || is_link(r, path)))
 			add(l, name, CNI_CONFIG_INVALID, NULL, e.text);
 		return;
@@ -257,7 +258,8 @@ struct wrapped {
 	const struct json *multus;	    /* settings of a Multus configuration; NULL: none */
 	const struct json *daemon;	    /* settings that take precedence over them; NULL: none
 	                                     */
-	const char *name;		    /* clusterNetwork by name; NULL: by its file */
+	/* name that clusterNetwork gets; NULL: it gets the path of the file */
+	const char *name;
 };
 
 static const struct json *main_plugin(const struct json *conf)
@@ -291,8 +293,8 @@ static struct wrapped find_network(const struct cni_config_files *l)
 	if (type && strcmp(type, "multus-shim") == 0 && l->daemon)
 		w.daemon = json_root(l->daemon);
 	w.name = json_string(setting(&w, "clusterNetwork"));
-	/* Not a path, which may be one in the container of Multus' daemon; not the generated file,
-	 * which Multus finds first. */
+	/* Refuses a path, which may be valid only in the container of Multus' daemon, and the
+	 * generated file, which Multus finds first. */
 	if (w.name && (!*w.name || strchr(w.name, '/') || strcmp(w.name, NETWORK) == 0))
 		w.name = NULL;
 	return w;
@@ -300,7 +302,8 @@ static struct wrapped find_network(const struct cni_config_files *l)
 
 /* --- text of the generated file --- */
 
-/* A cniVersion that unirail-cni supports and that has lists, which is 0.3.0 or later. */
+/* Returns whether unirail-cni supports the cniVersion and it has lists of plugins, which is the
+ * case from 0.3.0 on. */
 static const char *version_of(const struct wrapped *w)
 {
 	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
@@ -335,8 +338,8 @@ static void add_capabilities(struct capabilities *c, const struct json *plugin)
 	}
 }
 
-/* The capabilities of all its plugins, so that the runtime passes the arguments that they
- * accept. */
+/* Writes the capabilities of all plugins of the network, so that the runtime passes the arguments
+ * that they accept. */
 static void put_capabilities(struct json_out *o, const struct wrapped *w)
 {
 	const struct json *conf = w->file ? json_root(w->file->doc) : w->multus, *p;
@@ -420,7 +423,7 @@ static void write_text(struct buf *b, const struct wrapped *w, const char *dir, 
 	buf_char(b, '\n');
 }
 
-/* Whether the generated file has this content already, in any order and spacing. */
+/* Returns whether the generated file has this content already, in any order and spacing. */
 static bool is_so(const struct cni_config_file *generated, const struct buf *text)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -432,7 +435,7 @@ static bool is_so(const struct cni_config_file *generated, const struct buf *tex
 
 /* --- the plan --- */
 
-/* The file that a runtime uses if the generated one does not exist. */
+/* Returns the file that a runtime uses if the generated one does not exist. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -480,7 +483,8 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 			   first);
 		return;
 	}
-	/* A Multus configuration with embedded networks (delegates) cannot be wrapped. */
+	/* Returns whether a Multus configuration has embedded networks (delegates), so that it
+	 * cannot be wrapped. */
 	if (behind || (first && first->kind == CNI_CONFIG_MULTUS && !w.file && !w.name))
 		take_state(ret, CNI_CONFIG_IS_BEHIND, first);
 	else if (!w.file && !w.name)
@@ -492,7 +496,7 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 		return;
 	write_text(&ret->text, &w, dir, socket, generated);
 	if (ret->text.over) {
-		/* The appended plugins are too long: they are dropped. */
+		/* The appended plugins do not fit into the file, so they are dropped. */
 		buf_done(&ret->text);
 		buf_init(&ret->text, TEXT_MAX);
 		write_text(&ret->text, &w, dir, socket, NULL);

@@ -15,7 +15,8 @@ enum { FILE_MAX = 1 << 20, LINE_MAX_BYTES = 4096, ROW_MAX = 4096 };
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-/* The root is the running host's, wherever it is mounted, if its /proc has this kernel's boot_id. */
+/* Returns whether the root is that of the running host, wherever it is mounted: its /proc has the
+ * boot_id of this kernel. */
 static bool is_running(const struct root *root)
 {
 	char here[64], there[64];
@@ -98,7 +99,7 @@ static int read_rules(struct nl_wire *w, struct host_net *n, struct err *e)
 	return rule_list(w, 0, &n->rules, &n->n_rules, e);
 }
 
-/* One recorded netlink conversation per row, as doctor/facts.c records them. */
+/* Each row is a netlink conversation that doctor/facts.c records. */
 static const struct {
 	const char *name;
 	int (*read)(struct nl_wire *w, struct host_net *n, struct err *e);

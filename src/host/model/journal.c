@@ -105,8 +105,8 @@ static int read_line(struct host_journal *j, struct span line, struct err *e)
 						       : read_mark(j, v, e);
 }
 
-/* *good: length of the complete lines. A last line without a newline was being written when the
- * process was killed. */
+/* Sets *good to the length of the complete lines. A last line without a newline was being written
+ * when the process was killed. */
 static int read_all(struct host_journal *j, struct span text, size_t *good, struct err *e)
 {
 	struct span rest = text, line;

@@ -47,8 +47,9 @@ struct host_journal {
 };
 
 /*
- * Opens DIR/journal under root, creating it. kind ERR_AGAIN: another process has it. -EBADMSG names the damaged line.
- * `write` false: only reads, without lock; an absent journal is empty.
+ * Opens DIR/journal under root, creating it. Kind ERR_AGAIN: another process has locked it.
+ * -EBADMSG: the error names the damaged line. `write` false: only reads, without lock; an absent
+ * journal is empty.
  */
 int host_journal_open(struct host_journal *j, const struct root *root, const char *dir, bool write,
 		      struct err *e);
@@ -59,12 +60,13 @@ void host_journal_close(struct host_journal *j);
 	}
 #define auto_host_journal __attribute__((cleanup(host_journal_close)))
 
-/* INTENT or DONE: `unirail host undo` has to carry out the undo of the record. */
+/* Returns whether the record is active (state INTENT or DONE), so that `unirail host undo` has to
+ * undo it. */
 bool host_record_is_active(const struct host_record *r);
-/* Before a step is carried out; *index: for host_journal_mark(). */
+/* Records a step before it is carried out; sets *index for host_journal_mark(). */
 int host_journal_intent(struct host_journal *j, const struct host_step *s, size_t *index,
 			struct err *e);
-/* Returns 0 without a write if the record has this state. */
+/* Sets the state of a record. Returns 0 without a write if the record already has this state. */
 int host_journal_mark(struct host_journal *j, size_t index, enum host_record_state state,
 		      struct err *e);
 /* Empties the file if no record is active. */

@@ -28,12 +28,12 @@
 #include "kern/net/link.h"
 #include "kern/net/route.h"
 
-/* Where a snapshot has its netlink recordings (doctor/facts.c). */
+/* Directory of a snapshot's netlink recordings (doctor/facts.c). */
 #define HOST_RECORDED "/unirail/netlink"
 
 struct host_kind;
 
-/* Links, addresses, routes and rules of the host's namespace. */
+/* The links, addresses, routes and rules of the host's network namespace. */
 struct host_net {
 	struct link *links;
 	struct addr *addrs;
@@ -42,7 +42,8 @@ struct host_net {
 	size_t n_links, n_addrs, n_routes, n_rules;
 };
 const struct link *host_link(const struct host_net *n, const char *name); /* NULL: none */
-/* "interface 'ens1' does not exist; did you mean 'ens1f0'?", -ENODEV, kind ERR_CONF. */
+/* Sets the error "interface 'ens1' does not exist; did you mean 'ens1f0'?", kind ERR_CONF; returns
+ * -ENODEV. */
 int host_no_link(const struct host_net *n, const char *name, struct err *e);
 
 /*
@@ -60,22 +61,25 @@ struct host {
 };
 int host_open(struct host *h, const char *dir, struct err *e);
 void host_close(struct host *h);
-/* Reads once; host_net_forget() after changes. Empty for a host that does not run. */
+/* Reads the state once; after changes call host_net_forget(). It is empty for a host that does not
+ * run. */
 int host_net_read(struct host *h, const struct host_net **ret, struct err *e);
 void host_net_forget(struct host *h);
-/* A wire for changes, kept until host_close(). Only with h->kernel. */
+/* Opens a netlink socket for changes, which stays open until host_close(). Requires h->kernel. */
 int host_route_wire(struct host *h, struct nl_wire **ret, struct err *e);
-/* A file of at most 1 MiB of text into *ret (zeroed before); absent is success with text NULL. -EINVAL if it is
- * not text (NUL, invalid UTF-8), since such a file cannot be restored from the journal. */
+/* Reads a text file of at most 1 MiB into *ret, which the caller has zeroed. A missing file is
+ * success with text NULL. -EINVAL: the file is not text (NUL, invalid UTF-8), so it could not be
+ * restored from the journal. */
 int host_file_read(const struct host *h, const char *path, struct host_file *ret, struct err *e);
-/* Target of a symbolic link, NULL: none; the caller frees it. */
+/* Returns the target of a symbolic link, which the caller frees; NULL: there is none. */
 char *host_link_read(const struct host *h, const char *path);
-/* First line of a file of /sys or /proc, NULL: none; the caller frees it. */
+/* Returns the first line of a file of /sys or /proc, which the caller frees; NULL: there is none.
+ * */
 char *host_attr_read(const struct host *h, const char *path);
 
 /* --- requested state --- */
 
-/* A free line of a section: sysctl keys, names. */
+/* A line of a section whose key is not in the table: sysctl keys, names. */
 struct host_pair {
 	char *key, *value;
 	int line;
@@ -90,7 +94,7 @@ struct host_options {
 
 /* Head of a kind's struct. Strings are owned by struct host_conf. */
 struct host_want {
-	const char *name;   /* of "[interface NAME]"; NULL for a section without a name */
+	const char *name;   /* the NAME of "[interface NAME]"; NULL: the section has no name */
 	const char *origin; /* "host.conf:12", "command line": for errors */
 	struct host_pair *pairs;
 	size_t n_pairs;
@@ -111,7 +115,7 @@ struct host_row {
 	char *subject, *property, *value;
 };
 struct host_rows {
-	const char *kind; /* of the rows that are added */
+	const char *kind; /* kind of the rows that are added */
 	struct host_row *v;
 	size_t n;
 };
@@ -134,21 +138,23 @@ enum {
 };
 
 struct host_kind {
-	const char *name;    /* "addr": the word of `unirail host`, of plans and of the journal */
-	const char *section; /* of host.conf: "interface" */
+	/* name of the kind in commands of `unirail host`, in plans and in the journal: "addr" */
+	const char *name;
+	const char *section; /* section of host.conf: "interface" */
 	const char *help;    /* one line */
 	unsigned int flags;
 	const struct opt *keys; /* ended by {0}; NULL: none. Offsets into the kind's struct */
 	const char *const *
 		env; /* a variable for each key ("NAME", "NAME|OTHER NAME"), NULL: none; NULL: no variables */
 	const char *env_name; /* the variable of the section's NAME ("INTERFACE"); NULL: none */
-	size_t size;	      /* of its struct, which begins with struct host_want */
+	size_t size;	      /* size of the kind's struct, which begins with struct host_want */
 	/* Defaults before keys are read; may be NULL. */
 	void (*init)(void *want);
 	/* Validates one section. Pure: does not read the host. Errors are of kind ERR_CONF and need
 	 * not name the origin. */
 	int (*check)(void *want, struct err *e);
-	/* *found: the kind's struct; stays NULL if there is nothing to observe. */
+	/* Observes the host. *found: the kind's struct; stays NULL if there is nothing to observe.
+	 * */
 	int (*observe)(struct host *h, const struct host_wants *w, void **found, struct err *e);
 	void (*forget)(void *found);
 	int (*decide)(const struct host_wants *w, const void *found, struct host_plan *p,
@@ -156,23 +162,23 @@ struct host_kind {
 	/* Carries out the verbs that the model does not have; NULL: there are none. Idempotent. */
 	int (*act)(struct host *h, const struct host_op *op, struct err *e);
 	/*
-	 * 1: the host is in the state that `op` produces, or in a state on the way to it; 0: in
-	 * another one, so `op` was not carried out, or another program overwrote its result. Reads
-	 * only. NULL: always 1. Operations with only two states need no function, since an undo of
-	 * them loses nothing.
+	 * Returns 1 if the host is in the state that `op` produces, or in an intermediate state; 0
+	 * if it is in another state, because `op` was not carried out or another program overwrote
+	 * its result. Changes nothing. NULL: always 1; this suffices for operations with only two
+	 * states.
 	 */
 	int (*in_effect)(struct host *h, const struct host_op *op, struct err *e);
-	/* True: the section requests a removal, so it is not stored in host.d and an earlier one is
-	 * removed. NULL: never. */
+	/* Returns whether the section requests a removal; then it is not stored in host.d, and an
+	 * earlier one is removed from there. NULL: never. */
 	bool (*clears)(const void *want);
-	/* Whether the sections require steps of `kind` on this subject. NULL: they require all
-	 * steps of their own kind. */
+	/* Returns whether the sections require steps of `kind` on this subject. NULL: the sections
+	 * require all steps of their own kind. */
 	bool (*covers)(const struct host_wants *w, const char *kind, const char *subject);
 	/* Offset of the key that names a file; the file's section of this kind is read before the
 	 * other options. 0: none. */
 	size_t plan;
-	/* 1: the section requests output instead of changes, which is in `b`; 0: it does not. NULL:
-	 * never. */
+	/* Returns 1 if the section requests output instead of changes, and writes the output to
+	 * `b`; otherwise 0. NULL: always 0. */
 	int (*print)(const void *want, struct buf *b, struct err *e);
 	/* Writes the observed state as rows subject, property, value for `unirail host show`; may
 	 * be NULL. */

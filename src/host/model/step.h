@@ -26,7 +26,8 @@ struct host_arg {
 	char *key, *value;
 };
 
-/* Owns its strings. {0}: no operation (a step that cannot be reverted has an empty `undo`). */
+/* An operation, which owns its strings. A struct of zeros is no operation (the `undo` of a step
+ * that cannot be reverted). */
 struct host_op {
 	char *verb;
 	struct host_arg *args;
@@ -39,11 +40,13 @@ void host_op_done(struct host_op *op);
 void host_op_begin(struct host_op *op, const char *verb);
 void host_op_add(struct host_op *op, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-const char *host_op_get(const struct host_op *op, const char *key); /* NULL: no such argument */
-/* -EINVAL, kind ERR_CONF, naming verb and key, if it is missing or not a number min..max. */
+/* returns the value of an argument; NULL: the operation does not have it */
+const char *host_op_get(const struct host_op *op, const char *key);
+/* Returns an argument as a number. -EINVAL, kind ERR_CONF: it is missing, or is not a number from
+ * min to max; the error names verb and key. */
 int host_op_number(const struct host_op *op, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *ret, struct err *e);
-/* As an object: {"verb": ..., KEY: VALUE, ...}. */
+/* Writes the operation as a JSON object: {"verb": ..., KEY: VALUE, ...}. */
 void host_op_write(const struct host_op *op, struct json_out *o);
 int host_op_read(const struct json *v, struct host_op *ret, struct err *e);
 
@@ -70,14 +73,16 @@ struct host_step {
 	char *subject; /* the device: "ens1f0", "0000:3b:00.0"; "host" for a step without a device */
 	char *now, *want; /* present and requested state: "mtu 1500", "mtu 4200" */
 	char *command;	  /* equivalent command */
-	char *blocked; /* reason why it cannot be carried out now, and the remedy; NULL: it can */
+	/* reason why the step cannot be carried out now, and the remedy; NULL: it can be carried
+	 * out */
+	char *blocked;
 	struct host_op act, undo;
 	bool interrupts;    /* traffic of the subject stops for a moment */
 	bool lacks_program; /* blocked, until a program is installed on the host */
 	enum host_effect effect;
 };
 
-/* Information beside the steps: "initramfs contains ib_core: run 'update-initramfs -u'". */
+/* Information in addition to the steps: "initramfs contains ib_core: run 'update-initramfs -u'". */
 struct host_note {
 	const char *kind;
 	char *subject, *text;
@@ -93,7 +98,8 @@ struct host_plan {
 void host_plan_done(struct host_plan *p);
 #define auto_host_plan __attribute__((cleanup(host_plan_done)))
 
-/* A new step, valid until the next is added: set the rest by the functions below. */
+/* Adds a step and returns it; the pointer is valid until the next step is added. The caller sets
+ * its members by the functions below. */
 struct host_step *host_plan_add(struct host_plan *p, const char *kind, const char *subject);
 void host_step_text(struct host_step *s, const char *now, const char *want);
 void host_step_command(struct host_step *s, const char *fmt, ...)
@@ -103,27 +109,28 @@ void host_step_blocked(struct host_step *s, const char *fmt, ...)
 void host_plan_note(struct host_plan *p, const char *kind, const char *subject, const char *fmt,
 		    ...) __attribute__((format(printf, 4, 5)));
 
-/* A file as found; text NULL: it does not exist. */
+/* Content and mode of a file as observed; text NULL: the file does not exist. */
 struct host_file {
 	char *path, *text;
 	unsigned int mode;
 };
 void host_file_done(struct host_file *f);
 /*
- * Adds a step that gives the file this text (NULL: removes it), unless it has it already: then returns NULL.
- * The undo restores the found text and mode. `now`, `want` and `command` are set; the caller may replace them.
+ * Adds a step that gives the file this text (NULL: removes it), unless it has it already: then
+ * returns NULL. The undo restores the observed text and mode. `now`, `want` and `command` are set;
+ * the caller may replace them.
  */
 struct host_step *host_plan_file(struct host_plan *p, const char *kind, const char *subject,
 				 const struct host_file *found, const char *text,
 				 unsigned int mode);
-/* The same for a symbolic link; found and target may be NULL: none. */
+/* Like host_step_file(), for a symbolic link; found and target may be NULL: no link. */
 struct host_step *host_plan_link(struct host_plan *p, const char *kind, const char *subject,
 				 const char *path, const char *found, const char *target);
-/* The same for a file of /sys or /proc; found must not be NULL. */
+/* Like host_step_file(), for a file of /sys or /proc; found must not be NULL. */
 struct host_step *host_plan_attr(struct host_plan *p, const char *kind, const char *subject,
 				 const char *path, const char *found, const char *value);
 
-/* "ens1f0" as a word of a shell: quoted if need be. The caller frees it. */
+/* Returns a text as one word of a shell, in quotes if necessary. The caller frees it. */
 char *host_shell_word(const char *s);
 
 #endif

@@ -109,7 +109,7 @@ static int parse_family(const struct host_addr_want *w, uint8_t family, struct h
 
 	*f = (struct host_addr_family){.dhcp = family == 4 ? w->dhcp4 : w->dhcp6};
 	if (f->dhcp)
-		return 0; /* as the script: DHCP overrides a static address */
+		return 0; /* like in the script, DHCP overrides a static address */
 	if (ip && (ipnet_parse(span_of(ip), &f->ip) < 0 || f->ip.ip.family != family))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
@@ -201,7 +201,8 @@ int host_addr_check(void *want, struct err *e)
 
 /* --- observe --- */
 
-/* The ports of the section; for `mode = clean`, which names none, the present ports of the bond. */
+/* The ports of the section; for `mode = clean`, whose section has no ports, the current ports of
+ * the bond. */
 static void ports_of(const struct host_net *n, const struct host_addr_want *w,
 		     struct host_bond *ret)
 {
@@ -255,7 +256,7 @@ static const char *name_of(const struct host_net *n, int index)
 	return l ? l->name : NULL;
 }
 
-/* Tables and priorities that this plan uses already, so that no two interfaces get the same. */
+/* The tables and priorities that this plan already uses, so that each interface gets other ones. */
 struct taken {
 	uint32_t *tables, *priorities;
 	size_t n_tables, n_priorities;
@@ -295,8 +296,7 @@ static bool table_is_used(const struct host_net *n, uint32_t table)
 	return false;
 }
 
-/* A default route through one of the requested gateways, which is in a table whose rule was
- * deleted. */
+/* Finds a default route through one of the requested gateways in a table whose rule was deleted. */
 static bool is_gateway(const struct host_net *n, const struct host_addr_plan *a,
 		       const struct route *r)
 {
@@ -312,7 +312,7 @@ static uint32_t choose_table(const struct host_net *n, const struct host_addr_pl
 {
 	uint32_t table = HOST_TABLE_FIRST;
 
-	/* The table of an earlier run, found by its rule. */
+	/* Finds the table of an earlier run by its rule. */
 	for (size_t i = 0; i < 2; i++) {
 		const struct rule *r = a->f[i].has ? rule_from(n, &a->f[i].ip, 0) : NULL;
 
@@ -470,7 +470,7 @@ static void plan_rule(const struct host_net *n, const struct host_addr_family *f
 
 	if (!f->policy || !f->gw.family)
 		return;
-	/* A rule of an earlier run for another table. */
+	/* Finds a rule of an earlier run for another table. */
 	for (size_t i = 0; i < n->n_rules; i++)
 		if (is_from(&n->rules[i], &f->ip) && n->rules[i].table != f->table)
 			host_plan_rule_del(p, "addr", dev, &n->rules[i]);
@@ -587,8 +587,8 @@ static void clean_kernel(const struct host_net *n, const struct link *l, struct 
 			}
 		}
 	}
-	/* Other routes through a gateway: the kernel would delete them with the address, so the
-	 * undo has to restore them. */
+	/* Adds the other routes through a gateway, which the kernel deletes together with the
+	 * address, so that the undo restores them. */
 	for (size_t m = 0; m < n->n_routes; m++) {
 		struct route route = n->routes[m];
 
@@ -647,7 +647,7 @@ static int check_ports(const struct host_wants *w, size_t section, struct err *e
 	return 0;
 }
 
-/* No program of this host restores the settings at boot. */
+/* Adds a note that no program of this host restores the settings at boot. */
 static bool is_lost_at_boot(const struct host_addr_want *w, const struct host_addr_if *i)
 {
 	return !is_clean(w) && strcmp(w->persist, "auto") == 0 && i->owner == HOST_OWNER_NONE &&

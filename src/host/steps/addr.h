@@ -25,15 +25,17 @@ struct host_addr_want {
 };
 
 enum {
-	HOST_TABLE_FIRST = 151,		 /* first table that is chosen if none is given */
-	HOST_GATEWAY_METRIC = 10,	 /* of a default route in table main */
-	HOST_V6_METRIC = 1024,		 /* that the kernel gives an IPv6 route without a metric */
-	HOST_ADDR_RULE_PRIORITY = 32765, /* of the first rule; the next is lower by one */
+	HOST_TABLE_FIRST = 151,	  /* first table that is chosen if none is given */
+	HOST_GATEWAY_METRIC = 10, /* metric of a default route in table main */
+	/* metric that the kernel gives an IPv6 route without one */
+	HOST_V6_METRIC = 1024,
+	/* priority of the first rule; that of each further rule is lower by one */
+	HOST_ADDR_RULE_PRIORITY = 32765,
 };
 
 enum host_owner { HOST_OWNER_NONE, HOST_OWNER_NETPLAN, HOST_OWNER_NM, HOST_OWNER_NETWORKD };
 
-/* Files of one interface, as found. */
+/* The observed files of one interface. */
 enum host_addr_file {
 	HOST_ADDR_NETPLAN, /* /etc/netplan/12-IF.yaml */
 	HOST_ADDR_KEYFILE, /* /etc/NetworkManager/system-connections/unirail-IF.nmconnection */
@@ -48,7 +50,7 @@ struct host_addr_if {
 	enum host_owner owner;
 	bool unit; /* the unit of `unirail host persist` exists */
 	struct host_file files[HOST_ADDR_FILES];
-	/* Of the ports of a bond, in their order: keyfile, network file. */
+	/* The files of a bond's ports, in the order of the ports: keyfile, network file. */
 	struct host_file ports[HOST_BOND_PORTS_MAX][2];
 	size_t n_ports;
 };
@@ -57,7 +59,7 @@ struct host_addr_found {
 	const struct host_net *net;
 	bool has_net;		/* false: the host does not run, so only steps on files are
 				 * decided */
-	struct host_addr_if *v; /* one for each section, in their order */
+	struct host_addr_if *v; /* interface of each section, in the order of the sections */
 	size_t n;
 };
 
@@ -66,7 +68,7 @@ struct host_addr_family {
 	bool has, dhcp;
 	struct ipnet ip;
 	struct ipaddr gw; /* family 0: none */
-	bool policy;	  /* `gw` is of `table`, else of table main */
+	bool policy;	  /* `gw` is the gateway of `table`; false: of table main */
 	uint32_t table, priority;
 };
 struct host_addr_plan {
@@ -90,15 +92,15 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 
 /* --- addr_files.c: owners of the files of an interface --- */
 
-/* Reads the files and finds the owner of the interface. l NULL: unknown. */
+/* Reads the files and finds the owner of the interface. l NULL: the link is unknown. */
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,
 			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
 void host_addr_if_done(struct host_addr_if *i);
-/* Steps that write the owner's file, and remove those of the others. `persist` auto or an owner's name. -ENOENT: DHCP, and
- * no owner. */
+/* Adds steps that write the file of the interface's owner and remove those of other programs.
+ * `persist` is auto or the name of an owner. -ENOENT: the interface uses DHCP and has no owner. */
 int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 			 const struct host_addr_if *found, struct host_plan *p, struct err *e);
-/* Steps that remove the files of every owner. */
+/* Adds steps that remove the files of every owner. */
 void host_addr_files_clean(const char *dev, const struct host_addr_if *found, struct host_plan *p);
 
 #endif

@@ -25,7 +25,7 @@ static const struct {
 	[HOST_ADDR_ROUTE] = {"/etc/NetworkManager/dispatcher.d/98-%s-rdma-route", 0755},
 };
 
-/* The row's path with the interface's name, which has neither '/' nor '%'. */
+/* Returns the path of the row's file for an interface, whose name has neither '/' nor '%'. */
 static char *path_of(size_t i, const char *dev)
 {
 	const char *format = files[i].path, *at = strstr(format, "%s");
@@ -41,7 +41,7 @@ static bool any_exists(const struct host *h, const char *const *paths)
 	return false;
 }
 
-/* A state file of networkd or NetworkManager has this line. */
+/* Returns whether a state file of networkd or NetworkManager has this line. */
 static bool has_line(const struct host *h, const char *path, const char *line)
 {
 	auto_buf struct buf b;
@@ -85,7 +85,7 @@ static enum host_owner owner(const struct host *h, const struct link *l)
 	return any_exists(h, networkd) ? HOST_OWNER_NETWORKD : HOST_OWNER_NONE;
 }
 
-/* Files of a port, in the order of host_addr_if.ports. */
+/* Paths of a port's files, in the order of host_addr_if.ports. */
 static const enum host_addr_file port_files[] = {HOST_ADDR_KEYFILE, HOST_ADDR_NETWORK};
 
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,
@@ -179,7 +179,7 @@ static void netplan_rules(const struct host_addr_plan *a, struct buf *b)
 				ip_str(&a->f[i].ip.ip, text), a->f[i].table, a->f[i].priority);
 }
 
-/* The ports are declared, since a bond can name no others. */
+/* Declares the ports, since a bond can only name declared interfaces. */
 static void netplan_bond(const struct host_addr_plan *a, struct buf *b)
 {
 	buf_str(b, "      interfaces:\n");
@@ -218,8 +218,8 @@ static char *host_addr_netplan(const struct host_addr_plan *a)
 
 /* --- NetworkManager --- */
 
-/* The kernel's default metric. Without a metric in the file, NetworkManager would use that of the
- * device, 100 for Ethernet. */
+/* Returns the kernel's default metric. Without a metric in the file, NetworkManager would use that
+ * of the device, 100 for Ethernet. */
 static unsigned int kernel_metric(size_t i)
 {
 	return i ? HOST_V6_METRIC : 0;
@@ -260,7 +260,7 @@ static void keyfile_family(const struct host_addr_plan *a, size_t i, struct buf 
 		buf_str(b, "may-fail=false\n");
 }
 
-/* Stable for an interface's name, so that a second run writes the same file. */
+/* Computes a UUID from the interface's name, so that a second run writes the same file. */
 static void uuid_of(const char *dev, char ret[static UUID_MAX])
 {
 	uint64_t a = xxh64(dev, strlen(dev)), b = xxh64(&a, sizeof(a));
@@ -422,8 +422,8 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 		if (a->bond.n)
 			netdev = host_addr_netdev(a);
 	}
-	/* Files of other owners and the script's dispatcher files would set the same again: they
-	 * are removed. */
+	/* Removes the files of other owners and the script's dispatcher files, which would
+	 * configure the interface a second time. */
 	for (size_t i = 0; i < HOST_ADDR_FILES; i++)
 		if (host_plan_file(p, "addr", a->dev, &found->files[i],
 				   i == which		   ? text

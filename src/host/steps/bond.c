@@ -253,7 +253,7 @@ static int act_mode(struct nl_wire *w, const char *dev, int mode, struct err *e)
 	return nl_batch_commit(w, b, e);
 }
 
-/* A port must be down to join; the kernel then sets it up with the bond. */
+/* A port must be down before it joins; the kernel then sets it up together with the bond. */
 static int act_join(struct nl_wire *w, const char *dev, const char *bond, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -281,7 +281,7 @@ static int act_leave(struct nl_wire *w, const char *dev, const char *bond, bool 
 	r = absent_is_success(link_get(w, bond, &master, e), e);
 	if (r < 0)
 		return r;
-	/* Another program has added the port to another bond: it stays there. */
+	/* Does nothing if another program has added the port to another bond. */
 	if (port.master && port.master != master.index)
 		return 0;
 	if (port.master)
@@ -349,7 +349,8 @@ int host_bond_in_effect(struct host *h, const struct host_op *op, struct err *e)
 	l = host_link(n, dev);
 	master = bond ? host_link(n, bond) : NULL;
 	if (strcmp(op->verb, "bond-join") == 0)
-		/* A port that is down may be on the way: it is set down before it joins. */
+		/* Returns 1 for a port that is down, because the operation sets the port down
+		 * before it joins. */
 		return l && ((master && l->master == master->index) || !link_is_up(l));
 	if (strcmp(op->verb, "bond-mode") == 0)
 		return l && l->bond_mode == mode_of(host_op_get(op, "mode"));

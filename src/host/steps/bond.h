@@ -15,21 +15,23 @@ enum { HOST_BOND_PORTS_MAX = 8, HOST_BOND_MIIMON_MS = 100 };
 struct host_bond {
 	const char *mode; /* "802.3ad" */
 	char ports[HOST_BOND_PORTS_MAX][LINK_NAME_MAX];
-	size_t n; /* 0: no bond */
+	size_t n; /* number of ports; 0: no bond */
 };
 
-/* ports NULL: no bond. -EINVAL, kind ERR_CONF: an invalid name, the same port twice, too many
- * ports, the bond itself. */
+/* Parses the ports; NULL: no bond. -EINVAL, kind ERR_CONF: a name is invalid, listed twice or that
+ * of the bond, or there are too many ports. */
 int host_bond_parse(const char *dev, const char *ports, const char *mode, struct host_bond *ret,
 		    struct err *e);
-/* Whether the mode distributes the traffic over the ports, so that a hash policy is set. */
+/* Returns whether the mode distributes the traffic over the ports, so that a hash policy is set. */
 bool host_bond_hashes(const struct host_bond *b);
-/* Steps for bond and ports. *ret: the bond's link, or *made if it is yet to be created. */
+/* Adds the steps for the bond and its ports. *ret: the bond's link, or *made if a step creates it.
+ * */
 int host_bond_plan(const struct host_net *n, const char *dev, const struct host_bond *b,
 		   struct link *made, const struct link **ret, struct host_plan *p, struct err *e);
-/* 1: carried out; 0: the verb is not one of a bond. */
+/* Carries out an operation. Returns 1 if it was carried out, 0 if its verb is not one of a bond. */
 int host_bond_act(struct host *h, const struct host_op *op, struct err *e);
-/* 1, 0: whether the operation is in effect; -EOPNOTSUPP without an error text: the verb is not one of a bond. */
+/* Returns whether the operation is in effect (1 or 0); -EOPNOTSUPP without an error text: the verb
+ * is not one of a bond. */
 int host_bond_in_effect(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

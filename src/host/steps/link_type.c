@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kind link-type: InfiniBand or Ethernet, LINK_TYPE_P1 and _P2 of the firmware of NVIDIA's NICs. By fwctl, else by
- * mlxconfig or mstconfig of the host. A change is in use after a firmware reset or a power cycle.
+ * Kind link-type: InfiniBand or Ethernet, LINK_TYPE_P1 and _P2 of the firmware of NVIDIA's NICs.
+ * Set by fwctl, else by mlxconfig or mstconfig of the host. A change is in use after a firmware
+ * reset or a power cycle.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "host/steps/steps.h"
 #include "kern/pci/fwctl.h"
 
-/* File of a recorded host with the output of mlxconfig. */
+/* File with the output of mlxconfig on a recorded host. */
 #define RECORDED "/unirail/firmware"
 
 enum { PORTS = 2, CONFIG_MAX = 1 << 18, CONFIG_MS = 60000 };
@@ -40,8 +41,10 @@ static const char *const env[] = {"RDMA_MODE", "GPU_RDMA_MODE", "OTHER_RDMA_MODE
 
 struct card {
 	struct host_nic nic;
-	const char *via;   /* "fwctl", "mlxconfig", "mstconfig"; NULL: cannot be read */
-	char reason[256];  /* why it cannot be read */
+	/* interface by which the firmware is read: "fwctl", "mlxconfig", "mstconfig"; NULL: it
+	 * cannot be read */
+	const char *via;
+	char reason[256];  /* reason why the firmware cannot be read */
 	int stored[PORTS]; /* enum fwctl_link_type; 0: no such port, or only one type */
 	int running[PORTS];
 };
@@ -65,7 +68,7 @@ static int check(void *want, struct err *e)
 	return 0;
 }
 
-/* "IB(1)" and "ETH(2)"; 0: another value. */
+/* Parses "IB(1)" or "ETH(2)"; returns 0 for any other value. */
 static int type_of(struct span word)
 {
 	if (span_has_prefix(word, "IB"))
@@ -86,7 +89,8 @@ static bool next_word(struct span *line, struct span *ret)
 	return true;
 }
 
-/* "*       LINK_TYPE_P1        IB(1)     IB(1)     ETH(2)": default, current, next boot. Without -e the last only. */
+/* Parses "* LINK_TYPE_P1 IB(1) IB(1) ETH(2)": default, current, next boot. Without -e the last
+ * only. */
 static void parse_line(struct span line, struct card *c)
 {
 	struct span word;
@@ -182,7 +186,7 @@ static void read_card(struct host *h, struct card *c)
 	}
 }
 
-/* Whether this is the first function of a card: each card is read once, through it. */
+/* Returns whether this is the first function of a card: each card is read once, through it. */
 static bool is_card(const struct link_found *f, const struct host_nic *nic)
 {
 	size_t n = strlen(nic->pci.bdf) - 2; /* without ".0" */

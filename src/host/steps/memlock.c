@@ -37,7 +37,7 @@ struct found {
 	bool containerd, crio;
 	struct host_file dropin, conf, specs[SPECS_MAX];
 	size_t n_specs;
-	char *old; /* processes of pods with a lower limit, at most NAMES_MAX of them */
+	char *old; /* names of processes of pods whose limit is lower, at most NAMES_MAX of them */
 	size_t n_old;
 };
 
@@ -65,7 +65,7 @@ static int check(void *want, struct err *e)
 
 /* --- observe --- */
 
-/* base_runtime_spec = "/etc/containerd/cri-base.json" lines of any runtime. */
+/* Finds the lines `base_runtime_spec = "/etc/containerd/cri-base.json"` of all runtimes. */
 static int read_specs(const struct host *h, struct found *f, struct err *e)
 {
 	static const char key[] = "base_runtime_spec";
@@ -91,7 +91,7 @@ static int read_specs(const struct host *h, struct found *f, struct err *e)
 	return r;
 }
 
-/* Soft limit in bytes of "Max locked memory"; -1: unknown. */
+/* Returns the soft limit in the line "Max locked memory", in bytes; -1: unknown. */
 static int memlock_of(const struct host *h, const char *pid, uint64_t *ret)
 {
 	auto_free char *path = xasprintf("/proc/%s/limits", pid);
@@ -215,7 +215,7 @@ static void write_limits(struct json_out *o, const struct json *old, uint64_t li
 	jo_end_arr(o);
 }
 
-/* A copy of an object in which member `key` is written by the next level. */
+/* Copies an object except for member `key`, which the next level writes. */
 static void write_process(struct json_out *o, const struct json *process, uint64_t limit)
 {
 	struct json_walk w = json_walk_start(process);

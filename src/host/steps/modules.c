@@ -44,7 +44,9 @@ static const struct opt modules_keys[] = {
 
 struct module {
 	char name[MODULE_NAME_MAX];
-	char *needs; /* unloaded modules that modprobe loads with it, "rdma_cm,ib_cm"; NULL: none */
+	/* unloaded modules that modprobe loads together with this one, "rdma_cm,ib_cm"; NULL: none
+	 * */
+	char *needs;
 	bool loaded, builtin, available;
 };
 
@@ -113,7 +115,8 @@ static void default_modules(struct modules_found *f)
 		add_module(f, span_of("nvidia_peermem"));
 }
 
-/* Whether a line of modules.dep or modules.builtin is this module's: "kernel/.../ib_umad.ko.xz: ...". */
+/* Returns whether a line of modules.dep or modules.builtin is this module's:
+ * "kernel/.../ib_umad.ko.xz: ...". */
 static bool is_line_of(struct span line, const char *module)
 {
 	size_t n = strlen(module), i;
@@ -148,7 +151,8 @@ static char *module_of(struct span path)
 	return ret;
 }
 
-/* The words after the colon, each module before those that it needs. modprobe loads them with the module. */
+/* Returns the words after the colon: modules, each before those that it needs. modprobe loads them
+ * with the module. */
 static char *not_loaded(struct host *h, struct span line)
 {
 	struct span path;
@@ -216,7 +220,7 @@ static int modules_observe(struct host *h, const struct host_wants *w, void **fo
 		while (span_cut(&rest, ',', &name))
 			add_module(f, name);
 	}
-	/* A host without RDMA NICs needs none. */
+	/* A host without RDMA NICs needs no modules. */
 	if (!given && f->rdma)
 		default_modules(f);
 	if (release && !strchr(release, '/')) {
@@ -284,7 +288,7 @@ static int modules_decide(const struct host_wants *w, const void *found, struct 
 			continue;
 		if (!m->loaded)
 			module_step(p, f, m);
-		/* systemd-modules-load would fail at each boot */
+		/* not written, because systemd-modules-load would fail at each boot */
 		if (m->loaded || m->available || !f->has_list)
 			buf_printf(&text, "%s\n", m->name);
 	}
@@ -327,7 +331,8 @@ static int unload(struct host *h, const char *name, struct err *e)
 	return err_sys(e, -errno, "unload module '%s'", name);
 }
 
-/* Unloads the modules that were loaded with it, except those that another module uses now. */
+/* Unloads the modules that were loaded together with this one, except those that another module
+ * uses now. */
 static void unload_needs(struct host *h, const char *list)
 {
 	struct span rest = span_of(list), name;
@@ -418,7 +423,7 @@ struct gpudirect_found {
 	struct gpu *v;
 	size_t n;
 	bool nvidia, open_driver, peermem, iommu_translates;
-	unsigned int major, minor; /* of the kernel */
+	unsigned int major, minor; /* version of the kernel */
 };
 
 /* BAR1 is the second line of `resource`: "0xSTART 0xEND 0xFLAGS". */

@@ -6,11 +6,12 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* Names of interfaces by PCI address: one .link file each, which udev applies when the device appears. */
+/* Kind names: names of interfaces by PCI address, each in a .link file, which udev applies when the
+ * device appears. */
 
 struct found {
 	const struct host_net *net;
-	bool *exists; /* the PCI device, one for each line */
+	bool *exists; /* whether the PCI device of each line exists */
 	struct host_file *files;
 	size_t n;
 };

@@ -14,17 +14,18 @@ void host_plan_addr_add(struct host_plan *p, const char *kind, const char *dev,
 			const struct ipnet *net);
 void host_plan_addr_del(struct host_plan *p, const char *kind, const char *dev,
 			const struct ipnet *net);
-/* An IPv4 or IPv6 unicast route over the link `r->dev`; the members dst, gw, table, priority,
- * onlink and family are used. */
+/* Adds the arguments of an IPv4 or IPv6 unicast route over the link `r->dev` to an operation; uses
+ * the members dst, gw, table, priority, onlink and family. */
 void host_plan_route_add(struct host_plan *p, const char *kind, const struct route *r);
 void host_plan_route_del(struct host_plan *p, const char *kind, const struct route *r);
 void host_plan_mtu(struct host_plan *p, const char *kind, const struct link *l, uint32_t mtu);
 void host_plan_up(struct host_plan *p, const char *kind, const char *dev);
-/* As `ip route` prints it: "default via 172.16.1.1 dev ens1 table 151 metric 10". The caller frees it. */
+/* Returns a route as `ip route` prints it: "default via 172.16.1.1 dev ens1 table 151 metric 10".
+ * The caller frees it. */
 char *host_route_describe(const struct route *r, const char *dev);
 /* Carries out these verbs; -EOPNOTSUPP for any other. */
 int host_net_act(struct host *h, const struct host_op *op, struct err *e);
-/* host_kind.in_effect for these verbs. */
+/* Implements host_kind.in_effect for these verbs. */
 int host_net_in_effect(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

@@ -101,7 +101,8 @@ int host_nics_read(struct host *h, struct host_nic **ret, size_t *n, struct err 
 
 	*ret = NULL;
 	*n = 0;
-	/* A machine without PCI, or the file system of a host that does not run. */
+	/* The list is empty: the machine has no PCI, or the root is the file system of a host that
+	 * does not run. */
 	if (!file_exists(&h->root, "/sys/bus/pci/devices"))
 		return 0;
 	r = pci_list(&h->root, &all, &n_all, e);
@@ -206,7 +207,7 @@ bool host_has_program(const struct host *h, const char *name)
 	return find_program(h, name, path, sizeof(path));
 }
 
-/* In the child: only async-signal-safe calls. */
+/* Runs in the child, so it makes only async-signal-safe calls. */
 static void __attribute__((noreturn))
 become(const struct host *h, const char *path, char *const argv[], int out)
 {

@@ -15,22 +15,24 @@ enum { HOST_VENDOR_MELLANOX = 0x15b3 };
 
 struct host_nic {
 	struct pci_dev pci;
-	char netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX]; /* "" none in the host's namespace */
-	bool infiniband;				/* link layer of port 1 */
+	/* "": none in the host's network namespace */
+	char netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
+	bool infiniband; /* link layer of port 1 */
 	bool gpu;
 };
 
-/* By PCI address. free() the list. */
+/* Lists the NICs, sorted by PCI address; the caller frees the list. */
 int host_nics_read(struct host *h, struct host_nic **ret, size_t *n, struct err *e);
 bool host_nic_is_vf(const struct host_nic *nic);
-/* The netdev, else the RDMA device, else the address. */
+/* Returns the name of a NIC: its netdev, else its RDMA device, else its PCI address. */
 const char *host_nic_name(const struct host_nic *nic);
-/* Whether a list "ens1f0,0000:3b:00.0,mlx5_2" has the NIC by one of its names. */
+/* Returns whether a list "ens1f0,0000:3b:00.0,mlx5_2" has the NIC by one of its names. */
 bool host_nic_listed(const struct host_nic *nic, const char *list);
-/* -ENODEV, kind ERR_CONF, if a name of the list is no NIC's; suggests the nearest. */
+/* Checks the names of a list. -ENODEV, kind ERR_CONF: no NIC has one of the names; the error
+ * suggests the most similar name. */
 int host_nics_check_list(const struct host_nic *nics, size_t n, const char *key, const char *list,
 			 struct err *e);
-/* Whether a function is a GPU: a display or 3D controller of NVIDIA or AMD. */
+/* Returns whether a function is a GPU: a display or 3D controller of NVIDIA or AMD. */
 bool host_is_gpu(const struct pci_dev *d);
 
 /* --- a program of the host --- */
@@ -41,7 +43,7 @@ bool host_is_gpu(const struct pci_dev *d);
  * such program; -ETIMEDOUT: killed. Only with h->kernel.
  */
 int host_run(struct host *h, char *const argv[], struct buf *out, int timeout_ms, struct err *e);
-/* Whether the host has the program. */
+/* Returns whether the host has the program. */
 bool host_has_program(const struct host *h, const char *name);
 
 #endif

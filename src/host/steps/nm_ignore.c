@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* Interfaces that NetworkManager must not manage: pods' veths, and interfaces that ifacer
- * creates. */
+/* Kind nm-ignore: interfaces that NetworkManager must not manage, namely veths of pods and
+ * interfaces that ifacer creates. */
 
 #define NM_FILE "/etc/NetworkManager/conf.d/90-unirail.conf"
 

@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* The unit that applies the requested state at each boot, before the kubelet. */
+/* Kind persist: the systemd unit that applies the requested state at each boot, before the kubelet
+ * starts. */
 
 #define UNIT	  "unirail-host.service"
 #define UNIT_FILE "/etc/systemd/system/" UNIT

@@ -74,12 +74,12 @@ static const struct opt keys[] = {
 	{0},
 };
 static const char *const env[] = {"GPU_RDMA_PRIORITY", "GPU_CNP_PRIORITY", "GPU_RDMA_QOS",
-				  /* documented; the script itself reads the second */
+				  /* the first name is documented; the script reads the second */
 				  "GPU_CNP_QOS|GPU_NIC_QOS", "STORAGE_RDMA_PRIORITY",
 				  "STORAGE_CNP_PRIORITY", "STORAGE_RDMA_QOS", "STORAGE_CNP_QOS",
 				  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
 
-/* The settings of one group of NICs. */
+/* The settings of one group of NICs (GPU or storage). */
 struct class
 {
 	uint8_t prio, cnp_prio, dscp, cnp_dscp;
@@ -145,7 +145,7 @@ static int check_class(const char *group, struct class c, struct err *e)
 	return r < 0 ? r : check_dscp(key, c.cnp_dscp, c.cnp_prio, e);
 }
 
-/* Eight numbers; NULL stays as it is. */
+/* Parses eight numbers; NULL: the setting is not changed. */
 static int parse_eight(const char *key, const char *text, uint64_t max, uint64_t ret[DCB_PRIOS],
 		       struct err *e)
 {
@@ -179,7 +179,8 @@ static int check_ets(const struct qos_want *w, struct err *e)
 	return r;
 }
 
-/* Only storage-priority gives storage NICs settings of their own: without it the others have no effect. */
+/* Storage NICs have settings of their own only if storage-priority is set; otherwise the other
+ * storage-* keys have no effect. */
 static int check_storage(const struct qos_want *w, struct err *e)
 {
 	const char *key = w->storage_cnp_priority != PRIO_NONE	? "storage-cnp-priority"
@@ -215,7 +216,7 @@ static int check(void *want, struct err *e)
 
 /* --- found --- */
 
-/* A number of the driver and its file; path "": the driver has none. */
+/* A number that the driver has in a file; path "": the driver does not have the file. */
 struct value {
 	char path[ROCE_PATH_MAX];
 	int v;
@@ -223,10 +224,10 @@ struct value {
 
 struct port {
 	struct host_nic nic;
-	bool has_dcb, firmware; /* firmware: ECN by fwctl */
+	bool has_dcb, firmware; /* firmware: ECN is set by fwctl */
 	char no_dcb[256];
 	struct dcb dcb;
-	char trust[16]; /* of NVIDIA's driver; "" none */
+	char trust[16]; /* trust setting of NVIDIA's driver; "": the driver does not have it */
 	struct value np[DCB_PRIOS], rp[DCB_PRIOS], cnp_dscp, cnp_prio, tclass;
 	bool has_cm;
 	struct roce_cm cm;
@@ -317,7 +318,8 @@ static int read_dcb(struct nl_wire *w, struct port *p, struct err *e)
 	return r;
 }
 
-/* A recorded host has the conversation in the order of PCI addresses; none: no port has DCB. */
+/* A recorded host has the conversation, in the order of PCI addresses. Without a recording, no port
+ * has DCB. */
 static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, struct err *e)
 {
 	auto_free char *path = xasprintf("%s" HOST_RECORDED "/dcb.nl", h->dir ? h->dir : "");
@@ -334,7 +336,7 @@ static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, 
 	return 0;
 }
 
-/* Queue pairs of processes: writing PFC would break their connections. */
+/* Counts the queue pairs of processes, whose connections a write of PFC would break. */
 static void count_qps(struct host *h, struct qos_found *f)
 {
 	auto_nl struct nl_wire *w = NULL;
@@ -362,7 +364,7 @@ static void count_qps(struct host *h, struct qos_found *f)
 	}
 }
 
-/* lldpad and dcbd set DCB themselves. */
+/* Finds lldpad and dcbd, which set DCB as well. */
 static char *find_rival(struct host *h)
 {
 	char **names = NULL, *found = NULL;

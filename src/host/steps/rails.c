@@ -47,7 +47,7 @@ static size_t count(const char *list)
 	return n;
 }
 
-/* The i-th name; the caller frees it. NULL: there are fewer. */
+/* Returns the i-th name of the list; the caller frees it. NULL: the list has fewer names. */
 static char *name_at(const char *list, size_t i)
 {
 	struct span rest = span_of(list), one;
@@ -121,7 +121,8 @@ static int check_size(const struct host_rails_want *w, const struct ipnet *all, 
 	return 0;
 }
 
-/* 0, or -EINVAL: the plan is too small ("8 nodes of /27 fit into a rail of /24, the plan has 12"), or not valid. */
+/* Checks the plan; returns 0, or -EINVAL: the plan is too small ("8 nodes of /27 fit into a rail of
+ * /24, the plan has 12"), or not valid. */
 static int host_rails_check(void *want, struct err *e)
 {
 	const struct host_rails_want *w = want;
@@ -138,7 +139,8 @@ static int host_rails_check(void *want, struct err *e)
 	return r < 0 ? r : check_size(w, &all, e);
 }
 
-/* Network of rail `rail` and node `node`, both from 0. The plan has been checked. */
+/* Computes the network of rail `rail` and node `node`, both counted from 0. The plan has been
+ * checked. */
 static int host_rails_net(const struct host_rails_want *w, size_t rail, size_t node,
 			  struct host_rail_net *ret, struct err *e)
 {
@@ -160,14 +162,14 @@ static int host_rails_net(const struct host_rails_want *w, size_t rail, size_t n
 	ip_add(&ret->net.ip, 1, &ret->gateway);
 	ip_add(&ret->net.ip, 2, &ret->node);
 	ip_add(&ret->net.ip, 3, &ret->first);
-	/* The last IPv4 address is the broadcast address. */
+	/* Omits the last IPv4 address, which is the broadcast address. */
 	ret->last = ip_from_num(last.family, ip_num(&last) - (last.family == 4));
 	if (ip_cmp(&ret->first, &ret->last) > 0)
 		ret->last = ret->first = (struct ipaddr){0};
 	return 0;
 }
 
-/* SpiderIPPools of every rail and node as YAML documents. */
+/* Writes the SpiderIPPools of every rail and node as YAML documents. */
 static int host_rails_pools(const struct host_rails_want *w, struct buf *b, struct err *e)
 {
 	size_t n_rails = count(w->interfaces), n_nodes = count(w->nodes);

@@ -25,7 +25,7 @@ enum { HOST_RAILS_MAX = 64, HOST_NODES_MAX = 65536 };
 /* One rail of one node. */
 struct host_rail_net {
 	struct ipnet net;
-	struct ipaddr gateway, node, first, last; /* first and last of the pods */
+	struct ipaddr gateway, node, first, last; /* first, last: range of the pods' addresses */
 };
 
 extern const struct host_kind host_rails;

@@ -31,7 +31,8 @@ static int check(void *want, struct err *e)
 
 /* --- observe --- */
 
-/* "pid 4711 (pause)" of a process for each other network namespace, at most NAMES_MAX. */
+/* Writes "pid 4711 (pause)", a process of each other network namespace, for at most NAMES_MAX
+ * namespaces. */
 static void list_namespaces(const struct host *h, struct host_rdma_mode_found *f)
 {
 	auto_free char *self = host_link_read(h, "/proc/1/ns/net"), **seen = NULL;
@@ -69,7 +70,7 @@ static void list_namespaces(const struct host *h, struct host_rdma_mode_found *f
 	f->users = buf_take(&b);
 }
 
-/* Of the running host, or as recorded by a snapshot. */
+/* Reads the mode of the running host, or the one that a snapshot recorded. */
 static bool mode_read(const struct host *h, enum rdma_netns_mode *ret)
 {
 	auto_free char *path = xasprintf("%s" HOST_RECORDED "/mode.nl", h->dir ? h->dir : "");

@@ -22,7 +22,7 @@ struct host_rdma_mode_found {
 	const char *mode;      /* "shared", "exclusive" */
 	size_t namespaces;     /* other network namespaces that have processes */
 	char *users;	       /* some of these processes */
-	const char *initramfs; /* the command that rebuilds it; NULL: none is known */
+	const char *initramfs; /* the command that rebuilds the initramfs; NULL: none is known */
 	struct host_file file;
 };
 

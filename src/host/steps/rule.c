@@ -31,7 +31,7 @@ static const char *const env[] = {"RDMA_CIDR", NULL, NULL, NULL, NULL};
 
 /* --- rules as text and as operations --- */
 
-/* "main", "local", "default" or a number. -EINVAL. */
+/* Parses a table: "main", "local", "default" or a number; otherwise -EINVAL. */
 static int host_table_parse(const char *text, uint32_t *ret, struct err *e)
 {
 	uint64_t n = 0;
@@ -68,7 +68,8 @@ static void put_prefix(struct buf *b, const struct ipnet *net)
 	buf_str(b, net->len == ip_bits(&net->ip) ? ip_str(&net->ip, text) : ipnet_str(net, text));
 }
 
-/* As `ip rule` prints it, without its priority: "not from all to 172.16.0.0/16 lookup main". The caller frees it. */
+/* Returns a rule as `ip rule` prints it, without its priority: "not from all to 172.16.0.0/16
+ * lookup main". The caller frees it. */
 static char *rule_describe(const struct rule *r)
 {
 	struct buf b;
@@ -267,7 +268,7 @@ static int observe(struct host *h, const struct host_wants *w, void **found, str
 	return host_net_read(h, &f->net, e);
 }
 
-/* 0: the priority is free, or has a rule for an earlier CIDR, which is then replaced. */
+/* Returns 0 if the priority is free, or has a rule for an earlier CIDR, which is then replaced. */
 static int free_priority(const struct host_net *n, const struct rule *want, struct host_plan *p,
 			 bool *exists, struct err *e)
 {

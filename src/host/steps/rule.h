@@ -20,14 +20,14 @@ enum { HOST_RULE_PRIORITY = 2000 };
 
 extern const struct host_kind host_rule;
 
-/* "main" for 254, ... else the number; static buffer. */
+/* Returns the name of a table, such as "main" for 254, else its number, in a static buffer. */
 const char *host_table_name(uint32_t table);
-/* Steps for verbs "rule-add" and "rule-del", by any kind. */
+/* Adds steps with the verbs "rule-add" and "rule-del", for any kind. */
 void host_plan_rule_add(struct host_plan *p, const char *kind, const char *subject,
 			const struct rule *r);
 void host_plan_rule_del(struct host_plan *p, const char *kind, const char *subject,
 			const struct rule *r);
-/* 1: the verb was one of these and r was carried out, 0: it is another verb. */
+/* Carries out an operation. Returns 1 if its verb is one of these, 0 if it is another verb. */
 int host_rule_act(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* Kernel parameters: now by /proc/sys, at boot by a file that systemd-sysctl reads. */
+/* Kind sysctl: kernel parameters, set by /proc/sys now and by a file that systemd-sysctl reads at
+ * boot. */
 
 #define SYSCTL_FILE "/etc/sysctl.d/90-unirail.conf"
 
@@ -15,7 +16,8 @@ enum { TEXT_MAX = 256 << 10 };
 struct found {
 	bool kernel;
 	struct host_file file;
-	char **values; /* one for each line, NULL: no such parameter */
+	/* current value of each line's parameter; NULL: the kernel does not have the parameter */
+	char **values;
 	size_t n;
 };
 

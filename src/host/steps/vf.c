@@ -82,7 +82,7 @@ static int check_hex(const char *key, const char *text, struct err *e)
 			key, text);
 }
 
-/* "NAME", "NAME#2", "NAME#0-3": the name, and the VFs. */
+/* Parses "NAME", "NAME#2" or "NAME#0-3" into the name and the VFs. */
 static int parse_range(struct span entry, struct span *name, struct vf_range *ret)
 {
 	struct span rest = span_trim(entry), first;
@@ -102,7 +102,7 @@ static int parse_range(struct span entry, struct span *name, struct vf_range *re
 	return 0;
 }
 
-/* Whether an entry of the list before this one has the same name. */
+/* Returns whether an entry of the list before this one has the same name. */
 static bool names_before(const char *list, struct span name)
 {
 	struct span rest = span_of(list), one, other;
@@ -165,11 +165,11 @@ static int check(void *want, struct err *e)
 
 struct vf {
 	char bdf[PCI_BDF_MAX], driver[PCI_DRIVER_MAX], netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
-	char *mtu;	       /* NULL: no interface here */
-	struct mac own, admin; /* MAC of its interface, and the one that the PF has for it; len 0:
-			        * not known */
-	bool has_guid;	       /* its node GUID is not zero */
-	char pod[256];	       /* "": no pod has it */
+	char *mtu; /* MTU of the VF's interface; NULL: no interface in this namespace */
+	/* MAC of the VF's interface, and the MAC that the PF has for the VF; len 0: not known */
+	struct mac own, admin;
+	bool has_guid; /* the VF's node GUID is not zero */
+	char pod[256]; /* pod that has the VF; "": no pod has it */
 };
 
 struct pf {
@@ -355,7 +355,7 @@ static void read_admin_macs(struct host *h, struct pf *p)
 	for (size_t i = 0; i < n; i++)
 		if (list[i].vf < p->n)
 			p->vfs[list[i].vf].admin = list[i].mac;
-	/* igb's VFs read their MAC only while the PF is up. */
+	/* VFs of igb read their MAC only while the PF is up. */
 	for (size_t i = 0; i < p->n && link_is_up(l); i++) {
 		const struct link *vf = host_link(net, p->vfs[i].netdev);
 
@@ -411,7 +411,7 @@ static bool has_selector(const struct vf_want *w)
 	return w->pf_names || w->root_devices || w->vendor || w->device || w->link_type;
 }
 
-/* Whether the list names this PF; *ret: the selected VFs. */
+/* Returns whether the list names this PF, and sets *ret to the selected VFs. */
 static bool names_pf(const char *list, const struct host_nic *nic, struct vf_range *ret)
 {
 	struct span rest = span_of(list), one, name;
@@ -457,7 +457,8 @@ static int check_names(const struct vf_found *f, const char *key, const char *li
 	return r;
 }
 
-/* The same 48 or 64 bits for the same machine, PF and number; locally administered, not multicast. */
+/* Computes 48 or 64 bits that are the same for the same machine, PF and number; as a MAC they are
+ * locally administered and not multicast. */
 static uint64_t identity(const struct vf_found *f, const struct pf *p, uint32_t vf, bool guid)
 {
 	auto_free char *text =
@@ -538,16 +539,16 @@ static void add_identity(const struct vf_found *f, const struct pf *p, uint32_t 
 	if (p->nic.infiniband) {
 		host_op_add(op, "guid", "%s", guid);
 		buf_printf(text, ", GUID %s", guid);
-	} else { /* the last six bytes */
+	} else { /* the last six bytes of the GUID */
 		host_op_add(op, "mac", "%s", guid + 6);
 		buf_printf(text, ", MAC %s", guid + 6);
 	}
 }
 
 /*
- * Whether a VF lacks its stable identity. An InfiniBand VF without a GUID is useless; a MAC that
- * the driver chose works, but changes at the next boot. The driver of a VF reads the PF's MAC for
- * it when it is bound, so both MACs are compared.
+ * Returns whether a VF lacks its stable identity. An InfiniBand VF without a GUID is useless; a MAC
+ * that the driver chose works, but changes at the next boot. The driver of a VF reads the PF's MAC
+ * for it when it is bound, so both MACs are compared.
  */
 static bool lacks_identity(const struct vf_found *f, const struct pf *p, uint32_t i,
 			   const struct vf *existing, bool vfio)
@@ -573,8 +574,8 @@ static bool mac_is_zero(const struct mac *m)
 	return mac_eq(m, &zero);
 }
 
-/* Adds a step for the attributes that one VF lacks; existing NULL: the new number of VFs creates
- * it. */
+/* Adds a step for the attributes that one VF lacks; existing NULL: the VF does not exist until the
+ * number of VFs is changed. */
 static void vf_step(const struct vf_found *f, const struct vf_want *w, const struct pf *p,
 		    uint32_t i, const struct vf *existing, struct host_plan *plan)
 {
@@ -585,7 +586,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 	bool named = !strcmp(w->identity, "stable") && f->machine &&
 		     lacks_identity(f, p, i, existing, vfio);
 	auto_free char *mtu = xasprintf("%lld", (long long)w->mtu);
-	/* A driver that is bound again sets its default MTU. */
+	/* The MTU is set again, because a driver sets its default MTU when it is bound. */
 	bool sized = w->mtu && !vfio &&
 		     (!existing || named || !existing->mtu || strcmp(existing->mtu, mtu));
 	auto_buf struct buf text = {0};
@@ -612,7 +613,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 		char mac[MAC_TEXT_MAX];
 
 		add_identity(f, p, i, &s->act, &text);
-		if (p->nic.infiniband && existing) /* it has no GUID: see lacks_identity() */
+		if (p->nic.infiniband && existing) /* the VF has no GUID, see lacks_identity() */
 			host_op_add(&s->undo, "guid", "%s", NO_GUID);
 		else if (was && was->len)
 			host_op_add(&s->undo, "mac", "%s", mac_str(was, mac));
@@ -687,7 +688,7 @@ static void note_rdma(const struct vf_want *w, const struct pf *p, uint32_t i,
 			i, host_nic_name(&p->nic), vf->bdf);
 }
 
-/* Whether a section selects PFs by name or PCI address, not by vendor or device ID. */
+/* Returns whether a section selects PFs by name or PCI address, not by vendor or device ID. */
 static bool names_its_pfs(const struct vf_want *w)
 {
 	return !has_selector(w) || w->pf_names || w->root_devices;
@@ -859,7 +860,7 @@ static int set_driver(struct host *h, const char *bdf, const char *driver, bool 
 	r = pci_read(&h->root, bdf, &d, e);
 	if (r == 0 && d.driver[0] && !pci_driver_is_dpdk(d.driver) && !again)
 		return 0;
-	/* The VF's driver reads MAC and GUIDs when it is bound. */
+	/* Unbinds the VF's driver, which reads MAC and GUIDs only when it is bound. */
 	return r < 0 ? r : pci_rebind(&h->root, bdf, NULL, e);
 }
 
@@ -876,8 +877,9 @@ static int set_mtu(struct host *h, const char *bdf, const char *mtu, struct err 
 	return file_write_attr(&h->root, path, mtu, e);
 }
 
-/* The VF's driver reads the PF's MAC for it when it is bound. igb's driver does not while the PF
- * restarts after a change of the number of VFs. Without effect while the PF is down. */
+/* The VF's driver reads the PF's MAC for it when it is bound. igb's driver does not read it while
+ * the PF restarts after a change of the number of VFs. A driver that is bound while the PF is down
+ * has no effect. */
 static int set_own_mac(struct host *h, const char *bdf, const char *text, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -935,8 +937,8 @@ static int act_vf(struct host *h, const struct host_op *op, const char *pf, stru
 					    : 0;
 }
 
-/* mlx5 refuses to change the mode while VFs are bound (-EBUSY). Their driver_override stays, so
- * each is bound to the same driver again. */
+/* mlx5 refuses to change the mode while VFs are bound (-EBUSY). Each is then bound to the same
+ * driver again, because its driver_override stays. */
 static int bind_all(struct host *h, const char *pf, bool bind, struct err *e)
 {
 	auto_free struct pci_vf *list = NULL;
@@ -975,7 +977,7 @@ static int act_eswitch(struct host *h, const char *pf, const char *mode, struct 
 	return r;
 }
 
-/* Between plan and apply a pod may have been given a VF. */
+/* Checks again that no pod has the VF, because a pod may have got it after the plan was made. */
 static int still_unused(struct host *h, const char *pf, struct err *e)
 {
 	struct vf_found f = {.n = 1};
@@ -1037,7 +1039,7 @@ static int eswitch_in_effect(const char *pf, const char *mode)
 	return mode && !strcmp(mode, eswitch_mode_name(now));
 }
 
-/* 0 VFs counts as in effect, since the kernel changes the number only by way of 0. */
+/* Returns 1 for 0 VFs, since the kernel changes the number only by way of 0. */
 static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 {
 	const char *pf = host_op_get(op, "pf"), *n = host_op_get(op, "n");

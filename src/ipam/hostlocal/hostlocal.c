@@ -131,7 +131,8 @@ static void sweep(const struct hostlocal *h, const char *name)
 }
 
 /*
- * Whether the error means that the file cannot be a record, rather than that it cannot be read now.
+ * Returns whether the error means that the file cannot be a record, rather than that it cannot be
+ * read now.
  */
 static bool is_no_record(int r)
 {
@@ -370,7 +371,7 @@ static int by_first(const void *a, const void *b)
 	return ip_cmp(&((const struct piece *)a)->r->first, &((const struct piece *)b)->r->first);
 }
 
-/* The set with the lowest index that overlaps another one; SIZE_MAX: none. */
+/* Returns the set with the lowest index that overlaps another one; SIZE_MAX: none. */
 static size_t first_overlapping(const struct piece *v, size_t n)
 {
 	const struct ipaddr *last = NULL; /* highest last address of the ranges before v[i] */
@@ -388,7 +389,7 @@ static size_t first_overlapping(const struct piece *v, size_t n)
 	return group;
 }
 
-/* Whether one of the ranges, which are sorted and disjoint, overlaps r. */
+/* Returns whether one of the ranges, which are sorted and disjoint, overlaps r. */
 static bool overlaps_any(const struct piece *v, size_t n, const struct hostlocal_range *r)
 {
 	size_t low = LOWER_BOUND(i, n, ip_cmp(&v[i].r->last, &r->first) < 0);

@@ -79,7 +79,7 @@ struct hostlocal_owner {
 
 /* Reads the directory, once; sets h->v and h->n. */
 int hostlocal_records(struct hostlocal *h, struct err *e);
-/* The record of an address; NULL: none. Requires hostlocal_records(). */
+/* Returns the record of an address; NULL: none. Requires hostlocal_records(). */
 struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct ipaddr *a);
 bool hostlocal_is_of(const struct hostlocal_record *r, const struct hostlocal_owner *owner);
 

@@ -42,7 +42,7 @@ struct lease_table {
 void lease_table_done(struct lease_table *t);
 /* Allocates memory for n leases; n may be an estimate from the journal's length. */
 void lease_table_reserve(struct lease_table *t, size_t n);
-/* The lease of *a, or NULL. Valid until the next lease_put(). */
+/* Returns the lease of *a, or NULL. Valid until the next lease_put(). */
 struct lease *lease_find(const struct lease_table *t, const struct ipaddr *a);
 /* Adds the lease, or replaces the existing lease of its address. */
 void lease_put(struct lease_table *t, const struct lease *l);
@@ -75,7 +75,7 @@ enum { LINE_SUM_MAX = 18 };
 
 /* Returns whether the n bytes (without newline) end in their own checksum. */
 bool line_is_whole(const char *line, size_t n);
-/* The checksum at the end of a line that line_is_whole() accepts. */
+/* Returns the checksum at the end of a line that line_is_whole() accepts. */
 uint64_t line_sum(const char *line, size_t n);
 /* Applies a complete line to the table. The line is modified (its strings are terminated in place)
  * and must live as long as the table. -EPROTO: a word of a later release. */

@@ -133,13 +133,14 @@ void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
 /* Both searches take O(log n) in a set from pools_load() or pool_kube_set(). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
-/* The reason why the pool of that name is left out of the set; NULL: no such pool is left out. */
+/* Returns the reason why the pool of that name is left out of the set; NULL: no such pool is left
+ * out. */
 const char *pool_reason_out(const struct pool_set *s, const char *name);
 /* Returns the pool whose addresses include *a, reserved or not; NULL: none. */
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
-/* The pool name most similar to `name`, or NULL. */
+/* Returns the pool name most similar to `name`, or NULL. */
 const char *pool_nearest(const struct pool_set *s, const char *name);
-/* The pool's reuse delay of released addresses. */
+/* Returns the pool's reuse delay of released addresses. */
 int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p);
 
 /*

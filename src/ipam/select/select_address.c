@@ -187,10 +187,10 @@ static int choose_held(struct choice *c, const struct ip_request *a, size_t requ
 }
 
 /*
- * Whether the record's address is for this pod. A pod with the recorded UID is the same pod. A pod
- * with the same name and another UID is its successor, and gets the address if it requests a sticky
- * one. Records do not name interfaces: two interfaces of a pod in one pool get the recorded
- * addresses in turn.
+ * Returns whether the record's address is for this pod. A pod with the recorded UID is the same
+ * pod. A pod with the same name and another UID is its successor, and gets the address if it
+ * requests a sticky one. Records do not name interfaces: two interfaces of a pod in one pool get
+ * the recorded addresses in turn.
  */
 static bool is_adopted_by(const struct pool_record *r, const struct ip_request *a, uint64_t pod,
 			  uint64_t uid)
@@ -198,7 +198,7 @@ static bool is_adopted_by(const struct pool_record *r, const struct ip_request *
 	return r->pod == pod && (a->sticky || (*select_text(a->owner.pod_uid) && r->uid == uid));
 }
 
-/* Whether the address can be allocated now; c NULL: no call is in progress. */
+/* Returns whether the address can be allocated now; c NULL: no call is in progress. */
 static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
 			 const struct ip_set *s, const struct ipaddr *ip)
 {
@@ -305,7 +305,8 @@ static void give_back(struct choice *c, const struct lease *l)
 	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
 }
 
-/* Whether the address is in a shared pool, but currently not in this node's part of the pool. */
+/* Returns whether the address is in a shared pool, but currently not in this node's part of the
+ * pool. */
 static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -494,8 +495,8 @@ static int choose(struct choice *c, const struct ip_request *requests, size_t re
 	return r;
 }
 
-/* Whether a request may use this lease again. Usually all requests of a call have one container, so
- * each of the thousands of leases is compared with one container only. */
+/* Returns whether a request may use this lease again. Usually all requests of a call have one
+ * container, so each of the thousands of leases is compared with one container only. */
 static bool concerns(const struct lease *l, const struct ip_request *requests, size_t n)
 {
 	if (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky))

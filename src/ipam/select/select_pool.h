@@ -61,8 +61,8 @@ void decision_done(struct decision *d);
  * none. */
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret);
-/* An address that the pools' records assign to the pod, but that this node does not own. For use if
- * select_own() finds none. */
+/* Returns an address that the pools' records assign to the pod, but that this node does not own.
+ * For use if select_own() finds none. */
 const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,
 				   const struct pool_list *l, struct ipaddr *ret);
 

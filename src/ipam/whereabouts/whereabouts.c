@@ -248,8 +248,8 @@ static bool within(const struct whereabouts_range *r, const struct ipaddr *ip)
 }
 
 /*
- * Whether an address allocated in the pool of a range belongs to that range: it is within the
- * range, or (after a change of the configuration) within no range of the request in the same
+ * Returns whether an address allocated in the pool of a range belongs to that range: it is within
+ * the range, or (after a change of the configuration) within no range of the request in the same
  * network.
  */
 static bool whereabouts_counts_for(const struct whereabouts_request *a, size_t range,
@@ -371,7 +371,7 @@ int whereabouts_collect(struct whereabouts *w, const char *network, const struct
 
 enum { LOCK_MS = 30 * 1000, NAME_BYTES = 512 };
 
-/* Whether this is the name of a pool's directory; *network_name points into it. */
+/* Returns whether this is the name of a pool's directory; *network_name points into it. */
 static bool is_pool(const char *name, const char **network_name)
 {
 	const char *at = strchrnul(name, '@');
@@ -567,8 +567,8 @@ static const struct lease_table *leases(const struct whereabouts *w, size_t pool
 }
 
 /*
- * Whether the lease belongs to the owner. The pod's name is sufficient: its sandbox may have been
- * recreated with another container id.
+ * Returns whether the lease belongs to the owner. The pod's name is sufficient: its sandbox may
+ * have been recreated with another container id.
  */
 static bool is_his(const struct lease *l, const struct ipam_owner *owner)
 {
@@ -595,7 +595,7 @@ static bool is_held(const struct whereabouts *w, size_t pool, const struct ipadd
 	return l && l->state != LEASE_FREE;
 }
 
-/* Whether another range of the network name has the address (enable_overlapping_ranges). */
+/* Returns whether another range of the network name has the address (enable_overlapping_ranges). */
 static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct ipaddr *a)
 {
 	for (size_t i = 0; c->a->overlapping && i < c->w->n; i++)
@@ -740,7 +740,7 @@ static struct lease allocated(const struct choice *c, const struct pick *p)
 	return l;
 }
 
-/* Whether the journal already has this allocation: the same ADD was repeated. */
+/* Returns whether the journal already has this allocation: the same ADD was repeated. */
 static bool is_logged(const struct pick *p, const struct lease *l)
 {
 	const struct lease *o = &p->old;

@@ -273,7 +273,8 @@ static bool is_allowed(int fd)
 	       (u.uid == 0 || u.uid == geteuid());
 }
 
-/* The connection that has been idle for the longest time; NULL: every connection has a call. */
+/* Returns the connection that has been idle for the longest time; NULL: every connection has a
+ * call. */
 static struct conn *idle_longest(struct grpc_server *s)
 {
 	struct conn *best = NULL;

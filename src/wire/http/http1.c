@@ -525,7 +525,7 @@ static size_t count(const struct http1_msg *m, const char *name)
 	return n;
 }
 
-/* Whether `word` is an element of a comma-separated list in any field of this name. */
+/* Returns whether `word` is an element of a comma-separated list in any field of this name. */
 static bool lists(const struct http1_msg *m, const char *name, const char *word)
 {
 	for (size_t i = 0; i < m->n_fields; i++) {
@@ -652,7 +652,7 @@ static int host_and_expect(struct http1_head *h, int *refusal, struct err *e)
 	return 0;
 }
 
-/* Whether the first line names an HTTP version other than 1.x. */
+/* Returns whether the first line names an HTTP version other than 1.x. */
 static bool is_other_version(struct span text)
 {
 	const char *nl = memchr(text.p, '\r', text.n);

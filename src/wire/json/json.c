@@ -270,13 +270,13 @@ const char *json_string(const struct json *v)
 	return yyjson_get_str(val_of(v));
 }
 
-/* The text of a number that fits neither 64 bits nor a double; NULL for any other value. */
+/* Returns the text of a number that fits neither 64 bits nor a double; NULL for any other value. */
 static const char *json_raw(const struct json *v)
 {
 	return yyjson_get_raw(val_of(v));
 }
 
-/* The value of an integer above INT64_MAX. */
+/* Returns the value of an integer above INT64_MAX. */
 static uint64_t json_unsigned(const struct json *v)
 {
 	return yyjson_get_uint(val_of(v));
@@ -706,7 +706,7 @@ static void add_ascii(struct buf *b, unsigned char c)
 		buf_char(b, (char)c);
 }
 
-/* Number of bytes at p that need no escaping. */
+/* Returns the number of bytes at p that need no escaping. */
 static size_t plain_len(const unsigned char *p, size_t n)
 {
 	size_t i = 0;

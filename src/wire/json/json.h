@@ -43,7 +43,7 @@ const char *json_string(const struct json *v);	  /* NUL-terminated, borrowed; NU
 int json_int(const struct json *v, int64_t *ret); /* integral numbers only; -EINVAL, -ERANGE */
 size_t json_len(const struct json *v);		  /* elements of array, pairs of object */
 const struct json *json_at(const struct json *v, size_t i); /* array element; O(i) */
-/* The pair i of an object in document order; *key borrowed. */
+/* Returns the pair i of an object in document order; *key borrowed. */
 const struct json *json_pair(const struct json *v, size_t i, const char **key);
 
 /*

@@ -227,8 +227,8 @@ int json_read_value(struct json_doc *d, const struct json *v, const struct json_
 	return read_field(d, f, v, into, place, e);
 }
 
-/* The field that a key sets: the exact name first; in a table with JSON_GO then the name in any
- * case. */
+/* Returns the field that a key sets: the exact name first; in a table with JSON_GO then the name in
+ * any case. */
 static const struct json_field *field_of(const struct json_table *t, const char *key)
 {
 	for (const struct json_field *f = t->fields; f->name; f++)

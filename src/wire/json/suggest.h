@@ -4,7 +4,7 @@
 
 #include "wire/json/json.h"
 
-/* The table's key most similar to `key`, for "did you mean"; NULL: none is similar. */
+/* Returns the table's key most similar to `key`, for "did you mean"; NULL: none is similar. */
 const char *json_suggest(const struct json_table *t, const char *key);
 
 #endif

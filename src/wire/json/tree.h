@@ -41,7 +41,7 @@ bool json_tree_same(const struct json_tree *t, const struct json *v);
 /* --- objects --- */
 
 struct json_tree *json_tree_member(const struct json_tree *t, const char *key);
-/* The member as an object, created if absent or null; NULL: it has another kind. */
+/* Returns the member as an object, created if absent or null; NULL: it has another kind. */
 struct json_tree *json_tree_member_object(struct json_tree *t, const char *key);
 /* t becomes the owner of v */
 void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v);

@@ -14,7 +14,8 @@ void digest_sha256(struct span data, char hex[static DIGEST_HEX]);
 int digest_sha256_file(const struct root *r, const char *path, char hex[static DIGEST_HEX],
 		       struct err *e);
 
-/* The version in use of "mbedtls", "nghttp2", "yyjson" or "nanopb"; NULL for any other name. */
+/* Returns the version in use of "mbedtls", "nghttp2", "yyjson" or "nanopb"; NULL for any other
+ * name. */
 const char *wire_library_version(const char *name);
 
 #endif

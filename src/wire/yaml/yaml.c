@@ -51,7 +51,7 @@ static bool yaml_is_break(char c)
 	return yaml_is_blank(c) || c == '\n' || c == '\0';
 }
 
-/* The byte n ahead; '\0' at the end of the text. CR LF is returned as '\n'. */
+/* Returns the byte n ahead; '\0' at the end of the text. CR LF is returned as '\n'. */
 static char yaml_peek(const struct yaml *y, size_t n)
 {
 	if ((size_t)(y->end - y->p) <= n)

@@ -164,7 +164,7 @@ static bool busy(const struct block_facts *f, const struct ipaddr *a)
 	return block_is_busy(f, a);
 }
 
-/* Whether the server has recorded that the node owns the address. */
+/* Returns whether the server has recorded that the node owns the address. */
 static bool is_logged(const struct node *x, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
@@ -182,7 +182,7 @@ static bool is_logged(const struct node *x, const struct ipaddr *a)
 	return false;
 }
 
-/* Whether every agent has asserted the addresses of its pods. */
+/* Returns whether every agent has asserted the addresses of its pods. */
 static bool all_said(void)
 {
 	for (int i = 0; i < ALL; i++)

@@ -16,7 +16,7 @@
 
 static struct err e;
 
-/* Whether a plugin is installed on the node; "evil" is not. */
+/* Returns whether a plugin is installed on the node; "evil" is not. */
 static int installed(void *arg, const char *type, struct err *reason)
 {
 	(void)arg;

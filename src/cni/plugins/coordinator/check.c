@@ -127,7 +127,7 @@ void coordinator_check_index_free(struct checking *k)
 	free(x);
 }
 
-/* Index of the first element that is not less than *key. */
+/* Returns the index of the first element that is not less than *key. */
 static size_t first_of(const void *v, size_t n, size_t size, const void *key,
 		       int (*order)(const void *a, const void *b))
 {
@@ -145,7 +145,7 @@ static bool has_reach(const struct reach *v, size_t n, const struct ipnet *dst, 
 	       (!table || v[i].table == table);
 }
 
-/* Index of the first neighbour of the link with the address; n: none. */
+/* Returns the index of the first neighbour of the link with the address; n: none. */
 static size_t neigh_at(const struct by_link *v, size_t n, const struct ipaddr *ip, int index)
 {
 	const struct by_link want = {*ip, index, 0};
@@ -369,7 +369,7 @@ static bool table_reaches(const struct checking *k, uint32_t table, int index,
 	       has_reach(x->pod, x->n_pod, dst, index, true, table);
 }
 
-/* The neighbour entry of the pod for an address of the node; NULL: none. */
+/* Returns the neighbour entry of the pod for an address of the node; NULL: none. */
 static const struct neigh *neighbour(const struct checking *k, const struct ipaddr *ip)
 {
 	size_t n = k->index->n_pod_neighs,

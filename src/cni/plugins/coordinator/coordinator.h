@@ -181,7 +181,7 @@ void coordinator_plan_free(struct coordinator_plan *p);
 /* --- pure --- */
 int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
 		      const char *ifname, struct coordinator_stage *ret, struct err *e);
-/* Whether one of the NICs is a pod's first underlay NIC, so that the veth pair must be made
+/* Returns whether one of the NICs is a pod's first underlay NIC, so that the veth pair must be made
  * first; *at is which. */
 bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t *at);
 /* Appends the steps of one NIC and brings the facts up to date. */

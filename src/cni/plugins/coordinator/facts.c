@@ -259,7 +259,7 @@ void coordinator_host_veth_name(const char *container_id, char ret[static LINK_N
 	snprintf(ret, LINK_NAME_MAX, "veth%.11s", container_id);
 }
 
-/* The links that the original counts when it chooses table numbers. */
+/* Returns the number of links that the original counts when it chooses table numbers. */
 static unsigned int count_links(const struct coordinator_facts *f)
 {
 	const uint32_t want = IFF_UP | IFF_BROADCAST | IFF_MULTICAST;

@@ -35,7 +35,7 @@ size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsign
 
 void coordinator_known_routes_done(struct coordinator_known_routes *k);
 
-/* The node's rule "from all lookup <table>". */
+/* Returns the node's rule "from all lookup <table>". */
 struct rule coordinator_host_rule(uint8_t family, uint32_t table);
 /* Pure: whether a family has no route in the table, so that its rule is unused. */
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);

@@ -590,7 +590,8 @@ static int by_index(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The links that have a default route, sorted; free(*ret). */
+/* Sets *ret to the links that have a default route, sorted, and returns their number; the caller
+ * frees *ret. */
 static size_t default_links(const struct planning *pl, int **ret)
 {
 	size_t n = 0;

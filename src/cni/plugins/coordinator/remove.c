@@ -24,7 +24,7 @@ static int delete_host_veth(struct attach *a, struct err *e)
 	return nl_batch_commit(a->host, b, e);
 }
 
-/* Index of the host end of the other plugin's veth; 0: none. */
+/* Returns the index of the host end of the other plugin's veth; 0: none. */
 static int overlay_end(struct attach *a, const struct coordinator_conf *c, struct link *ret)
 {
 	struct link eth0;

@@ -56,10 +56,9 @@ void rdma_state_sweep(const struct root *r);
  * except `but`. Returns -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
- * Whether a file of this name belongs to an attachment of the network that is not valid any more.
- * An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; one
- * that does
- * not look like that belongs to no container. Pure.
+ * Returns whether a file of this name belongs to an attachment of the network that is not valid any
+ * more. An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; one
+ * that does not look like that belongs to no container. Pure.
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
@@ -82,8 +81,8 @@ int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX]
 /* That, or what prevResult leads to. */
 int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		char ret[static PCI_NAME_MAX], struct err *e);
-/* The interface that identifies the device: the pod's of that name, or the only one. NULL: none.
- * Pure. */
+/* Returns the interface that identifies the device: the pod's of that name, or the only one. NULL:
+ * none. Pure. */
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);
 
 #endif

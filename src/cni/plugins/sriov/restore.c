@@ -148,8 +148,9 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 	return code > 0 ? 0 : code;
 }
 
-/* Whether the VF belongs to this pod although it has no record: the allocation file names the pod,
- * or the VF is in the pod, or no pod has it and it is on the node without being restored. */
+/* Returns whether the VF belongs to this pod although it has no record: the allocation file names
+ * the pod, or the VF is in the pod, or no pod has it and it is on the node without being restored.
+ * */
 static bool is_of_pod(struct attach *a, const char *bdf, const char *owner, const char *ifname)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, a->pod};

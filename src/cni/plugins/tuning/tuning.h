@@ -66,9 +66,9 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
 bool tuning_same_value(const char *a, const char *b);
 
 bool tuning_touches(const struct tuning_attrs *a); /* Returns whether any attribute is set. */
-/* The current values on the link of the attributes that `want` sets. */
+/* Returns the current values on the link of the attributes that `want` sets. */
 struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);
-/* All attributes of `first`, and those of `then` that `first` does not set. */
+/* Returns all attributes of `first`, and those of `then` that `first` does not set. */
 struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);
 enum { TUNING_CHANGES = 5 };
 /* One change an attribute, so that an error names it; returns the number. */
