@@ -56,16 +56,18 @@ struct nl_error {
 enum { NL_UNANSWERED = 1 }; /* result of an item until its ack arrives */
 
 struct nl_item {
-	struct nl_msg *m; /* NULL: the item was refused and is never sent */
+	struct nlmsghdr *h; /* NULL: the item was refused and is never sent */
 	unsigned int flags;
-	char *what;
 	uint32_t seq;
-	struct nl_error result;
+	char *what;
+	int code;   /* the result */
+	char *text; /* as in struct nl_error; NULL: none */
 };
 
 struct nl_batch {
 	struct nl_item *items;
 	size_t n;
+	struct nl_msg *last; /* already copied; NULL: none */
 };
 
 #endif

@@ -510,12 +510,13 @@ struct nl_batch *nl_batch_new(void)
 void nl_batch_reset(struct nl_batch *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		nlmsg_free(b->items[i].m);
+		free(b->items[i].h);
 		free(b->items[i].what);
+		free(b->items[i].text);
 	}
 	free(b->items);
-	b->items = NULL;
-	b->n = 0;
+	nlmsg_free(b->last);
+	*b = (struct nl_batch){0};
 }
 
 void nl_batch_free(struct nl_batch *b)
@@ -543,7 +544,7 @@ size_t nl_batch_len(const struct nl_batch *b)
 int nl_batch_result(const struct nl_batch *b, size_t i)
 {
 	assert(i < b->n);
-	return b->items[i].result.code < 0 ? b->items[i].result.code : 0;
+	return b->items[i].code < 0 ? b->items[i].code : 0;
 }
 
 static char *format(const char *fmt, va_list ap)
@@ -555,14 +556,28 @@ static char *format(const char *fmt, va_list ap)
 	return buf_take(&b);
 }
 
+/* A message has room for attributes that most do not have: the batch keeps a copy without it. The message is freed after
+ * the next one is allocated: musl returns a page to the kernel when nothing on it is allocated, and would map it again
+ * for each message. */
+static struct nlmsghdr *take_message(struct nl_batch *b, struct nl_msg *m)
+{
+	const struct nlmsghdr *h = nlmsg_hdr(m);
+	struct nlmsghdr *copy = xmalloc(h->nlmsg_len);
+
+	memcpy(copy, h, h->nlmsg_len);
+	nlmsg_free(b->last);
+	b->last = m;
+	return copy;
+}
+
 size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, const char *fmt, ...)
 {
 	struct nl_item *it = &VEC_PUSH(b->items, b->n);
 	va_list ap;
 
-	it->m = m;
+	it->h = take_message(b, m);
 	it->flags = flags;
-	it->result.code = NL_UNANSWERED;
+	it->code = NL_UNANSWERED;
 	va_start(ap, fmt);
 	it->what = format(fmt, ap);
 	va_end(ap);
@@ -574,8 +589,8 @@ size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const c
 	struct nl_item *it = &VEC_PUSH(b->items, b->n);
 	va_list ap;
 
-	it->result.code = code;
-	snprintf(it->result.text, sizeof(it->result.text), "%s", reason);
+	it->code = code;
+	it->text = xstrdup(reason);
 	va_start(ap, fmt);
 	it->what = format(fmt, ap);
 	va_end(ap);
@@ -619,7 +634,7 @@ static void append_bracket(struct nl_wire *w, struct chunk *c, int type)
 static bool fits(const struct chunk *c, const struct nl_item *it)
 {
 	return c->open < CHUNK_MESSAGES &&
-	       c->out.len + NLMSG_ALIGN(nlmsg_hdr(it->m)->nlmsg_len) <= CHUNK_BYTES;
+	       c->out.len + NLMSG_ALIGN(it->h->nlmsg_len) <= CHUNK_BYTES;
 }
 
 static void fill(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
@@ -631,13 +646,13 @@ static void fill(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 	for (c->to = c->from; c->to < b->n; c->to++) {
 		struct nl_item *it = &b->items[c->to];
 
-		if (it->result.code != NL_UNANSWERED)
+		if (it->code != NL_UNANSWERED)
 			continue;
 		if (c->open && !fits(c, it))
 			break;
-		it->seq = nlmsg_hdr(it->m)->nlmsg_seq = ++w->seq;
-		nlmsg_hdr(it->m)->nlmsg_flags |= NLM_F_ACK;
-		append(c, nlmsg_hdr(it->m));
+		it->seq = it->h->nlmsg_seq = ++w->seq;
+		it->h->nlmsg_flags |= NLM_F_ACK;
+		append(c, it->h);
 		c->open++;
 	}
 	if (w->proto == NL_NETFILTER)
@@ -646,9 +661,11 @@ static void fill(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 
 static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *reason)
 {
-	if (it->result.code == NL_UNANSWERED)
+	if (it->code == NL_UNANSWERED)
 		c->open--;
-	it->result = *reason;
+	free(it->text);
+	it->code = reason->code;
+	it->text = reason->text[0] ? xstrdup(reason->text) : NULL;
 }
 
 /* Sets the result of all items. The error of a whole transaction has the sequence number of its first message. */
@@ -658,7 +675,7 @@ static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_erro
 	for (size_t i = c->from; i < c->to; i++) {
 		struct nl_item *it = &b->items[i];
 
-		if (it->m && (!open || it->result.code == NL_UNANSWERED))
+		if (it->h && (!open || it->code == NL_UNANSWERED))
 			settle(c, it, reason);
 	}
 }
@@ -666,7 +683,7 @@ static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_erro
 static struct nl_item *item_of(struct nl_batch *b, const struct chunk *c, uint32_t seq)
 {
 	for (size_t i = c->from; i < c->to; i++) {
-		if (b->items[i].m && b->items[i].seq == seq)
+		if (b->items[i].h && b->items[i].seq == seq)
 			return &b->items[i];
 	}
 	return NULL;
@@ -684,7 +701,7 @@ static void on_ack(struct nl_batch *b, struct chunk *c, const struct nlmsghdr *h
 	if (c->begin && h->nlmsg_seq == c->begin && reason.code < 0)
 		*whole = reason;
 	it = item_of(b, c, h->nlmsg_seq);
-	if (it && it->result.code == NL_UNANSWERED)
+	if (it && it->code == NL_UNANSWERED)
 		settle(c, it, &reason);
 }
 
@@ -730,7 +747,7 @@ static void read_acks(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 
 static bool tolerated(const struct nl_item *it)
 {
-	switch (it->result.code) {
+	switch (it->code) {
 	case -EEXIST: return it->flags & NL_OK_EXIST;
 	case -ENOENT:
 	case -ENODEV:
@@ -738,6 +755,15 @@ static bool tolerated(const struct nl_item *it)
 	case -EADDRNOTAVAIL: return it->flags & NL_OK_ABSENT;
 	default: return false;
 	}
+}
+
+static int item_failed(const struct nl_item *it, struct err *e)
+{
+	struct nl_error reason = {.code = it->code};
+
+	str_copy(reason.text, sizeof(reason.text), it->text ? it->text : "");
+	nl_error_set(e, &reason);
+	return err_wrap(e, it->code, "%s", it->what);
 }
 
 static int conclude(struct nl_batch *b, struct err *e)
@@ -748,11 +774,9 @@ static int conclude(struct nl_batch *b, struct err *e)
 		struct nl_item *it = &b->items[i];
 
 		if (tolerated(it))
-			it->result.code = 0;
-		if (first || it->result.code >= 0)
-			continue;
-		first = nl_error_set(e, &it->result);
-		err_wrap(e, first, "%s", it->what);
+			it->code = 0;
+		if (first == 0 && it->code < 0)
+			first = item_failed(it, e);
 	}
 	return first;
 }
@@ -776,14 +800,13 @@ static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, st
 /* Returns whether a message was refused by nl_batch_refuse(): then nothing of the batch is sent. */
 static bool refused(struct nl_batch *b)
 {
-	struct nl_error canceled = {.code = -ECANCELED};
 	bool any = false;
 
 	for (size_t i = 0; i < b->n; i++)
-		any |= !b->items[i].m;
+		any |= !b->items[i].h;
 	for (size_t i = 0; any && i < b->n; i++) {
-		if (b->items[i].result.code == NL_UNANSWERED)
-			b->items[i].result = canceled;
+		if (b->items[i].code == NL_UNANSWERED)
+			b->items[i].code = -ECANCELED;
 	}
 	return any;
 }
@@ -793,18 +816,17 @@ static int conclude_refused(struct nl_batch *b, struct err *e)
 {
 	size_t i = 0;
 
-	while (b->items[i].m)
+	while (b->items[i].h)
 		i++;
-	nl_error_set(e, &b->items[i].result);
-	return err_wrap(e, b->items[i].result.code, "%s", b->items[i].what);
+	return item_failed(&b->items[i], e);
 }
 
 /* Sets the result of all items from `from` on, which were not sent; e has the reason. */
 static int not_sent(struct nl_batch *b, size_t from, int code, struct err *e)
 {
 	for (size_t i = from; i < b->n; i++) {
-		if (b->items[i].result.code == NL_UNANSWERED)
-			b->items[i].result.code = code;
+		if (b->items[i].code == NL_UNANSWERED)
+			b->items[i].code = code;
 	}
 	return err_wrap(e, code, "%s", b->items[from].what);
 }
