@@ -236,7 +236,7 @@ static const struct ipaddr *coordinator_gateway(const struct planning *pl, int f
 static void add_host_ip(struct planning *pl, const struct ipaddr *a)
 {
 	if (coordinator_ip_usable(a) && (pl->families & coordinator_family_bit(a)))
-		VEC_PUSH(pl->host, pl->n_host) = *a;
+		pl->host[pl->n_host++] = *a;
 }
 
 static int by_address_then_place(const void *a, const void *b)
@@ -304,13 +304,13 @@ static struct addresses own_ips(const struct planning *pl)
  * any source address. */
 static struct addresses reached_already(const struct planning *pl)
 {
-	struct addresses l = {0};
+	struct addresses l = {.v = xcalloc(pl->f->n_host_routes + 1, sizeof(*l.v))};
 
 	for (size_t i = 0; i < pl->f->n_host_routes; i++) {
 		const struct route *r = &pl->f->host_routes[i];
 
 		if (r->index == pl->f->host_veth.index && r->dst.len == ip_bits(&r->dst.ip))
-			VEC_PUSH(l.v, l.n) = r->dst.ip;
+			l.v[l.n++] = r->dst.ip;
 	}
 	sort(&l);
 	return l;
@@ -330,11 +330,11 @@ static void add_chosen(struct planning *pl)
 
 static struct addresses of_pod(const struct planning *pl)
 {
-	struct addresses l = {0};
+	struct addresses l = {.v = xcalloc(pl->f->n_addrs + 1, sizeof(*l.v))};
 
 	for (size_t i = 0; i < pl->f->n_addrs; i++)
 		if (!coordinator_hidden(pl->f, pl->f->addrs[i].index))
-			VEC_PUSH(l.v, l.n) = pl->f->addrs[i].net.ip;
+			l.v[l.n++] = pl->f->addrs[i].net.ip;
 	sort(&l);
 	return l;
 }
@@ -343,7 +343,9 @@ static struct addresses of_pod(const struct planning *pl)
 static void coordinator_host_ips(struct planning *pl)
 {
 	struct addresses pod = of_pod(pl), reached = reached_already(pl);
+	const struct coordinator_facts *f = pl->f;
 
+	pl->host = xcalloc(f->n_routes + f->n_lookups + f->n_host_ips + 1, sizeof(*pl->host));
 	if (pl->stage.mode == COORD_UNDERLAY && !pl->stage.first)
 		add_chosen(pl);
 	for (size_t i = 0; i < pl->f->n_lookups; i++) {
