@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "spec/annotations.h"
 
 /* A SpiderIPBlock's fields. */
 
@@ -163,8 +164,8 @@ static void put_labels(struct json_out *o, const char *node, const char *pool)
 
 	jo_key(o, "labels");
 	jo_obj(o);
-	jo_kstr(o, BLOCK_NODE_LABEL, block_label(node, text));
-	jo_kstr(o, BLOCK_POOL_LABEL, block_label(pool, text));
+	jo_kstr(o, LABEL_NODE, block_label(node, text));
+	jo_kstr(o, LABEL_POOL, block_label(pool, text));
 	jo_end_obj(o);
 }
 
@@ -352,7 +353,7 @@ static void put_touch(struct json_out *o, const struct block_op *op)
 	jo_kstr(o, "resourceVersion", op->version);
 	jo_key(o, "annotations");
 	jo_obj(o);
-	jo_kstr(o, "unirail.io/seen", op->version);
+	jo_kstr(o, ANNOTATION_SEEN, op->version);
 	jo_end_obj(o);
 	jo_end_obj(o);
 	jo_end_obj(o);

@@ -14,12 +14,7 @@
 #include "block/op.h"
 #include "wire/json/json.h"
 
-#define BLOCK_PATH	 "/apis/unirail.io/v1/spideripblocks"
-#define BLOCK_NODE_LABEL "unirail.io/node"
-/* Annotation with the time at which the owner's agent detected that etcd was restored from a
- * backup. */
-#define BLOCK_RESTORED_ANNOTATION "unirail.io/set-back"
-#define BLOCK_POOL_LABEL	  "unirail.io/pool"
+#define BLOCK_PATH "/apis/unirail.io/v1/spideripblocks"
 enum { BLOCK_LABEL_MAX = 64 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX]);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "block/codec.h"
 #include "block/release.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 /* --- where the pod is now --- */
@@ -391,9 +392,10 @@ int migration_place_read(const struct json *endpoint, struct migration_place *re
 		add_ip(&p, v, "ipv6", "ipv6Pool");
 	}
 	read_annotation(&p,
-			json_string(json_get(json_get(meta, "annotations"), MIGRATION_ANNOTATION)));
-	if (json_string(json_get(json_get(meta, "labels"), MIGRATION_LABEL)))
-		p.from = xstrdup(json_string(json_get(json_get(meta, "labels"), MIGRATION_LABEL)));
+			json_string(json_get(json_get(meta, "annotations"), ANNOTATION_WANTED_BY)));
+	if (json_string(json_get(json_get(meta, "labels"), LABEL_WANTED_FROM)))
+		p.from =
+			xstrdup(json_string(json_get(json_get(meta, "labels"), LABEL_WANTED_FROM)));
 	*ret = p;
 	return 0;
 }
@@ -425,8 +427,8 @@ static void put_patch(const char *label, const char *annotation, struct buf *b)
 	jo_obj(&o);
 	jo_key(&o, "metadata");
 	jo_obj(&o);
-	put_one(&o, "labels", MIGRATION_LABEL, label);
-	put_one(&o, "annotations", MIGRATION_ANNOTATION, annotation);
+	put_one(&o, "labels", LABEL_WANTED_FROM, label);
+	put_one(&o, "annotations", ANNOTATION_WANTED_BY, annotation);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 }

@@ -57,10 +57,6 @@
 
 struct json;
 
-#define MIGRATION_ANNOTATION "unirail.io/wanted-by" /* "NODE UID", "... migration", "... refused" */
-/* block_label() of the node that is asked for the addresses */
-#define MIGRATION_LABEL "unirail.io/wanted-from"
-
 /* --- the endpoint --- */
 
 struct migration_ip {

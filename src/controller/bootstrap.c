@@ -11,6 +11,7 @@
 #include "controller/coordinator/cidr_read.h"
 #include "controller/nad/render.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 enum {
 	BODY_MAX = 16 << 10,
@@ -93,7 +94,7 @@ static bool defaults_network(struct buf *b, const struct defaults_conf *c, const
 	if (calico) {
 		jo_key(&o, "annotations");
 		jo_obj(&o);
-		jo_kstr(&o, NAD_NAME_ANNOTATION, network);
+		jo_kstr(&o, ANNOTATION_NAD_NAME, network);
 		jo_end_obj(&o);
 	}
 	jo_end_obj(&o);

@@ -14,6 +14,7 @@
 #include "controller/nad/render.h"
 #include "doctor/lint_internal.h"
 #include "ipam/pool/pool_spec.h"
+#include "spec/annotations.h"
 #include "spec/definition.h"
 
 enum { TEXT_MAX = 4096, DEPTH_MAX = 24, CONFIG_TEXT_MAX = 1 << 20 };
@@ -112,7 +113,7 @@ static bool trusts(void *arg, const char *ns)
 	const struct lint *l = arg;
 	const struct object *o = objects_find(l->in, "Namespace", "", ns);
 
-	return definition_trusted(ns, o ? lint_annotation(o->v, DEFINITION_TRUST) : NULL,
+	return definition_trusted(ns, o ? lint_annotation(o->v, ANNOTATION_TRUSTED) : NULL,
 				  l->own_ns);
 }
 

@@ -11,10 +11,9 @@
 #include "controller/injection/inject.h"
 #include "controller/nad/render.h"
 #include "doctor/lint_internal.h"
+#include "spec/annotations.h"
 #include "spec/network_annotation.h"
 #include "spec/pool_annotation.h"
-
-#define NETWORKS "k8s.v1.cni.cncf.io/networks"
 
 enum { PATCH_MAX = 1 << 20, NAMES_MAX = 1 << 12 };
 
@@ -72,10 +71,10 @@ static void add_network(const struct lint *l, const struct network_request *s, s
 		ret->config = dup_or_null(
 			json_string(json_get(json_get(ret->object->v, "spec"), "config")));
 		ret->resource =
-			dup_or_null(lint_annotation(ret->object->v, NAD_RESOURCE_ANNOTATION));
+			dup_or_null(lint_annotation(ret->object->v, ANNOTATION_RESOURCE_NAME));
 	} else if (nad_write(ret->object->v, &nad, NULL) == 0) {
 		ret->config = dup_or_null(nad.config);
-		ret->resource = dup_or_null(labels_get(&nad.annotations, NAD_RESOURCE_ANNOTATION));
+		ret->resource = dup_or_null(labels_get(&nad.annotations, ANNOTATION_RESOURCE_NAME));
 		nad_done(&nad);
 	}
 }
@@ -104,7 +103,7 @@ static char *patched_networks(struct span patch)
 	for (w = json_walk_start(json_root(doc)); (op = json_walk_next(&w, NULL));) {
 		const struct json *value = json_get(op, "value");
 		const char *path = json_string(json_get(op, "path"));
-		const char *inner = json_string(json_get(value, NETWORKS));
+		const char *inner = json_string(json_get(value, ANNOTATION_NETWORKS));
 
 		if (inner)
 			return xstrdup(inner);
@@ -157,7 +156,7 @@ static int read_networks(const struct lint *l, const char *ns, const struct json
 	*injected = r > 0;
 	if (r < 0)
 		return r;
-	r = net_select_parse(text ? text : lint_annotation(pod, NETWORKS), ns, &s, e);
+	r = net_select_parse(text ? text : lint_annotation(pod, ANNOTATION_NETWORKS), ns, &s, e);
 	if (r < 0)
 		return r;
 	*ret = xcalloc(s.n + 1, sizeof(**ret));

@@ -7,11 +7,12 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "spec/annotations.h"
 
 enum { CONFIG_MAX = 1 << 20, PLACE_BYTES = 256, SHOWN = 100 };
 
 #define REMEDY                                                                                     \
-	"only a definition of a trusted namespace may (annotation " DEFINITION_TRUST               \
+	"only a definition of a trusted namespace may (annotation " ANNOTATION_TRUSTED             \
 	"=true on the Namespace)"
 
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns)

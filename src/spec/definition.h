@@ -29,10 +29,7 @@
 #include "base/err.h"
 #include "wire/json/json.h"
 
-/* Annotation of a Namespace: "true" or "false". */
-#define DEFINITION_TRUST "unirail.io/trusted-definitions"
-
-/* annotation: DEFINITION_TRUST of the namespace, NULL: absent; then kube-system and own_ns
+/* annotation: ANNOTATION_TRUSTED of the namespace, NULL: absent; then kube-system and own_ns
  * (unirail's namespace) are trusted,
  * but never "default". */
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);

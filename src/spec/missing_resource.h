@@ -16,8 +16,6 @@
 
 #include "wire/json/json.h"
 
-#define MISSING_RESOURCE_ANNOTATION "unirail.io/missing-resource"
-
 /* Maximum length of "prefix/name" that Kubernetes accepts. */
 enum { MISSING_RESOURCE_NAME_MAX = 253 + 1 + 63 };
 

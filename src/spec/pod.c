@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sorted.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 /* Returns the index of the key, or where it would be inserted. */
@@ -171,11 +172,9 @@ static bool in_group(const char *key, size_t len, const char *group)
 	       (len == n || key[len - n - 1] == '.');
 }
 
-#define SOURCE "kubernetes.io/config.source"
-
 bool pod_is_static(const struct pod_facts *p)
 {
-	const char *source = labels_get(&p->annotations, SOURCE);
+	const char *source = labels_get(&p->annotations, ANNOTATION_CONFIG_SOURCE);
 
 	return source && strcmp(source, "api") != 0;
 }
@@ -187,7 +186,7 @@ bool pod_annotation_counts(const char *key)
 					     "unirail.io",	   "kubevirt.io"};
 	const char *slash = strchr(key, '/');
 
-	if (strcmp(key, SOURCE) == 0)
+	if (strcmp(key, ANNOTATION_CONFIG_SOURCE) == 0)
 		return true;
 	for (size_t i = 0; slash && i < sizeof(groups) / sizeof(groups[0]); i++)
 		if (in_group(key, (size_t)(slash - key), groups[i]))
@@ -349,9 +348,9 @@ static const char *machine_of(const struct pod_facts *p)
 		return p->owner_name;
 	if (p->owner_kind || !is(labels_get(&p->labels, "kubevirt.io"), "virt-launcher"))
 		return NULL;
-	name = labels_get(&p->annotations, "kubevirt.io/domain");
+	name = labels_get(&p->annotations, ANNOTATION_VMI_NAME);
 	if (!name)
-		name = labels_get(&p->labels, "vm.kubevirt.io/name");
+		name = labels_get(&p->labels, LABEL_VM_NAME);
 	return name && *name ? name : NULL;
 }
 
@@ -367,7 +366,7 @@ static bool is_of_set(const struct pod_facts *p)
 void identity_of(const struct pod_facts *p, const struct identity_conf *c, struct identity *ret)
 {
 	const char *machine = c->kubevirt ? machine_of(p) : NULL;
-	const char *job = labels_get(&p->annotations, "kubevirt.io/migrationJobName");
+	const char *job = labels_get(&p->annotations, ANNOTATION_VMI_MIGRATION);
 
 	*ret = (struct identity){
 		.kind = IDENTITY_POD, .ns = p->ns, .name = p->name, .pod = p->name};

@@ -10,16 +10,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 #include "wire/json/json.h"
-
-#define ANNOTATION_IPPOOLS  "ipam.spidernet.io/ippools"
-#define ANNOTATION_IPPOOL   "ipam.spidernet.io/ippool"
-#define ANNOTATION_SUBNETS  "ipam.spidernet.io/subnets"
-#define ANNOTATION_SUBNET   "ipam.spidernet.io/subnet"
-#define ANNOTATION_DEFAULT4 "ipam.spidernet.io/default-ipv4-ippool"
-#define ANNOTATION_DEFAULT6 "ipam.spidernet.io/default-ipv6-ippool"
-#define ANNOTATION_ROUTES   "ipam.spidernet.io/routes"
 
 enum { ANNOTATIONS_MAX = 256 << 10 }; /* limit for all annotations of an object together */
 
@@ -433,16 +426,16 @@ static int from_entries(const struct pod_pools_facts *f, const struct pod_entrie
 static int from_namespace(const struct pod_pools_facts *f, struct pod_pool_request *ret,
 			  struct err *e)
 {
-	struct annotation n = {ANNOTATION_DEFAULT4,
-			       labels_get(f->ns_annotations, ANNOTATION_DEFAULT4), true, f->pod->ns,
-			       f->pod->name};
+	struct annotation n = {ANNOTATION_DEFAULT_IPPOOL4,
+			       labels_get(f->ns_annotations, ANNOTATION_DEFAULT_IPPOOL4), true,
+			       f->pod->ns, f->pod->name};
 	int r = n.value ? pod_names_read(&n, &ret->pools4, &ret->n_pools4, e) : 0;
 
-	n.key = ANNOTATION_DEFAULT6;
-	n.value = labels_get(f->ns_annotations, ANNOTATION_DEFAULT6);
+	n.key = ANNOTATION_DEFAULT_IPPOOL6;
+	n.value = labels_get(f->ns_annotations, ANNOTATION_DEFAULT_IPPOOL6);
 	if (r == 0 && n.value)
 		r = pod_names_read(&n, &ret->pools6, &ret->n_pools6, e);
-	ret->from = "annotations " ANNOTATION_DEFAULT4 " and " ANNOTATION_DEFAULT6
+	ret->from = "annotations " ANNOTATION_DEFAULT_IPPOOL4 " and " ANNOTATION_DEFAULT_IPPOOL6
 		    " of the namespace";
 	return r;
 }
@@ -538,14 +531,15 @@ static int not_made(const struct pod_pools_facts *f, const struct auto_pool_requ
 	if (!app_id_is_known(app) && !w->fixed)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s/%s/%s only supports fixed auto-created IPPool IP Number: give "
-				"its template annotation '" AUTO_POOL_NUMBER "' with a number",
+				"its template annotation '" ANNOTATION_POOL_NUMBER
+				"' with a number",
 				app->kind, app->ns, app->name);
 	if (!app_id_is_known(app))
 		f->autos.make(f->autos.arg, app, subnet, ifname, family, w->number, w->reclaim);
 	return err_kind(
 		e, ERR_AGAIN, -EAGAIN,
-		"no matching auto-created IPPool candidate with matchLables '" AUTO_POOL_OWNER
-		"=%s," AUTO_POOL_UID "=%s," AUTO_POOL_IFNAME "=%s," AUTO_POOL_VERSION
+		"no matching auto-created IPPool candidate with matchLables '" LABEL_OWNER_SUBNET
+		"=%s," LABEL_OWNER_UID "=%s," LABEL_INTERFACE "=%s," LABEL_IP_VERSION
 		"=IPv%u': is there a SpiderSubnet '%s', and a controller that makes pools? "
 		"See the events of %s '%s/%s'",
 		subnet, app->uid, ifname, family, subnet, app->kind, app->ns, app->name);

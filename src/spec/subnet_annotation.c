@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/num.h"
 #include "block/codec.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 /* Reading the annotations of an application's pod template. */
@@ -110,7 +111,7 @@ static int read_annotation(const char *key, const char *text, struct auto_pool_r
 
 static int read_number(const struct labels *l, struct auto_pool_request *w, struct err *e)
 {
-	const char *text = labels_get(l, AUTO_POOL_NUMBER);
+	const char *text = labels_get(l, ANNOTATION_POOL_NUMBER);
 	struct span s = span_trim(span_of(text));
 	uint64_t n;
 
@@ -118,7 +119,7 @@ static int read_number(const struct labels *l, struct auto_pool_request *w, stru
 		return 0;
 	if (span_has_prefix(s, "-"))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"annotation '" AUTO_POOL_NUMBER
+				"annotation '" ANNOTATION_POOL_NUMBER
 				"': subnet '%s' value must equal or greater than 0",
 				text);
 	w->fixed = !span_has_prefix(s, "+");
@@ -127,7 +128,7 @@ static int read_number(const struct labels *l, struct auto_pool_request *w, stru
 	if (num_u64(s, 0, NUMBER_MAX, &n) < 0)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"annotation '" AUTO_POOL_NUMBER
+			"annotation '" ANNOTATION_POOL_NUMBER
 			"': invalid input '%s', expected a number of addresses such as 5, or "
 			"+2 beyond the pods",
 			text);
@@ -148,13 +149,13 @@ static int read_reclaim(const struct labels *l, struct auto_pool_request *w, str
 {
 	static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"};
 	static const char *const no[] = {"0", "f", "F", "FALSE", "false", "False"};
-	const char *text = labels_get(l, AUTO_POOL_RECLAIM);
+	const char *text = labels_get(l, ANNOTATION_POOL_RECLAIM);
 
 	if (!text || is_one_of(text, yes, ARRAY_LEN(yes)))
 		return 0;
 	if (!is_one_of(text, no, ARRAY_LEN(no)))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"annotation '" AUTO_POOL_RECLAIM
+				"annotation '" ANNOTATION_POOL_RECLAIM
 				"' is '%s', expected \"true\" or \"false\"",
 				text);
 	w->reclaim = false;
@@ -164,14 +165,15 @@ static int read_reclaim(const struct labels *l, struct auto_pool_request *w, str
 int auto_pool_request_read(const struct labels *l, uint32_t more, struct auto_pool_request *ret,
 			   struct err *e)
 {
-	const char *many = labels_get(l, AUTO_POOL_SUBNETS);
-	const char *one = labels_get(l, AUTO_POOL_SUBNET);
+	const char *many = labels_get(l, ANNOTATION_SUBNETS);
+	const char *one = labels_get(l, ANNOTATION_SUBNET);
 	struct auto_pool_request w = {.single = !many, .number = more, .reclaim = true};
 	int r;
 
 	if (!many && !one)
 		return 0;
-	r = read_annotation(many ? AUTO_POOL_SUBNETS : AUTO_POOL_SUBNET, many ? many : one, &w, e);
+	r = read_annotation(many ? ANNOTATION_SUBNETS : ANNOTATION_SUBNET, many ? many : one, &w,
+			    e);
 	if (r == 0 && w.single && w.n > 1)
 		w.single = false; /* `subnet` has a list of several entries */
 	if (r == 0)
@@ -257,11 +259,11 @@ void app_id_labels(const struct app_id *a, struct labels *l)
 				      : xstrdup("");
 	char text[BLOCK_LABEL_MAX];
 
-	labels_put(l, AUTO_POOL_GROUP "app-api-group", group);
-	labels_put(l, AUTO_POOL_GROUP "app-api-version", slash ? slash + 1 : a->api);
-	labels_put(l, AUTO_POOL_GROUP "app-kind", a->kind);
-	labels_put(l, AUTO_POOL_GROUP "app-namespace", a->ns);
-	labels_put(l, AUTO_POOL_GROUP "app-name", block_label(a->name, text));
+	labels_put(l, LABEL_APP_PREFIX "api-group", group);
+	labels_put(l, LABEL_APP_PREFIX "api-version", slash ? slash + 1 : a->api);
+	labels_put(l, LABEL_APP_PREFIX "kind", a->kind);
+	labels_put(l, LABEL_APP_PREFIX "namespace", a->ns);
+	labels_put(l, LABEL_APP_PREFIX "name", block_label(a->name, text));
 }
 
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
@@ -270,25 +272,25 @@ void auto_pool_labels(const struct app_id *a, const char *subnet, const char *ci
 	auto_free char *cidr_label = auto_pool_cidr_label(cidr), *api = swapped(a->api, '/', '_');
 	char text[BLOCK_LABEL_MAX];
 
-	labels_put(l, AUTO_POOL_OWNER, block_label(subnet, text));
-	labels_put(l, AUTO_POOL_API, api);
-	labels_put(l, AUTO_POOL_KIND, a->kind);
-	labels_put(l, AUTO_POOL_NAMESPACE, a->ns);
-	labels_put(l, AUTO_POOL_NAME, block_label(a->name, text));
-	labels_put(l, AUTO_POOL_UID, a->uid);
-	labels_put(l, AUTO_POOL_IFNAME, ifname);
-	labels_put(l, AUTO_POOL_VERSION, strchr(cidr, ':') ? "IPv6" : "IPv4");
-	labels_put(l, AUTO_POOL_RECLAIM, reclaim ? "true" : "false");
-	labels_put(l, AUTO_POOL_CIDR, cidr_label);
+	labels_put(l, LABEL_OWNER_SUBNET, block_label(subnet, text));
+	labels_put(l, LABEL_OWNER_API, api);
+	labels_put(l, LABEL_OWNER_KIND, a->kind);
+	labels_put(l, LABEL_OWNER_NAMESPACE, a->ns);
+	labels_put(l, LABEL_OWNER_NAME, block_label(a->name, text));
+	labels_put(l, LABEL_OWNER_UID, a->uid);
+	labels_put(l, LABEL_INTERFACE, ifname);
+	labels_put(l, LABEL_IP_VERSION, strchr(cidr, ':') ? "IPv6" : "IPv4");
+	labels_put(l, ANNOTATION_POOL_RECLAIM, reclaim ? "true" : "false");
+	labels_put(l, LABEL_POOL_CIDR, cidr_label);
 }
 
 void auto_pool_put_annotations(const struct app_id *a, const char *number, struct json_out *o)
 {
 	jo_key(o, "annotations");
 	jo_obj(o);
-	jo_kstr(o, AUTO_POOL_NUMBER, number);
+	jo_kstr(o, ANNOTATION_POOL_NUMBER, number);
 	if (strlen(a->name) >= BLOCK_LABEL_MAX)
-		jo_kstr(o, AUTO_POOL_NAME, a->name);
+		jo_kstr(o, LABEL_OWNER_NAME, a->name);
 	jo_end_obj(o);
 }
 
@@ -349,8 +351,9 @@ char *auto_pool_key_of(const char *subnet, const char *uid, const char *ifname)
 
 char *auto_pool_key(const struct labels *l)
 {
-	const char *subnet = labels_get(l, AUTO_POOL_OWNER), *uid = labels_get(l, AUTO_POOL_UID);
-	const char *ifname = labels_get(l, AUTO_POOL_IFNAME);
+	const char *subnet = labels_get(l, LABEL_OWNER_SUBNET),
+		   *uid = labels_get(l, LABEL_OWNER_UID);
+	const char *ifname = labels_get(l, LABEL_INTERFACE);
 
 	return subnet && uid && ifname ? auto_pool_key_of(subnet, uid, ifname) : NULL;
 }

@@ -20,23 +20,6 @@
 #include "spec/pod.h"
 #include "wire/json/json.h"
 
-#define AUTO_POOL_GROUP	  "ipam.spidernet.io/"
-#define AUTO_POOL_SUBNET  AUTO_POOL_GROUP "subnet"
-#define AUTO_POOL_SUBNETS AUTO_POOL_GROUP "subnets"
-#define AUTO_POOL_NUMBER  AUTO_POOL_GROUP "ippool-ip-number"
-#define AUTO_POOL_RECLAIM AUTO_POOL_GROUP "ippool-reclaim" /* a label of the pool, too */
-
-/* Labels of such a pool. */
-#define AUTO_POOL_OWNER	    AUTO_POOL_GROUP "owner-spider-subnet"
-#define AUTO_POOL_API	    AUTO_POOL_GROUP "owner-application-gv" /* "apps_v1" */
-#define AUTO_POOL_KIND	    AUTO_POOL_GROUP "owner-application-kind"
-#define AUTO_POOL_NAMESPACE AUTO_POOL_GROUP "owner-application-namespace"
-#define AUTO_POOL_NAME	    AUTO_POOL_GROUP "owner-application-name"
-#define AUTO_POOL_UID	    AUTO_POOL_GROUP "owner-application-uid"
-#define AUTO_POOL_IFNAME    AUTO_POOL_GROUP "interface"
-#define AUTO_POOL_VERSION   AUTO_POOL_GROUP "ip-version" /* "IPv4", "IPv6" */
-#define AUTO_POOL_CIDR	    AUTO_POOL_GROUP "ippool-cidr"
-
 /* The top-level owner of the pods: the Deployment, not its ReplicaSet. */
 struct app_id {
 	char *api; /* "apps/v1", "v1" */

@@ -10,6 +10,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 static struct ipam *store_open(struct fleet_node *n)
 {
@@ -133,7 +134,7 @@ static int decode_pool(void *value, const struct json *object, struct err *e)
 {
 	const struct json *meta = json_get(object, "metadata");
 	const char *text =
-		json_string(json_get(json_get(meta, "annotations"), POOL_BLOCK_PREFIX_ANNOTATION));
+		json_string(json_get(json_get(meta, "annotations"), ANNOTATION_BLOCK_PREFIX));
 	uint64_t n = 0;
 
 	if (text && num_u64(span_of(text), 1, 128, &n) < 0)

@@ -14,6 +14,7 @@
 #include "files.h"
 #include "fuzz.h"
 #include "kern/net/link.h"
+#include "spec/annotations.h"
 
 enum { TEXT_MAX = 4 << 20 };
 
@@ -76,9 +77,9 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 	int r;
 
 	if (*s->asked)
-		labels_put(&pod.annotations, NET_ANNOTATION, s->asked);
+		labels_put(&pod.annotations, ANNOTATION_NETWORKS, s->asked);
 	if (*s->first)
-		labels_put(&pod.annotations, NET_FIRST, s->first);
+		labels_put(&pod.annotations, ANNOTATION_DEFAULT_NETWORK, s->first);
 	r = net_plan_make(&w, &pod, &lookup, p, e);
 	pod_facts_done(&pod);
 	return r;

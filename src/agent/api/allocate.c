@@ -7,6 +7,7 @@
 #include "agent/migration/migration.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "spec/annotations.h"
 #include "spec/network_annotation.h"
 
 /*
@@ -236,7 +237,7 @@ static const struct labels no_labels;
  * as in multusName. */
 static char *default_network(const struct api_call *c)
 {
-	const char *text = labels_get(&c->pod.annotations, "v1.multus-cni.io/default-network");
+	const char *text = labels_get(&c->pod.annotations, ANNOTATION_DEFAULT_NETWORK);
 
 	if (!text || strpbrk(text, "[{,@"))
 		return NULL;
@@ -248,7 +249,7 @@ static char *default_network(const struct api_call *c)
  * names another one. */
 static char *network_of(const struct api_call *c, const char *ifname)
 {
-	const char *text = labels_get(&c->pod.annotations, "k8s.v1.cni.cncf.io/networks");
+	const char *text = labels_get(&c->pod.annotations, ANNOTATION_NETWORKS);
 	struct net_select s;
 	char *found = NULL;
 
@@ -557,7 +558,7 @@ static bool lookup_app(struct api_call *c)
 	const struct labels *l = &c->pod.annotations;
 
 	if (!c->api->conf.pools.subnets || c->pod_is_requested ||
-	    (!labels_get(l, AUTO_POOL_SUBNET) && !labels_get(l, AUTO_POOL_SUBNETS)))
+	    (!labels_get(l, ANNOTATION_SUBNET) && !labels_get(l, ANNOTATION_SUBNETS)))
 		return false;
 	c->request = cluster_lookup_app(c->api->conf.cluster, &c->pod, on_app, c);
 	if (!c->request)

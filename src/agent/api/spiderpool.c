@@ -6,6 +6,7 @@
 #include "agent/api/internal.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "spec/annotations.h"
 
 /* Spiderpool's routes, request and response bodies. */
 
@@ -243,7 +244,7 @@ void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod
 		s.overlay = a->settings.overlay;
 	if (s.service.n == 0)
 		s.service = a->settings.service;
-	nic = pod ? labels_get(&pod->annotations, "ipam.spidernet.io/default-route-nic") : NULL;
+	nic = pod ? labels_get(&pod->annotations, ANNOTATION_DEFAULT_ROUTE) : NULL;
 	if (nic)
 		s.default_nic = (char *)nic;
 	coordinator_settings_json(&s, out);

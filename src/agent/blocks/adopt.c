@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/sorted.h"
 #include "ipam/journal/lease.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
@@ -138,7 +139,7 @@ bool adopt_has_leases(const char *const *uids, size_t n, const char *uid)
 static bool trace(const struct adoption *f, bool has_leases, const struct pod_facts *p,
 		  struct adopt_traces *t)
 {
-	const char *status = labels_get(&p->annotations, "k8s.v1.cni.cncf.io/network-status");
+	const char *status = labels_get(&p->annotations, ANNOTATION_NETWORK_STATUS);
 	const char *endpoint = endpoints_status(f->conf.endpoints, p->ns, p->name);
 	bool found = has_leases;
 

@@ -7,6 +7,7 @@
 #include "agent/network/plan.h"
 #include "base/alloc.h"
 #include "ipam/select/select_pool.h"
+#include "spec/annotations.h"
 
 enum { NAD_MAX = 1 << 20 };
 
@@ -77,7 +78,7 @@ static void add(struct nics *l, const struct expect *x, const struct network_req
 
 static void networks_of(const struct expect *x, const struct pod_facts *pod, struct nics *l)
 {
-	const char *text = labels_get(&pod->annotations, NET_ANNOTATION);
+	const char *text = labels_get(&pod->annotations, ANNOTATION_NETWORKS);
 	struct net_select s = {0};
 
 	if (!text || net_select_parse(text, pod->ns, &s, NULL) < 0)

@@ -12,6 +12,7 @@
 #include "base/sorted.h"
 #include "block/codec.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 enum {
 	REQUIRED_MS = 200, /* interval of reconciles while requests of pods are pending */
@@ -59,8 +60,6 @@ static void log_works(struct blocks *b)
  * with the resourceVersion that its watch delivered, so of two concurrent writers one is refused,
  * and the watch delivers the annotation of the other. */
 
-#define CUT_ANNOTATION "unirail.io/block-prefix"
-
 /* AMONG_MS: period over which nodes spread the write of the block size, since the first pods of a
  * pool may start on many nodes at once. */
 enum { CUT_MS = 200, CUT_MOST_MS = 30000, AMONG_MS = 150 };
@@ -76,13 +75,14 @@ static void later(struct blocks_pool *p, const struct err *e)
 static int read_cut(struct blocks_pool *p, const struct json *object, struct err *e)
 {
 	const struct json *meta = json_get(object, "metadata");
-	const char *text = json_string(json_get(json_get(meta, "annotations"), CUT_ANNOTATION));
+	const char *text =
+		json_string(json_get(json_get(meta, "annotations"), ANNOTATION_BLOCK_PREFIX));
 	uint64_t prefix = 0;
 
 	if (!text || num_u64(span_of(text), 1, 128, &prefix) < 0 ||
 	    block_cut_choose(&p->subnet, (uint8_t)prefix, p->one_node, &p->cut, e) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"pool '%s': annotation " CUT_ANNOTATION
+				"pool '%s': annotation " ANNOTATION_BLOCK_PREFIX
 				" is '%.40s', which does not fit its subnet: remove it while "
 				"the pool has no blocks",
 				p->name, text ? text : "");
@@ -126,7 +126,7 @@ static void put_patch(struct json_out *o, const struct blocks_pool *p, const cha
 	jo_kstr(o, "resourceVersion", version);
 	jo_key(o, "annotations");
 	jo_obj(o);
-	jo_kstr(o, CUT_ANNOTATION, text.p);
+	jo_kstr(o, ANNOTATION_BLOCK_PREFIX, text.p);
 	jo_end_obj(o);
 	jo_end_obj(o);
 	jo_end_obj(o);
@@ -540,10 +540,10 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 static void send_list(struct blocks_in_flight *f)
 {
 	static const struct kube_list_ops ops = {on_item, on_listed};
-	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_POOL_LABEL) + 1 + BLOCK_LABEL_MAX];
+	char label[BLOCK_LABEL_MAX], select[sizeof(LABEL_POOL) + 1 + BLOCK_LABEL_MAX];
 	const struct kube_select s = {.labels = select};
 
-	strcpy(select, BLOCK_POOL_LABEL "=");
+	strcpy(select, LABEL_POOL "=");
 	strcat(select, block_label(f->op.pool, label));
 	/* resourceVersion 0 lists from the API server's cache; a list from etcd would read the
 	 * blocks of all pools. Slightly old data suffices. */

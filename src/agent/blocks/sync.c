@@ -10,6 +10,7 @@
 #include "block/codec.h"
 #include "kube/kinds.h"
 #include "kube/time.h"
+#include "spec/annotations.h"
 
 /* Updates the table of objects: a watch delivers this node's blocks, periodic reads deliver peers'
  * blocks from which this node borrows. */
@@ -360,7 +361,7 @@ static void on_rescan(void *arg)
 
 void blocks_watch(struct blocks *b)
 {
-	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_NODE_LABEL) + 1 + BLOCK_LABEL_MAX];
+	char label[BLOCK_LABEL_MAX], select[sizeof(LABEL_NODE) + 1 + BLOCK_LABEL_MAX];
 	const struct kube_informer_conf c = {.kind = &kube_ipblocks,
 					     .select = {.labels = select},
 					     .size = sizeof(struct block_object),
@@ -373,7 +374,7 @@ void blocks_watch(struct blocks *b)
 					     .relisted = relisted,
 					     .arg = b};
 
-	strcpy(select, BLOCK_NODE_LABEL "=");
+	strcpy(select, LABEL_NODE "=");
 	strcat(select, block_label(b->node, label));
 	b->informer = kube_informer_new(b->c.kube, &c);
 	b->trust = loop_add_timer(b->loop, TRUST_MS, on_trust, b);
@@ -426,8 +427,8 @@ static void report(struct blocks *b, const struct block_object *o)
 				 .once = true};
 
 	kube_time_text(b->report_at, at);
-	body = xasprintf(
-		"{\"metadata\":{\"annotations\":{\"" BLOCK_RESTORED_ANNOTATION "\":\"%s\"}}}", at);
+	body = xasprintf("{\"metadata\":{\"annotations\":{\"" ANNOTATION_RESTORED "\":\"%s\"}}}",
+			 at);
 	r.body = span_of(body);
 	b->telling = kube_send(b->c.kube, &r, on_reported, b);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* --- errors --- */
 
@@ -338,9 +339,8 @@ static bool is_printable(const char *s)
  * tenants. */
 static void read_missing(struct cluster_nad *n, const struct json *annotations)
 {
-	static const char *const groups[] = {"cni.spidernet.io/rdma-resource-inject",
-					     "cni.spidernet.io/network-resource-inject"};
-	const char *text = json_string(json_get(annotations, MISSING_RESOURCE_ANNOTATION));
+	static const char *const groups[] = {ANNOTATION_INJECT_RDMA, ANNOTATION_INJECT_NETWORK};
+	const char *text = json_string(json_get(annotations, ANNOTATION_MISSING_RESOURCE));
 	const char *group = NULL;
 	struct missing_resource m;
 
@@ -360,8 +360,7 @@ static int read_nad(void *value, const struct json *object, struct err *e)
 
 	(void)e;
 	n->config = config && *config ? xstrdup(config) : NULL;
-	n->resource = text_or_null(
-		json_get(meta(object, "annotations"), "k8s.v1.cni.cncf.io/resourceName"));
+	n->resource = text_or_null(json_get(meta(object, "annotations"), ANNOTATION_RESOURCE_NAME));
 	read_missing(n, meta(object, "annotations"));
 	if (nad_bytes(n) > CONFIG_MAX)
 		leave_out(n);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 enum { LOOKUP_MS = 10 * 1000, BODY_MAX = 64 << 10 };
 
@@ -241,8 +242,9 @@ static void on_subnet(void *arg, int status, const struct json *object, const st
  * applies. */
 static void resize(struct cluster_lookup *a)
 {
-	auto_free char *body = xasprintf(
-		"{\"metadata\":{\"annotations\":{\"" AUTO_POOL_NUMBER "\":\"%u\"}}}", a->count);
+	auto_free char *body = xasprintf("{\"metadata\":{\"annotations\":{\"" ANNOTATION_POOL_NUMBER
+					 "\":\"%u\"}}}",
+					 a->count);
 	const struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				       .on = {.kind = &kube_ippools, .name = a->pool},
 				       .body = span_of(body)};

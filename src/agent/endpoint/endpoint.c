@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "block/migration.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 /* --- endpoints computed from leases --- */
@@ -292,16 +293,16 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 {
 	jo_key(o, "labels");
 	jo_obj(o);
-	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
+	jo_kstr(o, LABEL_NODE, label);
 	/* the pod uses the addresses that were retained for its name, so its request for a
 	 * migration is removed */
 	if (!create)
-		jo_kstr(o, MIGRATION_LABEL, NULL);
+		jo_kstr(o, LABEL_WANTED_FROM, NULL);
 	jo_end_obj(o);
 	if (!create) {
 		jo_key(o, "annotations");
 		jo_obj(o);
-		jo_kstr(o, MIGRATION_ANNOTATION, NULL);
+		jo_kstr(o, ANNOTATION_WANTED_BY, NULL);
 		jo_end_obj(o);
 	}
 	jo_key(o, "ownerReferences");

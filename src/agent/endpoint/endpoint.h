@@ -12,9 +12,6 @@
 #include "spec/pod.h"
 #include "ipam/pool/pool.h"
 
-/* value: block_label() of the node that wrote the object */
-#define ENDPOINT_NODE_LABEL "unirail.io/node"
-
 enum { ENDPOINT_MAX = 1 << 20 };
 
 /* The addresses that a pod's name has on this node. */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "block/migration.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* The writer's state, and the list of recent writes. */
 
@@ -64,7 +65,7 @@ static int read_there(void *value, const struct json *object, struct err *e)
 	(void)e;
 	t->status = endpoint_status_of(object);
 	t->wanted = json_get(json_get(json_get(object, "metadata"), "annotations"),
-			     MIGRATION_ANNOTATION) != NULL;
+			     ANNOTATION_WANTED_BY) != NULL;
 	return 0;
 }
 
@@ -107,7 +108,7 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 	*e = (struct endpoints){.conf = *c,
 				.backoff = {ENDPOINTS_AGAIN_MS, ENDPOINTS_AGAIN_MOST_MS, 0}};
 	str_copy(e->label, sizeof(e->label), block_label(c->node, label));
-	select = xasprintf("%s=%s", ENDPOINT_NODE_LABEL, e->label);
+	select = xasprintf("%s=%s", LABEL_NODE, e->label);
 	e->informer = kube_informer_new(
 		c->kube, &(struct kube_informer_conf){.kind = &kube_endpoints,
 						      .select = {.labels = select},

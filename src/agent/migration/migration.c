@@ -11,6 +11,7 @@
 #include "block/codec.h"
 #include "ipam/lend.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* --- requests of pods --- */
 
@@ -540,7 +541,7 @@ static void migration_watch(struct migration *h)
 {
 	char label[BLOCK_LABEL_MAX];
 	auto_free char *select =
-		xasprintf("%s=%s", MIGRATION_LABEL, block_label(h->conf.node, label));
+		xasprintf("%s=%s", LABEL_WANTED_FROM, block_label(h->conf.node, label));
 
 	h->informer = kube_informer_new(
 		h->conf.kube, &(struct kube_informer_conf){.kind = &kube_endpoints,

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cni/protocol/cni.h"
 #include "device/podres.h"
+#include "spec/annotations.h"
 #include "spec/definition.h"
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
@@ -247,7 +248,7 @@ static void ask_kubelet(struct nets *n)
 static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
-	const char *logged = annotations ? labels_get(annotations, DEFINITION_TRUST) : NULL;
+	const char *logged = annotations ? labels_get(annotations, ANNOTATION_TRUSTED) : NULL;
 
 	ret->trusted = annotations && definition_trusted(ns, logged, cluster_ns(c));
 	ret->distrusted = !ret->trusted && (!annotations || logged);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "spec/annotations.h"
 
 /* CONFIG_MAX: size limit of the configurations of all networks of a pod together. */
 enum { CONFIG_MAX = 1 << 20, RESOURCES_MAX = 300 };
@@ -161,18 +162,18 @@ static int select_from(const struct planning *t, const char *annotation, const c
 static int choose_first(const struct planning *t, struct err *e)
 {
 	struct net_plan *p = t->p;
-	int r = select_from(t, NET_FIRST, t->w->multus_ns, &p->first, e);
+	int r = select_from(t, ANNOTATION_DEFAULT_NETWORK, t->w->multus_ns, &p->first, e);
 
 	if (r < 0)
 		return r;
 	if (p->first.n > 1)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"annotation " NET_FIRST
+				"annotation " ANNOTATION_DEFAULT_NETWORK
 				": more than one default network is specified");
 	p->has_first = p->first.n || t->w->cluster_network;
 	p->replaces_first = p->first.n && t->w->own > 0;
 	if (p->first.n)
-		return add_requested(t, p->first.v, NET_FIRST, e);
+		return add_requested(t, p->first.v, ANNOTATION_DEFAULT_NETWORK, e);
 	return t->w->cluster_network ? add_named(t, t->w->cluster_network, "clusterNetwork", e) : 0;
 }
 
@@ -210,12 +211,12 @@ static int check_isolation(const struct planning *t, const struct network_reques
 static int choose_requested(const struct planning *t, struct err *e)
 {
 	struct net_select *s = &t->p->requested;
-	int r = select_from(t, NET_ANNOTATION, t->pod->ns, s, e);
+	int r = select_from(t, ANNOTATION_NETWORKS, t->pod->ns, s, e);
 
 	for (size_t i = 0; r == 0 && i < s->n; i++) {
 		r = check_isolation(t, &s->v[i], e);
 		if (r == 0)
-			r = add_requested(t, &s->v[i], NET_ANNOTATION, e);
+			r = add_requested(t, &s->v[i], ANNOTATION_NETWORKS, e);
 	}
 	return r;
 }

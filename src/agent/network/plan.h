@@ -25,10 +25,6 @@
 #include "device/allocated.h"
 #include "spec/pod.h"
 
-#define NET_ANNOTATION "k8s.v1.cni.cncf.io/networks"
-#define NET_FIRST      "v1.multus-cni.io/default-network"
-#define NET_STATUS     "k8s.v1.cni.cncf.io/network-status"
-
 /* Configuration of the node, from the netconf; strings are borrowed. */
 struct net_request {
 	const char *ifname;		   /* CNI_IFNAME */

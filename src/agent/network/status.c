@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cni/cluster/agent_client.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* The network-status annotation, written after the networks are attached. */
 
@@ -171,7 +172,7 @@ static void send_patch(struct nets_patch *p)
 		jo_kstr(&o, "uid", p->uid);
 	jo_key(&o, "annotations");
 	jo_obj(&o);
-	jo_kstr(&o, NET_STATUS, p->annotation);
+	jo_kstr(&o, ANNOTATION_NETWORK_STATUS, p->annotation);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	jo_end_obj(&o);

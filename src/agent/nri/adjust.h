@@ -24,8 +24,6 @@
 
 #define NRI_MEMLOCK   "RLIMIT_MEMLOCK"
 #define NRI_UNLIMITED UINT64_MAX /* RLIM_INFINITY */
-/* Annotation of a pod: "IB" makes NCCL fail instead of using TCP when RDMA fails (NCCL_NET=IB). */
-#define NRI_NCCL_NET "unirail.io/nccl-net"
 
 struct nri_policy {
 	uint64_t memlock; /* bytes, NRI_UNLIMITED, or 0: the limit is not changed */
@@ -47,7 +45,7 @@ struct nri_container {
 	size_t n_env;
 	const struct nri_rlimit *rlimits;
 	size_t n_rlimits;
-	const char *nccl_net; /* value of the pod's annotation NRI_NCCL_NET; NULL: none */
+	const char *nccl_net; /* value of the pod's annotation ANNOTATION_NCCL_NET; NULL: none */
 };
 
 struct nri_variable {

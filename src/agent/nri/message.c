@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "nri.pb.h"
+#include "spec/annotations.h"
 
 struct nri_create {
 	nri_CreateContainerRequest m;
@@ -97,7 +98,7 @@ int nri_create_decode(struct nri_create **ret, struct span message, struct err *
 		take_devices(&c->container, m->platform);
 		take_rlimits(&c->container, m);
 	}
-	c->container.nccl_net = annotation(c->m.pod, NRI_NCCL_NET);
+	c->container.nccl_net = annotation(c->m.pod, ANNOTATION_NCCL_NET);
 	c->pod = xasprintf("%s/%s", c->m.pod ? text_of(c->m.pod->namespace) : "",
 			   c->m.pod ? text_of(c->m.pod->name) : "");
 	*ret = take(c);

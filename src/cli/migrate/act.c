@@ -14,6 +14,7 @@
 #include "cli/manifests/render.h"
 #include "cli/migrate/objects.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 enum { POLL_MS = 500 };
 
@@ -452,12 +453,12 @@ static int take_node(const struct migrate_act *x, const struct migrate_node *nod
 	int r = 0;
 
 	if (strcmp(node->label, "yes") != 0)
-		r = label_node(x, node->name, MIGRATE_LABEL, "stopping", e);
+		r = label_node(x, node->name, LABEL_MIGRATED, "stopping", e);
 	for (size_t i = 0; i < x->c->n_workloads && r == 0; i++)
 		if (!x->c->workloads[i].owner && x->c->workloads[i].role != ROLE_CONTROLLER)
 			r = wait_end(x, &x->c->workloads[i], node->name, e);
 	if (r == 0)
-		r = label_node(x, node->name, MIGRATE_LABEL, "yes", e);
+		r = label_node(x, node->name, LABEL_MIGRATED, "yes", e);
 	if (r == 0)
 		r = wait_for(x, "unirail's agent", are_ready, &p, e);
 	for (size_t i = 0; i < x->c->n_addresses && r == 0; i++)
@@ -489,13 +490,13 @@ static int return_node(const struct migrate_act *x, const struct migrate_node *n
 	int r = migrate_uninstall_create(x->api, x->values, x->c->ns, e);
 
 	if (r == 0)
-		r = label_node(x, node->name, MIGRATE_FILES, "yes", e);
+		r = label_node(x, node->name, LABEL_UNINSTALL, "yes", e);
 	if (r == 0)
 		r = wait_for(x, "removal of unirail's files", are_ready, &p, e);
 	if (r == 0)
 		r = patch(x, &kube_nodes, NULL, node->name,
-			  "{\"metadata\":{\"labels\":{\"" MIGRATE_LABEL "\":null,\"" MIGRATE_FILES
-			  "\":null}}}",
+			  "{\"metadata\":{\"labels\":{\"" LABEL_MIGRATED
+			  "\":null,\"" LABEL_UNINSTALL "\":null}}}",
 			  e);
 	return r;
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "cli/migrate/migrate.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 const struct json *migrate_at(const struct json *v, ...)
 {
@@ -74,7 +75,7 @@ static bool runs(const struct json *template, const char *program)
 static bool selects_never(const struct json *template)
 {
 	return strcmp(migrate_text(migrate_at(template, "spec", "nodeSelector", NULL),
-				   MIGRATE_LABEL),
+				   LABEL_MIGRATED),
 		      "never") == 0;
 }
 
@@ -92,7 +93,7 @@ static bool is_excluded(const struct json *template)
 		bool has = false;
 
 		while ((v = json_walk_next(&w, NULL)))
-			has |= strcmp(migrate_text(v, "key"), MIGRATE_LABEL) == 0 &&
+			has |= strcmp(migrate_text(v, "key"), LABEL_MIGRATED) == 0 &&
 			       strcmp(migrate_text(v, "operator"), "DoesNotExist") == 0;
 		all &= has;
 	}
@@ -180,9 +181,9 @@ static void add_node(struct migrate_cluster *c, const struct json *object)
 	const struct json *ready;
 
 	x->name = meta(v, "name");
-	x->label = migrate_text(labels, MIGRATE_LABEL);
-	x->files_label = *migrate_text(labels, MIGRATE_FILES);
-	x->windows = strcmp(migrate_text(labels, "kubernetes.io/os"), "windows") == 0;
+	x->label = migrate_text(labels, LABEL_MIGRATED);
+	x->files_label = *migrate_text(labels, LABEL_UNINSTALL);
+	x->windows = strcmp(migrate_text(labels, LABEL_OS), "windows") == 0;
 	x->ready = condition(v, "Ready", &ready);
 	x->why = migrate_text(ready, "message");
 	/* The kubelet: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady ..." */
@@ -267,10 +268,9 @@ static void add_pool(struct migrate_cluster *c, const struct json *object)
 	VEC_PUSH(c->pools, c->n_pools) = v;
 	add_records(c, meta(v, "name"), json_string(migrate_at(v, "status", "allocatedIPs", NULL)),
 		    false);
-	add_records(
-		c, meta(v, "name"),
-		json_string(migrate_at(v, "metadata", "annotations", "unirail.io/adopted", NULL)),
-		true);
+	add_records(c, meta(v, "name"),
+		    json_string(migrate_at(v, "metadata", "annotations", ANNOTATION_ADOPTED, NULL)),
+		    true);
 }
 
 /* --- other kinds --- */
@@ -344,12 +344,12 @@ static bool is_shared(const struct json *definition)
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *notes = migrate_at(object, "metadata", "annotations", NULL);
-	const char *release = migrate_text(notes, "meta.helm.sh/release-name");
+	const char *release = migrate_text(notes, ANNOTATION_HELM_RELEASE);
 
-	if (*release && strcmp(migrate_text(notes, "helm.sh/resource-policy"), "keep") != 0)
+	if (*release && strcmp(migrate_text(notes, ANNOTATION_HELM_POLICY), "keep") != 0)
 		VEC_PUSH(c->definitions, c->n_definitions) = (struct migrate_definition){
 			keep(c, meta(object, "name")), keep(c, release),
-			keep(c, migrate_text(notes, "meta.helm.sh/release-namespace"))};
+			keep(c, migrate_text(notes, ANNOTATION_HELM_NAMESPACE))};
 }
 
 static void add_namespace(struct migrate_cluster *c, const struct json *object)

@@ -12,6 +12,7 @@
 #include "cli/manifests/render.h"
 #include "cli/migrate/act.h"
 #include "cli/migrate/migrate.h"
+#include "spec/annotations.h"
 
 enum { STATUS_STEPS = 3, OUT_MAX = 64 << 20 };
 
@@ -217,7 +218,7 @@ static void add_selector(struct json_tree *values)
 {
 	struct json_tree *agent = json_tree_member_object(values, "spiderpoolAgent");
 
-	json_tree_put_text(json_tree_member_object(agent, "nodeSelector"), MIGRATE_LABEL, "yes");
+	json_tree_put_text(json_tree_member_object(agent, "nodeSelector"), LABEL_MIGRATED, "yes");
 }
 
 static int prevented(const struct migrate_plan *p, struct err *e)

@@ -19,7 +19,7 @@
  *	save		writes the journal
  *	webhooks	removes Spiderpool's: their failurePolicy is Fail, so without a controller they refuse pools and pods
  *	controllers	scales Spiderpool's to 0 replicas: two controllers would reconcile the same objects, on the same ports
- *	exclude		excludes nodes with the label MIGRATE_LABEL from the DaemonSets of Multus and of the device plugins
+ *	exclude		excludes nodes with the label LABEL_MIGRATED from the DaemonSets of Multus and of the device plugins
  *	addresses	ends Spiderpool's agents on every node: both agents would allocate the same addresses. Until a
  *			node is migrated it creates no pods with addresses of pools (the kubelet retries); running pods need
  *			no agent
@@ -38,9 +38,6 @@
 #include "wire/json/tree.h"
 
 #define MIGRATE_JOURNAL "unirail-migration"
-#define MIGRATE_LABEL	"unirail.io/migrated" /* label of nodes: "stopping", "yes" */
-#define MIGRATE_FILES                                                                              \
-	"unirail.io/uninstall" /* label of nodes: deploy/uninstall removes unirail's files */
 
 /*
  * MIGRATE_UNRECORDED_MAX: maximum number of addresses in the journal, which must fit into a
@@ -68,7 +65,7 @@ struct migrate_workload {
 };
 
 struct migrate_node {
-	const char *name, *label; /* label: value of MIGRATE_LABEL; "": none */
+	const char *name, *label; /* label: value of LABEL_MIGRATED; "": none */
 	bool ready, has_network, windows, files_label;
 	const char *why;  /* reason why the node is not ready */
 	size_t originals; /* number of the originals' pods */

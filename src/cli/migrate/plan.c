@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "cli/migrate/migrate.h"
+#include "spec/annotations.h"
 #include "spec/definition.h"
 
 enum { NAMED_MAX = 20 };
@@ -68,14 +69,14 @@ static char *exclude_body(const struct migrate_workload *x)
 	for (term = json_tree_first(terms); term; term = json_tree_next(term)) {
 		struct json_tree *v = json_tree_new(JSON_OBJECT);
 
-		json_tree_put_text(v, "key", MIGRATE_LABEL);
+		json_tree_put_text(v, "key", LABEL_MIGRATED);
 		json_tree_put_text(v, "operator", "DoesNotExist");
 		json_tree_push(list_in(term, "matchExpressions"), v);
 	}
 	return text_of(t);
 }
 
-#define NEVER "{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{\"" MIGRATE_LABEL "\":%s}}}}}"
+#define NEVER "{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{\"" LABEL_MIGRATED "\":%s}}}}}"
 
 static char *patch_command(const char *ns, const char *what, const char *name, const char *body)
 {
@@ -205,7 +206,7 @@ static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 	for (size_t i = 0; i < c->n_pools && !c->journal; i++) {
 		const struct json *m = json_get(c->pools[i], "metadata");
 
-		if (migrate_at(m, "annotations", "unirail.io/block-prefix", NULL))
+		if (migrate_at(m, "annotations", ANNOTATION_BLOCK_PREFIX, NULL))
 			jo_str(o, migrate_text(m, "name"));
 	}
 	jo_end_arr(o);
@@ -276,7 +277,7 @@ static const char *trust_of(const struct migrate_cluster *c, const char *ns)
 		const struct json *m = json_get(c->namespaces[i], "metadata");
 
 		if (strcmp(migrate_text(m, "name"), ns) == 0)
-			return json_string(migrate_at(m, "annotations", DEFINITION_TRUST, NULL));
+			return json_string(migrate_at(m, "annotations", ANNOTATION_TRUSTED, NULL));
 	}
 	return NULL;
 }
@@ -312,7 +313,7 @@ static void check_networks(const struct migrate_cluster *c, struct migrate_plan 
 			line(&p->warnings,
 			     xasprintf("NetworkAttachmentDefinition '%s/%s' would be refused on "
 				       "the nodes (%s); to allow it: kubectl annotate namespace "
-				       "%s " DEFINITION_TRUST "=true",
+				       "%s " ANNOTATION_TRUSTED "=true",
 				       x->ns, x->name, e.text, x->ns));
 	}
 }
@@ -411,7 +412,7 @@ static void check_definitions(const struct migrate_cluster *c, struct migrate_pl
 		     xasprintf("definition %s belongs to release '%s' in namespace '%s': the "
 			       "migration does not change it, but 'helm uninstall' of that release "
 			       "deletes it with all its objects. Before 'helm uninstall' run: "
-			       "kubectl annotate crd %s helm.sh/resource-policy=keep",
+			       "kubectl annotate crd %s " ANNOTATION_HELM_POLICY "=keep",
 			       x->name, x->release, x->release_ns, x->name));
 	}
 }
@@ -499,7 +500,7 @@ static void plan_exclude(const struct migrate_workload *x, size_t i, struct migr
 		return;
 	s = step(p, DO_EXCLUDE, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
 	s->now = xstrdup("runs on every node that it selects");
-	s->will = xstrdup("does not run on nodes with the label " MIGRATE_LABEL
+	s->will = xstrdup("does not run on nodes with the label " LABEL_MIGRATED
 			  "; its pods restart once on every node");
 	s->body = exclude_body(x);
 	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
@@ -548,7 +549,7 @@ static void plan_install(const struct migrate_cluster *c, struct migrate_plan *p
 		return;
 	s = step(p, DO_INSTALL, 0, xasprintf("unirail in namespace '%s'", c->ns));
 	s->now = xstrdup(c->agent_ns ? "the controller is not ready" : "absent");
-	s->will = xstrdup("the controller runs; agents run on nodes with the label " MIGRATE_LABEL
+	s->will = xstrdup("the controller runs; agents run on nodes with the label " LABEL_MIGRATED
 			  "=yes; definitions that exist stay as they are");
 	s->command = xasprintf(
 		"unirail migrate values >values.json; unirail manifests -n %s -f values.json "
@@ -583,11 +584,11 @@ static void plan_node(const struct migrate_cluster *c, size_t i, struct migrate_
 			  "keep running",
 			  x->addresses);
 	s->command =
-		xasprintf("kubectl label node %s " MIGRATE_LABEL
+		xasprintf("kubectl label node %s " LABEL_MIGRATED
 			  "=stopping --overwrite; when the originals' pods have ended: kubectl "
-			  "label node %s " MIGRATE_LABEL "=yes --overwrite",
+			  "label node %s " LABEL_MIGRATED "=yes --overwrite",
 			  x->name, x->name);
-	s->undo = xasprintf("kubectl label node %s " MIGRATE_LABEL
+	s->undo = xasprintf("kubectl label node %s " LABEL_MIGRATED
 			    "-, after deploy/uninstall removed "
 			    "unirail's files",
 			    x->name);
@@ -631,7 +632,7 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		const struct migrate_workload *x = &c->workloads[i];
 		const struct json *notes = migrate_at(x->v, "metadata", "annotations", NULL);
-		const char *release = migrate_text(notes, "meta.helm.sh/release-name");
+		const char *release = migrate_text(notes, ANNOTATION_HELM_RELEASE);
 
 		if (x->owner)
 			continue;
@@ -639,8 +640,7 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 			line(l,
 			     xasprintf("helm -n %s uninstall %s --no-hooks   # without --no-hooks "
 				       "Spiderpool deletes every pool and definition",
-				       migrate_text(notes, "meta.helm.sh/release-namespace"),
-				       release));
+				       migrate_text(notes, ANNOTATION_HELM_NAMESPACE), release));
 		else if (!*release)
 			line(l,
 			     xasprintf("kubectl -n %s delete %s/%s", x->ns, kind_of(x), x->name));
@@ -747,8 +747,8 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 		const struct json *m = json_get(c->pools[i], "metadata");
 		const struct json *notes = json_get(m, "annotations");
 		const char *name = migrate_text(m, "name");
-		bool adopted = json_get(notes, "unirail.io/adopted");
-		bool prefix = json_get(notes, "unirail.io/block-prefix") &&
+		bool adopted = json_get(notes, ANNOTATION_ADOPTED);
+		bool prefix = json_get(notes, ANNOTATION_BLOCK_PREFIX) &&
 			      !in_list(journal_list(c, "pools"), name);
 		struct migrate_step *s;
 
@@ -759,9 +759,9 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 		s->will =
 			xstrdup("without them: a later migration reads status.allocatedIPs again");
 		s->body = xasprintf("{\"metadata\":{\"annotations\":{%s%s%s}}}",
-				    adopted ? "\"unirail.io/adopted\":null" : "",
+				    adopted ? "\"" ANNOTATION_ADOPTED "\":null" : "",
 				    adopted && prefix ? "," : "",
-				    prefix ? "\"unirail.io/block-prefix\":null" : "");
+				    prefix ? "\"" ANNOTATION_BLOCK_PREFIX "\":null" : "");
 		s->command = patch_command(NULL, "spiderippool", name, s->body);
 	}
 }
@@ -781,14 +781,14 @@ static void plan_nodes_back(const struct migrate_cluster *c, struct migrate_plan
 				     "removed; repair it, or delete the Node",
 				     x->name, x->why));
 		s = step(p, UNDO_NODE, i, xasprintf("node '%s'", x->name));
-		s->now = xasprintf("label " MIGRATE_LABEL "=%s", x->label);
+		s->now = xasprintf("label " LABEL_MIGRATED "=%s", x->label);
 		s->will =
 			xstrdup("unirail's CNI configuration and links are removed; Multus and the "
 				"device plugins return");
 		s->command =
-			xasprintf("kubectl label node %s " MIGRATE_FILES
+			xasprintf("kubectl label node %s " LABEL_UNINSTALL
 				  "=yes; when deploy/uninstall is ready there: kubectl label node "
-				  "%s " MIGRATE_FILES "- " MIGRATE_LABEL "-",
+				  "%s " LABEL_UNINSTALL "- " LABEL_MIGRATED "-",
 				  x->name, x->name);
 	}
 }
@@ -825,7 +825,7 @@ static void plan_workload_back(const struct migrate_cluster *c, size_t i, struct
 			jo_val(&o, affinity, false);
 		}
 		buf_str(&b, "}]");
-		s->now = xstrdup("does not run on nodes with the label " MIGRATE_LABEL);
+		s->now = xstrdup("does not run on nodes with the label " LABEL_MIGRATED);
 		s->will = xstrdup("the affinity as before");
 		s->body = buf_take(&b);
 	}

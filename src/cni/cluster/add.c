@@ -24,6 +24,7 @@
 #include "cni/plugins/chained.h"
 #include "cni/protocol/conf_dir.h"
 #include "cni/protocol/delegate.h"
+#include "spec/annotations.h"
 #include "spec/definition.h"
 
 /* ADD of a pod's networks in the cluster. */
@@ -866,7 +867,7 @@ static int check_installed(void *arg, const char *type, struct err *e)
 	return err_kind(
 		e, ERR_CONF, -EPERM,
 		"'%s' can be changed by others than root (chown root and chmod go-w it and its "
-		"directory, or trust the namespace: annotation " DEFINITION_TRUST "=true)",
+		"directory, or trust the namespace: annotation " ANNOTATION_TRUSTED "=true)",
 		path.p);
 }
 
@@ -887,9 +888,10 @@ int pod_net_check(const struct pod_nets *p, struct pod_net *net, struct json_doc
 	if (r < 0)
 		return err_wrap(e, r, "network '%s'", pod_net_label(net));
 	if (*keep) {
-		log_warn("the log files that a definition names are not written: " DEFINITION_TRUST
-			 "=true on its namespace allows them",
-			 LOG_S("definition", pod_net_label(net)));
+		log_warn(
+			"the log files that a definition names are not written: " ANNOTATION_TRUSTED
+			"=true on its namespace allows them",
+			LOG_S("definition", pod_net_label(net)));
 		net->config = json_root(*keep);
 	}
 	return 0;

@@ -10,6 +10,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
 #include "kube/patch.h"
+#include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 
 /* The handlers of each kind, and the answer. */
@@ -289,8 +290,9 @@ static int check_sizes(struct admit *a)
 /* An automatic pool: its labels name the application. */
 static bool is_made(const struct json *pool)
 {
-	static const char *const keys[] = {AUTO_POOL_OWNER,	AUTO_POOL_API,	AUTO_POOL_KIND,
-					   AUTO_POOL_NAMESPACE, AUTO_POOL_NAME, AUTO_POOL_UID};
+	static const char *const keys[] = {LABEL_OWNER_SUBNET, LABEL_OWNER_API,
+					   LABEL_OWNER_KIND,   LABEL_OWNER_NAMESPACE,
+					   LABEL_OWNER_NAME,   LABEL_OWNER_UID};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		if (!json_get(admit_meta(pool, "labels"), keys[i]))
@@ -305,9 +307,9 @@ static bool stays(const struct admit_request *q, const char *key)
 
 static bool may_change(const struct admit_request *q, const char *annotation)
 {
-	if (strcmp(annotation, POOL_BLOCK_PREFIX_ANNOTATION) == 0)
+	if (strcmp(annotation, ANNOTATION_BLOCK_PREFIX) == 0)
 		return !admit_annotation(q->old, annotation);
-	return strcmp(annotation, AUTO_POOL_NUMBER) == 0 && is_made(q->object);
+	return strcmp(annotation, ANNOTATION_POOL_NUMBER) == 0 && is_made(q->object);
 }
 
 static bool annotations_are_allowed(const struct admit_request *q)
@@ -343,7 +345,7 @@ static int admit_check_agent(struct admit *a)
 	    (!is_made(q->object) || json_len(json_get(json_get(q->object, "spec"), "ips"))))
 		return admit_forbid(
 			a,
-			"an agent's account may create pools for applications only (labels " AUTO_POOL_GROUP
+			"an agent's account may create pools for applications only (labels " IPAM_SPIDERNET_IO
 			"owner-*), without addresses (spec.ips)");
 	if (q->operation == ADMIT_UPDATE &&
 	    !(json_same(json_get(q->object, "spec"), json_get(q->old, "spec")) &&
@@ -351,8 +353,8 @@ static int admit_check_agent(struct admit *a)
 	      annotations_are_allowed(q)))
 		return admit_forbid(
 			a,
-			"an agent's account may change nothing of a pool but the annotation " POOL_BLOCK_PREFIX_ANNOTATION
-			", where there is none, and " AUTO_POOL_NUMBER
+			"an agent's account may change nothing of a pool but the annotation " ANNOTATION_BLOCK_PREFIX
+			", where there is none, and " ANNOTATION_POOL_NUMBER
 			" of a pool that was created for an application");
 	return 0;
 }

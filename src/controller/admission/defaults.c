@@ -7,6 +7,7 @@
 #include "block/codec.h"
 #include "controller/admission/internal.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* As in Spiderpool: replaces at most as many of each character as a valid CIDR has. */
 char *admit_cidr_label(const char *subnet)
@@ -249,7 +250,7 @@ static void add_owner(struct json_tree *object, const char *name, const char *ui
 	json_tree_put_bool(o, "controller", true);
 	json_tree_put_bool(o, "blockOwnerDeletion", true);
 	json_tree_push(json_tree_member(meta, "ownerReferences"), o);
-	put_label(object, LABEL_OWNER, block_label(name, text));
+	put_label(object, LABEL_OWNER_SUBNET, block_label(name, text));
 }
 
 static void inherit(struct json_tree *object, const struct json *subnet)

@@ -12,14 +12,6 @@
 
 /* admit.c and the files by kind. */
 
-#define LABEL_POOL_CIDR	       "ipam.spidernet.io/ippool-cidr"
-#define LABEL_SUBNET_CIDR      "ipam.spidernet.io/subnet-cidr"
-#define LABEL_OWNER	       "ipam.spidernet.io/owner-spider-subnet"
-#define LABEL_APP_NAME	       "ipam.spidernet.io/owner-application-name"
-#define ANNOTATION_NAD_NAME    "multus.spidernet.io/cr-name"
-#define ANNOTATION_CNI_VERSION "multus.spidernet.io/cni-version"
-#define ANNOTATION_CNI_NAME    "cni.spidernet.io/cniconfig-name"
-
 struct admit {
 	const struct admit_cache *cache;
 	const struct admit_request *request;

@@ -9,13 +9,14 @@
 #include "base/option.h"
 #include "controller/admission/internal.h"
 #include "controller/nad/render.h"
+#include "spec/annotations.h"
 #include "spec/definition.h"
 
 /* Validation of a SpiderMultusConfig. */
 
 static const char *const inject_keys[] = {
-	"cni.spidernet.io/rdma-resource-inject",
-	"cni.spidernet.io/network-resource-inject",
+	ANNOTATION_INJECT_RDMA,
+	ANNOTATION_INJECT_NETWORK,
 };
 
 static const struct json *annotation(const struct admit *a, const char *key)
@@ -676,7 +677,7 @@ static int admit_check_ifacer(struct admit *a, const char *block, const struct j
 	return admit_refuse(
 		a, ADMIT_FORBIDDEN,
 		"spec.%s.%s: creates an interface on each node, which only a definition of a "
-		"trusted namespace may do: set the annotation " DEFINITION_TRUST
+		"trusted namespace may do: set the annotation " ANNOTATION_TRUSTED
 		"=true on Namespace '%s', or %s",
 		block, vlan ? "vlanID" : "master", a->request->ns,
 		vlan ? "use cniType vlan" : "name one master");

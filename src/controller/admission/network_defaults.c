@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "controller/admission/internal.h"
 #include "ipam/pool/selector.h"
+#include "spec/annotations.h"
 
 static const struct {
 	const char *type, *block;
@@ -339,6 +340,6 @@ void admit_default_network(struct admit *a, struct json_tree *object)
 	fill_coordinator(a, spec, type && strcmp(type, "custom") == 0);
 	if (json_tree_kind(json_tree_member(spec, "chainCNIJsonData")) == JSON_NULL)
 		json_tree_put(spec, "chainCNIJsonData", json_tree_new(JSON_ARRAY));
-	mirror(a, object, "cni.spidernet.io/rdma-resource-inject");
-	mirror(a, object, "cni.spidernet.io/network-resource-inject");
+	mirror(a, object, ANNOTATION_INJECT_RDMA);
+	mirror(a, object, ANNOTATION_INJECT_NETWORK);
 }

@@ -8,6 +8,7 @@
 #include "block/block.h"
 #include "controller/admission/internal.h"
 #include "ipam/pool/pool_cluster.h"
+#include "spec/annotations.h"
 
 /* Validation of SpiderIPPool. */
 
@@ -98,7 +99,7 @@ static const struct json *auto_ips(const struct json *subnet, const char *pool,
 
 static bool is_auto(const struct json *object)
 {
-	return *admit_text(json_get(admit_meta(object, "labels"), LABEL_APP_NAME)) != '\0';
+	return *admit_text(json_get(admit_meta(object, "labels"), LABEL_OWNER_NAME)) != '\0';
 }
 
 /*
@@ -197,7 +198,7 @@ static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 	json_int(json_get(status, "allocatedIPCount"), &count);
 	pool_records_read(admit_text(json_get(status, "allocatedIPs")), find_use, &u, NULL);
 	listed = u.n;
-	pool_records_read(admit_text(admit_annotation(old, POOL_ADOPTED_ANNOTATION)), find_use, &u,
+	pool_records_read(admit_text(admit_annotation(old, ANNOTATION_ADOPTED)), find_use, &u,
 			  NULL);
 	if (u.pod)
 		r = admit_refuse(
@@ -259,7 +260,7 @@ static int check_affinity(struct admit *a, const struct pool *p)
 	labels = json_get(v, "matchLabels");
 	w = json_walk_start(labels);
 	while (json_walk_next(&w, &key))
-		if (strncmp(key, "ipam.spidernet.io/app-", strlen("ipam.spidernet.io/app-")) != 0)
+		if (strncmp(key, LABEL_APP_PREFIX, strlen(LABEL_APP_PREFIX)) != 0)
 			return admit_refuse(
 				a, ADMIT_FORBIDDEN,
 				"spec.podAffinity.matchLabels: it's invalid to add additional "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "spec/annotations.h"
 #include "spec/definition.h"
 
 enum { UNAVAILABLE = 503 };
@@ -38,8 +39,7 @@ static const char *text(const struct json *v)
 
 static const char *nad_name(const struct json *smc)
 {
-	const char *s =
-		json_string(json_get(meta(smc, "annotations"), "multus.spidernet.io/cr-name"));
+	const char *s = json_string(json_get(meta(smc, "annotations"), ANNOTATION_NAD_NAME));
 
 	return s ? s : text(meta(smc, "name"));
 }
@@ -98,7 +98,7 @@ static bool trusts(void *arg, const char *ns)
 	return o &&
 	       definition_trusted(ns,
 				  json_string(json_get(meta(cluster_cache_json(o), "annotations"),
-						       DEFINITION_TRUST)),
+						       ANNOTATION_TRUSTED)),
 				  h->conf.ns);
 }
 

@@ -9,6 +9,7 @@
 #include "controller/cache/cache.h"
 #include "controller/nad/render.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 #include "spec/pod.h"
 
 enum { CLUSTER_CACHE_TEXT_MAX = 4 << 20 };
@@ -178,8 +179,6 @@ void cluster_cache_listen(struct cluster_cache *w, int64_t ms)
 
 /* The part of an object that is cached. */
 
-#define LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
-
 static bool is_of(const char *key, const char *const *list)
 {
 	while (*list && strcmp(*list, key) != 0)
@@ -194,7 +193,8 @@ static void put_annotations(struct json_out *o, const struct json *v, bool count
 
 	jo_obj(o);
 	while ((v = json_walk_next(&w, &key))) {
-		if (strcmp(key, LAST_APPLIED) == 0 || (counting && !pod_annotation_counts(key)))
+		if (strcmp(key, ANNOTATION_LAST_APPLIED) == 0 ||
+		    (counting && !pod_annotation_counts(key)))
 			continue;
 		jo_key(o, key);
 		jo_val(o, v, false);
@@ -308,7 +308,7 @@ void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *o
 					    "deletionTimestamp",
 					    "ownerReferences",
 					    NULL};
-	static const char *const nad_name[] = {NAD_NAME_ANNOTATION, NULL}, *const status[] = {
+	static const char *const nad_name[] = {ANNOTATION_NAD_NAME, NULL}, *const status[] = {
 										   "status", NULL};
 	const struct json *meta = json_get(object, "metadata");
 	const struct json *annotations = json_get(meta, "annotations");

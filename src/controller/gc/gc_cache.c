@@ -11,6 +11,7 @@
 #include "controller/injection/internal.h"
 #include "kube/kinds.h"
 #include "kube/time.h"
+#include "spec/annotations.h"
 
 #define FENCED "node.kubernetes.io/out-of-service"
 
@@ -105,7 +106,7 @@ static int read_pod(void *value, const struct json *object, struct err *e)
 	p->finished = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 	p->deleting = meta(object, "deletionTimestamp");
 	p->requests = (unsigned char)inject_requests(meta(object, "annotations"));
-	p->networks = *text_of(meta(object, "annotations"), INJECT_NETWORKS);
+	p->networks = *text_of(meta(object, "annotations"), ANNOTATION_NETWORKS);
 	p->host_network = json_bool(json_get(spec, "hostNetwork"));
 	p->node = xstrdup(text_of(spec, "nodeName"));
 	return 0;
@@ -189,7 +190,7 @@ static void read_finalizers(const struct json *list, struct gc_cache_endpoint *r
 
 void gc_cache_read_endpoint(const struct json *object, struct gc_cache_endpoint *ret)
 {
-	ret->by_unirail = json_get(meta(object, "labels"), BLOCK_NODE_LABEL);
+	ret->by_unirail = json_get(meta(object, "labels"), LABEL_NODE);
 	ret->owned = has(meta(object, "ownerReferences"), "kind", "Pod");
 	ret->deleting = meta(object, "deletionTimestamp");
 	read_finalizers(meta(object, "finalizers"), ret);
@@ -218,8 +219,7 @@ static void drop_endpoint(void *value)
 
 static int read_block(void *value, const struct json *object, struct err *e)
 {
-	const char *at =
-		json_string(json_get(meta(object, "annotations"), BLOCK_RESTORED_ANNOTATION));
+	const char *at = json_string(json_get(meta(object, "annotations"), ANNOTATION_RESTORED));
 	struct gc_cache_block *b = value;
 
 	if (!at || kube_time_parse(at, &b->etcd_restored) < 0)

@@ -10,6 +10,7 @@
 #include "controller/gc/internal.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* Selects the pools that need work, and reads all endpoints once for them. */
 
@@ -434,7 +435,7 @@ static int read_old(struct pool_status_pool *p, const char *text, struct old *re
 	int r = pool_records_read(text, keep_old, ret, &e);
 
 	if (r < 0) {
-		err_wrap(&e, r, "status.allocatedIPs (or annotation " POOL_ADOPTED_ANNOTATION ")");
+		err_wrap(&e, r, "status.allocatedIPs (or annotation " ANNOTATION_ADOPTED ")");
 		pool_status_logged(p, &e);
 	}
 	p->adopted = ret->r.n > 0;

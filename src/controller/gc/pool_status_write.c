@@ -10,6 +10,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 /* The writes: one at a time for a pool, each computed from the current object. */
@@ -33,8 +34,7 @@ const struct json *pool_status_meta(const struct json *object, const char *key)
 
 const char *pool_status_annotation(const struct json *object)
 {
-	return json_string(
-		json_get(pool_status_meta(object, "annotations"), POOL_ADOPTED_ANNOTATION));
+	return json_string(json_get(pool_status_meta(object, "annotations"), ANNOTATION_ADOPTED));
 }
 
 /* --- the end of a write --- */
@@ -137,7 +137,7 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 	if (annotation) {
 		jo_key(&o, "annotations");
 		jo_obj(&o);
-		jo_kstr(&o, POOL_ADOPTED_ANNOTATION, annotation);
+		jo_kstr(&o, ANNOTATION_ADOPTED, annotation);
 		jo_end_obj(&o);
 	}
 	if (finalizer != pool_status_has_finalizer(object))

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "controller/injection/internal.h"
+#include "spec/annotations.h"
 
 enum { WARNING_MAX = 1024 };
 
@@ -297,12 +298,12 @@ static void write_list(const struct json *annotations, const char *text, struct 
 	if (json_kind(annotations) != JSON_OBJECT) {
 		to = kube_patch_add(p, "add", "metadata", "annotations", NULL);
 		jo_obj(to);
-		jo_kstr(to, INJECT_NETWORKS, text);
+		jo_kstr(to, ANNOTATION_NETWORKS, text);
 		jo_end_obj(to);
 		return;
 	}
-	to = kube_patch_add(p, json_get(annotations, INJECT_NETWORKS) ? "replace" : "add",
-			    "metadata", "annotations", INJECT_NETWORKS, NULL);
+	to = kube_patch_add(p, json_get(annotations, ANNOTATION_NETWORKS) ? "replace" : "add",
+			    "metadata", "annotations", ANNOTATION_NETWORKS, NULL);
 	jo_str(to, text);
 }
 
@@ -314,7 +315,7 @@ static int inject_list(const struct inject_request *q, const struct inject_choic
 		       const struct inject_nets *nets, struct kube_patch *p)
 {
 	const struct json *annotations = annotations_of(q->pod);
-	const char *text = json_string(json_get(annotations, INJECT_NETWORKS));
+	const char *text = json_string(json_get(annotations, ANNOTATION_NETWORKS));
 	struct json_out o;
 	auto_buf struct buf b;
 
@@ -325,7 +326,7 @@ static int inject_list(const struct inject_request *q, const struct inject_choic
 		inject_warn(q,
 			    "the pod's annotation '%s' (%.*s) is replaced with the networks of %s "
 			    "annotation '%s': use one of the two",
-			    INJECT_NETWORKS, QUOTE_MAX, text,
+			    ANNOTATION_NETWORKS, QUOTE_MAX, text,
 			    w->of_ns ? "the namespace's" : "the pod's", inject_key_name(w->key));
 	jo_init(&o, &b, 0);
 	put_networks(&o, nets);
@@ -347,8 +348,7 @@ static const struct kind {
 	{"ipoib", "ipoib", NULL, BY_NAME, false},
 };
 
-static const char *const keys[INJECT_KEYS] = {"cni.spidernet.io/rdma-resource-inject",
-					      "cni.spidernet.io/network-resource-inject"};
+static const char *const keys[INJECT_KEYS] = {ANNOTATION_INJECT_RDMA, ANNOTATION_INJECT_NETWORK};
 
 const char *inject_key_name(enum inject_key key)
 {
@@ -420,7 +420,7 @@ void inject_net_read(const struct json *smc, struct inject_net *ret)
 	*ret = (struct inject_net){
 		.ns = or_empty(dup_string(json_get(meta, "namespace"))),
 		.name = or_empty(dup_string(json_get(meta, "name"))),
-		.nad = dup_string(json_get(annotations, "multus.spidernet.io/cr-name")),
+		.nad = dup_string(json_get(annotations, ANNOTATION_NAD_NAME)),
 		.type = xstrdup(type ? type : "custom"),
 		.rail = rail_of(k, block),
 		.resource = k && k->resource ? dup_string(json_get(block, k->resource)) : NULL,

@@ -7,8 +7,6 @@
 #include "controller/injection/inject.h"
 #include "spec/network_annotation.h"
 
-#define INJECT_NETWORKS "k8s.v1.cni.cncf.io/networks"
-
 /* The request of a pod. */
 struct inject_choice {
 	enum inject_key key;

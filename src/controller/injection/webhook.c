@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "controller/injection/internal.h"
+#include "spec/annotations.h"
 
 /* Interval at which waiting pods are checked, besides each change. */
 enum { RESCAN_MS = 50 };
@@ -322,7 +323,7 @@ static void put_term(struct json_out *o, const char *op, const char *list)
 	struct span rest = span_of(list), word;
 
 	jo_obj(o);
-	jo_kstr(o, "key", "kubernetes.io/metadata.name");
+	jo_kstr(o, "key", LABEL_NAMESPACE_NAME);
 	jo_kstr(o, "operator", op);
 	jo_key(o, "values");
 	jo_arr(o);

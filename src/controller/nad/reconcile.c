@@ -11,6 +11,7 @@
 #include "controller/nad/diff.h"
 #include "controller/nad/internal.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 #include "spec/missing_resource.h"
 
 /* Queue of the SpiderMultusConfigs to process. */
@@ -651,7 +652,7 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 	if (other) {
 		message = xasprintf("NetworkAttachmentDefinition '%s/%s' belongs to "
 				    "SpiderMultusConfig '%s': choose another name (annotation %s)",
-				    j->ns, n->name, other, NAD_NAME_ANNOTATION);
+				    j->ns, n->name, other, ANNOTATION_NAD_NAME);
 		is_wrong(j, cluster_cache_json(o), "NameTaken", message);
 		return;
 	}
@@ -688,11 +689,11 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 		kube_cache_get(c->cache, CLUSTER_CACHE_NADS, j->ns, n->name);
 	const struct json *meta = there ? json_get(cluster_cache_json(there), "metadata") : NULL;
 	const char *is =
-		json_string(json_get(json_get(meta, "annotations"), MISSING_RESOURCE_ANNOTATION));
+		json_string(json_get(json_get(meta, "annotations"), ANNOTATION_MISSING_RESOURCE));
 	auto_free char *text = c->missing ? c->missing(c->arg, smc, is) : NULL;
 
 	if (text)
-		labels_put(&n->annotations, MISSING_RESOURCE_ANNOTATION, text);
+		labels_put(&n->annotations, ANNOTATION_MISSING_RESOURCE, text);
 }
 
 /* Carries out the next step of the job; at most one request. */

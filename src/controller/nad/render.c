@@ -8,11 +8,10 @@
 
 #include "base/alloc.h"
 #include "controller/nad/internal.h"
+#include "spec/annotations.h"
 #include "spec/missing_resource.h"
 
-#define VERSION_ANNOTATION "multus.spidernet.io/cni-version"
-#define CONFIG_ANNOTATION  "cni.spidernet.io/cniconfig-name"
-#define OVS_RESOURCE	   "ovs-cni.network.kubevirt.io/"
+#define OVS_RESOURCE "ovs-cni.network.kubevirt.io/"
 
 static const struct json *annotation(const struct json *smc, const char *key)
 {
@@ -23,7 +22,7 @@ const char *nad_name(const struct json *smc)
 {
 	const struct json *own = json_get(json_get(smc, "metadata"), "name");
 
-	return nad_text(annotation(smc, NAD_NAME_ANNOTATION), nad_text(own, ""));
+	return nad_text(annotation(smc, ANNOTATION_NAD_NAME), nad_text(own, ""));
 }
 
 /* --- spec.config --- */
@@ -103,8 +102,8 @@ static int put_list(struct buf *b, const struct json *smc, const struct nad_requ
 
 	jo_init(&o, b, 0);
 	jo_obj(&o);
-	jo_kstr(&o, "cniVersion", nad_text(annotation(smc, VERSION_ANNOTATION), "0.3.1"));
-	jo_kstr(&o, "name", nad_text(annotation(smc, CONFIG_ANNOTATION), nad_name(smc)));
+	jo_kstr(&o, "cniVersion", nad_text(annotation(smc, ANNOTATION_CNI_VERSION), "0.3.1"));
+	jo_kstr(&o, "name", nad_text(annotation(smc, ANNOTATION_CNI_NAME), nad_name(smc)));
 	jo_key(&o, "plugins");
 	jo_arr(&o);
 	r = put_plugins(&o, q, e);
@@ -178,12 +177,12 @@ static void put_resource(struct labels *l, const struct nad_request *q)
 	const char *name = nad_text(json_get(q->block, "resourceName"), NULL);
 
 	if ((is_type(q, "sriov") || is_type(q, "ib-sriov")) && name)
-		labels_put(l, NAD_RESOURCE_ANNOTATION, name);
+		labels_put(l, ANNOTATION_RESOURCE_NAME, name);
 	if (is_type(q, "ovs") && nad_text(json_get(q->block, "deviceID"), NULL)) {
 		auto_free char *bridge =
 			xasprintf(OVS_RESOURCE "%s", nad_text(json_get(q->block, "bridge"), ""));
 
-		labels_put(l, NAD_RESOURCE_ANNOTATION, bridge);
+		labels_put(l, ANNOTATION_RESOURCE_NAME, bridge);
 	}
 }
 
@@ -194,8 +193,8 @@ static void put_annotations(struct labels *l, const struct json *smc, const stru
 	const char *key;
 
 	while ((v = json_walk_next(&w, &key)))
-		if (strcmp(key, NAD_LAST_APPLIED) != 0 &&
-		    strcmp(key, MISSING_RESOURCE_ANNOTATION) != 0 && json_string(v))
+		if (strcmp(key, ANNOTATION_LAST_APPLIED) != 0 &&
+		    strcmp(key, ANNOTATION_MISSING_RESOURCE) != 0 && json_string(v))
 			labels_collect(l, key, json_string(v));
 	labels_merge(l);
 	put_resource(l, q);

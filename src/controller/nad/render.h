@@ -25,10 +25,6 @@
 #include "spec/pod.h"
 #include "wire/json/json.h"
 
-#define NAD_NAME_ANNOTATION	"multus.spidernet.io/cr-name"
-#define NAD_RESOURCE_ANNOTATION "k8s.v1.cni.cncf.io/resourceName"
-#define NAD_LAST_APPLIED	"kubectl.kubernetes.io/last-applied-configuration"
-
 enum { NAD_CONFIG_MAX = 256 << 10 };
 
 struct nad {

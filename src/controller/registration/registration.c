@@ -11,6 +11,7 @@
 #include "base/backoff.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 #include "wire/tls/base64.h"
 
 enum { REGISTRATION_TEXT_MAX = 1 << 20, REGISTRATION_WHAT_MAX = 1024 };
@@ -394,8 +395,7 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 	if (version)
 		buf_printf(b, "\"resourceVersion\":\"%s\",", version);
 	buf_printf(b,
-		   "\"name\":\"" REGISTRATION_NAME
-		   "\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		   "\"name\":\"" REGISTRATION_NAME "\",\"labels\":{\"" LABEL_MANAGED_BY "\":"
 		   "\"unirail-controller\"}},\"webhooks\":%s}",
 		   webhooks);
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "controller/subnet/internal.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 static const struct app_kind {
 	const struct kube_kind *kind;
@@ -76,7 +77,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 	if (r < 0)
 		return r;
 	r = auto_pool_request_read(&annotations, 0, &a->request, &cause);
-	if (r == 1 && !labels_get(&annotations, AUTO_POOL_NUMBER))
+	if (r == 1 && !labels_get(&annotations, ANNOTATION_POOL_NUMBER))
 		a->request.number = UINT32_MAX; /* default of the settings */
 	labels_done(&annotations);
 	if (r == 0)

@@ -10,6 +10,7 @@
 #include "controller/subnet/internal.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
 /* State of one subnet: its pools, and the pools that applications request from it. */
 
@@ -44,8 +45,8 @@ void subnets_inputs_done(struct subnets_inputs *k)
 
 static bool is_auto(const struct kube_object *pool)
 {
-	return subnets_label(pool, AUTO_POOL_API) && subnets_label(pool, AUTO_POOL_NAME) &&
-	       subnets_label(pool, AUTO_POOL_UID) && subnets_label(pool, AUTO_POOL_IFNAME);
+	return subnets_label(pool, LABEL_OWNER_API) && subnets_label(pool, LABEL_OWNER_NAME) &&
+	       subnets_label(pool, LABEL_OWNER_UID) && subnets_label(pool, LABEL_INTERFACE);
 }
 
 /*
@@ -69,10 +70,10 @@ static char *key_of_name(const char *ns, const char *label, const char *ifname)
 static void add_keys(struct subnets_inputs *k, size_t pool)
 {
 	const struct kube_object *o = k->objects[pool];
-	const char *uid = subnets_label(o, AUTO_POOL_UID);
-	const char *ifname = subnets_label(o, AUTO_POOL_IFNAME);
-	const char *ns = subnets_label(o, AUTO_POOL_NAMESPACE);
-	const char *name = subnets_label(o, AUTO_POOL_NAME);
+	const char *uid = subnets_label(o, LABEL_OWNER_UID);
+	const char *ifname = subnets_label(o, LABEL_INTERFACE);
+	const char *ns = subnets_label(o, LABEL_OWNER_NAMESPACE);
+	const char *name = subnets_label(o, LABEL_OWNER_NAME);
 
 	if (!k->pools[pool].app)
 		return;
@@ -152,8 +153,8 @@ void subnets_collect_pools(struct subnets_inputs *k)
 static bool is_for(const struct kube_object *pool, const struct app_id *app, const char *ifname,
 		   bool is6)
 {
-	const char *has = subnets_label(pool, AUTO_POOL_IFNAME);
-	const char *name = subnets_label(pool, AUTO_POOL_NAME);
+	const char *has = subnets_label(pool, LABEL_INTERFACE);
+	const char *name = subnets_label(pool, LABEL_OWNER_NAME);
 	struct app_id id;
 	bool same;
 
@@ -172,7 +173,7 @@ static bool is_for(const struct kube_object *pool, const struct app_id *app, con
 
 bool subnets_stays(const struct kube_object *pool)
 {
-	const char *reclaim = subnets_label(pool, AUTO_POOL_RECLAIM);
+	const char *reclaim = subnets_label(pool, ANNOTATION_POOL_RECLAIM);
 
 	return reclaim && !strcmp(reclaim, "false");
 }
@@ -182,7 +183,7 @@ static bool is_pool_for(const struct subnets_inputs *k, size_t pool, const struc
 {
 	const struct kube_object *o = k->objects[pool];
 
-	return auto_pool_label_is(subnets_label(o, AUTO_POOL_OWNER), k->subnet->name) &&
+	return auto_pool_label_is(subnets_label(o, LABEL_OWNER_SUBNET), k->subnet->name) &&
 	       is_for(o, app, ifname, k->f.total.family == 6);
 }
 
@@ -258,17 +259,18 @@ static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
  */
 static void want_foreign(struct subnets_inputs *k, const struct kube_object *o)
 {
-	const char *text = json_string(json_get(subnets_meta(o, "annotations"), AUTO_POOL_NUMBER));
-	struct subnets_target t = {.ifname = subnets_label(o, AUTO_POOL_IFNAME)};
+	const char *text =
+		json_string(json_get(subnets_meta(o, "annotations"), ANNOTATION_POOL_NUMBER));
+	struct subnets_target t = {.ifname = subnets_label(o, LABEL_INTERFACE)};
 	struct labels l = {0};
 	struct auto_pool_request w;
 	struct app_id *app = xcalloc(1, sizeof(*app));
 	bool fixed;
 	int r;
 
-	labels_put(&l, AUTO_POOL_SUBNET, "{\"ipv4\":[\"x\"]}");
+	labels_put(&l, ANNOTATION_SUBNET, "{\"ipv4\":[\"x\"]}");
 	if (text)
-		labels_put(&l, AUTO_POOL_NUMBER, text);
+		labels_put(&l, ANNOTATION_POOL_NUMBER, text);
 	r = text ? auto_pool_request_read(&l, 0, &w, NULL) : 0;
 	labels_done(&l);
 	fixed = r == 1 && w.fixed;
@@ -293,7 +295,7 @@ void subnets_collect_wants(struct subnets_inputs *k)
 	for (size_t i = 0; i < n; i++)
 		want_nic(k, v[i].app, v[i].nic);
 	for (size_t i = 0; i < k->n_pools; i++) {
-		const char *owner = subnets_label(k->objects[i], AUTO_POOL_OWNER);
+		const char *owner = subnets_label(k->objects[i], LABEL_OWNER_SUBNET);
 
 		if (k->pools[i].app && !k->pools[i].deleting &&
 		    auto_pool_label_is(owner, k->subnet->name))
@@ -389,7 +391,7 @@ static void subnets_lookup_blocks(struct subnets *s, const char *pool, const str
 	ip_set_done(&n->checked);
 	subnet_set_copy(of, &n->checked);
 	n->clear = false;
-	buf_printf(&label, "%s=%s", BLOCK_POOL_LABEL, block_label(pool, value));
+	buf_printf(&label, "%s=%s", LABEL_POOL, block_label(pool, value));
 	kube_path_query(&query, "labelSelector", label.p);
 	r.query = query.p;
 	op = subnets_begin(s, SUBNETS_INPUTS, pool);
@@ -608,7 +610,7 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 	const struct kube_object *pool =
 		kube_cache_get(s->conf.cache->objects, CLUSTER_CACHE_POOLS, "", op->name);
 	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
-	const char *label = pool ? subnets_label(pool, AUTO_POOL_UID) : NULL;
+	const char *label = pool ? subnets_label(pool, LABEL_OWNER_UID) : NULL;
 
 	op->call = NULL;
 	op->until = subnets_now(s) + LOOKUP_MS;

@@ -8,6 +8,7 @@
 #include "controller/subnet/internal.h"
 #include "controller/subnet/plan.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 
 /* Address sets and the entries of a subnet as JSON. */
@@ -292,7 +293,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &kube_ippools, .name = pool->name}};
 	const struct json *owners = subnets_meta(pool, "ownerReferences");
-	const char *label = subnets_label(pool, AUTO_POOL_OWNER);
+	const char *label = subnets_label(pool, LABEL_OWNER_SUBNET);
 	char text[BLOCK_LABEL_MAX];
 	bool other = false;
 	struct subnets_body b;
@@ -306,7 +307,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 	jo_kstr(&b.o, "resourceVersion", pool->version);
 	jo_key(&b.o, "labels");
 	jo_obj(&b.o);
-	jo_kstr(&b.o, AUTO_POOL_OWNER, block_label(subnet->name, text));
+	jo_kstr(&b.o, LABEL_OWNER_SUBNET, block_label(subnet->name, text));
 	jo_end_obj(&b.o);
 	if (!other && !has_controller(owners, subnet->uid, &other)) {
 		jo_key(&b.o, "ownerReferences");

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "controller/subnet/internal.h"
 #include "server/prometheus.h"
+#include "spec/annotations.h"
 
 int64_t subnets_now(const struct subnets *s)
 {
@@ -551,21 +552,21 @@ static char *label_dup(const struct kube_object *o, const char *key)
 static char *app_name(const struct kube_object *pool)
 {
 	const char *whole =
-		json_string(json_get(subnets_meta(pool, "annotations"), AUTO_POOL_NAME));
+		json_string(json_get(subnets_meta(pool, "annotations"), LABEL_OWNER_NAME));
 
-	return whole && auto_pool_label_is(subnets_label(pool, AUTO_POOL_NAME), whole)
+	return whole && auto_pool_label_is(subnets_label(pool, LABEL_OWNER_NAME), whole)
 		       ? xstrdup(whole)
-		       : label_dup(pool, AUTO_POOL_NAME);
+		       : label_dup(pool, LABEL_OWNER_NAME);
 }
 
 bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret)
 {
-	const char *api = subnets_label(pool, AUTO_POOL_API);
+	const char *api = subnets_label(pool, LABEL_OWNER_API);
 
-	if (!api || !subnets_label(pool, AUTO_POOL_NAME) || !subnets_label(pool, AUTO_POOL_UID))
+	if (!api || !subnets_label(pool, LABEL_OWNER_NAME) || !subnets_label(pool, LABEL_OWNER_UID))
 		return false;
-	*ret = (struct app_id){auto_pool_api(api), label_dup(pool, AUTO_POOL_KIND),
-			       label_dup(pool, AUTO_POOL_NAMESPACE), app_name(pool),
-			       label_dup(pool, AUTO_POOL_UID)};
+	*ret = (struct app_id){auto_pool_api(api), label_dup(pool, LABEL_OWNER_KIND),
+			       label_dup(pool, LABEL_OWNER_NAMESPACE), app_name(pool),
+			       label_dup(pool, LABEL_OWNER_UID)};
 	return true;
 }

@@ -7,6 +7,7 @@
 #include "controller/subnet/internal.h"
 #include "kube/kinds.h"
 #include "kube/patch.h"
+#include "spec/annotations.h"
 
 void subnets_body(struct subnets_body *x)
 {
@@ -148,10 +149,10 @@ void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 			const struct subnets_target *t)
 {
-	const char *uid = subnets_label(pool, AUTO_POOL_UID);
-	const char *reclaim = subnets_label(pool, AUTO_POOL_RECLAIM);
+	const char *uid = subnets_label(pool, LABEL_OWNER_UID);
+	const char *reclaim = subnets_label(pool, ANNOTATION_POOL_RECLAIM);
 	const char *number =
-		json_string(json_get(subnets_meta(pool, "annotations"), AUTO_POOL_NUMBER));
+		json_string(json_get(subnets_meta(pool, "annotations"), ANNOTATION_POOL_NUMBER));
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &kube_ippools, .name = pool->name}};
 	auto_free char *wanted = number_text(s, t->request);
@@ -166,12 +167,12 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 	jo_kstr(&b.o, "uid", pool->uid);
 	jo_key(&b.o, "labels");
 	jo_obj(&b.o);
-	jo_kstr(&b.o, AUTO_POOL_UID, t->app->uid);
-	jo_kstr(&b.o, AUTO_POOL_RECLAIM, t->request->reclaim ? "true" : "false");
+	jo_kstr(&b.o, LABEL_OWNER_UID, t->app->uid);
+	jo_kstr(&b.o, ANNOTATION_POOL_RECLAIM, t->request->reclaim ? "true" : "false");
 	jo_end_obj(&b.o);
 	jo_key(&b.o, "annotations");
 	jo_obj(&b.o);
-	jo_kstr(&b.o, AUTO_POOL_NUMBER, wanted);
+	jo_kstr(&b.o, ANNOTATION_POOL_NUMBER, wanted);
 	jo_end_obj(&b.o);
 	jo_end_obj(&b.o);
 	jo_end_obj(&b.o);

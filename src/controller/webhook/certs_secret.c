@@ -11,8 +11,8 @@
 #include "controller/webhook/internal.h"
 #include "controller/webhook/secret.h"
 #include "kube/kinds.h"
+#include "spec/annotations.h"
 
-#define CA_SINCE "unirail.io/ca-since"
 /*
  * cert-manager's annotation: its certificates must not be replaced, or both would overwrite each
  * other forever.
@@ -39,7 +39,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
-				    .ca_since = secret_since(object, CA_SINCE)};
+				    .ca_since = secret_since(object, ANNOTATION_CA_SINCE)};
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static void write_secret(struct certs *c, const struct certs_set *s, const char 
 				       .name = c->conf.secret,
 				       .type = "kubernetes.io/tls",
 				       .version = version,
-				       .since_name = CA_SINCE,
+				       .since_name = ANNOTATION_CA_SINCE,
 				       .since = s->ca_since,
 				       .items = items,
 				       .n_items = ARRAY_LEN(items)};
@@ -213,12 +213,11 @@ static void carry_out(struct certs *c, const struct certs_write *w, const struct
 	} else if (!ca->version || ca->managed) {
 		write_ca(c, &w->set, ca->version);
 	} else {
-		err_kind(
-			&e, ERR_CONF, -EPERM,
-			"Secret '%s/%s' is named as Secret of the webhooks' CA but not managed by "
-			"the controller: label it app.kubernetes.io/managed-by=unirail-controller, "
-			"or name another in webhook-ca-secret",
-			c->conf.ns, c->conf.ca_secret);
+		err_kind(&e, ERR_CONF, -EPERM,
+			 "Secret '%s/%s' is named as Secret of the webhooks' CA but not managed by "
+			 "the controller: label it " LABEL_MANAGED_BY "=unirail-controller, "
+			 "or name another in webhook-ca-secret",
+			 c->conf.ns, c->conf.ca_secret);
 		failed(c, "failed to store the webhooks' certificate", &e);
 	}
 }

@@ -8,12 +8,11 @@
 #include "base/buf.h"
 #include "kube/kinds.h"
 #include "kube/time.h"
+#include "spec/annotations.h"
 #include "wire/json/json.h"
 #include "wire/tls/base64.h"
 
-#define MANAGED	      "app.kubernetes.io/managed-by"
-#define MANAGED_CHART "unirail.io/managed-by"
-#define OURS	      "unirail-controller"
+#define OURS "unirail-controller"
 
 enum { BODY_MAX = 256 << 10 };
 
@@ -38,9 +37,9 @@ void secret_explain_missing(struct err *e, const char *kind, const char *ns, con
 bool secret_is_managed(const struct json *object)
 {
 	const struct json *labels = json_get(json_get(object, "metadata"), "labels");
-	const char *by = json_string(json_get(labels, MANAGED));
+	const char *by = json_string(json_get(labels, LABEL_MANAGED_BY));
 	/* Helm sets the common label of all objects of a release to "Helm". */
-	const char *chart = json_string(json_get(labels, MANAGED_CHART));
+	const char *chart = json_string(json_get(labels, LABEL_CHART_MANAGED_BY));
 
 	return (by && !strcmp(by, OURS)) || (chart && !strcmp(chart, OURS));
 }
@@ -94,7 +93,7 @@ static void put_metadata(struct json_out *o, const struct secret_write *w)
 		jo_kstr(o, "resourceVersion", w->version);
 	jo_key(o, "labels");
 	jo_obj(o);
-	jo_kstr(o, MANAGED, OURS);
+	jo_kstr(o, LABEL_MANAGED_BY, OURS);
 	jo_end_obj(o);
 	if (w->since_name) {
 		kube_time_text(w->since * 1000, since);

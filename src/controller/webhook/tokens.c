@@ -13,8 +13,7 @@
 #include "controller/webhook/secret.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
-
-#define TOKEN_SINCE "unirail.io/token-since"
+#include "spec/annotations.h"
 
 enum { TEXT_MAX = 8 << 10, RESCAN_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
@@ -57,7 +56,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	int r;
 
 	s->managed = secret_is_managed(object);
-	s->set.since = secret_since(object, TOKEN_SINCE);
+	s->set.since = secret_since(object, ANNOTATION_TOKEN_SINCE);
 	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
 	secret_text_free(text);
 	if (r >= 0 || s->managed)
@@ -177,7 +176,7 @@ static void write_secret(struct tokens *t, const struct tokens_set *s, const cha
 	const struct secret_write w = {.ns = t->conf.ns,
 				       .name = t->conf.secret,
 				       .version = version,
-				       .since_name = TOKEN_SINCE,
+				       .since_name = ANNOTATION_TOKEN_SINCE,
 				       .since = s->since,
 				       .items = &item,
 				       .n_items = 1};

@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "ipam/pool/pool.h"
 #include "ipam/pool/pool_spec.h"
+#include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 
 /* Builds the set from the lines of objects: all usable pools, and the reason why each other pool is
@@ -57,19 +58,19 @@ static void leave_out(struct member *m, const struct err *e)
 
 static int read_cut(struct member *m, const struct json *object, struct err *e)
 {
-	const struct json *v = meta(object, POOL_BLOCK_PREFIX_ANNOTATION);
+	const struct json *v = meta(object, ANNOTATION_BLOCK_PREFIX);
 	struct pool *p = &m->pool;
 	uint64_t requested = 0;
 	int r;
 
 	if (json_string(v) && num_u64(span_of(json_string(v)), 1, 128, &requested) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s: annotation " POOL_BLOCK_PREFIX_ANNOTATION
+				"%s: annotation " ANNOTATION_BLOCK_PREFIX
 				" '%.60s' is not a prefix length",
 				p->where, json_string(v));
 	r = block_cut_choose(&p->subnet, (uint8_t)requested, p->n_nodes == 1, &p->cut, e);
 	if (r < 0)
-		return err_wrap(e, r, "%s: annotation " POOL_BLOCK_PREFIX_ANNOTATION, p->where);
+		return err_wrap(e, r, "%s: annotation " ANNOTATION_BLOCK_PREFIX, p->where);
 	p->cut_is_written = requested != 0;
 	return 0;
 }
@@ -96,7 +97,7 @@ static int read_records(struct member *m, const struct json *object, struct err 
 	if (r < 0)
 		return err_wrap(
 			e, r,
-			"SpiderIPPool '%s': status.allocatedIPs (or annotation " POOL_ADOPTED_ANNOTATION
+			"SpiderIPPool '%s': status.allocatedIPs (or annotation " ANNOTATION_ADOPTED
 			") is invalid, so the addresses in use are unknown",
 			m->name);
 	if (p->n_records > 0)
@@ -394,7 +395,7 @@ static void own_ips(const struct json *object, struct pool_set *ret)
 static char *records_text(const struct json *object)
 {
 	const char *noted = json_string(
-		json_get(pool_kube_line_meta(object, "annotations"), POOL_ADOPTED_ANNOTATION));
+		json_get(pool_kube_line_meta(object, "annotations"), ANNOTATION_ADOPTED));
 	const char *status = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
 	struct pool_set own = {0};
 	struct leftovers s = {0};
@@ -439,9 +440,9 @@ static void put_metadata(struct json_out *o, const struct json *object)
 {
 	auto_free char *key = made_for(object);
 	const struct json *prefix =
-		json_get(pool_kube_line_meta(object, "annotations"), POOL_BLOCK_PREFIX_ANNOTATION);
+		json_get(pool_kube_line_meta(object, "annotations"), ANNOTATION_BLOCK_PREFIX);
 	const struct json *count =
-		json_get(pool_kube_line_meta(object, "annotations"), AUTO_POOL_NUMBER);
+		json_get(pool_kube_line_meta(object, "annotations"), ANNOTATION_POOL_NUMBER);
 	int64_t generation;
 	uint64_t n;
 
@@ -453,7 +454,7 @@ static void put_metadata(struct json_out *o, const struct json *object)
 	put_if_text(o, "deletionTimestamp", pool_kube_line_meta(object, "deletionTimestamp"));
 	if (json_int(pool_kube_line_meta(object, "generation"), &generation) == 0)
 		jo_kint(o, "generation", generation);
-	put_if_text(o, POOL_BLOCK_PREFIX_ANNOTATION, prefix);
+	put_if_text(o, ANNOTATION_BLOCK_PREFIX, prefix);
 	if (key)
 		jo_kstr(o, "madeFor", key);
 	if (key && json_string(count) &&

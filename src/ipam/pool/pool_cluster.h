@@ -25,9 +25,6 @@
 
 #include "ipam/pool/pool.h"
 
-#define POOL_ADOPTED_ANNOTATION	     "unirail.io/adopted"
-#define POOL_BLOCK_PREFIX_ANNOTATION "unirail.io/block-prefix"
-
 struct json;
 
 enum { POOL_KUBE_TEXT_MAX = 4 << 20 };

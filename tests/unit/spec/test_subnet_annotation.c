@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "spec/subnet_annotation.h"
 #include "block/block.h"
+#include "spec/annotations.h"
 
 static const struct {
 	const char *subnet, *subnets, *number, *reclaim, *is;
@@ -61,10 +62,10 @@ static int read_notes(const char *subnet, const char *subnets, const char *numbe
 	struct labels l = {0};
 	int r;
 
-	put(&l, AUTO_POOL_SUBNET, subnet);
-	put(&l, AUTO_POOL_SUBNETS, subnets);
-	put(&l, AUTO_POOL_NUMBER, number);
-	put(&l, AUTO_POOL_RECLAIM, reclaim);
+	put(&l, ANNOTATION_SUBNET, subnet);
+	put(&l, ANNOTATION_SUBNETS, subnets);
+	put(&l, ANNOTATION_POOL_NUMBER, number);
+	put(&l, ANNOTATION_POOL_RECLAIM, reclaim);
 	r = auto_pool_request_read(&l, 1, w, e);
 	labels_done(&l);
 	return r;
@@ -178,9 +179,9 @@ static void test_pool_labels_identify_their_application(void **state)
 	app_id_labels(&b, &l);
 	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-group"), "");
 	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
-	labels_put(&l, AUTO_POOL_OWNER, "s");
-	labels_put(&l, AUTO_POOL_UID, "u");
-	labels_put(&l, AUTO_POOL_IFNAME, "eth0");
+	labels_put(&l, LABEL_OWNER_SUBNET, "s");
+	labels_put(&l, LABEL_OWNER_UID, "u");
+	labels_put(&l, LABEL_INTERFACE, "eth0");
 	key = auto_pool_key(&l);
 	assert_string_equal(key, "s/u/eth0");
 	free(key);
@@ -200,10 +201,10 @@ static void test_long_application_names_have_distinct_labels(void **state)
 
 	(void)state;
 	auto_pool_labels(&a, name, "10.6.0.0/16", "eth0", true, &l);
-	assert_int_equal(strlen(labels_get(&l, AUTO_POOL_NAME)), 63);
-	assert_int_equal(strlen(labels_get(&l, AUTO_POOL_OWNER)), 63);
-	assert_true(auto_pool_label_is(labels_get(&l, AUTO_POOL_NAME), name));
-	assert_false(auto_pool_label_is(labels_get(&l, AUTO_POOL_NAME), other));
+	assert_int_equal(strlen(labels_get(&l, LABEL_OWNER_NAME)), 63);
+	assert_int_equal(strlen(labels_get(&l, LABEL_OWNER_SUBNET)), 63);
+	assert_true(auto_pool_label_is(labels_get(&l, LABEL_OWNER_NAME), name));
+	assert_false(auto_pool_label_is(labels_get(&l, LABEL_OWNER_NAME), other));
 	assert_false(auto_pool_label_is(NULL, name));
 	assert_true(auto_pool_label_is("web", "web"));
 	key = auto_pool_key(&l);

@@ -11,6 +11,7 @@
 
 #include "agent/network/plan.h"
 #include "base/alloc.h"
+#include "spec/annotations.h"
 
 static char wide[200 << 10]; /* test_total_size_of_configurations_is_limited() */
 
@@ -74,9 +75,9 @@ static int make(const struct given *g, struct net_plan *p, struct err *e)
 	int r;
 
 	if (g->nets)
-		labels_put(&pod.annotations, NET_ANNOTATION, g->nets);
+		labels_put(&pod.annotations, ANNOTATION_NETWORKS, g->nets);
 	if (g->first)
-		labels_put(&pod.annotations, NET_FIRST, g->first);
+		labels_put(&pod.annotations, ANNOTATION_DEFAULT_NETWORK, g->first);
 	if (g->source)
 		labels_put(&pod.annotations, "kubernetes.io/config.source", g->source);
 	r = net_plan_make(&w, &pod, &lookup, p, e);
