@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -135,13 +134,18 @@ void loop_del_fd(struct loop_fd *f)
 	f->l->dead = f;
 }
 
+static int64_t due_in(const struct loop *l, int64_t ms)
+{
+	int64_t due;
+
+	return __builtin_add_overflow(loop_now_ms(l), ms > 0 ? ms : 0, &due) ? INT64_MAX : due;
+}
+
 struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg)
 {
 	struct loop_timer *t = xmalloc(sizeof(*t)), *after = l->last;
-	int64_t due;
+	int64_t due = due_in(l, ms);
 
-	if (__builtin_add_overflow(loop_now_ms(l), ms > 0 ? ms : 0, &due))
-		due = INT64_MAX;
 	while (after && after->due > due)
 		after = after->prev;
 	*t = (struct loop_timer){.l = l, .due = due, .seq = l->seq++, .fn = fn, .arg = arg};
@@ -166,6 +170,36 @@ void loop_del_timer(struct loop_timer *t)
 		return;
 	unlink_timer(t);
 	free(t);
+}
+
+static void on_alarm(void *arg)
+{
+	struct loop_alarm *a = arg;
+
+	a->timer = NULL;
+	a->fn(a->arg);
+}
+
+void loop_alarm_within(struct loop_alarm *a, int64_t ms)
+{
+	if (!a->timer || a->timer->due > due_in(a->loop, ms))
+		loop_alarm_set(a, ms);
+}
+
+void loop_alarm_set(struct loop_alarm *a, int64_t ms)
+{
+	loop_del_timer(a->timer);
+	a->timer = loop_add_timer(a->loop, ms, on_alarm, a);
+}
+
+void loop_alarm_cancel(struct loop_alarm *a)
+{
+	loop_del_timer(take(a->timer));
+}
+
+bool loop_alarm_armed(const struct loop_alarm *a)
+{
+	return a->timer;
 }
 
 static void run_timers(struct loop *l)

@@ -7,6 +7,7 @@
  * time, so that a test can set it: loop_now_ms() is CLOCK_MONOTONIC or the test's clock.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -37,6 +38,32 @@ void loop_del_fd(struct loop_fd *f); /* f may be NULL */
 struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg);
 /* t may be NULL; not needed after the callback was called */
 void loop_del_timer(struct loop_timer *t);
+
+/*
+ * A callback of an object that is armed again and again; embedded in the object:
+ *
+ *	x->reconcile = LOOP_ALARM(loop, reconcile, x);
+ *	loop_alarm_within(&x->reconcile, 200);	// an event: reconcile in 200 ms
+ *	loop_alarm_within(&x->reconcile, 0);	// a more urgent one: in the next turn of the loop
+ *	loop_alarm_within(&x->reconcile, 200);	// armed already: no effect
+ *	loop_alarm_cancel(&x->reconcile);	// before x or the loop is freed
+ *
+ * It is not armed any more when fn runs, so fn may arm it again, cancel it and free the object. All
+ * functions but the two that arm it accept {0}.
+ */
+struct loop_alarm {
+	struct loop *loop;
+	loop_timer_fn fn;
+	void *arg;
+	struct loop_timer *timer; /* NULL: not armed */
+};
+#define LOOP_ALARM(l, f, a) ((struct loop_alarm){.loop = (l), .fn = (f), .arg = (a)})
+/* Calls fn once, in `ms` at the latest: an armed alarm becomes earlier, never later. */
+void loop_alarm_within(struct loop_alarm *a, int64_t ms);
+/* Calls fn once, in `ms`, instead of at the time for which the alarm was armed. */
+void loop_alarm_set(struct loop_alarm *a, int64_t ms);
+void loop_alarm_cancel(struct loop_alarm *a);
+bool loop_alarm_armed(const struct loop_alarm *a);
 
 /* Runs until loop_stop(), or until there are no watches and timers. Returns the value passed to
  * loop_stop(). */

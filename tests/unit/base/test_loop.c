@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -216,6 +217,99 @@ static void test_timers_run_in_real_time(void **state)
 	assert_true(now_real_ms() > 1600000000000);
 }
 
+struct owner {
+	struct loop_alarm alarm;
+	int rounds;
+};
+
+static void on_alarm(void *arg)
+{
+	struct owner *o = arg;
+
+	assert_false(loop_alarm_armed(&o->alarm));
+	sprintf(trail + strlen(trail), "%d ", (int)loop_now_ms(l));
+	if (o->rounds-- > 0)
+		loop_alarm_within(&o->alarm, 7);
+}
+
+static void test_alarm_moves_earlier_and_never_later(void **state)
+{
+	struct owner o = {LOOP_ALARM(l, on_alarm, &o), 0};
+
+	(void)state;
+	loop_set_now(l, 0);
+	assert_false(loop_alarm_armed(&o.alarm));
+	loop_alarm_within(&o.alarm, INT64_MAX);
+	assert_true(loop_alarm_armed(&o.alarm));
+	loop_alarm_within(&o.alarm, 100);
+	loop_alarm_within(&o.alarm, 200);
+	loop_alarm_within(&o.alarm, INT64_MAX);
+	loop_run(l);
+	assert_string_equal(trail, "100 ");
+	assert_false(loop_alarm_armed(&o.alarm));
+	loop_alarm_within(&o.alarm, 5);
+	loop_alarm_set(&o.alarm, 50);
+	loop_alarm_within(&o.alarm, 40);
+	loop_run(l);
+	assert_string_equal(trail, "100 140 ");
+	loop_alarm_set(&o.alarm, 30);
+	loop_alarm_within(&o.alarm, -1);
+	loop_run(l);
+	assert_string_equal(trail, "100 140 140 ");
+}
+
+static void test_alarm_is_armed_again_from_its_callback(void **state)
+{
+	struct owner o = {LOOP_ALARM(l, on_alarm, &o), 3};
+
+	(void)state;
+	loop_set_now(l, 0);
+	loop_alarm_within(&o.alarm, 0);
+	loop_run(l);
+	assert_string_equal(trail, "0 7 14 21 ");
+}
+
+static void test_cancelled_alarm_does_not_run(void **state)
+{
+	struct owner o = {LOOP_ALARM(l, on_alarm, &o), 0}, none = {0};
+
+	(void)state;
+	loop_set_now(l, 0);
+	loop_alarm_within(&o.alarm, 10);
+	loop_alarm_cancel(&o.alarm);
+	assert_false(loop_alarm_armed(&o.alarm));
+	loop_alarm_cancel(&o.alarm);
+	loop_alarm_cancel(&none.alarm);
+	loop_run(l);
+	assert_string_equal(trail, "");
+	loop_alarm_within(&o.alarm, 10);
+	loop_run(l);
+	assert_string_equal(trail, "10 ");
+}
+
+static void frees_owner(void *arg)
+{
+	struct owner *o = arg;
+
+	loop_alarm_within(&o->alarm, 1);
+	loop_alarm_cancel(&o->alarm);
+	free(o);
+	strcat(trail, "f");
+}
+
+static void test_callback_of_an_alarm_frees_its_owner(void **state)
+{
+	struct owner *o = calloc(1, sizeof(*o));
+
+	(void)state;
+	assert_non_null(o);
+	loop_set_now(l, 0);
+	o->alarm = LOOP_ALARM(l, frees_owner, o);
+	loop_alarm_set(&o->alarm, 3);
+	loop_run(l);
+	assert_string_equal(trail, "f");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +326,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stopped_loop_returns_its_code, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_timers_run_in_real_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_alarm_moves_earlier_and_never_later, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_alarm_is_armed_again_from_its_callback, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_cancelled_alarm_does_not_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_callback_of_an_alarm_frees_its_owner, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
