@@ -17,7 +17,7 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 
 struct adoption {
 	struct adopt_conf conf;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	/* loop time in ms. since: time at which the first unadopted block was seen; 0: there is
 	 * none */
 	int64_t since, rescanned;
@@ -507,7 +507,7 @@ static void on_tick(void *arg)
 	struct adoption *f = arg;
 	struct blocks *b = node_pools_blocks(f->conf.node_pools);
 
-	f->timer = loop_add_timer(f->conf.loop, TICK_MS, on_tick, f);
+	loop_alarm_set(&f->timer, TICK_MS);
 	if (!b || blocks_unadopted_count(b) == 0)
 		f->since = 0;
 	else if (!f->since)
@@ -540,7 +540,8 @@ struct adoption *adopt_new(const struct adopt_conf *c)
 	struct adoption *f = xcalloc(1, sizeof(*f));
 
 	f->conf = *c;
-	f->timer = loop_add_timer(c->loop, TICK_MS, on_tick, f);
+	f->timer = LOOP_ALARM(c->loop, on_tick, f);
+	loop_alarm_set(&f->timer, TICK_MS);
 	return f;
 }
 
@@ -548,7 +549,7 @@ void adopt_free(struct adoption *f)
 {
 	if (!f)
 		return;
-	loop_del_timer(f->timer);
+	loop_alarm_cancel(&f->timer);
 	free(f->logged);
 	free(f->logged_cache);
 	free(f);

@@ -203,21 +203,12 @@ int64_t blocks_real_ms(const struct blocks *b)
 
 static void on_tick(void *arg)
 {
-	struct blocks *b = arg;
-
-	b->tick = NULL;
-	blocks_reconcile(b);
+	blocks_reconcile(arg);
 }
 
 void blocks_schedule(struct blocks *b, int64_t ms)
 {
-	int64_t due = blocks_now(b) + ms;
-
-	if (b->tick && b->tick_ms <= due)
-		return;
-	loop_del_timer(b->tick);
-	b->tick = loop_add_timer(b->loop, ms, on_tick, b);
-	b->tick_ms = due;
+	loop_alarm_within(&b->tick, ms);
 }
 
 /* --- start and stop --- */
@@ -262,7 +253,11 @@ int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e)
 	struct blocks *b = xcalloc(1, sizeof(*b));
 	int r;
 
-	*b = (struct blocks){.c = *c, .loop = kube_loop(c->kube), .lock = -1, .seed = c->seed};
+	*b = (struct blocks){.c = *c,
+			     .loop = kube_loop(c->kube),
+			     .lock = -1,
+			     .seed = c->seed,
+			     .tick = LOOP_ALARM(kube_loop(c->kube), on_tick, b)};
 	b->node = xstrdup(c->node);
 	b->node_uid = xstrdup(c->node_uid ? c->node_uid : "");
 	if (!b->c.reserve)
@@ -289,9 +284,9 @@ void blocks_free(struct blocks *b)
 	blocks_drop_in_flight(b);
 	blocks_etcd_restored_stop(b);
 	kube_informer_free(b->informer);
-	loop_del_timer(b->tick);
-	loop_del_timer(b->trust);
-	loop_del_timer(b->scan);
+	loop_alarm_cancel(&b->tick);
+	loop_alarm_cancel(&b->trust);
+	loop_alarm_cancel(&b->scan);
 	tdestroy(b->pools_by_name, keep_pool);
 	for (size_t i = 0; i < b->n_pools; i++)
 		pool_free(b->pools[i]);

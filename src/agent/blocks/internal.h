@@ -114,7 +114,7 @@ struct blocks {
 	/* Used by blocks_notify_etcd_restored(). report_at: real time in ms of the restore, 0:
 	 * nothing to report. */
 	struct kube_call *telling;
-	struct loop_timer *report_retry;
+	struct loop_alarm report_retry;
 	int64_t report_at;
 	/* reads of peers' objects after a relist are in flight, see blocks_is_held() */
 	bool rescanning;
@@ -128,8 +128,7 @@ struct blocks {
 	struct blocks_owner **owners;
 	size_t n_owners;
 	struct kube_informer *informer;
-	struct loop_timer *tick, *trust, *scan;
-	int64_t tick_ms; /* loop time at which tick expires */
+	struct loop_alarm tick, trust, scan;
 	struct blocks_in_flight **in_flight;
 	size_t n_in_flight;
 	struct loop_timer *ended; /* applies the outcomes of requests that have ended */

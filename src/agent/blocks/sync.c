@@ -75,8 +75,7 @@ static void on_rescan(void *arg);
 
 static void schedule_in(struct blocks *b, int64_t ms)
 {
-	loop_del_timer(b->scan);
-	b->scan = loop_add_timer(b->loop, kube_jitter(ms / 2, ms), on_rescan, b);
+	loop_alarm_set(&b->scan, kube_jitter(ms / 2, ms));
 }
 
 static void blocks_notify_etcd_restored(struct blocks *b);
@@ -234,7 +233,6 @@ static void on_trust(void *arg)
 {
 	struct blocks *b = arg;
 
-	b->trust = NULL;
 	if (b->t.synced)
 		return;
 	log_warn("blocks: the API server is unavailable: allocating from the blocks of the block "
@@ -350,7 +348,6 @@ static void on_rescan(void *arg)
 {
 	struct blocks *b = arg;
 
-	b->scan = NULL;
 	schedule_in(b, b->log.etcd_restored && !is_all_asserted(b) ? UNSAID_MS : RESCAN_MS);
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > 0)
 		return;
@@ -358,6 +355,8 @@ static void on_rescan(void *arg)
 		if (b->t.borrowed[i].state == BORROW_HELD)
 			scan(b, &b->t.borrowed[i]);
 }
+
+static void try(void *arg);
 
 void blocks_watch(struct blocks *b)
 {
@@ -377,7 +376,10 @@ void blocks_watch(struct blocks *b)
 	strcpy(select, LABEL_NODE "=");
 	strcat(select, block_label(b->node, label));
 	b->informer = kube_informer_new(b->c.kube, &c);
-	b->trust = loop_add_timer(b->loop, TRUST_MS, on_trust, b);
+	b->trust = LOOP_ALARM(b->loop, on_trust, b);
+	b->scan = LOOP_ALARM(b->loop, on_rescan, b);
+	b->report_retry = LOOP_ALARM(b->loop, try, b);
+	loop_alarm_set(&b->trust, TRUST_MS);
 	schedule_in(b, RESCAN_MS);
 }
 
@@ -385,13 +387,9 @@ void blocks_watch(struct blocks *b)
 
 enum { AGAIN_MS = 2000 };
 
-static void try(void *arg);
-
 static void later(struct blocks *b)
 {
-	if (!b->report_retry)
-		b->report_retry =
-			loop_add_timer(b->loop, kube_jitter(AGAIN_MS / 2, AGAIN_MS), try, b);
+	loop_alarm_within(&b->report_retry, kube_jitter(AGAIN_MS / 2, AGAIN_MS));
 }
 
 /* If the request fails, for example because the block was deleted, the report is retried. */
@@ -438,7 +436,6 @@ static void try(void *arg)
 	struct blocks *b = arg;
 	const struct block_object *o = own(b);
 
-	b->report_retry = NULL;
 	if (!b->log.etcd_restored || !b->report_at || b->telling)
 		return;
 	if (o)
@@ -454,12 +451,11 @@ static void try(void *arg)
 static void blocks_notify_etcd_restored(struct blocks *b)
 {
 	b->report_at = blocks_real_ms(b);
-	loop_del_timer(b->report_retry);
-	b->report_retry = loop_add_timer(b->loop, 0, try, b);
+	loop_alarm_within(&b->report_retry, 0);
 }
 
 void blocks_etcd_restored_stop(struct blocks *b)
 {
 	kube_cancel(b->telling);
-	loop_del_timer(b->report_retry);
+	loop_alarm_cancel(&b->report_retry);
 }

@@ -36,7 +36,7 @@ struct configmap {
 	/* documents of a valid version whose directory could not be written; n is 0: there is none
 	 * */
 	struct documents unwritten;
-	struct loop_timer *retry;
+	struct loop_alarm retry;
 	bool exists;
 	char *reported; /* last reported error; NULL: none since the last valid version */
 };
@@ -229,13 +229,12 @@ static void retry_later(struct configmap *c, struct documents *d)
 	c->unwritten = *d;
 	*d = (struct documents){0};
 	if (conf->kube)
-		c->retry = loop_add_timer(kube_loop(conf->kube), RETRY_MS, on_retry, c);
+		loop_alarm_set(&c->retry, RETRY_MS);
 }
 
 static void drop_unwritten(struct configmap *c)
 {
-	loop_del_timer(c->retry);
-	c->retry = NULL;
+	loop_alarm_cancel(&c->retry);
 	documents_done(&c->unwritten);
 }
 
@@ -292,7 +291,6 @@ static void on_retry(void *arg)
 {
 	struct configmap *c = arg;
 
-	c->retry = NULL;
 	if (device_configmaps_retry(c->all, (size_t)(c - c->all->v)))
 		c->all->conf.changed(c->all->conf.arg);
 }
@@ -397,6 +395,8 @@ static int add(struct device_configmaps *m, struct span word, struct err *e)
 		return err_kind(e, ERR_CONF, -E2BIG, "device-configmap: more than %d ConfigMaps",
 				DEVICE_CONFIGMAPS_MAX);
 	c->all = m;
+	if (m->conf.kube)
+		c->retry = LOOP_ALARM(kube_loop(m->conf.kube), on_retry, c);
 	c->ns = span_dup(ns);
 	c->name = span_dup(name);
 	c->dir = xasprintf("%s/configmaps/%s/%s", m->conf.state_dir, c->ns, c->name);

@@ -17,7 +17,7 @@ enum { REPORT_MAX = 1 << 20, SHOWN = 3 };
 struct host_drift {
 	struct host_drift_conf conf;
 	struct host_drift_state now, published, sent;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct kube_call *call;
 	int64_t retry_ms; /* loop time before which nothing is sent, after a failure; 0: none */
 	bool has_published, refused;
@@ -233,7 +233,7 @@ static void on_check(void *arg)
 	int r;
 
 	buf_init(&b, REPORT_MAX);
-	d->timer = loop_add_timer(kube_loop(d->conf.kube), HOST_DRIFT_CHECK_MS, on_check, d);
+	loop_alarm_set(&d->timer, HOST_DRIFT_CHECK_MS);
 	r = file_read(d->conf.root, d->conf.path, REPORT_MAX, &b, NULL);
 	if (r == -ENOENT && !*was.reason) {
 		/* no report since the start: removes a condition that an earlier agent left */
@@ -251,7 +251,8 @@ struct host_drift *host_drift_new(const struct host_drift_conf *conf)
 	struct host_drift *d = xcalloc(1, sizeof(*d));
 
 	d->conf = *conf;
-	d->timer = loop_add_timer(kube_loop(conf->kube), 0, on_check, d);
+	d->timer = LOOP_ALARM(kube_loop(conf->kube), on_check, d);
+	loop_alarm_set(&d->timer, 0);
 	return d;
 }
 
@@ -260,7 +261,7 @@ void host_drift_free(struct host_drift *d)
 	if (!d)
 		return;
 	kube_cancel(d->call);
-	loop_del_timer(d->timer);
+	loop_alarm_cancel(&d->timer);
 	free(d);
 }
 

@@ -47,7 +47,7 @@ struct qp_watch {
 	struct qp_watch_conf conf;
 	struct holder *v; /* sorted by UID of the pod and name of the container */
 	size_t n;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct grpc_async *asking;
 	struct kube_call *call;
 	char *ns, *pod; /* the Pod object requested by `call`; NULL: none */
@@ -369,7 +369,7 @@ static void next_round(struct qp_watch *w)
 		ms = ROUND_MIN_MS;
 	if (ms > ROUND_MAX_MS)
 		ms = ROUND_MAX_MS;
-	w->timer = loop_add_timer(kube_loop(w->conf.kube), ms, ask, w);
+	loop_alarm_set(&w->timer, ms);
 }
 
 static int64_t now_of(const struct qp_watch *w)
@@ -482,7 +482,6 @@ static void ask(void *arg)
 		.socket = w->conf.podres, .method = PODRES_LIST, .timeout_ms = ASK_MS};
 	struct err e = ERR_INIT;
 
-	w->timer = NULL;
 	if (grpc_start(kube_loop(w->conf.kube), &call, on_pods, w, &w->asking, &e) < 0) {
 		warn(w, e.text);
 		next_round(w);
@@ -494,6 +493,7 @@ struct qp_watch *qp_watch_new(const struct qp_watch_conf *conf)
 	struct qp_watch *w = xcalloc(1, sizeof(*w));
 
 	w->conf = *conf;
+	w->timer = LOOP_ALARM(kube_loop(conf->kube), ask, w);
 	if (conf->kube)
 		next_round(w);
 	return w;
@@ -506,7 +506,7 @@ void qp_watch_free(struct qp_watch *w)
 	grpc_cancel(w->asking);
 	kube_cancel(w->call);
 	child_cancel(w->child);
-	loop_del_timer(w->timer);
+	loop_alarm_cancel(&w->timer);
 	for (size_t i = 0; i < w->n; i++)
 		holder_done(&w->v[i]);
 	free(w->v);

@@ -20,7 +20,7 @@ enum {
 
 struct rdma_limits {
 	struct rdma_limits_conf conf;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct grpc_async *asking;
 	int64_t allocated_ms; /* loop time of the last Allocate */
 	char *failure;	      /* first failure of the last round; NULL: all limits are set */
@@ -159,8 +159,6 @@ size_t rdma_limits_apply(const struct rdma_limits_conf *conf, const struct podre
 
 /* --- timer --- */
 
-static void ask_in(struct rdma_limits *l, int64_t ms);
-
 static void report(struct rdma_limits *l)
 {
 	l->is_reported = true;
@@ -190,7 +188,7 @@ static void judge(struct rdma_limits *l, size_t failed, const struct err *e)
 	lasts = failed && (e->code == -EOPNOTSUPP || now - l->failing_ms >= GRACE_MS);
 	if (lasts && !l->is_reported && e->kind != ERR_AGAIN)
 		report(l);
-	ask_in(l, is_new || (failed && !lasts) ? RETRY_MS : IDLE_MS);
+	loop_alarm_set(&l->timer, is_new || (failed && !lasts) ? RETRY_MS : IDLE_MS);
 }
 
 static void on_pods(void *arg, struct span reply, const struct err *reason)
@@ -215,15 +213,8 @@ static void ask(void *arg)
 		.socket = l->conf.podres, .method = PODRES_LIST, .timeout_ms = ASK_MS};
 	struct err e = ERR_INIT;
 
-	l->timer = NULL;
 	if (!l->asking && grpc_start(l->conf.loop, &call, on_pods, l, &l->asking, &e) < 0)
 		judge(l, 1, &e);
-}
-
-static void ask_in(struct rdma_limits *l, int64_t ms)
-{
-	loop_del_timer(l->timer);
-	l->timer = loop_add_timer(l->conf.loop, ms, ask, l);
 }
 
 void rdma_limits_allocated(struct rdma_limits *l)
@@ -232,7 +223,7 @@ void rdma_limits_allocated(struct rdma_limits *l)
 		return;
 	l->allocated_ms = loop_now_ms(l->conf.loop);
 	if (!l->asking)
-		ask_in(l, RETRY_MS);
+		loop_alarm_set(&l->timer, RETRY_MS);
 }
 
 struct rdma_limits *rdma_limits_new(const struct rdma_limits_conf *conf)
@@ -240,8 +231,9 @@ struct rdma_limits *rdma_limits_new(const struct rdma_limits_conf *conf)
 	struct rdma_limits *l = xcalloc(1, sizeof(*l));
 
 	l->conf = *conf;
+	l->timer = LOOP_ALARM(conf->loop, ask, l);
 	l->allocated_ms = loop_now_ms(conf->loop) - NEW_MS;
-	ask_in(l, 0);
+	loop_alarm_set(&l->timer, 0);
 	return l;
 }
 
@@ -250,7 +242,7 @@ void rdma_limits_free(struct rdma_limits *l)
 	if (!l)
 		return;
 	grpc_cancel(l->asking);
-	loop_del_timer(l->timer);
+	loop_alarm_cancel(&l->timer);
 	free(l->failure);
 	free(l);
 }

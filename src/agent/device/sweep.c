@@ -36,7 +36,7 @@ struct device_sweep {
 	char *path;
 	struct known *v; /* sorted by name */
 	size_t n;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct kube_call *call;
 	int64_t read_ms;  /* loop time of the last read of the Node */
 	int64_t retry_ms; /* loop time before which nothing is sent, after a refusal */
@@ -286,8 +286,6 @@ void device_sweep_done(struct device_sweep *s)
 
 /* --- observe and act --- */
 
-static void check_in(struct device_sweep *s, int64_t ms);
-
 static void failed(struct device_sweep *s, const char *what, const struct err *e)
 {
 	auto_free char *text = xasprintf(
@@ -346,8 +344,7 @@ static void on_check(void *arg)
 {
 	struct device_sweep *s = arg;
 
-	s->timer = NULL;
-	check_in(s, s->conf.grace_ms < CHECK_MS ? s->conf.grace_ms : CHECK_MS);
+	loop_alarm_set(&s->timer, s->conf.grace_ms < CHECK_MS ? s->conf.grace_ms : CHECK_MS);
 	read_served(s, loop_now_ms(kube_loop(s->conf.kube)));
 	if (s->call || !device_sweep_due(s, loop_now_ms(kube_loop(s->conf.kube))))
 		return;
@@ -358,18 +355,12 @@ static void on_check(void *arg)
 			  on_node, s);
 }
 
-static void check_in(struct device_sweep *s, int64_t ms)
-{
-	loop_del_timer(s->timer);
-	s->timer = loop_add_timer(kube_loop(s->conf.kube), ms, on_check, s);
-}
-
 void device_sweep_changed(struct device_sweep *s)
 {
 	if (!s)
 		return;
 	read_served(s, loop_now_ms(kube_loop(s->conf.kube)));
-	check_in(s, s->conf.grace_ms < CHECK_MS ? s->conf.grace_ms : CHECK_MS);
+	loop_alarm_set(&s->timer, s->conf.grace_ms < CHECK_MS ? s->conf.grace_ms : CHECK_MS);
 }
 
 struct device_sweep *device_sweep_new(const struct device_sweep_conf *conf)
@@ -379,6 +370,7 @@ struct device_sweep *device_sweep_new(const struct device_sweep_conf *conf)
 	int64_t now = conf->kube ? loop_now_ms(kube_loop(conf->kube)) : 0;
 
 	s->conf = *conf;
+	s->timer = LOOP_ALARM(kube_loop(conf->kube), on_check, s);
 	s->read_ms = now - SLOW_MS;
 	s->path = xasprintf("%s/device-resources.json", conf->state_dir);
 	if (read_state(s, now, &e) < 0)
@@ -395,7 +387,7 @@ void device_sweep_free(struct device_sweep *s)
 	if (!s)
 		return;
 	kube_cancel(s->call);
-	loop_del_timer(s->timer);
+	loop_alarm_cancel(&s->timer);
 	for (size_t i = 0; i < s->n; i++)
 		free(s->v[i].name);
 	free(s->v);

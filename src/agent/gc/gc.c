@@ -33,8 +33,7 @@ struct gc {
 	struct gc_conf conf;
 	struct suspect **v; /* sorted by container up to n_sorted, the rest in order of addition */
 	size_t n, n_sorted;
-	struct loop_timer *timer;
-	int64_t at;	   /* loop time at which the timer expires */
+	struct loop_alarm timer;
 	int64_t rescanned; /* loop time of the last scan; 0: never */
 	bool due;	   /* the deletion of a suspect's pod is confirmed */
 };
@@ -44,16 +43,6 @@ static void on_tick(void *arg);
 static int64_t now(const struct gc *g)
 {
 	return loop_now_ms(g->conf.loop);
-}
-
-/* Schedules a batch within ms; keeps an earlier schedule. */
-static void schedule(struct gc *g, int64_t ms)
-{
-	if (g->timer && g->at <= now(g) + ms)
-		return;
-	loop_del_timer(g->timer);
-	g->at = now(g) + ms;
-	g->timer = loop_add_timer(g->conf.loop, ms, on_tick, g);
 }
 
 /* --- suspects --- */
@@ -294,19 +283,18 @@ void gc_batch(struct gc *g, struct ipam *store)
 		if (g->v[i]->state == SUSPECT_SURE)
 			give_back(g->v[i], store);
 	if (g->n > 0)
-		schedule(g, RECONCILE_MS);
+		loop_alarm_within(&g->timer, RECONCILE_MS);
 }
 
 static void on_tick(void *arg)
 {
 	struct gc *g = arg;
 
-	g->timer = NULL;
 	if (g->n > 0 && is_followed(g))
 		request(g);
 	if (now(g) - g->rescanned >= TICK_MS)
 		g->conf.touch(g->conf.arg);
-	schedule(g, g->n > 0 ? RECONCILE_MS : TICK_MS);
+	loop_alarm_within(&g->timer, g->n > 0 ? RECONCILE_MS : TICK_MS);
 }
 
 /* --- start and stop --- */
@@ -316,7 +304,8 @@ struct gc *gc_new(const struct gc_conf *c)
 	struct gc *g = xcalloc(1, sizeof(*g));
 
 	g->conf = *c;
-	schedule(g, TICK_MS);
+	g->timer = LOOP_ALARM(c->loop, on_tick, g);
+	loop_alarm_within(&g->timer, TICK_MS);
 	return g;
 }
 
@@ -326,7 +315,7 @@ void gc_free(struct gc *g)
 		return;
 	drop_all(g);
 	free(g->v);
-	loop_del_timer(g->timer);
+	loop_alarm_cancel(&g->timer);
 	free(g);
 }
 

@@ -49,7 +49,7 @@ struct retained {
 	struct retained_conf conf;
 	struct owner *v; /* sorted by name up to n_sorted, the rest in order of addition */
 	size_t n, n_sorted;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct kube_call *call;
 	/* name whose lookup is in flight; NULL: none */
 	char *ns, *name;
@@ -221,7 +221,6 @@ static void on_tick(void *arg)
 	struct retained *k = arg;
 	struct owner *h = NULL;
 
-	k->timer = NULL;
 	/* Selects the name whose lookup is overdue longest: with many names, more may become due
 	 * than one per TICK_MS. */
 	for (size_t i = 0; i < k->n; i++)
@@ -240,8 +239,8 @@ static void on_tick(void *arg)
 
 static void next(struct retained *k)
 {
-	if (!k->timer && !k->ns && k->n > 0)
-		k->timer = loop_add_timer(kube_loop(k->conf.kube), TICK_MS, on_tick, k);
+	if (!k->ns && k->n > 0)
+		loop_alarm_within(&k->timer, TICK_MS);
 }
 
 /* --- release --- */
@@ -298,6 +297,7 @@ struct retained *retained_new(const struct retained_conf *c)
 	struct retained *k = xcalloc(1, sizeof(*k));
 
 	k->conf = *c;
+	k->timer = LOOP_ALARM(kube_loop(c->kube), on_tick, k);
 	return k;
 }
 
@@ -312,7 +312,7 @@ void retained_free(struct retained *k)
 	if (!k)
 		return;
 	kube_cancel(k->call);
-	loop_del_timer(k->timer);
+	loop_alarm_cancel(&k->timer);
 	for (size_t i = 0; i < k->n; i++)
 		owner_done(&k->v[i]);
 	free(k->v);

@@ -31,7 +31,7 @@ struct import {
 	struct block_op op; /* the next request, valid if has_op */
 	bool has_op;
 	struct kube_call *call;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct backoff backoff;
 	char *cause; /* reason of the wait, for errors; NULL: none */
 };
@@ -49,7 +49,7 @@ struct migration {
 	size_t n;
 	struct kube_informer *informer; /* values: struct migration_place */
 	struct kube_call *refusing;
-	struct loop_timer *sweep;
+	struct loop_alarm sweep;
 	struct backoff again;
 	struct given *given;
 	size_t n_exported;

@@ -151,7 +151,7 @@ void migration_free(struct migration *h)
 	free(h->v);
 	kube_informer_free(h->informer);
 	kube_cancel(h->refusing);
-	loop_del_timer(h->sweep);
+	loop_alarm_cancel(&h->sweep);
 	free(h->given);
 	free(h);
 }
@@ -166,8 +166,6 @@ enum {
 	/* the import continues for this time, within which the kubelet retries the pod */
 	PATIENCE_MS = 60 * 1000,
 };
-
-static void later(struct import *c, int64_t ms);
 
 /* --- list of names --- */
 
@@ -197,7 +195,7 @@ static void import_free(struct import *c)
 	if (b)
 		blocks_cancel(b, c);
 	kube_cancel(c->call);
-	loop_del_timer(c->timer);
+	loop_alarm_cancel(&c->timer);
 	migration_place_done(&c->place);
 	block_op_done(&c->op);
 	free(c->ns);
@@ -257,7 +255,7 @@ static void on_tried(void *arg, enum block_outcome r, const struct block_object 
 	struct import *c = arg;
 
 	(void)r, (void)o;
-	later(c, 0);
+	loop_alarm_set(&c->timer, 0);
 }
 
 static bool try(struct import *c, struct blocks *b)
@@ -275,7 +273,7 @@ static void on_rescanned(void *arg, enum block_outcome r, const struct block_obj
 	struct blocks *b = node_pools_blocks(c->h->conf.node_pools);
 	struct migration_facts f;
 
-	later(c, 0);
+	loop_alarm_set(&c->timer, 0);
 	if (!b)
 		return;
 	f = facts_of(c, b);
@@ -333,7 +331,7 @@ static void on_requested(void *arg, int status, const struct json *object, const
 	c->call = NULL;
 	if (e)
 		say(c, e->text);
-	later(c, backoff_next(&c->backoff));
+	loop_alarm_set(&c->timer, backoff_next(&c->backoff));
 }
 
 static void request(struct import *c)
@@ -365,7 +363,7 @@ static bool is_wanted(const struct import *c)
 static void is_done(struct import *c)
 {
 	c->done = true;
-	later(c, PATIENCE_MS);
+	loop_alarm_set(&c->timer, PATIENCE_MS);
 	c->h->conf.changed(c->h->conf.arg);
 }
 
@@ -377,7 +375,7 @@ static void end_round(struct import *c)
 	else if (*c->owner && !c->waits && is_wanted(c))
 		request(c);
 	else
-		later(c, backoff_next(&c->backoff));
+		loop_alarm_set(&c->timer, backoff_next(&c->backoff));
 }
 
 static void go_on(struct import *c)
@@ -402,7 +400,7 @@ static void on_place(void *arg, int status, const struct json *object, const str
 	c->call = NULL;
 	if (e && e->code != -ENOENT) {
 		say(c, e->text);
-		later(c, backoff_next(&c->backoff));
+		loop_alarm_set(&c->timer, backoff_next(&c->backoff));
 		return;
 	}
 	/* A missing endpoint, or one without addresses, may belong to a pod deleted meanwhile: the
@@ -428,23 +426,16 @@ static void on_timer(void *arg)
 		.on = {.kind = &kube_endpoints, .ns = c->ns, .name = c->name},
 		.timeout_ms = REQUEST_MS};
 
-	c->timer = NULL;
 	if (migration_now(h) - c->requested_ms >= PATIENCE_MS) {
 		import_free(c);
 		import_pin(h);
 	} else if (c->done) {
-		later(c, PATIENCE_MS);
+		loop_alarm_set(&c->timer, PATIENCE_MS);
 	} else if (c->in_round) {
 		go_on(c);
 	} else {
 		c->call = kube_send(h->conf.kube, &r, on_place, c);
 	}
-}
-
-static void later(struct import *c, int64_t ms)
-{
-	loop_del_timer(c->timer);
-	c->timer = loop_add_timer(kube_loop(c->h->conf.kube), ms, on_timer, c);
 }
 
 /* --- start of an import --- */
@@ -462,9 +453,10 @@ static struct import *import_new(struct migration *h, const struct identity *own
 			     .uid = xstrdup(uid),
 			     .ifname = xstrdup(ifname),
 			     .migrating = owner->migrating,
+			     .timer = LOOP_ALARM(kube_loop(h->conf.kube), on_timer, c),
 			     .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
 	VEC_PUSH(h->v, h->n) = c;
-	later(c, 0);
+	loop_alarm_set(&c->timer, 0);
 	return c;
 }
 
@@ -481,7 +473,7 @@ static void import_renew(struct import *c, const struct identity *owner, const c
 	if (!c->done)
 		return;
 	c->done = false;
-	later(c, 0);
+	loop_alarm_set(&c->timer, 0);
 }
 
 /* Export, on the node that has the addresses: answers the requests of other nodes. */
@@ -519,21 +511,12 @@ static void on_sync_error(void *arg, const struct err *cause)
 	(void)arg, (void)cause;
 }
 
-static void sweep_in(struct migration *h, int64_t ms);
-
 static void on_sweep(void *arg)
 {
 	struct migration *h = arg;
 
-	h->sweep = NULL;
-	sweep_in(h, SWEEP_MS);
+	loop_alarm_set(&h->sweep, SWEEP_MS);
 	h->conf.touch(h->conf.arg);
-}
-
-static void sweep_in(struct migration *h, int64_t ms)
-{
-	loop_del_timer(h->sweep);
-	h->sweep = loop_add_timer(kube_loop(h->conf.kube), ms, on_sweep, h);
 }
 
 /* migration.c */
@@ -554,7 +537,8 @@ static void migration_watch(struct migration *h)
 							   .sync_error = on_sync_error,
 							   .arg = h});
 	h->again = (struct backoff){MIGRATION_EXPORT_RETRY_MS, SWEEP_MS, 0};
-	sweep_in(h, SWEEP_MS);
+	h->sweep = LOOP_ALARM(kube_loop(h->conf.kube), on_sweep, h);
+	loop_alarm_set(&h->sweep, SWEEP_MS);
 }
 
 /* --- responses to requests --- */
@@ -617,7 +601,7 @@ static void answer(struct migration *h, const struct kube_object *o, struct bloc
 		more = true;
 		/* fails if another request about the block is in flight */
 		if (!blocks_request(b, &op, on_exported, h))
-			sweep_in(h, backoff_next(&h->again));
+			loop_alarm_set(&h->sweep, backoff_next(&h->again));
 	}
 	if (refused && !more)
 		refuse(h, o);

@@ -21,8 +21,7 @@ struct cni_watch {
 	struct cni_watch_conf conf;
 	int fd;
 	struct loop_fd *watch;
-	struct loop_timer *timer;
-	int64_t due_ms;
+	struct loop_alarm timer;
 	bool swept; /* this process has removed generated files with other names */
 	/* the files indicate that the container runtime uses the generated configuration */
 	bool used;
@@ -34,8 +33,6 @@ struct cni_watch {
 	int removals;
 	int64_t removed_ms, backoff_ms;
 };
-
-static void schedule(struct cni_watch *w, int64_t ms);
 
 /* --- reports --- */
 
@@ -148,7 +145,7 @@ static void inspect(struct cni_watch *w, const struct cni_config_files *l,
 	left = p->write && w->removals ? w->removed_ms + w->backoff_ms - now : 0;
 	w->wrote = p->text.len > 0 && !p->write;
 	if (left > 0) {
-		schedule(w, left);
+		loop_alarm_within(&w->timer, left);
 	} else if (cni_config_apply(w->conf.root, w->conf.dir, w->conf.name, p, &e) < 0) {
 		buf_printf(&cause, "%s; mount '%s' writable into the agent's pod", e.text,
 			   w->conf.dir);
@@ -210,21 +207,8 @@ static void on_time(void *arg)
 {
 	struct cni_watch *w = arg;
 
-	w->timer = NULL;
-	schedule(w, CNI_WATCH_EVERY_MS);
+	loop_alarm_within(&w->timer, CNI_WATCH_EVERY_MS);
 	scan(w);
-}
-
-/* Schedules a scan within ms; keeps an earlier schedule. */
-static void schedule(struct cni_watch *w, int64_t ms)
-{
-	int64_t due = loop_now_ms(w->conf.loop) + ms;
-
-	if (w->timer && w->due_ms <= due)
-		return;
-	loop_del_timer(w->timer);
-	w->due_ms = due;
-	w->timer = loop_add_timer(w->conf.loop, ms, on_time, w);
 }
 
 static void on_changes(void *arg, uint32_t events)
@@ -235,7 +219,7 @@ static void on_changes(void *arg, uint32_t events)
 	(void)events;
 	while (read(w->fd, buf, sizeof(buf)) > 0)
 		;
-	schedule(w, CNI_WATCH_DELAY_MS);
+	loop_alarm_within(&w->timer, CNI_WATCH_DELAY_MS);
 }
 
 /* --- start and stop --- */
@@ -248,7 +232,9 @@ int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct
 	if (r < 0)
 		return err_wrap(e, r, "setting cni-conf-name");
 	w = xcalloc(1, sizeof(*w));
-	*w = (struct cni_watch){.conf = *c, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
+	*w = (struct cni_watch){.conf = *c,
+				.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC),
+				.timer = LOOP_ALARM(c->loop, on_time, w)};
 	if (w->fd < 0)
 		log_warn("no inotify: changes of the CNI configuration directory are noticed by "
 			 "polling only",
@@ -266,7 +252,7 @@ void cni_watch_free(struct cni_watch *w)
 {
 	if (!w)
 		return;
-	loop_del_timer(w->timer);
+	loop_alarm_cancel(&w->timer);
 	loop_del_fd(w->watch);
 	cleanup_fd(&w->fd);
 	free(w->network);

@@ -16,7 +16,7 @@ struct nets {
 	uint64_t seq;
 	struct nets_patch *patches; /* list of pending patches, the oldest first */
 	size_t n_patches, n_running;
-	struct loop_timer *scan; /* next scan for status files that were not reported */
+	struct loop_alarm scan; /* next scan for status files that were not reported */
 };
 
 void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,

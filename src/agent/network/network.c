@@ -30,7 +30,7 @@ struct nets_request {
 	struct net_plan plan;
 	struct pod_facts pod;
 	struct cluster_fetch *fetch;
-	struct loop_timer *retry; /* waits for the first list of definitions until sync_end */
+	struct loop_alarm retry; /* waits for the first list of definitions until sync_end */
 	int64_t sync_end;
 	uint64_t seq;
 	enum {
@@ -58,7 +58,7 @@ static void request_free(struct nets_request *a)
 		p = &(*p)->next;
 	*p = a->next;
 	cluster_fetch_cancel(a->fetch);
-	loop_del_timer(a->retry);
+	loop_alarm_cancel(&a->retry);
 	net_plan_done(&a->plan);
 	pod_facts_done(&a->pod);
 	json_free(a->doc);
@@ -73,7 +73,7 @@ void nets_free(struct nets *n)
 	while (n->requests)
 		request_free(n->requests);
 	nets_status_free(n);
-	loop_del_timer(n->scan);
+	loop_alarm_cancel(&n->scan);
 	free(n);
 }
 
@@ -291,7 +291,6 @@ static void on_retry(void *arg)
 {
 	struct nets_request *a = arg;
 
-	a->retry = NULL;
 	net_plan_done(&a->plan);
 	on_pod(a);
 }
@@ -305,7 +304,7 @@ static bool wait_for_sync(struct nets_request *a)
 	if (kube_cache_synced(cluster_objects(c->cluster), CLUSTER_NADS) ||
 	    now_mono_ms() >= a->sync_end)
 		return false;
-	a->retry = loop_add_timer(c->loop, SYNC_POLL_MS, on_retry, a);
+	loop_alarm_set(&a->retry, SYNC_POLL_MS);
 	return true;
 }
 
@@ -367,6 +366,7 @@ void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, 
 				   .ns = ns,
 				   .name = name,
 				   .request = *w,
+				   .retry = LOOP_ALARM(n->conf.loop, on_retry, a),
 				   .sync_end = now_mono_ms() + SYNC_MS,
 				   .seq = ++n->seq,
 				   .next = n->requests};

@@ -346,7 +346,7 @@ static void on_rescan(void *arg)
 	char **names = NULL;
 	size_t count = 0;
 
-	n->scan = loop_add_timer(n->conf.loop, known ? EVERY_MS : UNTIL_KNOWN_MS, on_rescan, n);
+	loop_alarm_set(&n->scan, known ? EVERY_MS : UNTIL_KNOWN_MS);
 	if (!known || dir_list(n->conf.root, dir, &names, &count, NULL) < 0)
 		return;
 	for (size_t i = 0; i < count && n->n_patches < NETS_STATUS_WAITING; i++)
@@ -364,5 +364,6 @@ void status_recovery_start(struct nets *n)
 		log_warn("pending network-status of pods would be lost in a crash: cannot create "
 			 "their directory",
 			 LOG_S("error", e.text));
-	n->scan = loop_add_timer(n->conf.loop, UNTIL_KNOWN_MS, on_rescan, n);
+	n->scan = LOOP_ALARM(n->conf.loop, on_rescan, n);
+	loop_alarm_set(&n->scan, UNTIL_KNOWN_MS);
 }

@@ -28,7 +28,7 @@ struct nri {
 	struct nri_conf conf;
 	struct backoff backoff;
 	struct loop_fd *watch;
-	struct loop_timer *retry;
+	struct loop_alarm retry;
 	struct ttrpc *ttrpc;
 	int fd;
 	bool writable_wanted, absent_logged;
@@ -303,7 +303,6 @@ static void on_retry(void *arg)
 	struct err e = ERR_INIT;
 	int r;
 
-	n->retry = NULL;
 	r = open_socket(n, &e);
 	if (r == 0)
 		r = begin(n, &e);
@@ -324,7 +323,7 @@ static void connect_later(struct nri *n)
 {
 	int64_t wait = n->absent_logged ? NRI_RETRY_MS : backoff_next(&n->backoff);
 
-	n->retry = loop_add_timer(n->conf.loop, wait, on_retry, n);
+	loop_alarm_set(&n->retry, wait);
 }
 
 struct nri *nri_new(const struct nri_conf *c)
@@ -332,10 +331,12 @@ struct nri *nri_new(const struct nri_conf *c)
 	struct nri *n = xcalloc(1, sizeof(*n));
 	struct err e = ERR_INIT;
 
-	*n = (struct nri){
-		.conf = *c, .fd = c->fd, .backoff = {.base = FIRST_RETRY_MS, .most = NRI_RETRY_MS}};
+	*n = (struct nri){.conf = *c,
+			  .fd = c->fd,
+			  .retry = LOOP_ALARM(c->loop, on_retry, n),
+			  .backoff = {.base = FIRST_RETRY_MS, .most = NRI_RETRY_MS}};
 	if (c->fd < 0)
-		n->retry = loop_add_timer(c->loop, 0, on_retry, n);
+		loop_alarm_set(&n->retry, 0);
 	else if (begin(n, &e) < 0)
 		lose(n, e.text);
 	return n;
@@ -345,7 +346,7 @@ void nri_free(struct nri *n)
 {
 	if (!n)
 		return;
-	loop_del_timer(n->retry);
+	loop_alarm_cancel(&n->retry);
 	close_connection(n);
 	free(n);
 }
