@@ -25,11 +25,10 @@ enum {
 
 struct defaults {
 	struct defaults_conf c;
-	struct loop *loop;
 	size_t step;  /* of steps[] */
 	bool unknown; /* the network's name is unknown, and this was logged */
 	struct kube_call *call;
-	struct loop_timer *again;
+	struct loop_alarm again;
 	struct backoff backoff;
 };
 
@@ -109,15 +108,7 @@ static bool defaults_network(struct buf *b, const struct defaults_conf *c, const
 
 /* --- steps --- */
 
-static void go_on(struct defaults *d);
-
-static void on_again(void *arg)
-{
-	struct defaults *d = arg;
-
-	d->again = NULL;
-	go_on(d);
-}
+static void go_on(void *arg);
 
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
@@ -134,7 +125,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 			  LOG_S("error", e->text));
 	if (e && status != 409 && status != 422) {
 		log_error("failed to create a default object, will retry", LOG_S("error", e->text));
-		d->again = loop_add_timer(d->loop, backoff_next(&d->backoff), on_again, d);
+		loop_alarm_set(&d->again, backoff_next(&d->backoff));
 		return;
 	}
 	if (!e)
@@ -192,7 +183,7 @@ static bool make_network(struct defaults *d)
 				 "yet, will retry",
 				 LOG_S("error", e.text));
 		d->unknown = true;
-		d->again = loop_add_timer(d->loop, UNKNOWN_MS, on_again, d);
+		loop_alarm_set(&d->again, UNKNOWN_MS);
 		return true;
 	}
 	if (!network || is_there(d, network))
@@ -307,8 +298,9 @@ static bool make_pool6(struct defaults *d)
 	return make_pool(d, &d->c.pools[1]);
 }
 
-static void go_on(struct defaults *d)
+static void go_on(void *arg)
 {
+	struct defaults *d = arg;
 	static const enum cluster_cache_kind needs[] = {CLUSTER_CACHE_COORDINATORS,
 							CLUSTER_CACHE_MULTUSCONFIGS,
 							CLUSTER_CACHE_NADS, CLUSTER_CACHE_SUBNETS,
@@ -319,7 +311,7 @@ static void go_on(struct defaults *d)
 
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
 		if (!kube_cache_synced(d->c.cache, needs[i])) {
-			d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
+			loop_alarm_set(&d->again, AGAIN_MS);
 			return;
 		}
 	while (d->step < ARRAY_LEN(steps) && !steps[d->step](d))
@@ -330,9 +322,10 @@ struct defaults *defaults_new(const struct defaults_conf *c)
 {
 	struct defaults *d = xcalloc(1, sizeof(*d));
 
-	*d = (struct defaults){
-		.c = *c, .loop = kube_loop(c->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
-	d->again = loop_add_timer(d->loop, 0, on_again, d);
+	*d = (struct defaults){.c = *c,
+			       .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0},
+			       .again = LOOP_ALARM(kube_loop(c->kube), go_on, d)};
+	loop_alarm_set(&d->again, 0);
 	return d;
 }
 
@@ -341,7 +334,7 @@ void defaults_free(struct defaults *d)
 	if (!d)
 		return;
 	kube_cancel(d->call);
-	loop_del_timer(d->again);
+	loop_alarm_cancel(&d->again);
 	free(d);
 }
 

@@ -15,13 +15,11 @@
 struct watch {
 	const struct host_watch_conf *c;
 	struct loop *loop;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	int events, signals;
 	int64_t delay_ms; /* delay between an event and the round that it triggers */
 	int64_t last_ms;
 };
-
-static void schedule(struct watch *w, int64_t ms);
 
 /* Runs one round; returns 1 if the plan had steps. */
 static int reconcile(struct watch *w, struct host *h, struct host_plan *p, struct err *e)
@@ -126,7 +124,6 @@ static void on_timer(void *arg)
 	struct err e = ERR_INIT;
 	int r;
 
-	w->timer = NULL;
 	net_watch_drain(w->events);
 	r = round_once(w, &p, &e);
 	if (r < 0)
@@ -135,13 +132,7 @@ static void on_timer(void *arg)
 		w->c->ended(w->c->arg, &p, r < 0 ? &e : NULL);
 	w->last_ms = loop_now_ms(w->loop);
 	w->delay_ms = host_watch_delay(w->delay_ms, w->c->interval_ms, r == 0);
-	schedule(w, w->c->interval_ms);
-}
-
-static void schedule(struct watch *w, int64_t ms)
-{
-	loop_del_timer(w->timer);
-	w->timer = loop_add_timer(w->loop, ms, on_timer, w);
+	loop_alarm_set(&w->timer, w->c->interval_ms);
 }
 
 /* Discards the notifications at once, since the round, which follows after the delay, reads the
@@ -151,8 +142,8 @@ static void on_event(void *arg, uint32_t events)
 	struct watch *w = arg;
 	(void)events;
 	net_watch_drain(w->events);
-	schedule(w,
-		 host_watch_due(w->delay_ms, w->c->interval_ms, loop_now_ms(w->loop) - w->last_ms));
+	loop_alarm_set(&w->timer, host_watch_due(w->delay_ms, w->c->interval_ms,
+						 loop_now_ms(w->loop) - w->last_ms));
 }
 
 static void on_signal(void *arg, uint32_t events)
@@ -191,7 +182,8 @@ int host_watch(const struct host_watch_conf *c, struct err *e)
 	if (r >= 0)
 		r = loop_add_fd(w.loop, w.signals, EPOLLIN, on_signal, &w, &b, e);
 	if (r >= 0) {
-		schedule(&w, 0);
+		w.timer = LOOP_ALARM(w.loop, on_timer, &w);
+		loop_alarm_set(&w.timer, 0);
 		r = loop_run(w.loop);
 	}
 	if (w.loop)

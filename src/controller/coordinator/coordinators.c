@@ -29,8 +29,7 @@ struct coordinators {
 	struct coordinators_conf c;
 	struct loop *loop;
 	struct cidr_sources *sources;
-	struct loop_timer *scan, *probe;
-	int64_t rescan_ms;	/* next expiry */
+	struct loop_alarm scan, probe;
 	int64_t unreadable_ms;	/* since when the CNI is unknown; 0: known */
 	struct kube_call *call; /* one at a time: normally there is one object */
 	struct backoff backoff;
@@ -275,7 +274,6 @@ static void on_rescan(void *arg)
 	struct cidr_known known[CIDR_SOURCES];
 	unsigned int wants = 0;
 
-	c->scan = NULL;
 	cidr_sources_known(c->sources, known);
 	for (size_t i = 0; i < kube_cache_count(c->c.cache, CLUSTER_CACHE_COORDINATORS); i++)
 		wants |=
@@ -286,13 +284,7 @@ static void on_rescan(void *arg)
 
 static void schedule_in(struct coordinators *c, int64_t ms)
 {
-	int64_t at = loop_now_ms(c->loop) + ms;
-
-	if (c->scan && c->rescan_ms <= at)
-		return;
-	loop_del_timer(c->scan);
-	c->rescan_ms = at;
-	c->scan = loop_add_timer(c->loop, ms, on_rescan, c);
+	loop_alarm_within(&c->scan, ms);
 }
 
 static void on_source(void *arg)
@@ -310,7 +302,7 @@ static void on_probe(void *arg)
 {
 	struct coordinators *c = arg;
 
-	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
+	loop_alarm_set(&c->probe, PROBE_MS);
 	schedule_in(c, 0);
 }
 
@@ -322,8 +314,10 @@ struct coordinators *coordinators_new(const struct coordinators_conf *conf)
 
 	*c = (struct coordinators){
 		.c = *conf, .loop = kube_loop(conf->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+	c->scan = LOOP_ALARM(c->loop, on_rescan, c);
+	c->probe = LOOP_ALARM(c->loop, on_probe, c);
 	c->sources = cidr_sources_new(conf->kube, conf->cilium, on_source, c);
-	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
+	loop_alarm_set(&c->probe, PROBE_MS);
 	kube_cache_on(conf->cache, CLUSTER_CACHE_COORDINATORS, on_coordinator, c);
 	schedule_in(c, 0);
 	return c;
@@ -335,8 +329,8 @@ void coordinators_free(struct coordinators *c)
 		return;
 	kube_cache_off(c->c.cache, c);
 	kube_cancel(c->call);
-	loop_del_timer(c->scan);
-	loop_del_timer(c->probe);
+	loop_alarm_cancel(&c->scan);
+	loop_alarm_cancel(&c->probe);
 	cidr_sources_free(c->sources);
 	free(c);
 }

@@ -252,7 +252,6 @@ static void on_timer(void *arg)
 {
 	struct liveness *a = arg;
 
-	a->timer = NULL;
 	forget_old(a);
 	/*
 	 * Round-robin: starting at the front each time would let the first answers expire before
@@ -273,8 +272,8 @@ static void on_timer(void *arg)
 
 static void next(struct liveness *a)
 {
-	if (!a->timer && a->under_way < UNDER_WAY_MAX)
-		a->timer = loop_add_timer(kube_loop(a->conf.kube), 0, on_timer, a);
+	if (a->under_way < UNDER_WAY_MAX)
+		loop_alarm_within(&a->timer, 0);
 }
 
 /* --- public functions --- */
@@ -325,6 +324,7 @@ struct liveness *liveness_new(const struct liveness_conf *c)
 	struct liveness *a = xcalloc(1, sizeof(*a));
 
 	a->conf = *c;
+	a->timer = LOOP_ALARM(kube_loop(c->kube), on_timer, a);
 	return a;
 }
 
@@ -336,7 +336,7 @@ void liveness_free(struct liveness *a)
 		question_free(a->v[i]);
 	free(a->v);
 	free(a->logged);
-	loop_del_timer(a->timer);
+	loop_alarm_cancel(&a->timer);
 	free(a);
 }
 

@@ -16,8 +16,6 @@
 /* PASS_MS: a pass reads every object, so at most one runs per second. */
 enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
 
-static void on_timer(void *arg);
-
 int64_t cluster_gc_now(const struct cluster_gc *g)
 {
 	return loop_now_ms(kube_loop(g->conf.kube));
@@ -30,11 +28,7 @@ static void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
 
 	if (g->passed && ms < rest)
 		ms = rest;
-	if (g->timer && g->at <= cluster_gc_now(g) + ms)
-		return;
-	loop_del_timer(g->timer);
-	g->at = cluster_gc_now(g) + ms;
-	g->timer = loop_add_timer(kube_loop(g->conf.kube), ms, on_timer, g);
+	loop_alarm_within(&g->timer, ms);
 }
 
 /* --- requests --- */
@@ -175,7 +169,6 @@ static void on_timer(void *arg)
 {
 	struct cluster_gc *g = arg;
 
-	g->timer = NULL;
 	if (!kube_cache_current(g->conf.gc_cache, KUBE_CACHE_ALL) ||
 	    !kube_cache_synced(g->conf.cache->objects, CLUSTER_CACHE_POOLS) ||
 	    cluster_cache_hold(g->conf.cache) != CLUSTER_CACHE_SURE) {
@@ -233,6 +226,7 @@ struct cluster_gc *cluster_gc_new(const struct cluster_gc_conf *c)
 	struct cluster_gc *g = xcalloc(1, sizeof(*g));
 
 	g->conf = *c;
+	g->timer = LOOP_ALARM(kube_loop(c->kube), on_timer, g);
 	cluster_gc_schedule(g, 0);
 	return g;
 }
@@ -241,7 +235,7 @@ void cluster_gc_free(struct cluster_gc *g)
 {
 	if (!g)
 		return;
-	loop_del_timer(g->timer);
+	loop_alarm_cancel(&g->timer);
 	for (size_t i = 0; i < g->n_in_flight; i++)
 		in_flight_free(g->in_flight[i]);
 	free(g->in_flight);

@@ -36,7 +36,7 @@ struct liveness {
 	size_t n;
 	size_t next; /* index of the next entry to send, round-robin */
 	size_t under_way;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	char *logged;
 };
 
@@ -75,8 +75,7 @@ struct pool_status {
 	struct pool_status_conf conf;
 	struct pool_status_pool **v; /* sorted by name */
 	size_t n;
-	struct loop_timer *timer;
-	int64_t at; /* expiry of the timer */
+	struct loop_alarm timer;
 	int64_t ticked;
 	struct pool_status_stats stats;
 };
@@ -143,8 +142,8 @@ struct cluster_gc {
 	const char *cut_off; /* of the current pass: a node that is not Ready; NULL:
 	                                   * all are Ready */
 	int64_t ready_since; /* since when all nodes are Ready; 0: not all are */
-	struct loop_timer *timer;
-	int64_t at, passed, scanned;
+	struct loop_alarm timer;
+	int64_t passed, scanned;
 	uint64_t *findings; /* of the last scan, sorted */
 	size_t n_findings;
 	char *logged;

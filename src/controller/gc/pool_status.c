@@ -20,8 +20,6 @@
  */
 enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
 
-static void on_timer(void *arg);
-
 int64_t pool_status_now(const struct pool_status *c)
 {
 	return loop_now_ms(kube_loop(c->conf.kube));
@@ -30,11 +28,7 @@ int64_t pool_status_now(const struct pool_status *c)
 /* Never postpones a pass that is scheduled already. */
 void pool_status_schedule(struct pool_status *c, int64_t ms)
 {
-	if (c->timer && c->at <= pool_status_now(c) + ms)
-		return;
-	loop_del_timer(c->timer);
-	c->at = pool_status_now(c) + ms;
-	c->timer = loop_add_timer(kube_loop(c->conf.kube), ms, on_timer, c);
+	loop_alarm_within(&c->timer, ms);
 }
 
 /* --- pools --- */
@@ -189,7 +183,6 @@ static void on_timer(void *arg)
 {
 	struct pool_status *c = arg;
 
-	c->timer = NULL;
 	if (!kube_cache_synced(c->conf.cache->objects, CLUSTER_CACHE_POOLS) ||
 	    !kube_cache_current(c->conf.gc_cache, KUBE_CACHE_ALL) ||
 	    cluster_cache_hold(c->conf.cache) == CLUSTER_CACHE_HEARS) {
@@ -269,6 +262,7 @@ struct pool_status *pool_status_new(const struct pool_status_conf *conf)
 	struct pool_status *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
+	c->timer = LOOP_ALARM(kube_loop(conf->kube), on_timer, c);
 	kube_cache_on(conf->cache->objects, CLUSTER_CACHE_POOLS, on_pool, c);
 	pool_status_schedule(c, 0);
 	return c;
@@ -279,7 +273,7 @@ void pool_status_free(struct pool_status *c)
 	if (!c)
 		return;
 	kube_cache_off(c->conf.cache->objects, c);
-	loop_del_timer(c->timer);
+	loop_alarm_cancel(&c->timer);
 	for (size_t i = 0; i < c->n; i++)
 		pool_free(c->v[i]);
 	free(c->v);

@@ -16,9 +16,14 @@ enum { SETTLE_MS = 1000 };
 struct unserved {
 	struct unserved_conf conf;
 	struct unserved_table table;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	bool decided; /* the table has been updated once */
 };
+
+static void check_in(struct unserved *u, int64_t ms)
+{
+	loop_alarm_set(&u->timer, ms);
+}
 
 /* --- the decision --- */
 
@@ -237,8 +242,6 @@ static void changed_all(const struct unserved *u)
 	}
 }
 
-static void check_in(struct unserved *u, int64_t ms);
-
 static void on_check(void *arg)
 {
 	struct unserved *u = arg;
@@ -247,7 +250,6 @@ static void on_check(void *arg)
 	auto_free const char **resources = NULL;
 	size_t n, n_resources;
 
-	u->timer = NULL;
 	if (!kube_cache_synced(u->conf.gc_cache, GC_CACHE_NODES) ||
 	    !kube_cache_synced(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS)) {
 		check_in(u, UNSERVED_GRACE_MS);
@@ -261,12 +263,6 @@ static void on_check(void *arg)
 	u->decided = true;
 	if (due >= 0)
 		check_in(u, due > now ? due - now : 0);
-}
-
-static void check_in(struct unserved *u, int64_t ms)
-{
-	loop_del_timer(u->timer);
-	u->timer = loop_add_timer(kube_loop(u->conf.kube), ms, on_check, u);
 }
 
 static bool same_list(const char *a, const char *b)
@@ -298,6 +294,7 @@ struct unserved *unserved_new(const struct unserved_conf *c)
 	struct unserved *u = xcalloc(1, sizeof(*u));
 
 	u->conf = *c;
+	u->timer = LOOP_ALARM(kube_loop(c->kube), on_check, u);
 	kube_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_network, u);
 	check_in(u, SETTLE_MS);
 	return u;
@@ -308,7 +305,7 @@ void unserved_free(struct unserved *u)
 	if (!u)
 		return;
 	kube_cache_off(u->conf.cache, u);
-	loop_del_timer(u->timer);
+	loop_alarm_cancel(&u->timer);
 	unserved_table_done(&u->table);
 	free(u);
 }

@@ -15,7 +15,7 @@ enum { RESCAN_MS = 50 };
 struct waiting {
 	struct inject_webhook *h;
 	struct review *q;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	int64_t until_ms;
 	struct waiting *next;
 };
@@ -147,7 +147,7 @@ static void unlink_waiting(struct waiting *w)
 	while (*p != w)
 		p = &(*p)->next;
 	*p = w->next;
-	loop_del_timer(w->timer);
+	loop_alarm_cancel(&w->timer);
 	free(w);
 }
 
@@ -156,11 +156,10 @@ static void on_time(void *arg)
 	struct waiting *w = arg;
 	struct loop *l = w->h->conf.loop;
 
-	w->timer = NULL;
 	if (answer(w->h, w->q, loop_now_ms(l) >= w->until_ms))
 		unlink_waiting(w);
 	else
-		w->timer = loop_add_timer(l, RESCAN_MS, on_time, w);
+		loop_alarm_set(&w->timer, RESCAN_MS);
 }
 
 static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -209,8 +208,9 @@ void inject_webhook_review(void *arg, struct review *q)
 	*w = (struct waiting){.h = h,
 			      .q = q,
 			      .until_ms = loop_now_ms(h->conf.loop) + INJECT_PATIENCE_MS,
+			      .timer = LOOP_ALARM(h->conf.loop, on_time, w),
 			      .next = h->waiting};
-	w->timer = loop_add_timer(h->conf.loop, RESCAN_MS, on_time, w);
+	loop_alarm_set(&w->timer, RESCAN_MS);
 	h->waiting = w;
 }
 

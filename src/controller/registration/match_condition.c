@@ -15,7 +15,7 @@ struct match_condition {
 	char **names; /* sorted; those in the condition */
 	size_t n;
 	char *condition;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 };
 
 void match_condition_write(const char *const *names, size_t n, struct buf *ret)
@@ -55,8 +55,7 @@ static void take_all(struct match_condition *q)
 {
 	struct buf b;
 
-	loop_del_timer(q->timer);
-	q->timer = NULL;
+	loop_alarm_cancel(&q->timer);
 	forget(q);
 	for (size_t i = 0; i < kube_cache_count(q->cache, CLUSTER_CACHE_NAMESPACES); i++) {
 		const struct kube_object *o = kube_cache_at(q->cache, CLUSTER_CACHE_NAMESPACES, i);
@@ -75,7 +74,6 @@ static void on_time(void *arg)
 {
 	struct match_condition *q = arg;
 
-	q->timer = NULL;
 	take_all(q);
 	q->changed(q->arg);
 }
@@ -104,8 +102,8 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 	if (!o || !unmatched) {
 		take_all(q);
 		q->changed(q->arg);
-	} else if (!q->timer) {
-		q->timer = loop_add_timer(q->loop, QUIET_MS, on_time, q);
+	} else {
+		loop_alarm_within(&q->timer, QUIET_MS);
 	}
 }
 
@@ -114,7 +112,11 @@ struct match_condition *match_condition_new(struct loop *l, struct kube_cache *w
 {
 	struct match_condition *q = xcalloc(1, sizeof(*q));
 
-	*q = (struct match_condition){.loop = l, .cache = w, .changed = changed, .arg = arg};
+	*q = (struct match_condition){.loop = l,
+				      .cache = w,
+				      .changed = changed,
+				      .arg = arg,
+				      .timer = LOOP_ALARM(l, on_time, q)};
 	kube_cache_on(w, CLUSTER_CACHE_NAMESPACES, on_namespace, q);
 	if (kube_cache_synced(w, CLUSTER_CACHE_NAMESPACES))
 		take_all(q);
@@ -126,7 +128,7 @@ void match_condition_free(struct match_condition *q)
 	if (!q)
 		return;
 	kube_cache_off(q->cache, q);
-	loop_del_timer(q->timer);
+	loop_alarm_cancel(&q->timer);
 	forget(q);
 	free(q->condition);
 	free(q);

@@ -23,7 +23,7 @@ struct side {
 	bool validating;
 	struct kube_informer *informer;
 	struct kube_call *call;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct backoff backoff;
 	/* Backoff for two writers that keep reverting each other's changes. */
 	struct backoff calm;
@@ -124,20 +124,9 @@ static void put_wanted(const struct side *s, const struct kube_object *o, struct
 	registration_write(&f, s->validating, out);
 }
 
-static void scan(struct side *s);
-
-static void on_time(void *arg)
-{
-	struct side *s = arg;
-
-	s->timer = NULL;
-	scan(s);
-}
-
 static void registration_schedule(struct side *s, int64_t ms)
 {
-	loop_del_timer(s->timer);
-	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
+	loop_alarm_set(&s->timer, ms);
 }
 
 /* Counts and logs a change by another writer to content that we had written. */
@@ -176,8 +165,9 @@ static bool registration_is_stored(const struct side *s, const struct json *webh
 
 static void registration_send(struct side *s, const char *webhooks, const char *version);
 
-static void scan(struct side *s)
+static void scan(void *arg)
 {
+	struct side *s = arg;
 	const struct kube_object *o;
 	auto_buf struct buf want, what;
 	auto_json struct json_doc *d = NULL;
@@ -334,6 +324,7 @@ static void start(struct side *s, struct registration *h, bool validating)
 	*s = (struct side){.h = h,
 			   .kind = kinds[validating],
 			   .validating = validating,
+			   .timer = LOOP_ALARM(h->loop, scan, s),
 			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS},
 			   .calm = {.base = CALM_MS, .most = MOST_WAIT_MS}};
 	s->informer = kube_informer_new(
@@ -370,7 +361,7 @@ void registration_free(struct registration *h)
 
 		kube_cancel(s->call);
 		kube_informer_free(s->informer);
-		loop_del_timer(s->timer);
+		loop_alarm_cancel(&s->timer);
 		free(s->sent);
 		free(s->version);
 		free(s->stored);

@@ -61,8 +61,7 @@ struct subnets {
 	bool old_cronjobs; /* the server lacks CronJobs of batch/v1 (before 1.21) */
 	void *ops,
 		*pool_errors; /* tsearch trees of struct subnets_op and struct subnets_pool_error */
-	struct loop_timer *timer;
-	int64_t due;
+	struct loop_alarm timer;
 	uint64_t made, resized, reclaimed, failed;
 };
 

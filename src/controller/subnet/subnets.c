@@ -210,8 +210,6 @@ static void on_timer(void *arg)
 	struct subnets *s = arg;
 	struct subnets_turn t;
 
-	s->timer = NULL;
-	s->due = 0;
 	if (!is_known(s))
 		return;
 	if (cluster_cache_hold(s->conf.cache) != CLUSTER_CACHE_SURE)
@@ -227,13 +225,7 @@ static void on_timer(void *arg)
 
 void subnets_wake(struct subnets *s, int64_t ms)
 {
-	int64_t due = subnets_now(s) + (ms > 0 ? ms : 1);
-
-	if (s->timer && s->due <= due)
-		return;
-	loop_del_timer(s->timer);
-	s->due = due;
-	s->timer = loop_add_timer(s->loop, due - subnets_now(s), on_timer, s);
+	loop_alarm_within(&s->timer, ms > 0 ? ms : 1);
 }
 
 static void on_cache(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -250,6 +242,7 @@ struct subnets *subnets_new(const struct subnets_conf *c)
 	struct subnets *s = xcalloc(1, sizeof(*s));
 
 	*s = (struct subnets){.conf = *c, .loop = kube_loop(c->kube)};
+	s->timer = LOOP_ALARM(s->loop, on_timer, s);
 	if (!s->conf.rest_ms)
 		s->conf.rest_ms = SUBNETS_REST_MS;
 	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
@@ -303,7 +296,7 @@ void subnets_free(struct subnets *s)
 	subnets_apps_stop(s);
 	subnets_ops_done(s);
 	subnets_errors_done(s);
-	loop_del_timer(s->timer);
+	loop_alarm_cancel(&s->timer);
 	free(s);
 }
 

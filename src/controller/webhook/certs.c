@@ -137,7 +137,7 @@ static void inspect_files(void *arg)
 	struct certs_set s = {0};
 	struct err e = ERR_INIT;
 
-	c->timer = loop_add_timer(c->loop, FILES_MS, inspect_files, c);
+	loop_alarm_set(&c->timer, FILES_MS);
 	if (read_files(c, &s, &e) < 0)
 		is_failing(c, "files", &e);
 	else
@@ -155,8 +155,9 @@ struct certs *certs_new(const struct certs_conf *conf)
 	c->loop = kube_loop(conf->kube);
 	err_set(&c->sync_error, -EAGAIN, "the webhooks' certificate has not been read yet");
 	c->sync_error.kind = ERR_AGAIN;
+	c->timer = LOOP_ALARM(c->loop, conf->cert_file ? inspect_files : certs_secret_check, c);
 	if (conf->cert_file)
-		c->timer = loop_add_timer(c->loop, 0, inspect_files, c);
+		loop_alarm_set(&c->timer, 0);
 	else
 		certs_secret_start(c);
 	return c;
@@ -167,7 +168,7 @@ void certs_free(struct certs *c)
 	if (!c)
 		return;
 	certs_secret_stop(c);
-	loop_del_timer(c->timer);
+	loop_alarm_cancel(&c->timer);
 	tls_conf_put(c->tls);
 	certs_set_done(&c->set);
 	free(c);

@@ -55,7 +55,10 @@ static const struct kube_object *there(const struct certs *c)
 
 /* --- writing --- */
 
-static void schedule_in(struct certs *c, int64_t ms);
+static void schedule_in(struct certs *c, int64_t ms)
+{
+	loop_alarm_set(&c->timer, ms);
+}
 
 /* Stores the version of our last write: the watch lags while it shows an older one. */
 static void annotation_version(struct certs *c, const struct json *object)
@@ -148,20 +151,6 @@ static void write_ca(struct certs *c, const struct certs_set *s, const char *ver
 }
 
 /* --- steps --- */
-
-static void on_time(void *arg)
-{
-	struct certs *c = arg;
-
-	c->timer = NULL;
-	certs_secret_check(c);
-}
-
-static void schedule_in(struct certs *c, int64_t ms)
-{
-	loop_del_timer(c->timer);
-	c->timer = loop_add_timer(c->loop, ms, on_time, c);
-}
 
 /* Returns whether the watch has not delivered our last write yet. */
 static bool is_behind(const struct certs *c, const struct kube_object *o)
@@ -293,8 +282,9 @@ static void write_again(struct certs *c)
 	write_secret(c, &c->set, NULL);
 }
 
-void certs_secret_check(struct certs *c)
+void certs_secret_check(void *arg)
 {
+	struct certs *c = arg;
 	const struct kube_object *o;
 	int64_t now = now_real_ms() / 1000, wake;
 

@@ -48,7 +48,6 @@ struct queued {
 };
 
 struct reviews {
-	struct loop *loop;
 	const struct review_route *routes;
 	struct pool_status *counts; /* one per route */
 	size_t n;
@@ -59,7 +58,7 @@ struct reviews {
 	struct trials *trials;
 	struct tried *tried;
 	struct queued *first, **end; /* in order of arrival */
-	struct loop_timer *turn;     /* pending while requests are queued */
+	struct loop_alarm turn;	     /* pending while requests are queued */
 	uint64_t costly;	     /* rejected by a trial */
 };
 
@@ -243,7 +242,6 @@ static void on_turn(void *arg)
 	struct reviews *s = arg;
 	int64_t until = now_mono_us() + TURN_US;
 
-	s->turn = NULL;
 	while (s->first && now_mono_us() < until) {
 		struct queued *w = next_queued(s);
 
@@ -253,8 +251,8 @@ static void on_turn(void *arg)
 			request(s, w->route, w->http);
 		free(w);
 	}
-	if (s->first && !s->turn)
-		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+	if (s->first)
+		loop_alarm_within(&s->turn, 0);
 }
 
 static void queue(struct reviews *s, const struct review_route *route, struct http_request *http)
@@ -264,8 +262,7 @@ static void queue(struct reviews *s, const struct review_route *route, struct ht
 	*w = (struct queued){.route = route, .http = http};
 	*s->end = w;
 	s->end = &w->next;
-	if (!s->turn)
-		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+	loop_alarm_within(&s->turn, 0);
 }
 
 /* --- expensive reviews --- */
@@ -362,13 +359,13 @@ struct reviews *reviews_new(struct loop *l, const struct review_route *routes, s
 {
 	struct reviews *s = xcalloc(1, sizeof(*s));
 
-	*s = (struct reviews){.loop = l,
-			      .routes = routes,
+	*s = (struct reviews){.routes = routes,
 			      .end = &s->first,
 			      .n = n,
 			      .counts = xcalloc(n, sizeof(*s->counts)),
 			      .accept = accept,
-			      .arg = arg};
+			      .arg = arg,
+			      .turn = LOOP_ALARM(l, on_turn, s)};
 	s->trials = trials_new(l);
 	return s;
 }
@@ -378,7 +375,7 @@ void reviews_free(struct reviews *s)
 	if (!s)
 		return;
 	trials_free(s->trials);
-	loop_del_timer(s->turn);
+	loop_alarm_cancel(&s->turn);
 	while (s->first)
 		free(next_queued(s));
 	while (s->tried)

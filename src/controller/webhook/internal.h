@@ -28,11 +28,11 @@ struct certs {
 	/* watch of the certificate's Secret */
 	struct kube_informer *informer;
 	bool managed, leads;
-	struct kube_call *call;	  /* a write to either Secret, or a read of the CA's */
-	bool to_ca, creates;	  /* the write is to the CA's Secret; it is a create */
-	char *version;		  /* resourceVersion that the last write of the certificate's Secret
+	struct kube_call *call;	 /* a write to either Secret, or a read of the CA's */
+	bool to_ca, creates;	 /* the write is to the CA's Secret; it is a create */
+	char *version;		 /* resourceVersion that the last write of the certificate's Secret
 	                           * returned */
-	struct loop_timer *timer; /* next check of the expiry, or of the files */
+	struct loop_alarm timer; /* next check of the expiry, or of the files */
 	struct backoff backoff;
 	enum certs_step doing;
 };
@@ -43,7 +43,7 @@ void certs_adopt(struct certs *c, const struct certs_set *s, const char *where);
 void certs_secret_start(struct certs *c);
 void certs_secret_stop(struct certs *c);
 /* Carries out the next step, if one is due. */
-void certs_secret_check(struct certs *c);
+void certs_secret_check(void *arg); /* a struct certs */
 
 /* review.c and dispatch.c. */
 

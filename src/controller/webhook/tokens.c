@@ -36,11 +36,14 @@ struct tokens {
 	struct kube_informer *informer;
 	struct kube_call *call;
 	char *version; /* resourceVersion of our last write */
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct backoff backoff;
 };
 
-static void schedule_in(struct tokens *t, int64_t ms);
+static void schedule_in(struct tokens *t, int64_t ms)
+{
+	loop_alarm_set(&t->timer, ms);
+}
 
 static int64_t now_s(void)
 {
@@ -229,7 +232,6 @@ static void scan(void *arg)
 	const struct kube_object *o;
 	struct tokens *t = arg;
 
-	t->timer = NULL;
 	schedule_in(t, RESCAN_MS);
 	choose(t);
 	if (t->call || !kube_informer_synced(t->informer))
@@ -246,12 +248,6 @@ static void scan(void *arg)
 		                        * token */
 	else if (t->leads && ((const struct stored *)o->value)->managed)
 		rotate(t, o->version);
-}
-
-static void schedule_in(struct tokens *t, int64_t ms)
-{
-	loop_del_timer(t->timer);
-	t->timer = loop_add_timer(t->loop, ms, scan, t);
 }
 
 /* --- changes --- */
@@ -301,6 +297,7 @@ struct tokens *tokens_new(const struct tokens_conf *c)
 
 	t->conf = *c;
 	t->loop = kube_loop(c->kube);
+	t->timer = LOOP_ALARM(t->loop, scan, t);
 	err_set(&t->sync_error, -EAGAIN,
 		"the webhooks' token (Secret '%s/%s') has not been read yet", c->ns, c->secret);
 	t->sync_error.kind = ERR_AGAIN;
@@ -324,7 +321,7 @@ void tokens_free(struct tokens *t)
 		return;
 	kube_cancel(t->call);
 	kube_informer_free(t->informer);
-	loop_del_timer(t->timer);
+	loop_alarm_cancel(&t->timer);
 	free(t->version);
 	explicit_bzero(t, sizeof(*t));
 	free(t);

@@ -37,7 +37,7 @@ struct device_plugin {
 	size_t n_streams;
 	struct device_plugin_list list; /* list as last sent, sorted by id */
 	struct buf message;		/* `list` as an encoded message */
-	struct loop_timer *changed;
+	struct loop_alarm changed;
 	/* calls that wait for plugin_prepared(), with their requests */
 	struct {
 		struct grpc_in *call;

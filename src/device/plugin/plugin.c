@@ -52,7 +52,7 @@ struct device_plugins {
 	int register_ms;
 	int inotify;
 	struct loop_fd *watch;
-	struct loop_timer *check; /* timer of the next check, periodic or immediate */
+	struct loop_alarm check; /* timer of the next check, periodic or immediate */
 	struct device_plugin *plugins;
 };
 
@@ -488,7 +488,7 @@ static void on_check(void *arg)
 	struct device_plugins *s = arg;
 
 	check(s);
-	s->check = loop_add_timer(s->loop, CHECK_MS, on_check, s);
+	loop_alarm_set(&s->check, CHECK_MS);
 }
 
 /* Returns whether the file is "NAME.sock" or "NAME.xxxxxxxx.sock", but not the socket of this
@@ -563,8 +563,7 @@ static void on_inotify(void *arg, uint32_t events)
 			at += sizeof(*ev) + ev->len;
 		}
 	}
-	loop_del_timer(s->check);
-	s->check = loop_add_timer(s->loop, 0, on_check, s);
+	loop_alarm_within(&s->check, 0);
 }
 
 /* --- the interface --- */
@@ -578,6 +577,7 @@ int device_plugins_new(struct device_plugins **ret, struct loop *l,
 
 	*s = (struct device_plugins){
 		.loop = l,
+		.check = LOOP_ALARM(l, on_check, s),
 		.dir = {.path = xstrdup(c->dir ? c->dir : DEVICE_PLUGIN_DIR), .wd = -1},
 		.registry = {.path = *registry ? xstrdup(registry) : NULL, .wd = -1},
 		.register_ms = c->register_ms ? c->register_ms : REGISTER_MS,
@@ -606,12 +606,21 @@ void device_plugins_free(struct device_plugins *s)
 		return;
 	while (s->plugins)
 		plugin_stop(s->plugins);
-	loop_del_timer(s->check);
+	loop_alarm_cancel(&s->check);
 	loop_del_fd(s->watch);
 	cleanup_fd(&s->inotify);
 	free(s->dir.path);
 	free(s->registry.path);
 	free(s);
+}
+
+static void on_changed(void *arg)
+{
+	struct device_plugin *p = arg;
+
+	if (plugin_list_update(p))
+		for (size_t i = 0; i < p->n_streams; i++)
+			grpc_in_send(p->streams[i], buf_span(&p->message));
 }
 
 int plugin_serve(struct device_plugins *s, const char *resource, const char *name,
@@ -633,6 +642,7 @@ int plugin_serve(struct device_plugins *s, const char *resource, const char *nam
 				    .ops = ops,
 				    .arg = arg,
 				    .fd = -1,
+				    .changed = LOOP_ALARM(s->loop, on_changed, p),
 				    .backoff = {RETRY_BASE_MS, RETRY_MAX_MS, 0},
 				    .next = s->plugins};
 	socket_name(p->name, sizeof(p->name), name);
@@ -644,20 +654,9 @@ int plugin_serve(struct device_plugins *s, const char *resource, const char *nam
 	return 0;
 }
 
-static void on_changed(void *arg)
-{
-	struct device_plugin *p = arg;
-
-	p->changed = NULL;
-	if (plugin_list_update(p))
-		for (size_t i = 0; i < p->n_streams; i++)
-			grpc_in_send(p->streams[i], buf_span(&p->message));
-}
-
 void plugin_changed(struct device_plugin *p)
 {
-	if (!p->changed)
-		p->changed = loop_add_timer(p->set->loop, 0, on_changed, p);
+	loop_alarm_within(&p->changed, 0);
 }
 
 void plugin_stop(struct device_plugin *p)
@@ -672,7 +671,7 @@ void plugin_stop(struct device_plugin *p)
 	p->ops = &(const struct device_plugin_ops){0};
 	plugin_close(p);
 	registration_stop(p);
-	loop_del_timer(p->changed);
+	loop_alarm_cancel(&p->changed);
 	device_plugin_list_done(&p->list);
 	buf_done(&p->message);
 	free(p->resource);

@@ -69,13 +69,12 @@ struct device_serve {
 	struct device_facts *facts;	/* NULL if another host's files are read */
 	int uevents, links, inotify;
 	struct loop_fd *watches[3];
-	struct loop_timer *rescan, *judge;
+	struct loop_alarm rescan, judge;
 	struct grpc_async *asking; /* request of the pods from the kubelet in flight; NULL: none */
 	/* the kubelet's response; valid while the pending calls are answered */
 	struct podres_list pods;
 	struct pod_gpus pod_gpus;
 	bool again; /* the links are to be read once more after AGAIN_MS */
-	int64_t rescan_at;
 };
 
 static void generation_free(struct generation *g)
@@ -493,8 +492,7 @@ static void judge_at(struct device_serve *s)
 	if (due < 0 || due > poll)
 		due = poll;
 	s->again = false;
-	loop_del_timer(s->judge);
-	s->judge = loop_add_timer(s->conf.loop, due > now ? due - now : 0, on_judge, s);
+	loop_alarm_set(&s->judge, due > now ? due - now : 0);
 }
 
 static void judge_now(void *arg)
@@ -503,8 +501,7 @@ static void judge_now(void *arg)
 
 	if (!s->now)
 		return;
-	loop_del_timer(s->judge);
-	s->judge = loop_add_timer(s->conf.loop, 0, on_judge, s);
+	loop_alarm_within(&s->judge, 0);
 }
 
 static bool judge(struct device_serve *s, struct node_devices *node)
@@ -537,7 +534,6 @@ static void on_judge(void *arg)
 	struct node_devices *node = &s->now->node, before = {.n = node->n};
 	auto_free const char **was = unhealthy_of(node);
 
-	s->judge = NULL;
 	if (judge(s, node)) {
 		before.v = xcalloc(node->n, sizeof(*before.v));
 		for (size_t i = 0; i < node->n; i++) {
@@ -556,13 +552,7 @@ static void on_rescan(void *arg);
 
 static void rescan_in(struct device_serve *s, int64_t ms)
 {
-	int64_t at = loop_now_ms(s->conf.loop) + ms;
-
-	if (s->rescan && s->rescan_at <= at)
-		return;
-	loop_del_timer(s->rescan);
-	s->rescan = loop_add_timer(s->conf.loop, ms, on_rescan, s);
-	s->rescan_at = at;
+	loop_alarm_within(&s->rescan, ms);
 }
 
 static int observe(struct device_serve *s, struct generation *g, struct err *e)
@@ -646,7 +636,6 @@ static void on_rescan(void *arg)
 {
 	struct device_serve *s = arg;
 
-	s->rescan = NULL;
 	rescan(s);
 	if (s->now->config.update_s != 0)
 		rescan_in(s, 1000 * (s->now->config.update_s > 0 ? s->now->config.update_s
@@ -767,6 +756,8 @@ int device_serve_new(struct device_serve **ret, const struct device_serve_conf *
 	int r;
 
 	s->conf = *conf;
+	s->rescan = LOOP_ALARM(conf->loop, on_rescan, s);
+	s->judge = LOOP_ALARM(conf->loop, on_judge, s);
 	s->uevents = s->links = s->inotify = -1;
 	s->health = health_new(loop_now_ms(conf->loop));
 	r = device_plugins_new(&s->plugins, conf->loop, &conf->plugins, e);
@@ -813,8 +804,8 @@ void device_serve_free(struct device_serve *s)
 	device_plugins_free(s->plugins);
 	for (size_t i = 0; i < ARRAY_LEN(s->watches); i++)
 		loop_del_fd(s->watches[i]);
-	loop_del_timer(s->rescan);
-	loop_del_timer(s->judge);
+	loop_alarm_cancel(&s->rescan);
+	loop_alarm_cancel(&s->judge);
 	cleanup_fd(&s->uevents);
 	cleanup_fd(&s->links);
 	cleanup_fd(&s->inotify);
