@@ -47,6 +47,7 @@ static inline bool kube_call_reads(const struct kube_call *c)
 enum { CONNECT_MS = 15000, BACKOFF_MS = 200, BACKOFF_MAX_MS = 20000 };
 
 static void pump(void *arg);
+static void on_cleanup(void *arg);
 
 static void kube_pump_schedule(struct kube *k);
 
@@ -60,8 +61,13 @@ struct kube *kube_new(struct loop *l, const struct root *root, const struct kube
 {
 	struct kube *k = xcalloc(1, sizeof(*k));
 
-	*k = (struct kube){
-		.loop = l, .conf = c, .set = *s, .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0}};
+	*k = (struct kube){.loop = l,
+			   .conf = c,
+			   .set = *s,
+			   .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0},
+			   .pump = LOOP_ALARM(l, pump, k),
+			   .again = LOOP_ALARM(l, pump, k),
+			   .cleanup = LOOP_ALARM(l, on_cleanup, k)};
 	if (!k->set.timeout_ms)
 		k->set.timeout_ms = KUBE_TIMEOUT_MS;
 	if (!k->set.agent)
@@ -95,9 +101,9 @@ void kube_free(struct kube *k)
 		k->old = c->next;
 		conn_free(c);
 	}
-	loop_del_timer(k->pump);
-	loop_del_timer(k->again);
-	loop_del_timer(k->cleanup);
+	loop_alarm_cancel(&k->pump);
+	loop_alarm_cancel(&k->again);
+	loop_alarm_cancel(&k->cleanup);
 	kube_auth_free(k->auth);
 	free(k);
 }
@@ -136,18 +142,10 @@ static void log_failure_once(struct kube *k, const struct err *e)
 	k->down = true;
 }
 
-static void on_again(void *arg)
-{
-	struct kube *k = arg;
-
-	k->again = NULL;
-	pump(k);
-}
-
 static void wait_again(struct kube *k)
 {
-	if (!k->again)
-		k->again = loop_add_timer(k->loop, backoff_next(&k->backoff), on_again, k);
+	if (!loop_alarm_armed(&k->again))
+		loop_alarm_set(&k->again, backoff_next(&k->backoff));
 }
 
 static void on_cleanup(void *arg)
@@ -155,7 +153,6 @@ static void on_cleanup(void *arg)
 	struct kube *k = arg;
 	struct kube_conn *c, *next;
 
-	k->cleanup = NULL;
 	for (c = k->old; c; c = next) {
 		next = c->next;
 		if (https_streams(c->h))
@@ -168,8 +165,8 @@ static void on_cleanup(void *arg)
 /* A stream of this connection has ended. */
 static void kube_cleanup_schedule(struct kube *k)
 {
-	if (k->old && !k->cleanup)
-		k->cleanup = loop_add_timer(k->loop, 0, on_cleanup, k);
+	if (k->old)
+		loop_alarm_within(&k->cleanup, 0);
 }
 
 static void detach(struct kube_call *c)
@@ -330,7 +327,7 @@ static void pump(void *arg)
 {
 	struct kube *k = arg;
 
-	if (!kube_calls_wait(k) || k->again || !have_credentials(k))
+	if (!kube_calls_wait(k) || loop_alarm_armed(&k->again) || !have_credentials(k))
 		return;
 	if (k->conn && (k->conn->generation != kube_auth_generation(k->auth) ||
 			(k->conn->ready && !https_takes_requests(k->conn->h))))
@@ -341,19 +338,10 @@ static void pump(void *arg)
 		kube_calls_submit(k);
 }
 
-static void on_pump(void *arg)
-{
-	struct kube *k = arg;
-
-	k->pump = NULL;
-	pump(k);
-}
-
 /* --- client.c: connection and requests --- */
 static void kube_pump_schedule(struct kube *k)
 {
-	if (!k->pump)
-		k->pump = loop_add_timer(k->loop, 0, on_pump, k);
+	loop_alarm_within(&k->pump, 0);
 }
 
 /* One request: queue, retries, end. */

@@ -39,12 +39,12 @@ struct kube_events {
 	struct pending *first, **last;
 	size_t n;
 	struct kube_call *call;
-	struct loop_timer *again;
+	struct loop_alarm again;
 	bool logged;
 	int64_t logged_at;
 };
 
-static void send_first(struct kube_events *s);
+static void send_first(void *arg);
 
 struct kube_events *kube_events_new(struct kube *k, const char *component, const char *host)
 {
@@ -55,6 +55,7 @@ struct kube_events *kube_events_new(struct kube *k, const char *component, const
 	s->host = xstrdup(host ? host : "");
 	s->filter = kube_event_filter_new();
 	s->last = &s->first;
+	s->again = LOOP_ALARM(kube_loop(k), send_first, s);
 	return s;
 }
 
@@ -79,7 +80,7 @@ void kube_events_free(struct kube_events *s)
 	if (!s)
 		return;
 	kube_cancel(s->call);
-	loop_del_timer(s->again);
+	loop_alarm_cancel(&s->again);
 	while (s->first)
 		drop_first(s);
 	for (size_t i = 0; i < KUBE_EVENTS_SEEN; i++) {
@@ -202,14 +203,6 @@ static void log_failure(struct kube_events *s, const struct err *e)
 	log_warn("kube: an event was not written", LOG_S("error", e->text));
 }
 
-static void on_again(void *arg)
-{
-	struct kube_events *s = arg;
-
-	s->again = NULL;
-	send_first(s);
-}
-
 static void on_sent(void *arg, int status, const struct json *event, const struct err *e)
 {
 	struct kube_events *s = arg;
@@ -226,7 +219,7 @@ static void on_sent(void *arg, int status, const struct json *event, const struc
 	if (e && status != 409)
 		log_failure(s, e);
 	if (e && e->kind == ERR_AGAIN && status != 409 && ++p->tries < TRIES_MAX) {
-		s->again = loop_add_timer(kube_loop(s->k), AGAIN_MS, on_again, s);
+		loop_alarm_set(&s->again, AGAIN_MS);
 		return;
 	}
 	drop_first(s);
@@ -234,8 +227,9 @@ static void on_sent(void *arg, int status, const struct json *event, const struc
 		send_first(s);
 }
 
-static void send_first(struct kube_events *s)
+static void send_first(void *arg)
 {
+	struct kube_events *s = arg;
 	const struct pending *p = s->first;
 	struct kube_request r = {
 		.verb = p->is_new ? KUBE_CREATE : KUBE_MERGE_PATCH,

@@ -121,7 +121,7 @@ bool kube_version_older(const char *version, const char *than)
 
 enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000, AGAIN_MS = 1000 };
 
-static void start(struct kube_informer *i);
+static void start(void *arg);
 
 static void set_version(struct kube_informer *i, const char *version)
 {
@@ -131,18 +131,10 @@ static void set_version(struct kube_informer *i, const char *version)
 	i->version = copy;
 }
 
-static void on_timer(void *arg)
-{
-	struct kube_informer *i = arg;
-
-	i->timer = NULL;
-	start(i);
-}
-
 static void later(struct kube_informer *i, enum next next, int64_t ms)
 {
 	i->next = next;
-	i->timer = loop_add_timer(kube_loop(i->k), ms, on_timer, i);
+	loop_alarm_set(&i->timer, ms);
 }
 
 static void not_watching(struct kube_informer *i)
@@ -431,8 +423,10 @@ static void start_watch(struct kube_informer *i)
 	i->watch = kube_watch(i->k, i->c.kind, &s, i->version, &ops, i);
 }
 
-static void start(struct kube_informer *i)
+static void start(void *arg)
 {
+	struct kube_informer *i = arg;
+
 	if (i->next == NEXT_LIST || !i->version)
 		start_list(i);
 	else if (i->next == NEXT_PROBE)
@@ -448,8 +442,7 @@ static void read_again_from(struct kube_informer *i, size_t at);
 
 static void read_again_after(struct kube_informer *i, int64_t ms)
 {
-	if (!i->again_timer)
-		i->again_timer = loop_add_timer(kube_loop(i->k), ms, on_again_timer, i);
+	loop_alarm_within(&i->again_timer, ms);
 }
 
 static void on_read_again(void *arg, int status, const struct json *list, const struct err *e)
@@ -503,7 +496,6 @@ static void on_again_timer(void *arg)
 {
 	struct kube_informer *i = arg;
 
-	i->again_timer = NULL;
 	if (i->again)
 		read_again_after(i, AGAIN_MS); /* the previous walk has not ended */
 	else
@@ -532,6 +524,8 @@ struct kube_informer *kube_informer_new(struct kube *k, const struct kube_inform
 				    .ns = copy(c->select.ns),
 				    .labels = copy(c->select.labels),
 				    .fields = copy(c->select.fields),
+				    .timer = LOOP_ALARM(kube_loop(k), start, i),
+				    .again_timer = LOOP_ALARM(kube_loop(k), on_again_timer, i),
 				    .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0},
 				    .again_backoff = {AGAIN_MS, BACKOFF_MAX_MS, 0}};
 	not_watching(i);
@@ -546,11 +540,11 @@ void kube_informer_free(struct kube_informer *i)
 	kube_list_cancel(i->list);
 	kube_cancel(i->probe);
 	kube_cancel(i->again);
-	loop_del_timer(i->again_timer);
+	loop_alarm_cancel(&i->again_timer);
 	free(i->again_ns);
 	free(i->again_name);
 	kube_watch_cancel(i->watch);
-	loop_del_timer(i->timer);
+	loop_alarm_cancel(&i->timer);
 	for (size_t at = 0; at < i->store.n; at++)
 		informer_object_free(i, i->store.v[at]);
 	free(i->store.v);

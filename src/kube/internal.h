@@ -31,7 +31,7 @@ struct kube {
 	struct kube_auth *auth;
 	struct kube_conn *conn, *old; /* old: replaced connections that finish their requests */
 	struct kube_call *calls;
-	struct loop_timer *pump, *again, *cleanup;
+	struct loop_alarm pump, again, cleanup;
 	struct backoff backoff;
 	bool down; /* the connection failure was logged */
 };
@@ -76,13 +76,13 @@ struct kube_informer {
 	struct kube_list *list;
 	struct kube_call *probe;
 	struct kube_watch *watch;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	enum next next;
 	struct backoff backoff;
 	int64_t watch_from, behind_from; /* loop time in ms; behind_from 0: watching */
 	char logged[INFORMER_ERROR_MAX]; /* last failure that was logged */
 	/* kube_informer_read_again(): the object that is being read */
-	struct loop_timer *again_timer;
+	struct loop_alarm again_timer;
 	struct kube_call *again;
 	char *again_ns, *again_name;
 	struct backoff again_backoff; /* the server refused to send it */

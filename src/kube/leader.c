@@ -27,7 +27,7 @@ struct kube_lease {
 	bool held;
 	int64_t requested_at;
 	struct kube_call *call;
-	struct loop_timer *retry, *deadline;
+	struct loop_alarm retry, deadline;
 	void (*released)(void *arg);
 	void *released_arg;
 	char logged[ERROR_MAX];
@@ -39,15 +39,15 @@ static void on_retry(void *arg)
 {
 	struct kube_lease *l = arg;
 
-	l->retry = NULL;
-	try(l);
+	if (l->released)
+		l->released(l->released_arg);
+	else
+		try(l);
 }
 
 static void try_later(struct kube_lease *l)
 {
-	if (!l->retry)
-		l->retry = loop_add_timer(
-			l->loop, kube_jitter(l->c.retry_ms, l->c.retry_ms * 6 / 5), on_retry, l);
+	loop_alarm_within(&l->retry, kube_jitter(l->c.retry_ms, l->c.retry_ms * 6 / 5));
 }
 
 static void log_failure(struct kube_lease *l, const struct err *e)
@@ -65,7 +65,6 @@ static void on_deadline(void *arg)
 	struct kube_lease *l = arg;
 	struct err e = ERR_INIT;
 
-	l->deadline = NULL;
 	l->held = false;
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "lease '%s/%s' could not be renewed for %d ms%s%s",
 		 l->ns, l->name, l->c.renew_ms, l->logged[0] ? ": " : "", l->logged);
@@ -80,8 +79,7 @@ static void renewed(struct kube_lease *l)
 	if (left <= 0 && !l->held)
 		return;
 	l->logged[0] = '\0';
-	loop_del_timer(l->deadline);
-	l->deadline = loop_add_timer(l->loop, left, on_deadline, l);
+	loop_alarm_set(&l->deadline, left);
 	if (l->held)
 		return;
 	l->held = true;
@@ -95,8 +93,7 @@ static void lose(struct kube_lease *l)
 	if (!l->held)
 		return;
 	l->held = false;
-	loop_del_timer(l->deadline);
-	l->deadline = NULL;
+	loop_alarm_cancel(&l->deadline);
 	err_set(&e, -ESTALE, "lease '%s/%s' was taken by '%s'", l->ns, l->name, l->holder);
 	l->c.lost(l->c.arg, &e);
 }
@@ -281,6 +278,8 @@ struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *
 				 .ns = xstrdup(c->ns),
 				 .name = xstrdup(c->name),
 				 .id = xstrdup(c->id),
+				 .retry = LOOP_ALARM(kube_loop(k), on_retry, l),
+				 .deadline = LOOP_ALARM(kube_loop(k), on_deadline, l),
 				 .holder = xstrdup("")};
 	if (!l->c.lease_ms)
 		l->c.lease_ms = KUBE_LEASE_MS;
@@ -288,17 +287,16 @@ struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *
 		l->c.renew_ms = KUBE_RENEW_MS;
 	if (!l->c.retry_ms)
 		l->c.retry_ms = KUBE_RETRY_MS;
-	l->retry = loop_add_timer(l->loop, 0, on_retry, l);
+	loop_alarm_set(&l->retry, 0);
 	return l;
 }
 
 static void stop(struct kube_lease *l)
 {
 	kube_cancel(l->call);
-	loop_del_timer(l->retry);
-	loop_del_timer(l->deadline);
+	loop_alarm_cancel(&l->retry);
+	loop_alarm_cancel(&l->deadline);
 	l->call = NULL;
-	l->retry = l->deadline = NULL;
 	l->held = false;
 }
 
@@ -341,14 +339,6 @@ static void on_released(void *arg, int status, const struct json *lease, const s
 	l->released(l->released_arg);
 }
 
-static void nothing_to_release(void *arg)
-{
-	struct kube_lease *l = arg;
-
-	l->retry = NULL;
-	l->released(l->released_arg);
-}
-
 void kube_lease_release(struct kube_lease *l, void (*done)(void *arg), void *arg)
 {
 	bool held = l->held && l->known;
@@ -361,5 +351,5 @@ void kube_lease_release(struct kube_lease *l, void (*done)(void *arg), void *arg
 	if (held)
 		send(l, KUBE_MERGE_PATCH, buf_span(&body), on_released);
 	else
-		l->retry = loop_add_timer(l->loop, 0, nothing_to_release, l);
+		loop_alarm_set(&l->retry, 0);
 }

@@ -33,7 +33,7 @@ struct daemon {
 	bool ending;
 	const char *file;
 	struct seen seen;
-	struct loop_timer *poll;
+	struct loop_alarm poll;
 	const struct root *root;
 	const char *pid_file;
 };
@@ -66,7 +66,7 @@ static void on_poll(void *arg)
 	struct daemon *d = arg;
 	struct seen now = file_state(d->file);
 
-	d->poll = loop_add_timer(d->loop, POLL_MS, on_poll, d);
+	loop_alarm_set(&d->poll, POLL_MS);
 	if (!is_same(&now, &d->seen))
 		reload(d);
 }
@@ -75,8 +75,7 @@ void daemon_watch(struct daemon *d, const char *path)
 {
 	d->file = path;
 	d->seen = file_state(path);
-	if (!d->poll)
-		d->poll = loop_add_timer(d->loop, POLL_MS, on_poll, d);
+	loop_alarm_within(&d->poll, POLL_MS);
 }
 
 /* --- signals --- */
@@ -124,7 +123,11 @@ int daemon_new(struct daemon **ret, struct loop *l, const struct daemon_ops *ops
 	struct daemon *d = xcalloc(1, sizeof(*d));
 	int r;
 
-	*d = (struct daemon){.loop = l, .ops = *ops, .arg = arg, .signals = -1};
+	*d = (struct daemon){.loop = l,
+			     .ops = *ops,
+			     .arg = arg,
+			     .signals = -1,
+			     .poll = LOOP_ALARM(l, on_poll, d)};
 	r = watch_signals(d, e);
 	if (r < 0) {
 		daemon_free(d);
@@ -140,7 +143,7 @@ void daemon_free(struct daemon *d)
 		return;
 	if (d->pid_file)
 		file_remove(d->root, d->pid_file, NULL);
-	loop_del_timer(d->poll);
+	loop_alarm_cancel(&d->poll);
 	loop_del_fd(d->watch);
 	cleanup_fd(&d->signals);
 	free(d);

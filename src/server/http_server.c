@@ -298,17 +298,16 @@ static void open_spare(struct http_server *s)
 
 static void pause_for(struct http_server *s, int64_t ms)
 {
-	if (!s->watch || s->pause)
+	if (!s->watch || loop_alarm_armed(&s->pause))
 		return;
 	loop_set_events(s->watch, 0, NULL);
-	s->pause = loop_add_timer(s->loop, ms, on_pause_over, s);
+	loop_alarm_set(&s->pause, ms);
 }
 
 static void on_pause_over(void *arg)
 {
 	struct http_server *s = arg;
 
-	s->pause = NULL;
 	open_spare(s);
 	if (s->watch)
 		loop_set_events(s->watch, EPOLLIN, NULL);
@@ -345,15 +344,14 @@ static void on_turn(void *arg)
 	int64_t until = now_mono_us() + TURN_US;
 	struct peer_entry *e = NULL;
 
-	s->turn = NULL;
 	while (now_mono_us() < until && (e = peers_turn(s->peers))) {
 		struct http_request *c = conn_of(e);
 
 		c->shook = true;
 		conn_advance(c);
 	}
-	if (e && !s->turn)
-		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+	if (e)
+		loop_alarm_within(&s->turn, 0);
 }
 
 void conn_wait(struct http_request *c)
@@ -361,8 +359,7 @@ void conn_wait(struct http_request *c)
 	struct http_server *s = c->s;
 
 	peers_wait(s->peers, &c->entry);
-	if (!s->turn)
-		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+	loop_alarm_within(&s->turn, 0);
 }
 
 /* --- */
@@ -405,6 +402,8 @@ int http_server_new(struct http_server **ret, struct loop *l, int fd,
 				  .grace_ms = limits->grace_ms,
 				  .handle = handle,
 				  .arg = arg,
+				  .turn = LOOP_ALARM(l, on_turn, s),
+				  .pause = LOOP_ALARM(l, on_pause_over, s),
 				  .fd = fd,
 				  .spare = -1};
 	s->peers = peers_new();
@@ -435,8 +434,7 @@ void http_server_use_tls(struct http_server *s, struct tls_conf *c)
 
 static void stop_listening(struct http_server *s)
 {
-	loop_del_timer(s->pause);
-	s->pause = NULL;
+	loop_alarm_cancel(&s->pause);
 	loop_del_fd(s->watch);
 	s->watch = NULL;
 }
@@ -455,7 +453,7 @@ void http_server_free(struct http_server *s)
 		conn_close(c);
 	}
 	loop_del_timer(s->deadline);
-	loop_del_timer(s->turn);
+	loop_alarm_cancel(&s->turn);
 	cleanup_fd(&s->spare);
 	peers_free(s->peers);
 	tls_conf_put(s->tls);
@@ -477,8 +475,8 @@ static void on_drained(void *arg)
 /* Notifies the server that a connection was closed. */
 static void http_server_conn_closed(struct http_server *s)
 {
-	if (s->pause && s->watch) {
-		loop_del_timer(s->pause);
+	if (loop_alarm_armed(&s->pause) && s->watch) {
+		loop_alarm_cancel(&s->pause);
 		on_pause_over(s);
 	}
 	if (!s->draining || s->n_conns > 0)

@@ -60,10 +60,11 @@ struct http_server {
 	http_check check;
 	void *arg;
 	struct peers *peers;
-	struct loop_timer *turn; /* runs while handshakes are queued */
+	struct loop_alarm turn; /* runs while handshakes are queued */
 	int fd, spare;
 	struct loop_fd *watch;
-	struct loop_timer *pause, *deadline;
+	struct loop_alarm pause;
+	struct loop_timer *deadline;
 	struct http_request *conns; /* newest first */
 	int n_conns, n_refused;	    /* of those: being refused */
 	int64_t grace_ms;	    /* limits.grace_ms, less while many connections wait */

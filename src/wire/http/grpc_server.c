@@ -41,13 +41,13 @@ struct grpc_server {
 	struct loop *loop;
 	int fd;
 	struct loop_fd *watch;
-	struct loop_timer *pause;
+	struct loop_alarm pause;
 	struct grpc_limits limits;
 	const struct grpc_method *methods;
 	void *arg;
 	struct conn *conns;
 	size_t n_conns;
-	struct loop_timer *kick; /* writes answers that methods gave outside of a read */
+	struct loop_alarm kick; /* writes answers that methods gave outside of a read */
 };
 
 static void conn_close(struct conn *c)
@@ -182,7 +182,6 @@ static void on_kick(void *arg)
 	struct grpc_server *s = arg;
 	struct conn *c, *next;
 
-	s->kick = NULL;
 	for (c = s->conns; c; c = next) {
 		next = c->next;
 		if (c->is_dirty)
@@ -195,8 +194,7 @@ static void on_output(void *arg)
 	struct conn *c = arg;
 
 	c->is_dirty = true;
-	if (!c->s->kick)
-		c->s->kick = loop_add_timer(c->s->loop, 0, on_kick, c->s);
+	loop_alarm_within(&c->s->kick, 0);
 }
 
 static void on_timer(void *arg)
@@ -317,7 +315,6 @@ static void on_pause(void *arg)
 {
 	struct grpc_server *s = arg;
 
-	s->pause = NULL;
 	loop_set_events(s->watch, EPOLLIN, NULL);
 }
 
@@ -332,11 +329,11 @@ static void on_accept(void *arg, uint32_t events)
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
-		if (fd < 0 && errno != EAGAIN && !s->pause) {
+		if (fd < 0 && errno != EAGAIN && !loop_alarm_armed(&s->pause)) {
 			log_warn("gRPC server: cannot accept a client",
 				 LOG_S("error", errno_text(errno)));
 			loop_set_events(s->watch, 0, NULL);
-			s->pause = loop_add_timer(s->loop, PAUSE_MS, on_pause, s);
+			loop_alarm_set(&s->pause, PAUSE_MS);
 		}
 		if (fd < 0)
 			return;
@@ -362,7 +359,9 @@ int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
 				  .fd = fd,
 				  .limits = limits ? *limits : (struct grpc_limits)GRPC_LIMITS_INIT,
 				  .methods = methods,
-				  .arg = arg};
+				  .arg = arg,
+				  .pause = LOOP_ALARM(l, on_pause, s),
+				  .kick = LOOP_ALARM(l, on_kick, s)};
 	r = loop_add_fd(l, fd, EPOLLIN, on_accept, s, &s->watch, e);
 	if (r < 0) {
 		free(s);
@@ -378,8 +377,8 @@ void grpc_server_free(struct grpc_server *s)
 		return;
 	while (s->conns)
 		conn_close(s->conns);
-	loop_del_timer(s->pause);
-	loop_del_timer(s->kick);
+	loop_alarm_cancel(&s->pause);
+	loop_alarm_cancel(&s->kick);
 	loop_del_fd(s->watch);
 	free(s);
 }
