@@ -493,9 +493,10 @@ struct qp_watch *qp_watch_new(const struct qp_watch_conf *conf)
 	struct qp_watch *w = xcalloc(1, sizeof(*w));
 
 	w->conf = *conf;
-	w->timer = LOOP_ALARM(kube_loop(conf->kube), ask, w);
-	if (conf->kube)
+	if (conf->kube) {
+		w->timer = LOOP_ALARM(kube_loop(conf->kube), ask, w);
 		next_round(w);
+	}
 	return w;
 }
 

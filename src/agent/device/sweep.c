@@ -367,10 +367,11 @@ struct device_sweep *device_sweep_new(const struct device_sweep_conf *conf)
 {
 	struct device_sweep *s = xcalloc(1, sizeof(*s));
 	struct err e = ERR_INIT;
-	int64_t now = conf->kube ? loop_now_ms(kube_loop(conf->kube)) : 0;
+	struct loop *l = conf->kube ? kube_loop(conf->kube) : NULL;
+	int64_t now = l ? loop_now_ms(l) : 0;
 
 	s->conf = *conf;
-	s->timer = LOOP_ALARM(kube_loop(conf->kube), on_check, s);
+	s->timer = LOOP_ALARM(l, on_check, s);
 	s->read_ms = now - SLOW_MS;
 	s->path = xasprintf("%s/device-resources.json", conf->state_dir);
 	if (read_state(s, now, &e) < 0)
