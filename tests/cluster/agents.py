@@ -12,6 +12,7 @@ import yaml
 
 from cluster import wait
 from daemons import Daemon
+from report import wait_started
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # binaries of unirail and of others
@@ -31,7 +32,7 @@ def install_crds(cluster, only=lambda name: True):
         spec = crd["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
         if only(crd["metadata"]["name"]):
-            wait(lambda: cluster.request("GET", path)[0] == 200)
+            wait(lambda: cluster.request("GET", path)[0] == 200, f"the API server serves {path}")
 
 
 class Connection(http.client.HTTPConnection):
@@ -49,24 +50,16 @@ class Agent(Daemon):
     """An agent; each has a node of another name."""
 
     def __init__(self, folder, kubeconfig, node, **env):
-        super().__init__(folder, kubeconfig, NODE_NAME=node, **env)
+        super().__init__(f"agent {node}", folder, kubeconfig, NODE_NAME=node, **env)
         self.node, self.socket, self.state = node, self.folder / "sock", self.folder / "state"
 
     def start(self, *more, ready=True):
         (self.folder / "agent.conf").touch()
         self.launch("agent", "--config", self.folder / "agent.conf", "--socket", self.socket, "--state-dir", self.state,
                     "--hostlocal-dir", self.folder / "networks", "--cni-cache-dir", self.folder / "cni", *more)
-        wait(lambda: self.answers() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log.read_text()
+        wait_started(self.process, self.answers, f"{self.title} answers on its socket", self.log)
         if ready:
             self.ready()
-        return self
-
-    def ready(self, seconds=30):
-        try:
-            wait(lambda: self.get(self.health, "/readyz")[0] == 200, seconds)
-        except AssertionError as e:
-            raise AssertionError(self.get(self.health, "/readyz"), self.log.read_text()[-4000:]) from e
         return self
 
     def answers(self):

@@ -75,7 +75,7 @@ class Audited:
             assert not unused, unused
             return True
 
-        wait(all_used)
+        wait(all_used, "each permission of the role is used")
         done, refused = self.asked()
         assert not refused, refused
         assert done - self.granted() == set()

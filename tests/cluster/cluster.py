@@ -20,8 +20,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "netns"))
+import report  # noqa: E402
 from h2_server import Pki  # noqa: E402
 from proxy import Proxy  # noqa: E402,F401
+from report import wait  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", HERE.parent.parent / "build" / "unirail"))
 CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "build/obj/release/tests/cluster/client"))
@@ -47,22 +49,6 @@ def sweep():
         pid = int(folder.name[len(PREFIX):].split("-")[0])
         if not pathlib.Path(f"/proc/{pid}").exists():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait(what, seconds=30, every=0.05):
-    """Calls `what` until it returns a true value; at the timeout the failure states its last exception."""
-    end = time.monotonic() + seconds
-    while True:
-        problem = None
-        try:
-            found = what()
-            if found:
-                return found
-        except (OSError, AssertionError, http.client.HTTPException, KeyError, ValueError) as e:
-            problem = e
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s") from problem
-        time.sleep(every)
 
 
 def free_port():
@@ -97,7 +83,9 @@ class Cluster:
     # --- processes ---
 
     def spawn(self, name, *args):
-        log = open(self.folder / f"{name}.log", "ab")
+        path = self.folder / f"{name}.log"
+        report.follow(name, path)
+        log = open(path, "ab")
         return subprocess.Popen([self.bin / name, *map(str, args)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                 cwd=self.folder, preexec_fn=die_with_parent)
 
@@ -120,7 +108,8 @@ class Cluster:
             "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--profiling=false",
             "--allow-privileged=true", *more)
         if ready:
-            wait(lambda: self.request("GET", "/readyz", raw=True) == (200, b"ok"), 120, 0.1)
+            report.wait_started(self.apiserver, lambda: self.request("GET", "/readyz", raw=True) == (200, b"ok"),
+                                "the API server is ready", self.folder / "kube-apiserver.log", 120)
 
     def stop_apiserver(self, how=signal.SIGKILL):
         self.apiserver.send_signal(how)
@@ -131,6 +120,7 @@ class Cluster:
             if p and p.poll() is None:
                 p.kill()
                 p.wait()
+        report.ended(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop_etcd(self):
@@ -271,6 +261,7 @@ class Process:
         self.lines, self.log = [], []
         self.p = subprocess.Popen([*map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                   preexec_fn=die_with_parent, **kw)
+        report.follow(f"{pathlib.Path(args[0]).name} {args[1]} with pid {self.p.pid}", self.log)
         for pipe, into in ((self.p.stdout, self.lines), (self.p.stderr, self.log)):
             threading.Thread(target=self.read, args=(pipe, into), daemon=True).start()
 
@@ -281,6 +272,7 @@ class Process:
     def close(self):
         self.p.kill()
         self.p.wait()
+        report.ended(self.log)
 
 
 class Candidate(Process):
@@ -301,10 +293,10 @@ class Candidate(Process):
         return time.clock_gettime(time.CLOCK_MONOTONIC) * 1000
 
     def wait(self, name, seconds=20, times=1):
-        try:
-            wait(lambda: self.names().count(name) >= times, seconds)
-        except AssertionError:
-            raise AssertionError((self.lines, self.log))
+        def printed():
+            assert self.names().count(name) >= times, self.lines
+            return True
+        wait(printed, f"the candidate prints '{name}' {times} times", seconds)
         return self
 
 
@@ -319,14 +311,14 @@ class Watch(Process):
         return [(x.split()[0], x.split()[2].split("/")[-1]) for x in self.lines if not x.startswith("SYNCED")]
 
     def synced(self, seconds=30):
-        wait(lambda: any(x.startswith("SYNCED") for x in self.lines), seconds)
+        wait(lambda: any(x.startswith("SYNCED") for x in self.lines), "the watch prints SYNCED", seconds)
         return self
 
     def wait(self, *want, seconds=30):
-        try:
-            wait(lambda: self.changes() == list(want), seconds)
-        except AssertionError:
-            raise AssertionError((self.changes(), want, self.log))
+        def reported():
+            assert self.changes() == list(want)
+            return True
+        wait(reported, f"the watch reports {want}", seconds)
 
     def memory(self, what="RssAnon"):
         return memory(self.p.pid, what)

@@ -10,7 +10,7 @@ class Controller(Daemon):
     """One replica."""
 
     def __init__(self, folder, kubeconfig, ns, name="c", **env):
-        super().__init__(folder, kubeconfig, **env)
+        super().__init__(f"controller {name}", folder, kubeconfig, **env)
         self.ns, self.name, self.conf = ns, name, self.folder / "controller.conf"
         self.webhook_port = 0  # none: without a reachable peer, no block is claimed
 
@@ -22,14 +22,6 @@ class Controller(Daemon):
             self.ready()
         return self
 
-    def ready(self, seconds=30):
-        try:
-            wait(lambda: self.process.poll() is not None or self.get(self.health, "/readyz")[0] == 200, seconds)
-            assert self.process.poll() is None
-        except AssertionError as e:
-            raise AssertionError(self.log.read_text()[-4000:]) from e
-        return self
-
     def leads(self, seconds=30):
-        wait(lambda: self.metrics()["unirail_controller_leads"] == 1, seconds)
+        wait(lambda: self.metrics()["unirail_controller_leads"] == 1, f"{self.title} leads", seconds)
         return self

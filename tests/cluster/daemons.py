@@ -7,14 +7,15 @@ import pathlib
 import signal
 import subprocess
 
+import report
 from cluster import BINARY, die_with_parent, free_port
 
 
 class Daemon:
     """One process, with all its files in one directory. `before`: a command that executes it, setpriv for instance."""
 
-    def __init__(self, folder, kubeconfig, **env):
-        self.folder, self.kubeconfig, self.env = pathlib.Path(folder), kubeconfig, env
+    def __init__(self, title, folder, kubeconfig, **env):
+        self.title, self.folder, self.kubeconfig, self.env = title, pathlib.Path(folder), kubeconfig, env
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "log"
         self.health, self.metrics_port = free_port(), free_port()
@@ -23,10 +24,19 @@ class Daemon:
     def launch(self, applet, *args):
         args = [*self.before, BINARY, applet, "--kubeconfig", self.kubeconfig, "--listen", "127.0.0.1", "--health-port", self.health,
                 "--metrics-port", self.metrics_port, "--log-format", "json", *args]
+        report.follow(self.title, self.log)
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log, env={
                 "PATH": os.environ["PATH"], "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **self.env},
                 preexec_fn=die_with_parent)
+
+    def ready(self, seconds=30):
+        def is_ready():
+            answer = self.get(self.health, "/readyz")
+            assert answer[0] == 200, answer
+            return True
+        report.wait_started(self.process, is_ready, f"{self.title} is ready", self.log, seconds)
+        return self
 
     def stop(self, sig=signal.SIGTERM, timeout=20):
         if self.process and self.process.poll() is None:
@@ -70,4 +80,8 @@ class Daemon:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def said(self, contains):
+        """The log's lines with this text."""
         return [x for x in self.lines() if contains in x["msg"] + " " + x.get("error", "")]
+
+    def wait_logged(self, contains, seconds=30):
+        return report.wait(lambda: self.said(contains), f"{self.title} logs '{contains}'", seconds)

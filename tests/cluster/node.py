@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 import image
+import report
 from cluster import BINARY, HERE, OLD, die_with_parent, wait
 
 GROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -148,26 +149,22 @@ class Node:
             kubelet += ["--container-runtime=remote", f"--container-runtime-endpoint={RUNTIME}"]
         init = [*(["nsenter", "-t", str(self.net), "-n"] if self.net else []), "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc", HERE / "node-init",
                 self.folder, self.name, *map(str, kubelet)]
+        for name in ("init", "containerd", "kubelet"):
+            report.follow(f"{name} of node {self.name}", self.folder / f"{name}.log")
+        for name in ("agent", "controller"):
+            report.follow(f"{name} of node {self.name}", self.folder / f"var/log/pods/unirail_unirail-{name}-*/*/*.log")
         with open(self.folder / "init.log", "ab") as log:
             self.process = subprocess.Popen(init, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=self.env(), preexec_fn=die_with_parent)
 
         def ready():
-            assert self.process.poll() is None, (self.folder / "init.log").read_text()[-2000:]
             node = self.cluster.ok("GET", f"/api/v1/nodes/{self.name}")
             assert any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"]), node["status"]
             return True
-        try:
-            wait(ready, 120, 0.3)
-        except AssertionError as e:
-            raise AssertionError(self.tail("init.log"), self.tail("containerd.log"), self.tail("kubelet.log")) from e
+        report.wait_started(self.process, ready, f"node {self.name} is Ready", self.folder / "init.log", 120)
 
     def env(self):
         return {"PATH": f"{self.root}/usr/bin:{os.environ['PATH']}"}
-
-    def tail(self, name, n=3000):
-        path = self.folder / name
-        return path.read_text(errors="replace")[-n:] if path.exists() else f"no {name}"
 
     def pid(self):
         """Of the process with pid 1 in the node."""
@@ -197,4 +194,4 @@ class Node:
         def gone():
             remove_groups(self.group)
             return not any((top / self.group).exists() for top in hierarchies())
-        wait(gone, 20)
+        wait(gone, f"control groups of node {self.name} are removed", 20)

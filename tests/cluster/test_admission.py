@@ -48,7 +48,7 @@ class Balancer(Proxy):
         self.cut()
         self.mend()
         o = pool("probe", "10.8.0.1", "10.8.0.9", "10.8.0.0/16")
-        wait(lambda: cluster.request("POST", PATHS["SpiderIPPool"] + "?dryRun=All", o)[0] == 201)
+        wait(lambda: cluster.request("POST", PATHS["SpiderIPPool"] + "?dryRun=All", o)[0] == 201, "the pool is admitted")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,8 @@ def admitting(tmp_path_factory):
         c.start("--webhook-url", f"https://127.0.0.1:{front.port}", "--webhook-linger", "0s")
     bad = {"apiVersion": VERSION, "kind": "SpiderIPPool", "metadata": {"name": "probe"},
            "spec": {"subnet": "10.250.0.0/24", "ips": ["10.251.0.1"]}}
-    wait(lambda: one.request("POST", PATHS["SpiderIPPool"] + "?dryRun=All", bad)[0] == 422, 60, 0.2)
+    wait(lambda: one.request("POST", PATHS["SpiderIPPool"] + "?dryRun=All", bad)[0] == 422,
+         "the webhook refuses an invalid pool", 60, 0.2)
     yield one
     for c in replicas:
         c.close()
@@ -95,7 +96,7 @@ def remove(cluster, kind, name):
         return
     cluster.request("DELETE", path)
     cluster.request("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
-    wait(lambda: cluster.request("GET", path)[0] == 404)
+    wait(lambda: cluster.request("GET", path)[0] == 404, f"{path} is deleted")
 
 
 def known(cluster):
@@ -105,7 +106,7 @@ def known(cluster):
         key = f'unirail_controller_objects{{kind="{plural}"}}'
         there = len(cluster.ok("GET", PATHS[kind])["items"])
         for c in cluster.replicas:
-            wait(lambda: c.metrics()[key] == there)
+            wait(lambda: c.metrics()[key] == there, f"the controller's count of the kind is {there}")
 
 
 @pytest.fixture
@@ -227,13 +228,13 @@ def team_trusted(clean):
     def trust(o):
         objects.append(o)
         annotate("true")
-        wait(lambda: is_taken(o, True))
+        wait(lambda: is_taken(o, True), "the controller's account is trusted")
 
     yield trust
     for o in objects:
         annotate(None)
         remove(clean, o["kind"], o["metadata"]["name"])
-        wait(lambda: is_taken(o, False))
+        wait(lambda: is_taken(o, False), "the account of namespace team is not trusted")
 
 
 @pytest.mark.parametrize("kind, case", again())
@@ -356,7 +357,7 @@ def test_same_addresses_under_another_name_are_refused(clean):
         assert name in claimed(clean)
         remove(clean, "SpiderIPPool", name)
         known(clean)
-    wait(lambda: not claimed(clean) & {"first", "second"}, 5)
+    wait(lambda: not claimed(clean) & {"first", "second"}, "the range locks of the deleted pools are removed", 5)
 
 
 def test_dry_run_locks_no_range(clean):
@@ -405,7 +406,8 @@ def test_replica_without_the_api_server_refuses_pools(clean, closing, tmp_path):
         status, answer = clean.request("POST", PATHS["SpiderReservedIP"], bad)
         assert status == 422 and "is reversed" in answer["message"]
         link.mend()
-        wait(lambda: clean.request("POST", PATHS["SpiderIPPool"], pool("x", "10.11.1.1", "10.11.1.9", "10.11.0.0/16"))[0] == 201)
+        wait(lambda: clean.request("POST", PATHS["SpiderIPPool"], pool("x", "10.11.1.1", "10.11.1.9", "10.11.0.0/16"))[0] == 201,
+             "the webhook admits pools again")
     finally:
         clean.front.ports = ports
         clean.front.shuffle(clean)

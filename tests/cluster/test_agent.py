@@ -26,7 +26,7 @@ def mine():
 def test_agent_waits_for_missing_definitions(mine, nodes, agent):
     """Runs first: one line names the remedy, and the agent continues once the CRDs are installed."""
     one = agent(ready=False)
-    said = wait(lambda: one.said("install their CRDs"))
+    said = one.wait_logged("install their CRDs")
     assert len(said) == 1 and "deploy/crds" in said[0]["msg"], said
     assert "spiderippools.spiderpool.spidernet.io" in said[0]["kinds"], said
     assert one.get(one.health, "/healthz") == (200, "ok\n")
@@ -72,7 +72,8 @@ def test_status_reports_the_agents_state(mine, nodes, agent, rails):
     assert got["unconfined"] == "" and one.confined() or "AddressSanitizer" in got["unconfined"], got
     mine.stop_apiserver()
     try:
-        wait(lambda: "namespaces are not in sync: " in mine.unirail("status", "--socket", one.socket).stdout)
+        wait(lambda: "namespaces are not in sync: " in mine.unirail("status", "--socket", one.socket).stdout,
+             "unirail status reports that namespaces are not in sync")
     finally:
         mine.start_apiserver()
     one.stop()
@@ -164,19 +165,19 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
         mine.ok("POST", nads, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                                "metadata": {"name": f"ahead{k}"}, "spec": {"config": json.dumps(conf)}})
     one = agent()
-    wait(lambda: one.metrics()["unirail_block_requests_total"] == 0)
+    wait(lambda: one.metrics()["unirail_block_requests_total"] == 0, "the agent has no block request under way")
     nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"})
-    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"})
+    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"}, "a block of pool ahead0 only")
     wished = json.dumps([{"interface": "net1", "ipv4": ["ahead1"]}, {"interface": "net2", "ipv4": ["ahead2"]}])
     pod = nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0, ahead2",
                                             "ipam.spidernet.io/ippools": wished})
-    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0", "ahead1", "ahead2"})
+    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0", "ahead1", "ahead2"}, "a block of each of the three pools")
     before = one.metrics()["unirail_block_requests_total"]
     assert one.plan(pod, "ahead1", "ahead2")[0] == 200
     assert one.metrics()["unirail_block_requests_total"] == before
     # As many addresses as pods.
     pods = [nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"}) for _ in range(30)]
-    wait(lambda: len(nodes.blocks("ahead0")) == 3)
+    wait(lambda: len(nodes.blocks("ahead0")) == 3, "three blocks of pool ahead0")
     before = one.metrics()["unirail_block_requests_total"]
     assert all(one.plan(p, "ahead0")[0] == 200 for p in pods)
     assert one.metrics()["unirail_block_requests_total"] == before
@@ -231,7 +232,7 @@ def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rail
     assert found["podUID"] == pod["metadata"]["uid"]
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pod['metadata']['name']}/status", {"status": {"phase": "Failed"}},
             type=MERGE)
-    wait(lambda: "dead Pod t/" in refused(pod, uid=pod["metadata"]["uid"]))
+    wait(lambda: "dead Pod t/" in refused(pod, uid=pod["metadata"]["uid"]), "the agent reports the former pod as dead")
     nodes.remove_pod(pod)
 
 
@@ -270,7 +271,7 @@ def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
         assert status == 200 and took < 5, took
         assert not any(f.done() for f in futures)
         two.release(holders[0])
-        wait(lambda: len(order) == 1, 20)
+        wait(lambda: len(order) == 1, "the first request is waiting", 20)
         two.release(holders[1])
         got = [f.result() for f in futures]
     assert [s for s, _ in got] == [200, 200], (got, one.log.read_text()[-2000:])
@@ -368,7 +369,8 @@ def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
     assert pod["metadata"]["name"] in answer["message"] and "ipam.spidernet.io/ippool" in answer["message"]
     mine.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "team", "annotations": {
         "ipam.spidernet.io/default-ipv4-ippool": '["rail7"]'}}})
-    wait(lambda: pool_names(one.plan(nodes.pod("team", "n1"), "rail1")[1]) == ["rail7"])
+    wait(lambda: pool_names(one.plan(nodes.pod("team", "n1"), "rail1")[1]) == ["rail7"],
+         "the annotation of the namespace selects pool rail7")
 
 
 def test_pools_are_selected_by_their_affinities(mine, nodes, agent, pools):
@@ -396,7 +398,7 @@ def test_addresses_of_a_deleted_pool_stay_with_their_pods(mine, nodes, agent, po
     pod = nodes.pod("t", "n1")
     got = addresses(one.plan(pod, "p")[1])
     mine.ok("DELETE", f"{SPIDER}/spiderippools/p")
-    wait(lambda: one.plan(nodes.pod("t", "n1"), "p")[0] == 500)
+    wait(lambda: one.plan(nodes.pod("t", "n1"), "p")[0] == 500, "the deleted pool allocates no address")
     answer = one.plan(nodes.pod("t", "n1"), "p")[1]
     assert answer["code"] == 7 and "no pool 'p'" in answer["message"], answer
     check = one.ok("POST", "/v1/unirail/pods/check", {"containerID": pod["metadata"]["uid"][:12]})
@@ -413,18 +415,19 @@ def test_coordinator_settings_come_from_the_cluster(mine, nodes, agent, rails):
                            "metadata": {"name": "default"}, "spec": {"mode": "overlay", "podCIDRType": "none",
                                                                      "hijackCIDR": ["169.254.25.10"]}})
     try:
-        wait(lambda: ask()["mode"] == "overlay")
+        wait(lambda: ask()["mode"] == "overlay", "the coordinator's mode is overlay")
         assert ask()["hijackCIDR"] == ["169.254.25.10/32"] and ask()["serviceCIDR"] == []
         mine.ok("PATCH", f"{path}/default/status", {"status": {
             "phase": "Synced", "overlayPodCIDR": ["10.244.0.0/16"], "serviceCIDR": ["10.96.0.0/12"]}},
             type=MERGE)
-        wait(lambda: ask()["serviceCIDR"] == ["10.96.0.0/12"])
+        wait(lambda: ask()["serviceCIDR"] == ["10.96.0.0/12"], "the coordinator's service CIDR is 10.96.0.0/12")
         pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/default-route-nic": "net1"})
         wait(lambda: one.ok("GET", "/v1/coordinator/config", {
-            "podName": pod["metadata"]["name"], "podNamespace": "t"}).get("podDefaultRouteNIC") == "net1")
+            "podName": pod["metadata"]["name"], "podNamespace": "t"}).get("podDefaultRouteNIC") == "net1",
+             "the pod's default route NIC is net1")
     finally:
         mine.ok("DELETE", f"{path}/default")
-    wait(lambda: ask()["mode"] == "auto")
+    wait(lambda: ask()["mode"] == "auto", "the coordinator's mode is auto")
 
 
 def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
@@ -432,7 +435,7 @@ def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
     one = agent()
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         nodes.pool("tiny", "10.8.0.0/24", ["10.8.0.10"])
-        wait(lambda: one.plan(nodes.pod("t", "n1"), "tiny")[0] == 200)
+        wait(lambda: one.plan(nodes.pod("t", "n1"), "tiny")[0] == 200, "pool tiny has a free address")
         waiting = threads.submit(one.plan, nodes.pod("t", "n1"), "tiny")
         time.sleep(0.5)
         assert not waiting.done()
@@ -451,4 +454,4 @@ def test_etcd_restored_while_no_block_changed(mine, nodes, agent, rails):
     pod = nodes.pod("t", "n1")
     assert one.plan(pod, rails[0])[0] == 200
     mine.restore()
-    wait(lambda: one.said("blocks: etcd was restored from a backup"), 60)
+    one.wait_logged("blocks: etcd was restored from a backup", 60)

@@ -32,7 +32,7 @@ class Fleet(Process):
         self.p.stdin.write(" ".join(map(str, args)) + "\n")
         self.p.stdin.flush()
         self.said += 1
-        wait(lambda: len(self.lines) > at or self.p.poll() is not None)
+        wait(lambda: len(self.lines) > at or self.p.poll() is not None, f"the fleet answers '{args[0]}'")
         assert self.p.poll() is None, self.log[-5:]
         return self.lines[at]
 
@@ -44,34 +44,21 @@ class Fleet(Process):
         at = self.said
         self.p.stdin.write("print\n")
         self.p.stdin.flush()
-        wait(lambda: len(self.lines) > at and self.lines[-1] == ".")
+        wait(lambda: len(self.lines) > at and self.lines[-1] == ".", "the fleet prints all its addresses")
         self.said = len(self.lines)
         return [tuple(x.split()) for x in self.lines[at:-1]]
 
     def settled(self, seconds=60, waiting=0):
         """No work is pending, and this number of pods has no address."""
-        last = {}
+        return self.wait_stat(lambda stat: stat["jobs"] == 0 and stat["waiting"] == waiting,
+                              f"the fleet has no jobs and {waiting} waiting requests", seconds)
 
-        def look():
-            last.update(self.stat())
-            return last["jobs"] == 0 and last["waiting"] == waiting
-        try:
-            wait(look, seconds, 0.1)
-        except AssertionError:
-            raise AssertionError((last, self.log[-20:]))
-        return last
-
-    def wait_stat(self, what, seconds=60):
-        last = {}
-
-        def look():
-            last.update(self.stat())
-            return what(last)
-        try:
-            wait(look, seconds, 0.1)
-        except AssertionError:
-            raise AssertionError((last, self.log[-20:]))
-        return last
+    def wait_stat(self, condition, what, seconds=60):
+        def inspect():
+            stat = self.stat()
+            assert condition(stat), stat
+            return stat
+        return wait(inspect, what, seconds, 0.1)
 
 
 @pytest.fixture
@@ -142,7 +129,7 @@ def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
     # The reserve is claimed before the last address is allocated, so the next pods cause no request.
     f.tell("add", "*", 6)
     f.settled()
-    f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0)
+    f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0, "12 blocks are claimed")
     before = f.stat()["at_once"]
     f.tell("add", "*", 5)
     assert f.settled()["at_once"] == before + 15
@@ -156,8 +143,8 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     assert alone(f) == 45 and s["borrowed"] > 0, s
     # One more pod gets no address, and an error that lists what was tried.
     f.tell("add", 0, 1)
-    f.wait_stat(lambda s: s["waiting"] == 1)
-    wait(lambda: "blocks of the pool are claimed" in f.tell("words", 0, "last"))
+    f.wait_stat(lambda s: s["waiting"] == 1, "one request is waiting")
+    wait(lambda: "blocks of the pool are claimed" in f.tell("words", 0, "last"), "the last pod waits for a block of the pool")
     # A pod of another node is deleted: its address is borrowed.
     f.tell("del", 3, 1)
     f.settled(90)
@@ -182,7 +169,7 @@ def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
         with concurrent.futures.ThreadPoolExecutor(4) as four:
             list(four.map(write, range(4)))
         start = time.monotonic()
-        wait(lambda: not asked(), 60, 0.02)
+        wait(lambda: not asked(), "no node requests an address", 60, 0.02)
         if f.stat()["refused"] > refused:
             took.append(time.monotonic() - start)
         refused = f.stat()["refused"]
@@ -195,8 +182,8 @@ def test_idle_blocks_are_released(cluster, pools, fleet):
     f.settled()
     assert len(blocks(cluster, "idle")) >= 4
     f.tell("del", "*", 30)
-    wait(lambda: not blocks(cluster, "idle"), 60)
-    f.wait_stat(lambda s: s["claims"] == 0)
+    wait(lambda: not blocks(cluster, "idle"), "all blocks of pool idle are released", 60)
+    f.wait_stat(lambda s: s["claims"] == 0, "all blocks are released")
 
 
 def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet):
@@ -206,7 +193,7 @@ def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet)
     cluster.stop_apiserver()
     # The remaining addresses are allocated meanwhile.
     f.tell("add", "*", 6)
-    wait(lambda: f.stat()["at_once"] >= 16, 20)
+    wait(lambda: f.stat()["at_once"] >= 16, "16 requests are served at once after the restart", 20)
     f.tell("add", "*", 10)
     f.tell("del", "*", 2)
     cluster.start_apiserver()
@@ -228,7 +215,7 @@ def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
         assert alone(f) == 10
     finally:
         cluster.start_apiserver()
-    f.wait_stat(lambda s: s["under_way"] == 0 and s["ready"] == 2)
+    f.wait_stat(lambda s: s["under_way"] == 0 and s["ready"] == 2, "two nodes are ready")
     f.tell("add", "*", 20)
     f.settled(60)
     assert alone(f) == 50
@@ -257,8 +244,8 @@ def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
         f = fleet(p, 0, 4, "idle=300")
         f.tell("add", "*", 3)
         rest.tell("add" if i % 2 else "del", "*", 4)
-        wait(lambda: f.stat()["under_way"] or f.stat()["ready"] == 4, 10)
-        wait(lambda: f.stat()["asks"] >= 1 + i % 3, 30)
+        wait(lambda: f.stat()["under_way"] or f.stat()["ready"] == 4, "requests are under way or all agents are ready", 10)
+        wait(lambda: f.stat()["asks"] >= 1 + i % 3, f"{1 + i % 3} requests to peers", 30)
         assert alone(f, rest)
         f.close()
     f = fleet(p, 0, 4)
@@ -283,12 +270,14 @@ def test_two_agents_with_the_same_node_name(cluster, pools, fleet):
     one.settled()
     two.settled()
     assert alone(one, two) == 50
-    wait(lambda: any("claimed with another log" in x for x in two.log))
-    wait(lambda: any("another agent claims blocks" in x for x in one.log))
+    wait(lambda: any("claimed with another log" in x for x in two.log),
+         "the second agent reports that the block was claimed with another log")
+    wait(lambda: any("another agent claims blocks" in x for x in one.log), "the first agent reports that another agent claims blocks")
     # With the same state directory the second agent does not start.
     three = fleet(p, 0, 1, folder="one")
-    wait(lambda: three.p.poll() is not None)
-    wait(lambda: any("is locked by another agent" in x for x in three.log))
+    wait(lambda: three.p.poll() is not None, "the third agent exits")
+    wait(lambda: any("is locked by another agent" in x for x in three.log),
+         "the third agent reports that the state directory is locked")
 
 
 def test_deleted_block_in_use_is_recreated(cluster, pools, fleet):
@@ -300,7 +289,7 @@ def test_deleted_block_in_use_is_recreated(cluster, pools, fleet):
     for x in mine:
         cluster.ok("DELETE", f"{BLOCKS}/{x['metadata']['name']}")
     owners = lambda them: {x["spec"]["cidr"]: x["spec"]["node"] for x in them}
-    wait(lambda: owners(mine).items() <= owners(blocks(cluster, "d")).items())
+    wait(lambda: owners(mine).items() <= owners(blocks(cluster, "d")).items(), "the deleted blocks in use are recreated")
     f.tell("add", "*", 25)
     f.settled(90)
     assert alone(f) == 60
@@ -318,7 +307,7 @@ def test_lost_state_directory_allocates_no_used_address(cluster, pools, fleet, t
     f = fleet(p, 0, 1)
     f.tell("add", 0, 10)
     f.settled()
-    f.wait_stat(lambda s: s["foreign"] == 1)
+    f.wait_stat(lambda s: s["foreign"] == 1, "one block has another log")
     assert not before & {a for _, a in f.addresses()}
 
 
@@ -352,7 +341,7 @@ def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path
     cluster.back_up()
     # One node releases its block, which another node claims; others borrow.
     f.tell("del", 1, 6)
-    wait(lambda: not [x for x in blocks(cluster, "e") if x["spec"]["node"] == "n1"], 60)
+    wait(lambda: not [x for x in blocks(cluster, "e") if x["spec"]["node"] == "n1"], "no block of pool e belongs to node n1", 60)
     f.tell("add", 0, 20)
     f.settled(60)
     f.tell("add", 2, 5)
@@ -361,12 +350,13 @@ def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path
     assert said(cluster, "e", have)
     cluster.restore()
     try:
-        wait(lambda: said(cluster, "e", f.addresses()), 60, 0.5)
+        wait(lambda: said(cluster, "e", f.addresses()), "the blocks of pool e contain the fleet's addresses", 60, 0.5)
     except AssertionError:
         raise AssertionError((f.stat(), f.log[-30:]))
     assert sorted(f.addresses()) == sorted(have)
     assert any("etcd was restored" in x for x in f.log)
-    wait(lambda: not [x for x in tmp_path.glob("state/*/blocks.json") if "setBack" in x.read_text()], 120)
+    wait(lambda: not [x for x in tmp_path.glob("state/*/blocks.json") if "setBack" in x.read_text()],
+         "no agent's state contains a restore", 120)
     clear_up(cluster, "e", have)
     f.tell("add", 1, 1)
     f.tell("add", 3, 1)
@@ -390,5 +380,5 @@ def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
     cluster.restore()
     for _ in range(2):
         f = fleet(them, 0, 1)
-        wait(lambda: any("etcd was restored" in x for x in f.log), 30)
+        wait(lambda: any("etcd was restored" in x for x in f.log), "the fleet reports that etcd was restored", 30)
         f.close()

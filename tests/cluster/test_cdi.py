@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from cluster import BINARY, OLD, die_with_parent, wait
+from report import follow
 from whole import BRIDGE, Whole
 
 HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
@@ -23,7 +24,7 @@ SETTINGS = "[agent]\nuse-cdi = yes\nmemlock-hook = {binary}\nrdma-memlock = {lim
 @pytest.fixture(scope="module")
 def whole():
     one = Whole({"50-bridge.conflist": BRIDGE}, images=("busybox",), deploy=False, cdi=True)
-    wait(lambda: one.cluster.namespace("cdi"))
+    wait(lambda: one.cluster.namespace("cdi"), "namespace cdi is created")
     yield one
     one.close()
 
@@ -46,6 +47,7 @@ def agent(whole):
             BINARY, "agent", "--config", folder / "agent.conf", "--node", whole.node.name, "--kubeconfig",
             whole.cluster.admin_config(), "--socket", folder / "agent.sock", "--state-dir", folder / "agent", "--health-port", "0",
             "--metrics-port", "0", "--cni-conf-name", "", "--device-config", folder / "devices"]
+    follow("agent", folder / "agent.log")
     with open(folder / "agent.log", "w") as log:
         p = subprocess.Popen([str(a) for a in args], stdout=log, stderr=log, preexec_fn=die_with_parent)
     yield p
@@ -86,17 +88,17 @@ def has_limit(whole, p, n):
 
 
 def test_memlock_limit_of_a_container_without_root(whole, agent):
-    wait(lambda: registered(whole), 60)
+    wait(lambda: registered(whole), "the agent is registered at the runtime", 60)
     assert str(BINARY) in spec(whole)
     has_limit(whole, pod(whole, "first"), 1 << 20)
 
 
 def test_changed_memlock_setting_applies_to_new_containers(whole, agent):
     settings(whole, 1 << 21)
-    wait(lambda: str(1 << 21) in spec(whole))
+    wait(lambda: str(1 << 21) in spec(whole), "the CDI specification has the new memlock limit")
     has_limit(whole, pod(whole, "second"), 1 << 21)
     settings(whole, "no")
-    wait(lambda: "memlock-hook" not in spec(whole))
+    wait(lambda: "memlock-hook" not in spec(whole), "the CDI specification has no memlock hook")
     assert "uverbs0" in spec(whole)
 
 

@@ -35,7 +35,7 @@ def wraps(net_d, name):
     def does():
         with_ours = (net_d / NAME).exists()
         return with_ours and candidate(net_d)["plugins"][0]["clusterNetwork"] == str(net_d / name)
-    wait(does)
+    wait(does, f"the generated configuration contains the network of {name}")
 
 
 def told(mine, reason):
@@ -91,7 +91,7 @@ def test_configuration_is_written_once_a_network_exists(writer, net_d):
     assert "is written as soon as there is one" in status(a)[1]
     (net_d / "10-calico.conflist").write_text(json.dumps(CALICO))
     wraps(net_d, "10-calico.conflist")
-    wait(lambda: status(a)[1].count("as soon as") == 0)
+    wait(lambda: status(a)[1].count("as soon as") == 0, "unirail status reports that the configuration is written")
 
 
 def test_file_that_sorts_first_is_reported(writer, net_d, mine):
@@ -99,16 +99,16 @@ def test_file_that_sorts_first_is_reported(writer, net_d, mine):
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
     why = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
-    wait(lambda: why in a.get(a.health, "/readyz")[1])
+    wait(lambda: why in a.get(a.health, "/readyz")[1], f"the agent's readiness reports '{why}'")
     assert a.get(a.health, "/readyz")[0] == 503
     code, text = status(a)
     assert code == 1 and why in text
-    wait(lambda: any(why in m for m in told(mine, "CNIConfigNotUsed")))
+    wait(lambda: any(why in m for m in told(mine, "CNIConfigNotUsed")), f"an event CNIConfigNotUsed reports '{why}'")
     assert a.said("CNI configuration")[0]["why"].startswith(why)
     assert a.metrics()["unirail_cni_config_used"] == 0
     (net_d / "0-aa.conf").unlink()
     a.ready()
-    wait(lambda: told(mine, "CNIConfigUsed"))
+    wait(lambda: told(mine, "CNIConfigUsed"), "an event CNIConfigUsed")
     assert a.metrics()["unirail_cni_config_used"] == 1
 
 
@@ -116,9 +116,10 @@ def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
     """As Cilium does with cni.exclusive=true: written again, at growing intervals, and the event names the remedy."""
     a = writer()
     for _ in range(4):
-        wait(lambda: (net_d / NAME).exists(), 20)
+        wait(lambda: (net_d / NAME).exists(), "the agent writes its configuration again", 20)
         os.rename(net_d / NAME, net_d / (NAME + ".cilium_bak"))
-    wait(lambda: any("cni.exclusive=false" in m for m in told(mine, "CNIConfigNotUsed")), 20)
+    wait(lambda: any("cni.exclusive=false" in m for m in told(mine, "CNIConfigNotUsed")),
+         "an event names the setting cni.exclusive=false", 20)
     assert "cni.exclusive=false" in status(a)[1]
     wraps(net_d, "10-calico.conflist")
 
@@ -131,7 +132,7 @@ def test_configuration_written_by_hand_stays(writer, net_d):
     a = writer()
     assert not (net_d / NAME).exists() and others(net_d) == before
     os.rename(hand, net_d / "50-hand.conflist")
-    wait(lambda: a.get(a.health, "/readyz")[0] == 503)
+    wait(lambda: a.get(a.health, "/readyz")[0] == 503, "the agent is not ready")
     assert "written by hand" in a.get(a.health, "/readyz")[1] and not (net_d / NAME).exists()
 
 
@@ -140,7 +141,8 @@ def test_unwritable_directory_is_reported(writer, net_d, mine, closing, tmp_path
     subprocess.run(["chattr", "+i", net_d], check=True)
     try:
         a = writer(ready=False)
-        wait(lambda: "writable into the agent's pod" in a.get(a.health, "/readyz")[1])
+        wait(lambda: "writable into the agent's pod" in a.get(a.health, "/readyz")[1],
+             "the agent's readiness reports that the directory is not writable")
         assert not (net_d / NAME).exists()
     finally:
         subprocess.run(["chattr", "-i", net_d], check=True)

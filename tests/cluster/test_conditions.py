@@ -29,13 +29,13 @@ def work(cluster, ns):
 
 def quiet(cluster, c, name):
     """The API server has the match condition, and sends none of its pods any more."""
-    wait(lambda: f"'{name}'" in condition(cluster))
+    wait(lambda: f"'{name}'" in condition(cluster), f"the match condition of the webhook contains namespace {name}")
 
     def unasked():
         before = sent(c)
         assert pod(cluster, name)[0] == 201
         return sent(c) == before
-    wait(unasked)
+    wait(unasked, f"pods of namespace {name} are not sent to the webhook")
 
 
 def test_only_requesting_pods_are_sent_to_the_webhook(cluster, work, replica):
@@ -60,7 +60,7 @@ def test_pods_of_a_requesting_namespace_are_sent_to_the_webhook(cluster, work, r
     assert create(cluster, config("eth1", work, "rails"))[0] == 201
     quiet(cluster, c, work)
     cluster.ok("PATCH", f"/api/v1/namespaces/{work}", {"metadata": {"annotations": {INJECT: "rails"}}}, type=MERGE)
-    wait(lambda: NETWORKS in pod(cluster, work)[1]["metadata"].get("annotations", {}))
+    wait(lambda: NETWORKS in pod(cluster, work)[1]["metadata"].get("annotations", {}), "the pod gets its networks from the webhook")
     before = sent(c)
     for _ in range(3):
         assert NETWORKS in pod(cluster, work)[1]["metadata"]["annotations"]

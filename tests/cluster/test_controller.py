@@ -66,7 +66,7 @@ def test_terminated_leader_releases_its_lease(cluster, ns, replica):
 def test_a_leader_cut_off_follows_and_leads_again(cluster, ns, replica, proxy, tmp_path):
     a = replica("a", cluster.through(proxy, tmp_path / "a.conf")).start().leads()
     proxy.cut()
-    wait(lambda: a.said("is no longer the leader"), 20)
+    a.wait_logged("is no longer the leader", 20)
     assert a.get(a.health, "/healthz")[0] == 200
     assert a.get(a.health, "/readyz")[0] == 200  # its cache still serves reviews
     proxy.mend()
@@ -80,13 +80,13 @@ def test_settings_are_read_again(cluster, ns, replica):
     c.start("--lease-retry", "1s")
     c.conf.write_text("[controller]\nlog-level = wrong\n")
     c.process.send_signal(1)
-    wait(lambda: c.said("settings file rejected"))
+    c.wait_logged("settings file rejected")
     assert "controller.conf:2: log-level is 'wrong'" in c.said("settings file rejected")[0]["error"]
     c.conf.write_text("[controller]\nlog-level = info\nhealth-port = 1\n")
-    wait(lambda: c.said("settings read"), 10)  # the file is also checked without a signal
+    c.wait_logged("settings read", 10)  # the file is also checked without a signal
     assert not c.said("takes effect after a restart only")  # the option has precedence
     c.conf.write_text("[controller]\ncni-config-dir = /x\n")
-    wait(lambda: c.said("takes effect after a restart only"), 10)
+    c.wait_logged("takes effect after a restart only", 10)
 
 
 def test_settings_that_require_a_restart_stay(cluster, ns, replica):
@@ -98,15 +98,15 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
         read = len(b.said("settings read"))
         b.conf.write_text(f"[controller]\n{text}\n")
         b.process.send_signal(1)
-        wait(lambda: len(b.said("settings read")) > read, 10)
+        wait(lambda: len(b.said("settings read")) > read, "the settings are read again", 10)
     assert b.said("takes effect after a restart only")
     a.stop()
     b.leads()
-    wait(lambda: b.said("full scan"))
+    b.wait_logged("full scan")
     # Later settings do not release its Lease either.
     b.conf.write_text("[controller]\ncni-config-dir = /z\n")
     b.process.send_signal(1)
-    wait(lambda: len(b.said("settings read")) > 2, 10)
+    wait(lambda: len(b.said("settings read")) > 2, "the settings are read a third time", 10)
     assert b.stop() == 0
 
 
@@ -122,7 +122,7 @@ def test_invalid_settings_end_the_controller(cluster, ns, replica):
 def test_missing_permissions_are_reported(cluster, ns, replica, tmp_path):
     token = cluster.account(ns, "nobody")
     c = replica("n", cluster.kubeconfig(tmp_path / "conf", {"token": token})).start(ready=False)
-    wait(lambda: c.said("may not read spiderippools"))
+    c.wait_logged("may not read spiderippools")
     status, text = c.get(c.health, "/readyz")
     assert status == 503 and "are not known" in text, text
     assert c.get(c.health, "/healthz")[0] == 200

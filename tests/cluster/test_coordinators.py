@@ -30,7 +30,7 @@ def define(cluster, group, version, plural, kind, scope="Cluster"):
         "spec": {"group": group, "scope": scope, "names": {"plural": plural, "kind": kind, "singular": kind.lower()},
                  "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": {
                      "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}})
-    wait(lambda: cluster.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200)
+    wait(lambda: cluster.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200, f"the API server serves {plural}.{group}")
 
 
 def services(*elsewhere):
@@ -44,7 +44,7 @@ class Lab:
         self.cni.mkdir()
         self.made = []
         cluster.request("DELETE", f"{PATH}/default")
-        wait(lambda: cluster.request("GET", f"{PATH}/default")[0] == 404)
+        wait(lambda: cluster.request("GET", f"{PATH}/default")[0] == 404, "the SpiderCoordinator is deleted")
 
     def close(self):
         for path in reversed(self.made):
@@ -73,7 +73,7 @@ class Lab:
     def says(self, phase, pods, services, seconds=30):
         want = {"phase": phase, "overlayPodCIDR": pods, "serviceCIDR": services}
         try:
-            wait(lambda: {k: self.status().get(k) for k in want} == want, seconds)
+            wait(lambda: {k: self.status().get(k) for k in want} == want, f"the coordinator's status has {want}", seconds)
         except AssertionError as e:
             raise AssertionError(self.status()) from e
         return self.status().get("reason", "")
@@ -118,7 +118,8 @@ def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
     start()
     assert ("services' CIDRs are not known" in lab.says("Synced", [], services())) == (KUBE == "1.20")
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "cluster"}}, type=MERGE)
-    wait(lambda: "pods' CIDRs are not known" in lab.says("Synced", [], services()))
+    wait(lambda: "pods' CIDRs are not known" in lab.says("Synced", [], services()),
+         "the coordinator reports that the pods' CIDRs are not known")
     events = cluster.ok("GET", "/api/v1/namespaces/default/events")["items"]
     assert any(e["reason"] == "CIDRNotKnown" for e in events), events
     for i in range(4):
@@ -145,7 +146,8 @@ def test_service_cidrs_of_a_newer_kubernetes_are_found(cluster, lab, start):
     assert lab.says("Synced", pods, ["10.96.0.0/16"]) == ""
     more = lab.make(SERVICE_CIDRS, {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
                                     "metadata": {"name": "more"}, "spec": {"cidrs": ["10.112.0.0/24"]}})
-    wait(lambda: sorted(lab.status().get("serviceCIDR", [])) == ["10.112.0.0/24", "10.96.0.0/16"])
+    wait(lambda: sorted(lab.status().get("serviceCIDR", [])) == ["10.112.0.0/24", "10.96.0.0/16"],
+         "both service CIDRs are in the coordinator's status")
     cluster.ok("DELETE", more)
     cluster.request("PATCH", more, {"metadata": {"finalizers": None}}, type=MERGE)
     lab.says("Synced", pods, ["10.96.0.0/16"])
@@ -195,4 +197,4 @@ def test_deleted_coordinator_is_created_again(cluster, lab, start):
     cluster.ok("PATCH", f"{PATH}/default", {"metadata": {"finalizers": ["spiderpool.spidernet.io"]}}, type=MERGE)
     start()
     cluster.ok("DELETE", f"{PATH}/default")
-    wait(lambda: cluster.request("GET", f"{PATH}/default")[0] == 404)
+    wait(lambda: cluster.request("GET", f"{PATH}/default")[0] == 404, "the SpiderCoordinator is deleted")

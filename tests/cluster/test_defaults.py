@@ -39,12 +39,14 @@ def smcs(cluster, ns):
 
 def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
     c = start("k8s-pod-network")
-    spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"))
+    spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"), "the default SpiderCoordinator is created")
     assert {k: spec[k] for k in ("mode", "podCIDRType", "tunePodRoutes", "hijackCIDR")} == {
         "mode": "auto", "podCIDRType": "auto", "tunePodRoutes": True, "hijackCIDR": ["169.254.0.0/16"]}
-    wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("status", {}).get("phase") == "Synced")
+    wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("status", {}).get("phase") == "Synced",
+         "the default SpiderCoordinator is Synced")
     nad = wait(lambda: cluster.request("GET", f"/apis/k8s.cni.cncf.io/v1/namespaces/{ns}/network-attachment-definitions/"
-                                              "k8s-pod-network")[1].get("metadata"))
+                                              "k8s-pod-network")[1].get("metadata"),
+               "the NetworkAttachmentDefinition of the cluster's network is created")
     assert nad["ownerReferences"][0]["name"] == "calico"  # a file's network has no configuration of its own
     assert len(c.said("created a default object")) == 2
     # Existing objects stay as their authors created them.
@@ -61,14 +63,14 @@ def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
 def test_default_objects_follow_the_settings(cluster, ns, start):
     start("cilium", "--coordinator-mode", "underlay", "--coordinator-cidr-type", "none", "--coordinator-hijack",
           "10.1.0.0/16,fd00::/64")
-    spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"))
+    spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"), "the default SpiderCoordinator is created")
     assert (spec["mode"], spec["podCIDRType"], spec["hijackCIDR"]) == ("underlay", "none", ["10.1.0.0/16", "fd00::/64"])
-    wait(lambda: smcs(cluster, ns)["cilium"]["spec"]["cniType"] == "custom")
+    wait(lambda: smcs(cluster, ns)["cilium"]["spec"]["cniType"] == "custom", "the SpiderMultusConfig cilium has the type custom")
 
 
 def test_defaults_disabled_or_impossible(cluster, ns, start):
     c = start("Not_A_Name", "--default-coordinator", "no")
-    wait(lambda: c.said("its name is not a valid object name"))
+    c.wait_logged("its name is not a valid object name")
     assert smcs(cluster, ns) == {} and cluster.request("GET", f"{COORDINATORS}/default")[0] == 404
 
 
@@ -82,7 +84,7 @@ def test_default_pools_are_created(cluster, ns, start):
     try:
         c = start("cilium", "--default-ipv6-pool", "first-v6", "--default-ipv6-cidr", "fd50::/64", "--default-ipv6-ips",
                   "fd50::2-fd50::9, fd50::20", env=env)
-        wait(lambda: cluster.request("GET", paths[2])[0] == 200)
+        wait(lambda: cluster.request("GET", paths[2])[0] == 200, "the default pools are created")
         subnet, v4, v6 = (cluster.ok("GET", p)["spec"] for p in paths)
         want = {"subnet": "172.50.0.0/16", "ips": ["172.50.0.2-172.50.0.9", "172.50.1.1"], "gateway": "172.50.0.1"}
         assert subnet.items() >= want.items() and v4.items() >= {**want, "default": True}.items()

@@ -25,7 +25,7 @@ def use_applications(cluster, nodes, agent):
         pod = nodes.pod("t", "n1", owner={"kind": kind, "apiVersion": api, "name": "x"}, annotations=notes)
         assert agent.add(pod)[0] == 500
     wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools?labelSelector="
-                                 "ipam.spidernet.io/owner-application-kind=CloneSet")[1]["items"])
+                                 "ipam.spidernet.io/owner-application-kind=CloneSet")[1]["items"], "a pool of the CloneSet is created")
 
 
 def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
@@ -37,7 +37,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     conf = agents.config(tmp_path / "conf")
     one, other = (closing(Agent(tmp_path / n, conf, n)) for n in ("n1", "n2"))
     for i in range(1, 3):
-        wait(lambda: nodes.pool(f"rail{i}", f"172.16.{i}.0/24"))
+        wait(lambda: nodes.pool(f"rail{i}", f"172.16.{i}.0/24"), f"pool rail{i} is created")
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
     args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s", "--device-configmap", "unirail/rdma-devices",
             "--device-sweep", "1s", "--device-sweep-prefixes", "rdma")
@@ -61,10 +61,10 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": f'[{{"name":"n{i}"}}]', "message": "Added eth0"})
         wait(lambda: f"n{i}" in audited.ok("GET", f"/api/v1/namespaces/t/pods/{meta['name']}")["metadata"]
-             ["annotations"].get("k8s.v1.cni.cncf.io/network-status", ""))
-    wait(lambda: nodes.endpoint("t", meta["name"]))
+             ["annotations"].get("k8s.v1.cni.cncf.io/network-status", ""), f"network-status of the pod has n{i}")
+    wait(lambda: nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is created")
     assert one.add(pods[one][0], "net9", defaultIPv4IPPool=["rail1"])[0] == 200
-    wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4)
+    wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4, "the SpiderEndpoint has four interfaces")
     other.stop()
     other.start(*args)  # it looks up borrowed addresses by the block's name
     for agent in (other, one):
@@ -81,8 +81,8 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
         assert not left, left
         return True
 
-    wait(given_back, 60)
-    wait(lambda: not nodes.endpoint("t", meta["name"]))
+    wait(given_back, "no block has an owner or a borrowed address", 60)
+    wait(lambda: not nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is deleted")
     assert one.stop() == 0 and other.stop() == 0  # a watch is in the audit log when it ends
     # A retained address: its StatefulSet, or the virtual machine of that name, is looked up.
     one.start(*args, "--gc-grace", "1s")
@@ -90,7 +90,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     assert one.plan(kept, "rail1")[0] == 200
     assert one.release(kept) == 1
     nodes.remove_pod(kept)
-    wait(lambda: one.said("released a retained address"))
+    one.wait_logged("released a retained address")
     assert one.stop() == 0
     use_applications(audited, nodes, one.start(*args, "--wait", "1s"))
     assert one.stop() == 0

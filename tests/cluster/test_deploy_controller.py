@@ -29,14 +29,14 @@ def use_nads(cluster):
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
     cluster.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
                               "metadata": {"name": "m"}, "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"]}}})
-    wait(lambda: cluster.request("GET", f"{nads}/m")[0] == 200)
+    wait(lambda: cluster.request("GET", f"{nads}/m")[0] == 200, "NetworkAttachmentDefinition m is created")
     for _ in range(2):  # a repeated event increments the count
         cluster.ok("PATCH", f"{nads}/m", {"spec": {"config": "{}"}}, type=MERGE)
-        wait(lambda: cluster.ok("GET", f"{nads}/m")["spec"]["config"] != "{}")
+        wait(lambda: cluster.ok("GET", f"{nads}/m")["spec"]["config"] != "{}", "NetworkAttachmentDefinition m is restored")
     cluster.ok("PATCH", f"{path}/m", {"metadata": {"annotations": {NAME: "n"}}}, type=MERGE)
-    wait(lambda: cluster.request("GET", f"{nads}/m")[0] == 404)
-    wait(lambda: cluster.ok("GET", f"{path}/m")["status"]["nad"] == "n")
-    wait(lambda: any(e["count"] > 1 for e in cluster.ok("GET", "/api/v1/namespaces/t/events")["items"]))
+    wait(lambda: cluster.request("GET", f"{nads}/m")[0] == 404, "NetworkAttachmentDefinition m is deleted")
+    wait(lambda: cluster.ok("GET", f"{path}/m")["status"]["nad"] == "n", "the status of SpiderMultusConfig m names its new definition")
+    wait(lambda: any(e["count"] > 1 for e in cluster.ok("GET", "/api/v1/namespaces/t/events")["items"]), "an event is counted twice")
 
 
 def use_subnets(cluster):
@@ -59,20 +59,20 @@ def use_subnets(cluster):
     def pools():
         return [p["spec"]["ips"] for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]
                 if p["metadata"]["name"].startswith("auto")]
-    wait(lambda: pools() == [["10.6.0.2-10.6.0.3"]])
+    wait(lambda: pools() == [["10.6.0.2-10.6.0.3"]], "the pool has two addresses")
     cluster.ok("PATCH", f"{apps}/x", {"spec": {"replicas": 3}}, type=MERGE)
-    wait(lambda: pools() == [["10.6.0.2-10.6.0.4"]])
+    wait(lambda: pools() == [["10.6.0.2-10.6.0.4"]], "the pool has three addresses")
     cluster.ok("PATCH", f"{apps}/x", {"spec": {"replicas": 1}}, type=MERGE)
-    wait(lambda: pools() == [["10.6.0.4"]])
-    wait(lambda: "held" not in noted())
+    wait(lambda: pools() == [["10.6.0.4"]], "the pool has the reserved address only")
+    wait(lambda: "held" not in noted(), "the subnet holds no addresses for the application")
     cluster.ok("DELETE", f"{apps}/x", {"propagationPolicy": "Background"})
     wait(lambda: pools() == [] or cluster.ok("GET", f"{SPIDER}/spiderippools")["items"][0]["metadata"].get(
-        "deletionTimestamp"))
+        "deletionTimestamp"), "the pool is deleted")
     cluster.ok("DELETE", f"{SPIDER}/spidersubnets/s")
     for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]:
         cluster.request("PATCH", f"{SPIDER}/spiderippools/{p['metadata']['name']}",
                         {"metadata": {"finalizers": None}}, type=MERGE)
-    wait(lambda: cluster.request("GET", f"{SPIDER}/spidersubnets/s")[0] == 404)
+    wait(lambda: cluster.request("GET", f"{SPIDER}/spidersubnets/s")[0] == 404, "the SpiderSubnet is deleted")
 
 
 def use_addresses(cluster):
@@ -107,16 +107,16 @@ def use_webhooks(cluster, c):
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     for kind in ("mutating", "validating"):
         path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller"
-        wait(lambda: cluster.ok("GET", path).get("webhooks"))
+        wait(lambda: cluster.ok("GET", path).get("webhooks"), "the webhooks are registered")
         cluster.ok("PATCH", path, {"webhooks": []}, type=MERGE)
-        wait(lambda: cluster.ok("GET", path).get("webhooks"))
+        wait(lambda: cluster.ok("GET", path).get("webhooks"), "the webhooks are registered again")
     secret = "/api/v1/namespaces/unirail/secrets/unirail-controller-certs"
     cluster.ok("PATCH", secret, {"data": {"tls.key": ""}}, type=MERGE)
-    wait(lambda: cluster.ok("GET", secret)["data"]["tls.key"])
+    wait(lambda: cluster.ok("GET", secret)["data"]["tls.key"], "the Secret has a key")
     for i in (1, 2):
         wait(lambda: cluster.request("POST", f"{SPIDER}/spiderippools", {
             "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": f"w{i}"},
-            "spec": {"subnet": f"172.20.{i}.0/24", "ips": [f"172.20.{i}.9"]}})[0] == 201)
+            "spec": {"subnet": f"172.20.{i}.0/24", "ips": [f"172.20.{i}.9"]}})[0] == 201, f"pool w{i} is admitted")
     assert c.stop() == 0
 
 
@@ -139,12 +139,13 @@ def use_coordinators(cluster):
     wait(lambda: cluster.request("POST", path, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderCoordinator",
         "metadata": {"name": "default", "finalizers": ["spiderpool.spidernet.io"]},
-        "spec": {"podCIDRType": "none"}})[0] == 201)
+        "spec": {"podCIDRType": "none"}})[0] == 201, "the SpiderCoordinator is admitted")
     for type, pods in (("calico", "10.70.0.0/16"), ("cilium", "10.81.0.0/16"), ("cluster", "10.50.0.0/24")):
         cluster.ok("PATCH", f"{path}/default", {"spec": {"podCIDRType": type}}, type=MERGE)
-        wait(lambda: cluster.ok("GET", f"{path}/default").get("status", {}).get("overlayPodCIDR") == [pods])
+        wait(lambda: cluster.ok("GET", f"{path}/default").get("status", {}).get("overlayPodCIDR") == [pods],
+             f"the coordinator's status has the pod CIDR {pods}")
     cluster.ok("DELETE", f"{path}/default")
-    wait(lambda: cluster.request("GET", f"{path}/default")[0] == 404)
+    wait(lambda: cluster.request("GET", f"{path}/default")[0] == 404, "the SpiderCoordinator is deleted")
 
 
 # The API server of these tests is too old for the first permission; the others are used by the API server itself.
@@ -165,10 +166,10 @@ def test_controller_works_with_its_deployed_permissions(controllers, closing, tm
         "--gc-grace", "1s", "--default-coordinator", "yes", "--default-network", "yes", "--cni-config-dir", net,
         "--default-ipv4-subnet", "given", "--default-ipv4-pool", "given", "--default-ipv4-cidr", "172.29.0.0/24",
         "--default-ipv4-ips", "172.29.0.2-172.29.0.9").leads()
-    wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools/given")[0] == 200)
+    wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools/given")[0] == 200, "pool given is created")
     use_nads(cluster)
     use_subnets(cluster)
-    wait(lambda: addresses_are_used(cluster), 60)
+    wait(lambda: addresses_are_used(cluster), "the pool's status has the addresses in use", 60)
     use_coordinators(cluster)
     assert c.stop() == 0
     use_webhooks(cluster, closing(Controller(tmp_path / "w", conf, "unirail")))
@@ -199,7 +200,7 @@ def test_controller_runs_without_root(controllers, closing, accessible):
     (net / "10-calico.conflist").chmod(0o600)
     for path in (f"{SPIDER}/spidercoordinators/default", f"{SPIDER}/namespaces/unirail/spidermultusconfigs/calico"):
         cluster.request("DELETE", path)
-        wait(lambda: cluster.request("GET", path)[0] == 404)
+        wait(lambda: cluster.request("GET", path)[0] == 404, f"{path} is deleted")
     conf = controllers.config(accessible / "conf")
     for path in (conf, accessible / "conf.token"):
         os.chown(path, may["runAsUser"], may["runAsGroup"])
@@ -212,7 +213,7 @@ def test_controller_runs_without_root(controllers, closing, accessible):
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", "--cni-config-dir", net, "--default-network",
             "yes", "--default-coordinator", "yes", "--cluster-network-file", published).leads()
     assert f"Uid:\t{may['runAsUser']}" in pathlib.Path(f"/proc/{c.process.pid}/status").read_text()
-    wait(lambda: c.said(f"'{net}/10-calico.conflist' is readable by root only"))
+    c.wait_logged(f"'{net}/10-calico.conflist' is readable by root only")
     smcs = f"{SPIDER}/namespaces/unirail/spidermultusconfigs"
     assert not [o for o in cluster.ok("GET", smcs)["items"] if o["metadata"]["name"] in ("cbr0", "calico")]
     nodes = Nodes(cluster)
@@ -220,8 +221,9 @@ def test_controller_runs_without_root(controllers, closing, accessible):
     agent = closing(Agent(accessible / "a", cluster.admin_config(), "n1"))
     agent.start("--cni-conf-dir", net)
     assert published.read_text() == "k8s-pod-network\n"
-    wait(lambda: cluster.request("GET", f"{smcs}/calico")[0] == 200)
-    wait(lambda: cluster.ok("GET", f"{SPIDER}/spidercoordinators/default").get("status", {}).get("phase"))
+    wait(lambda: cluster.request("GET", f"{smcs}/calico")[0] == 200, "SpiderMultusConfig calico is created")
+    wait(lambda: cluster.ok("GET", f"{SPIDER}/spidercoordinators/default").get("status", {}).get("phase"),
+         "the SpiderCoordinator has a phase")
     assert agent.stop() == 0 and c.stop() == 0
 
 
@@ -280,14 +282,14 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
     controllers.apply()
     assert not any(contents(cluster).values())
     c = serving(controllers, closing, tmp_path).ready().leads()
-    wait(lambda: pool_is_taken(cluster, "q1"))
-    wait(lambda: all(contents(cluster).values()))
+    wait(lambda: pool_is_taken(cluster, "q1"), "pool q1 is admitted")
+    wait(lambda: all(contents(cluster).values()), "the Secrets of the controller have their contents")
     assert not c.said("may not create"), c.log.read_text()[-3000:]
     # The Secret was emptied by hand: a new token is created; the served certificate is written again.
     old = contents(cluster)["token"]
     cluster.ok("PATCH", OWN["token"], {"data": None}, type=MERGE)
-    wait(lambda: contents(cluster)["token"] not in (None, old))
-    wait(lambda: pool_is_taken(cluster, "q2"))
+    wait(lambda: contents(cluster)["token"] not in (None, old), "the token is renewed")
+    wait(lambda: pool_is_taken(cluster, "q2"), "pool q2 is admitted")
     assert c.stop() == 0
     # As an earlier controller created it.
     old = cluster.ok("GET", OWN["certificate"])
@@ -313,13 +315,15 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
         refused = lambda: cluster.request("POST", f"{SPIDER}/spiderippools", {
             "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "q9"},
             "spec": {"subnet": "172.21.9.0/24", "ips": ["172.21.9.9"]}})[1].get("message", "")
-        wait(lambda: "ConfigMap 'unirail/unirail-claims' does not exist" in refused() and "kubectl apply -f deploy/controller.yaml" in refused())
+        wait(lambda: "ConfigMap 'unirail/unirail-claims' does not exist" in refused() and "kubectl apply -f deploy/controller.yaml" in refused(),
+             "the refusal names the missing ConfigMap and the remedy")
     else:
-        wait(lambda: c.said("does not exist and th") and "deploy/controller.yaml" in str(c.said("does not exist and th")))
+        wait(lambda: c.said("does not exist and th") and "deploy/controller.yaml" in str(c.said("does not exist and th")),
+             "the controller's log names the missing object and the remedy")
         assert not c.said("forbidden: User"), c.said("forbidden: User")
     controllers.apply()
     c.ready(60)
-    wait(lambda: pool_is_taken(cluster, "q3"))
+    wait(lambda: pool_is_taken(cluster, "q3"), "pool q3 is admitted")
     cluster.ok("DELETE", f"{SPIDER}/spiderippools/q3")
     assert c.stop() == 0
 
@@ -333,11 +337,11 @@ def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_p
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", ready=False)
     remedy = "kubectl apply -f deploy/controller.yaml"
-    wait(lambda: remedy in c.get(c.health, "/readyz")[1])
-    wait(lambda: len(c.said(remedy)) == 2)  # one of each kind
+    wait(lambda: remedy in c.get(c.health, "/readyz")[1], "the controller's readiness has the remedy")
+    wait(lambda: len(c.said(remedy)) == 2, "the remedy is logged once for each kind")  # one of each kind
     controllers.apply()
     c.ready()
-    wait(lambda: all(webhooks(cluster)))
+    wait(lambda: all(webhooks(cluster)), "both webhook configurations are filled in")
     assert len(c.said(remedy)) == 2, c.said(remedy)
     assert c.stop() == 0
 

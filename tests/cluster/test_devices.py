@@ -37,7 +37,7 @@ def whole():
 
 @pytest.fixture(scope="module")
 def ns(whole):
-    wait(lambda: whole.cluster.namespace("nri"))
+    wait(lambda: whole.cluster.namespace("nri"), "namespace nri is created")
     return "nri"
 
 
@@ -73,7 +73,7 @@ def variables(whole, p):
 
 
 def test_container_with_rdma_devices(whole, ns):
-    wait(lambda: registered(whole), 60)
+    wait(lambda: registered(whole), "the agent is registered at the runtime", 60)
     p = pod(whole, ns, "train", True)
     assert limit(whole, p) == [MEMLOCK, MEMLOCK]
     env = variables(whole, p)
@@ -96,7 +96,7 @@ def test_container_without_rdma_devices(whole, ns):
 
 def test_devices_after_the_runtime_restarts(whole, ns):
     whole.node.kill("containerd")
-    wait(lambda: registered(whole, 2), 60)
+    wait(lambda: registered(whole, 2), "the agent is registered at the runtime again", 60)
     assert limit(whole, pod(whole, ns, "again", True)) == [MEMLOCK, MEMLOCK]
 
 
@@ -132,7 +132,7 @@ def workers(whole, ns, replicas):
 
 def test_devices_are_counted_and_allocated(whole, ns, plugin):
     """Three pods have all devices; the fourth waits until one of them ends."""
-    wait(lambda: capacity(whole, 3), 60)
+    wait(lambda: capacity(whole, 3), "a capacity of three devices", 60)
     workers(whole, ns, 4)
     running = whole.ready(ns, "app=workers", 3)
     for p in running:
@@ -143,7 +143,7 @@ def test_devices_are_counted_and_allocated(whole, ns, plugin):
         pending = [p for p in whole.pods(ns, "app=workers") if p["status"]["phase"] == "Pending"]
         return [c["message"] for p in pending for c in p["status"].get("conditions", []) if f"Insufficient {RESOURCE}" in
                 c.get("message", "")]
-    wait(waiting, 30)
+    wait(waiting, "a pod is Pending for want of devices", 30)
     whole.kubectl("scale", "-n", ns, "deployment/workers", "--replicas=3")
     whole.ready(ns, "app=workers", 3)
 
@@ -152,10 +152,10 @@ def test_devices_after_the_kubelet_restarts(whole, ns, plugin):
     """The kubelet forgets its plugins: they register again, and pods keep their devices."""
     before = {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)}
     whole.node.kill("kubelet")
-    wait(lambda: capacity(whole, 3), 60)
+    wait(lambda: capacity(whole, 3), "a capacity of three devices", 60)
     assert {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)} == before
     whole.kubectl("delete", "pod", "-n", ns, sorted(p["metadata"]["name"] for p in whole.pods(ns, "app=workers"))[0])
-    wait(lambda: {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)} != before, 60)
+    wait(lambda: {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)} != before, "three ready pods, one of them new", 60)
     for p in whole.ready(ns, "app=workers", 3):
         assert "uverbs0" in whole.exec(p, "ls", "/dev/infiniband").split()
 
@@ -163,4 +163,4 @@ def test_devices_after_the_kubelet_restarts(whole, ns, plugin):
 def test_stopped_plugin_leaves_no_capacity(whole, ns, plugin):
     whole.node.run("pkill", "-TERM", "-f", "device-plugin --root")
     assert plugin.wait(20) == 0
-    wait(lambda: capacity(whole, 0), 60)
+    wait(lambda: capacity(whole, 0), "a capacity of no device", 60)

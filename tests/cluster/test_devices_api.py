@@ -50,7 +50,7 @@ def serves(registry, *names):
     def does():
         assert {n.split(".")[0] for n in sockets(registry)} == set(names), sockets(registry)
         return True
-    wait(does, 20)
+    wait(does, f"the sockets of {names} are in the registry", 20)
 
 
 def told(mine, part, node="n1"):
@@ -80,14 +80,15 @@ def test_configuration_of_a_configmap(mine, devices, registry):
     change(mine, "t", "rdma-devices", {"n1": shared("a", "d"), "n2": shared("e")})
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": "{"})
-    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' key 'n1'"))
+    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' key 'n1'"), "an event on the ConfigMap's key")
     assert len(a.said("ConfigMap 't/rdma-devices' key 'n1'")) == 1
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": shared("a", "f")})
     serves(registry, "a", "f")
-    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' is valid and in force"))
+    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' is valid and in force"), "an event on the valid ConfigMap")
     mine.ok("DELETE", f"{MAPS.format('t')}/rdma-devices")
-    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"))
+    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"),
+         "an event on the missing ConfigMap")
     serves(registry, "a", "f")
     assert kept.items() <= sockets(registry).items()
     # The next process finds the same.
@@ -128,7 +129,8 @@ def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
                 kubeconfig=conf)
     serves(registry, "a", "c")
     for name in ("unirail/else", "unbound/sriovdp-config"):
-        wait(lambda: told(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"))
+        wait(lambda: told(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"),
+             "an event on the missing permission")
         assert len(a.said(f"may not read ConfigMap '{name}'")) == 1
 
 
@@ -160,17 +162,17 @@ def test_stale_resources_are_removed(mine, devices, registry):
     args = ("--device-configmap", "t/rdma-devices", "--device-sweep", "1s")
     a = devices(*args)
     serves(registry, "a", "b", "c")
-    wait(lambda: (a.state / "device-resources.json").exists())
+    wait(lambda: (a.state / "device-resources.json").exists(), "the agent stores its resources")
     change(mine, "t", "rdma-devices", {"config.json": shared("a")})
     serves(registry, "a")
-    wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, 40)
-    wait(lambda: told(mine, "extended resource 'rdma/b' removed from the Node"))
+    wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, "resource rdma/b is removed", 40)
+    wait(lambda: told(mine, "extended resource 'rdma/b' removed from the Node"), "an event on the removed resource rdma/b")
     # A resource whose capacity becomes 0 later, in the next process.
     a.stop()
     capacity(mine, **{"rdma/a": "0", "rdma/c": "0", "rdma/other": "0", "x.io/y": "0"})
     devices(*args)
-    wait(lambda: resources(mine) == {"rdma/a", "rdma/other", "x.io/y"}, 40)
-    wait(lambda: told(mine, "extended resource 'rdma/c' removed from the Node"))
+    wait(lambda: resources(mine) == {"rdma/a", "rdma/other", "x.io/y"}, "resource rdma/c is removed", 40)
+    wait(lambda: told(mine, "extended resource 'rdma/c' removed from the Node"), "an event on the removed resource rdma/c")
 
 
 def test_resources_of_a_prefix(mine, devices, registry):
@@ -178,7 +180,7 @@ def test_resources_of_a_prefix(mine, devices, registry):
     capacity(mine, **{"rdma/a": "0", "rdma/other": "0", "x.io/y": "0", "z.io/y": "0"})
     devices("--device-configmap", "t/rdma-devices", "--device-sweep", "1s", "--device-sweep-prefixes", "rdma,x.io")
     serves(registry, "a")
-    wait(lambda: resources(mine) == {"rdma/a", "z.io/y"}, 60)
+    wait(lambda: resources(mine) == {"rdma/a", "z.io/y"}, "stale resources of the prefix are removed", 60)
 
 
 def test_resources_without_the_permission(mine, devices, registry, tmp_path):
@@ -190,6 +192,6 @@ def test_resources_without_the_permission(mine, devices, registry, tmp_path):
     (tmp_path / "token").write_text(mine.account("t", "few", rules))
     conf = mine.kubeconfig(tmp_path / "conf", {"tokenFile": tmp_path / "token"})
     a = devices("--device-sweep", "1s", "--device-sweep-prefixes", "x.io", kubeconfig=conf, ready=False)
-    wait(lambda: a.said("allow the agent to 'get' nodes and to 'patch' nodes/status"), 20)
-    wait(lambda: told(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"))
+    a.wait_logged("allow the agent to 'get' nodes and to 'patch' nodes/status", 20)
+    wait(lambda: told(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"), "an event on the missing permission")
     assert resources(mine) == {"x.io/y"}

@@ -39,7 +39,7 @@ def whole():
         for i, rail in enumerate(RAILS, 1):
             one.apply("nets", *network(i, rail))
         one.ready("unirail", "app.kubernetes.io/name=unirail-agent", 2)
-        wait(lambda: one.cluster.namespace("ai"))
+        wait(lambda: one.cluster.namespace("ai"), "namespace ai is created")
         yield one
     finally:
         one.close()
@@ -128,7 +128,7 @@ def pools_count(whole, n):
             s = whole.cluster.ok("GET", f"{POOLS}/{rail}")["status"]
             assert s["allocatedIPCount"] == n and len(json.loads(s.get("allocatedIPs") or "{}")) == n, s
         return True
-    wait(do, 120, 0.5)
+    wait(do, f"the status of each pool has {n} addresses", 120, 0.5)
 
 
 def nothing_left(whole, before):
@@ -140,7 +140,7 @@ def nothing_left(whole, before):
             assert not allocated(node)
             assert not node.run("find", "/run/unirail/pods", "-mindepth", "1", check=False).stdout
         return True
-    wait(gone, 180, 1)
+    wait(gone, "nothing of the pods is left", 180, 1)
     pools_count(whole, 0)
 
 
@@ -150,21 +150,22 @@ def running(whole):
 
 def noted(whole, n):
     """The n pods, when they are ready and have their network-status."""
-    return wait(lambda: (lambda pods: all(map(status, pods)) and pods)(whole.ready("ai", "app=ai", n, 600)), 60, 1)
+    return wait(lambda: (lambda pods: all(map(status, pods)) and pods)(whole.ready("ai", "app=ai", n, 600)),
+                f"{n} pods have a network-status", 60, 1)
 
 
 def test_pods_are_scheduled_by_count(whole):
     """With four devices per rail and node, eight pods have all devices, and the ninth waits. Pods of both nodes reach each other on each
     rail."""
     before = {node.name: links(node) for node in whole.nodes}
-    wait(lambda: counted(whole, 4), 60, 0.5)
+    wait(lambda: counted(whole, 4), "four devices of each resource on each node", 60, 0.5)
     whole.apply("ai", training(9))
     pods = whole.ready("ai", "app=ai", 8, 240)
 
     def waiting():
         return [c["message"] for p in whole.pods("ai") if p["status"]["phase"] == "Pending" for c in p["status"]["conditions"]
                 if f"Insufficient {resource('rail1')}" in c.get("message", "")]
-    wait(waiting, 30)
+    wait(waiting, "a pod is Pending for want of devices", 30)
     pods = noted(whole, 8)
     assert sorted(p["spec"]["nodeName"] for p in pods) == ["n1"] * 4 + ["n2"] * 4
     assert not any(c["restartCount"] for p in pods for c in p["status"]["containerStatuses"])
@@ -196,7 +197,7 @@ def kill_all(whole, count, at):
     steps = [(f"{name} of {node.name}", kill(node, name)) for name in ("kubelet", "containerd", "unirail agent") for node in whole.nodes]
     did = []
     for n, (name, step) in zip(at, [*steps, ("API server", restart_apiserver)], strict=True):
-        wait(lambda: count() >= n if at.step > 0 else count() <= n, 600, 0.2)
+        wait(lambda: count() >= n if at.step > 0 else count() <= n, f"the count of pods reaches {n}", 600, 0.2)
         did.append((name, count()))
         step()
     return did
@@ -207,7 +208,7 @@ def test_burst_while_everything_is_killed(whole):
     killed. A container whose runtime ends while it starts it is started a second time, by the kubelet."""
     before = {node.name: links(node) for node in whole.nodes}
     whole.cluster.ok("PATCH", MAP, {"data": devices(PODS // 2)}, type="application/merge-patch+json")
-    wait(lambda: counted(whole, PODS // 2), 60, 0.5)
+    wait(lambda: counted(whole, PODS // 2), f"{PODS // 2} devices of each resource on each node", 60, 0.5)
     whole.apply("ai", training(PODS))
     did = kill_all(whole, lambda: len(running(whole)), range(5, PODS, 14))
     print("killed while pods are made (pods that run):", did)

@@ -13,7 +13,7 @@ def test_endpoints(mine, nodes, agent, rails):
     pod = nodes.pod("t", "n1", owner={"kind": "ReplicaSet", "name": "app-9dc78fb9"}, labels=labels)
     name = pod["metadata"]["name"]
     got = addresses(one.plan(pod, *rails)[1])
-    have = wait(lambda: nodes.endpoint("t", name))
+    have = wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     status = have["status"]
     assert (status["ownerControllerType"], status["ownerControllerName"]) == ("Deployment", "app")
     current = status["current"]
@@ -26,13 +26,14 @@ def test_endpoints(mine, nodes, agent, rails):
     # A recreated sandbox.
     one.release(pod)
     again = addresses(one.plan(pod, *rails, container="second")[1])
-    wait(lambda: nodes.endpoint("t", name)["status"]["current"]["ips"][0]["ipv4"].split("/")[0] == again["net1"])
+    wait(lambda: nodes.endpoint("t", name)["status"]["current"]["ips"][0]["ipv4"].split("/")[0] == again["net1"],
+         "the SpiderEndpoint has the new address")
     assert nodes.endpoint("t", name)["metadata"]["uid"] == have["metadata"]["uid"]
     # Deleted and changed by another client.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
-    wait(lambda: nodes.endpoint("t", name))
+    wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.release(pod, container="second")
-    wait(lambda: nodes.endpoint("t", name) is None, 20)
+    wait(lambda: nodes.endpoint("t", name) is None, "the pod's SpiderEndpoint is deleted", 20)
 
 
 def test_endpoints_of_others(mine, nodes, agent, rails):
@@ -47,17 +48,18 @@ def test_endpoints_of_others(mine, nodes, agent, rails):
     one = agent()
     for pod in pods:
         assert one.plan(pod, "rail1")[0] == 200
-    wait(lambda: nodes.endpoint("t", name)["status"]["current"]["uid"] == pods[0]["metadata"]["uid"])
+    wait(lambda: nodes.endpoint("t", name)["status"]["current"]["uid"] == pods[0]["metadata"]["uid"],
+         "the SpiderEndpoint has the first pod's UID")
     assert "finalizers" not in nodes.endpoint("t", name)["metadata"]
     other = pods[1]["metadata"]["name"]
-    wait(lambda: nodes.endpoint("t", other))
+    wait(lambda: nodes.endpoint("t", other), "the other pod's SpiderEndpoint is created")
     one.kill()
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{other}")
     one.start()
-    wait(lambda: nodes.endpoint("t", other))
+    wait(lambda: nodes.endpoint("t", other), "the other pod's SpiderEndpoint is created")
     for pod in pods:
         one.release(pod)
-    wait(lambda: nodes.endpoint("t", name) is None and nodes.endpoint("t", other) is None, 20)
+    wait(lambda: nodes.endpoint("t", name) is None and nodes.endpoint("t", other) is None, "both SpiderEndpoints are deleted", 20)
 
 
 def test_failures_are_events(mine, nodes, agent, rails):
@@ -68,6 +70,6 @@ def test_failures_are_events(mine, nodes, agent, rails):
     def event():
         items = mine.ok("GET", "/api/v1/namespaces/t/events")["items"]
         return [e for e in items if e["involvedObject"].get("uid") == pod["metadata"]["uid"]]
-    (found,) = wait(event)
+    (found,) = wait(event, "an event on the pod")
     assert found["type"] == "Warning" and found["reason"] == "FailedAllocateIPs", found
     assert "no pool 'no-such-pool'" in found["message"] and found["source"]["component"] == "unirail-agent"

@@ -46,4 +46,4 @@ def test_event_count_continues_after_a_restart(cluster, ns, client):
     cluster.stop_apiserver()
     cluster.start_apiserver(ready=False)
     assert client("events", ns, "p", 2, "it failed").returncode == 0
-    clusters.wait(lambda: [e["count"] for e in events(cluster, ns)] == [2])
+    clusters.wait(lambda: [e["count"] for e in events(cluster, ns)] == [2], "the event's count is 2")

@@ -76,7 +76,7 @@ def lives(mine, nodes, one, pods):
         return status == 200 and answer
 
     for pod in pods:
-        held[pod["metadata"]["name"]] = addresses(wait(lambda: planned(pod), 90))
+        held[pod["metadata"]["name"]] = addresses(wait(lambda: planned(pod), "the pod gets its addresses", 90))
         one.ok("POST", "/v1/unirail/pods/done", {
             "containerID": pod["metadata"]["uid"][:12], "podNamespace": "t", "podName": pod["metadata"]["name"],
             "podUID": pod["metadata"]["uid"], "networkStatus": "[{}]", "message": "Add"})
@@ -85,12 +85,13 @@ def lives(mine, nodes, one, pods):
     for pod in pods:
         name = pod["metadata"]["name"]
         shown = lambda: [x["ipv4"].split("/")[0] for x in nodes.endpoint("t", name)["status"]["current"]["ips"]]
-        wait(lambda: nodes.endpoint("t", name) and shown() == list(held[name].values()), 90)
-        wait(lambda: annotation(mine, pod) == "[{}]", 90)
+        wait(lambda: nodes.endpoint("t", name) and shown() == list(held[name].values()),
+             "the SpiderEndpoint has the pod's addresses", 90)
+        wait(lambda: annotation(mine, pod) == "[{}]", "the pod's network-status is written", 90)
     assert {b["spec"]["node"] for b in nodes.blocks()} == {"n1"}
     for pod in pods:
         assert one.release(pod) == 8
-        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]) is None, 90)
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]) is None, "the pod's SpiderEndpoint is deleted", 90)
     assert {v for k, v in one.metrics().items() if k.startswith("unirail_ippool_used_ips")} == {0}
 
 
@@ -141,9 +142,10 @@ def test_watches_that_end_early_are_continued(mine, nodes, server, agent, act):
         talk.close()
     pods = [nodes.pod("t", "n1") for _ in range(2)]
     nodes.pool("late", "10.8.0.0/24", ["10.8.0.10-10.8.0.20"])
-    wait(lambda: agent.plan(pods[0], "late")[0] == 200, 60)
+    wait(lambda: agent.plan(pods[0], "late")[0] == 200, "the agent knows pool late", 60)
     mine.ok("DELETE", f"{SPIDER}/spiderippools/late")
-    wait(lambda: "no pool 'late'" in json.dumps(agent.plan(pods[1], "late", dryRun=True)[1]), 60)
+    wait(lambda: "no pool 'late'" in json.dumps(agent.plan(pods[1], "late", dryRun=True)[1]),
+         "the agent knows that pool late is deleted", 60)
     assert agent.release(pods[0]) == 1
-    wait(lambda: agent.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, 60)
+    wait(lambda: agent.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, "the watch of pods is synced", 60)
     assert len(server.hit) >= 16

@@ -60,7 +60,7 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
     one = closing(clusters.Cluster())
     kubectl(one, "apply", "-f", TOP / "deploy/crds")
     wait(lambda: one.request("GET", f"{SPIDER}/spiderippools")[0] == 200 and one.request(
-        "GET", NADS.format("default"))[0] == 200)
+        "GET", NADS.format("default"))[0] == 200, "the API server serves the kinds")
     others_objects(one)
     before = names(one)
     install = [c for c in commands("deploy/README.md", "Install") if c.startswith("kubectl apply")]
@@ -69,7 +69,7 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
     kubectl(one, *paths(install[0])[1:])
     assert len(names(one)) > len(before) + 6
     kubectl(one, *paths(uninstall[0])[1:], "--wait=false")  # no controller deletes namespaces here
-    wait(lambda: names(one) == before)
+    wait(lambda: names(one) == before, "only the objects of others are left")
     are_there(one)
     # The DaemonSet that removes the files runs only on nodes with its label, and without a service account.
     kubectl(one, "apply", "-f", TOP / "deploy/uninstall")
@@ -79,7 +79,7 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
     assert first["args"][:2] == ["install", "--uninstall"] and first["securityContext"]["capabilities"] == {
         "drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
     kubectl(one, "delete", "--wait=false", "-f", TOP / "deploy/uninstall")
-    wait(lambda: names(one) == before)
+    wait(lambda: names(one) == before, "only the objects of others are left")
 
 
 def test_manifests_of_the_program_are_those_of_the_tree(closing, tmp_path):
@@ -138,7 +138,7 @@ def test_the_generated_configuration_attaches_a_pod(world, closing):
     result = lab.add(conf, box, ifname="eth0", args=w.args(pod))
     assert sorted(link_names(box.ns)) == sorted(["lo", "eth0"] + [f"net{i}" for i in range(1, 9)])
     assert ping(box.ns, "eth0", "10.233.70.1") and ping(box.ns, "net8", "172.16.8.1")
-    status = json.loads(wait(lambda: w.annotation(pod)))
+    status = json.loads(wait(lambda: w.annotation(pod), "the pod's network-status is written"))
     assert status[0]["name"] == "podnet" and status[0]["default"], status[0]
     lab.delete({**conf, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
     assert link_names(box.ns) == ["lo"]
@@ -218,7 +218,8 @@ def test_the_steps_of_the_documents(fresh):
             w.net.address(service["spec"]["clusterIP"])  # no kube-proxy runs here
     candidate = json.loads(w.node.run("cat", f"/etc/cni/net.d/{NAME}").stdout)
     assert candidate["plugins"][0]["clusterNetwork"] == "/etc/cni/net.d/50-bridge.conflist"
-    wait(lambda: [p["status"]["phase"] for p in w.pods("default", "app=rails")] == ["Succeeded"] * 2 or w.why("default") and False,
+    wait(lambda: [p["status"]["phase"] for p in w.pods("default", "app=rails")] == ["Succeeded"] * 2 or w.describe("default") and False,
+         "both pods succeed",
          120)
     for p in w.pods("default", "app=rails"):
         said = w.kubectl("logs", p["metadata"]["name"])

@@ -89,7 +89,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     status_, answer = two.plan(borrower, "gone-2")
     assert status_ == 200, answer
     borrowed = addresses(answer)["net1"]
-    wait(lambda: len(endpoints(mine)) == 4)
+    wait(lambda: len(endpoints(mine)) == 4, "four SpiderEndpoints")
     c = leader().leads()
     one.kill()
     block, = nodes.blocks("gone-1")
@@ -98,15 +98,15 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     stays(lambda: [n for n, _ in blocks(nodes, "gone-1").values()] == ["gone-n1"])
     for p in pods:
         nodes.remove_pod(p)
-    wait(lambda: not blocks(nodes, "gone-1"), 60)
-    wait(lambda: endpoints(mine) == [borrower["metadata"]["name"]], 60)
+    wait(lambda: not blocks(nodes, "gone-1"), "no block belongs to the deleted node", 60)
+    wait(lambda: endpoints(mine) == [borrower["metadata"]["name"]], "the SpiderEndpoint of the borrower only", 60)
     (owner, entries), = blocks(nodes, "gone-2").values()
     assert owner == "-" and entries.keys() >= {borrowed} and entries[borrowed].startswith("gone-n2/")
 
     def counted():  # the time of the response, which may be later than the watch event
         m = c.metrics()
         return (m["unirail_gc_blocks_total"], m["unirail_gc_endpoints_total"], m["spiderpool_ip_gc_counts_total"]) == (2, 3, 6)
-    wait(counted)
+    wait(counted, "the controller counts 2 blocks, 3 endpoints and 6 addresses")
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
     assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
         f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' was deleted"]
@@ -116,7 +116,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     for p in more + [borrower]:
         two.release(p)
         nodes.remove_pod(p)
-    wait(lambda: not endpoints(mine), 60)
+    wait(lambda: not endpoints(mine), "no SpiderEndpoints are left", 60)
 
 
 def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
@@ -125,7 +125,7 @@ def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
     one = agent("lost-n1")
     pod = nodes.pod("t", "lost-n1")
     address = addresses(one.plan(pod, "lost-1")[1])["net1"]
-    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     before = blocks(nodes, "lost-1")
     c = leader().leads()
     one.kill()
@@ -137,10 +137,10 @@ def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
     assert json.loads(status(mine, "lost-1")["allocatedIPs"]).keys() == {address}
     ready(mine, "lost-n1")
     one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s")
-    wait(lambda: one.said("released addresses of a deleted pod"), 60)
-    wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), 60)
+    one.wait_logged("released addresses of a deleted pod", 60)
+    wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is deleted", 60)
     assert blocks(nodes, "lost-1") == before
-    wait(lambda: status(mine, "lost-1")["allocatedIPCount"] == 0)
+    wait(lambda: status(mine, "lost-1")["allocatedIPCount"] == 0, "the status of pool lost-1 has no address")
     assert c.metrics()["unirail_gc_blocks_total"] == 0 == c.metrics()["spiderpool_ip_gc_counts_total"]
 
 
@@ -150,14 +150,14 @@ def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
     one = agent("fence-n1")
     pod = nodes.pod("t", "fence-n1")
     address = addresses(one.plan(pod, "fence-1")[1])["net1"]
-    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     leader().leads()
     one.kill()
     fence(mine, "fence-n1")
     stays(lambda: blocks(nodes, "fence-1"))  # Ready, so the taint alone does not release addresses
     ready(mine, "fence-n1", False)
     nodes.remove_pod(pod)
-    wait(lambda: not blocks(nodes, "fence-1"), 60)
+    wait(lambda: not blocks(nodes, "fence-1"), "no block of pool fence-1 is left", 60)
     two = agent("fence-n2")
     pods = [nodes.pod("t", "fence-n2") for _ in range(8)]
     got = [addresses(two.plan(p, "fence-1")[1])["net1"] for p in pods]
@@ -171,7 +171,7 @@ def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
     stays(lambda: one.plan(late, "fence-1")[0] == 500, 10)
     two.release(pods[0])
     nodes.remove_pod(pods[0])
-    wait(lambda: one.plan(late, "fence-1")[0] == 200, 60)
+    wait(lambda: one.plan(late, "fence-1")[0] == 200, "the other node gets an address of pool fence-1", 60)
 
 
 def test_fenced_node_was_only_disconnected(mine, nodes, leader, agent, closing, tmp_path):
@@ -186,30 +186,31 @@ def test_fenced_node_was_only_disconnected(mine, nodes, leader, agent, closing, 
     pod, netns = nodes.pod("t", "wrong-n1"), tmp_path / "netns"
     netns.touch()
     address = addresses(one.plan(pod, "wrong-1", netNamespace=str(netns))[1])["net1"]
-    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     leader().leads()
     proxy.cut()
     fence(mine, "wrong-n1")
     ready(mine, "wrong-n1", False)
     nodes.remove_pod(pod)
-    wait(lambda: not blocks(nodes, "wrong-1"), 60)
+    wait(lambda: not blocks(nodes, "wrong-1"), "no block of pool wrong-1 is left", 60)
     two = agent("wrong-n2", "--wait", "2s")
     pods = [nodes.pod("t", "wrong-n2") for _ in range(8)]
     got = [addresses(two.plan(p, "wrong-1")[1])["net1"] for p in pods]
     assert address in got and len(set(got)) == 8
     proxy.mend()
     ready(mine, "wrong-n1")
-    assert wait(lambda: one.said("or this node was fenced"), 60)
+    assert one.wait_logged("or this node was fenced", 60)
     late = nodes.pod("t", "wrong-n1")
     stays(lambda: one.plan(late, "wrong-1")[0] == 500, 8)
     assert [addresses(two.plan(p, "wrong-1")[1])["net1"] for p in pods] == got
     netns.unlink()
-    wait(lambda: one.said("released addresses of a deleted pod"), 60)
-    wait(lambda: not [to for _, entries in blocks(nodes, "wrong-1").values() for to in entries.values()], 90)
+    one.wait_logged("released addresses of a deleted pod", 60)
+    wait(lambda: not [to for _, entries in blocks(nodes, "wrong-1").values() for to in entries.values()],
+         "no address of pool wrong-1 is lent", 90)
     assert one.plan(late, "wrong-1")[0] == 500
     two.release(pods[0])
     nodes.remove_pod(pods[0])
-    wait(lambda: one.plan(late, "wrong-1")[0] == 200, 60)
+    wait(lambda: one.plan(late, "wrong-1")[0] == 200, "the other node gets an address of pool wrong-1", 60)
 
 
 def daemon(mine, node, name, **spec):
@@ -226,17 +227,17 @@ def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
     pods = [daemon(mine, "daemon-n1", "daemon-host", hostNetwork=True), daemon(mine, "daemon-n1", "daemon-csi")]
     rails = daemon(mine, "daemon-n1", "daemon-rails")
     assert one.plan(rails, "daemon-1")[0] == 200
-    wait(lambda: nodes.endpoint("t", "daemon-rails"))
+    wait(lambda: nodes.endpoint("t", "daemon-rails"), "the DaemonSet pod's SpiderEndpoint is created")
     c = leader().leads()
     one.kill()
     fence(mine, "daemon-n1")
     ready(mine, "daemon-n1", False)
-    said = wait(lambda: c.said("a pod is still bound to it"), 60)
+    said = c.wait_logged("a pod is still bound to it", 60)
     assert [(x["node"], x["pod"]) for x in said] == [("daemon-n1", "t/daemon-rails")]
     assert blocks(nodes, "daemon-1")
     nodes.remove_pod(rails)
-    wait(lambda: not blocks(nodes, "daemon-1"), 60)
-    wait(lambda: not nodes.endpoint("t", "daemon-rails"), 60)
+    wait(lambda: not blocks(nodes, "daemon-1"), "no block of pool daemon-1 is left", 60)
+    wait(lambda: not nodes.endpoint("t", "daemon-rails"), "the DaemonSet pod's SpiderEndpoint is deleted", 60)
     assert len(c.said("a pod is still bound to it")) == 1
     for p in pods:
         nodes.remove_pod(p)
@@ -254,12 +255,13 @@ def test_a_retained_address_outlives_its_node(mine, nodes, leader, agent):
     for name in ("web-0", "web-1"):
         pod = nodes.pod("t", "kept-n1", name, {"kind": "StatefulSet", "name": "web"})
         had[name] = addresses(one.plan(pod, "kept-1")[1])["net1"]
-        wait(lambda: nodes.endpoint("t", name))
+        wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
         nodes.remove_pod(pod)
     leader().leads()
     one.kill()
     delete_node(mine, "kept-n1")
-    wait(lambda: blocks(nodes, "kept-1") == {"kept-1-0": ("-", {a: "@-" for a in had.values()})}, 60)
+    wait(lambda: blocks(nodes, "kept-1") == {"kept-1-0": ("-", {a: "@-" for a in had.values()})},
+         "the block without owner has the retained addresses", 60)
     two = agent("kept-n2", "--wait", "3s")
     others = [nodes.pod("t", "kept-n2") for _ in range(7)]
     got = [two.plan(p, "kept-1") for p in others]
@@ -267,12 +269,12 @@ def test_a_retained_address_outlives_its_node(mine, nodes, leader, agent):
     assert not set(had.values()) & {addresses(a)["net1"] for s, a in got if s == 200}
     three = agent("kept-n3")
     pod = nodes.pod("t", "kept-n3", "web-0", {"kind": "StatefulSet", "name": "web"})
-    wait(lambda: three.plan(pod, "kept-1")[0] == 200, 60)
+    wait(lambda: three.plan(pod, "kept-1")[0] == 200, "the node gets the retained address", 60)
     assert addresses(three.plan(pod, "kept-1")[1])["net1"] == had["web-0"]
     # The StatefulSet is scaled down: the address of the removed name is free.
     mine.ok("PATCH", "/apis/apps/v1/namespaces/t/statefulsets/web", {"spec": {"replicas": 1}}, type=MERGE)
-    wait(lambda: blocks(nodes, "kept-1")["kept-1-0"][1].get(had["web-1"]) != "@-", 60)
-    wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, 60)
+    wait(lambda: blocks(nodes, "kept-1")["kept-1-0"][1].get(had["web-1"]) != "@-", "the retained address of web-1 is released", 60)
+    wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, "the other node gets an address of pool kept-1", 60)
 
 
 def test_gc_continues_after_a_killed_leader(mine, nodes, leader):
@@ -281,10 +283,10 @@ def test_gc_continues_after_a_killed_leader(mine, nodes, leader):
     for i in range(40):
         block(mine, f"mid-1-{i:x}", "mid-1", f"172.34.{i // 16}.{i % 16 * 16}/28", f"mid-n{i % 40}")
     a, b = leader("a").leads(), leader("b")
-    wait(lambda: len(nodes.blocks("mid-1")) < 30, 60, 0.01)
+    wait(lambda: len(nodes.blocks("mid-1")) < 30, "the controller releases blocks of pool mid-1", 60, 0.01)
     a.kill()
     b.leads()
-    wait(lambda: not nodes.blocks("mid-1"), 60)
+    wait(lambda: not nodes.blocks("mid-1"), "all blocks of pool mid-1 are released", 60)
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=mid-1")["items"]
     assert all(e["count"] == 1 for e in events if "combined" not in e["message"])
     assert b.metrics()["spiderpool_ip_gc_failure_counts_total"] == 0
@@ -317,8 +319,9 @@ def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
     leader().leads()
     wait(lambda: blocks(nodes, "rest-1") == {
         "rest-1-1": ("-", {"172.35.0.17": "rest-n1/x"}),
-        "rest-1-2": ("rest-n1", {"172.35.0.37": "*", "172.35.0.38": "@rest-n1"})}, 60)
-    wait(lambda: not nodes.blocks("other"))
+        "rest-1-2": ("rest-n1", {"172.35.0.37": "*", "172.35.0.38": "@rest-n1"})},
+         "the unreferenced entries of pool rest-1 are released", 60)
+    wait(lambda: not nodes.blocks("other"), "no block of pool other is left")
 
 
 def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
@@ -334,9 +337,9 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     block(mine, "many-1-0", "many-1", "172.29.5.0/28", "many-n1", uid, {f"172.29.5.{i}": "?" for i in range(14)})
     block(mine, "many-1-1", "many-1", "172.29.5.16/28", "many-n1", "another-uid")
     c = leader().leads()
-    said = wait(lambda: c.said("without a known owner"), 30)
+    said = c.wait_logged("without a known owner", 30)
     assert (said[0]["node"], said[0]["addresses"]) == ("many-n2", 14)
-    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14)
+    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14, "14 addresses without a known owner")
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
     fence(mine, "many-n2")  # treated like Ready
     began, asked = time.monotonic(), 0
@@ -347,9 +350,9 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
         for name in blocks(nodes, "many-1"):
             mine.ok("PATCH", f"{BLOCKS}/{name}", {"spec": {"wanted": {"x@*": asked}}}, type=MERGE)
         return blocks(nodes, "many-1") == {"many-1-0": ("many-n1", {})}
-    wait(change, 60, 0.5)
+    wait(change, "all unreferenced addresses of pool many-1 are released", 60, 0.5)
     assert time.monotonic() - began < 60, asked
-    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, 30)
+    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, "no address without a known owner", 30)
 
 
 def test_a_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
@@ -366,7 +369,7 @@ def test_a_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
 
     def renewed():
         return {b["spec"]["nodeUID"] for b in nodes.blocks("anew-1")} == {node["metadata"]["uid"]}
-    wait(renewed, 60)
+    wait(renewed, "the blocks have the UID of the recreated node", 60)
     assert set(before) <= set(blocks(nodes, "anew-1"))  # the agent may have claimed a reserve block meanwhile
     assert addresses(one.plan(pod, "anew-1")[1])["net1"] == address
 
@@ -389,11 +392,11 @@ def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, le
     block(mine, "anew-2-2", "anew-2", "172.36.2.32/28", "anew-n2", node["metadata"]["uid"])
     leader().leads()
     stays(lambda: len(blocks(nodes, "anew-2")) == 3, 10)
-    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-1", "anew-2-2"}, 60)
+    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-1", "anew-2-2"}, "two blocks of pool anew-2", 60)
     stays(lambda: len(blocks(nodes, "anew-2")) == 2)
     nodes.remove_pod(pod)
-    wait(lambda: not nodes.endpoint("t", "anew-used"), 60)
-    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-2"}, 60)
+    wait(lambda: not nodes.endpoint("t", "anew-used"), "the SpiderEndpoint anew-used is deleted", 60)
+    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-2"}, "one block of pool anew-2", 60)
 
 
 def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, agent):
@@ -413,21 +416,22 @@ def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, age
     for name in ("vm-a", "vm-b"):
         pod = launcher(name, "vm-n1")
         had[name] = addresses(one.plan(pod, "vm-1")[1])["net1"]
-        wait(lambda: nodes.endpoint("t", name))
+        wait(lambda: nodes.endpoint("t", name), "the virtual machine's SpiderEndpoint is created")
         nodes.remove_pod(pod)
     leader().leads()
     one.kill()
     delete_node(mine, "vm-n1")
-    wait(lambda: blocks(nodes, "vm-1") == {"vm-1-0": ("-", {a: "@-" for a in had.values()})}, 60)
+    wait(lambda: blocks(nodes, "vm-1") == {"vm-1-0": ("-", {a: "@-" for a in had.values()})},
+         "the block without owner has the retained addresses", 60)
     two, pod = agent("vm-n2"), launcher("vm-a", "vm-n2")
-    wait(lambda: two.plan(pod, "vm-1")[0] == 200, 60)
+    wait(lambda: two.plan(pod, "vm-1")[0] == 200, "the other node gets the retained address", 60)
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
     # Stopped: its VirtualMachine will start it again.
     mine.ok("DELETE", f"{at}/virtualmachineinstances/vm-b")
     stays(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) == "@-" and nodes.endpoint("t", "vm-b"))
     mine.ok("DELETE", f"{at}/virtualmachines/vm-b")
-    wait(lambda: not nodes.endpoint("t", "vm-b"), 60)
-    wait(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) != "@-", 60)
+    wait(lambda: not nodes.endpoint("t", "vm-b"), "the SpiderEndpoint of vm-b is deleted", 60)
+    wait(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) != "@-", "the retained address of vm-b is released", 60)
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
 
 
@@ -437,7 +441,7 @@ def test_gc_continues_after_an_api_server_restart(mine, nodes, leader, agent):
     one = agent("again-n1")
     pod = nodes.pod("t", "again-n1")
     assert one.plan(pod, "again-1")[0] == 200
-    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     c = leader().leads()
     one.kill()
     nodes.remove_pod(pod)
@@ -445,9 +449,9 @@ def test_gc_continues_after_an_api_server_restart(mine, nodes, leader, agent):
     mine.stop_apiserver()
     time.sleep(4)
     mine.start_apiserver()
-    wait(lambda: not blocks(nodes, "again-1"), 90)
-    wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), 60)
-    wait(lambda: status(mine, "again-1")["allocatedIPCount"] == 0, 60)
+    wait(lambda: not blocks(nodes, "again-1"), "no block of pool again-1 is left", 90)
+    wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is deleted", 60)
+    wait(lambda: status(mine, "again-1")["allocatedIPCount"] == 0, "the status of pool again-1 has no address", 60)
     assert c.process.poll() is None
 
 
@@ -464,15 +468,15 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
             {"interface": "eth0", "ipv4": f"{address}/24", "ipv4Pool": "scan-1", "vlan": 0}]},
             "ownerControllerType": "Pod", "ownerControllerName": "scan-b"}})
     nodes.node("scan-n2")
-    wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 1, 60)
-    wait(lambda: c.metrics()["unirail_gc_addresses_without_block"] == 1, 60)
+    wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 1, "the controller counts an address with two pods", 60)
+    wait(lambda: c.metrics()["unirail_gc_addresses_without_block"] == 1, "the controller counts an address without a block", 60)
     assert c.said("an address has two pods")[0]["address"] == address
     assert c.said("whose block belongs to another node")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
     # An administrator removes the cause, and it is no longer reported, also not to later tests.
     nodes.remove_pod(other)
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/scan-b")
-    wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, 60)
+    wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, "the controller counts no address with two pods", 60)
 
 
 def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
@@ -482,10 +486,11 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     mine.back_up()
     for i in range(200):  # a higher version than the server reaches when all agents have written again
         mine.config_map("t", f"later-{i}")
-    wait(lambda: c.metrics()["unirail_controller_leads"] == 1, 60)
+    wait(lambda: c.metrics()["unirail_controller_leads"] == 1, "the controller leads", 60)
     mine.restore()
     block(mine, "back-1-0", "back-1", "172.39.1.0/28", "back-n1")
-    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("etcd was restored from a backup"), 90)
+    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("etcd was restored from a backup"),
+         "the controller leads and reports the restore", 90)
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
 
 
@@ -495,12 +500,12 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]
     assert one.plan(pods[0], "word-1")[0] == 200
-    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]))
+    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     mine.back_up()
-    wait(lambda: [x for x in one.said("kube: watching again") if x["kind"] == "spideripblocks"], 60)
+    wait(lambda: [x for x in one.said("kube: watching again") if x["kind"] == "spideripblocks"], "the agent watches blocks again", 60)
     for p in pods[1:]:
         assert one.plan(p, "word-1")[0] == 200
-    wait(lambda: all(nodes.endpoint("t", p["metadata"]["name"]) for p in pods))
+    wait(lambda: all(nodes.endpoint("t", p["metadata"]["name"]) for p in pods), "each pod's SpiderEndpoint is created again")
     for i in range(200):  # a higher version than the server has after its restart
         mine.config_map("t", f"word-{i}")
     names = blocks(nodes, "word-1")
@@ -512,14 +517,14 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
     c = leader("c", "--hold", "60s").leads()
     assert c.said("no replica led for a while")
-    wait(lambda: c.said("etcd was restored from a backup"), 60)
+    c.wait_logged("etcd was restored from a backup", 60)
     assert any("unirail.io/set-back" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))
     counts = set()
 
     def counted():
         counts.add((status(mine, "word-1") or {}).get("allocatedIPCount"))
         return counts - {None}
-    wait(counted, 90, 0.2)
+    wait(counted, "the pool's status has a count", 90, 0.2)
     assert counts == {None, 3}, counts
     stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
     assert c.metrics()["unirail_gc_blocks_total"] == 0
@@ -584,12 +589,13 @@ def test_churn_of_2000_pods_leaves_no_address(mine, nodes, leader, agent):
     assert churn.done == 2000
     b.leads()
     used = {name: len(churn.alive) for name in Churn.RAILS}
-    wait(lambda: {n: status(mine, n)["allocatedIPCount"] for n in used} == used, 120)
+    wait(lambda: {n: status(mine, n)["allocatedIPCount"] for n in used} == used, f"the pools' counts are {used}", 120)
     churn.end(len(churn.alive))
-    wait(lambda: not churn.names & set(endpoints(mine)), 120)
-    wait(lambda: all(status(mine, n)["allocatedIPCount"] == 0 and "allocatedIPs" not in status(mine, n) for n in used), 60)
+    wait(lambda: not churn.names & set(endpoints(mine)), "no SpiderEndpoint of the churn is left", 120)
+    wait(lambda: all(status(mine, n)["allocatedIPCount"] == 0 and "allocatedIPs" not in status(mine, n) for n in used),
+         "the pools' status has no address", 60)
     for one in churn.agents:
         one.stop()
         delete_node(mine, one.node)
-    wait(lambda: not [x for x in nodes.blocks() if x["spec"]["pool"] in used], 120)
+    wait(lambda: not [x for x in nodes.blocks() if x["spec"]["pool"] in used], "no block of the pools is left", 120)
     assert b.metrics()["unirail_gc_addresses_with_two_pods"] == 0

@@ -50,10 +50,11 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     said = run(cluster, "install", "unirail", CHART, "--create-namespace")
     assert "rollout status daemonset/unirail-agent" in said and "Notes on the values" not in said
     c = controller(cluster, closing, tmp_path / "c")
-    wait(lambda: data(cluster, "unirail-controller-certs") and data(cluster, "unirail-controller-ca"))
+    wait(lambda: data(cluster, "unirail-controller-certs") and data(cluster, "unirail-controller-ca"),
+         "the Secrets of the webhooks have data")
     hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/unirail-controller"
-    wait(lambda: cluster.ok("GET", hooks).get("webhooks"))
-    wait(lambda: cluster.request("POST", f"{SPIDER}/spiderippools", POOL)[0] == 201)
+    wait(lambda: cluster.ok("GET", hooks).get("webhooks"), "the webhooks are registered")
+    wait(lambda: cluster.request("POST", f"{SPIDER}/spiderippools", POOL)[0] == 201, "the pool is admitted")
     before = {n: data(cluster, f"unirail-controller-{n}") for n in ("certs", "ca", "token")}
     # A definition of an older release: the upgrade brings the present one.
     path = f"{CRDS}/spiderippools.spiderpool.spidernet.io"

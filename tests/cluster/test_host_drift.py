@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from cluster import BINARY, die_with_parent, wait
+from report import follow
 
 # No interface has this name: each round fails.
 WRONG = "[interface none7]\nipv4-ip = 172.16.1.10/24\npersist = none\n"
@@ -19,6 +20,7 @@ class HostWatch:
     def __init__(self, folder):
         self.conf, self.state, self.log = folder / "host.conf", folder / "host", folder / "watch.log"
         self.report = self.state / "drift.json"
+        follow("host watch", self.log)
         self.process = None
 
     def start(self, conf=""):
@@ -57,7 +59,8 @@ def conditions(mine):
 
 def becomes(mine, *wants):
     """The Node has the condition with this status and reason, or with no arguments none."""
-    wait(lambda: [(c["status"], c["reason"]) for c in conditions(mine)] == [w for w in [wants] if w], 2 * READ_MS / 1000 + 20)
+    wait(lambda: [(c["status"], c["reason"]) for c in conditions(mine)] == [w for w in [wants] if w],
+         f"the node's condition is {wants}", 2 * READ_MS / 1000 + 20)
 
 
 def test_node_condition_follows_drift_of_the_host(mine, start, watch):

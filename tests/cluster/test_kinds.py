@@ -42,9 +42,9 @@ def install(cluster):
             have = {x["type"]: x for x in crd.get("status", {}).get("conditions", [])}
             assert have.get("NonStructuralSchema") is None, have
             return have.get("Established", {}).get("status") == "True"
-        wait(established)
-    wait(lambda: cluster.request("GET", BLOCKS)[0] == 200)
-    wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools")[0] == 200)
+        wait(established, f"the definition {name} is established")
+    wait(lambda: cluster.request("GET", BLOCKS)[0] == 200, "the API server serves SpiderIPBlocks")
+    wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools")[0] == 200, "the API server serves SpiderIPPools")
     return names
 
 

@@ -40,7 +40,7 @@ def rails(whole):
 @pytest.fixture
 def ns(whole, rails):
     name = f"k{time.monotonic_ns() % 10**9}"
-    wait(lambda: whole.cluster.namespace(name))
+    wait(lambda: whole.cluster.namespace(name), f"namespace {name} is created")
     yield name
     whole.kubectl("delete", "ns", name)
 
@@ -70,7 +70,7 @@ def shown(whole, pod, ifname):
 def up(whole, ns, app, n):
     """Its pods, when they are ready and have their network-status."""
     return wait(lambda: [p for p in whole.ready(ns, f"app={app}", n) if status(p)] if all(
-        status(p) for p in whole.ready(ns, f"app={app}", n)) else None)
+        status(p) for p in whole.ready(ns, f"app={app}", n)) else None, f"{n} pods of {app} have a network-status")
 
 
 def have_rails(whole, pods):
@@ -99,7 +99,7 @@ def nothing_left(whole, ns):
         links = whole.node.run("ip", "-o", "link", "show", "type", "veth").stdout
         assert "master cni0" not in links and not whole.node.run("ls", "/run/netns").stdout, links
         return True
-    wait(gone, 90, 0.5)
+    wait(gone, f"nothing of the pods of namespace {ns} is left", 90, 0.5)
 
 
 def test_pods_of_a_deployment_get_their_rails(whole, ns):
@@ -112,7 +112,8 @@ def test_pods_of_a_deployment_get_their_rails(whole, ns):
     have_rails(whole, pods)
     whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=4")
     have_rails(whole, up(whole, ns, "ai", 4))
-    wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 4 for r in RAILS))
+    wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 4 for r in RAILS),
+         "four addresses in the status of each pool")
     whole.kubectl("delete", "-n", ns, "deployment/ai")
     nothing_left(whole, ns)
 
@@ -139,19 +140,20 @@ def test_pods_end_and_wait_without_an_agent(whole, ns):
     up(whole, ns, "ai", 2)
     where = {"spec": {"template": {"spec": {"nodeSelector": {"not": "here"}}}}}
     whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
-    wait(lambda: not whole.pods("unirail", "app.kubernetes.io/name=unirail-agent"), 60)
+    wait(lambda: not whole.pods("unirail", "app.kubernetes.io/name=unirail-agent"), "the agent's pod is deleted", 60)
     whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=0")
-    wait(lambda: not whole.pods(ns), 60)
+    wait(lambda: not whole.pods(ns), f"no pods are left in namespace {ns}", 60)
     whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=1")
 
     def told():
         return [e["message"] for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
                 if e["reason"] == "FailedCreatePodSandBox" and "spiderpool.sock" in e["message"]]
-    wait(told, 120)  # the plugin waits 30 s for an agent that restarts
+    wait(told, "an event reports that the agent's socket does not answer", 120)  # the plugin waits 30 s for an agent that restarts
     where["spec"]["template"]["spec"]["nodeSelector"]["not"] = None
     whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
     have_rails(whole, up(whole, ns, "ai", 1))
-    wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 1 for r in RAILS))
+    wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 1 for r in RAILS),
+         "one address in the status of each pool")
     whole.kubectl("delete", "-n", ns, "deployment/ai")
     nothing_left(whole, ns)
 
@@ -168,13 +170,15 @@ def test_recreated_sandbox_gets_its_addresses(whole, ns):
     mine, = [i for i, labels in owners.items() if labels.get("io.kubernetes.pod.uid") == pod["metadata"]["uid"]
              and labels.get("io.cri-containerd.kind") == "sandbox"]
     whole.node.run("ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "9", mine)
-    wait(lambda: whole.pods(ns)[0]["status"]["containerStatuses"][0]["restartCount"] > 0, 60)
-    again = wait(lambda: [p for p in up(whole, ns, "ai", 1) if addresses(p).get("eth0") != had["eth0"]])
+    wait(lambda: whole.pods(ns)[0]["status"]["containerStatuses"][0]["restartCount"] > 0, "the container is restarted", 60)
+    again = wait(lambda: [p for p in up(whole, ns, "ai", 1) if addresses(p).get("eth0") != had["eth0"]],
+                 "the recreated sandbox has another address on eth0")
     assert {k: v for k, v in addresses(again[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
     have_rails(whole, again)
     # And as a new pod with the same name.
     whole.kubectl("delete", "pod", "-n", ns, "ai-0")
-    new = wait(lambda: [p for p in up(whole, ns, "ai", 1) if p["metadata"]["uid"] != pod["metadata"]["uid"]])
+    new = wait(lambda: [p for p in up(whole, ns, "ai", 1) if p["metadata"]["uid"] != pod["metadata"]["uid"]],
+               "the pod is replaced by another")
     assert {k: v for k, v in addresses(new[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
     whole.kubectl("delete", "-n", ns, "statefulset/ai")
     nothing_left(whole, ns)
@@ -203,14 +207,14 @@ def test_pods_of_a_job_get_their_rails(whole, ns):
             "metadata": {"labels": {"app": "j"}, "annotations": {INJECT: "rails"}},
             "spec": {"restartPolicy": "Never", "containers": [
                 {"name": "c", "image": "registry.local/busybox:1", "command": ["ip", "-o", "addr"]}]}}}})
-    wait(lambda: [p["status"]["phase"] for p in whole.pods(ns)] == ["Succeeded"] * 3, 60)
+    wait(lambda: [p["status"]["phase"] for p in whole.pods(ns)] == ["Succeeded"] * 3, "all three pods succeed", 60)
     for p in whole.pods(ns):
         said = whole.kubectl("logs", "-n", ns, p["metadata"]["name"])
         assert "net1" in said and "inet 172.16.1." in said and "inet 172.16.2." in said
 
     def given_back():
         return all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 0 for r in RAILS)
-    wait(given_back, 60)
+    wait(given_back, "no address in the status of each pool", 60)
     assert len(whole.pods(ns)) == 3
 
 
@@ -221,7 +225,7 @@ def test_pod_waits_for_a_network_that_does_not_exist_yet(whole, ns):
     def told():
         return [e for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
                 if e["reason"] == "FailedCreatePodSandBox" and f"{ns}/late" in e["message"]]
-    wait(told, 60)
+    wait(told, "an event names the missing network", 60)
     whole.apply(ns, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
                      "metadata": {"name": "late", "namespace": ns},
                      "spec": {"cniType": "macvlan", "macvlan": {"master": ["rail1"], "ippools": {"ipv4": ["rail1"]}}}})

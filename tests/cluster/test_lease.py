@@ -14,7 +14,7 @@ def test_other_replica_acquires_the_lease_of_a_killed_leader(cluster, ns, candid
     b = candidate(ns, "b")
     spec = lease(cluster, ns)
     assert spec["holderIdentity"] == "a" and spec["leaseDurationSeconds"] == 15 and spec["leaseTransitions"] == 0
-    clusters.wait(lambda: lease(cluster, ns)["renewTime"] > spec["renewTime"], 10)
+    clusters.wait(lambda: lease(cluster, ns)["renewTime"] > spec["renewTime"], "the lease is renewed", 10)
     a.p.kill()
     killed = a.now()
     b.wait("gained", 30)
@@ -28,7 +28,7 @@ def test_other_replica_acquires_the_lease_of_a_killed_leader(cluster, ns, candid
 def test_terminated_leader_releases_the_lease(cluster, ns, candidate):
     a = candidate(ns, "a").wait("gained")
     b = candidate(ns, "b")
-    clusters.wait(lambda: lease(cluster, ns)["holderIdentity"] == "a")
+    clusters.wait(lambda: lease(cluster, ns)["holderIdentity"] == "a", "replica a holds the lease")
     a.p.send_signal(signal.SIGTERM)
     a.wait("released")
     b.wait("gained", 10)
@@ -45,7 +45,7 @@ def test_disconnected_leader_stops_leading(cluster, ns, candidate, proxy, tmp_pa
     b.wait("gained", 30)
     assert a.at("lost") < b.at("gained")
     proxy.mend()
-    clusters.wait(lambda: proxy.connections > 1, 30)
+    clusters.wait(lambda: proxy.connections > 1, "the leader connects again", 30)
     assert a.names() == ["gained", "lost"]
     b.p.send_signal(signal.SIGTERM)
     b.wait("released")
@@ -58,7 +58,7 @@ def test_leader_stays_leader_after_an_api_server_restart(cluster, ns, candidate)
     cluster.stop_apiserver()
     cluster.start_apiserver()
     before = lease(cluster, ns)["renewTime"]
-    clusters.wait(lambda: lease(cluster, ns)["renewTime"] > before, 30)
+    clusters.wait(lambda: lease(cluster, ns)["renewTime"] > before, "the lease is renewed after the restart", 30)
     assert a.names()[-1] == "gained"
     assert lease(cluster, ns)["holderIdentity"] == "a"
 
@@ -72,5 +72,5 @@ def test_leader_stops_when_its_lease_is_overwritten(cluster, ns, candidate):
 
 def test_missing_permission_for_the_lease_is_reported(cluster, ns, candidate, tmp_path):
     a = candidate(ns, "a", cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")}))
-    clusters.wait(lambda: any("403 Forbidden" in x for x in a.log))
+    clusters.wait(lambda: any("403 Forbidden" in x for x in a.log), "the candidate reports the missing permission")
     assert a.names() == []

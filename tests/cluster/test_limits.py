@@ -37,10 +37,10 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     holder, other = nodes.pod("t", "n1"), nodes.pod("t", "n1")
     assert one.plan(holder, "few")[0] == 200 and one.plan(other, "many")[0] == 200
     pods = [nodes.pod("t", "n1") for _ in range(400)]
-    wait(lambda: one.plan(pods[-1], "many", dryRun=True)[0] == 200)
+    wait(lambda: one.plan(pods[-1], "many", dryRun=True)[0] == 200, "the agent knows pool many")
     before = memory(one.process.pid)
     asked = [ask(one, pod, "few") for pod in pods]
-    wait(lambda: waiting(one) == 400, 60)
+    wait(lambda: waiting(one) == 400, "400 requests are waiting", 60)
     cost = (memory(one.process.pid) - before) / 400
     assert cost < 32, f"{cost} KiB each"
     took, (status, got) = elapsed(lambda: one.plan(other, "many"))
@@ -51,7 +51,7 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     assert [s for s, _ in answers] == [200] * 400, [a for s, a in answers if s != 200][:3]
     assert len({addresses(a)["net1"] for _, a in answers}) == 400
     assert waiting(one) == 0
-    wait(lambda: memory(one.process.pid) - before < 2048, 20)
+    wait(lambda: memory(one.process.pid) - before < 2048, "the agent returns its memory", 20)
     print(f"{cost:.1f} KiB for one that waits")
 
 

@@ -37,19 +37,20 @@ def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, ra
         nodes.remove_pod(pod)
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pods['finished']['metadata']['name']}/status",
             {"status": {"phase": "Succeeded"}}, type=MERGE)
-    wait(lambda: nodes.pod("t", "n1", "r-0"))
+    wait(lambda: nodes.pod("t", "n1", "r-0"), "the pod r-0 is created again")
     # The kubelet recreates the mirror pod with another UID; its container still runs.
-    wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}))
-    wait(lambda: used() == 4, 60)
+    wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}),
+         "the mirror pod s-0 is created again")
+    wait(lambda: used() == 4, "four addresses are in use", 60)
     freed = {x["pod"]: x["why"] for x in one.said("released addresses of a deleted pod")}
     assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
                      pods["finished"]["metadata"]["name"]: "the pod has finished",
                      "r-0": "the pod was replaced by another of the same name"}
     assert one.metrics()["spiderpool_ip_gc_counts_total"] == 6
     (tmp_path / "held").unlink()
-    wait(lambda: used() == 3, 60)
+    wait(lambda: used() == 3, "three addresses are in use", 60)
     (tmp_path / "ends").unlink()
-    wait(lambda: used() == 2, 60)
+    wait(lambda: used() == 2, "two addresses are in use", 60)
     assert [x["why"] for x in one.said("released addresses of a deleted pod") if x["pod"] == path.split("/")[-1]] == [
         "the pod's deletion is overdue and its containers do not exist"]
     assert mine.ok("GET", path)["metadata"]["deletionTimestamp"]
@@ -66,15 +67,15 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     pods = [nodes.pod("t", "n1") for _ in range(3)]
     before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
     for pod in pods[:2]:
-        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     # The third address has another record.
     name = pods[2]["metadata"]["name"]
-    wait(lambda: nodes.endpoint("t", name))
+    wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.kill()
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()
-    said = wait(lambda: one.said("no network-status or SpiderEndpoint"))
+    said = one.wait_logged("no network-status or SpiderEndpoint")
     assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said
     assert not one.said("adopted")
     fresh = nodes.pod("t", "n1")
@@ -82,15 +83,16 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     status = json.dumps([{"name": "t/rail", "interface": i, "ips": [a]} for i, a in before[2].items()])
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name}",
             {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}}, type=MERGE)
-    wait(lambda: one.said("adopting blocks of a lost log"), 30)
-    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
+    one.wait_logged("adopting blocks of a lost log", 30)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
     many = [addresses(one.plan(nodes.pod("t", "n1"), *rails[:2])[1]) for _ in range(8)]
     all_of_them = [a for v in [*before, got, *many] for a in v.values()]
     assert len(set(all_of_them)) == len(all_of_them)
     assert nodes.endpoint("t", pods[0]["metadata"]["name"])["status"]["current"]["uid"] == pods[0]["metadata"]["uid"]
     used = one.metrics()['unirail_ippool_used_ips{pool="rail1"}']
     nodes.remove_pod(pods[0])
-    wait(lambda: one.metrics()['unirail_ippool_used_ips{pool="rail1"}'] == used - 1, 60)
+    wait(lambda: one.metrics()['unirail_ippool_used_ips{pool="rail1"}'] == used - 1,
+         f"{used - 1} addresses of pool rail1 are in use", 60)
 
 
 def cut_first_line(text):
@@ -118,15 +120,16 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
     nodes.pool(small, "172.16.77.0/28", ["172.16.77.2-172.16.77.7"])  # one block: the other node has to borrow
     one, other = agent(here, UNIRAIL_GC_GRACE="1s", UNIRAIL_WAIT="3s"), agent(there, UNIRAIL_WAIT="3s")
     first = nodes.pod("t", there)
-    wait(lambda: other.plan(first, small)[0] == 200, 60)
+    wait(lambda: other.plan(first, small)[0] == 200, f"the other node gets an address of pool {small}", 60)
     reference = addresses(other.plan(first, small)[1])["net1"]
     pods = [nodes.pod("t", here) for _ in range(3)]
     for pod in pods:
-        wait(lambda: one.plan(pod, small, rails[0])[0] == 200, 60)
+        wait(lambda: one.plan(pod, small, rails[0])[0] == 200, f"the pod gets addresses of pools {small} and {rails[0]}", 60)
     before = [addresses(one.plan(p, small, rails[0])[1]) for p in pods]
     for pod in pods:
-        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
-    wait(lambda: sum(to.startswith(here + "/") for b in nodes.blocks(small) for to in b["spec"]["ceded"].values()) == 3)
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
+    wait(lambda: sum(to.startswith(here + "/") for b in nodes.blocks(small) for to in b["spec"]["ceded"].values()) == 3,
+         "the blocks have three borrowed addresses")
     one.kill()
     journal = one.state / "journal"
     text = journal.read_bytes()
@@ -142,16 +145,17 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
         kept = [f.read_bytes() for f in one.state.glob("journal.damaged-*") if f.suffix != ".anchor"]
         assert kept == ([what(text)] if what else []) and aside["file"].startswith(str(journal)), aside
         wait(lambda: [e for e in mine.ok("GET", "/api/v1/events")["items"]
-                      if e["reason"] == "JournalDamaged" and e["involvedObject"]["name"] == here])
+                      if e["reason"] == "JournalDamaged" and e["involvedObject"]["name"] == here],
+             "an event JournalDamaged on the node")
     one.ready()
     used = {reference, *(a for v in before for a in v.values())}
     got = addresses(one.plan(nodes.pod("t", here), rails[0])[1])["net1"]
     assert got not in used
     used.add(got)
-    wait(lambda: one.said("adopting blocks of a lost log"), 60)
+    one.wait_logged("adopting blocks of a lost log", 60)
     no_cache, = one.said("no CNI result cache found")  # reported once, although the inventory is repeated
     assert no_cache["dir"] == str(one.folder / "cni"), no_cache
-    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
     # Both nodes claim the remaining blocks of the small pool.
     for _ in range(2):
         for a, node in ((one, here), (other, there)):
@@ -163,7 +167,7 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
         assert one.release(pod) == 0  # its container ID is unknown now
         nodes.remove_pod(pod)
     mine_now = lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{rails[0]}"}}']  # noqa: E731
-    wait(lambda: mine_now() == 1, 60)
+    wait(lambda: mine_now() == 1, "one borrowed address is in use", 60)
 
 
 def cache_result(agent, pod, container, ifname, address, args=True):
@@ -193,10 +197,10 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
     one = agent(node, UNIRAIL_GC_GRACE="1s", UNIRAIL_WAIT="3s")
     pods = [nodes.pod("t", node) for _ in range(2)]
     for pod in pods:
-        wait(lambda: one.plan(pod, name)[0] == 200, 60)
+        wait(lambda: one.plan(pod, name)[0] == 200, f"the pod gets an address of pool {name}", 60)
     before = [addresses(one.plan(p, name)[1])["net1"] for p in pods]
     for pod in pods:
-        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     mine.stop_apiserver()
     try:
         kept = len((one.state / "journal").read_bytes())
@@ -221,14 +225,15 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
     assert one.said("journal damaged and renamed")
     one.ready(60)
     for file in (broken, nobody):
-        said = wait(lambda: [x for x in one.said("CNI result cache cannot be read") if str(file) in x["error"]], 60)
+        said = wait(lambda: [x for x in one.said("CNI result cache cannot be read") if str(file) in x["error"]],
+                    f"the agent reports that {file} cannot be read", 60)
         assert len(said) == 1 and not one.said("adopting blocks of a lost log"), said
         fresh = nodes.pod("t", node)
         assert one.plan(fresh, name)[0] == 500
         nodes.remove_pod(fresh)  # the pod has no record, so its blocks stay frozen as well
         file.unlink()
-    wait(lambda: one.said("adopting blocks of a lost log"), 60)
-    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 30)
+    one.wait_logged("adopting blocks of a lost log", 60)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
     got = []
     for pod in (nodes.pod("t", node) for _ in range(7)):
         status, answer = one.plan(pod, name)
@@ -239,7 +244,8 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
     assert len(got) == 2 and not set(got) & {*before, *after}, (before, after, got)
     for pod in pods:
         nodes.remove_pod(pod)
-    wait(lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{name}"}}'] == len(got), 60)
+    wait(lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{name}"}}'] == len(got),
+         f"{len(got)} addresses of pool {name} are in use", 60)
 
 
 def test_killed_agent_loses_no_address(nodes, agent, rails):
@@ -264,7 +270,7 @@ def test_pods_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
     """Pods are created and deleted, also across a restart of the agent."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
-    wait(lambda: one.plan(pods[0], *rails)[0] == 200)
+    wait(lambda: one.plan(pods[0], *rails)[0] == 200, "the pod gets an address of each rail")
     time.sleep(1)  # the watch shows the other pods, blocks their reserve
     mine.stop_apiserver()
     try:
@@ -285,7 +291,7 @@ def test_pods_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
     finally:
         mine.start_apiserver()
     one.ready(60)
-    wait(lambda: one.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, 60)
+    wait(lambda: one.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, "the watch of pods is synced", 60)
     assert one.plan(pods[3], *rails)[0] == 200
 
 
@@ -313,7 +319,7 @@ def test_missing_permissions_are_reported(mine, nodes, agent, rails, tmp_path):
               "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]
     token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
     one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"token": token}))
-    said = wait(lambda: one.said("may not read pods"))
+    said = one.wait_logged("may not read pods")
     assert len(said) == 1 and "'list' and 'watch'" in said[0]["msg"], said
     status, answer = one.plan(nodes.pod("t", "n1"), "rail1")
     assert status == 500 and 'cannot get resource "pods"' in answer["message"], answer
@@ -329,12 +335,12 @@ def test_rules_of_the_manifest_are_sufficient(mine, nodes, agent, rails, tmp_pat
     pods = [nodes.pod("t", "n1") for _ in range(3)]
     for pod in pods:
         assert one.plan(pod, *rails)[0] == 200
-        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     assert one.plan(pods[0], "no-such-pool", container="x")[0] == 500
     nodes.remove_pod(pods[2])
-    wait(lambda: one.said("released addresses of a deleted pod"), 60)
+    one.wait_logged("released addresses of a deleted pod", 60)
     for pod in pods[:2]:
         one.release(pod)
-    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]) is None, 20)
-    wait(lambda: len(mine.ok("GET", "/api/v1/namespaces/t/events")["items"]) > 0)
+    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]) is None, "the pod's SpiderEndpoint is deleted", 20)
+    wait(lambda: len(mine.ok("GET", "/api/v1/namespaces/t/events")["items"]) > 0, "an event in namespace t")
     assert not [x for x in one.lines() if "orbidden" in json.dumps(x)], one.log.read_text()

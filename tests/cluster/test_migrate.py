@@ -212,7 +212,7 @@ def test_with_the_controllers_of_kubernetes(cluster, managed):
     for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
         running(cluster, name, 2)
     running(cluster, "spiderpool-controller", 1)
-    wait(lambda: managed.state() == before or None)
+    wait(lambda: managed.state() == before or None, "the cluster has its state from before the migration")
 
 
 def killed_until_done(cluster, command, chance):
@@ -241,7 +241,7 @@ def test_migration_continues_after_a_kill_at_every_step(cluster, originals):
     migrated(cluster, originals)
     assert originals.kubelets.seen == [("n1", []), ("n2", [])]
     assert killed_until_done(cluster, "undo", chance) >= 5
-    wait(lambda: originals.state() == before or None)
+    wait(lambda: originals.state() == before or None, "the cluster has its state from before the migration")
     assert cluster.request("GET", "/api/v1/namespaces/unirail/configmaps/unirail-migration")[0] == 404
 
 
@@ -253,7 +253,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     assert "unirail in namespace 'unirail': unirail's controller: timeout after 3 s (--wait): no pod of 'unirail/unirail-controller'" in said
     assert labels(cluster) == {"n1": None, "n2": None}
     migrate(cluster, "undo")
-    wait(lambda: originals.state() == before or None)
+    wait(lambda: originals.state() == before or None, "the cluster has its state from before the migration")
     # Then an image that can be pulled; existing objects are changed.
     migrate(cluster, "apply", "--wait", "3s", "--set", "image.tag=wrong", status=1)
     originals.kubelets.images = True
@@ -275,7 +275,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     originals.kubelets.images_seen = images
     migrate(cluster, "undo")
     assert "registry.example/mirror/unirail:latest" in images
-    wait(lambda: originals.state() == before or None)
+    wait(lambda: originals.state() == before or None, "the cluster has its state from before the migration")
 
 
 def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_path):

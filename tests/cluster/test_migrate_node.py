@@ -64,7 +64,7 @@ class Migration:
 
     def migrate(self, *args):
         p = self.cluster.unirail("migrate", *args, "--wait", "120s", timeout=400)
-        assert p.returncode == 0, (p.stdout, p.stderr, self.whole.why("unirail"))
+        assert p.returncode == 0, (p.stdout, p.stderr, self.whole.describe("unirail"))
         return p.stdout
 
     def files(self, path):
@@ -117,7 +117,8 @@ def test_pods_of_multus_migrate_and_return(node):
     assert len({addresses(p)["net1"] for p in pods}) == 3
     node.delete(old[0])
     containers = {c for ip, c in held.items() if ip == addresses(old[0])["net1"]}
-    wait(lambda: not containers & (set(node.state()[0].values()) | node.state()[1]), 60)
+    wait(lambda: not containers & (set(node.state()[0].values()) | node.state()[1]),
+         "the node has no state of the migrated containers", 60)
     new = [p for p in up(w, "t", "job", 3) if p["metadata"]["uid"] not in {o["metadata"]["uid"] for o in old}]
     assert len(new) == 2
     # Back: Multus detaches pods of both, and attaches new ones.
@@ -129,8 +130,9 @@ def test_pods_of_multus_migrate_and_return(node):
     containers = {node.state()[0][ip] for ip in gone}
     node.delete(new[0])
     node.delete(old[1])
-    wait(lambda: not containers & (set(node.state()[0].values()) | node.state()[1]), 60)
+    wait(lambda: not containers & (set(node.state()[0].values()) | node.state()[1]),
+         "the node has no state of the migrated containers", 60)
     node.reach(up(w, "t", "job", 3))
     w.kubectl("delete", "-n", "t", "deployment/job")
-    wait(lambda: not w.pods("t") and node.state() == ({}, set()), 90)
+    wait(lambda: not w.pods("t") and node.state() == ({}, set()), "no pods and no state of containers are left", 90)
     assert "master cni0" not in node.node.run("ip", "-o", "link", "show", "type", "veth").stdout

@@ -11,7 +11,7 @@ def moved(nodes, pod, node):
     meta = pod["metadata"]
     nodes.remove_pod(pod)
     owner = {"kind": "StatefulSet", "name": meta["name"].rsplit("-", 1)[0]}
-    return wait(lambda: nodes.pod("t", node, meta["name"], owner))
+    return wait(lambda: nodes.pod("t", node, meta["name"], owner), f"pod {meta['name']} is created on node {node}")
 
 
 def shown(nodes, pod):
@@ -25,7 +25,7 @@ def shown(nodes, pod):
         assert "unirail.io/wanted-by" not in have["metadata"].get("annotations", {}), have
         return have["status"]["current"]
 
-    return wait(look, 20)
+    return wait(look, "the SpiderEndpoint has the pod's UID and no open request", 20)
 
 
 def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
@@ -37,7 +37,7 @@ def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
     assert one.release(pod) == 8
     others = [addresses(one.plan(nodes.pod("t", "n1"), *rails)[1]) for _ in range(2)]
     nodes.remove_pod(pod)
-    again = wait(lambda: nodes.pod("t", "n1", "web-0", owner))
+    again = wait(lambda: nodes.pod("t", "n1", "web-0", owner), "pod web-0 is created again")
     assert again["metadata"]["uid"] != pod["metadata"]["uid"]
     assert addresses(one.plan(again, *rails)[1]) == first
     assert not any(set(o.values()) & set(first.values()) for o in others)
@@ -63,7 +63,7 @@ def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails)
         assert current["node"] == there.node
         assert [x["ipv4"].split("/")[0] for x in current["ips"]] == list(first.values())
         assert len(wait(lambda: len(here.said("exported a retained address to another node")) % 8 == 0
-                        and here.said("exported a retained address to another node"))) >= 8
+                        and here.said("exported a retained address to another node"), "all addresses of the pod are exported")) >= 8
         assert there.release(pod) == 8
 
 
@@ -72,7 +72,7 @@ def test_statefulset_interface_by_interface(nodes, agent, rails):
     one, two = agent(), agent("n2")
     pod = nodes.pod("t", "n1", "single-0", {"kind": "StatefulSet", "name": "single"})
     first = [addresses(one.add(pod, f"net{i}", defaultIPv4IPPool=[f"rail{i}"])[1]) for i in range(1, 4)]
-    wait(lambda: len(shown(nodes, pod)["ips"]) == 3)
+    wait(lambda: len(shown(nodes, pod)["ips"]) == 3, "the SpiderEndpoint has three interfaces")
     assert one.release(pod) == 3
     pod = moved(nodes, pod, "n2")
     for i in range(1, 4):
@@ -93,7 +93,8 @@ def test_statefulset_whose_former_container_still_runs(nodes, agent, rails):
     status, answer = two.plan(follower, *rails)
     assert status == 500 and "is retained on node 'n1' and not released yet" in answer["message"], answer
     assert one.release(pod) == 8
-    status, answer = wait(lambda: (lambda r: r if r[0] == 200 else None)(two.plan(follower, *rails)), 30)
+    status, answer = wait(lambda: (lambda r: r if r[0] == 200 else None)(two.plan(follower, *rails)),
+                          "the second node gets the addresses", 30)
     assert addresses(answer) == first
     two.release(follower)
     nodes.remove_pod(follower)
@@ -112,7 +113,8 @@ def test_statefulset_whose_node_does_not_answer(mine, nodes, agent, rails):
     assert status == 500 and "is its agent running?" in answer["message"], answer
     assert took < 10, took
     one.start()
-    status, answer = wait(lambda: (lambda r: r if r[0] == 200 else None)(two.plan(pod, *rails)), 30)
+    status, answer = wait(lambda: (lambda r: r if r[0] == 200 else None)(two.plan(pod, *rails)),
+                          "the second node gets the addresses", 30)
     assert addresses(answer) == first
     two.release(pod)
     nodes.remove_pod(pod)

@@ -63,7 +63,7 @@ class Lab:
             o = self.smc(name)
             found = [c for c in o.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
             return found and found[0]["observedGeneration"] == o["metadata"]["generation"] and found[0]
-        return wait(look)
+        return wait(look, f"condition Ready of SpiderMultusConfig {name}")
 
     def events(self, name):
         items = self.cluster.ok("GET", f"/api/v1/namespaces/{self.ns}/events")["items"]
@@ -86,7 +86,7 @@ def test_nads_of_every_type_are_written(lab, controller):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})
     for i, case in enumerate(CASES["good"]):
-        nad = wait(lambda: lab.nad(f"nad-{i}"))
+        nad = wait(lambda: lab.nad(f"nad-{i}"), f"NetworkAttachmentDefinition nad-{i} is created")
         config = case.get("config")
         if config and case["spec"].get("cniType", "custom") != "custom":
             head, tail = config.split('"name":"', 1)
@@ -119,28 +119,29 @@ def test_invalid_configurations_are_reported(lab, controller):
         c = lab.ready(f"bad-{i}")
         assert (c["status"], c["reason"]) == ("False", "Invalid")
         assert c["message"].startswith(case["words"]), c
-        event, = wait(lambda: lab.events(f"bad-{i}"))
+        event, = wait(lambda: lab.events(f"bad-{i}"), f"an event on bad-{i}")
         assert event["type"] == "Warning" and event["message"] == c["message"]
     assert controller.metrics()["unirail_nads_wrong"] == len(CASES["bad"]) - 2
     assert lab.nads() == set()
     since = lab.ready("bad-0")["lastTransitionTime"]
     lab.apply("bad-0", MACVLAN)
-    wait(lambda: lab.nad("bad-0"))
-    c = wait(lambda: lab.ready("bad-0")["status"] == "True" and lab.ready("bad-0"))
+    wait(lambda: lab.nad("bad-0"), "NetworkAttachmentDefinition bad-0 is created")
+    c = wait(lambda: lab.ready("bad-0")["status"] == "True" and lab.ready("bad-0"), "SpiderMultusConfig bad-0 is Ready")
     assert "message" not in c and c["lastTransitionTime"] >= since
-    wait(lambda: any(e["reason"] == "NADCreated" for e in lab.events("bad-0")))
+    wait(lambda: any(e["reason"] == "NADCreated" for e in lab.events("bad-0")), "an event NADCreated on bad-0")
 
 
 def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
     lab.apply("m", MACVLAN, note="1")
-    good = wait(lambda: lab.nad("m"))
+    good = wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
     edits = [{"spec": {"config": "{}"}}, {"spec": {"config": None}}, {"metadata": {"annotations": {"note": "2"}}},
              {"metadata": {"annotations": {"note": None, "more": "x"}}}, {"metadata": {"ownerReferences": None}}]
     for edit in edits:
         lab.cluster.ok("PATCH", f"{lab.path}/m", edit, type=MERGE)
         began = time.monotonic()
         wait(lambda: all(lab.nad("m").get(k) == good[k] for k in ("spec",)) and all(
-            lab.nad("m")["metadata"].get(k) == good["metadata"][k] for k in ("annotations", "ownerReferences")))
+            lab.nad("m")["metadata"].get(k) == good["metadata"][k] for k in ("annotations", "ownerReferences")),
+             "NetworkAttachmentDefinition m is restored")
         assert time.monotonic() - began < 3, edit
     # Fields of other owners stay.
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"labels": {"a": "b"}, "annotations": {
@@ -148,7 +149,7 @@ def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
     writes = controller.metrics()["unirail_nads_writes_total"]
     lab.cluster.ok("DELETE", f"{lab.path}/m")
     again = wait(lambda: (lab.nad("m") or {"metadata": {"uid": ""}})["metadata"]["uid"] not in (
-        "", good["metadata"]["uid"]) and lab.nad("m"))
+        "", good["metadata"]["uid"]) and lab.nad("m"), "NetworkAttachmentDefinition m is created again")
     assert again["spec"] == good["spec"]
     assert controller.metrics()["unirail_nads_writes_total"] == writes + 1
     assert any(e["reason"] == "NADUpdated" for e in lab.events("m"))
@@ -156,38 +157,39 @@ def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
 
 def test_nad_being_deleted_is_created_again_afterwards(lab, controller):
     lab.apply("m", MACVLAN)
-    old = wait(lambda: lab.nad("m"))
+    old = wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"finalizers": ["example.com/x"]}}, type=MERGE)
     lab.cluster.ok("DELETE", f"{lab.path}/m")
-    wait(lambda: lab.ready("m")["reason"] == "Terminating")
+    wait(lambda: lab.ready("m")["reason"] == "Terminating", "SpiderMultusConfig m has the reason Terminating")
     lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"finalizers": None}}, type=MERGE)
-    wait(lambda: lab.nad("m") and lab.nad("m")["metadata"]["uid"] != old["metadata"]["uid"])
-    wait(lambda: lab.ready("m")["status"] == "True")
+    wait(lambda: lab.nad("m") and lab.nad("m")["metadata"]["uid"] != old["metadata"]["uid"],
+         "NetworkAttachmentDefinition m is created again")
+    wait(lambda: lab.ready("m")["status"] == "True", "SpiderMultusConfig m is Ready")
 
 
 def test_changed_name_moves_the_nad(lab, controller):
     """Spiderpool's controller leaves the old one."""
     note = "multus.spidernet.io/cr-name"
     lab.apply("m", MACVLAN)
-    wait(lambda: lab.nads() == {"m"})
+    wait(lambda: lab.nads() == {"m"}, "NetworkAttachmentDefinition m only")
     for name in ("a", "b", None):
         lab.cluster.ok("PATCH", f"{lab.smcs}/m", {"metadata": {"annotations": {note: name}}}, type=MERGE)
-        wait(lambda: lab.nads() == {name or "m"})
+        wait(lambda: lab.nads() == {name or "m"}, f"NetworkAttachmentDefinition {name or 'm'} only")
     assert controller.metrics()["unirail_nads_removed_total"] == 3
     assert [e["reason"] for e in lab.events("m")].count("NADDeleted") == 3
 
 
 def test_two_configs_for_one_nad_name(lab, controller):
     lab.apply("a", MACVLAN)
-    wait(lambda: lab.nad("a"))
+    wait(lambda: lab.nad("a"), "NetworkAttachmentDefinition a is created")
     lab.apply("b", {**MACVLAN, "enableCoordinator": False}, **{"multus.spidernet.io/cr-name": "a"})
     c = lab.ready("b")
     assert c["reason"] == "NameTaken" and "belongs to SpiderMultusConfig 'a'" in c["message"]
     assert lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "a"
     lab.kubectl("delete", "smc", "a")
-    wait(lambda: lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "b")
+    wait(lambda: lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "b", "NetworkAttachmentDefinition a has owner b")
     assert "coordinator" not in lab.nad("a")["spec"]["config"]
-    wait(lambda: lab.ready("b")["status"] == "True")
+    wait(lambda: lab.ready("b")["status"] == "True", "SpiderMultusConfig b is Ready")
 
 
 def test_deleted_while_its_status_is_written(cluster, ns, lab, closing, tmp_path):
@@ -210,18 +212,18 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
     conf = cluster.kubeconfig(tmp_path / "conf", {"token": cluster.account(ns, "few", watched)})
     c = closing(Controller(tmp_path / "c", conf, ns)).start().leads()
     lab.apply("wrong", {"cniType": "ipoib", "ipoib": {}})
-    wait(lambda: lab.ready("wrong")["status"] == "False")
+    wait(lambda: lab.ready("wrong")["status"] == "False", "SpiderMultusConfig wrong is not Ready")
     wrong = c.metrics()["unirail_nads_wrong"]  # events of other tests are among them
     lab.apply("m", MACVLAN)
     ready = lab.ready("m")
     assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]
-    wait(lambda: c.metrics()["unirail_nads_wrong"] == wrong + 1)
+    wait(lambda: c.metrics()["unirail_nads_wrong"] == wrong + 1, "the controller counts one more refused definition")
     time.sleep(5)  # retried at growing intervals
     assert c.metrics()["unirail_nads_write_failures_total"] <= 6
     role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ns}-few"
     cluster.ok("PATCH", role, {"rules": everything}, type=MERGE)
-    wait(lambda: lab.nad("m"), 60)
-    wait(lambda: lab.ready("m")["status"] == "True")
+    wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created", 60)
+    wait(lambda: lab.ready("m")["status"] == "True", "SpiderMultusConfig m is Ready")
     assert c.metrics()["unirail_nads_wrong"] == wrong
 
 
@@ -230,35 +232,35 @@ def test_existing_nad_is_adopted(lab, controller):
     lab.cluster.ok("POST", lab.path, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                                       "metadata": {"name": "m", "labels": {"l": "1"}}, "spec": {"config": "{}"}})
     lab.apply("m", MACVLAN)
-    wait(lambda: "macvlan" in lab.nad("m")["spec"]["config"])
+    wait(lambda: "macvlan" in lab.nad("m")["spec"]["config"], "NetworkAttachmentDefinition m has the configuration")
     assert lab.nad("m")["metadata"]["labels"] == {"l": "1"}
     lab.kubectl("delete", "smc", "m")
     lab.apply("m", MACVLAN)
     uid = lab.smc("m")["metadata"]["uid"]
-    wait(lambda: lab.nad("m")["metadata"]["ownerReferences"][0]["uid"] == uid)
+    wait(lambda: lab.nad("m")["metadata"]["ownerReferences"][0]["uid"] == uid, "NetworkAttachmentDefinition m has the owner's UID")
 
 
 def test_new_leader_writes_pending_nads(cluster, ns, lab, controller, closing, tmp_path):
     other = closing(Controller(tmp_path / "o", cluster.admin_config(), ns, "o")).start()
     lab.apply("m", MACVLAN)
-    wait(lambda: lab.nad("m"))
+    wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
     controller.kill()
     lab.apply("n", MACVLAN)
     lab.cluster.ok("DELETE", f"{lab.path}/m")
-    wait(lambda: lab.nads() == {"m", "n"}, 40)
+    wait(lambda: lab.nads() == {"m", "n"}, "NetworkAttachmentDefinitions m and n only", 40)
     assert other.metrics()["unirail_controller_leads"] == 1
 
 
 def test_last_of_several_edits_is_written(lab, controller):
     """Two clients write all the time: in the end the NAD is that of the SpiderMultusConfig, without an error."""
     lab.apply("m", MACVLAN)
-    wait(lambda: lab.nad("m"))
+    wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
     for i in range(40):
         lab.cluster.request("PATCH", f"{lab.path}/m", {"spec": {"config": str(i)}}, type=MERGE)
         lab.cluster.request("PATCH", f"{lab.smcs}/m", {"spec": {"macvlan": {"mtu": 1000 + i}}}, type=MERGE)
-    wait(lambda: '"mtu":1039' in lab.nad("m")["spec"]["config"])
+    wait(lambda: '"mtu":1039' in lab.nad("m")["spec"]["config"], "NetworkAttachmentDefinition m has the last edit")
     assert controller.metrics()["unirail_nads_write_failures_total"] == 0
-    wait(lambda: lab.ready("m")["status"] == "True")
+    wait(lambda: lab.ready("m")["status"] == "True", "SpiderMultusConfig m is Ready")
 
 
 def test_a_definition_without_status(cluster, ns, lab, closing, tmp_path):
@@ -268,12 +270,13 @@ def test_a_definition_without_status(cluster, ns, lab, closing, tmp_path):
     cluster.ok("PATCH", crd, [{"op": "remove", "path": part}], type=patch)
     try:
         lab.apply("m", MACVLAN)
-        wait(lambda: cluster.request("GET", f"{lab.smcs}/m/status")[0] == 404)
+        wait(lambda: cluster.request("GET", f"{lab.smcs}/m/status")[0] == 404,
+             "the API server serves SpiderMultusConfigs without status")
         c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start()
-        wait(lambda: lab.nad("m"))
-        wait(lambda: c.said("cannot write the status of SpiderMultusConfigs"))
+        wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
+        c.wait_logged("cannot write the status of SpiderMultusConfigs")
         lab.apply("n", MACVLAN)
-        wait(lambda: lab.nad("n"))
+        wait(lambda: lab.nad("n"), "NetworkAttachmentDefinition n is created")
         assert len(c.said("cannot write the status of SpiderMultusConfigs")) == 1
     finally:
         cluster.ok("PATCH", crd, [{"op": "add", "path": part, "value": {"status": {}}}], type=patch)

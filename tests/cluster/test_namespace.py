@@ -54,13 +54,13 @@ def test_the_controller_works_there(installed, closing, tmp_path):
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     for path in (f"/apis/coordination.k8s.io/v1/namespaces/{NS}/leases/unirail-controller",
                  f"/api/v1/namespaces/{NS}/secrets/unirail-controller-certs"):
-        wait(lambda: installed.request("GET", path)[0] == 200)
+        wait(lambda: installed.request("GET", path)[0] == 200, f"{path} is created")
     o = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "w"},
          "spec": {"subnet": "172.20.0.0/24", "ips": ["172.20.0.9"]}}
     hook = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/unirail-controller"
-    wait(lambda: installed.ok("GET", hook).get("webhooks"))
+    wait(lambda: installed.ok("GET", hook).get("webhooks"), "the webhooks are registered")
     bad = {**o, "spec": {"subnet": "172.20.0.0/24", "ips": ["172.21.0.9"]}}
-    wait(lambda: installed.request("POST", f"{SPIDER}/spiderippools?dryRun=All", bad)[0] == 422)
+    wait(lambda: installed.request("POST", f"{SPIDER}/spiderippools?dryRun=All", bad)[0] == 422, "an invalid pool is refused")
     installed.ok("POST", f"{SPIDER}/spiderippools", o)
     assert installed.request("GET", f"/api/v1/namespaces/{NS}/configmaps/unirail-claims")[0] == 200
     pods = [h for h in installed.ok("GET", hook)["webhooks"] if h["name"].startswith("pods.")][0]
@@ -74,7 +74,8 @@ def test_webhooks_lead_to_the_service_there(installed, closing, tmp_path):
     c.start("--webhook-linger", "0s").leads()
     paths = [f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller" for kind in ("mutating", "validating")]
     for path in paths:
-        wait(lambda: {h["clientConfig"].get("service", {}).get("namespace") for h in installed.ok("GET", path).get("webhooks", [])} == {NS})
+        wait(lambda: {h["clientConfig"].get("service", {}).get("namespace") for h in installed.ok("GET", path).get("webhooks", [])} == {NS},
+             f"the webhooks name the Service of namespace {NS}")
     assert c.stop() == 0
     for path in paths:
         installed.ok("DELETE", path)
@@ -85,7 +86,7 @@ def test_the_agent_works_there(installed, closing, tmp_path):
     nodes = Nodes(installed)
     nodes.node("n1")
     installed.namespace("t")
-    wait(lambda: nodes.pool("rail1", "172.16.1.0/24"))
+    wait(lambda: nodes.pool("rail1", "172.16.1.0/24"), "pool rail1 is created")
     agent = closing(Agent(tmp_path / "a", account(installed, "agent", tmp_path), "n1"))
     agent.start("--namespace", NS)
     status, answer = agent.plan(nodes.pod("t", "n1"), "rail1")

@@ -126,7 +126,7 @@ class World:
         def look():
             status, answer = self.ask(pod, **more)
             return status == 200 and len(answer["networks"]) == n and answer
-        return wait(look, 20)
+        return wait(look, f"the agent answers with {n} networks", 20)
 
     def conf(self, type="multus", **more):
         return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": type, "agent": str(self.agent.socket),
@@ -199,10 +199,10 @@ def test_pod_gets_eight_rails(world, type):
         assert f"default via 172.16.{i}.1 dev net{i}" in routes(box.ns, 100 + i)
     assert ping(box.ns, "eth0", "10.233.70.1")
     assert len(w.held(box.id)) == 8
-    text = wait(lambda: w.annotation(pod))
+    text = wait(lambda: w.annotation(pod), "the pod's network-status is written")
     assert text == expected(box, [("kube-system/podnet", "eth0", "<nil>")] + [
         (f"{w.team}/rail{i}", f"net{i + 1}", f"172.16.{i + 1}.1") for i in range(8)])
-    event, = wait(lambda: w.events(pod, "AddedInterface"))
+    event, = wait(lambda: w.events(pod, "AddedInterface"), "an event AddedInterface on the pod")
     assert event["message"].startswith("Add eth0 [10.233.70.2/24] from kube-system/podnet, net1 [172.16.1.")
     assert event["message"].endswith(f"from {w.team}/rail7") and event["type"] == "Normal"
     names = {i["name"] for i in result["interfaces"] if i.get("sandbox")}
@@ -238,7 +238,8 @@ def test_networks_of_the_examples_are_attached(world, name):
     pod, box = w.pod("rail0"), lab.pod()
     w.networks(pod, 2)
     lab.add(c, box, ifname="eth0", args=w.args(pod))
-    assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod)))] == ["k8s-pod-network", f"{w.team}/rail0"]
+    assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod),
+                                               "the pod's network-status is written"))] == ["k8s-pod-network", f"{w.team}/rail0"]
     lab.delete(c, box, ifname="eth0", args=w.args(pod))
     assert link_names(box.ns) == ["lo"] and w.notes() == []
 
@@ -265,15 +266,16 @@ def test_status_is_written_when_the_server_is_back(world):
     w, lab = world, world.lab
     with without_server(w, "rail0", "rail1@rdma0") as (pod, other, boxes):
         assert sorted(link_names(boxes[1].ns)) == ["eth0", "lo", "rdma0"]
-    text = wait(lambda: w.annotation(pod), 60)
+    text = wait(lambda: w.annotation(pod), "the pod's network-status is written", 60)
     assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
-    assert [s["interface"] for s in json.loads(wait(lambda: w.annotation(other), 60))] == ["eth0", "rdma0"]
+    assert [s["interface"] for s in json.loads(wait(lambda: w.annotation(other),
+                                                    "the other pod's network-status is written", 60))] == ["eth0", "rdma0"]
     w.nodes.remove_pod(other)
-    wait(lambda: w.ask(other)[0] == 500)
+    wait(lambda: w.ask(other)[0] == 500, "the agent refuses the deleted pod")
     w.agent.ask("POST", "/v1/unirail/pods/done", {
         "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
         "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
-    wait(lambda: w.agent.said("the pod was deleted"))
+    w.agent.wait_logged("the pod was deleted")
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
@@ -301,9 +303,10 @@ def test_status_is_written_by_the_next_agent(world):
     w.agent.process.wait(10)
     assert left(w) == [box.id] and w.annotation(pod) is None
     w.agent.start()
-    assert wait(lambda: w.annotation(pod)) == expected(box, [("kube-system/podnet", "eth0", "<nil>")])
-    assert len(wait(lambda: w.events(pod, "AddedInterface"))) == 1
-    wait(lambda: left(w) == [])
+    assert wait(lambda: w.annotation(pod),
+                "the pod's network-status is written") == expected(box, [("kube-system/podnet", "eth0", "<nil>")])
+    assert len(wait(lambda: w.events(pod, "AddedInterface"), "an event AddedInterface on the pod")) == 1
+    wait(lambda: left(w) == [], "no report is left in the agent's state")
     lab.delete(conf, box, ifname="eth0", args=w.args(pod))
 
 
@@ -319,9 +322,9 @@ def test_status_outlives_the_agent(world):
         f.write_text('{"containerID":"h')
     os.utime(half, (1, 1))
     w.agent.start()
-    text = wait(lambda: w.annotation(pod))
+    text = wait(lambda: w.annotation(pod), "the pod's network-status is written")
     assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
-    wait(lambda: left(w) == ["young"])
+    wait(lambda: left(w) == ["young"], "only the report of pod young is left")
     assert "half" in w.agent.said("cannot recover a pod's network-status")[0]["file"]
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
@@ -335,7 +338,7 @@ def test_status_of_a_namesake_is_not_written(world):
     w.agent.ok("POST", "/v1/unirail/pods/done", {
         "containerID": "x", "podNamespace": w.team, "podName": pod["metadata"]["name"], "podUID": "another",
         "networkStatus": "[]"})
-    wait(lambda: w.agent.said("the pod was deleted"))
+    w.agent.wait_logged("the pod was deleted")
     assert w.annotation(pod) is None
 
 
@@ -346,7 +349,8 @@ def test_static_pod_gets_its_networks(world):
     w.networks(pod, 2)
     box, args = lab.pod(), w.args(pod).replace(pod["metadata"]["uid"], "hash")
     lab.add(w.conf(), box, ifname="eth0", args=args)
-    assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod)))] == ["kube-system/podnet", f"{w.team}/rail0"]
+    assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod),
+                                               "the static pod's network-status is written"))] == ["kube-system/podnet", f"{w.team}/rail0"]
     lab.delete(w.conf(), box, ifname="eth0", args=args)
     assert link_names(box.ns) == ["lo"] and w.held(box.id) == []
 
@@ -363,7 +367,7 @@ def test_networks_annotation_in_json_form(world):
     assert sorted(link_names(box.ns)) == ["eth0", "lo", "net2", "net3", "rdma0"]
     assert link(box.ns, "rdma0")["address"] == "02:00:5e:10:00:07" and has_address(box.ns, "rdma0", f"{mine}/24")
     assert [r for r in routes(box.ns, "main") if r.startswith("default")] == ["default via 172.16.2.1 dev net2"]
-    status = json.loads(wait(lambda: w.annotation(pod)))
+    status = json.loads(wait(lambda: w.annotation(pod), "the pod's network-status is written"))
     assert [(s["name"], s["interface"]) for s in status] == [
         ("kube-system/podnet", "eth0"), (f"{w.team}/rail0", "rdma0"), (f"{w.team}/rail1", "net2"), (f"{w.team}/rail0", "net3")]
     lab.delete(c, box, ifname="eth0", args=w.args(pod))
@@ -398,18 +402,19 @@ def test_invalid_annotations_are_refused(world):
     def refused(contains, annotation, code=7, conf=None, args=None, pod=None):
         pod = pod or w.pod(annotation)
         box = lab.pod("r")
-        wait(lambda: "read pod" not in w.ask(pod)[1].get("message", ""))
+        wait(lambda: "read pod" not in w.ask(pod)[1].get("message", ""), "the agent knows the pod")
         e = lab.fail("ADD", {**w.conf(), **(conf or {})}, box, code, ifname="eth0", contains=contains, args=args or w.args(pod))
         assert link_names(box.ns) == ["lo"] and set(link_names(lab.node)) == before and w.notes() == []
         return pod, e
 
     probe = w.pod("rail0,broken,list,default/shared")
-    wait(lambda: "broken" in w.ask(probe)[1]["message"] and "cannot find" not in w.ask(probe)[1]["message"])
+    wait(lambda: "broken" in w.ask(probe)[1]["message"] and "cannot find" not in w.ask(probe)[1]["message"],
+         "the refusal names the wrong annotation")
     name = lambda pod: f"pod '{w.team}/{pod['metadata']['name']}'"
     pod, e = refused([f"network '{w.team}/none' (annotation {ASK})",
                       f"cannot find a network-attachment-definition (none) in namespace ({w.team})"], "rail0,none")
     assert name(pod) in e["msg"]
-    event, = wait(lambda: w.events(pod, "NoNetworkFound"))
+    event, = wait(lambda: w.events(pod, "NoNetworkFound"), "an event NoNetworkFound on the pod")
     assert event["type"] == "Warning" and "(none)" in event["message"]
     refused([f"network '{w.team}/broken'", "spec.config of the network-attachment-definition is not JSON"], "broken")
     refused([f"network '{w.team}/list'", "expected an object"], "list")
@@ -446,7 +451,7 @@ def test_full_disk_fails_add_without_damage(world):
         w.agent.start()
         boxes = [lab.pod(f"d{i}") for i in range(3)]
         lab.add(w.conf(), boxes[0], ifname="eth0", args=w.args(pods[0]))
-        wait(lambda: w.annotation(pods[0]))
+        wait(lambda: w.annotation(pods[0]), "the first pod's network-status is written")
         before = set(link_names(lab.node))
         filler = w.agent.state / "filler"
         with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as f:
@@ -464,7 +469,7 @@ def test_full_disk_fails_add_without_damage(world):
         assert link_names(boxes[1].ns) == ["lo"] and set(link_names(lab.node)) == before
         filler.unlink()
         lab.add(w.conf(), boxes[1], ifname="eth0", args=w.args(pods[1]))
-        assert len(wait(lambda: json.loads(w.annotation(pods[1])))) == 3
+        assert len(wait(lambda: json.loads(w.annotation(pods[1])), "the second pod's network-status is written")) == 3
         for box, pod in zip(boxes, pods[:2]):
             lab.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
             assert w.held(box.id) == []
@@ -552,7 +557,7 @@ def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node
 
     with kubelet(str(sock), slow), concurrent.futures.ThreadPoolExecutor(24) as pool:
         others = [w.pod("vf") for _ in range(3)]
-        wait(lambda: all(w.ask(p)[0] == 200 for p in others))
+        wait(lambda: all(w.ask(p)[0] == 200 for p in others), "the agent answers for each other pod")
         calls.clear()
         got = list(pool.map(lambda i: w.ask(pod if i % 2 else others[i % 3]), range(24)))
     assert [s for s, _ in got] == [200] * 24 and len(calls) < 8, "a kubelet refuses more than ten questions at once"

@@ -51,8 +51,9 @@ def whole():
                                                              f"rdma-memlock = {MEMLOCK}\n")
     try:
         one.cluster.config_map("unirail", "rdma-devices", devices(8))
-        wait(lambda: one.cluster.namespace("ai"))
-        wait(lambda: allocatable(one) == {r: "8" for r in map(resource, RAILS)}, 60, 0.5)
+        wait(lambda: one.cluster.namespace("ai"), "namespace ai is created")
+        wait(lambda: allocatable(one) == {r: "8" for r in map(resource, RAILS)},
+             "eight devices of each resource are allocatable", 60, 0.5)
         yield one
     finally:
         one.close()
@@ -107,14 +108,15 @@ def test_event_names_the_cause_for_each_container(whole):
                                   "rdma-memlock of the agent (NRI or memlock-hook), or 'unirail host memlock', then start the pod again",
         "opened": has("rail1") + "it has opened an RDMA device but has created no queue pair: run 'unirail verify' in the container to "
                                  "test each device"}
-    wait(lambda: set(told(whole, "NoQueuePair")) >= set(wanted), 4 * WAIT_S, 1)
+    wait(lambda: set(told(whole, "NoQueuePair")) >= set(wanted), "events NoQueuePair on the containers", 4 * WAIT_S, 1)
     # `used` was the last to start: when a later container has its event, `used` has been inspected.
     start(whole, "later")
-    wait(lambda: "later" in told(whole, "NoQueuePair"), 4 * WAIT_S, 1)
+    wait(lambda: "later" in told(whole, "NoQueuePair"), "an event NoQueuePair on container later", 4 * WAIT_S, 1)
     messages = told(whole, "NoQueuePair")
     assert messages.pop("later") == [wanted["idle"]]
     assert messages == {pod: [text] for pod, text in wanted.items()}
     # A container that creates a queue pair later gets a second event; the others get none.
     whole.make("qp", 0, idle)
-    wait(lambda: told(whole, "QueuePairPresent") == {"idle": ["container 'c' uses RDMA now"]}, 120, 1)
+    wait(lambda: told(whole, "QueuePairPresent") == {"idle": ["container 'c' uses RDMA now"]},
+         "an event QueuePairPresent on container idle", 120, 1)
     assert told(whole, "NoQueuePair") == messages | {"later": [wanted["idle"]]}

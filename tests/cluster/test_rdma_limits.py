@@ -64,21 +64,21 @@ def agent(mine, nodes, node, tmp_path, closing):
 def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     (node.cgroup / "cgroup.controllers").write_text("cpu io rdma\n")
     a = agent(*LIMITS)
-    wait((node.registry / "all.sock").exists)
+    wait((node.registry / "all.sock").exists, "the resource's socket is in the registry")
     plugin = closing(Plugin(node.registry / "all.sock"))
     plugin.watch().devices()
     uid = nodes.pod("t", "n1", "limited")["metadata"]["uid"]
     plugin.allocate(["0", "1"])
     node.pods.pods = {"limited": {"c": {"rdma/all": ["0", "1"]}}}
     file = node.group(uid)
-    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000")
+    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit")
     assert a.said("limits of an RDMA device set")
     asked = node.pods.requests
     # A pod that was created before the agent started.
     a.stop()
     file.write_text("mlx5_0 hca_handle=max hca_object=max\n")
     agent(*LIMITS)
-    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000")
+    wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit again")
     assert node.pods.requests > asked and not told(mine, "cannot limit")
 
 
@@ -87,7 +87,7 @@ def test_kernel_without_the_controller(mine, nodes, agent, node):
     file = node.group(nodes.pod("t", "n1", "unlimited")["metadata"]["uid"])
     node.pods.pods = {"unlimited": {"c": {"rdma/all": ["0"]}}}
     agent(*LIMITS)
-    wait(lambda: told(mine, "the cgroup controller rdma is not mounted"))
+    wait(lambda: told(mine, "the cgroup controller rdma is not mounted"), "an event on the missing cgroup controller")
     assert len(told(mine, "use a kernel with CONFIG_CGROUP_RDMA")) == 1
     assert file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 
@@ -97,7 +97,7 @@ def test_without_the_settings_the_kubelet_is_not_asked(nodes, agent, node):
     file = node.group(nodes.pod("t", "n1", "free")["metadata"]["uid"])
     node.pods.pods = {"free": {"c": {"rdma/all": ["0"]}}}
     a = agent()
-    wait((node.registry / "all.sock").exists)
+    wait((node.registry / "all.sock").exists, "the resource's socket is in the registry")
     a.ready()
     assert node.pods.requests == 0 and file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 
@@ -111,9 +111,9 @@ def test_queue_pairs_of_a_kernel_without_rdma(mine, nodes, agent, node):
         "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pod['name']}/status", {"status": status}, type="application/merge-patch+json")
     a = agent("--queue-pair-wait", "1s")
-    wait(lambda: a.said("cannot inspect queue pairs of containers"))
+    a.wait_logged("cannot inspect queue pairs of containers")
     asked = node.pods.requests
-    wait(lambda: node.pods.requests > asked + 2)
+    wait(lambda: node.pods.requests > asked + 2, "more requests to PodResources")
     line, = a.said("cannot inspect queue pairs of containers")
     assert "EPROTONOSUPPORT" in str(line)
     events = mine.ok("GET", "/api/v1/namespaces/t/events")["items"]

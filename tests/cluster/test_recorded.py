@@ -53,7 +53,7 @@ def test_every_agent_request_of_a_pods_life_is_answered(mine, nodes, agent, pool
     one = agent(UNIRAIL_REST="0s")
     uid = nodes.pod("team", "n1", "web")["metadata"]["uid"].encode()
     conf = {"podName": "web", "podNamespace": "team"}
-    wait(lambda: one.ok("GET", "/v1/coordinator/config", conf)["serviceCIDR"] == ["10.96.0.0/12"])
+    wait(lambda: one.ok("GET", "/v1/coordinator/config", conf)["serviceCIDR"] == ["10.96.0.0/12"], "the agent knows the service CIDR")
     files = sorted(RECORDED.glob("*.request"))
     assert len(files) == 19
     for turn in range(2):

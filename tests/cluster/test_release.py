@@ -53,7 +53,7 @@ class Release:
                      for c in p["spec"]["containers"]}
             assert found == {f"unirail:{version}"}, found
             return True
-        wait(only, 60)
+        wait(only, f"agent and controller run version {version}", 60)
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +109,17 @@ class Load(threading.Thread):
                 return None
             assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
             return pod
-        wait(runs, 120, 0.2)
+        wait(runs, f"pod {name} runs with its three addresses", 120, 0.2)
         self.started.append(name)
         cluster.ok("DELETE", f"{path}/{name}", {"gracePeriodSeconds": 0})
-        wait(lambda: cluster.request("GET", f"{path}/{name}")[0] == 404, 60, 0.2)
+        wait(lambda: cluster.request("GET", f"{path}/{name}")[0] == 404, f"pod {name} is deleted", 60, 0.2)
 
     def more(self, n):
         """Waits for n pods more."""
         before = len(self.started)
-        wait(lambda: self.error or len(self.started) >= before + n, 240, 0.2)
+        wait(lambda: self.error or len(self.started) >= before + n, f"{n} more pods are started", 240, 0.2)
         if self.error:
-            raise AssertionError(self.whole.why(self.ns)) from self.error
+            raise AssertionError(self.whole.describe(self.ns)) from self.error
 
 
 def sandbox_failures(whole, ns):
@@ -135,7 +135,7 @@ def test_helm_test_of_a_release(release):
 
 def test_life_of_a_release(release, rails):  # noqa: F811
     w, ns = release.whole, "life"
-    wait(lambda: w.cluster.namespace(ns))
+    wait(lambda: w.cluster.namespace(ns), f"namespace {ns} is created")
     w.apply(ns, workload("Deployment", "job", 2, BOTH))
     job = up(w, ns, "job", 2)
     have_rails(w, job)
@@ -162,10 +162,10 @@ def test_life_of_a_release(release, rails):  # noqa: F811
     # Removed: pods keep their rails, a new one waits; objects stay.
     release.helm("uninstall", "unirail")
     # The pods of `helm test` stay.
-    wait(lambda: {p["metadata"]["name"] for p in w.pods("unirail")} <= {"unirail-doctor"}, 120)
+    wait(lambda: {p["metadata"]["name"] for p in w.pods("unirail")} <= {"unirail-doctor"}, "only the pods of the doctor are left", 120)
     job_runs()
     w.apply(ns, workload("Deployment", "late", 1, BOTH))
-    wait(lambda: sandbox_failures(w, ns), 120)  # the plugin waits 30 s for an agent that restarts
+    wait(lambda: sandbox_failures(w, ns), "an event on a failed sandbox", 120)  # the plugin waits 30 s for an agent that restarts
     assert w.cluster.ok("GET", f"{SPIDER}/spiderippools/{RAILS[0]}")["spec"]["subnet"] == "172.16.1.0/24"
     # Installed again, with its data.
     said = release.install("1.2.4")

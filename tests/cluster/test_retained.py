@@ -50,10 +50,10 @@ def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent)
     one = agent("n1")
     first, second, stray = (kept_for(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
     # A missing StatefulSet retains nothing; the owners of other addresses are checked meanwhile.
-    said = wait(lambda: given_up(one, stray), 30)
+    said = wait(lambda: given_up(one, stray), f"{stray} is released", 30)
     assert said[0]["why"] == "no pod of that name will be created" and said[0]["name"] == "other-0", said
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
-    wait(lambda: given_up(one, second), 40)
+    wait(lambda: given_up(one, second), f"{second} is released", 40)
     assert not given_up(one, first)
     # Its pod is recreated and has the address again.
     pod = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
@@ -61,7 +61,7 @@ def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent)
     assert one.release(pod) == 1
     nodes.remove_pod(pod)
     mine.ok("DELETE", f"{SETS}/web")
-    wait(lambda: given_up(one, first), 40)
+    wait(lambda: given_up(one, first), f"{first} is released", 40)
     assert one.stop() == 0
 
 
@@ -73,12 +73,12 @@ def test_retained_address_moves_to_another_node(mine, nodes, agent):
     # The other node cannot learn the addresses of the name.
     one.stop()
     mine.request("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/db-0")
-    pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}))
+    pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}), "pod db-0 is created on node n2")
     new = addresses(two.plan(pod, "rail1")[1])["net1"]
     assert new != old
-    wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", 20)
+    wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", "the SpiderEndpoint of db-0 is of node n2", 20)
     one.start("--gc-grace", "1s")
-    said = wait(lambda: given_up(one, old), 40)
+    said = wait(lambda: given_up(one, old), f"{old} is released", 40)
     assert said[0]["why"] == "the pod has other addresses on another node", said
     assert not given_up(two, new)
 
@@ -90,9 +90,9 @@ def test_nothing_is_released_while_the_owner_is_unknown(mine, nodes, agent):
     address = kept_for(nodes, one, "api-0")
     mine.stop_apiserver()
     try:
-        wait(lambda: one.said("cannot check owner of retained addresses"), 90)
+        one.wait_logged("cannot check owner of retained addresses", 90)
     finally:
         mine.start_apiserver()
     assert not given_up(one, address)
     mine.ok("DELETE", f"{SETS}/api")
-    wait(lambda: given_up(one, address), 90)
+    wait(lambda: given_up(one, address), f"{address} is released", 90)

@@ -25,7 +25,8 @@ def net():
 def own(net):
     one = clusters.Cluster()
     kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
-    wait(lambda: len(one.ok("GET", CRD_PATH)["items"]) == 8 and one.request("GET", f"{SPIDER}/spiderippools")[0] == 200)
+    wait(lambda: len(one.ok("GET", CRD_PATH)["items"]) == 8 and one.request("GET", f"{SPIDER}/spiderippools")[0] == 200,
+         "the API server serves eight definitions")
     net.address(one.ok("GET", SERVICE)["spec"]["clusterIP"])
     yield one
     one.close()
@@ -49,7 +50,7 @@ def decides(own):
         status, answer = create(own, pool("bad", "10.6.0.0/24", ips=["10.7.0.1"]))
         assert status == 422 and "10.7.0.1" in answer["message"], answer
         return True
-    wait(refused)
+    wait(refused, "the webhook refuses an invalid pool")
     status, answer = create(own, pool("good", "10.6.0.0/24"))
     assert status == 201 and answer["spec"]["ipVersion"] == 4, answer
     drop(own, "good")
@@ -57,7 +58,7 @@ def decides(own):
 
 def test_webhooks_at_the_address_of_the_service(own, controller):
     controller()
-    wait(lambda: len(hooks(own)) == 5)
+    wait(lambda: len(hooks(own)) == 5, "five webhooks are registered")
     for h in hooks(own):
         client = h["clientConfig"]
         assert "url" not in client and client["caBundle"]
@@ -74,7 +75,7 @@ def test_another_name_in_the_certificate(own, controller):
         status, answer = create(own, pool("p", "10.6.0.0/24"))
         assert status == 500 and f"not {NAME}.{NS}.svc" in answer["message"], answer
         return True
-    wait(told)
+    wait(told, "the refusal names the certificate's missing name")
     c.stop()
     cert, key = own.pki.leaf("right", f"DNS:{NAME}.{NS}.svc")
     c.start("--listen", "0.0.0.0", "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca).leads()

@@ -14,13 +14,13 @@ def test_settings_are_read_again(nodes, agent, rails):
     conf = one.folder / "agent.conf"
     conf.write_text("[agent]\nrest = 1h\nlog-level = debug\n")
     one.process.send_signal(signal.SIGHUP)
-    wait(lambda: one.said("settings read"))
+    one.wait_logged("settings read")
     conf.write_text("[agent]\nrest = soon\n")
     one.process.send_signal(signal.SIGHUP)
-    said = wait(lambda: one.said("settings file rejected"))
+    said = one.wait_logged("settings file rejected")
     assert "agent.conf:2: rest is 'soon'" in said[0]["error"]
     conf.write_text("[agent]\nreserve = 9\n[coordinator]\nmode = underlay\n")
-    wait(lambda: one.said("takes effect after a restart only"), 20)  # without a signal
+    one.wait_logged("takes effect after a restart only", 20)  # without a signal
     assert one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})["mode"] == "underlay"
     assert one.plan(nodes.pod("t", "n1"), "rail1")[0] == 200
 
@@ -83,8 +83,9 @@ def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, contain
     server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name" else {})}
     conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
     one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
-    said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")])
-    wait(lambda: "not synced from the API server yet" in one.get(one.health, "/readyz")[1])
+    said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")], "a warning or an error in the agent's log")
+    wait(lambda: "not synced from the API server yet" in one.get(one.health, "/readyz")[1],
+         "the agent's readiness reports that it is not synced")
     assert len(said) == 1 and contains.format(**files) in said[0]["error"], said
     assert token not in one.log.read_text()
     if what != "name":

@@ -143,7 +143,7 @@ def test_deployment_gets_an_automatic_pool(place, controller):
                  routes=[{"dst": "10.9.0.0/16", "gw": "10.6.0.1"}])
     c = controller()
     app = place.app("Deployment", "web", {"subnet": {"ipv4": ["s4"], "interface": "eth0"}}, size=3)
-    pool = wait(lambda: place.pool("web"))
+    pool = wait(lambda: place.pool("web"), "the application has a pool")
     uid = app["metadata"]["uid"]
     assert pool["metadata"]["name"] == f"auto4-web-eth0-{uid.split('-')[-1][:5]}"
     assert ips(pool) == ["10.6.0.2", "10.6.0.3", "10.6.0.4"]
@@ -166,29 +166,30 @@ def test_deployment_gets_an_automatic_pool(place, controller):
     assert place.status("s4")["totalIPCount"] == 19 and place.status("s4")["allocatedIPCount"] == 3
 
     place.scale("Deployment", "web", 9)
-    wait(lambda: ips(place.pool("web")) == expand(["10.6.0.2-10.6.0.9", "10.6.0.20"]))
+    wait(lambda: ips(place.pool("web")) == expand(["10.6.0.2-10.6.0.9", "10.6.0.20"]), "the pool has nine addresses")
     # Two addresses are in use; the lowest of the others are released.
     name = pool["metadata"]["name"]
     place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": json.dumps({
         "10.6.0.2": {"pod": "t/a", "podUid": "1"}, "10.6.0.5": {"pod": "t/b", "podUid": "2"}})}}, type=MERGE)
     place.scale("Deployment", "web", 4)
-    wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"])
-    wait(lambda: "held" not in place.controlled("s4")[name])
+    wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"],
+         "the pool has the four addresses in use and reserved")
+    wait(lambda: "held" not in place.controlled("s4")[name], "the subnet holds no addresses for the pool")
     assert place.status("s4")["allocatedIPCount"] == 4
     # With fewer replicas than pods the pool keeps its size, and reports it, until the pods are deleted.
     place.scale("Deployment", "web", 1)
-    wait(lambda: c.said("IPPool available free IPs are not enough"))
+    c.wait_logged("IPPool available free IPs are not enough")
 
     def one_is_left():
         """The leader may have read the records as Spiderpool's, which stay until their pods are confirmed to be deleted."""
         place.cluster.ok("PATCH", f"{POOLS}/{name}", {"metadata": {"annotations": {"unirail.io/adopted": None}}}, type=MERGE)
         place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": None}}, type=MERGE)
         return len(ips(place.pool("web"))) == 1
-    wait(one_is_left, every=0.5)
+    wait(one_is_left, "the pool has one address", every=0.5)
 
     place.remove("Deployment", "web")
-    wait(lambda: place.leaving("web"))
-    wait(lambda: place.controlled("s4") == {})
+    wait(lambda: place.leaving("web"), "the pool is being deleted")
+    wait(lambda: place.controlled("s4") == {}, "the subnet has no pool")
     assert "controlledIPPools" not in place.status("s4") and place.status("s4")["allocatedIPCount"] == 0
     m = c.metrics()
     assert m["unirail_subnet_pools_made_total"] == 1 and m["unirail_subnet_pools_reclaimed_total"] == 1
@@ -201,20 +202,20 @@ def test_every_kind_of_application_gets_a_pool(place, controller, kind, spec, si
     place.subnet("k", "10.7.0.0/24", ["10.7.0.2-10.7.0.30"])
     controller()
     place.app(kind, "x", {"subnet": {"ipv4": ["k"]}}, **spec)
-    wait(lambda: ips(place.pool("x")) == expand([f"10.7.0.2-10.7.0.{1 + size}"]))
+    wait(lambda: ips(place.pool("x")) == expand([f"10.7.0.2-10.7.0.{1 + size}"]), f"the pool has {size} addresses")
     place.remove(kind, "x")
-    wait(lambda: place.leaving("x"))
+    wait(lambda: place.leaving("x"), "the pool is being deleted")
 
 
 def test_daemonset_has_an_address_for_each_desired_pod(place, controller):
     place.subnet("d", "10.8.0.0/24", ["10.8.0.2-10.8.0.30"])
     controller()
     place.app("DaemonSet", "x", {"subnet": {"ipv4": ["d"]}, "ippool-ip-number": "+2"})
-    wait(lambda: len(ips(place.pool("x")) or []) == 2)
+    wait(lambda: len(ips(place.pool("x")) or []) == 2, "the pool has two addresses")
     place.cluster.ok("PATCH", place.path("DaemonSet", "x") + "/status",
                      {"status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 0, "numberMisscheduled": 0,
                                  "numberReady": 0}}, type=MERGE)
-    wait(lambda: len(ips(place.pool("x"))) == 5)
+    wait(lambda: len(ips(place.pool("x"))) == 5, "the pool has five addresses")
 
 
 def test_pods_created_by_other_controllers_have_no_pool(place, controller):
@@ -224,7 +225,7 @@ def test_pods_created_by_other_controllers_have_no_pool(place, controller):
     place.app("ReplicaSet", "owned", {"subnet": {"ipv4": ["o"]}}, owner=by)
     place.app("Job", "owned", {"subnet": {"ipv4": ["o"]}}, owner={**by, "apiVersion": "batch/v1", "kind": "CronJob"})
     place.app("ReplicaSet", "last", {"subnet": {"ipv4": ["o"]}})
-    wait(lambda: place.pool("last"))
+    wait(lambda: place.pool("last"), "application last has a pool")
     assert place.pools("owned") == {}
 
 
@@ -233,7 +234,8 @@ def test_number_of_addresses_follows_the_annotation(place, controller):
     controller()
     place.app("Deployment", "fixed", {"subnet": {"ipv4": ["n"]}, "ippool-ip-number": "7"})
     place.app("Deployment", "more", {"subnet": {"ipv4": ["n"]}, "ippool-ip-number": "+3"})
-    wait(lambda: len(ips(place.pool("fixed")) or []) == 7 and len(ips(place.pool("more")) or []) == 5)
+    wait(lambda: len(ips(place.pool("fixed")) or []) == 7 and len(ips(place.pool("more")) or []) == 5,
+         "the pools have seven and five addresses")
     assert place.pool("more")["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "+3"
 
 
@@ -244,7 +246,7 @@ def test_several_interfaces_get_pools_of_both_families(place, controller):
     controller()
     place.app("Deployment", "two", {"subnets": [{"interface": "net1", "ipv4": ["a4"], "ipv6": ["a6"]},
                                                 {"interface": "net2", "ipv4": ["b4"]}]})
-    wait(lambda: len(place.pools("two")) == 3)
+    wait(lambda: len(place.pools("two")) == 3, "three pools of the application")
     got = {name.rsplit("-", 1)[0]: ips(p) for name, p in place.pools("two").items()}
     assert got == {"auto4-two-net1": ["10.12.0.2", "10.12.0.3"], "auto6-two-net1": ["fd00:12::2", "fd00:12::3"],
                    "auto4-two-net2": ["10.13.0.2", "10.13.0.3"]}
@@ -256,18 +258,18 @@ def test_wrong_annotations_are_an_event(place, controller):
     place.app("Deployment", "bad", {"subnet": "{\"ipv4\":7}"})
     place.app("Deployment", "many", {"subnet": {"ipv4": ["w"]}}, size=50)
     place.app("Deployment", "good", {"subnet": {"ipv4": ["w"]}})
-    wait(lambda: ips(place.pool("good")) == ["10.14.0.2", "10.14.0.3"])
+    wait(lambda: ips(place.pool("good")) == ["10.14.0.2", "10.14.0.3"], "the pool of application good has two addresses")
 
     def events():
         return {e["involvedObject"]["name"]: e["message"]
                 for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
-    wait(lambda: len(events()) == 2)
+    wait(lambda: len(events()) == 2, "two events")
     assert "failed to parse anntation 'ipam.spidernet.io/subnet'" in events()["bad"], events()
     assert "insufficient subnet FreeIPs, required '50' but only left '8'" in events()["many"] or \
         "insufficient subnet FreeIPs, required '50' but only left '6'" in events()["many"], events()
     # After other pools were deleted the addresses suffice; no action is needed.
     place.scale("Deployment", "many", 6)
-    wait(lambda: len(ips(place.pool("many")) or []) == 6)
+    wait(lambda: len(ips(place.pool("many")) or []) == 6, "the pool of application many has six addresses")
 
 
 def test_missing_subnet_is_an_event(place, controller):
@@ -280,11 +282,11 @@ def test_missing_subnet_is_an_event(place, controller):
     def events():
         return {e["involvedObject"]["name"]: (e["reason"], e["message"])
                 for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
-    wait(lambda: len(events()) == 2)
+    wait(lambda: len(events()) == 2, "two events")
     assert events()["slip"][0] == "SubnetPoolFailed" and "SpiderSubnet 'no-such' does not exist" in events()["slip"][1]
     assert 'name it under "ipv6"' in events()["swap"][1], events()
     place.subnet("no-such", "10.28.0.0/24", ["10.28.0.2-10.28.0.9"])
-    wait(lambda: ips(place.pool("slip")) == ["10.28.0.2", "10.28.0.3"])
+    wait(lambda: ips(place.pool("slip")) == ["10.28.0.2", "10.28.0.3"], "the pool of application slip has two addresses")
 
 
 def test_pool_without_reclaim_outlives_its_application(place, controller):
@@ -292,15 +294,16 @@ def test_pool_without_reclaim_outlives_its_application(place, controller):
     place.subnet("r", "10.15.0.0/24", ["10.15.0.2-10.15.0.9"])
     controller()
     place.app("StatefulSet", "db", {"subnet": {"ipv4": ["r"]}, "ippool-reclaim": "false"})
-    pool = wait(lambda: place.pool("db"))
+    pool = wait(lambda: place.pool("db"), "application db has a pool")
     place.remove("StatefulSet", "db")
     place.app("Deployment", "probe", {"subnet": {"ipv4": ["r"]}})
-    wait(lambda: ips(place.pool("probe")) == ["10.15.0.4", "10.15.0.5"])
+    wait(lambda: ips(place.pool("probe")) == ["10.15.0.4", "10.15.0.5"], "the pool of application probe has the next two addresses")
     assert place.pool("db")["metadata"]["uid"] == pool["metadata"]["uid"]
     again = place.app("StatefulSet", "db", {"subnet": {"ipv4": ["r"]}, "ippool-reclaim": "true"}, size=3)
     label = GROUP + "owner-application-uid"
-    wait(lambda: place.pool("db")["metadata"]["labels"][label] == again["metadata"]["uid"])
-    wait(lambda: ips(place.pool("db")) == ["10.15.0.2", "10.15.0.3", "10.15.0.6"])
+    wait(lambda: place.pool("db")["metadata"]["labels"][label] == again["metadata"]["uid"],
+         "the pool has the label of the recreated application")
+    wait(lambda: ips(place.pool("db")) == ["10.15.0.2", "10.15.0.3", "10.15.0.6"], "the pool of application db has three addresses")
     assert place.pool("db")["metadata"]["uid"] == pool["metadata"]["uid"]
 
 
@@ -312,11 +315,12 @@ def test_pools_by_hand_and_reserved_addresses(place, controller):
     place.cluster.ok("POST", f"{SPIDER}/spiderreservedips", {
         **spider, "kind": "SpiderReservedIP", "metadata": {"name": "res"}, "spec": {"ips": ["10.16.0.5"]}})
     controller()
-    wait(lambda: place.controlled("h") == {"by-hand": {"ips": ["10.16.0.3-10.16.0.4"]}})
-    hand = wait(lambda: (p := place.pools()["by-hand"])["metadata"].get("ownerReferences") and p)
+    wait(lambda: place.controlled("h") == {"by-hand": {"ips": ["10.16.0.3-10.16.0.4"]}}, "the subnet has the pool created by hand")
+    hand = wait(lambda: (p := place.pools()["by-hand"])["metadata"].get("ownerReferences") and p,
+                "the pool created by hand has an owner")
     assert hand["metadata"]["labels"][GROUP + "owner-spider-subnet"] == "h" and hand["spec"]["gateway"] == "10.16.0.1"
     place.app("Deployment", "x", {"subnet": {"ipv4": ["h"]}}, size=3)
-    wait(lambda: ips(place.pool("x")) == ["10.16.0.2", "10.16.0.6", "10.16.0.7"])
+    wait(lambda: ips(place.pool("x")) == ["10.16.0.2", "10.16.0.6", "10.16.0.7"], "the pool has the addresses that are not reserved")
     place.cluster.request("DELETE", f"{SPIDER}/spiderreservedips/res")
 
 
@@ -325,18 +329,18 @@ def test_addresses_of_nodes_are_not_moved_to_other_pools(place, controller):
     place.subnet("b", "10.17.0.0/28", ["10.17.0.2-10.17.0.5"])
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["b"]}}, size=4)
-    pool = wait(lambda: place.pool("one"))["metadata"]["name"]
+    pool = wait(lambda: place.pool("one"), "application one has a pool")["metadata"]["name"]
     place.block(pool, "10.17.0.0/28")
     place.scale("Deployment", "one", 1)
-    wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"])
+    wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"], "the subnet holds the addresses of nodes")
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None
     # When it grows again it gets its addresses in nodes' blocks back.
     place.scale("Deployment", "one", 2)
-    wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"])
+    wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"], "the pool of application one has two addresses")
     place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
-    wait(lambda: ips(place.pool("two")) == ["10.17.0.3", "10.17.0.4"])
+    wait(lambda: ips(place.pool("two")) == ["10.17.0.3", "10.17.0.4"], "the pool of application two has two addresses")
 
 
 def test_addresses_of_nodes_outlive_a_deleted_pool(place, controller):
@@ -345,16 +349,16 @@ def test_addresses_of_nodes_outlive_a_deleted_pool(place, controller):
     place.subnet("gone", "10.26.0.0/28", ["10.26.0.2-10.26.0.5"])
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["gone"]}}, size=4)
-    pool = wait(lambda: place.pool("one"))["metadata"]["name"]
+    pool = wait(lambda: place.pool("one"), "application one has a pool")["metadata"]["name"]
     place.block(pool, "10.26.0.0/28")
     place.remove("Deployment", "one")
-    wait(lambda: place.cluster.request("GET", f"{POOLS}/{pool}")[0] == 404)
+    wait(lambda: place.cluster.request("GET", f"{POOLS}/{pool}")[0] == 404, f"pool {pool} is deleted")
     place.app("Deployment", "two", {"subnet": {"ipv4": ["gone"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None and place.controlled("gone").keys() == {pool}
     place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
-    wait(lambda: ips(place.pool("two")) == ["10.26.0.2", "10.26.0.3"])
-    wait(lambda: len(place.controlled("gone")) == 1)
+    wait(lambda: ips(place.pool("two")) == ["10.26.0.2", "10.26.0.3"], "the pool of application two has two addresses")
+    wait(lambda: len(place.controlled("gone")) == 1, "the subnet has one pool")
 
 
 def test_addresses_of_pods_after_a_restore(place, controller, mine):
@@ -371,7 +375,7 @@ def test_addresses_of_pods_after_a_restore(place, controller, mine):
                 {"interface": "eth0", "ipv4": f"{ip}/24", "ipv4Pool": pool, "vlan": 0}]},
                 "ownerControllerType": "Pod", "ownerControllerName": name}})
     controller()
-    wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"])
+    wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"], "the pool has the three addresses in use")
 
 
 def test_more_addresses_than_a_number_has(place, controller):
@@ -381,24 +385,24 @@ def test_more_addresses_than_a_number_has(place, controller):
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "wide-hand"},
         "spec": {"ipVersion": 6, "subnet": "fd00:28::/64", "ips": ["fd00:28::2-fd00:28::ffff:ffff:ffff:fff0"]}})
     controller()
-    wait(lambda: place.controlled("wide"))
+    wait(lambda: place.controlled("wide"), "the subnet has a pool")
     assert place.status("wide")["allocatedIPCount"] == place.status("wide")["totalIPCount"] == 2 ** 63 - 1
     place.cluster.ok("DELETE", f"{SUBNETS}/wide")
-    wait(lambda: place.cluster.request("GET", f"{SUBNETS}/wide")[0] == 404)
+    wait(lambda: place.cluster.request("GET", f"{SUBNETS}/wide")[0] == 404, "SpiderSubnet wide is deleted")
 
 
 def test_pools_are_deleted_with_their_subnet(place, controller):
     place.subnet("g", "10.18.0.0/24", ["10.18.0.2-10.18.0.9"])
     controller()
     place.app("Deployment", "x", {"subnet": {"ipv4": ["g"]}})
-    pool = wait(lambda: place.pool("x"))["metadata"]["name"]
+    pool = wait(lambda: place.pool("x"), "the application has a pool")["metadata"]["name"]
     keep = {"metadata": {"finalizers": ["spiderpool.spidernet.io", "example.com/keep"]}}
     place.cluster.ok("PATCH", f"{POOLS}/{pool}", keep, type=MERGE)
     place.cluster.ok("DELETE", f"{SUBNETS}/g")
-    wait(lambda: place.leaving("x"))
+    wait(lambda: place.leaving("x"), "the pool is being deleted")
     assert place.cluster.request("GET", f"{SUBNETS}/g")[0] == 200
     place.cluster.ok("PATCH", f"{POOLS}/{pool}", {"metadata": {"finalizers": None}}, type=MERGE)
-    wait(lambda: place.cluster.request("GET", f"{SUBNETS}/g")[0] == 404)
+    wait(lambda: place.cluster.request("GET", f"{SUBNETS}/g")[0] == 404, "SpiderSubnet g is deleted")
 
 
 def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
@@ -442,7 +446,7 @@ def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
                 app = p["metadata"]["labels"][GROUP + "owner-application-name"]
                 got[app] = got.get(app, 0) + len(ips(p))
         return got == want
-    wait(settled, 60, 0.3)
+    wait(settled, f"the numbers of addresses are {want}", 60, 0.3)
     assert not twice, twice
     noted = place.controlled("l")
     for name, p in place.pools().items():
@@ -540,7 +544,7 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
                  "versions": [{"name": "v1alpha1", "served": True, "storage": True,
                                "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
     path = f"/apis/apps.kruise.io/v1alpha1/namespaces/{place.ns}/clonesets"
-    wait(lambda: mine.request("GET", path)[0] == 200)
+    wait(lambda: mine.request("GET", path)[0] == 200, f"the API server serves {path}")
     clones = mine.ok("POST", path, {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet",
                                     "metadata": {"name": "clones"}})
     place.subnet("f", "10.23.0.0/24", ["10.23.0.2-10.23.0.30"], gateway="10.23.0.1")
@@ -559,7 +563,7 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
     for count in (6, 5):
         status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": str(count)}))
         assert status == 200, answer
-        wait(lambda: len(ips(place.pool("clones"))) == count)
+        wait(lambda: len(ips(place.pool("clones"))) == count, f"the pool has {count} addresses")
     assert place.pool("clones")["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "5"
 
 
@@ -570,14 +574,15 @@ def test_applications_with_long_names_get_pools(place, controller, pods):
     place.subnet(subnet, "10.25.0.0/24", ["10.25.0.2-10.25.0.30"])
     controller()
     app = place.app("Deployment", name, notes, size=2)
-    pool = wait(lambda: next(iter(place.pools().values()), None))
+    pool = wait(lambda: next(iter(place.pools().values()), None), "the application has a pool")
     assert pool["metadata"]["annotations"][GROUP + "owner-application-name"] == name
     assert pool["metadata"]["labels"][GROUP + "owner-application-name"].startswith("x" * 40 + "-aaaaa-")
     rs = place.app("ReplicaSet", name[:60], notes, size=2, owner=own(app, "apps/v1", "Deployment"))
     status, answer = pods.agent.add(pods(own(rs, "apps/v1", "ReplicaSet"), notes))
     assert status == 200 and answer["ips"][0]["ipPool"] == pool["metadata"]["name"], answer
     place.scale("Deployment", name, 3)
-    wait(lambda: ips(place.cluster.ok("GET", f"{POOLS}/{pool['metadata']['name']}")) == expand(["10.25.0.2-10.25.0.4"]))
+    wait(lambda: ips(place.cluster.ok("GET", f"{POOLS}/{pool['metadata']['name']}")) == expand(["10.25.0.2-10.25.0.4"]),
+         "the pool has three addresses")
     assert place.controlled(subnet).keys() == {pool["metadata"]["name"]}
 
 
@@ -598,9 +603,9 @@ def test_owners_of_another_kind_are_read(place, controller, mine):
     pool("Deployment", "apps.example.com_v1")
     pool("ConfigMap", "v1")  # of an installed kind, without this object
     controller()
-    wait(lambda: place.leaving("configmap"))
+    wait(lambda: place.leaving("configmap"), "the pool of the ConfigMap is being deleted")
     for name in ("oddset", "deployment"):
-        wait(lambda: len(ips(place.pool(name))) == 3)
+        wait(lambda: len(ips(place.pool(name))) == 3, "the pool has three addresses")
         assert "deletionTimestamp" not in place.pool(name)["metadata"]
 
 
@@ -617,28 +622,30 @@ def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mi
     mine.back_up()
     place.scale("Deployment", "a", 4)
     c = controller()
-    wait(lambda: ips(place.pool("a")) == expand(["10.29.0.2-10.29.0.5"]))
-    wait(lambda: ips(place.pool("b")) == ["10.29.0.6", "10.29.0.7"])
+    wait(lambda: ips(place.pool("a")) == expand(["10.29.0.2-10.29.0.5"]), "the pool of application a has four addresses")
+    wait(lambda: ips(place.pool("b")) == ["10.29.0.6", "10.29.0.7"], "the pool of application b has two addresses")
 
     def add(pod):
         status, answer = pods.agent.add(pod)
         return status == 200 and answer["ips"][0]["address"].split("/")[0]
-    had = {name: [wait(lambda: add(p), 60) for p in mates[name]] for name in ("b", "a")}
+    had = {name: [wait(lambda: add(p), "the pod gets its addresses", 60) for p in mates[name]] for name in ("b", "a")}
     assert sorted(had["b"]) == ["10.29.0.6", "10.29.0.7"]
 
     def endpoints():
         return {e["metadata"]["name"] for e in mine.ok("GET", f"{SPIDER}/namespaces/{place.ns}/spiderendpoints")["items"]}
     everybody = {p["metadata"]["name"] for v in mates.values() for p in v}
-    wait(lambda: endpoints() == everybody)
+    wait(lambda: endpoints() == everybody, "each pod has a SpiderEndpoint")
     for i in range(200):  # a higher version than the server has after its restart
         mine.config_map(place.ns, f"later-{i}")
     mine.restore()
     wait(lambda: c.said("etcd was restored from a backup") or
-         c.metrics()["unirail_controller_leads"] == 0 and c.start().leads(), 60)
-    wait(lambda: endpoints() == everybody, 60)
-    wait(lambda: sorted(ips(place.pool("b")) or []) == sorted(had["b"]), 120)
-    wait(lambda: set(ips(place.pool("a")) or []) == set(had["a"]), 30)
+         c.metrics()["unirail_controller_leads"] == 0 and c.start().leads(), "the controller reports the restore", 60)
+    wait(lambda: endpoints() == everybody, "each pod has a SpiderEndpoint", 60)
+    wait(lambda: sorted(ips(place.pool("b")) or []) == sorted(had["b"]),
+         "the pool of application b has its addresses from before the restore", 120)
+    wait(lambda: set(ips(place.pool("a")) or []) == set(had["a"]),
+         "the pool of application a has its addresses from before the restore", 30)
     place.scale("Deployment", "a", 4)
-    wait(lambda: len(ips(place.pool("a"))) == 4)
+    wait(lambda: len(ips(place.pool("a"))) == 4, "the pool of application a has four addresses")
     assert not set(ips(place.pool("a"))) & set(had["b"])
-    assert {name: [wait(lambda: add(p), 60) for p in mates[name]] for name in ("b", "a")} == had
+    assert {name: [wait(lambda: add(p), "the pod gets its addresses", 60) for p in mates[name]] for name in ("b", "a")} == had

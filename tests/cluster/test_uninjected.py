@@ -20,9 +20,9 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
     """One event for each pod that requests networks and has none; none for pods that have networks, request none, or use the host network."""
     work, asking = cluster.namespace(f"{ns}-work"), f"{ns}-asking"
     cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": asking, "annotations": {INJECT: "rails"}}})
-    wait(lambda: cluster.ok("GET", f"/api/v1/namespaces/{asking}"))
+    wait(lambda: cluster.ok("GET", f"/api/v1/namespaces/{asking}"), f"namespace {asking} is created")
     for where in (work, asking):
-        wait(lambda: pod(cluster, where, "plain")[0] in (201, 409))
+        wait(lambda: pod(cluster, where, "plain")[0] in (201, 409), f"a pod is created in namespace {where}")
     assert pod(cluster, work, "passed", **{INJECT: "rails"})[0] == 201
     assert pod(cluster, work, "served", **{INJECT: "rails", NETWORKS: "x"})[0] == 201
     assert pod(cluster, asking, "wants-none", **{INJECT: ""})[0] == 201
@@ -31,7 +31,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
             "hostNetwork": True, "automountServiceAccountToken": False, "containers": [{"name": "c", "image": "x"}]}})
     assert status == 201
     c = registered(cluster, start(replica()).leads())
-    wait(lambda: told(cluster, work) and told(cluster, asking))
+    wait(lambda: told(cluster, work) and told(cluster, asking), "events in both namespaces")
     assert set(told(cluster, work)) == {"passed"} and set(told(cluster, asking)) == {"plain"}
     message, _ = told(cluster, work)["passed"]
     assert INJECT in message and "rollout status deployment/unirail-controller" in message
@@ -43,7 +43,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
     assert cluster.request("PATCH", f"/api/v1/namespaces/{work}/pods/passed", {"metadata": {"labels": {"a": "b"}}},
                            type="application/merge-patch+json")[0] == 200
     assert pod(cluster, work, "later")[0] == 201
-    wait(lambda: c.metrics()["unirail_controller_leader_objects{kind=\"pods\"}"] >= 8)
+    wait(lambda: c.metrics()["unirail_controller_leader_objects{kind=\"pods\"}"] >= 8, "the controller knows eight pods")
     assert c.metrics()[METRIC] == 2 and told(cluster, work)["passed"][1] == 1
 
 

@@ -31,34 +31,35 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     capacity = lambda **r: cluster.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": r}}, type=MERGE)
     capacity(**{"spidernet.io/has": "8", "spidernet.io/gone": "0", "spidernet.io/typ0": "1"})
     for name in ("has", "gone", "typo"):
-        wait(lambda: create(cluster, config(name, ns, "rails"))[0] in (201, 409))
+        wait(lambda: create(cluster, config(name, ns, "rails"))[0] in (201, 409), f"SpiderMultusConfig {name} is created")
     c = start(replica()).leads()
-    wait(lambda: set(told(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, 60)
+    wait(lambda: set(told(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, "events ResourceOnNoNode on gone and typo", 60)
     assert "no node has resource 'spidernet.io/typo' (did you mean 'spidernet.io/typ0'?)" in told(
         cluster, ns, "ResourceOnNoNode")["typo"]
     assert c.metrics()[METRIC] == 2
     wait(lambda: annotated(cluster, ns) == {"gone": {"resource": "spidernet.io/gone"},
-                                            "typo": {"resource": "spidernet.io/typo", "suggestion": "spidernet.io/typ0"}})
+                                            "typo": {"resource": "spidernet.io/typo", "suggestion": "spidernet.io/typ0"}},
+         "the annotations on gone and typo")
     agent = closing(Agent(tmp_path / "agent", cluster.admin_config(), "n1")).start()
     status = lambda *more: cluster.unirail("status", "--socket", agent.socket, *more).stdout
     typo = dict(namespace=ns, network="typo", group="rails", resource="spidernet.io/typo", suggestion="spidernet.io/typ0")
     gone = dict(namespace=ns, network="gone", group="rails", resource="spidernet.io/gone", suggestion="")
     missing = lambda: [m for m in json.loads(status("-o", "json"))["missing_resources"] if m["namespace"] == ns]
-    wait(lambda: missing() == [gone, typo])
+    wait(lambda: missing() == [gone, typo], "the controller counts both missing resources")
     lines = [line for line in status().splitlines() if f"'{ns}/" in line]
     assert lines == [
         f"pods with network '{ns}/gone' (group 'rails') stay Pending: no node has resource 'spidernet.io/gone'",
         f"pods with network '{ns}/typo' (group 'rails') stay Pending: no node has resource 'spidernet.io/typo'; did you mean "
         "'spidernet.io/typ0'?"], lines
     capacity(**{"spidernet.io/gone": "4"})
-    wait(lambda: set(told(cluster, ns, "ResourceAvailable")) == {"gone"})
+    wait(lambda: set(told(cluster, ns, "ResourceAvailable")) == {"gone"}, "an event ResourceAvailable on gone")
     assert c.metrics()[METRIC] == 1
-    wait(lambda: missing() == [typo])
+    wait(lambda: missing() == [typo], "the controller counts the missing resource of typo")
     # A leader that has not decided yet leaves the annotation; the next decision removes it.
     assert c.stop() == 0
     capacity(**{"spidernet.io/typo": "4"})
     closing(start(replica("d"))).leads()
-    wait(lambda: missing() == [])
+    wait(lambda: missing() == [], "the controller counts no missing resource")
 
 
 def test_changed_resource_is_decided_again(cluster, replica, ns):
@@ -69,12 +70,13 @@ def test_changed_resource_is_decided_again(cluster, replica, ns):
     forged = config("forged", ns, "rails")
     forged["metadata"]["annotations"][ANNOTATION] = "{}"
     forged["spec"]["macvlan"]["rdmaResourceName"] = "rdma/real"
-    wait(lambda: create(cluster, forged)[0] in (201, 409))
-    wait(lambda: create(cluster, config("real", ns, "rails"))[0] in (201, 409))
+    wait(lambda: create(cluster, forged)[0] in (201, 409), "the SpiderMultusConfig with forged annotations is created")
+    wait(lambda: create(cluster, config("real", ns, "rails"))[0] in (201, 409), "SpiderMultusConfig real is created")
     start(replica()).leads()
     # The same resource name with another prefix.
-    wait(lambda: annotated(cluster, ns) == {"real": {"resource": "spidernet.io/real", "suggestion": "rdma/real"}}, 60)
+    wait(lambda: annotated(cluster, ns) == {"real": {"resource": "spidernet.io/real", "suggestion": "rdma/real"}},
+         "the annotation on real", 60)
     assert ANNOTATION not in cluster.ok("GET", NADS.format(ns) + "/forged")["metadata"]["annotations"]
     path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs/real"
     cluster.ok("PATCH", path, {"spec": {"macvlan": {"rdmaResourceName": "rdma/real"}}}, type=MERGE)
-    wait(lambda: annotated(cluster, ns) == {})
+    wait(lambda: annotated(cluster, ns) == {}, "no annotation on a missing resource")

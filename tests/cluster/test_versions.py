@@ -61,8 +61,9 @@ def record(cluster, closing, tmp_path, out):
         nodes.node(name)
     cluster.namespace("t")
     c = controller(cluster, closing, tmp_path / "c")
-    wait(lambda: cluster.ok("GET", "/api/v1/namespaces/unirail/secrets/unirail-controller-certs").get("data"))
-    wait(lambda: nodes.pool("rail1", "172.16.1.0/24"), 60)
+    wait(lambda: cluster.ok("GET", "/api/v1/namespaces/unirail/secrets/unirail-controller-certs").get("data"),
+         "the webhooks' Secret has data")
+    wait(lambda: nodes.pool("rail1", "172.16.1.0/24"), "pool rail1 is created", 60)
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.7"])
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": "s"},
@@ -87,13 +88,14 @@ def record(cluster, closing, tmp_path, out):
     assert status == 200, answer
     had["web-0"] = addresses(answer)
     for name in had:
-        wait(lambda: nodes.endpoint("t", name))
+        wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     assert agents["n1"].release(web) == 2
     nodes.remove_pod(web)
-    wait(lambda: cluster.request("GET", f"/apis/{NADS}/m")[0] == 200)
+    wait(lambda: cluster.request("GET", f"/apis/{NADS}/m")[0] == 200, "NetworkAttachmentDefinition m is created")
     wait(lambda: any(p["spec"]["ips"] for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]
-                     if p["metadata"]["name"] not in POOLS))
-    wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/narrow").get("status", {}).get("allocatedIPCount") == 4)
+                     if p["metadata"]["name"] not in POOLS), "the automatic pool has addresses")
+    wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/narrow").get("status", {}).get("allocatedIPCount") == 4,
+         "the status of pool narrow has four addresses")
     for one in (c, *agents.values()):
         assert one.stop() == 0
     shutil.rmtree(out, ignore_errors=True)
@@ -157,8 +159,10 @@ def test_cluster_of_the_previous_version_is_upgraded(old, cluster, closing, tmp_
     status, answer = agents["n2"].plan(new, *POOLS)
     assert status == 200 and not {ip for ips in had.values() for ip in ips.values()} & set(addresses(answer).values()), answer
     # The controller counts the addresses that both nodes report.
-    wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/narrow")["status"]["allocatedIPCount"] == 5, 60)
-    wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/rail1")["status"]["allocatedIPCount"] == 5, 60)
+    wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/narrow")["status"]["allocatedIPCount"] == 5,
+         "the status of pool narrow has five addresses", 60)
+    wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/rail1")["status"]["allocatedIPCount"] == 5,
+         "the status of pool rail1 has five addresses", 60)
     time.sleep(1)  # the controller has seen all objects, so it has made all its changes
     after = objects(cluster)
     for found in (before, after):  # a certificate is renewed in time; its authority stays

@@ -182,7 +182,8 @@ def test_unresponsive_server_ends_the_connection(cluster, ns, watch, proxy):
     w.wait(("ADDED", "a"))  # wait for the watch's answer: a request without an answer has a separate, shorter timeout
     proxy.stalled = True
     cluster.config_map(ns, "b")
-    clusters.wait(lambda: any("no data from the server for" in x for x in w.log), 70)
+    clusters.wait(lambda: any("no data from the server for" in x for x in w.log),
+                  "the watch reports that the server sends no data", 70)
     proxy.stalled = False
     w.wait(("ADDED", "a"), ("ADDED", "b"))
 
@@ -216,7 +217,7 @@ def test_watch_continues_when_its_permission_is_restored(cluster, ns, watch, pro
     cluster.ok("DELETE", binding)
     proxy.cut()
     proxy.mend()
-    clusters.wait(lambda: any("403 Forbidden" in x for x in w.log))
+    clusters.wait(lambda: any("403 Forbidden" in x for x in w.log), "the watch reports the missing permission")
     del was["metadata"]["resourceVersion"], was["metadata"]["uid"]
     cluster.ok("POST", binding.rsplit("/", 1)[0], was)
     cluster.config_map(ns, "a")
@@ -236,9 +237,9 @@ def test_new_ca_is_used(cluster, ns, closing, tmp_path):
     cluster.stop_apiserver()
     try:
         cluster.start_apiserver(f"--tls-cert-file={cert}", f"--tls-private-key-file={key}", ready=False)
-        clusters.wait(lambda: any("not signed by the configured CA" in x for x in w.log), 60)
+        clusters.wait(lambda: any("not signed by the configured CA" in x for x in w.log), "the watch reports the unknown CA", 60)
         ca.write_bytes(new.ca.read_bytes())
-        clusters.wait(lambda: any("watching again" in x for x in w.log), 60)
+        clusters.wait(lambda: any("watching again" in x for x in w.log), "the watch continues", 60)
     finally:
         cluster.stop_apiserver()
         cluster.start_apiserver()

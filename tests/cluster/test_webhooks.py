@@ -77,9 +77,9 @@ def registered(cluster, c):
     def are():
         found = hooks(cluster) + hooks(cluster, MUTATING)
         return len(found) == 11 and all(h["clientConfig"]["url"].startswith(c.url) for h in found)
-    wait(are)
+    wait(are, "all 11 webhooks are registered")
     # The API server's own watch: once it refuses an invalid object, it calls the webhooks.
-    wait(lambda: create(cluster, pool("probe", "10.0.0.0/24", ips=["10.1.0.1"]))[0] == 422)
+    wait(lambda: create(cluster, pool("probe", "10.0.0.0/24", ips=["10.1.0.1"]))[0] == 422, "an invalid pool is refused")
     return c
 
 
@@ -182,7 +182,7 @@ def test_networks_are_injected_into_pods(cluster, replica, ns):
     assert "none-such" in answer["message"]
     # The namespace is excluded now: settings are read again.
     c.conf.write_text(f"[controller]\nnamespaces-exclude = {work}\n")
-    wait(lambda: pod(cluster, work, **{INJECT: "none-such"})[0] == 201)
+    wait(lambda: pod(cluster, work, **{INJECT: "none-such"})[0] == 201, "the pod is created without networks")
     selector = [h for h in hooks(cluster, MUTATING) if h["name"].startswith("pods.")][0]["namespaceSelector"]
     assert {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [work, ns]} in [
         {**e, "values": sorted(e["values"], key=lambda v: v == ns)} for e in selector["matchExpressions"]]
@@ -212,7 +212,7 @@ def test_pod_created_with_its_networks(cluster, replica, ns, closing, tmp_path):
     c.kubeconfig = conf
     registered(cluster, start(c).leads())
     work = cluster.namespace(f"{ns}-work")
-    wait(lambda: pod(cluster, work)[0] == 201)
+    wait(lambda: pod(cluster, work)[0] == 201, "the pod is created")
     for turn in range(5):
         link.delay = 0.1
         for i in range(8):
@@ -247,7 +247,7 @@ def test_outage_refuses_objects_and_admits_pods(cluster, replica, ns):
     assert pod(cluster, work, **{INJECT: "rails"})[0] == 201
     before = [h["clientConfig"]["caBundle"] for h in hooks(cluster)]
     start(c)
-    wait(lambda: create(cluster, pool("late", "10.17.0.0/24"))[0] == 201)
+    wait(lambda: create(cluster, pool("late", "10.17.0.0/24"))[0] == 201, "the pool is created")
     assert [h["clientConfig"]["caBundle"] for h in hooks(cluster)] == before
     assert len(written(c)) == 1  # value of the first start
     drop(cluster, "late")
@@ -272,7 +272,7 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
             lambda h: h + [{**h[0], "name": "other.example.com"}],
             lambda h: [{**x, "rules": []} for x in h])):
         cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": edit(hooks(cluster))}, **merge)
-        wait(healed(right), 10)
+        wait(healed(right), "the webhook configurations are restored", 10)
         healings = c.metrics()["unirail_controller_webhooks_healed_total"]
         assert healings == i + 1, c.said("correcting them")
     what = [x["what"] for x in c.said("correcting them")]
@@ -339,7 +339,7 @@ def test_reviews_by_hand(cluster, replica, ns):
             assert len(s.recv(100)) < 10
         except OSError:
             pass  # at most a TLS alert
-    wait(lambda: c.said("does not speak TLS"))
+    c.wait_logged("does not speak TLS")
     status, text = ask(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
     assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
     assert c.process.poll() is None
@@ -351,18 +351,19 @@ def test_a_definition_of_another_version(cluster, replica):
 
     def install(crd):
         if cluster.request("DELETE", f"{path}/{name}")[0] != 404:
-            wait(lambda: cluster.request("GET", f"{path}/{name}")[0] == 404)
+            wait(lambda: cluster.request("GET", f"{path}/{name}")[0] == 404, f"definition {name} is deleted")
         cluster.ok("POST", path, {**crd, "metadata": {"name": name}, "status": None})
         served = f"/apis/spiderpool.spidernet.io/{crd['spec']['versions'][0]['name']}/spidercoordinators"
-        wait(lambda: cluster.request("GET", served)[0] == 200)
+        wait(lambda: cluster.request("GET", served)[0] == 200, f"the API server serves {served}")
     candidate = cluster.ok("GET", f"{path}/{name}")
     reference = json.loads(json.dumps(candidate))
     reference["spec"]["versions"][0]["name"] = "v9"
     install(reference)
-    wait(lambda: kubectl(cluster, "get", "--raw", f"{SPIDER}/spidercoordinators").returncode)
+    wait(lambda: kubectl(cluster, "get", "--raw", f"{SPIDER}/spidercoordinators").returncode,
+         "the API server no longer serves SpiderCoordinators")
     try:
         c = registered(cluster, start(replica()).leads())
-        wait(lambda: c.said("does not serve some kinds: install their CRDs"))
+        c.wait_logged("does not serve some kinds: install their CRDs")
         said = [x["kinds"] for x in c.said("does not serve some kinds: install their CRDs")]
         assert said == [name]
         assert create(cluster, pool("known", "10.22.0.0/24"))[0] == 201
@@ -385,7 +386,7 @@ def test_many_concurrent_reviews_are_answered(cluster, replica):
             return ask(c, body, "/mutate--v1-pod")[0] == 200
         except OSError:
             return False
-    wait(answered)  # before it has a certificate it accepts no connection
+    wait(answered, "the webhook answers")  # before it has a certificate it accepts no connection
     answers, taken = [], c.token()
     c.token = lambda: taken
 
@@ -432,13 +433,13 @@ def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp
             return ask(c, b"")[0] == 400
         except OSError:
             return False
-    wait(serves)
-    wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"))
+    wait(serves, "the webhook answers")
+    wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"), "reviews of both kinds wait for the first list")
     # A kind that is not installed has no objects, so no webhook is called for it.
     answer[0] = faulty.refused(404, "NotFound")
-    wait(lambda: decided("SpiderIPPool") is True, 60)
+    wait(lambda: decided("SpiderIPPool") is True, "SpiderIPPools are reviewed", 60)
     answer[0] = None
-    wait(lambda: decided("SpiderSubnet") is True, 60)
+    wait(lambda: decided("SpiderSubnet") is True, "SpiderSubnets are reviewed", 60)
 
 
 def test_incomplete_secret_is_reported(cluster, replica, ns):
@@ -450,13 +451,13 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     own = secret(cluster, ns, CA_SECRET)
     assert sorted(own["data"]) == ["ca.crt", "ca.key"] and "PRIVATE KEY" in data(own, "ca.key")
     cluster.ok("PATCH", path, {"data": {"tls.key": ""}}, **merge)
-    wait(lambda: data(secret(cluster, ns), "tls.key"))
+    wait(lambda: data(secret(cluster, ns), "tls.key"), "the Secret has a key")
     assert len(c.said("tls.key is missing")) == 1
     assert secret(cluster, ns)["data"]["ca.crt"] == first["data"]["ca.crt"]
     # Deleted Secrets are created again with the same content.
     was = secret(cluster, ns)["data"]
     cluster.ok("DELETE", path)
-    wait(lambda: secret(cluster, ns))
+    wait(lambda: secret(cluster, ns), "the Secret is created")
     assert secret(cluster, ns)["data"] == was
     # A certificate of another CA, and then one whose key does not match.
     leaf = cluster.pki.leaf("hook", "IP:127.0.0.1")
@@ -464,22 +465,23 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
         ("ca.crt", cluster.pki.ca), ("tls.crt", leaf[0]), ("tls.key", leaf[1]))}
     cluster.ok("PATCH", path, {"metadata": {"labels": None}, "data": {**coded, "ca.key": None}}, **merge)
     ca = cluster.pki.ca.read_text()
-    wait(lambda: trusted(cluster) == ca and served(c, ca))
+    wait(lambda: trusted(cluster) == ca and served(c, ca), "the controller serves the Secret's certificate and registers its CA")
     other = cluster.pki.leaf("other", "IP:127.0.0.1")
     cluster.ok("PATCH", path, {"data": {"tls.key": base64.b64encode(other[1].read_bytes()).decode()}}, **merge)
-    wait(lambda: c.said("the key does not belong to the certificate"))
+    c.wait_logged("the key does not belong to the certificate")
     time.sleep(1)
     assert len(c.said("the key does not belong to the certificate")) == 1
     assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # a Secret of another owner is not repaired
-    wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201)
+    wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201, "pool half is created")
     drop(cluster, "half")
     assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
     # A replica that starts now has no certificate, and reports it.
     late = replica("late")
     start(late, ready=False)
-    wait(lambda: late.said("no webhook certificate to serve"))
+    late.wait_logged("no webhook certificate to serve")
     # Until its cache is synced it reports that first.
-    wait(lambda: "tls.crt and tls.key: the key does not belong" in late.get(late.health, "/readyz")[1])
+    wait(lambda: "tls.crt and tls.key: the key does not belong" in late.get(late.health, "/readyz")[1],
+         "the controller's readiness reports the wrong key")
     assert late.get(late.health, "/readyz")[0] == 503
     cluster.ok("PATCH", path, {"data": coded}, **merge)
     late.ready()
@@ -495,7 +497,7 @@ def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
     made = cluster.ok("PATCH", path, {"metadata": {"annotations": {"cert-manager.io/certificate-name": "hook"}}, "data": coded},
                       type="application/merge-patch+json")
     ca = cluster.pki.ca.read_text()
-    wait(lambda: trusted(cluster) == ca and served(c, ca))
+    wait(lambda: trusted(cluster) == ca and served(c, ca), "the controller serves the Secret's certificate and registers its CA")
     time.sleep(2)
     assert secret(cluster, ns)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
     assert len(written(c)) == 1  # value of the start
@@ -511,7 +513,7 @@ def as_before(cluster, ns):
 
 def moved(cluster, ns, before):
     """The key is in the CA's Secret and no longer beside the certificate, and nothing else is changed."""
-    wait(lambda: "ca.key" not in secret(cluster, ns)["data"])
+    wait(lambda: "ca.key" not in secret(cluster, ns)["data"], "the CA's key is removed from the certificate's Secret")
     own = secret(cluster, ns, CA_SECRET)["data"]
     assert own == {k: before[k] for k in ("ca.key", "ca.crt")}
     assert secret(cluster, ns)["data"] == {k: v for k, v in before.items() if k != "ca.key"}
@@ -528,11 +530,11 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
     load = Load(cluster)
     try:
         moved(cluster, ns, before)
-        wait(lambda: load.done > 50)
+        wait(lambda: load.done > 50, "50 requests have succeeded")
         # And when an earlier version writes the key back while this version runs.
         moved(cluster, ns, as_before(cluster, ns))
         done = load.done
-        wait(lambda: load.done > done + 50)
+        wait(lambda: load.done > done + 50, "50 more requests have succeeded")
     finally:
         load.stop()
     assert not load.wrong, load.wrong[:3]
@@ -548,7 +550,7 @@ def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, re
         for i in range(10):
             cluster.ok("PATCH", path, {"metadata": {"annotations": {"example.com/change": str(i) * 50}}}, **MERGE)
         cluster.request("DELETE", f"{kind}/{NAME}")
-        wait(lambda: hooks(cluster, kind))
+        wait(lambda: hooks(cluster, kind), f"a {kind} is registered")
         assert {h["clientConfig"].get("caBundle") for h in hooks(cluster, kind)} == {ca}, kind
     assert c.metrics()["unirail_controller_certificate_trouble"] == 0
 
@@ -565,7 +567,7 @@ def test_migration_of_the_ca_key_goes_on_after_a_crash(cluster, replica, ns, clo
     d = replica("d", c.webhook_port)
     d.kubeconfig = tmp_path / "conf"
     start(d).leads()
-    wait(lambda: d.said("failed to store the webhooks' certificate"))
+    d.wait_logged("failed to store the webhooks' certificate")
     d.process.kill()
     d.process.wait()
     assert secret(cluster, ns, CA_SECRET)["data"]["ca.key"] == secret(cluster, ns)["data"]["ca.key"] == before["ca.key"]
@@ -594,7 +596,7 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
     d = replica("d", c.webhook_port)
     d.kubeconfig = tmp_path / "conf"
     registered(cluster, start(d).leads())
-    wait(lambda: d.metrics()["unirail_controller_leads"] == 1)
+    wait(lambda: d.metrics()["unirail_controller_leads"] == 1, "the second controller leads")
     assert requests and not of_ca()
 
 
@@ -603,7 +605,7 @@ def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, 
     path = f"/api/v1/namespaces/{ns}/secrets"
     cluster.ok("POST", path, {"metadata": {"name": CA_SECRET}, "data": {"other": "eA=="}})
     c = start(replica(), ready=False)
-    wait(lambda: c.said("failed to store the webhooks' certificate"))
+    c.wait_logged("failed to store the webhooks' certificate")
     assert f"Secret '{ns}/{CA_SECRET}' is named as Secret of the webhooks' CA but not managed by the controller" in str(
         c.said("failed to store the webhooks' certificate"))
     cluster.ok("PATCH", f"{path}/{CA_SECRET}", {"metadata": {"labels": {"app.kubernetes.io/managed-by": NAME}}}, **MERGE)
@@ -618,10 +620,10 @@ def test_certificates_are_read_from_files(cluster, replica, tmp_path):
     registered(cluster, c)
     was = served(c, cluster.pki.ca.read_text())
     key.unlink()
-    wait(lambda: c.said("webhook certificate rejected, keeping the current one"), 20)
+    c.wait_logged("webhook certificate rejected, keeping the current one", 20)
     assert served(c, cluster.pki.ca.read_text()) == was
     cluster.pki.leaf("hook", "IP:127.0.0.1")
-    wait(lambda: served(c, cluster.pki.ca.read_text()) != was, 20)
+    wait(lambda: served(c, cluster.pki.ca.read_text()) != was, "the controller serves another certificate", 20)
 
 
 def client_context(cluster, version, certificate=None):
@@ -654,7 +656,7 @@ def test_session_is_resumed_until_the_certificate_is_rotated(cluster, replica, v
         assert reused
     was = served(c, cluster.pki.ca.read_text())
     cluster.pki.leaf("hook", "IP:127.0.0.1")  # into the same files
-    wait(lambda: served(c, cluster.pki.ca.read_text()) != was, 20)
+    wait(lambda: served(c, cluster.pki.ca.read_text()) != was, "the controller serves another certificate", 20)
     assert not resume(c, context, session)[0]
 
 
@@ -670,7 +672,7 @@ def test_session_stands_for_the_client_certificate_that_was_verified(cluster, re
     def first():
         with contextlib.suppress(ConnectionRefusedError):
             return resume(c, context)
-    reused, session = wait(first)
+    reused, session = wait(first, "the controller accepts connections")
     assert not reused
     reused, after = resume(c, context, session)
     assert reused
@@ -753,7 +755,8 @@ def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
         c.start("--webhook-url", c.url, "--webhook-linger", "2s", ready=False)
     a.ready()
     b.ready()
-    wait(lambda: a.metrics()["unirail_controller_leads"] + b.metrics()["unirail_controller_leads"] == 1)
+    wait(lambda: a.metrics()["unirail_controller_leads"] + b.metrics()["unirail_controller_leads"] == 1,
+         "one of the two replicas leads")
     registered(cluster, a)
     ca = trusted(cluster)
     assert served(a, ca) == served(b, ca)
@@ -765,14 +768,14 @@ def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
         def both():
             assert a.metrics()[path] > 20 and b.metrics()[path] > 20, (a.metrics()[path], b.metrics()[path], load.done, load.wrong)
             return True
-        wait(both)
+        wait(both, "both replicas serve reviews")
         leader, other = (a, b) if a.metrics()["unirail_controller_leads"] else (b, a)
         leader.process.send_signal(clusters.signal.SIGTERM)
         front.targets = [other.webhook_port]  # as a Service does when a pod ends
         assert leader.process.wait(20) == 0
         other.leads()
         done = load.done
-        wait(lambda: load.done > done + 50)
+        wait(lambda: load.done > done + 50, "50 more requests have succeeded")
     finally:
         load.stop()
     assert not load.wrong, load.wrong[:3]

@@ -51,7 +51,7 @@ def pods(cluster, ns, app, n):
                     if not p["metadata"].get("deletionTimestamp")]
         assert len(found) == n, [p["metadata"]["name"] for p in found]
         return True
-    wait(there, 60)
+    wait(there, f"{n} pods of application {app}", 60)
     return found
 
 
@@ -96,7 +96,7 @@ def test_pods_start_once_their_group_exists(cluster, manager, replica, ns):
     def told():
         return [e for e in cluster.ok("GET", f"/api/v1/namespaces/{work}/events")["items"]
                 if e["reason"] == "FailedCreate" and "late" in e["message"]]
-    wait(told)
+    wait(told, "an event FailedCreate names the missing group")
     assert create(cluster, config("eth1", work, "late"))[0] == 201
     assert injected(pods(cluster, work, "ai", 1)[0])[0] == ["eth1"]
 
@@ -115,11 +115,11 @@ def test_pools_follow_kubectl_scale(cluster, manager, replica, ns, kind, spec):
     assert create(cluster, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": kind.lower()},
                             "spec": {"subnet": f"{net}.0/24", "ips": [f"{net}.2-{net}.9"]}})[0] == 201
     apply(cluster, work, workload(kind, "ai", spec, 2, **{SUBNET: json.dumps({"ipv4": [kind.lower()]})}))
-    wait(lambda: list(made(cluster).values()) == [[f"{net}.2-{net}.3"]])
+    wait(lambda: list(made(cluster).values()) == [[f"{net}.2-{net}.3"]], f"the pool has {net}.2 and {net}.3")
     pods(cluster, work, "ai", 2)
     for n, ips in ((5, f"{net}.2-{net}.6"), (8, f"{net}.2-{net}.9")):
         scale(cluster, work, f"{kind.lower()}/ai", n)
-        wait(lambda: list(made(cluster).values()) == [[ips]])
+        wait(lambda: list(made(cluster).values()) == [[ips]], f"the pool has {ips}")
         pods(cluster, work, "ai", n)
     scale(cluster, work, f"{kind.lower()}/ai", 1)
 
@@ -127,6 +127,6 @@ def test_pools_follow_kubectl_scale(cluster, manager, replica, ns, kind, spec):
         ips = list(made(cluster).values())
         return len(ips) == 1 and len(ips[0]) == 1 and "-" not in ips[0][0]
     pods(cluster, work, "ai", 1)
-    wait(one)
+    wait(one, "the pool has one address")
     assert kubectl(cluster, "delete", "-n", work, f"{kind.lower()}/ai").returncode == 0
-    wait(lambda: not made(cluster), 60)
+    wait(lambda: not made(cluster), "no pools are left", 60)

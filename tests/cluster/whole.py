@@ -89,7 +89,7 @@ class Whole:
         process = subprocess.Popen(["unshare", "--net", "sleep", "1000000"], preexec_fn=die_with_parent)
         self.sites.append(process)
         mine = os.readlink("/proc/thread-self/ns/net")
-        wait(lambda: os.readlink(f"/proc/{process.pid}/ns/net") != mine)
+        wait(lambda: os.readlink(f"/proc/{process.pid}/ns/net") != mine, "the process is in its network namespace")
         self.inside(process.pid, "link", "set", "lo", "up")
         return process
 
@@ -158,7 +158,7 @@ class Whole:
     def apply(self, ns, *objects):
         """Retries until the object is accepted: the API server may not know a webhook yet."""
         text = yaml.safe_dump_all(objects)
-        wait(lambda: self.kubectl("apply", "-n", ns, "-f", "-", text=text), 60, 0.5)
+        wait(lambda: self.kubectl("apply", "-n", ns, "-f", "-", text=text), "the API server admits the objects", 60, 0.5)
 
     def pods(self, ns, selector=""):
         return self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/pods?labelSelector={selector.replace('=', '%3D')}")["items"]
@@ -172,17 +172,17 @@ class Whole:
                 c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))]
             return len(found) == n
         try:
-            wait(are, seconds, 0.3)
+            wait(are, f"{n} ready pods of {selector or ns}", seconds, 0.3)
         except AssertionError as e:
-            raise AssertionError(self.why(ns)) from e
+            raise AssertionError(f"{e}: {self.describe(ns)}") from e
         return found
 
-    def why(self, ns):
+    def describe(self, ns):
+        """Pods of the namespace, their last warnings, and the end of an agent's log."""
         events = self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
         said = [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in events if e["type"] == "Warning"]
         pods = [(p["metadata"]["name"], p["status"].get("phase")) for p in self.pods(ns)]
-        return [*pods, *said[-12:], *(node.tail("init.log", 500) for node in self.nodes),
-                self.kubectl("logs", "-n", "unirail", "--tail=15", "daemonset/unirail-agent", check=False)]
+        return [*pods, *said[-12:], self.kubectl("logs", "-n", "unirail", "--tail=15", "daemonset/unirail-agent", check=False)]
 
     def exec(self, pod, *args, check=True):
         meta = pod["metadata"]

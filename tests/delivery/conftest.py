@@ -6,12 +6,15 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tarfile
-import time
 
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(TOP / "tests" / "netns"))
+from report import follow, pytest_runtest_logstart, pytest_runtest_makereport, wait_started  # noqa: E402,F401
+
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", TOP / "build" / "unirail")).resolve()
 TOOLS = ("containerd", "ctr", "skopeo", "runc", "dpkg-deb", "lintian", "tar", "sha256sum", "mount", "unshare", "groff",
          "systemd-analyze")
@@ -46,13 +49,6 @@ def run(*args, check=True, **kw):
     return p
 
 
-def poll(fn, what, timeout=60):
-    end = time.monotonic() + timeout
-    while not fn():
-        assert time.monotonic() < end, f"waited {timeout} s in vain for {what}"
-        time.sleep(0.05)
-
-
 class Containerd:
     def __init__(self, folder, size=None):
         """size: of the file system that has its images, of memory."""
@@ -60,13 +56,14 @@ class Containerd:
         self.socket = folder / "containerd.sock"
         (folder / "config.toml").write_text(CONTAINERD.format(folder))
         mount = f"mount -t tmpfs -o size={size} none {folder}/root;" if size else ""
+        follow("containerd", folder / "log")
         with open(folder / "log", "w") as log:
             # Its mounts end with it.
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                  "sh", "-ec", f"mkdir -p {folder}/root; {mount} exec containerd --config {folder}/config.toml"],
                 stdout=log, stderr=log)
-        poll(lambda: self.ctr("version", check=False).returncode == 0, f"containerd, see {folder / 'log'}")
+        wait_started(self.process, lambda: self.ctr("version", check=False).returncode == 0, "containerd answers", folder / "log", 60)
 
     def ctr(self, *args, check=True):
         return run("ctr", "--address", self.socket, "--namespace", "k8s.io", *args, check=check)
@@ -106,12 +103,13 @@ class Dockerd:
         self.env = {"PATH": f"{there}/usr/sbin:{there}/usr/bin:{os.environ['PATH']}", "DOCKER_HOST": f"unix://{folder}/sock",
                     "LD_LIBRARY_PATH": ":".join(map(str, (there / "lib").iterdir())), "HOME": str(folder)}
         (folder / "daemon.json").write_text("{}")
+        follow("dockerd", folder / "log")
         with open(folder / "log", "w") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc",
                  "sh", "-ec", "mount -t tmpfs tmpfs /run; exec dockerd --config-file $HOME/daemon.json --data-root $HOME/root "
                  "--host $DOCKER_HOST --storage-driver vfs --bridge none --iptables=false"], stdout=log, stderr=log, env=self.env)
-        poll(lambda: self.docker("version", check=False).returncode == 0, f"dockerd, see {folder / 'log'}")
+        wait_started(self.process, lambda: self.docker("version", check=False).returncode == 0, "dockerd answers", folder / "log", 60)
 
     def docker(self, *args, check=True):
         return run("docker", *args, check=check, env=self.env)

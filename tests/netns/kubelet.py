@@ -9,6 +9,7 @@ import threading
 import time
 
 import grpc
+from report import wait
 
 PLUGIN = "/v1beta1.DevicePlugin/"
 REGISTRY = "/pluginregistration.Registration/"
@@ -82,16 +83,6 @@ def decode_allocation(message):
              "annotations": pairs(c, 4), "cdi": [text(d, 1) for d in all_of(c, 5)]} for c in all_of(message, 1)]
 
 
-def wait_for(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} s: {what}")
-
-
 class Plugin:
     """A client of one plugin's socket, configured like the kubelet's."""
 
@@ -129,7 +120,7 @@ class Plugin:
         return self
 
     def devices(self):
-        return wait_for(lambda: self.lists, f"a list of {self.path}")[-1][1]
+        return wait(lambda: self.lists, f"{self.path} sends a list of devices")[-1][1]
 
     def allocate(self, *containers):
         request = b"".join(field(1, b"".join(field(1, i) for i in ids)) for ids in containers)
@@ -183,7 +174,7 @@ class Kubelet:
         self.plugins = {}
 
     def plugin(self, name):
-        return wait_for(lambda: self.plugins.get(name), f"registration of {name}")
+        return wait(lambda: self.plugins.get(name), f"the kubelet registers {name}")
 
     def __enter__(self):
         return self.start()

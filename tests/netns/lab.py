@@ -13,6 +13,8 @@ import re
 import subprocess
 import time
 
+from report import wait
+
 PREFIX = "unirail-test-"
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", TOP / "build" / "unirail")).resolve()
@@ -25,18 +27,6 @@ CLONE_NEWNET = 0x40000000
 
 libc = ctypes.CDLL(None, use_errno=True)
 counter = itertools.count()
-
-
-def wait_for(fn, what, timeout=5.0):
-    """Polls until fn() is true; returns its value."""
-    end = time.monotonic() + timeout
-    while True:
-        value = fn()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {timeout} s in vain for {what}")
-        time.sleep(0.01)
 
 
 def ns_path(ns):
@@ -240,8 +230,8 @@ class Lab:
         ip_batch(self.node, node + ["route add default via 172.16.0.1"])
         # The kernel adds the route of an IPv6 address a moment after the address.
         if self.v6:
-            wait_for(lambda: len(run(["ip", "-6", "route", "show", "table", "local", "root", "fd00:16::/32"], ns=self.node)
-                                 .stdout.splitlines()) >= len(self.nics), "routes to the node's own addresses")
+            wait(lambda: len(run(["ip", "-6", "route", "show", "table", "local", "root", "fd00:16::/32"], ns=self.node)
+                                 .stdout.splitlines()) >= len(self.nics), "the node has the routes to its addresses")
 
     def pod(self, name="pod"):
         return Pod(self, name)

@@ -6,7 +6,7 @@ import ipaddress
 import json
 
 import pytest
-from lab import wait_for
+from report import wait
 from multus_lab import delegate
 from test_multus import agent, conf  # noqa: F401
 
@@ -115,7 +115,7 @@ def added(lab, agent, others, *nets):
     pod = lab.pod()
     c = conf(lab, agent, clusterNetwork="first", binDir=str(others))
     lab.add(c, pod, ifname="eth0")
-    wait_for(lambda: agent.told, "what is told")
+    wait(lambda: agent.told, "the agent receives a report")
     return pod, c, agent.told[0]
 
 

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 import lab as labs
-from kubelet import Kubelet, wait_for
+from kubelet import Kubelet
+from report import follow, wait
 
 HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
 PF = "ens1np0"
@@ -55,6 +56,7 @@ class Node:
             "--device-config", config)]
 
     def start(self):
+        follow("agent", self.log)
         with open(self.log, "w") as log:
             self.run = subprocess.Popen(["ip", "netns", "exec", self.ns, "sh", "-c", MOUNTS, "sh", str(self.root), *self.args],
                                         stdout=log, stderr=log)
@@ -107,16 +109,16 @@ def test_link_is_unhealthy_until_it_stays_up(node):
     with Kubelet(node.plugins) as kubelet:
         node.start()
         hca, other = kubelet.plugin("rdma/hca"), kubelet.plugin("rdma/other")
-        wait_for(lambda: health(hca) == {"Healthy"}, "healthy devices")
+        wait(lambda: health(hca) == {"Healthy"}, "all devices are healthy")
         assert node.listed()[BDF] == ("healthy", None)
         for link in ("cable", PF):
             labs.ip(node.ns, "link", "set", link, "down")
-            wait_for(lambda: health(hca) == {"Unhealthy"}, f"unhealthy devices after {link} is down")
+            wait(lambda: health(hca) == {"Unhealthy"}, f"all devices are unhealthy after {link} is down")
             assert node.listed()[BDF] == ("unhealthy", DOWN)
             assert node.lines(f"device {BDF}", "is unhealthy", DOWN)
             before = len(hca.lists)
             labs.ip(node.ns, "link", "set", link, "up")
-            wait_for(lambda: health(hca) == {"Healthy"}, f"healthy devices after {link} is up")
+            wait(lambda: health(hca) == {"Healthy"}, f"all devices are healthy after {link} is up")
             assert node.listed()[BDF] == ("healthy", None)
             assert len(hca.lists) == before + 1
         # The links of other rails, and this rail's pods, are not affected.
@@ -129,12 +131,12 @@ def test_flapping_link_stays_unhealthy(node):
     with Kubelet(node.plugins) as kubelet:
         node.start()
         hca = kubelet.plugin("rdma/hca")
-        wait_for(lambda: health(hca) == {"Healthy"}, "healthy devices")
+        wait(lambda: health(hca) == {"Healthy"}, "all devices are healthy")
         for n in range(20):
             if n == 6:  # after that the link must be up for a minute
                 before = len(hca.lists)
             labs.ip(node.ns, "link", "set", "cable", "down")
-            wait_for(lambda: health(hca) == {"Unhealthy"}, "unhealthy devices")
+            wait(lambda: health(hca) == {"Unhealthy"}, "all devices are unhealthy")
             labs.ip(node.ns, "link", "set", "cable", "up")
         assert len(hca.lists) == before and health(hca) == {"Unhealthy"}, hca.lists[before:]
         node.end()

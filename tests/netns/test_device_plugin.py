@@ -13,7 +13,8 @@ import threading
 
 import grpc
 import pytest
-from kubelet import Kubelet, Plugin, PodResources, wait_for
+from kubelet import Kubelet, Plugin, PodResources
+from report import follow, wait
 
 ROOT = pathlib.Path(__file__).parents[2]
 UNIRAIL = os.environ.get("UNIRAIL") or str(ROOT / "build" / "unirail")
@@ -33,6 +34,7 @@ class Node:
         self.config = tmp / "config"
         self.config.mkdir()
         self.log = tmp / "log"
+        follow("device-plugin", self.log)
 
     def configure(self, conf):
         new = self.tmp / "new.json"
@@ -58,8 +60,8 @@ class Node:
                 assert run.wait(10) == 0, self.log.read_text()
 
     def said(self, *contains):
-        return wait_for(lambda: [line for line in self.log.read_text().splitlines() if all(w in line for w in contains)],
-                        f"a line with {contains} in:\n{self.log.read_text()}")
+        return wait(lambda: [line for line in self.log.read_text().splitlines() if all(w in line for w in contains)],
+                    f"the device plugin logs {contains}")
 
     def sockets(self, folder):
         return sorted(n for n in os.listdir(folder) if n.endswith(".sock") and n != "kubelet.sock")
@@ -80,7 +82,7 @@ def registered(node):
     node.configure(SHARED)
     node.start()
     path = node.registry / "hca_shared.sock"
-    wait_for(path.exists, "the socket")
+    wait(path.exists, f"{path} exists")
     plugin = Plugin(path)
     yield plugin
     plugin.close()
@@ -150,7 +152,7 @@ def test_ten_thousand_devices_are_listed(node):
     node.registry.mkdir()
     node.configure({"configList": [{**SHARED["configList"][0], "rdmaHcaMax": 10000}]})
     node.start()
-    wait_for((node.registry / "hca_shared.sock").exists, "the socket")
+    wait((node.registry / "hca_shared.sock").exists, "the resource's socket is in the registry")
     plugin = Plugin(node.registry / "hca_shared.sock", [("grpc.http2.bdp_probe", 0)])
     assert len(plugin.watch().devices()) == 10000
     available = [str(i) for i in range(10000)]
@@ -167,11 +169,11 @@ def test_configuration_change_keeps_the_registration(node):
         node.configure({"configList": [{**SHARED["configList"][0], "rdmaHcaMax": 7},
                                        {"resourceName": "other", "selectors": {"ifNames": ["ens2np0"]}, "rdmaHcaMax": 1}]})
         assert len(kubelet.plugin("rdma/other").devices()) == 1
-        wait_for(lambda: len(plugin.devices()) == 7, "seven devices")
+        wait(lambda: len(plugin.devices()) == 7, "the resource has seven devices")
         assert not plugin.ended.is_set()
         node.configure({"configList": [{"resourceName": "other", "selectors": {"ifNames": ["ens2np0"]}, "rdmaHcaMax": 1}]})
         assert plugin.ended.wait(10)
-        wait_for(lambda: node.sockets(node.dir) == ["other.sock"], "one socket")
+        wait(lambda: node.sockets(node.dir) == ["other.sock"], "only other.sock is left")
         node.configure("{")
         node.said("config.json")
         node.stop()
@@ -187,14 +189,14 @@ def test_invalid_configuration_keeps_the_previous_one(node):
         assert len(plugin.devices()) == 5
         for invalid in ("{", "[]", '{"configLists": []}'):
             node.configure(invalid)
-            wait_for(lambda: node.log.read_text().count("previous configuration stays in force") == 1, "the mistake")
+            wait(lambda: node.log.read_text().count("previous configuration stays in force") == 1, "the mistake is logged once")
             assert not plugin.ended.is_set() and plugin.allocate(["1"])[0]["devices"]
             # A valid configuration applies again, and the next error is logged again.
             node.log.write_text("")
             node.configure({"configList": [SHARED["configList"][0], other]})
-            wait_for(lambda: "other.sock" in node.sockets(node.dir), "the other resource")
+            wait(lambda: "other.sock" in node.sockets(node.dir), "the socket of the other resource exists")
             node.configure(SHARED)
-            wait_for(lambda: "other.sock" not in node.sockets(node.dir), "the other resource to end")
+            wait(lambda: "other.sock" not in node.sockets(node.dir), "the socket of the other resource is removed")
             assert "previous configuration" not in node.log.read_text()
         assert not plugin.ended.is_set() and len(plugin.devices()) == 5
 
@@ -217,8 +219,8 @@ def test_deleted_socket_is_created_again(node):
         kubelet.plugin("rdma/hca_shared").devices()
         for n in range(2, 4):
             (node.dir / "hca_shared.sock").unlink()
-            wait_for(lambda: len(kubelet.requests) >= n, "another registration")
-            wait_for((node.dir / "hca_shared.sock").exists, "the socket")
+            wait(lambda: len(kubelet.requests) >= n, f"{n} registrations at the kubelet")
+            wait((node.dir / "hca_shared.sock").exists, "the resource's socket exists")
 
 
 def test_plugin_registers_in_a_replaced_directory(node):
@@ -236,7 +238,7 @@ def test_refused_registration_is_logged_and_retried(node):
     with Kubelet(node.dir, refuse="the ResourceName \"rdma/hca_shared\" is invalid") as kubelet:
         node.configure(SHARED)
         node.start()
-        wait_for(lambda: len(kubelet.requests) >= 3, "retries")
+        wait(lambda: len(kubelet.requests) >= 3, "three registrations at the kubelet")
         lines = node.said("not registered", "rdma/hca_shared", "is invalid")
         assert len(lines) == 1
         kubelet.refuse = None
@@ -255,11 +257,11 @@ def test_new_agent_takes_over_from_the_old_one(node):
         old = node.start()
         kubelet.plugin("rdma/hca_shared").devices()
         node.start()
-        wait_for(lambda: len(kubelet.requests) == 2, "the second agent")
+        wait(lambda: len(kubelet.requests) == 2, "the second agent registers its resource")
         assert kubelet.requests[1][1] != "hca_shared.sock"
         old.terminate()
         assert old.wait(10) == 0
-        wait_for(lambda: len(kubelet.requests) >= 3, "registered again")
+        wait(lambda: len(kubelet.requests) >= 3, "the resource is registered again")
         assert kubelet.requests[2][:2] == ("rdma/hca_shared", "hca_shared.sock")
         assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
 
@@ -272,7 +274,7 @@ def test_stale_socket_of_a_killed_agent(node):
         run.kill()
         run.wait()
         node.start()
-        wait_for(lambda: len(kubelet.requests) == 2, "the next agent")
+        wait(lambda: len(kubelet.requests) == 2, "the next agent registers its resource")
         assert kubelet.requests[1][1] == "hca_shared.sock"
         assert node.sockets(node.dir) == ["hca_shared.sock"]
 
@@ -335,13 +337,13 @@ def test_waiting_calls_end_with_their_caller_resource_or_limit(node, pods):
         method = plugin.channel.unary_unary("/v1beta1.DevicePlugin/GetPreferredAllocation")
         request = bytes([10, 8, 10, 1, 48, 10, 1, 49, 24, 1])
         calls = [method.future(request, timeout=20) for _ in range(40)]
-        wait_for(lambda: pods.requests, "a request")
+        wait(lambda: pods.requests, "a request to PodResources")
         for call in calls[:5]:
             call.cancel()
         assert all(call.result() for call in calls[5:])
         before = pods.requests
         waits = method.future(request, timeout=20)
-        wait_for(lambda: pods.requests > before, "a request")
+        wait(lambda: pods.requests > before, "a request to PodResources")
         node.configure(conf("b"))
         with pytest.raises(grpc.RpcError):
             while True:
@@ -425,9 +427,9 @@ def test_rising_pci_errors_make_a_device_unhealthy(node):
         node.configure(SHARED)
         node.start()
         plugin = kubelet.plugin("rdma/hca_shared")
-        wait_for(lambda: {d[0] for d in plugin.devices().values()} == {"Healthy"}, "healthy devices")
+        wait(lambda: {d[0] for d in plugin.devices().values()} == {"Healthy"}, "all devices are healthy")
         (hca / "aer_dev_fatal").write_text("DLP 1\nTOTAL_ERR_FATAL 1\n")
-        wait_for(lambda: {d[0] for d in plugin.devices().values()} == {"Unhealthy"}, "unhealthy devices")
+        wait(lambda: {d[0] for d in plugin.devices().values()} == {"Unhealthy"}, "all devices are unhealthy")
         node.said("is unhealthy", "PCIe reports uncorrectable errors")
 
 
@@ -469,11 +471,11 @@ def test_cdi_devices_replace_device_nodes(node):
         spec = cdi_specs(node)["sriov-dp-intel.com-net-pci-vfs.yaml"]
         assert container["cdi"][0] in [f"{spec['kind']}={d['name']}" for d in spec["devices"]]
         node.configure({**SHARED, "resourceList": [{**other, "selectors": {"vendors": ["ffff"]}}]})
-        wait_for(lambda: list(cdi_specs(node)) == ["nvidia.com_hca_shared.yaml"], "the VFs' specification to end")
+        wait(lambda: list(cdi_specs(node)) == ["nvidia.com_hca_shared.yaml"], "the CDI specification of the VFs is removed")
         node.configure({"resourceList": [{**other, "selectors": {"vendors": ["ffff"]}}]})
-        wait_for(lambda: cdi_specs(node) == {}, "the specification to end")
+        wait(lambda: cdi_specs(node) == {}, "the CDI specification is removed")
         node.configure(SHARED)
-        wait_for(lambda: cdi_specs(node), "the specification")
+        wait(lambda: cdi_specs(node), "the CDI specification exists")
         node.stop()
     # Containers that have the devices may be started again while the plugin is away.
     assert "nvidia.com_hca_shared.yaml" in cdi_specs(node)
@@ -482,7 +484,7 @@ def test_cdi_devices_replace_device_nodes(node):
     with Kubelet(node.dir) as kubelet:
         node.start("--use-cdi")
         kubelet.plugin("rdma/hca_shared")
-        wait_for(lambda: cdi_specs(node) == {}, "the specification of devices that are gone to end")
+        wait(lambda: cdi_specs(node) == {}, "the CDI specification of removed devices is removed")
         node.stop()
 
 

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 import yaml
-from lab import BINARY, enter, ip, ns_add, ns_del, run, sysctl, wait_for
+from lab import BINARY, enter, ip, ns_add, ns_del, run, sysctl
+from report import wait
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 HOSTS = pathlib.Path(__file__).resolve().parents[1] / "hosts"
@@ -643,10 +644,10 @@ def test_watch_repairs_drift_and_reports_it(host):
                           preexec_fn=enter(host.ns)) as p:
         try:
             ip(host.ns, "rule", "del", "from", "172.16.1.10")
-            wait_for(lambda: host.state() == want, "the rule")
+            wait(lambda: host.state() == want, "the rule is restored")
             ip(host.ns, "addr", "del", "172.16.1.10/24", "dev", "ens1")  # its routes go with it
-            wait_for(lambda: host.state() == want, "the address", timeout=15)
-            wait_for(report.exists, "the report for the agent")
+            wait(lambda: host.state() == want, "the address is restored", 15)
+            wait(report.exists, "the report for the agent exists")
         finally:
             p.terminate()
             log = p.communicate()[1]

@@ -9,7 +9,8 @@ import signal
 import subprocess
 
 import pytest
-from lab import enter, ip, ns_add, ns_del, run, wait_for
+from lab import enter, ip, ns_add, ns_del, run
+from report import follow, wait
 from test_host import BOOT_ID, BOTH, V4, Host
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,7 +40,7 @@ READERS = {
 
 @pytest.fixture(scope="session")
 def readers():
-    return run([HERE / "readers"], timeout=900).stdout.strip()
+    return run([HERE / "readers"], 900).stdout.strip()
 
 
 @pytest.fixture
@@ -60,6 +61,7 @@ class Reader:
 
     def __init__(self, host, name, readers, tmp):
         self.layers, self.log = tmp / "layers", tmp / f"{name}.log"
+        follow(name, self.log)
         self.layers.mkdir(exist_ok=True)
         self.command = ["unshare", "-mu", "sh", "-c", CHROOT + READERS[name], "sh", self.layers, readers, host.root]
         self.ns = host.ns
@@ -104,7 +106,7 @@ def test_interface_is_brought_up_from_the_file(host, readers, tmp_path, name, ar
     assert host.call("plan").returncode == 3
     with Reader(host, name, readers, tmp_path) as reader:
         try:
-            wait_for(lambda: prepared(host, reader), f"the interface by {name}", timeout=60)
+            wait(lambda: prepared(host, reader), f"{name} configures the interface", 60)
         except AssertionError:
             pytest.fail(f"{host.call('plan').stdout}\n{host.call('plan').stderr}\n{reader.said()}\n{ip(host.ns, 'addr')}")
     assert json.loads(ip(host.ns, "-j", "link", "show", "ens1"))[0]["mtu"] == int(args[-1])
@@ -124,8 +126,8 @@ def test_address_comes_by_dhcp(host, readers, tmp_path, name):
         try:
             with Reader(host, name, readers, tmp_path) as reader:
                 try:
-                    wait_for(lambda: "172.16.1.77/24" in ip(host.ns, "addr", "show", "ens1") and prepared(host, reader),
-                             f"the address by {name}", timeout=60)
+                    wait(lambda: "172.16.1.77/24" in ip(host.ns, "addr", "show", "ens1") and prepared(host, reader),
+                         f"the address by {name}", 60)
                 except AssertionError:
                     pytest.fail(f"{host.call('plan').stdout}\n{reader.said()}\n{ip(host.ns, 'addr')}")
         finally:
@@ -159,8 +161,8 @@ def test_bond_is_understood(host, readers, tmp_path, monkeypatch, name):
     monkeypatch.setitem(READERS, name, READ_BACK[name])
     ip(host.ns, "link", "add", "ens2", "type", "veth", "peer", "name", "far2")
     with Reader(host, name, readers, tmp_path) as reader:
-        wait_for(lambda: all(w in reader.said() for w in BOND_WORDS[name]) or reader.process.poll() not in (None, 0),
-                 f"{name}'s words", timeout=60)
+        wait(lambda: all(w in reader.said() for w in BOND_WORDS[name]) or reader.process.poll() not in (None, 0),
+             f"{name} reports the bond", 60)
         said = reader.said()
     for word in BOND_WORDS[name]:
         assert word in said, said

@@ -16,7 +16,8 @@ import threading
 import time
 
 import pytest
-from lab import BINARY, ns_add, ns_del, ns_path, run, wait_for
+from lab import BINARY, ns_add, ns_del, ns_path, run
+from report import follow, wait, wait_started
 
 POOLS = "".join(f"[pool rail{i}]\nsubnet = 172.16.{i}.0/24\nips = 172.16.{i}.10-172.16.{i}.250\n"
                 f"gateway = 172.16.{i}.1\nrest = 0s\n" for i in range(1, 5))
@@ -47,10 +48,10 @@ class Server:
 
     def start(self, *more, before=(), **kw):
         args = [str(a) for a in [*before, BINARY, "ipam", "serve", *self.options(), *more]]
+        follow("ipam serve", self.log)
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(args, stderr=log, **kw)
-        wait_for(lambda: self.answers() or self.process.poll() is not None, "the server")
-        assert self.process.poll() is None, self.log.read_text()
+        wait_started(self.process, self.answers, "ipam serve answers", self.log)
         return self
 
     def answers(self):
@@ -321,7 +322,7 @@ def test_connection_limit_is_logged(server):
     answer = reply(server.raw(b"GET /v1/ipam/healthy HTTP/1.1\r\nHost: x\r\n\r\n"))
     assert answer.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in answer
     busy.pop().close()
-    wait_for(server.answers, "a place")
+    wait(server.answers, "the server accepts a connection")
     for s in busy:
         s.close()
 
@@ -335,7 +336,7 @@ def test_connection_limit_leaves_descriptors_for_the_store(server):
     assert any(e["level"] == "warn" and e.get("connections") == 10 for e in server.lines())
     for s in [server.raw(b"GET") for _ in range(60)]:
         s.close()
-    wait_for(server.answers, "a place")
+    wait(server.answers, "the server accepts a connection")
     held = [server.raw(b"GET") for _ in range(9)]
     assert server.plan("c1")[0] == 200
     for s in held:
@@ -368,7 +369,7 @@ def test_disconnected_clients_affect_no_other_client(server):
         server.raw(whole[:cut]).close()
     with store_taken(server):
         waiting = [server.raw(whole) for _ in range(20)]
-        wait_for(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) >= 20 + 8, "the requests")
+        wait(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) >= 20 + 8, "the server has 20 connections")
         for s in waiting:
             s.close()
         assert server.answers()
@@ -384,7 +385,7 @@ def test_disconnected_clients_affect_no_other_client(server):
         assert s.recv(1024).startswith(b"HTTP/1.1 200")
         s.close()
     assert server.plan("c2", "rail2")[0] == 200
-    wait_for(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) < 15, "the descriptors")
+    wait(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) < 15, "the server closes the connections")
     assert server.stop() == 0
 
 
@@ -615,11 +616,11 @@ def test_pools_are_reloaded_by_sighup(server):
     file.write_text(POOLS + "[pool more]\nsubnet = 10.9.0.0/24\nips = 10.9.0.7\n")
     assert server.plan("c2", "more")[0] == 500
     server.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: server.plan("c2", "more")[0] == 200, "the new pool")
+    wait(lambda: server.plan("c2", "more")[0] == 200, "the server allocates from the new pool")
     # Invalid pools change nothing, and the log names the place.
     file.write_text(POOLS.replace("172.16.1.10-", "172.17.1.10-"))
     server.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: [e for e in server.lines() if e["level"] == "error"], "a word in the log")
+    wait(lambda: [e for e in server.lines() if e["level"] == "error"], "the server logs an error")
     error = [e for e in server.lines() if e["level"] == "error"][-1]
     assert "keeping the current" in error["msg"] and "rails.conf:3" in error["error"]
     assert addresses(server.plan("c3", "rail1")[1]) == ["172.16.1.11"]
@@ -637,10 +638,10 @@ def test_reload_of_settings(server):
     assert mode() == "underlay"
     conf.write_text("[coordinator]\nmode = overlay\n")
     server.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: mode() == "overlay", "the new settings")
+    wait(lambda: mode() == "overlay", "the server applies the new settings")
     conf.write_text("[coordinator]\nmode = sideways\n")
     server.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: [e for e in server.lines() if e["level"] == "error"], "a word in the log")
+    wait(lambda: [e for e in server.lines() if e["level"] == "error"], "the server logs an error")
     error = [e for e in server.lines() if e["level"] == "error"][-1]
     assert "keeping the current" in error["msg"] and "agent.conf:2" in error["error"] and "sideways" in error["error"]
     assert mode() == "overlay"
@@ -662,10 +663,10 @@ def test_pending_requests_are_answered_after_sigterm(server):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         with store_taken(server):
             asked = [pool.submit(server.plan, f"c{i}") for i in range(4)]
-            wait_for(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) >= 10, "the requests")
+            wait(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) >= 10, "the server has the connections")
             time.sleep(0.1)
             server.process.send_signal(signal.SIGTERM)
-            wait_for(lambda: not server.path.exists(), "the path to go")
+            wait(lambda: not server.path.exists(), "the server removes its socket")
             assert idle.recv(100) == b""
         assert [f.result()[0] for f in asked] == [200] * 4
     assert server.process.wait(5) == 0
@@ -680,7 +681,7 @@ def test_next_server_starts_while_the_last_one_ends(server, tmp_path):
             time.sleep(0.2)
             old = server.process
             old.send_signal(signal.SIGTERM)
-            wait_for(lambda: not server.path.exists(), "the path to go")
+            wait(lambda: not server.path.exists(), "the server removes its socket")
         assert asked.result()[0] == 200
     server.start()
     assert old.wait(5) == 0 and server.answers()
@@ -690,7 +691,7 @@ def test_next_server_starts_while_the_last_one_ends(server, tmp_path):
 def test_server_writes_its_pid_and_drops_privileges(server):
     pid = server.tmp / "pid"
     server.start("--pid-file", pid)
-    wait_for(pid.exists, "the pid file")
+    wait(pid.exists, "the pid file exists")
     assert int(pid.read_text()) == server.process.pid
     status = dict(line.split(":\t", 1) for line in open(f"/proc/{server.process.pid}/status").read().splitlines()
                   if ":\t" in line)

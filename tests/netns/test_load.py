@@ -4,7 +4,8 @@ import shutil
 import signal
 
 import pytest
-from lab import counter, link_names, run, state, wait_for
+from lab import counter, link_names, run, state
+from report import wait
 
 COUNT = 200
 
@@ -180,7 +181,7 @@ def test_del_succeeds_after_a_kill_while_waiting_for_the_gateway(lab, sig):
                                   ipam=lab.ipam("rail0", enable_gateway_detection=True))])
     pod = lab.pod()
     p = lab.popen("ADD", conf, pod)
-    wait_for(lambda: "net1" in link_names(pod.ns), "the link to appear")
+    wait(lambda: "net1" in link_names(pod.ns), "the pod has the link")
     p.send_signal(sig)
     p.communicate(timeout=30)
     lab.delete(conf, pod)

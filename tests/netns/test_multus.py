@@ -7,7 +7,8 @@ import time
 
 import pytest
 from lab import (REFERENCE, addresses, age, filled, has_address, link, link_names, ping, routes, run, same, same_shape,
-                 small_disk, state, wait_for)
+                 small_disk, state)
+from report import wait
 from multus_lab import Multus
 from pod_agent import PodAgent
 
@@ -47,7 +48,7 @@ def two_rails(lab, agent, **more):
 
 def names_told(agent, n):
     """Names in the n-th status, which arrives after ADD returns."""
-    wait_for(lambda: len(agent.told) >= n, "what is told")
+    wait(lambda: len(agent.told) >= n, f"the agent receives {n} reports")
     return [s["name"] for s in json.loads(agent.told[n - 1]["networkStatus"])]
 
 
@@ -92,7 +93,7 @@ def test_multus_status_and_usage_errors(lab, agent):
     two_rails(lab, agent)
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
-    wait_for(lambda: agent.told, "what nobody waits for")
+    wait(lambda: agent.told, "the agent receives a report")
     told, = agent.told
     assert {k: told[k] for k in ("containerID", "podNamespace", "podName", "podUID")} == {
         "containerID": pod.id, "podNamespace": "team", "podName": "pod", "podUID": "uid-pod"}
@@ -509,7 +510,7 @@ def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
         p.communicate()
         left += pod.id in notes(lab) and len(link_names(pod.ns)) > 1
         # programs that it executed may still run for a moment, as after a crash of the node's runtime
-        wait_for(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "plugins that the killed one had called")
+        wait(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "the plugins that the killed one called have ended")
         lab.delete(c, pod, ifname="eth0")
         gone(lab, pod)
     assert left > 2, "none was killed half way"

@@ -10,6 +10,7 @@ import struct
 import subprocess
 
 import pytest
+from report import follow
 
 UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
 PLUGIN, RUNTIME = 1, 2  # connections of the frames
@@ -174,6 +175,7 @@ def plugin(tmp_path, *options, fd=None, name="nri"):
     if fd is not None:
         env["NRI_PLUGIN_SOCKET"] = str(fd)
     log = open(tmp_path / "log", "w+")
+    follow("nri", tmp_path / "log")
     script = f'mount --bind "{run}" /run && exec "$@"'
     p = subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", *binary, *options], stderr=log, env=env,
                          pass_fds=[fd] if fd is not None else [])

@@ -9,7 +9,8 @@ import struct
 import time
 
 import pytest
-from lab import CLONE_NEWNET, enter, ip, libc, link, link_names, state, wait_for
+from lab import CLONE_NEWNET, enter, ip, libc, link, link_names, state
+from report import wait
 
 
 class Sniffer:
@@ -166,8 +167,8 @@ def test_only_own_addresses_are_announced(make_lab, sniff, detect):
     lab.add(lab.rails(nets), pod, ifname="eth0")
     for i, nic in enumerate(lab.nics):
         own4, own6 = f"172.16.{i}.10", str(ipaddress.ip_address(f"fd00:16:{i}::10"))
-        wait_for(lambda: (own4, own4) in [a[:2] for a in wires[nic].arps()], f"{nic} to announce {own4}")
-        wait_for(lambda: own6 in [a[1] for a in wires[nic].icmp6(136)], f"{nic} to announce {own6}")
+        wait(lambda: (own4, own4) in [a[:2] for a in wires[nic].arps()], f"{nic} announces {own4}")
+        wait(lambda: own6 in [a[1] for a in wires[nic].icmp6(136)], f"{nic} announces {own6}")
         mac = link(pod.ns, "eth0" if i == 0 else f"net{i}")["address"]
         for sender, _, who, _ in wires[nic].arps():
             if who == mac:
@@ -212,7 +213,7 @@ def test_detection_waits_for_a_late_carrier(lab):
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
     pod = lab.pod()
     p = lab.popen("ADD", lab.macvlan("rail0", lab.ipam("rail0", **DETECT, detect={"total_ms": 500})), pod)
-    wait_for(lambda: link(pod.ns, "net1"), "the interface")
+    wait(lambda: link(pod.ns, "net1"), "the pod has the interface")
     time.sleep(1.2)
     assert p.poll() is None
     ip(lab.fabric, "link", "set", "sw-rail0", "up")

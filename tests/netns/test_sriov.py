@@ -6,7 +6,8 @@ import os
 import signal
 
 import pytest
-from lab import addresses, ip, ip_json, link, link_names, ns_del, run, wait_for
+from lab import addresses, ip, ip_json, link, link_names, ns_del, run
+from report import wait
 
 VF, PF, OTHER = "0000:5e:00.2", "0000:5e:00.0", "0000:5e:00.3"
 STATIC = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}]}
@@ -243,7 +244,7 @@ def test_next_pod_gets_the_vf_after_a_killed_add(lab, root, at):
     # the kernel would delete a veth end with its namespace
     ip(pod.ns, "link", "set", "net1", "netns", lab.node)
     ns_del(pod.ns)
-    wait_for(lambda: not os.path.exists(pod.netns), "the namespace to go")
+    wait(lambda: not os.path.exists(pod.netns), "the namespace is deleted")
     second = lab.pod("second")
     lab.add(conf(), second, **at)
     assert files(root) == [f"{second.id}-net1", f"pci/{VF}"]

@@ -7,7 +7,8 @@ import signal
 import subprocess
 
 import pytest
-from lab import BINARY, PLUGINS, run, wait_for
+from lab import BINARY, PLUGINS, run
+from report import wait
 
 
 def unirail(*args, check=False, **kw):
@@ -113,12 +114,12 @@ def test_interrupted_demo_leaves_nothing(sig, delay):
                          preexec_fn=lambda: signal.signal(sig, signal.SIG_DFL) if sig != signal.SIGKILL else None)
     spaces = set()
     if delay == "attached":
-        spaces = wait_for(lambda: len(held_by(p.pid)) >= 4 and held_by(p.pid), "the demo's namespaces")
-        wait_for(lambda: children(p.pid), "a pod to be attached")
+        spaces = wait(lambda: len(held_by(p.pid)) >= 4 and held_by(p.pid), "the demo holds four namespaces")
+        wait(lambda: children(p.pid), "the demo attaches a pod")
     p.send_signal(sig)
     p.communicate(timeout=30)
     assert p.returncode in (-sig, 128 + sig)
-    wait_for(lambda: not spaces & namespaces(), "its namespaces to go")
+    wait(lambda: not spaces & namespaces(), "the demo's namespaces are deleted")
     assert traces() == before
 
 
@@ -126,7 +127,7 @@ def test_demo_reports_its_interruption_by_a_terminal():
     """Ctrl-C also ends the plugin: its error is not reported."""
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                          text=True)
-    wait_for(lambda: children(p.pid), "a pod to be attached")
+    wait(lambda: children(p.pid), "the demo attaches a pod")
     os.killpg(p.pid, signal.SIGINT)
     _, errors = p.communicate(timeout=30)
     assert p.returncode == 128 + signal.SIGINT and errors == "unirail demo: stopped by signal 2\n"

@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from lab import TOP, run, wait_for
+from lab import TOP, run
+from report import wait
 
 
 def caches():
@@ -30,7 +31,7 @@ def test_build_of_libraries_prints_progress(tmp_path):
         p = subprocess.Popen([TOP / "vendor/build", "x86_64", "musl"], stdout=subprocess.DEVNULL, stderr=f,
                              env={**os.environ, "UNIRAIL_CACHE": str(tmp_path)}, start_new_session=True)
     try:
-        wait_for(lambda: "[1/11] musl 1." in log.read_text(), "the first library", timeout=60)
+        wait(lambda: "[1/11] musl 1." in log.read_text(), "the build of the first library begins", 60)
     finally:
         os.killpg(p.pid, signal.SIGKILL)
         p.wait()

@@ -2,7 +2,8 @@
 """CHECK, GC and STATUS of every plugin: alone, before sbr, tuning and the coordinator, and in one process. CHECK names each part that was
 removed after ADD, GC releases the resources of attachments that the runtime does not list, STATUS reports missing resources."""
 import pytest
-from lab import ip, ns_del, routes, rules, state, wait_for
+from lab import ip, ns_del, routes, rules, state
+from report import wait
 
 ADDRESS, NET = "172.16.1.10", "172.16.1.0/24"
 
@@ -158,11 +159,11 @@ def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
     assert given() == 2
     assert kept.call("GC", **valid) is None
     assert given() == 1 and kept.call("CHECK") is None
-    wait_for(lambda: settled(state(lab.node)) == settled(with_one), "the lost pod's part of the node to go")
+    wait(lambda: settled(state(lab.node)) == settled(with_one), "the node has no state of the lost pod")
     assert kept.call("GC", **valid) is None
     kept.delete()
     assert given() == 0
-    wait_for(lambda: settled(state(lab.node)) == settled(before), "the node as before", 10)
+    wait(lambda: settled(state(lab.node)) == settled(before), "the node has its state from before", 10)
 
 
 def settled(st):

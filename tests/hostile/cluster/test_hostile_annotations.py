@@ -46,7 +46,7 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     thief, known, victim = (nodes.pod("t", "n1") for _ in range(3))
     taken = {name_of(p): list(addresses(one.plan(p, "rail")[1]).values()) for p in (known, victim)}
     for p in (known, victim):
-        wait(lambda: nodes.endpoint("t", name_of(p)))
+        wait(lambda: nodes.endpoint("t", name_of(p)), "the pod's SpiderEndpoint is created")
     one.kill()
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name_of(victim)}")
     shutil.rmtree(one.state)
@@ -56,11 +56,11 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     one.start("--gc-grace", "1s")
 
     # Only an annotation records the victim's addresses, as for the thief: neither is trusted, and no address is allocated.
-    said = wait(lambda: one.said("reported by two pods"), 60)
+    said = one.wait_logged("reported by two pods", 60)
     assert name_of(thief) in said[0]["pods"] and name_of(victim) in said[0]["pods"] and mine_ip[0] in said[0]["pods"], said
     assert not one.said("adopting blocks of a lost log")
     nodes.remove_pod(thief)
-    wait(lambda: one.said("adopting blocks of a lost log"), 60)
-    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, 60)
+    one.wait_logged("adopting blocks of a lost log", 60)
+    wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 60)
     more = [a for _ in range(8) for a in addresses(one.plan(nodes.pod("t", "n1"), "rail")[1]).values()]
     assert not set(more) & {*mine_ip, *other} and len(set(more)) == len(more)

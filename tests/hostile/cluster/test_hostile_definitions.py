@@ -53,12 +53,12 @@ def test_definition_with_plugins_of_a_volume_requires_trust(world, volume):  # n
     assert said() == [True, False]  # the definition of kube-system, and the tenant's
     trust(w.mine, w.team, "yes")  # not the word
     trust(w.mine, w.team, "true")
-    wait(lambda: said() == [True, True])
+    wait(lambda: said() == [True, True], "both definitions are trusted")
     lab_.cni("ADD", w.conf(), box, ifname="eth0", args=w.args(pod))
     assert (volume / "seen").read_text() == "0\n"
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
     trust(w.mine, w.team, None)
-    wait(lambda: said() == [True, False])
+    wait(lambda: said() == [True, False], "the definition of the other namespace is not trusted")
 
 
 def test_trust_is_decided_by_the_definitions_namespace(world, volume):  # noqa: F811
@@ -68,7 +68,7 @@ def test_trust_is_decided_by_the_definitions_namespace(world, volume):  # noqa: 
     trust(w.mine, w.team, "true")
     for annotations in ({"annotation": "default/evil"}, {"v1.multus-cni.io/default-network": "default/evil"}):
         pod = w.pod(**annotations)
-        wait(lambda: "default/evil" in json.dumps(w.ask(pod)[1].get("networks", [])))
+        wait(lambda: "default/evil" in json.dumps(w.ask(pod)[1].get("networks", [])), "the pod's networks have default/evil")
         box = lab_.pod(f"p{len(annotations)}{list(annotations)[0][0]}")
         lab_.fail("ADD", {**w.conf(), "globalNamespaces": "default"}, box, 7, ifname="eth0", args=w.args(pod),
                   contains=["network 'default/evil'", WHY])
@@ -104,7 +104,7 @@ def admitting(tmp_path_factory):
     c = Controller(tmp_path_factory.mktemp("c"), one.admin_config(), "unirail")
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s")
-    wait(lambda: apply(one, "team", {"cniType": "none"})[0] == 422, 60, 0.2)
+    wait(lambda: apply(one, "team", {"cniType": "none"})[0] == 422, "a configuration without trust is refused", 60, 0.2)
     yield one
     c.close()
     one.close()
@@ -136,8 +136,8 @@ def test_configurations_that_name_files_of_the_node_are_refused(admitting, spec,
     assert apply(one, "kube-system", spec)[0] == 201 and apply(one, "unirail", spec)[0] == 201
     for value, taken in (("true", 201), ("false", 422), ("", 422), (None, 422)):
         trust(one, "team", value)
-        wait(lambda: apply(one, "team", spec)[0] == taken)
+        wait(lambda: apply(one, "team", spec)[0] == taken, f"the API server answers {taken}")
     trust(one, "kube-system", "false")
-    wait(lambda: apply(one, "kube-system", spec)[0] == 422)
+    wait(lambda: apply(one, "kube-system", spec)[0] == 422, "the configuration in kube-system is refused")
     trust(one, "kube-system", None)
-    wait(lambda: apply(one, "kube-system", spec)[0] == 201)
+    wait(lambda: apply(one, "kube-system", spec)[0] == 201, "the configuration in kube-system is admitted")

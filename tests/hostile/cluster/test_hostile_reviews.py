@@ -72,7 +72,7 @@ def create(cluster, o, query="?dryRun=All"):
 
 
 def registered(cluster):
-    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422)
+    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused")
 
 
 def review(o):
@@ -122,7 +122,7 @@ def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
                 known.update(line for line in text.split("\n") if len(line) > 20 and not line.startswith("-----"))
         return known
 
-    wait(lambda: len(collect()) > 10)
+    wait(lambda: len(collect()) > 10, "ten texts are collected")
     for token in tokens(cluster, ns):
         for path, body in ((f"/{token}{PATH}", b"{"), (f"/{token}/nowhere", b"{}"), (f"/{token}x{PATH}", b"{}"),
                            (f"/{token}{PATH}?a=%zz", b""), (f"/{token}{PATH}", b"[" * 1000)):
@@ -137,10 +137,10 @@ def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
             for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
     cluster.ok("PATCH", objects + "certs", {"data": {"tls.key": base64.b64encode(b"no key").decode()}}, **merge)
     first = set(tokens(cluster, ns))
-    wait(lambda: collect() and not first & set(tokens(cluster, ns)), 60)
-    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, 60)
+    wait(lambda: collect() and not first & set(tokens(cluster, ns)), "each token is renewed", 60)
+    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused", 60)
     cluster.ok("DELETE", f"/api/v1/namespaces/{ns}/serviceaccounts/all")
-    wait(lambda: c.said("401"), 60)
+    c.wait_logged("401", 60)
     places = {"log": c.log.read_text(), "metrics": c.get(c.metrics_port, "/metrics")[1], "readyz": c.get(c.health, "/readyz")[1],
               **{kind: json.dumps(cluster.ok("GET", f"/api/v1/namespaces/{ns}/{kind}")) for kind in ("configmaps", "events")}}
     found = [(place, secret) for place, text in places.items() for secret in known if secret in text]
@@ -167,8 +167,8 @@ def test_no_create_is_refused_during_a_token_rotation(cluster, replica, ns):
         assert time.monotonic() < end, (seen, tokens(cluster, ns))
     assert refused == []
     # The token that was registered first is no longer accepted.
-    wait(lambda: send(c, f"/{first}{PATH}", review(pool(4)))[0] == 404)
-    wait(lambda: send(follower, f"/{first}{PATH}", review(pool(4)))[0] == 404)
+    wait(lambda: send(c, f"/{first}{PATH}", review(pool(4)))[0] == 404, "the leader refuses the former token")
+    wait(lambda: send(follower, f"/{first}{PATH}", review(pool(4)))[0] == 404, "the follower refuses the former token")
 
 
 def test_deleted_token_secret_is_created_again(cluster, replica, ns):
@@ -183,10 +183,10 @@ def test_deleted_token_secret_is_created_again(cluster, replica, ns):
         if status != 201:
             refused.append(answer)
         return send(c, f"/{first}{PATH}", review(pool(4)))[0] == 404
-    wait(gone, 60)
+    wait(gone, "the controller refuses the former token", 60)
     assert refused == [] and time.monotonic() < end
     assert first not in tokens(cluster, ns)
-    wait(lambda: create(cluster, pool(3))[0] == 201)
+    wait(lambda: create(cluster, pool(3))[0] == 201, "the pool is admitted")
 
 
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
@@ -330,7 +330,7 @@ def test_costly_reviews_delay_neither_lease_nor_probes(cluster, replica, ns):
         return cluster.ok("GET", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/unirail-controller")["spec"]
     first, renewed = lease(), set()
     with threads(32, send(small, 8)) as smalls, threads(4, send(large, 1)) as larges:
-        wait(lambda: len(smalls) > 20 and larges, 60)
+        wait(lambda: len(smalls) > 20 and larges, "20 small reviews and a large one are answered", 60)
         while len(renewed) < 6:
             failed, worst = honest(20, c.health, "/healthz")
             assert (failed, worst < 1.0) == ([], True), (failed, worst)
@@ -410,15 +410,15 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
             {**h, "clientConfig": {**h["clientConfig"], "url": f"https://127.0.0.1:{new.webhook_port}/"
                                                                + h["clientConfig"]["url"].rsplit("/", 1)[1]}}
             for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"]]}, **merge)
-    wait(lambda: send(new, PATH, review(pool(6)))[0] == 200)
-    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422)  # the path that the API server calls
+    wait(lambda: send(new, PATH, review(pool(6)))[0] == 200, "the new controller accepts the path without a token")
+    wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused")  # the path that the API server calls
     assert create(cluster, pool(7))[0] == 201
     assert send(new, "/nowhere", review(pool(6))) == (404, b"")
     assert new.metrics()["unirail_controller_leads"] == 0
     # No other replica leads any more: it becomes leader, registers its own paths, and refuses the others.
     cluster.ok("DELETE", f"{lease}/unirail-controller")
     new.leads()
-    wait(lambda: send(new, PATH, review(pool(6))) == (404, b""), 60)
+    wait(lambda: send(new, PATH, review(pool(6))) == (404, b""), "the new controller refuses the path without a token", 60)
     assert all(tokens(cluster, ns)[0] in h["clientConfig"]["url"]
                for kind in ("mutating", "validating") for h in cluster.ok("GET", CONFIGS.format(kind))["webhooks"])
 
@@ -427,7 +427,7 @@ def test_connection_without_a_client_certificate_is_refused(cluster, replica, ns
     """With webhook-client-ca a connection without a certificate of that CA is refused in the handshake, whatever path it has."""
     pki, others = Pki(tmp_path / "clients"), Pki(tmp_path / "others")
     c = replica("c", "--webhook-client-ca", pki.ca).leads()
-    wait(lambda: tokens(cluster, ns))
+    wait(lambda: tokens(cluster, ns), "the tokens are stored")
 
     def status(client):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -442,7 +442,7 @@ def test_connection_without_a_client_certificate_is_refused(cluster, replica, ns
             return None
         finally:
             conn.close()
-    wait(lambda: status(pki.leaf("apiserver", "DNS:apiserver", "clientAuth")) == 200)
+    wait(lambda: status(pki.leaf("apiserver", "DNS:apiserver", "clientAuth")) == 200, "the API server's certificate is accepted")
     assert status(None) is None
     assert status(others.leaf("apiserver", "DNS:apiserver", "clientAuth")) is None
 

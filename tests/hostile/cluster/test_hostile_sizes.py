@@ -73,10 +73,12 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
         c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start(ready=False)
         c.leads(60)
         c.ready(300)
-        wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200, 300)
+        wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200,
+             "the NetworkAttachmentDefinition of the small configuration is created", 300)
         assert c.said("ignoring an object: it is too large")
         for name in names:
-            wait(lambda name=name: reason_of(cluster.ok("GET", f"{path}/{name}")) == "TooLarge", 300)
+            wait(lambda name=name: reason_of(cluster.ok("GET", f"{path}/{name}")) == "TooLarge",
+                 f"SpiderMultusConfig {name} has the reason TooLarge", 300)
         assert reason_of(cluster.ok("GET", f"{path}/small")) == "Written"
         print("CPU", seconds(c), "KiB", memory(c.process.pid, "VmHWM"))
         assert memory(c.process.pid, "VmHWM") < 32 << 10
@@ -109,13 +111,15 @@ def test_many_labels_cost_little_cpu_time(cluster, ns, closing, tmp_path):
                  "spec": {"subnet": "10.77.0.0/24", "ips": ["10.77.0.2"]}})]
     for path, o in objects:
         # The API server itself takes half a minute for so many on a busy machine.
-        wait(lambda path=path, o=o: answered(cluster, "POST", path, o) in (201, 409), 120)
+        wait(lambda path=path, o=o: answered(cluster, "POST", path, o) in (201, 409), "the object with many labels is created", 120)
     for path, o in objects:
-        wait(lambda path=path, o=o: answered(cluster, "PATCH", f"{path}/{o['metadata']['name']}", {"metadata": {"labels": {"0": "x"}}}, type=MERGE) == 200, 120)
-    wait(lambda: c.said("ignoring an object: it is too large"))
+        wait(lambda path=path, o=o: answered(cluster, "PATCH", f"{path}/{o['metadata']['name']}", {"metadata": {"labels": {"0": "x"}}}, type=MERGE) == 200,
+             "the object with many labels is changed", 120)
+    c.wait_logged("ignoring an object: it is too large")
     # A namespace created after them: once it is in the cache, all earlier events were read.
     cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", smc("last", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
-    wait(lambda: cluster.request("GET", NADS.format(ns) + "/last")[0] == 200, 60)
+    wait(lambda: cluster.request("GET", NADS.format(ns) + "/last")[0] == 200,
+         "the NetworkAttachmentDefinition of the last configuration is created", 60)
     a.ready()
     assert held() == before
     for x in c, a:
@@ -140,7 +144,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
             cluster.ok("POST", path, smc(name, {"cniType": "custom", "customCNI": "x" * (600 << 10)}))
         c = closing(Controller(tmp_path / "c", tmp_path / "proxy.conf", ns)).start(ready=False)
         c.leads(60)
-        wait(lambda: len(reasons(cluster, path)) == 10, 120)
+        wait(lambda: len(reasons(cluster, path)) == 10, "ten SpiderMultusConfigs have a reason", 120)
         skipped = sorted(name for name, reason in reasons(cluster, path).items() if reason == "TooLarge")
         assert "own" in skipped and len(skipped) == 4, skipped
 
@@ -155,7 +159,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
             seen.update(versions())
             return was == seen
 
-        wait(settled, 60, 3)
+        wait(settled, "no SpiderMultusConfig changes", 60, 3)
         before, said = versions(), c.log.read_text().count("ignoring an object: it is too large")
         proxy.cut()
         cluster.config_map(ns, "later")
@@ -164,23 +168,24 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         cluster.start_apiserver()
         proxy.mend()
         cluster.ok("POST", path, smc("after", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
-        wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, 60)
+        wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, "NetworkAttachmentDefinition after is created", 60)
         assert versions() == before
         assert c.log.read_text().count("ignoring an object: it is too large") == said
 
         cluster.ok("PATCH", f"{path}/own", small, type=MERGE)
-        wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, 60)
-        wait(lambda: reasons(cluster, path)["own"] == "Written", 60)
+        wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, "NetworkAttachmentDefinition own is created", 60)
+        wait(lambda: reasons(cluster, path)["own"] == "Written", "SpiderMultusConfig own has the reason Written", 60)
 
         # A deleted object leaves room for one of the others, which is read without a change: its config is not JSON.
         full = [name for name in skipped if name != "own"]
         before = versions()
         cluster.ok("DELETE", f"{path}/{next(x for x in fills if x not in full)}")
-        wait(lambda: sorted(reasons(cluster, path)[name] for name in full) == ["Invalid", "TooLarge", "TooLarge"], 60, 1)
+        wait(lambda: sorted(reasons(cluster, path)[name] for name in full) == ["Invalid", "TooLarge", "TooLarge"],
+             "the large SpiderMultusConfigs have their reasons", 60, 1)
         left = [name for name in full if reasons(cluster, path)[name] == "TooLarge"]
         assert all(versions()[name] == before[name] for name in left)
         cluster.ok("PATCH", f"{path}/{left[0]}", small, type=MERGE)
-        wait(lambda: cluster.request("GET", f"{nads}/{left[0]}")[0] == 200, 60)
+        wait(lambda: cluster.request("GET", f"{nads}/{left[0]}")[0] == 200, f"NetworkAttachmentDefinition {left[0]} is created", 60)
         assert reasons(cluster, path)[left[1]] == "TooLarge"
     finally:
         for name in ["own", "after", *fills]:

@@ -25,7 +25,7 @@ def one():
 
 
 def test_stolen_agent_token_changes_no_pool(one, closing, tmp_path):
-    wait(lambda: Nodes(one).pool("p", "172.16.1.0/24"))
+    wait(lambda: Nodes(one).pool("p", "172.16.1.0/24"), "pool p is created")
     agent, controller = one.token("unirail", "unirail-agent"), tmp_path / "token"
     controller.write_text(one.token("unirail", "unirail-controller"))
     c = closing(Controller(tmp_path / "c", one.kubeconfig(tmp_path / "conf", {"tokenFile": controller}), "unirail"))
@@ -33,7 +33,7 @@ def test_stolen_agent_token_changes_no_pool(one, closing, tmp_path):
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     send = lambda method, path, body: one.request(method, path, body, token=agent, **({"type": MERGE} if method == "PATCH" else {}))
     # The API server's own watch: once it refuses an invalid object, it calls the webhooks.
-    wait(lambda: send("PATCH", f"{POOLS}/p?dryRun=All", {"spec": {"disable": True}})[0] == 403)
+    wait(lambda: send("PATCH", f"{POOLS}/p?dryRun=All", {"spec": {"disable": True}})[0] == 403, "the policy refuses the agent's write")
     note = lambda key, value: {"metadata": {"annotations": {key: value}}}
     for body in ({"spec": {"ips": ["172.16.1.9"]}}, {"spec": {"gateway": "172.16.1.9"}}, note("x", "y"), {"metadata": {"labels": {"x": "y"}}},
                  {"metadata": {"finalizers": ["a.b/c"]}}, note("ipam.spidernet.io/ippool-ip-number", "9")):

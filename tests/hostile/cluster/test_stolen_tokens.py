@@ -41,7 +41,7 @@ class World:
         self.tokens = {name: bound_token(self.cluster, "unirail-agent", name) for name in NODES}
         self.tokens["controller"] = bound_token(self.cluster, "unirail-controller", "n1")
         self.tokens["no node"] = self.cluster.token("unirail", "unirail-agent")
-        wait(self.is_enforced)
+        wait(self.is_enforced, "the policies are in force")
 
     def is_enforced(self):
         """Waits until the policies are in force, shortly after they were written."""
@@ -331,24 +331,27 @@ def test_agents_work_under_the_policies(fresh, closing, tmp_path):
         agent.ask("POST", "/v1/unirail/pods/done", {
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": '[{"name":"x"}]', "message": "Added eth0"})
-        wait(lambda: fresh.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS))
-        wait(lambda: nodes.endpoint("t", meta["name"]))
+        wait(lambda: fresh.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS),
+             "the pod's network-status is written")
+        wait(lambda: nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is created")
     assert any(text.startswith("n") for b in nodes.blocks("narrow") for text in b["spec"]["ceded"].values())
     kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     had = addresses(one.plan(kept, "wide")[1])
-    wait(lambda: nodes.endpoint("t", "web-0"))
+    wait(lambda: nodes.endpoint("t", "web-0"), "the SpiderEndpoint of web-0 is created")
     for here, there in ((one, two), (two, one)):
         assert here.release(kept) == 1
         nodes.remove_pod(kept)
-        kept = wait(lambda: nodes.pod("t", there.node, "web-0", {"kind": "StatefulSet", "name": "web"}))
+        kept = wait(lambda: nodes.pod("t", there.node, "web-0", {"kind": "StatefulSet", "name": "web"}),
+                    f"pod web-0 is created on node {there.node}")
         status, answer = there.plan(kept, "wide")
         assert status == 200 and addresses(answer) == had, (answer, there.log.read_text()[-3000:])
-        wait(lambda: nodes.endpoint("t", "web-0")["status"]["current"]["node"] == there.node)
+        wait(lambda: nodes.endpoint("t", "web-0")["status"]["current"]["node"] == there.node,
+             f"the SpiderEndpoint of web-0 is of node {there.node}")
     for agent, pod in first.items():
         agent.release(pod)
         nodes.remove_pod(pod)
-    wait(lambda: not [b for b in nodes.blocks("narrow") if b["spec"]["node"] != "-"], 60)
-    wait(lambda: not nodes.endpoint("t", first[one]["metadata"]["name"]))
+    wait(lambda: not [b for b in nodes.blocks("narrow") if b["spec"]["node"] != "-"], "no block of pool narrow has an owner", 60)
+    wait(lambda: not nodes.endpoint("t", first[one]["metadata"]["name"]), "the first pod's SpiderEndpoint is deleted")
     for agent in (one, two):
         assert agent.stop() == 0
         assert not agent.said("unirail allows an agent"), agent.log.read_text()[-3000:]
@@ -361,23 +364,25 @@ def test_controller_works_under_the_policies(fresh, closing, tmp_path):
     c = closing(Controller(tmp_path / "c", fresh.config("controller", tmp_path / "c.conf"), "unirail"))
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
-    wait(lambda: cluster.request("POST", f"{POOLS}?dryRun=All", pool_outside_its_subnet())[0] == 422)
+    wait(lambda: cluster.request("POST", f"{POOLS}?dryRun=All", pool_outside_its_subnet())[0] == 422,
+         "the webhook refuses a pool outside its subnet")
     fresh.allowed("n1", "PATCH", f"{POOLS}/old", note("unirail.io/block-prefix", "28"))
     cluster.ok("POST", NADS, nad("m"))  # created by hand, without an owner
     wait(lambda: cluster.ok("POST", smcs, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "m"},
-        "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"]}}}))
+        "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"]}}}), "SpiderMultusConfig m is admitted")
     owned = lambda name: cluster.ok("GET", f"{NADS}/{name}")["metadata"]["ownerReferences"][0]["name"] == "m"
-    wait(lambda: owned("m"))
+    wait(lambda: owned("m"), "NetworkAttachmentDefinition m has its owner")
     cluster.ok("PATCH", f"{NADS}/m", {"spec": {"config": "{}"}}, type=MERGE)
-    wait(lambda: cluster.ok("GET", f"{NADS}/m")["spec"]["config"] != "{}")
+    wait(lambda: cluster.ok("GET", f"{NADS}/m")["spec"]["config"] != "{}", "NetworkAttachmentDefinition m is written")
     assert c.stop() == 0
     assert not c.said("unirail allows"), c.log.read_text()[-3000:]
     for kind in ("mutating", "validating"):  # who would refuse another name
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
     c.webhook_port = 0
     c.start().leads()
-    wait(lambda: cluster.request("PATCH", f"{smcs}/m", {"metadata": {"annotations": {"multus.spidernet.io/cr-name": "n"}}}, type=MERGE)[0] == 200)
-    wait(lambda: cluster.request("GET", f"{NADS}/m")[0] == 404 and owned("n"))
+    wait(lambda: cluster.request("PATCH", f"{smcs}/m", {"metadata": {"annotations": {"multus.spidernet.io/cr-name": "n"}}}, type=MERGE)[0] == 200,
+         "the new name is admitted")
+    wait(lambda: cluster.request("GET", f"{NADS}/m")[0] == 404 and owned("n"), "NetworkAttachmentDefinition m is replaced by n")
     assert c.stop() == 0
     assert not c.said("unirail allows"), c.log.read_text()[-3000:]

@@ -11,7 +11,8 @@ import sys
 import pytest
 
 import lab as labs  # conftest.py has the path
-from kubelet import Kubelet, wait_for
+from kubelet import Kubelet
+from report import follow, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESOURCE = {"configList": [{"resourceName": "hca", "rdmaHcaMax": 500, "selectors": {"ifNames": ["ens1np0"]}}]}
@@ -26,6 +27,7 @@ def plugin(tmp_path):
                    capture_output=True)
     sockets.mkdir()
     (root / "conf.json").write_text(json.dumps(RESOURCE))
+    follow("device-plugin", log)
     with open(log, "w") as text:
         run = subprocess.Popen(["unshare", "-n", labs.BINARY, "device-plugin", "--root", root, "--plugins-dir", sockets,
                                 "--registry-dir", "", "/conf.json"], stdout=text, stderr=text)
@@ -73,7 +75,7 @@ def test_kubelet_is_served_beside_a_crowd(plugin, kind, n):
             assert memory(plugin) <= MEMORY_MAX
         assert not hca.ended.is_set() and len(hca.devices()) == 500
         # And a kubelet that connects afterwards.
-        wait_for(lambda: descriptors(plugin) <= before + 1, "the crowd's connections to be closed")
+        wait(lambda: descriptors(plugin) <= before + 1, "the plugin closes the crowd's connections")
         assert len(kubelet.requests) == 1
         plugin.send_signal(signal.SIGTERM)
         assert plugin.wait(10) == 0, plugin.log.read_text()

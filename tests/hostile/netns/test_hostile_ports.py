@@ -12,7 +12,8 @@ import subprocess
 import pytest
 from h2_server import Pki
 from hostile import MANY, ONE, ask, crowd, held, honest
-from lab import BINARY, wait_for
+from lab import BINARY
+from report import follow, wait, wait_started
 
 RESIDENT_MAX = 4000  # KiB: limit of the agent's memory with any clients
 KINDS = ["silent", "head", "body", "idle", "unread"]
@@ -39,6 +40,7 @@ class Daemon:
                         f"certificate-authority: '{Pki(folder / 'pki').ca}'}}}}]\n"
                         "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n"
                         "current-context: c\n")
+        follow(applet, self.log)
         with open(self.log, "w") as log:
             self.process = subprocess.Popen([str(a) for a in [
                 "nice", "-n", "-10",
@@ -46,11 +48,10 @@ class Daemon:
                 "--metrics-port", self.metrics, *more]], stderr=log, cwd=folder)
         with contextlib.ExitStack() as stack:
             stack.callback(self.close)
-            wait_for(self.answers, "the daemon: " + self.log.read_text())
+            wait_started(self.process, self.answers, f"the {applet} answers", self.log)
             stack.pop_all()
 
     def answers(self):
-        assert self.process.poll() is None, self.log.read_text()
         with contextlib.suppress(OSError):
             return ask(self.health, "/healthz")[0] == 200
 
@@ -72,7 +73,7 @@ def beside(daemon, kind, sources, port, n, path):
     before = held(daemon.process.pid)
     with crowd(port, kind, sources=sources):
         # First all 2,000 connect at once, and a few scrapes are refused with 503.
-        wait_for(lambda: ask(port, path)[0] == 200, "an answer beside the crowd")
+        wait(lambda: ask(port, path)[0] == 200, f"{path} answers beside the crowd")
         failed, worst = honest(n, port, path)
         after = held(daemon.process.pid)
     assert (failed, worst < 1.0) == ([], True), f"{len(failed)} of {n} failed ({failed[:3]}), the longest took {worst:.2f} s"
@@ -112,6 +113,7 @@ def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
                     "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n"
                     "current-context: c\n")
     log = open(tmp_path / "log", "w")  # the agent has it
+    follow("agent", tmp_path / "log")
     agent = subprocess.Popen(["unshare", "-n", "sh", "-c", ELSEWHERE + '"$@"', "sh", *map(str, [
         BINARY, "agent", "--kubeconfig", conf, "--config", tmp_path / "none.conf", "--health-port", 7777, "--metrics-port", 0,
         "--health-listen", "0.0.0.0", "--node", "n1", "--socket", tmp_path / "sock", "--state-dir", tmp_path / "state",
@@ -122,9 +124,8 @@ def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
                             f"http://{address}:7777{path}"], capture_output=True, text=True)
         return r.stdout if r.returncode == 0 else ""
     try:
-        wait_for(lambda: os.readlink(f"/proc/{agent.pid}/ns/net") != os.readlink("/proc/self/ns/net"), "the namespace")
-        wait_for(lambda: answer("127.0.0.1", "/healthz") == "ok\n 200", "the agent: " + (tmp_path / "log").read_text(),
-                 timeout=20)
+        wait(lambda: os.readlink(f"/proc/{agent.pid}/ns/net") != os.readlink("/proc/self/ns/net"), "the agent is in its network namespace")
+        wait(lambda: answer("127.0.0.1", "/healthz") == "ok\n 200", "the agent answers")
         reason = answer("127.0.0.1", "/readyz")
         assert reason.endswith(" 503") and "its log says" not in reason
         assert answer("192.0.2.1", "/readyz") == "not ready: its log says why\n 503"

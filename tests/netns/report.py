@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a failed test reports: the condition that did not become true, and the end of the log of each server that was followed.
+
+A server's log is followed from its start: follow(name, log), where the log is a file (the newest, of a path with wildcards), or a list
+to which lines are added. The report of a test that fails has the last lines of each log that grew since the test
+began. ended(log) is called before the file or its folder is deleted."""
+import glob
+import http.client
+import pathlib
+import time
+
+import pytest
+
+LINES, LENGTH = 25, 400  # of a log's end: its lines, and the characters of a line
+
+_logs = {}  # path, or id of a list -> (name, log, size when the test began)
+_kept = []  # (name, last lines) of each log that ended during the test
+
+
+def wait(condition, what, seconds=30, every=0.05):
+    """Calls `condition` until it returns a true value, which is returned; an exception counts as false. `what`: the condition in words,
+    for the failure, which states the last exception as well. every: the longest pause between two calls, in seconds."""
+    __tracebackhide__ = True
+    end, pause = time.monotonic() + seconds, 0.01
+    while True:
+        problem = None
+        try:
+            found = condition()
+            if found:
+                return found
+        except (OSError, AssertionError, http.client.HTTPException, LookupError, ValueError) as e:
+            problem = e
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}") from problem
+        time.sleep(min(pause, every))
+        pause *= 2
+
+
+def wait_started(process, condition, what, log, seconds=30):
+    """wait() for a server, which fails at once if its process ends; a failure has the end of the log."""
+    __tracebackhide__ = True
+    try:
+        wait(lambda: process.poll() is not None or condition(), what, seconds)
+        assert process.poll() is None, f"exit status {process.returncode} before: {what}"
+    except AssertionError as e:
+        raise AssertionError(f"{e}\n{last_lines(log)}") from e
+
+
+def last_lines(log):
+    if isinstance(log, list):
+        lines = log
+    else:
+        path = newest(log)
+        lines = path.read_text(errors="replace").splitlines() if path else [f"{log} does not exist"]
+    return "\n".join(line[:LENGTH] for line in lines[-LINES:])
+
+
+def newest(log):
+    """The file that was written last, of those that match the path."""
+    return max(map(pathlib.Path, glob.glob(str(log))), key=lambda path: path.stat().st_mtime, default=None)
+
+
+def size_of(log):
+    if isinstance(log, list):
+        return len(log)
+    path = newest(log)
+    return path.stat().st_size if path else 0
+
+
+def follow(name, log):
+    """Reports of failed tests have the end of this log from now on."""
+    _logs.setdefault(id(log) if isinstance(log, list) else log, (name, log, 0))
+
+
+def ended(log):
+    """The logs below a folder, or one log, are about to be deleted: only the report of the present test has their ends."""
+    for key, (name, source, size) in list(_logs.items()):
+        if source is log or not isinstance(log, list) and not isinstance(source, list) and source.is_relative_to(log):
+            del _logs[key]
+            if size_of(source) > size:
+                _kept.append((name, last_lines(source)))
+
+
+# --- hooks of pytest: a conftest imports them ---
+
+
+def pytest_runtest_logstart():
+    _kept.clear()
+    for key, (name, log, _) in list(_logs.items()):
+        _logs[key] = (name, log, size_of(log))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport():
+    report = (yield).get_result()
+    if report.failed:
+        ends = _kept + [(name, last_lines(log)) for name, log, size in _logs.values() if size_of(log) > size]
+        report.sections += [(f"last lines of the log of {name}", text) for name, text in ends]
